@@ -1,0 +1,47 @@
+# Each target sets the environment up when it is missing or when the lock file changed.
+PYTHON ?= python3
+BIN := .venv/bin
+READY := .venv/.ready
+DEMO := 合成30成分股，5日均线上穿20日均线买入，下穿卖出，2025年
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test lint type docs bench format clean
+
+help:
+	@echo "make demo    one sentence becomes trades, on synthetic data, without a key"
+	@echo "make test    lint, types, layers, and all tests (README and notebooks included)"
+	@echo "make lint    ruff and the layers        make type    mypy --strict"
+	@echo "make docs    refresh pictures and notebooks, and run every example"
+	@echo "make bench   measure                    make format  ruff format and fixes"
+	@echo "make clean   remove .venv and caches    PYTHON=...   the python to set up with"
+
+$(READY): requirements.lock pyproject.toml scripts/setup.sh
+	@scripts/setup.sh $(PYTHON)
+
+demo: $(READY)
+	@$(BIN)/quantgraph run "$(DEMO)" --headless --out runs
+
+test: lint type
+	$(BIN)/pytest -n 2 -q
+
+lint: $(READY)
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/lint-imports --no-cache
+
+type: $(READY)
+	$(BIN)/mypy
+
+docs: $(READY)
+	$(BIN)/python scripts/docs.py
+	$(BIN)/pytest -q tests/test_docs.py tests/test_examples.py tests/test_notebooks.py
+
+bench: $(READY)
+	@set -e; for file in benchmarks/*.py; do echo "== $$file"; $(BIN)/python "$$file"; done
+
+format: $(READY)
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+clean:
+	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

@@ -1,0 +1,599 @@
+"""Make the embedded synthetic sample: ``python scripts/make_sample.py [--check]``.
+
+Sixty invented stocks of an A-share-like market over the XSHG sessions of 2023 to 2025. Nothing is
+taken from real prices: returns are a market factor (GARCH, fat tails, regimes), a sector factor and an
+idiosyncratic part (stochastic volatility, trends, jumps), pushed through the exchange's arithmetic:
+
+- tick 0.01 CNY; price limits around ``pre_close``, rounded half up to the tick: 10 % on the main boards,
+  5 % under ST, 20 % on ChiNext and STAR, 30 % in Beijing; none in the first five sessions after a listing
+  (Beijing: the first);
+- on an ex-date ``pre_close = (close - cash) / (1 + bonus)`` rounded half up, and the adjustment factor
+  steps by ``close / pre_close``;
+- what a limit cuts off a move is carried into the next session, so limits come in streaks and some
+  sessions are locked at the open.
+
+Written are ``daily.parquet`` (whole numbers: prices in fen, ``vol`` in hands, amounts in CNY; accounts in
+10k CNY and share counts in 10k shares as known on the day) and ``market.json`` (names by date, sectors,
+member lists). Everything else is derived when the sample is loaded.
+
+``--check`` regenerates both in memory and exits with 1 if a shipped file differs.
+"""
+
+# ruff: noqa: PLR2004 - the numbers in here are the model
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+FOLDER = Path(__file__).resolve().parents[1] / "src" / "quantgraph" / "data" / "_sample_data"
+SEED = 20230103
+FIRST, LAST = "2023-01-03", "2025-12-31"
+INDEX_CODE, INDEX_NAME, INDEX_BASE, INDEX_SIZE = "990030.SH", "合成30", 100_000, 30
+
+SECTORS = {  # name: stocks, price/earnings, price/book, price/sales, median free float (100m CNY), beta
+    "银行": (7, 6.0, 0.65, 2.2, 900.0, 0.65),
+    "科技": (10, 45.0, 4.0, 6.0, 90.0, 1.30),
+    "医药": (8, 35.0, 3.5, 5.0, 80.0, 0.95),
+    "消费": (8, 25.0, 4.2, 3.5, 150.0, 0.90),
+    "能源": (6, 11.0, 1.2, 0.9, 250.0, 0.85),
+    "制造": (9, 22.0, 2.3, 1.8, 90.0, 1.10),
+    "材料": (7, 18.0, 1.9, 1.3, 70.0, 1.15),
+    "地产": (5, 10.0, 0.8, 0.8, 60.0, 1.05),
+}
+PREFIXES = (  # numbering range, suffix, stocks, first number behind the prefix, band in percent
+    ("600", "SH", 8, 952, 10),
+    ("601", "SH", 6, 431, 10),
+    ("603", "SH", 5, 421, 10),
+    ("605", "SH", 1, 461, 10),
+    ("000", "SZ", 9, 341, 10),
+    ("002", "SZ", 7, 411, 10),
+    ("300", "SZ", 6, 431, 20),
+    ("301", "SZ", 4, 841, 20),
+    ("688", "SH", 7, 851, 20),
+    ("689", "SH", 1, 109, 20),
+    ("839", "BJ", 3, 931, 30),
+    ("920", "BJ", 3, 871, 30),
+)
+LISTINGS = {"301844.SZ": "2023-08-15", "603425.SH": "2024-03-20", "920873.BJ": "2024-10-16"}
+FREE_SESSIONS = {"BJ": 1}
+FREE_SESSIONS_ELSEWHERE = 5
+SPECIAL_TREATMENT = {  # code: prefix of the name, first session, first session without it
+    "600956.SH": ("ST", "2024-04-30", None),
+    "000344.SZ": ("*ST", "2023-05-05", "2024-06-12"),
+}
+LOSSES = ("600956.SH", "000344.SZ", "688854.SH", "689109.SH", "300433.SZ", "839932.BJ")
+FUNDAMENTALS = (
+    "total_share", "float_share", "free_share", "profit_year", "profit_ttm", "sales_year", "sales_ttm",
+    "equity", "dividend_year", "dividend_ttm",
+)  # fmt: skip
+FEN = ("open_fen", "high_fen", "low_fen", "close_fen", "pre_close_fen")
+COLUMNS = (*FEN, "vol", "amount_yuan", "adj_factor", "band", *FUNDAMENTALS)
+
+
+# --- the cast -------------------------------------------------------------------------------------
+
+
+@dataclass
+class Stocks:
+    """Constant traits, one array element a stock, in ascending order of code."""
+
+    codes: list[str]
+    sectors: list[str]
+    names: list[str]
+    band: np.ndarray
+    listed: np.ndarray
+    beta: np.ndarray
+    noise: np.ndarray
+    turnover: np.ndarray
+    start_fen: np.ndarray
+    accounts: dict[str, np.ndarray]
+
+    def __len__(self) -> int:
+        return len(self.codes)
+
+
+def make_stocks(rng: np.random.RandomState, sessions: pd.DatetimeIndex) -> Stocks:
+    """Draw sectors, sizes and habits."""
+    bands = {f"{pre}{first + k}.{end}": band for pre, end, n, first, band in PREFIXES for k in range(n)}
+    codes = sorted(bands)
+    sectors = [name for name, (count, *_) in SECTORS.items() for _ in range(count)]
+    rng.shuffle(sectors)
+    banks_to_main(sectors, codes, np.array([bands[code] for code in codes]))
+    size = len(codes)
+    trait = np.array([SECTORS[sector][1:] for sector in sectors])
+    wide = np.array([bands[code] for code in codes]) > 10
+    free_value = trait[:, 3] * np.exp(0.7 * rng.standard_normal(size)) * np.where(wide, 0.5, 1.0) * 10_000
+    start_fen = np.rint(1200 * np.exp(0.7 * rng.standard_normal(size)) * np.where(trait[:, 0] < 8, 0.6, 1.3))
+    seen: dict[str, int] = {}
+    names = []
+    for sector in sectors:
+        seen[sector] = seen.get(sector, 0) + 1
+        names.append(f"合成{sector}{seen[sector]:02d}")
+    return Stocks(
+        codes=codes,
+        sectors=sectors,
+        names=names,
+        band=np.array([bands[code] for code in codes]),
+        listed=np.array([sessions.get_loc(LISTINGS[code]) if code in LISTINGS else 0 for code in codes]),
+        beta=trait[:, 4] * np.exp(0.2 * rng.standard_normal(size)),
+        noise=0.013 * np.exp(0.25 * rng.standard_normal(size)) * np.where(wide, 1.35, 1.0),
+        turnover=np.exp(0.6 * rng.standard_normal(size)) * np.where(trait[:, 0] < 8, 0.25, 1.3),
+        start_fen=start_fen.astype(np.int64),
+        accounts=make_accounts(rng, codes, trait, free_value, start_fen),
+    )
+
+
+def banks_to_main(sectors: list[str], codes: list[str], band: np.ndarray) -> None:
+    """Banks are on the main boards and make no losses: swap those that fell elsewhere."""
+    fit = (band == 10) & ~np.isin(codes, LOSSES)
+    strangers = [i for i, sector in enumerate(sectors) if sector == "银行" and not fit[i]]
+    places = [i for i, sector in enumerate(sectors) if sector != "银行" and fit[i]]
+    for one, other in zip(strangers, places, strict=False):
+        sectors[one], sectors[other] = sectors[other], sectors[one]
+
+
+def make_accounts(
+    rng: np.random.RandomState,
+    codes: list[str],
+    trait: np.ndarray,
+    free_value: np.ndarray,
+    start_fen: np.ndarray,
+) -> dict[str, np.ndarray]:
+    """Draw share counts (10k) and accounts (10k CNY) that fit the sector's multiples."""
+    size = len(codes)
+    free = np.rint(free_value / (start_fen / 100))
+    floating = np.rint(free * (1.1 + 0.6 * rng.random_sample(size)))
+    total = np.rint(floating * (1.0 + 0.6 * rng.random_sample(size)))
+    value = total * start_fen / 100
+    profit = value / (trait[:, 0] * np.exp(0.3 * rng.standard_normal(size)))
+    profit = np.where(np.isin(codes, LOSSES), -0.4 * profit, profit)
+    sales = value / (trait[:, 2] * np.exp(0.3 * rng.standard_normal(size)))
+    paid = np.where(profit > 0, 0.3 * profit, 0.0)
+    return {
+        "total_share": total,
+        "float_share": floating,
+        "free_share": free,
+        "profit_year": np.rint(profit),
+        "profit_ttm": np.rint(profit * 1.02),
+        "sales_year": np.rint(sales),
+        "sales_ttm": np.rint(sales * 1.02),
+        "equity": np.rint(value / (trait[:, 1] * np.exp(0.25 * rng.standard_normal(size)))),
+        "dividend_year": np.rint(paid),
+        "dividend_ttm": np.rint(paid),
+    }
+
+
+# --- latent returns -------------------------------------------------------------------------------
+
+
+def fat_tails(rng: np.random.RandomState, freedom: int, size: Any) -> np.ndarray:
+    """Student t with unit variance."""
+    return np.asarray(rng.standard_t(freedom, size)) * np.sqrt((freedom - 2) / freedom)
+
+
+def regimes(
+    rng: np.random.RandomState, days: int, drifts: tuple[float, ...], shortest: int, longest: int
+) -> np.ndarray:
+    """Draw a drift that stays for a while and then changes."""
+    path: list[float] = []
+    while len(path) < days:
+        path += [drifts[rng.randint(len(drifts))]] * rng.randint(shortest, longest)
+    return np.array(path[:days])
+
+
+def market_returns(rng: np.random.RandomState, days: int) -> np.ndarray:
+    """Draw the market factor: GARCH(1, 1) with fat tails around a drift that changes."""
+    shocks, drift = fat_tails(rng, 5, days), regimes(rng, days, (-0.0012, 0.0002, 0.0016), 40, 120)
+    variance, returns = 0.009**2, np.empty(days)
+    for day in range(days):
+        shock = np.sqrt(variance) * shocks[day]
+        returns[day] = drift[day] + shock
+        variance = 2.5e-6 + 0.08 * shock**2 + 0.89 * variance
+    return returns
+
+
+def latent_returns(
+    rng: np.random.RandomState, stocks: Stocks, days: int
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Wished returns, their day's volatility, and whether news came overnight; each days x stocks."""
+    size = len(stocks)
+    market = market_returns(rng, days)
+    by_sector = {
+        sector: 0.006 * fat_tails(rng, 6, days) + regimes(rng, days, (-0.0008, 0.0, 0.0008), 30, 90)
+        for sector in SECTORS
+    }
+    sector = np.column_stack([by_sector[name] for name in stocks.sectors])
+    trend = np.column_stack(
+        [regimes(rng, days, (-0.0016, -0.0003, 0.0004, 0.0018), 25, 80) for _ in range(size)]
+    )
+    log_volatility = np.zeros((days, size))
+    for day in range(1, days):
+        log_volatility[day] = 0.96 * log_volatility[day - 1] + 0.11 * rng.standard_normal(size)
+    volatility = stocks.noise * np.exp(log_volatility)
+    news = rng.random_sample((days, size)) < 0.004
+    jumps = np.where(news, rng.choice([-1, 1], (days, size)) * rng.uniform(0.06, 0.24, (days, size)), 0.0)
+    wished = (
+        stocks.beta * market[:, None] + sector + trend + volatility * fat_tails(rng, 4, (days, size)) + jumps
+    )
+    return wished, np.sqrt(volatility**2 + (0.010 * stocks.beta) ** 2), news
+
+
+# --- calendar of events ---------------------------------------------------------------------------
+
+
+@dataclass
+class Events:
+    """What happens when, by session number."""
+
+    suspended: np.ndarray
+    special: np.ndarray
+    dividends: dict[int, list[tuple[int, int]]] = field(default_factory=dict)
+    reports: dict[int, bool] = field(default_factory=dict)
+
+
+def make_events(rng: np.random.RandomState, stocks: Stocks, sessions: pd.DatetimeIndex) -> Events:
+    """Draw suspensions, dividends and report dates; no stock is suspended before it has settled."""
+    days, size = len(sessions), len(stocks)
+    events = Events(np.zeros((days, size), dtype=bool), np.zeros((days, size), dtype=bool))
+    for code, (_, since, until) in SPECIAL_TREATMENT.items():
+        first = int(sessions.get_loc(since))
+        last = int(sessions.get_loc(until)) if until else days
+        events.special[first:last, stocks.codes.index(code)] = True
+        events.suspended[first - 1, stocks.codes.index(code)] = True
+    for stock in rng.choice(size, 16, replace=False):
+        start = rng.randint(stocks.listed[stock] + 20, days - 25)
+        events.suspended[start : start + rng.choice([1, 1, 2, 3, 5, 8, 10, 14, 20]), stock] = True
+    for year in range(2023, 2026):
+        for stock in sorted(rng.choice(np.flatnonzero(~np.isin(stocks.codes, LOSSES)), 41, replace=False)):
+            day = int(sessions.searchsorted(pd.Timestamp(f"{year}-05-15"))) + rng.randint(50)
+            bonus = int(rng.choice([2, 3, 4])) if rng.random_sample() < 0.12 else 0
+            events.dividends.setdefault(day, []).append((int(stock), bonus))
+        for month_day, annual in (("04-27", True), ("08-28", False), ("10-29", False)):
+            events.reports[int(sessions.searchsorted(pd.Timestamp(f"{year}-{month_day}")))] = annual
+    return events
+
+
+# --- the exchange ---------------------------------------------------------------------------------
+
+
+def half_up(numerator: np.ndarray | int, denominator: np.ndarray | int) -> Any:
+    """Integer division of positive numbers, rounded half up."""
+    return (2 * numerator + denominator) // (2 * denominator)
+
+
+def limits(pre_close: np.ndarray, band: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Highest and lowest price in fen; without a band a price is bounded only to be sane."""
+    up = np.maximum(half_up(pre_close * (100 + band), 100), pre_close + 1)
+    down = np.maximum(np.minimum(half_up(pre_close * (100 - band), 100), pre_close - 1), 1)
+    return np.where(band > 0, up, pre_close * 4), np.where(band > 0, down, np.maximum(pre_close // 3, 1))
+
+
+class Exchange:
+    """Steps all stocks through one session after the other."""
+
+    def __init__(self, rng: np.random.RandomState, stocks: Stocks, sessions: pd.DatetimeIndex) -> None:
+        self.rng, self.stocks, self.sessions = rng, stocks, sessions
+        self.events = make_events(rng, stocks, sessions)
+        self.wished, self.volatility, self.news = latent_returns(rng, stocks, len(sessions))
+        self.close = stocks.start_fen.copy()
+        self.factor = np.ones(len(stocks))
+        self.pending = np.zeros(len(stocks))
+        self.mood = np.zeros(len(stocks))
+        self.accounts = {name: values.copy() for name, values in stocks.accounts.items()}
+        self.due: dict[int, int] = {}
+        self.paid: list[tuple[int, int, float]] = []
+
+    def run(self) -> dict[str, np.ndarray]:
+        """Every column of the daily table as days x stocks, and ``traded``."""
+        rows = [self.session(day) for day in range(len(self.sessions))]
+        return {name: np.array([row[name] for row in rows]) for name in rows[0]}
+
+    def session(self, day: int) -> dict[str, np.ndarray]:
+        """Trade one session of all stocks."""
+        listed, new = self.stocks.listed <= day, self.stocks.listed == day
+        traded = listed & ~self.events.suspended[day]
+        self.report(day)
+        pre_close = self.reference(day, traded)
+        band = self.band(day)
+        up, down = limits(pre_close, band)
+        debut = np.where(new & (day > 0), 0.5 + 0.3 * self.rng.random_sample(len(new)), 0.0)
+        wish = self.wished[day] + self.pending + debut
+        prices, locked = self.prices(day, wish, pre_close, up, down)
+        reached = np.log(prices["close_fen"] / pre_close)
+        held = self.pending + 0.10 * self.rng.standard_normal(len(wish)) * self.ends_tomorrow(day)
+        self.pending = np.where(
+            traded, np.where(np.abs(wish - reached) > 0.01, 0.7 * (wish - reached), 0.0), held
+        )
+        self.close = np.where(traded, prices["close_fen"], self.close)
+        quantity = self.quantities(prices, reached, locked, debut)
+        state = {"pre_close_fen": pre_close, "adj_factor": self.factor.copy(), "band": band, "traded": traded}
+        accounts = {name: values.copy() for name, values in self.accounts.items()}
+        return prices | quantity | state | accounts | {"last_fen": self.close.copy()}
+
+    def ends_tomorrow(self, day: int) -> np.ndarray:
+        """Tell whose suspension ends with this session."""
+        ends = day + 1 < len(self.sessions)
+        return (
+            self.events.suspended[day] & ~self.events.suspended[min(day + 1, len(self.sessions) - 1)] & ends
+        )
+
+    def band(self, day: int) -> np.ndarray:
+        """Give the price limits of the session in percent, 0 for none."""
+        band = np.where(self.events.special[day], 5, self.stocks.band)
+        age = day - self.stocks.listed
+        free = np.array([FREE_SESSIONS.get(code[-2:], FREE_SESSIONS_ELSEWHERE) for code in self.stocks.codes])
+        return np.where((self.stocks.listed > 0) & (age >= 0) & (age < free), 0, band)
+
+    def report(self, day: int) -> None:
+        """Accounts published before this session."""
+        if day not in self.events.reports:
+            return
+        size, books = len(self.stocks), self.accounts
+        growth = np.exp(0.015 + 0.10 * self.rng.standard_normal(size))
+        better = np.where(books["profit_ttm"] > 0, growth, 1 / growth)
+        books["profit_ttm"] = np.rint(books["profit_ttm"] * better)
+        books["sales_ttm"] = np.rint(books["sales_ttm"] * (0.4 + 0.6 * growth))
+        books["equity"] = np.rint(
+            books["equity"] + np.maximum(books["profit_ttm"] / 4, -0.02 * books["equity"])
+        )
+        if self.events.reports[day]:
+            books["profit_year"], books["sales_year"] = books["profit_ttm"].copy(), books["sales_ttm"].copy()
+
+    def reference(self, day: int, traded: np.ndarray) -> np.ndarray:
+        """``pre_close`` of the session, after dividends that go ex; one due in a suspension waits."""
+        self.due.update(self.events.dividends.get(day, []))
+        pre_close = self.close.copy()
+        self.forget(day)
+        for stock in sorted(self.due):
+            if not traded[stock] or day - self.stocks.listed[stock] < 20:
+                continue
+            bonus = self.due.pop(stock)
+            pre_close[stock] = self.go_ex(day, stock, bonus)
+            self.factor[stock] = round(self.factor[stock] * self.close[stock] / pre_close[stock], 6)
+        return pre_close
+
+    def go_ex(self, day: int, stock: int, bonus: int) -> int:
+        """Pay in cash and in ``bonus`` new shares for ten; the ex price in fen."""
+        books, close = self.accounts, int(self.close[stock])
+        share = 0.25 + 0.3 * self.rng.random_sample()
+        cash = int(
+            max(10, round(1000 * share * max(books["profit_year"][stock], 0) / books["total_share"][stock]))
+        )
+        cash = min(cash, close * 10 // 12)
+        amount = float(np.rint(cash / 1000 * books["total_share"][stock]))
+        self.paid.append((day, stock, amount))
+        books["dividend_year"][stock] = amount
+        books["dividend_ttm"][stock] += amount
+        books["equity"][stock] -= amount
+        for name in ("total_share", "float_share", "free_share"):
+            books[name][stock] = np.rint(books[name][stock] * (10 + bonus) / 10)
+        return int(half_up((close * 10 - cash) * 10, 10 * (10 + bonus)))
+
+    def forget(self, day: int) -> None:
+        """Dividends older than a year leave the trailing sum; the opening one leaves with the first."""
+        for paid_on, stock, amount in [each for each in self.paid if each[0] == day - 242]:
+            self.accounts["dividend_ttm"][stock] -= amount
+            self.paid.remove((paid_on, stock, amount))
+        if day == 120:
+            for stock in range(len(self.stocks)):
+                opening = self.stocks.accounts["dividend_ttm"][stock]
+                self.accounts["dividend_ttm"][stock] -= opening
+
+    def prices(
+        self, day: int, wish: np.ndarray, pre_close: np.ndarray, up: np.ndarray, down: np.ndarray
+    ) -> tuple[dict[str, np.ndarray], np.ndarray]:
+        """Draw open, high, low and close in fen, and who is locked at the limit."""
+        rng, size, sigma = self.rng, len(wish), self.volatility[day]
+        overnight = np.where(self.news[day] | (np.abs(self.pending) > 0.02), 0.9, 0.3)
+        gap = overnight * wish + 0.35 * sigma * rng.standard_normal(size)
+        opened = self.to_ticks(pre_close * np.exp(gap), up, down)
+        closed = self.to_ticks(pre_close * np.exp(wish), up, down)
+        start, stop, spread = np.log(opened), np.log(closed), 0.75 * sigma
+        reach = [
+            np.sqrt((stop - start) ** 2 - 2 * spread**2 * np.log(1 - rng.random_sample(size))) for _ in "hl"
+        ]
+        highest = self.to_ticks(np.exp((start + stop + reach[0]) / 2), up, down)
+        lowest = self.to_ticks(np.exp((start + stop - reach[1]) / 2), up, down)
+        at_limit = (opened == closed) & ((opened == up) | (opened == down))
+        locked = at_limit & (rng.random_sample(size) < 0.7)
+        high = np.where(locked, opened, np.maximum(highest, np.maximum(opened, closed)))
+        low = np.where(locked, opened, np.minimum(lowest, np.minimum(opened, closed)))
+        return {"open_fen": opened, "high_fen": high, "low_fen": low, "close_fen": closed}, locked
+
+    @staticmethod
+    def to_ticks(price: np.ndarray, up: np.ndarray, down: np.ndarray) -> np.ndarray:
+        """Round to the tick and keep within the limits."""
+        return np.clip(np.rint(price).astype(np.int64), down, up)
+
+    def quantities(
+        self, prices: dict[str, np.ndarray], reached: np.ndarray, locked: np.ndarray, debut: np.ndarray
+    ) -> dict[str, np.ndarray]:
+        """Draw volume (hands) and the amount (CNY) that fits the prices."""
+        rng, size = self.rng, len(reached)
+        self.mood = 0.9 * self.mood + 0.16 * rng.standard_normal(size)
+        excitement = self.mood + 0.22 * rng.standard_normal(size) + 9 * np.minimum(np.abs(reached), 0.15)
+        percent = self.stocks.turnover * np.exp(excitement - 0.15) * np.where(locked, 0.08, 1.0)
+        percent = np.where(debut > 0, 32.0 + 10 * rng.random_sample(size), np.minimum(percent, 40.0))
+        vol = np.maximum(np.rint(percent * self.accounts["float_share"]), 1).astype(np.int64)
+        high, low = prices["high_fen"], prices["low_fen"]
+        middle = (prices["open_fen"] + high + low + 2 * prices["close_fen"]) / 5
+        average = np.clip(middle + 0.1 * (high - low) * rng.standard_normal(size), low, high)
+        amount = np.clip(np.rint(average * vol).astype(np.int64), low * vol, high * vol)
+        return {"vol": vol, "amount_yuan": amount}
+
+
+# --- the index ------------------------------------------------------------------------------------
+
+
+def member_lists(
+    stocks: Stocks, sessions: pd.DatetimeIndex, days: dict[str, np.ndarray]
+) -> dict[str, list[str]]:
+    """List the thirty largest by free float at each half-year's end and on the eve of the data."""
+    start = (stocks.start_fen * stocks.accounts["free_share"], stocks.listed == 0)
+    lists = {"2022-12-30": largest(stocks, *start)}
+    for half in half_years(sessions):
+        day = int(sessions.searchsorted(half, side="right")) - 1
+        value = days["last_fen"][day] * days["free_share"][day]
+        usual = (day - stocks.listed >= 60) & (days["band"][day] != 5)
+        lists[f"{sessions[day]:%Y-%m-%d}"] = largest(stocks, value, usual)
+    return lists
+
+
+def half_years(sessions: pd.DatetimeIndex) -> list[pd.Timestamp]:
+    """List the last days of the half-years."""
+    years = sorted(set(sessions.year))
+    return [pd.Timestamp(f"{year}-{month_day}") for year in years for month_day in ("06-30", "12-31")]
+
+
+def largest(stocks: Stocks, value: np.ndarray, usual: np.ndarray) -> list[str]:
+    """Pick the largest by value among those that qualify, in order of code."""
+    order = np.argsort(-np.where(usual, value, -1.0), kind="stable")[:INDEX_SIZE]
+    return sorted(stocks.codes[i] for i in order)
+
+
+def index_rows(
+    stocks: Stocks, sessions: pd.DatetimeIndex, days: dict[str, np.ndarray], lists: dict[str, list[str]]
+) -> pd.DataFrame:
+    """Price index weighted by free float, chained; levels in hundredths of a point."""
+    last, base, rows = stocks.start_fen, float(INDEX_BASE), []
+    shares = stocks.accounts["free_share"]
+    for day, session in enumerate(sessions):
+        current = max(listed for listed in lists if listed < f"{session:%Y-%m-%d}")
+        inside = np.isin(stocks.codes, lists[current])
+        before = float((last * shares * inside).sum())
+        shares = days["free_share"][day]
+        at = {
+            name: np.where(days["traded"][day], days[f"{name}_fen"][day], last)
+            for name in ("open", "high", "low", "close")
+        }
+        level = {name: base * float((price * shares * inside).sum()) / before for name, price in at.items()}
+        top, bottom = max(level["open"], level["close"]), min(level["open"], level["close"])
+        high, low = top + 0.45 * (level["high"] - top), bottom - 0.45 * (bottom - level["low"])
+        rows.append((level["open"], max(high, top), min(low, bottom), level["close"], base))
+        base, last = level["close"], at["close"]
+    frame = pd.DataFrame(np.rint(np.array(rows)), columns=list(FEN), dtype="int64")
+    return frame.assign(ts_code=INDEX_CODE, trade_date=sessions)
+
+
+# --- the files ------------------------------------------------------------------------------------
+
+
+def daily_rows(stocks: Stocks, sessions: pd.DatetimeIndex, days: dict[str, np.ndarray]) -> pd.DataFrame:
+    """Flatten to one row a stock and traded session, by code and session."""
+    day, stock = np.nonzero(days["traded"])
+    order = np.lexsort((day, stock))
+    day, stock = day[order], stock[order]
+    columns: dict[str, Any] = {"ts_code": np.array(stocks.codes)[stock], "trade_date": sessions[day]}
+    return pd.DataFrame(columns | {name: days[name][day, stock] for name in COLUMNS})
+
+
+def to_arrow(rows: pd.DataFrame) -> pa.Table:
+    """Give every column its type and say in the metadata that the table is synthetic."""
+    kinds: dict[str, Any] = {"ts_code": pa.string(), "trade_date": pa.date32()}
+    kinds |= dict.fromkeys(FEN, pa.int32()) | {
+        "vol": pa.int64(),
+        "amount_yuan": pa.int64(),
+        "band": pa.int8(),
+    }
+    kinds |= dict.fromkeys(("adj_factor", *FUNDAMENTALS), pa.float64())
+    schema = pa.schema([(name, kinds[name]) for name in ("ts_code", "trade_date", *COLUMNS)])
+    return pa.Table.from_pandas(rows, schema=schema, preserve_index=False).replace_schema_metadata(
+        {"synthetic": "true", "seed": str(SEED), "made_by": "scripts/make_sample.py"}
+    )
+
+
+def name_rows(stocks: Stocks) -> list[list[str]]:
+    """List code, name and the day from which the name holds."""
+    rows = []
+    for code, name in zip(stocks.codes, stocks.names, strict=True):
+        rows.append([code, name, LISTINGS.get(code, FIRST)])
+        if code in SPECIAL_TREATMENT:
+            prefix, since, until = SPECIAL_TREATMENT[code]
+            rows.append([code, prefix + name, since])
+            rows += [[code, name, until]] if until else []
+    return [*rows, [INDEX_CODE, INDEX_NAME, FIRST]]
+
+
+def xshg_sessions() -> pd.DatetimeIndex:
+    """Ask exchange_calendars for the sessions."""
+    import exchange_calendars  # noqa: PLC0415 - slow, and --help does without
+
+    calendar = exchange_calendars.get_calendar("XSHG", start="2022-12-01", end="2026-01-31")
+    return pd.DatetimeIndex(calendar.sessions_in_range(FIRST, LAST)).tz_localize(None)
+
+
+def make_sample() -> tuple[pa.Table, str]:
+    """Make the daily table and the text of ``market.json``."""
+    # RandomState, because its streams are frozen for good, unlike those of Generator.
+    rng, sessions = np.random.RandomState(SEED), xshg_sessions()
+    stocks = make_stocks(rng, sessions)
+    days = Exchange(rng, stocks, sessions).run()
+    lists = member_lists(stocks, sessions, days)
+    table = to_arrow(
+        pd.concat([daily_rows(stocks, sessions, days), index_rows(stocks, sessions, days, lists)])
+    )
+    market = {
+        "synthetic": True,
+        "about": "Invented by scripts/make_sample.py. No company, price or index in here is real.",
+        "names": name_rows(stocks),
+        "sectors": dict(zip(stocks.codes, stocks.sectors, strict=True)),
+        "members": {INDEX_CODE: lists},
+    }
+    return table, json.dumps(market, ensure_ascii=False, indent=1) + "\n"
+
+
+def write(table: pa.Table, market: str, folder: Path = FOLDER) -> None:
+    """Write both files."""
+    folder.mkdir(parents=True, exist_ok=True)
+    packed = [*FEN, "vol", "amount_yuan", "trade_date"]
+    pq.write_table(
+        table,
+        folder / "daily.parquet",
+        compression="zstd",
+        compression_level=19,
+        use_dictionary=[name for name in table.column_names if name not in packed],
+        column_encoding=dict.fromkeys(packed, "DELTA_BINARY_PACKED"),
+        write_statistics=False,
+    )
+    (folder / "market.json").write_text(market, encoding="utf-8")
+
+
+def differences(table: pa.Table, market: str, folder: Path = FOLDER) -> list[str]:
+    """Names of the shipped files whose content is not what the script makes."""
+    shipped = pq.read_table(folder / "daily.parquet")
+    different = [] if plain(shipped).equals(plain(table)) else ["daily.parquet"]
+    same = (folder / "market.json").read_text(encoding="utf-8") == market
+    return different if same else [*different, "market.json"]
+
+
+def plain(table: pa.Table) -> pa.Table:
+    """One chunk and no dictionary: what remains is the content."""
+    codes = table["ts_code"].cast(pa.string())
+    return table.set_column(0, "ts_code", codes).combine_chunks()
+
+
+def main() -> int:
+    """Run the command."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--check", action="store_true", help="compare with the shipped files, write nothing")
+    if not parser.parse_args().check:
+        write(*make_sample())
+        return 0
+    different = differences(*make_sample())
+    if different:
+        sys.stderr.write(f"not what the script makes: {', '.join(different)}\n")
+    return 1 if different else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,194 @@
+"""Frames as they are stored: checked once, immutable, named by their content."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from quantgraph.errors import BadFrame
+
+__all__ = ["FrozenFrame", "freeze", "frozen_array", "merge"]
+
+Floats = NDArray[np.float64]
+Dates = NDArray[np.datetime64]
+
+
+def frozen_array(values: NDArray[Any]) -> NDArray[Any]:
+    """A C-ordered copy over memory that nothing in this process can make writeable again."""
+    block = np.ascontiguousarray(values)
+    return np.frombuffer(block.tobytes(), dtype=block.dtype).reshape(block.shape)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class FrozenFrame:
+    """An immutable wide frame.
+
+    Attributes
+    ----------
+    sessions
+        Shape (T,), ``datetime64[us]``, ascending, unique.
+    symbols
+        N column names, unique.
+    values
+        Shape (T, N), float64, C order, read-only down to the last base.
+    """
+
+    sessions: Dates
+    symbols: tuple[str, ...]
+    values: Floats
+    _frame: pd.DataFrame = field(repr=False)
+
+    @classmethod
+    def of(cls, sessions: Dates, symbols: tuple[str, ...], values: Floats) -> FrozenFrame:
+        """Wrap arrays that are already frozen."""
+        index = pd.DatetimeIndex(sessions, name="trade_date", copy=False)
+        columns = pd.Index(list(symbols), dtype="str", name="ts_code")
+        frame = pd.DataFrame(values, index=index, columns=columns, copy=False)
+        return cls(sessions=sessions, symbols=symbols, values=values, _frame=frame)
+
+    @cached_property
+    def digest(self) -> str:
+        """Content name: 32 hex digits over sessions, symbols and values."""
+        return _digest(self.sessions, self.symbols, self.values)
+
+    @property
+    def frame(self) -> pd.DataFrame:
+        """A frame of its own for every caller; writing into it copies and never reaches the store."""
+        return self._frame.copy(deep=False)
+
+    @property
+    def columns(self) -> pd.Index[str]:
+        """The symbols as an index of its own for every caller."""
+        return self._frame.columns.view()
+
+    @property
+    def nbytes(self) -> int:
+        return self.values.nbytes + self.sessions.nbytes
+
+    def head(self, rows: int) -> FrozenFrame:
+        """The first ``rows`` sessions in memory of their own, which ends there."""
+        if rows >= len(self.sessions):
+            return self
+        return FrozenFrame.of(
+            frozen_array(self.sessions[:rows]), self.symbols, frozen_array(self.values[:rows])
+        )
+
+
+def _digest(sessions: Dates, symbols: tuple[str, ...], values: Floats) -> str:
+    name = hashlib.blake2b(digest_size=16)
+    name.update(f"{values.shape[0]}x{values.shape[1]}\n".encode())
+    name.update("\n".join(symbols).encode())
+    name.update(sessions.astype("datetime64[D]").astype("<i8").tobytes())
+    name.update(np.ascontiguousarray(values, dtype="<f8").data)
+    return name.hexdigest()
+
+
+def freeze(panel: str, name: str, frame: object) -> FrozenFrame:
+    """Check a frame and store it immutably.
+
+    Raises
+    ------
+    BadFrame
+        Wrong type, index, columns or cells. The message names the first offending place.
+    """
+    where = f"{panel}[{name!r}]"
+    if not isinstance(frame, pd.DataFrame):
+        raise BadFrame(f"{where} is a {type(frame).__name__}; a pandas DataFrame is wanted")
+    if frame.empty:
+        raise BadFrame(f"{where} has shape {frame.shape}; at least one session and one symbol are wanted")
+    sessions = _sessions(where, frame.index)
+    symbols = _symbols(where, frame.columns)
+    values = _values(where, frame)
+    _check_cells(where, panel, values, sessions, symbols)
+    return FrozenFrame.of(frozen_array(sessions), symbols, frozen_array(values))
+
+
+def _sessions(where: str, index: pd.Index) -> Dates:
+    if not isinstance(index, pd.DatetimeIndex):
+        raise BadFrame(f"{where} has an index of {index.dtype}; a DatetimeIndex of sessions is wanted")
+    if index.tz is not None:
+        raise BadFrame(
+            f"{where} has an index in time zone {index.tz}; sessions are naive dates: "
+            "use frame.index.tz_localize(None).normalize()"
+        )
+    if index.hasnans:
+        raise BadFrame(f"{where} has NaT in its index at row {int(np.argmax(index.isna()))}")
+    odd = index != index.normalize()
+    if odd.any():
+        raise BadFrame(
+            f"{where} has {index[int(np.argmax(odd))]} in its index; sessions are dates at midnight"
+        )
+    if not index.is_unique:
+        raise BadFrame(f"{where} has session {index[int(np.argmax(index.duplicated()))]:%Y-%m-%d} twice")
+    sessions = index.to_numpy().astype("datetime64[us]")
+    if not index.is_monotonic_increasing:
+        row = int(np.argmax(np.diff(sessions) < np.timedelta64(0))) + 1
+        raise BadFrame(f"{where} is not sorted: row {row} ({index[row]:%Y-%m-%d}) is before the row above it")
+    return sessions
+
+
+def _symbols(where: str, columns: pd.Index) -> tuple[str, ...]:
+    for position, column in enumerate(columns):
+        if not isinstance(column, str) or not column:
+            raise BadFrame(f"{where} has {column!r} as column {position}; columns are ts_code strings")
+    if not columns.is_unique:
+        raise BadFrame(f"{where} has column {columns[int(np.argmax(columns.duplicated()))]!r} twice")
+    return tuple(columns)
+
+
+def _values(where: str, frame: pd.DataFrame) -> Floats:
+    strange = [column for column, dtype in frame.dtypes.items() if getattr(dtype, "kind", "O") not in "iuf"]
+    if strange:
+        raise BadFrame(f"{where} has {_not_a_number(frame[strange])}")
+    # Adding 0.0 folds -0.0 into 0.0 and the mask folds NaN payloads, so that equal content has one name.
+    values = frame.to_numpy(dtype=np.float64, na_value=np.nan) + 0.0
+    values[np.isnan(values)] = np.nan
+    return values
+
+
+def _not_a_number(frame: pd.DataFrame) -> str:
+    for session, row in zip(frame.index, frame.to_numpy(dtype=object), strict=True):
+        for symbol, cell in zip(frame.columns, row, strict=True):
+            if isinstance(cell, bool | np.bool_) or not isinstance(cell, int | float | np.number):
+                return f"{cell!r} at ({session:%Y-%m-%d}, {symbol}); numbers are wanted"
+    return f"dtype {frame.dtypes.iloc[0]} in column {frame.columns[0]}; float64 is wanted: use .astype(float)"
+
+
+def _check_cells(where: str, panel: str, values: Floats, sessions: Dates, symbols: tuple[str, ...]) -> None:
+    if panel == "signal":
+        bad = ~(np.isnan(values) | (values == 0) | (values == 1) | (values == -1))
+        wanted = "signal values are 1, 0, -1 or NaN"
+    else:
+        bad = np.isinf(values)
+        wanted = "finite numbers or NaN are wanted"
+    if bad.any():
+        row, column = (int(i) for i in np.argwhere(bad)[0])
+        place = f"({sessions[row].astype('datetime64[D]')}, {symbols[column]})"
+        raise BadFrame(
+            f"{where} has {values[row, column]:g} at {place}; {wanted}",
+            session=str(sessions[row].astype("datetime64[D]")),
+            symbol=symbols[column],
+            value=float(values[row, column]),
+        )
+
+
+def merge(old: FrozenFrame, new: FrozenFrame) -> FrozenFrame:
+    """Union of sessions and symbols; where both have a number the new one stands, NaN never erases."""
+    if old.digest == new.digest:
+        return old
+    sessions = np.union1d(old.sessions, new.sessions)
+    symbols = tuple(sorted({*old.symbols, *new.symbols}))
+    place = {symbol: position for position, symbol in enumerate(symbols)}
+    values = np.full((len(sessions), len(symbols)), np.nan)
+    for part in (old, new):
+        rows = np.searchsorted(sessions, part.sessions)
+        columns = np.array([place[symbol] for symbol in part.symbols])
+        block = values[np.ix_(rows, columns)]
+        values[np.ix_(rows, columns)] = np.where(np.isnan(part.values), block, part.values)
+    return FrozenFrame.of(frozen_array(sessions), symbols, frozen_array(values))

@@ -1,0 +1,257 @@
+"""The rule that trades a signal: no opinion of its own, every number reproducible by hand."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from decimal import Decimal
+from fractions import Fraction
+
+import numpy as np
+import pandas as pd
+
+from quantgraph.broker import Account, Order, Quotes, execute, largest_buy, last_closes, quotes_at
+from quantgraph.errors import BadOption, NoData, NoSignal
+from quantgraph.market.money import CENT, ZERO, exact, money
+from quantgraph.market.rulebook import Rulebook
+from quantgraph.state import View
+
+__all__ = ["SignalRule"]
+
+
+class SignalRule:
+    """Long-only trading of a signal of 1, 0, -1 and NaN.
+
+    Parameters
+    ----------
+    signal
+        Name of the signal in the panel ``signal``; None means the only one there is.
+    weights
+        Share of the investable equity by symbol, each in [0, 1], together at most 1. A symbol that is
+        not in it is not bought. None means equal shares.
+    max_positions
+        Most positions held, at least 1; None means no limit.
+    cash_reserve
+        Share of the equity that stays in cash, in [0, 1).
+    rules
+        The rulebook that the sizes are computed with; the same one that the desk uses.
+
+    Raises
+    ------
+    BadOption
+        If an option is outside its range.
+
+    Notes
+    -----
+    It decides at the open of session *t*. *The row* is the signal's row of the session before *t*.
+
+    Exit
+        A held symbol is sold whole when its last signal that is neither 0 nor NaN, up to the row, is -1
+        and stands at the session of its entry or later. So an exit that was rejected (suspended, lower
+        limit) is tried again in the next session, until a later 1 takes it back.
+    Entry
+        Symbols whose value in the row is exactly 1 and that are not held, in ascending order of
+        ``ts_code``. With ``max_positions`` only as many as there is room for beside the positions that
+        are *kept*: those still held after the exits, an exit that the desk would reject among them.
+        What is held and has 1, 0 or NaN is left alone; nothing is rebalanced.
+    Size
+        ``equity`` = cash + holdings at today's open (at the last known close where there is none);
+        ``investable = equity * (1 - cash_reserve)``; ``n`` = kept + entries; a ``ticket`` is
+        ``investable / n``, or ``investable * weights[symbol]``. ``free`` = the cash after the exits, net
+        of fees (an exit that the desk would reject brings nothing) - ``equity * cash_reserve``. Tickets
+        that together exceed ``free`` all shrink by the same factor. The quantity is the largest multiple
+        of the lot whose notional and fees fit the ticket at today's open. Where there is no open, the last
+        close sizes it, and the desk rejects the order as suspended. A ticket too small for a lot makes no
+        order.
+
+    Each holding and notional is rounded half up to the cent; tickets are exact fractions. Exits come
+    before entries, both in ascending order of ``ts_code``, numbered from 1.
+
+    Examples
+    --------
+    100,000 CNY and two 1s: each ticket is 50,000. At an open of 10 that is 4,900 shares, because 5,000
+    would cost 50,000 and 13 in fees; at an open of 30, 1,600 shares.
+
+    >>> from quantgraph.market.moment import Moment
+    >>> from quantgraph.state import DataState
+    >>> days = pd.DatetimeIndex(["2024-01-02", "2024-01-03"])
+    >>> prices = pd.DataFrame({"600000.SH": [10.0, 10.0], "600036.SH": [30.0, 30.0]}, index=days)
+    >>> store = DataState()
+    >>> store.update("ohlcv", {"open": prices, "close": prices}) == store.head
+    True
+    >>> ref = store.update("signal", {"demo": prices * 0 + 1})
+    >>> view = store.view(Moment.at("2024-01-03", "open"), ref)
+    >>> for order in SignalRule().decide(view, Account.opening(100_000), days[1]):
+    ...     print(order.sequence, order.side, order.symbol, order.quantity)
+    1 buy 600000.SH 4900
+    2 buy 600036.SH 1600
+    """
+
+    def __init__(
+        self,
+        *,
+        signal: str | None = None,
+        weights: Mapping[str, float] | None = None,
+        max_positions: int | None = None,
+        cash_reserve: float = 0.0,
+        rules: Rulebook | None = None,
+    ) -> None:
+        self._signal = signal
+        self._weights = None if weights is None else _shares(weights)
+        self._max_positions = _at_least_one(max_positions)
+        self._reserve = _reserve(cash_reserve)
+        self._rules = rules or Rulebook.mainland()
+
+    @property
+    def name(self) -> str:
+        """Name under which the ledger keeps its days."""
+        return "signal_rule"
+
+    def decide(self, view: View, account: Account, session: pd.Timestamp) -> list[Order]:
+        """Orders for the session, see the class.
+
+        Raises
+        ------
+        NoSignal
+            If the data has no signal.
+        BadOption
+            If the signal was not named and there are several.
+        UnknownField
+            If there is no signal of that name.
+        """
+        signal = view["signal"][self._name_in(view)]
+        quotes = quotes_at(view)
+        exits = _exits(signal, account)
+        after = execute(exits, account, quotes, self._rules, session).account
+        entries = self._entries(view, signal, account, kept=len(after.positions))
+        if not entries:
+            return exits
+        prices = _prices(view, quotes, {*account.positions, *entries})
+        tickets = self._tickets(entries, _equity(account, prices), after)
+        return exits + self._buys(tickets, prices, session, first=len(exits) + 1)
+
+    def _name_in(self, view: View) -> str:
+        names = list(view["signal"])
+        if not names:
+            raise NoSignal("the data has no signal; generate one first")
+        if self._signal is None and len(names) > 1:
+            raise BadOption(f"signal must be named: there are {', '.join(names)}", parameter="signal")
+        return self._signal or names[0]
+
+    def _entries(self, view: View, signal: pd.DataFrame, account: Account, *, kept: int) -> list[str]:
+        row = _row_before(view, signal)
+        wanted = sorted(
+            symbol
+            for symbol in row
+            if symbol not in account.positions and (self._weights is None or symbol in self._weights)
+        )
+        return wanted if self._max_positions is None else wanted[: max(0, self._max_positions - kept)]
+
+    def _tickets(self, entries: Sequence[str], equity: Decimal, after: Account) -> dict[str, Decimal]:
+        investable = Fraction(equity) * (1 - self._reserve)
+        n = len(after.positions) + len(entries)
+        weights = self._weights
+        tickets = {
+            symbol: investable * (weights[symbol] if weights else Fraction(1, n)) for symbol in entries
+        }
+        free = max(Fraction(0), Fraction(after.cash) - Fraction(equity) * self._reserve)
+        wished = sum(tickets.values(), Fraction(0))
+        factor = free / wished if wished > free else Fraction(1)
+        return {symbol: _floor_to_cent(ticket * factor) for symbol, ticket in tickets.items()}
+
+    def _buys(
+        self,
+        tickets: Mapping[str, Decimal],
+        prices: Mapping[str, Decimal],
+        session: pd.Timestamp,
+        *,
+        first: int,
+    ) -> list[Order]:
+        sizes = {
+            symbol: largest_buy(prices[symbol], ticket, self._rules, session)
+            for symbol, ticket in tickets.items()
+            if symbol in prices
+        }
+        wanted = [(symbol, quantity) for symbol, quantity in sizes.items() if quantity]
+        return [
+            Order(symbol=symbol, side="buy", quantity=quantity, sequence=sequence, reason="signal 1")
+            for sequence, (symbol, quantity) in enumerate(wanted, start=first)
+        ]
+
+
+def _exits(signal: pd.DataFrame, account: Account) -> list[Order]:
+    values, places = (
+        signal.to_numpy(),
+        signal.columns.get_indexer(pd.Index(list(account.positions), dtype="str")),
+    )
+    leaving = []
+    for (symbol, position), place in zip(account.positions.items(), places, strict=True):
+        first = signal.index.searchsorted(position.entered)
+        opinions = values[first:, place] if place >= 0 else np.empty(0)
+        opinions = opinions[np.abs(opinions) == 1]
+        if opinions.size and opinions[-1] == -1:
+            leaving.append((symbol, position.quantity))
+    return [
+        Order(symbol=symbol, side="sell", quantity=quantity, sequence=sequence, reason="signal -1")
+        for sequence, (symbol, quantity) in enumerate(leaving, start=1)
+    ]
+
+
+def _row_before(view: View, signal: pd.DataFrame) -> list[str]:
+    """Symbols with a 1 in the signal's row of the session before the view's; none when it has no such row."""
+    sessions = view["ohlcv"]["close"].index
+    if not len(sessions) or not len(signal) or signal.index[-1] != sessions[-1]:
+        return []
+    return [str(symbol) for symbol in signal.columns[signal.to_numpy()[-1] == 1]]
+
+
+def _prices(view: View, quotes: Quotes, symbols: Iterable[str]) -> dict[str, Decimal]:
+    """Today's open, or the last known close; a symbol with neither is left out."""
+    symbols = sorted(symbols)
+    opens = {symbol: quotes[symbol].open for symbol in symbols if symbol in quotes}
+    found = {symbol: exact(price) for symbol, price in opens.items() if 0 < price < math.inf}
+    missing = [symbol for symbol in symbols if symbol not in found]
+    return found | last_closes(view, missing) if missing else found
+
+
+def _equity(account: Account, prices: Mapping[str, Decimal]) -> Decimal:
+    unknown = [symbol for symbol in account.positions if symbol not in prices]
+    if unknown:
+        raise NoData(f"{unknown[0]} is held and has neither an open nor an earlier close", symbol=unknown[0])
+    holdings = (money(prices[symbol] * position.quantity) for symbol, position in account.positions.items())
+    return account.cash + sum(holdings, ZERO)
+
+
+def _floor_to_cent(amount: Fraction) -> Decimal:
+    return Decimal(math.floor(amount * 100)) * CENT
+
+
+def _shares(weights: Mapping[str, float]) -> dict[str, Fraction]:
+    shares = {
+        symbol: Fraction(exact(weight, name=f"weights[{symbol!r}]")) for symbol, weight in weights.items()
+    }
+    for symbol, share in shares.items():
+        if not 0 <= share <= 1:
+            raise BadOption(
+                f"weights[{symbol!r}]={float(share)}; a number in [0, 1] is wanted", parameter="weights"
+            )
+    if sum(shares.values()) > 1:
+        raise BadOption(
+            f"weights add up to {float(sum(shares.values()))}; at most 1 is wanted", parameter="weights"
+        )
+    return shares
+
+
+def _at_least_one(value: int | None) -> int | None:
+    if value is not None and (isinstance(value, bool) or not isinstance(value, int) or value < 1):
+        raise BadOption(
+            f"max_positions={value!r}; a whole number of at least 1 is wanted", parameter="max_positions"
+        )
+    return value
+
+
+def _reserve(value: float) -> Fraction:
+    reserve = Fraction(exact(value, name="cash_reserve"))
+    if not 0 <= reserve < 1:
+        raise BadOption(f"cash_reserve={value!r}; a number in [0, 1) is wanted", parameter="cash_reserve")
+    return reserve

@@ -1,0 +1,54 @@
+"""Orders, fills, the simulated desk, and the ledger.
+
+The ledger brings SQLAlchemy with it and is loaded when it is first asked for.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from quantgraph.broker.account import Account, Position
+from quantgraph.broker.decider import Decider
+from quantgraph.broker.desk import DayResult, execute, largest_buy, submit
+from quantgraph.broker.orders import Fill, Order, Outcome, Rejection, RejectionCode
+from quantgraph.broker.quotes import Quote, Quotes, quotes_at
+from quantgraph.broker.simulate import SessionResult, run_sessions, simulate, trade_session
+from quantgraph.broker.valuation import Mark, last_closes, mark, value_of
+
+if TYPE_CHECKING:
+    from quantgraph.broker.ledger import Ledger
+
+__all__ = [
+    "Account",
+    "DayResult",
+    "Decider",
+    "Fill",
+    "Ledger",
+    "Mark",
+    "Order",
+    "Outcome",
+    "Position",
+    "Quote",
+    "Quotes",
+    "Rejection",
+    "RejectionCode",
+    "SessionResult",
+    "execute",
+    "largest_buy",
+    "last_closes",
+    "mark",
+    "quotes_at",
+    "run_sessions",
+    "simulate",
+    "submit",
+    "trade_session",
+    "value_of",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name == "Ledger":
+        from quantgraph.broker.ledger import Ledger
+
+        return Ledger
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -1,0 +1,5 @@
+"""The command ``quantgraph``."""
+
+from quantgraph.cli.main import main
+
+__all__ = ["main"]

@@ -1,0 +1,166 @@
+"""``quantgraph run`` and ``quantgraph signal``."""
+
+from __future__ import annotations
+
+import json
+import sys
+import traceback
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from quantgraph.errors import BadOption, QuantGraphError
+
+__all__ = ["app", "main"]
+
+DONE, FAILED, WRONG_USAGE = 0, 1, 2
+
+app = typer.Typer(
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+    help="A sentence about a trading strategy becomes an audited signal and replayable trades.",
+)
+
+Question = Annotated[str, typer.Argument(metavar="SENTENCE", help="The strategy, in Chinese or English.")]
+Source = Annotated[
+    str | None,
+    typer.Option(
+        help="sample (synthetic), tushare, or a file or folder. Default: the settings', else sample."
+    ),
+]
+Start = Annotated[str | None, typer.Option(help="First date, YYYYMMDD; wins over the sentence.")]
+End = Annotated[str | None, typer.Option(help="Last date, YYYYMMDD; wins over the sentence.")]
+Symbols = Annotated[
+    str | None, typer.Option(help="Codes, names or an index code, joined by commas; win over the sentence.")
+]
+Model = Annotated[str | None, typer.Option(help="A model's name, or keyless. Default: the settings'.")]
+Out = Annotated[Path, typer.Option(help="Folder in which the run gets a folder of its own.")]
+AsJson = Annotated[
+    bool, typer.Option("--json", help="Print the result as one JSON object and nothing else to stdout.")
+]
+Headless = Annotated[
+    bool, typer.Option(help="Ask nothing: take the documented defaults and list them as assumptions.")
+]
+Debug = Annotated[bool, typer.Option(help="Show a traceback when something goes wrong.")]
+
+
+@app.command()
+def run(
+    question: Question,
+    source: Source = None,
+    start: Start = None,
+    end: End = None,
+    symbols: Symbols = None,
+    cash: Annotated[float, typer.Option(help="Initial cash in CNY.")] = 1_000_000,
+    model: Model = None,
+    out: Out = Path("runs"),
+    as_json: AsJson = False,
+    headless: Headless = False,
+    debug: Debug = False,
+) -> None:
+    """Turn a sentence into a signal and trade it in a simulated account, session by session."""
+    options = {
+        "source": source,
+        "start": start,
+        "end": end,
+        "symbols": _codes(symbols),
+        "model": model,
+        "out": out,
+    }
+    _go(question, {**options, "cash": cash}, as_json=as_json, headless=headless, debug=debug)
+
+
+@app.command()
+def signal(
+    question: Question,
+    source: Source = None,
+    start: Start = None,
+    end: End = None,
+    symbols: Symbols = None,
+    model: Model = None,
+    out: Out = Path("runs"),
+    as_json: AsJson = False,
+    headless: Headless = False,
+    debug: Debug = False,
+) -> None:
+    """Turn a sentence into a validated signal and the strategy that makes it, without trading."""
+    options = {
+        "source": source,
+        "start": start,
+        "end": end,
+        "symbols": _codes(symbols),
+        "model": model,
+        "out": out,
+    }
+    _go(question, {**options, "trade": False}, as_json=as_json, headless=headless, debug=debug)
+
+
+@app.callback(invoke_without_command=True)
+def about(version: Annotated[bool, typer.Option("--version", help="Show the version.")] = False) -> None:
+    """Say which version this is."""
+    if version:
+        from importlib.metadata import version as installed
+
+        typer.echo(f"quantgraph {installed('quantgraph')}")
+        raise typer.Exit
+
+
+def _codes(text: str | None) -> list[str]:
+    return [code for code in (text or "").replace("，", ",").split(",") if code.strip()]
+
+
+def _go(question: str, options: dict[str, Any], *, as_json: bool, headless: bool, debug: bool) -> None:
+    from quantgraph.cli.view import prompt, show_result, view
+    from quantgraph.run import run_strategy
+
+    if not question.strip():
+        _say(
+            "bad_option: SENTENCE is empty; describe a strategy, for example: "
+            "quantgraph run '600519.SH, 5-day average crosses above the 20-day average, 2024'"
+        )
+        raise typer.Exit(WRONG_USAGE)
+    try:
+        with view(question) as live:
+            result = run_strategy(
+                question, answer=None if headless else prompt(live), watch=live.watch, **options
+            )
+    except BadOption as error:
+        _fail(error, debug=debug)
+        raise typer.Exit(WRONG_USAGE) from None
+    except QuantGraphError as error:
+        _fail(error, debug=debug)
+        raise typer.Exit(FAILED) from None
+    if as_json:
+        typer.echo(json.dumps(result, ensure_ascii=False, allow_nan=False))
+    else:
+        show_result(result)
+    if result["ended_because"] != "done":
+        _say(f"{result['error']}  [{result['ended_because']}, {result['run_dir']}]")
+        raise typer.Exit(FAILED)
+
+
+def _fail(error: QuantGraphError, *, debug: bool) -> None:
+    if debug:
+        traceback.print_exception(error)
+    _say(error.line)
+
+
+def _say(line: str) -> None:
+    typer.echo(line, err=True)
+
+
+def main() -> None:
+    """Entry point. What is not ours is shown in one line too, unless ``--debug`` asks for more."""
+    try:
+        app()
+    except KeyboardInterrupt:
+        _say("cancelled")
+        sys.exit(130)
+    except Exception as error:
+        if "--debug" in sys.argv:
+            raise
+        _say(f"{type(error).__name__}: {' '.join(str(error).split())[:300]} (--debug shows where)")
+        sys.exit(FAILED)

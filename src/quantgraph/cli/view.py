@@ -1,0 +1,210 @@
+"""What a run shows: a live view on a terminal, plain lines elsewhere, always on stderr."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any, Protocol
+
+from rich.console import Console, Group, RenderableType
+from rich.live import Live
+from rich.panel import Panel
+from rich.syntax import Syntax
+from rich.table import Table
+from rich.text import Text
+
+from quantgraph.run import Event
+from quantgraph.subgraphs.signal.texts import language_of, say
+
+__all__ = ["View", "prompt", "show_result", "view"]
+
+SHOWN_LINES = 12
+SESSIONS_A_LINE = 50
+
+
+class View(Protocol):
+    """Shows events, and makes room for a question."""
+
+    def watch(self, event: Event) -> None:
+        """Show an event."""
+
+    @contextmanager
+    def paused(self) -> Iterator[None]:
+        """Leave the terminal alone meanwhile."""
+
+
+@contextmanager
+def view(question: str) -> Iterator[View]:
+    """A live view if stderr is a terminal, else plain lines."""
+    console = Console(stderr=True)
+    if not console.is_terminal:
+        yield _Plain()
+        return
+    with Live(console=console, refresh_per_second=12, transient=True) as live:
+        yield _Live(live, question)
+
+
+class _Plain:
+    """A line for each node, and one for every fifty sessions."""
+
+    def __init__(self) -> None:
+        self._sessions = 0
+
+    def watch(self, event: Event) -> None:
+        if event.kind == "session":
+            self._sessions += 1
+            if self._sessions % SESSIONS_A_LINE:
+                return
+            line = f"daily_loop: {self._sessions} sessions, {event.text}"
+        else:
+            line = f"{event.name}: {event.text}" if event.text else event.name
+        sys.stderr.write(line + "\n")
+        sys.stderr.flush()
+
+    @contextmanager
+    def paused(self) -> Iterator[None]:
+        yield
+
+
+class _Live:
+    """The nodes as they finish, and the session being traded."""
+
+    def __init__(self, live: Live, question: str) -> None:
+        self._live = live
+        self._question = question
+        self._lines: list[tuple[str, str]] = []
+        self._sessions = 0
+        self._session = ""
+        self._draw()
+
+    def watch(self, event: Event) -> None:
+        if event.kind == "session":
+            self._sessions += 1
+            self._session = event.text
+        else:
+            self._lines.append((event.name, event.text))
+        self._draw()
+
+    @contextmanager
+    def paused(self) -> Iterator[None]:
+        self._live.stop()
+        try:
+            yield
+        finally:
+            self._live.start(refresh=True)
+
+    def _draw(self) -> None:
+        table = Table.grid(padding=(0, 2))
+        for name, text in self._lines[-SHOWN_LINES:]:
+            table.add_row(Text(name, style="cyan"), Text(text.splitlines()[0] if text else ""))
+        parts: list[RenderableType] = [table]
+        if self._sessions:
+            parts.append(Text(f"daily_loop  {self._sessions} sessions, {self._session}", style="green"))
+        self._live.update(Panel(Group(*parts), title=Text(self._question[:80]), title_align="left"))
+
+
+def prompt(live: View) -> Callable[[Mapping[str, Any]], str]:
+    """Asks a clarification on the terminal; no more input is a cancelled run."""
+
+    def ask(question: Mapping[str, Any]) -> str:
+        with live.paused():
+            console = Console(stderr=True)
+            console.print(Text(question["question"]), style="bold")
+            console.print("> ", end="")
+            line = sys.stdin.readline()
+        if not line:
+            raise EOFError
+        return line.strip()
+
+    return ask
+
+
+def show_result(result: Mapping[str, Any]) -> None:
+    """The summary of a finished run, on stdout, in the language of the question."""
+    console = Console()
+    language = language_of(result["question"])
+
+    def words(zh: str, en: str) -> str:
+        return say(language, zh=zh, en=en)
+
+    if result["source"]["synthetic"]:
+        console.print(
+            Text(
+                words("合成数据：不代表任何真实股票", "synthetic data: no real stock is meant"),
+                style="yellow",
+            )
+        )
+    if result["strategy"]:
+        code = _code(result["strategy"]["path"])
+        console.print(
+            Panel(
+                Syntax(code, "python", word_wrap=True), title=result["strategy"]["name"], title_align="left"
+            )
+        )
+    console.print(_facts(result, words))
+    if result.get("equity"):
+        console.print(Text.from_ansi(_curve(result["equity"], words, width=min(console.width, 100))))
+    console.print(Text(f"{words('文件夹', 'folder')}: {result['run_dir']}"), soft_wrap=True)
+
+
+def _code(path: str) -> str:
+    with open(path, encoding="utf-8") as file:  # noqa: PTH123
+        return file.read().split("# %%\n", 1)[-1].rstrip()
+
+
+def _facts(result: Mapping[str, Any], words: Callable[[str, str], str]) -> Table:
+    table = Table.grid(padding=(0, 2))
+    window = result["window"]
+    if result["symbols"]:
+        table.add_row(words("股票数", "symbols"), str(len(result["symbols"])))
+        table.add_row(words("区间", "window"), f"{window['start']} - {window['end']}")
+    if result["signal"]:
+        counts = result["signal"]["counts"]
+        told = words(
+            f"买入 {counts['buy']}，卖出 {counts['sell']}，不变 {counts['hold']}，无观点 {counts['nan']}",
+            f"{counts['buy']} buy, {counts['sell']} sell, {counts['hold']} keep, {counts['nan']} no opinion",
+        )
+        table.add_row(words("信号", "signal"), told)
+    account, benchmark = result["account"], result["benchmark"]
+    if account:
+        table.add_row(
+            "", words("账户", "account"), words("等权买入持有", "equal-weight buy-and-hold"), style="bold"
+        )
+        table.add_row(
+            words("期末资产", "final value"),
+            f"{account['final_value']:,.2f}",
+            f"{benchmark['final_value']:,.2f}",
+        )
+        table.add_row(words("收益", "return"), f"{account['return']:.2%}", f"{benchmark['return']:.2%}")
+        table.add_row(
+            words("最大回撤", "max drawdown"),
+            f"{account['max_drawdown']:.2%}",
+            f"{benchmark['max_drawdown']:.2%}",
+        )
+        sharpe = "-" if account["sharpe"] is None else f"{account['sharpe']:.2f}"
+        table.add_row(words("夏普比率", "Sharpe ratio"), sharpe)
+        table.add_row(
+            words("成交", "trades"),
+            f"{account['trades']} ({account['rejections']} {words('笔被拒', 'rejected')})",
+        )
+        table.add_row(words("费用", "costs"), f"{account['costs']['total']:,.2f}")
+    for name, label in (("assumptions", words("假设", "assumed")), ("notes", words("注意", "note"))):
+        for line in result[name]:
+            table.add_row(label, line, style="yellow")
+    return table
+
+
+def _curve(equity: Mapping[str, Any], words: Callable[[str, str], str], *, width: int) -> str:
+    import plotext
+
+    plotext.clear_figure()
+    plotext.plot_size(width, 16)
+    plotext.theme("clear")
+    x = list(range(len(equity["account"])))
+    plotext.plot(x, equity["account"], label=words("账户", "account"), marker="braille")
+    plotext.plot(x, equity["benchmark"], label=words("买入持有", "buy-and-hold"), marker="dot")
+    ticks = sorted({0, len(x) // 3, 2 * len(x) // 3, len(x) - 1})
+    plotext.xticks(ticks, [equity["sessions"][tick] for tick in ticks])
+    drawing: str = plotext.build()
+    return drawing

@@ -1,0 +1,302 @@
+"""Reading one file into tables of known kinds. A file is recognised by its content, not by its name."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import zlib
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+import pandas as pd
+
+from quantgraph.data._cells import Kind, read_codes, read_dates, read_numbers, unique_rows
+from quantgraph.data._series import is_series, read_series, series_note
+from quantgraph.data.source import BAR_FIELDS, INDICATOR_FIELDS
+from quantgraph.errors import BadFile
+
+__all__ = ["KNOWN_ENDINGS", "Reading", "Table", "read_file"]
+
+KNOWN_ENDINGS: tuple[str, ...] = (".csv", ".csv.gz", ".parquet", ".json", ".json.gz", ".jsonl", ".jsonl.gz")
+
+TableKind = Literal["bars", "extras", "indicators", "members", "names"]
+
+_OHLC = ("open", "high", "low", "close")
+_EXTRAS = ("up_limit", "down_limit", "adj_factor")
+_ALIASES = {"symbol": "ts_code", "date": "trade_date"}
+_MEMBER_KEYS = ("index_code", "con_code", "trade_date")
+_NO_NUMBERS = frozenset({*_MEMBER_KEYS, *_ALIASES, "ts_code", "name", "stock_name", "start_date"})
+_EMPTY_CELLS = ["", "NA", "N/A", "NaN", "nan", "null", "NULL", "None"]
+_SHARES_PER_HAND = 100.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Table:
+    """Checked rows of one kind, under tushare's column names, and the file they came from.
+
+    ``in_shares``: the file had volumes in shares; ``rows`` has them in hands.
+    """
+
+    kind: TableKind
+    file: str
+    rows: pd.DataFrame
+    in_shares: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class Reading:
+    """What a file holds: tables, or none and the reason why."""
+
+    file: str
+    tables: tuple[Table, ...] = ()
+    unread: str = ""
+
+
+def read_file(path: Path) -> Reading:
+    """Read and check one file.
+
+    Raises
+    ------
+    BadFile
+        If it is recognised and not what its format promises: cannot be decoded, has no row, misses a
+        column, or holds a cell that is no valid date, number or code.
+    """
+    ending = _ending(path)
+    if not ending:
+        return Reading(file=path.name, unread=f"unknown ending; valid: {', '.join(KNOWN_ENDINGS)}")
+    if path.stat().st_size == 0:
+        raise BadFile(f"{path.name} is empty", file=path.name)
+    if ending == ".parquet":
+        return _from_columns(path.name, _read_parquet(path))
+    if ending.startswith(".csv"):
+        return _from_csv(path)
+    return _from_json(path, lines=ending.startswith(".jsonl"))
+
+
+def _ending(path: Path) -> str:
+    name = path.name.lower()
+    return next((end for end in reversed(KNOWN_ENDINGS) if name.endswith(end)), "")
+
+
+# --- columns --------------------------------------------------------------------------------------
+
+
+def _from_csv(path: Path) -> Reading:
+    header = list(_read_csv(path, nrows=0).columns)
+    names = _canonical(header)
+    if _kinds(names.values()):
+        table = _read_csv(path, **_csv_options(names))
+        if not isinstance(table.index, pd.RangeIndex):  # pandas takes surplus first cells as an index
+            raise BadFile(f"{path.name}: its rows have more cells than its header", file=path.name)
+        return _from_columns(path.name, table)
+    return _from_columns(path.name, pd.DataFrame(columns=header))
+
+
+def _csv_options(names: dict[str, str]) -> dict[str, Any]:
+    """Codes and dates as text ("000001" keeps its zeros, the symbol "NA" is one), numbers exactly."""
+    text = [column for column, name in names.items() if name in _NO_NUMBERS]
+    numbers = [column for column in names if column not in text]
+    return {
+        "dtype": dict.fromkeys(text, "str"),
+        "keep_default_na": False,
+        "na_values": dict.fromkeys(numbers, _EMPTY_CELLS),
+    }
+
+
+def _read_csv(path: Path, **options: Any) -> pd.DataFrame:
+    try:
+        table: pd.DataFrame = pd.read_csv(path, encoding="utf-8", **options)
+    except pd.errors.EmptyDataError as error:
+        raise BadFile(f"{path.name} is empty", file=path.name) from error
+    except UnicodeDecodeError as error:
+        raise BadFile(f"{path.name} is not UTF-8 text; save it as UTF-8", file=path.name) from error
+    except (pd.errors.ParserError, EOFError, gzip.BadGzipFile, zlib.error) as error:
+        reason = str(error).strip().splitlines()[0]
+        raise BadFile(f"{path.name} is not a readable CSV: {reason}", file=path.name) from error
+    return table
+
+
+def _read_parquet(path: Path) -> pd.DataFrame:
+    import pyarrow as pa
+
+    try:
+        table = pd.read_parquet(path)
+    except (pa.ArrowInvalid, OSError) as error:
+        reason = str(error).strip().splitlines()[0]
+        raise BadFile(f"{path.name} is not a readable Parquet file: {reason}", file=path.name) from error
+    named = [name for name in table.index.names if name is not None]
+    return table.reset_index(level=named).reset_index(drop=True) if named else table.reset_index(drop=True)
+
+
+def _canonical(columns: Sequence[object]) -> dict[str, str]:
+    """Tushare's name for each column that means something here; ``ts_code`` wins over ``symbol``."""
+    lower = {str(column): str(column).strip().lower() for column in columns}
+    known = _NO_NUMBERS | set(BAR_FIELDS) | set(INDICATOR_FIELDS) | {"volume"}
+    names: dict[str, str] = {}
+    for column, name in lower.items():
+        canonical = _ALIASES.get(name, name)
+        if name in known and (canonical == name or canonical not in lower.values()):
+            names[column] = canonical
+    return names
+
+
+def _kinds(names: Iterable[str]) -> tuple[TableKind, ...]:
+    """Kinds of table that columns of these names make."""
+    have = set(names)
+    if have.issuperset(_MEMBER_KEYS):
+        return ("members",)
+    if have.issuperset(("ts_code", "trade_date")):
+        kinds: list[TableKind] = []
+        if not _missing_for_bars(have):
+            kinds.append("bars")
+        elif have & set(_EXTRAS):
+            kinds.append("extras")
+        if have & set(INDICATOR_FIELDS):
+            kinds.append("indicators")
+        return tuple(kinds)
+    return ("names",) if have.issuperset(("ts_code", "name")) else ()
+
+
+def _missing_for_bars(have: set[str]) -> list[str]:
+    volume = () if "volume" in have else ("vol",)
+    return [name for name in ("ts_code", "trade_date", *_OHLC, *volume) if name not in have]
+
+
+def _meant_as_bars(have: set[str]) -> bool:
+    """Tushare's ``daily_basic`` has a close too, so a close alone means nothing."""
+    return bool(have & {"open", "high", "low"}) or (have >= {"ts_code", "trade_date", "close"})
+
+
+def _from_columns(file: str, table: pd.DataFrame) -> Reading:
+    names = _canonical(list(table.columns))
+    have = set(names.values())
+    kinds = _kinds(have)
+    if "bars" not in kinds and _meant_as_bars(have) and not (kinds and not have & {"open", "high", "low"}):
+        missing = _missing_for_bars(have)
+        raise BadFile(
+            f"{file} misses the column(s) {', '.join(missing)}; daily bars need ts_code (or symbol), "
+            "trade_date (or date), open, high, low, close and vol (hands) or volume (shares)",
+            file=file,
+            columns=tuple(missing),
+        )
+    if not kinds:
+        shown = ", ".join(map(str, table.columns[:6]))
+        return Reading(file=file, unread=f"columns ({shown}) are no bars, indicators, members or names")
+    if table.empty:
+        raise BadFile(f"{file} has a header and no row", file=file)
+    rows = table[list(names)].rename(columns=names)
+    return _checked(file, rows, kinds)
+
+
+def _checked(file: str, rows: pd.DataFrame, kinds: Sequence[TableKind]) -> Reading:
+    in_shares = "volume" in rows.columns and "vol" not in rows.columns
+    if in_shares:
+        shares = read_numbers(rows["volume"], file, "quantity")
+        rows = rows.assign(vol=shares / _SHARES_PER_HAND)
+    tables = [
+        Table(kind=kind, file=file, rows=_CHECKS[kind](rows, file), in_shares=in_shares) for kind in kinds
+    ]
+    if "members" in kinds and "stock_name" in rows.columns:
+        naming = rows[["con_code", "stock_name"]].set_axis(["ts_code", "name"], axis=1)
+        tables.append(Table(kind="names", file=file, rows=_names(naming, file)))
+    return Reading(file=file, tables=tuple(tables))
+
+
+def _cells(rows: pd.DataFrame, file: str, fields: Sequence[str]) -> pd.DataFrame:
+    columns = {
+        "ts_code": read_codes(rows["ts_code"], file),
+        "trade_date": read_dates(rows["trade_date"], file),
+    }
+    present = [field for field in fields if field in rows.columns]
+    columns |= {field: read_numbers(rows[field], file, _kind(field)) for field in present}
+    return unique_rows(pd.DataFrame(columns), ("ts_code", "trade_date"), file)
+
+
+def _kind(field: str) -> Kind:
+    if field in ("vol", "amount"):
+        return "quantity"
+    return "price" if field in BAR_FIELDS else "number"
+
+
+def _bars(rows: pd.DataFrame, file: str) -> pd.DataFrame:
+    return _cells(rows, file, BAR_FIELDS)
+
+
+def _extras(rows: pd.DataFrame, file: str) -> pd.DataFrame:
+    return _cells(rows, file, ("pre_close", *_EXTRAS))
+
+
+def _indicators(rows: pd.DataFrame, file: str) -> pd.DataFrame:
+    return _cells(rows, file, INDICATOR_FIELDS)
+
+
+def _members(rows: pd.DataFrame, file: str) -> pd.DataFrame:
+    columns = {
+        "index_code": read_codes(rows["index_code"], file),
+        "con_code": read_codes(rows["con_code"], file),
+        "trade_date": read_dates(rows["trade_date"], file),
+    }
+    return pd.DataFrame(columns).drop_duplicates()
+
+
+def _names(rows: pd.DataFrame, file: str) -> pd.DataFrame:
+    columns = {
+        "ts_code": read_codes(rows["ts_code"], file),
+        "name": rows["name"].astype("str").str.strip(),
+    }
+    if "start_date" in rows.columns:
+        columns["start_date"] = read_dates(rows["start_date"], file)
+    return pd.DataFrame(columns)
+
+
+_CHECKS: dict[TableKind, Callable[[pd.DataFrame, str], pd.DataFrame]] = {
+    "bars": _bars,
+    "extras": _extras,
+    "indicators": _indicators,
+    "members": _members,
+    "names": _names,
+}
+
+
+# --- JSON -----------------------------------------------------------------------------------------
+
+
+def _from_json(path: Path, *, lines: bool) -> Reading:
+    documents = list(_documents(path, lines=lines))
+    if not documents:
+        raise BadFile(f"{path.name} is empty", file=path.name)
+    if not all(is_series(document) for _, document in documents):
+        return Reading(file=path.name, unread=series_note(documents))
+    bars, names = read_series(documents, path.name)
+    reading = _checked(path.name, bars, ("bars",))
+    if names.empty:
+        return reading
+    tables = (*reading.tables, Table(kind="names", file=path.name, rows=_names(names, path.name)))
+    return Reading(file=path.name, tables=tables)
+
+
+def _documents(path: Path, *, lines: bool) -> Iterator[tuple[str, Any]]:
+    """Each JSON document with the place it stands at, for messages."""
+    text = _text(path)
+    pieces = enumerate(text.splitlines(), 1) if lines else iter([(0, text)])
+    for number, piece in pieces:
+        where = f"line {number}" if lines else "the document"
+        if not piece.strip():
+            continue
+        try:
+            yield where, json.loads(piece)
+        except json.JSONDecodeError as error:
+            place = f"line {number if lines else error.lineno}"
+            raise BadFile(f"{path.name}, {place}: not JSON: {error.msg}", file=path.name) from error
+
+
+def _text(path: Path) -> str:
+    try:
+        raw = gzip.decompress(path.read_bytes()) if path.name.lower().endswith(".gz") else path.read_bytes()
+        return raw.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise BadFile(f"{path.name} is not UTF-8 text; save it as UTF-8", file=path.name) from error
+    except (EOFError, gzip.BadGzipFile, zlib.error) as error:
+        raise BadFile(f"{path.name} is not a complete gzip file", file=path.name) from error

@@ -1,0 +1,112 @@
+"""The main graph: a sentence becomes a signal, and the signal becomes trades, one session a turn."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from decimal import Decimal
+from functools import partial
+from pathlib import Path
+from typing import Any, Literal
+
+from langgraph.checkpoint.base import BaseCheckpointSaver
+from langgraph.graph import END, START, StateGraph
+from langgraph.graph.state import CompiledStateGraph
+
+from quantgraph.agents import SignalRule
+from quantgraph.broker.account import Account
+from quantgraph.broker.decider import Decider
+from quantgraph.broker.ledger import Ledger
+from quantgraph.data import MarketDataSource
+from quantgraph.market.rulebook import Rulebook
+from quantgraph.nodes import (
+    TradingDesk,
+    TradingState,
+    daily_loop_node,
+    decision_node,
+    report_node,
+    route_after_daily_loop,
+)
+from quantgraph.sandbox import CodeRunner
+from quantgraph.settings import Settings, load_settings
+from quantgraph.state import DataState
+from quantgraph.subgraphs.signal import SignalKit, build_kit, build_signal_graph
+from quantgraph.subgraphs.signal.kit import Model, OnClarify
+
+__all__ = ["build_trading_graph", "create_trading_graph", "route_after_signal"]
+
+TradingGraph = StateGraph[TradingState, None, TradingState, TradingState]
+CompiledTradingGraph = CompiledStateGraph[TradingState, None, TradingState, TradingState]
+
+STEP_LIMIT = 100_000
+"""Two steps a session: room for two hundred years of them."""
+
+
+def create_trading_graph(
+    *,
+    model: Model | None = None,
+    source: str | Path | MarketDataSource | None = None,
+    decider: Decider | None = None,
+    cash: Decimal | float | str = 1_000_000,
+    rules: Rulebook | None = None,
+    ledger: Ledger | None = None,
+    store: DataState | None = None,
+    runner: CodeRunner | None = None,
+    on_clarify: OnClarify = "ask",
+    settings: Settings | None = None,
+    checkpointer: BaseCheckpointSaver[Any] | None = None,
+) -> CompiledTradingGraph:
+    """Compiled main graph; works without arguments, and without a key or a network.
+
+    Parameters
+    ----------
+    decider
+        Who turns signals into orders. Default: :class:`~quantgraph.agents.SignalRule`.
+    cash
+        Initial cash in CNY.
+    rules
+        The market's rules and fees. Default: mainland China's, by date.
+    ledger
+        Where the run is recorded. Default: ``<runs_dir>/<run_id>/ledger.sqlite``.
+    model, source, store, runner, on_clarify, settings, checkpointer
+        As in :func:`~quantgraph.subgraphs.signal.create_signal_subgraph`.
+    """
+    settings = settings or load_settings()
+    kit = build_kit(
+        model=model, source=source, store=store, runner=runner, on_clarify=on_clarify, settings=settings
+    )
+    rules = rules or Rulebook.mainland()
+    desk = TradingDesk(
+        store=kit.store,
+        decider=decider or SignalRule(rules=rules),
+        rules=rules,
+        cash=Account.opening(cash).cash,
+        runs_dir=settings.runs_dir,
+        ledger=ledger,
+    )
+    compiled = build_trading_graph(kit, desk).compile(checkpointer=checkpointer, name="trading")
+    return compiled.with_config({"recursion_limit": STEP_LIMIT})
+
+
+def build_trading_graph(kit: SignalKit, desk: TradingDesk) -> TradingGraph:
+    """The uncompiled graph, for hosts that add nodes, or compile it their own way."""
+
+    def bound(node: Callable[..., dict[str, Any]]) -> Any:
+        return partial(node, desk=desk)
+
+    graph: TradingGraph = StateGraph(TradingState)
+    graph.add_node("signal", build_signal_graph(kit).compile(name="signal"))
+    graph.add_node("daily_loop", bound(daily_loop_node), input_schema=TradingState)
+    graph.add_node("decision", bound(decision_node), input_schema=TradingState)
+    graph.add_node("report", bound(report_node), input_schema=TradingState)
+    graph.add_edge(START, "signal")
+    graph.add_conditional_edges("signal", route_after_signal, ["daily_loop", END])
+    graph.add_conditional_edges("daily_loop", route_after_daily_loop, ["decision", "report"])
+    graph.add_edge("decision", "daily_loop")
+    graph.add_edge("report", END)
+    return graph
+
+
+def route_after_signal(state: TradingState) -> Literal["daily_loop", "__end__"]:
+    """Trade a signal that passed validation; whatever else the subgraph ended with is the end."""
+    ready = state.get("ended_because") == "done" and state.get("signal_ready")
+    return "daily_loop" if ready else "__end__"

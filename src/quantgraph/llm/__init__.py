@@ -1,0 +1,38 @@
+"""Models: ``get_llm(role)`` for whoever needs one, and what is read from their replies.
+
+Importing this package loads no model library; each name is imported when it is first used.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from quantgraph.llm.calls import CallPolicy, call_model
+    from quantgraph.llm.middleware import ModelErrors
+    from quantgraph.llm.models import get_light_llm, get_llm
+    from quantgraph.llm.structured import read_json
+    from quantgraph.settings import Role
+
+__all__ = ["CallPolicy", "ModelErrors", "Role", "call_model", "get_light_llm", "get_llm", "read_json"]
+
+_HOME = {
+    "CallPolicy": "quantgraph.llm.calls",
+    "ModelErrors": "quantgraph.llm.middleware",
+    "Role": "quantgraph.settings",
+    "call_model": "quantgraph.llm.calls",
+    "get_light_llm": "quantgraph.llm.models",
+    "get_llm": "quantgraph.llm.models",
+    "read_json": "quantgraph.llm.structured",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOME:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(_HOME[name]), name)
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -1,0 +1,144 @@
+"""The model of each role: ``ChatOpenAI`` when there is a key, the keyless planner when there is none.
+
+Building a model never touches the network.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import socket
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
+
+from pydantic import SecretStr
+
+from quantgraph.errors import BadOption, NotConfigured
+from quantgraph.llm.calls import call_model
+from quantgraph.settings import Role, Settings, check_role, load_settings
+
+if TYPE_CHECKING:
+    from langchain_core.language_models import BaseChatModel
+
+    ModelChoice = str | BaseChatModel | Mapping[Role, "str | BaseChatModel"] | None
+
+__all__ = ["DEFAULT_MODEL", "KEYLESS", "call_model", "get_light_llm", "get_llm", "is_loopback"]
+
+KEYLESS = "keyless"
+"""The model name that asks for the keyless planner although a key is there."""
+
+DEFAULT_MODEL = "gpt-4o-mini"
+"""Used at OpenAI itself when there is a key and no model name. Other servers have no default."""
+
+_LOCAL_KEY = "local-server-needs-no-key"
+_KEEPALIVE = ((socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1),)
+
+
+def get_llm(
+    role: Role = "reflection", *, model: ModelChoice = None, settings: Settings | None = None
+) -> BaseChatModel:
+    """Return the chat model of a role.
+
+    Parameters
+    ----------
+    role
+        Who asks.
+    model
+        A chat model, returned as it is; a model name; ``"keyless"`` for the planner; or a mapping by
+        role, in which a missing role falls to the settings. None means the settings decide.
+    settings
+        None means :func:`~quantgraph.settings.load_settings`.
+
+    Raises
+    ------
+    BadOption
+        The role, or the kind of ``model``, does not exist.
+    NotConfigured
+        A model is named and no key is set (a server on loopback needs none), or a server is set and
+        no model is named. The message says which variable to set.
+    """
+    return _choose(role, model, settings, light=False)
+
+
+def get_light_llm(
+    role: Role = "data_fetch", *, model: ModelChoice = None, settings: Settings | None = None
+) -> BaseChatModel:
+    """Return a role's model for simple work: as :func:`get_llm`, but ``light_model`` before ``model``."""
+    return _choose(role, model, settings, light=True)
+
+
+def _choose(role: Role, model: ModelChoice, settings: Settings | None, *, light: bool) -> BaseChatModel:
+    from langchain_core.language_models import BaseChatModel
+
+    check_role(role)
+    choice: object = model
+    if isinstance(model, Mapping):
+        for name in model:
+            check_role(name)
+        choice = model.get(role)
+    if isinstance(choice, BaseChatModel):
+        return choice
+    if choice is not None and not isinstance(choice, str):
+        kind = type(choice).__name__
+        raise BadOption(
+            f"model: a {kind} is none; give a chat model, a model name, or a mapping by role", option="model"
+        )
+    settings = settings or load_settings()
+    return _build(choice or settings.model_for(role, light=light), role, settings)
+
+
+def _build(name: str | None, role: Role, settings: Settings) -> BaseChatModel:
+    key = settings.openai_api_key
+    local = is_loopback(settings.openai_base_url)
+    if name == KEYLESS or (name is None and key is None and not local):
+        from quantgraph.llm.planner import KeylessPlanner
+
+        return KeylessPlanner()
+    if key is None and not local:
+        raise NotConfigured(
+            f"model {name!r} for role {role!r} needs a key: set OPENAI_API_KEY, or QUANTGRAPH_MODEL=keyless "
+            "for the planner that needs none",
+            role=role,
+            variable="OPENAI_API_KEY",
+        )
+    return _chat_openai(name or _default_name(settings), key or SecretStr(_LOCAL_KEY), settings, local=local)
+
+
+def _default_name(settings: Settings) -> str:
+    url = settings.openai_base_url
+    if url is None or urlsplit(url).hostname == "api.openai.com":
+        return DEFAULT_MODEL
+    raise NotConfigured(
+        f"no model is named for the server {urlsplit(url).netloc}: set QUANTGRAPH_MODEL to one of its models",
+        variable="QUANTGRAPH_MODEL",
+    )
+
+
+def _chat_openai(name: str, key: SecretStr, settings: Settings, *, local: bool) -> BaseChatModel:
+    from langchain_openai import ChatOpenAI
+
+    return ChatOpenAI(
+        model=name,
+        base_url=settings.openai_base_url,
+        api_key=key,
+        timeout=settings.request_timeout,
+        temperature=settings.temperature,
+        max_retries=0,  # call_model and ModelErrors retry, and say so
+        # A transport of its own keeps requests to this machine away from a proxy in the environment.
+        http_socket_options=_KEEPALIVE if local else None,
+    )
+
+
+def is_loopback(url: str | None) -> bool:
+    """Whether a URL names this machine: ``localhost`` or a loopback address.
+
+    >>> is_loopback("http://127.0.0.1:8000/v1"), is_loopback("http://[::1]/v1"), is_loopback("https://host/v1")
+    (True, True, False)
+    """
+    host = urlsplit(url or "").hostname or ""
+    if host == "localhost" or host.endswith(".localhost"):
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False

@@ -1,0 +1,30 @@
+"""The keyless planner: strategy sentences in, the same tool calls as a real model out."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from quantgraph.llm.planner.chat import KeylessPlanner
+    from quantgraph.llm.planner.codegen import Code, write_code
+    from quantgraph.llm.planner.request import Context, Request, read_request
+
+__all__ = ["Code", "Context", "KeylessPlanner", "Request", "read_request", "write_code"]
+
+_HOMES = {
+    "Code": "codegen",
+    "Context": "request",
+    "KeylessPlanner": "chat",
+    "Request": "request",
+    "read_request": "request",
+    "write_code": "codegen",
+}
+
+
+def __getattr__(name: str) -> Any:
+    """Load a public name when it is first used, so that importing the package costs nothing."""
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from importlib import import_module
+
+    return getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)

@@ -1,0 +1,400 @@
+"""A rule as the source of one cell: plain pandas on the wide frames, TA-Lib for RSI.
+
+Formulas
+--------
+SMA ``rolling(n).mean()``; EMA ``ewm(span=n, adjust=False)`` over the sessions that have a value, first
+given at the n-th; MACD dif = EMA(fast) - EMA(slow), dea = EMA(signal) of dif; RSI Wilder's, by
+TA-Lib on each column's own values; Bollinger SMA plus or minus k population standard deviations; KDJ
+from RSV over n sessions, ``K = 2/3 K' + 1/3 RSV`` and ``D = 2/3 D' + 1/3 K`` from 50, ``J = 3K - 2D``.
+No row uses a later one.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass, field
+
+from quantgraph.llm.planner.describe import describe, figure
+from quantgraph.llm.planner.rules import (
+    AllOf,
+    AnyOf,
+    Average,
+    Band,
+    Bar,
+    Compare,
+    Condition,
+    Cross,
+    Extreme,
+    Indicator,
+    Kdj,
+    Macd,
+    Not,
+    Number,
+    Rank,
+    Return,
+    Rsi,
+    Rule,
+    Scaled,
+    Value,
+    fields_of,
+    leaves_of,
+    opposite,
+)
+
+__all__ = ["Code", "write_code"]
+
+_LONGEST_NAME = 80
+
+
+@dataclass(frozen=True, kw_only=True)
+class Code:
+    """Source of one cell and what it needs.
+
+    ``lookback`` is the number of sessions up to and including the first one that can have a signal.
+    ``fields`` are daily indicators; bars are implied.
+    """
+
+    source: str
+    name: str
+    lookback: int
+    fields: tuple[str, ...]
+
+
+def _slug(value: float) -> str:
+    return figure(value).replace(".", "p").replace("-", "minus")
+
+
+@dataclass(kw_only=True)
+class _Cell:
+    """Lines of the cell so far; each value is defined once, under its own name."""
+
+    lines: list[str] = field(default_factory=list)
+    known: dict[str, None] = field(default_factory=dict)
+    names: set[str] = field(default_factory=set)
+
+    def define(self, name: str, *lines: str) -> str:
+        if name not in self.names:
+            self.names.add(name)
+            self.lines.extend(lines)
+        return name
+
+    def bar(self, name: str) -> str:
+        return self.define(name, f'{name} = snapshot["ohlcv"]["{name}"]')
+
+    def indicator(self, name: str) -> str:
+        return self.define(name, f'{name} = snapshot["indicators"]["{name}"].reindex_like(close)')
+
+    def value(self, value: Value) -> str:
+        """Name of a value's frame, or the figure of a constant."""
+        match value:
+            case Number(value=number):
+                return figure(number)
+            case Bar(field=name):
+                return self.bar(name)
+            case Indicator(field=name):
+                return self.indicator(name)
+            case Average():
+                return self._average(value)
+            case Scaled(factor=factor, value=average):
+                return f"{figure(factor)} * {self._average(average)}"
+            case Macd():
+                return self._macd(value)
+            case Rsi(period=period):
+                return self._rsi(period)
+            case Band():
+                return self._band(value)
+            case Kdj():
+                return self._kdj(value)
+            case Return(period=period):
+                return self.define(f"return_{period}", f"return_{period} = close / close.shift({period}) - 1")
+            case Extreme(side=side, period=period):
+                bar, name = self.bar(side), f"{'highest' if side == 'high' else 'lowest'}_{period}"
+                how = "max" if side == "high" else "min"
+                return self.define(name, f"{name} = {bar}.rolling({period}).{how}().shift(1)")
+
+    def _average(self, average: Average) -> str:
+        bar = self.bar(average.field)
+        name = f"{'vol_' if average.field == 'vol' else ''}{average.kind}_{average.period}"
+        if average.kind == "ema":
+            return self._ema(name, bar, average.period)
+        return self.define(name, f"{name} = {bar}.rolling({average.period}).mean()")
+
+    def _ema(self, name: str, of: str, period: int) -> str:
+        return self.define(
+            name,
+            f"{name} = {of}.ewm(span={period}, adjust=False, min_periods={period}, ignore_na=True).mean()",
+            f"{name} = {name}.where({of}.notna())",
+        )
+
+    def _macd(self, macd: Macd) -> str:
+        fast, slow = (self._ema(f"ema_{n}", "close", n) for n in (macd.fast, macd.slow))
+        dif = self.define(f"dif_{macd.fast}_{macd.slow}", f"dif_{macd.fast}_{macd.slow} = {fast} - {slow}")
+        if macd.part == "dif":
+            return dif
+        return self._ema(f"dea_{macd.fast}_{macd.slow}_{macd.signal}", dif, macd.signal)
+
+    def _rsi(self, period: int) -> str:
+        self.define(
+            "wilder_rsi",
+            "",
+            "",
+            "def wilder_rsi(prices, period):",
+            '    """RSI over the sessions that have a price."""',
+            "    known = prices.dropna()",
+            "    if len(known) <= period:",
+            "        return pd.Series(np.nan, index=prices.index)",
+            "    return pd.Series(talib.RSI(known.to_numpy(), period), index=known.index).reindex(prices.index)",
+            "",
+            "",
+        )
+        return self.define(f"rsi_{period}", f"rsi_{period} = close.apply(wilder_rsi, period={period})")
+
+    def _band(self, band: Band) -> str:
+        middle = self._average(Average(period=band.period))
+        if band.side == "middle":
+            return middle
+        sign, name = ("+", "upper") if band.side == "upper" else ("-", "lower")
+        name = f"{name}_{band.period}_{_slug(band.width)}"
+        spread = f"std_{band.period}"
+        self.define(spread, f"{spread} = close.rolling({band.period}).std(ddof=0)")
+        return self.define(name, f"{name} = {middle} {sign} {figure(band.width)} * {spread}")
+
+    def _kdj(self, kdj: Kdj) -> str:
+        n, m, d = kdj.period, kdj.smooth_k, kdj.smooth_d
+        high, low = self.bar("high"), self.bar("low")
+        self.define(
+            "smooth_from_50",
+            "",
+            "",
+            "def smooth_from_50(values, sessions):",
+            '    """New = old + (value - old) / sessions, starting at 50, over the sessions that have a value."""',
+            "    known = values.dropna()",
+            "    seeded = pd.Series(np.append(50.0, known.to_numpy()))",
+            "    smooth = seeded.ewm(alpha=1 / sessions, adjust=False).mean().to_numpy()[1:]",
+            "    return pd.Series(smooth, index=known.index).reindex(values.index)",
+            "",
+            "",
+        )
+        rsv = self.define(
+            f"rsv_{n}",
+            f"floor_{n} = {low}.rolling({n}).min()",
+            f"range_{n} = {high}.rolling({n}).max() - floor_{n}",
+            f"rsv_{n} = 100 * (close - floor_{n}) / range_{n}.where(range_{n} > 0)",
+        )
+        k = self.define(f"k_{n}_{m}", f"k_{n}_{m} = {rsv}.apply(smooth_from_50, sessions={m})")
+        if kdj.part == "k":
+            return k
+        d_name = self.define(f"d_{n}_{m}_{d}", f"d_{n}_{m}_{d} = {k}.apply(smooth_from_50, sessions={d})")
+        if kdj.part == "d":
+            return d_name
+        return self.define(f"j_{n}_{m}_{d}", f"j_{n}_{m}_{d} = 3 * {k} - 2 * {d_name}")
+
+    def need(self, *names: str) -> None:
+        self.known.update(dict.fromkeys(names))
+
+    def condition(self, condition: Condition) -> str:
+        """A boolean expression; joined parts come in brackets."""
+        match condition:
+            case Compare(left=left, op=op, right=right):
+                self._need_values(left, right)
+                return f"({self.value(left)} {op} {self.value(right)})"
+            case Cross():
+                return self._cross(condition)
+            case Rank():
+                return self._rank(condition)
+            case Not(part=part):
+                return f"~{self.condition(part)}"
+            case AllOf(parts=parts):
+                return "(" + " & ".join(self.condition(part) for part in parts) + ")"
+            case AnyOf(parts=parts):
+                return "(" + " | ".join(self.condition(part) for part in parts) + ")"
+
+    def _need_values(self, *values: Value) -> None:
+        for value in values:
+            if isinstance(value, Scaled):
+                self.need(self.value(value.value))
+            elif not isinstance(value, Number):
+                self.need(self.value(value))
+
+    def _cross(self, cross: Cross) -> str:
+        self._need_values(cross.left, cross.right)
+        left, right = self.value(cross.left), self.value(cross.right)
+        before: list[str] = []
+        for side, text in ((cross.left, left), (cross.right, right)):
+            if isinstance(side, Number):
+                before.append(text)
+            elif isinstance(side, Scaled):
+                name = self.value(side.value)
+                before.append(f"{figure(side.factor)} * {name}.shift(1)")
+                self.need(f"{name}.shift(1)")
+            else:
+                before.append(f"{text}.shift(1)")
+                self.need(f"{text}.shift(1)")
+        now, then = (">", "<=") if cross.direction == "up" else ("<", ">=")
+        return f"(({left} {now} {right}) & ({before[0]} {then} {before[1]}))"
+
+    def _rank(self, rank: Rank) -> str:
+        value = self.value(rank.value)
+        self.need(value)
+        place = f"{'best' if rank.side == 'top' else 'worst'}_{value}"
+        self.define(place, f'{place} = {value}.rank(axis=1, ascending={rank.side == "bottom"}, method="max")')
+        if rank.unit == "count":
+            return f"({place} <= {figure(rank.amount)})"
+        count = self.define(f"symbols_with_{value}", f"symbols_with_{value} = {value}.count(axis=1)")
+        return f"(100 * {place}).le({figure(rank.amount)} * {count}, axis=0)"
+
+
+def _sessions_of(value: Value) -> int:
+    match value:
+        case Average(period=period) | Band(period=period) | Kdj(period=period):
+            return period
+        case Scaled(value=average):
+            return average.period
+        case Macd(part="dif", fast=fast, slow=slow):
+            return max(fast, slow)
+        case Macd(fast=fast, slow=slow, signal=signal):
+            return max(fast, slow) + signal - 1
+        case Rsi(period=period) | Return(period=period) | Extreme(period=period):
+            return period + 1
+    return 1
+
+
+def _lookback(rule: Rule) -> int:
+    longest = 1
+    for leaf in (*leaves_of(rule.entry), *leaves_of(rule.exit)):
+        if isinstance(leaf, Rank):
+            longest = max(longest, _sessions_of(leaf.value))
+        else:
+            needs = max(_sessions_of(leaf.left), _sessions_of(leaf.right))
+            longest = max(longest, needs + isinstance(leaf, Cross))
+    return longest
+
+
+def _value_name(value: Value) -> str:
+    match value:
+        case Number(value=number):
+            return _slug(number)
+        case Bar(field=name) | Indicator(field=name):
+            return name
+        case Average(kind=kind, period=period, field=name):
+            return f"{'vol_' if name == 'vol' else ''}{kind}_{period}"
+        case Scaled(factor=factor, value=average):
+            return f"{_slug(factor)}x_{_value_name(average)}"
+        case Macd(part=part, fast=fast, slow=slow, signal=signal):
+            return f"{part}_{fast}_{slow}" + (f"_{signal}" if part == "dea" else "")
+        case Rsi(period=period):
+            return f"rsi_{period}"
+        case Band(side=side, period=period, width=width):
+            return f"boll_{side}_{period}_{_slug(width)}"
+        case Kdj(part=part, period=n, smooth_k=m, smooth_d=d):
+            return f"{part}_{n}_{m}_{d}"
+        case Return(period=period):
+            return f"return_{period}"
+        case Extreme(side=side, period=period):
+            return f"{side}_{period}"
+
+
+_OPERATOR_NAMES = {">": "above", "<": "below", ">=": "at_least", "<=": "at_most"}
+
+
+def _condition_name(condition: Condition) -> str:
+    match condition:
+        case Cross(left=Average(kind=kind, field="close", period=a), right=Average(kind=other, period=b)) if (
+            kind == other
+        ):
+            return f"{kind}_cross_{a}_{b}" + _down(condition)
+        case Cross(left=Macd(part="dif"), right=Macd(fast=fast, slow=slow, signal=signal)):
+            return f"macd_cross_{fast}_{slow}_{signal}" + _down(condition)
+        case Cross(left=Kdj(part="k"), right=Kdj(part="d", period=n, smooth_k=m, smooth_d=d)):
+            return f"kdj_cross_{n}_{m}_{d}" + _down(condition)
+        case Cross(left=left, direction=direction, right=right):
+            return f"{_value_name(left)}_cross_{direction}_{_value_name(right)}"
+        case Compare(left=Bar(field="close"), op=op, right=Extreme(side=side, period=period)):
+            return f"{_OPERATOR_NAMES[op]}_{period}_day_{side}"
+        case Compare(left=left, op=op, right=right):
+            return f"{_value_name(left)}_{_OPERATOR_NAMES[op]}_{_value_name(right)}"
+        case Rank(value=value, side=side, amount=amount, unit=unit):
+            return f"{side}_{_slug(amount)}{'_percent' if unit == 'percent' else ''}_by_{_value_name(value)}"
+        case Not(part=part):
+            return f"not_{_condition_name(part)}"
+        case AllOf(parts=parts):
+            return "_and_".join(map(_condition_name, parts))
+        case AnyOf(parts=parts):
+            return "_or_".join(map(_condition_name, parts))
+
+
+def _down(cross: Cross) -> str:
+    return "" if cross.direction == "up" else "_down"
+
+
+def _name(rule: Rule) -> str:
+    name = _condition_name(rule.entry)
+    if rule.exit != opposite(rule.entry):
+        name = f"{name}_exit_{_condition_name(rule.exit)}"
+    if len(name) <= _LONGEST_NAME:
+        return name
+    digest = hashlib.sha256(name.encode()).hexdigest()[:8]
+    return f"{name[: _LONGEST_NAME - 9].rstrip('_')}_{digest}"
+
+
+def _body(cell: _Cell, entry: str, exit_: str) -> list[str]:
+    known = [f"    & {name}.notna()" for name in cell.known]
+    known[0] = known[0].replace("& ", "", 1)
+    return [
+        *cell.lines,
+        "",
+        f"entry = {entry}",
+        f"leave = {exit_}",
+        "known = (",
+        *known,
+        ")",
+    ]
+
+
+def _bare(expression: str) -> str:
+    """The expression without brackets around the whole of it."""
+    depth = 0
+    for at, letter in enumerate(expression):
+        depth += {"(": 1, ")": -1}.get(letter, 0)
+        if depth == 0:
+            whole = at == len(expression) - 1 and expression[0] == "("
+            return expression[1:-1] if whole else expression
+    return expression
+
+
+def _squeeze(lines: list[str]) -> str:
+    """Text of the lines with at most two empty ones in a row."""
+    kept: list[str] = []
+    for line in lines:
+        if line or kept[-2:] != ["", ""]:
+            kept.append(line)
+    return "\n".join(kept) + "\n"
+
+
+def write_code(rule: Rule) -> Code:
+    """The cell that computes a rule's signal and stores it under a descriptive name.
+
+    In scope it expects ``pd``, ``np``, ``talib`` and ``GLOBAL_DATA_STATE``. The signal has the index and
+    columns of ``close``, values 1, -1, 0, and NaN where a value that the rule needs is not there.
+    """
+    cell = _Cell()
+    cell.bar("close")
+    entry, exit_ = cell.condition(rule.entry), cell.condition(rule.exit)
+    name = _name(rule)
+    lines = [
+        f"# Buy: {describe(rule.entry, 'en')}",
+        f"# Sell: {describe(rule.exit, 'en')}",
+        "snapshot = GLOBAL_DATA_STATE.snapshot()",
+        *_body(cell, _bare(entry), _bare(exit_)),
+        "",
+        "signal = pd.DataFrame(0.0, index=close.index, columns=close.columns)",
+        "signal = signal.mask(entry, 1.0).mask(leave, -1.0).where(known)",
+        "",
+        f'GLOBAL_DATA_STATE.update("signal", {{"{name}": signal}})',
+        "sessions, symbols = signal.shape",
+        "buys, sells = int((signal == 1).sum().sum()), int((signal == -1).sum().sum())",
+        "holds, unknowns = int((signal == 0).sum().sum()), int(signal.isna().sum().sum())",
+        f'print(f"signal {name}: {{sessions}} sessions x {{symbols}} symbols")',
+        'print(f"buy {buys}, sell {sells}, hold {holds}, no opinion {unknowns}")',
+    ]
+    return Code(source=_squeeze(lines), name=name, lookback=_lookback(rule), fields=fields_of(rule))

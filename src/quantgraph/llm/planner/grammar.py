@@ -1,0 +1,242 @@
+"""Tokens to what was said: comparisons, ranks and crosses joined by and, or, not and brackets.
+
+Every way to read the tokens is tried. What a sentence leaves out (``下穿卖出``) stays a gap here and is
+filled by :mod:`.meaning`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from quantgraph.llm.planner.lexicon import Token
+from quantgraph.llm.planner.operands import Group, Level, Operand, kind_at, operands, pairs
+from quantgraph.llm.planner.rules import Average, Extreme, Kdj, Macd
+
+__all__ = [
+    "Joined",
+    "Negated",
+    "Said",
+    "SaidCompare",
+    "SaidRank",
+    "SaidState",
+    "SaidTurn",
+    "readings",
+    "turns",
+]
+
+
+@dataclass(frozen=True, kw_only=True)
+class SaidCompare:
+    """``left word right``; None is what the sentence left out."""
+
+    left: Operand | None
+    word: str
+    right: Operand | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class SaidState:
+    """A value and a state of it: positive, negative, oversold, overbought."""
+
+    left: Operand | None
+    state: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class SaidTurn:
+    """A golden (up) or a death (down) cross of two lines."""
+
+    up: bool
+    left: Operand | None = None
+    right: Operand | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class SaidRank:
+    """The top or the bottom of a ranking by a value."""
+
+    value: Operand | None
+    side: Literal["top", "bottom"]
+    amount: float
+    unit: Literal["percent", "count"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Negated:
+    """Not what was said."""
+
+    part: Said
+
+
+@dataclass(frozen=True, kw_only=True)
+class Joined:
+    """Parts joined by *and* or by *or*."""
+
+    word: Literal["and", "or"]
+    parts: tuple[Said, ...]
+
+
+Said = SaidCompare | SaidState | SaidTurn | SaidRank | Negated | Joined
+Reading = tuple[Said, int]
+Tokens = Sequence[Token]
+
+_WORDS = ("CROSS_UP", "CROSS_DOWN", "BREAK_UP", "BREAK_DOWN", "ABOVE", "BELOW", "GE", "LE")
+_STATES = ("POSITIVE", "NEGATIVE", "OVERSOLD", "OVERBOUGHT")
+
+
+def _optional(tokens: Tokens, at: int) -> Iterator[tuple[Operand | None, int]]:
+    yield None, at
+    yield from operands(tokens, at)
+
+
+def _compares(tokens: Tokens, at: int) -> Iterator[Reading]:
+    for left, middle in _optional(tokens, at):
+        negated = left is not None and kind_at(tokens, middle) == "NOT"
+        middle += negated
+        word = kind_at(tokens, middle)
+        if word in _WORDS:
+            for right, end in _optional(tokens, middle + 1):
+                said = SaidCompare(left=left, word=word, right=right)
+                yield (Negated(part=said) if negated else said), end
+        if word in _STATES and not negated:
+            yield SaidState(left=left, state=word), middle + 1
+        if not negated:
+            yield from _postfix(tokens, left, middle)
+
+
+def _new_extremes(tokens: Tokens, at: int) -> Iterator[Reading]:
+    """``60日新高``, ``makes a new 20-day high``: a breakout without a word of comparison."""
+    for left, middle in _optional(tokens, at):
+        made = kind_at(tokens, middle) == "MAKES"
+        for extreme, end in operands(tokens, middle + made):
+            new = made or any("新" in token.text for token in tokens[middle:end])
+            if isinstance(extreme, Extreme) and new:
+                word = "BREAK_UP" if extreme.side == "high" else "BREAK_DOWN"
+                yield SaidCompare(left=left, word=word, right=extreme), end
+
+
+def _postfix(tokens: Tokens, left: Operand | None, at: int) -> Iterator[Reading]:
+    """``20日均线之上``, ``30以下``: the comparison stands behind."""
+    for right, end in operands(tokens, at):
+        if kind_at(tokens, end) in ("POST_UP", "POST_DOWN"):
+            word = "ABOVE" if kind_at(tokens, end) == "POST_UP" else "BELOW"
+            yield SaidCompare(left=left, word=word, right=right), end + 1
+
+
+def turns(tokens: Tokens, at: int) -> Iterator[tuple[tuple[Operand, Operand], int]]:
+    """Two lines that may cross: two averages, the lines of MACD or KDJ, or two lines by name."""
+    yield from pairs(tokens, at)
+    for left, middle in operands(tokens, at):
+        if isinstance(left, Group) and not _is_band(left):
+            yield (left.left, left.right), middle
+        if isinstance(left, Macd | Kdj) and kind_at(tokens, middle) == "AND":
+            for right, end in operands(tokens, middle + 1):
+                if type(right) is type(left):
+                    yield (left, right), end
+
+
+def _is_band(group: Group) -> bool:
+    return not isinstance(group.left, Macd | Kdj)
+
+
+def _crosses(tokens: Tokens, at: int) -> Iterator[Reading]:
+    here = kind_at(tokens, at)
+    if here in ("GOLDEN", "DEATH"):
+        yield SaidTurn(up=here == "GOLDEN"), at + 1
+        for (left, right), end in turns(tokens, at + 1):
+            yield SaidTurn(up=here == "GOLDEN", left=left, right=right), end
+    for (left, right), end in turns(tokens, at):
+        behind = kind_at(tokens, end)
+        if behind in ("GOLDEN", "DEATH"):
+            yield SaidTurn(up=behind == "GOLDEN", left=left, right=right), end + 1
+    for one, middle in operands(tokens, at):
+        behind = kind_at(tokens, middle)
+        if isinstance(one, Average) and behind in ("GOLDEN", "DEATH"):
+            for other, end in operands(tokens, middle + 1):
+                if isinstance(other, Average):
+                    yield SaidTurn(up=behind == "GOLDEN", left=one, right=other), end
+
+
+def _amount(tokens: Tokens, at: int) -> tuple[float, Literal["percent", "count"]] | None:
+    here = kind_at(tokens, at)
+    if here == "PCT" and 0 < tokens[at].value < 100:
+        return tokens[at].value, "percent"
+    if here in ("NUM", "COUNT") and tokens[at].value >= 1 and tokens[at].value == int(tokens[at].value):
+        return tokens[at].value, "count"
+    return None
+
+
+def _ranks(tokens: Tokens, at: int) -> Iterator[Reading]:
+    for value, middle in _optional(tokens, at):
+        if isinstance(value, Level):
+            continue
+        negated = value is not None and kind_at(tokens, middle) == "NOT"
+        for said, end in _ranked(tokens, value, middle + negated):
+            yield (Negated(part=said) if negated else said), end
+
+
+def _ranked(tokens: Tokens, value: Operand | None, at: int) -> Iterator[Reading]:
+    """``top 20%``, ``top 20% by value``, ``lowest value 20%``, ``最低的前20%``."""
+    here = kind_at(tokens, at)
+    if here not in ("TOP", "BOTTOM"):
+        return
+    side: Literal["top", "bottom"] = "top" if here == "TOP" else "bottom"
+    at += 1
+    if kind_at(tokens, at) == "TOP" and tokens[at].text.endswith("前"):
+        at += 1
+    for between, middle in _optional(tokens, at) if value is None else ((None, at),):
+        amount = _amount(tokens, middle)
+        if amount is None or isinstance(between, Level):
+            continue
+        by = value if between is None else between
+        yield SaidRank(value=by, side=side, amount=amount[0], unit=amount[1]), middle + 1
+        if by is None:
+            for behind, end in operands(tokens, middle + 1):
+                if not isinstance(behind, Level):
+                    yield SaidRank(value=behind, side=side, amount=amount[0], unit=amount[1]), end
+
+
+def _one(tokens: Tokens, at: int) -> Iterator[Reading]:
+    if kind_at(tokens, at) == "NOT":
+        for said, end in _one(tokens, at + 1):
+            yield Negated(part=said), end
+    if kind_at(tokens, at) == "LP":
+        for said, end in _any(tokens, at + 1):
+            if kind_at(tokens, end) == "RP":
+                yield said, end + 1
+    yield from _compares(tokens, at)
+    yield from _new_extremes(tokens, at)
+    yield from _crosses(tokens, at)
+    yield from _ranks(tokens, at)
+
+
+def _chain(
+    tokens: Tokens,
+    at: int,
+    part: Callable[[Tokens, int], Iterator[Reading]],
+    kind: str,
+    word: Literal["and", "or"],
+) -> Iterator[Reading]:
+    for first, middle in part(tokens, at):
+        yield first, middle
+        if kind_at(tokens, middle) == kind:
+            for rest, end in _chain(tokens, middle + 1, part, kind, word):
+                flat = rest.parts if isinstance(rest, Joined) and rest.word == word else (rest,)
+                yield Joined(word=word, parts=(first, *flat)), end
+
+
+def _all(tokens: Tokens, at: int) -> Iterator[Reading]:
+    yield from _chain(tokens, at, _one, "AND", "and")
+
+
+def _any(tokens: Tokens, at: int) -> Iterator[Reading]:
+    yield from _chain(tokens, at, _all, "OR", "or")
+
+
+def readings(tokens: Tokens) -> Iterator[Said]:
+    """Every reading of all tokens; *and* binds before *or*."""
+    for said, end in _any(tokens, 0):
+        if end == len(tokens):
+            yield said

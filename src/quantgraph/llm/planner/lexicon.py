@@ -1,0 +1,243 @@
+"""Words of both languages, and the tokens they stand for.
+
+Chinese and English become the same tokens here, so one grammar reads both. What is in no list is a
+token ``UNKNOWN``; a filler is a word that carries no trading content and makes no token.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from quantgraph.llm.planner.dates import MARK
+
+__all__ = ["FIELD_NAMES", "STRATEGY_KINDS", "Token", "is_word", "tokens_of"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Token:
+    """A kind, what was written, its number if it has one, and its place in the text."""
+
+    kind: str
+    text: str
+    value: float = 0.0
+    begin: int = 0
+    end: int = 0
+
+
+FIELD_NAMES: dict[str, str] = {
+    "pe_ttm": r"滚动市盈率|市盈率\s*\(?\s*ttm\s*\)?|pe[\s_]?\(?ttm\)?|trailing p/?e(?: ratio)?",
+    "pe": r"市盈率(?:\s*\(\s*pe\s*\))?|p/e(?: ratio)?|pe(?: ratio)?|price[\s-]to[\s-]earnings(?: ratio)?",
+    "pb": r"市净率(?:\s*\(\s*pb\s*\))?|p/b(?: ratio)?|pb(?: ratio)?|price[\s-]to[\s-]book(?: ratio)?",
+    "ps_ttm": r"滚动市销率|市销率\s*\(?\s*ttm\s*\)?|ps[\s_]?\(?ttm\)?",
+    "ps": r"市销率(?:\s*\(\s*ps\s*\))?|p/s(?: ratio)?|ps(?: ratio)?|price[\s-]to[\s-]sales(?: ratio)?",
+    "turnover_rate": r"换手率?|turnover(?:[\s_]rate)?",
+    "volume_ratio": r"量比|volume[\s_]ratio",
+    "dv_ratio": r"股息率|dividend yield|dv_ratio",
+    "circ_mv": r"流通市值|circ_mv|(?:float|free-float) market cap(?:italization)?",
+    "total_mv": r"总市值|市值|total_mv|(?:total )?market (?:cap(?:italization)?|value)",
+}
+"""How the fields of tushare's ``daily_basic`` are named in sentences."""
+
+_N = r"(\d+(?:\.\d+)?)"
+
+_KINDS: tuple[tuple[str, str], ...] = (
+    ("FILL", r"(?:否则|其余(?:时间)?|其他(?:时间|情况)?|其它(?:时间|情况)?)\s*(?:就|则|都)?\s*(?:继续)?(?:持有|不动|观望|不操作|保持不变|空仓观望)"
+             r"|(?:otherwise|else)\s+(?:do nothing|hold|wait)|(?:hold|do nothing)\s+otherwise"),
+    ("SIGNAL", r"买(?:入)?(?:和|与|、|/)?卖(?:出)?(?:的)?(?:交易)?(?:信号|点)|交易信号|信号|回测|交易"
+               r"|(?:buy\s*(?:and|or|/|&)\s*sell|trading|trade)\s+signals?|signals?(?!\s+line)|back-?\s?test(?:ing)?|trades?|trading"),
+    ("UNKNOWN", r"做空|卖空|开空|融券|止损|止盈|short(?:ing|\s+sell(?:ing)?)?|stop[\s-]loss|take[\s-]profit"),
+    ("MAKES", r"创(?:出|下)?(?=\s*(?:新|\d+\s*日))|(?:(?:makes?|hits?|sets?)\s+)?(?:an?\s+)?new(?=\s+(?:\d+|high|low))"),
+    ("ELSE", r"否则|otherwise|else"),
+    ("REVERSE", r"反之|反向|相反|vice versa|(?:on|when) the (?:opposite|reverse)|the opposite"),
+    ("OVERSOLD", r"超卖区?|oversold"),
+    ("OVERBOUGHT", r"超买区?|overbought"),
+    ("BUY", r"(?:发出|产生|给出|作为|视为|触发)?(?:买入|买进|做多|开多|建仓|开仓|入场|进场)(?:信号|时机|条件|规则|点)?|持有|买"
+            r"|(?:(?:generate|give|emit|as)\s+)?(?:a\s+)?buy(?:ing)?(?:\s+(?:signal|rule|condition))?(?:s\b)?|go(?:es|ing)?\s+long|enter(?:\s+long)?|entry(?:\s+(?:rule|condition))?|hold(?:s|ing)?"),
+    ("SELL", r"(?:发出|产生|给出|作为|视为|触发)?(?:卖出|卖掉|平仓|平多|清仓|离场|出场)(?:信号|时机|条件|规则|点)?|卖"
+             r"|(?:(?:generate|give|emit|as)\s+)?(?:a\s+)?sell(?:ing)?(?:\s+(?:signal|rule|condition))?(?:s\b)?|exit(?:\s+(?:rule|condition))?|close\s+(?:the\s+|my\s+)?(?:position|long)|go(?:es|ing)?\s+flat"),
+    ("DAYS", r"(\d+)\s*-?\s*(?:个)?(?:交易)?(?:日|天|days?\b|sessions?\b|周期|periods?\b|d(?![a-z]))"),
+    ("PCT", r"((?<![a-z0-9日天)])-?\d+(?:\.\d+)?|\d+(?:\.\d+)?)\s*%"),
+    ("TIMES", _N + r"\s*(?:倍|x(?![a-z])|times|\*)"),
+    ("TWICE", r"twice|double"),
+    ("YI", _N + r"\s*亿\s*(?:元|人民币)?"),
+    ("BILLION", _N + r"\s*(?:billion|bn)(?:\s+(?:yuan|cny|rmb))?"),
+    ("COUNT", r"(\d+)\s*(?:只|支|名|家|个)(?:股票)?|(\d+)\s+(?:stocks?|names?|shares?|symbols?)"),
+    ("ZERO", r"(?:零|0)\s*轴|零线|(?:the\s+)?zero(?:[\s-]?(?:line|axis))?"),
+    ("NUM", r"((?<![a-z0-9日天)])-?\d+(?:\.\d+)?|\d+(?:\.\d+)?)"),
+    ("GE", r">=|≥|不低于|不小于|不少于|大于\s*(?:或)?等于|至少|at least|(?:not?|no) (?:less|lower|smaller) than|not below|greater than or equal to"),
+    ("LE", r"<=|≤|不高于|不大于|不超过|不多于|小于\s*(?:或)?等于|至多|at most|(?:not?|no) (?:more|higher|greater) than|not above|less than or equal to"),
+    ("CROSS_UP", r"(?:向上)?上穿|cross(?:es|ed|ing)?\s+(?:up\s+)?(?:above|over|up\s+through|upwards?)|cross(?:es|ed|ing)?\s+up"),
+    ("CROSS_DOWN", r"(?:向下)?下穿|cross(?:es|ed|ing)?\s+(?:down\s+)?(?:below|under|down\s+through|beneath|downwards?)|cross(?:es|ed|ing)?\s+down"),
+    ("GOLDEN", r"黄金交叉|金叉|golden[\s-]cross(?:es|over)?|bullish cross(?:over)?"),
+    ("DEATH", r"死亡交叉|死叉|(?:death|dead)[\s-]cross(?:es|over)?|bearish cross(?:over)?"),
+    ("CROSSOVER", r"交叉|cross-?\s?overs?|cross(?:es|ing)?"),
+    ("BREAK_UP", r"向上突破|突破|站上|升破|涨破|上破|(?:breaks?|breaking|rises?|climbs?|moves?|goes) (?:out )?above"),
+    ("BREAK_DOWN", r"向下跌破|向下突破|跌破|下破|(?:breaks?|breaking|falls?|drops?|dips?|moves?|goes) below"),
+    ("ABOVE", r"高于|大于|超过|高过|多于|above|over|(?:greater|more|higher|larger|bigger) than|exceed(?:s|ing)?|>"),
+    ("BELOW", r"低于|小于|少于|低过|below|under|(?:less|lower|smaller|fewer) than|<"),
+    ("POST_UP", r"以上|之上|上方"),
+    ("POST_DOWN", r"以下|之下|下方"),
+    ("NOT", r"跌出|掉出|退出|不再(?:处于|属于|在|是)?|不在|不属于|不处于|并非|不是|没有|非|未|不"
+            r"|(?:(?:falls?|drops?)\s+)?out of|no longer(?: in)?|leaves?|not|isn't|aren't|doesn't|does not"),
+    *((f"FIELD:{name}", pattern) for name, pattern in FIELD_NAMES.items()),
+    ("RSI", r"相对强弱(?:指标|指数)?|relative strength index|rsi(?:指标)?"),
+    ("MACD", r"macd(?:指标)?"),
+    ("KDJ", r"kdj(?:指标)?|stochastic(?: oscillator)?"),
+    ("BOLL", r"布林(?:带|线|通道)?|boll(?:inger)?(?:\s+bands?)?"),
+    ("UPPER", r"上轨|upper"),
+    ("LOWER", r"下轨|lower"),
+    ("MIDDLE", r"中轨|middle|mid"),
+    ("HIST", r"红绿柱|柱状图|柱子|柱|histogram"),
+    ("DIF", r"dif(?:f)?(?:线|\s+line)?|快线"),
+    ("DEA", r"dea(?:线|\s+line)?|慢线|信号线|signal line"),
+    ("K", r"k(?:值|线)?(?![a-z])"),
+    ("D", r"d(?:值|线)?(?![a-z])"),
+    ("J", r"j(?:值|线)?(?![a-z])"),
+    ("VOLAVG", r"均量线?|平均成交量|均成交量|成交量均值|(?:average|avg|mean) volume"),
+    ("EMA", r"指数(?:移动)?(?:平均线|平均|均线)|e(?:xp)?ma(?:均线|线)?|exponential(?:ly)?(?:[\s-]weighted)?(?: moving)? averages?|exponential averages?"),
+    ("MA", r"(?:简单)?(?:移动平均线|移动平均|移动均线|平均线|均线|均价线|均价)|sma(?:均线|线)?|(?:simple )?moving averages?|averages?|ma(?:均线|线)?"),
+    ("VOL", r"成交量|交易量|volume|vol"),
+    ("PRICE", r"收盘价格?|收盘|股价|价格|现价|closing prices?|close prices?|(?:(?:stock|share) )?prices?(?:\s+clos(?:es|ed|ing|e))?|clos(?:es|ed|ing|e)"),
+    ("MOMENTUM", r"动量|momentum"),
+    ("RETURN", r"(?:累计)?(?:涨跌幅|涨幅|收益率?|回报率?)|returns?|gains?"),
+    ("LOSS", r"跌幅|loss(?:es)?|decline"),
+    ("HIGHN", r"(?:的)?(?:新高|最高价|最高点|高点)|(?:highest\s+)?highs?"),
+    ("LOWN", r"(?:的)?(?:新低|最低价|最低点|低点)|(?:lowest\s+)?lows?"),
+    ("TOP", r"(?:排名|排序)?(?:处于|位于|在|进入)?(?:最)?前(?:列)?(?=\s*\d)|最高|最大|最强|top|highest|largest|strongest|best"),
+    ("BOTTOM", r"(?:排名|排序)?(?:处于|位于|在|进入)?(?:最)?(?:后|末|倒数)(?=\s*\d)|倒数|最低|最小|最弱|最便宜|bottom|lowest|cheapest|smallest|weakest|worst"),
+    ("POSITIVE", r"为正|positive"),
+    ("NEGATIVE", r"为负|negative"),
+    ("AND", r"并且|而且|同时满足|同时|以及|且|和|与|及|并|&&?|and\s+also|and"),
+    ("OR", r"或者|或是|或|\|\|?|or"),
+    ("LABEL", r"策略|战法|strategies|strategy|(?:mean[\s-])?reversion|(?:均值)?回归|breakout(?=\s*(?:strategy|system|[:,]))"),
+    ("DATA", r"获取|下载|抓取|拉取|取得|查询|查看|导出|行情|数据|日k线?|日k|日线|开高低收|ohlcv?v?|fetch(?:es)?|download|retrieve|pull|load|get|show|daily (?:bars?|prices?|data|quotes)|bars|data|quotes|prices? data"),
+    ("VALUATION", r"估值指标|估值数据|估值|每日指标|基本面指标|valuation(?: (?:data|ratios|indicators))?|daily (?:basic|indicators?)"),
+    ("LINE", r"线|lines?"),
+    ("LP", r"\("),
+    ("RP", r"\)"),
+    ("SLASH", r"/"),
+    ("SEP", r"[,;。.、:!?\n]|then"),
+)  # fmt: skip
+
+_LABELS = re.compile(
+    r"(?:双均线|均线交叉|均线|动量|价值|估值|突破|趋势跟踪|趋势|均值回归|反转|量价|海龟)(?:选股|交易)?(?:策略|战法)"
+    r"|(?:dual |double )?(?:moving[\s-]average|ma|sma|momentum|value|valuation|breakout|trend(?:[\s-]following)?|mean[\s-]reversion)"
+    r"(?: cross-?over| cross| trading)? strategy"
+)
+
+_FILL_ZH = (
+    "请帮我", "帮我", "帮忙", "请问", "请", "我想要", "我想", "我要", "我们", "我", "你好", "您好", "您", "你", "想要", "想", "希望", "麻烦",
+    "给我", "给", "对于", "对", "把", "将", "使用", "利用", "采用", "应用", "用", "基于", "根据", "按照", "按", "依据", "针对", "关于", "以",
+    "在", "的", "得", "了", "吧", "呢", "啊", "谢谢", "时候", "时", "当", "如果", "假如", "若", "只要", "一旦", "则", "就", "便", "那么",
+    "然后", "接着", "之后再", "再", "进行", "做", "写", "设计", "构建", "建立", "生成", "产生", "计算", "得到", "运行", "跑", "测试", "一下", "一个", "这个",
+    "这只", "该", "其", "它们", "它", "股票池", "股票", "个股", "标的", "成分股", "中", "里", "内", "范围", "期间", "区间", "时间段", "时间",
+    "从", "由", "为", "是", "值", "条", "指标", "处于", "位于", "出现", "形成", "发生", "创出", "创下", "创", "排名", "排序", "排列", "每天", "每日",
+    "当天", "当日", "今日", "规则", "条件", "参数", "改为", "改成", "换成", "换为", "那些", "那", "公司", "a股", "元", "进入", "包含", "包括", "所有",
+    "某", "些", "都", "请用", "于", "上述", "以下规则",
+)  # fmt: skip
+_FILL_EN = frozenset(
+    ["please", "can", "could", "you", "would", "will", "shall", "should", "help", "me", "i", "i'd", "i'll", "we", "my", "our", "your", "want", "wants", "like", "need", "needs", "to", "a", "an", "the", "this", "that", "these", "those", "its", "it", "it's", "their", "they", "them", "is", "are", "be", "been", "being", "was", "does", "do", "did", "of", "in", "on", "at", "by", "for", "from", "with", "using", "use", "used", "based", "via", "as", "if", "when", "whenever", "where", "once", "so", "has", "have", "having", "which", "whose", "who", "there", "let", "let's", "make", "makes", "making", "create", "creates", "build", "write", "generate", "generates", "produce", "compute", "calculate", "run", "test", "try", "apply", "stock", "stocks", "share", "shares", "equity", "equities", "name", "names", "company", "companies", "symbol", "symbols", "ticker", "tickers", "universe", "condition", "conditions", "rule", "rules", "value", "values", "band", "bands", "indicator", "indicators", "index", "daily", "day's", "also", "just", "simple", "each", "every", "own", "against", "versus", "vs", "rank", "ranks", "ranked", "ranking", "rated", "sorted", "sort", "according", "s", "hits", "hit", "sets", "set", "strategy's", "one", "ones", "any", "both", "either", "level", "levels", "during", "hello", "hi", "thanks", "thank", "too", "itself", "us", "period", "through", "per", "into", "new", "members", "constituents", "among", "across", "all"]
+)
+
+STRATEGY_KINDS = frozenset(
+    ["SIGNAL", "ELSE", "REVERSE", "OVERSOLD", "OVERBOUGHT", "BUY", "SELL", "CROSS_UP", "CROSS_DOWN", "GOLDEN", "DEATH", "CROSSOVER", "BREAK_UP", "BREAK_DOWN", "GE", "LE", "ABOVE", "BELOW", "RSI", "MACD", "KDJ", "BOLL", "UPPER", "LOWER", "DIF", "DEA", "HIST", "VOLAVG", "EMA", "MA", "MOMENTUM", "RETURN", "LOSS", "HIGHN", "LOWN", "TOP", "BOTTOM", "LABEL", "DAYS", "PCT", "TIMES"]
+)
+"""Kinds that speak of a strategy. A field such as ``pe`` or a price alone may be a wish for data."""
+
+
+def _bounded(pattern: str) -> str:
+    """ASCII words match whole words only; Chinese has no word borders."""
+    return rf"(?:(?<![a-z])(?=[a-z])(?:{pattern})(?![a-z])|(?![a-z])(?:{pattern}))"
+
+
+_COMPILED = tuple((kind, re.compile(_bounded(pattern))) for kind, pattern in _KINDS)
+_FILL = re.compile("|".join(sorted(map(re.escape, _FILL_ZH), key=len, reverse=True)))
+_WORD = re.compile(r"[a-z][a-z'_-]*")
+_SPACE = re.compile(rf"(?:[\s{MARK}\"'“”《》\[\]「」]|-(?![\d.]))+")
+_UNKNOWN_RUN = re.compile(r"[a-z0-9_.]+|.")
+
+
+def is_word(word: str) -> bool:
+    """Whether a lower-case word belongs to this lexicon (and so is no ticker)."""
+    others = {
+        "us",
+        "usd",
+        "cny",
+        "rmb",
+        "etf",
+        "st",
+        "api",
+        "csi",
+        "sse",
+        "szse",
+        "ttm",
+        "ok",
+        "roe",
+        "eps",
+        "pnl",
+        "atr",
+        "cci",
+        "adx",
+        "obv",
+    }
+    others |= {"vwap", "sar", "mtm", "roc", "bias", "wr", "dmi", "kama", "wma", "dema", "tema", "and", "not"}
+    if word in others or word in _FILL_EN or re.fullmatch(r"[qh]\d", word):
+        return True
+    return any(match.end() == len(word) for _, pattern in _COMPILED if (match := pattern.match(word)))
+
+
+def _value(kind: str, match: re.Match[str]) -> float:
+    if kind == "TWICE":
+        return 2.0
+    number = next((group for group in match.groups() if group is not None), "0")
+    return float(number) if re.fullmatch(r"-?\d+(?:\.\d+)?", number) else 0.0
+
+
+_ALIASES = {"TWICE": "TIMES", "BILLION": "YI"}
+
+
+def _token_at(text: str, at: int, previous: Token | None) -> Token | None:
+    if (label := _LABELS.match(text, at)) and not (previous and previous.kind in ("DAYS", "NUM")):
+        return Token(kind="LABEL", text=label[0], begin=at, end=label.end())
+    best: Token | None = None
+    for kind, pattern in _COMPILED:
+        match = pattern.match(text, at)
+        if match and match.end() > at and (best is None or match.end() > best.end):
+            value = _value(kind, match) * (10.0 if kind == "BILLION" else 1.0)
+            best = Token(kind=_ALIASES.get(kind, kind), text=match[0], value=value, begin=at, end=match.end())
+    return best
+
+
+def tokens_of(text: str) -> list[Token]:
+    """Tokens of a normalised text. The longest word wins, the earlier list on a tie.
+
+    Text in no list becomes ``UNKNOWN``; neighbouring unknown pieces are one token.
+    """
+    lower = text.lower()
+    found: list[Token] = []
+    at = 0
+    while at < len(lower):
+        if space := _SPACE.match(lower, at):
+            at = space.end()
+            continue
+        token = _token_at(lower, at, found[-1] if found else None)
+        word = _WORD.match(lower, at)
+        fill = _FILL.match(lower, at)
+        plain = max((m.end() for m in (word, fill) if m and (m is fill or m[0] in _FILL_EN)), default=0)
+        if token is not None and token.end >= plain:
+            if token.kind != "FILL":
+                found.append(token)
+            at = token.end
+        elif plain:
+            at = plain
+        else:
+            run = _UNKNOWN_RUN.match(lower, at)
+            end = run.end() if run else at + 1
+            if found and found[-1].kind == "UNKNOWN" and found[-1].end == at:
+                last = found.pop()
+                found.append(Token(kind="UNKNOWN", text=text[last.begin : end], begin=last.begin, end=end))
+            else:
+                found.append(Token(kind="UNKNOWN", text=text[at:end], begin=at, end=end))
+            at = end
+    return found

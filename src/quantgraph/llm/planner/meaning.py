@@ -1,0 +1,274 @@
+"""What was said to what is meant: gaps filled from the sentence so far, units checked.
+
+Anything that would need a guess gives None, and the planner asks.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Literal
+
+from quantgraph.llm.planner.grammar import Joined, Negated, Said, SaidCompare, SaidRank, SaidState, SaidTurn
+from quantgraph.llm.planner.operands import BandSide, Bare, Falling, Group, Histogram, Level, Operand
+from quantgraph.llm.planner.rules import (
+    AllOf,
+    AnyOf,
+    Average,
+    Band,
+    Bar,
+    Compare,
+    Condition,
+    Cross,
+    Extreme,
+    Indicator,
+    Kdj,
+    Macd,
+    Not,
+    Number,
+    Operator,
+    Rank,
+    Return,
+    Rsi,
+    Scaled,
+    Value,
+)
+
+__all__ = ["Memory", "meant", "remember"]
+
+PERCENT_FIELDS = ("turnover_rate", "dv_ratio")
+CAP_FIELDS = ("total_mv", "circ_mv")
+TEN_THOUSANDS_PER_YI = 10_000.0
+"""``total_mv`` is in ten thousand CNY; people say 亿, a hundred million."""
+
+_OPERATORS: dict[str, Operator] = {
+    "ABOVE": ">", "BELOW": "<", "GE": ">=", "LE": "<=", "BREAK_UP": ">", "BREAK_DOWN": "<",
+}  # fmt: skip
+_MIRRORED: dict[Operator, Operator] = {">": "<", "<": ">", ">=": "<=", "<=": ">="}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Memory:
+    """What a later part of the sentence may leave out."""
+
+    left: Value | None = None
+    right: Value | None = None
+    ranked: Value | None = None
+    band: Band | None = None
+
+
+Meant = tuple[Condition, Memory]
+
+
+def remember(memory: Memory, left: Value, right: Value | None = None) -> Memory:
+    """The memory after a comparison of ``left`` with ``right``, or after naming ``left``."""
+    band = next((value for value in (right, left) if isinstance(value, Band)), memory.band)
+    ranked = left if isinstance(left, Return | Indicator) else memory.ranked
+    return Memory(left=left, right=right, ranked=ranked, band=band)
+
+
+def _average_of(bare: Bare, partner: Operand | None) -> Operand | None:
+    return replace(partner, period=bare.period) if isinstance(partner, Average) else None
+
+
+def _fill(left: Operand | None, word: str, right: Operand | None, memory: Memory) -> Operand | None:
+    """The left side that the sentence left out."""
+    if left is not None:
+        return left
+    if right is None or isinstance(right, Level):
+        return memory.left
+    if (
+        isinstance(right, Average | Scaled)
+        and (right if isinstance(right, Average) else right.value).field == "vol"
+    ):
+        return Bar(field="vol")
+    if isinstance(right, Average | Scaled | Band | BandSide | Extreme | Bare | Group):
+        inherits = isinstance(memory.left, Average | Bar) and not word.startswith("BREAK")
+        return memory.left if inherits else Bar()
+    return None
+
+
+def _number(left: Value, level: Level) -> Number | None:
+    """A constant in the unit of the left side; None if the unit does not fit it."""
+    zero = level.unit == "zero" or level.value == 0
+    plain = level.unit == "plain" or zero
+    match left:
+        case Return():
+            ok = level.unit == "percent" or zero
+            return Number(value=level.value / 100.0) if ok else None
+        case Indicator(field=field) if field in CAP_FIELDS:
+            return Number(value=level.value * TEN_THOUSANDS_PER_YI) if level.unit == "yi" else None
+        case Indicator(field=field) if field in PERCENT_FIELDS:
+            return Number(value=level.value) if plain or level.unit == "percent" else None
+        case Rsi() | Kdj(part="k" | "d"):
+            return Number(value=level.value) if plain and 0 <= level.value <= 100 else None
+        case Indicator() | Kdj() | Macd() | Bar():
+            return Number(value=level.value) if plain else None
+    return None
+
+
+def _fits(left: Value, right: Value) -> bool:
+    """Whether two values can be compared at all."""
+    if left == right:
+        return False
+    match left, right:
+        case _, Number():
+            return True
+        case Bar(field="close"), Band() | Extreme():
+            return True
+        case Bar() | Average(), Bar() | Average():
+            return left.field == right.field
+        case Bar() | Average(), Scaled(value=value):
+            return left.field == value.field and left != value
+        case Macd(), Macd():
+            return replace(left, part="dif") == replace(right, part="dif")
+        case Kdj(), Kdj():
+            return replace(left, part="k") == replace(right, part="k")
+        case Rsi(), Rsi():
+            return True
+    return False
+
+
+def _right_value(left: Value, right: Operand | None, memory: Memory) -> Value | None:
+    match right:
+        case None:
+            return memory.right if memory.left == left else None
+        case Level():
+            return _number(left, right)
+        case BandSide(side=side):
+            sides: dict[str, Literal["upper", "middle", "lower"]] = {
+                "upper": "upper", "middle": "middle", "lower": "lower",
+            }  # fmt: skip
+            return replace(memory.band, side=sides[side]) if memory.band else None
+        case Average(field="close") if left == Bar(field="vol"):
+            return replace(right, field="vol")
+        case Scaled(value=Average(field="close")) if left == Bar(field="vol"):
+            return replace(right, value=replace(right.value, field="vol"))
+        case Bare() | Falling() | Group() | Histogram():
+            return None
+    return right
+
+
+def _compared(left: Value, word: str, right: Value) -> Condition:
+    lines = isinstance(left, Average | Macd | Kdj | Rsi) and isinstance(right, Average | Macd | Kdj | Rsi)
+    if word.startswith("CROSS") or (word.startswith("BREAK") and lines):
+        return Cross(left=left, direction="up" if word.endswith("UP") else "down", right=right)
+    return Compare(left=left, op=_OPERATORS[word], right=right)
+
+
+def _compare(said: SaidCompare, memory: Memory) -> Meant | None:
+    if isinstance(said.left, Group) and isinstance(said.left.left, Band) and isinstance(said.right, BandSide):
+        memory = replace(memory, band=said.left.left)
+        said = replace(said, left=Bar())
+    left, right = _fill(said.left, said.word, said.right, memory), said.right
+    if isinstance(left, Bare):
+        left = _average_of(left, right)
+    elif isinstance(right, Bare):
+        right = _average_of(right, left)
+        if right is None:
+            return None
+    if isinstance(left, Histogram):
+        return _lines(left.lines, said.word, memory) if _is_zero(right) else None
+    if isinstance(left, Falling):
+        return _fallen(left, said.word, right, memory)
+    if isinstance(left, Group):
+        return _group_line(left, said.word, right, memory)
+    if left is None or isinstance(left, BandSide | Level | Band | Extreme | Scaled | Bare):
+        return None
+    value = _right_value(left, right, memory)
+    if value is None or not _fits(left, value):
+        return None
+    return _compared(left, said.word, value), remember(memory, left, value)
+
+
+def _is_zero(right: Operand | None) -> bool:
+    return isinstance(right, Level) and right.value == 0
+
+
+def _lines(lines: Group, word: str, memory: Memory) -> Meant:
+    return _compared(lines.left, word, lines.right), remember(memory, lines.left, lines.right)
+
+
+def _group_line(group: Group, word: str, right: Operand | None, memory: Memory) -> Meant | None:
+    """``MACD crosses above its signal line``; ``MACD above the zero line`` speaks of the DIF.
+
+    The bare name against a number is the DIF to some and the histogram to others: not read.
+    """
+    if not isinstance(group.left, Macd):
+        return None
+    if isinstance(right, Macd) and right.part == "dea":
+        return _lines(group, word, memory)
+    if isinstance(right, Level) and right.unit == "zero":
+        zero = Number(value=0.0)
+        return _compared(group.left, word, zero), remember(memory, group.left, zero)
+    return None
+
+
+def _fallen(falling: Falling, word: str, right: Operand | None, memory: Memory) -> Meant | None:
+    """A fall of more than x is a return below -x."""
+    if not isinstance(right, Level) or right.unit != "percent" or word not in _OPERATORS:
+        return None
+    left, value = Return(period=falling.period), Number(value=-right.value / 100.0)
+    return Compare(left=left, op=_MIRRORED[_OPERATORS[word]], right=value), remember(memory, left, value)
+
+
+def _state(said: SaidState, memory: Memory) -> Meant | None:
+    left = memory.left if said.left is None else said.left
+    if said.state in ("POSITIVE", "NEGATIVE"):
+        word = "ABOVE" if said.state == "POSITIVE" else "BELOW"
+        return _compare(SaidCompare(left=left, word=word, right=Level(value=0.0, unit="plain")), memory)
+    if not isinstance(left, Rsi):
+        return None
+    word, level = ("BELOW", 30.0) if said.state == "OVERSOLD" else ("ABOVE", 70.0)
+    return _compare(SaidCompare(left=left, word=word, right=Level(value=level, unit="plain")), memory)
+
+
+def _turn(said: SaidTurn, memory: Memory) -> Meant | None:
+    left, right = (memory.left, memory.right) if said.left is None else (said.left, said.right)
+    if isinstance(left, Average) and isinstance(right, Average):
+        if left.period == right.period:
+            return None
+        left, right = sorted((left, right), key=lambda average: average.period)
+    elif not isinstance(left, Macd | Kdj) or not isinstance(right, Macd | Kdj):
+        return None
+    if not _fits(left, right):
+        return None
+    return Cross(left=left, direction="up" if said.up else "down", right=right), remember(memory, left, right)
+
+
+def _rank(said: SaidRank, memory: Memory) -> Meant | None:
+    value, side = said.value if said.value is not None else memory.ranked, said.side
+    if isinstance(value, Falling):
+        value, side = Return(period=value.period), "bottom" if side == "top" else "top"
+    if not isinstance(value, Return | Indicator | Rsi) and value != Bar(field="vol"):
+        return None
+    rank = Rank(value=value, side=side, amount=said.amount, unit=said.unit)
+    return rank, replace(memory, left=value, right=None, ranked=value)
+
+
+def _joined(said: Joined, memory: Memory) -> Meant | None:
+    parts: list[Condition] = []
+    for part in said.parts:
+        found = meant(part, memory)
+        if found is None:
+            return None
+        condition, memory = found
+        parts.append(condition)
+    return (AllOf if said.word == "and" else AnyOf)(parts=tuple(parts)), memory
+
+
+def meant(said: Said, memory: Memory) -> Meant | None:
+    """The condition that was meant and the memory after it; None if that would be a guess."""
+    match said:
+        case SaidCompare():
+            return _compare(said, memory)
+        case SaidState():
+            return _state(said, memory)
+        case SaidTurn():
+            return _turn(said, memory)
+        case SaidRank():
+            return _rank(said, memory)
+        case Negated(part=part):
+            found = meant(part, memory)
+            return None if found is None else (Not(part=found[0]), found[1])
+        case Joined():
+            return _joined(said, memory)

@@ -1,0 +1,328 @@
+"""Tokens to values: every way in which a run of tokens can be a value.
+
+The readers are generators of ``(value, next place)``: the grammar tries all of them and accepts a
+sentence only if exactly one reading of the whole of it is left.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from quantgraph.llm.planner.lexicon import Token
+from quantgraph.llm.planner.rules import (
+    Average,
+    Band,
+    Bar,
+    Extreme,
+    Indicator,
+    Kdj,
+    Macd,
+    Return,
+    Rsi,
+    Scaled,
+    Value,
+)
+
+__all__ = [
+    "BandSide",
+    "Bare",
+    "Falling",
+    "Group",
+    "Histogram",
+    "Level",
+    "Operand",
+    "averages",
+    "kind_at",
+    "operands",
+    "pairs",
+]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Bare:
+    """A number of days whose average is named by its partner: ``5日上穿20日均线``."""
+
+    period: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class BandSide:
+    """A band named without its Bollinger: the sentence must have named it before."""
+
+    side: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Falling:
+    """A fall over ``period`` sessions as a positive number."""
+
+    period: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class Group:
+    """An indicator of two lines, before the sentence says which: MACD, KDJ, or Bollinger."""
+
+    left: Macd | Kdj | Band
+    right: Macd | Kdj | Band
+
+
+@dataclass(frozen=True, kw_only=True)
+class Histogram:
+    """The MACD histogram: its sign is that of ``dif - dea``."""
+
+    lines: Group
+
+
+@dataclass(frozen=True, kw_only=True)
+class Level:
+    """A number with its unit: ``plain``, ``percent``, ``yi`` (a hundred million) or ``zero`` (an axis)."""
+
+    value: float
+    unit: str
+
+
+Operand = Value | Bare | BandSide | Falling | Group | Histogram | Level
+Reading = tuple[Operand, int]
+
+
+def kind_at(tokens: Sequence[Token], at: int) -> str:
+    """Kind of the token at a place, empty behind the end."""
+    return tokens[at].kind if at < len(tokens) else ""
+
+
+def _whole(token: Token) -> int | None:
+    return int(token.value) if token.value == int(token.value) and token.value >= 1 else None
+
+
+def _params(tokens: Sequence[Token], at: int) -> tuple[list[float], int]:
+    """Numbers in brackets at a place; none and the same place when there are none."""
+    if kind_at(tokens, at) != "LP":
+        return [], at
+    numbers: list[float] = []
+    at += 1
+    while kind_at(tokens, at) in ("NUM", "DAYS"):
+        numbers.append(tokens[at].value)
+        at += 1
+        if kind_at(tokens, at) == "SEP" and tokens[at].text in (",", "、"):
+            at += 1
+    return (numbers, at + 1) if numbers and kind_at(tokens, at) == "RP" else ([], -1)
+
+
+def _all_whole(numbers: list[float]) -> bool:
+    return all(number == int(number) and number >= 1 for number in numbers)
+
+
+def averages(tokens: Sequence[Token], at: int) -> Iterator[tuple[Average, int]]:
+    """``20日均线``, ``EMA12``, ``SMA(5)``, ``5日均量``, ``20-day volume average``."""
+    kinds: dict[str, str] = {"MA": "sma", "EMA": "ema"}
+    here, then = kind_at(tokens, at), kind_at(tokens, at + 1)
+    if here in ("DAYS", "NUM") and (days := _whole(tokens[at])) is not None:
+        if then in kinds:
+            yield _average(kinds[then], days), at + 2
+        elif then == "LINE" and here == "DAYS":
+            yield _average("sma", days), at + 2
+        elif then == "VOLAVG":
+            yield Average(period=days, field="vol"), at + 2
+        elif then == "VOL" and kind_at(tokens, at + 2) in kinds:
+            kind = kinds[kind_at(tokens, at + 2)]
+            yield Average(kind="ema" if kind == "ema" else "sma", period=days, field="vol"), at + 3
+    if here in kinds:
+        if then in ("NUM", "DAYS") and (days := _whole(tokens[at + 1])) is not None:
+            yield _average(kinds[here], days), at + 2
+        numbers, end = _params(tokens, at + 1)
+        if len(numbers) == 1 and _all_whole(numbers):
+            yield _average(kinds[here], int(numbers[0])), end
+
+
+def _average(kind: str, period: int) -> Average:
+    return Average(kind="ema" if kind == "ema" else "sma", period=period)
+
+
+def pairs(tokens: Sequence[Token], at: int) -> Iterator[tuple[tuple[Average, Average], int]]:
+    """Two averages named together: ``5日和20日均线``, ``50/200 SMA``, ``MA5与MA20``, ``SMA(5,20)``."""
+    joins = ("AND", "SLASH")
+    for first, middle in averages(tokens, at):
+        behind = middle + 1 if kind_at(tokens, middle) in (*joins, "SEP") else middle
+        for second, end in averages(tokens, behind):
+            yield (first, second), end
+    if kind_at(tokens, at) in ("DAYS", "NUM") and (days := _whole(tokens[at])) is not None:
+        joined = kind_at(tokens, at + 1) in (*joins, "SEP")
+        if joined or kind_at(tokens, at) == "DAYS":
+            for second, end in averages(tokens, at + 1 + joined):
+                yield (Average(kind=second.kind, period=days, field=second.field), second), end
+    if kind_at(tokens, at) in ("MA", "EMA"):
+        kind = "ema" if kind_at(tokens, at) == "EMA" else "sma"
+        numbers, end = _params(tokens, at + 1)
+        if not numbers and kind_at(tokens, at + 1) == "NUM" and kind_at(tokens, at + 2) in joins:
+            numbers, end = (
+                [tokens[at + 1].value, tokens[at + 3].value if at + 3 < len(tokens) else 0.0],
+                at + 4,
+            )
+        if len(numbers) == 2 and _all_whole(numbers):
+            yield (_average(kind, int(numbers[0])), _average(kind, int(numbers[1]))), end
+
+
+def _scaled(tokens: Sequence[Token], at: int) -> Iterator[Reading]:
+    if kind_at(tokens, at) == "TIMES":
+        for value, end in averages(tokens, at + 1):
+            yield Scaled(factor=tokens[at].value, value=value), end
+    for value, end in averages(tokens, at):
+        if kind_at(tokens, end) == "TIMES":
+            yield Scaled(factor=tokens[end].value, value=value), end + 1
+
+
+def _of_bar(tokens: Sequence[Token], at: int) -> Iterator[Reading]:
+    if kind_at(tokens, at) == "PRICE":
+        yield Bar(field="close"), at + 1
+        for value, end in averages(tokens, at + 1):
+            if value.field == "close":
+                yield value, end
+    if kind_at(tokens, at) == "VOL":
+        yield Bar(field="vol"), at + 1
+        for value, end in averages(tokens, at + 1):
+            yield Average(kind=value.kind, period=value.period, field="vol"), end
+
+
+def _rsi(tokens: Sequence[Token], at: int) -> Iterator[Reading]:
+    if kind_at(tokens, at) in ("DAYS", "NUM") and kind_at(tokens, at + 1) == "RSI":
+        days = _whole(tokens[at])
+        if days is not None and days >= 2:
+            yield Rsi(period=days), at + 2
+    if kind_at(tokens, at) != "RSI":
+        return
+    yield Rsi(), at + 1
+    numbers, end = _params(tokens, at + 1)
+    if not numbers and kind_at(tokens, at + 1) in ("NUM", "DAYS"):
+        numbers, end = [tokens[at + 1].value], at + 2
+    if len(numbers) == 1 and _all_whole(numbers) and numbers[0] >= 2:
+        yield Rsi(period=int(numbers[0])), end
+
+
+def _group(tokens: Sequence[Token], at: int) -> Iterator[tuple[Group, int]]:
+    name = kind_at(tokens, at)
+    if name not in ("MACD", "KDJ"):
+        return
+    numbers, end = _params(tokens, at + 1)
+    if end < 0 or (numbers and (len(numbers) != 3 or not _all_whole(numbers))):
+        return
+    a, b, c = (
+        (int(number) for number in numbers) if numbers else ((12, 26, 9) if name == "MACD" else (9, 3, 3))
+    )
+    if name == "MACD" and a != b:
+        dif, dea = (Macd(part=part, fast=a, slow=b, signal=c) for part in ("dif", "dea"))  # type: ignore[arg-type]
+        yield Group(left=dif, right=dea), end
+    if name == "KDJ":
+        k, d = (Kdj(part=part, period=a, smooth_k=b, smooth_d=c) for part in ("k", "d"))  # type: ignore[arg-type]
+        yield Group(left=k, right=d), end
+
+
+def _of_group(tokens: Sequence[Token], at: int) -> Iterator[Reading]:
+    """A group, one of its lines behind its name (``KDJ的J值``), or a line alone (``J值``)."""
+    for group, end in _group(tokens, at):
+        yield group, end
+        behind = kind_at(tokens, end)
+        if isinstance(group.left, Kdj) and behind in ("K", "D", "J"):
+            left = group.left
+            yield _kdj(behind, left.period, left.smooth_k, left.smooth_d), end + 1
+        if isinstance(group.left, Macd) and behind in ("DIF", "DEA", "LINE"):
+            yield (group.right if behind == "DEA" else group.left), end + 1
+        if isinstance(group.left, Macd) and behind == "HIST":
+            yield Histogram(lines=group), end + 1
+    here = kind_at(tokens, at)
+    if here in ("K", "D", "J"):
+        yield _kdj(here, 9, 3, 3), at + 1
+    if here in ("DIF", "DEA"):
+        yield Macd(part="dif" if here == "DIF" else "dea"), at + 1
+
+
+def _kdj(line: str, period: int, smooth_k: int, smooth_d: int) -> Kdj:
+    parts: dict[str, Kdj] = {
+        "K": Kdj(part="k", period=period, smooth_k=smooth_k, smooth_d=smooth_d),
+        "D": Kdj(part="d", period=period, smooth_k=smooth_k, smooth_d=smooth_d),
+        "J": Kdj(part="j", period=period, smooth_k=smooth_k, smooth_d=smooth_d),
+    }
+    return parts[line]
+
+
+_SIDES = ("UPPER", "MIDDLE", "LOWER")
+
+
+def _band(tokens: Sequence[Token], at: int) -> Iterator[Reading]:
+    """Bollinger, side and parameters in any order; a side alone is a :class:`BandSide`."""
+    start, side, named = at, "", False
+    numbers: list[float] = []
+    if kind_at(tokens, at) == "DAYS" and kind_at(tokens, at + 1) in ("BOLL", *_SIDES):
+        numbers, at = [tokens[at].value], at + 1
+    while True:
+        here = kind_at(tokens, at)
+        if here == "BOLL" and not named:
+            named, at = True, at + 1
+        elif here in _SIDES and not side:
+            side, at = here.lower(), at + 1
+        elif here == "LP" and not numbers and at > start:
+            numbers, at = _params(tokens, at)
+            if at < 0:
+                return
+        else:
+            break
+    if side and not named and not numbers:
+        yield BandSide(side=side), at
+    if not named or len(numbers) > 2 or not _all_whole(numbers[:1]) or (numbers and numbers[0] < 2):
+        return
+    period = int(numbers[0]) if numbers else 20
+    width = numbers[1] if len(numbers) == 2 else 2.0
+    if width <= 0:
+        return
+    upper, middle, lower = (
+        Band(side=one, period=period, width=width) for one in ("upper", "middle", "lower")
+    )  # type: ignore[arg-type]
+    if side:
+        yield {"upper": upper, "middle": middle, "lower": lower}[side], at
+    else:
+        yield Group(left=upper, right=lower), at
+
+
+def _over_days(tokens: Sequence[Token], at: int) -> Iterator[Reading]:
+    """Returns, falls and extremes, which need a number of days; momentum alone is that of 20."""
+    if kind_at(tokens, at) == "MOMENTUM":
+        yield Return(), at + 1
+    for days_at, word_at in ((at, at + 1), (at + 1, at)):
+        if kind_at(tokens, days_at) != "DAYS":
+            continue
+        days = _whole(tokens[days_at])
+        word = kind_at(tokens, word_at)
+        if days is None:
+            continue
+        if word in ("RETURN", "MOMENTUM"):
+            yield Return(period=days), at + 2
+        elif word == "LOSS":
+            yield Falling(period=days), at + 2
+        elif word in ("HIGHN", "LOWN"):
+            yield Extreme(side="high" if word == "HIGHN" else "low", period=days), at + 2
+
+
+def _level(tokens: Sequence[Token], at: int) -> Iterator[Reading]:
+    units = {"NUM": "plain", "PCT": "percent", "YI": "yi", "ZERO": "zero"}
+    here = kind_at(tokens, at)
+    if here in units:
+        yield Level(value=tokens[at].value, unit=units[here]), at + 1
+
+
+def _field(tokens: Sequence[Token], at: int) -> Iterator[Reading]:
+    here = kind_at(tokens, at)
+    if here.startswith("FIELD:"):
+        yield Indicator(field=here.removeprefix("FIELD:")), at + 1
+
+
+def _bare(tokens: Sequence[Token], at: int) -> Iterator[Reading]:
+    if kind_at(tokens, at) == "DAYS" and (days := _whole(tokens[at])) is not None:
+        yield Bare(period=days), at + 1
+
+
+def operands(tokens: Sequence[Token], at: int) -> Iterator[Reading]:
+    """Every reading of a value that starts at a place."""
+    yield from averages(tokens, at)
+    for reader in (_scaled, _of_bar, _rsi, _of_group, _band, _over_days, _level, _field, _bare):
+        yield from reader(tokens, at)

@@ -1,0 +1,177 @@
+"""What the planner says to people, in Chinese and English."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from quantgraph.llm.planner.describe import describe
+from quantgraph.llm.planner.request import Language, Missing, Request
+
+__all__ = [
+    "analysis",
+    "clarification",
+    "fetch_failed",
+    "fetched",
+    "introduction",
+    "question",
+    "rule_text",
+    "stored",
+    "strategy_failed",
+    "strategy_unread",
+]
+
+_EXAMPLES: dict[Missing, tuple[str, str]] = {
+    "symbols": (
+        "例如 600519.SH、000001.SZ，指数成分股如“沪深300成分股”，或者“全部股票”",
+        "for example 600519.SH, 000001.SZ, the members of an index such as CSI 300, or all stocks",
+    ),
+    "window": (
+        "例如 20240101 到 20241231、“2024年”或“最近一年”",
+        "for example 20240101 to 20241231, 2024, or the last 6 months",
+    ),
+    "strategy": (
+        "例如“5日均线上穿20日均线买入，下穿卖出”或“RSI(14)低于30买入，高于70卖出”",
+        'for example "buy when the 5-day SMA crosses above the 20-day SMA, sell when it crosses below" '
+        'or "buy when RSI(14) is below 30, sell when it is above 70"',
+    ),
+}
+
+_QUESTIONS: dict[Missing, tuple[str, str]] = {
+    "symbols": ("请问要看哪些股票", "Which stocks should I use"),
+    "window": ("请问要用哪段时间的数据", "Which dates should I use"),
+    "strategy": ("请问买入和卖出的条件是什么", "What are the conditions to buy and to sell"),
+}
+
+_FAMILY = (
+    "均线交叉（SMA/EMA）、价格与均线、MACD、RSI、布林带、KDJ、N日动量（阈值或排名）、N日新高新低、成交量与均量、"
+    "市盈率/市净率/市销率/换手率（阈值或排名），以及它们的且、或、非组合",
+    "moving-average crosses (SMA, EMA), price against its average, MACD, RSI, Bollinger bands, KDJ, N-day momentum (threshold or "
+    "rank), N-day highs and lows, volume against its average, PE/PB/PS/turnover (threshold or rank), and these "
+    "joined by and, or, not",
+)
+
+
+def _pick(texts: tuple[str, str], language: Language) -> str:
+    return texts[0] if language == "zh" else texts[1]
+
+
+def introduction(language: Language) -> str:
+    """What the planner is, and what it understands."""
+    if language == "zh":
+        return (
+            f"我是免密钥规划器（keyless planner），不是语言模型：我按固定规则读懂一类策略句子：{_FAMILY[0]}。"
+            f"{_EXAMPLES['strategy'][0]}。"
+        )
+    return (
+        "I am the keyless planner, not a language model: I read a documented family of strategy sentences by fixed rules: "
+        f"{_FAMILY[1]}; {_EXAMPLES['strategy'][1]}."
+    )
+
+
+def question(about: Missing, unread: Sequence[str], language: Language) -> str:
+    """One question about one thing, with examples; what was not understood is named."""
+    ask, example = _pick(_QUESTIONS[about], language), _pick(_EXAMPLES[about], language)
+    words = unread if about != "symbols" else ()
+    if language == "zh":
+        head = f"这部分我没有读懂：{'；'.join(words)}。" if words else ""
+        return f"{head}{ask}？{example}。"
+    head = f"I could not read this: {'; '.join(words)}. " if words else ""
+    return f"{head}{ask}? {example[0].upper()}{example[1:]}."
+
+
+def rule_text(request: Request) -> str:
+    """Entry and exit that were read; empty without a strategy."""
+    rule = request.strategy
+    if rule is None:
+        return ""
+    entry, exit_ = describe(rule.entry, request.language), describe(rule.exit, request.language)
+    return f"买入：{entry}；卖出：{exit_}" if request.language == "zh" else f"buy: {entry}; sell: {exit_}"
+
+
+def analysis(request: Request, errors: str) -> str:
+    """One or two sentences on what was read and what failed before."""
+    zh = request.language == "zh"
+    parts: list[str] = []
+    if request.symbols:
+        parts.append(("标的 " if zh else "symbols ") + ",".join(request.symbols))
+    if request.start or request.end:
+        parts.append(("时间 " if zh else "window ") + f"{request.start or '?'}-{request.end or '?'}")
+    if rule := rule_text(request):
+        parts.append(rule)
+    if request.unread:
+        parts.append(("未读懂 " if zh else "not read: ") + "; ".join(request.unread))
+    read = ("读到：" if zh else "Read: ") + ("；" if zh else "; ").join(parts or ["无" if zh else "nothing"])
+    end = "。" if zh else "."
+    if not errors:
+        return read + end
+    first = errors.strip().splitlines()[0]
+    failed = "之前的步骤失败：" if zh else "An earlier step failed: "
+    cannot = "。我不能修复代码。" if zh else ". I cannot repair code."
+    return f"{failed}{first}{cannot}{'' if zh else ' '}{read}{end}"
+
+
+_KINDS: dict[str, Missing] = {"symbol": "symbols", "window": "window", "strategy": "strategy"}
+
+
+def clarification(reason: str, kind: str, round_: int, language: Language) -> str:
+    """The question of a clarification, made friendly; an example is added where it has none."""
+    zh = language == "zh"
+    about = _KINDS.get(kind)
+    text = reason.strip() or (question(about, (), language) if about else "")
+    if not text:
+        text = "执行没有成功，要换一只股票、换一段时间还是换一个策略" if zh else "The run did not succeed"
+    has_example = any(word in text.lower() for word in ("例如", "比如", "for example", "e.g."))
+    if about and not has_example:
+        text = f"{text.rstrip('。.')}{'（' if zh else ' ('}{_pick(_EXAMPLES[about], language)}{'）' if zh else ')'}"
+    if kind == "failure" and "?" not in text and "？" not in text:
+        text = text.rstrip("。.")
+        text += (
+            "。要换股票、换时间还是换策略？"
+            if zh
+            else ". Shall we change the stocks, the dates or the strategy?"
+        )
+    opening = (
+        ("您好！" if round_ <= 1 else "还差一点：")
+        if zh
+        else ("Hello! " if round_ <= 1 else "One more thing: ")
+    )
+    return opening + text
+
+
+def fetched(symbols: str, start: str, end: str, fields: Sequence[str], language: Language) -> str:
+    """One line after the data came."""
+    if language == "zh":
+        extra = f"以及指标 {','.join(fields)}" if fields else ""
+        return f"已获取 {symbols} 从 {start} 到 {end} 的日线{extra}。"
+    extra = f" and the indicators {', '.join(fields)}" if fields else ""
+    return f"Fetched daily bars{extra} of {symbols} from {start} to {end}."
+
+
+def fetch_failed(tool: str, text: str, language: Language) -> str:
+    """One line after a data tool failed; the same call is not tried again."""
+    line = text.strip().splitlines()[0] if text.strip() else ""
+    if language == "zh":
+        return f"{tool} 失败：{line}。同样的调用不会再试。"
+    return f"{tool} failed: {line} The same call is not tried again."
+
+
+def stored(name: str, rule: str, counts: str, language: Language) -> str:
+    """Summary after the signal was stored."""
+    head = f"信号 {name} 已生成。{rule}。" if language == "zh" else f"Stored the signal {name}: {rule}."
+    return f"{head}{'' if language == 'zh' else ' '}{counts}".strip()
+
+
+def strategy_failed(text: str, language: Language) -> str:
+    """One line after the code failed."""
+    lines = [line for line in text.strip().splitlines() if line.strip()]
+    last = lines[-1] if lines else ""
+    return (
+        f"代码没有成功，没有信号：{last}"
+        if language == "zh"
+        else f"The code did not succeed, there is no signal: {last}"
+    )
+
+
+def strategy_unread(unread: Sequence[str], language: Language) -> str:
+    """Refusal of a strategy outside the family."""
+    return question("strategy", unread, language)

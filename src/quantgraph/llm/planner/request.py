@@ -1,0 +1,220 @@
+"""Reading a request: which securities, which window, which rule, and what is still missing."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Literal
+
+from quantgraph.errors import BadWindow
+from quantgraph.llm.planner.dates import MARK, Window, find_window, merge, without_dates
+from quantgraph.llm.planner.lexicon import FIELD_NAMES, STRATEGY_KINDS, Token, is_word, tokens_of
+from quantgraph.llm.planner.meaning import Memory
+from quantgraph.llm.planner.rules import Rule, fields_of
+from quantgraph.llm.planner.strategies import Clauses, read_clauses, rule_of
+from quantgraph.llm.planner.symbols import find_symbols
+from quantgraph.llm.planner.wording import has_chinese, normalise
+
+__all__ = ["Context", "Intent", "Language", "Missing", "Request", "read_request"]
+
+Intent = Literal["data_fetch", "signal_gen", "mixed", "unclear"]
+Missing = Literal["symbols", "window", "strategy"]
+Language = Literal["zh", "en"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Context:
+    """What the host knows when it asks.
+
+    Parameters
+    ----------
+    first_session, last_session
+        Ends of the data as ``YYYYMMDD``. Relative dates count back from ``last_session``.
+    names
+        ``ts_code`` by each name that occurs in the text.
+    """
+
+    first_session: str | None = None
+    last_session: str | None = None
+    names: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Request:
+    """What was read. Dates are ``YYYYMMDD`` or None; ``fields`` are daily indicators, bars are implied.
+
+    ``missing`` lists what has to be asked, in the order of asking; ``unread`` the words with a bearing
+    on the trade that were not understood.
+    """
+
+    symbols: tuple[str, ...]
+    start: str | None
+    end: str | None
+    strategy: Rule | None
+    fields: tuple[str, ...]
+    intent: Intent
+    missing: tuple[Missing, ...]
+    language: Language
+    unread: tuple[str, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Line:
+    symbols: tuple[str, ...]
+    window: Window
+    tokens: tuple[Token, ...]
+    names: tuple[str, ...]
+    text: str
+    refused: BadWindow | None = None
+
+    def has(self, *kinds: str) -> bool:
+        return any(token.kind in kinds for token in self.tokens)
+
+    @property
+    def speaks_of_strategy(self) -> bool:
+        wishes = STRATEGY_KINDS - {"HIGHN", "LOWN"}
+        return self.has(*wishes)
+
+
+_BEFORE_A_DATE = re.compile(rf"\s*(?:在|的|股票|'s|in|over|during|for|[,:])*\s*{MARK}")
+
+
+def _looks_like_a_name(token: Token, text: str) -> bool:
+    """An unknown word right before the date, where a security is named."""
+    return token.kind == "UNKNOWN" and _BEFORE_A_DATE.match(text, token.end) is not None
+
+
+def _read_line(line: str, context: Context) -> _Line:
+    found = find_symbols(normalise(line), context.names, is_word)
+    refused: BadWindow | None = None
+    try:
+        window, text = find_window(found.rest, context.last_session)
+    except BadWindow as error:
+        window, text, refused = Window(), without_dates(found.rest), error
+    tokens = tokens_of(text)
+    names = [] if found.symbols else [token for token in tokens if _looks_like_a_name(token, text)]
+    return _Line(
+        symbols=found.symbols,
+        window=window,
+        tokens=tuple(token for token in tokens if token not in names),
+        names=tuple(token.text.strip() for token in names),
+        text=text,
+        refused=refused,
+    )
+
+
+def _window(lines: list[_Line]) -> Window:
+    """The window of all lines; a malformed date is an error unless a later line answers it."""
+    window = Window()
+    refused: BadWindow | None = None
+    for line in lines:
+        refused = line.refused or (None if line.window.start or line.window.end else refused)
+        window = merge(window, line.window)
+    if refused is not None:
+        raise refused
+    return window
+
+
+def _clauses(lines: list[_Line]) -> list[Clauses]:
+    """Clauses of the lines that speak of a strategy, or add unknown words to one."""
+    if not any(line.speaks_of_strategy for line in lines):
+        return []
+    found: list[Clauses] = []
+    memory = Memory()
+    named = False
+    for line in lines:
+        named = named or bool(line.symbols)
+        if line.speaks_of_strategy or (line.has("UNKNOWN") and named and found):
+            clauses = read_clauses(line.tokens, line.text, memory)
+            if not clauses.failed or not _only_announces(line):
+                found.append(clauses)
+            memory = clauses.memory
+    return found
+
+
+def _only_announces(line: _Line) -> bool:
+    """``帮我生成交易信号``, ``backtest a strategy:``: a wish without any rule in it."""
+    ignored = {"SIGNAL", "LABEL", "DATA", "SEP", "AND"}
+    return all(token.kind in ignored for token in line.tokens)
+
+
+def _fields(lines: list[_Line], rule: Rule | None) -> tuple[str, ...]:
+    wanted = dict.fromkeys(fields_of(rule) if rule else ())
+    for line in lines:
+        for token in line.tokens:
+            if token.kind.startswith("FIELD:"):
+                wanted[token.kind.removeprefix("FIELD:")] = None
+            elif token.kind == "VALUATION":
+                wanted.update(dict.fromkeys(("pe", "pb", "ps")))
+    order = list(FIELD_NAMES)
+    return tuple(sorted(wanted, key=order.index))
+
+
+def _intent(lines: list[_Line], wants_rule: bool) -> Intent:
+    wants_data = any(line.has("DATA", "VALUATION") for line in lines)
+    fields = any(token.kind.startswith("FIELD:") for line in lines for token in line.tokens)
+    if wants_rule:
+        return "mixed" if wants_data else "signal_gen"
+    return "data_fetch" if wants_data or fields else "unclear"
+
+
+def _language(text: str, context: Context) -> Language:
+    for name in context.names:
+        text = text.replace(name, "")
+    return "zh" if has_chinese(text) else "en"
+
+
+def _unread(lines: list[_Line], clauses: list[Clauses]) -> tuple[str, ...]:
+    found: dict[str, None] = {}
+    for line in lines:
+        found.update(dict.fromkeys(line.names))
+        found.update(dict.fromkeys(line.window.unread))
+        found.update(dict.fromkeys(token.text.strip() for token in line.tokens if token.kind == "UNKNOWN"))
+    for clause in clauses:
+        found.update(dict.fromkeys(text for text in clause.failed if text))
+    return tuple(found)
+
+
+def read_request(text: str, context: Context) -> Request:
+    """Read a request of one or several lines; a later line answers or overrides an earlier one.
+
+    Raises
+    ------
+    BadWindow
+        If a date is malformed. A day that does not exist, or a start after the end, is returned as
+        written.
+
+    Examples
+    --------
+    >>> request = read_request("600519 2024年 MACD金叉买入，死叉卖出", Context())
+    >>> request.symbols, request.start, request.end, request.missing
+    (('600519.SH',), '20240101', '20241231', ())
+    """
+    lines = [_read_line(line, context) for line in text.splitlines() if line.strip()]
+    symbols: tuple[str, ...] = ()
+    for line in lines:
+        symbols = line.symbols or symbols
+    window = _window(lines)
+    clauses = _clauses(lines)
+    rule, _ = rule_of(clauses)
+    intent = _intent(lines, any(line.speaks_of_strategy for line in lines))
+    end = window.end or (context.last_session if window.open_end else None)
+    missing: list[Missing] = []
+    if not symbols:
+        missing.append("symbols")
+    if window.start is None or end is None:
+        missing.append("window")
+    if rule is None and intent != "data_fetch":
+        missing.append("strategy")
+    return Request(
+        symbols=symbols,
+        start=window.start,
+        end=end,
+        strategy=rule,
+        fields=_fields(lines, rule),
+        intent=intent,
+        missing=tuple(missing),
+        language=_language(text, context),
+        unread=_unread(lines, clauses),
+    )

@@ -1,0 +1,272 @@
+"""A trading rule as a tree: values, conditions on them, and the pair of entry and exit.
+
+Every value is a wide frame of the panel (sessions by ``ts_code``); every condition is a frame of
+booleans. What a node means is documented here and nowhere else; :mod:`.codegen` writes it as pandas.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Literal
+
+__all__ = [
+    "AllOf",
+    "AnyOf",
+    "Average",
+    "Band",
+    "Bar",
+    "Compare",
+    "Condition",
+    "Cross",
+    "Extreme",
+    "Indicator",
+    "Kdj",
+    "Macd",
+    "Not",
+    "Number",
+    "Operator",
+    "Rank",
+    "Return",
+    "Rsi",
+    "Rule",
+    "Scaled",
+    "Value",
+    "fields_of",
+    "has_event",
+    "leaves_of",
+    "opposite",
+]
+
+Operator = Literal[">", "<", ">=", "<="]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Bar:
+    """A field of the daily bar."""
+
+    field: Literal["close", "vol"] = "close"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Average:
+    """Moving average of a bar field: ``sma`` rolling mean, ``ema`` recursive with ``2 / (n + 1)``."""
+
+    kind: Literal["sma", "ema"] = "sma"
+    period: int
+    field: Literal["close", "vol"] = "close"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Rsi:
+    """Relative strength index with Wilder smoothing, 0 to 100."""
+
+    period: int = 14
+
+
+@dataclass(frozen=True, kw_only=True)
+class Macd:
+    """``dif`` = EMA(fast) - EMA(slow); ``dea`` = EMA(signal) of dif."""
+
+    part: Literal["dif", "dea"]
+    fast: int = 12
+    slow: int = 26
+    signal: int = 9
+
+
+@dataclass(frozen=True, kw_only=True)
+class Band:
+    """Bollinger band: rolling mean plus or minus ``width`` population standard deviations."""
+
+    side: Literal["upper", "middle", "lower"]
+    period: int = 20
+    width: float = 2.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Kdj:
+    """Stochastic of Chinese software: K and D smooth by 1/3 from 50, J = 3K - 2D."""
+
+    part: Literal["k", "d", "j"]
+    period: int = 9
+    smooth_k: int = 3
+    smooth_d: int = 3
+
+
+@dataclass(frozen=True, kw_only=True)
+class Return:
+    """Close over the close ``period`` sessions earlier, minus one."""
+
+    period: int = 20
+
+
+@dataclass(frozen=True, kw_only=True)
+class Extreme:
+    """Highest high or lowest low of the ``period`` sessions before the current one."""
+
+    side: Literal["high", "low"]
+    period: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class Indicator:
+    """A daily indicator in tushare's name and unit."""
+
+    field: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Number:
+    """A constant."""
+
+    value: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class Scaled:
+    """A multiple of an average."""
+
+    factor: float
+    value: Average
+
+
+Value = Bar | Average | Rsi | Macd | Band | Kdj | Return | Extreme | Indicator | Number | Scaled
+
+
+@dataclass(frozen=True, kw_only=True)
+class Compare:
+    """A state: holds on every session where the comparison holds."""
+
+    left: Value
+    op: Operator
+    right: Value
+
+
+@dataclass(frozen=True, kw_only=True)
+class Cross:
+    """An event: up at *t* means ``left > right`` at *t* and ``left <= right`` at *t - 1*."""
+
+    left: Value
+    direction: Literal["up", "down"]
+    right: Value
+
+
+@dataclass(frozen=True, kw_only=True)
+class Rank:
+    """Among all symbols with a value that session: the best or worst share (percent) or number.
+
+    Symbols that tie across the border are out.
+    """
+
+    value: Value
+    side: Literal["top", "bottom"]
+    amount: float
+    unit: Literal["percent", "count"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class AllOf:
+    """Holds where all parts hold."""
+
+    parts: tuple[Condition, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class AnyOf:
+    """Holds where at least one part holds."""
+
+    parts: tuple[Condition, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Not:
+    """Holds where all values are known and the part does not hold."""
+
+    part: Condition
+
+
+Condition = Compare | Cross | Rank | AllOf | AnyOf | Not
+
+
+@dataclass(frozen=True, kw_only=True)
+class Rule:
+    """Signal 1 where ``entry`` holds, -1 where ``exit`` holds (exit wins), NaN before all is known."""
+
+    entry: Condition
+    exit: Condition
+
+
+_REVERSED: dict[Operator, Operator] = {">": "<", ">=": "<", "<": ">", "<=": ">"}
+
+
+def leaves_of(condition: Condition) -> Iterator[Compare | Cross | Rank]:
+    """The comparisons, crosses and ranks of a condition, in reading order."""
+    match condition:
+        case AllOf(parts=parts) | AnyOf(parts=parts):
+            for part in parts:
+                yield from leaves_of(part)
+        case Not(part=part):
+            yield from leaves_of(part)
+        case _:
+            yield condition
+
+
+def has_event(condition: Condition) -> bool:
+    """Whether a cross is part of the condition."""
+    return any(isinstance(leaf, Cross) for leaf in leaves_of(condition))
+
+
+def fields_of(rule: Rule) -> tuple[str, ...]:
+    """Daily indicators the rule reads, in reading order. Bars are implied."""
+    found: dict[str, None] = {}
+    for leaf in (*leaves_of(rule.entry), *leaves_of(rule.exit)):
+        values = (leaf.value,) if isinstance(leaf, Rank) else (leaf.left, leaf.right)
+        found.update({value.field: None for value in values if isinstance(value, Indicator)})
+    return tuple(found)
+
+
+def _opposite_compare(leaf: Compare) -> Compare:
+    turned = replace(leaf, op=_REVERSED[leaf.op])
+    match leaf.left, leaf.right:
+        case ((Rsi() | Kdj()), Number(value=value)):
+            return replace(turned, right=Number(value=100.0 - value))
+        case _, (Band(side="upper") as band) if leaf.op in (">", ">="):
+            return replace(turned, right=replace(band, side="lower"))
+        case _, (Band(side="lower") as band) if leaf.op in ("<", "<="):
+            return replace(turned, right=replace(band, side="upper"))
+        case _, (Extreme(side="high") as extreme) if leaf.op in (">", ">="):
+            return replace(turned, right=replace(extreme, side="low"))
+        case _, (Extreme(side="low") as extreme) if leaf.op in ("<", "<="):
+            return replace(turned, right=replace(extreme, side="high"))
+    return turned
+
+
+def opposite(condition: Condition) -> Condition | None:
+    """The exit of a rule that names only its entry; None where there is no natural one.
+
+    A cross turns round; a comparison turns round strictly, an oscillator to its other end
+    (``RSI < 30`` to ``RSI > 70``), a channel to its other side; a rank becomes "no longer in it".
+    Where crosses stand beside filters only the crosses turn round. An event joined by *or* has no
+    opposite that would ever trade.
+    """
+    match condition:
+        case Cross(direction=direction):
+            return replace(condition, direction="down" if direction == "up" else "up")
+        case Compare():
+            return _opposite_compare(condition)
+        case Rank():
+            return Not(part=condition)
+        case Not(part=part):
+            return part
+        case AllOf(parts=parts):
+            events = tuple(part for part in parts if has_event(part))
+            return _joined(AnyOf, events or parts)
+        case AnyOf(parts=parts):
+            return None if has_event(condition) else _joined(AllOf, parts)
+
+
+def _joined(kind: type[AllOf | AnyOf], parts: tuple[Condition, ...]) -> Condition | None:
+    turned = tuple(other for part in parts if (other := opposite(part)) is not None)
+    if len(turned) < len(parts):
+        return None
+    return turned[0] if len(turned) == 1 else kind(parts=turned)

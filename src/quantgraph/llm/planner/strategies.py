@@ -1,0 +1,287 @@
+"""A line of tokens to its buy and sell clauses, and several lines to one rule."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+
+from quantgraph.llm.planner.grammar import Joined, Said, readings, turns
+from quantgraph.llm.planner.lexicon import Token
+from quantgraph.llm.planner.meaning import Memory, meant, remember
+from quantgraph.llm.planner.operands import Falling, Group, kind_at, operands
+from quantgraph.llm.planner.rules import (
+    Average,
+    Compare,
+    Condition,
+    Cross,
+    Kdj,
+    Macd,
+    Not,
+    Number,
+    Rsi,
+    Rule,
+    has_event,
+    opposite,
+)
+
+__all__ = ["Clauses", "read_clauses", "rule_of"]
+
+Tokens = Sequence[Token]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Clauses:
+    """What one line says about buying and selling.
+
+    ``otherwise`` asks for the exit to be the complement of the entry. ``failed`` holds what could not
+    be read; nothing else of the line may be used then.
+    """
+
+    entry: Condition | None = None
+    exit: Condition | None = None
+    otherwise: bool = False
+    failed: tuple[str, ...] = ()
+    memory: Memory = Memory()
+
+
+_DATA_KINDS = ("DATA", "VALUATION", "AND", "SEP", "PRICE", "VOL", "LINE", "HIGHN", "LOWN")
+_COMPARISONS = (
+    "CROSS_UP", "CROSS_DOWN", "BREAK_UP", "BREAK_DOWN", "ABOVE", "BELOW", "GE", "LE", "GOLDEN", "DEATH", "TOP", "BOTTOM",
+    "OVERSOLD", "OVERBOUGHT", "NOT", "REVERSE", "ELSE",
+)  # fmt: skip
+
+
+_LONGEST_CLAUSE = 60
+"""Tokens; far beyond any sentence, and short of Python's recursion limit."""
+
+
+def _without_data_clause(tokens: Tokens) -> Tokens:
+    """Without a leading wish for data (``获取…数据，``), which ends at a comma or an *and*."""
+    end = 0
+    while end < len(tokens) and (tokens[end].kind in _DATA_KINDS or tokens[end].kind.startswith("FIELD:")):
+        end += 1
+    cuts = [at for at in range(end) if tokens[at].kind in ("SEP", "AND")]
+    if cuts and any(token.kind in ("DATA", "VALUATION") for token in tokens[: cuts[-1]]):
+        return tokens[cuts[-1] + 1 :]
+    return tokens
+
+
+def _tidy(tokens: Tokens) -> list[Token]:
+    """Without labels, and without the commas that only group words."""
+    kept: list[Token] = []
+    behind_label = False
+    for token in tokens:
+        if token.kind in ("LABEL", "SIGNAL", "DATA"):
+            behind_label = True
+            continue
+        if not (behind_label and token.kind == "SEP"):
+            kept.append(token)
+            behind_label = False
+    return kept
+
+
+def _trim(tokens: Tokens) -> list[Token]:
+    kept = list(tokens)
+    while kept and kept[0].kind in ("SEP", "AND"):
+        kept.pop(0)
+    while kept and kept[-1].kind in ("SEP", "AND"):
+        kept.pop()
+    return kept
+
+
+def _without_pauses(tokens: Tokens) -> tuple[list[Token], bool]:
+    """Without commas before *and*, *or* or a comparison; whether one of them stood before a joint."""
+    kept: list[Token] = []
+    joint = False
+    for at, token in enumerate(tokens):
+        behind = kind_at(tokens, at + 1)
+        if token.kind == "SEP" and behind in ("AND", "OR", *_COMPARISONS):
+            joint = joint or behind in ("AND", "OR")
+            continue
+        kept.append(token)
+    return kept, joint
+
+
+def _mixes(said: Said) -> bool:
+    return isinstance(said, Joined) and any(
+        isinstance(part, Joined) and part.word != said.word for part in said.parts
+    )
+
+
+def _condition(tokens: Tokens, memory: Memory) -> tuple[Condition, Memory] | None:
+    """The one meaning of a clause; None when there is none, or more than one."""
+    plain, joint = _without_pauses(tokens)
+    if len(plain) > _LONGEST_CLAUSE:
+        return None
+    brackets = any(token.kind == "LP" for token in plain)
+    found: dict[Condition, Memory] = {}
+    for said in readings(plain):
+        if joint and _mixes(said) and not brackets:
+            return None
+        result = meant(said, memory)
+        if result is not None:
+            found[result[0]] = result[1]
+    return next(iter(found.items())) if len(found) == 1 else None
+
+
+def _preamble(tokens: Tokens, memory: Memory) -> Memory | None:
+    """A value or two lines named ahead of the clauses: ``用RSI(14)，``, ``rank by 20-day return;``."""
+    pairs = [pair for pair, end in turns(tokens, 0) if end == len(tokens)]
+    for left, right in pairs:
+        if isinstance(left, Average | Macd | Kdj) and isinstance(right, Average | Macd | Kdj):
+            return remember(memory, left, right)
+    for value, end in operands(tokens, 0):
+        if end != len(tokens):
+            continue
+        if isinstance(value, Falling):
+            return None
+        if isinstance(value, Group) and not isinstance(value.left, Macd | Kdj):
+            return replace(memory, band=value.left)
+        if type(value).__name__ in ("Return", "Indicator", "Rsi", "Bar", "Average", "Kdj", "Macd", "Band"):
+            return remember(memory, value)  # type: ignore[arg-type]
+    return None
+
+
+def _with_bands(tokens: Tokens, memory: Memory) -> Memory:
+    """The memory with the band that a Bollinger of this line has, wherever it stands."""
+    for at in range(len(tokens)):
+        for value, _ in operands(tokens, at):
+            if isinstance(value, Group) and not isinstance(value.left, Macd | Kdj):
+                memory = replace(memory, band=value.left)
+    return memory
+
+
+def _text(tokens: Tokens, line: str) -> str:
+    return line[tokens[0].begin : tokens[-1].end].strip() if tokens else ""
+
+
+def _named_rule(tokens: Tokens) -> Clauses | None:
+    """A rule that is known by its name: ``MACD金叉策略``, ``5/20 SMA crossover``, ``RSI 30/70``."""
+    plain = [token for token in tokens if token.kind not in ("SEP", "AND", "SLASH")]
+    kinds = [token.kind for token in plain if token.kind in ("GOLDEN", "DEATH", "CROSSOVER")]
+    if kinds in (["GOLDEN"], ["CROSSOVER"], ["GOLDEN", "DEATH"]):
+        lines = _trim([token for token in tokens if token.kind not in ("GOLDEN", "DEATH", "CROSSOVER")])
+        while lines and lines[-1].kind == "SLASH":
+            lines.pop()
+        found = {pair for pair, end in turns(lines, 0) if end == len(lines)}
+        if len(found) == 1:
+            return _both_ways(*found.pop())
+    if [token.kind for token in tokens[-3:]] == ["NUM", "SLASH", "NUM"]:
+        low, high = tokens[-3].value, tokens[-1].value
+        for value, end in operands(tokens, 0):
+            if isinstance(value, Rsi) and end == len(tokens) - 3 and 0 <= low < high <= 100:
+                below = Compare(left=value, op="<", right=Number(value=low))
+                above = Compare(left=value, op=">", right=Number(value=high))
+                return Clauses(entry=below, exit=above)
+    return None
+
+
+def _both_ways(left: object, right: object) -> Clauses | None:
+    if isinstance(left, Average) and isinstance(right, Average):
+        if left.period == right.period:
+            return None
+        left, right = sorted((left, right), key=lambda average: average.period)
+    elif not isinstance(left, Macd | Kdj) or not isinstance(right, Macd | Kdj):
+        return None
+    up = Cross(left=left, direction="up", right=right)
+    return Clauses(entry=up, exit=opposite(up))
+
+
+def _assign(segments: list[list[Token]]) -> dict[int, list[Token]] | None:
+    """Segment of each action: one side of it, found by the single empty segment."""
+    empty = [at for at, segment in enumerate(segments) if not segment]
+    if len(empty) != 1:
+        return None
+    gap = empty[0]
+    return {at if at < gap else at - 1: segment for at, segment in enumerate(segments) if at != gap}
+
+
+def _is_complement(tokens: Tokens) -> bool:
+    return [token.kind for token in tokens] in (["ELSE"], ["REVERSE"])
+
+
+def _around(segments: list[list[Token]], memory: Memory) -> dict[int, list[Token]] | None:
+    """Clauses between an action ahead and one behind (``买入 A，B 卖出``): the one comma that parts them."""
+    if len(segments) != 3 or segments[0] or segments[2]:
+        return None
+    middle = segments[1]
+    found: list[dict[int, list[Token]]] = []
+    for at, token in enumerate(middle):
+        if token.kind == "SEP" and (first := _condition(_trim(middle[:at]), memory)) is not None:
+            behind = _trim(middle[at:])
+            if _is_complement(behind) or _condition(behind, first[1]) is not None:
+                found.append({0: _trim(middle[:at]), 1: behind})
+    return found[0] if len(found) == 1 else None
+
+
+def _split(tokens: Tokens) -> tuple[list[str], list[list[Token]]]:
+    actions: list[str] = []
+    segments: list[list[Token]] = [[]]
+    for token in tokens:
+        if token.kind in ("BUY", "SELL"):
+            actions.append(token.kind)
+            segments.append([])
+        else:
+            segments[-1].append(token)
+    return actions, [_trim(segment) for segment in segments]
+
+
+def read_clauses(tokens: Tokens, line: str, memory: Memory) -> Clauses:
+    """Read one line. ``memory`` is what earlier lines named."""
+    unknown = tuple(token.text.strip() for token in tokens if token.kind == "UNKNOWN")
+    if unknown:
+        return Clauses(failed=unknown, memory=memory)
+    plain = _tidy(_without_data_clause(tokens))
+    actions, segments = _split(plain)
+    if not actions:
+        return _named_rule(_trim(plain)) or Clauses(failed=(_text(plain, line),), memory=memory)
+    memory = _with_bands(plain, memory)
+    if segments[0] and (seen := _preamble(segments[0], memory)) is not None:
+        memory, segments[0] = seen, []
+    parts = _assign(segments) or _around(segments, memory)
+    if parts is None or len(set(actions)) < len(actions):
+        return Clauses(failed=(_text(plain, line),), memory=memory)
+    return _read_parts(actions, parts, line, memory)
+
+
+def _read_parts(actions: list[str], parts: dict[int, list[Token]], line: str, memory: Memory) -> Clauses:
+    clauses = Clauses(memory=memory)
+    for at, action in enumerate(actions):
+        if action == "SELL" and _is_complement(parts[at]):
+            clauses = replace(clauses, otherwise=parts[at][0].kind == "ELSE")
+            continue
+        found = _condition(parts[at], clauses.memory)
+        if found is None:
+            return Clauses(failed=(_text(parts[at], line),), memory=memory)
+        condition, seen = found
+        clauses = (
+            replace(clauses, entry=condition, memory=seen)
+            if action == "BUY"
+            else replace(clauses, exit=condition, memory=seen)
+        )
+    return clauses
+
+
+def rule_of(lines: Iterable[Clauses]) -> tuple[Rule | None, bool]:
+    """One rule from the clauses of all lines, and whether something that counts was not read.
+
+    A later entry replaces the rule so far, a later exit only its exit. What failed before a later
+    entry is answered by it.
+    """
+    entry: Condition | None = None
+    exit_: Condition | None = None
+    otherwise = failed = False
+    for clauses in lines:
+        if clauses.failed:
+            failed = True
+            continue
+        if clauses.entry is not None:
+            exit_ = clauses.exit if entry is not None or clauses.exit is not None else exit_
+            entry, otherwise, failed = clauses.entry, clauses.otherwise, False
+        elif clauses.exit is not None:
+            exit_, otherwise = clauses.exit, False
+    if entry is None or failed:
+        return None, failed
+    if exit_ is None:
+        exit_ = None if otherwise and has_event(entry) else Not(part=entry) if otherwise else opposite(entry)
+    return (None if exit_ is None else Rule(entry=entry, exit=exit_)), False

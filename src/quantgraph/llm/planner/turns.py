@@ -1,0 +1,409 @@
+"""What the planner does in one turn: which part of the prompt speaks, and what to answer or call."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, cast
+
+from langchain_core.messages import BaseMessage, HumanMessage, SystemMessage, ToolMessage
+
+from quantgraph.errors import BadWindow
+from quantgraph.llm import tags
+from quantgraph.llm.planner import replies
+from quantgraph.llm.planner.codegen import write_code
+from quantgraph.llm.planner.request import Context, Language, Request, read_request
+from quantgraph.llm.planner.wording import has_chinese
+
+__all__ = ["Call", "Turn", "decide"]
+
+BAR_TOOL = "tushare_daily_bar"
+INDICATOR_TOOL = "tushare_daily_basic"
+CODE_TOOL = "python_repl"
+_DRIVERS: tuple[tags.Tag, ...] = ("clarify", "validate", "fetch", "strategy", "user_request")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Call:
+    """A tool call; its id is a hash of its content."""
+
+    name: str
+    args: dict[str, Any]
+
+    @property
+    def id(self) -> str:
+        text = json.dumps([self.name, self.args], ensure_ascii=False, sort_keys=True)
+        return "call_" + hashlib.sha256(text.encode()).hexdigest()[:24]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Turn:
+    """A text, or one tool call."""
+
+    text: str = ""
+    call: Call | None = None
+
+
+Tool = Mapping[str, Any]
+"""A bound tool in OpenAI's form, the part under ``function``."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Scene:
+    """One call of the model: the messages, from the driving one on, and the tools."""
+
+    messages: Sequence[BaseMessage]
+    tools: Mapping[str, Tool]
+    forced: bool
+    begin: int
+
+    def answer_to(self, call: Call) -> ToolMessage | None:
+        for message in reversed(self.messages[self.begin + 1 :]):
+            if isinstance(message, ToolMessage) and message.tool_call_id == call.id:
+                return message
+        return None
+
+    def part(self, name: tags.Tag) -> str | None:
+        """The newest part of that name in any message."""
+        for message in reversed(self.messages):
+            if isinstance(message, HumanMessage | SystemMessage):
+                found = tags.read(name, message.text)
+                if found is not None:
+                    return found
+        return None
+
+
+def _json_object(text: str | None) -> dict[str, Any]:
+    """A JSON object; empty when the text is none."""
+    try:
+        value = json.loads(text or "{}")
+    except json.JSONDecodeError:
+        return {}
+    return value if isinstance(value, dict) else {}
+
+
+def _day(value: object) -> str | None:
+    text = re.sub(r"\D", "", str(value or ""))
+    return text if re.fullmatch(r"\d{8}", text) else None
+
+
+def _context(scene: _Scene) -> tuple[Context, dict[str, Any]]:
+    facts = _json_object(scene.part("context"))
+    names = facts.get("names")
+    pairs = names if isinstance(names, dict) else {}
+    context = Context(
+        first_session=_day(facts.get("first_session")),
+        last_session=_day(facts.get("last_session")),
+        names={str(name): str(code) for name, code in pairs.items()},
+    )
+    return context, facts
+
+
+def _language(text: str) -> Language:
+    return "zh" if has_chinese(text) else "en"
+
+
+def _fenced(value: Mapping[str, Any]) -> str:
+    return f"```json\n{json.dumps(value, ensure_ascii=False, indent=2)}\n```"
+
+
+def _as_schema(scene: _Scene, value: dict[str, Any]) -> Turn:
+    """The object as a call of the bound schema it fits, else as fenced JSON."""
+    for name, tool in scene.tools.items():
+        known = _properties(tool)
+        if known and set(known) <= set(value) and set(known) & {"task_type", "validation_passed"}:
+            call = Call(name=name, args={key: value[key] for key in known})
+            if scene.answer_to(call) is None:
+                return Turn(call=call)
+    return Turn(text=_fenced(value))
+
+
+def _with_codes(text: str, names: Mapping[str, str]) -> str:
+    """The text with names as codes, so that it reads the same where the names are not known."""
+    for name in sorted(names, key=len, reverse=True):
+        if name:
+            text = re.sub(re.escape(name), f" {names[name]} ", text, flags=re.IGNORECASE)
+    return text.strip()
+
+
+def _reflection(
+    request: Request, text: str, context: Context, facts: Mapping[str, Any], errors: str
+) -> dict[str, Any]:
+    asked = request.missing[0] if request.missing else None
+    query = None if asked is None else replies.question(asked, request.unread, request.language)
+    if asked is not None:
+        action = "clarify"
+    elif facts.get("signal_ready") is True and not errors:
+        action = "validate"
+    elif request.intent != "data_fetch" and facts.get("data_ready") is True:
+        action = "signal_generate"
+    else:
+        action = "data_fetch"
+    return {
+        "analysis": replies.analysis(request, errors),
+        "task_type": request.intent,
+        "next_action": action,
+        "user_intent": {
+            "type": request.intent,
+            "params": {
+                "ts_code": ",".join(request.symbols),
+                "start_date": request.start or "",
+                "end_date": request.end or "",
+                "strategy_desc": _with_codes(text, context.names) if request.strategy else "",
+                "required_indicators": list(request.fields),
+            },
+            "needs_clarification": asked is not None,
+        },
+        "clarification_question": query,
+        "reasoning": replies.introduction(request.language),
+    }
+
+
+def _bad_window(error: BadWindow, text: str) -> dict[str, Any]:
+    language = _language(text)
+    head = (
+        f"日期无法识别（{error.message}）。"
+        if language == "zh"
+        else f"The date cannot be used ({error.message}). "
+    )
+    return {
+        "analysis": head.strip(),
+        "task_type": "unclear",
+        "next_action": "clarify",
+        "user_intent": {
+            "type": "unclear",
+            "params": {
+                "ts_code": "",
+                "start_date": "",
+                "end_date": "",
+                "strategy_desc": "",
+                "required_indicators": [],
+            },
+            "needs_clarification": True,
+        },
+        "clarification_question": head + replies.question("window", (), language),
+        "reasoning": error.line,
+    }
+
+
+def _reflect(scene: _Scene, text: str) -> Turn:
+    context, facts = _context(scene)
+    try:
+        request = read_request(text, context)
+    except BadWindow as error:
+        return _as_schema(scene, _bad_window(error, text))
+    errors = scene.part("errors") or ""
+    return _as_schema(scene, _reflection(request, text, context, facts, errors))
+
+
+def _failed(message: ToolMessage) -> bool:
+    return message.status == "error"
+
+
+def _fetch(scene: _Scene, text: str) -> Turn:
+    wish = _json_object(text)
+    symbols = wish.get("ts_code") or ""
+    codes = ",".join(map(str, symbols)) if isinstance(symbols, list) else str(symbols)
+    start, end = str(wish.get("start_date") or ""), str(wish.get("end_date") or "")
+    fields = [str(name) for name in wish.get("required_indicators") or []]
+    language = _scene_language(scene, wish)
+    window = {"ts_code": codes, "start_date": start, "end_date": end}
+    calls = [Call(name=BAR_TOOL, args=window)]
+    if fields:
+        calls.append(Call(name=INDICATOR_TOOL, args={**window, "fields": ",".join(fields)}))
+    for call in calls:
+        answer = scene.answer_to(call)
+        if answer is None and call.name not in scene.tools:
+            return Turn(
+                text=replies.fetch_failed(call.name, "not_configured: the tool is not bound.", language)
+            )
+        if answer is None:
+            return Turn(call=call)
+        if _failed(answer):
+            return Turn(text=replies.fetch_failed(call.name, answer.text, language))
+    return Turn(text=replies.fetched(codes, start, end, fields, language))
+
+
+def _scene_language(scene: _Scene, wish: Mapping[str, Any]) -> Language:
+    """The language a prompt names, else that of the newest words of the user, else that of the prompt."""
+    named = wish.get("language")
+    if named in ("zh", "en"):
+        return cast(Language, named)
+    for name in ("user_request", "strategy"):
+        text = scene.part(cast(tags.Tag, name))
+        if text:
+            return _language(text)
+    return _language(scene.messages[scene.begin].text) if scene.messages else "en"
+
+
+def _code(scene: _Scene, text: str) -> Turn:
+    context, _ = _context(scene)
+    try:
+        request = read_request(text, context)
+    except BadWindow as error:
+        return Turn(text=replies.strategy_failed(error.line, _language(text)))
+    if request.strategy is None:
+        return Turn(text=replies.strategy_unread(request.unread or (text,), request.language))
+    code = write_code(request.strategy)
+    call = Call(name=CODE_TOOL, args={"query": code.source})
+    answer = scene.answer_to(call)
+    if answer is None:
+        if CODE_TOOL not in scene.tools:
+            return Turn(text=f"```python\n{code.source}```")
+        return Turn(call=call)
+    marker = f"signal {code.name}:"
+    if _failed(answer) or marker not in answer.text:
+        return Turn(text=replies.strategy_failed(answer.text, request.language))
+    counts = answer.text[answer.text.index(marker) + len(marker) :].split("\n")
+    line = ", ".join(part.strip() for part in counts[:2] if part.strip())
+    return Turn(text=replies.stored(code.name, replies.rule_text(request), line, request.language))
+
+
+def _clarify(scene: _Scene, text: str) -> Turn:
+    wish = _json_object(text)
+    reason = str(wish.get("reason") or "")
+    language = wish.get("language")
+    spoken = cast(Language, language) if language in ("zh", "en") else _language(reason)
+    number = wish.get("round")
+    round_ = number if isinstance(number, int) else 1
+    return Turn(text=replies.clarification(reason, str(wish.get("kind") or ""), round_, spoken))
+
+
+def _validate(scene: _Scene, text: str) -> Turn:
+    verdict: dict[str, Any] = {
+        "validation_passed": True,
+        "checks_performed": [],
+        "issues_found": [],
+        "data_summary": {},
+        "recommendations": [],
+    }
+    return _as_schema(scene, verdict)
+
+
+def _properties(tool: Tool) -> dict[str, Any]:
+    properties = (tool.get("parameters") or {}).get("properties")
+    return properties if isinstance(properties, dict) else {}
+
+
+def _facts(request: Request, text: str) -> dict[str, Any]:
+    """Everything read, by the names that a schema may ask for. Empty where nothing was read."""
+    described = text if request.strategy else ""
+    missing = (
+        replies.question(request.missing[0], request.unread, request.language) if request.missing else None
+    )
+    return {
+        "ts_code": ",".join(request.symbols),
+        "ts_codes": list(request.symbols),
+        "symbol": ",".join(request.symbols),
+        "symbols": list(request.symbols),
+        "start_date": request.start or "",
+        "start": request.start or "",
+        "end_date": request.end or "",
+        "end": request.end or "",
+        "strategy_desc": described,
+        "strategy": described,
+        "type": request.intent,
+        "task_type": request.intent,
+        "intent": request.intent,
+        "required_indicators": list(request.fields),
+        "fields": ",".join(request.fields),
+        "indicators": list(request.fields),
+        "language": request.language,
+        "missing": list(request.missing),
+        "unread": list(request.unread),
+        "needs_clarification": bool(request.missing),
+        "clarification_question": missing,
+        "query": write_code(request.strategy).source if request.strategy else "",
+    }
+
+
+def _typed(value: Any, schema: Mapping[str, Any]) -> Any:
+    """Text as a list or a list as text, where the schema asks for the other."""
+    wanted = schema.get("type")
+    if wanted == "array" and isinstance(value, str):
+        return [part for part in value.split(",") if part]
+    if wanted == "string" and isinstance(value, list):
+        return ",".join(value)
+    return value
+
+
+def _filled(tool: Tool, facts: Mapping[str, Any], forced: bool) -> dict[str, Any] | None:
+    """Arguments of a tool from the facts; None if it requires something that was not read."""
+    properties = _properties(tool)
+    required = (tool.get("parameters") or {}).get("required") or []
+    if tool.get("name") not in (CODE_TOOL,):
+        facts = {key: value for key, value in facts.items() if key != "query"}
+    args = {key: _typed(facts[key], schema) for key, schema in properties.items() if key in facts}
+    if any(key not in args for key in required):
+        return None
+    if not forced and any(args[key] in ("", [], None) for key in required):
+        return None
+    kept = {key: value for key, value in args.items() if key in required or value not in ("", [], None)}
+    return kept or None
+
+
+def _plain(scene: _Scene) -> Turn:
+    """A prompt without tags: fill what is bound from the newest words of the user, else answer."""
+    said = [message.text for message in scene.messages if isinstance(message, HumanMessage)]
+    text = said[-1] if said else ""
+    context, _ = _context(scene)
+    try:
+        request = read_request(text, context)
+    except BadWindow as error:
+        return Turn(text=error.line)
+    facts = _facts(request, text)
+    answers: list[str] = []
+    for name, tool in scene.tools.items():
+        if name == INDICATOR_TOOL and not request.fields:
+            continue
+        args = _filled(tool, facts, scene.forced)
+        if args is None:
+            continue
+        call = Call(name=name, args=args)
+        answer = scene.answer_to(call)
+        if answer is None:
+            return Turn(call=call)
+        if _failed(answer):
+            return Turn(text=replies.fetch_failed(name, answer.text, request.language))
+        answers.append(answer.text)
+    if answers:
+        return Turn(text="\n".join(answers))
+    if not request.symbols and request.intent == "unclear":
+        return Turn(text=replies.introduction(request.language))
+    ask = replies.question(request.missing[0], request.unread, request.language) if request.missing else ""
+    return Turn(text=f"{replies.analysis(request, '')} {ask}".strip())
+
+
+_HANDLERS = {
+    "clarify": _clarify,
+    "validate": _validate,
+    "fetch": _fetch,
+    "strategy": _code,
+    "user_request": _reflect,
+}
+
+
+def decide(messages: Sequence[BaseMessage], tools: Sequence[Tool], forced: bool) -> Turn:
+    """The answer to a conversation.
+
+    Parameters
+    ----------
+    tools
+        Bound tools and schemas, the part under ``function`` of OpenAI's form.
+    forced
+        Whether the caller insists on a tool call (``tool_choice="any"``).
+    """
+    bound = {str(tool["name"]): tool for tool in tools}
+    for begin in range(len(messages) - 1, -1, -1):
+        if not isinstance(messages[begin], HumanMessage | SystemMessage):
+            continue
+        for name in _DRIVERS:
+            text = tags.read(name, messages[begin].text)
+            if text is not None:
+                scene = _Scene(messages=messages, tools=bound, forced=forced, begin=begin)
+                return _HANDLERS[name](scene, text)
+    humans = [at for at, message in enumerate(messages) if isinstance(message, HumanMessage)]
+    return _plain(_Scene(messages=messages, tools=bound, forced=forced, begin=humans[-1] if humans else -1))

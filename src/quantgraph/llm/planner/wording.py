@@ -1,0 +1,88 @@
+"""Text before it is read: widths, number words, and phrases that have a shorter form."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+
+__all__ = ["has_chinese", "normalise"]
+
+_DIGITS = {
+    "零": 0, "〇": 0, "一": 1, "二": 2, "两": 2, "三": 3, "四": 4,
+    "五": 5, "六": 6, "七": 7, "八": 8, "九": 9,
+}  # fmt: skip
+_WORDS = {
+    "one": 1, "two": 2, "three": 3, "four": 4, "five": 5, "six": 6, "seven": 7, "eight": 8, "nine": 9,
+    "ten": 10, "twelve": 12, "fourteen": 14, "fifteen": 15, "twenty": 20, "thirty": 30, "forty": 40,
+    "fifty": 50, "sixty": 60, "seventy": 70, "eighty": 80, "ninety": 90, "hundred": 100,
+}  # fmt: skip
+
+_NUMERAL = re.compile(
+    r"[零〇一二两三四五六七八九十百]+(?=\s*(?:个|日|天|周|月|年|季度|倍|只|支|名|家|成(?![交份分])|%))"
+)
+_PERCENT_OF = re.compile(r"百分之([零〇一二两三四五六七八九十百]+|\d+(?:\.\d+)?)")
+_TENTHS = re.compile(r"(\d+)\s*成(?![交份分])")
+_ENGLISH_NUMBER = re.compile(
+    r"\b("
+    + "|".join(_WORDS)
+    + r")\b(?=[\s-]*(?:days?|sessions?|weeks?|months?|years?|times|percent|stocks?)\b)"
+    r"|(?<=\btop )(" + "|".join(_WORDS) + r")\b|(?<=\bbottom )(" + "|".join(_WORDS) + r")\b",
+    re.IGNORECASE,
+)
+_PERCENT_WORD = re.compile(r"(?<=\d)\s*(?:per\s?cent|pct)\b", re.IGNORECASE)
+_LOOK_BACK_ZH = re.compile(
+    r"(?:过去|最近|近|前)\s*(\d+)\s*个?(?:交易)?[日天]"
+    r"(?=\s*内?\s*的?\s*(?:累计)?(?:涨幅|跌幅|涨跌幅|收益|回报|动量|新高|新低|最高|最低|高点|低点|均|平均))内?\s*的?\s*"
+)
+_LOOK_BACK_EN = re.compile(
+    r"\b(returns?|momentum|gain|highs?|lows?|average(?: volume)?|rsi)\s+(?:over|of|in|for|during)\s+(?:the\s+)?"
+    r"(?:last|past|previous|prior)?\s*(\d+)\s+(?:trading\s+)?(?:days|sessions)\b",
+    re.IGNORECASE,
+)
+_PAST_N_DAY = re.compile(
+    r"\b(?:last|past|previous|prior)\s+(\d+)[\s-]*(?:trading\s+)?days?(?:'s|')?\s+"
+    r"(?=returns?\b|momentum\b|gain\b|highs?\b|lows?\b|average\b)",
+    re.IGNORECASE,
+)
+
+
+def has_chinese(text: str) -> bool:
+    """Whether the text holds a Chinese character."""
+    return any("一" <= letter <= "鿿" for letter in text)
+
+
+def _number(numeral: str) -> int:
+    """A Chinese numeral below a thousand.
+
+    >>> _number("二十"), _number("十二"), _number("一百二十"), _number("六零")
+    (20, 12, 120, 60)
+    """
+    if not set(numeral) & {"十", "百"}:
+        return int("".join(str(_DIGITS[digit]) for digit in numeral))
+    total, digit = 0, 0
+    for letter in numeral:
+        if letter in _DIGITS:
+            digit = _DIGITS[letter]
+        else:
+            total += (digit or 1) * (100 if letter == "百" else 10)
+            digit = 0
+    return total + digit
+
+
+def normalise(text: str) -> str:
+    """Half-width, digits for number words, one form for a look-back. Letter case stays.
+
+    >>> normalise("二十日涨幅超过百分之五，五日均线")
+    '20日涨幅超过5%,5日均线'
+    """
+    text = unicodedata.normalize("NFKC", text)
+    text = re.sub(r"[\u2018\u2019]", "'", text).replace("\u2212", "-")
+    text = text.replace("半年", "6个月") if not re.search(r"[上下]半年", text) else text
+    text = _PERCENT_OF.sub(lambda m: f"{m[1] if m[1][0].isdigit() else _number(m[1])}%", text)
+    text = _NUMERAL.sub(lambda m: str(_number(m[0])), text)
+    text = _TENTHS.sub(lambda m: f"{int(m[1]) * 10}%", text)
+    text = _ENGLISH_NUMBER.sub(lambda m: str(_WORDS[m[0].lower()]), text)
+    text = _PERCENT_WORD.sub("%", text)
+    text = _LOOK_BACK_ZH.sub(r"\1日", text)
+    text = _LOOK_BACK_EN.sub(r"\2-day \1", text)
+    return _PAST_N_DAY.sub(r"\1-day ", text)

@@ -1,0 +1,196 @@
+"""The one place that reads a JSON object out of a model's reply."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Never, TypeVar
+
+from pydantic import BaseModel, ValidationError
+
+from quantgraph.errors import ModelOutputInvalid
+
+__all__ = ["read_json", "reply_text"]
+
+T = TypeVar("T", bound=BaseModel)
+
+_EXCERPT = 80
+_FAULTS_SHOWN = 5
+_UNCLOSED_BRACES = 8  # bounds the work on a reply that is nothing but opening braces
+_TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|[{}]', re.DOTALL)
+_START = re.compile(r"</?think(?:ing)?>|[{\[]", re.IGNORECASE)
+_THOUGHT_END = re.compile(r"</think(?:ing)?>", re.IGNORECASE)
+_LOOKS_LIKE_OBJECT = re.compile(r"\{\s*([\"'}]|\w+\s*:)")
+_LOOKS_LIKE_LIST = re.compile(r"\[\s*\{\s*[\"'}]")
+_FENCE_BEFORE = re.compile(r"```\s*(?:json\w*)?\s*\Z", re.IGNORECASE)
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Found:
+    """Something in the reply that is, or was meant to be, JSON: its value or what is wrong with it."""
+
+    value: Any = None
+    problem: str | None = None
+    fenced: bool = False
+
+
+def reply_text(content: str | Sequence[str | dict[str, Any]]) -> str:
+    """Return the text of a message's content: a string, or blocks of which only text blocks count.
+
+    >>> reply_text([{"type": "thinking", "thinking": "hm"}, {"type": "text", "text": "{}"}])
+    '{}'
+    """
+    if isinstance(content, str):
+        return content
+    texts = (block if isinstance(block, str) else block.get("text") for block in content)
+    kinds = ("text" if isinstance(block, str) else block.get("type", "text") for block in content)
+    return "".join(text for text, kind in zip(texts, kinds, strict=True) if kind == "text" and text)
+
+
+def read_json(text: str | Sequence[str | dict[str, Any]], schema: type[T]) -> T:
+    """Read the JSON object of a reply as ``schema``.
+
+    The object may stand bare, in a code fence, or inside prose; ``<think>`` blocks are skipped. Of several
+    objects those in a fence count before others, and the last that fits the schema is taken.
+
+    Parameters
+    ----------
+    text
+        Content of the reply: a string or a list of content blocks.
+    schema
+        What the object has to be.
+
+    Raises
+    ------
+    ModelOutputInvalid
+        One line: which keys are wrong and what is valid, where the JSON breaks, or the beginning of a
+        reply that has none. NaN, infinite numbers and a key given twice are faults.
+
+    Examples
+    --------
+    >>> class Answer(BaseModel):
+    ...     action: str
+    >>> read_json('I would say {"action": "hold {for now}"}.', Answer)
+    Answer(action='hold {for now}')
+    """
+    reply = reply_text(text)
+    found = _scan(reply)
+    candidates = [one for one in found if one.fenced] or found
+    problem: ModelOutputInvalid | None = None
+    for one in reversed(candidates):
+        if one.problem is not None:
+            problem = problem or ModelOutputInvalid(f"the reply's JSON is broken: {one.problem}", reply=reply)
+            break  # what stands before a broken object may be a draft of it
+        try:
+            return schema.model_validate_json(json.dumps(one.value))
+        except ValidationError as error:
+            problem = problem or _misfit(error, schema, reply)
+    raise problem or ModelOutputInvalid(
+        f"the reply holds no JSON object; it begins {_begin(reply)!r}", reply=reply
+    )
+
+
+def _begin(reply: str) -> str:
+    return " ".join(reply.split())[:_EXCERPT]
+
+
+def _misfit(error: ValidationError, schema: type[BaseModel], reply: str) -> ModelOutputInvalid:
+    faults = {
+        ".".join(str(part) for part in fault["loc"]) or "(the object)": (
+            "missing" if fault["type"] == "missing" else fault["msg"]
+        )
+        for fault in error.errors(include_url=False, include_context=False, include_input=False)
+    }
+    shown = [f"{key!r}: {message}" for key, message in list(faults.items())[:_FAULTS_SHOWN]]
+    more = f"; and {len(faults) - _FAULTS_SHOWN} more" if len(faults) > _FAULTS_SHOWN else ""
+    keys = ", ".join(info.alias or name for name, info in schema.model_fields.items())
+    line = " ".join(f"the reply's JSON does not fit: {'; '.join(shown)}{more} (its keys: {keys})".split())
+    return ModelOutputInvalid(line, reply=reply, faults=faults)
+
+
+def _scan(reply: str) -> list[_Found]:
+    """Find what is JSON at the top level of a reply, in order; thoughts are stepped over."""
+    all_found: list[_Found] = []
+    position = unclosed = 0
+    while unclosed < _UNCLOSED_BRACES and (start := _START.search(reply, position)):
+        at, position = start.start(), start.end()
+        if start.group().startswith("</"):
+            all_found.clear()  # the prompt opened this thought: all before its end belongs to it
+        elif start.group().startswith("<"):
+            end = _THOUGHT_END.search(reply, at)
+            if end is None:
+                return [_Found(problem="its thinking block is never closed; the reply was cut off")]
+            position = end.end()
+        elif start.group() == "{" or _LOOKS_LIKE_LIST.match(reply, at):
+            found, position = _decode(reply, at)
+            unclosed += position == at + 1
+            all_found += [found] if found else []
+    return all_found
+
+
+def _decode(reply: str, at: int) -> tuple[_Found | None, int]:
+    """Decode what starts at a bracket; return it with the position to go on from."""
+    fenced = _FENCE_BEFORE.search(reply, max(0, at - 40), at) is not None
+    try:
+        value, end = _DECODER.raw_decode(reply, at)
+    except RecursionError:
+        return _Found(problem="it is nested too deeply", fenced=fenced), len(reply)
+    except ValueError as error:
+        return _broken(reply, at, error, fenced=fenced)
+    if isinstance(value, list):
+        return _Found(problem="it is a list; one object is asked for", fenced=fenced), end
+    return _Found(value=value, fenced=fenced), end
+
+
+def _broken(reply: str, at: int, error: ValueError, *, fenced: bool) -> tuple[_Found | None, int]:
+    """Judge a bracket that starts no JSON: a broken object is stepped over whole, a brace in prose alone."""
+    end = _balanced_end(reply, at) if reply[at] == "{" else None
+    if not (_LOOKS_LIKE_OBJECT.match(reply, at) or _LOOKS_LIKE_LIST.match(reply, at)):
+        return None, at + 1 if end is None else end
+    if end is None and _THOUGHT_END.search(reply, at):
+        return None, at + 1
+    if end is None:
+        problem = f"{_begin(reply[at:])!r} is never closed or broken inside; was the reply cut off?"
+        return _Found(problem=problem, fenced=fenced), len(reply)
+    reason = (
+        f"{error.msg} at character {error.pos}" if isinstance(error, json.JSONDecodeError) else str(error)
+    )
+    return _Found(problem=f"{reason}, in {_begin(reply[at:end])!r}", fenced=fenced), end
+
+
+def _balanced_end(reply: str, at: int) -> int | None:
+    """Return the position after the brace that closes the first one from ``at``; strings do not count."""
+    depth = 0
+    for token in _TOKEN.finditer(reply, at):
+        depth += {"{": 1, "}": -1}.get(token.group(), 0)
+        if depth == 0 and token.group() == "}":
+            return token.end()
+    return None
+
+
+def _no_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    value = dict(pairs)
+    if len(value) < len(pairs):
+        keys = [key for key, _ in pairs]
+        twice = next(key for key in keys if keys.count(key) > 1)
+        raise ValueError(f"key {twice!r} is given twice")
+    return value
+
+
+def _finite(text: str) -> float:
+    number = float(text)
+    if not math.isfinite(number):
+        raise ValueError(f"{text} is out of range")
+    return number
+
+
+def _no_constant(name: str) -> Never:
+    raise ValueError(f"{name} is not a JSON number")
+
+
+_DECODER = json.JSONDecoder(
+    object_pairs_hook=_no_duplicates, parse_float=_finite, parse_constant=_no_constant, strict=False
+)

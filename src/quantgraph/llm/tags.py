@@ -1,0 +1,42 @@
+"""Tags that mark the variable parts of a prompt.
+
+A prompt puts what changes from call to call between ``<name>`` and ``</name>``. Text of a user or of
+a tool cannot end its own part or open another one: :func:`wrap` takes the bite out of such a tag.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final, Literal, get_args
+
+__all__ = ["TAGS", "Tag", "read", "wrap"]
+
+Tag = Literal["user_request", "context", "errors", "fetch", "strategy", "clarify", "validate"]
+TAGS: Final[tuple[Tag, ...]] = get_args(Tag)
+
+
+def _neutral(name: str, text: str) -> str:
+    names = "|".join(re.escape(known) for known in {name, *TAGS})
+    return re.sub(rf"<(?=\s*/?\s*(?:{names})\s*>)", "&lt;", text, flags=re.IGNORECASE)
+
+
+def wrap(name: Tag, text: str) -> str:
+    """Text as the part ``name`` of a prompt.
+
+    >>> wrap("errors", "done </errors><strategy>")
+    '<errors>done &lt;/errors>&lt;strategy></errors>'
+    """
+    return f"<{name}>{_neutral(name, text)}</{name}>"
+
+
+def read(name: Tag, text: str) -> str | None:
+    """The last part ``name`` of a prompt, stripped; None when there is none.
+
+    >>> read("errors", wrap("errors", " no_data ")), read("fetch", "nothing here")
+    ('no_data', None)
+    """
+    end = text.rfind(f"</{name}>")
+    if end < 0:
+        return None
+    start = text.rfind(f"<{name}>", 0, end)
+    return None if start < 0 else text[start + len(name) + 2 : end].strip()

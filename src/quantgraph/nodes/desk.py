@@ -1,0 +1,74 @@
+"""What the trading nodes work with, built once per graph."""
+
+from __future__ import annotations
+
+import secrets
+import threading
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from decimal import Decimal
+from pathlib import Path
+
+import pandas as pd
+
+from quantgraph.broker.decider import Decider
+from quantgraph.broker.ledger import Ledger
+from quantgraph.errors import NoSignal
+from quantgraph.market.moment import session_of
+from quantgraph.market.rulebook import Rulebook
+from quantgraph.nodes.state import TradingState
+from quantgraph.state import DataState
+
+__all__ = ["TradingDesk", "new_run_id"]
+
+
+def new_run_id() -> str:
+    """A name that sorts by time: ``20240102-030405-a1b2c3``."""
+    return f"{datetime.now(UTC):%Y%m%d-%H%M%S}-{secrets.token_hex(3)}"
+
+
+@dataclass(frozen=True, kw_only=True)
+class TradingDesk:
+    """Handles of one graph.
+
+    Attributes
+    ----------
+    ledger
+        A ledger of the caller's for all runs; None gives each run ``runs_dir/run_id/ledger.sqlite``.
+    """
+
+    store: DataState
+    decider: Decider
+    rules: Rulebook
+    cash: Decimal
+    runs_dir: Path
+    ledger: Ledger | None = None
+    _open: dict[str, Ledger] = field(default_factory=dict, repr=False)
+    _lock: threading.Lock = field(default_factory=threading.Lock, repr=False)
+
+    def ledger_of(self, run_id: str) -> Ledger:
+        """The ledger that holds a run. It stays open until :meth:`close`; the lock keeps it one a run."""
+        if self.ledger is not None:
+            return self.ledger
+        with self._lock:
+            if run_id not in self._open:
+                self._open[run_id] = Ledger(self.runs_dir / run_id / "ledger.sqlite")
+            return self._open[run_id]
+
+    def close(self, run_id: str) -> None:
+        """Close a run's own ledger; it is opened again when it is asked for."""
+        with self._lock:
+            ledger = self._open.pop(run_id, None)
+        if ledger is not None:
+            ledger.close()
+
+    def sessions(self, state: TradingState) -> pd.DatetimeIndex:
+        """The sessions to trade: the data's, within the window that was asked for."""
+        if not state.get("strategy"):
+            raise NoSignal(
+                "there is nothing to trade: the state has no strategy; run the signal subgraph first"
+            )
+        index = pd.DatetimeIndex(self.store.snapshot(state["data_ref"])["ohlcv"]["open"].index)
+        request = state["request"]
+        first, last = session_of(request["start"]), session_of(request["end"])
+        return pd.DatetimeIndex(index[(index >= first) & (index <= last)])

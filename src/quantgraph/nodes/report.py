@@ -1,0 +1,40 @@
+"""The report: what the ledger says, beside what doing nothing clever would have given."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from langchain_core.messages import AIMessage
+
+from quantgraph.nodes.desk import TradingDesk
+from quantgraph.nodes.state import TradingState
+from quantgraph.report import summarise
+from quantgraph.subgraphs.signal.progress import language
+from quantgraph.subgraphs.signal.texts import say
+
+__all__ = ["report_node"]
+
+
+def report_node(state: TradingState, *, desk: TradingDesk) -> dict[str, Any]:
+    """Summarise the run and close its ledger."""
+    run_id = state["run_id"]
+    summary = summarise(
+        desk.ledger_of(run_id),
+        run_id,
+        desk.store,
+        state["data_ref"],
+        desk.sessions(state),
+        signal=state["strategy"]["name"],
+        cash=desk.cash,
+        rules=desk.rules,
+    )
+    desk.close(run_id)
+    account, benchmark = summary["account"], summary["benchmark"]
+    text = say(
+        language(state),
+        zh=f"回测完成：收益 {account['return']:.2%}，最大回撤 {account['max_drawdown']:.2%}，"
+        f"成交 {account['trades']} 笔；等权买入持有 {benchmark['return']:.2%}。",
+        en=f"Done: return {account['return']:.2%}, maximum drawdown {account['max_drawdown']:.2%}, "
+        f"{account['trades']} trades; equal-weight buy-and-hold {benchmark['return']:.2%}.",
+    )
+    return {"summary": summary, "session": None, "messages": [AIMessage(text)]}

@@ -1,0 +1,242 @@
+"""One run of a sentence, start to finish, with everything it made in a folder of its own."""
+
+from __future__ import annotations
+
+import json
+import platform
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any, Literal
+
+from langchain_core.messages import HumanMessage
+from langchain_core.runnables import RunnableConfig
+from langgraph.checkpoint.memory import InMemorySaver
+from langgraph.types import Command
+
+from quantgraph.data import MarketDataSource, open_source
+from quantgraph.errors import NotConfigured, QuantGraphError
+from quantgraph.graph import STEP_LIMIT, create_trading_graph
+from quantgraph.nodes.desk import new_run_id
+from quantgraph.settings import Settings, load_settings
+from quantgraph.state import DataState
+from quantgraph.subgraphs.signal import create_signal_subgraph
+from quantgraph.subgraphs.signal.kit import Model
+from quantgraph.subgraphs.signal.request import request_symbols
+
+__all__ = ["Event", "run_strategy", "strategy_source"]
+
+_NODES = ("reflection", "data_fetch", "signal_generate", "validate", "clarify", "report")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Event:
+    """Something to show while a run goes on.
+
+    ``node``: a node has finished, ``text`` is the last line of the history. ``session``: a session was
+    traded, ``text`` is its date. ``question`` and ``answer``: what was asked and answered.
+    """
+
+    kind: Literal["node", "session", "question", "answer"]
+    name: str
+    text: str = ""
+
+
+def run_strategy(
+    question: str,
+    *,
+    source: str | Path | MarketDataSource | None = None,
+    symbols: Sequence[str] = (),
+    start: str | None = None,
+    end: str | None = None,
+    cash: float | str = 1_000_000,
+    model: Model | None = None,
+    out: str | Path | None = None,
+    answer: Callable[[Mapping[str, Any]], str] | None = None,
+    watch: Callable[[Event], None] | None = None,
+    trade: bool = True,
+    settings: Settings | None = None,
+) -> dict[str, Any]:
+    """Run a sentence and write strategy, signal, ledger, data and result into ``out/run_id``.
+
+    Parameters
+    ----------
+    question
+        The sentence, in Chinese or English.
+    symbols, start, end
+        Fixed by the caller; they win over the sentence.
+    answer
+        Called with each clarification; None takes the documented defaults and lists them in ``assumptions``.
+    watch
+        Called with what happens while it happens.
+    trade
+        False stops after the signal.
+
+    Returns
+    -------
+    dict
+        The result as it stands in ``result.json``. ``ended_because`` is ``done`` if it worked; else ``error``
+        is one line that says what went wrong.
+
+    Raises
+    ------
+    BadOption
+        If an argument is outside of its range; nothing has been written then.
+    """
+    overrides = {"runs_dir": Path(out)} if out is not None else {}
+    settings = (settings or load_settings()).model_copy(update=overrides)
+    market = open_source(source if source is not None else settings.data_source)
+    run_id = new_run_id()
+    folder = settings.runs_dir / run_id
+    store = DataState(folder / "data")
+    options: dict[str, Any] = {
+        "model": model,
+        "source": market,
+        "store": store,
+        "settings": settings,
+        "on_clarify": "ask" if answer else "default",
+        "checkpointer": InMemorySaver(),
+    }
+    graph = create_trading_graph(**options, cash=cash) if trade else create_signal_subgraph(**options)
+    folder.mkdir(parents=True)
+    given = {"ts_code": ",".join(symbols), "start_date": start or "", "end_date": end or ""}
+    begun: dict[str, Any] = {"messages": [HumanMessage(question)], "given": given}
+    result: dict[str, Any] = {
+        "run_id": run_id,
+        "run_dir": str(folder),
+        "ended_because": "failed",
+        "question": question,
+        "source": {"name": market.name, "synthetic": market.synthetic},
+        "started": datetime.now(UTC).isoformat(timespec="seconds"),
+        "versions": _versions(),
+    }
+    config: RunnableConfig = {"configurable": {"thread_id": run_id}, "recursion_limit": STEP_LIMIT}
+    try:
+        _drive(graph, begun | ({"run_id": run_id} if trade else {}), config, answer, watch)
+    except (KeyboardInterrupt, EOFError):
+        result |= {"ended_because": "cancelled", "error": "cancelled: the run was stopped before its end"}
+    except QuantGraphError as error:
+        result |= {"error": error.line}
+    else:
+        result["ended_because"] = None
+    try:
+        state = graph.get_state(config).values
+        return _save(folder, result, state, store, market)
+    except QuantGraphError as error:
+        result |= {"ended_because": "failed", "error": error.line}
+        _write_json(folder / "result.json", result)
+        return result
+
+
+def _drive(
+    graph: Any,
+    begun: dict[str, Any],
+    config: RunnableConfig,
+    answer: Callable[[Mapping[str, Any]], str] | None,
+    watch: Callable[[Event], None] | None,
+) -> None:
+    """Stream the graph to its end, answering what it asks."""
+    tell = watch or (lambda _event: None)
+    task: dict[str, Any] | Command[Any] = begun
+    while True:
+        stream = graph.stream(task, config, stream_mode="updates", subgraphs=True, durability="exit")
+        asked: Mapping[str, Any] | None = None
+        for _, update in stream:
+            for name, change in update.items():
+                if name == "__interrupt__":
+                    asked = change[0].value
+                elif name == "daily_loop" and change.get("session"):
+                    tell(Event(kind="session", name=name, text=change["session"]))
+                elif name in _NODES:
+                    tell(Event(kind="node", name=name, text=_told(name, change or {})))
+        if asked is None:
+            return
+        tell(Event(kind="question", name="clarify", text=asked["question"]))
+        if answer is None:
+            raise NotConfigured("a question was asked and nobody answers; pass answer=")
+        said = answer(asked)
+        tell(Event(kind="answer", name="clarify", text=said))
+        task = Command(resume=said)
+
+
+def _told(name: str, change: Mapping[str, Any]) -> str:
+    """What a node's update says in a line: the last thing done, or what comes next."""
+    history, task = change.get("execution_history"), change.get("current_task")
+    return history[-1].removeprefix(f"{name}: ") if history else f"-> {task}" if task else ""
+
+
+def _save(
+    folder: Path,
+    result: dict[str, Any],
+    state: Mapping[str, Any],
+    store: DataState,
+    market: MarketDataSource,
+) -> dict[str, Any]:
+    request, strategy = state.get("request") or {}, state.get("strategy") or {}
+    because = result["ended_because"] or state.get("ended_because") or "failed"
+    errors = state.get("error_messages") or []
+    if because != "done" and "error" not in result:
+        result["error"] = (
+            errors[-1] if errors else f"{because}: {(state.get('execution_history') or ['?'])[-1]}"
+        )
+    result |= {
+        "ended_because": because,
+        "assumptions": list(state.get("assumptions") or []),
+        "notes": list(request.get("notes") or []),
+        "symbols": list(request_symbols(request, market)) if request else [],
+        "window": {"start": request.get("start"), "end": request.get("end")},
+        "data_ref": state.get("data_ref"),
+        "validation": state.get("validation"),
+        "history": list(state.get("execution_history") or []),
+        "strategy": None,
+        "signal": None,
+        "account": None,
+        "benchmark": None,
+    }
+    if strategy and state.get("signal_ready"):
+        result["strategy"] = {
+            "name": strategy["name"],
+            "path": str(folder / "strategy.py"),
+            "code_hash": strategy["code_hash"],
+            "data_ref": strategy["data_ref"],
+        }
+        (folder / "strategy.py").write_text(strategy_source(strategy, result["question"]), encoding="utf-8")
+        result["signal"] = _save_signal(folder / "signal.parquet", strategy["name"], store, state["data_ref"])
+    result |= {key: value for key, value in (state.get("summary") or {}).items() if key in _TRADED}
+    _write_json(folder / "result.json", result)
+    return result
+
+
+_TRADED = ("account", "benchmark", "equity")
+
+
+def _save_signal(path: Path, name: str, store: DataState, ref: str) -> dict[str, Any]:
+    from quantgraph.audit import signal_counts
+
+    signal = store.snapshot(ref)["signal"][name]
+    signal.to_parquet(path)
+    return {"name": name, "path": str(path), "counts": signal_counts(signal)}
+
+
+def strategy_source(strategy: Mapping[str, Any], question: str) -> str:
+    """The cells of a strategy as one file: a docstring, then ``# %%`` cells as editors know them."""
+    about = question.replace("\\", "\\\\").replace('"""', "'''")
+    head = (
+        f'"""{about}\n\nname: {strategy["name"]}\ncode_hash: {strategy["code_hash"]}\n'
+        f"data_ref: {strategy['data_ref']}\n\n"
+        'In scope: pd, np, GLOBAL_DATA_STATE and snapshot = GLOBAL_DATA_STATE.snapshot().\n"""\n'
+    )
+    return head + "".join(f"\n# %%\n{cell.rstrip()}\n" for cell in strategy["cells"])
+
+
+def _versions() -> dict[str, str]:
+    names = ("quantgraph", "langgraph", "langchain-core", "pandas", "numpy", "TA-Lib")
+    return {"python": platform.python_version(), **{name: version(name) for name in names}}
+
+
+def _write_json(path: Path, content: Mapping[str, Any]) -> None:
+    path.write_text(
+        json.dumps(content, ensure_ascii=False, indent=2, allow_nan=False) + "\n", encoding="utf-8"
+    )

@@ -1,0 +1,311 @@
+"""One ``Settings``: argument > environment > ``.env`` > TOML > default.
+
+``.env`` and ``quantgraph.toml`` are looked for in the working folder and nowhere else; the environment
+variable ``QUANTGRAPH_CONFIG`` names another TOML file. An empty value counts as not set.
+"""
+
+from __future__ import annotations
+
+import os
+import tomllib
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Any, Literal, cast, get_args
+from urllib.parse import urlsplit
+
+from dotenv import dotenv_values
+from platformdirs import user_cache_path
+from pydantic import Field, SecretStr, ValidationError, field_validator
+from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
+
+from quantgraph.errors import BadFile, BadOption
+
+__all__ = ["LIGHT_ROLES", "ROLES", "Role", "Settings", "check_role", "load_settings"]
+
+Role = Literal[
+    "reflection",
+    "data_fetch",
+    "signal_generate",
+    "validation",
+    "clarify",
+    "filter",
+    "decision",
+    "execution",
+    "trader",
+]
+"""Who asks a model. Each role may have a model of its own."""
+
+ROLES: tuple[Role, ...] = get_args(Role)
+LIGHT_ROLES: frozenset[Role] = frozenset({"data_fetch", "validation"})
+"""Roles that fall to ``light_model`` before ``model``."""
+
+
+_PREFIX = "QUANTGRAPH_"
+_ROLE_PREFIX = "QUANTGRAPH_MODEL_"
+_VENDOR_VARIABLES: dict[str, tuple[str, ...]] = {
+    "openai_api_key": ("OPENAI_API_KEY",),
+    "openai_base_url": ("OPENAI_BASE_URL", "OPENAI_API_BASE"),
+    "tushare_token": ("TUSHARE_TOKEN",),
+}
+
+
+class Settings(BaseSettings):
+    """All that can be configured. Frozen; secrets never show in ``repr``, logs or errors.
+
+    Build it with :func:`load_settings`, which explains a wrong value in one line.
+
+    Notes
+    -----
+    Environment variables: ``OPENAI_API_KEY``, ``OPENAI_BASE_URL`` (or ``OPENAI_API_BASE``),
+    ``TUSHARE_TOKEN``; every other field is ``QUANTGRAPH_<FIELD>``, a role's model
+    ``QUANTGRAPH_MODEL_<ROLE>``. In TOML the keys are the field names and the roles are a table
+    ``[models]``.
+    """
+
+    model_config = SettingsConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
+
+    openai_api_key: SecretStr | None = Field(None, description="a key of the model server")
+    openai_base_url: str | None = Field(
+        None, description="an http(s) URL without user name or password, like https://host/v1"
+    )
+    model: str | None = Field(None, description="a model name, or 'keyless' for the planner")
+    light_model: str | None = Field(None, description="a model name, or 'keyless' for the planner")
+    models: dict[Role, str] = Field(
+        default_factory=dict, description=f"a table of role = model name; roles: {', '.join(ROLES)}"
+    )
+    temperature: float | None = Field(
+        0.0, ge=0, le=2, allow_inf_nan=False, description="a number from 0 to 2, or 'none' to send none"
+    )
+    request_timeout: float = Field(60.0, gt=0, allow_inf_nan=False, description="seconds above 0")
+    max_attempts: int = Field(3, ge=1, le=20, description="a whole number from 1 to 20")
+    runs_dir: Path = Field(Path("runs"), description="a folder")
+    data_source: str = Field("sample", min_length=1, description="sample, tushare, or a path")
+    cache_dir: Path = Field(
+        default_factory=lambda: user_cache_path("quantgraph", appauthor=False), description="a folder"
+    )
+    tushare_token: SecretStr | None = Field(None, description="a tushare token")
+    code_timeout: float = Field(30.0, gt=0, allow_inf_nan=False, description="seconds above 0")
+    code_memory_mb: int = Field(2048, ge=64, description="megabytes, at least 64")
+
+    @field_validator(
+        "openai_api_key", "openai_base_url", "model", "light_model", "tushare_token", mode="before"
+    )
+    @classmethod
+    def _blank_is_none(cls, value: object) -> object:
+        return (value.strip() or None) if isinstance(value, str) else value
+
+    @field_validator("temperature", mode="before")
+    @classmethod
+    def _none_is_none(cls, value: object) -> object:
+        return None if isinstance(value, str) and value.strip().lower() == "none" else value
+
+    @field_validator("openai_base_url")
+    @classmethod
+    def _plain_url(cls, value: str | None) -> str | None:
+        if value is None:
+            return None
+        parts = urlsplit(value.strip())
+        if parts.scheme not in ("http", "https") or not parts.hostname or "@" in parts.netloc:
+            raise ValueError("not a plain http(s) URL")
+        return value.strip().rstrip("/")
+
+    @field_validator("runs_dir", "cache_dir")
+    @classmethod
+    def _home(cls, value: Path) -> Path:
+        return value.expanduser()
+
+    @classmethod
+    def settings_customise_sources(
+        cls,
+        settings_cls: type[BaseSettings],
+        init_settings: PydanticBaseSettingsSource,
+        env_settings: PydanticBaseSettingsSource,  # noqa: ARG003
+        dotenv_settings: PydanticBaseSettingsSource,  # noqa: ARG003
+        file_secret_settings: PydanticBaseSettingsSource,  # noqa: ARG003
+    ) -> tuple[PydanticBaseSettingsSource, ...]:
+        """Replace the library's sources by ours, highest precedence first."""
+        return init_settings, *(_LayerSource(settings_cls, layer) for layer in _layers())
+
+    def model_for(self, role: Role, *, light: bool = False) -> str | None:
+        """Name the model configured for a role, or None.
+
+        It is the role's own, else ``light_model`` for a light role (or when ``light``), else ``model``.
+        """
+        own = self.models.get(role)
+        if own:
+            return own
+        if (light or role in LIGHT_ROLES) and self.light_model:
+            return self.light_model
+        return self.model
+
+
+class _LayerSource(PydanticBaseSettingsSource):
+    """Hands one layer to pydantic-settings, which merges the layers."""
+
+    def __init__(self, settings_cls: type[BaseSettings], layer: _Layer) -> None:
+        super().__init__(settings_cls)
+        self._layer = layer
+
+    def get_field_value(self, field: Any, field_name: str) -> tuple[Any, str, bool]:  # noqa: ARG002
+        return self._layer.values.get(field_name), field_name, False
+
+    def __call__(self) -> dict[str, Any]:
+        return self._layer.values
+
+
+def _layers() -> tuple[_Layer, ...]:
+    return (
+        _environment_layer(os.environ, place="environment"),
+        _dotenv_layer(Path(".env")),
+        _toml_layer(os.environ.get("QUANTGRAPH_CONFIG")),
+    )
+
+
+def load_settings(**overrides: Any) -> Settings:
+    """Read the settings of this process, anew at each call.
+
+    Parameters
+    ----------
+    **overrides
+        Fields of :class:`Settings`; they win over every other source.
+
+    Raises
+    ------
+    BadOption
+        One line: which variable or key holds a wrong value and what is valid, or which key is not known.
+    BadFile
+        ``.env`` or the TOML file cannot be read as what it is.
+    """
+    for name in overrides:
+        _known(name, Settings.model_fields, "setting")
+    given = overrides.get("models")
+    for role in given if isinstance(given, Mapping) else ():
+        check_role(role)
+    try:
+        return Settings(**overrides)
+    except ValidationError as error:
+        problem = _explain(error, overrides)
+    # Raised here so that the validation error, which may hold a secret, is not in its context.
+    raise problem
+
+
+def _explain(error: ValidationError, overrides: Mapping[str, Any]) -> BadOption:
+    """Say the first fault in one line; a value that may be a secret is not shown."""
+    fault = error.errors(include_url=False, include_context=False)[0]
+    name = str(fault["loc"][0])
+    info = Settings.model_fields[name]
+    secret = "Secret" in str(info.annotation) or name == "openai_base_url"
+    shown = "this value" if secret else repr(fault["input"])[:80]
+    where = _place(".".join(str(part) for part in fault["loc"]), name, overrides)
+    return BadOption(f"{where}: {shown} is not valid; it has to be {info.description}", option=name)
+
+
+def _place(path: str, name: str, overrides: Mapping[str, Any]) -> str:
+    """Say where the wrong value came from."""
+    if name in overrides:
+        return f"argument {path}"
+    for layer in _layers():
+        if path in layer.places or name in layer.places:
+            return layer.places.get(path) or layer.places[name]
+    return path
+
+
+def check_role(role: str) -> Role:
+    """Return the role itself; ``BadOption`` when there is none of that name."""
+    _known(role, ROLES, "role")
+    return cast(Role, role)
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Layer:
+    """Values by field, and for each the place it was read from, in words for an error message."""
+
+    values: dict[str, Any] = field(default_factory=dict, repr=False)
+    places: dict[str, str] = field(default_factory=dict)
+
+
+def _environment_layer(variables: Mapping[str, str], *, place: str) -> _Layer:
+    """Read the variables that settings know; an empty one counts as not set.
+
+    Raises
+    ------
+    BadOption
+        For ``QUANTGRAPH_MODEL_<ROLE>`` with a role that does not exist.
+    """
+    values: dict[str, Any] = {}
+    places: dict[str, str] = {}
+    for name in Settings.model_fields:
+        for variable in _VENDOR_VARIABLES.get(name, (_PREFIX + name.upper(),)):
+            if name != "models" and variables.get(variable, "").strip():
+                values[name], places[name] = variables[variable], f"{variable} ({place})"
+                break
+    models: dict[str, str] = {}
+    for variable, value in variables.items():
+        if variable.startswith(_ROLE_PREFIX) and value.strip():
+            role = variable.removeprefix(_ROLE_PREFIX).lower()
+            _known(role, ROLES, f"{variable} ({place}): role")
+            models[role], places[f"models.{role}"] = value.strip(), f"{variable} ({place})"
+    if models:
+        values["models"] = models
+    return _Layer(values=values, places=places)
+
+
+def _dotenv_layer(path: Path) -> _Layer:
+    """Read a ``.env`` file, if there is one, with the same names as the environment."""
+    if not path.is_file():
+        return _Layer()
+    try:
+        found = dotenv_values(path, encoding="utf-8-sig")
+    except (OSError, UnicodeDecodeError) as error:
+        raise BadFile(f"{path} cannot be read: {_reason(error)}", path=str(path)) from error
+    given = {name: value for name, value in found.items() if value is not None}
+    return _environment_layer(given, place=str(path))
+
+
+def _toml_layer(named: str | None) -> _Layer:
+    """Read the TOML file that ``QUANTGRAPH_CONFIG`` names, else ``quantgraph.toml`` if there is one.
+
+    Raises
+    ------
+    BadOption
+        If the named file does not exist, or a key is not known.
+    BadFile
+        If it is not TOML.
+    """
+    path = Path(named or "quantgraph.toml").expanduser()
+    if not named and not path.is_file():
+        return _Layer()
+    if not path.is_file():
+        raise BadOption(f"QUANTGRAPH_CONFIG: {path} is no file; name a TOML file or unset it", path=str(path))
+    try:
+        table = tomllib.loads(path.read_text(encoding="utf-8-sig"))
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        raise BadFile(f"{path} is not readable TOML: {_reason(error)}", path=str(path)) from error
+    places: dict[str, str] = {}
+    for key, value in table.items():
+        _known(key, Settings.model_fields, f"{path}: key")
+        places[key] = f"{key} ({path})"
+        for role in value if key == "models" and isinstance(value, dict) else ():
+            _known(role, ROLES, f"{path}: role in [models]")
+            places[f"models.{role}"] = f"models.{role} ({path})"
+    return _Layer(values={key: value for key, value in table.items() if value != ""}, places=places)
+
+
+def _known(name: str, names: Iterable[str], where: str) -> None:
+    known = sorted(names)
+    if name in known:
+        return
+    close = get_close_matches(name.lower(), known, n=1)
+    hint = f"did you mean {close[0]!r}?" if close else f"known: {', '.join(known)}"
+    raise BadOption(f"{where} {name!r} is not known; {hint}", option=name)
+
+
+def _reason(error: Exception) -> str:
+    """Say what is wrong with a file, without quoting it: it may hold a secret."""
+    if isinstance(error, UnicodeDecodeError):
+        return "not UTF-8 text"
+    if isinstance(error, OSError):
+        return error.strerror or type(error).__name__
+    return str(error)

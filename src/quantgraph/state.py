@@ -1,0 +1,360 @@
+"""The data state: a thread-safe store of panels with immutable commits, a tiny git.
+
+``GLOBAL_DATA_STATE`` is the process's default store. ``update`` makes a new commit and returns its
+name; a run keeps that name (``data_ref``) and reads by it, so that runs cannot see each other.
+"""
+
+from __future__ import annotations
+
+import difflib
+import hashlib
+import threading
+from collections import Counter, OrderedDict
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+import pandas as pd
+
+from quantgraph._frames import FrozenFrame, freeze, frozen_array, merge
+from quantgraph._objects import Tree, read_tree, write_tree
+from quantgraph.errors import BadFrame, BadOption, FutureRequested, UnknownCommit, UnknownField
+from quantgraph.market.moment import Moment, session_of
+
+__all__ = ["GLOBAL_DATA_STATE", "PANELS", "DataState", "Fields", "Snapshot", "View", "WorkingTree"]
+
+PANELS: tuple[str, ...] = ("ohlcv", "indicators", "signal")
+
+
+class Fields(Mapping[str, pd.DataFrame]):
+    """One panel, read-only: field name to wide frame. A frame is made when it is asked for."""
+
+    __slots__ = ("_cut", "_fields", "_panel")
+
+    def __init__(
+        self,
+        panel: str,
+        fields: Mapping[str, FrozenFrame],
+        cut: Callable[[str, str], FrozenFrame] | None = None,
+    ) -> None:
+        self._panel = panel
+        self._fields = fields
+        self._cut = cut
+
+    def __getitem__(self, name: str) -> pd.DataFrame:
+        if name not in self._fields:
+            raise UnknownField(_unknown(f"{self._panel} field", name, self._fields), field=name)
+        return (self._cut(self._panel, name) if self._cut else self._fields[name]).frame
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._fields
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._fields)
+
+    def __len__(self) -> int:
+        return len(self._fields)
+
+    def __repr__(self) -> str:
+        return f"{self._panel}: {', '.join(self._fields) or 'empty'}"
+
+
+class Snapshot(Mapping[str, Fields]):
+    """A commit, read-only: panel name to :class:`Fields`."""
+
+    __slots__ = ("_tree", "ref")
+
+    def __init__(self, ref: str, tree: Tree) -> None:
+        self.ref = ref
+        self._tree = tree
+
+    def __getitem__(self, panel: str) -> Fields:
+        return Fields(panel, _panel_of(self._tree, panel))
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(PANELS)
+
+    def __len__(self) -> int:
+        return len(PANELS)
+
+    def __repr__(self) -> str:
+        return f"Snapshot({self.ref[:12]}; {'; '.join(repr(self[panel]) for panel in PANELS)})"
+
+
+class View(Mapping[str, Fields]):
+    """A commit as known at a moment.
+
+    Rows that were not known yet are cut off physically: a frame lives in memory of its own that ends
+    at the moment, so neither ``.base`` nor strides lead past it. A field whose row of the moment's
+    own session is not known yet (``close`` at the open) ends one session earlier than one whose is.
+    """
+
+    def __init__(self, ref: str, tree: Tree, moment: Moment) -> None:
+        self.data_ref = ref
+        self.moment = moment
+        self._tree = tree
+        self._known: dict[tuple[str, str], FrozenFrame] = {}
+
+    def __getitem__(self, panel: str) -> Fields:
+        return Fields(panel, _panel_of(self._tree, panel), self._cut)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(PANELS)
+
+    def __len__(self) -> int:
+        return len(PANELS)
+
+    def __repr__(self) -> str:
+        return f"View({self.data_ref[:12]} at {self.moment})"
+
+    def _rows(self, panel: str, name: str) -> tuple[FrozenFrame, int]:
+        fields = _panel_of(self._tree, panel)
+        if name not in fields:
+            raise UnknownField(_unknown(f"{panel} field", name, fields), field=name)
+        frame = fields[name]
+        side: Literal["left", "right"] = "right" if self.moment.knows(panel, name) else "left"
+        return frame, int(np.searchsorted(frame.sessions, self.moment.session.to_datetime64(), side=side))
+
+    def _cut(self, panel: str, name: str) -> FrozenFrame:
+        known = self._known.get((panel, name))
+        if known is None:
+            frame, rows = self._rows(panel, name)
+            known = self._known[panel, name] = frame.head(rows)
+        return known
+
+    def frozen(self) -> dict[str, dict[str, FrozenFrame]]:
+        """Everything known at the moment, for handing to another process."""
+        return {
+            panel: {name: self._cut(panel, name) for name in fields} for panel, fields in self._tree.items()
+        }
+
+    def row(self, panel: str, name: str, session: object = None) -> pd.Series:
+        """One known row: of ``session``, or the last one; index ``ts_code``, float64, NaN where nothing is.
+
+        Raises
+        ------
+        FutureRequested
+            If the row was not known at the view's moment.
+        """
+        frame, rows = self._rows(panel, name)
+        if session is None:
+            place = rows - 1
+        else:
+            wanted = session_of(session)
+            place = int(np.searchsorted(frame.sessions, wanted.to_datetime64()))
+            if Moment(wanted) > self.moment and place >= rows:
+                raise FutureRequested(f"{panel}[{name!r}] of {wanted:%Y-%m-%d} is not known at {self.moment}")
+            if place >= rows or frame.sessions[place] != wanted.to_datetime64():
+                place = -1
+        if place < 0:
+            return pd.Series(np.nan, index=frame.columns, dtype=np.float64)
+        return pd.Series(frozen_array(frame.values[place]), index=frame.columns, copy=False)
+
+
+class DataState:
+    """A thread-safe store of the panels ``ohlcv``, ``indicators`` and ``signal``.
+
+    Parameters
+    ----------
+    spill_dir
+        Folder to which every commit is also written (Arrow IPC), and from which a ref that is not in
+        memory is loaded, in this process or another.
+    memory_limit
+        Bytes of frames kept in memory. Beyond it the commits used longest ago are dropped; without a
+        spill folder they are then gone. The head is always kept.
+
+    Notes
+    -----
+    The lock protects the head, the order of use and the byte count against threads that commit at the
+    same time. Readers of a commit they hold need none: commits never change.
+    """
+
+    def __init__(self, spill_dir: str | Path | None = None, *, memory_limit: int = 2 << 30) -> None:
+        if memory_limit <= 0:
+            raise BadOption(f"memory_limit={memory_limit} bytes; a positive number is wanted")
+        self._lock = threading.RLock()
+        self._spill = Path(spill_dir) if spill_dir else None
+        self._limit = memory_limit
+        empty: Tree = {panel: {} for panel in PANELS}
+        self.empty = _name(empty)
+        self._commits: OrderedDict[str, Tree] = OrderedDict({self.empty: empty})
+        self._uses: Counter[str] = Counter()
+        self._held = 0
+        self._head = self.empty
+
+    @property
+    def head(self) -> str:
+        """Name of the latest commit."""
+        return self._head
+
+    def spill_to(self, folder: str | Path) -> None:
+        """From now on write commits to ``folder``, beginning with those in memory."""
+        with self._lock:
+            self._spill = Path(folder)
+            for ref, tree in self._commits.items():
+                write_tree(self._spill, ref, tree)
+
+    def update(self, panel: str, frames: Mapping[str, pd.DataFrame], *, base: str | None = None) -> str:
+        """Commit frames on top of ``base`` (default: the head) and return the new commit's name.
+
+        ``ohlcv`` and ``indicators`` merge by session and symbol: a new number replaces an old one, a
+        new NaN does not. A ``signal`` replaces the signal of that name. Either all frames enter or none.
+
+        Raises
+        ------
+        UnknownField
+            If ``panel`` is not one of :data:`PANELS`.
+        BadFrame
+            If a frame may not enter; names the first offending cell.
+        """
+        fresh = _freeze_all(panel, frames)
+        with self._lock:
+            tree = self._tree(base or self._head)
+            fields = dict(_panel_of(tree, panel))
+            for name, frame in fresh.items():
+                old = fields.get(name) if panel != "signal" else None
+                fields[name] = merge(old, frame) if old else frame
+            return self._commit({**tree, panel: fields})
+
+    def override(self, *, base: str | None = None, **panels: Mapping[str, pd.DataFrame]) -> str:
+        """Commit with whole panels replaced (an empty mapping clears one) and return its name."""
+        fresh = {panel: _freeze_all(panel, frames) for panel, frames in panels.items()}
+        with self._lock:
+            return self._commit({**self._tree(base or self._head), **fresh})
+
+    def without(self, panel: str, ref: str) -> str:
+        """Name of the commit that equals ``ref`` with one panel empty. The head stays where it is."""
+        with self._lock:
+            return self._record({**self._tree(ref), panel: {}})
+
+    def adopt(self, frames: Mapping[str, Mapping[str, FrozenFrame]]) -> str:
+        """Commit frames that are frozen already, for example another store's view, and return its name."""
+        with self._lock:
+            return self._commit({panel: dict(frames.get(panel, {})) for panel in PANELS})
+
+    def snapshot(self, ref: str | None = None) -> Snapshot:
+        """Everything of a commit (default: the head), read-only, at a cost that does not grow with it."""
+        ref = ref or self._head
+        return Snapshot(ref, self._tree(ref))
+
+    def get_field(self, name: str, ref: str | None = None) -> Fields:
+        """One panel of a commit (default: the head)."""
+        return self.snapshot(ref)[name]
+
+    def view(self, moment: Moment, ref: str | None = None) -> View:
+        """A commit (default: the head) as known at ``moment``."""
+        ref = ref or self._head
+        return View(ref, self._tree(ref), moment)
+
+    def checkout(self, ref: str | None = None) -> WorkingTree:
+        """A working tree on ``ref`` (default: an empty commit), for tools that publish side by side."""
+        return WorkingTree(self, ref or self.empty)
+
+    def _tree(self, ref: str) -> Tree:
+        tree = self._commits.get(ref)
+        if tree is not None:
+            return tree
+        tree = read_tree(self._spill, ref) if self._spill else None
+        if tree is None:
+            place = (
+                f"in memory or in {self._spill}" if self._spill else "in memory, and there is no spill folder"
+            )
+            raise UnknownCommit(
+                f"commit {ref[:12]} is not {place}; fetch the data again or give spill_dir", ref=ref
+            )
+        with self._lock:
+            self._keep(ref, tree)
+        return tree
+
+    def _commit(self, tree: Tree) -> str:
+        self._head = self._record(tree)
+        return self._head
+
+    def _record(self, tree: Tree) -> str:
+        ref = _name(tree)
+        if self._spill:
+            write_tree(self._spill, ref, tree)
+        self._keep(ref, tree)
+        return ref
+
+    def _keep(self, ref: str, tree: Tree) -> None:
+        if ref not in self._commits:
+            self._commits[ref] = tree
+            for frame in _frames(tree):
+                if not self._uses[frame.digest]:
+                    self._held += frame.nbytes
+                self._uses[frame.digest] += 1
+        self._commits.move_to_end(ref)
+        for old in list(self._commits):
+            if self._held <= self._limit:
+                break
+            if old not in {ref, self._head, self.empty}:
+                self._drop(old)
+
+    def _drop(self, ref: str) -> None:
+        for frame in _frames(self._commits.pop(ref)):
+            self._uses[frame.digest] -= 1
+            if not self._uses[frame.digest]:
+                self._held -= frame.nbytes
+
+
+class WorkingTree:
+    """A line of commits that one run's tools write to, in parallel if they like."""
+
+    def __init__(self, store: DataState, ref: str) -> None:
+        self._store = store
+        self._lock = threading.Lock()
+        self.ref = ref
+
+    def update(self, panel: str, frames: Mapping[str, pd.DataFrame]) -> str:
+        """Commit on top of this tree, see :meth:`DataState.update`."""
+        with self._lock:
+            self.ref = self._store.update(panel, frames, base=self.ref)
+            return self.ref
+
+    def snapshot(self) -> Snapshot:
+        """The tree as it stands."""
+        return self._store.snapshot(self.ref)
+
+    def view(self, moment: Moment) -> View:
+        """The tree as known at ``moment``."""
+        return self._store.view(moment, self.ref)
+
+
+def _freeze_all(panel: str, frames: object) -> dict[str, FrozenFrame]:
+    if panel not in PANELS:
+        raise UnknownField(_unknown("panel", panel, dict.fromkeys(PANELS)), field=panel)
+    if not isinstance(frames, Mapping):
+        raise BadFrame(f"{panel} wants a mapping of name to frame, for example {{'close': frame}}")
+    for name in frames:
+        if not isinstance(name, str) or not name:
+            raise BadFrame(f"{panel} has {name!r} as a field name; a non-empty string is wanted")
+    return {name: freeze(panel, name, frame) for name, frame in frames.items()}
+
+
+def _panel_of(tree: Tree, panel: str) -> Mapping[str, FrozenFrame]:
+    if panel not in PANELS:
+        raise UnknownField(_unknown("panel", panel, dict.fromkeys(PANELS)), field=panel)
+    return tree[panel]
+
+
+def _unknown(kind: str, name: object, known: Mapping[str, object]) -> str:
+    close = difflib.get_close_matches(str(name), list(known), n=1)
+    hint = f"; did you mean {close[0]!r}?" if close else ""
+    return f"there is no {kind} {name!r}; there is {', '.join(known) or 'none yet'}{hint}"
+
+
+def _name(tree: Tree) -> str:
+    listing = "\n".join(
+        f"{panel}\t{name}\t{frame.digest}" for panel in PANELS for name, frame in sorted(tree[panel].items())
+    )
+    return hashlib.blake2b(listing.encode(), digest_size=16).hexdigest()
+
+
+def _frames(tree: Tree) -> Iterator[FrozenFrame]:
+    return (frame for fields in tree.values() for frame in fields.values())
+
+
+GLOBAL_DATA_STATE = DataState()
+"""The process's default store."""

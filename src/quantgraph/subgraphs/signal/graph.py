@@ -1,0 +1,105 @@
+"""The signal subgraph: from a sentence to an audited signal."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from langgraph.checkpoint.base import BaseCheckpointSaver
+from langgraph.graph import END, START, StateGraph
+from langgraph.graph.state import CompiledStateGraph
+
+from quantgraph.data import MarketDataSource
+from quantgraph.sandbox import CodeRunner
+from quantgraph.settings import Settings
+from quantgraph.state import DataState
+from quantgraph.subgraphs.signal.kit import Model, OnClarify, SignalKit, build_kit
+from quantgraph.subgraphs.signal.nodes import (
+    clarify_node,
+    data_fetch_node,
+    reflection_node,
+    signal_generate_node,
+    validation_node,
+)
+from quantgraph.subgraphs.signal.routes import (
+    route_after_clarify,
+    route_after_data_fetch,
+    route_after_signal_gen,
+    route_after_validation,
+    route_from_reflection,
+)
+from quantgraph.subgraphs.signal.state import SignalSubgraphState
+
+__all__ = ["build_signal_graph", "create_signal_subgraph"]
+
+SignalGraph = StateGraph[SignalSubgraphState, None, SignalSubgraphState, SignalSubgraphState]
+CompiledSignalGraph = CompiledStateGraph[SignalSubgraphState, None, SignalSubgraphState, SignalSubgraphState]
+
+
+def create_signal_subgraph(
+    *,
+    model: Model | None = None,
+    source: str | Path | MarketDataSource | None = None,
+    store: DataState | None = None,
+    runner: CodeRunner | None = None,
+    on_clarify: OnClarify = "ask",
+    settings: Settings | None = None,
+    checkpointer: BaseCheckpointSaver[Any] | None = None,
+) -> CompiledSignalGraph:
+    """Compiled signal subgraph; works without arguments, and without a key or a network.
+
+    Parameters
+    ----------
+    model
+        A chat model, a model's name, or a mapping of role to either. Default: what the settings say; with
+        no key set, the keyless planner.
+    source
+        ``sample`` (synthetic, the default), ``tushare``, a file or folder, or a source of your own.
+    store
+        Where data and signals are published. Default: ``GLOBAL_DATA_STATE``.
+    runner
+        Where generated code runs. Default: a child process with a time and a memory limit.
+    on_clarify
+        ``ask`` interrupts the graph with a question (the host needs a checkpointer), ``default`` takes the
+        documented default and writes it into ``assumptions``, ``fail`` ends with ``needs_answer``.
+    checkpointer
+        Only for running the subgraph on its own. As a node of another graph leave it out: the host's is used.
+
+    Examples
+    --------
+    >>> graph = create_signal_subgraph(on_clarify="default")
+    >>> sentence = "合成30成分股，5日均线上穿20日均线买入，下穿卖出，2024年"
+    >>> state = graph.invoke({"messages": [("user", sentence)]})
+    >>> state["ended_because"], state["strategy"]["name"]
+    ('done', 'sma_cross_5_20')
+    """
+    kit = build_kit(
+        model=model, source=source, store=store, runner=runner, on_clarify=on_clarify, settings=settings
+    )
+    return build_signal_graph(kit).compile(checkpointer=checkpointer, name="signal")
+
+
+def build_signal_graph(kit: SignalKit | None = None) -> SignalGraph:
+    """The uncompiled graph, for hosts that add nodes, or compile it their own way."""
+    kit = kit or build_kit()
+
+    def bound(node: Callable[..., dict[str, Any]]) -> Any:
+        return partial(node, kit=kit)
+
+    graph: SignalGraph = StateGraph(SignalSubgraphState)
+    graph.add_node("reflection", bound(reflection_node), input_schema=SignalSubgraphState)
+    graph.add_node("data_fetch", bound(data_fetch_node), input_schema=SignalSubgraphState)
+    graph.add_node("signal_generate", bound(signal_generate_node), input_schema=SignalSubgraphState)
+    graph.add_node("validate", bound(validation_node), input_schema=SignalSubgraphState)
+    graph.add_node("clarify", bound(clarify_node), input_schema=SignalSubgraphState)
+    graph.add_edge(START, "reflection")
+    graph.add_conditional_edges(
+        "reflection", route_from_reflection, ["clarify", "data_fetch", "signal_generate", "validate", END]
+    )
+    graph.add_conditional_edges("data_fetch", route_after_data_fetch, ["reflection", "validate", "clarify"])
+    graph.add_conditional_edges("signal_generate", route_after_signal_gen, ["reflection", "validate"])
+    graph.add_conditional_edges("validate", route_after_validation, ["reflection", "clarify", END])
+    graph.add_conditional_edges("clarify", route_after_clarify, ["clarify", "reflection", END])
+    return graph

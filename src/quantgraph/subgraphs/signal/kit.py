@@ -1,0 +1,179 @@
+"""What the nodes work with: source, store, code runner and one agent a role, built once per graph."""
+
+from __future__ import annotations
+
+import functools
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal, cast
+
+from langchain.agents import create_agent
+from langchain.agents.middleware import ModelCallLimitMiddleware, ToolCallRequest, ToolErrorMiddleware
+from langchain_core.language_models import BaseChatModel
+from langchain_core.messages import AnyMessage, HumanMessage, SystemMessage, ToolMessage
+from langchain_core.tools import BaseTool
+from langgraph.graph.state import CompiledStateGraph
+
+from quantgraph.data import MarketDataSource, open_source
+from quantgraph.errors import BadOption, ModelUnavailable, NotConfigured, PermissionDenied, QuantGraphError
+from quantgraph.llm import Role, get_light_llm, get_llm
+from quantgraph.llm.middleware import ModelErrors
+from quantgraph.llm.tags import Tag, wrap
+from quantgraph.market.moment import Moment
+from quantgraph.sandbox import CodeRunner, default_runner
+from quantgraph.settings import Settings, load_settings
+from quantgraph.state import GLOBAL_DATA_STATE, DataState
+from quantgraph.subgraphs.signal.state import SignalSubgraphState
+from quantgraph.tools import CodeSession, ToolContext, python_repl, tushare_daily_bar, tushare_daily_basic
+
+__all__ = [
+    "MODEL_ERRORS",
+    "Agent",
+    "OnClarify",
+    "SignalKit",
+    "ask",
+    "build_kit",
+    "default_kit",
+    "reply_text",
+    "tool_errors",
+]
+
+Agent = CompiledStateGraph[Any, Any, Any, Any]
+Model = str | BaseChatModel | Mapping[Role, str | BaseChatModel]
+OnClarify = Literal["ask", "default", "fail"]
+
+CALLS_PER_NODE = 12
+MODEL_ERRORS = (ModelUnavailable, NotConfigured, PermissionDenied)
+"""What an agent call raises when no retry helps."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class SignalKit:
+    """Handles of one graph.
+
+    Attributes
+    ----------
+    on_clarify
+        ``ask`` interrupts for an answer (needs a checkpointer), ``default`` takes the documented default
+        and writes it into ``assumptions``, ``fail`` ends the run with ``needs_answer``.
+    """
+
+    source: MarketDataSource
+    store: DataState
+    runner: CodeRunner
+    reflection: Agent
+    data_fetch: Agent
+    signal_generate: Agent
+    validation: Agent
+    clarify: BaseChatModel
+    on_clarify: OnClarify = "ask"
+
+    def as_of(self, state: SignalSubgraphState) -> Moment:
+        """The run's moment: nothing later is fetched, shown or used."""
+        given = state.get("as_of")
+        return Moment.at(given) if given else Moment(self.source.sessions()[-1])
+
+    def data_ref(self, state: SignalSubgraphState) -> str:
+        """The run's commit; a run that was given none begins with an empty one."""
+        return state.get("data_ref") or self.store.empty
+
+    def context(self, state: SignalSubgraphState, ref: str) -> ToolContext:
+        """Handles for one agent call on the commit ``ref``."""
+        as_of = self.as_of(state)
+        tree = self.store.checkout(ref)
+        code = CodeSession(runner=self.runner, frames=tree.view(as_of).frozen())
+        return ToolContext(source=self.source, tree=tree, as_of=as_of, code=code)
+
+
+def build_kit(
+    *,
+    model: Model | None = None,
+    source: str | Path | MarketDataSource | None = None,
+    store: DataState | None = None,
+    runner: CodeRunner | None = None,
+    on_clarify: OnClarify = "ask",
+    settings: Settings | None = None,
+) -> SignalKit:
+    """Build everything once; options as in :func:`~quantgraph.subgraphs.signal.create_signal_subgraph`."""
+    if on_clarify not in ("ask", "default", "fail"):
+        raise BadOption(f"on_clarify={on_clarify!r}; valid are ask, default, fail")
+    settings = settings or load_settings()
+    heavy = functools.partial(get_llm, model=model, settings=settings)
+    light = functools.partial(get_light_llm, model=model, settings=settings)
+    return SignalKit(
+        source=open_source(source if source is not None else settings.data_source),
+        store=store or GLOBAL_DATA_STATE,
+        runner=runner or default_runner(settings.code_timeout, settings.code_memory_mb),
+        reflection=_agent("reflection", heavy("reflection"), [python_repl]),
+        data_fetch=_agent("data_fetch", light("data_fetch"), [tushare_daily_bar, tushare_daily_basic]),
+        signal_generate=_agent("signal_generate", heavy("signal_generate"), [python_repl]),
+        validation=_agent("validation", light("validation"), [python_repl]),
+        clarify=heavy("clarify"),
+        on_clarify=on_clarify,
+    )
+
+
+@functools.cache
+def default_kit() -> SignalKit:
+    """The kit of a node that is called by hand."""
+    return build_kit()
+
+
+def _agent(name: str, model: BaseChatModel, tools: Sequence[BaseTool]) -> Agent:
+    return cast(
+        "Agent",
+        create_agent(
+            model,
+            tools,
+            name=name,
+            context_schema=ToolContext,
+            middleware=[
+                ModelErrors(name),
+                ModelCallLimitMiddleware(run_limit=CALLS_PER_NODE, exit_behavior="end"),
+                ToolErrorMiddleware(on_error=_tell),
+            ],
+            # Its messages live within one node: nothing of them belongs into the host's checkpoints.
+            checkpointer=False,
+        ),
+    )
+
+
+def _tell(error: Exception, request: ToolCallRequest) -> str | None:  # noqa: ARG001 - the middleware passes it
+    return error.line if isinstance(error, QuantGraphError) else None
+
+
+def ask(
+    agent: Agent,
+    tools: ToolContext,
+    prompt: str,
+    tag: Tag | None = None,
+    facts: Mapping[str, Any] | None = None,
+) -> list[AnyMessage]:
+    """Run an agent on a prompt; ``facts`` are given to it as JSON between ``tag``. Returns its messages.
+
+    Raises
+    ------
+    ModelUnavailable, NotConfigured, PermissionDenied
+        What the model's server answers when retrying does not help.
+    """
+    asked: list[AnyMessage] = [HumanMessage(prompt)]
+    if tag:
+        asked.insert(0, SystemMessage(wrap(tag, json.dumps(facts, ensure_ascii=False))))
+    result = agent.invoke({"messages": asked}, context=tools)
+    replies: list[AnyMessage] = result["messages"][len(asked) :]
+    if not replies:
+        raise ModelUnavailable("the model returned no message; check the model's name and its server")
+    return replies
+
+
+def reply_text(messages: Sequence[AnyMessage]) -> str:
+    """Text of the last message."""
+    return str(messages[-1].text)
+
+
+def tool_errors(messages: Sequence[AnyMessage]) -> list[str]:
+    """What the tools refused, in order, each once."""
+    failed = (m for m in messages if isinstance(m, ToolMessage) and m.status == "error")
+    return list(dict.fromkeys(str(message.text) for message in failed))

@@ -1,0 +1,138 @@
+"""Clarify: write the question down in one step, ask it in the next.
+
+Code before ``interrupt()`` runs again when the run is resumed. So the model that words the question is
+called in a step of its own, and the step that asks does nothing else: what was answered is what was asked.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from langchain_core.messages import AIMessage, HumanMessage
+from langgraph.runtime import get_runtime
+from langgraph.types import interrupt
+
+from quantgraph.errors import CheckpointerRequired
+from quantgraph.llm.calls import call_model
+from quantgraph.llm.tags import wrap
+from quantgraph.subgraphs.signal.kit import MODEL_ERRORS, SignalKit, default_kit
+from quantgraph.subgraphs.signal.progress import ended, gave_up, question, succeeded
+from quantgraph.subgraphs.signal.state import SignalSubgraphState
+from quantgraph.subgraphs.signal.texts import default_answer, is_default, say
+
+__all__ = ["CLARIFY_NODE_PROMPT", "clarify_node"]
+
+CLARIFY_NODE_PROMPT = """\
+You ask the user for the one thing that keeps a strategy run from going on. 你负责向用户提出一个澄清问题。
+
+Why 原因: {clarification_reason}
+Questions asked before 已提问次数: {clarification_count}
+Done so far 已执行:
+{execution_history}
+Errors 错误:
+{error_messages}
+The conversation 对话:
+{chat_history}
+
+Write the question itself and nothing else, in the user's language, friendly and short. 只输出问题本身，使用用户的语言。
+- Ask one thing: the code before the window, the window before the rule. 一次只问一件事。
+- Say why it is needed, and give two or three examples of a good answer, such as 600519.SH or 上证50; 20240101-20241231
+  or 最近一年; "buy when the 5-day average crosses above the 20-day average". 说明原因并举例。
+- Do not ask for what the conversation already says. 不要重复询问已经给出的信息。"""
+
+
+def clarify_node(state: SignalSubgraphState, *, kit: SignalKit | None = None) -> dict[str, Any]:
+    """First turn: word the question. Second turn: ask it and take the answer.
+
+    Raises
+    ------
+    CheckpointerRequired
+        If the host has no checkpointer: the question could not be answered.
+    """
+    kit = kit or default_kit()
+    open_question = state.get("clarification")
+    if not open_question:
+        # A route sent us here because an attempt failed too often and nobody worded why.
+        reason = state.get("clarification_needed") or "; ".join(state.get("error_messages", [])) or "?"
+        made = question(state, "failure", reason)
+        return made if made.get("ended_because") else _word({**state, **made}, kit)  # type: ignore[typeddict-item]
+    return _ask(state, open_question, kit) if open_question["question"] else _word(state, kit)
+
+
+def _word(state: SignalSubgraphState, kit: SignalKit) -> dict[str, Any]:
+    task = dict(state["clarification"] or {})
+    asked = state.get("clarification_count", 0)
+    task["default"] = default_answer(
+        task["kind"], task["language"], kit.source.sessions(), whole=task["rounds_left"] == 0
+    )
+    if kit.on_clarify != "ask":
+        return _answer_alone(state, task, kit)
+    _check_that_somebody_remembers()
+    prompt = CLARIFY_NODE_PROMPT.format(
+        clarification_reason=task["reason"],
+        clarification_count=asked,
+        execution_history="\n".join(state.get("execution_history", [])) or "-",
+        error_messages="\n".join(state.get("error_messages", [])) or "-",
+        chat_history="\n".join(f"{message.type}: {message.text}" for message in state["messages"][-5:]),
+    )
+    facts = {key: task[key] for key in ("reason", "kind", "language")} | {"round": asked + 1}
+    messages = [("system", wrap("clarify", json.dumps(facts, ensure_ascii=False))), ("human", prompt)]
+    try:
+        text = str(call_model(kit.clarify, messages, what="clarify").text).strip() or task["reason"]
+    except MODEL_ERRORS as error:
+        return ended(state, "model_unavailable", error)
+    task["question"] = text + _offer(task)
+    return {"clarification": task, "clarification_needed": task["reason"], "current_task": "clarify"}
+
+
+def _offer(task: dict[str, Any]) -> str:
+    if not task["default"]:
+        return ""
+    return say(
+        task["language"],
+        zh=f"\n（回复“默认”即采用：{task['default']}）",
+        en=f'\n(Answer "default" to take: {task["default"]})',
+    )
+
+
+def _answer_alone(state: SignalSubgraphState, task: dict[str, Any], kit: SignalKit) -> dict[str, Any]:
+    if kit.on_clarify == "fail" or not task["default"]:
+        if task["kind"] == "failure":
+            return ended(state, gave_up(state))
+        return ended(state, "needs_answer", task["reason"])
+    taken = [*state.get("assumptions", []), f"{task['kind']}: {task['default']}"]
+    return {**_answered(state, task, task["default"]), "assumptions": taken}
+
+
+def _ask(state: SignalSubgraphState, task: dict[str, Any], kit: SignalKit) -> dict[str, Any]:  # noqa: ARG001
+    answer = interrupt(task)
+    text = str(answer.get("answer", "") if isinstance(answer, dict) else answer).strip()
+    if task["default"] and is_default(text):
+        text = task["default"]
+    return _answered(state, task, text)
+
+
+def _answered(state: SignalSubgraphState, task: dict[str, Any], text: str) -> dict[str, Any]:
+    return {
+        "messages": [AIMessage(task["question"] or task["reason"]), HumanMessage(text)],
+        "clarification_needed": None,
+        "clarification": None,
+        "clarification_count": state.get("clarification_count", 0) + 1,
+        "retry_count": 0,
+        "failures": [],
+        "current_task": "reflection",
+        **succeeded(state, f"clarified: {text}"),
+    }
+
+
+def _check_that_somebody_remembers() -> None:
+    try:
+        info = get_runtime().execution_info
+    except RuntimeError:
+        return  # called by hand, outside of a graph
+    if info is not None and info.thread_id is None:
+        raise CheckpointerRequired(
+            "a question has to be asked, and this graph has no checkpointer: compile the host with one "
+            "(InMemorySaver(), SqliteSaver) and pass a thread_id, or use on_clarify='default'"
+        )

@@ -1,0 +1,77 @@
+"""Data fetch: an agent calls the data tools; what counts is whether the data is there afterwards."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from quantgraph.errors import QuantGraphError
+from quantgraph.subgraphs.signal.kit import MODEL_ERRORS, SignalKit, ask, default_kit, tool_errors
+from quantgraph.subgraphs.signal.progress import ended, failed, succeeded
+from quantgraph.subgraphs.signal.request import is_data_there
+from quantgraph.subgraphs.signal.state import SignalSubgraphState
+
+__all__ = ["DATA_FETCH_AGENT_PROMPT", "data_fetch_node"]
+
+DATA_FETCH_AGENT_PROMPT = """\
+You fetch market data for a strategy run; the tools put it into GLOBAL_DATA_STATE. 你负责获取行情数据。
+
+Wanted / 需求
+- ts_code: {ts_code}
+- window 时间范围: {start_date} - {end_date} (YYYYMMDD)
+- daily indicators 每日指标: {required_indicators}
+
+Tools / 工具
+- tushare_daily_bar(ts_code, start_date, end_date): open, high, low, close, vol … into ohlcv
+- tushare_daily_basic(ts_code, start_date, end_date, fields): pe, pb, turnover_rate … into indicators;
+  fields is a comma-separated list such as "pe,pb"
+
+Rules / 规则
+1. Call tushare_daily_bar once with exactly the codes and dates above. An index code stands for its members and
+   several codes go into one call, joined by commas. 一次调用取全部代码。
+2. Call tushare_daily_basic only if indicators are wanted, with these fields. 没有要求指标就不要取。
+3. A tool that answers with an error code is not called again with the same arguments: report the error.
+   工具报错后不要用同样的参数重试，直接报告。
+4. Never change symbols or dates, and never make up data. 不得更改代码和日期，不得编造数据。
+Then say in one or two sentences what was fetched, or what failed and why."""
+
+
+def data_fetch_node(state: SignalSubgraphState, *, kit: SignalKit | None = None) -> dict[str, Any]:
+    """Fetch what the request needs into a new commit.
+
+    Returns
+    -------
+    dict
+        The new ``data_ref`` and what is ready, or the errors of this attempt.
+    """
+    kit = kit or default_kit()
+    request = state["request"]
+    wanted = {
+        "ts_code": request["ts_code"],
+        "start_date": request["start"],
+        "end_date": request["end"],
+        "required_indicators": request["indicators"],
+    }
+    prompt = DATA_FETCH_AGENT_PROMPT.format(
+        **{**wanted, "required_indicators": json.dumps(request["indicators"])}
+    )
+    context = kit.context(state, kit.data_ref(state))
+    try:
+        replies = ask(kit.data_fetch, context, prompt, "fetch", wanted)
+        bars, indicators = is_data_there(kit.store, context.tree.ref, request, kit.source)
+    except MODEL_ERRORS as error:
+        return ended(state, "model_unavailable", error)
+    except QuantGraphError as error:
+        return failed(state, "data_fetch", [error.line])
+    update = {
+        "data_ref": context.tree.ref,
+        "data_ready": bars,
+        "indicators_ready": bool(request["indicators"]) and indicators,
+    }
+    if bars and indicators:
+        what = f"{request['ts_code']} {request['start']}-{request['end']}"
+        return {**update, "current_task": "validate", **succeeded(state, f"data_fetch: {what}")}
+    lacking = (
+        "no_data: bars are missing" if not bars else f"no_data: one of {request['indicators']} is missing"
+    )
+    return {**update, **failed(state, "data_fetch", tool_errors(replies) or [f"{lacking} after the fetch"])}

@@ -1,0 +1,236 @@
+"""Reflection: what does the user want, what is there already, what comes next."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from quantgraph.errors import (
+    BadOption,
+    BadWindow,
+    FutureRequested,
+    ModelOutputInvalid,
+    QuantGraphError,
+    UnknownSymbol,
+)
+from quantgraph.llm.structured import read_json
+from quantgraph.llm.tags import wrap
+from quantgraph.market.moment import Moment
+from quantgraph.subgraphs.signal.kit import MODEL_ERRORS, SignalKit, ask, default_kit, reply_text
+from quantgraph.subgraphs.signal.progress import (
+    ended,
+    fresh_state,
+    language,
+    question,
+    user_messages,
+    user_text,
+)
+from quantgraph.subgraphs.signal.request import (
+    Decision,
+    check_request,
+    is_data_there,
+    is_signal_there,
+    missing_part,
+)
+from quantgraph.subgraphs.signal.state import SignalSubgraphState
+from quantgraph.subgraphs.signal.texts import say
+
+__all__ = ["REFLECTION_NODE_PROMPT", "reflection_node"]
+
+REFLECTION_NODE_PROMPT = """\
+You plan the work of a quantitative strategy run. 你负责规划一次量化策略任务。
+Write every text meant for the user in the user's language. 面向用户的文字使用用户的语言。
+
+State of the run / 当前状态
+- bars (ohlcv) ready 行情: {data_ready}
+- daily indicators ready 指标: {indicators_ready}
+- signal ready 信号: {signal_ready}
+- failed attempts 失败次数: {retry_count} of {max_retries}
+
+Done so far / 已执行
+{execution_history}
+
+Open errors / 未解决的错误
+{error_messages}
+
+What the user said, oldest first; later lines answer questions and correct earlier ones / 用户的话
+{user_message}
+
+What to find out / 任务
+1. task_type: "data_fetch" (only data is wanted 只要数据), "signal_gen" (a signal on data that is there
+   基于现有数据生成信号), "mixed" (data first, then a signal 先取数据再生成信号), "unclear" (不明确).
+2. Parameters. ts_code: codes such as 600519.SH joined by commas, an index code for its members, or ALL; if the
+   context lists a name you meet, use its code. start_date and end_date: YYYYMMDD, relative ones counted from the
+   context's last_session. strategy_desc: the rule for buying and for selling, complete, in the user's words.
+   required_indicators: those of pe, pe_ttm, pb, ps, ps_ttm, dv_ratio, turnover_rate, volume_ratio, total_mv, circ_mv …
+   that the rule needs beyond prices and volume; mostly none. Leave empty what was not said: never invent
+   symbols, dates or rules. 用户没有说的一律留空，不要猜测代码、日期或规则。
+3. If something is missing, or the rule could be read in two ways, ask for ONE thing: the code first, then the window,
+   then the rule. 一次只问一件事：先代码，再时间，再策略。
+4. If the errors above come from a parameter (a wrong code, an empty window), correct it or ask; do not repeat it.
+You may look at the data with python_repl (GLOBAL_DATA_STATE.snapshot()); usually that is not needed.
+
+Answer with one JSON object in a ```json block and nothing else / 只输出一个 JSON 代码块:
+```json
+{{
+  "analysis": "one or two sentences",
+  "task_type": "data_fetch | signal_gen | mixed | unclear",
+  "next_action": "data_fetch | signal_generate | clarify | validate | end",
+  "user_intent": {{
+    "type": "same as task_type",
+    "params": {{
+      "ts_code": "",
+      "start_date": "",
+      "end_date": "",
+      "strategy_desc": "",
+      "required_indicators": []
+    }},
+    "needs_clarification": false
+  }},
+  "clarification_question": null,
+  "reasoning": "why"
+}}
+```"""
+
+ATTEMPTS = 3
+
+
+def reflection_node(state: SignalSubgraphState, *, kit: SignalKit | None = None) -> dict[str, Any]:
+    """Read the request, check it by code, and say what is ready.
+
+    Returns
+    -------
+    dict
+        Intent, checked request, readiness flags and the next task; or a question; or the reason for the end.
+    """
+    kit = kit or default_kit()
+    begun = _begin(state)
+    now: SignalSubgraphState = {**state, **begun}  # type: ignore[typeddict-item]
+    if now.get("clarification_needed"):
+        return {**begun, "current_task": "clarify"}
+    try:
+        as_of = kit.as_of(now)
+        thought = _think(now, kit, as_of) if _must_think(now) else {}
+        if thought.get("clarification_needed") or thought.get("ended_because"):
+            return {**begun, **thought}
+        now = {**now, **thought}  # type: ignore[typeddict-item]
+        return {**begun, **thought, **_readiness(now, kit)}
+    except QuantGraphError as error:
+        return {**begun, **ended(now, "data_unavailable", error)}
+
+
+def _begin(state: SignalSubgraphState) -> dict[str, Any]:
+    """A first turn fills what is absent; a new request on a thread that has ended one starts clean."""
+    clean = fresh_state(state.get("max_retries", 3))
+    if state.get("ended_because"):
+        return {**clean, "assumptions": [], "ended_because": None}
+    return {key: value for key, value in clean.items() if key not in state}
+
+
+def _must_think(state: SignalSubgraphState) -> bool:
+    """Only something new is worth a model call: a message, or an error."""
+    people = user_messages(state)
+    newest = people[-1].id if people else None
+    return bool(
+        not state.get("request") or state.get("error_messages") or newest != state.get("reflected_on")
+    )
+
+
+def _think(state: SignalSubgraphState, kit: SignalKit, as_of: Moment) -> dict[str, Any]:
+    people = user_messages(state)
+    if not people:
+        reason = say(language(state), zh="请说说您的策略。", en="Please describe your strategy.")
+        return question(state, "strategy", reason)
+    facts = _facts(kit, as_of, user_text(state))
+    try:
+        decision = _decide(state, kit, facts)
+    except ModelOutputInvalid as error:
+        return ended(state, "max_retries", error)
+    except MODEL_ERRORS as error:
+        return ended(state, "model_unavailable", error)
+    intent = decision.user_intent.model_dump()
+    intent["type"] = decision.task_type
+    intent["params"] |= _given(state, facts)
+    seen = {"user_intent": intent, "reflected_on": people[-1].id}
+    missing = missing_part(intent["type"], intent["params"])
+    if missing or decision.user_intent.needs_clarification or intent["type"] == "unclear":
+        intent["needs_clarification"] = True
+        reason = decision.clarification_question or decision.analysis or f"missing: {missing or 'strategy'}"
+        return {**seen, **question(state, missing or "strategy", reason)}
+    try:
+        request = check_request(intent["params"], kit.source, as_of)
+    except (UnknownSymbol, BadWindow, FutureRequested, BadOption, ModelOutputInvalid) as error:
+        if kit.on_clarify != "ask":
+            return {**seen, **ended(state, "data_unavailable", error)}
+        about: Literal["symbol", "window"] = "symbol" if isinstance(error, UnknownSymbol) else "window"
+        return {**seen, **question(state, about, error.message)}
+    return {**seen, "request": request}
+
+
+def _facts(kit: SignalKit, as_of: Moment, text: str) -> dict[str, Any]:
+    """What a model has to know to read the request: the source's span, and the names met in the text."""
+    sessions = kit.source.sessions()
+    return {
+        "source": kit.source.name,
+        "synthetic": kit.source.synthetic,
+        "first_session": f"{sessions[0]:%Y%m%d}",
+        "last_session": f"{min(sessions[-1], as_of.session):%Y%m%d}",
+        "names": {name: code for code, name in kit.source.names().items() if name and name in text},
+    }
+
+
+def _decide(state: SignalSubgraphState, kit: SignalKit, facts: dict[str, Any]) -> Decision:
+    """Ask the model; a reply that cannot be read is answered with what was wrong, at most twice."""
+    prompt = REFLECTION_NODE_PROMPT.format(
+        data_ready=state["data_ready"],
+        indicators_ready=state["indicators_ready"],
+        signal_ready=state["signal_ready"],
+        execution_history="\n".join(f"- {line}" for line in state["execution_history"]) or "-",
+        error_messages=wrap("errors", "\n".join(state["error_messages"])),
+        retry_count=state["retry_count"],
+        max_retries=state["max_retries"],
+        user_message=wrap("user_request", _spoken(state, facts)),
+    )
+    tools = kit.context(state, kit.data_ref(state))
+    complaint = ""
+    for attempt in range(ATTEMPTS):
+        replies = ask(kit.reflection, tools, prompt + complaint, "context", facts)
+        try:
+            return read_json(reply_text(replies), Decision)
+        except ModelOutputInvalid as error:
+            if attempt == ATTEMPTS - 1:
+                raise
+            complaint = f"\n\nYour last reply could not be used: {error.message}. Send the JSON block only."
+    raise AssertionError  # pragma: no cover - the loop returns or raises
+
+
+def _given(state: SignalSubgraphState, facts: dict[str, Any]) -> dict[str, str]:
+    """What the caller fixed; a start without an end runs to the last session."""
+    given = {key: value for key, value in state.get("given", {}).items() if value}
+    return {"end_date": facts["last_session"], **given} if "start_date" in given else given
+
+
+def _spoken(state: SignalSubgraphState, facts: dict[str, Any]) -> str:
+    """The user's words, with what the caller fixed as a last line."""
+    given = _given(state, facts)
+    lines = [user_text(state), given.get("ts_code", "")]
+    if "start_date" in given:
+        start, end = given["start_date"], given["end_date"]
+        lines.append(say(language(state), zh=f"{start}到{end}", en=f"from {start} to {end}"))
+    return "\n".join(line for line in lines if line)
+
+
+def _readiness(state: SignalSubgraphState, kit: SignalKit) -> dict[str, Any]:
+    ref, request = kit.data_ref(state), state["request"]
+    bars, indicators = is_data_there(kit.store, ref, request, kit.source)
+    signal = bars and indicators and is_signal_there(kit.store, ref, request, state.get("strategy", {}))
+    task = "data_fetch"
+    if bars and indicators:
+        wants_signal = state["user_intent"]["type"] != "data_fetch"
+        task = "signal_gen" if wants_signal and not signal else "validate"
+    return {
+        "data_ref": ref,
+        "data_ready": bars,
+        "indicators_ready": bool(request["indicators"]) and indicators,
+        "signal_ready": signal,
+        "current_task": task,
+    }

@@ -1,0 +1,176 @@
+"""Validation: code checks and decides; a model may add findings and cannot take one away."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+import pandas as pd
+from langchain_core.messages import AIMessage
+from pydantic import BaseModel, ConfigDict, Field
+
+from quantgraph.audit import Finding, Report, check_data, check_signal
+from quantgraph.errors import BadWindow, ModelOutputInvalid, QuantGraphError
+from quantgraph.llm.structured import read_json
+from quantgraph.market.calendar import sessions as exchange_sessions
+from quantgraph.sandbox.wire import Frames
+from quantgraph.subgraphs.signal.kit import MODEL_ERRORS, SignalKit, ask, default_kit, reply_text
+from quantgraph.subgraphs.signal.progress import ended, failed, language, succeeded
+from quantgraph.subgraphs.signal.request import request_sessions, request_symbols
+from quantgraph.subgraphs.signal.state import SignalSubgraphState
+from quantgraph.subgraphs.signal.texts import say
+
+__all__ = ["VALIDATION_NODE_PROMPT", "validation_node"]
+
+VALIDATION_NODE_PROMPT = """\
+You review the quality of data and signals; code has checked existence, shape, alignment, values, gaps, prices and
+reproducibility already. 代码检查已经完成，你只补充代码看不到的问题。
+
+To review 对象: {validation_type}
+Expected indicators 期望的指标: {expected_fields}
+
+With python_repl (pd, np, snapshot) you may look for what rules do not see: a signal that does not do what its name says,
+an implausible distribution, prices or volumes in a wrong unit. If nothing is wrong, add nothing. 没有问题就不要添加。
+severity: error = the result would be wrong 结果会错; warning = it may be spoilt 可能受影响; info = worth knowing 提示.
+
+Answer with one JSON object in a ```json block and nothing else / 只输出一个 JSON 代码块:
+```json
+{{
+  "validation_passed": true,
+  "checks_performed": [],
+  "issues_found": [{{"severity": "warning", "message": "what, where"}}],
+  "data_summary": {{}},
+  "recommendations": []
+}}
+```"""
+
+
+class _Issue(BaseModel):
+    model_config = ConfigDict(extra="ignore")
+
+    severity: Literal["error", "warning", "info"]
+    message: str
+
+
+class _Review(BaseModel):
+    model_config = ConfigDict(extra="ignore")
+
+    issues_found: list[_Issue] = Field(default_factory=list)
+
+
+def validation_node(state: SignalSubgraphState, *, kit: SignalKit | None = None) -> dict[str, Any]:
+    """Check the data, or the signal if there is one.
+
+    Returns
+    -------
+    dict
+        The report; the reason for the end if all that was wanted is there and sound; or the errors.
+    """
+    kit = kit or default_kit()
+    target: Literal["signal", "data"] = "signal" if state.get("signal_ready") else "data"
+    try:
+        report = _check(state, kit, target)
+        report = report.with_findings(*_review(state, kit, target)) if report.passed else report
+    except MODEL_ERRORS as error:
+        return ended(state, "model_unavailable", error)
+    except QuantGraphError as error:
+        report = Report(
+            checks=(target,), findings=(Finding(severity="error", code=error.code, message=error.message),)
+        )
+    update: dict[str, Any] = {"validation": report.as_json()}
+    if not report.passed:
+        errors = [f"{finding.code}: {finding.message}" for finding in report.errors]
+        lost = {"signal_ready": False, "strategy": {}} if target == "signal" else {}
+        return {**update, **lost, **failed(state, f"validate {target}", errors)}
+    update |= succeeded(state, f"validate: {target} passed")
+    wants_signal = state["user_intent"]["type"] != "data_fetch"
+    if wants_signal and target == "data":
+        return {**update, "current_task": "signal_gen"}
+    text = _closing(state, report, target)
+    return {**update, **ended({**state, **update}, "done"), "messages": [AIMessage(text)]}  # type: ignore[typeddict-item]
+
+
+def _check(state: SignalSubgraphState, kit: SignalKit, target: str) -> Report:
+    request = state["request"]
+    view = kit.store.view(kit.as_of(state), kit.data_ref(state))
+    sessions = request_sessions(request, kit.source)
+    if target == "signal":
+        name = state["strategy"]["name"]
+        report = check_signal(name, view["signal"][name], view["ohlcv"]["close"])
+        return report.with_findings(*_rerun(state, kit))
+    symbols = request_symbols(request, kit.source)
+    return check_data(
+        view,
+        symbols=symbols,
+        sessions=sessions,
+        indicators=request["indicators"],
+        expected_sessions=_calendar(symbols, sessions),
+    )
+
+
+def _calendar(symbols: tuple[str, ...], sessions: pd.DatetimeIndex) -> pd.DatetimeIndex | None:
+    """The mainland exchanges' sessions; None for other markets, and where the calendar does not reach."""
+    if not all(symbol.endswith((".SH", ".SZ", ".BJ")) for symbol in symbols):
+        return None
+    try:
+        return exchange_sessions(sessions[0], sessions[-1])
+    except BadWindow:
+        return None
+
+
+def _rerun(state: SignalSubgraphState, kit: SignalKit) -> list[Finding]:
+    """The strategy's cells, run once more in a fresh process, must give the signal that is stored."""
+    strategy = state["strategy"]
+    name = strategy["name"]
+    inputs: Frames = kit.store.view(kit.as_of(state), strategy["data_ref"]).frozen()
+    again = kit.runner.run(strategy["cells"], inputs)
+    if again.error is not None:
+        return [
+            Finding(
+                severity="error", code="not_reproducible", message=f"{name} run again: {again.error.line}"
+            )
+        ]
+    stored = kit.store.snapshot(kit.data_ref(state))["signal"][name]
+    if name not in again.signals or not again.signals[name].equals(stored):
+        return [
+            Finding(
+                severity="error",
+                code="not_reproducible",
+                message=f"{name} differs when its code is run again; seed what is random",
+            )
+        ]
+    return []
+
+
+def _review(state: SignalSubgraphState, kit: SignalKit, target: str) -> list[Finding]:
+    """A model's additional findings. A review that cannot be read is told, and changes nothing."""
+    prompt = VALIDATION_NODE_PROMPT.format(
+        validation_type=target, expected_fields=state["request"]["indicators"]
+    )
+    context = kit.context(state, kit.data_ref(state))
+    replies = ask(kit.validation, context, prompt, "validate", {"target": target})
+    try:
+        review = read_json(reply_text(replies), _Review)
+    except ModelOutputInvalid as error:
+        return [
+            Finding(
+                severity="info", code="no_review", message=f"the model's review was not used: {error.message}"
+            )
+        ]
+    return [
+        Finding(severity=issue.severity, code="model_finding", message=issue.message)
+        for issue in review.issues_found
+    ]
+
+
+def _closing(state: SignalSubgraphState, report: Report, target: str) -> str:
+    summary, request = report.summary, state["request"]
+    extent = f"{summary['date_range']}, {summary['stock_count']} x {summary['session_count']}"
+    if target == "data":
+        return say(language(state), zh=f"数据已就绪：{extent}。", en=f"The data is ready: {extent}.")
+    counts, name = summary["signal_counts"], state["strategy"]["name"]
+    notes = "".join(f" {note}." for note in request["notes"])
+    return say(
+        language(state),
+        zh=f"信号 {name} 已生成并通过验证：{extent}；买入 {counts['buy']}，卖出 {counts['sell']}。{notes}",
+        en=f"Signal {name} is ready and validated: {extent}; {counts['buy']} buys, {counts['sell']} sells.{notes}",
+    )

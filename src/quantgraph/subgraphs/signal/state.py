@@ -1,0 +1,79 @@
+"""State of the signal subgraph. Frames are not in it: ``data_ref`` names the commit they are in."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal, NotRequired
+
+from langchain_core.messages import AnyMessage
+from langgraph.graph.message import add_messages
+from typing_extensions import TypedDict
+
+__all__ = ["ClarificationKind", "EndedBecause", "SignalSubgraphState"]
+
+EndedBecause = Literal[
+    "done",
+    "needs_answer",
+    "max_retries",
+    "repeated_error",
+    "data_unavailable",
+    "model_unavailable",
+]
+
+ClarificationKind = Literal["symbol", "window", "strategy", "failure"]
+
+
+class SignalSubgraphState(TypedDict):
+    """State of the signal subgraph.
+
+    Only ``messages`` is needed to start. All values are plain JSON, so that any checkpointer takes them.
+    """
+
+    messages: Annotated[list[AnyMessage], add_messages]
+    current_task: str
+    """What is done next: ``data_fetch``, ``signal_gen``, ``validate``, ``clarify`` or ``end``."""
+    data_ready: bool
+    """The bars that this request needs are in the commit ``data_ref``."""
+    indicators_ready: bool
+    """The daily indicators that this request needs are there."""
+    signal_ready: bool
+    """The signal of this strategy on this data is there."""
+    user_intent: dict[str, Any]
+    """``type``, ``params`` (ts_code, start_date, end_date, strategy_desc, required_indicators) and
+    ``needs_clarification``."""
+    clarification_needed: str | None
+    """Why the user has to be asked, or None."""
+    clarification_count: int
+    """Questions answered so far for this request."""
+    execution_history: list[str]
+    """What was done, and what went wrong and was solved."""
+    error_messages: list[str]
+    """The open errors of the current attempt, one ``code: message`` line each."""
+    max_retries: int
+    """Failed attempts after which the user is asked."""
+    retry_count: int
+    """Failed attempts since the start or the last answer."""
+
+    data_ref: NotRequired[str]
+    """Commit the run works on."""
+    request: NotRequired[dict[str, Any]]
+    """The intent as checked by code: ``{ts_code, start, end, indicators, strategy, notes}``."""
+    strategy: NotRequired[dict[str, Any]]
+    """``{name, cells, code_hash, data_ref, request}``; ``data_ref`` is the data it ran on."""
+    validation: NotRequired[dict[str, Any]]
+    """The last validation report."""
+    clarification: NotRequired[dict[str, Any] | None]
+    """The open question: ``{id, kind, reason, question, default, rounds_left, language}``."""
+    failures: NotRequired[list[str]]
+    """First error of each failed attempt since the start or the last answer."""
+    assumptions: NotRequired[list[str]]
+    """Defaults taken because nobody was asked."""
+    given: NotRequired[dict[str, str]]
+    """Parameters fixed by the caller (``ts_code``, ``start_date``, ``end_date``); they win over the sentence."""
+    as_of: NotRequired[str]
+    """Last session the run may know, ``YYYYMMDD``; default: the source's last."""
+    reflected_on: NotRequired[str]
+    """Id of the newest user message that was reflected on."""
+    handled: NotRequired[str]
+    """Id of the last user message of the request before this one."""
+    ended_because: NotRequired[EndedBecause | None]
+    """Why the graph ended."""

@@ -1,0 +1,68 @@
+"""What the subgraph says to people, in Chinese and English, and the defaults it offers."""
+
+from __future__ import annotations
+
+import re
+from typing import Literal
+
+import pandas as pd
+
+__all__ = ["DEFAULT_STRATEGY", "default_answer", "default_window", "is_default", "language_of", "say"]
+
+Language = Literal["zh", "en"]
+
+DEFAULT_STRATEGY: dict[Language, str] = {
+    "zh": "5日均线上穿20日均线买入，下穿卖出",
+    "en": "buy when the 5-day average crosses above the 20-day average, sell when it crosses below",
+}
+_ALL: dict[Language, str] = {"zh": "全部股票", "en": "all stocks"}
+_YES = re.compile(
+    r"\W*(默认|用默认|使用默认|默认方案|好|好的|可以|行|default|use the default|ok|okay|yes|y)\W*",
+    re.IGNORECASE,
+)
+
+
+def language_of(text: str) -> Language:
+    """Chinese if there is a Chinese character in it.
+
+    >>> language_of("buy 600519.SH"), language_of("买入600519.SH")
+    ('en', 'zh')
+    """
+    return "zh" if re.search(r"[\u4e00-\u9fff]", text) else "en"
+
+
+def say(language: str, *, zh: str, en: str) -> str:
+    """The text in the user's language."""
+    return zh if language == "zh" else en
+
+
+def is_default(answer: str) -> bool:
+    """Whether an answer accepts the default that was offered.
+
+    >>> is_default("默认"), is_default("OK."), is_default("600519.SH")
+    (True, True, False)
+    """
+    return bool(_YES.fullmatch(answer))
+
+
+def default_window(sessions: pd.DatetimeIndex) -> tuple[str, str]:
+    """The last year up to the last session, as YYYYMMDD."""
+    last = sessions[-1]
+    first = max(sessions[0], last - pd.DateOffset(years=1) + pd.Timedelta(days=1))
+    return f"{first:%Y%m%d}", f"{last:%Y%m%d}"
+
+
+def default_answer(
+    kind: str, language: Language, sessions: pd.DatetimeIndex, *, whole: bool = False
+) -> str | None:
+    """The documented default for a kind of question, as a sentence that reflection can read.
+
+    ``whole`` gives the complete plan: all stocks of the source, the last year, and
+    :data:`DEFAULT_STRATEGY`. A failure has no default of its own.
+    """
+    start, end = default_window(sessions)
+    window = say(language, zh=f"{start}到{end}", en=f"from {start} to {end}")
+    if whole:
+        join = "，" if language == "zh" else ", "
+        return join.join((_ALL[language], window, DEFAULT_STRATEGY[language]))
+    return {"symbol": _ALL[language], "window": window, "strategy": DEFAULT_STRATEGY[language]}.get(kind)

@@ -1,0 +1,85 @@
+"""What a tool may touch: handed to it by the node that runs the agent, never by the model."""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import dataclass, field
+from typing import Any
+
+import pandas as pd
+from langchain.tools import ToolRuntime
+
+from quantgraph.data import MarketDataSource, open_source
+from quantgraph.market.moment import Moment
+from quantgraph.sandbox import CodeResult, CodeRunner, default_runner
+from quantgraph.sandbox.wire import Frames
+from quantgraph.settings import load_settings
+from quantgraph.state import GLOBAL_DATA_STATE, WorkingTree
+
+__all__ = ["CodeSession", "ToolContext", "context_of"]
+
+
+@dataclass(kw_only=True)
+class CodeSession:
+    """The cells that one agent has run over one view; each call runs the earlier ones first.
+
+    The lock keeps cells in one order when a model asks for two at once.
+    """
+
+    runner: CodeRunner
+    frames: Frames
+    cells: list[str] = field(default_factory=list)
+    signals: dict[str, pd.DataFrame] = field(default_factory=dict)
+    _lock: threading.Lock = field(default_factory=threading.Lock, repr=False)
+
+    def run(self, code: str) -> CodeResult:
+        """Run a cell; it is kept if it did not fail, so that a failing one leaves nothing behind."""
+        with self._lock:
+            result = self.runner.run([*self.cells, code], self.frames)
+            if result.error is None:
+                self.cells.append(code)
+                self.signals = dict(result.signals)
+            return result
+
+
+@dataclass(frozen=True, kw_only=True)
+class ToolContext:
+    """One node execution's handles.
+
+    Attributes
+    ----------
+    source
+        Where data comes from.
+    tree
+        Where fetched data and signals are published.
+    as_of
+        The run's moment: nothing later may be asked for or seen.
+    code
+        The python_repl's session.
+    """
+
+    source: MarketDataSource
+    tree: WorkingTree
+    as_of: Moment
+    code: CodeSession
+
+    @classmethod
+    def standalone(cls) -> ToolContext:
+        """For a tool called by hand: the configured source and the head of ``GLOBAL_DATA_STATE``."""
+        settings = load_settings()
+        source = open_source(settings.data_source)
+        tree = GLOBAL_DATA_STATE.checkout(GLOBAL_DATA_STATE.head)
+        as_of = Moment(source.sessions()[-1])
+        code = CodeSession(
+            runner=default_runner(settings.code_timeout, settings.code_memory_mb),
+            frames=tree.view(as_of).frozen(),
+        )
+        return cls(source=source, tree=tree, as_of=as_of, code=code)
+
+
+def context_of(runtime: ToolRuntime[Any, Any] | None) -> ToolContext:
+    """The context a tool runs in; called outside of an agent it gets the standalone one."""
+    context = runtime.context if runtime else None
+    if isinstance(context, ToolContext):
+        return context
+    return ToolContext.standalone()

@@ -1,0 +1,89 @@
+"""The python_repl tool: LangChain's REPL by its face, our code process behind it.
+
+The only module that imports ``langchain_experimental``, which is being sunset: when it goes, the
+base class here becomes ``BaseTool`` and nothing else changes.
+"""
+
+from __future__ import annotations
+
+import re
+import warnings
+from typing import Any, Literal
+
+from langchain.tools import ToolRuntime
+from langchain_core.callbacks import CallbackManagerForToolRun
+from pydantic import BaseModel, ConfigDict, Field
+
+from quantgraph.tools.context import context_of
+
+with warnings.catch_warnings():
+    warnings.filterwarnings(
+        "ignore", category=DeprecationWarning, module="langchain_(experimental|community)"
+    )
+    warnings.filterwarnings("ignore", message=".*sunset.*")
+    from langchain_experimental.tools.python.tool import PythonAstREPLTool
+
+__all__ = ["PythonRepl", "python_repl"]
+
+_FENCE = re.compile(r"\A\s*```[a-zA-Z0-9_+-]*\n(.*?)\n?```\s*\Z", re.DOTALL)
+
+
+class ReplInput(BaseModel):
+    """What a model may pass, and what the agent passes beside it."""
+
+    model_config = ConfigDict(arbitrary_types_allowed=True)
+
+    query: str = Field(description="Python source of one cell. The value of its last expression is shown.")
+    # Optional in fact; an Optional annotation would hide from the agent that it is to be injected.
+    runtime: ToolRuntime[Any, Any] = Field(default=None)  # type: ignore[arg-type]
+
+
+class PythonRepl(PythonAstREPLTool):
+    """Runs a cell in a process of its own that holds the run's view of the data and nothing else.
+
+    Raises
+    ------
+    CodeFailed, CodeTimeout, CodeMemoryExceeded
+        With the line that failed; inside an agent they become a tool message with status ``error``.
+    """
+
+    name: str = "python_repl"
+    description: str = (
+        "Runs a cell of Python over the run's data. In scope: pd (pandas 3), np, GLOBAL_DATA_STATE and "
+        "snapshot = GLOBAL_DATA_STATE.snapshot(); import talib if needed. Frames are read-only. "
+        "Hand a signal over with GLOBAL_DATA_STATE.update('signal', {'name': frame}). "
+        "Variables of earlier cells live on. There is no network and no file."
+    )
+    args_schema: type[BaseModel] = ReplInput
+    response_format: Literal["content", "content_and_artifact"] = "content_and_artifact"
+    sanitize_input: bool = False
+
+    def _run(  # type: ignore[override]
+        self,
+        query: str,
+        runtime: ToolRuntime[Any, Any] | None = None,
+        run_manager: CallbackManagerForToolRun | None = None,  # noqa: ARG002 - the base class passes it
+    ) -> tuple[str, dict[str, Any]]:
+        context = context_of(runtime)
+        fenced = _FENCE.match(query)
+        result = context.code.run(fenced.group(1) if fenced else query)
+        if result.error is not None:
+            raise result.error
+        if result.signals:
+            context.tree.update("signal", result.signals)
+        text = "\n".join(part for part in (result.stdout.rstrip(), result.value) if part)
+        return text or "(no output)", {"signals": sorted(result.signals), "seconds": result.seconds}
+
+    async def _arun(  # type: ignore[override]
+        self,
+        query: str,
+        runtime: ToolRuntime[Any, Any] | None = None,
+        run_manager: Any = None,  # noqa: ARG002
+    ) -> tuple[str, dict[str, Any]]:
+        from langchain_core.runnables import run_in_executor
+
+        return await run_in_executor(None, self._run, query, runtime)
+
+
+python_repl = PythonRepl()
+"""The tool; it keeps nothing of its own, so one serves every graph."""

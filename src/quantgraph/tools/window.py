@@ -1,0 +1,91 @@
+"""What the data tools share: reading their arguments and reporting what they published."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from quantgraph.data import MarketDataSource, ResolvedSymbols, resolve_symbols
+from quantgraph.errors import BadOption, BadWindow, FutureRequested
+from quantgraph.market.moment import Moment, session_of
+from quantgraph.tools.context import ToolContext
+
+__all__ = ["publish", "read_window", "split_codes"]
+
+
+def split_codes(text: str) -> list[str]:
+    """Codes, names or index codes separated by commas (Chinese ones too).
+
+    >>> split_codes("600519.SH, 000001.SZ，贵州茅台")
+    ['600519.SH', '000001.SZ', '贵州茅台']
+    """
+    return [part for part in re.split(r"[,，、;；\s]+", text.strip()) if part]
+
+
+def read_window(
+    source: MarketDataSource, as_of: Moment, ts_code: str, start_date: str, end_date: str
+) -> tuple[ResolvedSymbols, pd.Timestamp, pd.Timestamp, list[str]]:
+    """Symbols, first and last date, and remarks; the end is cut to the run's moment.
+
+    Raises
+    ------
+    BadWindow
+        If the start is after the end, or the source has no session between them.
+    FutureRequested
+        If the whole window is after the run's moment.
+    """
+    start, end = session_of(start_date, name="start_date"), session_of(end_date, name="end_date")
+    if start > end:
+        raise BadWindow(f"start_date={start:%Y%m%d} is after end_date={end:%Y%m%d}; swap them")
+    limit = as_of.session
+    if start > limit:
+        raise FutureRequested(
+            f"start_date={start:%Y%m%d} is after {limit:%Y%m%d}, the last day this run may know"
+        )
+    remarks = []
+    if end > limit:
+        remarks.append(f"end_date {end:%Y%m%d} was cut to {limit:%Y%m%d}, the last day this run may know")
+        end = limit
+    sessions = source.sessions()
+    inside = sessions[(sessions >= start) & (sessions <= end)]
+    if inside.empty:
+        raise BadWindow(
+            f"there is no session from {start:%Y%m%d} to {end:%Y%m%d}; {source.name} has "
+            f"{sessions[0]:%Y%m%d} to {sessions[-1]:%Y%m%d}"
+        )
+    codes = split_codes(ts_code)
+    if not codes:
+        raise BadOption("ts_code is empty; write codes such as 600519.SH,000001.SZ, an index code, or ALL")
+    resolved = resolve_symbols(source, codes, inside[0])
+    return resolved, start, end, [*remarks, *resolved.notes]
+
+
+def publish(
+    context: ToolContext, panel: str, frames: Mapping[str, pd.DataFrame], remarks: list[str]
+) -> tuple[str, dict[str, Any]]:
+    """Commit the frames; the text for the model and the counts for the program."""
+    ref = context.tree.update(panel, frames)
+    first = next(iter(frames.values()))
+    missing = int(np.isnan(first.to_numpy()).sum())
+    counts = {
+        "ref": ref,
+        "panel": panel,
+        "fields": list(frames),
+        "sessions": len(first.index),
+        "symbols": len(first.columns),
+        "missing_cells": missing,
+        "first_session": f"{first.index[0]:%Y%m%d}",
+        "last_session": f"{first.index[-1]:%Y%m%d}",
+        "remarks": remarks,
+    }
+    text = (
+        f"{panel}: {', '.join(frames)} for {counts['symbols']} symbols x {counts['sessions']} sessions, "
+        f"{counts['first_session']} to {counts['last_session']}, {missing} cells of {first.size} empty"
+    )
+    if context.source.synthetic:
+        text += " (synthetic data)"
+    return ". ".join([text, *remarks]), counts

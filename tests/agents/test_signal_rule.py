@@ -1,0 +1,243 @@
+from decimal import Decimal
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from quantgraph.agents import Decider, SignalRule
+from quantgraph.broker import Account, Position, simulate
+from quantgraph.errors import BadOption, NoSignal, UnknownField
+from quantgraph.market.moment import Moment
+from quantgraph.market.rulebook import Rulebook
+from quantgraph.state import DataState
+
+D = Decimal
+A, B, C = "600000.SH", "600036.SH", "601318.SH"
+DAYS = pd.bdate_range("2024-01-02", periods=8).as_unit("us")
+NAN = np.nan
+
+
+def market(signal, *, opens=None, closes=None):
+    """A store in which everything costs 10 unless said otherwise; panels are dicts of columns."""
+    signal = pd.DataFrame(signal, dtype="float64")
+    signal.index = DAYS[: len(signal)]
+    flat = pd.DataFrame(10.0, DAYS, list(signal.columns))
+    prices = {"open": flat.copy(), "close": flat.copy(), "pre_close": flat.copy()}
+    for name, changes in (("open", opens or {}), ("close", closes or {})):
+        for (day, code), price in changes.items():
+            prices[name].loc[DAYS[day], code] = price
+    store = DataState()
+    store.update("ohlcv", prices)
+    return store, store.update("signal", {"s": signal})
+
+
+def decide(rule, store_ref, day, account=None):
+    store, ref = store_ref
+    return rule.decide(
+        store.view(Moment(DAYS[day], "open"), ref), account or Account.opening(100_000), DAYS[day]
+    )
+
+
+def brief(orders):
+    return [(order.sequence, order.side, order.symbol, order.quantity) for order in orders]
+
+
+def holding(code=A, quantity=1000, entered=1, cash="100000.00"):
+    position = Position(quantity=quantity, sellable=quantity, cost=D("1.00"), entered=DAYS[entered])
+    return Account(cash=D(cash), positions={code: position})
+
+
+def replay(store_ref, rule, cash=100_000):
+    store, ref = store_ref
+    results = simulate(store, ref, DAYS, rule, account=Account.opening(cash), rules=Rulebook.mainland())
+    return [
+        (place, outcome.order.side, getattr(outcome, "code", "filled"))
+        for place, result in enumerate(results)
+        for outcome in result.outcomes
+    ]
+
+
+def test_it_is_a_decider():
+    assert isinstance(SignalRule(), Decider)
+    assert SignalRule().name == "signal_rule"
+
+
+def test_a_signal_of_a_session_is_traded_at_the_next_open_and_only_there():
+    data = market({A: [0, 1, 0, 0]})
+    assert decide(SignalRule(), data, 1) == []
+    # 100,000 / 10 = 100 lots; with 25 of commission and 1 of transfer fee, 99 fit.
+    assert brief(decide(SignalRule(), data, 2)) == [(1, "buy", A, 9900)]
+    assert decide(SignalRule(), data, 3) == []
+
+
+def test_nothing_is_decided_on_the_first_session():
+    assert decide(SignalRule(), market({A: [1, 1]}), 0) == []
+
+
+def test_a_signal_that_ended_earlier_is_stale_and_enters_nothing():
+    assert decide(SignalRule(), market({A: [1, 1]}), 2) != []
+    assert decide(SignalRule(), market({A: [1, 1]}), 3) == []
+
+
+def test_entries_are_in_ascending_order_and_share_equally():
+    orders = decide(SignalRule(), market({C: [1, 1], A: [1, 1], B: [1, 1]}), 1)
+    # 33,333.33 each: 33 lots cost 33,000 + 8.25 + 0.33
+    assert brief(orders) == [(1, "buy", A, 3300), (2, "buy", B, 3300), (3, "buy", C, 3300)]
+
+
+def test_a_held_symbol_is_left_alone_at_one_zero_and_nan():
+    for value in (1, 0, NAN):
+        data = market({A: [1, 0, value], B: [0, 0, 0]})
+        assert decide(SignalRule(), data, 3, holding()) == []
+
+
+def test_an_exit_sells_the_whole_holding():
+    data = market({A: [1, 0, -1]})
+    assert brief(decide(SignalRule(), data, 3, holding(quantity=1050))) == [(1, "sell", A, 1050)]
+
+
+def test_a_minus_one_from_before_the_entry_does_not_count():
+    # The row of the entry's own session is the first that is younger than the entry.
+    data = market({A: [-1, -1, 0, 0]})
+    assert decide(SignalRule(), data, 3, holding(entered=2)) == []
+    assert brief(decide(SignalRule(), data, 3, holding(entered=1))) == [(1, "sell", A, 1000)]
+
+
+def test_a_later_one_takes_a_pending_exit_back():
+    data = market({A: [1, 0, -1, NAN, 1, 0]})
+    assert brief(decide(SignalRule(), data, 4, holding())) == [(1, "sell", A, 1000)]
+    assert decide(SignalRule(), data, 6, holding()) == []
+
+
+def test_a_rejected_exit_is_tried_again_until_it_is_filled():
+    opens = {(3, A): NAN, (4, A): 9.0}
+    data = market({A: [1, 0, -1, 0, NAN, 0, 0, 0]}, opens=opens, closes={(3, A): NAN})
+    assert replay(data, SignalRule()) == [
+        (1, "buy", "filled"),
+        (3, "sell", "suspended"),
+        (4, "sell", "limit_down"),
+        (5, "sell", "filled"),
+    ]
+
+
+def test_an_entry_into_a_suspended_symbol_is_sized_at_its_last_close_and_rejected():
+    data = market({A: [0, 1, 0, 0]}, opens={(2, A): NAN}, closes={(1, A): 20.0})
+    assert brief(decide(SignalRule(), data, 2)) == [(1, "buy", A, 4900)]
+    assert replay(data, SignalRule()) == [(2, "buy", "suspended")]
+
+
+def test_a_symbol_without_any_price_is_not_ordered():
+    missing = {(day, A): NAN for day in range(8)}
+    data = market({A: [1, 1], B: [0, 0]}, opens=missing, closes=missing)
+    assert decide(SignalRule(), data, 1) == []
+
+
+def test_a_signal_of_a_symbol_that_the_data_does_not_have_is_not_ordered():
+    store, _ = market({A: [0, 0]})
+    ref = store.update("signal", {"s": pd.DataFrame({"000002.SZ": 1.0}, index=DAYS)})
+    assert decide(SignalRule(), (store, ref), 1) == []
+
+
+def test_room_is_what_max_positions_leaves_after_the_exits():
+    data = market({A: [0, 0, -1], B: [0, 0, 1], C: [0, 0, 1]})
+    assert brief(decide(SignalRule(max_positions=1), data, 3, holding())) == [
+        (1, "sell", A, 1000),
+        (2, "buy", B, 10900),
+    ]
+    assert decide(SignalRule(max_positions=1), data, 3, holding(B)) == []
+    assert [o.symbol for o in decide(SignalRule(max_positions=2), data, 3, holding(B))] == [C]
+
+
+def test_an_exit_that_the_desk_would_reject_keeps_its_room_and_brings_nothing():
+    data = market({A: [0, 0, -1], B: [0, 0, 1]}, opens={(3, A): 9.0})
+    blocked = holding(cash="20000.00")
+    assert brief(decide(SignalRule(max_positions=1), data, 3, blocked)) == [(1, "sell", A, 1000)]
+    # equity 20,000 + 9,000; two positions: a ticket of 14,500, and no proceeds to pay it with
+    assert brief(decide(SignalRule(max_positions=2), data, 3, blocked)) == [
+        (1, "sell", A, 1000),
+        (2, "buy", B, 1400),
+    ]
+
+
+def test_tickets_beyond_the_free_cash_shrink_alike():
+    # equity 103,000: tickets of 34,333.33, cash for 30,000 of the 68,666.67
+    data = market({A: [0, 0, 0], B: [0, 0, 1], C: [0, 0, 1]}, opens={(3, C): 30.0 / 3 + 0.5})
+    account = holding(quantity=7300, cash="30000.00")
+    # 15,000 each: 1,400 at 10 (15 lots and fees do not fit), 1,400 at 10.5
+    assert brief(decide(SignalRule(), data, 3, account)) == [(1, "buy", B, 1400), (2, "buy", C, 1400)]
+
+
+def test_a_cash_reserve_is_kept():
+    data = market({A: [1, 1]})
+    assert brief(decide(SignalRule(cash_reserve=0.25), data, 1)) == [(1, "buy", A, 7400)]
+
+
+def test_a_reserve_larger_than_the_cash_buys_nothing():
+    data = market({A: [0, 0, 0], B: [0, 0, 1]})
+    assert decide(SignalRule(cash_reserve=0.5), data, 3, holding(quantity=9000, cash="10000.00")) == []
+
+
+def test_weights_size_the_tickets_and_choose_the_symbols():
+    data = market({A: [1, 1], B: [1, 1], C: [1, 1]})
+    orders = decide(SignalRule(weights={A: 0.5, C: 0.2}), data, 1)
+    assert brief(orders) == [(1, "buy", A, 4900), (2, "buy", C, 1900)]
+
+
+def test_a_weight_of_one_tenth_is_exactly_one_tenth():
+    # 10,010.10 is what 1,000 shares at 10.005 cost with fees of 5.00 and 0.10: the ticket fits to the cent.
+    data = market({A: [1, 1]}, opens={(1, A): 10.005})
+    account = Account.opening("100101.00")
+    assert brief(decide(SignalRule(weights={A: 0.1}), data, 1, account)) == [(1, "buy", A, 1000)]
+
+
+def test_a_ticket_too_small_for_a_lot_orders_nothing():
+    assert decide(SignalRule(), market({A: [1, 1]}), 1, Account.opening(1_000)) == []
+
+
+def test_the_signal_must_be_named_when_there_are_several():
+    store, _ = market({A: [1, 1], B: [0, 0]})
+    ref = store.update("signal", {"other": pd.DataFrame({B: [1.0, 1.0]}, index=DAYS[:2])})
+    with pytest.raises(BadOption, match="signal must be named: there are"):
+        decide(SignalRule(), (store, ref), 1)
+    assert [order.symbol for order in decide(SignalRule(signal="other"), (store, ref), 1)] == [B]
+    with pytest.raises(UnknownField, match="nothing"):
+        decide(SignalRule(signal="nothing"), (store, ref), 1)
+
+
+def test_data_without_a_signal_is_an_error():
+    store, _ = market({A: [1, 1]})
+    ref = store.override(signal={})
+    with pytest.raises(NoSignal):
+        decide(SignalRule(), (store, ref), 1)
+
+
+@pytest.mark.parametrize(
+    ("options", "text"),
+    [
+        ({"cash_reserve": 1.0}, r"cash_reserve=1.0; a number in \[0, 1\)"),
+        ({"cash_reserve": -0.1}, "cash_reserve"),
+        ({"cash_reserve": NAN}, "cash_reserve"),
+        ({"max_positions": 0}, "max_positions=0; a whole number of at least 1"),
+        ({"max_positions": 2.5}, "max_positions"),
+        ({"max_positions": True}, "max_positions"),
+        ({"weights": {A: 1.1}}, r"weights\['600000.SH'\]=1.1; a number in \[0, 1\]"),
+        ({"weights": {A: -0.1}}, "weights"),
+        ({"weights": {A: 0.6, B: 0.6}}, "weights add up to 1.2; at most 1"),
+        ({"weights": {A: NAN}}, "weights"),
+    ],
+)
+def test_an_option_out_of_its_range_is_named_with_the_range(options, text):
+    with pytest.raises(BadOption, match=text):
+        SignalRule(**options)
+
+
+def test_weights_that_add_up_to_one_in_decimals_are_accepted():
+    SignalRule(weights={A: 0.1, B: 0.2, C: 0.7})
+
+
+def test_the_order_of_the_columns_changes_nothing():
+    signal = {A: [0, 1, -1, 0, 1, 0, 0, 0], B: [1, 0, 0, -1, 0, 1, 0, 0], C: [0, 0, 1, 0, 0, 0, -1, 0]}
+    mirrored = dict(reversed(signal.items()))
+    assert replay(market(signal), SignalRule(max_positions=2)) == replay(
+        market(mirrored), SignalRule(max_positions=2)
+    )

@@ -1,0 +1,68 @@
+from decimal import Decimal
+
+import pandas as pd
+import pytest
+
+from quantgraph.broker import Account, Mark, Position, last_closes, mark, quotes_at, value_of
+from quantgraph.errors import FutureRequested, NoData
+from quantgraph.market.moment import Moment
+
+D = Decimal
+
+
+def account():
+    return Account(
+        cash=D("100.00"),
+        positions={
+            code: Position(quantity=100, sellable=100, cost=D("1.00"), entered=pd.Timestamp("2024-01-02"))
+            for code in ("600000.SH", "600036.SH")
+        },
+    )
+
+
+def test_holdings_are_marked_at_the_close(toy):
+    store, ref, days = toy
+    marks = mark(account(), store.view(Moment(days[1], "close"), ref))
+    assert marks == {"600000.SH": Mark(price=D("10.15")), "600036.SH": Mark(price=D("30.4"))}
+    assert value_of(account(), marks) == D("4155.00")
+
+
+def test_a_missing_close_carries_the_last_one_and_says_so(toy):
+    store, ref, days = toy
+    marks = mark(account(), store.view(Moment(days[2], "close"), ref))
+    assert marks["600036.SH"] == Mark(price=D("30.4"), carried=True)
+    assert not marks["600000.SH"].carried
+
+
+def test_a_mark_before_the_close_is_refused(toy):
+    store, ref, days = toy
+    with pytest.raises(FutureRequested):
+        mark(account(), store.view(Moment(days[2], "open"), ref))
+
+
+def test_a_holding_that_never_had_a_close_is_an_error(toy):
+    store, ref, days = toy
+    stranger = Account(cash=D("1.00"), positions={"600519.SH": account().positions["600000.SH"]})
+    with pytest.raises(NoData, match=r"600519\.SH is held"):
+        mark(stranger, store.view(Moment(days[3], "close"), ref))
+
+
+def test_last_closes_at_the_open_do_not_know_todays(toy):
+    store, ref, days = toy
+    closes = last_closes(store.view(Moment(days[3], "open"), ref), ["600000.SH", "600036.SH", "600519.SH"])
+    assert closes == {"600000.SH": D("10.25"), "600036.SH": D("30.4")}
+
+
+def test_quotes_at_the_open_hold_the_rows_of_that_session(toy):
+    store, ref, days = toy
+    quotes = quotes_at(store.view(Moment(days[1], "open"), ref))
+    assert (quotes["600036.SH"].open, quotes["600036.SH"].pre_close) == (30.3, 30.2)
+    assert pd.isna(quotes["600036.SH"].up_limit)
+    assert list(quotes) == ["600000.SH", "600036.SH"]
+    assert quotes_at(store.view(Moment(days[2], "open"), ref))["600036.SH"].suspended
+
+
+def test_quotes_before_the_open_are_refused(toy):
+    store, ref, days = toy
+    with pytest.raises(FutureRequested):
+        quotes_at(store.view(Moment(days[1], "pre_open"), ref))

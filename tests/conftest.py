@@ -1,0 +1,58 @@
+"""Shared fixtures. Real data lies beside the project and is not shipped; a test that needs it says so."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+os.environ["LANGGRAPH_STRICT_MSGPACK"] = "true"  # read once, when langgraph is imported
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from quantgraph.state import DataState
+
+SHARED = Path(__file__).resolve().parents[1] / ".." / "shared" / "data"
+_SECRETS = ("OPENAI_API_KEY", "OPENAI_BASE_URL", "OPENAI_API_BASE", "TUSHARE_TOKEN", "TS_TOKEN")
+
+
+@pytest.fixture(autouse=True)
+def clean_environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """No key, no configuration of the machine, and a working folder of its own."""
+    for name in [*_SECRETS, *(name for name in os.environ if name.startswith("QUANTGRAPH_"))]:
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("QUANTGRAPH_CACHE_DIR", str(tmp_path / "cache"))
+    monkeypatch.chdir(tmp_path)
+
+
+@pytest.fixture(scope="session")
+def shared_data() -> Path:
+    """Folder of the real data sets."""
+    if not SHARED.is_dir():
+        pytest.fail(
+            f"the real data sets are missing: {SHARED} is not a folder; CI has it, see CONTRIBUTING.md"
+        )
+    return SHARED.resolve()
+
+
+@pytest.fixture(scope="session")
+def a_share(shared_data: Path) -> Path:
+    """Folder with the SSE 50 files."""
+    return shared_data / "ai-trader" / "a_share"
+
+
+@pytest.fixture
+def store() -> Iterator[DataState]:
+    """A data state of the test's own."""
+    return DataState()
+
+
+@pytest.fixture
+def frame() -> pd.DataFrame:
+    """Five sessions of three symbols, 0.0 to 14.0."""
+    index = pd.to_datetime(["2024-01-02", "2024-01-03", "2024-01-04", "2024-01-05", "2024-01-08"])
+    return pd.DataFrame(
+        np.arange(15.0).reshape(5, 3), index=index, columns=["000001.SZ", "600000.SH", "600519.SH"]
+    )

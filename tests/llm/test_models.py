@@ -1,0 +1,161 @@
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+from langchain_openai import ChatOpenAI
+from pydantic import SecretStr
+
+from quantgraph.errors import BadOption, NotConfigured
+from quantgraph.llm.models import DEFAULT_MODEL, get_light_llm, get_llm, is_loopback
+from quantgraph.llm.planner import KeylessPlanner
+from quantgraph.settings import Role, Settings, load_settings
+from quantgraph.testing import OpenAIStub, ScriptedChatModel
+
+KEY = "sk-test-0123456789-secret"
+
+
+@pytest.fixture(autouse=True)
+def bare_environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    for name in list(os.environ):
+        if (
+            name.upper().startswith(("QUANTGRAPH_", "OPENAI_", "LANGCHAIN_", "LANGSMITH_"))
+            or "PROXY" in name.upper()
+        ):
+            monkeypatch.delenv(name)
+    monkeypatch.chdir(tmp_path)
+
+
+def settings(**fields: Any) -> Settings:
+    return load_settings(**{"openai_api_key": KEY, **fields})
+
+
+def chat(model: object) -> ChatOpenAI:
+    assert isinstance(model, ChatOpenAI)
+    return model
+
+
+def test_without_a_key_every_role_gets_the_keyless_planner() -> None:
+    assert isinstance(get_llm(), KeylessPlanner)
+    assert isinstance(get_light_llm(), KeylessPlanner)
+    assert isinstance(get_llm("trader"), KeylessPlanner)
+
+
+def test_keyless_forces_the_planner_although_there_is_a_key(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert isinstance(get_llm(model="keyless", settings=settings()), KeylessPlanner)
+    monkeypatch.setenv("OPENAI_API_KEY", KEY)
+    monkeypatch.setenv("QUANTGRAPH_MODEL", "keyless")
+    assert isinstance(get_llm("filter"), KeylessPlanner)
+
+
+def test_with_a_key_it_is_chat_openai_as_the_settings_say() -> None:
+    configured = settings(
+        openai_base_url="https://models.example/v1", model="big", temperature=0.3, request_timeout=7.0
+    )
+    model = chat(get_llm(settings=configured))
+    assert (model.model_name, model.openai_api_base) == ("big", "https://models.example/v1")
+    assert (model.temperature, model.request_timeout, model.max_retries) == (0.3, 7.0, 0)
+    assert cast(SecretStr, model.openai_api_key).get_secret_value() == KEY
+    assert model.disable_streaming is False
+
+
+def test_the_environment_alone_is_enough(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", KEY)
+    assert chat(get_llm()).model_name == DEFAULT_MODEL
+    monkeypatch.setenv("QUANTGRAPH_MODEL", "big")
+    monkeypatch.setenv("QUANTGRAPH_LIGHT_MODEL", "small")
+    monkeypatch.setenv("QUANTGRAPH_MODEL_DECISION", "judge")
+    names = [chat(get_llm(role)).model_name for role in ("reflection", "data_fetch", "decision")]
+    assert names == ["big", "small", "judge"]
+
+
+def test_the_light_model_serves_any_role_that_asks_for_it() -> None:
+    configured = settings(model="big", light_model="small", models={"decision": "judge"})
+    assert chat(get_light_llm(settings=configured)).model_name == "small"
+    assert chat(get_light_llm("reflection", settings=configured)).model_name == "small"
+    assert chat(get_light_llm("decision", settings=configured)).model_name == "judge"
+    assert chat(get_light_llm(settings=settings(model="big"))).model_name == "big"
+
+
+def test_a_chat_model_is_returned_as_it_is() -> None:
+    mine = ScriptedChatModel()
+    assert get_llm("decision", model=mine) is mine
+    assert get_light_llm(model=mine) is mine
+
+
+def test_a_mapping_picks_by_role_and_leaves_the_rest_to_the_settings() -> None:
+    mine = ScriptedChatModel()
+    by_role: dict[Role, Any] = {"decision": mine, "filter": "small", "clarify": "keyless"}
+    configured = settings(model="big")
+    assert get_llm("decision", model=by_role, settings=configured) is mine
+    assert chat(get_llm("filter", model=by_role, settings=configured)).model_name == "small"
+    assert isinstance(get_llm("clarify", model=by_role, settings=configured), KeylessPlanner)
+    assert chat(get_llm("trader", model=by_role, settings=configured)).model_name == "big"
+
+
+def test_unknown_roles_and_kinds_are_refused() -> None:
+    with pytest.raises(BadOption, match="did you mean 'validation'"):
+        get_llm("validate")  # type: ignore[arg-type]
+    with pytest.raises(BadOption, match="did you mean 'decision'"):
+        get_llm("filter", model={"desicion": "x"})  # type: ignore[dict-item]
+    with pytest.raises(BadOption, match="a int is none; give a chat model"):
+        get_llm(model=3)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("given", [{"model": "big"}, {"settings": {"model": "big"}}])
+def test_a_named_model_without_a_key_names_the_variable(given: dict[str, Any]) -> None:
+    fields = given.pop("settings", {})
+    with pytest.raises(NotConfigured, match=r"model 'big' for role 'trader' .* set OPENAI_API_KEY") as caught:
+        get_llm("trader", settings=load_settings(**fields), **given)
+    assert caught.value.data["variable"] == "OPENAI_API_KEY"
+
+
+def test_a_server_without_a_model_name_names_the_variable() -> None:
+    with pytest.raises(NotConfigured, match=r"server models\.example: set QUANTGRAPH_MODEL"):
+        get_llm(settings=settings(openai_base_url="https://models.example/v1"))
+
+
+def test_a_local_server_needs_no_key_and_no_proxy(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("HTTP_PROXY", "http_proxy", "ALL_PROXY"):
+        monkeypatch.setenv(name, "http://127.0.0.1:9")
+    with OpenAIStub(["from here"]) as stub:
+        model = get_llm(model="llama", settings=load_settings(openai_base_url=stub.base_url))
+        assert model.invoke("Hi").text == "from here"
+    assert stub.requests[0].model == "llama"
+
+
+@pytest.mark.parametrize(
+    ("url", "expected"),
+    [
+        ("http://localhost:11434/v1", True),
+        ("http://127.8.0.1/v1", True),
+        ("http://[::1]:8000/v1", True),
+        ("http://api.localhost/v1", True),
+        ("http://localhost.example.com/v1", False),
+        ("http://10.0.0.1/v1", False),
+        ("https://api.openai.com/v1", False),
+        (None, False),
+    ],
+)
+def test_loopback_is_this_machine_only(url: str | None, expected: bool) -> None:
+    assert is_loopback(url) is expected
+
+
+def test_the_key_shows_in_no_repr_of_a_model() -> None:
+    model = get_llm(model="big", settings=settings())
+    assert KEY not in repr(model)
+    assert KEY not in str(model)
+
+
+def test_importing_the_package_loads_no_model_library() -> None:
+    code = (
+        "import sys, quantgraph.llm as llm; first = set(sys.modules); llm.get_llm; llm.call_model; llm.read_json;"
+        "llm.Role; names = {'openai', 'langchain_openai', 'langgraph', 'tushare'};"
+        "print(sorted((names | {'langchain_core', 'pydantic'}) & first), sorted(names & set(sys.modules)))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[] []"

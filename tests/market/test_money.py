@@ -1,0 +1,29 @@
+from decimal import Decimal
+
+import numpy as np
+import pytest
+
+from quantgraph.errors import BadOption
+from quantgraph.market.money import exact, money
+
+
+@pytest.mark.parametrize(
+    ("amount", "rounded"),
+    [("1.005", "1.01"), ("1.0049", "1.00"), ("-1.005", "-1.01"), ("0.125", "0.13"), ("7", "7.00")],
+)
+def test_half_a_cent_goes_up_where_bankers_would_go_to_even(amount, rounded):
+    assert str(money(Decimal(amount))) == rounded
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [(1.15, "1.15"), (10, "10"), (10.0, "10"), (np.float64(6.67), "6.67"), ("0.1", "0.1"), (1e6, "1000000")],
+)
+def test_a_number_is_read_as_it_is_written(value, text):
+    assert exact(value) == Decimal(text)
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf"), "ten", Decimal("NaN")])
+def test_what_is_not_a_finite_number_is_refused_by_its_name(value):
+    with pytest.raises(BadOption, match="cash="):
+        exact(value, name="cash")

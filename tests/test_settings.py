@@ -1,0 +1,288 @@
+from __future__ import annotations
+
+import logging
+import os
+import pickle
+import traceback
+from pathlib import Path
+
+import pytest
+from pydantic import ValidationError
+
+from quantgraph.errors import BadFile, BadOption
+from quantgraph.settings import LIGHT_ROLES, ROLES, Settings, check_role, load_settings
+
+KEY = "sk-test-0123456789-secret"
+TOKEN = "tushare-token-0123456789"
+
+
+@pytest.fixture(autouse=True)
+def bare_folder(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
+    for name in list(os.environ):
+        if name.upper().startswith(("QUANTGRAPH_", "OPENAI_", "TUSHARE_")):
+            monkeypatch.delenv(name)
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def test_defaults_need_no_configuration() -> None:
+    settings = load_settings()
+    assert settings.openai_api_key is None
+    assert settings.model is None
+    assert settings.models == {}
+    assert (settings.temperature, settings.request_timeout, settings.max_attempts) == (0.0, 60.0, 3)
+    assert (settings.runs_dir, settings.data_source) == (Path("runs"), "sample")
+    assert (settings.code_timeout, settings.code_memory_mb) == (30.0, 2048)
+    assert settings.cache_dir.name == "quantgraph"
+
+
+def test_loading_makes_no_file_or_folder(bare_folder: Path) -> None:
+    load_settings(cache_dir=bare_folder / "cache")
+    assert list(bare_folder.iterdir()) == []
+
+
+def test_argument_beats_environment_beats_dotenv_beats_toml_beats_default(
+    bare_folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen = [load_settings().model]
+    (bare_folder / "quantgraph.toml").write_text('model = "from-toml"')
+    seen.append(load_settings().model)
+    (bare_folder / ".env").write_text("QUANTGRAPH_MODEL=from-dotenv")
+    seen.append(load_settings().model)
+    monkeypatch.setenv("QUANTGRAPH_MODEL", "from-environment")
+    seen.append(load_settings().model)
+    seen.append(load_settings(model="from-argument").model)
+    assert seen == [None, "from-toml", "from-dotenv", "from-environment", "from-argument"]
+
+
+def test_an_argument_of_none_overrides_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", KEY)
+    assert load_settings(openai_api_key=None).openai_api_key is None
+
+
+def test_vendor_variables_have_no_prefix(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", KEY)
+    monkeypatch.setenv("TUSHARE_TOKEN", TOKEN)
+    monkeypatch.setenv("OPENAI_API_BASE", "http://old.example/v1")
+    settings = load_settings()
+    assert settings.openai_api_key is not None
+    assert settings.openai_api_key.get_secret_value() == KEY
+    assert settings.tushare_token is not None
+    assert settings.tushare_token.get_secret_value() == TOKEN
+    assert settings.openai_base_url == "http://old.example/v1"
+    monkeypatch.setenv("OPENAI_BASE_URL", "http://new.example/v1/")
+    assert load_settings().openai_base_url == "http://new.example/v1"
+
+
+def test_either_base_url_variable_beats_toml(bare_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (bare_folder / "quantgraph.toml").write_text('openai_base_url = "http://toml.example/v1"')
+    monkeypatch.setenv("OPENAI_API_BASE", "http://env.example/v1")
+    assert load_settings().openai_base_url == "http://env.example/v1"
+
+
+@pytest.mark.parametrize("empty", ["", "   "])
+def test_an_empty_variable_counts_as_not_set(empty: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("OPENAI_API_KEY", "OPENAI_BASE_URL", "QUANTGRAPH_MODEL", "QUANTGRAPH_REQUEST_TIMEOUT"):
+        monkeypatch.setenv(name, empty)
+    settings = load_settings()
+    assert (settings.openai_api_key, settings.openai_base_url, settings.model) == (None, None, None)
+    assert settings.request_timeout == 60.0
+
+
+def test_a_key_with_a_line_break_is_trimmed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", f"{KEY}\n")
+    key = load_settings().openai_api_key
+    assert key is not None
+    assert key.get_secret_value() == KEY
+
+
+def test_models_of_roles_merge_from_all_sources(bare_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (bare_folder / "quantgraph.toml").write_text(
+        '[models]\nfilter = "toml-f"\ndecision = "toml-d"\ntrader = "toml-t"'
+    )
+    (bare_folder / ".env").write_text(
+        "QUANTGRAPH_MODEL_DECISION=dotenv-d\nQUANTGRAPH_MODEL_FILTER=dotenv-f\n"
+    )
+    monkeypatch.setenv("QUANTGRAPH_MODEL_FILTER", "env-f")
+    settings = load_settings(models={"clarify": "argument-c"})
+    assert settings.models == {
+        "filter": "env-f",
+        "decision": "dotenv-d",
+        "trader": "toml-t",
+        "clarify": "argument-c",
+    }
+
+
+def test_model_for_falls_from_own_to_light_to_default() -> None:
+    settings = load_settings(model="big", light_model="small", models={"validation": "own"})
+    assert settings.model_for("validation") == "own"
+    assert settings.model_for("data_fetch") == "small"
+    assert settings.model_for("reflection") == "big"
+    assert settings.model_for("reflection", light=True) == "small"
+    assert load_settings(model="big").model_for("data_fetch") == "big"
+    assert load_settings().model_for("trader") is None
+
+
+def test_roles_are_the_nine_of_the_design() -> None:
+    assert ROLES == (
+        "reflection", "data_fetch", "signal_generate", "validation", "clarify",
+        "filter", "decision", "execution", "trader",
+    )  # fmt: skip
+    assert frozenset({"data_fetch", "validation"}) == LIGHT_ROLES
+
+
+def test_an_unknown_role_gets_a_suggestion() -> None:
+    assert check_role("trader") == "trader"
+    with pytest.raises(BadOption, match="did you mean 'validation'"):
+        check_role("validate")
+
+
+@pytest.mark.parametrize("place", ["environment", ".env"])
+def test_an_unknown_role_in_a_variable_is_an_error(
+    place: str, bare_folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if place == "environment":
+        monkeypatch.setenv("QUANTGRAPH_MODEL_VALIDATE", "x")
+    else:
+        (bare_folder / ".env").write_text("QUANTGRAPH_MODEL_VALIDATE=x")
+    with pytest.raises(BadOption) as caught:
+        load_settings()
+    assert str(caught.value) == (
+        f"QUANTGRAPH_MODEL_VALIDATE ({place}): role 'validate' is not known; did you mean 'validation'?"
+    )
+
+
+def test_an_unknown_toml_key_is_one_line_with_a_suggestion(bare_folder: Path) -> None:
+    (bare_folder / "quantgraph.toml").write_text('modle = "x"')
+    with pytest.raises(BadOption) as caught:
+        load_settings()
+    assert str(caught.value) == "quantgraph.toml: key 'modle' is not known; did you mean 'model'?"
+    (bare_folder / "quantgraph.toml").write_text('[models]\ndesicion = "x"')
+    with pytest.raises(BadOption, match=r"quantgraph.toml: role in \[models\] 'desicion' .* mean 'decision'"):
+        load_settings()
+
+
+def test_an_unknown_argument_gets_a_suggestion() -> None:
+    with pytest.raises(BadOption, match="'max_attempt' is not known; did you mean 'max_attempts'"):
+        load_settings(max_attempt=2)
+    with pytest.raises(BadOption, match="did you mean 'filter'"):
+        load_settings(models={"filtre": "x"})
+
+
+def test_toml_can_be_elsewhere(bare_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    elsewhere = bare_folder / "conf" / "mine.toml"
+    elsewhere.parent.mkdir()
+    elsewhere.write_text('\ufeffmodel = "elsewhere"', encoding="utf-8")
+    (bare_folder / "quantgraph.toml").write_text('model = "here"')
+    monkeypatch.setenv("QUANTGRAPH_CONFIG", str(elsewhere))
+    assert load_settings().model == "elsewhere"
+    monkeypatch.setenv("QUANTGRAPH_CONFIG", str(bare_folder / "no.toml"))
+    with pytest.raises(BadOption, match=r"QUANTGRAPH_CONFIG: .*no\.toml is no file"):
+        load_settings()
+
+
+def test_dotenv_of_a_parent_folder_is_not_read(bare_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (bare_folder / ".env").write_text("QUANTGRAPH_MODEL=parent")
+    (bare_folder / "child").mkdir()
+    monkeypatch.chdir(bare_folder / "child")
+    assert load_settings().model is None
+
+
+def test_other_programs_variables_in_dotenv_do_no_harm(bare_folder: Path) -> None:
+    (bare_folder / ".env").write_text("DATABASE_URL=postgres://x\nQUANTGRAPH_MODEL=mine\nNAME_ALONE\n")
+    assert load_settings().model == "mine"
+
+
+@pytest.mark.parametrize(
+    ("name", "raw"),
+    [("quantgraph.toml", b"model = "), ("quantgraph.toml", b'model = "\xff"'), (".env", b"A=\xff")],
+)
+def test_an_unreadable_file_is_named(name: str, raw: bytes, bare_folder: Path) -> None:
+    (bare_folder / name).write_bytes(raw)
+    with pytest.raises(BadFile) as caught:
+        load_settings()
+    assert name in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("variable", "value", "valid"),
+    [
+        ("QUANTGRAPH_REQUEST_TIMEOUT", "soon", "seconds above 0"),
+        ("QUANTGRAPH_REQUEST_TIMEOUT", "inf", "seconds above 0"),
+        ("QUANTGRAPH_TEMPERATURE", "nan", "a number from 0 to 2"),
+        ("QUANTGRAPH_MAX_ATTEMPTS", "0", "a whole number from 1 to 20"),
+        ("QUANTGRAPH_CODE_MEMORY_MB", "1.5", "megabytes, at least 64"),
+        ("OPENAI_BASE_URL", "localhost:11434", r"an http\(s\) URL"),
+    ],
+)
+def test_a_wrong_value_names_its_variable_and_what_is_valid(
+    variable: str, value: str, valid: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(variable, value)
+    with pytest.raises(BadOption, match=rf"^{variable} \(environment\): .*{valid}") as caught:
+        load_settings()
+    assert "\n" not in str(caught.value)
+
+
+def test_a_wrong_value_is_traced_to_dotenv_toml_or_argument(
+    bare_folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (bare_folder / "quantgraph.toml").write_text("[models]\nfilter = 3")
+    with pytest.raises(BadOption, match=r"^models\.filter \(quantgraph\.toml\): 3 is not valid"):
+        load_settings()
+    (bare_folder / "quantgraph.toml").write_text("max_attempts = 99")
+    with pytest.raises(BadOption, match=r"^max_attempts \(quantgraph\.toml\): 99 is not valid"):
+        load_settings()
+    (bare_folder / ".env").write_text("QUANTGRAPH_MAX_ATTEMPTS=many")
+    with pytest.raises(BadOption, match=r"^QUANTGRAPH_MAX_ATTEMPTS \(\.env\): 'many' is not valid"):
+        load_settings()
+    with pytest.raises(BadOption, match=r"^argument max_attempts: -1 is not valid"):
+        load_settings(max_attempts=-1)
+
+
+def test_temperature_none_means_send_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("QUANTGRAPH_TEMPERATURE", "none")
+    assert load_settings().temperature is None
+
+
+def test_settings_are_frozen_and_survive_pickling() -> None:
+    settings = load_settings(openai_api_key=KEY, models={"filter": "x"})
+    with pytest.raises(ValidationError, match="frozen"):
+        settings.model = "other"  # type: ignore[misc]
+    assert pickle.loads(pickle.dumps(settings)) == settings
+
+
+def test_secrets_show_in_no_repr_str_dump_or_log(caplog: pytest.LogCaptureFixture) -> None:
+    settings = load_settings(openai_api_key=KEY, tushare_token=TOKEN)
+    with caplog.at_level(logging.DEBUG):
+        logging.getLogger("test").info("settings %s %r", settings, settings)
+    for text in (
+        repr(settings),
+        str(settings),
+        str(settings.model_dump()),
+        settings.model_dump_json(),
+        caplog.text,
+    ):
+        assert KEY not in text
+        assert TOKEN not in text
+
+
+def test_secrets_show_in_no_error(bare_folder: Path) -> None:
+    texts = []
+    for wrong in ({"openai_api_key": [KEY]}, {"openai_base_url": f"http://me:{KEY}@host/v1"}):
+        with pytest.raises(BadOption) as caught:
+            load_settings(**wrong)
+        texts += [str(caught.value), repr(caught.value), *traceback.format_exception(caught.value)]
+        with pytest.raises(ValidationError) as raw:
+            Settings(**wrong)  # type: ignore[arg-type]
+        texts.append(str(raw.value))
+    (bare_folder / "quantgraph.toml").write_text(f'openai_api_key = ["{KEY}"]')
+    with pytest.raises(BadOption, match=r"^openai_api_key ") as caught:
+        load_settings()
+    texts.append(str(caught.value))
+    (bare_folder / "quantgraph.toml").write_text(f'openai_api_key = "{KEY}')
+    with pytest.raises(BadFile) as broken:
+        load_settings()
+    texts.append(str(broken.value))
+    assert not [text for text in texts if KEY in text]

@@ -1,0 +1,327 @@
+"""The data state: commits, merging, refusals, isolation, spilling, cost."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from quantgraph.errors import BadFile, BadFrame, FutureRequested, QuantGraphError, UnknownCommit, UnknownField
+from quantgraph.market.moment import Moment
+from quantgraph.state import GLOBAL_DATA_STATE, DataState
+
+
+def test_the_seed_interface_reads_as_it_is_written(store, frame):
+    store.update("ohlcv", {"close": frame})
+    snapshot = store.snapshot()
+    assert list(snapshot) == ["ohlcv", "indicators", "signal"]
+    assert list(snapshot["ohlcv"].keys()) == ["close"]
+    assert bool(snapshot["ohlcv"]) is True
+    assert bool(snapshot["signal"]) is False
+    assert snapshot["ohlcv"]["close"].shape == (5, 3)
+    assert snapshot["ohlcv"]["close"].index.name == "trade_date"
+    assert snapshot["ohlcv"]["close"].columns.name == "ts_code"
+    pd.testing.assert_frame_equal(
+        store.get_field("ohlcv")["close"], frame, check_names=False, check_freq=False
+    )
+    assert GLOBAL_DATA_STATE is not store
+
+
+def test_equal_content_has_one_name_and_other_content_another(frame):
+    one, two = DataState(), DataState()
+    ref = one.update("ohlcv", {"close": frame, "open": frame + 1})
+    two.update("ohlcv", {"open": frame + 1})
+    assert two.update("ohlcv", {"close": frame}) == ref
+    changed = frame.copy()
+    changed.iloc[4, 2] += 1e-12 * 14
+    assert two.update("ohlcv", {"close": changed}) != ref
+
+
+def test_negative_zero_and_nan_payloads_do_not_change_the_name(store, frame):
+    plain = frame.copy()
+    odd = frame.copy()
+    odd.iloc[0, 0] = -0.0
+    assert store.update("ohlcv", {"close": plain}) == DataState().update("ohlcv", {"close": odd})
+
+
+def test_a_commit_never_changes_and_the_head_is_the_latest(store, frame):
+    first = store.update("ohlcv", {"close": frame})
+    second = store.update("ohlcv", {"close": frame + 1})
+    assert store.head == second
+    assert store.snapshot(first)["ohlcv"]["close"].iat[0, 1] == 1.0
+    assert store.snapshot(second)["ohlcv"]["close"].iat[0, 1] == 2.0
+
+
+def test_frames_merge_by_session_and_symbol(store, frame):
+    left = frame.iloc[:3, :2]
+    right = (frame + 100).iloc[2:, 1:]
+    store.update("ohlcv", {"close": left})
+    store.update("ohlcv", {"close": right})
+    merged = store.snapshot()["ohlcv"]["close"]
+    expected = right.combine_first(left).sort_index(axis=1)  # pandas' own union, newer first
+    pd.testing.assert_frame_equal(merged, expected, check_names=False, check_freq=False)
+
+
+def test_a_second_symbol_does_not_erase_the_first_and_nan_erases_nothing(store, frame):
+    store.update("ohlcv", {"close": frame[["600519.SH"]]})
+    store.update("ohlcv", {"close": frame[["000001.SZ"]]})
+    assert list(store.snapshot()["ohlcv"]["close"].columns) == ["000001.SZ", "600519.SH"]
+    store.update("ohlcv", {"close": frame[["600519.SH"]] * np.nan})
+    assert store.snapshot()["ohlcv"]["close"]["600519.SH"].tolist() == [2.0, 5.0, 8.0, 11.0, 14.0]
+
+
+def test_a_signal_replaces_the_one_of_its_name(store, frame):
+    store.update("signal", {"s": frame * 0 + 1})
+    store.update("signal", {"s": (frame * 0).iloc[1:]})
+    assert store.snapshot()["signal"]["s"].shape == (4, 3)
+
+
+def test_override_replaces_whole_panels(store, frame):
+    store.update("ohlcv", {"close": frame, "open": frame})
+    store.override(ohlcv={"close": frame}, signal={})
+    assert list(store.snapshot()["ohlcv"]) == ["close"]
+
+
+def _index(frame, index):
+    out = frame.copy()
+    out.index = index
+    return out
+
+
+BAD = {
+    "not a frame": (lambda f: f["600519.SH"], "Series"),
+    "empty": (lambda f: f.iloc[:0], "shape (0, 3)"),
+    "integer index": (lambda f: _index(f, range(5)), "DatetimeIndex"),
+    "text index": (lambda f: _index(f, [str(d) for d in f.index]), "DatetimeIndex"),
+    "time zone": (lambda f: _index(f, f.index.tz_localize("Asia/Shanghai")), "Asia/Shanghai"),
+    "time of day": (lambda f: _index(f, f.index + pd.Timedelta(hours=15)), "2024-01-02 15:00:00"),
+    "duplicate session": (lambda f: _index(f, f.index[[0, 1, 1, 2, 3]]), "2024-01-03 twice"),
+    "unsorted": (lambda f: f.iloc[[0, 2, 1, 3, 4]], "row 2 (2024-01-03)"),
+    "missing session": (lambda f: _index(f, [pd.NaT, *f.index[1:]]), "NaT in its index at row 0"),
+    "duplicate symbol": (lambda f: f.set_axis(["a", "b", "a"], axis=1), "'a' twice"),
+    "numeric symbol": (lambda f: f.set_axis([1, 2, 3], axis=1), "1 as column 0"),
+    "text cell": (lambda f: f.astype(object).mask(f == 4.0, "n/a"), "'n/a' at (2024-01-03, 600000.SH)"),
+    "flags": (lambda f: f > 3, "False at (2024-01-02, 000001.SZ)"),
+    "infinite": (lambda f: f.mask(f == 7.0, np.inf), "inf at (2024-01-04, 600000.SH)"),
+}
+
+
+@pytest.mark.parametrize("case", BAD)
+def test_bad_frames_are_refused_with_the_first_bad_place_and_nothing_enters(store, frame, case):
+    spoil, place = BAD[case]
+    before = store.update("ohlcv", {"open": frame})
+    with pytest.raises(BadFrame) as caught:
+        store.update("ohlcv", {"high": frame, "close": spoil(frame)})
+    assert place in caught.value.message
+    assert "\n" not in caught.value.message
+    assert isinstance(caught.value, ValueError)
+    assert store.head == before
+
+
+@pytest.mark.parametrize("value", [0.5, 2.0, -2.0, np.inf, -np.inf])
+def test_signal_values_are_one_zero_minus_one_or_nan(store, frame, value):
+    good = (frame * 0).mask(frame == 3.0, np.nan)
+    store.update("signal", {"s": good})
+    with pytest.raises(
+        BadFrame, match=r"at \(2024-01-04, 600519.SH\); signal values are 1, 0, -1 or NaN"
+    ) as caught:
+        store.update("signal", {"s": good.mask(frame == 8.0, value)})
+    assert caught.value.data["symbol"] == "600519.SH"
+
+
+def test_unknown_names_are_refused_with_what_there_is(store, frame):
+    with pytest.raises(UnknownField, match="did you mean 'signal'"):
+        store.update("signals", {"s": frame})
+    store.update("ohlcv", {"close": frame})
+    with pytest.raises(
+        KeyError, match="there is no ohlcv field 'clsoe'; there is close"
+    ):
+        store.snapshot()["ohlcv"]["clsoe"]
+    assert store.snapshot()["ohlcv"].get("clsoe") is None
+    with pytest.raises(UnknownCommit, match="fetch the data again"):
+        store.snapshot("0" * 32)
+
+
+def test_nothing_handed_out_can_change_the_store(store, frame):
+    ref = store.update("ohlcv", {"close": frame})
+    handed = store.snapshot()["ohlcv"]["close"]
+    handed.iloc[0, 0] = 99.0
+    handed["new"] = 1.0
+    handed.index.name = "hacked"
+    handed.columns.name = "hacked"
+    again = store.snapshot()["ohlcv"]["close"]
+    for array in (again.to_numpy(), again.values, again.index.values, again["600519.SH"].to_numpy()):
+        base = array
+        while base is not None and isinstance(base, np.ndarray):
+            with pytest.raises(ValueError, match="WRITEABLE|writeable"):
+                base.flags.writeable = True
+            base = base.base
+    with pytest.raises(TypeError):
+        store.snapshot()["ohlcv"]["close"] = frame  # type: ignore[index]
+    frame.iloc[1, 1] = 77.0
+    fresh = store.snapshot(ref)["ohlcv"]["close"]
+    assert fresh.to_numpy().tolist() == np.arange(15.0).reshape(5, 3).tolist()
+    assert (fresh.index.name, fresh.columns.name, list(fresh.columns)[-1]) == (
+        "trade_date",
+        "ts_code",
+        "600519.SH",
+    )
+
+
+def test_a_view_ends_at_its_moment_field_by_field(store, frame):
+    store.update("ohlcv", {"open": frame, "close": frame, "pre_close": frame})
+    store.update("indicators", {"pe": frame})
+    store.update("signal", {"s": frame * 0})
+
+    def last(phase):
+        view = store.view(Moment.at("2024-01-04", phase))
+        rows = {name: len(view["ohlcv"][name]) for name in view["ohlcv"]}
+        return rows | {"pe": len(view["indicators"]["pe"]), "s": len(view["signal"]["s"])}
+
+    assert last("pre_open") == {"open": 2, "close": 2, "pre_close": 3, "pe": 2, "s": 2}
+    assert last("open") == {"open": 3, "close": 2, "pre_close": 3, "pe": 2, "s": 2}
+    assert last("close") == {"open": 3, "close": 3, "pre_close": 3, "pe": 2, "s": 2}
+    assert last("post_close") == {"open": 3, "close": 3, "pre_close": 3, "pe": 3, "s": 3}
+
+
+def test_the_memory_behind_a_view_ends_there_too(store, frame):
+    store.update("ohlcv", {"close": frame})
+    known = store.view(Moment.at("2024-01-04", "open"))["ohlcv"]["close"]
+    for array in (known.to_numpy(), known.index.values):
+        base = array
+        while isinstance(base, np.ndarray):
+            assert base.size <= known.size
+            base = base.base
+        assert len(base) <= known.size * 8
+
+
+def test_a_row_of_the_future_cannot_be_asked_for(store, frame):
+    store.update("ohlcv", {"open": frame, "close": frame})
+    view = store.view(Moment.at("2024-01-04", "open"))
+    assert view.row("ohlcv", "close")["600519.SH"] == 5.0
+    assert view.row("ohlcv", "open", "2024-01-04")["600519.SH"] == 8.0
+    assert view.row("ohlcv", "close", "2024-01-02")["600519.SH"] == 2.0
+    for field, session in (("close", "2024-01-04"), ("open", "2024-01-05"), ("close", "2030-01-01")):
+        with pytest.raises(FutureRequested):
+            view.row("ohlcv", field, session)
+
+
+def test_parallel_writers_lose_nothing(store, frame):
+    tree = store.checkout()
+    barrier = threading.Barrier(8)
+
+    def publish(number):
+        barrier.wait()
+        for step in range(20):
+            tree.update(
+                "ohlcv", {"close": frame[["600519.SH"]].set_axis([f"{number:03d}{step:03d}.SZ"], axis=1)}
+            )
+
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(publish, range(8)))
+    assert tree.snapshot()["ohlcv"]["close"].shape == (5, 160)
+
+
+def test_runs_on_their_own_refs_do_not_see_each_other(store, frame):
+    def run(number):
+        tree = store.checkout()
+        tree.update("ohlcv", {"close": frame[["600519.SH"]].set_axis([f"{number:06d}.SZ"], axis=1)})
+        return list(tree.snapshot()["ohlcv"]["close"].columns)
+
+    with ThreadPoolExecutor(16) as pool:
+        assert list(pool.map(run, range(50))) == [[f"{number:06d}.SZ"] for number in range(50)]
+
+
+def test_a_spilled_commit_is_loaded_by_ref_in_another_process(tmp_path, frame):
+    store = DataState(tmp_path)
+    ref = store.update("ohlcv", {"close": frame.mask(frame == 4.0)})
+    code = (
+        "import sys; from quantgraph.state import DataState\n"
+        "store = DataState(sys.argv[1])\nclose = store.snapshot(sys.argv[2])['ohlcv']['close']\n"
+        "close.iloc[0, 0] = 5.0\n"
+        "print(close.to_csv())"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code, str(tmp_path), ref], capture_output=True, text=True, check=True
+    )
+    expected = frame.mask(frame == 4.0).rename_axis("trade_date")
+    expected.iloc[0, 0] = 5.0
+    assert done.stdout.strip() == expected.to_csv().strip()
+    assert DataState(tmp_path).snapshot(ref)["ohlcv"]["close"].iat[0, 0] == 0.0
+
+
+def test_a_changed_spill_file_is_refused(tmp_path, frame):
+    ref = DataState(tmp_path).update("ohlcv", {"close": frame})
+    path = next((tmp_path / "objects").iterdir())
+    content = bytearray(path.read_bytes())
+    place = content.index(np.float64(14.0).tobytes())
+    content[place : place + 8] = np.float64(15.0).tobytes()
+    path.write_bytes(bytes(content))
+    with pytest.raises(BadFile, match="has been changed"):
+        DataState(tmp_path).snapshot(ref)
+
+
+def test_spilling_can_begin_late(tmp_path, store, frame):
+    ref = store.update("ohlcv", {"close": frame})
+    store.spill_to(tmp_path)
+    assert DataState(tmp_path).snapshot(ref)["ohlcv"]["close"].shape == (5, 3)
+
+
+def test_what_is_kept_in_memory_is_bounded(tmp_path, frame):
+    size = frame.size * 8 + 5 * 8
+    store = DataState(tmp_path, memory_limit=3 * size)
+    refs = [store.update("ohlcv", {"close": frame + number}) for number in range(10)]
+    assert len(store._commits) <= 4
+    assert store.snapshot(refs[0])["ohlcv"]["close"].iat[0, 0] == 0.0
+    forgetful = DataState(memory_limit=3 * size)
+    refs = [forgetful.update("ohlcv", {"close": frame + number}) for number in range(10)]
+    assert forgetful.snapshot(refs[-1])["ohlcv"]["close"].iat[0, 0] == 9.0
+    with pytest.raises(UnknownCommit, match="no spill folder"):
+        forgetful.snapshot(refs[0])
+
+
+def _panel(sessions, symbols):
+    index = pd.date_range("2000-01-03", periods=sessions, freq="D")
+    columns = [f"{number:06d}.SZ" for number in range(symbols)]
+    values = np.ones((sessions, symbols))
+    return {name: pd.DataFrame(values, index=index, columns=columns, copy=False) for name in "abcde"}
+
+
+def test_a_snapshot_costs_the_same_for_a_small_and_a_large_panel():
+    small, large = DataState(), DataState()
+    small.update("ohlcv", _panel(250, 50))
+    large.update("ohlcv", _panel(2500, 1000))
+
+    def cost(store):
+        best = []
+        for _ in range(7):
+            started = time.perf_counter()
+            for _ in range(200):
+                store.snapshot()
+            best.append((time.perf_counter() - started) / 200)
+        return min(best)
+
+    small_cost, large_cost = cost(small), cost(large)
+    assert large_cost < 20e-6
+    assert large_cost < 3 * small_cost + 1e-6
+
+
+def test_every_error_has_a_code_a_line_and_a_builtin():
+    import inspect
+
+    from quantgraph import errors
+
+    classes = [c for _, c in inspect.getmembers(errors, inspect.isclass) if issubclass(c, QuantGraphError)]
+    codes = [c.code for c in classes]
+    assert len(set(codes)) == len(codes) > 15
+    for kind in classes:
+        error = kind("what is wrong", where="here")
+        assert str(error) == "what is wrong"
+        assert error.line == f"{kind.code}: what is wrong"
+        assert kind is QuantGraphError or len([b for b in kind.__mro__ if b.__module__ == "builtins"]) >= 3
