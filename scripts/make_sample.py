@@ -19,8 +19,6 @@ member lists). Everything else is derived when the sample is loaded.
 ``--check`` regenerates both in memory and exits with 1 if a shipped file differs.
 """
 
-# ruff: noqa: PLR2004 - the numbers in here are the model
-
 from __future__ import annotations
 
 import argparse
@@ -526,7 +524,7 @@ def name_rows(stocks: Stocks) -> list[list[str]]:
 
 def xshg_sessions() -> pd.DatetimeIndex:
     """Ask exchange_calendars for the sessions."""
-    import exchange_calendars  # noqa: PLC0415 - slow, and --help does without
+    import exchange_calendars
 
     calendar = exchange_calendars.get_calendar("XSHG", start="2022-12-01", end="2026-01-31")
     return pd.DatetimeIndex(calendar.sessions_in_range(FIRST, LAST)).tz_localize(None)

@@ -139,9 +139,7 @@ def test_unknown_names_are_refused_with_what_there_is(store, frame):
     with pytest.raises(UnknownField, match="did you mean 'signal'"):
         store.update("signals", {"s": frame})
     store.update("ohlcv", {"close": frame})
-    with pytest.raises(
-        KeyError, match="there is no ohlcv field 'clsoe'; there is close"
-    ):
+    with pytest.raises(KeyError, match="there is no ohlcv field 'clsoe'; there is close"):
         store.snapshot()["ohlcv"]["clsoe"]
     assert store.snapshot()["ohlcv"].get("clsoe") is None
     with pytest.raises(UnknownCommit, match="fetch the data again"):
@@ -159,7 +157,7 @@ def test_nothing_handed_out_can_change_the_store(store, frame):
     for array in (again.to_numpy(), again.values, again.index.values, again["600519.SH"].to_numpy()):
         base = array
         while base is not None and isinstance(base, np.ndarray):
-            with pytest.raises(ValueError, match="WRITEABLE|writeable"):
+            with pytest.raises(ValueError, match=r"WRITEABLE|writeable"):
                 base.flags.writeable = True
             base = base.base
     with pytest.raises(TypeError):

@@ -1,4 +1,4 @@
-"""A sentence about a trading strategy becomes an audited signal and replayable trades, as LangGraph graphs.
+"""A sentence about a trading strategy becomes an audited signal and trades in a ledger, as LangGraph graphs.
 
 Importing this package loads nothing heavy and has no effects; each name is imported when it is first used.
 """

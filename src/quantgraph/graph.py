@@ -91,7 +91,7 @@ def build_trading_graph(kit: SignalKit, desk: TradingDesk) -> TradingGraph:
     """The uncompiled graph, for hosts that add nodes, or compile it their own way."""
 
     def bound(node: Callable[..., dict[str, Any]]) -> Any:
-        return partial(node, desk=desk)
+        return partial(_guarded, node, desk)
 
     graph: TradingGraph = StateGraph(TradingState)
     graph.add_node("signal", build_signal_graph(kit).compile(name="signal"))
@@ -104,6 +104,15 @@ def build_trading_graph(kit: SignalKit, desk: TradingDesk) -> TradingGraph:
     graph.add_edge("decision", "daily_loop")
     graph.add_edge("report", END)
     return graph
+
+
+def _guarded(node: Callable[..., dict[str, Any]], desk: TradingDesk, state: TradingState) -> dict[str, Any]:
+    """Run a node; if it raises, the run's ledger does not stay open."""
+    try:
+        return node(state, desk=desk)
+    except BaseException:
+        desk.close(state.get("run_id", ""))
+        raise
 
 
 def route_after_signal(state: TradingState) -> Literal["daily_loop", "__end__"]:

@@ -87,7 +87,7 @@ def run_strategy(
     """
     overrides = {"runs_dir": Path(out)} if out is not None else {}
     settings = (settings or load_settings()).model_copy(update=overrides)
-    market = open_source(source if source is not None else settings.data_source)
+    market = open_source(source, settings=settings)
     run_id = new_run_id()
     folder = settings.runs_dir / run_id
     store = DataState(folder / "data")

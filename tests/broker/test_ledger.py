@@ -10,7 +10,7 @@ import pytest
 
 from quantgraph.broker import Account, Ledger, Mark, Order, execute
 from quantgraph.broker.quotes import Quote
-from quantgraph.broker.simulate import SessionResult
+from quantgraph.broker.result import SessionResult
 from quantgraph.broker.valuation import value_of
 from quantgraph.errors import BadOption, LedgerConflict
 from quantgraph.market.rulebook import Rulebook

@@ -50,7 +50,7 @@ class Report:
         return tuple(finding for finding in self.findings if finding.severity == "error")
 
     def with_findings(self, *more: Finding) -> Report:
-        """This report with findings added; none can be taken away."""
+        """The report with findings added; none can be taken away."""
         return Report(checks=self.checks, findings=(*self.findings, *more), summary=self.summary)
 
     def as_json(self) -> dict[str, Any]:
@@ -157,7 +157,8 @@ def _gaps(
         yield Finding(
             severity="warning",
             code="calendar_gap",
-            message=f"the exchange had {len(holes)} sessions that the data lacks, the first is {holes[0]:%Y-%m-%d}",
+            message=f"the exchange had {len(holes)} sessions that the data lacks, the first is "
+            f"{holes[0]:%Y-%m-%d}",
         )
     share = close.reindex(columns=[s for s in symbols if s in close.columns]).isna().mean()
     thin = share[(share > MISSING_SHARE) & (share < 1)]
@@ -202,7 +203,7 @@ def _alignment(
                 yield Finding(
                     severity="warning",
                     code="misaligned",
-                    message=f"{panel}[{name!r}] has {len(frame.index)} sessions and close has {len(close.index)}",
+                    message=f"{panel}[{name!r}] has {len(frame.index)} sessions, close {len(close.index)}",
                 )
 
 

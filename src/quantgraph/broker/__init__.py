@@ -12,7 +12,8 @@ from quantgraph.broker.decider import Decider
 from quantgraph.broker.desk import DayResult, execute, largest_buy, submit
 from quantgraph.broker.orders import Fill, Order, Outcome, Rejection, RejectionCode
 from quantgraph.broker.quotes import Quote, Quotes, quotes_at
-from quantgraph.broker.simulate import SessionResult, run_sessions, simulate, trade_session
+from quantgraph.broker.result import SessionResult
+from quantgraph.broker.simulate import run_sessions, simulate, trade_session
 from quantgraph.broker.valuation import Mark, last_closes, mark, value_of
 
 if TYPE_CHECKING:

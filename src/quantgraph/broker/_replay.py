@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from quantgraph.broker.account import Account
 from quantgraph.broker.orders import Fill
-from quantgraph.broker.simulate import SessionResult
+from quantgraph.broker.result import SessionResult
 from quantgraph.broker.valuation import value_of
 from quantgraph.errors import LedgerConflict
 from quantgraph.market.money import money

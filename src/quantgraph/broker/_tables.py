@@ -15,7 +15,7 @@ from sqlalchemy import Boolean, Column, ForeignKeyConstraint, Integer, MetaData,
 
 from quantgraph.broker.account import Position
 from quantgraph.broker.orders import Fill, Order, Outcome, Rejection
-from quantgraph.broker.simulate import SessionResult
+from quantgraph.broker.result import SessionResult
 from quantgraph.broker.valuation import Mark
 
 __all__ = [

@@ -20,7 +20,7 @@ from quantgraph.broker._replay import explain
 from quantgraph.broker._tables import Row
 from quantgraph.broker.account import Account
 from quantgraph.broker.orders import Fill, Outcome
-from quantgraph.broker.simulate import SessionResult
+from quantgraph.broker.result import SessionResult
 from quantgraph.broker.valuation import Mark, values_of
 from quantgraph.errors import BadOption, LedgerConflict
 from quantgraph.market.money import ZERO

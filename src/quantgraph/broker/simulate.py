@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator
 from decimal import Decimal
 from typing import TYPE_CHECKING
 
@@ -12,9 +11,9 @@ import pandas as pd
 from quantgraph.broker.account import Account
 from quantgraph.broker.decider import Decider
 from quantgraph.broker.desk import execute
-from quantgraph.broker.orders import Fill, Outcome, Rejection
 from quantgraph.broker.quotes import quotes_at
-from quantgraph.broker.valuation import Mark, mark, value_of
+from quantgraph.broker.result import SessionResult
+from quantgraph.broker.valuation import mark, value_of
 from quantgraph.errors import BadOption, BadWindow, LedgerConflict
 from quantgraph.market.moment import Moment, session_of
 from quantgraph.market.rulebook import Rulebook
@@ -23,43 +22,7 @@ from quantgraph.state import DataState, View
 if TYPE_CHECKING:
     from quantgraph.broker.ledger import Ledger
 
-__all__ = ["SessionResult", "run_sessions", "simulate", "trade_session"]
-
-
-@dataclass(frozen=True, kw_only=True)
-class SessionResult:
-    """What one session did.
-
-    Attributes
-    ----------
-    session, decider
-        Which session, and who decided.
-    account
-        After the session's fills.
-    outcomes
-        A fill or a rejection for each order, in the order they were submitted.
-    marks
-        Closing marks of what is held.
-    value
-        Cash and holdings at the close, in CNY.
-    """
-
-    session: pd.Timestamp
-    decider: str
-    account: Account
-    outcomes: tuple[Outcome, ...]
-    marks: Mapping[str, Mark]
-    value: Decimal
-
-    @property
-    def fills(self) -> tuple[Fill, ...]:
-        """The fills among the outcomes."""
-        return tuple(outcome for outcome in self.outcomes if isinstance(outcome, Fill))
-
-    @property
-    def rejections(self) -> tuple[Rejection, ...]:
-        """The rejections among the outcomes."""
-        return tuple(outcome for outcome in self.outcomes if isinstance(outcome, Rejection))
+__all__ = ["run_sessions", "simulate", "trade_session"]
 
 
 def trade_session(

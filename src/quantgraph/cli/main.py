@@ -21,7 +21,7 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
-    help="A sentence about a trading strategy becomes an audited signal and replayable trades.",
+    help="A sentence about a trading strategy becomes an audited signal and trades in an exact ledger.",
 )
 
 Question = Annotated[str, typer.Argument(metavar="SENTENCE", help="The strategy, in Chinese or English.")]
@@ -48,7 +48,7 @@ Debug = Annotated[bool, typer.Option(help="Show a traceback when something goes 
 
 
 @app.command()
-def run(
+def run(  # noqa: PLR0917 - typer reads options from the parameters
     question: Question,
     source: Source = None,
     start: Start = None,
@@ -74,7 +74,7 @@ def run(
 
 
 @app.command()
-def signal(
+def signal(  # noqa: PLR0917
     question: Question,
     source: Source = None,
     start: Start = None,

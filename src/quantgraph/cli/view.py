@@ -82,7 +82,7 @@ class _Live:
         if event.kind == "session":
             self._sessions += 1
             self._session = event.text
-        else:
+        elif event.kind != "question":
             self._lines.append((event.name, event.text))
         self._draw()
 
@@ -144,7 +144,7 @@ def show_result(result: Mapping[str, Any]) -> None:
         )
     console.print(_facts(result, words))
     if result.get("equity"):
-        console.print(Text.from_ansi(_curve(result["equity"], words, width=min(console.width, 100))))
+        console.print(Text.from_ansi(_curve(result["equity"], width=min(console.width, 100))))
     console.print(Text(f"{words('文件夹', 'folder')}: {result['run_dir']}"), soft_wrap=True)
 
 
@@ -195,15 +195,16 @@ def _facts(result: Mapping[str, Any], words: Callable[[str, str], str]) -> Table
     return table
 
 
-def _curve(equity: Mapping[str, Any], words: Callable[[str, str], str], *, width: int) -> str:
+def _curve(equity: Mapping[str, Any], *, width: int) -> str:
+    """The two equity curves; its labels are English, because plotext takes wide characters for narrow ones."""
     import plotext
 
     plotext.clear_figure()
     plotext.plot_size(width, 16)
     plotext.theme("clear")
     x = list(range(len(equity["account"])))
-    plotext.plot(x, equity["account"], label=words("账户", "account"), marker="braille")
-    plotext.plot(x, equity["benchmark"], label=words("买入持有", "buy-and-hold"), marker="dot")
+    plotext.plot(x, equity["account"], label="account", marker="braille")
+    plotext.plot(x, equity["benchmark"], label="buy-and-hold", marker="dot")
     ticks = sorted({0, len(x) // 3, 2 * len(x) // 3, len(x) - 1})
     plotext.xticks(ticks, [equity["sessions"][tick] for tick in ticks])
     drawing: str = plotext.build()

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 from quantgraph.data.source import BAR_FIELDS, INDICATOR_FIELDS, MarketDataSource, Members, Panel
 from quantgraph.data.symbols import INDEX_NAMES, ResolvedSymbols, resolve_symbols
 from quantgraph.errors import BadOption
+from quantgraph.settings import Settings, load_settings
 
 __all__ = [
     "BAR_FIELDS",
@@ -23,28 +25,41 @@ __all__ = [
 _VALID = "valid: sample, tushare, the path of a file or folder, or an object that is a MarketDataSource"
 
 
-def open_source(spec: str | Path | MarketDataSource | None = None) -> MarketDataSource:
+def open_source(
+    spec: str | Path | MarketDataSource | None = None, *, settings: Settings | None = None
+) -> MarketDataSource:
     """Open a source of market data.
 
     Parameters
     ----------
     spec
-        None or ``"sample"``: the embedded synthetic sample. ``"tushare"``: tushare, with the token from
-        the environment. A path: a file or folder of daily bars. A source: itself.
+        None: what the settings say, ``sample`` if they say nothing. ``"sample"``: the embedded synthetic
+        sample. ``"tushare"``: tushare, with the settings' token and cache. A path: a file or folder of
+        daily bars. A source: itself.
+    settings
+        Default: :func:`~quantgraph.settings.load_settings`.
 
     Raises
     ------
     BadOption
         If it is none of these, or a path that does not exist.
     """
-    if spec is None or spec == "sample":
+    if spec is None:
+        spec = (settings or load_settings()).data_source
+    if spec == "sample":
         from quantgraph.data.sample import SampleSource
 
         return SampleSource()
     if spec == "tushare":
-        from quantgraph.data.tushare import TushareSource
+        from quantgraph.data.tushare import TushareSource, cache_folder
+        from quantgraph.data.tushare_client import URL_VARIABLE
 
-        return TushareSource()
+        settings = settings or load_settings()
+        token = settings.tushare_token
+        url = os.environ.get(URL_VARIABLE)
+        return TushareSource(
+            token.get_secret_value() if token else None, cache_dir=cache_folder(settings.cache_dir, url)
+        )
     if isinstance(spec, (str, Path)):
         return _from_path(spec)
     if isinstance(spec, MarketDataSource):

@@ -93,13 +93,17 @@ class MarketDataSource(Protocol):
         """Name by ``ts_code`` (stocks and indices); empty when the source has no names."""
 
     def members(self, index_code: str, on: pd.Timestamp) -> Members:
-        """Members of an index on a day: the newest list published on or before it, else the earliest
-        later one with ``point_in_time=False``. Raises ``UnknownSymbol``.
+        """Members of an index on a day.
+
+        The newest list published on or before it, else the earliest later one with
+        ``point_in_time=False``. Raises ``UnknownSymbol``.
         """
 
     def bars(self, symbols: Sequence[str], start: pd.Timestamp, end: pd.Timestamp) -> Panel:
-        """Daily bars as a panel of :data:`BAR_FIELDS`. Index = the market's sessions in the window
-        (a suspended day is a row of NaN), columns = ``symbols`` in ascending order.
+        """Daily bars as a panel of :data:`BAR_FIELDS`.
+
+        Index = the market's sessions in the window (a suspended day is a row of NaN), columns =
+        ``symbols`` in ascending order.
         """
 
     def indicators(
@@ -109,11 +113,13 @@ class MarketDataSource(Protocol):
         end: pd.Timestamp,
         fields: Sequence[str] = (),
     ) -> Panel:
-        """Daily indicators as a panel; ``fields`` empty means all the source has. Same index and
-        columns as :meth:`bars` for the same window.
+        """Daily indicators as a panel; ``fields`` empty means all the source has.
+
+        Same index and columns as :meth:`bars` for the same window.
         """
 
     def index_bars(self, index_code: str, start: pd.Timestamp, end: pd.Timestamp) -> pd.DataFrame:
         """Daily levels of an index: columns ``open, high, low, close`` (index points), index sessions.
+
         Raises ``UnknownSymbol`` or ``NoData``.
         """

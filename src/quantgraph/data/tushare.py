@@ -8,7 +8,6 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 import pandas as pd
-import platformdirs
 
 from quantgraph.data.frames import check_window, long_to_panel, session_index
 from quantgraph.data.parquet_cache import ParquetCache
@@ -33,6 +32,7 @@ from quantgraph.errors import (
     UnknownField,
     UnknownSymbol,
 )
+from quantgraph.settings import load_settings
 
 __all__ = ["TushareSource"]
 
@@ -59,8 +59,8 @@ class TushareSource(TushareLists):
     base_url
         Where the endpoints are; else the environment variable ``TUSHARE_URL``, else the package's own.
     cache_dir
-        Folder of the cache; None is ``quantgraph/tushare`` in the user's cache folder (one folder more for
-        each other ``base_url``). Rules: :mod:`quantgraph.data.tushare_store`.
+        Folder of the cache; None is :func:`cache_folder` of the settings' ``cache_dir``.
+        Rules: :mod:`quantgraph.data.tushare_store`.
     timeout
         Seconds to wait for one reply.
     max_wait
@@ -96,7 +96,8 @@ class TushareSource(TushareLists):
             row_limits=row_limits,
             sleep=sleep,
         )
-        self._cache = ParquetCache(cache_dir if cache_dir is not None else _default_folder(client.url))
+        folder = cache_dir if cache_dir is not None else cache_folder(load_settings().cache_dir, client.url)
+        self._cache = ParquetCache(folder)
         notes = Notes()
         super().__init__(TushareStore(client, self._cache, now=now, note=notes.add), notes)
 
@@ -208,7 +209,7 @@ class TushareSource(TushareLists):
         return rows
 
     def _nothing(self, what: str, codes: tuple[str, ...], sessions: pd.DatetimeIndex) -> NoData:
-        shown = ", ".join(codes[:5]) + (f" and {len(codes) - 5} more" if len(codes) > 5 else "")  # noqa: PLR2004
+        shown = ", ".join(codes[:5]) + (f" and {len(codes) - 5} more" if len(codes) > 5 else "")
         return NoData(
             f"tushare has no {what} of {shown} in {sessions[0]:%Y-%m-%d} to {sessions[-1]:%Y-%m-%d}",
             symbols=list(codes),
@@ -228,6 +229,7 @@ def _panel(
         raise SourceUnavailable(f"tushare {endpoint.name}: {error}", endpoint=endpoint.name) from error
 
 
-def _default_folder(url: str | None) -> Path:
-    folder = platformdirs.user_cache_path("quantgraph", appauthor=False) / "tushare"
+def cache_folder(root: Path, url: str | None) -> Path:
+    """Folder of tushare's cache below ``root``; every other server than the vendor's has one of its own."""
+    folder = root / "tushare"
     return folder / re.sub(r"[^A-Za-z0-9.-]+", "_", url) if url else folder

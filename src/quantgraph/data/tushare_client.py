@@ -43,7 +43,7 @@ _BAD_TOKEN = re.compile("token.{0,4}(不对|无效|失效|过期|错误)", re.IG
 _NOT_ALLOWED = re.compile("权限|积分")
 
 
-class _SlowDown(Exception):  # noqa: N818 - never leaves this module
+class _SlowDown(Exception):
     """The vendor's limit per minute; it goes away by waiting."""
 
 

@@ -86,7 +86,7 @@ def board_of(ts_code: str) -> Board:
     ['main', 'chinext', 'star', 'bse']
     """
     digits, _, exchange = ts_code.partition(".")
-    if len(digits) == 6 and digits.isdecimal():  # noqa: PLR2004 - mainland codes have six digits
+    if len(digits) == 6 and digits.isdecimal():
         if exchange == "BJ" and (digits[0] in "48" or digits.startswith("920")):
             return "bse"
         board = _CODES.get((exchange, digits[:3]))

@@ -4,9 +4,6 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
-import pandas as pd
-
-from quantgraph.market.moment import session_of
 from quantgraph.nodes.desk import TradingDesk, new_run_id
 from quantgraph.nodes.state import TradingState
 
@@ -14,37 +11,30 @@ __all__ = ["daily_loop_node", "route_after_daily_loop"]
 
 
 def daily_loop_node(state: TradingState, *, desk: TradingDesk) -> dict[str, Any]:
-    """Open the run on the first turn, and set the next session, or None after the last.
+    """Open the run, and set the session after the last one in the ledger, or None after the last of all.
 
-    A run that the ledger knows already goes on after its last recorded session.
+    Where the run stands is what the ledger says: a checkpoint may lag behind it.
+
+    Raises
+    ------
+    LedgerConflict
+        If the ledger has a run of this name with other cash, data, strategy, decider, rules or window.
     """
-    sessions = desk.sessions(state)
-    session = state.get("session")
-    done: pd.Timestamp | None
-    if session is not None:
-        done = session_of(session)
-        run_id = state["run_id"]
-    else:
-        finished = state.get("summary", {}).get("run_id")
-        run_id = state.get("run_id") or ""
-        run_id = run_id if run_id and run_id != finished else new_run_id()
-        ledger = desk.ledger_of(run_id)
-        ledger.open_run(run_id, desk.cash, _identity(state, desk))
-        done = ledger.last_session(run_id)
+    sessions, run_id = desk.sessions(state), _run_id(state)
+    done = desk.open_run(run_id, state).last_session(run_id)
     left = sessions if done is None else sessions[sessions > done]
-    return {"run_id": run_id, "session": f"{left[0]:%Y%m%d}" if len(left) else None}
-
-
-def _identity(state: TradingState, desk: TradingDesk) -> dict[str, Any]:
-    fees = desk.rules.fees
     return {
-        "data_ref": state["data_ref"],
-        "code_hash": state["strategy"]["code_hash"],
-        "decider": desk.decider.name,
-        "rules": desk.rules.name,
-        "commission": {"rate": str(fees.commission_rate), "min": str(fees.commission_min)},
-        "window": [state["request"]["start"], state["request"]["end"]],
+        "run_id": run_id,
+        "session": f"{left[0]:%Y%m%d}" if len(left) else None,
+        "run_of": {"run_id": run_id, "request": state.get("handled")},
     }
+
+
+def _run_id(state: TradingState) -> str:
+    """The run of this request: the caller's name for it, unless that is the run of an earlier request."""
+    run_id, before = state.get("run_id") or "", state.get("run_of") or {}
+    earlier = before.get("run_id") == run_id and before.get("request") != state.get("handled")
+    return new_run_id() if earlier or not run_id else run_id
 
 
 def route_after_daily_loop(state: TradingState) -> Literal["decision", "report"]:

@@ -15,11 +15,12 @@ __all__ = ["decision_node"]
 def decision_node(state: TradingState, *, desk: TradingDesk) -> dict[str, Any]:
     """Trade the session and commit it as one transaction.
 
-    A session that is in the ledger already (the process was killed after the commit) is not traded again.
+    A session that is in the ledger already (the process was killed after its commit) is not traded again.
     """
     run_id, session = state["run_id"], session_of(state["session"])
-    ledger = desk.ledger_of(run_id)
-    if ledger.last_session(run_id) == session:
+    ledger = desk.open_run(run_id, state)
+    last = ledger.last_session(run_id)
+    if last is not None and session <= last:
         return {}
     ref = state["data_ref"]
     result = trade_session(

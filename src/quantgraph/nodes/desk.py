@@ -55,6 +55,27 @@ class TradingDesk:
                 self._open[run_id] = Ledger(self.runs_dir / run_id / "ledger.sqlite")
             return self._open[run_id]
 
+    def open_run(self, run_id: str, state: TradingState) -> Ledger:
+        """The ledger, with the run in it.
+
+        Raises
+        ------
+        LedgerConflict
+            If it has a run of this name with other cash, data, strategy, decider, rules or window.
+        """
+        fees, request = self.rules.fees, state["request"]
+        identity = {
+            "data_ref": state["data_ref"],
+            "code_hash": state["strategy"]["code_hash"],
+            "decider": self.decider.name,
+            "rules": self.rules.name,
+            "commission": {"rate": str(fees.commission_rate), "min": str(fees.commission_min)},
+            "window": [request["start"], request["end"]],
+        }
+        ledger = self.ledger_of(run_id)
+        ledger.open_run(run_id, self.cash, identity)
+        return ledger
+
     def close(self, run_id: str) -> None:
         """Close a run's own ledger; it is opened again when it is asked for."""
         with self._lock:

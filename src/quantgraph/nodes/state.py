@@ -14,6 +14,8 @@ class TradingState(SignalSubgraphState):
 
     run_id: NotRequired[str]
     """Name of the run in the ledger; one is made if the caller gives none."""
+    run_of: NotRequired[dict[str, str | None]]
+    """Which run trades which request, ``{run_id, request}``: a new request on a thread is a new run."""
     session: NotRequired[str | None]
     """The session being traded, ``YYYYMMDD``; None before the first and after the last."""
     summary: NotRequired[dict[str, Any]]

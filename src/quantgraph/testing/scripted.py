@@ -23,7 +23,7 @@ Answer = str | AIMessage | Exception
 Step = Answer | Callable[[list[BaseMessage]], Answer]
 
 
-class ScriptExhausted(AssertionError):  # noqa: N818
+class ScriptExhausted(AssertionError):
     """A model was called more often than its script foresees: the test's failure, not the model's."""
 
 

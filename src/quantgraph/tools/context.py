@@ -67,7 +67,7 @@ class ToolContext:
     def standalone(cls) -> ToolContext:
         """For a tool called by hand: the configured source and the head of ``GLOBAL_DATA_STATE``."""
         settings = load_settings()
-        source = open_source(settings.data_source)
+        source = open_source(settings=settings)
         tree = GLOBAL_DATA_STATE.checkout(GLOBAL_DATA_STATE.head)
         as_of = Moment(source.sessions()[-1])
         code = CodeSession(

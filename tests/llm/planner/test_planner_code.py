@@ -46,7 +46,9 @@ def make_panel() -> dict[str, dict[str, pd.DataFrame]]:
     columns = ["000001.SZ", "000002.SZ", "300001.SZ", "600000.SH", "600519.SH", "601318.SH"]
     steps = np.arange(SESSIONS)
     close = pd.DataFrame(
-        10 * np.exp(np.cumsum(rng.normal(0, 0.02, (SESSIONS, len(columns))), axis=0)), index=index, columns=columns
+        10 * np.exp(np.cumsum(rng.normal(0, 0.02, (SESSIONS, len(columns))), axis=0)),
+        index=index,
+        columns=columns,
     ).round(2)
     close.iloc[:, 0] = (20 + 5 * np.sin(steps / 6)).round(2)
     close.iloc[:, 5] = 10.0 + (steps // 10) % 4
@@ -89,7 +91,9 @@ def run(code: Code, panel: dict[str, dict[str, pd.DataFrame]]) -> pd.DataFrame:
 
 
 def cut(panel: dict[str, dict[str, pd.DataFrame]], rows: int) -> dict[str, dict[str, pd.DataFrame]]:
-    return {name: {field: frame.iloc[:rows] for field, frame in frames.items()} for name, frames in panel.items()}
+    return {
+        name: {field: frame.iloc[:rows] for field, frame in frames.items()} for name, frames in panel.items()
+    }
 
 
 # The independent side: lists of numbers with None for what is not known.
@@ -193,18 +197,26 @@ def before(values: Numbers, n: int, how: Callable[[list[float]], float]) -> Numb
 
 def compare(a: Numbers, op: str, b: Numbers | float) -> Truths:
     others = b if isinstance(b, list) else [b] * len(a)
-    tests = {">": lambda x, y: x > y, "<": lambda x, y: x < y, ">=": lambda x, y: x >= y, "<=": lambda x, y: x <= y}
+    tests = {
+        ">": lambda x, y: x > y,
+        "<": lambda x, y: x < y,
+        ">=": lambda x, y: x >= y,
+        "<=": lambda x, y: x <= y,
+    }
     return [None if x is None or y is None else tests[op](x, y) for x, y in zip(a, others, strict=True)]
 
 
 def cross(a: Numbers, direction: str, b: Numbers | float) -> Truths:
     now = compare(a, ">" if direction == "up" else "<", b)
     return [
-        None if t == 0 or now[t] is None or now[t - 1] is None else bool(now[t] and not now[t - 1]) for t in range(len(now))
+        None if t == 0 or now[t] is None or now[t - 1] is None else bool(now[t] and not now[t - 1])
+        for t in range(len(now))
     ]
 
 
-def rank(field: Callable[[str], Numbers], symbol: str, side: str, inside: Callable[[int, int], bool]) -> Truths:
+def rank(
+    field: Callable[[str], Numbers], symbol: str, side: str, inside: Callable[[int, int], bool]
+) -> Truths:
     """Place = how many are at least as good, so that a tie counts against both."""
     table = {name: field(name) for name in COLUMNS}
     result: Truths = []
@@ -349,7 +361,10 @@ CASES: dict[str, tuple[str, Oracle]] = {
     ),
     "turnover": (
         "换手率大于3%买入，低于1%卖出",
-        lambda s: (compare(column("turnover_rate", s), ">", 3.0), compare(column("turnover_rate", s), "<", 1.0)),
+        lambda s: (
+            compare(column("turnover_rate", s), ">", 3.0),
+            compare(column("turnover_rate", s), "<", 1.0),
+        ),
     ),
     "valuation rank": (
         "市净率最低的34%买入，最高的34%卖出",
@@ -423,7 +438,9 @@ def test_the_past_of_a_signal_does_not_change_when_days_are_added(case: str) -> 
 @pytest.mark.parametrize("case", CASES)
 def test_the_lookback_is_the_first_session_that_can_have_a_signal(case: str) -> None:
     code = code_of(CASES[case][0])
-    assert run(code, PANEL)["000001.SZ"].first_valid_index() == PANEL["ohlcv"]["close"].index[code.lookback - 1]
+    assert (
+        run(code, PANEL)["000001.SZ"].first_valid_index() == PANEL["ohlcv"]["close"].index[code.lookback - 1]
+    )
 
 
 def test_the_cell_leaves_its_inputs_alone_and_prints_the_counts(capsys: pytest.CaptureFixture[str]) -> None:
@@ -461,13 +478,18 @@ def test_indicators_that_start_later_than_prices_are_aligned_to_them() -> None:
     assert signal.index.equals(PANEL["ohlcv"]["close"].index)
     assert list(signal.columns) == COLUMNS
     assert signal.iloc[:10].isna().all().all()
-    pd.testing.assert_frame_equal(signal.iloc[10:], run(code_of("市盈率低于15买入，高于30卖出"), PANEL).iloc[10:])
+    pd.testing.assert_frame_equal(
+        signal.iloc[10:], run(code_of("市盈率低于15买入，高于30卖出"), PANEL).iloc[10:]
+    )
 
 
 def test_symbols_that_tie_across_the_border_of_a_rank_are_out() -> None:
     index = PANEL["ohlcv"]["close"].index[:1]
     close = pd.DataFrame(1.0, index=index, columns=list("ABCD"))
-    panel = {"ohlcv": {"close": close}, "indicators": {"pb": pd.DataFrame([[1.0, 2.0, 2.0, 3.0]], index=index, columns=list("ABCD"))}}
+    panel = {
+        "ohlcv": {"close": close},
+        "indicators": {"pb": pd.DataFrame([[1.0, 2.0, 2.0, 3.0]], index=index, columns=list("ABCD"))},
+    }
     assert run(code_of("市净率最低的50%买入"), panel).iloc[0].tolist() == [1.0, -1.0, -1.0, -1.0]
     assert run(code_of("市净率最低的3只买入"), panel).iloc[0].tolist() == [1.0, 1.0, 1.0, -1.0]
     assert run(code_of("市净率最低的29%买入"), panel).iloc[0].tolist() == [1.0, -1.0, -1.0, -1.0]

@@ -55,7 +55,7 @@ class KeylessPlanner(BaseChatModel):
         tools: Sequence[dict[str, Any] | type | Callable[..., Any] | BaseTool],
         *,
         tool_choice: str | None = None,
-        **kwargs: Any,
+        **kwargs: Any,  # noqa: ARG002 - the base class passes it
     ) -> Runnable[LanguageModelInput, AIMessage]:
         """A copy that may call these tools. ``tool_choice`` of ``"any"``, ``"required"`` or a name insists."""
         specs = tuple(convert_to_openai_tool(tool) for tool in tools)
@@ -68,9 +68,9 @@ class KeylessPlanner(BaseChatModel):
     def _generate(
         self,
         messages: list[BaseMessage],
-        stop: list[str] | None = None,
-        run_manager: CallbackManagerForLLMRun | None = None,
-        **kwargs: Any,
+        stop: list[str] | None = None,  # noqa: ARG002 - the base class passes it
+        run_manager: CallbackManagerForLLMRun | None = None,  # noqa: ARG002 - the base class passes it
+        **kwargs: Any,  # noqa: ARG002 - the base class passes it
     ) -> ChatResult:
         turn = self._turn(messages)
         calls = [] if turn.call is None else [
@@ -82,9 +82,9 @@ class KeylessPlanner(BaseChatModel):
     def _stream(
         self,
         messages: list[BaseMessage],
-        stop: list[str] | None = None,
+        stop: list[str] | None = None,  # noqa: ARG002 - the base class passes it
         run_manager: CallbackManagerForLLMRun | None = None,
-        **kwargs: Any,
+        **kwargs: Any,  # noqa: ARG002 - the base class passes it
     ) -> Iterator[ChatGenerationChunk]:
         for message in _pieces(self._turn(messages)):
             chunk = ChatGenerationChunk(message=message)

@@ -11,10 +11,10 @@ No row uses a later one.
 
 from __future__ import annotations
 
-import hashlib
 from dataclasses import dataclass, field
 
 from quantgraph.llm.planner.describe import describe, figure
+from quantgraph.llm.planner.naming import lookback_of, name_of, slug
 from quantgraph.llm.planner.rules import (
     AllOf,
     AnyOf,
@@ -37,13 +37,9 @@ from quantgraph.llm.planner.rules import (
     Scaled,
     Value,
     fields_of,
-    leaves_of,
-    opposite,
 )
 
 __all__ = ["Code", "write_code"]
-
-_LONGEST_NAME = 80
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -58,10 +54,6 @@ class Code:
     name: str
     lookback: int
     fields: tuple[str, ...]
-
-
-def _slug(value: float) -> str:
-    return figure(value).replace(".", "p").replace("-", "minus")
 
 
 @dataclass(kw_only=True)
@@ -84,7 +76,7 @@ class _Cell:
     def indicator(self, name: str) -> str:
         return self.define(name, f'{name} = snapshot["indicators"]["{name}"].reindex_like(close)')
 
-    def value(self, value: Value) -> str:
+    def value(self, value: Value) -> str:  # noqa: C901, PLR0911 - one case a node
         """Name of a value's frame, or the figure of a constant."""
         match value:
             case Number(value=number):
@@ -154,7 +146,7 @@ class _Cell:
         if band.side == "middle":
             return middle
         sign, name = ("+", "upper") if band.side == "upper" else ("-", "lower")
-        name = f"{name}_{band.period}_{_slug(band.width)}"
+        name = f"{name}_{band.period}_{slug(band.width)}"
         spread = f"std_{band.period}"
         self.define(spread, f"{spread} = close.rolling({band.period}).std(ddof=0)")
         return self.define(name, f"{name} = {middle} {sign} {figure(band.width)} * {spread}")
@@ -244,99 +236,6 @@ class _Cell:
         return f"(100 * {place}).le({figure(rank.amount)} * {count}, axis=0)"
 
 
-def _sessions_of(value: Value) -> int:
-    match value:
-        case Average(period=period) | Band(period=period) | Kdj(period=period):
-            return period
-        case Scaled(value=average):
-            return average.period
-        case Macd(part="dif", fast=fast, slow=slow):
-            return max(fast, slow)
-        case Macd(fast=fast, slow=slow, signal=signal):
-            return max(fast, slow) + signal - 1
-        case Rsi(period=period) | Return(period=period) | Extreme(period=period):
-            return period + 1
-    return 1
-
-
-def _lookback(rule: Rule) -> int:
-    longest = 1
-    for leaf in (*leaves_of(rule.entry), *leaves_of(rule.exit)):
-        if isinstance(leaf, Rank):
-            longest = max(longest, _sessions_of(leaf.value))
-        else:
-            needs = max(_sessions_of(leaf.left), _sessions_of(leaf.right))
-            longest = max(longest, needs + isinstance(leaf, Cross))
-    return longest
-
-
-def _value_name(value: Value) -> str:
-    match value:
-        case Number(value=number):
-            return _slug(number)
-        case Bar(field=name) | Indicator(field=name):
-            return name
-        case Average(kind=kind, period=period, field=name):
-            return f"{'vol_' if name == 'vol' else ''}{kind}_{period}"
-        case Scaled(factor=factor, value=average):
-            return f"{_slug(factor)}x_{_value_name(average)}"
-        case Macd(part=part, fast=fast, slow=slow, signal=signal):
-            return f"{part}_{fast}_{slow}" + (f"_{signal}" if part == "dea" else "")
-        case Rsi(period=period):
-            return f"rsi_{period}"
-        case Band(side=side, period=period, width=width):
-            return f"boll_{side}_{period}_{_slug(width)}"
-        case Kdj(part=part, period=n, smooth_k=m, smooth_d=d):
-            return f"{part}_{n}_{m}_{d}"
-        case Return(period=period):
-            return f"return_{period}"
-        case Extreme(side=side, period=period):
-            return f"{side}_{period}"
-
-
-_OPERATOR_NAMES = {">": "above", "<": "below", ">=": "at_least", "<=": "at_most"}
-
-
-def _condition_name(condition: Condition) -> str:
-    match condition:
-        case Cross(left=Average(kind=kind, field="close", period=a), right=Average(kind=other, period=b)) if (
-            kind == other
-        ):
-            return f"{kind}_cross_{a}_{b}" + _down(condition)
-        case Cross(left=Macd(part="dif"), right=Macd(fast=fast, slow=slow, signal=signal)):
-            return f"macd_cross_{fast}_{slow}_{signal}" + _down(condition)
-        case Cross(left=Kdj(part="k"), right=Kdj(part="d", period=n, smooth_k=m, smooth_d=d)):
-            return f"kdj_cross_{n}_{m}_{d}" + _down(condition)
-        case Cross(left=left, direction=direction, right=right):
-            return f"{_value_name(left)}_cross_{direction}_{_value_name(right)}"
-        case Compare(left=Bar(field="close"), op=op, right=Extreme(side=side, period=period)):
-            return f"{_OPERATOR_NAMES[op]}_{period}_day_{side}"
-        case Compare(left=left, op=op, right=right):
-            return f"{_value_name(left)}_{_OPERATOR_NAMES[op]}_{_value_name(right)}"
-        case Rank(value=value, side=side, amount=amount, unit=unit):
-            return f"{side}_{_slug(amount)}{'_percent' if unit == 'percent' else ''}_by_{_value_name(value)}"
-        case Not(part=part):
-            return f"not_{_condition_name(part)}"
-        case AllOf(parts=parts):
-            return "_and_".join(map(_condition_name, parts))
-        case AnyOf(parts=parts):
-            return "_or_".join(map(_condition_name, parts))
-
-
-def _down(cross: Cross) -> str:
-    return "" if cross.direction == "up" else "_down"
-
-
-def _name(rule: Rule) -> str:
-    name = _condition_name(rule.entry)
-    if rule.exit != opposite(rule.entry):
-        name = f"{name}_exit_{_condition_name(rule.exit)}"
-    if len(name) <= _LONGEST_NAME:
-        return name
-    digest = hashlib.sha256(name.encode()).hexdigest()[:8]
-    return f"{name[: _LONGEST_NAME - 9].rstrip('_')}_{digest}"
-
-
 def _body(cell: _Cell, entry: str, exit_: str) -> list[str]:
     known = [f"    & {name}.notna()" for name in cell.known]
     known[0] = known[0].replace("& ", "", 1)
@@ -374,16 +273,17 @@ def _squeeze(lines: list[str]) -> str:
 def write_code(rule: Rule) -> Code:
     """The cell that computes a rule's signal and stores it under a descriptive name.
 
-    In scope it expects ``pd``, ``np``, ``talib`` and ``GLOBAL_DATA_STATE``. The signal has the index and
+    In scope it expects ``pd``, ``np`` and ``GLOBAL_DATA_STATE``; it imports ``talib`` where it needs it. The signal has the index and
     columns of ``close``, values 1, -1, 0, and NaN where a value that the rule needs is not there.
     """
     cell = _Cell()
     cell.bar("close")
     entry, exit_ = cell.condition(rule.entry), cell.condition(rule.exit)
-    name = _name(rule)
+    name = name_of(rule)
     lines = [
         f"# Buy: {describe(rule.entry, 'en')}",
         f"# Sell: {describe(rule.exit, 'en')}",
+        *(["import talib", ""] if "wilder_rsi" in cell.names else []),
         "snapshot = GLOBAL_DATA_STATE.snapshot()",
         *_body(cell, _bare(entry), _bare(exit_)),
         "",
@@ -397,4 +297,4 @@ def write_code(rule: Rule) -> Code:
         f'print(f"signal {name}: {{sessions}} sessions x {{symbols}} symbols")',
         'print(f"buy {buys}, sell {sells}, hold {holds}, no opinion {unknowns}")',
     ]
-    return Code(source=_squeeze(lines), name=name, lookback=_lookback(rule), fields=fields_of(rule))
+    return Code(source=_squeeze(lines), name=name, lookback=lookback_of(rule), fields=fields_of(rule))

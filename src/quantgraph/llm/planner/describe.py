@@ -42,7 +42,7 @@ def figure(value: float) -> str:
     return str(int(value)) if value == int(value) else repr(value)
 
 
-def _value(value: Value, zh: bool) -> str:
+def _value(value: Value, zh: bool) -> str:  # noqa: C901, PLR0911 - one case a node
     match value:
         case Number(value=number):
             return figure(number)

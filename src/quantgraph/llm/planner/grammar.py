@@ -92,9 +92,9 @@ def _optional(tokens: Tokens, at: int) -> Iterator[tuple[Operand | None, int]]:
 
 
 def _compares(tokens: Tokens, at: int) -> Iterator[Reading]:
-    for left, middle in _optional(tokens, at):
-        negated = left is not None and kind_at(tokens, middle) == "NOT"
-        middle += negated
+    for left, behind in _optional(tokens, at):
+        negated = left is not None and kind_at(tokens, behind) == "NOT"
+        middle = behind + negated
         word = kind_at(tokens, middle)
         if word in _WORDS:
             for right, end in _optional(tokens, middle + 1):

@@ -10,6 +10,7 @@ import re
 from dataclasses import dataclass
 
 from quantgraph.llm.planner.dates import MARK
+from quantgraph.llm.planner.fillers import FILLERS, FILLERS_ZH, NO_TICKERS
 
 __all__ = ["FIELD_NAMES", "STRATEGY_KINDS", "Token", "is_word", "tokens_of"]
 
@@ -42,7 +43,7 @@ FIELD_NAMES: dict[str, str] = {
 _N = r"(\d+(?:\.\d+)?)"
 
 _KINDS: tuple[tuple[str, str], ...] = (
-    ("FILL", r"(?:否则|其余(?:时间)?|其他(?:时间|情况)?|其它(?:时间|情况)?)\s*(?:就|则|都)?\s*(?:继续)?(?:持有|不动|观望|不操作|保持不变|空仓观望)"
+    ("FILL", r"try again|go ahead|(?:否则|其余(?:时间)?|其他(?:时间|情况)?|其它(?:时间|情况)?)\s*(?:就|则|都)?\s*(?:继续)?(?:持有|不动|观望|不操作|保持不变|空仓观望)"
              r"|(?:otherwise|else)\s+(?:do nothing|hold|wait)|(?:hold|do nothing)\s+otherwise"),
     ("SIGNAL", r"买(?:入)?(?:和|与|、|/)?卖(?:出)?(?:的)?(?:交易)?(?:信号|点)|交易信号|信号|回测|交易"
                r"|(?:buy\s*(?:and|or|/|&)\s*sell|trading|trade)\s+signals?|signals?(?!\s+line)|back-?\s?test(?:ing)?|trades?|trading"),
@@ -126,23 +127,12 @@ _LABELS = re.compile(
     r"(?: cross-?over| cross| trading)? strategy"
 )
 
-_FILL_ZH = (
-    "请帮我", "帮我", "帮忙", "请问", "请", "我想要", "我想", "我要", "我们", "我", "你好", "您好", "您", "你", "想要", "想", "希望", "麻烦",
-    "给我", "给", "对于", "对", "把", "将", "使用", "利用", "采用", "应用", "用", "基于", "根据", "按照", "按", "依据", "针对", "关于", "以",
-    "在", "的", "得", "了", "吧", "呢", "啊", "谢谢", "时候", "时", "当", "如果", "假如", "若", "只要", "一旦", "则", "就", "便", "那么",
-    "然后", "接着", "之后再", "再", "进行", "做", "写", "设计", "构建", "建立", "生成", "产生", "计算", "得到", "运行", "跑", "测试", "一下", "一个", "这个",
-    "这只", "该", "其", "它们", "它", "股票池", "股票", "个股", "标的", "成分股", "中", "里", "内", "范围", "期间", "区间", "时间段", "时间",
-    "从", "由", "为", "是", "值", "条", "指标", "处于", "位于", "出现", "形成", "发生", "创出", "创下", "创", "排名", "排序", "排列", "每天", "每日",
-    "当天", "当日", "今日", "规则", "条件", "参数", "改为", "改成", "换成", "换为", "那些", "那", "公司", "a股", "元", "进入", "包含", "包括", "所有",
-    "某", "些", "都", "请用", "于", "上述", "以下规则",
-)  # fmt: skip
-_FILL_EN = frozenset(
-    ["please", "can", "could", "you", "would", "will", "shall", "should", "help", "me", "i", "i'd", "i'll", "we", "my", "our", "your", "want", "wants", "like", "need", "needs", "to", "a", "an", "the", "this", "that", "these", "those", "its", "it", "it's", "their", "they", "them", "is", "are", "be", "been", "being", "was", "does", "do", "did", "of", "in", "on", "at", "by", "for", "from", "with", "using", "use", "used", "based", "via", "as", "if", "when", "whenever", "where", "once", "so", "has", "have", "having", "which", "whose", "who", "there", "let", "let's", "make", "makes", "making", "create", "creates", "build", "write", "generate", "generates", "produce", "compute", "calculate", "run", "test", "try", "apply", "stock", "stocks", "share", "shares", "equity", "equities", "name", "names", "company", "companies", "symbol", "symbols", "ticker", "tickers", "universe", "condition", "conditions", "rule", "rules", "value", "values", "band", "bands", "indicator", "indicators", "index", "daily", "day's", "also", "just", "simple", "each", "every", "own", "against", "versus", "vs", "rank", "ranks", "ranked", "ranking", "rated", "sorted", "sort", "according", "s", "hits", "hit", "sets", "set", "strategy's", "one", "ones", "any", "both", "either", "level", "levels", "during", "hello", "hi", "thanks", "thank", "too", "itself", "us", "period", "through", "per", "into", "new", "members", "constituents", "among", "across", "all"]
+_STRATEGY_KINDS = (
+    "ABOVE BELOW BOLL BOTTOM BREAK_DOWN BREAK_UP BUY CROSSOVER CROSS_DOWN CROSS_UP DAYS DEA DEATH "
+    "DIF ELSE EMA GE GOLDEN HIGHN HIST KDJ LABEL LE LOSS LOWER LOWN MA MACD MOMENTUM OVERBOUGHT "
+    "OVERSOLD PCT RETURN REVERSE RSI SELL SIGNAL TIMES TOP UPPER VOLAVG "
 )
-
-STRATEGY_KINDS = frozenset(
-    ["SIGNAL", "ELSE", "REVERSE", "OVERSOLD", "OVERBOUGHT", "BUY", "SELL", "CROSS_UP", "CROSS_DOWN", "GOLDEN", "DEATH", "CROSSOVER", "BREAK_UP", "BREAK_DOWN", "GE", "LE", "ABOVE", "BELOW", "RSI", "MACD", "KDJ", "BOLL", "UPPER", "LOWER", "DIF", "DEA", "HIST", "VOLAVG", "EMA", "MA", "MOMENTUM", "RETURN", "LOSS", "HIGHN", "LOWN", "TOP", "BOTTOM", "LABEL", "DAYS", "PCT", "TIMES"]
-)
+STRATEGY_KINDS = frozenset(_STRATEGY_KINDS.split())
 """Kinds that speak of a strategy. A field such as ``pe`` or a price alone may be a wish for data."""
 
 
@@ -152,7 +142,6 @@ def _bounded(pattern: str) -> str:
 
 
 _COMPILED = tuple((kind, re.compile(_bounded(pattern))) for kind, pattern in _KINDS)
-_FILL = re.compile("|".join(sorted(map(re.escape, _FILL_ZH), key=len, reverse=True)))
 _WORD = re.compile(r"[a-z][a-z'_-]*")
 _SPACE = re.compile(rf"(?:[\s{MARK}\"'“”《》\[\]「」]|-(?![\d.]))+")
 _UNKNOWN_RUN = re.compile(r"[a-z0-9_.]+|.")
@@ -160,29 +149,7 @@ _UNKNOWN_RUN = re.compile(r"[a-z0-9_.]+|.")
 
 def is_word(word: str) -> bool:
     """Whether a lower-case word belongs to this lexicon (and so is no ticker)."""
-    others = {
-        "us",
-        "usd",
-        "cny",
-        "rmb",
-        "etf",
-        "st",
-        "api",
-        "csi",
-        "sse",
-        "szse",
-        "ttm",
-        "ok",
-        "roe",
-        "eps",
-        "pnl",
-        "atr",
-        "cci",
-        "adx",
-        "obv",
-    }
-    others |= {"vwap", "sar", "mtm", "roc", "bias", "wr", "dmi", "kama", "wma", "dema", "tema", "and", "not"}
-    if word in others or word in _FILL_EN or re.fullmatch(r"[qh]\d", word):
+    if word in FILLERS or word in NO_TICKERS or re.fullmatch(r"[qh]\d", word):
         return True
     return any(match.end() == len(word) for _, pattern in _COMPILED if (match := pattern.match(word)))
 
@@ -223,8 +190,8 @@ def tokens_of(text: str) -> list[Token]:
             continue
         token = _token_at(lower, at, found[-1] if found else None)
         word = _WORD.match(lower, at)
-        fill = _FILL.match(lower, at)
-        plain = max((m.end() for m in (word, fill) if m and (m is fill or m[0] in _FILL_EN)), default=0)
+        fill = FILLERS_ZH.match(lower, at)
+        plain = max((m.end() for m in (word, fill) if m and (m is fill or m[0] in FILLERS)), default=0)
         if token is not None and token.end >= plain:
             if token.kind != "FILL":
                 found.append(token)

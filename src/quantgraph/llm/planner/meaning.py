@@ -31,9 +31,10 @@ from quantgraph.llm.planner.rules import (
     Rsi,
     Scaled,
     Value,
+    leaves_of,
 )
 
-__all__ = ["Memory", "meant", "remember"]
+__all__ = ["Memory", "after_clause", "meant", "remember"]
 
 PERCENT_FIELDS = ("turnover_rate", "dv_ratio")
 CAP_FIELDS = ("total_mv", "circ_mv")
@@ -46,14 +47,24 @@ _OPERATORS: dict[str, Operator] = {
 _MIRRORED: dict[Operator, Operator] = {">": "<", "<": ">", ">=": "<=", "<=": ">="}
 
 
+Subject = Value | Histogram | Falling
+"""What a sentence can speak on about."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class Memory:
-    """What a later part of the sentence may leave out."""
+    """What a later part of the sentence may leave out.
 
-    left: Value | None = None
+    ``crossed`` are the two sides that a bare *cross below* or *death cross* speaks of. ``mixed``: the clause
+    before had several subjects, so a missing one cannot be known.
+    """
+
+    left: Subject | None = None
     right: Value | None = None
-    ranked: Value | None = None
+    crossed: tuple[Value, Value] | None = None
+    ranked: Value | Falling | None = None
     band: Band | None = None
+    mixed: bool = False
 
 
 Meant = tuple[Condition, Memory]
@@ -63,7 +74,31 @@ def remember(memory: Memory, left: Value, right: Value | None = None) -> Memory:
     """The memory after a comparison of ``left`` with ``right``, or after naming ``left``."""
     band = next((value for value in (right, left) if isinstance(value, Band)), memory.band)
     ranked = left if isinstance(left, Return | Indicator) else memory.ranked
-    return Memory(left=left, right=right, ranked=ranked, band=band)
+    crossed = memory.crossed if right is None else (left, right)
+    return Memory(left=left, right=right, crossed=crossed, ranked=ranked, band=band)
+
+
+def after_clause(condition: Condition, memory: Memory) -> Memory:
+    """What the next clause may leave out: only what is one of its kind in this one."""
+    leaves = list(leaves_of(condition))
+    if len(leaves) == 1:
+        return memory
+    lefts = {leaf.value if isinstance(leaf, Rank) else leaf.left for leaf in leaves}
+    crossed = {(leaf.left, leaf.right) for leaf in leaves if isinstance(leaf, Cross)}
+    ranked = (
+        set()
+        if isinstance(memory.ranked, Falling)
+        else {leaf.value for leaf in leaves if isinstance(leaf, Rank)}
+    )
+    mixed = len(lefts) > 1
+    return replace(
+        memory,
+        left=None if mixed else memory.left,
+        right=None,
+        crossed=crossed.pop() if len(crossed) == 1 else None,
+        ranked=ranked.pop() if len(ranked) == 1 else None,
+        mixed=mixed,
+    )
 
 
 def _average_of(bare: Bare, partner: Operand | None) -> Operand | None:
@@ -74,6 +109,8 @@ def _fill(left: Operand | None, word: str, right: Operand | None, memory: Memory
     """The left side that the sentence left out."""
     if left is not None:
         return left
+    if right is None and word.startswith("CROSS"):
+        return memory.crossed[0] if memory.crossed else None
     if right is None or isinstance(right, Level):
         return memory.left
     if (
@@ -82,8 +119,11 @@ def _fill(left: Operand | None, word: str, right: Operand | None, memory: Memory
     ):
         return Bar(field="vol")
     if isinstance(right, Average | Scaled | Band | BandSide | Extreme | Bare | Group):
-        inherits = isinstance(memory.left, Average | Bar) and not word.startswith("BREAK")
-        return memory.left if inherits else Bar()
+        if word.startswith("BREAK"):
+            return Bar()
+        if memory.mixed:
+            return None
+        return memory.left if isinstance(memory.left, Average | Bar) else Bar()
     return None
 
 
@@ -123,13 +163,13 @@ def _fits(left: Value, right: Value) -> bool:
             return replace(left, part="dif") == replace(right, part="dif")
         case Kdj(), Kdj():
             return replace(left, part="k") == replace(right, part="k")
-        case Rsi(), Rsi():
-            return True
-    return False
+    return isinstance(left, Rsi) and isinstance(right, Rsi)
 
 
-def _right_value(left: Value, right: Operand | None, memory: Memory) -> Value | None:
+def _right_value(left: Value, word: str, right: Operand | None, memory: Memory) -> Value | None:
     match right:
+        case None if word.startswith("CROSS"):
+            return memory.crossed[1] if memory.crossed and memory.crossed[0] == left else None
         case None:
             return memory.right if memory.left == left else None
         case Level():
@@ -167,14 +207,14 @@ def _compare(said: SaidCompare, memory: Memory) -> Meant | None:
         if right is None:
             return None
     if isinstance(left, Histogram):
-        return _lines(left.lines, said.word, memory) if _is_zero(right) else None
+        return _histogram(left, said.word, memory) if _is_zero(right) else None
     if isinstance(left, Falling):
         return _fallen(left, said.word, right, memory)
     if isinstance(left, Group):
         return _group_line(left, said.word, right, memory)
     if left is None or isinstance(left, BandSide | Level | Band | Extreme | Scaled | Bare):
         return None
-    value = _right_value(left, right, memory)
+    value = _right_value(left, said.word, right, memory)
     if value is None or not _fits(left, value):
         return None
     return _compared(left, said.word, value), remember(memory, left, value)
@@ -186,6 +226,11 @@ def _is_zero(right: Operand | None) -> bool:
 
 def _lines(lines: Group, word: str, memory: Memory) -> Meant:
     return _compared(lines.left, word, lines.right), remember(memory, lines.left, lines.right)
+
+
+def _histogram(histogram: Histogram, word: str, memory: Memory) -> Meant:
+    condition, seen = _lines(histogram.lines, word, memory)
+    return condition, replace(seen, left=histogram, right=None)
 
 
 def _group_line(group: Group, word: str, right: Operand | None, memory: Memory) -> Meant | None:
@@ -208,12 +253,15 @@ def _fallen(falling: Falling, word: str, right: Operand | None, memory: Memory) 
     if not isinstance(right, Level) or right.unit != "percent" or word not in _OPERATORS:
         return None
     left, value = Return(period=falling.period), Number(value=-right.value / 100.0)
-    return Compare(left=left, op=_MIRRORED[_OPERATORS[word]], right=value), remember(memory, left, value)
+    seen = replace(remember(memory, left, value), left=falling, right=None, ranked=falling)
+    return Compare(left=left, op=_MIRRORED[_OPERATORS[word]], right=value), seen
 
 
 def _state(said: SaidState, memory: Memory) -> Meant | None:
     left = memory.left if said.left is None else said.left
     if said.state in ("POSITIVE", "NEGATIVE"):
+        if not isinstance(left, Return | Macd | Histogram):
+            return None
         word = "ABOVE" if said.state == "POSITIVE" else "BELOW"
         return _compare(SaidCompare(left=left, word=word, right=Level(value=0.0, unit="plain")), memory)
     if not isinstance(left, Rsi):
@@ -223,7 +271,7 @@ def _state(said: SaidState, memory: Memory) -> Meant | None:
 
 
 def _turn(said: SaidTurn, memory: Memory) -> Meant | None:
-    left, right = (memory.left, memory.right) if said.left is None else (said.left, said.right)
+    left, right = (memory.crossed or (None, None)) if said.left is None else (said.left, said.right)
     if isinstance(left, Average) and isinstance(right, Average):
         if left.period == right.period:
             return None
@@ -236,13 +284,15 @@ def _turn(said: SaidTurn, memory: Memory) -> Meant | None:
 
 
 def _rank(said: SaidRank, memory: Memory) -> Meant | None:
-    value, side = said.value if said.value is not None else memory.ranked, said.side
-    if isinstance(value, Falling):
-        value, side = Return(period=value.period), "bottom" if side == "top" else "top"
+    subject = said.value if said.value is not None else memory.ranked
+    value, side = subject, said.side
+    if isinstance(subject, Falling):
+        value, side = Return(period=subject.period), "bottom" if side == "top" else "top"
     if not isinstance(value, Return | Indicator | Rsi) and value != Bar(field="vol"):
         return None
+    ranked = subject if isinstance(subject, Falling) else value
     rank = Rank(value=value, side=side, amount=said.amount, unit=said.unit)
-    return rank, replace(memory, left=value, right=None, ranked=value)
+    return rank, replace(memory, left=ranked, right=None, ranked=ranked)
 
 
 def _joined(said: Joined, memory: Memory) -> Meant | None:

@@ -211,10 +211,10 @@ def _group(tokens: Sequence[Token], at: int) -> Iterator[tuple[Group, int]]:
         (int(number) for number in numbers) if numbers else ((12, 26, 9) if name == "MACD" else (9, 3, 3))
     )
     if name == "MACD" and a != b:
-        dif, dea = (Macd(part=part, fast=a, slow=b, signal=c) for part in ("dif", "dea"))  # type: ignore[arg-type]
+        dif, dea = (Macd(part=part, fast=a, slow=b, signal=c) for part in ("dif", "dea"))
         yield Group(left=dif, right=dea), end
     if name == "KDJ":
-        k, d = (Kdj(part=part, period=a, smooth_k=b, smooth_d=c) for part in ("k", "d"))  # type: ignore[arg-type]
+        k, d = (Kdj(part=part, period=a, smooth_k=b, smooth_d=c) for part in ("k", "d"))
         yield Group(left=k, right=d), end
 
 
@@ -249,13 +249,13 @@ def _kdj(line: str, period: int, smooth_k: int, smooth_d: int) -> Kdj:
 _SIDES = ("UPPER", "MIDDLE", "LOWER")
 
 
-def _band(tokens: Sequence[Token], at: int) -> Iterator[Reading]:
-    """Bollinger, side and parameters in any order; a side alone is a :class:`BandSide`."""
+def _band_words(tokens: Sequence[Token], at: int) -> tuple[str, bool, list[float], int]:
+    """Side, whether Bollinger is named, parameters, and the next place (-1 for brackets that are no parameters)."""
     start, side, named = at, "", False
     numbers: list[float] = []
     if kind_at(tokens, at) == "DAYS" and kind_at(tokens, at + 1) in ("BOLL", *_SIDES):
         numbers, at = [tokens[at].value], at + 1
-    while True:
+    while at >= 0:
         here = kind_at(tokens, at)
         if here == "BOLL" and not named:
             named, at = True, at + 1
@@ -263,25 +263,31 @@ def _band(tokens: Sequence[Token], at: int) -> Iterator[Reading]:
             side, at = here.lower(), at + 1
         elif here == "LP" and not numbers and at > start:
             numbers, at = _params(tokens, at)
-            if at < 0:
-                return
         else:
             break
-    if side and not named and not numbers:
-        yield BandSide(side=side), at
-    if not named or len(numbers) > 2 or not _all_whole(numbers[:1]) or (numbers and numbers[0] < 2):
+    return side, named, numbers, at
+
+
+def _band(tokens: Sequence[Token], at: int) -> Iterator[Reading]:
+    """Bollinger, side and parameters in any order; a side alone is a :class:`BandSide`."""
+    side, named, numbers, end = _band_words(tokens, at)
+    if end < 0:
         return
-    period = int(numbers[0]) if numbers else 20
+    if side and not named and not numbers:
+        yield BandSide(side=side), end
+    period = numbers[0] if numbers else 20.0
     width = numbers[1] if len(numbers) == 2 else 2.0
-    if width <= 0:
+    if not named or len(numbers) > 2 or period != int(period) or period < 2 or width <= 0:
         return
     upper, middle, lower = (
-        Band(side=one, period=period, width=width) for one in ("upper", "middle", "lower")
-    )  # type: ignore[arg-type]
+        Band(side="upper", period=int(period), width=width),
+        Band(side="middle", period=int(period), width=width),
+        Band(side="lower", period=int(period), width=width),
+    )
     if side:
-        yield {"upper": upper, "middle": middle, "lower": lower}[side], at
+        yield {"upper": upper, "middle": middle, "lower": lower}[side], end
     else:
-        yield Group(left=upper, right=lower), at
+        yield Group(left=upper, right=lower), end
 
 
 def _over_days(tokens: Sequence[Token], at: int) -> Iterator[Reading]:

@@ -14,6 +14,7 @@ __all__ = [
     "fetched",
     "introduction",
     "question",
+    "refused_date",
     "rule_text",
     "stored",
     "strategy_failed",
@@ -77,6 +78,12 @@ def question(about: Missing, unread: Sequence[str], language: Language) -> str:
         return f"{head}{ask}？{example}。"
     head = f"I could not read this: {'; '.join(words)}. " if words else ""
     return f"{head}{ask}? {example[0].upper()}{example[1:]}."
+
+
+def refused_date(why: str, language: Language) -> str:
+    """The question after a malformed date."""
+    head = f"日期无法识别（{why}）。" if language == "zh" else f"The date cannot be used ({why}). "
+    return head + question("window", (), language)
 
 
 def rule_text(request: Request) -> str:

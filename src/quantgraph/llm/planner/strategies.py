@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from quantgraph.llm.planner.grammar import Joined, Said, readings, turns
 from quantgraph.llm.planner.lexicon import Token
-from quantgraph.llm.planner.meaning import Memory, meant, remember
+from quantgraph.llm.planner.meaning import Memory, after_clause, meant, remember
 from quantgraph.llm.planner.operands import Falling, Group, kind_at, operands
 from quantgraph.llm.planner.rules import (
     Average,
@@ -41,7 +41,7 @@ class Clauses:
     exit: Condition | None = None
     otherwise: bool = False
     failed: tuple[str, ...] = ()
-    memory: Memory = Memory()
+    memory: Memory = field(default_factory=Memory)
 
 
 _DATA_KINDS = ("DATA", "VALUATION", "AND", "SEP", "PRICE", "VOL", "LINE", "HIGHN", "LOWN")
@@ -209,7 +209,7 @@ def _around(segments: list[list[Token]], memory: Memory) -> dict[int, list[Token
     for at, token in enumerate(middle):
         if token.kind == "SEP" and (first := _condition(_trim(middle[:at]), memory)) is not None:
             behind = _trim(middle[at:])
-            if _is_complement(behind) or _condition(behind, first[1]) is not None:
+            if _is_complement(behind) or _condition(behind, after_clause(*first)) is not None:
                 found.append({0: _trim(middle[:at]), 1: behind})
     return found[0] if len(found) == 1 else None
 
@@ -253,7 +253,7 @@ def _read_parts(actions: list[str], parts: dict[int, list[Token]], line: str, me
         found = _condition(parts[at], clauses.memory)
         if found is None:
             return Clauses(failed=(_text(parts[at], line),), memory=memory)
-        condition, seen = found
+        condition, seen = found[0], after_clause(*found)
         clauses = (
             replace(clauses, entry=condition, memory=seen)
             if action == "BUY"

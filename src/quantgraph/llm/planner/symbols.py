@@ -6,21 +6,18 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
+from quantgraph.data.symbols import INDEX_NAMES
+
 __all__ = ["ALL", "INDEX_CODES", "Found", "exchange_of", "find_symbols"]
 
 ALL = "ALL"
 """Token for every symbol the source has."""
 
 INDEX_CODES: dict[str, str] = {
-    "上证50": "000016.SH", "sse 50": "000016.SH",
-    "沪深300": "000300.SH", "csi 300": "000300.SH",
-    "中证500": "000905.SH", "csi 500": "000905.SH",
-    "中证1000": "000852.SH", "csi 1000": "000852.SH",
-    "科创50": "000688.SH", "star 50": "000688.SH",
-    "创业板指": "399006.SZ", "chinext index": "399006.SZ",
-    "深证成指": "399001.SZ", "szse component": "399001.SZ",
-    "上证指数": "000001.SH", "上证综指": "000001.SH",
-}  # fmt: skip
+    **{name.lower(): code for code, names in INDEX_NAMES.items() for name in names},
+    "上证指数": "000001.SH",
+    "上证综指": "000001.SH",
+}
 """Index code by the names people use for it."""
 
 _PREFIXES: tuple[tuple[str, str], ...] = (
@@ -38,7 +35,7 @@ _INDEX_NAME = re.compile(
     _OF
     + "("
     + "|".join(re.escape(name).replace(r"\ ", r"\s*") for name in sorted(INDEX_CODES, key=len, reverse=True))
-    + r")(?!\d)"
+    + r")(?![0-9a-z])"
     + _MEMBERS,
     re.IGNORECASE,
 )
@@ -49,7 +46,7 @@ _PREFIXED = re.compile(r"(?<![0-9A-Za-z])(SH|SZ|BJ)\.?(\d{6})(?!\d)" + _MEMBERS,
 _EVERYTHING = re.compile(
     r"(?:全部|所有)\s*的?\s*(?:A股)?\s*(?:股票|个股|A股|标的)|(?:整个|全)\s*A?\s*(?:股)?市场(?:\s*股票)?|全A股?"
     r"|\ball\s+(?:of\s+)?(?:the\s+)?(?:a-?\s*shares?|stocks|symbols|shares|names|tickers)\b"
-    r"|\b(?:the\s+)?(?:whole|entire)\s+(?:market|universe)\b|\bevery\s+(?:stock|symbol)\b",
+    r"|\b(?:the\s+)?(?:whole|entire)\s+(?:market|universe)\b|\bevery\s+(?:stock|symbol)\b|(?-i:(?<![A-Za-z])ALL(?![A-Za-z]))",
     re.IGNORECASE,
 )
 _BARE = re.compile(r"(?<![0-9A-Za-z.\-/])(\d{6})(?![0-9A-Za-z%日天倍]|\.\d)")

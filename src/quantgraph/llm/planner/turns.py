@@ -6,23 +6,24 @@ import hashlib
 import json
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, cast
 
-from langchain_core.messages import BaseMessage, HumanMessage, SystemMessage, ToolMessage
+from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, SystemMessage, ToolMessage
 
-from quantgraph.errors import BadWindow
+from quantgraph.errors import BadWindow, QuantGraphError
 from quantgraph.llm import tags
 from quantgraph.llm.planner import replies
 from quantgraph.llm.planner.codegen import write_code
-from quantgraph.llm.planner.request import Context, Language, Request, read_request
-from quantgraph.llm.planner.wording import has_chinese
+from quantgraph.llm.planner.dates import without_dates
+from quantgraph.llm.planner.filling import CODE_TOOL, Tool, facts_of, filled, properties_of
+from quantgraph.llm.planner.request import Context, Language, Missing, Request, read_request
+from quantgraph.llm.planner.wording import has_chinese, normalise
 
 __all__ = ["Call", "Turn", "decide"]
 
 BAR_TOOL = "tushare_daily_bar"
 INDICATOR_TOOL = "tushare_daily_basic"
-CODE_TOOL = "python_repl"
 _DRIVERS: tuple[tags.Tag, ...] = ("clarify", "validate", "fetch", "strategy", "user_request")
 
 
@@ -35,6 +36,7 @@ class Call:
 
     @property
     def id(self) -> str:
+        """Hash of name and arguments."""
         text = json.dumps([self.name, self.args], ensure_ascii=False, sort_keys=True)
         return "call_" + hashlib.sha256(text.encode()).hexdigest()[:24]
 
@@ -47,10 +49,6 @@ class Turn:
     call: Call | None = None
 
 
-Tool = Mapping[str, Any]
-"""A bound tool in OpenAI's form, the part under ``function``."""
-
-
 @dataclass(frozen=True, kw_only=True)
 class _Scene:
     """One call of the model: the messages, from the driving one on, and the tools."""
@@ -61,8 +59,17 @@ class _Scene:
     begin: int
 
     def answer_to(self, call: Call) -> ToolMessage | None:
-        for message in reversed(self.messages[self.begin + 1 :]):
-            if isinstance(message, ToolMessage) and message.tool_call_id == call.id:
+        """The tool's answer to this very call. A server in between may have given the call another id."""
+        since = self.messages[self.begin + 1 :]
+        asked = {
+            made["id"]
+            for message in since
+            if isinstance(message, AIMessage)
+            for made in message.tool_calls
+            if (made["name"], made["args"]) == (call.name, call.args)
+        }
+        for message in reversed(since):
+            if isinstance(message, ToolMessage) and message.tool_call_id in {call.id, *asked}:
                 return message
         return None
 
@@ -113,7 +120,7 @@ def _fenced(value: Mapping[str, Any]) -> str:
 def _as_schema(scene: _Scene, value: dict[str, Any]) -> Turn:
     """The object as a call of the bound schema it fits, else as fenced JSON."""
     for name, tool in scene.tools.items():
-        known = _properties(tool)
+        known = properties_of(tool)
         if known and set(known) <= set(value) and set(known) & {"task_type", "validation_passed"}:
             call = Call(name=name, args={key: value[key] for key in known})
             if scene.answer_to(call) is None:
@@ -162,45 +169,39 @@ def _reflection(
     }
 
 
-def _bad_window(error: BadWindow, text: str) -> dict[str, Any]:
-    language = _language(text)
-    head = (
-        f"日期无法识别（{error.message}）。"
-        if language == "zh"
-        else f"The date cannot be used ({error.message}). "
-    )
-    return {
-        "analysis": head.strip(),
-        "task_type": "unclear",
-        "next_action": "clarify",
-        "user_intent": {
-            "type": "unclear",
-            "params": {
-                "ts_code": "",
-                "start_date": "",
-                "end_date": "",
-                "strategy_desc": "",
-                "required_indicators": [],
-            },
-            "needs_clarification": True,
-        },
-        "clarification_question": head + replies.question("window", (), language),
-        "reasoning": error.line,
-    }
+def _refused_window(
+    error: BadWindow, text: str, context: Context, facts: Mapping[str, Any], errors: str
+) -> dict[str, Any]:
+    """The decision on what is left without the malformed date; the date is asked for in its turn."""
+    cleaned = "\n".join(without_dates(normalise(line)) for line in text.splitlines())
+    request = read_request(cleaned, context)
+    missing: tuple[Missing, ...] = tuple(dict.fromkeys((*request.missing[:1], "window", *request.missing)))
+    if "symbols" not in request.missing:
+        missing = ("window", *(part for part in request.missing if part != "window"))
+    request = replace(request, start=None, end=None, missing=missing)
+    found = _reflection(request, cleaned, context, facts, errors)
+    if missing[0] == "window":
+        found["clarification_question"] = replies.refused_date(error.message, request.language)
+    return found
 
 
 def _reflect(scene: _Scene, text: str) -> Turn:
     context, facts = _context(scene)
+    errors = scene.part("errors") or ""
     try:
         request = read_request(text, context)
     except BadWindow as error:
-        return _as_schema(scene, _bad_window(error, text))
-    errors = scene.part("errors") or ""
+        return _as_schema(scene, _refused_window(error, text, context, facts, errors))
     return _as_schema(scene, _reflection(request, text, context, facts, errors))
 
 
+def _codes_of(kind: type[QuantGraphError]) -> set[str]:
+    return {kind.code}.union(*(_codes_of(child) for child in kind.__subclasses__()))
+
+
 def _failed(message: ToolMessage) -> bool:
-    return message.status == "error"
+    """Whether a tool refused: by the message's status, or, where a wire format has none, by its error code."""
+    return message.status == "error" or message.text.split(":", 1)[0].strip() in _codes_of(QuantGraphError)
 
 
 def _fetch(scene: _Scene, text: str) -> Turn:
@@ -233,7 +234,7 @@ def _scene_language(scene: _Scene, wish: Mapping[str, Any]) -> Language:
     if named in ("zh", "en"):
         return cast(Language, named)
     for name in ("user_request", "strategy"):
-        text = scene.part(cast(tags.Tag, name))
+        text = scene.part(name)
         if text:
             return _language(text)
     return _language(scene.messages[scene.begin].text) if scene.messages else "en"
@@ -262,7 +263,7 @@ def _code(scene: _Scene, text: str) -> Turn:
     return Turn(text=replies.stored(code.name, replies.rule_text(request), line, request.language))
 
 
-def _clarify(scene: _Scene, text: str) -> Turn:
+def _clarify(scene: _Scene, text: str) -> Turn:  # noqa: ARG001 - handlers share a signature
     wish = _json_object(text)
     reason = str(wish.get("reason") or "")
     language = wish.get("language")
@@ -272,7 +273,7 @@ def _clarify(scene: _Scene, text: str) -> Turn:
     return Turn(text=replies.clarification(reason, str(wish.get("kind") or ""), round_, spoken))
 
 
-def _validate(scene: _Scene, text: str) -> Turn:
+def _validate(scene: _Scene, text: str) -> Turn:  # noqa: ARG001 - handlers share a signature
     verdict: dict[str, Any] = {
         "validation_passed": True,
         "checks_performed": [],
@@ -281,68 +282,6 @@ def _validate(scene: _Scene, text: str) -> Turn:
         "recommendations": [],
     }
     return _as_schema(scene, verdict)
-
-
-def _properties(tool: Tool) -> dict[str, Any]:
-    properties = (tool.get("parameters") or {}).get("properties")
-    return properties if isinstance(properties, dict) else {}
-
-
-def _facts(request: Request, text: str) -> dict[str, Any]:
-    """Everything read, by the names that a schema may ask for. Empty where nothing was read."""
-    described = text if request.strategy else ""
-    missing = (
-        replies.question(request.missing[0], request.unread, request.language) if request.missing else None
-    )
-    return {
-        "ts_code": ",".join(request.symbols),
-        "ts_codes": list(request.symbols),
-        "symbol": ",".join(request.symbols),
-        "symbols": list(request.symbols),
-        "start_date": request.start or "",
-        "start": request.start or "",
-        "end_date": request.end or "",
-        "end": request.end or "",
-        "strategy_desc": described,
-        "strategy": described,
-        "type": request.intent,
-        "task_type": request.intent,
-        "intent": request.intent,
-        "required_indicators": list(request.fields),
-        "fields": ",".join(request.fields),
-        "indicators": list(request.fields),
-        "language": request.language,
-        "missing": list(request.missing),
-        "unread": list(request.unread),
-        "needs_clarification": bool(request.missing),
-        "clarification_question": missing,
-        "query": write_code(request.strategy).source if request.strategy else "",
-    }
-
-
-def _typed(value: Any, schema: Mapping[str, Any]) -> Any:
-    """Text as a list or a list as text, where the schema asks for the other."""
-    wanted = schema.get("type")
-    if wanted == "array" and isinstance(value, str):
-        return [part for part in value.split(",") if part]
-    if wanted == "string" and isinstance(value, list):
-        return ",".join(value)
-    return value
-
-
-def _filled(tool: Tool, facts: Mapping[str, Any], forced: bool) -> dict[str, Any] | None:
-    """Arguments of a tool from the facts; None if it requires something that was not read."""
-    properties = _properties(tool)
-    required = (tool.get("parameters") or {}).get("required") or []
-    if tool.get("name") not in (CODE_TOOL,):
-        facts = {key: value for key, value in facts.items() if key != "query"}
-    args = {key: _typed(facts[key], schema) for key, schema in properties.items() if key in facts}
-    if any(key not in args for key in required):
-        return None
-    if not forced and any(args[key] in ("", [], None) for key in required):
-        return None
-    kept = {key: value for key, value in args.items() if key in required or value not in ("", [], None)}
-    return kept or None
 
 
 def _plain(scene: _Scene) -> Turn:
@@ -354,12 +293,12 @@ def _plain(scene: _Scene) -> Turn:
         request = read_request(text, context)
     except BadWindow as error:
         return Turn(text=error.line)
-    facts = _facts(request, text)
+    facts = facts_of(request, text)
     answers: list[str] = []
     for name, tool in scene.tools.items():
         if name == INDICATOR_TOOL and not request.fields:
             continue
-        args = _filled(tool, facts, scene.forced)
+        args = filled(tool, facts, scene.forced)
         if args is None:
             continue
         call = Call(name=name, args=args)
@@ -386,6 +325,27 @@ _HANDLERS = {
 }
 
 
+def _last_answer(messages: Sequence[BaseMessage]) -> int:
+    """Place of the last answer that ended a turn; -1 without one."""
+    ended = (
+        at
+        for at in range(len(messages) - 1, -1, -1)
+        if isinstance(messages[at], AIMessage) and not cast(AIMessage, messages[at]).tool_calls
+    )
+    return next(ended, -1)
+
+
+def _driver(messages: Sequence[BaseMessage], since: int) -> tuple[tags.Tag, str, int] | None:
+    """The part that drives the messages from a place on: the rarer kind first, then the newer message."""
+    for name in _DRIVERS:
+        for at in range(len(messages) - 1, since - 1, -1):
+            if isinstance(messages[at], HumanMessage | SystemMessage):
+                text = tags.read(name, messages[at].text)
+                if text is not None:
+                    return name, text, at
+    return None
+
+
 def decide(messages: Sequence[BaseMessage], tools: Sequence[Tool], forced: bool) -> Turn:
     """The answer to a conversation.
 
@@ -397,13 +357,9 @@ def decide(messages: Sequence[BaseMessage], tools: Sequence[Tool], forced: bool)
         Whether the caller insists on a tool call (``tool_choice="any"``).
     """
     bound = {str(tool["name"]): tool for tool in tools}
-    for begin in range(len(messages) - 1, -1, -1):
-        if not isinstance(messages[begin], HumanMessage | SystemMessage):
-            continue
-        for name in _DRIVERS:
-            text = tags.read(name, messages[begin].text)
-            if text is not None:
-                scene = _Scene(messages=messages, tools=bound, forced=forced, begin=begin)
-                return _HANDLERS[name](scene, text)
+    found = _driver(messages, _last_answer(messages) + 1) or _driver(messages, 0)
+    if found is not None:
+        name, text, begin = found
+        return _HANDLERS[name](_Scene(messages=messages, tools=bound, forced=forced, begin=begin), text)
     humans = [at for at, message in enumerate(messages) if isinstance(message, HumanMessage)]
     return _plain(_Scene(messages=messages, tools=bound, forced=forced, begin=humans[-1] if humans else -1))

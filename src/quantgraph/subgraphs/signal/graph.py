@@ -98,8 +98,10 @@ def build_signal_graph(kit: SignalKit | None = None) -> SignalGraph:
     graph.add_conditional_edges(
         "reflection", route_from_reflection, ["clarify", "data_fetch", "signal_generate", "validate", END]
     )
-    graph.add_conditional_edges("data_fetch", route_after_data_fetch, ["reflection", "validate", "clarify"])
-    graph.add_conditional_edges("signal_generate", route_after_signal_gen, ["reflection", "validate"])
+    graph.add_conditional_edges(
+        "data_fetch", route_after_data_fetch, ["reflection", "validate", "clarify", END]
+    )
+    graph.add_conditional_edges("signal_generate", route_after_signal_gen, ["reflection", "validate", END])
     graph.add_conditional_edges("validate", route_after_validation, ["reflection", "clarify", END])
     graph.add_conditional_edges("clarify", route_after_clarify, ["clarify", "reflection", END])
     return graph

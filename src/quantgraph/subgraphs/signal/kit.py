@@ -13,6 +13,7 @@ from langchain.agents import create_agent
 from langchain.agents.middleware import ModelCallLimitMiddleware, ToolCallRequest, ToolErrorMiddleware
 from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AnyMessage, HumanMessage, SystemMessage, ToolMessage
+from langchain_core.runnables import RunnableConfig
 from langchain_core.tools import BaseTool
 from langgraph.graph.state import CompiledStateGraph
 
@@ -103,7 +104,7 @@ def build_kit(
     heavy = functools.partial(get_llm, model=model, settings=settings)
     light = functools.partial(get_light_llm, model=model, settings=settings)
     return SignalKit(
-        source=open_source(source if source is not None else settings.data_source),
+        source=open_source(source, settings=settings),
         store=store or GLOBAL_DATA_STATE,
         runner=runner or default_runner(settings.code_timeout, settings.code_memory_mb),
         reflection=_agent("reflection", heavy("reflection"), [python_repl]),
@@ -122,22 +123,25 @@ def default_kit() -> SignalKit:
 
 
 def _agent(name: str, model: BaseChatModel, tools: Sequence[BaseTool]) -> Agent:
-    return cast(
-        "Agent",
-        create_agent(
-            model,
-            tools,
-            name=name,
-            context_schema=ToolContext,
-            middleware=[
-                ModelErrors(name),
-                ModelCallLimitMiddleware(run_limit=CALLS_PER_NODE, exit_behavior="end"),
-                ToolErrorMiddleware(on_error=_tell),
-            ],
-            # Its messages live within one node: nothing of them belongs into the host's checkpoints.
-            checkpointer=False,
-        ),
+    agent = create_agent(
+        model,
+        tools,
+        name=name,
+        context_schema=ToolContext,
+        middleware=[
+            ModelErrors(name),
+            ModelCallLimitMiddleware(run_limit=CALLS_PER_NODE, exit_behavior="end"),
+            ToolErrorMiddleware(on_error=_tell),
+        ],
+        # Its messages live within one node: nothing of them belongs into the host's checkpoints.
+        checkpointer=False,
     )
+    return cast("Agent", agent.with_config(_SAVES_NOTHING))
+
+
+# A host's durability="sync" is inherited by name, and then waits for checkpoints that an agent never writes
+# (AttributeError in langgraph 1.2.22). The argument durability= would warn that there is no checkpointer.
+_SAVES_NOTHING: RunnableConfig = {"configurable": {"__pregel_durability": "exit"}}
 
 
 def _tell(error: Exception, request: ToolCallRequest) -> str | None:  # noqa: ARG001 - the middleware passes it

@@ -18,6 +18,17 @@ def map_to_subgraph_state(main_state: Mapping[str, Any]) -> SignalSubgraphState:
 
     What the host fixed (``data_ref``, ``given``, ``as_of``, ``max_retries``) goes along; the rest begins
     empty.
+
+    Notes
+    -----
+    A question interrupts the host's node too. When the answer comes LangGraph runs that node again from its
+    top, and the subgraph goes on at the question: none of its own nodes runs twice, if it is invoked as
+    below. So what stands before the call should be harmless to repeat. Do not put the call into
+    ``try: … except Exception``, which swallows the interrupt; and give it no ``thread_id`` of its own, which
+    would cut it off from the host's checkpointer (passing on the node's ``config`` is fine)::
+
+        def signal(state):
+            return map_to_main_state(subgraph.invoke(map_to_subgraph_state(state)))
     """
     fixed = {key: main_state[key] for key in ("data_ref", "given", "as_of") if main_state.get(key)}
     state = {**fresh_state(main_state.get("max_retries", 3)), **fixed, "messages": main_state["messages"]}

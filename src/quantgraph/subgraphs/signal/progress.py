@@ -15,6 +15,7 @@ from quantgraph.subgraphs.signal.texts import language_of, say
 __all__ = [
     "MAX_CLARIFICATIONS",
     "SAME_ERROR_LIMIT",
+    "answered",
     "ended",
     "failed",
     "fresh_state",
@@ -58,7 +59,7 @@ def user_messages(state: SignalSubgraphState) -> list[AnyMessage]:
     people = [message for message in state["messages"] if isinstance(message, HumanMessage)]
     ids = [message.id for message in people]
     handled = state.get("handled")
-    return list(people[ids.index(handled) + 1 :]) if handled in ids else list(people)
+    return list(people[ids.index(handled) + 1 :]) if handled and handled in ids else list(people)
 
 
 def user_text(state: SignalSubgraphState) -> str:
@@ -79,6 +80,18 @@ def succeeded(state: SignalSubgraphState, line: str) -> Update:
     """A step that worked: what was open is solved and moves to the history."""
     solved = [f"solved: {error}" for error in state.get("error_messages", [])]
     return {"error_messages": [], "execution_history": _history(state, *solved, line)}
+
+
+def answered(state: SignalSubgraphState, text: str) -> Update:
+    """The user has answered: the question is closed, and there are new attempts."""
+    return {
+        "clarification_needed": None,
+        "clarification": None,
+        "clarification_count": state.get("clarification_count", 0) + 1,
+        "retry_count": 0,
+        "failures": [],
+        **succeeded(state, f"clarified: {text}"),
+    }
 
 
 def failed(state: SignalSubgraphState, node: str, errors: Sequence[str]) -> Update:
@@ -106,7 +119,8 @@ def question(state: SignalSubgraphState, kind: ClarificationKind, reason: str) -
     """The user has to be asked; after the last allowed question the run ends with a typed reason instead."""
     asked = state.get("clarification_count", 0)
     if asked >= MAX_CLARIFICATIONS:
-        return ended(state, gave_up(state) if kind == "failure" else "needs_answer", reason)
+        # The errors of a failure are in the state already.
+        return ended(state, gave_up(state)) if kind == "failure" else ended(state, "needs_answer", reason)
     name = hashlib.blake2b(f"{kind}|{reason}|{asked}".encode(), digest_size=8).hexdigest()
     return {
         "clarification_needed": reason,

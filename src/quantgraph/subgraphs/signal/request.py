@@ -24,6 +24,7 @@ __all__ = [
     "is_data_there",
     "is_signal_there",
     "missing_part",
+    "only_requested",
     "request_sessions",
     "request_symbols",
 ]
@@ -162,6 +163,27 @@ def is_data_there(
 
     bars = all(covers("ohlcv", name) for name in ("open", "close"))
     return bars, all(covers("indicators", name) for name in request["indicators"])
+
+
+def only_requested(store: DataState, ref: str, request: Mapping[str, Any], source: MarketDataSource) -> str:
+    """Name of the commit that holds the request's symbols and window, and nothing of earlier requests.
+
+    So a request gives the same signal, whatever its thread or its model's fetch has brought in beside it.
+    Where something is left out the signal goes too.
+    """
+    snapshot, symbols = store.snapshot(ref), request_symbols(request, source)
+    first, last = session_of(request["start"]), session_of(request["end"])
+    panels: dict[str, dict[str, pd.DataFrame]] = {"signal": {}}
+    complete = True
+    for panel in ("ohlcv", "indicators"):
+        panels[panel] = {}
+        for name, frame in snapshot[panel].items():
+            rows = (frame.index >= first) & (frame.index <= last)
+            columns = frame.columns.isin(symbols)
+            complete = complete and bool(rows.all() and columns.all())
+            if rows.any() and columns.any():
+                panels[panel][name] = frame.loc[rows, columns]
+    return ref if complete else store.override(base=ref, **panels)
 
 
 def is_signal_there(

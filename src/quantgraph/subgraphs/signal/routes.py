@@ -38,8 +38,12 @@ def route_from_reflection(
     return "validate"
 
 
-def route_after_data_fetch(state: SignalSubgraphState) -> Literal["reflection", "validate", "clarify"]:
+def route_after_data_fetch(
+    state: SignalSubgraphState,
+) -> Literal["reflection", "validate", "clarify", "__end__"]:
     """After the fetch: validate it, or think again, or ask when that was tried often enough."""
+    if state.get("ended_because"):
+        return "__end__"
     if not state.get("error_messages"):
         return "validate"
     if state.get("clarification_needed") or state.get("retry_count", 0) >= state.get("max_retries", 3):
@@ -47,8 +51,10 @@ def route_after_data_fetch(state: SignalSubgraphState) -> Literal["reflection", 
     return "reflection"
 
 
-def route_after_signal_gen(state: SignalSubgraphState) -> Literal["reflection", "validate"]:
+def route_after_signal_gen(state: SignalSubgraphState) -> Literal["reflection", "validate", "__end__"]:
     """After the generation: validate it, or think again; reflection asks when that was tried too often."""
+    if state.get("ended_because"):
+        return "__end__"
     return "reflection" if state.get("error_messages") else "validate"
 
 

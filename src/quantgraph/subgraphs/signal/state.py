@@ -68,7 +68,7 @@ class SignalSubgraphState(TypedDict):
     assumptions: NotRequired[list[str]]
     """Defaults taken because nobody was asked."""
     given: NotRequired[dict[str, str]]
-    """Parameters fixed by the caller (``ts_code``, ``start_date``, ``end_date``); they win over the sentence."""
+    """``ts_code``, ``start_date``, ``end_date`` as fixed by the caller; they win over the sentence."""
     as_of: NotRequired[str]
     """Last session the run may know, ``YYYYMMDD``; default: the source's last."""
     reflected_on: NotRequired[str]

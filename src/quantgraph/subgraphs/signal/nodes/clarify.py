@@ -10,14 +10,15 @@ import json
 from typing import Any
 
 from langchain_core.messages import AIMessage, HumanMessage
-from langgraph.runtime import get_runtime
+from langgraph.config import get_config
+from langgraph.constants import CONFIG_KEY_CHECKPOINTER
 from langgraph.types import interrupt
 
 from quantgraph.errors import CheckpointerRequired
 from quantgraph.llm.calls import call_model
 from quantgraph.llm.tags import wrap
 from quantgraph.subgraphs.signal.kit import MODEL_ERRORS, SignalKit, default_kit
-from quantgraph.subgraphs.signal.progress import ended, gave_up, question, succeeded
+from quantgraph.subgraphs.signal.progress import answered, ended, gave_up, question
 from quantgraph.subgraphs.signal.state import SignalSubgraphState
 from quantgraph.subgraphs.signal.texts import default_answer, is_default, say
 
@@ -116,22 +117,18 @@ def _ask(state: SignalSubgraphState, task: dict[str, Any], kit: SignalKit) -> di
 def _answered(state: SignalSubgraphState, task: dict[str, Any], text: str) -> dict[str, Any]:
     return {
         "messages": [AIMessage(task["question"] or task["reason"]), HumanMessage(text)],
-        "clarification_needed": None,
-        "clarification": None,
-        "clarification_count": state.get("clarification_count", 0) + 1,
-        "retry_count": 0,
-        "failures": [],
         "current_task": "reflection",
-        **succeeded(state, f"clarified: {text}"),
+        **answered(state, text),
     }
 
 
 def _check_that_somebody_remembers() -> None:
     try:
-        info = get_runtime().execution_info
+        config = get_config()
     except RuntimeError:
         return  # called by hand, outside of a graph
-    if info is not None and info.thread_id is None:
+    # A thread_id alone is no sign: LangGraph takes one without a checkpointer, and forgets.
+    if config["configurable"].get(CONFIG_KEY_CHECKPOINTER) is None:
         raise CheckpointerRequired(
             "a question has to be asked, and this graph has no checkpointer: compile the host with one "
             "(InMemorySaver(), SqliteSaver) and pass a thread_id, or use on_clarify='default'"

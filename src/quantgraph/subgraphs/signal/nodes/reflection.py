@@ -15,8 +15,10 @@ from quantgraph.errors import (
 from quantgraph.llm.structured import read_json
 from quantgraph.llm.tags import wrap
 from quantgraph.market.moment import Moment
+from quantgraph.subgraphs.signal.given import check_given, spoken
 from quantgraph.subgraphs.signal.kit import MODEL_ERRORS, SignalKit, ask, default_kit, reply_text
 from quantgraph.subgraphs.signal.progress import (
+    answered,
     ended,
     fresh_state,
     language,
@@ -30,6 +32,7 @@ from quantgraph.subgraphs.signal.request import (
     is_data_there,
     is_signal_there,
     missing_part,
+    only_requested,
 )
 from quantgraph.subgraphs.signal.state import SignalSubgraphState
 from quantgraph.subgraphs.signal.texts import say
@@ -123,7 +126,12 @@ def _begin(state: SignalSubgraphState) -> dict[str, Any]:
     clean = fresh_state(state.get("max_retries", 3))
     if state.get("ended_because"):
         return {**clean, "assumptions": [], "ended_because": None}
-    return {key: value for key, value in clean.items() if key not in state}
+    absent = {key: value for key, value in clean.items() if key not in state}
+    people = user_messages(state)
+    if state.get("clarification") and people and people[-1].id != state.get("reflected_on"):
+        # A host may send the answer as a message instead of resuming.
+        return {**absent, **answered(state, str(people[-1].text))}
+    return absent
 
 
 def _must_think(state: SignalSubgraphState) -> bool:
@@ -140,16 +148,17 @@ def _think(state: SignalSubgraphState, kit: SignalKit, as_of: Moment) -> dict[st
     if not people:
         reason = say(language(state), zh="请说说您的策略。", en="Please describe your strategy.")
         return question(state, "strategy", reason)
-    facts = _facts(kit, as_of, user_text(state))
+    given = check_given(state.get("given", {}), kit.source, min(kit.source.sessions()[-1], as_of.session))
+    text = spoken(user_text(state), given)
     try:
-        decision = _decide(state, kit, facts)
+        decision = _decide(state, kit, text, _facts(kit, as_of, text))
     except ModelOutputInvalid as error:
         return ended(state, "max_retries", error)
     except MODEL_ERRORS as error:
         return ended(state, "model_unavailable", error)
     intent = decision.user_intent.model_dump()
     intent["type"] = decision.task_type
-    intent["params"] |= _given(state, facts)
+    intent["params"] |= given
     seen = {"user_intent": intent, "reflected_on": people[-1].id}
     missing = missing_part(intent["type"], intent["params"])
     if missing or decision.user_intent.needs_clarification or intent["type"] == "unclear":
@@ -178,7 +187,7 @@ def _facts(kit: SignalKit, as_of: Moment, text: str) -> dict[str, Any]:
     }
 
 
-def _decide(state: SignalSubgraphState, kit: SignalKit, facts: dict[str, Any]) -> Decision:
+def _decide(state: SignalSubgraphState, kit: SignalKit, text: str, facts: dict[str, Any]) -> Decision:
     """Ask the model; a reply that cannot be read is answered with what was wrong, at most twice."""
     prompt = REFLECTION_NODE_PROMPT.format(
         data_ready=state["data_ready"],
@@ -188,7 +197,7 @@ def _decide(state: SignalSubgraphState, kit: SignalKit, facts: dict[str, Any]) -
         error_messages=wrap("errors", "\n".join(state["error_messages"])),
         retry_count=state["retry_count"],
         max_retries=state["max_retries"],
-        user_message=wrap("user_request", _spoken(state, facts)),
+        user_message=wrap("user_request", text),
     )
     tools = kit.context(state, kit.data_ref(state))
     complaint = ""
@@ -203,24 +212,9 @@ def _decide(state: SignalSubgraphState, kit: SignalKit, facts: dict[str, Any]) -
     raise AssertionError  # pragma: no cover - the loop returns or raises
 
 
-def _given(state: SignalSubgraphState, facts: dict[str, Any]) -> dict[str, str]:
-    """What the caller fixed; a start without an end runs to the last session."""
-    given = {key: value for key, value in state.get("given", {}).items() if value}
-    return {"end_date": facts["last_session"], **given} if "start_date" in given else given
-
-
-def _spoken(state: SignalSubgraphState, facts: dict[str, Any]) -> str:
-    """The user's words, with what the caller fixed as a last line."""
-    given = _given(state, facts)
-    lines = [user_text(state), given.get("ts_code", "")]
-    if "start_date" in given:
-        start, end = given["start_date"], given["end_date"]
-        lines.append(say(language(state), zh=f"{start}到{end}", en=f"from {start} to {end}"))
-    return "\n".join(line for line in lines if line)
-
-
 def _readiness(state: SignalSubgraphState, kit: SignalKit) -> dict[str, Any]:
-    ref, request = kit.data_ref(state), state["request"]
+    request = state["request"]
+    ref = only_requested(kit.store, kit.data_ref(state), request, kit.source)
     bars, indicators = is_data_there(kit.store, ref, request, kit.source)
     signal = bars and indicators and is_signal_there(kit.store, ref, request, state.get("strategy", {}))
     task = "data_fetch"

@@ -93,7 +93,8 @@ def signal_generate_node(state: SignalSubgraphState, *, kit: SignalKit | None = 
         "request": fingerprint(request),
     }
     return {
-        "data_ref": context.tree.ref,
+        # Drafts under other names stay behind: whoever trades the commit finds one signal.
+        "data_ref": kit.store.update("signal", {name: signals[name]}, base=data_ref),
         "strategy": strategy,
         "signal_ready": True,
         "current_task": "validate",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from typing import Any, Literal
 
 import pandas as pd
@@ -79,7 +80,9 @@ def validation_node(state: SignalSubgraphState, *, kit: SignalKit | None = None)
     update: dict[str, Any] = {"validation": report.as_json()}
     if not report.passed:
         errors = [f"{finding.code}: {finding.message}" for finding in report.errors]
-        lost = {"signal_ready": False, "strategy": {}} if target == "signal" else {}
+        lost: dict[str, Any] = {"signal_ready": False, "strategy": {}}
+        if target == "data":  # or the next reflection would find it there and go on with it
+            lost = {"data_ready": False, "indicators_ready": False, "data_ref": kit.store.empty}
         return {**update, **lost, **failed(state, f"validate {target}", errors)}
     update |= succeeded(state, f"validate: {target} passed")
     wants_signal = state["user_intent"]["type"] != "data_fetch"
@@ -112,9 +115,15 @@ def _calendar(symbols: tuple[str, ...], sessions: pd.DatetimeIndex) -> pd.Dateti
     if not all(symbol.endswith((".SH", ".SZ", ".BJ")) for symbol in symbols):
         return None
     try:
-        return exchange_sessions(sessions[0], sessions[-1])
+        with _one_at_a_time:
+            return exchange_sessions(sessions[0], sessions[-1])
     except BadWindow:
         return None
+
+
+# The first call loads the calendar, half a second and with the process's warning filters turned down: not for
+# every run that begins at the same moment.
+_one_at_a_time = threading.Lock()
 
 
 def _rerun(state: SignalSubgraphState, kit: SignalKit) -> list[Finding]:

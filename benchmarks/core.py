@@ -1,0 +1,156 @@
+"""The costs that everything else stands on, measured side by side; ``make bench`` runs it.
+
+Each line: what, the smallest of several runs, and the bound it is held against. Exit status 1 if one is
+missed. Needs the real data sets for the last part, and says so when they are missing.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+from quantgraph.data import open_source
+from quantgraph.graph import create_trading_graph
+from quantgraph.market.moment import Moment
+from quantgraph.sandbox import ForkRunner
+from quantgraph.state import DataState
+
+A_SHARE = Path(__file__).resolve().parents[1] / ".." / "shared" / "data" / "ai-trader" / "a_share"
+SENTENCE = "用上证50成分股，5日均线上穿20日均线买入，下穿卖出，2025年1月到10月"
+FIELDS = ("open", "high", "low", "close", "vol")
+
+missed: list[str] = []
+
+
+def show(what: str, value: float, bound: float, unit: str) -> None:
+    verdict = "ok" if value < bound else "MISSED"
+    if verdict != "ok":
+        missed.append(what)
+    print(f"{what:<58}{value:>12.3f} {unit:<3} (< {bound:g}) {verdict}")
+
+
+def best(call: Callable[[], object], *, rounds: int = 7, calls: int = 1) -> float:
+    times = []
+    for _ in range(rounds):
+        started = time.perf_counter()
+        for _ in range(calls):
+            call()
+        times.append((time.perf_counter() - started) / calls)
+    return min(times)
+
+
+def panel(sessions: int, symbols: int) -> dict[str, pd.DataFrame]:
+    index = pd.date_range("2000-01-03", periods=sessions, freq="D")
+    columns = [f"{number:06d}.SZ" for number in range(symbols)]
+    values = np.random.default_rng(0).random((sessions, symbols)) + 10
+    return {name: pd.DataFrame(values, index=index, columns=columns, copy=False) for name in FIELDS}
+
+
+def data_state() -> None:
+    small, large = DataState(), DataState()
+    small.update("ohlcv", panel(250, 50))
+    started = time.perf_counter()
+    large.update("ohlcv", panel(2500, 5000))
+    show("update 5 x 2500 x 5000 (500 MB: check, copy, name)", time.perf_counter() - started, 10, "s")
+    cost = [best(store.snapshot, calls=2000) * 1e6 for store in (small, large)]
+    show("snapshot() of 5 x 250 x 50", cost[0], 20, "us")
+    show("snapshot() of 5 x 2500 x 5000", cost[1], 20, "us")
+    show("  ratio large / small", cost[1] / cost[0], 3, "x")
+    show(
+        "snapshot()['ohlcv']['close'] of 5 x 2500 x 5000",
+        best(lambda: large.snapshot()["ohlcv"]["close"], calls=500) * 1e6,
+        200,
+        "us",
+    )
+    show(
+        "view at the middle, one field of 2500 x 5000",
+        best(lambda: large.view(Moment.at("2003-06-01"))["ohlcv"]["close"], rounds=3),
+        0.5,
+        "s",
+    )
+
+
+def code_process() -> None:
+    frames = {}
+    store = DataState()
+    store.update("ohlcv", panel(250, 50))
+    frames = store.view(Moment.at("2020-01-01")).frozen()
+    runner = ForkRunner()
+    started = time.perf_counter()
+    runner.run(["1"], frames)
+    show("code process: start and first call", time.perf_counter() - started, 3, "s")
+    cell = "GLOBAL_DATA_STATE.update('signal', {'s': (snapshot['ohlcv']['close'] > 10.5).astype(float)})"
+    show(
+        "code process: warm call with a signal of 250 x 50",
+        best(lambda: runner.run([cell], frames)) * 1e3,
+        100,
+        "ms",
+    )
+    runner.close()
+
+
+def imports() -> None:
+    code = "import time; t = time.perf_counter(); import quantgraph; print(time.perf_counter() - t)"
+    times = [
+        float(subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout)
+        for _ in range(5)
+    ]
+    show("import quantgraph", min(times), 0.3, "s")
+
+
+def main_job() -> None:
+    if not A_SHARE.is_dir():
+        print(f"the SSE 50 files are missing at {A_SHARE}: the main job was not measured")
+        return
+    with tempfile.TemporaryDirectory() as folder:
+        command = [sys.executable, "-c", "from quantgraph.cli import main; main()", "run", SENTENCE]
+        times = []
+        for _ in range(3):
+            started = time.perf_counter()
+            done = subprocess.run(
+                [*command, "--source", str(A_SHARE), "--json", "--out", folder],
+                capture_output=True,
+                text=True,
+                check=True,
+            )
+            times.append(time.perf_counter() - started)
+        result = json.loads(done.stdout)
+        show("quantgraph run, SSE 50 x 200 sessions, shell to prompt", min(times), 15, "s")
+        print(f"{'  trades':<58}{result['account']['trades']:>12}")
+        from langchain_core.messages import HumanMessage
+
+        from quantgraph.settings import load_settings
+
+        graph = create_trading_graph(
+            source=open_source(A_SHARE), store=DataState(), settings=load_settings(runs_dir=folder)
+        )
+        stamps: dict[str, float] = {}
+        steps = 0
+        for update in graph.stream({"messages": [HumanMessage(SENTENCE)]}, stream_mode="updates"):
+            name = next(iter(update))
+            if name == "daily_loop":
+                stamps.setdefault("begin", time.perf_counter())
+                stamps["end"] = time.perf_counter()
+                steps += 1
+        show(
+            f"the sessions' loop ({steps - 1} sessions, durable ledger)",
+            stamps["end"] - stamps["begin"],
+            3,
+            "s",
+        )
+
+
+if __name__ == "__main__":
+    for part in (data_state, code_process, imports, main_job):
+        part()
+    if missed:
+        print(f"missed: {', '.join(missed)}")
+    sys.exit(1 if missed else 0)

@@ -1,0 +1,168 @@
+"""Run what the documents show, and put in what comes out: ``python scripts/docs.py [--check]``.
+
+- ``python`` blocks of a file run one after the other in one namespace; functions named ``test_*`` are called;
+- a ``text`` block right after one holds what it printed;
+- ``bash`` lines are calls of ``quantgraph``, which are run, or of ``make``, whose target has to exist;
+- ``toml`` blocks are read as settings; a ``mermaid`` block is the trading graph;
+- README.zh-CN.md has the blocks of README.md;
+- each notebook has the cells of the script beside it.
+
+``--check`` writes nothing and exits with 1 if a file would change.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import json
+import os
+import re
+import shlex
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parents[1]
+TWINS = (ROOT / "README.md", ROOT / "README.zh-CN.md")
+PAGES = (ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md")))
+SCRIPTS = tuple(sorted((ROOT / "notebooks").glob("*.py")))
+
+_BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+
+
+class Page:
+    """The blocks of one document while they are run."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._text = path.read_text(encoding="utf-8")
+        self._namespace: dict[str, Any] = {"__name__": path.stem}
+        self._output = ""
+
+    def refreshed(self) -> str:
+        """The document with every output and picture as it really comes out."""
+        return _BLOCK.sub(self._block, self._text)
+
+    def _block(self, block: re.Match[str]) -> str:
+        kind, body = block.groups()
+        line = self._text.count("\n", 0, block.start()) + 2
+        match kind:
+            case "python":
+                self._output = run_python(body, self._namespace, f"{self._path.name}, block at line {line}")
+            case "bash":
+                for command in body.splitlines():
+                    run_command(command)
+            case "text":
+                body = self._output
+            case "mermaid":
+                body = picture()
+            case "toml":
+                read_settings(body)
+            case _:
+                raise SystemExit(f"{self._path.name}:{line}: nobody knows how to check a {kind} block")
+        return f"```{kind}\n{body}```"
+
+
+def run_python(code: str, namespace: dict[str, Any], name: str) -> str:
+    """Run a block, and the tests in it; return what it printed."""
+    known = set(namespace)
+    printed = io.StringIO()
+    with contextlib.redirect_stdout(printed):
+        exec(compile(code, name, "exec", dont_inherit=True), namespace)  # noqa: S102 - our own documents
+        for test in [name for name in namespace if name.startswith("test_") and name not in known]:
+            namespace[test]()
+    return printed.getvalue()
+
+
+def run_command(line: str) -> None:
+    """Run a call of ``quantgraph``; of ``make``, see that the target is there."""
+    program, *arguments = shlex.split(line)
+    if program == "make":
+        targets = re.findall(r"^([a-z]+):", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE)
+        missing = [target for target in arguments if target not in targets]
+        if missing:
+            raise SystemExit(f"{line}: the Makefile has no target {missing[0]}")
+        return
+    if program != "quantgraph":
+        raise SystemExit(f"{line}: nobody knows how to check {program}")
+    command = [str(Path(sys.executable).parent / program), *arguments]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise SystemExit(f"{line}: ended with {done.returncode}: {done.stderr}")
+    if "--json" in arguments:
+        json.loads(done.stdout)
+
+
+def picture() -> str:
+    """The trading graph as mermaid text."""
+    from quantgraph import create_trading_graph
+
+    return create_trading_graph().get_graph(xray=True).draw_mermaid()
+
+
+def read_settings(text: str) -> None:
+    """Read a settings file as the library does."""
+    from quantgraph.settings import load_settings
+
+    Path("quantgraph.toml").write_text(text, encoding="utf-8")
+    load_settings()
+    Path("quantgraph.toml").unlink()
+
+
+def twin(text: str, original: str) -> str:
+    """A translation with the blocks of the original."""
+    blocks = [block.group() for block in _BLOCK.finditer(original)]
+    if len(blocks) != len(_BLOCK.findall(text)):
+        raise SystemExit(f"README.zh-CN.md has not the {len(blocks)} blocks that README.md has")
+    rest = iter(blocks)
+    return _BLOCK.sub(lambda _: next(rest), text)
+
+
+def notebook(script: str) -> dict[str, Any]:
+    """A script with ``# %%`` cells as a notebook without outputs; ``# %% [markdown]`` cells are text."""
+    cells: list[dict[str, Any]] = []
+    for number, part in enumerate(re.split(r"^# %%", script, flags=re.MULTILINE)[1:]):
+        head, _, body = part.partition("\n")
+        source = body.strip("\n")
+        common = {"id": f"cell-{number}", "metadata": {}}
+        if head.strip() == "[markdown]":
+            words = "\n".join(line.removeprefix("#").removeprefix(" ") for line in source.splitlines())
+            cells.append({"cell_type": "markdown", **common, "source": words})
+        else:
+            code = {"execution_count": None, "outputs": [], "source": source}
+            cells.append({"cell_type": "code", **common, **code})
+    kernel = {"display_name": "Python 3", "language": "python", "name": "python3"}
+    metadata = {"kernelspec": kernel, "language_info": {"name": "python"}}
+    return {"cells": cells, "metadata": metadata, "nbformat": 4, "nbformat_minor": 5}
+
+
+def refresh() -> dict[Path, str]:
+    """Every document and notebook as it should be."""
+    files = {path: Page(path).refreshed() for path in PAGES}
+    original, translation = TWINS
+    files[translation] = twin(translation.read_text(encoding="utf-8"), files[original])
+    for script in SCRIPTS:
+        content = notebook(script.read_text(encoding="utf-8"))
+        files[script.with_suffix(".ipynb")] = json.dumps(content, ensure_ascii=False, indent=1) + "\n"
+    return files
+
+
+def main(arguments: list[str]) -> int:
+    """Refresh all files, or say which are stale."""
+    for name in list(os.environ):
+        if name.startswith(("QUANTGRAPH_", "OPENAI_", "TUSHARE_")):
+            del os.environ[name]
+    with tempfile.TemporaryDirectory() as folder, contextlib.chdir(folder):
+        files = refresh()
+    stale = [path for path, text in files.items() if not path.exists() or path.read_text("utf-8") != text]
+    for path in stale:
+        print(path.relative_to(ROOT), "is stale" if "--check" in arguments else "was refreshed")
+        if "--check" not in arguments:
+            path.write_text(files[path], encoding="utf-8")
+    return int(bool(stale) and "--check" in arguments)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

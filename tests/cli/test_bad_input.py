@@ -1,0 +1,319 @@
+"""Bad input at the command: one clear line, a folder that says how it ended, no traceback."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+from quantgraph.cli import main
+from quantgraph.testing import Fault, OpenAIStub, Reply, TushareStub
+
+SENTENCE = "合成30成分股，5日均线上穿20日均线买入，下穿卖出，2025年"
+
+
+@pytest.fixture
+def command(monkeypatch, capfd):
+    """Run the command in this process: exit status, stdout, stderr."""
+
+    def call(*arguments, stdin=""):
+        import io
+
+        monkeypatch.setattr(sys, "argv", ["quantgraph", *map(str, arguments)])
+        monkeypatch.setattr(sys, "stdin", io.StringIO(stdin))
+        try:
+            main()
+            status = 0
+        except SystemExit as ended:
+            status = ended.code or 0
+        out, err = capfd.readouterr()
+        return status, out, err
+
+    return call
+
+
+def failed(done, *words, because="data_unavailable"):
+    """The run failed as it should: exit status 1, the reason once, and the same in its folder."""
+    status, out, err = done
+    assert status == 1, (out, err)
+    assert "Traceback" not in err + out
+    result = json.loads(out)
+    assert result["ended_because"] == because
+    assert "\n" not in result["error"]
+    for word in words:
+        assert word in result["error"], result["error"]
+    assert err.count(result["error"]) >= 1
+    saved = json.loads((Path(result["run_dir"]) / "result.json").read_text(encoding="utf-8"))
+    assert saved == result
+    return result
+
+
+def test_an_unknown_code_is_named(command):
+    failed(
+        command("run", "999999.SH 5日均线上穿20日均线买入 2025年", "--headless", "--json"),
+        "unknown",
+        "999999.SH",
+    )
+
+
+def test_an_unknown_name_is_asked_for_and_refused(command):
+    done = command("run", SENTENCE, "--symbols", "不存在公司", "--headless", "--json")
+    failed(done, "unknown_symbol", "不存在公司")
+
+
+def test_a_window_without_sessions_says_what_there_is(command):
+    done = command("run", SENTENCE, "--start", "20251001", "--end", "20251002", "--headless", "--json")
+    failed(done, "bad_window", "no session from 20251001 to 20251002", "20230103")
+
+
+def test_a_start_after_the_end_is_refused(command):
+    done = command("run", SENTENCE, "--start", "20250301", "--end", "20250101", "--headless", "--json")
+    failed(done, "bad_window", "20250301", "after")
+
+
+@pytest.mark.parametrize("start", ["2025-13-01", "tomorrow", "20250231"])
+def test_a_date_that_is_none_is_refused(command, start):
+    done = command("run", SENTENCE, "--start", start, "--end", "20250401", "--headless", "--json")
+    failed(done, start)
+
+
+def test_a_window_after_all_data_is_refused(command):
+    done = command("run", SENTENCE, "--start", "20270101", "--end", "20270201", "--headless", "--json")
+    failed(done, "20270101")
+
+
+def test_a_file_with_wrong_columns_is_named_with_the_right_ones(command, tmp_path):
+    path = tmp_path / "prices.csv"
+    path.write_text("symbol,day,price\n600519.SH,20250102,1500\n", encoding="utf-8")
+    failed(command("run", SENTENCE, "--source", path, "--headless", "--json"), "prices.csv", "trade_date")
+
+
+def test_a_source_that_does_not_exist_is_wrong_usage_and_leaves_nothing(command, tmp_path):
+    status, out, err = command("run", SENTENCE, "--source", "nowhere/prices.csv", "--json")
+    assert (status, out) == (2, "")
+    assert "nowhere/prices.csv" in err
+    assert "sample" in err
+    assert "Traceback" not in err
+    assert not (tmp_path / "runs").exists()
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["run"],
+        ["run", ""],
+        ["run", SENTENCE, "--cash", "-5"],
+        ["run", SENTENCE, "--nonsense"],
+        ["trade", "x"],
+    ],
+)
+def test_wrong_usage_is_status_two(command, arguments):
+    status, out, err = command(*arguments)
+    assert status == 2, (out, err)
+    assert "Traceback" not in err
+
+
+def test_tushare_without_a_token_says_how_to_set_one(command):
+    failed(
+        command(
+            "run", "600519.SH 5日均线上穿20日均线买入 2024年", "--source", "tushare", "--headless", "--json"
+        ),
+        "TUSHARE_TOKEN",
+    )
+
+
+def test_a_token_that_is_refused(command, monkeypatch):
+    with TushareStub(
+        {"trade_cal": pd.DataFrame({"cal_date": ["20240102"], "is_open": [1]})}, token="right"
+    ) as stub:
+        monkeypatch.setenv("TUSHARE_URL", stub.url)
+        monkeypatch.setenv("TUSHARE_TOKEN", "wrong-token-123")
+        done = command(
+            "run", "600519.SH 5日均线上穿20日均线买入 2024年", "--source", "tushare", "--headless", "--json"
+        )
+    result = failed(done, "permission_denied")
+    assert "wrong-token-123" not in json.dumps(result) + done[2]
+
+
+def test_a_broken_network(command, monkeypatch):
+    monkeypatch.setenv("TUSHARE_URL", "http://127.0.0.1:9/dataapi")
+    monkeypatch.setenv("TUSHARE_TOKEN", "t")
+    done = command(
+        "run", "600519.SH 5日均线上穿20日均线买入 2024年", "--source", "tushare", "--headless", "--json"
+    )
+    failed(done, "source_unavailable")
+
+
+@pytest.fixture
+def served(monkeypatch):
+    """Point the command at an OpenAI-compatible stub."""
+
+    def point(stub):
+        monkeypatch.setenv("OPENAI_BASE_URL", stub.base_url)
+        monkeypatch.setenv("OPENAI_API_KEY", "sk-test-secret")
+        monkeypatch.setenv("QUANTGRAPH_MODEL", "stub")
+        monkeypatch.setenv("QUANTGRAPH_MAX_ATTEMPTS", "1")
+        monkeypatch.setenv("QUANTGRAPH_REQUEST_TIMEOUT", "5")
+
+    return point
+
+
+@pytest.mark.parametrize(
+    "reply",
+    ["I would be glad to help you trade!", '```json\n{"task_type": "mixed", "user_intent": \n```', "[]", ""],
+)
+def test_a_model_that_answers_prose_or_broken_json(command, served, reply):
+    with OpenAIStub(lambda _request: Reply.text(reply)) as stub:
+        served(stub)
+        done = command("run", SENTENCE, "--headless", "--json")
+        calls = len(stub.requests)
+    result = failed(done, "model_output_invalid", because="max_retries")
+    assert calls == 3
+    assert "sk-test-secret" not in json.dumps(result) + done[2]
+
+
+@pytest.mark.parametrize("fault", [Fault.http(500), Fault.http(429), Fault.http(401), Fault.disconnect()])
+def test_a_model_server_that_fails(command, served, fault):
+    with OpenAIStub(lambda _request: fault) as stub:
+        served(stub)
+        done = command("run", SENTENCE, "--headless", "--json")
+    result = failed(done, because="model_unavailable")
+    assert "sk-test-secret" not in json.dumps(result) + done[2]
+
+
+def decision(request):
+    return Reply.text(
+        json.dumps(
+            {
+                "task_type": "mixed",
+                "user_intent": {
+                    "type": "mixed",
+                    "params": {
+                        "ts_code": "990030.SH",
+                        "start_date": "20250102",
+                        "end_date": "20250630",
+                        "strategy_desc": "x",
+                    },
+                },
+            }
+        )
+    )
+
+
+CODE = {
+    "raises": ("raise ValueError('no idea')", "no idea"),
+    "loops": ("while True: pass", "code_timeout"),
+    "50 GB": ("np.ones(50 << 27)", "code_memory"),
+    "0.5": (
+        "GLOBAL_DATA_STATE.update('signal', {'s': snapshot['ohlcv']['close'] * 0 + 0.5})",
+        "0.5 at (2025-01-02",
+    ),
+    "inf": ("GLOBAL_DATA_STATE.update('signal', {'s': snapshot['ohlcv']['close'] * np.inf})", "inf"),
+    "time zone": (
+        "c = snapshot['ohlcv']['close'] * 0\nGLOBAL_DATA_STATE.update('signal', {'s': c.tz_localize('Asia/Shanghai')})",
+        "time zone Asia/Shanghai",
+    ),
+    "no signal": ("print('x' * 100_000_000)", "no_signal"),
+}
+
+
+@pytest.mark.parametrize("case", CODE)
+def test_code_that_goes_wrong_ends_the_run_with_its_line(command, served, monkeypatch, case):
+    code, words = CODE[case]
+
+    def answer(request):
+        text = json.dumps(request.messages, ensure_ascii=False)
+        if "<user_request>" in text:
+            return decision(request)
+        if request.messages[-1]["role"] == "tool":
+            return Reply.text("It did not work.")
+        if "<strategy>" in text:
+            return Reply.call("python_repl", query=code)
+        if "<fetch>" in text:
+            return Reply.call(
+                "tushare_daily_bar", ts_code="990030.SH", start_date="20250102", end_date="20250630"
+            )
+        return Reply.text('{"issues_found": []}')
+
+    monkeypatch.setenv("QUANTGRAPH_CODE_TIMEOUT", "1.5")
+    with OpenAIStub(answer) as stub:
+        served(stub)
+        done = command("run", SENTENCE, "--headless", "--json")
+    failed(done, words, because="repeated_error")
+
+
+def test_debug_shows_where(command):
+    status, _, err = command("run", SENTENCE, "--source", "nowhere", "--debug")
+    assert status == 2
+    assert "Traceback" in err
+
+
+def test_questions_are_asked_at_the_prompt_one_by_one(command):
+    answers = "合成30成分股\n2025年上半年\n"
+    status, out, err = command("run", "5日均线上穿20日均线买入，下穿卖出", "--json", stdin=answers)
+    assert status == 0, err
+    result = json.loads(out)
+    assert result["window"] == {"start": "20250101", "end": "20250630"}
+    assert len(result["symbols"]) == 30
+    assert result["assumptions"] == []
+
+
+def test_no_more_answers_cancel_the_run(command):
+    done = command("run", "5日均线上穿20日均线买入，下穿卖出", "--json", stdin="")
+    failed(done, "cancelled", because="cancelled")
+
+
+def test_headless_takes_the_documented_defaults_and_says_so(command):
+    status, out, err = command("run", "帮我做个策略", "--headless", "--json")
+    assert status == 0, err
+    result = json.loads(out)
+    kinds = [line.split(":")[0] for line in result["assumptions"]]
+    assert kinds == ["symbol", "window", "strategy"]
+    assert len(result["symbols"]) == 60
+    assert result["window"] == {"start": "20250101", "end": "20251231"}
+    assert result["strategy"]["name"] == "sma_cross_5_20"
+
+
+def test_the_summary_shows_what_a_person_wants_to_see(command):
+    status, out, _ = command("run", SENTENCE, "--headless")
+    assert status == 0
+    for word in (
+        "合成数据",
+        "sma_cross_5_20",
+        "买入",
+        "收益",
+        "最大回撤",
+        "夏普",
+        "成交",
+        "费用",
+        "等权买入持有",
+        "文件夹",
+    ):
+        assert word in out, word
+    status, out, _ = command("run", "SYN30, RSI(14) below 30 buy, above 70 sell, 2025", "--headless")
+    assert status == 0
+    for word in (
+        "synthetic",
+        "return",
+        "max drawdown",
+        "Sharpe",
+        "trades",
+        "costs",
+        "buy-and-hold",
+        "folder",
+    ):
+        assert word in out, word
+
+
+def test_signal_writes_signal_and_strategy_and_does_not_trade(command):
+    status, out, err = command("signal", SENTENCE, "--headless", "--json")
+    assert status == 0, err
+    result = json.loads(out)
+    assert result["account"] is None
+    folder = Path(result["run_dir"])
+    assert pd.read_parquet(folder / "signal.parquet").shape[1] == 30
+    assert "sma_cross_5_20" in (folder / "strategy.py").read_text(encoding="utf-8")
+    assert not (folder / "ledger.sqlite").exists()

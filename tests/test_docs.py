@@ -1,0 +1,90 @@
+"""Documents say what is so: every code block is run, and what it shows is what comes out."""
+
+from __future__ import annotations
+
+import importlib.util
+import re
+import sys
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+MARKDOWN = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md")])
+
+
+def _tool() -> ModuleType:
+    spec = importlib.util.spec_from_file_location("quantgraph_docs", ROOT / "scripts" / "docs.py")
+    assert spec
+    assert spec.loader
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+docs = _tool()
+
+
+@pytest.mark.parametrize("path", docs.PAGES, ids=lambda path: path.name)
+def test_every_block_runs_and_shows_what_comes_out(path: Path) -> None:
+    assert docs.Page(path).refreshed() == path.read_text(encoding="utf-8"), "run: make docs"
+
+
+def test_the_chinese_readme_has_the_same_blocks_and_chapters() -> None:
+    english, chinese = (path.read_text(encoding="utf-8") for path in docs.TWINS)
+    assert docs.twin(chinese, english) == chinese, "run: make docs"
+    levels = [
+        re.findall(r"^#+(?= )", re.sub(r"```.*?```", "", text, flags=re.DOTALL), re.MULTILINE)
+        for text in (english, chinese)
+    ]
+    assert levels[0] == levels[1]
+    tables = [len(re.findall(r"^\|", text, re.MULTILINE)) for text in (english, chinese)]
+    assert tables[0] == tables[1]
+
+
+def test_a_wrong_output_and_an_unknown_command_are_noticed(tmp_path: Path) -> None:
+    page = tmp_path / "page.md"
+    page.write_text("```python\nprint(1 + 1)\n```\n\n```text\n3\n```\n")
+    assert docs.Page(page).refreshed() != page.read_text()
+    for line in ("curl example", "make nothing"):
+        page.write_text(f"```bash\n{line}\n```\n")
+        with pytest.raises(SystemExit):
+            docs.Page(page).refreshed()
+
+
+def test_the_first_example_has_at_most_fifteen_lines() -> None:
+    blocks = re.findall(r"```python\n(.*?)```", docs.TWINS[0].read_text(encoding="utf-8"), re.DOTALL)
+    assert len(blocks[0].splitlines()) <= 15
+
+
+@pytest.mark.parametrize("path", MARKDOWN, ids=lambda path: path.name)
+def test_every_link_inside_the_project_leads_somewhere(path: Path) -> None:
+    targets = re.findall(r"\]\((?!https?://|#)([^)#]+)", path.read_text(encoding="utf-8"))
+    assert [target for target in targets if not (path.parent / target).exists()] == []
+
+
+def test_the_settings_table_names_every_setting_and_its_variable() -> None:
+    from quantgraph.settings import ROLES, Settings
+
+    text = (ROOT / "docs" / "configuration.md").read_text(encoding="utf-8")
+    rows = dict(re.findall(r"^\| `(\w+)` \| `([A-Z_<>]+)` \|", text, re.MULTILINE))
+    assert sorted(rows) == sorted(Settings.model_fields)
+    vendors = {"openai_api_key", "openai_base_url", "tushare_token", "models"}
+    assert all(rows[name] == f"QUANTGRAPH_{name.upper()}" for name in rows if name not in vendors)
+    assert all(f"`{role}`" in text for role in ROLES)
+
+
+def test_the_defaults_in_the_settings_table_are_the_defaults() -> None:
+    from quantgraph.settings import Settings
+
+    text = (ROOT / "docs" / "configuration.md").read_text(encoding="utf-8")
+    shown = dict(re.findall(r"^\| `(\w+)` \| `[A-Z_<>]+` \| `?([\w.]+)`? \|", text, re.MULTILINE))
+    for name in ("temperature", "request_timeout", "max_attempts", "code_timeout", "code_memory_mb"):
+        assert float(shown[name]) == Settings.model_fields[name].default, name
+    for name in ("runs_dir", "data_source"):
+        assert shown[name] == str(Settings.model_fields[name].default), name
+
+
+def test_the_python_that_runs_the_commands_is_this_one() -> None:
+    assert (Path(sys.executable).parent / "quantgraph").exists()

@@ -1,0 +1,37 @@
+"""Each example runs as a user would run it, in a folder of its own."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+EXAMPLES = sorted((Path(__file__).resolve().parents[1] / "examples").glob("*.py"))
+LAST_LINE = {
+    "own_source.py": "done {'buy': ",
+    "parent_graph.py": "done: filed sma_cross_5_20",
+    "standalone.py": "assumed: nothing",
+    "test_one_node.py": "2 passed",
+}
+
+
+def test_every_example_is_known_here() -> None:
+    assert [path.name for path in EXAMPLES] == list(LAST_LINE)
+
+
+@pytest.mark.parametrize("example", EXAMPLES, ids=lambda path: path.stem)
+def test_the_example_runs_and_ends_as_it_should(example: Path, tmp_path: Path) -> None:
+    tool = ["-m", "pytest", "-q", "-p", "no:cacheprovider", "-c", "/dev/null", "--rootdir", str(tmp_path)]
+    command = [sys.executable, *(tool if example.stem.startswith("test_") else []), str(example)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=tmp_path, timeout=60)
+
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines()[-1].startswith(LAST_LINE[example.name]), done.stdout
+    assert not done.stderr, "an example ends without a warning"
+
+
+@pytest.mark.parametrize("example", EXAMPLES, ids=lambda path: path.stem)
+def test_the_example_is_short(example: Path) -> None:
+    assert len(example.read_text(encoding="utf-8").splitlines()) < 60

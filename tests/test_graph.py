@@ -1,0 +1,340 @@
+"""The main graph: a sentence becomes trades, can be stopped between any two sessions, and is small on disk."""
+
+from __future__ import annotations
+
+import sqlite3
+from contextlib import closing
+
+import pandas as pd
+import pytest
+from langchain_core.messages import HumanMessage
+from langgraph.checkpoint.memory import InMemorySaver
+from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
+from langgraph.checkpoint.sqlite import SqliteSaver
+
+from quantgraph.agents import SignalRule
+from quantgraph.broker.ledger import Ledger
+from quantgraph.broker.simulate import run_sessions
+from quantgraph.data.sample import SampleSource
+from quantgraph.errors import LedgerConflict, NoSignal
+from quantgraph.graph import create_trading_graph, route_after_signal
+from quantgraph.market.rulebook import Rulebook
+from quantgraph.nodes import route_after_daily_loop
+from quantgraph.state import DataState
+
+CODES = "000341.SZ,000342.SZ,000343.SZ"
+RULE = "5日均线上穿20日均线买入，下穿卖出"
+SENTENCE = f"{CODES}，{RULE}，2024年1月到3月"
+OTHER = "000344.SZ，RSI(14)低于40买入，高于60卖出，2024年1月到3月"
+START, END = pd.Timestamp("2024-01-02"), pd.Timestamp("2024-03-29")
+THREAD = {"configurable": {"thread_id": "t"}}
+
+
+def ask(text, **more):
+    return {"messages": [("user", text)], **more}
+
+
+def sessions_of_window() -> list[pd.Timestamp]:
+    sessions = SampleSource().sessions()
+    return list(sessions[(sessions >= START) & (sessions <= END)])
+
+
+def journal(ledger, run_id):
+    """All that a ledger says about a run."""
+    return ledger.sessions(run_id), ledger.orders(run_id), list(ledger.values(run_id)), ledger.account(run_id)
+
+
+@pytest.fixture
+def ledger(tmp_path):
+    with Ledger(tmp_path / "ledger.sqlite") as opened:
+        yield opened
+
+
+class Stops(SignalRule):
+    """The signal rule of a machine that is switched off in the middle of its n-th session."""
+
+    def __init__(self, at: int) -> None:
+        super().__init__()
+        self._left = at
+
+    def decide(self, view, account, session):
+        self._left -= 1
+        if self._left < 0:
+            raise RuntimeError("switched off")
+        return super().decide(view, account, session)
+
+
+# Routes ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("state", "target"),
+    [
+        ({"ended_because": "done", "signal_ready": True}, "daily_loop"),
+        ({"ended_because": "done", "signal_ready": False}, "__end__"),
+        ({"ended_because": "needs_answer", "signal_ready": True}, "__end__"),
+        ({"ended_because": "max_retries"}, "__end__"),
+        ({}, "__end__"),
+    ],
+)
+def test_only_a_validated_signal_is_traded(state, target):
+    before = dict(state)
+    assert route_after_signal(state) == target
+    assert state == before
+
+
+@pytest.mark.parametrize(
+    ("state", "target"),
+    [({"session": "20240102"}, "decision"), ({"session": None}, "report"), ({}, "report")],
+)
+def test_the_daily_loop_goes_on_while_there_is_a_session(state, target):
+    assert route_after_daily_loop(state) == target
+
+
+# The whole way -----------------------------------------------------------------------------------
+
+
+def test_every_session_of_the_window_is_in_the_ledger_once(store, ledger):
+    graph = create_trading_graph(source="sample", store=store, ledger=ledger)
+    steps = [
+        (name, update.get("session"))
+        for step in graph.stream(ask(SENTENCE, run_id="r"), stream_mode="updates")
+        for name, update in step.items()
+        if name == "daily_loop"
+    ]
+    expected = sessions_of_window()
+    assert [session for _, session in steps] == [*(f"{day:%Y%m%d}" for day in expected), None]
+    assert ledger.sessions("r") == expected
+    ledger.check("r")
+
+
+def test_the_graph_trades_what_the_plain_loop_trades(store, ledger):
+    state = create_trading_graph(source="sample", store=store, ledger=ledger, cash=300_000).invoke(
+        ask(SENTENCE, run_id="graph")
+    )
+    account = run_sessions(
+        store,
+        state["data_ref"],
+        sessions_of_window(),
+        SignalRule(),
+        cash=300_000,
+        rules=Rulebook.mainland(),
+        ledger=ledger,
+        run_id="plain",
+    )
+    assert journal(ledger, "graph") == journal(ledger, "plain")
+    assert account.cash != 300_000, "something was traded"
+    assert state["summary"]["account"]["trades"] == len(ledger.fills("plain"))
+
+
+def test_a_run_has_a_folder_of_its_own_and_leaves_no_ledger_open(store, tmp_path):
+    state = create_trading_graph(source="sample", store=store).invoke(ask(SENTENCE))
+    (file,) = (tmp_path / "runs").rglob("ledger.sqlite")
+    assert file.parent.name == state["run_id"] == state["summary"]["run_id"]
+    with Ledger(file) as ledger:
+        assert len(ledger.sessions(state["run_id"])) == len(sessions_of_window())
+
+
+def test_a_request_that_does_not_end_well_is_not_traded(store, tmp_path):
+    graph = create_trading_graph(source="sample", store=store, on_clarify="fail")
+    steps = [next(iter(step)) for step in graph.stream(ask("你好"), stream_mode="updates")]
+    assert steps == ["signal"]
+    state = graph.invoke(ask("999999.SH，" + RULE + "，2024年"))
+    assert state["ended_because"] != "done"
+    assert "run_id" not in state
+    assert not (tmp_path / "runs").exists()
+
+
+def test_data_alone_is_not_traded(store, tmp_path):
+    state = create_trading_graph(source="sample", store=store).invoke(
+        ask("获取000341.SZ 2024年1月的日线数据")
+    )
+    assert (state["ended_because"], state["data_ready"]) == ("done", True)
+    assert "summary" not in state
+    assert not (tmp_path / "runs").exists()
+
+
+# Stop and go -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("durability", ["sync", "exit"])
+@pytest.mark.parametrize("at", [0, 50])
+def test_a_run_that_was_stopped_ends_with_the_same_ledger(tmp_path, at, durability):
+    with Ledger(tmp_path / "whole.sqlite") as whole:
+        create_trading_graph(source="sample", store=DataState(), ledger=whole).invoke(
+            ask(SENTENCE, run_id="r")
+        )
+        expected = journal(whole, "r")
+
+    def opened(decider=None):
+        connection = sqlite3.connect(tmp_path / "checkpoints.sqlite", check_same_thread=False)
+        ledger = Ledger(tmp_path / "stopped.sqlite")
+        graph = create_trading_graph(
+            source="sample",
+            store=DataState(tmp_path / "data"),
+            ledger=ledger,
+            decider=decider,
+            checkpointer=SqliteSaver(connection),
+        )
+        return graph, ledger, connection
+
+    graph, ledger, connection = opened(Stops(at))
+    with closing(connection), ledger, pytest.raises(RuntimeError, match="switched off"):
+        graph.invoke(ask(SENTENCE, run_id="r"), THREAD, durability=durability)
+    graph, ledger, connection = opened()
+    with closing(connection), ledger:
+        assert len(ledger.sessions("r")) == at
+        state = graph.invoke(None, THREAD, durability=durability)
+        assert journal(ledger, "r") == expected
+        ledger.check("r")
+    assert state["summary"]["run_id"] == "r"
+
+
+@pytest.mark.parametrize("step", ["daily_loop", "decision"])
+def test_a_checkpoint_that_lags_behind_the_ledger_trades_nothing_twice(store, ledger, step):
+    """As after a kill: the ledger has fifty sessions, the newest checkpoint that was written knows of fewer."""
+    options = {"source": "sample", "store": store, "ledger": ledger, "checkpointer": InMemorySaver()}
+    create_trading_graph(source="sample", store=store, ledger=ledger).invoke(ask(SENTENCE, run_id="whole"))
+    graph = create_trading_graph(**options, decider=Stops(50))
+    with pytest.raises(RuntimeError):
+        graph.invoke(ask(SENTENCE, run_id="r"), THREAD)
+    assert ledger.orders("r"), "there is something that could be done twice"
+    old = [
+        entry
+        for entry in graph.get_state_history(THREAD)
+        if entry.next == (step,) and entry.values.get("session")
+    ]
+    final = create_trading_graph(**options).invoke(None, old[10].config)
+    assert journal(ledger, "r") == journal(ledger, "whole")
+    assert final["summary"]["run_id"] == "r"
+
+
+@pytest.mark.parametrize("other", [{"decider": "named"}, {"cash": 5_000_000}])
+def test_a_run_is_not_resumed_with_other_money_or_another_decider(store, ledger, other):
+    class Named(SignalRule):
+        name = "another"
+
+    options = {"source": "sample", "store": store, "ledger": ledger, "checkpointer": InMemorySaver()}
+    with pytest.raises(RuntimeError):
+        create_trading_graph(**options, decider=Stops(5)).invoke(ask(SENTENCE, run_id="r"), THREAD)
+    changed = {"decider": Named()} if "decider" in other else other
+    graph = create_trading_graph(**options, **changed)
+    before = journal(ledger, "r")
+    with pytest.raises(LedgerConflict, match="'r'"):
+        graph.invoke(None, THREAD)
+    assert journal(ledger, "r") == before
+
+
+def test_a_second_request_on_a_thread_is_a_second_run(store, ledger):
+    graph = create_trading_graph(source="sample", store=store, ledger=ledger, checkpointer=InMemorySaver())
+    first = graph.invoke(ask(SENTENCE), THREAD)
+    second = graph.invoke(ask(OTHER), THREAD)
+    assert first["run_id"] != second["run_id"] == second["summary"]["run_id"]
+    assert ledger.sessions(first["run_id"]) == ledger.sessions(second["run_id"]) == sessions_of_window()
+    assert {outcome.order.symbol for outcome in ledger.orders(second["run_id"])} == {"000344.SZ"}
+
+
+def test_a_new_request_after_a_stop_does_not_go_on_with_the_stopped_run(store, ledger):
+    saver = InMemorySaver()
+    options = {"source": "sample", "store": store, "ledger": ledger, "checkpointer": saver}
+    with pytest.raises(RuntimeError):
+        create_trading_graph(**options, decider=Stops(30)).invoke(ask(SENTENCE, run_id="stopped"), THREAD)
+    before = journal(ledger, "stopped")
+    state = create_trading_graph(**options).invoke(ask(OTHER), THREAD)
+    assert state["run_id"] != "stopped"
+    assert journal(ledger, "stopped") == before
+    assert ledger.sessions(state["run_id"]) == sessions_of_window()
+
+
+def test_a_second_request_may_name_its_run(store, ledger):
+    graph = create_trading_graph(source="sample", store=store, ledger=ledger, checkpointer=InMemorySaver())
+    graph.invoke(ask(SENTENCE, run_id="one"), THREAD)
+    assert graph.invoke(ask(OTHER, run_id="two"), THREAD)["summary"]["run_id"] == "two"
+
+
+def test_another_strategy_under_the_same_run_id_is_a_conflict(store, ledger):
+    graph = create_trading_graph(source="sample", store=store, ledger=ledger)
+    graph.invoke(ask(SENTENCE, run_id="r"))
+    with pytest.raises(LedgerConflict, match="'r'"):
+        graph.invoke(ask(OTHER, run_id="r"))
+
+
+def test_the_same_run_id_and_strategy_is_the_run_that_is_there(store, ledger):
+    graph = create_trading_graph(source="sample", store=store, ledger=ledger)
+    first = graph.invoke(ask(SENTENCE, run_id="r"))
+    before = journal(ledger, "r")
+    again = graph.invoke(ask(SENTENCE, run_id="r"))
+    assert journal(ledger, "r") == before
+    assert again["summary"] == first["summary"]
+
+
+def test_trading_nodes_without_a_strategy_say_so(store, ledger):
+    graph = create_trading_graph(source="sample", store=store, ledger=ledger)
+    with pytest.raises(NoSignal, match="run the signal subgraph first"):
+        graph.nodes["daily_loop"].invoke(ask("x"))
+
+
+# On disk -----------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def sse50(a_share, tmp_path_factory):
+    """Checkpoints of a run over the real SSE 50, 200 sessions of 50 stocks, with the ledger's sessions."""
+    saver = InMemorySaver()
+    folder = tmp_path_factory.mktemp("sse50")
+    with Ledger(folder / "ledger.sqlite") as ledger:
+        graph = create_trading_graph(source=a_share, store=DataState(), ledger=ledger, checkpointer=saver)
+        state = graph.invoke(ask(f"用上证50成分股，{RULE}，2025年1月到10月", run_id="r"), THREAD)
+        sessions = ledger.sessions("r")
+        ledger.check("r")
+    return saver, state, sessions
+
+
+def test_the_real_sse_50_is_traded_in_every_session(sse50, a_share):
+    _, state, sessions = sse50
+    rows = pd.read_csv(a_share / "daily_prices_sse_50_20250102_20251031.csv", usecols=["trade_date"])
+    assert [f"{day:%Y%m%d}" for day in sessions] == [str(day) for day in sorted(rows["trade_date"].unique())]
+    assert state["ended_because"] == "done"
+    assert state["summary"]["account"]["trades"] > 100
+    assert "survivorship bias" in state["request"]["notes"][0]
+
+
+def test_a_checkpoint_of_the_daily_loop_is_under_twenty_kilobytes(sse50):
+    saver, _, sessions = sse50
+    saved = list(saver.list(THREAD))
+    sizes = [
+        len(saver.serde.dumps_typed(entry.checkpoint)[1])
+        + sum(len(saver.serde.dumps_typed(value)[1]) for *_, value in entry.pending_writes or ())
+        for entry in saved
+    ]
+    assert len(sizes) > 2 * len(sessions), "one checkpoint a step"
+    assert max(sizes) < 20_000
+    loop = [
+        size
+        for size, entry in zip(sizes, saved, strict=True)
+        if entry.checkpoint["channel_values"].get("session")
+    ]
+    assert max(loop) - min(loop) < 1_000, "a checkpoint does not grow from session to session"
+
+
+def test_every_key_of_the_state_survives_strict_serialisation(sse50):
+    saver, state, _ = sse50
+    serde = JsonPlusSerializer(allowed_msgpack_modules=None)  # nothing of ours is allowed: plain data only
+    keys = set()
+    for entry in list(saver.list(THREAD))[::20] + list(saver.list(THREAD))[-5:]:
+        for key, value in entry.checkpoint["channel_values"].items():
+            keys.add(key)
+            assert serde.loads_typed(serde.dumps_typed(value)) == value, key
+    assert keys >= {"messages", "strategy", "request", "summary", "validation", "session", "data_ref"}
+    plain = {key: value for key, value in state.items() if key != "messages"}
+    assert _only_json(plain)
+    assert all(isinstance(message, HumanMessage) or message.type == "ai" for message in state["messages"])
+
+
+def _only_json(value) -> bool:
+    if isinstance(value, dict):
+        return all(type(key) is str and _only_json(each) for key, each in value.items())
+    if isinstance(value, list):
+        return all(_only_json(each) for each in value)
+    assert value is None or type(value) in {str, int, float, bool}, repr(value)
+    return True
