@@ -68,6 +68,8 @@ class Cast:
         } | answers
         self.turns: Counter[str] = Counter()
         self.said: dict[str, list[str]] = {}
+        self.stops: set[str] = set()
+        """Roles that are switched off at their next call."""
         self.model = ScriptedChatModel(self._answer)
 
     def _answer(self, messages: Messages) -> Answer:
@@ -85,6 +87,9 @@ class Cast:
             }.items()
             if tags.read(tag, text) is not None  # type: ignore[arg-type]
         )
+        if role in self.stops:
+            self.stops.remove(role)
+            raise SystemError("switched off")
         tools = [message for message in messages if isinstance(message, ToolMessage)]
         if not tools:
             self.turns[role] += 1

@@ -13,6 +13,7 @@ from langgraph.types import Command
 
 from quantgraph.data.sample import SampleSource
 from quantgraph.errors import BadOption, CheckpointerRequired, ModelUnavailable
+from quantgraph.state import DataState
 from quantgraph.subgraphs.signal import (
     build_signal_graph,
     create_signal_subgraph,
@@ -108,6 +109,30 @@ def test_the_default_answer_is_taken_at_a_word(play, graph_of):
     final = graph.invoke(Command(resume="默认"), THREAD)
     assert question["default"] == "20250101到20251231"
     assert final["messages"][2].text == question["default"]
+
+
+def test_the_last_questions_default_keeps_what_the_user_has_said():
+    """By the keyless planner: one stock, half a year, and then "default" for the rule."""
+    graph = create_signal_subgraph(source="sample", store=DataState(), checkpointer=InMemorySaver())
+    state = graph.invoke(begin("帮我做一个策略"), THREAD)
+    kinds = []
+    for answer in ("000341.SZ", "2024年上半年", "默认"):
+        kinds.append(state["__interrupt__"][0].value["kind"])
+        state = graph.invoke(Command(resume=answer), THREAD)
+    assert kinds == ["symbol", "window", "strategy"]
+    request = state["request"]
+    assert (request["ts_code"], request["start"], request["end"]) == ("000341.SZ", "20240101", "20240630")
+    assert (state["ended_because"], state["strategy"]["name"]) == ("done", "sma_cross_5_20")
+
+
+def test_defaults_and_errors_do_not_reach_past_as_of(play, graph_of):
+    early = play.intent(start_date="20200101", end_date="20200201")
+    cast = play.Cast(reflect=by_turn(play.intent(start_date=""), early))
+    final = graph_of(cast, on_clarify="default").invoke({**begin("x"), "as_of": "20240115"})
+    assert final["assumptions"] == ["window: from 20230116 to 20240115"]
+    assert final["error_messages"] == [
+        "bad_window: there is no session from 20200101 to 20200201; sample has 20230103 to 20240115"
+    ]
 
 
 @pytest.mark.parametrize(
@@ -251,6 +276,14 @@ def test_a_second_request_on_a_thread_gives_what_it_gives_on_its_own(play, graph
     alone = graph_of(play.Cast(reflect=play.intent(ts_code=play.TWO))).invoke(begin("x"))
     assert second["data_ref"] == alone["data_ref"]
     assert list(store.snapshot(second["data_ref"])["signal"]["up_day"].columns) == [play.TWO]
+
+
+@pytest.mark.parametrize("kind", ["data_fetch", "mixed"])
+def test_a_model_that_fetches_more_than_was_asked_for_changes_nothing(play, graph_of, kind):
+    more = {"ts_code": f"{play.ONE},{play.TWO}", "start_date": "20231201", "end_date": "20240329"}
+    greedy = graph_of(play.Cast(reflect=play.intent(kind), fetch=more)).invoke(begin("x"))
+    plain = graph_of(play.Cast(reflect=play.intent(kind))).invoke(begin("x"))
+    assert greedy["data_ref"] == plain["data_ref"]
 
 
 def test_a_second_request_starts_with_clean_counters_and_its_own_words(play, graph_of):

@@ -196,7 +196,7 @@ def _facts(result: Mapping[str, Any], words: Callable[[str, str], str]) -> Table
 
 
 def _curve(equity: Mapping[str, Any], *, width: int) -> str:
-    """The two equity curves; its labels are English, because plotext takes wide characters for narrow ones."""
+    """The two equity curves; English labels, because plotext takes wide characters for narrow ones."""
     import plotext
 
     plotext.clear_figure()

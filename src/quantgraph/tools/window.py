@@ -16,6 +16,8 @@ from quantgraph.tools.context import ToolContext
 
 __all__ = ["publish", "read_window", "split_codes"]
 
+_DAY = re.compile(r"\d{8}|\d{4}-\d{1,2}-\d{1,2}")
+
 
 def split_codes(text: str) -> list[str]:
     """Codes, names or index codes separated by commas (Chinese ones too).
@@ -38,7 +40,7 @@ def read_window(
     FutureRequested
         If the whole window is after the run's moment.
     """
-    start, end = session_of(start_date, name="start_date"), session_of(end_date, name="end_date")
+    start, end = _day("start_date", start_date), _day("end_date", end_date)
     if start > end:
         raise BadWindow(f"start_date={start:%Y%m%d} is after end_date={end:%Y%m%d}; swap them")
     limit = as_of.session
@@ -55,13 +57,20 @@ def read_window(
     if inside.empty:
         raise BadWindow(
             f"there is no session from {start:%Y%m%d} to {end:%Y%m%d}; {source.name} has "
-            f"{sessions[0]:%Y%m%d} to {sessions[-1]:%Y%m%d}"
+            f"{sessions[0]:%Y%m%d} to {min(sessions[-1], limit):%Y%m%d}"
         )
     codes = split_codes(ts_code)
     if not codes:
         raise BadOption("ts_code is empty; write codes such as 600519.SH,000001.SZ, an index code, or ALL")
     resolved = resolve_symbols(source, codes, inside[0])
     return resolved, start, end, [*remarks, *resolved.notes]
+
+
+def _day(name: str, text: str) -> pd.Timestamp:
+    # A model writes "2024" or "2024Q1" as an end and means the last day of it; pandas reads the first.
+    if not _DAY.fullmatch(text.strip()):
+        raise BadWindow(f"{name}={text!r} is not a date; write YYYYMMDD or YYYY-MM-DD", parameter=name)
+    return session_of(text.strip(), name=name)
 
 
 def publish(

@@ -50,6 +50,7 @@ class Decision(BaseModel):
     user_intent: Intent
     clarification_question: str | None
     reasoning: str
+    unread: list[str]
 
 
 class Wish(BaseModel):
@@ -191,7 +192,9 @@ def test_reflection_reads_the_whole_request(planner: KeylessPlanner) -> None:
         "user_intent",
         "clarification_question",
         "reasoning",
+        "unread",
     ]
+    assert found["unread"] == []
     assert found["task_type"] == "signal_gen"
     assert found["next_action"] == "data_fetch"
     assert found["clarification_question"] is None
@@ -255,6 +258,29 @@ def test_reflection_asks_about_a_malformed_date(planner: KeylessPlanner) -> None
     assert found["user_intent"]["params"]["ts_code"] == "600519.SH"
     assert found["user_intent"]["params"]["start_date"] == ""
     assert "哪些股票" in decision(planner, f"2024-13-01 {RULE}")["clarification_question"]
+
+
+def test_reflection_lists_the_words_it_could_not_place(planner: KeylessPlanner) -> None:
+    asked = decision(planner, "茅台 2024年 MACD金叉买入，死叉卖出")
+    assert asked["unread"] == ["茅台"]
+    assert asked["clarification_question"].startswith("这部分我没有读懂：茅台。请问要看哪些股票")
+    assert decision(planner, "600519 2024年 RSI低于30买入，止损5%")["unread"] == ["止损"]
+    assert decision(planner, "777777 2024年 MACD金叉买入")["unread"] == ["777777"]
+    assert decision(planner, f"600519 2024-13-01 {RULE}")["unread"] == ["2024-13-01"]
+
+
+def test_unread_words_come_without_control_characters_and_punctuation(planner: KeylessPlanner) -> None:
+    found = decision(planner, "RSI below 30\u200b, \x07 2025, 600519.SH！个，")
+    assert found["unread"] == ["RSI below 30"]
+    assert decision(planner, "MACD金叉买入 🚀, 死叉卖出")["unread"] == ["MACD金叉买入 🚀, 死叉卖出"]
+    assert decision(planner, "帮我做个策略…")["unread"] == []
+
+
+def test_a_request_for_data_alone_is_fetched_and_not_asked_about(planner: KeylessPlanner) -> None:
+    found = decision(planner, "合成30成分股2024年收盘价")
+    assert (found["task_type"], found["next_action"]) == ("data_fetch", "data_fetch")
+    assert found["user_intent"]["params"]["ts_code"] == "990030.SH"
+    assert found["user_intent"]["params"]["strategy_desc"] == ""
 
 
 def test_later_answers_complete_the_request(planner: KeylessPlanner) -> None:

@@ -155,6 +155,52 @@ READ = {
     "RSI低于30或J低于0且市盈率低于20买入，RSI高于70卖出": "RSI(14) < 30 or (KDJ(9,3,3).J < 0 and pe < 20) | RSI(14) > 70",
 }
 
+BULLISH = {
+    "5日均线上穿20日均线": SMA,
+    "600519.SH 5日均线上穿20日均线 2024年": SMA,
+    "5-day average crosses above the 20-day average, 2025, 600519.SH": SMA,
+    "MACD金叉": MACD,
+    "MACD golden cross": MACD,
+    "KDJ金叉": KDJ,
+    "DIF上穿零轴": "DIF(12,26) crosses above 0 | DIF(12,26) crosses below 0",
+    "收盘价上穿20日均线": "close crosses above SMA(20) | close crosses below SMA(20)",
+    "突破20日新高": "close > high of the 20 sessions before | close < low of the 20 sessions before",
+    "price breaks above the 20-day high": "close > high of the 20 sessions before | close < low of the 20 sessions before",
+    "golden cross": "SMA(50) crosses above SMA(200) | SMA(50) crosses below SMA(200)",
+    "buy on a golden cross, sell on a death cross": "SMA(50) crosses above SMA(200) | SMA(50) crosses below SMA(200)",
+    "RSI高于70卖出\nMACD金叉": "DIF(12,26) crosses above DEA(12,26,9) | RSI(14) > 70",
+    "5日均线上穿20日均线\n下穿60日均线卖出": "SMA(5) crosses above SMA(20) | SMA(5) crosses below SMA(60)",
+}
+
+WITHOUT_A_VERB = (
+    "RSI below 30",
+    "RSI上穿30",
+    "跌破20日均线",
+    "站上20日均线",
+    "收盘价高于20日最高价",
+    "price is above its 60-day average",
+    "MACD死叉",
+    "death cross",
+    "5日均线下穿20日均线",
+    "20日均线上穿5日均线",
+    "20日均线上穿收盘价",
+    "DEA上穿DIF",
+    "突破上轨",
+    "成交量突破20日均量",
+    "未突破20日新高",
+    "5日均线上穿20日均线且RSI低于70",
+    "MACD金叉，止损5%",
+    "只在MACD金叉",
+    "金叉",
+    "bullish crossover",
+    "golden cross of the moving averages",
+    "buy when RSI is below 30 and golden cross",
+    "MACD strategy\ngolden cross",
+    "卖出：\nMACD金叉",
+    "卖出规则：\n5日均线上穿20日均线",
+    "获取MACD金叉的数据",
+)
+
 ASKED = (
     "MACD大于0买入",
     "连续三天上涨买入，下跌卖出",
@@ -215,6 +261,58 @@ def test_a_sentence_of_the_family_reads_to_its_rule(sentence: str, wanted: str) 
     assert rule(sentence) == wanted
 
 
+@pytest.mark.parametrize(("sentence", "wanted"), BULLISH.items(), ids=list(BULLISH))
+def test_a_bullish_event_without_a_verb_is_a_purchase(sentence: str, wanted: str) -> None:
+    assert rule(sentence) == wanted
+    assert read(sentence).unread == ()
+
+
+@pytest.mark.parametrize("sentence", WITHOUT_A_VERB)
+def test_anything_else_without_a_verb_is_asked_about(sentence: str) -> None:
+    request = read(f"600519 2024年 {sentence}")
+    assert request.strategy is None
+    assert request.missing == ("strategy",)
+    assert request.unread
+
+
+@pytest.mark.parametrize(
+    ("sentence", "wanted"),
+    [
+        (
+            "获取600519.SH从20240901到20240930的数据，然后生成一个简单的5日和20日均线交叉策略信号",
+            SMA,
+        ),
+        ("帮我写个经典的双均线策略：5日均线上穿20日均线买入，下穿卖出", SMA),
+        ("please give me a basic 5/20 SMA crossover strategy", SMA),
+        ("做个基础的MACD金叉策略", MACD),
+        ("design some classic RSI 30/70 strategy", RSI),
+        ("帮我做个策略", ""),
+        ("来个简单的均线策略", ""),
+        ("please write a simple strategy", ""),
+    ],
+)
+def test_polite_and_empty_words_are_no_content(sentence: str, wanted: str) -> None:
+    assert rule(sentence) == wanted
+    assert read(sentence).unread == ()
+
+
+@pytest.mark.parametrize(
+    ("sentence", "word"),
+    [
+        ("未来5日涨幅超过5%买入", "来"),
+        ("typical price crosses above the 20-day average, buy", "typical"),
+        ("MACD金叉买入一次", "一次"),
+        ("小市值买入", "小"),
+        ("下一个交易日MACD金叉买入", "下"),
+        ("开盘价高于20日均线买入", "开盘价高于20日均线"),
+    ],
+)
+def test_words_close_to_fillers_still_count(sentence: str, word: str) -> None:
+    request = read(sentence)
+    assert request.strategy is None
+    assert word in request.unread
+
+
 @pytest.mark.parametrize("sentence", ASKED)
 def test_what_cannot_be_read_completely_is_asked_and_never_guessed(sentence: str) -> None:
     request = read(f"600519 2024年 {sentence}")
@@ -235,7 +333,7 @@ def with_stranger(sentence: str) -> str:
     return f"{sentence} sharply"
 
 
-@pytest.mark.parametrize("sentence", [sentence for sentence, wanted in READ.items() if wanted])
+@pytest.mark.parametrize("sentence", [sentence for sentence, wanted in (READ | BULLISH).items() if wanted])
 def test_one_unknown_word_is_enough_to_ask(sentence: str) -> None:
     request = read(with_stranger(sentence))
     assert request.strategy is None
@@ -332,6 +430,19 @@ def test_symbols_are_read_in_every_form(text: str, symbols: tuple[str, ...]) -> 
         ("下载沪深300成分股的行情", "data_fetch", ("window",), ()),
         ("获取2024年的最高价和最低价数据", "data_fetch", ("symbols",), ()),
         ("获取600519 2024年的估值指标", "data_fetch", (), ("pe", "pb", "ps")),
+        ("合成30成分股2024年收盘价", "data_fetch", (), ()),
+        ("990030.SH 2024年行情", "data_fetch", (), ()),
+        ("closes of 990030.SH in 2024", "data_fetch", (), ()),
+        ("daily bars of 600519.SH for 2024", "data_fetch", (), ()),
+        ("600519.SH 2024年的市盈率和换手率", "data_fetch", (), ("pe", "turnover_rate")),
+        ("opening prices and volume of 600519.SH in 2024", "data_fetch", (), ()),
+        ("600519.SH 2024年K线", "data_fetch", (), ()),
+        ("收盘价", "data_fetch", ("symbols", "window"), ()),
+        ("600519 2024年收盘价突破", "signal_gen", ("strategy",), ()),
+        ("600519 2024年收盘价策略", "signal_gen", ("strategy",), ()),
+        ("600519 2024年收盘价买入", "signal_gen", ("strategy",), ()),
+        ("closes of 600519 in 2024 and a signal", "signal_gen", ("strategy",), ()),
+        ("600519 2024年市盈率15以下", "unclear", ("strategy",), ("pe",)),
         ("600519 2024年 MACD金叉买入", "signal_gen", (), ()),
         ("600519 2024年 市盈率低于15且换手率大于1%买入", "signal_gen", (), ("pe", "turnover_rate")),
         ("MACD金叉买入", "signal_gen", ("symbols", "window"), ()),
@@ -349,6 +460,20 @@ def test_intent_missing_parts_and_fields(
 ) -> None:
     request = read(text)
     assert (request.intent, request.missing, request.fields) == (intent, missing, fields)
+
+
+@pytest.mark.parametrize(
+    ("text", "unread"),
+    [
+        ("获取600519 2024年的周线数据", ("周",)),
+        ("获取600519 2024年收盘价100以上的数据", ("100", "以上")),
+        ("600519 2024年市盈率15以下", ("15", "以下")),
+        ("茅台2024年收盘价", ("茅台",)),
+        ("777777 2024年收盘价", ("777777",)),
+    ],
+)
+def test_words_that_a_request_for_data_has_no_place_for_are_named(text: str, unread: tuple[str, ...]) -> None:
+    assert read(text).unread == unread
 
 
 def test_a_later_line_answers_an_earlier_one() -> None:

@@ -15,7 +15,7 @@ from datetime import date
 from quantgraph.errors import BadWindow
 from quantgraph.llm.planner.periods import Period, period_at
 
-__all__ = ["MARK", "Window", "find_window", "merge", "without_dates"]
+__all__ = ["MARK", "Window", "find_window", "malformed_dates", "merge", "without_dates"]
 
 MARK = "\x1f"
 """Stands in the text where a date was."""
@@ -230,3 +230,14 @@ _DATE_LIKE = re.compile(
 def without_dates(text: str) -> str:
     """The line with a mark for each thing that looks like a date, for a line whose date is malformed."""
     return _DATE_LIKE.sub(f" {MARK} ", text)
+
+
+def malformed_dates(text: str) -> tuple[str, ...]:
+    """Each thing in a line that looks like a date and is none, as written."""
+    found: list[str] = []
+    for match in _DATE_LIKE.finditer(text):
+        try:
+            find_window(match[0], None)
+        except BadWindow:
+            found.append(match[0])
+    return tuple(found)

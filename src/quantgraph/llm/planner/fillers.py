@@ -18,20 +18,20 @@ _FILL_ZH = (
     "这只", "该", "其", "它们", "它", "股票池", "股票", "个股", "标的", "成分股", "中", "里", "内", "范围", "期间", "区间", "时间段", "时间",
     "从", "由", "为", "是", "值", "条", "指标", "处于", "位于", "出现", "形成", "发生", "创出", "创下", "创", "排名", "排序", "排列", "每天", "每日",
     "当天", "当日", "今日", "规则", "条件", "参数", "改为", "改成", "换成", "换为", "那些", "那", "公司", "a股", "元", "进入", "包含", "包括", "所有",
-    "某", "些", "再试一次", "再试", "重试", "继续", "好的", "可以", "默认", "是的", "没错", "确认", "都", "请用", "于", "上述", "以下规则",
+    "某", "些", "个", "帮", "来个", "搞个", "弄个", "一种", "一套", "一份", "一款", "简单", "基础", "基本", "经典", "普通", "常见", "常用", "标准", "再试一次", "再试", "重试", "继续", "好的", "可以", "默认", "是的", "没错", "确认", "都", "请用", "于", "上述", "以下规则",
 )  # fmt: skip
 FILLERS_ZH = re.compile("|".join(sorted(map(re.escape, _FILL_ZH), key=len, reverse=True)))
 """Chinese fillers, the longest first."""
 
 _FILL_EN = (
-    "a according across against all also among an any apply are as at band bands based be been being "
-    "both build by calculate can companies company compute condition conditions constituents "
-    "continue could create creates daily day's default did do does during each either equities "
-    "equity every for from generate generates has have having hello help hi hit hits i i'd i'll if "
+    "a according across against all also among an any apply are as at band bands based basic be been being "
+    "both build by calculate can classic classical companies company compute condition conditions constituents "
+    "continue could create creates daily day's default design did do does during each either equities "
+    "equity every for from generate generates give has have having hello help hi hit hits i i'd i'll if "
     "in index indicator indicators into is it it's its itself just let let's level levels like make "
     "makes making me members my name names need needs new of ok okay on once one ones our own per "
     "period please produce rank ranked ranking ranks rated retry rule rules run s set sets shall "
-    "share shares should simple so sort sorted stock stocks strategy's symbol symbols test thank "
+    "share shares should simple so some sort sorted stock stocks standard strategy's symbol symbols test thank "
     "thanks that the their them there these they this those through ticker tickers to too try "
     "universe us use used using value values versus via vs want wants was we when whenever where "
     "which who whose will with would write yes you your "

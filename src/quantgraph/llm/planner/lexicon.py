@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from quantgraph.llm.planner.dates import MARK
 from quantgraph.llm.planner.fillers import FILLERS, FILLERS_ZH, NO_TICKERS
 
-__all__ = ["FIELD_NAMES", "STRATEGY_KINDS", "Token", "is_word", "tokens_of"]
+__all__ = ["DATA_KINDS", "FIELD_NAMES", "STRATEGY_KINDS", "Token", "is_word", "tokens_of"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -100,6 +100,7 @@ _KINDS: tuple[tuple[str, str], ...] = (
     ("MA", r"(?:简单)?(?:移动平均线|移动平均|移动均线|平均线|均线|均价线|均价)|sma(?:均线|线)?|(?:simple )?moving averages?|averages?|ma(?:均线|线)?"),
     ("VOL", r"成交量|交易量|volume|vol"),
     ("PRICE", r"收盘价格?|收盘|股价|价格|现价|closing prices?|close prices?|(?:(?:stock|share) )?prices?(?:\s+clos(?:es|ed|ing|e))?|clos(?:es|ed|ing|e)"),
+    ("OPEN", r"开盘价格?|opening prices?|open prices?"),
     ("MOMENTUM", r"动量|momentum"),
     ("RETURN", r"(?:累计)?(?:涨跌幅|涨幅|收益率?|回报率?)|returns?|gains?"),
     ("LOSS", r"跌幅|loss(?:es)?|decline"),
@@ -129,11 +130,15 @@ _LABELS = re.compile(
 
 _STRATEGY_KINDS = (
     "ABOVE BELOW BOLL BOTTOM BREAK_DOWN BREAK_UP BUY CROSSOVER CROSS_DOWN CROSS_UP DAYS DEA DEATH "
-    "DIF ELSE EMA GE GOLDEN HIGHN HIST KDJ LABEL LE LOSS LOWER LOWN MA MACD MOMENTUM OVERBOUGHT "
+    "DIF ELSE EMA GE GOLDEN HIST KDJ LABEL LE LOSS LOWER MA MACD MOMENTUM OVERBOUGHT "
     "OVERSOLD PCT RETURN REVERSE RSI SELL SIGNAL TIMES TOP UPPER VOLAVG "
 )
 STRATEGY_KINDS = frozenset(_STRATEGY_KINDS.split())
 """Kinds that speak of a strategy. A field such as ``pe`` or a price alone may be a wish for data."""
+
+_DATA_KINDS = "AND DATA HIGHN LINE LOWN LP OPEN PRICE RP SEP SLASH VALUATION VOL"
+DATA_KINDS = frozenset((*_DATA_KINDS.split(), *(f"FIELD:{name}" for name in FIELD_NAMES)))
+"""Kinds that a wish for data alone is made of."""
 
 
 def _bounded(pattern: str) -> str:

@@ -72,11 +72,10 @@ def introduction(language: Language) -> str:
 def question(about: Missing, unread: Sequence[str], language: Language) -> str:
     """One question about one thing, with examples; what was not understood is named."""
     ask, example = _pick(_QUESTIONS[about], language), _pick(_EXAMPLES[about], language)
-    words = unread if about != "symbols" else ()
     if language == "zh":
-        head = f"这部分我没有读懂：{'；'.join(words)}。" if words else ""
+        head = f"这部分我没有读懂：{'；'.join(unread)}。" if unread else ""
         return f"{head}{ask}？{example}。"
-    head = f"I could not read this: {'; '.join(words)}. " if words else ""
+    head = f"I could not read this: {'; '.join(unread)}. " if unread else ""
     return f"{head}{ask}? {example[0].upper()}{example[1:]}."
 
 

@@ -3,18 +3,25 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
 from quantgraph.errors import BadWindow
 from quantgraph.llm.planner.dates import MARK, Window, find_window, merge, without_dates
-from quantgraph.llm.planner.lexicon import FIELD_NAMES, STRATEGY_KINDS, Token, is_word, tokens_of
+from quantgraph.llm.planner.lexicon import (
+    DATA_KINDS,
+    FIELD_NAMES,
+    STRATEGY_KINDS,
+    Token,
+    is_word,
+    tokens_of,
+)
 from quantgraph.llm.planner.meaning import Memory
-from quantgraph.llm.planner.rules import Rule, fields_of
+from quantgraph.llm.planner.rules import Average, Rule, fields_of
 from quantgraph.llm.planner.strategies import Clauses, read_clauses, rule_of
 from quantgraph.llm.planner.symbols import find_symbols
-from quantgraph.llm.planner.wording import has_chinese, normalise
+from quantgraph.llm.planner.wording import cleaned, has_chinese, normalise
 
 __all__ = ["Context", "Intent", "Language", "Missing", "Request", "read_request"]
 
@@ -73,16 +80,26 @@ class _Line:
 
     @property
     def speaks_of_strategy(self) -> bool:
-        wishes = STRATEGY_KINDS - {"HIGHN", "LOWN"}
-        return self.has(*wishes)
+        return self.has(*STRATEGY_KINDS)
+
+    @property
+    def announces_an_exit(self) -> bool:
+        """``卖出：`` and the like: what follows on the next line is about selling."""
+        actions = [token.kind for token in self.tokens if token.kind in ("BUY", "SELL")]
+        return actions[-1:] == ["SELL"]
+
+    def beyond_data(self) -> Iterator[Token]:
+        """Tokens that a wish for data has no place for."""
+        return (token for token in self.tokens if token.kind not in DATA_KINDS and token.text != "k线")
 
 
 _BEFORE_A_DATE = re.compile(rf"\s*(?:在|的|股票|'s|in|over|during|for|[,:])*\s*{MARK}")
 
 
 def _looks_like_a_name(token: Token, text: str) -> bool:
-    """An unknown word right before the date, where a security is named."""
-    return token.kind == "UNKNOWN" and _BEFORE_A_DATE.match(text, token.end) is not None
+    """An unknown word, or a code of no exchange, right before the date, where a security is named."""
+    strange = token.kind == "UNKNOWN" or re.fullmatch(r"\d{6}", token.text)
+    return bool(strange and _BEFORE_A_DATE.match(text, token.end))
 
 
 def _read_line(line: str, context: Context) -> _Line:
@@ -116,17 +133,33 @@ def _window(lines: list[_Line]) -> Window:
     return window
 
 
+_TEXTBOOK = Memory(crossed=(Average(period=50), Average(period=200)))
+_LINES = (
+    "BOLL", "D", "DAYS", "DEA", "DIF", "EMA", "HIST", "J", "K", "KDJ", "MA", "MACD", "NUM", "RSI", "UNKNOWN", "VOLAVG",
+)  # fmt: skip
+
+
+def _names_only_the_golden_cross(lines: list[_Line]) -> bool:
+    """The English term beside no other line or number: the 50- and the 200-day average."""
+    said = [token for line in lines for token in line.tokens]
+    golden = any(token.kind == "GOLDEN" and token.text.startswith("golden") for token in said)
+    return golden and not any(token.kind in _LINES for token in said)
+
+
 def _clauses(lines: list[_Line]) -> list[Clauses]:
     """Clauses of the lines that speak of a strategy, or add unknown words to one."""
     if not any(line.speaks_of_strategy for line in lines):
         return []
     found: list[Clauses] = []
-    memory = Memory()
-    named = False
+    memory = _TEXTBOOK if _names_only_the_golden_cross(lines) else Memory()
+    named = selling = False
     for line in lines:
         named = named or bool(line.symbols)
         if line.speaks_of_strategy or (line.has("UNKNOWN") and named and found):
             clauses = read_clauses(line.tokens, line.text, memory)
+            if selling and not line.has("BUY", "SELL"):
+                clauses = Clauses(failed=(line.text,), memory=memory)
+            selling = bool(clauses.failed) and (selling or line.announces_an_exit)
             if not clauses.failed or not _only_announces(line):
                 found.append(clauses)
             memory = clauses.memory
@@ -151,12 +184,16 @@ def _fields(lines: list[_Line], rule: Rule | None) -> tuple[str, ...]:
     return tuple(sorted(wanted, key=order.index))
 
 
+_DATA_NAMES = ("PRICE", "VOL", "OPEN", "HIGHN", "LOWN", "K", *(f"FIELD:{name}" for name in FIELD_NAMES))
+
+
 def _intent(lines: list[_Line], wants_rule: bool) -> Intent:
     wants_data = any(line.has("DATA", "VALUATION") for line in lines)
-    fields = any(token.kind.startswith("FIELD:") for line in lines for token in line.tokens)
     if wants_rule:
         return "mixed" if wants_data else "signal_gen"
-    return "data_fetch" if wants_data or fields else "unclear"
+    names_data = any(line.has(*_DATA_NAMES) for line in lines)
+    only_data = names_data and not any(list(line.beyond_data()) for line in lines)
+    return "data_fetch" if wants_data or only_data else "unclear"
 
 
 def _language(text: str, context: Context) -> Language:
@@ -166,14 +203,14 @@ def _language(text: str, context: Context) -> Language:
 
 
 def _unread(lines: list[_Line], clauses: list[Clauses]) -> tuple[str, ...]:
-    found: dict[str, None] = {}
+    found: list[str] = []
     for line in lines:
-        found.update(dict.fromkeys(line.names))
-        found.update(dict.fromkeys(line.window.unread))
-        found.update(dict.fromkeys(token.text.strip() for token in line.tokens if token.kind == "UNKNOWN"))
+        found += (*line.names, *line.window.unread)
+        unknown = (token for token in line.tokens if token.kind == "UNKNOWN")
+        found += (token.text for token in (unknown if line.speaks_of_strategy else line.beyond_data()))
     for clause in clauses:
-        found.update(dict.fromkeys(text for text in clause.failed if text))
-    return tuple(found)
+        found += clause.failed
+    return tuple(text for text in dict.fromkeys(map(cleaned, found)) if text)
 
 
 def read_request(text: str, context: Context) -> Request:

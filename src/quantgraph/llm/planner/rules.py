@@ -34,6 +34,7 @@ __all__ = [
     "Value",
     "fields_of",
     "has_event",
+    "is_bullish",
     "leaves_of",
     "opposite",
 ]
@@ -214,6 +215,26 @@ def leaves_of(condition: Condition) -> Iterator[Compare | Cross | Rank]:
 def has_event(condition: Condition) -> bool:
     """Whether a cross is part of the condition."""
     return any(isinstance(leaf, Cross) for leaf in leaves_of(condition))
+
+
+def is_bullish(condition: Condition) -> bool:
+    """Whether a condition alone is an event that people name when they buy.
+
+    The price or the shorter average crosses above the longer one, the faster line of MACD or KDJ above
+    the slower one, DIF above zero, or the price breaks out of a high.
+    """
+    match condition:
+        case Cross(left=Bar(field="close"), direction="up", right=Average(field="close")):
+            return True
+        case Cross(left=Average(field="close") as one, direction="up", right=Average() as other):
+            return one.period < other.period
+        case Cross(left=Macd(part="dif"), direction="up", right=Macd() | Number(value=0.0)):
+            return True
+        case Cross(left=Kdj(part=one), direction="up", right=Kdj(part=other)):
+            return "jkd".index(one) < "jkd".index(other)
+        case Compare(left=Bar(field="close"), op=">", right=Extreme(side="high")):
+            return True
+    return False
 
 
 def fields_of(rule: Rule) -> tuple[str, ...]:

@@ -5,15 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
-from quantgraph.llm.planner.grammar import Joined, Said, readings, turns
-from quantgraph.llm.planner.lexicon import Token
+from quantgraph.llm.planner.grammar import Joined, Said, SaidTurn, readings, turns
+from quantgraph.llm.planner.lexicon import DATA_KINDS, Token
 from quantgraph.llm.planner.meaning import Memory, after_clause, meant, remember
 from quantgraph.llm.planner.operands import Falling, Group, kind_at, operands
 from quantgraph.llm.planner.rules import (
     Average,
     Compare,
     Condition,
-    Cross,
     Kdj,
     Macd,
     Not,
@@ -21,8 +20,10 @@ from quantgraph.llm.planner.rules import (
     Rsi,
     Rule,
     has_event,
+    is_bullish,
     opposite,
 )
+from quantgraph.llm.planner.wording import cleaned
 
 __all__ = ["Clauses", "read_clauses", "rule_of"]
 
@@ -44,7 +45,6 @@ class Clauses:
     memory: Memory = field(default_factory=Memory)
 
 
-_DATA_KINDS = ("DATA", "VALUATION", "AND", "SEP", "PRICE", "VOL", "LINE", "HIGHN", "LOWN")
 _COMPARISONS = (
     "CROSS_UP", "CROSS_DOWN", "BREAK_UP", "BREAK_DOWN", "ABOVE", "BELOW", "GE", "LE", "GOLDEN", "DEATH", "TOP", "BOTTOM",
     "OVERSOLD", "OVERBOUGHT", "NOT", "REVERSE", "ELSE",
@@ -58,7 +58,7 @@ _LONGEST_CLAUSE = 60
 def _without_data_clause(tokens: Tokens) -> Tokens:
     """Without a leading wish for data (``获取…数据，``), which ends at a comma or an *and*."""
     end = 0
-    while end < len(tokens) and (tokens[end].kind in _DATA_KINDS or tokens[end].kind.startswith("FIELD:")):
+    while end < len(tokens) and tokens[end].kind in DATA_KINDS:
         end += 1
     cuts = [at for at in range(end) if tokens[at].kind in ("SEP", "AND")]
     if cuts and any(token.kind in ("DATA", "VALUATION") for token in tokens[: cuts[-1]]):
@@ -155,8 +155,8 @@ def _text(tokens: Tokens, line: str) -> str:
     return line[tokens[0].begin : tokens[-1].end].strip() if tokens else ""
 
 
-def _named_rule(tokens: Tokens) -> Clauses | None:
-    """A rule that is known by its name: ``MACD金叉策略``, ``5/20 SMA crossover``, ``RSI 30/70``."""
+def _named_rule(tokens: Tokens, memory: Memory) -> Clauses | None:
+    """A rule that is known by its name: ``MACD金叉死叉策略``, ``5/20 SMA crossover``, ``RSI 30/70``."""
     plain = [token for token in tokens if token.kind not in ("SEP", "AND", "SLASH")]
     kinds = [token.kind for token in plain if token.kind in ("GOLDEN", "DEATH", "CROSSOVER")]
     if kinds in (["GOLDEN"], ["CROSSOVER"], ["GOLDEN", "DEATH"]):
@@ -164,27 +164,37 @@ def _named_rule(tokens: Tokens) -> Clauses | None:
         while lines and lines[-1].kind == "SLASH":
             lines.pop()
         found = {pair for pair, end in turns(lines, 0) if end == len(lines)}
-        if len(found) == 1:
-            return _both_ways(*found.pop())
+        left, right = found.pop() if len(found) == 1 else (None, None)
+        cross = None if left is None else meant(SaidTurn(up=True, left=left, right=right), memory)
+        if cross is None:
+            return None
+        exit_ = None if kinds == ["GOLDEN"] else opposite(cross[0])
+        return Clauses(entry=cross[0], exit=exit_, memory=cross[1])
     if [token.kind for token in tokens[-3:]] == ["NUM", "SLASH", "NUM"]:
         low, high = tokens[-3].value, tokens[-1].value
         for value, end in operands(tokens, 0):
             if isinstance(value, Rsi) and end == len(tokens) - 3 and 0 <= low < high <= 100:
                 below = Compare(left=value, op="<", right=Number(value=low))
                 above = Compare(left=value, op=">", right=Number(value=high))
-                return Clauses(entry=below, exit=above)
+                return Clauses(entry=below, exit=above, memory=remember(memory, value))
     return None
 
 
-def _both_ways(left: object, right: object) -> Clauses | None:
-    if isinstance(left, Average) and isinstance(right, Average):
-        if left.period == right.period:
-            return None
-        left, right = sorted((left, right), key=lambda average: average.period)
-    elif not isinstance(left, Macd | Kdj) or not isinstance(right, Macd | Kdj):
+def _bullish_event(tokens: Tokens, memory: Memory) -> Clauses | None:
+    """An event that names a purchase without a verb: ``MACD金叉``, ``突破20日新高``. A state does not."""
+    if any(token.kind in ("ABOVE", "GE", "POST_UP") for token in tokens):
         return None
-    up = Cross(left=left, direction="up", right=right)
-    return Clauses(entry=up, exit=opposite(up))
+    found = _condition(tokens, memory)
+    return Clauses(entry=found[0], memory=found[1]) if found and is_bullish(found[0]) else None
+
+
+def _without_verb(tokens: Tokens, line: str, memory: Memory) -> Clauses:
+    """A line that names neither buying nor selling. A wish for data on an event is no rule."""
+    plain = _trim(_tidy(tokens))
+    kinds = {token.kind for token in tokens}
+    wants_data = bool(kinds & {"DATA", "VALUATION"}) and not kinds & {"LABEL", "SIGNAL"}
+    found = None if wants_data else _bullish_event(plain, memory) or _named_rule(plain, memory)
+    return found or Clauses(failed=(_text(plain, line),), memory=memory)
 
 
 def _assign(segments: list[list[Token]]) -> dict[int, list[Token]] | None:
@@ -228,13 +238,15 @@ def _split(tokens: Tokens) -> tuple[list[str], list[list[Token]]]:
 
 def read_clauses(tokens: Tokens, line: str, memory: Memory) -> Clauses:
     """Read one line. ``memory`` is what earlier lines named."""
-    unknown = tuple(token.text.strip() for token in tokens if token.kind == "UNKNOWN")
+    unknown = [token.text for token in tokens if token.kind == "UNKNOWN"]
     if unknown:
-        return Clauses(failed=unknown, memory=memory)
-    plain = _tidy(_without_data_clause(tokens))
+        words = tuple(text for text in unknown if cleaned(text))
+        return Clauses(failed=words or (_text(tokens, line),), memory=memory)
+    tokens = _without_data_clause(tokens)
+    plain = _tidy(tokens)
     actions, segments = _split(plain)
     if not actions:
-        return _named_rule(_trim(plain)) or Clauses(failed=(_text(plain, line),), memory=memory)
+        return _without_verb(tokens, line, memory)
     memory = _with_bands(plain, memory)
     if segments[0] and (seen := _preamble(segments[0], memory)) is not None:
         memory, segments[0] = seen, []

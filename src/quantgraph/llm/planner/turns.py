@@ -6,7 +6,7 @@ import hashlib
 import json
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, cast
 
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, SystemMessage, ToolMessage
@@ -15,10 +15,10 @@ from quantgraph.errors import BadWindow, QuantGraphError
 from quantgraph.llm import tags
 from quantgraph.llm.planner import replies
 from quantgraph.llm.planner.codegen import write_code
-from quantgraph.llm.planner.dates import without_dates
 from quantgraph.llm.planner.filling import CODE_TOOL, Tool, facts_of, filled, properties_of
-from quantgraph.llm.planner.request import Context, Language, Missing, Request, read_request
-from quantgraph.llm.planner.wording import has_chinese, normalise
+from quantgraph.llm.planner.reflection import reflection, refused_window
+from quantgraph.llm.planner.request import Context, Language, read_request
+from quantgraph.llm.planner.wording import has_chinese
 
 __all__ = ["Call", "Turn", "decide"]
 
@@ -128,71 +128,14 @@ def _as_schema(scene: _Scene, value: dict[str, Any]) -> Turn:
     return Turn(text=_fenced(value))
 
 
-def _with_codes(text: str, names: Mapping[str, str]) -> str:
-    """The text with names as codes, so that it reads the same where the names are not known."""
-    for name in sorted(names, key=len, reverse=True):
-        if name:
-            text = re.sub(re.escape(name), f" {names[name]} ", text, flags=re.IGNORECASE)
-    return text.strip()
-
-
-def _reflection(
-    request: Request, text: str, context: Context, facts: Mapping[str, Any], errors: str
-) -> dict[str, Any]:
-    asked = request.missing[0] if request.missing else None
-    query = None if asked is None else replies.question(asked, request.unread, request.language)
-    if asked is not None:
-        action = "clarify"
-    elif facts.get("signal_ready") is True and not errors:
-        action = "validate"
-    elif request.intent != "data_fetch" and facts.get("data_ready") is True:
-        action = "signal_generate"
-    else:
-        action = "data_fetch"
-    return {
-        "analysis": replies.analysis(request, errors),
-        "task_type": request.intent,
-        "next_action": action,
-        "user_intent": {
-            "type": request.intent,
-            "params": {
-                "ts_code": ",".join(request.symbols),
-                "start_date": request.start or "",
-                "end_date": request.end or "",
-                "strategy_desc": _with_codes(text, context.names) if request.strategy else "",
-                "required_indicators": list(request.fields),
-            },
-            "needs_clarification": asked is not None,
-        },
-        "clarification_question": query,
-        "reasoning": replies.introduction(request.language),
-    }
-
-
-def _refused_window(
-    error: BadWindow, text: str, context: Context, facts: Mapping[str, Any], errors: str
-) -> dict[str, Any]:
-    """The decision on what is left without the malformed date; the date is asked for in its turn."""
-    cleaned = "\n".join(without_dates(normalise(line)) for line in text.splitlines())
-    request = read_request(cleaned, context)
-    missing: tuple[Missing, ...] = tuple(dict.fromkeys((*request.missing[:1], "window", *request.missing)))
-    if "symbols" not in request.missing:
-        missing = ("window", *(part for part in request.missing if part != "window"))
-    request = replace(request, start=None, end=None, missing=missing)
-    found = _reflection(request, cleaned, context, facts, errors)
-    if missing[0] == "window":
-        found["clarification_question"] = replies.refused_date(error.message, request.language)
-    return found
-
-
 def _reflect(scene: _Scene, text: str) -> Turn:
     context, facts = _context(scene)
     errors = scene.part("errors") or ""
     try:
         request = read_request(text, context)
     except BadWindow as error:
-        return _as_schema(scene, _refused_window(error, text, context, facts, errors))
-    return _as_schema(scene, _reflection(request, text, context, facts, errors))
+        return _as_schema(scene, refused_window(error, text, context, facts, errors))
+    return _as_schema(scene, reflection(request, text, context, facts, errors))
 
 
 def _codes_of(kind: type[QuantGraphError]) -> set[str]:

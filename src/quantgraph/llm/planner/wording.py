@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import unicodedata
 
-__all__ = ["has_chinese", "normalise"]
+__all__ = ["cleaned", "has_chinese", "normalise"]
 
 _DIGITS = {
     "零": 0, "〇": 0, "一": 1, "二": 2, "两": 2, "三": 3, "四": 4,
@@ -18,8 +18,11 @@ _WORDS = {
 }  # fmt: skip
 
 _NUMERAL = re.compile(
-    r"[零〇一二两三四五六七八九十百]+(?=\s*(?:个|日|天|周|月|年|季度|倍|只|支|名|家|成(?![交份分])|%))"
+    r"(?!一\s*个(?!月|季|交易日|周|星期|年|日|天))[零〇一二两三四五六七八九十百]+(?=\s*(?:个|日|天|周|月|年|季度|倍|只|支|名|家|成(?![交份分])|%))"
 )
+_CONTROL = re.compile(r"[\x00-\x09\x0b-\x1e\x7f-\x9f]")
+_INVISIBLE = re.compile(r"[\u00ad\u200b-\u200f\u202a-\u202e\u2060-\u2064\u2066-\u2069\ufeff]")
+_MEASURE = re.compile(r"[个些种套份款]+")
 _PERCENT_OF = re.compile(r"百分之([零〇一二两三四五六七八九十百]+|\d+(?:\.\d+)?)")
 _TENTHS = re.compile(r"(\d+)\s*成(?![交份分])")
 _ENGLISH_NUMBER = re.compile(
@@ -51,6 +54,19 @@ def has_chinese(text: str) -> bool:
     return any("一" <= letter <= "鿿" for letter in text)
 
 
+def cleaned(text: str) -> str:
+    r"""Words as they are shown: one line without control characters and outer punctuation.
+
+    Empty where nothing but punctuation or a measure word is left.
+
+    >>> cleaned(" MACD大于0,\x1f "), cleaned("个"), cleaned("!?")
+    ('MACD大于0', '', '')
+    """
+    shown = (" " if unicodedata.category(letter)[0] in "CZ" else letter for letter in text)
+    words = " ".join("".join(shown).split()).strip(" ,;:!?。、")
+    return words if any(letter.isalnum() for letter in words) and not _MEASURE.fullmatch(words) else ""
+
+
 def _number(numeral: str) -> int:
     """A Chinese numeral below a thousand.
 
@@ -70,12 +86,12 @@ def _number(numeral: str) -> int:
 
 
 def normalise(text: str) -> str:
-    """Half-width, digits for number words, one form for a look-back. Letter case stays.
+    """Half-width without control characters, digits for number words, one form for a look-back. Letter case stays.
 
     >>> normalise("二十日涨幅超过百分之五，五日均线")
     '20日涨幅超过5%,5日均线'
     """
-    text = unicodedata.normalize("NFKC", text)
+    text = _CONTROL.sub(" ", _INVISIBLE.sub("", unicodedata.normalize("NFKC", text)))
     text = re.sub(r"[\u2018\u2019]", "'", text).replace("\u2212", "-")
     text = text.replace("半年", "6个月") if not re.search(r"[上下]半年", text) else text
     text = _PERCENT_OF.sub(lambda m: f"{m[1] if m[1][0].isdigit() else _number(m[1])}%", text)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Collection
 from typing import Literal
 
 import pandas as pd
@@ -53,16 +54,18 @@ def default_window(sessions: pd.DatetimeIndex) -> tuple[str, str]:
 
 
 def default_answer(
-    kind: str, language: Language, sessions: pd.DatetimeIndex, *, whole: bool = False
+    kind: str, language: Language, sessions: pd.DatetimeIndex, *, plan_without: Collection[str] | None = None
 ) -> str | None:
     """The documented default for a kind of question, as a sentence that reflection can read.
 
-    ``whole`` gives the complete plan: all stocks of the source, the last year, and
-    :data:`DEFAULT_STRATEGY`. A failure has no default of its own.
+    The parts are: all stocks of the source (``symbol``), the last year (``window``) and
+    :data:`DEFAULT_STRATEGY` (``strategy``). A failure has no default of its own. With ``plan_without`` it is
+    a plan of all parts but those named there, which are known already.
     """
     start, end = default_window(sessions)
     window = say(language, zh=f"{start}到{end}", en=f"from {start} to {end}")
-    if whole:
-        join = "，" if language == "zh" else ", "
-        return join.join((_ALL[language], window, DEFAULT_STRATEGY[language]))
-    return {"symbol": _ALL[language], "window": window, "strategy": DEFAULT_STRATEGY[language]}.get(kind)
+    parts = {"symbol": _ALL[language], "window": window, "strategy": DEFAULT_STRATEGY[language]}
+    if plan_without is None:
+        return parts.get(kind)
+    join = "，" if language == "zh" else ", "
+    return join.join(text for part, text in parts.items() if part == kind or part not in plan_without)

@@ -64,9 +64,7 @@ def clarify_node(state: SignalSubgraphState, *, kit: SignalKit | None = None) ->
 def _word(state: SignalSubgraphState, kit: SignalKit) -> dict[str, Any]:
     task = dict(state["clarification"] or {})
     asked = state.get("clarification_count", 0)
-    task["default"] = default_answer(
-        task["kind"], task["language"], kit.source.sessions(), whole=task["rounds_left"] == 0
-    )
+    task["default"] = _default(state, task, kit)
     if kit.on_clarify != "ask":
         return _answer_alone(state, task, kit)
     _check_that_somebody_remembers()
@@ -85,6 +83,24 @@ def _word(state: SignalSubgraphState, kit: SignalKit) -> dict[str, Any]:
         return ended(state, "model_unavailable", error)
     task["question"] = text + _offer(task)
     return {"clarification": task, "clarification_needed": task["reason"], "current_task": "clarify"}
+
+
+def _default(state: SignalSubgraphState, task: dict[str, Any], kit: SignalKit) -> str | None:
+    """The part that was asked for; with the last question, all that is not known yet."""
+    sessions = kit.source.sessions()
+    sessions = sessions[sessions <= kit.as_of(state).session]
+    if task["rounds_left"] > 0:
+        return default_answer(task["kind"], task["language"], sessions)
+    known: list[str] = []
+    if task["kind"] != "failure":  # what was asked for does not work: the plan replaces it
+        params = state.get("user_intent", {}).get("params", {})
+        fields = {
+            "symbol": ("ts_code",),
+            "window": ("start_date", "end_date"),
+            "strategy": ("strategy_desc",),
+        }
+        known = [part for part, names in fields.items() if all(params.get(name) for name in names)]
+    return default_answer(task["kind"], task["language"], sessions, plan_without=known)
 
 
 def _offer(task: dict[str, Any]) -> str:

@@ -1,0 +1,198 @@
+"""The trading nodes as plain functions: each returns what changed, and the ledger is what counts."""
+
+from __future__ import annotations
+
+import copy
+from concurrent.futures import ThreadPoolExecutor
+from decimal import Decimal
+
+import pandas as pd
+import pytest
+
+from quantgraph.agents import SignalRule
+from quantgraph.errors import LedgerConflict, NoSignal, UnknownCommit
+from quantgraph.market.rulebook import Rulebook
+from quantgraph.nodes import TradingDesk, daily_loop_node, decision_node, report_node
+from quantgraph.nodes.desk import new_run_id
+from quantgraph.state import DataState
+
+DAYS = pd.to_datetime(["2024-01-02", "2024-01-03", "2024-01-04", "2024-01-05"])
+CODE = "600519.SH"
+
+
+def column(*values):
+    return pd.DataFrame({CODE: values}, index=DAYS, dtype=float)
+
+
+@pytest.fixture
+def data_ref(store):
+    """Buy known after the first session, sell after the third."""
+    ref = store.update("ohlcv", {"open": column(10, 11, 12, 13), "close": column(10.5, 11.5, 12.5, 13.5)})
+    return store.update("signal", {"s": column(1, 0, -1, 0)}, base=ref)
+
+
+@pytest.fixture
+def desk(store, tmp_path):
+    return TradingDesk(
+        store=store,
+        decider=SignalRule(),
+        rules=Rulebook.mainland(),
+        cash=Decimal("100000.00"),
+        runs_dir=tmp_path / "runs",
+    )
+
+
+@pytest.fixture
+def state(data_ref):
+    return {
+        "messages": [],
+        "data_ref": data_ref,
+        "strategy": {"name": "s", "code_hash": "abc"},
+        "request": {"start": "20240102", "end": "20240105"},
+        "run_id": "r",
+        "handled": "m1",
+    }
+
+
+def walk(state, desk):
+    """The loop by hand: yields the session of each turn."""
+    while True:
+        state |= daily_loop_node(state, desk=desk)
+        if state["session"] is None:
+            return
+        yield state["session"]
+        assert decision_node(state, desk=desk) == {}
+
+
+def test_one_session_a_turn_then_none(state, desk):
+    assert list(walk(state, desk)) == ["20240102", "20240103", "20240104", "20240105"]
+    assert state["session"] is None
+    desk.close("r")
+
+
+def test_the_signal_of_a_session_is_traded_at_the_next_open(state, desk):
+    for _ in walk(state, desk):
+        pass
+    fills = desk.ledger_of("r").fills("r")
+    assert [(fill.order.side, f"{fill.session:%m%d}", float(fill.price)) for fill in fills] == [
+        ("buy", "0103", 11.0),
+        ("sell", "0105", 13.0),
+    ]
+    desk.close("r")
+
+
+def test_a_window_inside_the_data_is_all_that_is_traded(state, desk):
+    state["request"] = {"start": "20240103", "end": "20240104"}
+    assert list(walk(state, desk)) == ["20240103", "20240104"]
+    desk.close("r")
+
+
+def test_nodes_leave_their_state_alone(state, desk):
+    before = copy.deepcopy(state)
+    update = daily_loop_node(state, desk=desk)
+    assert state == before
+    assert set(update) == {"run_id", "session", "run_of"}
+    now = {**state, **update}
+    before = copy.deepcopy(now)
+    decision_node(now, desk=desk)
+    assert now == before
+    for _ in walk(now, desk):
+        pass
+    before = copy.deepcopy(now)
+    assert set(report_node(now, desk=desk)) == {"summary", "session", "messages"}
+    assert now == before
+
+
+def test_deciding_a_session_again_records_it_once(state, desk):
+    state |= daily_loop_node(state, desk=desk)
+    for _ in range(3):
+        decision_node(state, desk=desk)
+    assert desk.ledger_of("r").sessions("r") == [DAYS[0]]
+    desk.close("r")
+
+
+def test_the_loop_goes_on_after_the_ledgers_last_session_whatever_the_state_says(state, desk):
+    turns = walk(state, desk)
+    for _ in range(3):
+        next(turns)  # two sessions are committed, the third is set
+    behind = {**state, "session": "20240102"}
+    assert daily_loop_node(behind, desk=desk)["session"] == "20240104"
+    assert decision_node(behind, desk=desk) == {}
+    assert len(desk.ledger_of("r").sessions("r")) == 2
+    desk.close("r")
+
+
+def test_a_lost_ledger_begins_again_from_the_first_session(state, desk):
+    later = {**state, "session": "20240104", "run_of": {"run_id": "r", "request": "m1"}}
+    assert daily_loop_node(later, desk=desk)["session"] == "20240102"
+    desk.close("r")
+
+
+def test_a_new_request_is_a_new_run_and_the_same_request_is_not(state, desk):
+    first = daily_loop_node({**state, "run_id": ""}, desk=desk)
+    going_on = daily_loop_node({**state, **first}, desk=desk)
+    another = daily_loop_node({**state, **first, "handled": "m2"}, desk=desk)
+    named = daily_loop_node({**state, **first, "handled": "m2", "run_id": "mine"}, desk=desk)
+    assert going_on["run_id"] == first["run_id"] != another["run_id"]
+    assert named["run_id"] == "mine"
+    for update in (first, another, named):
+        desk.close(update["run_id"])
+
+
+@pytest.mark.parametrize("node", [daily_loop_node, decision_node])
+def test_a_run_of_that_name_with_another_strategy_is_a_conflict(node, state, desk):
+    state |= daily_loop_node(state, desk=desk)
+    other = {**state, "strategy": {"name": "s", "code_hash": "other"}}
+    with pytest.raises(LedgerConflict, match="'r'"):
+        node(other, desk=desk)
+    assert desk.ledger_of("r").sessions("r") == []
+    desk.close("r")
+
+
+def test_no_strategy_and_no_data_say_so(state, desk):
+    with pytest.raises(NoSignal, match="run the signal subgraph first"):
+        daily_loop_node({**state, "strategy": {}}, desk=desk)
+    with pytest.raises(UnknownCommit):
+        daily_loop_node({**state, "data_ref": "0" * 32}, desk=desk)
+
+
+def test_the_report_adds_up_and_closes_the_ledger(state, desk):
+    for _ in walk(state, desk):
+        pass
+    update = report_node({**state, "messages": []}, desk=desk)
+    account = update["summary"]["account"]
+    # 9,000 shares: 99,000 and fees at 11, back at 13; commission 2.5 and transfer 0.1 per 10,000, duty 5 per 10,000.
+    bought, sold = Decimal(9000 * 11), Decimal(9000 * 13)
+    cash = Decimal(100_000) - bought - Decimal("24.75") - Decimal("0.99")
+    cash += sold - Decimal("29.25") - Decimal("1.17") - Decimal("58.50")
+    assert account["final_value"] == float(cash)
+    assert account["trades"] == 2
+    assert f"{float(cash) / 100_000 - 1:.2%}" in update["messages"][0].text
+    assert desk._open == {}
+
+
+def test_every_thread_gets_the_one_ledger_of_a_run(desk):
+    with ThreadPoolExecutor(16) as pool:
+        ledgers = list(pool.map(lambda _: desk.ledger_of("r"), range(64)))
+    assert len({id(ledger) for ledger in ledgers}) == 1
+    desk.close("r")
+    desk.close("r")
+
+
+def test_run_names_are_unique_and_sort_by_time():
+    names = [new_run_id() for _ in range(100)]
+    assert len(set(names)) == 100
+    assert sorted(names, key=lambda name: name[:15]) == names
+
+
+def test_a_desk_reads_a_spilled_commit_in_another_store(state, desk, store, tmp_path):
+    store.spill_to(tmp_path / "data")
+    elsewhere = TradingDesk(
+        store=DataState(tmp_path / "data"),
+        decider=desk.decider,
+        rules=desk.rules,
+        cash=desk.cash,
+        runs_dir=desk.runs_dir,
+    )
+    assert len(list(walk(state, elsewhere))) == 4
+    elsewhere.close("r")

@@ -1,0 +1,121 @@
+"""The python_repl tool: cells of one session, a process of their own, errors as errors."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+from langchain.agents import create_agent
+from langchain_core.messages import AIMessage, ToolMessage
+from langchain_experimental.tools.python.tool import PythonAstREPLTool
+
+from quantgraph.errors import BadFrame, CodeFailed
+from quantgraph.market.moment import Moment
+from quantgraph.sandbox import default_runner
+from quantgraph.state import GLOBAL_DATA_STATE
+from quantgraph.testing import ScriptedChatModel
+from quantgraph.tools import CodeSession, ToolContext, python_repl
+
+SIGNAL = "GLOBAL_DATA_STATE.update('signal', {'s': (snapshot['ohlcv']['close'] > 3).astype(float)})"
+
+
+@pytest.fixture
+def context(store, frame):
+    store.update("ohlcv", {"close": frame, "open": frame + 1})
+    as_of, tree = Moment.at("2024-01-05"), store.checkout(store.head)
+    code = CodeSession(runner=default_runner(), frames=tree.view(as_of).frozen())
+    return ToolContext(source=None, tree=tree, as_of=as_of, code=code)
+
+
+def run(context, *cells):
+    script = [
+        AIMessage("", tool_calls=[{"name": "python_repl", "args": {"query": cell}, "id": str(number)}])
+        for number, cell in enumerate(cells)
+    ]
+    agent = create_agent(ScriptedChatModel([*script, "done"]), [python_repl], context_schema=ToolContext)
+    messages = agent.invoke({"messages": [("user", "go")]}, context=context)["messages"]
+    return [message for message in messages if isinstance(message, ToolMessage)]
+
+
+def test_it_is_langchains_repl_by_its_face():
+    assert isinstance(python_repl, PythonAstREPLTool)
+    assert python_repl.name == "python_repl"
+    assert list(python_repl.tool_call_schema.model_json_schema()["properties"]) == ["query"]
+
+
+def test_by_hand_a_value_comes_back_and_an_error_raises():
+    assert python_repl.invoke({"query": "print('a')\n1 + 1"}) == "a\n2"
+    assert python_repl.invoke({"query": "x = 1"}) == "(no output)"
+    with pytest.raises(CodeFailed, match=r"line 2 \(1 / 0\): ZeroDivisionError"):
+        python_repl.invoke({"query": "x = 1\n1 / 0"})
+
+
+def test_it_works_asynchronously():
+    assert asyncio.run(python_repl.ainvoke({"query": "2 * 21"})) == "42"
+
+
+def test_later_cells_see_earlier_ones_and_a_failed_one_leaves_nothing_behind(context):
+    cells = ["x = 20", "y = 22", "x + y"]
+    assert [message.text for message in run(context, *cells)] == ["(no output)", "(no output)", "42"]
+    with pytest.raises(CodeFailed):
+        run(context, "x = 0\nraise ValueError(x)")
+    assert context.code.cells == cells
+    assert run(context, "x")[0].text == "20"
+
+
+@pytest.mark.parametrize("fence", ["```python\n{}\n```", "```\n{}\n```", "\n```py\n{}```\n"])
+def test_a_code_fence_around_a_cell_is_taken_off(context, fence):
+    assert run(context, fence.format("6 * 7"))[0].text == "42"
+
+
+def test_code_sees_nothing_after_the_runs_moment(context):
+    shape, last = run(
+        context, "snapshot['ohlcv']['close'].shape", "str(snapshot['ohlcv']['close'].index[-1].date())"
+    )
+    assert (shape.text, last.text) == ("(4, 3)", "'2024-01-05'")
+
+
+def test_a_signal_is_published_to_the_runs_tree_and_not_to_the_process_wide_store(context, store):
+    head = GLOBAL_DATA_STATE.head
+    (message,) = run(context, SIGNAL)
+    assert message.artifact["signals"] == ["s"]
+    assert list(store.snapshot(context.tree.ref)["signal"]) == ["s"]
+    assert store.snapshot(context.tree.ref)["signal"]["s"].to_numpy().sum() == 8.0  # 4.0 to 11.0
+    assert GLOBAL_DATA_STATE.head == head
+
+
+@pytest.mark.parametrize(
+    ("code", "says"),
+    [
+        (
+            "snapshot['ohlcv']['close'] * 0 + 0.5",
+            r"0\.5 at \(2024-01-02, 000001\.SZ\); signal values are 1, 0, -1 or NaN",
+        ),
+        ("snapshot['ohlcv']['close'] * 0 + np.inf", r"inf at \(2024-01-02, 000001\.SZ\)"),
+        ("(snapshot['ohlcv']['close'] * 0).tz_localize('Asia/Shanghai')", "in time zone Asia/Shanghai"),
+        ("(snapshot['ohlcv']['close'] * 0).iloc[::-1]", "is not sorted"),
+        ("[1, 2]", "is a list; a pandas DataFrame is wanted"),
+    ],
+)
+def test_a_signal_that_is_none_is_refused_where_it_is_made(context, store, code, says):
+    ref, head = context.tree.ref, store.head
+    with pytest.raises(CodeFailed, match=says) as caught:
+        run(context, f"GLOBAL_DATA_STATE.update('signal', {{'s': {code}}})")
+    assert BadFrame.__name__ in caught.value.message
+    assert (context.tree.ref, store.head) == (ref, head)
+
+
+def test_a_forged_reply_of_a_runner_is_validated_again(context, store):
+    """Whatever runs the code, what comes back goes through the store's own checks."""
+
+    class Forger:
+        def run(self, cells, frames):
+            from quantgraph.sandbox import CodeResult
+
+            return CodeResult(signals={"s": store.snapshot()["ohlcv"]["close"]})
+
+    object.__setattr__(context, "code", CodeSession(runner=Forger(), frames={}))
+    ref = context.tree.ref
+    with pytest.raises(BadFrame, match="signal values are 1, 0, -1 or NaN"):
+        run(context, "anything")
+    assert context.tree.ref == ref
