@@ -296,7 +296,7 @@ def test_the_real_sse_50_is_traded_in_every_session(sse50, a_share):
     assert [f"{day:%Y%m%d}" for day in sessions] == [str(day) for day in sorted(rows["trade_date"].unique())]
     assert state["ended_because"] == "done"
     assert state["summary"]["account"]["trades"] > 100
-    assert "survivorship bias" in state["request"]["notes"][0]
+    assert "幸存者偏差" in state["request"]["notes"][0]
 
 
 def test_a_checkpoint_of_the_daily_loop_is_under_twenty_kilobytes(sse50):

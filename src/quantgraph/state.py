@@ -166,8 +166,8 @@ class DataState:
 
     Notes
     -----
-    The lock protects the head, the order of use and the byte count against threads that commit at the
-    same time. Readers of a commit they hold need none: commits never change.
+    The lock protects the head, the order of use and the byte count against threads that read and commit
+    at the same time. What is read from a commit needs none: commits never change.
     """
 
     def __init__(self, spill_dir: str | Path | None = None, *, memory_limit: int = 2 << 30) -> None:
@@ -252,9 +252,11 @@ class DataState:
         return WorkingTree(self, ref or self.empty)
 
     def _tree(self, ref: str) -> Tree:
-        tree = self._commits.get(ref)
-        if tree is not None:
-            return tree
+        with self._lock:
+            tree = self._commits.get(ref)
+            if tree is not None:
+                self._commits.move_to_end(ref)
+                return tree
         tree = read_tree(self._spill, ref) if self._spill else None
         if tree is None:
             place = (

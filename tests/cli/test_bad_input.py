@@ -281,7 +281,7 @@ def test_the_summary_shows_what_a_person_wants_to_see(command):
     status, out, _ = command("run", SENTENCE, "--headless")
     assert status == 0
     for word in (
-        "合成数据",
+        "合成的",
         "sma_cross_5_20",
         "买入",
         "收益",

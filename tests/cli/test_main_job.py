@@ -241,7 +241,8 @@ def test_the_result_has_what_it_promises_and_the_folder_holds_the_run(runs):
         "ledger.sqlite",
         "data",
     }
-    assert "survivorship" in " ".join(result["notes"])
+    assert "幸存者偏差" in " ".join(result["notes"])
+    assert "survivorship bias" in " ".join(runs["en"]["notes"])
     assert "Traceback" not in result["stderr"]
 
 

@@ -160,7 +160,10 @@ def test_on_clarify_fail_ends_with_the_reason(play, graph_of):
     final = graph_of(
         play.Cast(reflect=play.intent(question="Which stock?", ts_code="")), on_clarify="fail"
     ).invoke(begin("x"))
-    assert (final["ended_because"], final["error_messages"]) == ("needs_answer", ["Which stock?"])
+    assert (final["ended_because"], final["error_messages"]) == (
+        "needs_answer",
+        ["needs_answer: Which stock?"],
+    )
     with pytest.raises(BadOption, match="ask, default, fail"):
         create_signal_subgraph(on_clarify="never")
 

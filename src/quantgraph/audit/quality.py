@@ -53,6 +53,14 @@ class Report:
         """The report with findings added; none can be taken away."""
         return Report(checks=self.checks, findings=(*self.findings, *more), summary=self.summary)
 
+    def joined(self, other: Report) -> Report:
+        """Both reports in one."""
+        return Report(
+            checks=(*self.checks, *other.checks),
+            findings=(*self.findings, *other.findings),
+            summary={**self.summary, **other.summary},
+        )
+
     def as_json(self) -> dict[str, Any]:
         """Plain dicts, lists, strings and numbers."""
         return {

@@ -14,8 +14,8 @@ from rich.syntax import Syntax
 from rich.table import Table
 from rich.text import Text
 
+from quantgraph._texts import language_of, say
 from quantgraph.run import Event
-from quantgraph.subgraphs.signal.texts import language_of, say
 
 __all__ = ["View", "prompt", "show_result", "view"]
 
@@ -128,7 +128,7 @@ def show_result(result: Mapping[str, Any]) -> None:
     def words(zh: str, en: str) -> str:
         return say(language, zh=zh, en=en)
 
-    if result["source"]["synthetic"]:
+    if result["source"]["synthetic"] and not result["notes"]:
         console.print(
             Text(
                 words("合成数据：不代表任何真实股票", "synthetic data: no real stock is meant"),

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 import pandas as pd
 
+from quantgraph._texts import Note
 from quantgraph.data.source import MarketDataSource, Members
 from quantgraph.errors import BadOption, UnknownSymbol
 
@@ -42,7 +43,7 @@ class ResolvedSymbols:
     """
 
     symbols: tuple[str, ...]
-    notes: tuple[str, ...] = ()
+    notes: tuple[Note, ...] = ()
     index_code: str | None = None
 
 
@@ -100,7 +101,7 @@ class _Reader:
         self._names = source.names()
         self._symbols: set[str] = set()
         self._indices: list[str] = []
-        self._notes: list[str] = []
+        self._notes: list[Note] = []
 
     def result(self) -> ResolvedSymbols:
         return ResolvedSymbols(
@@ -164,14 +165,24 @@ class _Reader:
         here = [symbol for symbol in members.symbols if symbol in self._have]
         absent = [symbol for symbol in members.symbols if symbol not in self._have]
         if absent:
+            counts, names = f"{len(absent)} of {len(members.symbols)}", ", ".join(absent)
             self._notes.append(
-                f"{len(absent)} of {len(members.symbols)} members of {members.index_code} are not in "
-                f"{self._source.name} and are left out: {', '.join(absent)}"
+                Note(
+                    zh=f"{members.index_code} 的 {len(members.symbols)} 只成分股中有 {len(absent)} 只不在 "
+                    f"{self._source.name} 中，已略去：{names}",
+                    en=f"{counts} members of {members.index_code} are not in {self._source.name} and are "
+                    f"left out: {names}",
+                )
             )
         if not members.point_in_time:
+            listed, wanted = f"{members.listed_on:%Y-%m-%d}", f"{self._on:%Y-%m-%d}"
             self._notes.append(
-                f"members of {members.index_code} are the list of {members.listed_on:%Y-%m-%d}, later than "
-                f"{self._on:%Y-%m-%d}: the universe carries survivorship bias"
+                Note(
+                    zh=f"{members.index_code} 的成分股名单公布于 {listed}，晚于 {wanted}："
+                    "股票池带有幸存者偏差",
+                    en=f"members of {members.index_code} are the list of {listed}, later than {wanted}: the "
+                    "universe carries survivorship bias",
+                )
             )
         self._symbols.update(here)
         self._indices.append(members.index_code)

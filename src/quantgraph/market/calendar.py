@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import warnings
 from functools import lru_cache
 from typing import Any
@@ -107,8 +108,17 @@ def _range(known: pd.DatetimeIndex) -> str:
     return f"it runs from {known[0]:%Y-%m-%d} to {known[-1]:%Y-%m-%d}"
 
 
-@lru_cache(maxsize=16)
 def _known(exchange: str) -> pd.DatetimeIndex:
+    with _LOADING:
+        return _loaded(exchange)
+
+
+# Loading takes half a second, and turns down warning filters, which belong to the whole process.
+_LOADING = threading.Lock()
+
+
+@lru_cache(maxsize=16)
+def _loaded(exchange: str) -> pd.DatetimeIndex:
     import exchange_calendars  # half a second that only calendar questions pay
     from exchange_calendars.errors import InvalidCalendarName
 

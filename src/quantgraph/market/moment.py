@@ -7,6 +7,7 @@ only place where this is decided.
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import Literal, get_args
 
@@ -33,6 +34,9 @@ _KNOWN_FROM_DEFAULT: dict[str, Phase] = {
 }
 
 
+_DAY = re.compile(r"\d{8}|\d{4}([-/])\d{1,2}\1\d{1,2}([ T]00:00:00)?")
+
+
 def known_from(panel: str, field: str) -> Phase:
     """Phase of session *t* from which row *t* of ``panel[field]`` is known.
 
@@ -50,8 +54,11 @@ def session_of(value: object, *, name: str = "session") -> pd.Timestamp:
     BadWindow
         If it is not a date, or carries a time zone or a time of day.
     """
-    text = str(value) if isinstance(value, int) else value
+    text = str(value).strip() if isinstance(value, int | str) else value
     try:
+        # Pandas reads "2024" as its first day and "January" as one of the year 1: neither is meant.
+        if isinstance(text, str) and not _DAY.fullmatch(text):
+            raise ValueError(text)
         stamp = pd.Timestamp(text)  # type: ignore[arg-type]
     except (ValueError, TypeError) as error:
         raise BadWindow(

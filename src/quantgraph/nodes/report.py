@@ -6,11 +6,11 @@ from typing import Any
 
 from langchain_core.messages import AIMessage
 
+from quantgraph._texts import say
 from quantgraph.nodes.desk import TradingDesk
 from quantgraph.nodes.state import TradingState
 from quantgraph.report import summarise
 from quantgraph.subgraphs.signal.progress import language
-from quantgraph.subgraphs.signal.texts import say
 
 __all__ = ["report_node"]
 

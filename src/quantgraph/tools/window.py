@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
+from quantgraph._texts import Note
 from quantgraph.data import MarketDataSource, ResolvedSymbols, resolve_symbols
 from quantgraph.errors import BadOption, BadWindow, FutureRequested
 from quantgraph.market.moment import Moment, session_of
 from quantgraph.tools.context import ToolContext
 
 __all__ = ["publish", "read_window", "split_codes"]
-
-_DAY = re.compile(r"\d{8}|\d{4}-\d{1,2}-\d{1,2}")
 
 
 def split_codes(text: str) -> list[str]:
@@ -30,7 +29,7 @@ def split_codes(text: str) -> list[str]:
 
 def read_window(
     source: MarketDataSource, as_of: Moment, ts_code: str, start_date: str, end_date: str
-) -> tuple[ResolvedSymbols, pd.Timestamp, pd.Timestamp, list[str]]:
+) -> tuple[ResolvedSymbols, pd.Timestamp, pd.Timestamp, list[Note]]:
     """Symbols, first and last date, and remarks; the end is cut to the run's moment.
 
     Raises
@@ -40,7 +39,7 @@ def read_window(
     FutureRequested
         If the whole window is after the run's moment.
     """
-    start, end = _day("start_date", start_date), _day("end_date", end_date)
+    start, end = session_of(start_date, name="start_date"), session_of(end_date, name="end_date")
     if start > end:
         raise BadWindow(f"start_date={start:%Y%m%d} is after end_date={end:%Y%m%d}; swap them")
     limit = as_of.session
@@ -50,7 +49,12 @@ def read_window(
         )
     remarks = []
     if end > limit:
-        remarks.append(f"end_date {end:%Y%m%d} was cut to {limit:%Y%m%d}, the last day this run may know")
+        remarks.append(
+            Note(
+                zh=f"结束日期 {end:%Y%m%d} 已截至 {limit:%Y%m%d}，即本次运行所能知道的最后一天",
+                en=f"end_date {end:%Y%m%d} was cut to {limit:%Y%m%d}, the last day this run may know",
+            )
+        )
         end = limit
     sessions = source.sessions()
     inside = sessions[(sessions >= start) & (sessions <= end)]
@@ -66,15 +70,8 @@ def read_window(
     return resolved, start, end, [*remarks, *resolved.notes]
 
 
-def _day(name: str, text: str) -> pd.Timestamp:
-    # A model writes "2024" or "2024Q1" as an end and means the last day of it; pandas reads the first.
-    if not _DAY.fullmatch(text.strip()):
-        raise BadWindow(f"{name}={text!r} is not a date; write YYYYMMDD or YYYY-MM-DD", parameter=name)
-    return session_of(text.strip(), name=name)
-
-
 def publish(
-    context: ToolContext, panel: str, frames: Mapping[str, pd.DataFrame], remarks: list[str]
+    context: ToolContext, panel: str, frames: Mapping[str, pd.DataFrame], remarks: Sequence[Note]
 ) -> tuple[str, dict[str, Any]]:
     """Commit the frames; the text for the model and the counts for the program."""
     ref = context.tree.update(panel, frames)
@@ -89,7 +86,7 @@ def publish(
         "missing_cells": missing,
         "first_session": f"{first.index[0]:%Y%m%d}",
         "last_session": f"{first.index[-1]:%Y%m%d}",
-        "remarks": remarks,
+        "remarks": [note.en for note in remarks],
     }
     text = (
         f"{panel}: {', '.join(frames)} for {counts['symbols']} symbols x {counts['sessions']} sessions, "
@@ -97,4 +94,4 @@ def publish(
     )
     if context.source.synthetic:
         text += " (synthetic data)"
-    return ". ".join([text, *remarks]), counts
+    return ". ".join([text, *(note.en for note in remarks)]), counts

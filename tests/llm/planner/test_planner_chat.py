@@ -308,7 +308,7 @@ def fetch_prompt(indicators: list[str]) -> str:
         "end_date": "20241231",
         "required_indicators": indicators,
     }
-    return "Fetch the data. 获取数据。" + tags.wrap("fetch", json.dumps(wish))
+    return "Fetch the data. 获取数据。" + tags.wrap("fetch", json.dumps({**wish, "language": "zh"}))
 
 
 def test_an_agent_fetches_bars_and_then_the_indicators_once(planner: KeylessPlanner) -> None:

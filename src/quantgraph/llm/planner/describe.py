@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal
-
+from quantgraph._texts import Language
 from quantgraph.llm.planner.rules import (
     AllOf,
     AnyOf,
@@ -28,7 +27,6 @@ from quantgraph.llm.planner.rules import (
 
 __all__ = ["describe", "figure"]
 
-Language = Literal["zh", "en"]
 
 _SIDES = {"upper": ("上轨", "upper"), "middle": ("中轨", "middle"), "lower": ("下轨", "lower")}
 

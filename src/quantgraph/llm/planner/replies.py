@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from quantgraph._texts import Language
 from quantgraph.llm.planner.describe import describe
-from quantgraph.llm.planner.request import Language, Missing, Request
+from quantgraph.llm.planner.request import Missing, Request
 
 __all__ = [
     "analysis",

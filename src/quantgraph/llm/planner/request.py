@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
+from quantgraph._texts import Language, language_of
 from quantgraph.errors import BadWindow
 from quantgraph.llm.planner.dates import MARK, Window, find_window, merge, without_dates
 from quantgraph.llm.planner.lexicon import (
@@ -21,13 +22,12 @@ from quantgraph.llm.planner.meaning import Memory
 from quantgraph.llm.planner.rules import Average, Rule, fields_of
 from quantgraph.llm.planner.strategies import Clauses, read_clauses, rule_of
 from quantgraph.llm.planner.symbols import find_symbols
-from quantgraph.llm.planner.wording import cleaned, has_chinese, normalise
+from quantgraph.llm.planner.wording import cleaned, normalise
 
 __all__ = ["Context", "Intent", "Language", "Missing", "Request", "read_request"]
 
 Intent = Literal["data_fetch", "signal_gen", "mixed", "unclear"]
 Missing = Literal["symbols", "window", "strategy"]
-Language = Literal["zh", "en"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -197,9 +197,11 @@ def _intent(lines: list[_Line], wants_rule: bool) -> Intent:
 
 
 def _language(text: str, context: Context) -> Language:
+    """The language of the first line: later ones are answers."""
+    first = text.strip().partition("\n")[0]
     for name in context.names:
-        text = text.replace(name, "")
-    return "zh" if has_chinese(text) else "en"
+        first = first.replace(name, "")
+    return language_of(first)
 
 
 def _unread(lines: list[_Line], clauses: list[Clauses]) -> tuple[str, ...]:

@@ -11,14 +11,14 @@ from typing import Any, cast
 
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, SystemMessage, ToolMessage
 
+from quantgraph._texts import Language, language_of
 from quantgraph.errors import BadWindow, QuantGraphError
 from quantgraph.llm import tags
 from quantgraph.llm.planner import replies
 from quantgraph.llm.planner.codegen import write_code
 from quantgraph.llm.planner.filling import CODE_TOOL, Tool, facts_of, filled, properties_of
 from quantgraph.llm.planner.reflection import reflection, refused_window
-from quantgraph.llm.planner.request import Context, Language, read_request
-from quantgraph.llm.planner.wording import has_chinese
+from quantgraph.llm.planner.request import Context, read_request
 
 __all__ = ["Call", "Turn", "decide"]
 
@@ -109,10 +109,6 @@ def _context(scene: _Scene) -> tuple[Context, dict[str, Any]]:
     return context, facts
 
 
-def _language(text: str) -> Language:
-    return "zh" if has_chinese(text) else "en"
-
-
 def _fenced(value: Mapping[str, Any]) -> str:
     return f"```json\n{json.dumps(value, ensure_ascii=False, indent=2)}\n```"
 
@@ -179,8 +175,8 @@ def _scene_language(scene: _Scene, wish: Mapping[str, Any]) -> Language:
     for name in ("user_request", "strategy"):
         text = scene.part(name)
         if text:
-            return _language(text)
-    return _language(scene.messages[scene.begin].text) if scene.messages else "en"
+            return language_of(text)
+    return language_of(scene.messages[scene.begin].text) if scene.messages else "en"
 
 
 def _code(scene: _Scene, text: str) -> Turn:
@@ -188,7 +184,7 @@ def _code(scene: _Scene, text: str) -> Turn:
     try:
         request = read_request(text, context)
     except BadWindow as error:
-        return Turn(text=replies.strategy_failed(error.line, _language(text)))
+        return Turn(text=replies.strategy_failed(error.line, language_of(text)))
     if request.strategy is None:
         return Turn(text=replies.strategy_unread(request.unread or (text,), request.language))
     code = write_code(request.strategy)
@@ -210,7 +206,7 @@ def _clarify(scene: _Scene, text: str) -> Turn:  # noqa: ARG001 - handlers share
     wish = _json_object(text)
     reason = str(wish.get("reason") or "")
     language = wish.get("language")
-    spoken = cast(Language, language) if language in ("zh", "en") else _language(reason)
+    spoken = cast(Language, language) if language in ("zh", "en") else language_of(reason)
     number = wish.get("round")
     round_ = number if isinstance(number, int) else 1
     return Turn(text=replies.clarification(reason, str(wish.get("kind") or ""), round_, spoken))

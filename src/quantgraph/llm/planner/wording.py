@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import unicodedata
 
-__all__ = ["cleaned", "has_chinese", "normalise"]
+__all__ = ["cleaned", "normalise"]
 
 _DIGITS = {
     "零": 0, "〇": 0, "一": 1, "二": 2, "两": 2, "三": 3, "四": 4,
@@ -47,11 +47,6 @@ _PAST_N_DAY = re.compile(
     r"(?=returns?\b|momentum\b|gain\b|highs?\b|lows?\b|average\b)",
     re.IGNORECASE,
 )
-
-
-def has_chinese(text: str) -> bool:
-    """Whether the text holds a Chinese character."""
-    return any("一" <= letter <= "鿿" for letter in text)
 
 
 def cleaned(text: str) -> str:

@@ -6,10 +6,10 @@ from collections.abc import Mapping
 
 import pandas as pd
 
+from quantgraph._texts import language_of, say
 from quantgraph.data import MarketDataSource, resolve_symbols
 from quantgraph.errors import BadWindow
 from quantgraph.market.moment import session_of
-from quantgraph.subgraphs.signal.texts import language_of, say
 from quantgraph.tools.window import split_codes
 
 __all__ = ["check_given", "spoken"]

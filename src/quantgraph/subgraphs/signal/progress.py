@@ -6,11 +6,11 @@ import hashlib
 from collections.abc import Sequence
 from typing import Any
 
-from langchain_core.messages import AnyMessage, HumanMessage
+from langchain_core.messages import AIMessage, AnyMessage, HumanMessage
 
+from quantgraph._texts import language_of, say
 from quantgraph.errors import QuantGraphError
 from quantgraph.subgraphs.signal.state import ClarificationKind, EndedBecause, SignalSubgraphState
-from quantgraph.subgraphs.signal.texts import language_of, say
 
 __all__ = [
     "MAX_CLARIFICATIONS",
@@ -30,6 +30,8 @@ __all__ = [
 MAX_CLARIFICATIONS = 3
 SAME_ERROR_LIMIT = 2
 HISTORY_LIMIT = 50
+CLOSING = "quantgraph_ended"
+"""Key in the metadata of the message that closes a request: hosts share messages, if nothing else."""
 
 Update = dict[str, Any]
 
@@ -51,15 +53,16 @@ def fresh_state(max_retries: int = 3) -> Update:
         "request": {},
         "clarification": None,
         "failures": [],
+        "assumptions": [],
     }
 
 
 def user_messages(state: SignalSubgraphState) -> list[AnyMessage]:
-    """The user's messages of this request: those after the ones of the request before."""
-    people = [message for message in state["messages"] if isinstance(message, HumanMessage)]
-    ids = [message.id for message in people]
-    handled = state.get("handled")
-    return list(people[ids.index(handled) + 1 :]) if handled and handled in ids else list(people)
+    """The user's messages of this request: those after the message that closed the one before."""
+    messages = state["messages"]
+    closed = [place for place, message in enumerate(messages) if CLOSING in message.response_metadata]
+    begin = closed[-1] + 1 if closed else 0
+    return [message for message in messages[begin:] if isinstance(message, HumanMessage)]
 
 
 def user_text(state: SignalSubgraphState) -> str:
@@ -68,8 +71,9 @@ def user_text(state: SignalSubgraphState) -> str:
 
 
 def language(state: SignalSubgraphState) -> str:
-    """The user's language: ``zh`` or ``en``."""
-    return language_of(user_text(state))
+    """The user's language, by the first thing said: ``zh`` or ``en``."""
+    people = user_messages(state)
+    return state.get("language") or language_of(str(people[0].text) if people else "")
 
 
 def _history(state: SignalSubgraphState, *lines: str) -> list[str]:
@@ -115,12 +119,21 @@ def failed(state: SignalSubgraphState, node: str, errors: Sequence[str]) -> Upda
     return update
 
 
-def question(state: SignalSubgraphState, kind: ClarificationKind, reason: str) -> Update:
-    """The user has to be asked; after the last allowed question the run ends with a typed reason instead."""
+def question(
+    state: SignalSubgraphState, kind: ClarificationKind, reason: str, *, unread: Sequence[str] = ()
+) -> Update:
+    """The user has to be asked; after the last allowed question the run ends with a typed reason instead.
+
+    ``unread`` are words of the user that could not be placed.
+    """
     asked = state.get("clarification_count", 0)
     if asked >= MAX_CLARIFICATIONS:
         # The errors of a failure are in the state already.
-        return ended(state, gave_up(state)) if kind == "failure" else ended(state, "needs_answer", reason)
+        return (
+            ended(state, gave_up(state))
+            if kind == "failure"
+            else ended(state, "needs_answer", f"needs_answer: {reason}")
+        )
     name = hashlib.blake2b(f"{kind}|{reason}|{asked}".encode(), digest_size=8).hexdigest()
     return {
         "clarification_needed": reason,
@@ -132,6 +145,7 @@ def question(state: SignalSubgraphState, kind: ClarificationKind, reason: str) -
             "default": None,
             "rounds_left": MAX_CLARIFICATIONS - asked - 1,
             "language": language(state),
+            "unread": list(unread),
         },
         "current_task": "clarify",
     }
@@ -145,18 +159,26 @@ def gave_up(state: SignalSubgraphState) -> EndedBecause:
 
 
 def ended(
-    state: SignalSubgraphState, because: EndedBecause, error: str | QuantGraphError | None = None
+    state: SignalSubgraphState,
+    because: EndedBecause,
+    error: str | QuantGraphError | None = None,
+    *,
+    text: str = "",
 ) -> Update:
-    """The run stops here. What was reached stays in the state."""
+    """The run stops here, and says so in a closing message. What was reached stays in the state."""
     line = error.line if isinstance(error, QuantGraphError) else error
     open_errors = state.get("error_messages", [])
+    errors = [*open_errors, line] if line and line not in open_errors else list(open_errors)
     people = user_messages(state)
+    why = errors[-1] if errors else because
+    text = text or say(language(state), zh=f"未完成（{because}）：{why}", en=f"Not done ({because}): {why}")
     return {
+        "messages": [AIMessage(text, response_metadata={CLOSING: because})],
         "ended_because": because,
         "current_task": "end",
         "clarification_needed": None,
         "clarification": None,
-        "error_messages": [*open_errors, line] if line and line not in open_errors else list(open_errors),
+        "error_messages": errors,
         "execution_history": _history(state, f"ended: {because}" + (f" ({line})" if line else "")),
         "handled": people[-1].id if people else state.get("handled"),
     }

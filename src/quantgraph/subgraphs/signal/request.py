@@ -10,9 +10,10 @@ from typing import Any, Literal
 import pandas as pd
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
+from quantgraph._texts import Note
 from quantgraph.data import MarketDataSource, ResolvedSymbols
-from quantgraph.data.source import INDICATOR_FIELDS
-from quantgraph.errors import BadOption, ModelOutputInvalid
+from quantgraph.data.source import BAR_FIELDS, INDICATOR_FIELDS
+from quantgraph.errors import BadOption
 from quantgraph.market.moment import Moment, session_of
 from quantgraph.state import DataState
 from quantgraph.tools.window import read_window
@@ -28,6 +29,8 @@ __all__ = [
     "request_sessions",
     "request_symbols",
 ]
+
+SYNTHETIC = Note(zh="数据是合成的，不代表任何真实股票", en="the data are synthetic: no real stock is meant")
 
 _NOTHING = {"", "null", "none", "n/a", "无"}
 
@@ -57,6 +60,15 @@ class Params(BaseModel):
     def _names(cls, value: object) -> object:
         return [] if value is None or value in ("", "null") else value
 
+    @field_validator("required_indicators")
+    @classmethod
+    def _known(cls, names: list[str]) -> list[str]:
+        wanted = [name for name in names if name not in BAR_FIELDS]  # bars come in any case
+        unknown = [name for name in wanted if name not in INDICATOR_FIELDS]
+        if unknown:
+            raise ValueError(f"{unknown[0]!r} is none of {', '.join(INDICATOR_FIELDS)}")
+        return wanted
+
 
 class Intent(BaseModel):
     """What the user wants."""
@@ -79,6 +91,12 @@ class Decision(BaseModel):
     user_intent: Intent
     clarification_question: str | None = None
     reasoning: str = ""
+    unread: list[str] = Field(default_factory=list)
+
+    @field_validator("unread", mode="before")
+    @classmethod
+    def _words(cls, value: object) -> object:
+        return [] if value in (None, "", "null") else [value] if isinstance(value, str) else value
 
     @field_validator("clarification_question", mode="before")
     @classmethod
@@ -97,21 +115,18 @@ def missing_part(kind: str, params: Mapping[str, Any]) -> Literal["symbol", "win
     return None
 
 
-def check_request(params: Mapping[str, Any], source: MarketDataSource, as_of: Moment) -> dict[str, Any]:
+def check_request(
+    params: Mapping[str, Any], source: MarketDataSource, as_of: Moment, language: str
+) -> dict[str, Any]:
     """The request as plain JSON, with dates cut to the run's moment and codes known to the source.
+
+    ``notes`` are what a reader of the result has to know, in his language.
 
     Raises
     ------
     UnknownSymbol, BadWindow, FutureRequested
         What the user has to correct.
-    ModelOutputInvalid
-        If an indicator does not exist.
     """
-    unknown = [name for name in params["required_indicators"] if name not in INDICATOR_FIELDS]
-    if unknown:
-        raise ModelOutputInvalid(
-            f"required_indicators has {unknown[0]!r}; there is {', '.join(INDICATOR_FIELDS)}"
-        )
     resolved, start, end, notes = read_window(
         source, as_of, params["ts_code"], params["start_date"], params["end_date"]
     )
@@ -123,7 +138,7 @@ def check_request(params: Mapping[str, Any], source: MarketDataSource, as_of: Mo
         "end": f"{end:%Y%m%d}",
         "indicators": sorted(set(params["required_indicators"])),
         "strategy": params["strategy_desc"],
-        "notes": notes,
+        "notes": [note.text(language) for note in (*notes, *([SYNTHETIC] if source.synthetic else []))],
         "index_code": resolved.index_code,
     }
 
@@ -142,7 +157,7 @@ def request_sessions(request: Mapping[str, Any], source: MarketDataSource) -> pd
 
 def _resolve(
     request: Mapping[str, Any], source: MarketDataSource
-) -> tuple[ResolvedSymbols, pd.Timestamp, pd.Timestamp, list[str]]:
+) -> tuple[ResolvedSymbols, pd.Timestamp, pd.Timestamp, list[Note]]:
     as_of = Moment.at(request["end"])
     return read_window(source, as_of, request["ts_code"], request["start"], request["end"])
 

@@ -74,6 +74,8 @@ class SignalSubgraphState(TypedDict):
     reflected_on: NotRequired[str]
     """Id of the newest user message that was reflected on."""
     handled: NotRequired[str]
-    """Id of the last user message of the request before this one."""
+    """Id of the last user message of the request that ended last."""
+    language: NotRequired[str]
+    """The user's: ``zh`` or ``en``."""
     ended_because: NotRequired[EndedBecause | None]
     """Why the graph ended."""

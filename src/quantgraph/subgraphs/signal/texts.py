@@ -1,16 +1,15 @@
-"""What the subgraph says to people, in Chinese and English, and the defaults it offers."""
+"""The defaults that the subgraph offers, in Chinese and English."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Collection
-from typing import Literal
 
 import pandas as pd
 
-__all__ = ["DEFAULT_STRATEGY", "default_answer", "default_window", "is_default", "language_of", "say"]
+from quantgraph._texts import Language, say
 
-Language = Literal["zh", "en"]
+__all__ = ["DEFAULT_STRATEGY", "default_answer", "default_window", "is_default"]
 
 DEFAULT_STRATEGY: dict[Language, str] = {
     "zh": "5日均线上穿20日均线买入，下穿卖出",
@@ -21,20 +20,6 @@ _YES = re.compile(
     r"\W*(默认|用默认|使用默认|默认方案|好|好的|可以|行|default|use the default|ok|okay|yes|y)\W*",
     re.IGNORECASE,
 )
-
-
-def language_of(text: str) -> Language:
-    """Chinese if there is a Chinese character in it.
-
-    >>> language_of("buy 600519.SH"), language_of("买入600519.SH")
-    ('en', 'zh')
-    """
-    return "zh" if re.search(r"[\u4e00-\u9fff]", text) else "en"
-
-
-def say(language: str, *, zh: str, en: str) -> str:
-    """The text in the user's language."""
-    return zh if language == "zh" else en
 
 
 def is_default(answer: str) -> bool:

@@ -14,13 +14,14 @@ from langgraph.config import get_config
 from langgraph.constants import CONFIG_KEY_CHECKPOINTER
 from langgraph.types import interrupt
 
+from quantgraph._texts import say
 from quantgraph.errors import CheckpointerRequired
 from quantgraph.llm.calls import call_model
-from quantgraph.llm.tags import wrap
+from quantgraph.llm.tags import neutral, wrap
 from quantgraph.subgraphs.signal.kit import MODEL_ERRORS, SignalKit, default_kit
 from quantgraph.subgraphs.signal.progress import answered, ended, gave_up, question
 from quantgraph.subgraphs.signal.state import SignalSubgraphState
-from quantgraph.subgraphs.signal.texts import default_answer, is_default, say
+from quantgraph.subgraphs.signal.texts import default_answer, is_default
 
 __all__ = ["CLARIFY_NODE_PROMPT", "clarify_node"]
 
@@ -71,9 +72,11 @@ def _word(state: SignalSubgraphState, kit: SignalKit) -> dict[str, Any]:
     prompt = CLARIFY_NODE_PROMPT.format(
         clarification_reason=task["reason"],
         clarification_count=asked,
-        execution_history="\n".join(state.get("execution_history", [])) or "-",
-        error_messages="\n".join(state.get("error_messages", [])) or "-",
-        chat_history="\n".join(f"{message.type}: {message.text}" for message in state["messages"][-5:]),
+        execution_history=neutral("\n".join(state.get("execution_history", []))) or "-",
+        error_messages=neutral("\n".join(state.get("error_messages", []))) or "-",
+        chat_history=neutral(
+            "\n".join(f"{message.type}: {message.text}" for message in state["messages"][-5:])
+        ),
     )
     facts = {key: task[key] for key in ("reason", "kind", "language")} | {"round": asked + 1}
     messages = [("system", wrap("clarify", json.dumps(facts, ensure_ascii=False))), ("human", prompt)]
@@ -114,11 +117,14 @@ def _offer(task: dict[str, Any]) -> str:
 
 
 def _answer_alone(state: SignalSubgraphState, task: dict[str, Any], kit: SignalKit) -> dict[str, Any]:
-    if kit.on_clarify == "fail" or not task["default"]:
-        if task["kind"] == "failure":
-            return ended(state, gave_up(state))
-        return ended(state, "needs_answer", task["reason"])
-    taken = [*state.get("assumptions", []), f"{task['kind']}: {task['default']}"]
+    """Take the default; but not in place of stocks or dates that were named and could not be read."""
+    if task["kind"] == "failure" and (kit.on_clarify == "fail" or not task["default"]):
+        return ended(state, gave_up(state))
+    named = task["unread"] and task["kind"] in ("symbol", "window")
+    if kit.on_clarify == "fail" or named or not task["default"]:
+        return ended(state, "needs_answer", f"needs_answer: {task['reason']}")
+    instead = f" ({', '.join(task['unread'])}?)" if task["unread"] else ""
+    taken = [*state.get("assumptions", []), f"{task['kind']}: {task['default']}{instead}"]
     return {**_answered(state, task, task["default"]), "assumptions": taken}
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from quantgraph.errors import QuantGraphError
 from quantgraph.subgraphs.signal.kit import MODEL_ERRORS, SignalKit, ask, default_kit, tool_errors
-from quantgraph.subgraphs.signal.progress import ended, failed, succeeded
+from quantgraph.subgraphs.signal.progress import ended, failed, language, succeeded
 from quantgraph.subgraphs.signal.request import is_data_there, only_requested
 from quantgraph.subgraphs.signal.state import SignalSubgraphState
 
@@ -57,11 +57,12 @@ def data_fetch_node(state: SignalSubgraphState, *, kit: SignalKit | None = None)
     )
     context = kit.context(state, kit.data_ref(state))
     try:
-        replies = ask(kit.data_fetch, context, prompt, "fetch", wanted)
-        data_ref = only_requested(kit.store, context.tree.ref, request, kit.source)
-        bars, indicators = is_data_there(kit.store, data_ref, request, kit.source)
+        replies = ask(kit.data_fetch, context, prompt, "fetch", {**wanted, "language": language(state)})
     except MODEL_ERRORS as error:
         return ended(state, "model_unavailable", error)
+    try:
+        data_ref = only_requested(kit.store, context.tree.ref, request, kit.source)
+        bars, indicators = is_data_there(kit.store, data_ref, request, kit.source)
     except QuantGraphError as error:
         return failed(state, "data_fetch", [error.line])
     update = {

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
+from quantgraph._texts import language_of, say
 from quantgraph.errors import (
     BadOption,
     BadWindow,
@@ -13,7 +14,7 @@ from quantgraph.errors import (
     UnknownSymbol,
 )
 from quantgraph.llm.structured import read_json
-from quantgraph.llm.tags import wrap
+from quantgraph.llm.tags import neutral, wrap
 from quantgraph.market.moment import Moment
 from quantgraph.subgraphs.signal.given import check_given, spoken
 from quantgraph.subgraphs.signal.kit import MODEL_ERRORS, SignalKit, ask, default_kit, reply_text
@@ -35,7 +36,6 @@ from quantgraph.subgraphs.signal.request import (
     only_requested,
 )
 from quantgraph.subgraphs.signal.state import SignalSubgraphState
-from quantgraph.subgraphs.signal.texts import say
 
 __all__ = ["REFLECTION_NODE_PROMPT", "reflection_node"]
 
@@ -69,7 +69,8 @@ What to find out / 任务
    symbols, dates or rules. 用户没有说的一律留空，不要猜测代码、日期或规则。
 3. If something is missing, or the rule could be read in two ways, ask for ONE thing: the code first, then the window,
    then the rule. 一次只问一件事：先代码，再时间，再策略。
-4. If the errors above come from a parameter (a wrong code, an empty window), correct it or ask; do not repeat it.
+4. unread: the user's words that could matter and that you could not place 无法归类的词; mostly none.
+5. If the errors above come from a parameter (a wrong code, an empty window), correct it or ask; do not repeat it.
 You may look at the data with python_repl (GLOBAL_DATA_STATE.snapshot()); usually that is not needed.
 
 Answer with one JSON object in a ```json block and nothing else / 只输出一个 JSON 代码块:
@@ -90,7 +91,8 @@ Answer with one JSON object in a ```json block and nothing else / 只输出一�
     "needs_clarification": false
   }},
   "clarification_question": null,
-  "reasoning": "why"
+  "reasoning": "why",
+  "unread": []
 }}
 ```"""
 
@@ -123,11 +125,12 @@ def reflection_node(state: SignalSubgraphState, *, kit: SignalKit | None = None)
 
 def _begin(state: SignalSubgraphState) -> dict[str, Any]:
     """A first turn fills what is absent; a new request on a thread that has ended one starts clean."""
-    clean = fresh_state(state.get("max_retries", 3))
-    if state.get("ended_because"):
-        return {**clean, "assumptions": [], "ended_because": None}
-    absent = {key: value for key, value in clean.items() if key not in state}
     people = user_messages(state)
+    clean = fresh_state(state.get("max_retries", 3))
+    clean["language"] = language_of(str(people[0].text) if people else "")
+    if state.get("ended_because"):
+        return {**clean, "ended_because": None}
+    absent = {key: value for key, value in clean.items() if key not in state}
     if state.get("clarification") and people and people[-1].id != state.get("reflected_on"):
         # A host may send the answer as a message instead of resuming.
         return {**absent, **answered(state, str(people[-1].text))}
@@ -164,10 +167,10 @@ def _think(state: SignalSubgraphState, kit: SignalKit, as_of: Moment) -> dict[st
     if missing or decision.user_intent.needs_clarification or intent["type"] == "unclear":
         intent["needs_clarification"] = True
         reason = decision.clarification_question or decision.analysis or f"missing: {missing or 'strategy'}"
-        return {**seen, **question(state, missing or "strategy", reason)}
+        return {**seen, **question(state, missing or "strategy", reason, unread=decision.unread)}
     try:
-        request = check_request(intent["params"], kit.source, as_of)
-    except (UnknownSymbol, BadWindow, FutureRequested, BadOption, ModelOutputInvalid) as error:
+        request = check_request(intent["params"], kit.source, as_of, language(state))
+    except (UnknownSymbol, BadWindow, FutureRequested, BadOption) as error:
         if kit.on_clarify != "ask":
             return {**seen, **ended(state, "data_unavailable", error)}
         about: Literal["symbol", "window"] = "symbol" if isinstance(error, UnknownSymbol) else "window"
@@ -193,7 +196,7 @@ def _decide(state: SignalSubgraphState, kit: SignalKit, text: str, facts: dict[s
         data_ready=state["data_ready"],
         indicators_ready=state["indicators_ready"],
         signal_ready=state["signal_ready"],
-        execution_history="\n".join(f"- {line}" for line in state["execution_history"]) or "-",
+        execution_history=neutral("\n".join(f"- {line}" for line in state["execution_history"])) or "-",
         error_messages=wrap("errors", "\n".join(state["error_messages"])),
         retry_count=state["retry_count"],
         max_retries=state["max_retries"],

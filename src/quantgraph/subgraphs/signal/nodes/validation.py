@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import threading
 from typing import Any, Literal
 
 import pandas as pd
-from langchain_core.messages import AIMessage
 from pydantic import BaseModel, ConfigDict, Field
 
+from quantgraph._texts import say
 from quantgraph.audit import Finding, Report, check_data, check_signal
 from quantgraph.errors import BadWindow, ModelOutputInvalid, QuantGraphError
 from quantgraph.llm.structured import read_json
@@ -18,7 +17,6 @@ from quantgraph.subgraphs.signal.kit import MODEL_ERRORS, SignalKit, ask, defaul
 from quantgraph.subgraphs.signal.progress import ended, failed, language, succeeded
 from quantgraph.subgraphs.signal.request import request_sessions, request_symbols
 from quantgraph.subgraphs.signal.state import SignalSubgraphState
-from quantgraph.subgraphs.signal.texts import say
 
 __all__ = ["VALIDATION_NODE_PROMPT", "validation_node"]
 
@@ -67,16 +65,21 @@ def validation_node(state: SignalSubgraphState, *, kit: SignalKit | None = None)
         The report; the reason for the end if all that was wanted is there and sound; or the errors.
     """
     kit = kit or default_kit()
-    target: Literal["signal", "data"] = "signal" if state.get("signal_ready") else "data"
+    target: Literal["signal", "data"] = "data"
     try:
-        report = _check(state, kit, target)
-        report = report.with_findings(*_review(state, kit, target)) if report.passed else report
-    except MODEL_ERRORS as error:
-        return ended(state, "model_unavailable", error)
+        report = _check_data(state, kit)
+        if report.passed and state.get("signal_ready"):
+            target = "signal"
+            report = report.joined(_check_signal(state, kit))
     except QuantGraphError as error:
         report = Report(
             checks=(target,), findings=(Finding(severity="error", code=error.code, message=error.message),)
         )
+    if report.passed:
+        try:
+            report = report.with_findings(*_review(state, kit, target))
+        except MODEL_ERRORS as error:
+            return ended(state, "model_unavailable", error)
     update: dict[str, Any] = {"validation": report.as_json()}
     if not report.passed:
         errors = [f"{finding.code}: {finding.message}" for finding in report.errors]
@@ -89,18 +92,12 @@ def validation_node(state: SignalSubgraphState, *, kit: SignalKit | None = None)
     if wants_signal and target == "data":
         return {**update, "current_task": "signal_gen"}
     text = _closing(state, report, target)
-    return {**update, **ended({**state, **update}, "done"), "messages": [AIMessage(text)]}  # type: ignore[typeddict-item]
+    return {**update, **ended({**state, **update}, "done", text=text)}  # type: ignore[typeddict-item]
 
 
-def _check(state: SignalSubgraphState, kit: SignalKit, target: str) -> Report:
-    request = state["request"]
-    view = kit.store.view(kit.as_of(state), kit.data_ref(state))
-    sessions = request_sessions(request, kit.source)
-    if target == "signal":
-        name = state["strategy"]["name"]
-        report = check_signal(name, view["signal"][name], view["ohlcv"]["close"])
-        return report.with_findings(*_rerun(state, kit))
-    symbols = request_symbols(request, kit.source)
+def _check_data(state: SignalSubgraphState, kit: SignalKit) -> Report:
+    request, view = state["request"], kit.store.view(kit.as_of(state), kit.data_ref(state))
+    symbols, sessions = request_symbols(request, kit.source), request_sessions(request, kit.source)
     return check_data(
         view,
         symbols=symbols,
@@ -110,20 +107,20 @@ def _check(state: SignalSubgraphState, kit: SignalKit, target: str) -> Report:
     )
 
 
+def _check_signal(state: SignalSubgraphState, kit: SignalKit) -> Report:
+    view, name = kit.store.view(kit.as_of(state), kit.data_ref(state)), state["strategy"]["name"]
+    report = check_signal(name, view["signal"][name], view["ohlcv"]["close"])
+    return report.with_findings(*_rerun(state, kit))
+
+
 def _calendar(symbols: tuple[str, ...], sessions: pd.DatetimeIndex) -> pd.DatetimeIndex | None:
     """The mainland exchanges' sessions; None for other markets, and where the calendar does not reach."""
     if not all(symbol.endswith((".SH", ".SZ", ".BJ")) for symbol in symbols):
         return None
     try:
-        with _one_at_a_time:
-            return exchange_sessions(sessions[0], sessions[-1])
+        return exchange_sessions(sessions[0], sessions[-1])
     except BadWindow:
         return None
-
-
-# The first call loads the calendar, half a second and with the process's warning filters turned down: not for
-# every run that begins at the same moment.
-_one_at_a_time = threading.Lock()
 
 
 def _rerun(state: SignalSubgraphState, kit: SignalKit) -> list[Finding]:
