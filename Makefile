@@ -22,7 +22,7 @@ demo: $(READY)
 	@$(BIN)/quantgraph run "$(DEMO)" --headless --out runs
 
 test: lint type
-	$(BIN)/pytest -n 2 -q
+	$(BIN)/pytest -n 2
 
 lint: $(READY)
 	$(BIN)/ruff check .

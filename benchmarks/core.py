@@ -7,6 +7,7 @@ missed. Needs the real data sets for the last part, and says so when they are mi
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 import tempfile
@@ -27,10 +28,14 @@ A_SHARE = Path(__file__).resolve().parents[1] / ".." / "shared" / "data" / "ai-t
 SENTENCE = "用上证50成分股，5日均线上穿20日均线买入，下穿卖出，2025年1月到10月"
 FIELDS = ("open", "high", "low", "close", "vol")
 
+SLACK = float(os.environ.get("BENCH_SLACK", "1"))
+"""Factor on all bounds, for machines that do something else at the same time."""
+
 missed: list[str] = []
 
 
 def show(what: str, value: float, bound: float, unit: str) -> None:
+    bound *= SLACK
     verdict = "ok" if value < bound else "MISSED"
     if verdict != "ok":
         missed.append(what)

@@ -17,7 +17,7 @@ from quantgraph.market.moment import Moment
 from quantgraph.state import GLOBAL_DATA_STATE, DataState
 
 
-def test_the_seed_interface_reads_as_it_is_written(store, frame):
+def test_a_snapshot_reads_like_the_dictionaries_it_stands_for(store, frame):
     store.update("ohlcv", {"close": frame})
     snapshot = store.snapshot()
     assert list(snapshot) == ["ohlcv", "indicators", "signal"]
@@ -294,7 +294,7 @@ def _panel(sessions, symbols):
 def test_a_snapshot_costs_the_same_for_a_small_and_a_large_panel():
     small, large = DataState(), DataState()
     small.update("ohlcv", _panel(250, 50))
-    large.update("ohlcv", _panel(2500, 1000))
+    large.update("ohlcv", _panel(2500, 5000))
 
     def cost(store):
         best = []

@@ -269,4 +269,5 @@ def test_the_saved_strategy_runs_again_over_the_saved_data(runs, expected_signal
 
 
 def test_the_whole_command_takes_seconds(runs):
-    assert min(result["seconds"] for result in runs.values()) < 15
+    # 15 s alone on two cores (make bench); here other tests share them.
+    assert min(result["seconds"] for result in runs.values()) < 30

@@ -1,0 +1,26 @@
+"""The benchmarks run, and hold their bounds even while other tests share the machine."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+
+
+@pytest.mark.timeout(300)
+def test_the_core_costs_stay_within_their_bounds(shared_data):
+    done = subprocess.run(
+        [sys.executable, str(ROOT / "benchmarks" / "core.py")],
+        capture_output=True,
+        text=True,
+        check=False,
+        env={**os.environ, "BENCH_SLACK": "4"},
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "quantgraph run, SSE 50 x 200 sessions" in done.stdout
+    assert "the sessions' loop (200 sessions, durable ledger)" in done.stdout
