@@ -39,7 +39,7 @@ FIRST, LAST = "2023-01-03", "2025-12-31"
 INDEX_CODE, INDEX_NAME, INDEX_BASE, INDEX_SIZE = "990030.SH", "合成30", 100_000, 30
 
 SECTORS = {  # name: stocks, price/earnings, price/book, price/sales, median free float (100m CNY), beta
-    "银行": (7, 6.0, 0.65, 2.2, 900.0, 0.65),
+    "银行": (7, 6.5, 0.65, 2.2, 900.0, 0.65),
     "科技": (10, 45.0, 4.0, 6.0, 90.0, 1.30),
     "医药": (8, 35.0, 3.5, 5.0, 80.0, 0.95),
     "消费": (8, 25.0, 4.2, 3.5, 150.0, 0.90),
@@ -69,7 +69,12 @@ SPECIAL_TREATMENT = {  # code: prefix of the name, first session, first session 
     "600956.SH": ("ST", "2024-04-30", None),
     "000344.SZ": ("*ST", "2023-05-05", "2024-06-12"),
 }
+OVERNIGHT_SHARE = 0.12  # of a return's variance without news
+AFTER_LIMIT = {1: 0.20, -1: 0.15}  # chance that the next session strives for the same limit again
 LOSSES = ("600956.SH", "000344.SZ", "688854.SH", "689109.SH", "300433.SZ", "839932.BJ")
+CHEAPEST = (5.5, 8.0)  # price/earnings of banks and of others when a report comes out; prices may fall later
+DEAREST_DIVIDEND = (0.05, 0.035)  # of the price, likewise
+BANK_MULTIPLE = 8.0  # sectors below it are banks
 FUNDAMENTALS = (
     "total_share", "float_share", "free_share", "profit_year", "profit_ttm", "sales_year", "sales_ttm",
     "equity", "dividend_year", "dividend_ttm",
@@ -94,6 +99,7 @@ class Stocks:
     noise: np.ndarray
     turnover: np.ndarray
     start_fen: np.ndarray
+    multiple: np.ndarray
     accounts: dict[str, np.ndarray]
 
     def __len__(self) -> int:
@@ -111,7 +117,9 @@ def make_stocks(rng: np.random.RandomState, sessions: pd.DatetimeIndex) -> Stock
     trait = np.array([SECTORS[sector][1:] for sector in sectors])
     wide = np.array([bands[code] for code in codes]) > 10
     free_value = trait[:, 3] * np.exp(0.7 * rng.standard_normal(size)) * np.where(wide, 0.5, 1.0) * 10_000
-    start_fen = np.rint(1200 * np.exp(0.7 * rng.standard_normal(size)) * np.where(trait[:, 0] < 8, 0.6, 1.3))
+    start_fen = np.rint(
+        1200 * np.exp(0.7 * rng.standard_normal(size)) * np.where(trait[:, 0] < BANK_MULTIPLE, 0.6, 1.3)
+    )
     seen: dict[str, int] = {}
     names = []
     for sector in sectors:
@@ -124,9 +132,12 @@ def make_stocks(rng: np.random.RandomState, sessions: pd.DatetimeIndex) -> Stock
         band=np.array([bands[code] for code in codes]),
         listed=np.array([sessions.get_loc(LISTINGS[code]) if code in LISTINGS else 0 for code in codes]),
         beta=trait[:, 4] * np.exp(0.2 * rng.standard_normal(size)),
-        noise=0.013 * np.exp(0.25 * rng.standard_normal(size)) * np.where(wide, 1.35, 1.0),
-        turnover=np.exp(0.6 * rng.standard_normal(size)) * np.where(trait[:, 0] < 8, 0.25, 1.3),
+        noise=0.013
+        * np.exp(0.25 * rng.standard_normal(size))
+        * np.where(wide, 1.35, np.where(trait[:, 0] < BANK_MULTIPLE, 0.75, 1.0)),
+        turnover=np.exp(0.6 * rng.standard_normal(size)) * np.where(trait[:, 0] < BANK_MULTIPLE, 0.25, 1.3),
         start_fen=start_fen.astype(np.int64),
+        multiple=trait[:, 0],
         accounts=make_accounts(rng, codes, trait, free_value, start_fen),
     )
 
@@ -153,7 +164,8 @@ def make_accounts(
     floating = np.rint(free * (1.1 + 0.6 * rng.random_sample(size)))
     total = np.rint(floating * (1.0 + 0.6 * rng.random_sample(size)))
     value = total * start_fen / 100
-    profit = value / (trait[:, 0] * np.exp(0.3 * rng.standard_normal(size)))
+    multiple = trait[:, 0] * np.exp(0.3 * rng.standard_normal(size))
+    profit = value / np.maximum(multiple, np.where(trait[:, 0] < BANK_MULTIPLE, *CHEAPEST))
     profit = np.where(np.isin(codes, LOSSES), -0.4 * profit, profit)
     sales = value / (trait[:, 2] * np.exp(0.3 * rng.standard_normal(size)))
     paid = np.where(profit > 0, 0.3 * profit, 0.0)
@@ -189,41 +201,68 @@ def regimes(
     return np.array(path[:days])
 
 
-def market_returns(rng: np.random.RandomState, days: int) -> np.ndarray:
-    """Draw the market factor: GARCH(1, 1) with fat tails around a drift that changes."""
-    shocks, drift = fat_tails(rng, 5, days), regimes(rng, days, (-0.0012, 0.0002, 0.0016), 40, 120)
-    variance, returns = 0.009**2, np.empty(days)
+def market_returns(rng: np.random.RandomState, days: int) -> tuple[np.ndarray, np.ndarray]:
+    """Draw the market factor and its volatility: GARCH(1, 1), fat tails, a small drift that changes."""
+    shocks, drift = fat_tails(rng, 5, days), regimes(rng, days, (-0.0003, 0.0001, 0.0005), 40, 120)
+    variance, returns, volatility = 0.0105**2, np.empty(days), np.empty(days)
     for day in range(days):
-        shock = np.sqrt(variance) * shocks[day]
+        volatility[day] = np.sqrt(variance)
+        shock = volatility[day] * shocks[day]
         returns[day] = drift[day] + shock
-        variance = 2.5e-6 + 0.08 * shock**2 + 0.89 * variance
-    return returns
+        variance = 3.8e-6 + 0.08 * shock**2 + 0.89 * variance
+    return returns, volatility
 
 
-def latent_returns(
-    rng: np.random.RandomState, stocks: Stocks, days: int
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Wished returns, their day's volatility, and whether news came overnight; each days x stocks."""
+@dataclass
+class Latent:
+    """Wished log returns before the open and after it, and the day's volatility; days x stocks."""
+
+    overnight: np.ndarray
+    intraday: np.ndarray
+    volatility: np.ndarray
+    calm: np.ndarray
+
+
+def split(
+    rng: np.random.RandomState, returns: np.ndarray, volatility: np.ndarray | float
+) -> tuple[np.ndarray, np.ndarray]:
+    """Split returns at the open: both parts uncorrelated, the first with ``OVERNIGHT_SHARE`` of the variance."""
+    share = OVERNIGHT_SHARE
+    overnight = share * returns + np.sqrt(share * (1 - share)) * volatility * rng.standard_normal(
+        returns.shape
+    )
+    return overnight, returns - overnight
+
+
+def latent_returns(rng: np.random.RandomState, stocks: Stocks, days: int) -> Latent:
+    """Draw market, sector and own returns, each split at the open; news comes overnight."""
     size = len(stocks)
-    market = market_returns(rng, days)
+    returns, market_volatility = market_returns(rng, days)
+    market = split(rng, returns, market_volatility)
     by_sector = {
-        sector: 0.006 * fat_tails(rng, 6, days) + regimes(rng, days, (-0.0008, 0.0, 0.0008), 30, 90)
+        sector: split(
+            rng,
+            0.006 * fat_tails(rng, 6, days) + regimes(rng, days, (-0.0002, 0.0, 0.0002), 30, 90),
+            0.006,
+        )
         for sector in SECTORS
     }
-    sector = np.column_stack([by_sector[name] for name in stocks.sectors])
-    trend = np.column_stack(
-        [regimes(rng, days, (-0.0016, -0.0003, 0.0004, 0.0018), 25, 80) for _ in range(size)]
-    )
+    trend = np.column_stack([regimes(rng, days, (-0.0003, 0.0, 0.0003), 25, 80) for _ in range(size)])
     log_volatility = np.zeros((days, size))
     for day in range(1, days):
         log_volatility[day] = 0.96 * log_volatility[day - 1] + 0.11 * rng.standard_normal(size)
     volatility = stocks.noise * np.exp(log_volatility)
-    news = rng.random_sample((days, size)) < 0.004
+    own = split(rng, trend + volatility * fat_tails(rng, 4, (days, size)), volatility)
+    news = rng.random_sample((days, size)) < 0.003
     jumps = np.where(news, rng.choice([-1, 1], (days, size)) * rng.uniform(0.06, 0.24, (days, size)), 0.0)
-    wished = (
-        stocks.beta * market[:, None] + sector + trend + volatility * fat_tails(rng, 4, (days, size)) + jumps
+    overnight, intraday = (
+        stocks.beta * market[part][:, None]
+        + np.column_stack([by_sector[name][part] for name in stocks.sectors])
+        + own[part]
+        for part in (0, 1)
     )
-    return wished, np.sqrt(volatility**2 + (0.010 * stocks.beta) ** 2), news
+    spread = np.sqrt(volatility**2 + (stocks.beta * market_volatility[:, None]) ** 2 + 0.006**2)
+    return Latent(overnight + jumps, intraday, spread, spread.mean(axis=0))
 
 
 # --- calendar of events ---------------------------------------------------------------------------
@@ -282,14 +321,14 @@ class Exchange:
     def __init__(self, rng: np.random.RandomState, stocks: Stocks, sessions: pd.DatetimeIndex) -> None:
         self.rng, self.stocks, self.sessions = rng, stocks, sessions
         self.events = make_events(rng, stocks, sessions)
-        self.wished, self.volatility, self.news = latent_returns(rng, stocks, len(sessions))
+        self.latent = latent_returns(rng, stocks, len(sessions))
         self.close = stocks.start_fen.copy()
         self.factor = np.ones(len(stocks))
-        self.pending = np.zeros(len(stocks))
-        self.mood = np.zeros(len(stocks))
+        self.carried = (np.zeros(len(stocks)), np.zeros(len(stocks)))
+        self.mood, self.common_mood = np.zeros(len(stocks)), 0.0
         self.accounts = {name: values.copy() for name, values in stocks.accounts.items()}
         self.due: dict[int, int] = {}
-        self.paid: list[tuple[int, int, float]] = []
+        self.paid = dict.fromkeys(np.flatnonzero(stocks.accounts["dividend_ttm"]).tolist(), -122)
 
     def run(self) -> dict[str, np.ndarray]:
         """Every column of the daily table as days x stocks, and ``traded``."""
@@ -305,18 +344,46 @@ class Exchange:
         band = self.band(day)
         up, down = limits(pre_close, band)
         debut = np.where(new & (day > 0), 0.5 + 0.3 * self.rng.random_sample(len(new)), 0.0)
-        wish = self.wished[day] + self.pending + debut
-        prices, locked = self.prices(day, wish, pre_close, up, down)
-        reached = np.log(prices["close_fen"] / pre_close)
-        held = self.pending + 0.10 * self.rng.standard_normal(len(wish)) * self.ends_tomorrow(day)
-        self.pending = np.where(
-            traded, np.where(np.abs(wish - reached) > 0.01, 0.7 * (wish - reached), 0.0), held
-        )
+        age = np.where(self.stocks.listed > 0, day - self.stocks.listed, len(self.sessions))
+        sigma = np.hypot(self.latent.volatility[day], np.where(age > 0, 0.10 * np.exp(-age / 6), 0.0))
+        young = np.sqrt(np.maximum(sigma**2 - self.latent.volatility[day] ** 2, 0.0))
+        early, late = split(self.rng, young * self.rng.standard_normal(len(new)), young)
+        gap = self.latent.overnight[day] + self.carried[0] + early + debut
+        move = self.latent.intraday[day] + self.carried[1] + late
+        prices, locked = self.prices(gap, move, sigma, pre_close, up, down)
         self.close = np.where(traded, prices["close_fen"], self.close)
-        quantity = self.quantities(prices, reached, locked, debut)
+        self.carry(day, traded, prices["close_fen"], up, down, band)
+        reached = np.log(prices["close_fen"] / pre_close)
+        quantity = self.quantities(day, prices, reached, locked, age)
         state = {"pre_close_fen": pre_close, "adj_factor": self.factor.copy(), "band": band, "traded": traded}
         accounts = {name: values.copy() for name, values in self.accounts.items()}
         return prices | quantity | state | accounts | {"last_fen": self.close.copy()}
+
+    def carry(
+        self,
+        day: int,
+        traded: np.ndarray,
+        closed: np.ndarray,
+        up: np.ndarray,
+        down: np.ndarray,
+        band: np.ndarray,
+    ) -> None:
+        """Draw what a limit or a suspension adds to the next session, before its open and after it.
+
+        Behind a limit the next session strives for it again, or opens a little further and fades: the two
+        cancel on average, so that neither following nor fading a limit pays.
+        """
+        rng, size = self.rng, len(closed)
+        side = np.where(band > 0, np.sign((closed == up) * 1 - (closed == down) * 1), 0)
+        again = rng.random_sample(size) < np.where(side > 0, AFTER_LIMIT[1], AFTER_LIMIT[-1])
+        width, strength = band / 100, rng.uniform(1.0, 1.5, size)
+        early = np.where(again, rng.uniform(0.2, 0.9, size) * strength * width, 0.004)
+        late = np.where(again, strength * width - early, -0.020 + 0.025 * rng.standard_normal(size))
+        surprise = 0.10 * rng.standard_normal(size) * self.ends_tomorrow(day)
+        self.carried = (
+            np.where(traded, side * early, self.carried[0] + surprise),
+            np.where(traded, side * late, self.carried[1]),
+        )
 
     def ends_tomorrow(self, day: int) -> np.ndarray:
         """Tell whose suspension ends with this session."""
@@ -333,13 +400,20 @@ class Exchange:
         return np.where((self.stocks.listed > 0) & (age >= 0) & (age < free), 0, band)
 
     def report(self, day: int) -> None:
-        """Accounts published before this session."""
+        """Accounts published before this session; prices have led them towards the sector's multiple."""
         if day not in self.events.reports:
             return
         size, books = len(self.stocks), self.accounts
-        growth = np.exp(0.015 + 0.10 * self.rng.standard_normal(size))
+        value = self.close / 100 * books["total_share"]
+        expected = np.log(value / np.maximum(np.abs(books["profit_ttm"]), 1.0) / self.stocks.multiple)
+        growth = np.exp(0.015 + 0.15 * np.clip(expected, -1, 1) + 0.10 * self.rng.standard_normal(size))
         better = np.where(books["profit_ttm"] > 0, growth, 1 / growth)
-        books["profit_ttm"] = np.rint(books["profit_ttm"] * better)
+        books["profit_ttm"] = np.rint(
+            np.minimum(
+                books["profit_ttm"] * better,
+                value / np.where(self.stocks.multiple < BANK_MULTIPLE, *CHEAPEST),
+            )
+        )
         books["sales_ttm"] = np.rint(books["sales_ttm"] * (0.4 + 0.6 * growth))
         books["equity"] = np.rint(
             books["equity"] + np.maximum(books["profit_ttm"] / 4, -0.02 * books["equity"])
@@ -363,40 +437,40 @@ class Exchange:
     def go_ex(self, day: int, stock: int, bonus: int) -> int:
         """Pay in cash and in ``bonus`` new shares for ten; the ex price in fen."""
         books, close = self.accounts, int(self.close[stock])
-        share = 0.25 + 0.3 * self.rng.random_sample()
+        share = 0.2 + 0.2 * self.rng.random_sample()
         cash = int(
             max(10, round(1000 * share * max(books["profit_year"][stock], 0) / books["total_share"][stock]))
         )
-        cash = min(cash, close * 10 // 12)
+        dearest = DEAREST_DIVIDEND[int(self.stocks.multiple[stock] >= BANK_MULTIPLE)]
+        cash = min(cash, int(close * 10 * dearest))
         amount = float(np.rint(cash / 1000 * books["total_share"][stock]))
-        self.paid.append((day, stock, amount))
-        books["dividend_year"][stock] = amount
-        books["dividend_ttm"][stock] += amount
+        self.paid[stock] = day
+        books["dividend_year"][stock] = books["dividend_ttm"][stock] = amount
         books["equity"][stock] -= amount
         for name in ("total_share", "float_share", "free_share"):
             books[name][stock] = np.rint(books[name][stock] * (10 + bonus) / 10)
         return int(half_up((close * 10 - cash) * 10, 10 * (10 + bonus)))
 
     def forget(self, day: int) -> None:
-        """Dividends older than a year leave the trailing sum; the opening one leaves with the first."""
-        for paid_on, stock, amount in [each for each in self.paid if each[0] == day - 242]:
-            self.accounts["dividend_ttm"][stock] -= amount
-            self.paid.remove((paid_on, stock, amount))
-        if day == 120:
-            for stock in range(len(self.stocks)):
-                opening = self.stocks.accounts["dividend_ttm"][stock]
-                self.accounts["dividend_ttm"][stock] -= opening
+        """Drop the trailing dividend a year after it went ex; until then the next annual one replaces it."""
+        for stock in [stock for stock, since in self.paid.items() if since == day - 242]:
+            self.accounts["dividend_ttm"][stock] = 0.0
+            del self.paid[stock]
 
     def prices(
-        self, day: int, wish: np.ndarray, pre_close: np.ndarray, up: np.ndarray, down: np.ndarray
+        self,
+        gap: np.ndarray,
+        move: np.ndarray,
+        sigma: np.ndarray,
+        pre_close: np.ndarray,
+        up: np.ndarray,
+        down: np.ndarray,
     ) -> tuple[dict[str, np.ndarray], np.ndarray]:
         """Draw open, high, low and close in fen, and who is locked at the limit."""
-        rng, size, sigma = self.rng, len(wish), self.volatility[day]
-        overnight = np.where(self.news[day] | (np.abs(self.pending) > 0.02), 0.9, 0.3)
-        gap = overnight * wish + 0.35 * sigma * rng.standard_normal(size)
+        rng, size = self.rng, len(gap)
         opened = self.to_ticks(pre_close * np.exp(gap), up, down)
-        closed = self.to_ticks(pre_close * np.exp(wish), up, down)
-        start, stop, spread = np.log(opened), np.log(closed), 0.75 * sigma
+        closed = self.to_ticks(pre_close * np.exp(gap + move), up, down)
+        start, stop, spread = np.log(opened), np.log(closed), 0.85 * sigma
         reach = [
             np.sqrt((stop - start) ** 2 - 2 * spread**2 * np.log(1 - rng.random_sample(size))) for _ in "hl"
         ]
@@ -414,14 +488,23 @@ class Exchange:
         return np.clip(np.rint(price).astype(np.int64), down, up)
 
     def quantities(
-        self, prices: dict[str, np.ndarray], reached: np.ndarray, locked: np.ndarray, debut: np.ndarray
+        self,
+        day: int,
+        prices: dict[str, np.ndarray],
+        reached: np.ndarray,
+        locked: np.ndarray,
+        age: np.ndarray,
     ) -> dict[str, np.ndarray]:
         """Draw volume (hands) and the amount (CNY) that fits the prices."""
-        rng, size = self.rng, len(reached)
-        self.mood = 0.9 * self.mood + 0.16 * rng.standard_normal(size)
-        excitement = self.mood + 0.22 * rng.standard_normal(size) + 9 * np.minimum(np.abs(reached), 0.15)
-        percent = self.stocks.turnover * np.exp(excitement - 0.15) * np.where(locked, 0.08, 1.0)
-        percent = np.where(debut > 0, 32.0 + 10 * rng.random_sample(size), np.minimum(percent, 40.0))
+        rng, size, sigma = self.rng, len(reached), self.latent.volatility[day]
+        self.mood = 0.9 * self.mood + 0.10 * rng.standard_normal(size)
+        self.common_mood = 0.9 * self.common_mood + 0.05 * rng.standard_normal()
+        excitement = self.mood + self.common_mood + 0.6 * np.log(sigma / self.latent.calm)
+        excitement += 0.30 * np.minimum(np.abs(reached) / self.latent.calm, 5.0)
+        percent = np.exp(excitement + 0.18 * rng.standard_normal(size) - 0.25)
+        percent = self.stocks.turnover * percent * np.where(locked, 0.08, 1.0)
+        fresh = 25.0 * np.exp(-(age - 1) / 9) * np.exp(0.15 * rng.standard_normal(size))
+        percent = np.where(age == 0, rng.uniform(35.0, 60.0, size), np.minimum(percent + fresh, 40.0))
         vol = np.maximum(np.rint(percent * self.accounts["float_share"]), 1).astype(np.int64)
         high, low = prices["high_fen"], prices["low_fen"]
         middle = (prices["open_fen"] + high + low + 2 * prices["close_fen"]) / 5

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import sqlite3
 from contextlib import closing
 
@@ -16,10 +17,11 @@ from quantgraph.agents import SignalRule
 from quantgraph.broker.ledger import Ledger
 from quantgraph.broker.simulate import run_sessions
 from quantgraph.data.sample import SampleSource
-from quantgraph.errors import LedgerConflict, NoSignal
+from quantgraph.errors import BadOption, LedgerConflict, NoSignal, UnknownCommit
 from quantgraph.graph import create_trading_graph, route_after_signal
 from quantgraph.market.rulebook import Rulebook
 from quantgraph.nodes import route_after_daily_loop
+from quantgraph.settings import load_settings
 from quantgraph.state import DataState
 
 CODES = "000341.SZ,000342.SZ,000343.SZ"
@@ -138,7 +140,7 @@ def test_a_run_has_a_folder_of_its_own_and_leaves_no_ledger_open(store, tmp_path
 def test_a_request_that_does_not_end_well_is_not_traded(store, tmp_path):
     graph = create_trading_graph(source="sample", store=store, on_clarify="fail")
     steps = [next(iter(step)) for step in graph.stream(ask("你好"), stream_mode="updates")]
-    assert steps == ["signal"]
+    assert steps == ["begin", "signal"]
     state = graph.invoke(ask("999999.SH，" + RULE + "，2024年"))
     assert state["ended_because"] != "done"
     assert "run_id" not in state
@@ -150,7 +152,7 @@ def test_data_alone_is_not_traded(store, tmp_path):
         ask("获取000341.SZ 2024年1月的日线数据")
     )
     assert (state["ended_because"], state["data_ready"]) == ("done", True)
-    assert "summary" not in state
+    assert state["summary"] == {}
     assert not (tmp_path / "runs").exists()
 
 
@@ -338,3 +340,89 @@ def _only_json(value) -> bool:
         return all(_only_json(each) for each in value)
     assert value is None or type(value) in {str, int, float, bool}, repr(value)
     return True
+
+
+# What a host may do ------------------------------------------------------------------------------
+
+
+async def _collected(graph, given):
+    return [step async for step in graph.astream(given, stream_mode="updates")]
+
+
+def test_asynchronous_calls_trade_what_synchronous_ones_do(store, tmp_path):
+    def graph(name):
+        opened = Ledger(tmp_path / f"{name}.sqlite")
+        return create_trading_graph(source="sample", store=store, ledger=opened), opened
+
+    ways = {
+        "invoke": lambda g: g.invoke(ask(SENTENCE, run_id="r")),
+        "ainvoke": lambda g: asyncio.run(g.ainvoke(ask(SENTENCE, run_id="r"))),
+        "astream": lambda g: asyncio.run(_collected(g, ask(SENTENCE, run_id="r"))),
+    }
+    journals = []
+    for name, way in ways.items():
+        made, opened = graph(name)
+        with opened:
+            way(made)
+            journals.append(journal(opened, "r"))
+    assert journals[0] == journals[1] == journals[2]
+    assert len(journals[0][0]) == len(sessions_of_window())
+
+
+def test_a_run_is_not_resumed_with_other_options_of_the_same_decider(store, ledger):
+    saver = InMemorySaver()
+    stopped = create_trading_graph(
+        source="sample", store=store, ledger=ledger, decider=Stops(5), checkpointer=saver
+    )
+    with pytest.raises(RuntimeError, match="switched off"):
+        stopped.invoke(ask(SENTENCE, run_id="r"), THREAD)
+    other = create_trading_graph(
+        source="sample", store=store, ledger=ledger, decider=SignalRule(max_positions=1), checkpointer=saver
+    )
+    with pytest.raises(LedgerConflict, match="max_positions"):
+        other.invoke(None, THREAD)
+
+
+@pytest.mark.parametrize("run_id", ["../../esc", "a/b", ".hidden", "", " ", "x" * 201, "a\nb"])
+def test_a_run_id_is_a_plain_name_of_a_folder(store, tmp_path, run_id):
+    graph = create_trading_graph(
+        source="sample", store=store, settings=load_settings(runs_dir=tmp_path / "runs")
+    )
+    if not run_id:  # none given: one is made
+        state = graph.invoke(ask(SENTENCE, run_id=run_id))
+        assert (tmp_path / "runs" / state["run_id"] / "ledger.sqlite").exists()
+        return
+    with pytest.raises(BadOption, match="run_id"):
+        graph.invoke(ask(SENTENCE, run_id=run_id))
+    assert not list(tmp_path.rglob("ledger.sqlite"))
+
+
+def test_a_second_request_that_fails_does_not_show_the_first_ones_result(store, ledger):
+    graph = create_trading_graph(
+        source="sample", store=store, ledger=ledger, on_clarify="fail", checkpointer=InMemorySaver()
+    )
+    first = graph.invoke(ask(SENTENCE), THREAD)
+    assert first["summary"]["account"]
+    second = graph.invoke(ask("777777.SH，RSI(14)低于40买入，高于60卖出，2024年"), THREAD)
+    assert second["ended_because"] != "done"
+    assert (second["summary"], second["strategy"], second["validation"]) == ({}, {}, {})
+    assert second["messages"][-1].text.startswith("未完成")
+
+
+@pytest.mark.parametrize(("lost", "ending"), [(1, "done"), (99, "repeated_error")])
+def test_a_commit_that_is_gone_is_fetched_again_and_not_for_ever(tmp_path, lost, ending):
+    left = [lost]
+
+    class Forgets(DataState):
+        def view(self, moment, ref=None):
+            if self.snapshot(ref)["ohlcv"] and left[0] > 0:
+                left[0] -= 1
+                raise UnknownCommit("commit is gone")
+            return super().view(moment, ref)
+
+    graph = create_trading_graph(
+        source="sample", store=Forgets(), on_clarify="fail", settings=load_settings(runs_dir=tmp_path)
+    )
+    state = graph.invoke(ask(SENTENCE))
+    assert state["ended_because"] == ending
+    assert state["error_messages"] == ([] if ending == "done" else ["unknown_commit: commit is gone"])

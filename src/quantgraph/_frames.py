@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import hashlib
+import json
+import re
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
+from typing import Any, TypeGuard
 
 import numpy as np
 import pandas as pd
@@ -17,6 +19,12 @@ __all__ = ["FrozenFrame", "freeze", "frozen_array", "merge"]
 
 Floats = NDArray[np.float64]
 Dates = NDArray[np.datetime64]
+
+# Names end up in one-line messages, prompts, JSON and file names: nothing that breaks out of them.
+_PLAIN = re.compile(
+    r"[^\x00-\x1f\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ud800-\udfff'\"\\]{1,100}"
+)
+_RULE = "strings of 1 to 100 characters without control characters, quotes or backslashes"
 
 
 def frozen_array(values: NDArray[Any]) -> NDArray[Any]:
@@ -82,21 +90,25 @@ class FrozenFrame:
 
 def _digest(sessions: Dates, symbols: tuple[str, ...], values: Floats) -> str:
     name = hashlib.blake2b(digest_size=16)
-    name.update(f"{values.shape[0]}x{values.shape[1]}\n".encode())
-    name.update("\n".join(symbols).encode())
+    name.update(json.dumps([len(sessions), symbols]).encode())
     name.update(sessions.astype("datetime64[D]").astype("<i8").tobytes())
     name.update(np.ascontiguousarray(values, dtype="<f8").data)
     return name.hexdigest()
 
 
-def freeze(panel: str, name: str, frame: object) -> FrozenFrame:
-    """Check a frame and store it immutably.
+def freeze(panel: str, name: object, frame: object) -> FrozenFrame:
+    """Check a frame and its name, and store it immutably.
+
+    Names of frames and of columns are strings of 1 to 100 characters that can be encoded in UTF-8 and
+    hold no control or invisible formatting character, no quote and no backslash.
 
     Raises
     ------
     BadFrame
-        Wrong type, index, columns or cells. The message names the first offending place.
+        Wrong name, type, index, columns or cells. The message names the first offending place.
     """
+    if not _is_plain(name):
+        raise BadFrame(f"{panel} has {_shown(name)} as a field name; field names are {_RULE}")
     where = f"{panel}[{name!r}]"
     if not isinstance(frame, pd.DataFrame):
         raise BadFrame(f"{where} is a {type(frame).__name__}; a pandas DataFrame is wanted")
@@ -107,6 +119,15 @@ def freeze(panel: str, name: str, frame: object) -> FrozenFrame:
     values = _values(where, frame)
     _check_cells(where, panel, values, sessions, symbols)
     return FrozenFrame.of(frozen_array(sessions), symbols, frozen_array(values))
+
+
+def _is_plain(name: object) -> TypeGuard[str]:
+    return isinstance(name, str) and _PLAIN.fullmatch(name) is not None
+
+
+def _shown(thing: object) -> str:
+    text = " ".join(repr(thing).split())
+    return text if len(text) <= 60 else f"{text[:60]}…"
 
 
 def _sessions(where: str, index: pd.Index) -> Dates:
@@ -135,8 +156,8 @@ def _sessions(where: str, index: pd.Index) -> Dates:
 
 def _symbols(where: str, columns: pd.Index) -> tuple[str, ...]:
     for position, column in enumerate(columns):
-        if not isinstance(column, str) or not column:
-            raise BadFrame(f"{where} has {column!r} as column {position}; columns are ts_code strings")
+        if not _is_plain(column):
+            raise BadFrame(f"{where} has {_shown(column)} as column {position}; ts_codes are {_RULE}")
     if not columns.is_unique:
         raise BadFrame(f"{where} has column {columns[int(np.argmax(columns.duplicated()))]!r} twice")
     return tuple(columns)
@@ -156,7 +177,7 @@ def _not_a_number(frame: pd.DataFrame) -> str:
     for session, row in zip(frame.index, frame.to_numpy(dtype=object), strict=True):
         for symbol, cell in zip(frame.columns, row, strict=True):
             if isinstance(cell, bool | np.bool_) or not isinstance(cell, int | float | np.number):
-                return f"{cell!r} at ({session:%Y-%m-%d}, {symbol}); numbers are wanted"
+                return f"{_shown(cell)} at ({session:%Y-%m-%d}, {symbol}); numbers are wanted"
     return f"dtype {frame.dtypes.iloc[0]} in column {frame.columns[0]}; float64 is wanted: use .astype(float)"
 
 

@@ -17,10 +17,12 @@ from quantgraph.broker.account import Account
 from quantgraph.broker.decider import Decider
 from quantgraph.broker.ledger import Ledger
 from quantgraph.data import MarketDataSource
+from quantgraph.errors import BadOption
 from quantgraph.market.rulebook import Rulebook
 from quantgraph.nodes import (
     TradingDesk,
     TradingState,
+    begin_node,
     daily_loop_node,
     decision_node,
     report_node,
@@ -79,7 +81,7 @@ def create_trading_graph(
         store=kit.store,
         decider=decider or SignalRule(rules=rules),
         rules=rules,
-        cash=Account.opening(cash).cash,
+        cash=_positive(cash),
         runs_dir=settings.runs_dir,
         ledger=ledger,
     )
@@ -98,12 +100,21 @@ def build_trading_graph(kit: SignalKit, desk: TradingDesk) -> TradingGraph:
     graph.add_node("daily_loop", bound(daily_loop_node), input_schema=TradingState)
     graph.add_node("decision", bound(decision_node), input_schema=TradingState)
     graph.add_node("report", bound(report_node), input_schema=TradingState)
-    graph.add_edge(START, "signal")
+    graph.add_node("begin", begin_node, input_schema=TradingState)
+    graph.add_edge(START, "begin")
+    graph.add_edge("begin", "signal")
     graph.add_conditional_edges("signal", route_after_signal, ["daily_loop", END])
     graph.add_conditional_edges("daily_loop", route_after_daily_loop, ["decision", "report"])
     graph.add_edge("decision", "daily_loop")
     graph.add_edge("report", END)
     return graph
+
+
+def _positive(cash: Decimal | float | str) -> Decimal:
+    amount = Account.opening(cash).cash
+    if amount <= 0:
+        raise BadOption(f"cash={cash}; an amount above 0 is wanted", parameter="cash")
+    return amount
 
 
 def _guarded(node: Callable[..., dict[str, Any]], desk: TradingDesk, state: TradingState) -> dict[str, Any]:

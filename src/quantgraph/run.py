@@ -17,7 +17,7 @@ from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.types import Command
 
 from quantgraph.data import MarketDataSource, open_source
-from quantgraph.errors import NotConfigured, QuantGraphError
+from quantgraph.errors import BadOption, NotConfigured, QuantGraphError
 from quantgraph.graph import STEP_LIMIT, create_trading_graph
 from quantgraph.nodes.desk import new_run_id
 from quantgraph.settings import Settings, load_settings
@@ -61,6 +61,8 @@ def run_strategy(
 ) -> dict[str, Any]:
     """Run a sentence and write strategy, signal, ledger, data and result into ``out/run_id``.
 
+    The folder says how the run ended from the start on: ``result.json`` begins with ``running``.
+
     Parameters
     ----------
     question
@@ -100,34 +102,42 @@ def run_strategy(
         "checkpointer": InMemorySaver(),
     }
     graph = create_trading_graph(**options, cash=cash) if trade else create_signal_subgraph(**options)
-    folder.mkdir(parents=True)
     given = {"ts_code": ",".join(symbols), "start_date": start or "", "end_date": end or ""}
     begun: dict[str, Any] = {"messages": [HumanMessage(question)], "given": given}
     result: dict[str, Any] = {
         "run_id": run_id,
         "run_dir": str(folder),
-        "ended_because": "failed",
+        "ended_because": "running",
         "question": question,
         "source": {"name": market.name, "synthetic": market.synthetic},
         "started": datetime.now(UTC).isoformat(timespec="seconds"),
         "versions": _versions(),
     }
+    _make(folder)
+    _write_json(folder, result)
     config: RunnableConfig = {"configurable": {"thread_id": run_id}, "recursion_limit": STEP_LIMIT}
+    stopped: dict[str, Any] = {}
     try:
         _drive(graph, begun | ({"run_id": run_id} if trade else {}), config, answer, watch)
     except (KeyboardInterrupt, EOFError):
-        result |= {"ended_because": "cancelled", "error": "cancelled: the run was stopped before its end"}
+        stopped = {"ended_because": "cancelled", "error": "cancelled: the run was stopped before its end"}
     except QuantGraphError as error:
-        result |= {"error": error.line}
-    else:
-        result["ended_because"] = None
+        stopped = {"ended_because": "failed", "error": error.line}
+    except Exception as error:
+        line = f"failed: {type(error).__name__}: {' '.join(str(error).split())[:300]}"
+        _write_json(folder, result | {"ended_because": "failed", "error": line})
+        raise
+    state = graph.get_state(config).values
+    result |= _outcome(state, market) | _saved(folder, question, state, store) | stopped
+    _write_json(folder, result)
+    return result
+
+
+def _make(folder: Path) -> None:
     try:
-        state = graph.get_state(config).values
-        return _save(folder, result, state, store, market)
-    except QuantGraphError as error:
-        result |= {"ended_because": "failed", "error": error.line}
-        _write_json(folder / "result.json", result)
-        return result
+        folder.mkdir(parents=True)
+    except OSError as error:
+        raise BadOption(f"out={str(folder.parent)!r} cannot hold a run: {error.strerror}") from error
 
 
 def _drive(
@@ -167,49 +177,36 @@ def _told(name: str, change: Mapping[str, Any]) -> str:
     return history[-1].removeprefix(f"{name}: ") if history else f"-> {task}" if task else ""
 
 
-def _save(
-    folder: Path,
-    result: dict[str, Any],
-    state: Mapping[str, Any],
-    store: DataState,
-    market: MarketDataSource,
-) -> dict[str, Any]:
-    request, strategy = state.get("request") or {}, state.get("strategy") or {}
-    because = result["ended_because"] or state.get("ended_because") or "failed"
-    errors = state.get("error_messages") or []
-    if because != "done" and "error" not in result:
-        result["error"] = (
-            errors[-1] if errors else f"{because}: {(state.get('execution_history') or ['?'])[-1]}"
-        )
-    result |= {
+def _outcome(state: Mapping[str, Any], market: MarketDataSource) -> dict[str, Any]:
+    """What the state says of the end and of the request."""
+    request, history = state.get("request") or {}, list(state.get("execution_history") or [])
+    because, errors = state.get("ended_because") or "failed", state.get("error_messages") or []
+    failed = {} if because == "done" else {"error": errors[-1] if errors else f"{because}: {history[-1:]}"}
+    return {
         "ended_because": because,
+        **failed,
         "assumptions": list(state.get("assumptions") or []),
         "notes": list(request.get("notes") or []),
         "symbols": list(request_symbols(request, market)) if request else [],
         "window": {"start": request.get("start"), "end": request.get("end")},
         "data_ref": state.get("data_ref"),
         "validation": state.get("validation"),
-        "history": list(state.get("execution_history") or []),
-        "strategy": None,
-        "signal": None,
-        "account": None,
-        "benchmark": None,
+        "history": history,
     }
+
+
+def _saved(folder: Path, question: str, state: Mapping[str, Any], store: DataState) -> dict[str, Any]:
+    """Write strategy and signal, if there are any, and say where they and the account are."""
+    strategy, summary = state.get("strategy") or {}, state.get("summary") or {}
+    told: dict[str, Any] = {"strategy": None, "signal": None}
     if strategy and state.get("signal_ready"):
-        result["strategy"] = {
-            "name": strategy["name"],
-            "path": str(folder / "strategy.py"),
-            "code_hash": strategy["code_hash"],
-            "data_ref": strategy["data_ref"],
+        path = folder / "strategy.py"
+        path.write_text(strategy_source(strategy, question), encoding="utf-8")
+        told["strategy"] = {key: strategy[key] for key in ("name", "code_hash", "data_ref")} | {
+            "path": str(path)
         }
-        (folder / "strategy.py").write_text(strategy_source(strategy, result["question"]), encoding="utf-8")
-        result["signal"] = _save_signal(folder / "signal.parquet", strategy["name"], store, state["data_ref"])
-    result |= {key: value for key, value in (state.get("summary") or {}).items() if key in _TRADED}
-    _write_json(folder / "result.json", result)
-    return result
-
-
-_TRADED = ("account", "benchmark", "equity")
+        told["signal"] = _save_signal(folder / "signal.parquet", strategy["name"], store, state["data_ref"])
+    return told | {key: summary.get(key) for key in ("account", "benchmark", "equity")}
 
 
 def _save_signal(path: Path, name: str, store: DataState, ref: str) -> dict[str, Any]:
@@ -236,7 +233,6 @@ def _versions() -> dict[str, str]:
     return {"python": platform.python_version(), **{name: version(name) for name in names}}
 
 
-def _write_json(path: Path, content: Mapping[str, Any]) -> None:
-    path.write_text(
-        json.dumps(content, ensure_ascii=False, indent=2, allow_nan=False) + "\n", encoding="utf-8"
-    )
+def _write_json(folder: Path, result: Mapping[str, Any]) -> None:
+    text = json.dumps(result, ensure_ascii=False, indent=2, allow_nan=False)
+    (folder / "result.json").write_text(text + "\n", encoding="utf-8")

@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from decimal import Decimal
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -106,6 +107,19 @@ class SignalRule:
     def name(self) -> str:
         """Name under which the ledger keeps its days."""
         return "signal_rule"
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """The options as plain JSON: a run that goes on with others is refused."""
+        weights = None
+        if self._weights is not None:
+            weights = {symbol: str(share) for symbol, share in sorted(self._weights.items())}
+        return {
+            "signal": self._signal,
+            "weights": weights,
+            "max_positions": self._max_positions,
+            "cash_reserve": str(self._reserve),
+        }
 
     def decide(self, view: View, account: Account, session: pd.Timestamp) -> list[Order]:
         """Orders for the session, see the class.

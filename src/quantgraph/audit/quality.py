@@ -110,6 +110,7 @@ def check_data(
         close = ohlcv["close"]
         findings += _gaps(close, symbols, sessions, expected_sessions)
         findings += _bad_prices(ohlcv)
+        findings += _bad_order(ohlcv)
         findings += _extreme_returns(ohlcv)
         findings += _alignment(close, [("ohlcv", ohlcv), ("indicators", basics)])
     return Report(
@@ -185,6 +186,26 @@ def _bad_prices(ohlcv: Mapping[str, pd.DataFrame]) -> Iterator[Finding]:
                 severity="error",
                 code="bad_price",
                 message=f"{name} is {_first(ohlcv[name], ohlcv[name] <= 0)}; prices are above 0",
+            )
+
+
+def _bad_order(ohlcv: Mapping[str, pd.DataFrame]) -> Iterator[Finding]:
+    """The high of a bar is not below any of its prices, nor the low above one."""
+    if "high" not in ohlcv or "low" not in ohlcv:
+        return
+    for name in ("open", "close", "low"):
+        if name in ohlcv and (wrong := ohlcv["high"] < ohlcv[name]).to_numpy().any():
+            yield Finding(
+                severity="error",
+                code="bad_bar",
+                message=f"high is {_first(ohlcv['high'], wrong)}, below {name}",
+            )
+    for name in ("open", "close"):
+        if name in ohlcv and (wrong := ohlcv["low"] > ohlcv[name]).to_numpy().any():
+            yield Finding(
+                severity="error",
+                code="bad_bar",
+                message=f"low is {_first(ohlcv['low'], wrong)}, above {name}",
             )
 
 

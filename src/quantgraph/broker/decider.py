@@ -16,7 +16,11 @@ __all__ = ["Decider"]
 
 @runtime_checkable
 class Decider(Protocol):
-    """Turns what is known at a session's open and the account into orders."""
+    """Turns what is known at a session's open and the account into orders.
+
+    One that has options may say them in an attribute ``options``, a mapping of plain JSON: a run is then not
+    continued with others.
+    """
 
     @property
     def name(self) -> str:

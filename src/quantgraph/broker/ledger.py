@@ -215,6 +215,30 @@ class Ledger:
             Decimal(cash), [(tables.stamp(row["session"]), Decimal(row["value"])) for row in days]
         )
 
+    def holdings(self, run_id: str) -> tuple[pd.DataFrame, pd.DataFrame]:
+        """Shares and closing marks.
+
+        Returns
+        -------
+        tuple of pandas.DataFrame
+            Quantities (shares, 0 where nothing is held) and prices they were marked at (CNY, NaN where
+            nothing is held): index = the committed sessions named ``trade_date``, columns = every symbol
+            that was ever held, ascending.
+        """
+        rows = self._read(tables.holdings, run_id)
+        held = pd.DataFrame(
+            {
+                "trade_date": [tables.stamp(row["session"]) for row in rows],
+                "ts_code": [row["symbol"] for row in rows],
+                "quantity": [row["quantity"] for row in rows],
+                "mark": [float(row["mark"]) for row in rows],
+            }
+        )
+        index = pd.DatetimeIndex(self.sessions(run_id), name="trade_date")
+        cells = held.set_index(["trade_date", "ts_code"])
+        quantities, marks = (cells[name].unstack().reindex(index) for name in ("quantity", "mark"))  # noqa: PD010
+        return quantities.fillna(0).astype(int), marks
+
     def orders(self, run_id: str) -> list[Outcome]:
         """Return what became of every order, session by session, in the order they were submitted."""
         rows = sorted(self._read(tables.orders, run_id), key=lambda row: (row["session"], row["place"]))

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from decimal import Decimal
-from typing import TYPE_CHECKING
+from hashlib import blake2b
+from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
@@ -85,6 +86,19 @@ def simulate(
         account = result.account
 
 
+def run_identity(data_ref: str, decider: Decider, rules: Rulebook) -> dict[str, Any]:
+    """What a run may not change on its way: data, decider with its options, rules with every fee.
+
+    A decider that has options says them in a mapping ``options`` of plain JSON.
+    """
+    return {
+        "data_ref": data_ref,
+        "decider": decider.name,
+        "options": dict(getattr(decider, "options", {})),
+        "rules": f"{rules.name} {blake2b(repr(rules).encode(), digest_size=8).hexdigest()}",
+    }
+
+
 def run_sessions(
     store: DataState,
     data_ref: str,
@@ -108,9 +122,7 @@ def run_sessions(
         If a session is not one of the data's, or they do not ascend.
     """
     days = _checked(store, data_ref, sessions)
-    fees = {"rate": str(rules.fees.commission_rate), "min": str(rules.fees.commission_min)}
-    meta = {"data_ref": data_ref, "decider": decider.name, "rules": rules.name, "commission": fees}
-    ledger.open_run(run_id, cash, meta)
+    ledger.open_run(run_id, cash, run_identity(data_ref, decider, rules))
     recorded = ledger.sessions(run_id)
     if recorded != days[: len(recorded)]:
         raise LedgerConflict(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import signal as signal_
 import sys
 import traceback
 from pathlib import Path
@@ -122,6 +123,7 @@ def _go(question: str, options: dict[str, Any], *, as_json: bool, headless: bool
             "quantgraph run '600519.SH, 5-day average crosses above the 20-day average, 2024'"
         )
         raise typer.Exit(WRONG_USAGE)
+    signal_.signal(signal_.SIGTERM, signal_.default_int_handler)  # a run that is told to stop says so
     try:
         with view(question) as live:
             result = run_strategy(

@@ -52,6 +52,8 @@ class _Plain:
         self._sessions = 0
 
     def watch(self, event: Event) -> None:
+        if event.kind == "question":
+            return  # it stands at the prompt
         if event.kind == "session":
             self._sessions += 1
             if self._sessions % SESSIONS_A_LINE:
@@ -189,6 +191,19 @@ def _facts(result: Mapping[str, Any], words: Callable[[str, str], str]) -> Table
             f"{account['trades']} ({account['rejections']} {words('笔被拒', 'rejected')})",
         )
         table.add_row(words("费用", "costs"), f"{account['costs']['total']:,.2f}")
+        table.add_row(words("平均仓位", "exposure"), f"{account['exposure']:.0%}")
+        table.add_row(words("最大单一持仓", "largest weight"), f"{account['largest_weight']:.0%}")
+        ex_dates = account["ex_dates"]
+        if ex_dates["count"]:
+            count, amount = ex_dates["count"], f"{ex_dates['not_credited']:,.0f}"
+            told = words(
+                f"持有期间 {count} 次除权除息，约 {amount} 元未计入账户",
+                f"{count} ex-dates while held, about {amount} CNY not credited",
+            )
+            table.add_row(words("注意", "note"), told, style="yellow")
+    for issue in (result["validation"] or {}).get("issues_found", []):
+        if issue["severity"] != "info":
+            table.add_row(words("检查", "check"), issue["message"], style="yellow")
     for name, label in (("assumptions", words("假设", "assumed")), ("notes", words("注意", "note"))):
         for line in result[name]:
             table.add_row(label, line, style="yellow")

@@ -64,7 +64,10 @@ class FileSource(FrameSource):
         return False
 
     def _load(self) -> Market:
-        return _market(_readings(self._path), self._name)
+        try:
+            return _market(_readings(self._path), self._name)
+        except OSError as error:
+            raise BadFile(f"{self._name} cannot be read: {error.strerror}", file=self._name) from error
 
 
 def _readings(path: Path) -> list[Reading]:

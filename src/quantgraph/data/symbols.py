@@ -31,6 +31,7 @@ _INDEX_CODE = re.compile(r"(?:000\d{3}|99\d{4})\.SH|399\d{3}\.SZ|899\d{3}\.BJ|[0
 _A_SHARE = re.compile(r"(\d{6})\.(SH|SZ|BJ)")
 _PREFIXED = re.compile(r"(SH|SZ|BJ)\.?(\d{6})")
 _SUFFIXES = {"SS": "SH", "XSHG": "SH", "XSHE": "SZ", "XBSE": "BJ"}
+_EVERYTHING = {"all", "allstocks", "allsymbols", "thewholemarket", "全部", "全部股票", "所有股票", "全市场"}
 _HOW = "write a ts_code such as 600519.SH, a name, an index (上证50 or 000016.SH) or ALL"
 
 
@@ -74,7 +75,7 @@ def resolve_symbols(source: MarketDataSource, tokens: Sequence[str], on: pd.Time
     ----------
     tokens
         Each a ``ts_code`` (``sh600519`` and ``600519.SS`` too), a bare six-digit code, a stock's name,
-        an index's code or name (:data:`INDEX_NAMES`, or a name of the source's own), or ``ALL``.
+        an index's code or name (:data:`INDEX_NAMES`, or a name of the source's own), or ``ALL`` (全部股票).
     on
         Day at which an index's members are asked for.
 
@@ -112,7 +113,7 @@ class _Reader:
 
     def read(self, token: str) -> None:
         text = token.strip()
-        if text.casefold() == "all":
+        if _plain(text) in _EVERYTHING:
             self._symbols.update(self._known)
             return
         code = self._stock(text)

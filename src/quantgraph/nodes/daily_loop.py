@@ -7,7 +7,12 @@ from typing import Any, Literal
 from quantgraph.nodes.desk import TradingDesk, new_run_id
 from quantgraph.nodes.state import TradingState
 
-__all__ = ["daily_loop_node", "route_after_daily_loop"]
+__all__ = ["begin_node", "daily_loop_node", "route_after_daily_loop"]
+
+
+def begin_node(state: TradingState) -> dict[str, Any]:  # noqa: ARG001 - a node is given the state
+    """A new request: what an earlier one of this thread ended with is not its result."""
+    return {"session": None, "summary": {}}
 
 
 def daily_loop_node(state: TradingState, *, desk: TradingDesk) -> dict[str, Any]:
@@ -17,11 +22,15 @@ def daily_loop_node(state: TradingState, *, desk: TradingDesk) -> dict[str, Any]
 
     Raises
     ------
+    UnknownSymbol
+        If the rulebook has no board for a symbol.
     LedgerConflict
         If the ledger has a run of this name with other cash, data, strategy, decider, rules or window.
     """
     sessions, run_id = desk.sessions(state), _run_id(state)
     done = desk.open_run(run_id, state).last_session(run_id)
+    if done is None:
+        desk.check_tradable(state)
     left = sessions if done is None else sessions[sessions > done]
     return {
         "run_id": run_id,

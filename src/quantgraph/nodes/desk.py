@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import secrets
 import threading
 from dataclasses import dataclass, field
@@ -13,13 +14,17 @@ import pandas as pd
 
 from quantgraph.broker.decider import Decider
 from quantgraph.broker.ledger import Ledger
-from quantgraph.errors import NoSignal
+from quantgraph.broker.simulate import run_identity
+from quantgraph.errors import BadOption, NoSignal, UnknownSymbol
 from quantgraph.market.moment import session_of
-from quantgraph.market.rulebook import Rulebook
+from quantgraph.market.rulebook import Rulebook, board_of
 from quantgraph.nodes.state import TradingState
 from quantgraph.state import DataState
 
 __all__ = ["TradingDesk", "new_run_id"]
+
+
+_RUN_ID = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,199}")
 
 
 def new_run_id() -> str:
@@ -48,6 +53,11 @@ class TradingDesk:
 
     def ledger_of(self, run_id: str) -> Ledger:
         """The ledger that holds a run. It stays open until :meth:`close`; the lock keeps it one a run."""
+        if not _RUN_ID.fullmatch(run_id):
+            raise BadOption(
+                f"run_id={run_id!r}; letters, digits, '-', '_' and '.' (not first) are wanted, at most 200",
+                parameter="run_id",
+            )
         if self.ledger is not None:
             return self.ledger
         with self._lock:
@@ -63,18 +73,32 @@ class TradingDesk:
         LedgerConflict
             If it has a run of this name with other cash, data, strategy, decider, rules or window.
         """
-        fees, request = self.rules.fees, state["request"]
+        request = state["request"]
         identity = {
-            "data_ref": state["data_ref"],
+            **run_identity(state["data_ref"], self.decider, self.rules),
             "code_hash": state["strategy"]["code_hash"],
-            "decider": self.decider.name,
-            "rules": self.rules.name,
-            "commission": {"rate": str(fees.commission_rate), "min": str(fees.commission_min)},
             "window": [request["start"], request["end"]],
         }
         ledger = self.ledger_of(run_id)
         ledger.open_run(run_id, self.cash, identity)
         return ledger
+
+    def check_tradable(self, state: TradingState) -> None:
+        """Before the first session: the rules must know every symbol.
+
+        Raises
+        ------
+        UnknownSymbol
+            If the rulebook has no board for one.
+        """
+        symbols = self.store.snapshot(state["data_ref"])["ohlcv"]["open"].columns
+        strange = [symbol for symbol in symbols if not _has_board(symbol)]
+        if strange:
+            raise UnknownSymbol(
+                f"the rulebook {self.rules.name} has no board for {', '.join(strange[:5])}"
+                f"{' …' if len(strange) > 5 else ''}; it knows codes such as 600519.SH, 000001.SZ, 920099.BJ",
+                symbols=tuple(strange),
+            )
 
     def close(self, run_id: str) -> None:
         """Close a run's own ledger; it is opened again when it is asked for."""
@@ -93,3 +117,11 @@ class TradingDesk:
         request = state["request"]
         first, last = session_of(request["start"]), session_of(request["end"])
         return pd.DatetimeIndex(index[(index >= first) & (index <= last)])
+
+
+def _has_board(symbol: str) -> bool:
+    try:
+        board_of(symbol)
+    except UnknownSymbol:
+        return False
+    return True

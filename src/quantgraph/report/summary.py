@@ -19,6 +19,8 @@ from quantgraph.state import DataState
 
 __all__ = ["summarise"]
 
+HALF_A_TICK = 0.005
+
 
 def summarise(
     ledger: Ledger,
@@ -37,9 +39,12 @@ def summarise(
     -------
     dict
         ``run_id``, ``signal {name, counts}``, ``account {final_value, return, max_drawdown, sharpe, trades,
-        rejections, costs {commission, stamp_duty, transfer_fee, total}}``, ``benchmark {name, return,
-        max_drawdown, final_value}`` in CNY and fractions, and the two equity curves (one value a session,
-        the initial cash first).
+        rejections, exposure, largest_weight, costs {commission, stamp_duty, transfer_fee, total},
+        ex_dates {count, not_credited}}``, ``benchmark {name, return, max_drawdown, final_value}`` in CNY and
+        fractions, and the two equity curves (one value a session, the initial cash first).
+        ``exposure`` is the mean share of the value that is in stocks at the close, ``largest_weight`` the
+        largest share that one stock ever had; ``ex_dates`` are those of stocks held over the night, and
+        what they would have paid, which the account does not get.
     """
     values = ledger.values(run_id)
     outcomes = ledger.orders(run_id)
@@ -53,6 +58,8 @@ def summarise(
             "sharpe": _number(sharpe_ratio(session_returns(values))),
             "trades": sum(isinstance(outcome, Fill) for outcome in outcomes),
             "rejections": sum(not isinstance(outcome, Fill) for outcome in outcomes),
+            **_concentration(ledger, run_id, values),
+            "ex_dates": _ex_dates(ledger, run_id, store, data_ref),
             "costs": {
                 "commission": float(costs.commission),
                 "stamp_duty": float(costs.stamp_duty),
@@ -66,6 +73,29 @@ def summarise(
             "account": [float(value) for value in values],
             "benchmark": [float(value) for value in held.values],
         },
+    }
+
+
+def _concentration(ledger: Ledger, run_id: str, values: pd.Series[float]) -> dict[str, float]:
+    quantities, marks = ledger.holdings(run_id)
+    weights = (quantities * marks).div(values.iloc[1:], axis=0).fillna(0.0)
+    if weights.empty:
+        return {"exposure": 0.0, "largest_weight": 0.0}
+    return {"exposure": float(weights.sum(axis=1).mean()), "largest_weight": float(weights.to_numpy().max())}
+
+
+def _ex_dates(ledger: Ledger, run_id: str, store: DataState, data_ref: str) -> dict[str, Any]:
+    """Where the reference price of a session is not the close before it, an entitlement went off."""
+    quantities, _ = ledger.holdings(run_id)
+    bars = store.snapshot(data_ref)["ohlcv"]
+    if quantities.empty or "pre_close" not in bars:
+        return {"count": 0, "not_credited": 0.0}
+    before = bars["close"].ffill().shift().reindex(quantities.index)[quantities.columns]
+    dropped = before - bars["pre_close"].reindex(quantities.index)[quantities.columns]
+    paid = (dropped.where(dropped.abs() > HALF_A_TICK) * quantities.shift()).fillna(0.0)
+    return {
+        "count": int((paid != 0).to_numpy().sum()),
+        "not_credited": round(float(paid.to_numpy().sum()), 2),
     }
 
 

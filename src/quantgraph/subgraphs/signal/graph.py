@@ -15,7 +15,7 @@ from quantgraph.data import MarketDataSource
 from quantgraph.sandbox import CodeRunner
 from quantgraph.settings import Settings
 from quantgraph.state import DataState
-from quantgraph.subgraphs.signal.kit import Model, OnClarify, SignalKit, build_kit
+from quantgraph.subgraphs.signal.kit import DATA_ERRORS, Model, OnClarify, SignalKit, build_kit
 from quantgraph.subgraphs.signal.nodes import (
     clarify_node,
     data_fetch_node,
@@ -23,6 +23,7 @@ from quantgraph.subgraphs.signal.nodes import (
     signal_generate_node,
     validation_node,
 )
+from quantgraph.subgraphs.signal.progress import ended
 from quantgraph.subgraphs.signal.routes import (
     route_after_clarify,
     route_after_data_fetch,
@@ -81,12 +82,22 @@ def create_signal_subgraph(
     return build_signal_graph(kit).compile(checkpointer=checkpointer, name="signal")
 
 
+def _guarded(
+    node: Callable[..., dict[str, Any]], kit: SignalKit, state: SignalSubgraphState
+) -> dict[str, Any]:
+    """Run a node; data that cannot be had is an end with a reason, wherever it shows."""
+    try:
+        return node(state, kit=kit)
+    except DATA_ERRORS as error:
+        return ended(state, "data_unavailable", error)
+
+
 def build_signal_graph(kit: SignalKit | None = None) -> SignalGraph:
     """The uncompiled graph, for hosts that add nodes, or compile it their own way."""
     kit = kit or build_kit()
 
     def bound(node: Callable[..., dict[str, Any]]) -> Any:
-        return partial(node, kit=kit)
+        return partial(_guarded, node, kit)
 
     graph: SignalGraph = StateGraph(SignalSubgraphState)
     graph.add_node("reflection", bound(reflection_node), input_schema=SignalSubgraphState)

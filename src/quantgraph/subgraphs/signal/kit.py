@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import json
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,12 +14,23 @@ from langchain.agents import create_agent
 from langchain.agents.middleware import ModelCallLimitMiddleware, ToolCallRequest, ToolErrorMiddleware
 from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AnyMessage, HumanMessage, SystemMessage, ToolMessage
-from langchain_core.runnables import RunnableConfig
 from langchain_core.tools import BaseTool
 from langgraph.graph.state import CompiledStateGraph
 
 from quantgraph.data import MarketDataSource, open_source
-from quantgraph.errors import BadOption, ModelUnavailable, NotConfigured, PermissionDenied, QuantGraphError
+from quantgraph.errors import (
+    BadFile,
+    BadOption,
+    ModelUnavailable,
+    NoData,
+    NotConfigured,
+    PermissionDenied,
+    QuantGraphError,
+    RateLimited,
+    SourceUnavailable,
+    UnknownCommit,
+    UnknownSymbol,
+)
 from quantgraph.llm import Role, get_light_llm, get_llm
 from quantgraph.llm.middleware import ModelErrors
 from quantgraph.llm.tags import Tag, wrap
@@ -26,10 +38,12 @@ from quantgraph.market.moment import Moment
 from quantgraph.sandbox import CodeRunner, default_runner
 from quantgraph.settings import Settings, load_settings
 from quantgraph.state import GLOBAL_DATA_STATE, DataState
+from quantgraph.subgraphs.signal._langgraph import SAVES_NOTHING
 from quantgraph.subgraphs.signal.state import SignalSubgraphState
 from quantgraph.tools import CodeSession, ToolContext, python_repl, tushare_daily_bar, tushare_daily_basic
 
 __all__ = [
+    "DATA_ERRORS",
     "MODEL_ERRORS",
     "Agent",
     "OnClarify",
@@ -48,6 +62,17 @@ OnClarify = Literal["ask", "default", "fail"]
 CALLS_PER_NODE = 12
 MODEL_ERRORS = (ModelUnavailable, NotConfigured, PermissionDenied)
 """What an agent call raises when no retry helps."""
+DATA_ERRORS = (
+    BadFile,
+    NoData,
+    NotConfigured,
+    PermissionDenied,
+    RateLimited,
+    SourceUnavailable,
+    UnknownCommit,
+    UnknownSymbol,
+)
+"""What a source or the store raises when the data cannot be had."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -136,12 +161,7 @@ def _agent(name: str, model: BaseChatModel, tools: Sequence[BaseTool]) -> Agent:
         # Its messages live within one node: nothing of them belongs into the host's checkpoints.
         checkpointer=False,
     )
-    return cast("Agent", agent.with_config(_SAVES_NOTHING))
-
-
-# A host's durability="sync" is inherited by name, and then waits for checkpoints that an agent never writes
-# (AttributeError in langgraph 1.2.22). The argument durability= would warn that there is no checkpointer.
-_SAVES_NOTHING: RunnableConfig = {"configurable": {"__pregel_durability": "exit"}}
+    return cast("Agent", agent.with_config(SAVES_NOTHING))
 
 
 def _tell(error: Exception, request: ToolCallRequest) -> str | None:  # noqa: ARG001 - the middleware passes it
@@ -178,6 +198,12 @@ def reply_text(messages: Sequence[AnyMessage]) -> str:
 
 
 def tool_errors(messages: Sequence[AnyMessage]) -> list[str]:
-    """What the tools refused, in order, each once."""
+    """What the tools refused, in order, each once: a ``code: message`` line each."""
     failed = (m for m in messages if isinstance(m, ToolMessage) and m.status == "error")
-    return list(dict.fromkeys(str(message.text) for message in failed))
+    return list(dict.fromkeys(_line(str(message.text)) for message in failed))
+
+
+def _line(text: str) -> str:
+    """Ours have their code; what LangChain says of wrong arguments and unknown tools is given one."""
+    line = " ".join(text.split())[:400]
+    return line if re.match(r"[a-z_]+: ", line) else f"bad_tool_call: {line}"

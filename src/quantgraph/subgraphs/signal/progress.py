@@ -8,7 +8,7 @@ from typing import Any
 
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage
 
-from quantgraph._texts import language_of, say
+from quantgraph._texts import Language, language_of, say
 from quantgraph.errors import QuantGraphError
 from quantgraph.subgraphs.signal.state import ClarificationKind, EndedBecause, SignalSubgraphState
 
@@ -54,6 +54,8 @@ def fresh_state(max_retries: int = 3) -> Update:
         "clarification": None,
         "failures": [],
         "assumptions": [],
+        "strategy": {},
+        "validation": {},
     }
 
 
@@ -70,7 +72,7 @@ def user_text(state: SignalSubgraphState) -> str:
     return "\n".join(str(message.text) for message in user_messages(state))
 
 
-def language(state: SignalSubgraphState) -> str:
+def language(state: SignalSubgraphState) -> Language:
     """The user's language, by the first thing said: ``zh`` or ``en``."""
     people = user_messages(state)
     return state.get("language") or language_of(str(people[0].text) if people else "")
@@ -171,7 +173,8 @@ def ended(
     errors = [*open_errors, line] if line and line not in open_errors else list(open_errors)
     people = user_messages(state)
     why = errors[-1] if errors else because
-    text = text or say(language(state), zh=f"未完成（{because}）：{why}", en=f"Not done ({because}): {why}")
+    told = why.removeprefix(f"{because}: ")
+    text = text or say(language(state), zh=f"未完成（{because}）：{told}", en=f"Not done ({because}): {told}")
     return {
         "messages": [AIMessage(text, response_metadata={CLOSING: because})],
         "ended_because": because,

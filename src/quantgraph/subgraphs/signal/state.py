@@ -8,7 +8,9 @@ from langchain_core.messages import AnyMessage
 from langgraph.graph.message import add_messages
 from typing_extensions import TypedDict
 
-__all__ = ["ClarificationKind", "EndedBecause", "SignalSubgraphState"]
+from quantgraph._texts import Language
+
+__all__ = ["Clarification", "ClarificationKind", "EndedBecause", "SignalSubgraphState"]
 
 EndedBecause = Literal[
     "done",
@@ -22,6 +24,26 @@ EndedBecause = Literal[
 ClarificationKind = Literal["symbol", "window", "strategy", "failure"]
 
 
+class Clarification(TypedDict):
+    """A question to the user; what ``interrupt()`` hands to the host. The answer is a text."""
+
+    id: str
+    """Name by content."""
+    kind: ClarificationKind
+    reason: str
+    """Why it has to be asked."""
+    question: str
+    """Empty until it is worded."""
+    default: str | None
+    """What the answer "default" stands for."""
+    rounds_left: int
+    """Questions that may follow this one."""
+    language: Language
+    """The user's."""
+    unread: list[str]
+    """Words of the user that could not be placed."""
+
+
 class SignalSubgraphState(TypedDict):
     """State of the signal subgraph.
 
@@ -30,7 +52,7 @@ class SignalSubgraphState(TypedDict):
 
     messages: Annotated[list[AnyMessage], add_messages]
     current_task: str
-    """What is done next: ``data_fetch``, ``signal_gen``, ``validate``, ``clarify`` or ``end``."""
+    """What is next: ``reflection``, ``data_fetch``, ``signal_gen``, ``validate``, ``clarify`` or ``end``."""
     data_ready: bool
     """The bars that this request needs are in the commit ``data_ref``."""
     indicators_ready: bool
@@ -56,13 +78,13 @@ class SignalSubgraphState(TypedDict):
     data_ref: NotRequired[str]
     """Commit the run works on."""
     request: NotRequired[dict[str, Any]]
-    """The intent as checked by code: ``{ts_code, start, end, indicators, strategy, notes}``."""
+    """The intent as checked by code: ``{ts_code, start, end, indicators, strategy, notes, index_code}``."""
     strategy: NotRequired[dict[str, Any]]
     """``{name, cells, code_hash, data_ref, request}``; ``data_ref`` is the data it ran on."""
     validation: NotRequired[dict[str, Any]]
     """The last validation report."""
-    clarification: NotRequired[dict[str, Any] | None]
-    """The open question: ``{id, kind, reason, question, default, rounds_left, language}``."""
+    clarification: NotRequired[Clarification | None]
+    """The open question."""
     failures: NotRequired[list[str]]
     """First error of each failed attempt since the start or the last answer."""
     assumptions: NotRequired[list[str]]
@@ -75,7 +97,7 @@ class SignalSubgraphState(TypedDict):
     """Id of the newest user message that was reflected on."""
     handled: NotRequired[str]
     """Id of the last user message of the request that ended last."""
-    language: NotRequired[str]
-    """The user's: ``zh`` or ``en``."""
+    language: NotRequired[Language]
+    """The user's."""
     ended_because: NotRequired[EndedBecause | None]
     """Why the graph ended."""

@@ -10,17 +10,16 @@ import json
 from typing import Any
 
 from langchain_core.messages import AIMessage, HumanMessage
-from langgraph.config import get_config
-from langgraph.constants import CONFIG_KEY_CHECKPOINTER
 from langgraph.types import interrupt
 
 from quantgraph._texts import say
 from quantgraph.errors import CheckpointerRequired
 from quantgraph.llm.calls import call_model
 from quantgraph.llm.tags import neutral, wrap
+from quantgraph.subgraphs.signal._langgraph import is_remembered
 from quantgraph.subgraphs.signal.kit import MODEL_ERRORS, SignalKit, default_kit
 from quantgraph.subgraphs.signal.progress import answered, ended, gave_up, question
-from quantgraph.subgraphs.signal.state import SignalSubgraphState
+from quantgraph.subgraphs.signal.state import Clarification, SignalSubgraphState
 from quantgraph.subgraphs.signal.texts import default_answer, is_default
 
 __all__ = ["CLARIFY_NODE_PROMPT", "clarify_node"]
@@ -53,18 +52,17 @@ def clarify_node(state: SignalSubgraphState, *, kit: SignalKit | None = None) ->
         If the host has no checkpointer: the question could not be answered.
     """
     kit = kit or default_kit()
-    open_question = state.get("clarification")
-    if not open_question:
+    task = state.get("clarification")
+    if not task:
         # A route sent us here because an attempt failed too often and nobody worded why.
         reason = state.get("clarification_needed") or "; ".join(state.get("error_messages", [])) or "?"
         made = question(state, "failure", reason)
-        return made if made.get("ended_because") else _word({**state, **made}, kit)  # type: ignore[typeddict-item]
-    return _ask(state, open_question, kit) if open_question["question"] else _word(state, kit)
+        return made if made.get("ended_because") else _word(state, made["clarification"], kit)
+    return _ask(state, task) if task["question"] else _word(state, task, kit)
 
 
-def _word(state: SignalSubgraphState, kit: SignalKit) -> dict[str, Any]:
-    task = dict(state["clarification"] or {})
-    asked = state.get("clarification_count", 0)
+def _word(state: SignalSubgraphState, task: Clarification, kit: SignalKit) -> dict[str, Any]:
+    asked, task = state.get("clarification_count", 0), task.copy()
     task["default"] = _default(state, task, kit)
     if kit.on_clarify != "ask":
         return _answer_alone(state, task, kit)
@@ -78,7 +76,12 @@ def _word(state: SignalSubgraphState, kit: SignalKit) -> dict[str, Any]:
             "\n".join(f"{message.type}: {message.text}" for message in state["messages"][-5:])
         ),
     )
-    facts = {key: task[key] for key in ("reason", "kind", "language")} | {"round": asked + 1}
+    facts = {
+        "reason": task["reason"],
+        "kind": task["kind"],
+        "language": task["language"],
+        "round": asked + 1,
+    }
     messages = [("system", wrap("clarify", json.dumps(facts, ensure_ascii=False))), ("human", prompt)]
     try:
         text = str(call_model(kit.clarify, messages, what="clarify").text).strip() or task["reason"]
@@ -88,7 +91,7 @@ def _word(state: SignalSubgraphState, kit: SignalKit) -> dict[str, Any]:
     return {"clarification": task, "clarification_needed": task["reason"], "current_task": "clarify"}
 
 
-def _default(state: SignalSubgraphState, task: dict[str, Any], kit: SignalKit) -> str | None:
+def _default(state: SignalSubgraphState, task: Clarification, kit: SignalKit) -> str | None:
     """The part that was asked for; with the last question, all that is not known yet."""
     sessions = kit.source.sessions()
     sessions = sessions[sessions <= kit.as_of(state).session]
@@ -106,7 +109,7 @@ def _default(state: SignalSubgraphState, task: dict[str, Any], kit: SignalKit) -
     return default_answer(task["kind"], task["language"], sessions, plan_without=known)
 
 
-def _offer(task: dict[str, Any]) -> str:
+def _offer(task: Clarification) -> str:
     if not task["default"]:
         return ""
     return say(
@@ -116,27 +119,30 @@ def _offer(task: dict[str, Any]) -> str:
     )
 
 
-def _answer_alone(state: SignalSubgraphState, task: dict[str, Any], kit: SignalKit) -> dict[str, Any]:
-    """Take the default; but not in place of stocks or dates that were named and could not be read."""
+def _answer_alone(state: SignalSubgraphState, task: Clarification, kit: SignalKit) -> dict[str, Any]:
+    """Take the default; but not in place of something that was said and could not be read."""
     if task["kind"] == "failure" and (kit.on_clarify == "fail" or not task["default"]):
         return ended(state, gave_up(state))
-    named = task["unread"] and task["kind"] in ("symbol", "window")
-    if kit.on_clarify == "fail" or named or not task["default"]:
+    if kit.on_clarify == "fail" or task["unread"] or not task["default"]:
         return ended(state, "needs_answer", f"needs_answer: {task['reason']}")
-    instead = f" ({', '.join(task['unread'])}?)" if task["unread"] else ""
-    taken = [*state.get("assumptions", []), f"{task['kind']}: {task['default']}{instead}"]
+    taken = [*state.get("assumptions", []), f"{task['kind']}: {task['default']}"]
     return {**_answered(state, task, task["default"]), "assumptions": taken}
 
 
-def _ask(state: SignalSubgraphState, task: dict[str, Any], kit: SignalKit) -> dict[str, Any]:  # noqa: ARG001
-    answer = interrupt(task)
-    text = str(answer.get("answer", "") if isinstance(answer, dict) else answer).strip()
-    if task["default"] and is_default(text):
-        text = task["default"]
-    return _answered(state, task, text)
+def _ask(state: SignalSubgraphState, task: Clarification) -> dict[str, Any]:
+    text = _read_answer(interrupt(task))
+    while not text:  # no answer at all is asked for again, and does not count
+        text = _read_answer(interrupt({**task, "error": "answer with a text, or {'answer': text}"}))
+    return _answered(state, task, task["default"] if task["default"] and is_default(text) else text)
 
 
-def _answered(state: SignalSubgraphState, task: dict[str, Any], text: str) -> dict[str, Any]:
+def _read_answer(answer: object) -> str:
+    """The text of an answer, empty if it has none."""
+    text = answer.get("answer") if isinstance(answer, dict) else answer
+    return text.strip() if isinstance(text, str) else ""
+
+
+def _answered(state: SignalSubgraphState, task: Clarification, text: str) -> dict[str, Any]:
     return {
         "messages": [AIMessage(task["question"] or task["reason"]), HumanMessage(text)],
         "current_task": "reflection",
@@ -145,12 +151,7 @@ def _answered(state: SignalSubgraphState, task: dict[str, Any], text: str) -> di
 
 
 def _check_that_somebody_remembers() -> None:
-    try:
-        config = get_config()
-    except RuntimeError:
-        return  # called by hand, outside of a graph
-    # A thread_id alone is no sign: LangGraph takes one without a checkpointer, and forgets.
-    if config["configurable"].get(CONFIG_KEY_CHECKPOINTER) is None:
+    if not is_remembered():
         raise CheckpointerRequired(
             "a question has to be asked, and this graph has no checkpointer: compile the host with one "
             "(InMemorySaver(), SqliteSaver) and pass a thread_id, or use on_clarify='default'"

@@ -1,0 +1,31 @@
+"""The two keys that LangGraph does not document are there and mean what we take them for."""
+
+from __future__ import annotations
+
+from langgraph._internal import _constants
+from langgraph.checkpoint.memory import InMemorySaver
+from langgraph.graph import START, MessagesState, StateGraph
+
+from quantgraph.subgraphs.signal import _langgraph
+
+
+def test_the_keys_are_langgraphs():
+    assert _langgraph._CHECKPOINTER == _constants.CONFIG_KEY_CHECKPOINTER
+    assert _langgraph._DURABILITY == _constants.CONFIG_KEY_DURABILITY
+
+
+def test_a_graph_knows_whether_it_is_remembered():
+    seen = []
+
+    def node(state):
+        seen.append(_langgraph.is_remembered())
+        return {}
+
+    builder = StateGraph(MessagesState)
+    builder.add_node("node", node)
+    builder.add_edge(START, "node")
+    thread = {"configurable": {"thread_id": "t"}}
+    builder.compile(checkpointer=InMemorySaver()).invoke({"messages": []}, thread)
+    builder.compile().invoke({"messages": []}, thread)
+    assert seen == [True, False]
+    assert _langgraph.is_remembered()
