@@ -167,6 +167,12 @@ def test_tickets_beyond_the_free_cash_shrink_alike():
     assert brief(decide(SignalRule(), data, 3, account)) == [(1, "buy", B, 1400), (2, "buy", C, 1400)]
 
 
+def test_no_entry_takes_more_than_its_largest_weight():
+    # A quarter of 100,000 at 10.00: 2,500 shares would cost 25,000 and fees, so it is 2,400.
+    data = market({A: [1, 0]})
+    assert brief(decide(SignalRule(max_weight=0.25), data, 1)) == [(1, "buy", A, 2400)]
+
+
 def test_a_cash_reserve_is_kept():
     data = market({A: [1, 1]})
     assert brief(decide(SignalRule(cash_reserve=0.25), data, 1)) == [(1, "buy", A, 7400)]
@@ -214,6 +220,8 @@ def test_data_without_a_signal_is_an_error():
 @pytest.mark.parametrize(
     ("options", "text"),
     [
+        ({"max_weight": 0.0}, r"max_weight=0.0; a number in \(0, 1\]"),
+        ({"max_weight": 1.5}, "max_weight"),
         ({"cash_reserve": 1.0}, r"cash_reserve=1.0; a number in \[0, 1\)"),
         ({"cash_reserve": -0.1}, "cash_reserve"),
         ({"cash_reserve": NAN}, "cash_reserve"),

@@ -32,6 +32,9 @@ class SignalRule:
         not in it is not bought. None means equal shares.
     max_positions
         Most positions held, at least 1; None means no limit.
+    max_weight
+        Largest share of the investable equity that one entry may take, in (0, 1]. It bounds what is bought,
+        not what a holding grows to.
     cash_reserve
         Share of the equity that stays in cash, in [0, 1).
     rules
@@ -58,7 +61,8 @@ class SignalRule:
     Size
         ``equity`` = cash + holdings at today's open (at the last known close where there is none);
         ``investable = equity * (1 - cash_reserve)``; ``n`` = kept + entries; a ``ticket`` is
-        ``investable / n``, or ``investable * weights[symbol]``. ``free`` = the cash after the exits, net
+        ``investable / n``, or ``investable * weights[symbol]``, and never more than
+        ``investable * max_weight``. ``free`` = the cash after the exits, net
         of fees (an exit that the desk would reject brings nothing) - ``equity * cash_reserve``. Tickets
         that together exceed ``free`` all shrink by the same factor. The quantity is the largest multiple
         of the lot whose notional and fees fit the ticket at today's open. Where there is no open, the last
@@ -94,12 +98,14 @@ class SignalRule:
         signal: str | None = None,
         weights: Mapping[str, float] | None = None,
         max_positions: int | None = None,
+        max_weight: float = 1.0,
         cash_reserve: float = 0.0,
         rules: Rulebook | None = None,
     ) -> None:
         self._signal = signal
         self._weights = None if weights is None else _shares(weights)
         self._max_positions = _at_least_one(max_positions)
+        self._max_weight = _max_weight(max_weight)
         self._reserve = _reserve(cash_reserve)
         self._rules = rules or Rulebook.mainland()
 
@@ -118,6 +124,7 @@ class SignalRule:
             "signal": self._signal,
             "weights": weights,
             "max_positions": self._max_positions,
+            "max_weight": str(self._max_weight),
             "cash_reserve": str(self._reserve),
         }
 
@@ -166,7 +173,8 @@ class SignalRule:
         n = len(after.positions) + len(entries)
         weights = self._weights
         tickets = {
-            symbol: investable * (weights[symbol] if weights else Fraction(1, n)) for symbol in entries
+            symbol: investable * min(self._max_weight, weights[symbol] if weights else Fraction(1, n))
+            for symbol in entries
         }
         free = max(Fraction(0), Fraction(after.cash) - Fraction(equity) * self._reserve)
         wished = sum(tickets.values(), Fraction(0))
@@ -262,6 +270,13 @@ def _at_least_one(value: int | None) -> int | None:
             f"max_positions={value!r}; a whole number of at least 1 is wanted", parameter="max_positions"
         )
     return value
+
+
+def _max_weight(value: float) -> Fraction:
+    weight = Fraction(exact(value, name="max_weight"))
+    if not 0 < weight <= 1:
+        raise BadOption(f"max_weight={value!r}; a number in (0, 1] is wanted", parameter="max_weight")
+    return weight
 
 
 def _reserve(value: float) -> Fraction:
