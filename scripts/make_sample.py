@@ -1,16 +1,43 @@
 """Make the embedded synthetic sample: ``python scripts/make_sample.py [--check]``.
 
 Sixty invented stocks of an A-share-like market over the XSHG sessions of 2023 to 2025. Nothing is
-taken from real prices: returns are a market factor (GARCH, fat tails, regimes), a sector factor and an
-idiosyncratic part (stochastic volatility, trends, jumps), pushed through the exchange's arithmetic:
+taken from real prices: returns are a market factor (GARCH, fat tails), a sector factor and an
+idiosyncratic part (stochastic volatility, fat tails, news), each split at the open, with drifts too small
+to follow, pushed through the exchange's arithmetic:
 
 - tick 0.01 CNY; price limits around ``pre_close``, rounded half up to the tick: 10 % on the main boards,
   5 % under ST, 20 % on ChiNext and STAR, 30 % in Beijing; none in the first five sessions after a listing
   (Beijing: the first);
 - on an ex-date ``pre_close = (close - cash) / (1 + bonus)`` rounded half up, and the adjustment factor
   steps by ``close / pre_close``;
-- what a limit cuts off a move is carried into the next session, so limits come in streaks and some
-  sessions are locked at the open.
+- what a limit cuts off a move is lost; the session behind strives for the same limit again now and then
+  and fades otherwise, so limits come in streaks without a reward for following them, and some sessions are
+  locked at the open;
+- a newcomer moves and trades more than it will, less so every session.
+
+How much like a market it is, by ordinary sessions with a price limit (tests/data/test_sample_statistics.py
+holds the shipped file to these in wider bands):
+
+==========================================================  ===============  ========
+statistic                                                   aim              shipped
+==========================================================  ===============  ========
+standard deviation overnight / in the session               0.45 to 0.55     0.52
+correlation of the move overnight with that in the session  -0.05 to 0.05    -0.01
+correlation of the size of a return with log volume, mean   0.45 to 0.60     0.52
+correlation of the returns of two stocks, mean              0.20 to 0.30     0.23
+variance ratio of 20 sessions, mean                         0.90 to 1.05     0.99
+long against out, % a year                                  near 0           0.7
+limit-up behind a limit-up, % of cases                      15 to 25         18
+open behind a limit-up, mean %                              1.0 to 2.5       1.9
+dv_ratio and dv_ttm, 99th percentile and highest, %         below 6, near 8  6.0, 8.2
+pe and pe_ttm of the profitable, lowest                     near 4           3.9, 4.4
+turnover of newcomers, session 1, %                         30 to 60         35 to 46
+turnover of newcomers, session 2 / session 21, mean %       25 / 3           28 / 4.6
+==========================================================  ===============  ========
+
+Long against out is the mean return of sessions behind a close with SMA5 above SMA20 less that of the other
+sessions, times 242, gross. One market of three years says little about it: over a hundred other draws it
+averages -0.4 with a standard deviation of 12, and the variance ratio 0.99 with one of 0.09.
 
 Written are ``daily.parquet`` (whole numbers: prices in fen, ``vol`` in hands, amounts in CNY; accounts in
 10k CNY and share counts in 10k shares as known on the day) and ``market.json`` (names by date, sectors,
@@ -72,9 +99,11 @@ SPECIAL_TREATMENT = {  # code: prefix of the name, first session, first session 
 OVERNIGHT_SHARE = 0.12  # of a return's variance without news
 AFTER_LIMIT = {1: 0.20, -1: 0.15}  # chance that the next session strives for the same limit again
 LOSSES = ("600956.SH", "000344.SZ", "688854.SH", "689109.SH", "300433.SZ", "839932.BJ")
-CHEAPEST = (5.5, 8.0)  # price/earnings of banks and of others when a report comes out; prices may fall later
-DEAREST_DIVIDEND = (0.05, 0.035)  # of the price, likewise
-BANK_MULTIPLE = 8.0  # sectors below it are banks
+BANK, MAIN, GROWTH = 0, 1, 2  # kinds of stocks: banks, others on the main boards, ChiNext, STAR and Beijing
+CHEAPEST = np.array([6.5, 8.0, 16.0])  # price/earnings by kind when a report comes out
+DEAREST_DIVIDEND = np.array([0.045, 0.035, 0.02])  # of the price, by kind, on the ex-date
+LOUDNESS = np.array([0.6, 1.0, 1.35])  # of a stock's own returns, by kind
+NEWSWORTH = np.array([0.4, 1.0, 1.0])  # of jumps, by kind
 FUNDAMENTALS = (
     "total_share", "float_share", "free_share", "profit_year", "profit_ttm", "sales_year", "sales_ttm",
     "equity", "dividend_year", "dividend_ttm",
@@ -99,6 +128,7 @@ class Stocks:
     noise: np.ndarray
     turnover: np.ndarray
     start_fen: np.ndarray
+    kind: np.ndarray
     multiple: np.ndarray
     accounts: dict[str, np.ndarray]
 
@@ -117,9 +147,9 @@ def make_stocks(rng: np.random.RandomState, sessions: pd.DatetimeIndex) -> Stock
     trait = np.array([SECTORS[sector][1:] for sector in sectors])
     wide = np.array([bands[code] for code in codes]) > 10
     free_value = trait[:, 3] * np.exp(0.7 * rng.standard_normal(size)) * np.where(wide, 0.5, 1.0) * 10_000
-    start_fen = np.rint(
-        1200 * np.exp(0.7 * rng.standard_normal(size)) * np.where(trait[:, 0] < BANK_MULTIPLE, 0.6, 1.3)
-    )
+    bank = np.array(sectors) == "银行"
+    kind = np.where(bank, BANK, np.where(wide, GROWTH, MAIN))
+    start_fen = np.rint(1200 * np.exp(0.7 * rng.standard_normal(size)) * np.where(bank, 0.6, 1.3))
     seen: dict[str, int] = {}
     names = []
     for sector in sectors:
@@ -132,13 +162,12 @@ def make_stocks(rng: np.random.RandomState, sessions: pd.DatetimeIndex) -> Stock
         band=np.array([bands[code] for code in codes]),
         listed=np.array([sessions.get_loc(LISTINGS[code]) if code in LISTINGS else 0 for code in codes]),
         beta=trait[:, 4] * np.exp(0.2 * rng.standard_normal(size)),
-        noise=0.013
-        * np.exp(0.25 * rng.standard_normal(size))
-        * np.where(wide, 1.35, np.where(trait[:, 0] < BANK_MULTIPLE, 0.75, 1.0)),
-        turnover=np.exp(0.6 * rng.standard_normal(size)) * np.where(trait[:, 0] < BANK_MULTIPLE, 0.25, 1.3),
+        noise=0.013 * np.exp(0.25 * rng.standard_normal(size)) * LOUDNESS[kind],
+        turnover=np.exp(0.6 * rng.standard_normal(size)) * np.where(bank, 0.25, 1.3),
         start_fen=start_fen.astype(np.int64),
+        kind=kind,
         multiple=trait[:, 0],
-        accounts=make_accounts(rng, codes, trait, free_value, start_fen),
+        accounts=make_accounts(rng, codes, trait, kind, free_value=free_value, start_fen=start_fen),
     )
 
 
@@ -155,6 +184,8 @@ def make_accounts(
     rng: np.random.RandomState,
     codes: list[str],
     trait: np.ndarray,
+    kind: np.ndarray,
+    *,
     free_value: np.ndarray,
     start_fen: np.ndarray,
 ) -> dict[str, np.ndarray]:
@@ -165,10 +196,10 @@ def make_accounts(
     total = np.rint(floating * (1.0 + 0.6 * rng.random_sample(size)))
     value = total * start_fen / 100
     multiple = trait[:, 0] * np.exp(0.3 * rng.standard_normal(size))
-    profit = value / np.maximum(multiple, np.where(trait[:, 0] < BANK_MULTIPLE, *CHEAPEST))
+    profit = value / np.maximum(multiple, CHEAPEST[kind])
     profit = np.where(np.isin(codes, LOSSES), -0.4 * profit, profit)
     sales = value / (trait[:, 2] * np.exp(0.3 * rng.standard_normal(size)))
-    paid = np.where(profit > 0, 0.3 * profit, 0.0)
+    paid = np.where(profit > 0, np.minimum(0.3 * profit, DEAREST_DIVIDEND[kind] * value), 0.0)
     return {
         "total_share": total,
         "float_share": floating,
@@ -188,7 +219,7 @@ def make_accounts(
 
 def fat_tails(rng: np.random.RandomState, freedom: int, size: Any) -> np.ndarray:
     """Student t with unit variance."""
-    return np.asarray(rng.standard_t(freedom, size)) * np.sqrt((freedom - 2) / freedom)
+    return np.asarray(rng.standard_t(freedom, size) * np.sqrt((freedom - 2) / freedom))
 
 
 def regimes(
@@ -215,7 +246,7 @@ def market_returns(rng: np.random.RandomState, days: int) -> tuple[np.ndarray, n
 
 @dataclass
 class Latent:
-    """Wished log returns before the open and after it, and the day's volatility; days x stocks."""
+    """Wished log returns before and after the open and the day's volatility, days x stocks; its mean."""
 
     overnight: np.ndarray
     intraday: np.ndarray
@@ -226,11 +257,9 @@ class Latent:
 def split(
     rng: np.random.RandomState, returns: np.ndarray, volatility: np.ndarray | float
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Split returns at the open: both parts uncorrelated, the first with ``OVERNIGHT_SHARE`` of the variance."""
-    share = OVERNIGHT_SHARE
-    overnight = share * returns + np.sqrt(share * (1 - share)) * volatility * rng.standard_normal(
-        returns.shape
-    )
+    """Split returns at the open into uncorrelated parts, ``OVERNIGHT_SHARE`` of the variance before it."""
+    share, noise = OVERNIGHT_SHARE, rng.standard_normal(returns.shape)
+    overnight = share * returns + np.sqrt(share * (1 - share)) * volatility * noise
     return overnight, returns - overnight
 
 
@@ -262,7 +291,7 @@ def latent_returns(rng: np.random.RandomState, stocks: Stocks, days: int) -> Lat
         for part in (0, 1)
     )
     spread = np.sqrt(volatility**2 + (stocks.beta * market_volatility[:, None]) ** 2 + 0.006**2)
-    return Latent(overnight + jumps, intraday, spread, spread.mean(axis=0))
+    return Latent(overnight + NEWSWORTH[stocks.kind] * jumps, intraday, spread, spread.mean(axis=0))
 
 
 # --- calendar of events ---------------------------------------------------------------------------
@@ -283,8 +312,8 @@ def make_events(rng: np.random.RandomState, stocks: Stocks, sessions: pd.Datetim
     days, size = len(sessions), len(stocks)
     events = Events(np.zeros((days, size), dtype=bool), np.zeros((days, size), dtype=bool))
     for code, (_, since, until) in SPECIAL_TREATMENT.items():
-        first = int(sessions.get_loc(since))
-        last = int(sessions.get_loc(until)) if until else days
+        first = int(sessions.searchsorted(pd.Timestamp(since)))
+        last = int(sessions.searchsorted(pd.Timestamp(until))) if until else days
         events.special[first:last, stocks.codes.index(code)] = True
         events.suspended[first - 1, stocks.codes.index(code)] = True
     for stock in rng.choice(size, 16, replace=False):
@@ -345,40 +374,32 @@ class Exchange:
         up, down = limits(pre_close, band)
         debut = np.where(new & (day > 0), 0.5 + 0.3 * self.rng.random_sample(len(new)), 0.0)
         age = np.where(self.stocks.listed > 0, day - self.stocks.listed, len(self.sessions))
-        sigma = np.hypot(self.latent.volatility[day], np.where(age > 0, 0.10 * np.exp(-age / 6), 0.0))
-        young = np.sqrt(np.maximum(sigma**2 - self.latent.volatility[day] ** 2, 0.0))
+        young = np.where(age > 0, 0.10 * np.exp(-age / 6), 0.0)
         early, late = split(self.rng, young * self.rng.standard_normal(len(new)), young)
         gap = self.latent.overnight[day] + self.carried[0] + early + debut
         move = self.latent.intraday[day] + self.carried[1] + late
-        prices, locked = self.prices(gap, move, sigma, pre_close, up, down)
+        wished = (gap, move, np.hypot(self.latent.volatility[day], young))
+        prices, locked = self.prices(wished, pre_close, up, down)
         self.close = np.where(traded, prices["close_fen"], self.close)
-        self.carry(day, traded, prices["close_fen"], up, down, band)
+        side = np.where(prices["close_fen"] == up, 1, np.where(prices["close_fen"] == down, -1, 0))
+        self.carry(day, traded, np.where(band > 0, side, 0), band / 100)
         reached = np.log(prices["close_fen"] / pre_close)
         quantity = self.quantities(day, prices, reached, locked, age)
         state = {"pre_close_fen": pre_close, "adj_factor": self.factor.copy(), "band": band, "traded": traded}
         accounts = {name: values.copy() for name, values in self.accounts.items()}
         return prices | quantity | state | accounts | {"last_fen": self.close.copy()}
 
-    def carry(
-        self,
-        day: int,
-        traded: np.ndarray,
-        closed: np.ndarray,
-        up: np.ndarray,
-        down: np.ndarray,
-        band: np.ndarray,
-    ) -> None:
+    def carry(self, day: int, traded: np.ndarray, side: np.ndarray, width: np.ndarray) -> None:
         """Draw what a limit or a suspension adds to the next session, before its open and after it.
 
         Behind a limit the next session strives for it again, or opens a little further and fades: the two
         cancel on average, so that neither following nor fading a limit pays.
         """
-        rng, size = self.rng, len(closed)
-        side = np.where(band > 0, np.sign((closed == up) * 1 - (closed == down) * 1), 0)
+        rng, size = self.rng, len(side)
         again = rng.random_sample(size) < np.where(side > 0, AFTER_LIMIT[1], AFTER_LIMIT[-1])
-        width, strength = band / 100, rng.uniform(1.0, 1.5, size)
-        early = np.where(again, rng.uniform(0.2, 0.9, size) * strength * width, 0.004)
-        late = np.where(again, strength * width - early, -0.020 + 0.025 * rng.standard_normal(size))
+        strength = width * rng.uniform(1.0, 1.5, size)
+        early = np.where(again, rng.uniform(0.2, 0.9, size) * strength, 0.004)
+        late = np.where(again, strength - early, -0.020 + 0.025 * rng.standard_normal(size))
         surprise = 0.10 * rng.standard_normal(size) * self.ends_tomorrow(day)
         self.carried = (
             np.where(traded, side * early, self.carried[0] + surprise),
@@ -387,17 +408,15 @@ class Exchange:
 
     def ends_tomorrow(self, day: int) -> np.ndarray:
         """Tell whose suspension ends with this session."""
-        ends = day + 1 < len(self.sessions)
-        return (
-            self.events.suspended[day] & ~self.events.suspended[min(day + 1, len(self.sessions) - 1)] & ends
-        )
+        following = min(day + 1, len(self.sessions) - 1)
+        return np.asarray(self.events.suspended[day] & ~self.events.suspended[following])
 
     def band(self, day: int) -> np.ndarray:
         """Give the price limits of the session in percent, 0 for none."""
         band = np.where(self.events.special[day], 5, self.stocks.band)
         age = day - self.stocks.listed
         free = np.array([FREE_SESSIONS.get(code[-2:], FREE_SESSIONS_ELSEWHERE) for code in self.stocks.codes])
-        return np.where((self.stocks.listed > 0) & (age >= 0) & (age < free), 0, band)
+        return np.asarray(np.where((self.stocks.listed > 0) & (age >= 0) & (age < free), 0, band))
 
     def report(self, day: int) -> None:
         """Accounts published before this session; prices have led them towards the sector's multiple."""
@@ -408,12 +427,8 @@ class Exchange:
         expected = np.log(value / np.maximum(np.abs(books["profit_ttm"]), 1.0) / self.stocks.multiple)
         growth = np.exp(0.015 + 0.15 * np.clip(expected, -1, 1) + 0.10 * self.rng.standard_normal(size))
         better = np.where(books["profit_ttm"] > 0, growth, 1 / growth)
-        books["profit_ttm"] = np.rint(
-            np.minimum(
-                books["profit_ttm"] * better,
-                value / np.where(self.stocks.multiple < BANK_MULTIPLE, *CHEAPEST),
-            )
-        )
+        most = value / CHEAPEST[self.stocks.kind]
+        books["profit_ttm"] = np.rint(np.minimum(books["profit_ttm"] * better, most))
         books["sales_ttm"] = np.rint(books["sales_ttm"] * (0.4 + 0.6 * growth))
         books["equity"] = np.rint(
             books["equity"] + np.maximum(books["profit_ttm"] / 4, -0.02 * books["equity"])
@@ -441,8 +456,7 @@ class Exchange:
         cash = int(
             max(10, round(1000 * share * max(books["profit_year"][stock], 0) / books["total_share"][stock]))
         )
-        dearest = DEAREST_DIVIDEND[int(self.stocks.multiple[stock] >= BANK_MULTIPLE)]
-        cash = min(cash, int(close * 10 * dearest))
+        cash = min(cash, int(close * 10 * DEAREST_DIVIDEND[self.stocks.kind[stock]]))
         amount = float(np.rint(cash / 1000 * books["total_share"][stock]))
         self.paid[stock] = day
         books["dividend_year"][stock] = books["dividend_ttm"][stock] = amount
@@ -459,14 +473,16 @@ class Exchange:
 
     def prices(
         self,
-        gap: np.ndarray,
-        move: np.ndarray,
-        sigma: np.ndarray,
+        wished: tuple[np.ndarray, np.ndarray, np.ndarray],
         pre_close: np.ndarray,
         up: np.ndarray,
         down: np.ndarray,
     ) -> tuple[dict[str, np.ndarray], np.ndarray]:
-        """Draw open, high, low and close in fen, and who is locked at the limit."""
+        """Draw open, high, low and close in fen, and who is locked at the limit.
+
+        Wished are the log moves to the open and from there to the close, and the volatility.
+        """
+        gap, move, sigma = wished
         rng, size = self.rng, len(gap)
         opened = self.to_ticks(pre_close * np.exp(gap), up, down)
         closed = self.to_ticks(pre_close * np.exp(gap + move), up, down)
@@ -485,7 +501,7 @@ class Exchange:
     @staticmethod
     def to_ticks(price: np.ndarray, up: np.ndarray, down: np.ndarray) -> np.ndarray:
         """Round to the tick and keep within the limits."""
-        return np.clip(np.rint(price).astype(np.int64), down, up)
+        return np.asarray(np.clip(np.rint(price).astype(np.int64), down, up))
 
     def quantities(
         self,

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import os
+import queue
+import shutil
 import subprocess
 import sys
 import threading
 import time
+import tracemalloc
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
@@ -323,3 +327,252 @@ def test_every_error_has_a_code_a_line_and_a_builtin():
         assert str(error) == "what is wrong"
         assert error.line == f"{kind.code}: what is wrong"
         assert kind is QuantGraphError or len([b for b in kind.__mro__ if b.__module__ == "builtins"]) >= 3
+
+
+def _alone(frame, name):
+    return {"close": frame[["600519.SH"]].set_axis([name], axis=1)}
+
+
+def test_readers_of_the_head_never_meet_a_commit_that_is_gone(frame):
+    store = DataState(memory_limit=1)
+    store.update("signal", {"s": frame * 0})
+    done = threading.Event()
+
+    def read():
+        count = 0
+        while not done.is_set() or not count:
+            assert len(store.snapshot()["signal"]["s"]) == 5
+            assert len(store.get_field("signal")["s"]) == 5
+            assert len(store.view(Moment.at("2024-02-01"))["signal"]["s"]) == 5
+            count += 1
+        return count
+
+    def write(number):
+        for step in range(150):
+            store.update("signal", {"s": (frame * 0).mask(frame == step % 15, number - 1)})
+
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        with ThreadPoolExecutor(6) as pool:
+            readers = [pool.submit(read) for _ in range(3)]
+            writers = [pool.submit(write, number) for number in range(3)]
+            for writer in writers:
+                writer.result()
+            done.set()
+            assert all(reader.result() > 0 for reader in readers)
+    finally:
+        done.set()
+        sys.setswitchinterval(interval)
+
+
+def test_equal_frames_are_one_buffer(frame):
+    store = DataState()
+    first = store.update("ohlcv", {"close": frame, "open": frame.copy()})
+    second = store.override(ohlcv={"close": frame.copy()}, base=store.empty)
+    blocks = [
+        store.snapshot(ref)["ohlcv"][name].to_numpy()
+        for ref, name in ((first, "close"), (first, "open"), (second, "close"))
+    ]
+    assert len({block.__array_interface__["data"][0] for block in blocks}) == 1
+
+
+def test_memory_is_what_the_bound_counts():
+    panel = pd.DataFrame(
+        np.ones((500, 500)),
+        index=pd.date_range("2020-01-01", periods=500),
+        columns=list(map(str, range(500))),
+    )
+    store = DataState()
+    tracemalloc.start()
+    for day in range(8):
+        store.update("indicators", {f"f{day}": panel.copy()}, base=store.empty)
+    held = tracemalloc.get_traced_memory()[0]
+    tracemalloc.stop()
+    assert 2_000_000 < held < 4_000_000  # one block of 500 x 500 x 8 bytes, not eight
+
+
+def test_the_commit_under_a_living_working_tree_is_kept(frame):
+    store = DataState(memory_limit=1)
+    tree = store.checkout(store.update("ohlcv", {"close": frame}))
+    first = tree.ref
+    others = [store.update("ohlcv", {"close": frame + number}, base=store.empty) for number in range(1, 4)]
+    assert store.snapshot(first)["ohlcv"]["close"].iat[0, 1] == 1.0
+    with pytest.raises(UnknownCommit):
+        store.snapshot(others[0])
+    second = tree.update("ohlcv", {"open": frame})
+    store.update("ohlcv", {"close": frame - 1}, base=store.empty)
+    assert store.snapshot(second).ref == tree.snapshot().ref == tree.ref
+    assert list(tree.view(Moment.at("2024-02-01"))["ohlcv"]) == ["close", "open"]
+    with pytest.raises(UnknownCommit):
+        store.snapshot(first)
+    del tree
+    store.update("ohlcv", {"close": frame - 2}, base=store.empty)
+    with pytest.raises(UnknownCommit):
+        store.snapshot(second)
+
+
+def test_a_working_tree_on_a_spilled_commit_keeps_it_too(tmp_path, frame):
+    ref = DataState(tmp_path).update("ohlcv", {"close": frame})
+    store = DataState(tmp_path, memory_limit=1)
+    tree = store.checkout(ref)
+    store.update("ohlcv", {"close": frame + 1})
+    shutil.rmtree(tmp_path)
+    assert store.snapshot(ref).ref == tree.snapshot().ref == ref
+    with pytest.raises(UnknownCommit):
+        store.checkout("0" * 32)
+
+
+def test_symbols_and_fields_that_look_alike_when_joined_have_their_own_names(frame):
+    ones = (frame * 0 + 1).iloc[:, :2]
+    split = [ones.set_axis(columns, axis=1) for columns in (["a,b", "c"], ["a", "b,c"])]
+    assert len({DataState().update("signal", {"s": part}) for part in split}) == 2
+    from quantgraph._frames import FrozenFrame, freeze
+    from quantgraph._objects import tree_name
+
+    frozen = freeze("signal", "s", ones)
+    joined = [FrozenFrame.of(frozen.sessions, s, frozen.values) for s in (("a\nb", "c"), ("a", "b\nc"))]
+    assert joined[0].digest != joined[1].digest
+    digest = frozen.digest
+    names = [
+        tree_name({"ohlcv": {}, "indicators": {}, "signal": fields})
+        for fields in ({"s": frozen, "t": frozen}, {f"s\t{digest}\nsignal\tt": frozen})
+    ]
+    assert names[0] != names[1]
+
+
+@pytest.mark.parametrize(
+    "name", ["", "x" * 101, "a\nb", "a'b", 'a"b', "a\\b", "a\0", "\ud800", "a\u2028b", "a\u202eb", 1, None]
+)
+def test_names_that_break_out_of_a_line_are_refused(store, frame, name):
+    with pytest.raises(BadFrame, match="as a field name; field names are strings of 1 to 100") as caught:
+        store.update("signal", {name: frame * 0})
+    assert len(caught.value.message.encode().splitlines()) == 1
+    columns = pd.Index(["000001.SZ", name, "600519.SH"], dtype=object)
+    with pytest.raises(BadFrame, match=r"as column 1; ts_codes are strings of 1 to 100") as caught:
+        store.update("signal", {"s": (frame * 0).set_axis(columns, axis=1)})
+    assert len(caught.value.message.encode().splitlines()) == 1
+    assert store.head == store.empty
+
+
+@pytest.mark.parametrize("name", ["s", "x" * 100, "5日均线 上穿 20日", "a.b-c/d (1)", "动量_🚀"])
+def test_plain_names_in_any_language_are_taken(tmp_path, frame, name):
+    ref = DataState(tmp_path).update("signal", {name: (frame * 0).rename(columns={"000001.SZ": name})})
+    loaded = DataState(tmp_path).snapshot(ref)["signal"]
+    assert list(loaded) == [name]
+    assert name in loaded[name].columns
+
+
+DAMAGE = {
+    "another commit's listing": (lambda own, other: own.write_bytes(other.read_bytes()), "has been changed"),
+    "no JSON": (lambda own, other: own.write_bytes(b"\xff{"), "is not a stored commit"),
+    "deep JSON": (lambda own, other: own.write_bytes(b"[" * 200_000), "is not a stored commit"),
+    "a list": (lambda own, other: own.write_bytes(b"[1]"), "is not a stored commit"),
+    "a panel short": (
+        lambda own, other: own.write_bytes(b'{"ohlcv": {}, "signal": {}}'),
+        "not a stored commit",
+    ),
+    "a folder": (lambda own, other: (own.unlink(), own.mkdir()), "is not a stored commit"),
+}
+
+
+@pytest.mark.parametrize("case", DAMAGE)
+def test_a_damaged_commit_file_is_a_bad_file(tmp_path, frame, case):
+    damage, words = DAMAGE[case]
+    store = DataState(tmp_path)
+    own, other = (store.update("ohlcv", {"close": frame + number}, base=store.empty) for number in (0, 1))
+    damage(*(tmp_path / "commits" / f"{ref}.json" for ref in (own, other)))
+    with pytest.raises(BadFile, match=words):
+        DataState(tmp_path).snapshot(own)
+
+
+@pytest.mark.parametrize("content", [None, b"", b"ARROW1\0\0", b"x" * 1000])
+def test_a_missing_or_unreadable_object_is_a_bad_file(tmp_path, frame, content):
+    ref = DataState(tmp_path).update("ohlcv", {"close": frame})
+    (path,) = (tmp_path / "objects").iterdir()
+    path.unlink() if content is None else path.write_bytes(content)
+    with pytest.raises(BadFile, match="is not a stored frame"):
+        DataState(tmp_path).snapshot(ref)
+
+
+@pytest.mark.parametrize("spilled", [False, True])
+def test_parallel_updates_of_the_head_lose_nothing_to_each_other(tmp_path, frame, spilled):
+    store = DataState(tmp_path if spilled else None)
+    barrier = threading.Barrier(8)
+
+    def publish(number):
+        barrier.wait()
+        for step in range(10):
+            store.update("ohlcv", _alone(frame, f"{number:03d}{step:03d}.SZ"))
+
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(publish, range(8)))
+    assert store.snapshot()["ohlcv"]["close"].shape == (5, 80)
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="the slow disk is a named pipe")
+def test_while_an_update_is_being_written_others_read_and_commit_and_it_builds_on_them(tmp_path, frame):
+    store, moves = DataState(tmp_path), 5
+    store.update("signal", {"s": frame * 0})
+    large = _panel(300, 100)["a"]  # 240 kB: more than a pipe takes at once
+    DataState(tmp_path / "twin").update("ohlcv", {"close": large})
+    (twin,) = (tmp_path / "twin" / "objects").iterdir()
+
+    def slow():
+        pipe = tmp_path / "objects" / f".{twin.name}.{os.getpid()}.{threading.get_ident()}"
+        os.mkfifo(pipe)
+        ready.put(pipe)
+        return store.update("ohlcv", {"close": large})
+
+    ready = queue.Queue()
+    with ThreadPoolExecutor(1) as pool:
+        writing = pool.submit(slow)
+        with ready.get(timeout=10).open("rb") as pipe:  # opens when the other end is being written
+            for number in range(moves):
+                run = store.update("indicators", {f"i{number}": frame}, base=store.empty)
+                assert list(store.snapshot()["indicators"]) == [f"i{number}"]
+            assert not writing.done()
+            pipe.read()
+        ref = writing.result(timeout=10)
+    assert store.head == ref
+    made = store.snapshot(ref)
+    assert {panel: list(made[panel]) for panel in made} == {
+        "ohlcv": ["close"],
+        "indicators": list(store.snapshot(run)["indicators"]),
+        "signal": [],
+    }
+
+
+def test_late_spilling_misses_no_commit_made_meanwhile(tmp_path, frame):
+    store = DataState()
+    barrier = threading.Barrier(5)
+
+    def publish(number):
+        barrier.wait()
+        return [store.update("ohlcv", _alone(frame, f"{number:03d}{step:03d}.SZ")) for step in range(10)]
+
+    with ThreadPoolExecutor(4) as pool:
+        publishing = [pool.submit(publish, number) for number in range(4)]
+        barrier.wait()
+        store.spill_to(tmp_path)
+        refs = [ref for part in publishing for ref in part.result()]
+    assert {f"{ref}.json" for ref in refs} <= {path.name for path in (tmp_path / "commits").iterdir()}
+
+
+def test_readers_do_not_wait_for_a_large_update(tmp_path, frame):
+    store = DataState(tmp_path)
+    store.update("ohlcv", _alone(frame, "000001.SZ"))
+
+    def longest_wait(number):
+        panel = {name: part + number for name, part in _panel(2500, 1000).items()}  # 5 x 20 MB
+        with ThreadPoolExecutor(1) as pool:
+            writing, longest, reads = pool.submit(store.update, "ohlcv", panel), 0.0, 0
+            while not writing.done():
+                started = time.perf_counter()
+                store.snapshot()
+                longest = max(longest, time.perf_counter() - started)
+                reads += 1
+        assert reads > 100
+        return longest
+
+    assert min(longest_wait(number) for number in range(3)) < 0.05

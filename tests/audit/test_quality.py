@@ -104,6 +104,22 @@ def test_a_price_that_is_not_above_zero_is_an_error_with_its_place(field, price)
     assert report.errors[0].message == f"{field} is {price:g} at (2024-01-05, 600519.SH); prices are above 0"
 
 
+@pytest.mark.parametrize(
+    ("field", "price", "message"),
+    [
+        ("high", 9.5, "high is 9.5 at (2024-01-05, 600519.SH), below open"),
+        ("low", 10.5, "high is 10 at (2024-01-05, 600519.SH), below low"),
+    ],
+)
+def test_a_bar_out_of_order_is_an_error_with_its_place(field, price, message):
+    sound = {"high": flat(10.0), "low": flat(10.0)}
+    assert found(audit(panels(**sound))) == []
+    sound[field].iloc[3, 1] = price
+    report = audit(panels(**sound))
+    assert report.errors[0].code == "bad_bar"
+    assert report.errors[0].message == message
+
+
 def test_an_extreme_return_is_measured_from_pre_close():
     close, pre_close = flat(), flat()
     close.iloc[2:, 0] = 20.0  # doubled by a split that pre_close knows of

@@ -478,7 +478,7 @@ def test_13_only_a_validated_signal_comes_back(store, runner, frame):
     tree = store.checkout(store.update("ohlcv", {"close": frame}))
     before = tree.ref
     session = CodeSession(runner=runner, frames=tree.view(Moment.at("2024-01-08")).frozen())
-    context = ToolContext(source=None, tree=tree, as_of=Moment.at("2024-01-08"), code=session)
+    context = ToolContext(source=None, tree=tree, as_of=Moment.at("2024-01-08"), code=session, publish=True)
     half = "GLOBAL_DATA_STATE.update('signal', {'s': snapshot['ohlcv']['close'] * 0 + 0.5})"
     whole = (
         "GLOBAL_DATA_STATE.update('ohlcv', {'close': snapshot['ohlcv']['close'] * 0 + 7})\n"

@@ -253,9 +253,9 @@ def test_data_with_an_error_never_becomes_a_signal(play, graph_of):
     cast = play.Cast()
     final = graph_of(cast, source=Spoilt(), on_clarify="fail").invoke(begin("x"))
     assert final["ended_because"] == "repeated_error"
-    assert final["error_messages"] == [
+    assert final["error_messages"][0] == (
         "bad_price: close is -1 at (2024-01-05, 000341.SZ); prices are above 0"
-    ]
+    )
     assert cast.turns["code"] == 0
     assert not final["data_ready"]
 

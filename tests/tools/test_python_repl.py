@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 
 import pytest
 from langchain.agents import create_agent
@@ -75,13 +76,43 @@ def test_code_sees_nothing_after_the_runs_moment(context):
     assert (shape.text, last.text) == ("(4, 3)", "'2024-01-05'")
 
 
-def test_a_signal_is_published_to_the_runs_tree_and_not_to_the_process_wide_store(context, store):
-    head = GLOBAL_DATA_STATE.head
+def test_in_an_agents_run_a_signal_is_handed_over_and_nothing_is_published(context, store):
+    heads = (GLOBAL_DATA_STATE.head, store.head, context.tree.ref)
     (message,) = run(context, SIGNAL)
     assert message.artifact["signals"] == ["s"]
-    assert list(store.snapshot(context.tree.ref)["signal"]) == ["s"]
-    assert store.snapshot(context.tree.ref)["signal"]["s"].to_numpy().sum() == 8.0  # 4.0 to 11.0
+    assert context.code.signals["s"].to_numpy().sum() == 8.0  # 4.0 to 11.0
+    assert (GLOBAL_DATA_STATE.head, store.head, context.tree.ref) == heads
+
+
+def test_a_context_that_publishes_does_so_to_its_tree_and_not_to_the_process_wide_store(context, store):
+    head = GLOBAL_DATA_STATE.head
+    run(dataclasses.replace(context, publish=True), SIGNAL)
+    assert store.snapshot(context.tree.ref)["signal"]["s"].to_numpy().sum() == 8.0
     assert GLOBAL_DATA_STATE.head == head
+
+
+@pytest.fixture
+def by_hand(frame):
+    """The process-wide store with one field, put back afterwards."""
+    before = GLOBAL_DATA_STATE.snapshot()
+    GLOBAL_DATA_STATE.override(ohlcv={"close": frame}, indicators={}, signal={})
+    yield GLOBAL_DATA_STATE
+    GLOBAL_DATA_STATE.override(**{panel: dict(before[panel]) for panel in before})
+
+
+def test_by_hand_a_signal_is_published_and_may_be_replaced(by_hand):
+    python_repl.invoke({"query": SIGNAL})
+    assert by_hand.snapshot()["signal"]["s"].to_numpy().sum() == 11.0  # 4.0 to 14.0
+    python_repl.invoke({"query": SIGNAL.replace("> 3", "> 13")})
+    assert by_hand.snapshot()["signal"]["s"].to_numpy().sum() == 1.0
+    assert list(by_hand.snapshot()["ohlcv"]) == ["close"]
+
+
+def test_by_hand_every_call_starts_anew():
+    python_repl.invoke({"query": "leftover = 1"})
+    with pytest.raises(CodeFailed, match="NameError"):
+        python_repl.invoke({"query": "leftover"})
+    assert "called by hand, every call starts anew" in python_repl.description
 
 
 @pytest.mark.parametrize(
@@ -117,5 +148,5 @@ def test_a_forged_reply_of_a_runner_is_validated_again(context, store):
     object.__setattr__(context, "code", CodeSession(runner=Forger(), frames={}))
     ref = context.tree.ref
     with pytest.raises(BadFrame, match="signal values are 1, 0, -1 or NaN"):
-        run(context, "anything")
+        run(dataclasses.replace(context, publish=True), "anything")
     assert context.tree.ref == ref

@@ -8,13 +8,16 @@ from __future__ import annotations
 import json
 import struct
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from quantgraph._frames import FrozenFrame
 
-__all__ = ["pack", "unpack"]
+__all__ = ["Frames", "pack", "unpack"]
+
+T = TypeVar("T")
 
 _LENGTH = struct.Struct("<QQ")
 _HEADER_LIMIT = 32 << 20
@@ -41,32 +44,50 @@ def pack(header: Mapping[str, Any], frames: Frames) -> list[bytes | memoryview]:
 
 
 def unpack(
-    read: Callable[[int], bytes | bytearray], *, limit: int
+    read: Callable[[int], bytes | bytearray], *, limit: int, header_limit: int = _HEADER_LIMIT
 ) -> tuple[dict[str, Any], dict[str, dict[str, FrozenFrame]]]:
     """Read a message with ``read(n)``, which returns exactly n bytes or raises.
 
+    Frames are checked to be what they say they are, arrays of the announced shape with text for symbols;
+    whether they are good frames is for :func:`~quantgraph._frames.freeze` to say.
+
     Raises
     ------
-    ValueError
-        If the message is larger than ``limit`` bytes, or its parts do not fit together.
+    ValueError, TypeError, LookupError, OverflowError, RecursionError
+        If the message is larger than ``limit`` bytes, its header larger than ``header_limit``, or if its
+        parts are malformed or do not fit together.
     """
     head, body = _LENGTH.unpack(read(_LENGTH.size))
-    if head > _HEADER_LIMIT or head + body > limit:
-        raise ValueError(f"a message of {head + body} bytes; at most {limit} are taken")
-    header: dict[str, Any] = json.loads(read(head))
-    axes = [
-        (np.array(axis["sessions"], dtype="<i8").view("datetime64[us]"), tuple(axis["symbols"]))
-        for axis in header.pop("axes")
-    ]
+    if head > header_limit or head + body > limit:
+        raise ValueError(
+            f"a message of {head} and {body} bytes; at most {header_limit} and {limit} are taken"
+        )
+    header = _typed(json.loads(read(head)), dict)
+    axes = [_axis(_typed(told, dict)) for told in _typed(header.pop("axes"), list)]
     frames: dict[str, dict[str, FrozenFrame]] = {}
-    for entry in header.pop("frames"):
-        sessions, symbols = axes[entry["axis"]]
+    for told in _typed(header.pop("frames"), list):
+        entry = _typed(told, dict)
+        panel, name, number = (_typed(entry["panel"], str), _typed(entry["name"], str), entry["axis"])
+        sessions, symbols = axes[_typed(number, int)]
         size = len(sessions) * len(symbols) * 8
         body -= size
         if body < 0:
             raise ValueError("the frames announced are larger than the message")
         values = np.frombuffer(bytes(read(size)), dtype="<f8").reshape(len(sessions), len(symbols))
-        frames.setdefault(entry["panel"], {})[entry["name"]] = FrozenFrame.of(
-            np.frombuffer(sessions.tobytes(), dtype="datetime64[us]"), symbols, values
-        )
+        frames.setdefault(panel, {})[name] = FrozenFrame.of(sessions, symbols, values)
+    if body:
+        raise ValueError(f"{body} bytes more than the frames announced")
     return header, frames
+
+
+def _axis(told: dict[str, Any]) -> tuple[NDArray[np.datetime64], tuple[str, ...]]:
+    days = [_typed(day, int) for day in _typed(told["sessions"], list)]
+    symbols = tuple(_typed(symbol, str) for symbol in _typed(told["symbols"], list))
+    sessions = np.array(days, dtype="<i8")
+    return np.frombuffer(sessions.tobytes(), dtype="datetime64[us]"), symbols
+
+
+def _typed(thing: Any, kind: type[T]) -> T:
+    if type(thing) is not kind:
+        raise TypeError(f"{type(thing).__name__} where {kind.__name__} is wanted")
+    return thing

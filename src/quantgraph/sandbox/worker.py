@@ -74,17 +74,26 @@ def execute(
         "GLOBAL_DATA_STATE": store,
         "snapshot": store.snapshot(),
     }
-    given = set(frames.get("signal", {}))
     output, value, error = _Capped(header["output_limit"]), "", None
     for number, cell in enumerate(header["cells"], start=1):
         output = _Capped(header["output_limit"])
         value, error = _run_cell(cell, number, namespace, output)
         if error:
             break
-    tree = store.view(_END)["signal"]
-    fresh = {name: store.view(_END).frozen()["signal"][name] for name in tree if name not in given}
-    reply = {"ok": error is None, "value": value[:_VALUE_LIMIT], "stdout": output.text(), "error": error}
-    return pack(reply, {"signal": fresh})
+    given = {name: frame.digest for name, frame in frames.get("signal", {}).items()}
+    signals = store.view(_END).frozen()["signal"]
+    fresh = {name: frame for name, frame in signals.items() if given.get(name) != frame.digest}
+    return _reply({"signal": fresh}, stdout=output.text(), value=value[:_VALUE_LIMIT], error=error)
+
+
+def _reply(
+    frames: Mapping[str, Mapping[str, FrozenFrame]],
+    *,
+    stdout: str = "",
+    value: str = "",
+    error: dict[str, Any] | None = None,
+) -> list[bytes | memoryview]:
+    return pack({"stdout": stdout, "value": value, "error": error}, frames)
 
 
 _END = Moment.at("2262-01-01")
@@ -153,8 +162,17 @@ def _serve(read: Callable[[int], bytes | bytearray], write: Callable[[bytes | me
         write(part)
 
 
-def _fork(connection: socket.socket, control: socket.socket) -> int:
-    child = os.fork()
+def _fork(connection: socket.socket, control: socket.socket) -> int | None:
+    """Serve a connection in a child; None if there can be none, which the connection is told."""
+    try:
+        child = os.fork()
+    except OSError as error:
+        told = {"code": "code_failed", "type": type(error).__name__, "line": None, "text": ""}
+        told["message"] = f"no process could be made for the code: {error}"
+        with connection, contextlib.suppress(OSError):
+            for part in _reply({}, error=told):
+                connection.sendall(part)
+        return None
     if child:
         connection.close()
         return child
@@ -184,20 +202,29 @@ def _serve_forks(control: socket.socket) -> None:
             if os.waitpid(child, os.WNOHANG)[0]:
                 del deadlines[child]
             elif now >= deadline:
-                with contextlib.suppress(ProcessLookupError):
-                    os.killpg(child, signal.SIGKILL)
+                _end(child)
         wait = 0.2 if deadlines else None
         if not select.select([control], [], [], wait)[0]:
             continue
         message, descriptors, _, _ = socket.recv_fds(control, _TIMEOUT_TEXT, 1)
         if not message:
-            break
-        connection = socket.socket(fileno=descriptors[0])
-        child = _fork(connection, control)
-        deadlines[child] = time.monotonic() + float(message)
+            break  # the host has closed its end, or is no more
+        if not descriptors:
+            continue  # lost for want of a free number: its other end sees the connection close
+        born = _fork(socket.socket(fileno=descriptors[0]), control)
+        if born:
+            deadlines[born] = time.monotonic() + float(message)
     for child in deadlines:
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(child, signal.SIGKILL)
+        _end(child)
+    # The host removes this folder, with all that is in it; one that was killed could not.
+    with contextlib.suppress(OSError):
+        Path.cwd().rmdir()
+
+
+def _end(child: int) -> None:
+    for kill in (os.killpg, os.kill):  # it may not lead a group of its own yet
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            kill(child, signal.SIGKILL)
 
 
 def main(arguments: list[str]) -> None:
@@ -210,7 +237,7 @@ def main(arguments: list[str]) -> None:
         with os.fdopen(reply, "wb") as out:
             _serve(lambda size: _exactly(sys.stdin.buffer, size), out.write)
         return
-    with socket.socket(fileno=int(arguments[0])) as control:
+    with socket.socket(fileno=int(arguments[0])) as control, contextlib.suppress(ConnectionError):
         control.sendall(b"ready")
         _serve_forks(control)
 

@@ -56,16 +56,20 @@ class ToolContext:
         The run's moment: nothing later may be asked for or seen.
     code
         The python_repl's session.
+    publish
+        Whether python_repl publishes the signals handed over to ``tree``. In an agent's run it does not:
+        the node that asked for a signal takes it from ``code`` and commits it itself.
     """
 
     source: MarketDataSource
     tree: WorkingTree
     as_of: Moment
     code: CodeSession
+    publish: bool = False
 
     @classmethod
     def standalone(cls) -> ToolContext:
-        """For a tool called by hand: the configured source and the head of ``GLOBAL_DATA_STATE``."""
+        """For a tool called by hand: the configured source, and publishing to ``GLOBAL_DATA_STATE``."""
         settings = load_settings()
         source = open_source(settings=settings)
         tree = GLOBAL_DATA_STATE.checkout(GLOBAL_DATA_STATE.head)
@@ -74,7 +78,7 @@ class ToolContext:
             runner=default_runner(settings.code_timeout, settings.code_memory_mb),
             frames=tree.view(as_of).frozen(),
         )
-        return cls(source=source, tree=tree, as_of=as_of, code=code)
+        return cls(source=source, tree=tree, as_of=as_of, code=code, publish=True)
 
 
 def context_of(runtime: ToolRuntime[Any, Any] | None) -> ToolContext:

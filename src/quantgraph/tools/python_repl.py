@@ -41,6 +41,9 @@ class ReplInput(BaseModel):
 class PythonRepl(PythonAstREPLTool):
     """Runs a cell in a process of its own that holds the run's view of the data and nothing else.
 
+    Signals handed over are published to ``GLOBAL_DATA_STATE`` when it is called by hand. In an agent's run
+    they stay in the :class:`~quantgraph.tools.CodeSession`, from which the run's node takes them.
+
     Raises
     ------
     CodeFailed, CodeTimeout, CodeMemoryExceeded
@@ -52,7 +55,8 @@ class PythonRepl(PythonAstREPLTool):
         "Runs a cell of Python over the run's data. In scope: pd (pandas 3), np, GLOBAL_DATA_STATE and "
         "snapshot = GLOBAL_DATA_STATE.snapshot(); import talib if needed. Frames are read-only. "
         "Hand a signal over with GLOBAL_DATA_STATE.update('signal', {'name': frame}). "
-        "Variables of earlier cells live on. There is no network and no file."
+        "Within an agent's run variables of earlier cells live on; called by hand, every call starts anew. "
+        "There is no network and no file."
     )
     args_schema: type[BaseModel] = ReplInput
     response_format: Literal["content", "content_and_artifact"] = "content_and_artifact"
@@ -69,7 +73,7 @@ class PythonRepl(PythonAstREPLTool):
         result = context.code.run(fenced.group(1) if fenced else query)
         if result.error is not None:
             raise result.error
-        if result.signals:
+        if result.signals and context.publish:
             context.tree.update("signal", result.signals)
         text = "\n".join(part for part in (result.stdout.rstrip(), result.value) if part)
         return text or "(no output)", {"signals": sorted(result.signals), "seconds": result.seconds}

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import pandas as pd
 import pytest
 
 from quantgraph.errors import BadWindow
 from quantgraph.llm.planner.request import Context, read_request
+from quantgraph.subgraphs.signal.texts import default_window
 
 LAST = "20250831"
 
@@ -41,14 +43,14 @@ FORMS = {
     "今年以来": ("20250101", LAST),
     "last year": ("20240101", "20241231"),
     "year to date": ("20250101", LAST),
-    "最近一年": ("20240831", LAST),
-    "past year": ("20240831", LAST),
-    "over the last year": ("20240831", LAST),
-    "近三个月": ("20250531", LAST),
-    "last 6 months": ("20250228", LAST),
-    "最近半年": ("20250228", LAST),
-    "过去60天": ("20250702", LAST),
-    "past 2 weeks": ("20250817", LAST),
+    "最近一年": ("20240901", LAST),
+    "past year": ("20240901", LAST),
+    "over the last year": ("20240901", LAST),
+    "近三个月": ("20250601", LAST),
+    "last 6 months": ("20250301", LAST),
+    "最近半年": ("20250301", LAST),
+    "过去60天": ("20250703", LAST),
+    "past 2 weeks": ("20250818", LAST),
     "上个月": ("20250701", "20250731"),
     "last quarter": ("20250401", "20250630"),
     "in 2024": ("20240101", "20241231"),
@@ -130,6 +132,33 @@ def test_a_later_end_completes_an_earlier_start() -> None:
     assert (request.start, request.end) == ("20240301", "20240630")
 
 
-def test_a_leap_day_counts_back_to_the_last_day_of_february() -> None:
-    request = read_request("600519 最近一年", Context(last_session="20240229"))
-    assert request.start == "20230228"
+@pytest.mark.parametrize(
+    ("text", "last", "start"),
+    [
+        ("最近一年", "20251231", "20250101"),
+        ("past year", "20251231", "20250101"),
+        ("最近两年", "20251231", "20240101"),
+        ("最近3个月", "20251231", "20251001"),
+        ("last 6 months", "20251231", "20250701"),
+        ("last 1 month", "20250331", "20250301"),
+        ("最近1个月", "20250330", "20250301"),
+        ("last 2 weeks", "20251231", "20251218"),
+        ("最近1天", "20251231", "20251231"),
+        ("过去30天", "20251231", "20251202"),
+        ("最近一年", "20240229", "20230301"),
+        ("最近一年", "20250228", "20240229"),
+        ("最近一年", "20250301", "20240302"),
+    ],
+)
+def test_a_rolling_window_starts_the_day_after_the_same_day_so_long_before(
+    text: str, last: str, start: str
+) -> None:
+    request = read_request(f"600519 {text}", Context(last_session=last))
+    assert (request.start, request.end) == (start, last)
+
+
+@pytest.mark.parametrize("last", ["20251231", "20250831", "20240229", "20250228", "20250301"])
+def test_the_last_year_is_the_default_window_of_the_host(last: str) -> None:
+    sessions = pd.DatetimeIndex([pd.Timestamp("2020-01-02"), pd.Timestamp(last)])
+    request = read_request("600519 最近一年", Context(last_session=last))
+    assert (request.start, request.end) == default_window(sessions)

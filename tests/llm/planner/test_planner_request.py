@@ -299,11 +299,11 @@ def test_polite_and_empty_words_are_no_content(sentence: str, wanted: str) -> No
 @pytest.mark.parametrize(
     ("sentence", "word"),
     [
-        ("未来5日涨幅超过5%买入", "来"),
+        ("未来5日涨幅超过5%买入", "未来5日"),
         ("typical price crosses above the 20-day average, buy", "typical"),
         ("MACD金叉买入一次", "一次"),
-        ("小市值买入", "小"),
-        ("下一个交易日MACD金叉买入", "下"),
+        ("小市值买入", "小市值买入"),
+        ("下一个交易日MACD金叉买入", "下1个交易日"),
         ("开盘价高于20日均线买入", "开盘价高于20日均线"),
     ],
 )
@@ -465,7 +465,7 @@ def test_intent_missing_parts_and_fields(
 @pytest.mark.parametrize(
     ("text", "unread"),
     [
-        ("获取600519 2024年的周线数据", ("周",)),
+        ("获取600519 2024年的周线数据", ("周线",)),
         ("获取600519 2024年收盘价100以上的数据", ("100", "以上")),
         ("600519 2024年市盈率15以下", ("15", "以下")),
         ("茅台2024年收盘价", ("茅台",)),

@@ -55,11 +55,11 @@ class SaidTurn:
 
 @dataclass(frozen=True, kw_only=True)
 class SaidRank:
-    """The top or the bottom of a ranking by a value."""
+    """The top or the bottom of a ranking by a value; no amount means the share of the rank before."""
 
     value: Operand | None
     side: Literal["top", "bottom"]
-    amount: float
+    amount: float | None
     unit: Literal["percent", "count"]
 
 
@@ -186,6 +186,7 @@ def _ranked(tokens: Tokens, value: Operand | None, at: int) -> Iterator[Reading]
     at += 1
     if kind_at(tokens, at) == "TOP" and tokens[at].text.endswith("前"):
         at += 1
+    yield SaidRank(value=value, side=side, amount=None, unit="percent"), at
     for between, middle in _optional(tokens, at) if value is None else ((None, at),):
         amount = _amount(tokens, middle)
         if amount is None or isinstance(between, Level):

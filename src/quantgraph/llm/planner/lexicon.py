@@ -42,14 +42,21 @@ FIELD_NAMES: dict[str, str] = {
 
 _N = r"(\d+(?:\.\d+)?)"
 
+_REST = r"(?:其余|其他|其它|剩下|剩余)的?(?:股票|个股|时间|时候|情况)?"
+"""What a rank leaves out, where it is said to be sold."""
+
 _KINDS: tuple[tuple[str, str], ...] = (
     ("FILL", r"try again|go ahead|(?:否则|其余(?:时间)?|其他(?:时间|情况)?|其它(?:时间|情况)?)\s*(?:就|则|都)?\s*(?:继续)?(?:持有|不动|观望|不操作|保持不变|空仓观望)"
              r"|(?:otherwise|else)\s+(?:do nothing|hold|wait)|(?:hold|do nothing)\s+otherwise"),
     ("SIGNAL", r"买(?:入)?(?:和|与|、|/)?卖(?:出)?(?:的)?(?:交易)?(?:信号|点)|交易信号|信号|回测|交易"
                r"|(?:buy\s*(?:and|or|/|&)\s*sell|trading|trade)\s+signals?|signals?(?!\s+line)|back-?\s?test(?:ing)?|trades?|trading"),
-    ("UNKNOWN", r"做空|卖空|开空|融券|止损|止盈|short(?:ing|\s+sell(?:ing)?)?|stop[\s-]loss|take[\s-]profit"),
+    ("UNKNOWN", r"做空|卖空|开空|融券|止损|止盈|short(?:ing|\s+sell(?:ing)?)?|stop[\s-]loss|take[\s-]profit"
+                r"|未来(?:\d+个?[日天])?|下1?一?个?交易日|(?:每|上|下|本)?个?(?:周|星期|礼拜)[一二三四五六日天末](?![线均])"
+                r"|\d+\s*-?\s*(?:分钟|小时|minutes?|mins?|hours?)(?:线|k线|级别|图)?|(?:分钟|小时)(?:线|k线|级别|图)?"
+                r"|\d*\s*个?(?:周|月|季)(?:k?线|均线)|\d+\s*-?\s*(?:weeks?|months?)"),
     ("MAKES", r"创(?:出|下)?(?=\s*(?:新|\d+\s*日))|(?:(?:makes?|hits?|sets?)\s+)?(?:an?\s+)?new(?=\s+(?:\d+|high|low))"),
-    ("ELSE", r"否则|otherwise|else"),
+    ("ELSE", rf"否则|(?<=卖){_REST}|(?<=卖出){_REST}|(?<=卖掉){_REST}|{_REST}(?=\s*[都则就]?\s*(?:卖|清仓|平仓|离场|出场))"
+             r"|otherwise|(?:the\s+|all\s+)?(?:rest|others)(?!\s+of)|everything\s+else|else"),
     ("REVERSE", r"反之|反向|相反|vice versa|(?:on|when) the (?:opposite|reverse)|the opposite"),
     ("OVERSOLD", r"超卖区?|oversold"),
     ("OVERBOUGHT", r"超买区?|overbought"),
@@ -113,6 +120,7 @@ _KINDS: tuple[tuple[str, str], ...] = (
     ("AND", r"并且|而且|同时满足|同时|以及|且|和|与|及|并|&&?|and\s+also|and"),
     ("OR", r"或者|或是|或|\|\|?|or"),
     ("LABEL", r"策略|战法|strategies|strategy|(?:mean[\s-])?reversion|(?:均值)?回归|breakout(?=\s*(?:strategy|system|[:,]))"),
+    ("BREAKOUT", r"break-?outs?"),
     ("DATA", r"获取|下载|抓取|拉取|取得|查询|查看|导出|行情|数据|日k线?|日k|日线|开高低收|ohlcv?v?|fetch(?:es)?|download|retrieve|pull|load|get|show|daily (?:bars?|prices?|data|quotes)|bars|data|quotes|prices? data"),
     ("VALUATION", r"估值指标|估值数据|估值|每日指标|基本面指标|valuation(?: (?:data|ratios|indicators))?|daily (?:basic|indicators?)"),
     ("LINE", r"线|lines?"),

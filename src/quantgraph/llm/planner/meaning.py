@@ -56,7 +56,9 @@ class Memory:
     """What a later part of the sentence may leave out.
 
     ``crossed`` are the two sides that a bare *cross below* or *death cross* speaks of. ``mixed``: the clause
-    before had several subjects, so a missing one cannot be known.
+    before had several subjects, so a missing one cannot be known. ``price_line`` is the one line that a clause compares
+    the price with, for a bare *break*. ``turns`` counts the crosses that a bare *golden cross* could speak of.
+    ``rank`` gives a later rank its share.
     """
 
     left: Subject | None = None
@@ -65,6 +67,9 @@ class Memory:
     ranked: Value | Falling | None = None
     band: Band | None = None
     mixed: bool = False
+    price_line: Average | Band | None = None
+    turns: int = 0
+    rank: Rank | None = None
 
 
 Meant = tuple[Condition, Memory]
@@ -75,7 +80,16 @@ def remember(memory: Memory, left: Value, right: Value | None = None) -> Memory:
     band = next((value for value in (right, left) if isinstance(value, Band)), memory.band)
     ranked = left if isinstance(left, Return | Indicator) else memory.ranked
     crossed = memory.crossed if right is None else (left, right)
-    return Memory(left=left, right=right, crossed=crossed, ranked=ranked, band=band)
+    return replace(
+        memory,
+        left=left,
+        right=right,
+        crossed=crossed,
+        ranked=ranked,
+        band=band,
+        mixed=False,
+        price_line=None,
+    )
 
 
 def after_clause(condition: Condition, memory: Memory) -> Memory:
@@ -90,9 +104,17 @@ def after_clause(condition: Condition, memory: Memory) -> Memory:
         if isinstance(memory.ranked, Falling)
         else {leaf.value for leaf in leaves if isinstance(leaf, Rank)}
     )
+    price_lines = {
+        leaf.right
+        for leaf in leaves
+        if not isinstance(leaf, Rank) and leaf.left == Bar() and isinstance(leaf.right, Average | Band)
+    }
+    ranks = {leaf for leaf in leaves if isinstance(leaf, Rank)}
     mixed = len(lefts) > 1
     return replace(
         memory,
+        price_line=price_lines.pop() if mixed and len(price_lines) == 1 else None,
+        rank=memory.rank if len(ranks) == 1 else None,
         left=None if mixed else memory.left,
         right=None,
         crossed=crossed.pop() if len(crossed) == 1 else None,
@@ -171,7 +193,8 @@ def _right_value(left: Value, word: str, right: Operand | None, memory: Memory) 
         case None if word.startswith("CROSS"):
             return memory.crossed[1] if memory.crossed and memory.crossed[0] == left else None
         case None:
-            return memory.right if memory.left == left else None
+            known = memory.left == left and not isinstance(memory.right, Extreme)
+            return memory.right if known else None
         case Level():
             return _number(left, right)
         case BandSide(side=side):
@@ -195,29 +218,38 @@ def _compared(left: Value, word: str, right: Value) -> Condition:
     return Compare(left=left, op=_OPERATORS[word], right=right)
 
 
+def _break_alone(said: SaidCompare, memory: Memory) -> SaidCompare:
+    """``跌破卖出``: the price and the one line that the clause before compares it with."""
+    return said if memory.price_line is None else replace(said, left=Bar(), right=memory.price_line)
+
+
 def _compare(said: SaidCompare, memory: Memory) -> Meant | None:
     if isinstance(said.left, Group) and isinstance(said.left.left, Band) and isinstance(said.right, BandSide):
         memory = replace(memory, band=said.left.left)
         said = replace(said, left=Bar())
+    elif said.left is None and said.right is None and said.word.startswith("BREAK"):
+        said = _break_alone(said, memory)
     left, right = _fill(said.left, said.word, said.right, memory), said.right
     if isinstance(left, Bare):
         left = _average_of(left, right)
-    elif isinstance(right, Bare):
-        right = _average_of(right, left)
-        if right is None:
-            return None
+    elif isinstance(right, Bare) and (right := _average_of(right, left)) is None:
+        return None
+    return _of_sides(left, said.word, right, memory)
+
+
+def _of_sides(left: Operand | None, word: str, right: Operand | None, memory: Memory) -> Meant | None:
     if isinstance(left, Histogram):
-        return _histogram(left, said.word, memory) if _is_zero(right) else None
+        return _histogram(left, word, memory) if _is_zero(right) else None
     if isinstance(left, Falling):
-        return _fallen(left, said.word, right, memory)
+        return _fallen(left, word, right, memory)
     if isinstance(left, Group):
-        return _group_line(left, said.word, right, memory)
+        return _group_line(left, word, right, memory)
     if left is None or isinstance(left, BandSide | Level | Band | Extreme | Scaled | Bare):
         return None
-    value = _right_value(left, said.word, right, memory)
+    value = _right_value(left, word, right, memory)
     if value is None or not _fits(left, value):
         return None
-    return _compared(left, said.word, value), remember(memory, left, value)
+    return _compared(left, word, value), remember(memory, left, value)
 
 
 def _is_zero(right: Operand | None) -> bool:
@@ -240,7 +272,7 @@ def _group_line(group: Group, word: str, right: Operand | None, memory: Memory) 
     """
     if not isinstance(group.left, Macd):
         return None
-    if isinstance(right, Macd) and right.part == "dea":
+    if right == group.right:
         return _lines(group, word, memory)
     if isinstance(right, Level) and right.unit == "zero":
         zero = Number(value=0.0)
@@ -271,6 +303,8 @@ def _state(said: SaidState, memory: Memory) -> Meant | None:
 
 
 def _turn(said: SaidTurn, memory: Memory) -> Meant | None:
+    if said.left is None and memory.turns > 1:
+        return None
     left, right = (memory.crossed or (None, None)) if said.left is None else (said.left, said.right)
     if isinstance(left, Average) and isinstance(right, Average):
         if left.period == right.period:
@@ -291,8 +325,13 @@ def _rank(said: SaidRank, memory: Memory) -> Meant | None:
     if not isinstance(value, Return | Indicator | Rsi) and value != Bar(field="vol"):
         return None
     ranked = subject if isinstance(subject, Falling) else value
-    rank = Rank(value=value, side=side, amount=said.amount, unit=said.unit)
-    return rank, replace(memory, left=ranked, right=None, ranked=ranked)
+    if said.amount is not None:
+        rank = Rank(value=value, side=side, amount=said.amount, unit=said.unit)
+    elif memory.rank is not None and memory.rank.value == value and memory.rank.side != side:
+        rank = replace(memory.rank, side=side)
+    else:
+        return None
+    return rank, replace(memory, left=ranked, right=None, ranked=ranked, rank=rank)
 
 
 def _joined(said: Joined, memory: Memory) -> Meant | None:

@@ -33,9 +33,11 @@ __all__ = [
     "Level",
     "Operand",
     "averages",
+    "band_words",
     "kind_at",
     "operands",
     "pairs",
+    "params_at",
 ]
 
 
@@ -96,7 +98,7 @@ def _whole(token: Token) -> int | None:
     return int(token.value) if token.value == int(token.value) and token.value >= 1 else None
 
 
-def _params(tokens: Sequence[Token], at: int) -> tuple[list[float], int]:
+def params_at(tokens: Sequence[Token], at: int) -> tuple[list[float], int]:
     """Numbers in brackets at a place; none and the same place when there are none."""
     if kind_at(tokens, at) != "LP":
         return [], at
@@ -131,7 +133,7 @@ def averages(tokens: Sequence[Token], at: int) -> Iterator[tuple[Average, int]]:
     if here in kinds:
         if then in ("NUM", "DAYS") and (days := _whole(tokens[at + 1])) is not None:
             yield _average(kinds[here], days), at + 2
-        numbers, end = _params(tokens, at + 1)
+        numbers, end = params_at(tokens, at + 1)
         if len(numbers) == 1 and _all_whole(numbers):
             yield _average(kinds[here], int(numbers[0])), end
 
@@ -154,7 +156,7 @@ def pairs(tokens: Sequence[Token], at: int) -> Iterator[tuple[tuple[Average, Ave
                 yield (Average(kind=second.kind, period=days, field=second.field), second), end
     if kind_at(tokens, at) in ("MA", "EMA"):
         kind = "ema" if kind_at(tokens, at) == "EMA" else "sma"
-        numbers, end = _params(tokens, at + 1)
+        numbers, end = params_at(tokens, at + 1)
         if not numbers and kind_at(tokens, at + 1) == "NUM" and kind_at(tokens, at + 2) in joins:
             numbers, end = (
                 [tokens[at + 1].value, tokens[at + 3].value if at + 3 < len(tokens) else 0.0],
@@ -193,7 +195,7 @@ def _rsi(tokens: Sequence[Token], at: int) -> Iterator[Reading]:
     if kind_at(tokens, at) != "RSI":
         return
     yield Rsi(), at + 1
-    numbers, end = _params(tokens, at + 1)
+    numbers, end = params_at(tokens, at + 1)
     if not numbers and kind_at(tokens, at + 1) in ("NUM", "DAYS"):
         numbers, end = [tokens[at + 1].value], at + 2
     if len(numbers) == 1 and _all_whole(numbers) and numbers[0] >= 2:
@@ -204,7 +206,7 @@ def _group(tokens: Sequence[Token], at: int) -> Iterator[tuple[Group, int]]:
     name = kind_at(tokens, at)
     if name not in ("MACD", "KDJ"):
         return
-    numbers, end = _params(tokens, at + 1)
+    numbers, end = params_at(tokens, at + 1)
     if end < 0 or (numbers and (len(numbers) != 3 or not _all_whole(numbers))):
         return
     a, b, c = (
@@ -249,7 +251,7 @@ def _kdj(line: str, period: int, smooth_k: int, smooth_d: int) -> Kdj:
 _SIDES = ("UPPER", "MIDDLE", "LOWER")
 
 
-def _band_words(tokens: Sequence[Token], at: int) -> tuple[str, bool, list[float], int]:
+def band_words(tokens: Sequence[Token], at: int) -> tuple[str, bool, list[float], int]:
     """Side, whether Bollinger is named, parameters, and the next place (-1 for brackets that are no parameters)."""
     start, side, named = at, "", False
     numbers: list[float] = []
@@ -262,7 +264,7 @@ def _band_words(tokens: Sequence[Token], at: int) -> tuple[str, bool, list[float
         elif here in _SIDES and not side:
             side, at = here.lower(), at + 1
         elif here == "LP" and not numbers and at > start:
-            numbers, at = _params(tokens, at)
+            numbers, at = params_at(tokens, at)
         else:
             break
     return side, named, numbers, at
@@ -270,7 +272,7 @@ def _band_words(tokens: Sequence[Token], at: int) -> tuple[str, bool, list[float
 
 def _band(tokens: Sequence[Token], at: int) -> Iterator[Reading]:
     """Bollinger, side and parameters in any order; a side alone is a :class:`BandSide`."""
-    side, named, numbers, end = _band_words(tokens, at)
+    side, named, numbers, end = band_words(tokens, at)
     if end < 0:
         return
     if side and not named and not numbers:

@@ -154,6 +154,7 @@ def _text(day: date) -> str:
 
 
 def _rolling(match: re.Match[str], last: date | None) -> Period:
+    """The stretch up to and including the last session: it starts the day after the same day so long before."""
     if last is None:
         return Period(unit="fixed")
     count = int(match[1] or match[3] or 1)
@@ -163,7 +164,7 @@ def _rolling(match: re.Match[str], last: date | None) -> Period:
         start = _minus_months(last, months * count)
     else:
         start = last - timedelta(days=count * (7 if unit in ("周", "星期", "week") else 1))
-    return Period(unit="fixed", start=_text(start), end=_text(last))
+    return Period(unit="fixed", start=_text(start + timedelta(days=1)), end=_text(last))
 
 
 def _named(match: re.Match[str], last: date | None) -> Period:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from quantgraph._texts import Language, language_of
@@ -19,10 +19,11 @@ from quantgraph.llm.planner.lexicon import (
     tokens_of,
 )
 from quantgraph.llm.planner.meaning import Memory
+from quantgraph.llm.planner.parameters import Line, crosses_of, with_parameters
 from quantgraph.llm.planner.rules import Average, Rule, fields_of
 from quantgraph.llm.planner.strategies import Clauses, read_clauses, rule_of
 from quantgraph.llm.planner.symbols import find_symbols
-from quantgraph.llm.planner.wording import cleaned, normalise
+from quantgraph.llm.planner.wording import cleaned, legible, normalise
 
 __all__ = ["Context", "Intent", "Language", "Missing", "Request", "read_request"]
 
@@ -74,6 +75,7 @@ class _Line:
     names: tuple[str, ...]
     text: str
     refused: BadWindow | None = None
+    turns: int = 0
 
     def has(self, *kinds: str) -> bool:
         return any(token.kind in kinds for token in self.tokens)
@@ -121,6 +123,20 @@ def _read_line(line: str, context: Context) -> _Line:
     )
 
 
+def _completed(lines: list[_Line]) -> list[_Line]:
+    """The lines with the parameters that a bare indicator name takes from the rest of the request."""
+    spoken = [line for line in lines if line.speaks_of_strategy]
+    plain = [Line(tokens=line.tokens, text=line.text) for line in spoken]
+    done = iter(zip(with_parameters(plain), crosses_of(plain), strict=True))
+    found: list[_Line] = []
+    for line in lines:
+        if line.speaks_of_strategy:
+            new, turns = next(done)
+            line = replace(line, tokens=new.tokens, turns=turns)  # noqa: PLW2901 - the same line, completed
+        found.append(line)
+    return found
+
+
 def _window(lines: list[_Line]) -> Window:
     """The window of all lines; a malformed date is an error unless a later line answers it."""
     window = Window()
@@ -156,7 +172,7 @@ def _clauses(lines: list[_Line]) -> list[Clauses]:
     for line in lines:
         named = named or bool(line.symbols)
         if line.speaks_of_strategy or (line.has("UNKNOWN") and named and found):
-            clauses = read_clauses(line.tokens, line.text, memory)
+            clauses = read_clauses(line.tokens, line.text, replace(memory, turns=line.turns))
             if selling and not line.has("BUY", "SELL"):
                 clauses = Clauses(failed=(line.text,), memory=memory)
             selling = bool(clauses.failed) and (selling or line.announces_an_exit)
@@ -209,7 +225,8 @@ def _unread(lines: list[_Line], clauses: list[Clauses]) -> tuple[str, ...]:
     for line in lines:
         found += (*line.names, *line.window.unread)
         unknown = (token for token in line.tokens if token.kind == "UNKNOWN")
-        found += (token.text for token in (unknown if line.speaks_of_strategy else line.beyond_data()))
+        strange = unknown if line.speaks_of_strategy else line.beyond_data()
+        found += (legible(token.text, line.text, token.begin, token.end) for token in strange)
     for clause in clauses:
         found += clause.failed
     return tuple(text for text in dict.fromkeys(map(cleaned, found)) if text)
@@ -230,7 +247,7 @@ def read_request(text: str, context: Context) -> Request:
     >>> request.symbols, request.start, request.end, request.missing
     (('600519.SH',), '20240101', '20241231', ())
     """
-    lines = [_read_line(line, context) for line in text.splitlines() if line.strip()]
+    lines = _completed([_read_line(line, context) for line in text.splitlines() if line.strip()])
     symbols: tuple[str, ...] = ()
     for line in lines:
         symbols = line.symbols or symbols

@@ -5,25 +5,24 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
-from quantgraph.llm.planner.grammar import Joined, Said, SaidTurn, readings, turns
+from quantgraph.llm.planner.grammar import Joined, Said, readings, turns
 from quantgraph.llm.planner.lexicon import DATA_KINDS, Token
 from quantgraph.llm.planner.meaning import Memory, after_clause, meant, remember
+from quantgraph.llm.planner.named import named_bands, named_rule, trimmed
 from quantgraph.llm.planner.operands import Falling, Group, kind_at, operands
 from quantgraph.llm.planner.rules import (
     Average,
-    Compare,
+    Band,
     Condition,
     Kdj,
     Macd,
     Not,
-    Number,
-    Rsi,
     Rule,
     has_event,
     is_bullish,
     opposite,
 )
-from quantgraph.llm.planner.wording import cleaned
+from quantgraph.llm.planner.wording import cleaned, legible
 
 __all__ = ["Clauses", "read_clauses", "rule_of"]
 
@@ -77,15 +76,6 @@ def _tidy(tokens: Tokens) -> list[Token]:
         if not (behind_label and token.kind == "SEP"):
             kept.append(token)
             behind_label = False
-    return kept
-
-
-def _trim(tokens: Tokens) -> list[Token]:
-    kept = list(tokens)
-    while kept and kept[0].kind in ("SEP", "AND"):
-        kept.pop(0)
-    while kept and kept[-1].kind in ("SEP", "AND"):
-        kept.pop()
     return kept
 
 
@@ -146,38 +136,14 @@ def _with_bands(tokens: Tokens, memory: Memory) -> Memory:
     """The memory with the band that a Bollinger of this line has, wherever it stands."""
     for at in range(len(tokens)):
         for value, _ in operands(tokens, at):
-            if isinstance(value, Group) and not isinstance(value.left, Macd | Kdj):
-                memory = replace(memory, band=value.left)
+            band = value.left if isinstance(value, Group) else value
+            if isinstance(band, Band):
+                memory = replace(memory, band=band)
     return memory
 
 
 def _text(tokens: Tokens, line: str) -> str:
     return line[tokens[0].begin : tokens[-1].end].strip() if tokens else ""
-
-
-def _named_rule(tokens: Tokens, memory: Memory) -> Clauses | None:
-    """A rule that is known by its name: ``MACD金叉死叉策略``, ``5/20 SMA crossover``, ``RSI 30/70``."""
-    plain = [token for token in tokens if token.kind not in ("SEP", "AND", "SLASH")]
-    kinds = [token.kind for token in plain if token.kind in ("GOLDEN", "DEATH", "CROSSOVER")]
-    if kinds in (["GOLDEN"], ["CROSSOVER"], ["GOLDEN", "DEATH"]):
-        lines = _trim([token for token in tokens if token.kind not in ("GOLDEN", "DEATH", "CROSSOVER")])
-        while lines and lines[-1].kind == "SLASH":
-            lines.pop()
-        found = {pair for pair, end in turns(lines, 0) if end == len(lines)}
-        left, right = found.pop() if len(found) == 1 else (None, None)
-        cross = None if left is None else meant(SaidTurn(up=True, left=left, right=right), memory)
-        if cross is None:
-            return None
-        exit_ = None if kinds == ["GOLDEN"] else opposite(cross[0])
-        return Clauses(entry=cross[0], exit=exit_, memory=cross[1])
-    if [token.kind for token in tokens[-3:]] == ["NUM", "SLASH", "NUM"]:
-        low, high = tokens[-3].value, tokens[-1].value
-        for value, end in operands(tokens, 0):
-            if isinstance(value, Rsi) and end == len(tokens) - 3 and 0 <= low < high <= 100:
-                below = Compare(left=value, op="<", right=Number(value=low))
-                above = Compare(left=value, op=">", right=Number(value=high))
-                return Clauses(entry=below, exit=above, memory=remember(memory, value))
-    return None
 
 
 def _bullish_event(tokens: Tokens, memory: Memory) -> Clauses | None:
@@ -190,10 +156,15 @@ def _bullish_event(tokens: Tokens, memory: Memory) -> Clauses | None:
 
 def _without_verb(tokens: Tokens, line: str, memory: Memory) -> Clauses:
     """A line that names neither buying nor selling. A wish for data on an event is no rule."""
-    plain = _trim(_tidy(tokens))
+    plain = trimmed(_tidy(tokens))
     kinds = {token.kind for token in tokens}
     wants_data = bool(kinds & {"DATA", "VALUATION"}) and not kinds & {"LABEL", "SIGNAL"}
-    found = None if wants_data else _bullish_event(plain, memory) or _named_rule(plain, memory)
+    if wants_data:
+        return Clauses(failed=(_text(plain, line),), memory=memory)
+    named = named_rule(plain, memory) or named_bands(tokens, memory)
+    found = _bullish_event(plain, memory) or (
+        None if named is None else Clauses(entry=named[0], exit=named[1], memory=named[2])
+    )
     return found or Clauses(failed=(_text(plain, line),), memory=memory)
 
 
@@ -217,10 +188,10 @@ def _around(segments: list[list[Token]], memory: Memory) -> dict[int, list[Token
     middle = segments[1]
     found: list[dict[int, list[Token]]] = []
     for at, token in enumerate(middle):
-        if token.kind == "SEP" and (first := _condition(_trim(middle[:at]), memory)) is not None:
-            behind = _trim(middle[at:])
+        if token.kind == "SEP" and (first := _condition(trimmed(middle[:at]), memory)) is not None:
+            behind = trimmed(middle[at:])
             if _is_complement(behind) or _condition(behind, after_clause(*first)) is not None:
-                found.append({0: _trim(middle[:at]), 1: behind})
+                found.append({0: trimmed(middle[:at]), 1: behind})
     return found[0] if len(found) == 1 else None
 
 
@@ -233,12 +204,14 @@ def _split(tokens: Tokens) -> tuple[list[str], list[list[Token]]]:
             segments.append([])
         else:
             segments[-1].append(token)
-    return actions, [_trim(segment) for segment in segments]
+    return actions, [trimmed(segment) for segment in segments]
 
 
 def read_clauses(tokens: Tokens, line: str, memory: Memory) -> Clauses:
     """Read one line. ``memory`` is what earlier lines named."""
-    unknown = [token.text for token in tokens if token.kind == "UNKNOWN"]
+    unknown = [
+        legible(token.text, line, token.begin, token.end) for token in tokens if token.kind == "UNKNOWN"
+    ]
     if unknown:
         words = tuple(text for text in unknown if cleaned(text))
         return Clauses(failed=words or (_text(tokens, line),), memory=memory)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import unicodedata
 
-__all__ = ["cleaned", "normalise"]
+__all__ = ["cleaned", "legible", "normalise"]
 
 _DIGITS = {
     "零": 0, "〇": 0, "一": 1, "二": 2, "两": 2, "三": 3, "四": 4,
@@ -60,6 +60,23 @@ def cleaned(text: str) -> str:
     shown = (" " if unicodedata.category(letter)[0] in "CZ" else letter for letter in text)
     words = " ".join("".join(shown).split()).strip(" ,;:!?。、")
     return words if any(letter.isalnum() for letter in words) and not _MEASURE.fullmatch(words) else ""
+
+
+_HAN = re.compile(r"[\u4e00-\u9fff]")
+_PAUSE = re.compile(r"[,;:!?\n\x1f。、;]")
+
+
+def legible(word: str, text: str, begin: int, end: int) -> str:
+    """What was not read, at its place in the text; a lone Chinese character comes with the clause it stands in.
+
+    >>> legible("小", "MACD金叉,小市值买入", 7, 8), legible("茅台", "茅台,买入", 0, 2)
+    ('小市值买入', '茅台')
+    """
+    if not _HAN.fullmatch(word):
+        return word
+    before = max((match.end() for match in _PAUSE.finditer(text, 0, begin)), default=0)
+    behind = _PAUSE.search(text, end)
+    return text[before : behind.start() if behind else len(text)].strip()
 
 
 def _number(numeral: str) -> int:

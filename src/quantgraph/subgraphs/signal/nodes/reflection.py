@@ -180,13 +180,16 @@ def _think(state: SignalSubgraphState, kit: SignalKit, as_of: Moment) -> dict[st
 
 def _facts(kit: SignalKit, as_of: Moment, text: str) -> dict[str, Any]:
     """What a model has to know to read the request: the source's span, and the names met in the text."""
-    sessions = kit.source.sessions()
+    sessions, names = kit.source.sessions(), kit.source.names()
+    listed = kit.source.symbols()
+    indices = [name for code, name in names.items() if code not in listed]
     return {
         "source": kit.source.name,
         "synthetic": kit.source.synthetic,
         "first_session": f"{sessions[0]:%Y%m%d}",
         "last_session": f"{min(sessions[-1], as_of.session):%Y%m%d}",
-        "names": {name: code for code, name in kit.source.names().items() if name and name in text},
+        "names": {name: code for code, name in names.items() if name and name in text},
+        "examples": [*listed[:2], *indices[:1]],
     }
 
 

@@ -78,13 +78,15 @@ def signal_generate_node(state: SignalSubgraphState, *, kit: SignalKit | None = 
             raise NoSignal(
                 f"the code handed over no signal; call GLOBAL_DATA_STATE.update('signal', …). Reply: {said}"
             )
+        name = list(signals)[-1]
+        # Drafts under other names stay behind: whoever trades the commit finds one signal.
+        signal_ref = kit.store.update("signal", {name: signals[name]}, base=data_ref)
     except MODEL_ERRORS as error:
         return ended(state, "model_unavailable", error)
     except NoSignal as error:
         return failed(state, "signal_generate", tool_errors(replies)[-1:] or [error.line])
     except QuantGraphError as error:
         return failed(state, "signal_generate", [error.line])
-    name = list(signals)[-1]
     strategy = {
         "name": name,
         "cells": list(context.code.cells),
@@ -93,8 +95,7 @@ def signal_generate_node(state: SignalSubgraphState, *, kit: SignalKit | None = 
         "request": fingerprint(request),
     }
     return {
-        # Drafts under other names stay behind: whoever trades the commit finds one signal.
-        "data_ref": kit.store.update("signal", {name: signals[name]}, base=data_ref),
+        "data_ref": signal_ref,
         "strategy": strategy,
         "signal_ready": True,
         "current_task": "validate",
