@@ -509,3 +509,11 @@ def test_a_tool_it_cannot_fill_is_not_called(planner: KeylessPlanner) -> None:
     answer = planner.bind_tools([fly]).invoke("600519 2024年 MACD金叉买入")
     assert answer.tool_calls == []
     assert "600519.SH" in answer.text
+
+
+def test_the_question_about_the_stocks_uses_the_examples_of_the_source(planner: KeylessPlanner) -> None:
+    context = {**CONTEXT, "examples": ["AAA.SRC", "My Index"]}
+    asked = decision(planner, f"去年，{RULE}", context=context)["clarification_question"]
+    assert "例如 AAA.SRC、My Index" in asked
+    assert "600519" not in asked
+    assert "600519.SH" in decision(planner, f"去年，{RULE}")["clarification_question"]

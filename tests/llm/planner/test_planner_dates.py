@@ -70,6 +70,19 @@ FORMS = {
     "截至2024年6月30日": (None, "20240630"),
     "20240231到20240301": ("20240231", "20240301"),
     "20241231到20240101": ("20241231", "20240101"),
+    "23年到24年": ("20230101", "20241231"),
+    "23到24年": ("20230101", "20241231"),
+    "24年": ("20240101", "20241231"),
+    "24年下半年": ("20240701", "20241231"),
+    "24年3月到25年2月": ("20240301", "20250228"),
+    "2024年，三月到五月": ("20240301", "20240531"),
+    "3/1/2025 - 10/31/2025": ("20250301", "20251031"),
+    "from 31/1/2025 to 30/4/2025": ("20250131", "20250430"),
+    "31.1.2025-30.4.2025": ("20250131", "20250430"),
+    "since 3/15/2025": ("20250315", LAST),
+    "3/3/2025 to 5/5/2025": ("20250303", "20250505"),
+    "01/2024 - 06/2024": ("20240101", "20240630"),
+    "20年": (None, None),
     "３月到９月": (None, None),
     "最近20个交易日": (None, None),
     "一些日子": (None, None),
@@ -162,3 +175,27 @@ def test_the_last_year_is_the_default_window_of_the_host(last: str) -> None:
     sessions = pd.DatetimeIndex([pd.Timestamp("2020-01-02"), pd.Timestamp(last)])
     request = read_request("600519 最近一年", Context(last_session=last))
     assert (request.start, request.end) == default_window(sessions)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "3/1/2025 to 4/1/2025",
+        "3/1/2025",
+        "31.1.2025 - 3/15/2025",
+        "13/32/2025",
+        "3/1/25 - 10/31/25",
+        "3/1 - 10/31",
+        "3月到5月",
+    ],
+)
+def test_a_date_that_stays_open_is_asked_about_as_a_whole(text: str) -> None:
+    request = read_request(f"600519 {text} MACD金叉买入", Context(last_session=LAST))
+    assert request.missing == ("window",)
+    assert request.unread == (text,)
+
+
+@pytest.mark.parametrize("lines", ["三月到五月\n2024年", "2024年\n三月到五月"])
+def test_months_take_the_year_that_another_line_names(lines: str) -> None:
+    request = read_request(f"600519 MACD金叉买入\n{lines}", Context(last_session=LAST))
+    assert (request.start, request.end, request.unread) == ("20240301", "20240531", ())

@@ -14,6 +14,7 @@ from datetime import date
 
 from quantgraph.errors import BadWindow
 from quantgraph.llm.planner.periods import Period, period_at
+from quantgraph.llm.planner.slashed import rewritten
 
 __all__ = ["MARK", "Window", "find_window", "malformed_dates", "merge", "without_dates"]
 
@@ -23,13 +24,27 @@ MARK = "\x1f"
 
 @dataclass(frozen=True, kw_only=True)
 class Window:
-    """A start and an end, each eight digits or None. ``open_end``: the end is the last session."""
+    """A start and an end, each eight digits or None. ``open_end``: the end is the last session.
+
+    ``yearless`` is a stretch whose year another part of the request has to name (``三月到五月``), written
+    ``unread``.
+    """
 
     start: str | None = None
     end: str | None = None
     open_end: bool = False
     named: bool = False
     unread: tuple[str, ...] = ()
+    yearless: tuple[Period, Period] | None = None
+
+    def in_year_of(self, year: Window) -> Window | None:
+        """The yearless stretch of this window in a window of one whole year; None where either is none."""
+        if self.yearless is None or year.start is None or year.end is None:
+            return None
+        if year.start[4:] != "0101" or year.end != f"{year.start[:4]}1231":
+            return None
+        first, second = (period.with_year(int(year.start[:4])) for period in self.yearless)
+        return Window(start=first.start or None, end=second.end or None, named=True)
 
 
 _SESSIONS = re.compile(
@@ -98,7 +113,7 @@ def _item(text: str, at: int, found: tuple[Period, int], last: date | None) -> _
             return _Item(begin=begin, end=end, window=Window(named=True))
         year = last.year
     if not year and first.unit != "fixed":
-        return None
+        return _yearless(text, at, begin, end, (first, second or first))
     first = first.with_year(year)
     if second is not None:
         window = Window(start=first.start or None, end=second.with_year(year).end or None, named=True)
@@ -107,6 +122,21 @@ def _item(text: str, at: int, found: tuple[Period, int], last: date | None) -> _
         window = Window(start=first.start or None, end=first.end or None, named=True)
         return _Item(begin=begin, end=_skip(_AFTER, text, _skip(_AFTER_START, text, end)), window=window)
     return _single(text, begin, end, first, "start" if now else role)
+
+
+_MONTHS_ONLY = re.compile(r"\d{1,2}月")
+_NO_MONTH = re.compile(
+    r"\s*(?:均|线|涨|跌|动|新|最|高|低|收益|回报|K|移动|内|里?每|后|前|之|以)", re.IGNORECASE
+)
+
+
+def _yearless(text: str, at: int, begin: int, end: int, periods: tuple[Period, Period]) -> _Item | None:
+    """A month or a stretch of months without a year. A lone English month (*may*) is too often another word."""
+    chinese = _MONTHS_ONLY.match(text, at)
+    if (not chinese and periods[0] == periods[1]) or _NO_MONTH.match(text, end) or text[:at].endswith("每"):
+        return None
+    window = Window(named=True, yearless=periods, unread=(text[at:end].strip(),))
+    return _Item(begin=begin, end=_skip(_AFTER, text, end), window=window)
 
 
 def _linked(text: str, end: int, last: date | None) -> tuple[Period | None, bool, int]:
@@ -171,6 +201,8 @@ def _combine(items: list[_Item], texts: list[str]) -> Window:
         return windows[0]
     if len(windows) == 2:
         first, second = windows
+        if resolved := (first.in_year_of(second) or second.in_year_of(first)):
+            return resolved
         if all(item.plain for item in items):
             end = second.end or second.start
             return Window(start=first.start, end=end, named=True)
@@ -209,12 +241,13 @@ def find_window(text: str, last_session: str | None) -> tuple[Window, str]:
     text, relative = _with_years(text, last)
     counted = _SESSIONS.findall(text)
     text = _SESSIONS.sub(MARK, text)
+    text, open_ = rewritten(text, f" {MARK} ")
     items = list(_items(text, last))
     written = [text[item.begin : item.end].strip() for item in items]
     for item in reversed(items):
         text = f"{text[: item.begin]} {MARK} {text[item.end :]}"
-    if counted:
-        return Window(named=True, unread=tuple(found.strip() for found in counted)), text
+    if counted or open_:
+        return Window(named=True, unread=(*(found.strip() for found in counted), *open_)), text
     if not items:
         return Window(), text
     if relative and last is None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from quantgraph.llm.planner import replies
@@ -24,11 +24,16 @@ def properties_of(tool: Tool) -> dict[str, Any]:
     return properties if isinstance(properties, dict) else {}
 
 
-def facts_of(request: Request, text: str) -> dict[str, Any]:
-    """Everything read, by the names that a schema may ask for. Empty where nothing was read."""
+def facts_of(request: Request, text: str, examples: Sequence[str] = ()) -> dict[str, Any]:
+    """Everything read, by the names that a schema may ask for. Empty where nothing was read.
+
+    ``examples`` are those of the question about the stocks.
+    """
     described = text if request.strategy else ""
     missing = (
-        replies.question(request.missing[0], request.unread, request.language) if request.missing else None
+        replies.question(request.missing[0], request.unread, request.language, examples)
+        if request.missing
+        else None
     )
     return {
         "ts_code": ",".join(request.symbols),

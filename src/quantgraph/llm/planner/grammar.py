@@ -6,8 +6,9 @@ filled by :mod:`.meaning`.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from quantgraph.llm.planner.lexicon import Token
@@ -38,7 +39,7 @@ class SaidCompare:
 
 @dataclass(frozen=True, kw_only=True)
 class SaidState:
-    """A value and a state of it: positive, negative, oversold, overbought."""
+    """A value and a state of it: positive, negative, oversold, overbought, or a turn of its sign."""
 
     left: Operand | None
     state: str
@@ -55,12 +56,17 @@ class SaidTurn:
 
 @dataclass(frozen=True, kw_only=True)
 class SaidRank:
-    """The top or the bottom of a ranking by a value; no amount means the share of the rank before."""
+    """The top or the bottom of a ranking by a value; no amount means the share of the rank before.
+
+    ``place``: the words count places of a ranking (``前20``), whichever end it starts from; else they name
+    the end itself (``最低``, ``top``).
+    """
 
     value: Operand | None
     side: Literal["top", "bottom"]
     amount: float | None
     unit: Literal["percent", "count"]
+    place: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -83,6 +89,8 @@ Reading = tuple[Said, int]
 Tokens = Sequence[Token]
 
 _WORDS = ("CROSS_UP", "CROSS_DOWN", "BREAK_UP", "BREAK_DOWN", "ABOVE", "BELOW", "GE", "LE")
+_TURNS = ("TURNS_UP", "TURNS_DOWN")
+_PLACES = ("前", "后", "末", "倒数")
 _STATES = ("POSITIVE", "NEGATIVE", "OVERSOLD", "OVERBOUGHT")
 
 
@@ -100,10 +108,34 @@ def _compares(tokens: Tokens, at: int) -> Iterator[Reading]:
             for right, end in _optional(tokens, middle + 1):
                 said = SaidCompare(left=left, word=word, right=right)
                 yield (Negated(part=said) if negated else said), end
+        if word == "RANGE":
+            said_range = _range(left, tokens[middle].text)
+            if said_range is not None:
+                yield (Negated(part=said_range) if negated else said_range), middle + 1
+        if word in _TURNS and not negated:
+            yield SaidState(left=left, state=word), middle + 1
         if word in _STATES and not negated:
             yield SaidState(left=left, state=word), middle + 1
         if not negated:
             yield from _postfix(tokens, left, middle)
+
+
+def _range(left: Operand | None, text: str) -> Said | None:
+    """``30到50之间``: above the one and below the other, both in the same unit."""
+    numbers = [
+        (float(number), bool(percent)) for number, percent in re.findall(r"(\d+(?:\.\d+)?)\s*(%?)", text)
+    ]
+    (low, first), (high, second) = numbers
+    if low >= high or (first and not second):
+        return None
+    unit = "percent" if second else "plain"
+    return Joined(
+        word="and",
+        parts=(
+            SaidCompare(left=left, word="ABOVE", right=Level(value=low, unit=unit)),
+            SaidCompare(left=left, word="BELOW", right=Level(value=high, unit=unit)),
+        ),
+    )
 
 
 def _new_extremes(tokens: Tokens, at: int) -> Iterator[Reading]:
@@ -183,20 +215,22 @@ def _ranked(tokens: Tokens, value: Operand | None, at: int) -> Iterator[Reading]
     if here not in ("TOP", "BOTTOM"):
         return
     side: Literal["top", "bottom"] = "top" if here == "TOP" else "bottom"
+    place = any(word in tokens[at].text for word in _PLACES)
     at += 1
     if kind_at(tokens, at) == "TOP" and tokens[at].text.endswith("前"):
         at += 1
-    yield SaidRank(value=value, side=side, amount=None, unit="percent"), at
+    yield SaidRank(value=value, side=side, amount=None, unit="percent", place=place), at
     for between, middle in _optional(tokens, at) if value is None else ((None, at),):
         amount = _amount(tokens, middle)
         if amount is None or isinstance(between, Level):
             continue
         by = value if between is None else between
-        yield SaidRank(value=by, side=side, amount=amount[0], unit=amount[1]), middle + 1
+        said = SaidRank(value=by, side=side, amount=amount[0], unit=amount[1], place=place)
+        yield said, middle + 1
         if by is None:
             for behind, end in operands(tokens, middle + 1):
                 if not isinstance(behind, Level):
-                    yield SaidRank(value=behind, side=side, amount=amount[0], unit=amount[1]), end
+                    yield replace(said, value=behind), end
 
 
 def _one(tokens: Tokens, at: int) -> Iterator[Reading]:

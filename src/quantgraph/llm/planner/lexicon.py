@@ -58,6 +58,9 @@ _KINDS: tuple[tuple[str, str], ...] = (
     ("ELSE", rf"否则|(?<=卖){_REST}|(?<=卖出){_REST}|(?<=卖掉){_REST}|{_REST}(?=\s*[都则就]?\s*(?:卖|清仓|平仓|离场|出场))"
              r"|otherwise|(?:the\s+|all\s+)?(?:rest|others)(?!\s+of)|everything\s+else|else"),
     ("REVERSE", r"反之|反向|相反|vice versa|(?:on|when) the (?:opposite|reverse)|the opposite"),
+    ("RANGE", rf"(?:介于)?{_N}\s*%?\s*(?:到|至|-|~|和|与)\s*{_N}\s*%?\s*之间|between\s+{_N}\s*%?\s+and\s+{_N}\s*%?"),
+    ("TURNS_UP", r"由负转正|由负变正|转正|(?:turn(?:s|ing)?|goes|becomes)\s+positive"),
+    ("TURNS_DOWN", r"由正转负|由正变负|转负|(?:turn(?:s|ing)?|goes|becomes)\s+negative"),
     ("OVERSOLD", r"超卖区?|oversold"),
     ("OVERBOUGHT", r"超买区?|overbought"),
     ("BUY", r"(?:发出|产生|给出|作为|视为|触发)?(?:买入|买进|做多|开多|建仓|开仓|入场|进场)(?:信号|时机|条件|规则|点)?|持有|买"
@@ -139,7 +142,7 @@ _LABELS = re.compile(
 _STRATEGY_KINDS = (
     "ABOVE BELOW BOLL BOTTOM BREAK_DOWN BREAK_UP BUY CROSSOVER CROSS_DOWN CROSS_UP DAYS DEA DEATH "
     "DIF ELSE EMA GE GOLDEN HIST KDJ LABEL LE LOSS LOWER MA MACD MOMENTUM OVERBOUGHT "
-    "OVERSOLD PCT RETURN REVERSE RSI SELL SIGNAL TIMES TOP UPPER VOLAVG "
+    "OVERSOLD PCT RANGE RETURN REVERSE RSI SELL SIGNAL TIMES TOP TURNS_DOWN TURNS_UP UPPER VOLAVG "
 )
 STRATEGY_KINDS = frozenset(_STRATEGY_KINDS.split())
 """Kinds that speak of a strategy. A field such as ``pe`` or a price alone may be a wish for data."""

@@ -58,7 +58,8 @@ class Memory:
     ``crossed`` are the two sides that a bare *cross below* or *death cross* speaks of. ``mixed``: the clause
     before had several subjects, so a missing one cannot be known. ``price_line`` is the one line that a clause compares
     the price with, for a bare *break*. ``turns`` counts the crosses that a bare *golden cross* could speak of.
-    ``rank`` gives a later rank its share.
+    ``rank`` gives a later rank its share. ``ascending`` is the value whose ranking starts from its low end
+    (``市盈率最低的10只``): places of it (``前20``) count from there.
     """
 
     left: Subject | None = None
@@ -70,6 +71,7 @@ class Memory:
     price_line: Average | Band | None = None
     turns: int = 0
     rank: Rank | None = None
+    ascending: Value | Falling | None = None
 
 
 Meant = tuple[Condition, Memory]
@@ -296,6 +298,11 @@ def _state(said: SaidState, memory: Memory) -> Meant | None:
             return None
         word = "ABOVE" if said.state == "POSITIVE" else "BELOW"
         return _compare(SaidCompare(left=left, word=word, right=Level(value=0.0, unit="plain")), memory)
+    if said.state in ("TURNS_UP", "TURNS_DOWN"):
+        if not isinstance(left, Return | Macd | Histogram):
+            return None
+        word = "CROSS_UP" if said.state == "TURNS_UP" else "CROSS_DOWN"
+        return _compare(SaidCompare(left=left, word=word, right=Level(value=0.0, unit="plain")), memory)
     if not isinstance(left, Rsi):
         return None
     word, level = ("BELOW", 30.0) if said.state == "OVERSOLD" else ("ABOVE", 70.0)
@@ -317,21 +324,34 @@ def _turn(said: SaidTurn, memory: Memory) -> Meant | None:
     return Cross(left=left, direction="up" if said.up else "down", right=right), remember(memory, left, right)
 
 
-def _rank(said: SaidRank, memory: Memory) -> Meant | None:
+_OTHER_END: dict[Literal["top", "bottom"], Literal["top", "bottom"]] = {"top": "bottom", "bottom": "top"}
+
+
+def _rank(said: SaidRank, memory: Memory, *, negated: bool) -> Meant | None:
+    """A rank. ``前20`` behind ``市盈率最低的10只`` is the lowest 20; to sell these would sell what was bought."""
     subject = said.value if said.value is not None else memory.ranked
     value, side = subject, said.side
+    if said.place and said.value is None and memory.ascending is not None and memory.ascending == subject:
+        if said.amount is None or (said.side == "top" and not negated):
+            return None
+        side = _OTHER_END[side]
+        ascending: Value | Falling | None = memory.ascending
+    else:
+        ascending = None
     if isinstance(subject, Falling):
-        value, side = Return(period=subject.period), "bottom" if side == "top" else "top"
+        value, side = Return(period=subject.period), _OTHER_END[side]
     if not isinstance(value, Return | Indicator | Rsi) and value != Bar(field="vol"):
         return None
     ranked = subject if isinstance(subject, Falling) else value
+    if said.side == "bottom" and not said.place:
+        ascending = ranked
     if said.amount is not None:
         rank = Rank(value=value, side=side, amount=said.amount, unit=said.unit)
     elif memory.rank is not None and memory.rank.value == value and memory.rank.side != side:
         rank = replace(memory.rank, side=side)
     else:
         return None
-    return rank, replace(memory, left=ranked, right=None, ranked=ranked, rank=rank)
+    return rank, replace(memory, left=ranked, right=None, ranked=ranked, rank=rank, ascending=ascending)
 
 
 def _joined(said: Joined, memory: Memory) -> Meant | None:
@@ -355,9 +375,9 @@ def meant(said: Said, memory: Memory) -> Meant | None:
         case SaidTurn():
             return _turn(said, memory)
         case SaidRank():
-            return _rank(said, memory)
+            return _rank(said, memory, negated=False)
         case Negated(part=part):
-            found = meant(part, memory)
+            found = _rank(part, memory, negated=True) if isinstance(part, SaidRank) else meant(part, memory)
             return None if found is None else (Not(part=found[0]), found[1])
         case Joined():
             return _joined(said, memory)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -9,9 +10,9 @@ from quantgraph.llm.planner.grammar import SaidTurn, turns
 from quantgraph.llm.planner.lexicon import Token
 from quantgraph.llm.planner.meaning import Memory, meant, remember
 from quantgraph.llm.planner.operands import band_words, kind_at, operands, params_at
-from quantgraph.llm.planner.rules import Band, Bar, Compare, Condition, Number, Rsi, opposite
+from quantgraph.llm.planner.rules import Average, Band, Bar, Compare, Condition, Cross, Number, Rsi, opposite
 
-__all__ = ["Named", "named_bands", "named_rule", "trimmed"]
+__all__ = ["Named", "middle_exit", "named_bands", "named_indicator", "named_rule", "trimmed"]
 
 Tokens = Sequence[Token]
 Named = tuple[Condition, Condition | None, Memory]
@@ -52,6 +53,57 @@ def named_rule(tokens: Tokens, memory: Memory) -> Named | None:
                 below = Compare(left=value, op="<", right=Number(value=low))
                 above = Compare(left=value, op=">", right=Number(value=high))
                 return below, above, remember(memory, value)
+    return None
+
+
+_USES_MACD = re.compile(
+    r"(?:用|采用|基于|利用|按照?|根据)\s*macd|macd[^a-z]*做|\b(?:use|using|apply)\b.*macd", re.IGNORECASE
+)
+_PLAIN_LABELS = ("策略", "战法", "strategy", "strategies")
+_DUAL = re.compile(r"双均线|均线交叉|dual|double|cross", re.IGNORECASE)
+
+
+def named_indicator(plain: Tokens, tokens: Tokens, line: str, memory: Memory) -> Named | None:
+    """``MACD策略`` and ``用MACD做`` alone are the MACD cross, ``双均线策略 10日 30日`` is that of the two averages.
+
+    ``plain`` are the tokens without labels, ``tokens`` all of the line.
+    """
+    labels = " ".join(token.text for token in tokens if token.kind == "LABEL")
+    if (
+        plain
+        and plain[0].kind == "MACD"
+        and (labels in _PLAIN_LABELS or (not labels and _USES_MACD.search(line)))
+    ):
+        lines = [pair for pair, end in turns(plain, 0) if end == len(plain)]
+    elif _DUAL.search(labels):
+        days = [token.value for token in plain if token.kind in ("DAYS", "NUM")]
+        joints = ("DAYS", "NUM", "LP", "RP", "SEP", "AND", "SLASH")
+        if len(days) != 2 or any(day < 1 or day != int(day) for day in days):
+            return None
+        if any(token.kind not in joints for token in plain):
+            return None
+        lines = [(Average(period=int(days[0])), Average(period=int(days[1])))]
+    else:
+        return None
+    cross = None if len(lines) != 1 else meant(SaidTurn(up=True, left=lines[0][0], right=lines[0][1]), memory)
+    return None if cross is None else (cross[0], opposite(cross[0]), cross[1])
+
+
+def middle_exit(tokens: Tokens, entry: Condition, memory: Memory) -> tuple[Condition, Memory] | None:
+    """``exit at the middle band``: the middle one of the band of the entry, crossed from the side of the entry."""
+    if [token.kind for token in tokens if token.kind != "BOLL"] != ["MIDDLE"] or len(tokens) > 2:
+        return None
+    match entry:
+        case (
+            Compare(left=Bar(field="close"), op="<", right=Band(side="lower") as band)
+            | Cross(left=Bar(field="close"), direction="down", right=Band(side="lower") as band)
+        ):
+            return Compare(left=Bar(), op=">", right=replace(band, side="middle")), memory
+        case (
+            Compare(left=Bar(field="close"), op=">", right=Band(side="upper") as band)
+            | Cross(left=Bar(field="close"), direction="up", right=Band(side="upper") as band)
+        ):
+            return Compare(left=Bar(), op="<", right=replace(band, side="middle")), memory
     return None
 
 

@@ -70,9 +70,23 @@ def introduction(language: Language) -> str:
     )
 
 
-def question(about: Missing, unread: Sequence[str], language: Language) -> str:
-    """One question about one thing, with examples; what was not understood is named."""
-    ask, example = _pick(_QUESTIONS[about], language), _pick(_EXAMPLES[about], language)
+def _example(about: Missing, language: Language, codes: Sequence[str]) -> str:
+    """Examples of an answer; of stocks those of the source, where it has told some."""
+    if about != "symbols" or not codes:
+        return _pick(_EXAMPLES[about], language)
+    return (
+        f"例如 {'、'.join(codes)}，或者“全部股票”"
+        if language == "zh"
+        else f"for example {', '.join(codes)}, or all stocks"
+    )
+
+
+def question(about: Missing, unread: Sequence[str], language: Language, examples: Sequence[str] = ()) -> str:
+    """One question about one thing, with examples; what was not understood is named.
+
+    ``examples`` are codes or index names of the source, instead of those of every source.
+    """
+    ask, example = _pick(_QUESTIONS[about], language), _example(about, language, examples)
     if language == "zh":
         head = f"这部分我没有读懂：{'；'.join(unread)}。" if unread else ""
         return f"{head}{ask}？{example}。"
@@ -120,16 +134,18 @@ def analysis(request: Request, errors: str) -> str:
 _KINDS: dict[str, Missing] = {"symbol": "symbols", "window": "window", "strategy": "strategy"}
 
 
-def clarification(reason: str, kind: str, round_: int, language: Language) -> str:
+def clarification(
+    reason: str, kind: str, round_: int, language: Language, examples: Sequence[str] = ()
+) -> str:
     """The question of a clarification, made friendly; an example is added where it has none."""
     zh = language == "zh"
     about = _KINDS.get(kind)
-    text = reason.strip() or (question(about, (), language) if about else "")
+    text = reason.strip() or (question(about, (), language, examples) if about else "")
     if not text:
         text = "执行没有成功，要换一只股票、换一段时间还是换一个策略" if zh else "The run did not succeed"
     has_example = any(word in text.lower() for word in ("例如", "比如", "for example", "e.g."))
     if about and not has_example:
-        text = f"{text.rstrip('。.')}{'（' if zh else ' ('}{_pick(_EXAMPLES[about], language)}{'）' if zh else ')'}"
+        text = f"{text.rstrip('。.')}{'（' if zh else ' ('}{_example(about, language, examples)}{'）' if zh else ')'}"
     if kind == "failure" and "?" not in text and "？" not in text:
         text = text.rstrip("。.")
         text += (

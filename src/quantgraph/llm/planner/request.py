@@ -10,6 +10,7 @@ from typing import Literal
 from quantgraph._texts import Language, language_of
 from quantgraph.errors import BadWindow
 from quantgraph.llm.planner.dates import MARK, Window, find_window, merge, without_dates
+from quantgraph.llm.planner.headings import Heading, find_heading
 from quantgraph.llm.planner.lexicon import (
     DATA_KINDS,
     FIELD_NAMES,
@@ -22,7 +23,7 @@ from quantgraph.llm.planner.meaning import Memory
 from quantgraph.llm.planner.parameters import Line, crosses_of, with_parameters
 from quantgraph.llm.planner.rules import Average, Rule, fields_of
 from quantgraph.llm.planner.strategies import Clauses, read_clauses, rule_of
-from quantgraph.llm.planner.symbols import find_symbols
+from quantgraph.llm.planner.symbols import find_symbols, is_shouted
 from quantgraph.llm.planner.wording import cleaned, legible, normalise
 
 __all__ = ["Context", "Intent", "Language", "Missing", "Request", "read_request"]
@@ -41,11 +42,14 @@ class Context:
         Ends of the data as ``YYYYMMDD``. Relative dates count back from ``last_session``.
     names
         ``ts_code`` by each name that occurs in the text.
+    examples
+        Codes or index names of the source, for the question about the stocks.
     """
 
     first_session: str | None = None
     last_session: str | None = None
     names: Mapping[str, str] = field(default_factory=dict)
+    examples: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -76,6 +80,7 @@ class _Line:
     text: str
     refused: BadWindow | None = None
     turns: int = 0
+    heading: Heading | None = None
 
     def has(self, *kinds: str) -> bool:
         return any(token.kind in kinds for token in self.tokens)
@@ -104,14 +109,24 @@ def _looks_like_a_name(token: Token, text: str) -> bool:
     return bool(strange and _BEFORE_A_DATE.match(text, token.end))
 
 
-def _read_line(line: str, context: Context) -> _Line:
+def _under(heading: Heading, text: str) -> list[Token]:
+    """Tokens of a line without its heading; what a selection selects is bought where no verb says what for."""
+    tokens = tokens_of(text[: heading.begin] + " " * (heading.end - heading.begin) + text[heading.end :])
+    if not heading.selects or any(token.kind == "BUY" for token in tokens):
+        return tokens
+    ahead = sum(token.end <= heading.begin for token in tokens)
+    return [*tokens[:ahead], Token(kind="BUY", text="", begin=heading.end, end=heading.end), *tokens[ahead:]]
+
+
+def _read_line(line: str, context: Context, *, headings: bool) -> _Line:
     found = find_symbols(normalise(line), context.names, is_word)
     refused: BadWindow | None = None
     try:
         window, text = find_window(found.rest, context.last_session)
     except BadWindow as error:
         window, text, refused = Window(), without_dates(found.rest), error
-    tokens = tokens_of(text)
+    heading = find_heading(text) if headings else None
+    tokens = tokens_of(text) if heading is None else _under(heading, text)
     names = [] if found.symbols else [token for token in tokens if _looks_like_a_name(token, text)]
     return _Line(
         symbols=found.symbols,
@@ -120,6 +135,7 @@ def _read_line(line: str, context: Context) -> _Line:
         names=tuple(token.text.strip() for token in names),
         text=text,
         refused=refused,
+        heading=heading,
     )
 
 
@@ -134,6 +150,17 @@ def _completed(lines: list[_Line]) -> list[_Line]:
             new, turns = next(done)
             line = replace(line, tokens=new.tokens, turns=turns)  # noqa: PLW2901 - the same line, completed
         found.append(line)
+    return found
+
+
+def _with_years(lines: list[_Line]) -> list[_Line]:
+    """Months without a year (``三月到五月``) in the year that another line names; that line's window is used up."""
+    found = list(lines)
+    for at, line in enumerate(lines):
+        for other, year in enumerate(lines):
+            if (window := line.window.in_year_of(year.window)) is not None:
+                found[at] = replace(found[at], window=window)
+                found[other] = replace(found[other], window=Window())
     return found
 
 
@@ -217,10 +244,10 @@ def _language(text: str, context: Context) -> Language:
     first = text.strip().partition("\n")[0]
     for name in context.names:
         first = first.replace(name, "")
-    return language_of(first)
+    return language_of(first.lower() if is_shouted(first, is_word) else first)
 
 
-def _unread(lines: list[_Line], clauses: list[Clauses]) -> tuple[str, ...]:
+def _unread(lines: list[_Line], clauses: list[Clauses], contradiction: str) -> tuple[str, ...]:
     found: list[str] = []
     for line in lines:
         found += (*line.names, *line.window.unread)
@@ -229,6 +256,7 @@ def _unread(lines: list[_Line], clauses: list[Clauses]) -> tuple[str, ...]:
         found += (legible(token.text, line.text, token.begin, token.end) for token in strange)
     for clause in clauses:
         found += clause.failed
+    found.append(contradiction)
     return tuple(text for text in dict.fromkeys(map(cleaned, found)) if text)
 
 
@@ -247,13 +275,21 @@ def read_request(text: str, context: Context) -> Request:
     >>> request.symbols, request.start, request.end, request.missing
     (('600519.SH',), '20240101', '20241231', ())
     """
-    lines = _completed([_read_line(line, context) for line in text.splitlines() if line.strip()])
+    return _read(text, context, headings=True)
+
+
+def _read(text: str, context: Context, *, headings: bool) -> Request:
+    """The request, without the headings of its lines unless there is one that the rule does not bear out."""
+    said = [line for line in text.splitlines() if line.strip()]
+    lines = _with_years(_completed([_read_line(line, context, headings=headings) for line in said]))
     symbols: tuple[str, ...] = ()
     for line in lines:
         symbols = line.symbols or symbols
     window = _window(lines)
     clauses = _clauses(lines)
-    rule, _ = rule_of(clauses)
+    rule, contradiction = rule_of(clauses)
+    if any(rule is None or not line.heading.fits(rule) for line in lines if line.heading):
+        return _read(text, context, headings=False)
     intent = _intent(lines, any(line.speaks_of_strategy for line in lines))
     end = window.end or (context.last_session if window.open_end else None)
     missing: list[Missing] = []
@@ -272,5 +308,5 @@ def read_request(text: str, context: Context) -> Request:
         intent=intent,
         missing=tuple(missing),
         language=_language(text, context),
-        unread=_unread(lines, clauses),
+        unread=_unread(lines, clauses, contradiction),
     )

@@ -32,6 +32,7 @@ __all__ = [
     "Rule",
     "Scaled",
     "Value",
+    "contradicts",
     "fields_of",
     "has_event",
     "is_bullish",
@@ -212,6 +213,28 @@ def leaves_of(condition: Condition) -> Iterator[Compare | Cross | Rank]:
             yield condition
 
 
+def _ranks_of(condition: Condition, *, negated: bool) -> Iterator[tuple[Rank, bool]]:
+    match condition:
+        case AllOf(parts=parts) | AnyOf(parts=parts):
+            for part in parts:
+                yield from _ranks_of(part, negated=negated)
+        case Not(part=part):
+            yield from _ranks_of(part, negated=not negated)
+        case Rank():
+            yield condition, negated
+
+
+def contradicts(entry: Condition, exit_: Condition) -> bool:
+    """Whether the exit sells what leaves the other end of a ranking than the one that was bought.
+
+    The lowest 10 are hardly ever in the top 20, so *not in the top 20* would sell each of them at once.
+    """
+    bought = {(rank.value, rank.side) for rank, negated in _ranks_of(entry, negated=False) if not negated}
+    kept = {(rank.value, rank.side) for rank, negated in _ranks_of(exit_, negated=False) if negated}
+    turned = {(value, "bottom" if side == "top" else "top") for value, side in kept}
+    return bool(turned & bought) and not kept & bought
+
+
 def has_event(condition: Condition) -> bool:
     """Whether a cross is part of the condition."""
     return any(isinstance(leaf, Cross) for leaf in leaves_of(condition))
@@ -262,11 +285,18 @@ def _opposite_compare(leaf: Compare) -> Compare:
     return turned
 
 
+def _has_range(parts: tuple[Condition, ...]) -> bool:
+    """Whether two parts are levels of one value in opposite directions: one by one they do not turn round."""
+    levels = [part for part in parts if isinstance(part, Compare) and isinstance(part.right, Number)]
+    return any(one.left == other.left and one.op[0] != other.op[0] for one in levels for other in levels)
+
+
 def opposite(condition: Condition) -> Condition | None:
     """The exit of a rule that names only its entry; None where there is no natural one.
 
     A cross turns round; a comparison turns round strictly, an oscillator to its other end
     (``RSI < 30`` to ``RSI > 70``), a channel to its other side; a rank becomes "no longer in it".
+    Two levels of one value (between 30 and 50, below 30 or above 70) turn to wherever the condition does not hold.
     Where crosses stand beside filters only the crosses turn round. An event joined by *or* has no
     opposite that would ever trade.
     """
@@ -281,9 +311,13 @@ def opposite(condition: Condition) -> Condition | None:
             return part
         case AllOf(parts=parts):
             events = tuple(part for part in parts if has_event(part))
+            if not events and _has_range(parts):
+                return Not(part=condition)
             return _joined(AnyOf, events or parts)
         case AnyOf(parts=parts):
-            return None if has_event(condition) else _joined(AllOf, parts)
+            if has_event(condition):
+                return None
+            return Not(part=condition) if _has_range(parts) else _joined(AllOf, parts)
 
 
 def _joined(kind: type[AllOf | AnyOf], parts: tuple[Condition, ...]) -> Condition | None:

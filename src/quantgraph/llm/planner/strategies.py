@@ -8,7 +8,13 @@ from dataclasses import dataclass, field, replace
 from quantgraph.llm.planner.grammar import Joined, Said, readings, turns
 from quantgraph.llm.planner.lexicon import DATA_KINDS, Token
 from quantgraph.llm.planner.meaning import Memory, after_clause, meant, remember
-from quantgraph.llm.planner.named import named_bands, named_rule, trimmed
+from quantgraph.llm.planner.named import (
+    middle_exit,
+    named_bands,
+    named_indicator,
+    named_rule,
+    trimmed,
+)
 from quantgraph.llm.planner.operands import Falling, Group, kind_at, operands
 from quantgraph.llm.planner.rules import (
     Average,
@@ -18,6 +24,7 @@ from quantgraph.llm.planner.rules import (
     Macd,
     Not,
     Rule,
+    contradicts,
     has_event,
     is_bullish,
     opposite,
@@ -34,7 +41,7 @@ class Clauses:
     """What one line says about buying and selling.
 
     ``otherwise`` asks for the exit to be the complement of the entry. ``failed`` holds what could not
-    be read; nothing else of the line may be used then.
+    be read; nothing else of the line may be used then. ``exit_text`` is what was written of the exit.
     """
 
     entry: Condition | None = None
@@ -42,11 +49,12 @@ class Clauses:
     otherwise: bool = False
     failed: tuple[str, ...] = ()
     memory: Memory = field(default_factory=Memory)
+    exit_text: str = ""
 
 
 _COMPARISONS = (
     "CROSS_UP", "CROSS_DOWN", "BREAK_UP", "BREAK_DOWN", "ABOVE", "BELOW", "GE", "LE", "GOLDEN", "DEATH", "TOP", "BOTTOM",
-    "OVERSOLD", "OVERBOUGHT", "NOT", "REVERSE", "ELSE",
+    "OVERSOLD", "OVERBOUGHT", "NOT", "REVERSE", "ELSE", "RANGE", "TURNS_UP", "TURNS_DOWN",
 )  # fmt: skip
 
 
@@ -161,7 +169,11 @@ def _without_verb(tokens: Tokens, line: str, memory: Memory) -> Clauses:
     wants_data = bool(kinds & {"DATA", "VALUATION"}) and not kinds & {"LABEL", "SIGNAL"}
     if wants_data:
         return Clauses(failed=(_text(plain, line),), memory=memory)
-    named = named_rule(plain, memory) or named_bands(tokens, memory)
+    named = (
+        named_rule(plain, memory)
+        or named_bands(tokens, memory)
+        or named_indicator(plain, tokens, line, memory)
+    )
     found = _bullish_event(plain, memory) or (
         None if named is None else Clauses(entry=named[0], exit=named[1], memory=named[2])
     )
@@ -236,19 +248,21 @@ def _read_parts(actions: list[str], parts: dict[int, list[Token]], line: str, me
             clauses = replace(clauses, otherwise=parts[at][0].kind == "ELSE")
             continue
         found = _condition(parts[at], clauses.memory)
+        if found is None and action == "SELL" and clauses.entry is not None:
+            found = middle_exit(parts[at], clauses.entry, clauses.memory)
         if found is None:
             return Clauses(failed=(_text(parts[at], line),), memory=memory)
         condition, seen = found[0], after_clause(*found)
         clauses = (
             replace(clauses, entry=condition, memory=seen)
             if action == "BUY"
-            else replace(clauses, exit=condition, memory=seen)
+            else replace(clauses, exit=condition, memory=seen, exit_text=_text(parts[at], line))
         )
     return clauses
 
 
-def rule_of(lines: Iterable[Clauses]) -> tuple[Rule | None, bool]:
-    """One rule from the clauses of all lines, and whether something that counts was not read.
+def rule_of(lines: Iterable[Clauses]) -> tuple[Rule | None, str]:
+    """One rule from the clauses of all lines, and the words of an exit that contradicts the entry.
 
     A later entry replaces the rule so far, a later exit only its exit. What failed before a later
     entry is answered by it.
@@ -256,7 +270,9 @@ def rule_of(lines: Iterable[Clauses]) -> tuple[Rule | None, bool]:
     entry: Condition | None = None
     exit_: Condition | None = None
     otherwise = failed = False
+    words = ""
     for clauses in lines:
+        words = clauses.exit_text or words
         if clauses.failed:
             failed = True
             continue
@@ -266,7 +282,9 @@ def rule_of(lines: Iterable[Clauses]) -> tuple[Rule | None, bool]:
         elif clauses.exit is not None:
             exit_, otherwise = clauses.exit, False
     if entry is None or failed:
-        return None, failed
+        return None, ""
+    if exit_ is not None and contradicts(entry, exit_):
+        return None, words
     if exit_ is None:
         exit_ = None if otherwise and has_event(entry) else Not(part=entry) if otherwise else opposite(entry)
-    return (None if exit_ is None else Rule(entry=entry, exit=exit_)), False
+    return (None if exit_ is None else Rule(entry=entry, exit=exit_)), ""

@@ -7,8 +7,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from quantgraph.data.symbols import INDEX_NAMES
+from quantgraph.llm.planner.fillers import NO_TICKERS
 
-__all__ = ["ALL", "INDEX_CODES", "Found", "exchange_of", "find_symbols"]
+__all__ = ["ALL", "INDEX_CODES", "Found", "exchange_of", "find_symbols", "is_shouted"]
 
 ALL = "ALL"
 """Token for every symbol the source has."""
@@ -46,9 +47,10 @@ _PREFIXED = re.compile(r"(?<![0-9A-Za-z])(SH|SZ|BJ)\.?(\d{6})(?!\d)" + _MEMBERS,
 _EVERYTHING = re.compile(
     r"(?:全部|所有)\s*的?\s*(?:A股)?\s*(?:股票|个股|A股|标的)|(?:整个|全)\s*A?\s*(?:股)?市场(?:\s*股票)?|全A股?"
     r"|\ball\s+(?:of\s+)?(?:the\s+)?(?:a-?\s*shares?|stocks|symbols|shares|names|tickers)\b"
-    r"|\b(?:the\s+)?(?:whole|entire)\s+(?:market|universe)\b|\bevery\s+(?:stock|symbol)\b|(?-i:(?<![A-Za-z])ALL(?![A-Za-z]))",
+    r"|\b(?:the\s+)?(?:whole|entire)\s+(?:market|universe)\b|\bevery\s+(?:stock|symbol)\b",
     re.IGNORECASE,
 )
+_ALL = re.compile(r"(?<![A-Za-z])ALL(?![A-Za-z])")
 _BARE = re.compile(r"(?<![0-9A-Za-z.\-/])(\d{6})(?![0-9A-Za-z%日天倍]|\.\d)")
 _TICKER = re.compile(r"(?<![A-Za-z0-9.])([A-Z]{2,5}(?:\.[A-Z])?)(?![A-Za-z0-9])")
 _EXCHANGES = {"SS": "SH", "XSHG": "SH", "XSHE": "SZ"}
@@ -100,6 +102,23 @@ def _bare_code(match: re.Match[str]) -> str | None:
     return None if exchange is None else f"{match[1]}.{exchange}"
 
 
+_SHORT = "MACD RSI KDJ BOLL SMA EMA EXPMA MA VOL PE PB PS TTM DIF DIFF DEA ALL ETF OHLC OHLCV "
+_ABBREVIATIONS = frozenset(_SHORT.split())
+
+
+def is_shouted(text: str, is_word: Callable[[str], bool]) -> bool:
+    """Whether a text is written in capitals throughout, so that its capitals name no ticker.
+
+    More than half of the letters are capitals, and a word of the language other than the abbreviations
+    of the field is among them.
+    """
+    letters = [letter for letter in text if letter.isalpha()]
+    if 2 * sum(letter.isascii() and letter.isupper() for letter in letters) <= len(letters):
+        return False
+    words = set(re.findall(r"(?<![A-Za-z])[A-Z]{2,}(?![A-Za-z])", text)) - _ABBREVIATIONS
+    return any(is_word(word.lower()) and word.lower() not in NO_TICKERS for word in words)
+
+
 def find_symbols(text: str, names: Mapping[str, str], is_word: Callable[[str], bool]) -> Found:
     """Read codes, names, indices and tickers out of a normalised text.
 
@@ -121,6 +140,8 @@ def find_symbols(text: str, names: Mapping[str, str], is_word: Callable[[str], b
     marks.take(_INDEX_NAME, _index_code)
     marks.take(_EVERYTHING, lambda _: ALL)
     marks.take(_BARE, _bare_code)
-    marks.take(_TICKER, lambda m: None if is_word(m[1].lower()) else m[1])
+    if not is_shouted(marks.text, is_word):
+        marks.take(_ALL, lambda _: ALL)
+        marks.take(_TICKER, lambda m: None if is_word(m[1].lower()) else m[1])
     tokens = tuple(dict.fromkeys(token for _, token in sorted(marks.found)))
     return Found(symbols=tokens, rest=re.sub(r"\(\s*\)", "  ", marks.text))

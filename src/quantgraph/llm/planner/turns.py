@@ -101,10 +101,12 @@ def _context(scene: _Scene) -> tuple[Context, dict[str, Any]]:
     facts = _json_object(scene.part("context"))
     names = facts.get("names")
     pairs = names if isinstance(names, dict) else {}
+    examples = facts.get("examples")
     context = Context(
         first_session=_day(facts.get("first_session")),
         last_session=_day(facts.get("last_session")),
         names={str(name): str(code) for name, code in pairs.items()},
+        examples=tuple(map(str, examples)) if isinstance(examples, list) else (),
     )
     return context, facts
 
@@ -202,14 +204,17 @@ def _code(scene: _Scene, text: str) -> Turn:
     return Turn(text=replies.stored(code.name, replies.rule_text(request), line, request.language))
 
 
-def _clarify(scene: _Scene, text: str) -> Turn:  # noqa: ARG001 - handlers share a signature
+def _clarify(scene: _Scene, text: str) -> Turn:
+    context, _ = _context(scene)
     wish = _json_object(text)
     reason = str(wish.get("reason") or "")
     language = wish.get("language")
     spoken = cast(Language, language) if language in ("zh", "en") else language_of(reason)
     number = wish.get("round")
     round_ = number if isinstance(number, int) else 1
-    return Turn(text=replies.clarification(reason, str(wish.get("kind") or ""), round_, spoken))
+    return Turn(
+        text=replies.clarification(reason, str(wish.get("kind") or ""), round_, spoken, context.examples)
+    )
 
 
 def _validate(scene: _Scene, text: str) -> Turn:  # noqa: ARG001 - handlers share a signature
@@ -232,7 +237,7 @@ def _plain(scene: _Scene) -> Turn:
         request = read_request(text, context)
     except BadWindow as error:
         return Turn(text=error.line)
-    facts = facts_of(request, text)
+    facts = facts_of(request, text, context.examples)
     answers: list[str] = []
     for name, tool in scene.tools.items():
         if name == INDICATOR_TOOL and not request.fields:
@@ -251,7 +256,11 @@ def _plain(scene: _Scene) -> Turn:
         return Turn(text="\n".join(answers))
     if not request.symbols and request.intent == "unclear":
         return Turn(text=replies.introduction(request.language))
-    ask = replies.question(request.missing[0], request.unread, request.language) if request.missing else ""
+    ask = (
+        replies.question(request.missing[0], request.unread, request.language, context.examples)
+        if request.missing
+        else ""
+    )
     return Turn(text=f"{replies.analysis(request, '')} {ask}".strip())
 
 

@@ -49,6 +49,24 @@ _PAST_N_DAY = re.compile(
 )
 
 
+SESSIONS_A_MONTH = 21
+"""Sessions that a month of momentum or return stands for."""
+_MONTHS_OF = re.compile(
+    r"(?:过去|最近|近|前)?(\d{1,3})个月的?(?=\s*(?:累计)?(?:涨幅|跌幅|涨跌幅|收益|回报|动量))"
+    r"|\b(\d{1,3})[\s-]month(?:s')?[\s-]+(?=returns?\b|momentum\b|gains?\b)",
+    re.IGNORECASE,
+)
+_FROM_BELOW = re.compile(
+    r"\bcross(es|ed|ing)?\b(?!\s+(?:above|below|over|under|up|down)\b)"
+    r"((?:(?!\b(?:and|or|buy|sell|when|then|from)\b)[\w\s'()-]){1,60}?)\bfrom\s+(below|above)\b",
+    re.IGNORECASE,
+)
+_DAYS_BROKEN = re.compile(
+    r"(\d+)\s*[日天](突破|跌破)(?=\s*(?:时|就|则|后)?\s*(?:[,;。]|$|买|做多|开仓|入场|卖|平仓|离场|出场|清仓))"
+)
+_HAS_LINES = re.compile(r"布林|boll|均线|[se]?ma\b|轨", re.IGNORECASE)
+
+
 def cleaned(text: str) -> str:
     r"""Words as they are shown: one line without control characters and outer punctuation.
 
@@ -111,6 +129,14 @@ def normalise(text: str) -> str:
     text = _TENTHS.sub(lambda m: f"{int(m[1]) * 10}%", text)
     text = _ENGLISH_NUMBER.sub(lambda m: str(_WORDS[m[0].lower()]), text)
     text = _PERCENT_WORD.sub("%", text)
-    text = _LOOK_BACK_ZH.sub(r"\1日", text)
+    text = _MONTHS_OF.sub(
+        lambda m: f" {SESSIONS_A_MONTH * int(m[1] or m[2])}{'日' if m[1] else '-day '}", text
+    )
+    text = _FROM_BELOW.sub(
+        lambda m: f"cross{m[1] or ''} {'above' if m[3].lower() == 'below' else 'below'} {m[2]}", text
+    )
+    if not _HAS_LINES.search(text):
+        text = _DAYS_BROKEN.sub(lambda m: f"{m[2]}{m[1]}日{'新高' if m[2] == '突破' else '新低'}", text)
+    text = _LOOK_BACK_ZH.sub(r" \1日", text)
     text = _LOOK_BACK_EN.sub(r"\2-day \1", text)
     return _PAST_N_DAY.sub(r"\1-day ", text)
