@@ -36,7 +36,7 @@ def frames(frame):
 
 @pytest.fixture(scope="module", params=[ForkRunner, FreshRunner])
 def runner(request):
-    made = request.param(timeout=3.0, memory_mb=512, output_limit=500)
+    made = request.param(timeout=15.0, memory_mb=512, output_limit=500)
     yield made
     if isinstance(made, ForkRunner):
         made.close()
@@ -136,7 +136,7 @@ def test_a_hundred_megabytes_of_output_are_cut(runner, frames):
 
 def test_the_environment_is_empty_and_the_folder_too(runner, frames, monkeypatch):
     monkeypatch.setenv("OPENAI_API_KEY", "sk-secret")
-    ours = FreshRunner(timeout=3.0) if isinstance(runner, FreshRunner) else ForkRunner(timeout=3.0)
+    ours = FreshRunner(timeout=15.0) if isinstance(runner, FreshRunner) else ForkRunner(timeout=15.0)
     result = ours.run(["import os\nprint(sorted(os.environ), os.listdir('.'))"], frames)
     assert "OPENAI" not in result.stdout
     assert "HOME" not in result.stdout
@@ -309,14 +309,14 @@ def test_a_forged_reply_is_an_error_and_the_next_call_works(forgers, frames, cas
 
 @pytest.fixture(scope="module")
 def forgers():
-    made = ForkRunner(timeout=3.0, memory_mb=512)
+    made = ForkRunner(timeout=15.0, memory_mb=512)
     yield made
     made.close()
 
 
 @pytest.mark.parametrize("case", ["garbage", "huge body", "deep", "a signal of 0.5", "a patched check"])
 def test_a_forged_reply_of_a_fresh_process_is_an_error_too(frames, case):
-    result = FreshRunner(timeout=3.0).run([FORGE, FORGERIES[case]], frames)
+    result = FreshRunner(timeout=15.0).run([FORGE, FORGERIES[case]], frames)
     assert result.error.message == "the code's process sent an unreadable reply"
     assert result.signals == {}
 
@@ -339,7 +339,7 @@ def test_text_that_is_too_long_or_cannot_be_encoded_is_cut_and_replaced(forgers,
 def test_a_reply_without_end_does_not_fill_the_hosts_memory(frames):
     code = "import os\ntry:\n    while True: os.write(3, b'\\0' * (1 << 20))\nexcept OSError: os._exit(0)"
     tracemalloc.start()
-    result = FreshRunner(timeout=3.0).run([code], frames)
+    result = FreshRunner(timeout=15.0).run([code], frames)
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert result.error.message == "the code's process sent an unreadable reply"
