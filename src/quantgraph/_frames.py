@@ -136,7 +136,7 @@ def _sessions(where: str, index: pd.Index) -> Dates:
     if index.tz is not None:
         raise BadFrame(
             f"{where} has an index in time zone {index.tz}; sessions are naive dates: "
-            "use frame.index.tz_localize(None).normalize()"
+            "use frame.index.tz_convert(the exchange's zone).tz_localize(None).normalize()"
         )
     if index.hasnans:
         raise BadFrame(f"{where} has NaT in its index at row {int(np.argmax(index.isna()))}")

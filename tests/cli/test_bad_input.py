@@ -317,3 +317,20 @@ def test_signal_writes_signal_and_strategy_and_does_not_trade(command):
     assert pd.read_parquet(folder / "signal.parquet").shape[1] == 30
     assert "sma_cross_5_20" in (folder / "strategy.py").read_text(encoding="utf-8")
     assert not (folder / "ledger.sqlite").exists()
+
+
+def test_a_model_without_its_key_is_one_object_too(command, tmp_path):
+    status, out, err = command("run", SENTENCE, "--model", "nosuch", "--headless", "--json")
+    assert status == 1
+    told = json.loads(out)
+    assert told["ended_because"] == "failed"
+    assert "OPENAI_API_KEY" in told["error"]
+    assert told["error"] in err
+    assert not (tmp_path / "runs").exists()
+
+
+def test_what_is_not_known_is_asked_for_in_the_users_language(command):
+    status, out, err = command("run", "999999.SZ 5日均线上穿20日均线买入 2025年", stdin="合成30成分股\n")
+    assert status == 0, err
+    assert "sample 中没有 999999.SZ" in err
+    assert "sma_cross_5_20" in out

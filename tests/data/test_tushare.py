@@ -272,6 +272,21 @@ class TestLists:
         assert source.names()["600519.SH"] == "贵州茅台"
         assert ["index_basic" in note for note in source.notes] == [True]
 
+    def test_without_lists_of_stocks_and_indices_the_changes_of_names_stand_in(self, stub, source):
+        stub.fail("stock_basic", no_permission())
+        stub.fail("index_basic", no_permission())
+        assert source.symbols() == ("600000.SH",)  # the only one in namechange
+        assert source.names() == {"600000.SH": "G浦发"}  # its last one
+        told = " ".join(source.notes)
+        assert "the list of stocks is that of namechange" in told
+        assert "index_basic" in told
+
+    def test_without_any_list_the_first_refusal_is_told(self, stub, source):
+        stub.fail("stock_basic", no_permission())
+        stub.fail("namechange", no_permission())
+        with pytest.raises(PermissionDenied, match="stock_basic"):
+            source.symbols()
+
     def test_members_are_the_newest_list_of_the_day_or_before(self, source):
         new_year = source.members("000300.SH", T("20240104"))
         assert new_year.symbols == ("000001.SZ", "600519.SH")

@@ -132,7 +132,10 @@ def _go(question: str, options: dict[str, Any], *, as_json: bool, headless: bool
     except BadOption as error:
         _fail(error, debug=debug)
         raise typer.Exit(WRONG_USAGE) from None
-    except QuantGraphError as error:
+    except QuantGraphError as error:  # before the run had a folder: a model without its key, for example
+        if as_json:
+            nowhere = {"run_id": None, "run_dir": None, "ended_because": "failed"}
+            typer.echo(json.dumps({**nowhere, "question": question, "error": error.line}, ensure_ascii=False))
         _fail(error, debug=debug)
         raise typer.Exit(FAILED) from None
     if as_json:

@@ -71,7 +71,7 @@ class TushareLists(TushareTables):
             return kept
 
     def symbols(self) -> tuple[str, ...]:
-        """All stocks of ``stock_basic``, delisted ones too, ascending."""
+        """All stocks of ``stock_basic`` (else of ``namechange``), delisted ones too, ascending."""
         return tuple(sorted(self._stocks()["ts_code"].unique()))
 
     def names(self) -> Mapping[str, str]:
@@ -84,7 +84,7 @@ class TushareLists(TushareTables):
         for table in tables:
             try:
                 rows = table()
-            except PermissionDenied as error:
+            except (PermissionDenied, SourceUnavailable) as error:
                 self._notes.add(f"names are missing: {error}")
             else:
                 named = rows.dropna(subset="name")
@@ -143,8 +143,23 @@ class TushareLists(TushareTables):
             raise UnknownSymbol(f"tushare lists no index {index_code}", symbols=[index_code])
 
     def _stocks(self) -> pd.DataFrame:
-        lists = [self._store.listing(STOCK_BASIC, {"list_status": status}) for status in "LDP"]
+        try:
+            lists = [self._store.listing(STOCK_BASIC, {"list_status": status}) for status in "LDP"]
+        except (PermissionDenied, SourceUnavailable) as error:
+            renamed = self._renamed(error)
+            self._notes.add(f"the list of stocks is that of namechange ({error.line})")
+            return renamed
         return pd.concat(lists, ignore_index=True)
+
+    def _renamed(self, refused: PermissionDenied | SourceUnavailable) -> pd.DataFrame:
+        """Codes and last names as ``namechange`` has them, for a server without ``stock_basic``."""
+        try:
+            rows = self.namechange()
+        except (PermissionDenied, SourceUnavailable):
+            raise refused from None
+        if rows.empty:
+            raise refused
+        return rows.sort_values("start_date").drop_duplicates("ts_code", keep="last")[["ts_code", "name"]]
 
     def _indices(self) -> pd.DataFrame:
         lists = [self._store.listing(INDEX_BASIC, {"market": market}) for market in _INDEX_MARKETS]

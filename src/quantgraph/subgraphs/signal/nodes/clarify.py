@@ -66,7 +66,7 @@ def _word(state: SignalSubgraphState, task: Clarification, kit: SignalKit) -> di
     task["default"] = _default(state, task, kit)
     if kit.on_clarify != "ask":
         return _answer_alone(state, task, kit)
-    _check_that_somebody_remembers()
+    _check_that_somebody_remembers(task["reason"])
     prompt = CLARIFY_NODE_PROMPT.format(
         clarification_reason=task["reason"],
         clarification_count=asked,
@@ -150,9 +150,10 @@ def _answered(state: SignalSubgraphState, task: Clarification, text: str) -> dic
     }
 
 
-def _check_that_somebody_remembers() -> None:
+def _check_that_somebody_remembers(reason: str) -> None:
     if not is_remembered():
         raise CheckpointerRequired(
-            "a question has to be asked, and this graph has no checkpointer: compile the host with one "
-            "(InMemorySaver(), SqliteSaver) and pass a thread_id, or use on_clarify='default'"
+            f"a question has to be asked ({reason}), and this graph has no checkpointer: compile the host with "
+            "one (InMemorySaver(), SqliteSaver) and pass a thread_id, or use on_clarify='default'",
+            reason=reason,
         )

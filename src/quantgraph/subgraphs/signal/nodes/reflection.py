@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Any
 
 from quantgraph._texts import language_of, say
 from quantgraph.errors import (
@@ -173,9 +173,22 @@ def _think(state: SignalSubgraphState, kit: SignalKit, as_of: Moment) -> dict[st
     except (UnknownSymbol, BadWindow, FutureRequested, BadOption) as error:
         if kit.on_clarify != "ask":
             return {**seen, **ended(state, "data_unavailable", error)}
-        about: Literal["symbol", "window"] = "symbol" if isinstance(error, UnknownSymbol) else "window"
-        return {**seen, **question(state, about, error.message)}
+        return {**seen, **_refused(state, kit, error)}
     return {**seen, "request": request}
+
+
+def _refused(state: SignalSubgraphState, kit: SignalKit, error: QuantGraphError) -> dict[str, Any]:
+    """Something was said that cannot be: what, in the user's language, with our own line behind it."""
+    if isinstance(error, UnknownSymbol):
+        token = error.data.get("token", "")
+        reason = say(
+            language(state),
+            zh=f"{kit.source.name} 中没有 {token}，请换一个代码、名称或指数（{error.message}）",
+            en=error.message,
+        )
+        return question(state, "symbol", reason)
+    reason = say(language(state), zh=f"时间范围或参数不可用（{error.message}）", en=error.message)
+    return question(state, "window", reason)
 
 
 def _facts(kit: SignalKit, as_of: Moment, text: str) -> dict[str, Any]:
