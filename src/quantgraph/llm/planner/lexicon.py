@@ -96,6 +96,7 @@ _KINDS: tuple[tuple[str, str], ...] = (
     ("MACD", r"macd(?:指标)?"),
     ("KDJ", r"kdj(?:指标)?|stochastic(?: oscillator)?"),
     ("BOLL", r"布林(?:带|线|通道)?|boll(?:inger)?(?:\s+bands?)?"),
+    ("TOUCH", r"触及|触碰|碰到|touch(?:es|ed|ing)?"),
     ("UPPER", r"上轨|upper"),
     ("LOWER", r"下轨|lower"),
     ("MIDDLE", r"中轨|middle|mid"),

@@ -17,8 +17,10 @@ from quantgraph.llm.planner.named import (
 )
 from quantgraph.llm.planner.operands import Falling, Group, kind_at, operands
 from quantgraph.llm.planner.rules import (
+    AllOf,
     Average,
     Band,
+    Compare,
     Condition,
     Kdj,
     Macd,
@@ -27,8 +29,10 @@ from quantgraph.llm.planner.rules import (
     contradicts,
     has_event,
     is_bullish,
+    leaves_of,
     opposite,
 )
+from quantgraph.llm.planner.shortened import bare_side, is_reversion, joint_of, same_line_exit
 from quantgraph.llm.planner.wording import cleaned, legible
 
 __all__ = ["Clauses", "read_clauses", "rule_of"]
@@ -233,23 +237,47 @@ def read_clauses(tokens: Tokens, line: str, memory: Memory) -> Clauses:
     if not actions:
         return _without_verb(tokens, line, memory)
     memory = _with_bands(plain, memory)
+    parts = _assign(segments) if bare_side(segments[0], line, "BUY", memory) else None
     if segments[0] and (seen := _preamble(segments[0], memory)) is not None:
         memory, segments[0] = seen, []
-    parts = _assign(segments) or _around(segments, memory)
+    parts = parts or _assign(segments) or _around(segments, memory)
     if parts is None or len(set(actions)) < len(actions):
         return Clauses(failed=(_text(plain, line),), memory=memory)
     return _read_parts(actions, parts, line, memory)
 
 
+def _both(joint: tuple[Tokens, Tokens] | None, memory: Memory) -> tuple[Condition, Memory] | None:
+    """Both sides of a joint without an *and*; each must be a condition of its own, the second without a rank."""
+    if joint is None or any(_condition(side, Memory(band=memory.band)) is None for side in joint):
+        return None
+    first, second = joint
+    comma = Token(kind="AND", text="", begin=first[-1].end, end=first[-1].end)
+    found = _condition([*first, comma, *second], memory)
+    if found is None or not isinstance(found[0], AllOf):
+        return None
+    alone = _condition(second, Memory(band=memory.band))
+    ranks = alone is None or not all(isinstance(leaf, Compare) for leaf in leaves_of(alone[0]))
+    return None if ranks else found
+
+
 def _read_parts(actions: list[str], parts: dict[int, list[Token]], line: str, memory: Memory) -> Clauses:
     clauses = Clauses(memory=memory)
+    shortened = False
     for at, action in enumerate(actions):
         if action == "SELL" and _is_complement(parts[at]):
             clauses = replace(clauses, otherwise=parts[at][0].kind == "ELSE")
             continue
         found = _condition(parts[at], clauses.memory)
         if found is None and action == "SELL" and clauses.entry is not None:
-            found = middle_exit(parts[at], clauses.entry, clauses.memory)
+            found = middle_exit(parts[at], clauses.entry, clauses.memory) or same_line_exit(
+                parts[at], clauses.entry, clauses.memory
+            )
+        if found is None and action == "BUY":
+            leading_not = at == 0 and "SELL" in actions
+            found = _both(joint_of(parts[at], line, leading_not=leading_not), clauses.memory)
+        if found is None:
+            found = bare_side(parts[at], line, "BUY" if action == "BUY" else "SELL", clauses.memory)
+            shortened = shortened or found is not None
         if found is None:
             return Clauses(failed=(_text(parts[at], line),), memory=memory)
         condition, seen = found[0], after_clause(*found)
@@ -258,6 +286,9 @@ def _read_parts(actions: list[str], parts: dict[int, list[Token]], line: str, me
             if action == "BUY"
             else replace(clauses, exit=condition, memory=seen, exit_text=_text(parts[at], line))
         )
+    if shortened and not is_reversion(clauses.entry, clauses.exit):
+        words = tuple(_text(parts[at], line) for at in range(len(actions)))
+        return Clauses(failed=words, memory=memory)
     return clauses
 
 
