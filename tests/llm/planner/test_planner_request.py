@@ -73,7 +73,7 @@ READ = {
     "MACD(12，26，9)金叉买入": MACD,
     "当MACD出现金叉时产生买入信号，出现死叉时产生卖出信号": MACD,
     "买入信号：MACD金叉；卖出信号：MACD死叉": MACD,
-    "MACD crosses above its signal line buy, below it sell": "DIF(12,26) crosses above DEA(12,26,9) | DIF(12,26) < DEA(12,26,9)",
+    "MACD crosses above its signal line buy, below it sell": MACD,
     "Buy when MACD crosses above its signal line and sell when it crosses below.": MACD,
     "MACD柱为正买入，为负卖出": "DIF(12,26) > DEA(12,26,9) | DIF(12,26) < DEA(12,26,9)",
     "MACD柱上穿0买入，下穿卖出": MACD,

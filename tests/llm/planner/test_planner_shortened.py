@@ -20,7 +20,14 @@ def rule(text: str) -> str:
     return "" if strategy is None else f"{describe(strategy.entry, 'en')} | {describe(strategy.exit, 'en')}"
 
 
+CROSS = "SMA(5) crosses above SMA(20) | SMA(5) crosses below SMA(20)"
+STATE = "SMA(5) crosses above SMA(20) | SMA(5) < SMA(20)"
+
 READ = {
+    "5-day average crosses above the 20-day average buy, below sell": CROSS,
+    "buy when the 5-day average crosses above the 20-day average, sell when below": CROSS,
+    "buy when the 5-day average crosses above the 20-day average, sell when under": CROSS,
+    "buy when the 5-day average crosses above the 20-day average, sell when it is below": STATE,
     "布林带下轨买入上轨卖出": REVERSION,
     "600519.SH 2024年，布林带下轨买入，上轨卖出": REVERSION,
     "触及布林带下轨买入、触及上轨卖出": REVERSION,

@@ -10,14 +10,16 @@ from typing import Literal
 from quantgraph.llm.planner.lexicon import Token
 from quantgraph.llm.planner.meaning import Meant, Memory, remember
 from quantgraph.llm.planner.operands import band_words
-from quantgraph.llm.planner.rules import Average, Band, Bar, Compare, Condition
+from quantgraph.llm.planner.rules import Average, Band, Bar, Compare, Condition, Cross
 
-__all__ = ["bare_side", "is_reversion", "joint_of", "same_line_exit"]
+__all__ = ["bare_side", "elided_cross", "is_reversion", "joint_of", "same_line_exit"]
 
 Tokens = Sequence[Token]
 
 _INWARD = re.compile(r"轨\s*(?:之?内|以内|里|中(?!轨))|进入|(?:从|由)[^,;]*轨|\b(?:into|through|from)\b")
 """Words that the lexicon drops and that turn a band into a way back inside it."""
+_STANDS = re.compile(r"\b(?:is|are|was|stays?|remains?|trades?)\s*$", re.IGNORECASE)
+_WAYS: dict[str, Literal["up", "down"]] = {"above": "up", "over": "up", "below": "down", "under": "down"}
 _WITH = re.compile(r"\bwith\b", re.IGNORECASE)
 
 
@@ -67,6 +69,19 @@ def same_line_exit(tokens: Tokens, entry: Condition, memory: Memory) -> Meant | 
         case ["POST_UP"], Compare(left=Bar() | Average() as left, op="<", right=Average() as line):
             return Compare(left=left, op=">", right=line), remember(memory, left, line)
     return None
+
+
+def elided_cross(tokens: Tokens, line: str, entry: Condition | None, memory: Memory) -> Meant | None:
+    """``crosses above … buy, below sell``: the verb is left out, so it is the same event the other way.
+
+    ``sell when it is below`` has a verb of its own and stays a state.
+    """
+    if not isinstance(entry, Cross) or len(tokens) != 1 or _STANDS.search(line[: tokens[0].begin]):
+        return None
+    way: Literal["up", "down"] | None = _WAYS.get(tokens[0].text.lower())
+    if way is None or way == entry.direction:
+        return None
+    return replace(entry, direction=way), remember(memory, entry.left, entry.right)
 
 
 def joint_of(tokens: Tokens, line: str, *, leading_not: bool) -> tuple[Tokens, Tokens] | None:

@@ -32,7 +32,7 @@ from quantgraph.llm.planner.rules import (
     leaves_of,
     opposite,
 )
-from quantgraph.llm.planner.shortened import bare_side, is_reversion, joint_of, same_line_exit
+from quantgraph.llm.planner.shortened import bare_side, elided_cross, is_reversion, joint_of, same_line_exit
 from quantgraph.llm.planner.wording import cleaned, legible
 
 __all__ = ["Clauses", "read_clauses", "rule_of"]
@@ -267,7 +267,8 @@ def _read_parts(actions: list[str], parts: dict[int, list[Token]], line: str, me
         if action == "SELL" and _is_complement(parts[at]):
             clauses = replace(clauses, otherwise=parts[at][0].kind == "ELSE")
             continue
-        found = _condition(parts[at], clauses.memory)
+        found = elided_cross(parts[at], line, clauses.entry, clauses.memory) if action == "SELL" else None
+        found = found or _condition(parts[at], clauses.memory)
         if found is None and action == "SELL" and clauses.entry is not None:
             found = middle_exit(parts[at], clauses.entry, clauses.memory) or same_line_exit(
                 parts[at], clauses.entry, clauses.memory
