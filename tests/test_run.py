@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from quantgraph.data import open_source
+from quantgraph.data.sample import SampleSource
 from quantgraph.errors import BadOption
 from quantgraph.run import run_strategy, strategy_source
 
@@ -21,16 +21,12 @@ def results(folder):
     return [json.loads(path.read_text(encoding="utf-8")) for path in Path(folder).glob("*/result.json")]
 
 
-class Broken:
+class Broken(SampleSource):
     """The sample, until its bars are asked for."""
 
     def __init__(self, error):
-        self._sample, self._error = open_source("sample"), error
-
-    def __getattr__(self, name):
-        return getattr(self._sample, name)
-
-    name, synthetic = "broken", True
+        super().__init__()
+        self._error = error
 
     def bars(self, *_):
         raise self._error
@@ -40,16 +36,8 @@ class Broken:
     "error", [ValueError("a bug of the source"), OSError("disk gone"), ZeroDivisionError()]
 )
 def test_a_source_with_a_bug_raises_and_the_folder_says_failed(tmp_path, error):
-    class Source(Broken):
-        sessions = property(lambda self: self._sample.sessions)
-        symbols = property(lambda self: self._sample.symbols)
-        names = property(lambda self: self._sample.names)
-        members = property(lambda self: self._sample.members)
-        indicators = property(lambda self: self._sample.indicators)
-        index_bars = property(lambda self: self._sample.index_bars)
-
     with pytest.raises(type(error)):
-        run_strategy(SENTENCE, source=Source(error), out=tmp_path)
+        run_strategy(SENTENCE, source=Broken(error), out=tmp_path)
     (told,) = results(tmp_path)
     assert told["ended_because"] == "failed"
     assert type(error).__name__ in told["error"]

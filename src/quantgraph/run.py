@@ -16,6 +16,7 @@ from langchain_core.runnables import RunnableConfig
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.types import Command
 
+from quantgraph.audit import signal_counts
 from quantgraph.data import MarketDataSource, open_source
 from quantgraph.errors import BadOption, NotConfigured, QuantGraphError
 from quantgraph.graph import STEP_LIMIT, create_trading_graph
@@ -181,10 +182,10 @@ def _outcome(state: Mapping[str, Any], market: MarketDataSource) -> dict[str, An
     """What the state says of the end and of the request."""
     request, history = state.get("request") or {}, list(state.get("execution_history") or [])
     because, errors = state.get("ended_because") or "failed", state.get("error_messages") or []
-    failed = {} if because == "done" else {"error": errors[-1] if errors else f"{because}: {history[-1:]}"}
+    why = errors[-1] if errors else ": ".join([because, *history[-1:]])
     return {
         "ended_because": because,
-        **failed,
+        **({} if because == "done" else {"error": why}),
         "assumptions": list(state.get("assumptions") or []),
         "notes": list(request.get("notes") or []),
         "symbols": list(request_symbols(request, market)) if request else [],
@@ -210,8 +211,6 @@ def _saved(folder: Path, question: str, state: Mapping[str, Any], store: DataSta
 
 
 def _save_signal(path: Path, name: str, store: DataState, ref: str) -> dict[str, Any]:
-    from quantgraph.audit import signal_counts
-
     signal = store.snapshot(ref)["signal"][name]
     signal.to_parquet(path)
     return {"name": name, "path": str(path), "counts": signal_counts(signal)}

@@ -15,7 +15,7 @@ from quantgraph.errors import BadOption, QuantGraphError
 
 __all__ = ["app", "main"]
 
-DONE, FAILED, WRONG_USAGE = 0, 1, 2
+FAILED, WRONG_USAGE = 1, 2
 
 app = typer.Typer(
     no_args_is_help=True,

@@ -15,7 +15,7 @@ import pandas as pd
 
 from quantgraph.errors import BadOption, BadWindow
 
-__all__ = ["KNOWN_FROM", "PHASES", "Moment", "Phase", "known_from", "session_of"]
+__all__ = ["KNOWN_FROM", "PHASES", "Moment", "Phase", "between", "known_from", "session_of"]
 
 Phase = Literal["pre_open", "open", "close", "post_close"]
 PHASES: tuple[Phase, ...] = get_args(Phase)
@@ -71,6 +71,11 @@ def session_of(value: object, *, name: str = "session") -> pd.Timestamp:
             parameter=name,
         )
     return stamp.as_unit("us")
+
+
+def between(sessions: pd.Index, first: pd.Timestamp, last: pd.Timestamp) -> pd.DatetimeIndex:
+    """Those of ascending sessions that lie from ``first`` to ``last``, both inclusive."""
+    return pd.DatetimeIndex(sessions[(sessions >= first) & (sessions <= last)])
 
 
 @dataclass(frozen=True, order=False)

@@ -16,7 +16,7 @@ from quantgraph.broker.decider import Decider
 from quantgraph.broker.ledger import Ledger
 from quantgraph.broker.simulate import run_identity
 from quantgraph.errors import BadOption, NoSignal, UnknownSymbol
-from quantgraph.market.moment import session_of
+from quantgraph.market.moment import between, session_of
 from quantgraph.market.rulebook import Rulebook, board_of
 from quantgraph.nodes.state import TradingState
 from quantgraph.state import DataState
@@ -113,10 +113,9 @@ class TradingDesk:
             raise NoSignal(
                 "there is nothing to trade: the state has no strategy; run the signal subgraph first"
             )
-        index = pd.DatetimeIndex(self.store.snapshot(state["data_ref"])["ohlcv"]["open"].index)
+        index = self.store.snapshot(state["data_ref"])["ohlcv"]["open"].index
         request = state["request"]
-        first, last = session_of(request["start"]), session_of(request["end"])
-        return pd.DatetimeIndex(index[(index >= first) & (index <= last)])
+        return between(index, session_of(request["start"]), session_of(request["end"]))
 
 
 def _has_board(symbol: str) -> bool:

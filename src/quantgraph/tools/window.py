@@ -12,7 +12,7 @@ import pandas as pd
 from quantgraph._texts import Note
 from quantgraph.data import MarketDataSource, ResolvedSymbols, resolve_symbols
 from quantgraph.errors import BadOption, BadWindow, FutureRequested
-from quantgraph.market.moment import Moment, session_of
+from quantgraph.market.moment import Moment, between, session_of
 from quantgraph.tools.context import ToolContext
 
 __all__ = ["publish", "read_window", "split_codes"]
@@ -57,7 +57,7 @@ def read_window(
         )
         end = limit
     sessions = source.sessions()
-    inside = sessions[(sessions >= start) & (sessions <= end)]
+    inside = between(sessions, start, end)
     if inside.empty:
         raise BadWindow(
             f"there is no session from {start:%Y%m%d} to {end:%Y%m%d}; {source.name} has "

@@ -11,10 +11,10 @@ import pandas as pd
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
 from quantgraph._texts import Note
-from quantgraph.data import MarketDataSource, ResolvedSymbols
+from quantgraph.data import MarketDataSource
 from quantgraph.data.source import BAR_FIELDS, INDICATOR_FIELDS
 from quantgraph.errors import BadOption
-from quantgraph.market.moment import Moment, session_of
+from quantgraph.market.moment import Moment, between, session_of
 from quantgraph.state import DataState
 from quantgraph.tools.window import read_window
 
@@ -145,21 +145,13 @@ def check_request(
 
 def request_symbols(request: Mapping[str, Any], source: MarketDataSource) -> tuple[str, ...]:
     """The codes of a checked request, ascending."""
-    return _resolve(request, source)[0].symbols
+    as_of = Moment.at(request["end"])
+    return read_window(source, as_of, request["ts_code"], request["start"], request["end"])[0].symbols
 
 
 def request_sessions(request: Mapping[str, Any], source: MarketDataSource) -> pd.DatetimeIndex:
     """The sessions of a checked request's window."""
-    sessions = source.sessions()
-    first, last = session_of(request["start"]), session_of(request["end"])
-    return pd.DatetimeIndex(sessions[(sessions >= first) & (sessions <= last)])
-
-
-def _resolve(
-    request: Mapping[str, Any], source: MarketDataSource
-) -> tuple[ResolvedSymbols, pd.Timestamp, pd.Timestamp, list[Note]]:
-    as_of = Moment.at(request["end"])
-    return read_window(source, as_of, request["ts_code"], request["start"], request["end"])
+    return between(source.sessions(), session_of(request["start"]), session_of(request["end"]))
 
 
 def is_data_there(
