@@ -5,7 +5,7 @@ READY := .venv/.ready
 DEMO := 合成30成分股，5日均线上穿20日均线买入，下穿卖出，2025年
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint type docs bench format clean
+.PHONY: help demo test lint type docs bench bench-peers soak format clean
 
 help:
 	@echo "make demo    one sentence becomes trades, on synthetic data, without a key"
@@ -13,6 +13,8 @@ help:
 	@echo "make lint    ruff and the layers        make type    mypy --strict"
 	@echo "make docs    refresh pictures and notebooks, and run every example"
 	@echo "make bench   measure                    make format  ruff format and fixes"
+	@echo "make bench-peers  beside vectorbt, bt and backtrader, in an environment of their own"
+	@echo "make soak    kill the run a thousand times and compare its ledger"
 	@echo "make clean   remove .venv and caches    PYTHON=...   the python to set up with"
 
 $(READY): requirements.lock pyproject.toml scripts/setup.sh
@@ -37,11 +39,20 @@ docs: $(READY)
 	$(BIN)/pytest -q tests/test_docs.py tests/test_examples.py tests/test_notebooks.py
 
 bench: $(READY)
-	@set -e; for file in benchmarks/*.py; do echo "== $$file"; $(BIN)/python "$$file"; done
+	@$(BIN)/python benchmarks/core.py
+	@$(BIN)/python benchmarks/market.py --sizes s,m,l
+
+bench-peers:
+	@test -x .venv-bench/bin/python || $(PYTHON) -m venv .venv-bench
+	@.venv-bench/bin/python -m pip install --quiet --disable-pip-version-check -e . -r benchmarks/requirements.txt
+	@.venv-bench/bin/python benchmarks/market.py --sizes s,m,l --tools bare,ours,vectorbt,bt,backtrader
+
+soak: $(READY)
+	@$(BIN)/python benchmarks/soak.py
 
 format: $(READY)
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
 clean:
-	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	rm -rf .venv .venv-bench .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

@@ -23,4 +23,15 @@ def test_the_core_costs_stay_within_their_bounds(shared_data):
     )
     assert done.returncode == 0, done.stdout + done.stderr
     assert "quantgraph run, SSE 50 x 200 sessions" in done.stdout
-    assert "the sessions' loop (200 sessions, durable ledger)" in done.stdout
+    assert "the loop over 200 sessions, 64 a step, durable ledger" in done.stdout
+
+
+@pytest.mark.timeout(300)
+def test_our_fills_and_equity_are_those_of_the_bare_loop_and_of_exact_decimals():
+    done = subprocess.run(
+        [sys.executable, str(ROOT / "benchmarks" / "market.py"), "--sizes", "s", "--tools", "bare,ours"],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr

@@ -6,6 +6,7 @@ import asyncio
 import sqlite3
 from contextlib import closing
 
+import numpy as np
 import pandas as pd
 import pytest
 from langchain_core.messages import HumanMessage
@@ -15,7 +16,7 @@ from langgraph.checkpoint.sqlite import SqliteSaver
 
 from quantgraph.agents import SignalRule
 from quantgraph.broker.ledger import Ledger
-from quantgraph.broker.simulate import run_sessions
+from quantgraph.broker.simulate import BLOCK, Market, run_sessions
 from quantgraph.data.sample import SampleSource
 from quantgraph.errors import BadOption, LedgerConflict, NoSignal, UnknownCommit
 from quantgraph.graph import create_trading_graph, route_after_signal
@@ -54,6 +55,8 @@ def ledger(tmp_path):
 
 class Stops(SignalRule):
     """The signal rule of a machine that is switched off in the middle of its n-th session."""
+
+    block_rule = None
 
     def __init__(self, at: int) -> None:
         super().__init__()
@@ -96,8 +99,9 @@ def test_the_daily_loop_goes_on_while_there_is_a_session(state, target):
 # The whole way -----------------------------------------------------------------------------------
 
 
-def test_every_session_of_the_window_is_in_the_ledger_once(store, ledger):
-    graph = create_trading_graph(source="sample", store=store, ledger=ledger)
+@pytest.mark.parametrize("step", [1, 8, None])
+def test_every_session_of_the_window_is_in_the_ledger_once(store, ledger, step):
+    graph = create_trading_graph(source="sample", store=store, ledger=ledger, sessions_per_step=step)
     steps = [
         (name, update.get("session"))
         for step in graph.stream(ask(SENTENCE, run_id="r"), stream_mode="updates")
@@ -105,24 +109,48 @@ def test_every_session_of_the_window_is_in_the_ledger_once(store, ledger):
         if name == "daily_loop"
     ]
     expected = sessions_of_window()
-    assert [session for _, session in steps] == [*(f"{day:%Y%m%d}" for day in expected), None]
+    firsts = expected[:: step or BLOCK]
+    assert [session for _, session in steps] == [*(f"{day:%Y%m%d}" for day in firsts), None]
     assert ledger.sessions("r") == expected
     ledger.check("r")
+
+
+@pytest.mark.parametrize("step", [0, -1, 1.5, True])
+def test_a_step_is_at_least_one_session(store, step):
+    with pytest.raises(BadOption, match="sessions_per_step"):
+        create_trading_graph(source="sample", store=store, sessions_per_step=step)
+
+
+def test_a_decider_that_must_be_asked_gets_a_step_a_session(store, ledger):
+    class Asked:
+        name = "asked"
+
+        def decide(self, view, account, session):
+            return []
+
+    graph = create_trading_graph(source="sample", store=store, ledger=ledger, decider=Asked())
+    nodes = [next(iter(step)) for step in graph.stream(ask(SENTENCE, run_id="r"), stream_mode="updates")]
+    assert nodes.count("decision") == len(sessions_of_window())
+
+
+def test_holdings_are_marked_where_the_graph_is_told(store, ledger):
+    graph = create_trading_graph(source="sample", store=store, ledger=ledger, mark_at="open")
+    state = graph.invoke(ask(SENTENCE, run_id="r"))
+    opens = store.snapshot(state["data_ref"])["ohlcv"]["open"]
+    _, marks = ledger.holdings("r")
+    marks, opens = marks.to_numpy(), opens.reindex(marks.index, columns=marks.columns).to_numpy()
+    held = ~np.isnan(marks) & ~np.isnan(opens)
+    assert held.any()
+    assert (marks[held] == opens[held]).all()
 
 
 def test_the_graph_trades_what_the_plain_loop_trades(store, ledger):
     state = create_trading_graph(source="sample", store=store, ledger=ledger, cash=300_000).invoke(
         ask(SENTENCE, run_id="graph")
     )
+    market = Market(store=store, data_ref=state["data_ref"], rules=Rulebook.mainland())
     account = run_sessions(
-        store,
-        state["data_ref"],
-        sessions_of_window(),
-        SignalRule(),
-        cash=300_000,
-        rules=Rulebook.mainland(),
-        ledger=ledger,
-        run_id="plain",
+        market, sessions_of_window(), SignalRule(), cash=300_000, ledger=ledger, run_id="plain"
     )
     assert journal(ledger, "graph") == journal(ledger, "plain")
     assert account.cash != 300_000, "something was traded"
@@ -196,6 +224,7 @@ def test_a_run_that_was_stopped_ends_with_the_same_ledger(tmp_path, at, durabili
 def test_a_checkpoint_that_lags_behind_the_ledger_trades_nothing_twice(store, ledger, step):
     """As after a kill: the ledger has fifty sessions, the newest checkpoint that was written knows of fewer."""
     options = {"source": "sample", "store": store, "ledger": ledger, "checkpointer": InMemorySaver()}
+    options["sessions_per_step"] = 1
     create_trading_graph(source="sample", store=store, ledger=ledger).invoke(ask(SENTENCE, run_id="whole"))
     graph = create_trading_graph(**options, decider=Stops(50))
     with pytest.raises(RuntimeError):
@@ -285,7 +314,9 @@ def sse50(a_share, tmp_path_factory):
     saver = InMemorySaver()
     folder = tmp_path_factory.mktemp("sse50")
     with Ledger(folder / "ledger.sqlite") as ledger:
-        graph = create_trading_graph(source=a_share, store=DataState(), ledger=ledger, checkpointer=saver)
+        graph = create_trading_graph(
+            source=a_share, store=DataState(), ledger=ledger, checkpointer=saver, sessions_per_step=1
+        )
         state = graph.invoke(ask(f"用上证50成分股，{RULE}，2025年1月到10月", run_id="r"), THREAD)
         sessions = ledger.sessions("r")
         ledger.check("r")

@@ -38,6 +38,7 @@ HEAVY = [
     "langchain_openai",
     "langgraph",
     "matplotlib",
+    "numba",
     "numpy",
     "openai",
     "pandas",
@@ -118,6 +119,7 @@ def test_the_data_state_loads_no_graph_and_no_model_library(tmp_path: Path) -> N
         "langchain_core",
         "openai",
         "tushare",
+        "numba",
         "sqlalchemy",
         "exchange_calendars",
     }

@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 from collections.abc import Callable, Iterator, Mapping
 from typing import Literal
+from weakref import WeakKeyDictionary
 
 import numpy as np
 import pandas as pd
@@ -12,6 +13,8 @@ import pandas as pd
 from quantgraph._frames import FrozenFrame, frozen_array
 from quantgraph._objects import PANELS, Tree
 from quantgraph.errors import FutureRequested, UnknownField
+from quantgraph.market.actions import ACTION_FIELDS, DATE_FIELDS, CorporateAction, KnownActions
+from quantgraph.market.adjust import adjusted
 from quantgraph.market.moment import Moment, session_of
 
 __all__ = ["Fields", "Snapshot", "View", "panel_of", "unknown"]
@@ -68,6 +71,10 @@ class Snapshot(Mapping[str, Fields]):
     def __len__(self) -> int:
         return len(PANELS)
 
+    def adjusted(self, name: str = "close") -> pd.DataFrame:
+        """Prices in those of the last row, dividends and splits taken out; see :meth:`View.adjusted`."""
+        return adjusted(self["ohlcv"], name)
+
     def __repr__(self) -> str:
         return f"Snapshot({self.ref[:12]}; {'; '.join(repr(self[panel]) for panel in PANELS)})"
 
@@ -119,6 +126,36 @@ class View(Mapping[str, Fields]):
             panel: {name: self._cut(panel, name) for name in fields} for panel, fields in self._tree.items()
         }
 
+    def actions(self) -> tuple[CorporateAction, ...]:
+        """Dividends, splits and delistings known at the moment, ascending by ``ex`` and symbol.
+
+        An announced one is known before its ex-date, from :attr:`.CorporateAction.known_from` on. What comes
+        are values; no frame leads from them to later rows.
+
+        Raises
+        ------
+        BadFrame
+            If a cell is no possible amount or date.
+        """
+        fields = panel_of(self._tree, "ohlcv")
+        used = {name: fields[name] for name in (*ACTION_FIELDS, *DATE_FIELDS) if name in fields}
+        return _known_actions(used).at(self.moment) if used.keys() & {*ACTION_FIELDS} else ()
+
+    def adjusted(self, name: str = "close") -> pd.DataFrame:
+        """Prices adjusted for dividends and splits as of the moment, a new frame.
+
+        All prices are in those of the last row known: from the morning of an ex-date on the closes before it
+        are lowered by what went off, so that they compare with its open. The last row of the moment's own
+        session equals the raw price. What is known later never changes the frame.
+        See :func:`quantgraph.market.adjust.adjusted`.
+
+        Raises
+        ------
+        UnknownField
+            If there is no such price, or neither ``adj_factor`` nor ``pre_close``, ``dividend`` or ``split``.
+        """
+        return adjusted(self["ohlcv"], name)
+
     def row(self, panel: str, name: str, session: object = None) -> pd.Series:
         """One known row: of ``session``, or the last one; index ``ts_code``, float64, NaN where nothing is.
 
@@ -140,6 +177,20 @@ class View(Mapping[str, Fields]):
         if place < 0:
             return pd.Series(np.nan, index=frame.columns, dtype=np.float64)
         return pd.Series(frozen_array(frame.values[place]), index=frame.columns, copy=False)
+
+
+# One commit is asked at every session, and reading all its actions takes long. Keys are weak: frames go
+# with their commit.
+_ACTIONS: WeakKeyDictionary[FrozenFrame, tuple[dict[str, str], KnownActions]] = WeakKeyDictionary()
+
+
+def _known_actions(used: Mapping[str, FrozenFrame]) -> KnownActions:
+    first, digests = next(iter(used.values())), {name: frame.digest for name, frame in used.items()}
+    found = _ACTIONS.get(first)
+    if found is None or found[0] != digests:
+        known = KnownActions({name: frame.frame for name, frame in used.items()})
+        found = _ACTIONS[first] = digests, known
+    return found[1]
 
 
 def panel_of(tree: Tree, panel: str) -> Mapping[str, FrozenFrame]:

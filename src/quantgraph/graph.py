@@ -16,6 +16,8 @@ from quantgraph.agents import SignalRule
 from quantgraph.broker.account import Account
 from quantgraph.broker.decider import Decider
 from quantgraph.broker.ledger import Ledger
+from quantgraph.broker.simulate import BLOCK
+from quantgraph.broker.valuation import MarkAt
 from quantgraph.data import MarketDataSource
 from quantgraph.errors import BadOption
 from quantgraph.market.rulebook import Rulebook
@@ -50,6 +52,8 @@ def create_trading_graph(
     decider: Decider | None = None,
     cash: Decimal | float | str = 1_000_000,
     rules: Rulebook | None = None,
+    mark_at: MarkAt = "close",
+    sessions_per_step: int | None = None,
     ledger: Ledger | None = None,
     store: DataState | None = None,
     runner: CodeRunner | None = None,
@@ -64,9 +68,15 @@ def create_trading_graph(
     decider
         Who turns signals into orders. Default: :class:`~quantgraph.agents.SignalRule`.
     cash
-        Initial cash in CNY.
+        Initial cash, in the market's currency.
     rules
         The market's rules and fees. Default: mainland China's, by date.
+    mark_at
+        Holdings are valued at each session's ``close`` or ``open``.
+    sessions_per_step
+        Sessions that one step of the graph trades, at least 1: a run can be stopped and resumed between two
+        steps, and each session is a transaction of its own. Default: 64 for a decider that need not be asked
+        in every session, else 1.
     ledger
         Where the run is recorded. Default: ``<runs_dir>/<run_id>/ledger.sqlite``.
     model, source, store, runner, on_clarify, settings, checkpointer
@@ -77,13 +87,17 @@ def create_trading_graph(
         model=model, source=source, store=store, runner=runner, on_clarify=on_clarify, settings=settings
     )
     rules = rules or Rulebook.mainland()
+    decider = decider or SignalRule(rules=rules)
     desk = TradingDesk(
         store=kit.store,
-        decider=decider or SignalRule(rules=rules),
+        decider=decider,
         rules=rules,
         cash=_positive(cash),
         runs_dir=settings.runs_dir,
+        mark_at=mark_at,
+        sessions_per_step=_step(sessions_per_step, decider),
         ledger=ledger,
+        source=kit.source,
     )
     compiled = build_trading_graph(kit, desk).compile(checkpointer=checkpointer, name="trading")
     return compiled.with_config({"recursion_limit": STEP_LIMIT})
@@ -108,6 +122,17 @@ def build_trading_graph(kit: SignalKit, desk: TradingDesk) -> TradingGraph:
     graph.add_edge("decision", "daily_loop")
     graph.add_edge("report", END)
     return graph
+
+
+def _step(sessions: int | None, decider: Decider) -> int:
+    if sessions is None:
+        return BLOCK if hasattr(decider, "block_rule") else 1
+    if isinstance(sessions, bool) or not isinstance(sessions, int) or sessions < 1:
+        raise BadOption(
+            f"sessions_per_step={sessions!r}; a whole number of at least 1 is wanted",
+            parameter="sessions_per_step",
+        )
+    return sessions
 
 
 def _positive(cash: Decimal | float | str) -> Decimal:

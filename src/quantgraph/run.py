@@ -20,6 +20,7 @@ from quantgraph.audit import signal_counts
 from quantgraph.data import MarketDataSource, open_source
 from quantgraph.errors import BadOption, NotConfigured, QuantGraphError
 from quantgraph.graph import STEP_LIMIT, create_trading_graph
+from quantgraph.market.rulebook import Rulebook
 from quantgraph.nodes.desk import new_run_id
 from quantgraph.settings import Settings, load_settings
 from quantgraph.state import DataState
@@ -53,6 +54,7 @@ def run_strategy(
     start: str | None = None,
     end: str | None = None,
     cash: float | str = 1_000_000,
+    rules: Rulebook | None = None,
     model: Model | None = None,
     out: str | Path | None = None,
     answer: Callable[[Mapping[str, Any]], str] | None = None,
@@ -70,6 +72,8 @@ def run_strategy(
         The sentence, in Chinese or English.
     symbols, start, end
         Fixed by the caller; they win over the sentence.
+    rules
+        The market's rules and fees. Default: mainland China's.
     answer
         Called with each clarification; None takes the documented defaults and lists them in ``assumptions``.
     watch
@@ -102,7 +106,11 @@ def run_strategy(
         "on_clarify": "ask" if answer else "default",
         "checkpointer": InMemorySaver(),
     }
-    graph = create_trading_graph(**options, cash=cash) if trade else create_signal_subgraph(**options)
+    graph = (
+        create_trading_graph(**options, cash=cash, rules=rules)
+        if trade
+        else create_signal_subgraph(**options)
+    )
     given = {"ts_code": ",".join(symbols), "start_date": start or "", "end_date": end or ""}
     begun: dict[str, Any] = {"messages": [HumanMessage(question)], "given": given}
     result: dict[str, Any] = {
@@ -207,7 +215,7 @@ def _saved(folder: Path, question: str, state: Mapping[str, Any], store: DataSta
             "path": str(path)
         }
         told["signal"] = _save_signal(folder / "signal.parquet", strategy["name"], store, state["data_ref"])
-    return told | {key: summary.get(key) for key in ("account", "benchmark", "equity")}
+    return told | {key: summary.get(key) for key in ("account", "benchmark", "index", "equity")}
 
 
 def _save_signal(path: Path, name: str, store: DataState, ref: str) -> dict[str, Any]:

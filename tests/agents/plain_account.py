@@ -28,18 +28,42 @@ def band(code):
 
 def limits(code, pre_close):
     width = band(code)
-    return half_up(pre_close * (100 + width), 100), half_up(pre_close * (100 - width), 100)
+    upper, lower = half_up(pre_close * (100 + width), 100), half_up(pre_close * (100 - width), 100)
+    if not code.endswith(".BJ"):  # Shanghai and Shenzhen, 2023-04-10: at least a cent away
+        upper, lower = max(upper, pre_close + 1), min(lower, pre_close - 1)
+    return upper, max(1, lower)
 
 
-def lots_that_fit(price, ticket, day):
-    lots = max(0, ticket) // (price * 100)
-    while lots and lots * 100 * price + fees("buy", lots * 100 * price, day) > ticket:
-        lots -= 1
-    return lots * 100
+def sizes(code):
+    """Smallest buy, the step above it, and the most that one order may have."""
+    if code.startswith(("688", "689")):
+        return 200, 1, 100_000
+    if code.endswith(".BJ"):
+        return 100, 1, 1_000_000
+    return 100, 100, 300_000 if code.startswith("30") else 1_000_000
+
+
+def shares_that_fit(code, price, ticket, day):
+    first, step, most = sizes(code)
+    quantity = max(0, ticket) // (price * step) * step
+    while quantity and quantity * price + fees("buy", quantity * price, day) > ticket:
+        quantity -= step
+    return min(quantity, most) if quantity >= first else 0
 
 
 def trade(  # noqa: PLR0912, PLR0917
-    days, codes, opens, closes, pre_closes, signal, cash, *, weights=None, max_positions=None, reserve=(0, 1)
+    days,
+    codes,
+    opens,
+    closes,
+    pre_closes,
+    signal,
+    cash,
+    *,
+    weights=None,
+    max_positions=None,
+    max_weight=None,
+    reserve=(0, 1),
 ):
     """Cash, shares, value by session, fills and rejections of the rule; panels are lists of rows."""
     reserve = Fraction(*reserve)
@@ -85,16 +109,21 @@ def trade(  # noqa: PLR0912, PLR0917
         if max_positions is not None:
             wanted = wanted[: max(0, max_positions - len(shares))]
         if wanted:
-            investable = equity_before * (1 - reserve)
+            investable = floor(equity_before * (1 - reserve))
             count = len(shares) + len(wanted)
-            tickets = [investable * Fraction(*weights[c]) if weights else investable / count for c in wanted]
-            free = max(Fraction(0), cash - equity_before * reserve)
+            if weights:
+                tickets = [floor(investable * Fraction(*weights[code])) for code in wanted]
+            else:
+                tickets = [investable // count] * len(wanted)
+            if max_weight:
+                tickets = [min(cents, floor(investable * Fraction(*max_weight))) for cents in tickets]
+            free = max(0, cash - (equity_before - investable))
             if sum(tickets) > free:
                 total = sum(tickets)
-                tickets = [ticket * free / total for ticket in tickets]
-            for code, ticket in zip(wanted, tickets):
+                tickets = [cents * free // total for cents in tickets]
+            for code, cents in zip(wanted, tickets):
                 at = price[code] if price[code] is not None else last_close.get(code)
-                quantity = lots_that_fit(at, floor(ticket), day) if at is not None else 0
+                quantity = shares_that_fit(code, at, cents, day) if at is not None else 0
                 if not quantity:
                     continue
                 if price[code] is None:

@@ -9,7 +9,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from quantgraph.agents.signal_rule import SignalRule
-from quantgraph.broker import Ledger, Rejection, run_sessions
+from quantgraph.broker import Ledger, Market, Rejection, run_sessions
 from quantgraph.market.rulebook import Rulebook
 from quantgraph.state import DataState
 
@@ -31,6 +31,7 @@ def run_both(  # noqa: PLR0917
     *,
     weights=None,
     max_positions=None,
+    max_weight=None,
     reserve=(0, 1),
 ):
     """Both accounts over the same market; asserts equality, returns the plain one's fills and rejections."""
@@ -40,6 +41,7 @@ def run_both(  # noqa: PLR0917
     rule = SignalRule(
         weights={code: n / d for code, (n, d) in weights.items()} if weights else None,
         max_positions=max_positions,
+        max_weight=max_weight[0] / max_weight[1] if max_weight else 1.0,
         cash_reserve=reserve[0] / reserve[1],
     )
     days = [f"{day:%Y-%m-%d}" for day in opens.index]
@@ -53,18 +55,13 @@ def run_both(  # noqa: PLR0917
         cash_cents,
         weights=weights,
         max_positions=max_positions,
+        max_weight=max_weight,
         reserve=reserve,
     )
     with Ledger(folder / "ledger.db") as ledger:
+        market = Market(store=store, data_ref=ref, rules=Rulebook.mainland(), blocks_from=0)
         account = run_sessions(
-            store,
-            ref,
-            opens.index,
-            rule,
-            cash=Decimal(cash_cents) / 100,
-            rules=Rulebook.mainland(),
-            ledger=ledger,
-            run_id="run",
+            market, opens.index, rule, cash=Decimal(cash_cents) / 100, ledger=ledger, run_id="run"
         )
         ledger.check("run")
         outcomes = ledger.orders("run")
@@ -112,6 +109,7 @@ def random_market(seed, sessions=45):
 OPTIONS = st.fixed_dictionaries(
     {
         "max_positions": st.sampled_from([None, 1, 2, 3, 5]),
+        "max_weight": st.sampled_from([None, (1, 10), (1, 4)]),
         "reserve": st.sampled_from([(0, 1), (1, 10), (1, 4), (17, 20)]),
         "weights": st.sampled_from(
             [

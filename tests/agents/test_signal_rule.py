@@ -1,3 +1,4 @@
+import json
 from decimal import Decimal
 
 import numpy as np
@@ -5,7 +6,7 @@ import pandas as pd
 import pytest
 
 from quantgraph.agents import Decider, SignalRule
-from quantgraph.broker import Account, Position, simulate
+from quantgraph.broker import Account, Market, Position, Receivable, advance, simulate
 from quantgraph.errors import BadOption, NoSignal, UnknownField
 from quantgraph.market.moment import Moment
 from quantgraph.market.rulebook import Rulebook
@@ -49,7 +50,8 @@ def holding(code=A, quantity=1000, entered=1, cash="100000.00"):
 
 def replay(store_ref, rule, cash=100_000):
     store, ref = store_ref
-    results = simulate(store, ref, DAYS, rule, account=Account.opening(cash), rules=Rulebook.mainland())
+    market = Market(store=store, data_ref=ref, rules=Rulebook.mainland())
+    results = simulate(market, DAYS, rule, account=Account.opening(cash))
     return [
         (place, outcome.order.side, getattr(outcome, "code", "filled"))
         for place, result in enumerate(results)
@@ -121,9 +123,83 @@ def test_a_rejected_exit_is_tried_again_until_it_is_filled():
 
 
 def test_an_entry_into_a_suspended_symbol_is_sized_at_its_last_close_and_rejected():
-    data = market({A: [0, 1, 0, 0]}, opens={(2, A): NAN}, closes={(1, A): 20.0})
+    data = market({A: [0, 1, 0, 0]}, opens={(2, A): NAN}, closes={(1, A): 20.0, (2, A): NAN})
     assert brief(decide(SignalRule(), data, 2)) == [(1, "buy", A, 4900)]
     assert replay(data, SignalRule()) == [(2, "buy", "suspended")]
+
+
+def test_a_ticket_is_what_one_entry_may_cost_with_its_fees():
+    # 10,005.10 buys 1,000 at 10; a cent less buys a lot less. Weights then only choose the symbols.
+    data = market({A: [1, 1], B: [1, 1], C: [1, 1]})
+    rule = SignalRule(ticket="10005.10", weights={A: 0.1, C: 0.0})
+    assert brief(decide(rule, data, 1)) == [(1, "buy", A, 1000), (2, "buy", C, 1000)]
+    assert brief(decide(SignalRule(ticket="10005.09"), data, 1))[0] == (1, "buy", A, 900)
+
+
+def test_tickets_that_the_cash_does_not_cover_shrink_alike():
+    data = market({A: [1, 1], B: [1, 1]})
+    # 15,000 for two tickets of 10,000: 7,500 each
+    rule = SignalRule(ticket=10_000)
+    assert brief(decide(rule, data, 1, Account.opening(15_000))) == [(1, "buy", A, 700), (2, "buy", B, 700)]
+
+
+def test_star_shares_are_bought_from_200_on_and_by_the_share():
+    data = market({"688981.SH": [1, 1]})
+    # 6,665 at 10 cost 66,650 and 16.66 + 0.67 in fees; one more would cost 66,677.34
+    assert brief(decide(SignalRule(), data, 1, Account.opening("66677.33"))) == [
+        (1, "buy", "688981.SH", 6665)
+    ]
+    assert decide(SignalRule(), data, 1, Account.opening(1_999)) == []
+
+
+def test_an_entry_is_one_order_at_most_and_an_exit_is_as_many_as_it_needs():
+    # 100,000 shares a STAR order
+    data = market({"688981.SH": [1, 1]})
+    assert brief(decide(SignalRule(), data, 1, Account.opening(5_000_000))) == [
+        (1, "buy", "688981.SH", 100_000)
+    ]
+    data = market({"688981.SH": [1, 0, -1], B: [0, 0, -1]})
+    account = holding("688981.SH", 250_300)
+    account = Account(cash=account.cash, positions={**account.positions, **holding(B).positions})
+    assert brief(decide(SignalRule(), data, 3, account)) == [
+        (1, "sell", B, 1000),
+        (2, "sell", "688981.SH", 100_000),
+        (3, "sell", "688981.SH", 100_000),
+        (4, "sell", "688981.SH", 50_300),
+    ]
+
+
+def test_dividends_on_their_way_are_equity_and_no_cash():
+    account = Account(
+        cash=D("10000.00"), receivables=(Receivable(symbol=B, amount=D("10000.00"), pay=DAYS[5]),)
+    )
+    # A quarter of 20,000 at 10: 500 would cost 5,005.05. All of it is more than the cash.
+    data = market({A: [1, 1]})
+    assert brief(decide(SignalRule(max_weight=0.25), data, 1, account)) == [(1, "buy", A, 400)]
+    assert brief(decide(SignalRule(), data, 1, account)) == [(1, "buy", A, 900)]
+
+
+def test_each_amount_is_floored_to_the_cent():
+    # 19.999 may be invested, that is 19.99; 0.5001 of it are 9.99 and no lot at 0.10, though 10.00 of 19.999.
+    rule = SignalRule(rules=Rulebook.zero_cost(), weights={A: 0.4999, B: 0.5001}, cash_reserve=0.00005)
+    data = market({A: [1, 1], B: [1, 1]}, opens={(1, A): 0.0999, (1, B): 0.1})
+    assert [order.symbol for order in decide(rule, data, 1, Account.opening(20))] == [A]
+    # A third of 100.00 is 33.33.
+    data = market({A: [1, 1], B: [1, 1], C: [1, 1]}, opens={(1, A): 0.3333, (1, B): 0.3334, (1, C): 0.3334})
+    rule = SignalRule(rules=Rulebook.zero_cost())
+    assert [order.symbol for order in decide(rule, data, 1, Account.opening(100))] == [A]
+
+
+def test_its_options_are_plain_json():
+    rule = SignalRule(weights={B: 0.25, A: 0.5}, ticket=1000, max_weight=0.3, cash_reserve=0.1)
+    assert json.loads(json.dumps(rule.options)) == {
+        "signal": None,
+        "weights": {A: "1/2", B: "1/4"},
+        "max_positions": None,
+        "max_weight": "3/10",
+        "ticket": "1000",
+        "cash_reserve": "1/10",
+    }
 
 
 def test_a_symbol_without_any_price_is_not_ordered():
@@ -232,6 +308,9 @@ def test_data_without_a_signal_is_an_error():
         ({"weights": {A: -0.1}}, "weights"),
         ({"weights": {A: 0.6, B: 0.6}}, "weights add up to 1.2; at most 1"),
         ({"weights": {A: NAN}}, "weights"),
+        ({"ticket": 0}, "ticket=0; an amount above 0 in whole cents"),
+        ({"ticket": "0.001"}, "ticket"),
+        ({"ticket": NAN}, "ticket"),
     ],
 )
 def test_an_option_out_of_its_range_is_named_with_the_range(options, text):
@@ -249,3 +328,27 @@ def test_the_order_of_the_columns_changes_nothing():
     assert replay(market(signal), SignalRule(max_positions=2)) == replay(
         market(mirrored), SignalRule(max_positions=2)
     )
+
+
+def test_a_holding_that_is_suspended_over_a_split_is_worth_what_it_was():
+    """2,500 at 10.00 become 5,000 at 5.00 while suspended: equity stays 100,000, a quarter of it is 2,500 at 10."""
+    days = pd.bdate_range("2024-01-08", periods=6).as_unit("us")
+    halved, other = "600000.SH", "600036.SH"
+    nothing = [np.nan] * 2
+    prices = pd.DataFrame({halved: [10.0, 10.0, *nothing, 5.0, 5.0], other: [10.0] * 6}, index=days)
+    split = pd.DataFrame({halved: [np.nan, np.nan, 2.0, *nothing, np.nan], other: [np.nan] * 6}, index=days)
+    signal = pd.DataFrame({halved: [1.0, 0, 0, 0, 0, 0], other: [0, 0, 1.0, 0, 0, 0]}, index=days)
+    store = DataState()
+    store.update("ohlcv", {"open": prices, "close": prices, "split": split})
+    ref = store.update("signal", {"s": signal})
+    rules = Rulebook.zero_cost()
+    market = Market(store=store, data_ref=ref, rules=rules, blocks_from=0)
+    rule = SignalRule(rules=rules, max_weight=0.25)
+    results = list(simulate(market, days, rule, account=Account.opening(100_000)))
+    assert [(fill.order.symbol, fill.quantity) for result in results for fill in result.fills] == [
+        (halved, 2500),
+        (other, 2500),
+    ]
+    blocks = list(advance(market, list(days), rule, account=Account.opening(100_000)))
+    assert blocks[-1].account == results[-1].account
+    assert results[-1].value == 100_000

@@ -144,6 +144,26 @@ def test_a_frame_on_other_sessions_is_a_warning():
     assert report.findings[0].message == "ohlcv['vol'] has 4 sessions, close 6"
 
 
+def test_a_split_is_no_extreme_return_and_a_wrong_price_beside_it_is_one():
+    close, split = flat(), flat(np.nan)
+    close.iloc[2:, 0] = 20.0  # a reverse split, one for two
+    split.iloc[2, 0] = 0.5
+    assert found(audit(panels(close=close, split=split))) == []
+    split.iloc[2, 0] = np.nan
+    assert found(audit(panels(close=close, split=split))) == [("warning", "extreme_return")]
+
+
+def test_sparse_frames_are_sound_and_rows_that_are_no_sessions_are_told():
+    nothing, ex = flat(np.nan), flat(0.5).iloc[2:3]
+    sound = panels(
+        dividend=ex, split=nothing, action_pay=ex * 0 + 20240110, delisting=nothing, is_st=flat(0.0)
+    )
+    assert found(audit(sound)) == []
+    lost = ex.set_axis(pd.DatetimeIndex(["2024-01-06"]))
+    report = audit(panels(dividend=lost))
+    assert [finding.message for finding in report.findings] == ["ohlcv['dividend'] has 1 sessions, close 6"]
+
+
 def signal(values) -> pd.DataFrame:
     return pd.DataFrame({"000001.SZ": values, "600519.SH": values}, index=DAYS, dtype=float)
 

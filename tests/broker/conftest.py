@@ -2,6 +2,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from quantgraph.broker import Market
+from quantgraph.market.rulebook import Rulebook
 from quantgraph.state import DataState
 
 
@@ -16,3 +18,10 @@ def toy():
     store = DataState()
     ref = store.update("ohlcv", {"open": opens, "close": closes, "pre_close": before})
     return store, ref, index
+
+
+@pytest.fixture
+def market(toy):
+    """The four sessions under the mainland's rules."""
+    store, ref, _ = toy
+    return Market(store=store, data_ref=ref, rules=Rulebook.mainland(), blocks_from=0)

@@ -1,78 +1,204 @@
-"""Runs a strategy into a ledger and kills itself with SIGKILL at a chosen place: ``FILE PLACE COUNT``.
+"""Runs in forked children that are killed with SIGKILL and resumed until they are done.
 
-``PLACE`` is ``decide`` (the nth decision), ``insert`` (after the nth insert, inside its transaction) or ``never``.
+Usage: ``crash_child.py WHAT WAY FOLDER KILLS SEED``; prints one JSON object. ``WHAT`` is ``rule`` (a signal rule),
+``orders`` (every kind of order) or ``graph`` with the sessions of a step, ``graph8``. ``WAY`` is ``time`` (at
+``KILLS`` instants of the run's wall time) or ``boundary`` (at every boundary of every transaction; no ``KILLS``).
+
+All that is imported, compiled and cached is so before the first fork, so a child costs milliseconds.
 """
 
+from __future__ import annotations
+
+import json
 import os
+import random
 import signal
+import sqlite3
 import sys
+import time
+from collections.abc import Callable
+from contextlib import closing
+from functools import cache, partial
+from pathlib import Path
 
-import numpy as np
-import pandas as pd
-from sqlalchemy import Engine, event
+os.environ["LANGGRAPH_STRICT_MSGPACK"] = "true"
+sys.path.insert(0, str(Path(__file__).parent))
 
-from quantgraph.agents.signal_rule import SignalRule
+from random_market import RandomDecider, random_world
+from sqlalchemy import event
+from sqlalchemy.pool import Pool
+
+from quantgraph.agents import SignalRule
 from quantgraph.broker import Ledger, run_sessions
 from quantgraph.market.rulebook import Rulebook
 from quantgraph.state import DataState
 
-SESSIONS = pd.bdate_range("2024-01-02", periods=40).as_unit("us")
+Work = Callable[[Path], None]
+
+BOUNDARIES = ("before BEGIN", "after BEGIN", "between two rows", "before COMMIT", "after COMMIT")
+SENTENCE = "用合成30成分股，5日均线上穿20日均线买入，下穿卖出，2024年1月到3月"
+THREAD = {"configurable": {"thread_id": "t"}}
 
 
-def market():
-    rng = np.random.default_rng(7)
-    codes = [f"{600000 + place}.SH" for place in range(8)]
-    close = pd.DataFrame(np.exp(rng.normal(0, 0.02, (40, 8)).cumsum(axis=0)) * 20, SESSIONS, codes).round(2)
-    opens = (close.shift().fillna(20.0) * 1.001).round(2)
-    store = DataState()
-    store.update("ohlcv", {"open": opens, "close": close, "pre_close": close.shift().fillna(20.0)})
-    ref = store.update("signal", {"noise": pd.DataFrame(rng.integers(-1, 2, (40, 8)) * 1.0, SESSIONS, codes)})
-    return store, ref
+@cache
+def traded(what: str):
+    """The market, its sessions, and who decides: the rule alone is traded in blocks."""
+    world = random_world(4, market="cn", symbols=6, sessions=42)
+    if what == "rule":
+        return world.market(Rulebook.mainland()), world.sessions, SignalRule(max_positions=4)
+    rules = Rulebook.mainland(volume_share="0.5")
+    return world.market(rules), world.sessions, RandomDecider(4, world.symbols)
 
 
-class Fuse:
-    def __init__(self, count):
-        self.left = count
+def run_plain(what: str, folder: Path) -> None:
+    market, sessions, decider = traded(what)
+    with Ledger(folder / "ledger.db") as ledger:
+        run_sessions(market, sessions, decider, cash=400_000, ledger=ledger, run_id="r")
 
-    def burn(self):
-        self.left -= 1
-        if self.left == 0:
+
+def run_graph(step: int, folder: Path) -> None:
+    from langgraph.checkpoint.sqlite import SqliteSaver
+
+    from quantgraph.graph import create_trading_graph
+
+    folder.mkdir(exist_ok=True)
+    connection = sqlite3.connect(folder / "checkpoints.db", check_same_thread=False)
+    with closing(connection), Ledger(folder / "ledger.db") as ledger:
+        graph = create_trading_graph(
+            source="sample",
+            store=DataState(folder / "data"),
+            ledger=ledger,
+            sessions_per_step=step,
+            checkpointer=SqliteSaver(connection),
+        )
+        # A step whose writes were saved and whose checkpoint was not has no `next`: the result alone says "done".
+        saved = graph.get_state(THREAD).values
+        if not saved.get("summary"):
+            task = None if saved else {"messages": [("user", SENTENCE)], "run_id": "r"}
+            saved = graph.invoke(task, THREAD, durability="sync")
+            assert saved["summary"]["run_id"] == "r", saved["error_messages"]
+
+
+def journal(folder: Path, *, checked: bool = True) -> list[dict]:
+    with Ledger(folder / "ledger.db") as ledger:
+        if "r" not in ledger.runs():
+            return []
+        if checked:
+            ledger.check("r")
+        return list(ledger.journal("r"))
+
+
+def forked(work: Work, folder: Path, arm: Callable[[], None] = lambda: None) -> int:
+    """A child that does the work and exits with 0, or with 1 after a traceback."""
+    pid = os.fork()
+    if pid:
+        return pid
+    try:
+        arm()
+        work(folder)
+    except BaseException:
+        sys.excepthook(*sys.exc_info())
+        os._exit(1)
+    os._exit(0)
+
+
+def was_killed(pid: int) -> bool:
+    status = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+    if status not in (0, -signal.SIGKILL):
+        sys.exit(f"a child ended with {status}")
+    return status != 0
+
+
+def check_half(folder: Path, expected: list[dict]) -> None:
+    """What a killed run leaves is a beginning of the whole one, in whole transactions."""
+    half = journal(folder, checked=False)
+    assert half == expected[: len(half)]
+    assert len(half) in (0, 2) or half[-1]["kind"] == "day"
+
+
+def by_time(
+    work: Work, folder: Path, expected: list[dict], *, kills: int, seed: int, whole: float
+) -> list[float]:
+    """Kill at random instants, each drawn from the whole wall time, until there are enough."""
+    rng, instants, run = random.Random(seed), [], 0
+    while len(instants) < kills:
+        run, place, alive = run + 1, folder / f"run{run}", True
+        while alive:
+            delay = rng.uniform(0, whole)
+            pid = forked(work, place)
+            time.sleep(delay)
+            os.kill(pid, signal.SIGKILL)
+            alive = was_killed(pid)
+            if alive:
+                instants.append(delay / whole)
+                if rng.random() < 0.2:
+                    check_half(place, expected)
+        assert journal(place) == expected, place
+    return instants
+
+
+def bomb(boundary: str, transaction: int) -> None:
+    """Kill this process at a boundary of its n-th writing transaction, counted from 0 (the schema's)."""
+    seen = {"writes": -1, "inside": False, "statements": 0, "committed": False}
+
+    def traced(statement: str) -> None:
+        if statement == "BEGIN IMMEDIATE":
+            seen.update(writes=seen["writes"] + 1, inside=True, statements=0)
+            kill_at("before BEGIN")
+        elif seen["inside"] and statement == "COMMIT":
+            kill_at("before COMMIT")
+            seen.update(inside=False, committed=True)
+        elif seen["inside"]:
+            seen["statements"] += 1
+            kill_at({1: "after BEGIN", 2: "between two rows"}.get(seen["statements"], ""))
+
+    def kill_at(place: str) -> None:
+        if place == boundary and seen["writes"] == transaction:
             os.kill(os.getpid(), signal.SIGKILL)
 
+    @event.listens_for(Pool, "connect")
+    def connected(connection, _record):
+        connection.set_trace_callback(traced)
 
-class Dying(SignalRule):
-    def __init__(self, fuse):
-        super().__init__(max_positions=4)
-        self.fuse = fuse
-
-    def decide(self, view, account, session):
-        self.fuse.burn()
-        return super().decide(view, account, session)
+    @event.listens_for(Pool, "checkin")
+    def returned(_connection, _record):
+        if seen["committed"]:
+            kill_at("after COMMIT")
+            seen["committed"] = False
 
 
-def run(path, place="never", count=0):
-    fuse = Fuse(count)
-    if place == "insert":
+def by_boundary(work: Work, folder: Path, expected: list[dict]) -> list[str]:
+    """Kill at each boundary of the schema's transaction, and of every one after it until the run is done."""
+    place, deaths, alive = folder / "run1", [], True
+    while alive:
+        for boundary in BOUNDARIES:
+            transaction = int(len(deaths) >= len(BOUNDARIES))
+            alive = was_killed(forked(work, place, partial(bomb, boundary, transaction)))
+            if not alive:
+                break
+            deaths.append(boundary)
+            if transaction:  # opening a ledger to look would make the schema
+                check_half(place, expected)
+    assert journal(place) == expected
+    return deaths
 
-        @event.listens_for(Engine, "after_cursor_execute")
-        def after(connection, cursor, statement, *_):
-            if statement.startswith("INSERT INTO") and "runs" not in statement.split("(")[0]:
-                fuse.burn()
 
-    store, ref = market()
-    decider = Dying(fuse) if place == "decide" else SignalRule(max_positions=4)
-    with Ledger(path) as ledger:
-        return run_sessions(
-            store,
-            ref,
-            SESSIONS,
-            decider,
-            cash=100_000,
-            rules=Rulebook.mainland(),
-            ledger=ledger,
-            run_id="run",
-        )
+def main(what: str, way: str, folder: Path, kills: int, seed: int) -> None:
+    folder.mkdir(parents=True, exist_ok=True)
+    graph = what.removeprefix("graph")
+    work = partial(run_graph, int(graph)) if graph != what else partial(run_plain, what)
+    work(folder / "whole")
+    expected = journal(folder / "whole")
+    started = time.perf_counter()
+    was_killed(forked(work, folder / "again"))
+    whole = time.perf_counter() - started
+    assert journal(folder / "again") == expected
+    if way == "time":
+        kills_at: list = by_time(work, folder, expected, kills=kills, seed=seed, whole=whole)
+    else:
+        kills_at = by_boundary(work, folder, expected)
+    print(json.dumps({"kills": kills_at, "seconds": whole, "journal": expected}))
 
 
 if __name__ == "__main__":
-    run(sys.argv[1], sys.argv[2], int(sys.argv[3]))
+    main(sys.argv[1], sys.argv[2], Path(sys.argv[3]), int(sys.argv[4]), int(sys.argv[5]))

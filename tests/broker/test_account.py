@@ -5,7 +5,7 @@ from decimal import Decimal
 import pandas as pd
 import pytest
 
-from quantgraph.broker import Account, Fill, Order
+from quantgraph.broker import Account, Fill, Order, Receivable
 from quantgraph.errors import BadOption
 
 D = Decimal
@@ -17,6 +17,7 @@ def fill(side, quantity, price, session, *, fee="5.00", symbol="600000.SH"):
     return Fill(
         order=order,
         session=session,
+        side=side,
         price=D(price),
         quantity=quantity,
         notional=D(price) * quantity,
@@ -70,6 +71,30 @@ def test_an_account_cannot_be_changed_in_place():
         account.cash = D("0.00")
     account.open_session().apply(fill("sell", 100, "10.00", TUESDAY))
     assert account == before
+
+
+def test_what_may_be_sold_in_the_same_session_is_sellable_at_once():
+    bought = replace(fill("buy", 300, "10.00", MONDAY), t_plus=0)
+    account = Account.opening(10_000).apply(bought)
+    assert account.positions["600000.SH"].sellable == 300
+    assert account.quantity("600000.SH") == 300
+    assert account.apply(fill("sell", 300, "10.00", MONDAY)).quantity("600000.SH") == 0
+
+
+def test_broken_shares_add_up_to_whole_ones():
+    account = Account.opening(10_000)
+    for part in ("0.25", "0.75"):
+        account = account.apply(fill("buy", D(part), "100.00", MONDAY, fee="0.00", symbol="AAPL"))
+    quantity = account.positions["AAPL"].quantity
+    assert (quantity, type(quantity)) == (1, int)
+    assert account.positions["AAPL"].average_cost == D(100)
+
+
+def test_what_is_owed_is_the_sum_of_the_dividends_on_their_way():
+    rows = tuple(Receivable(symbol="600000.SH", amount=D(each), pay=TUESDAY) for each in ("1.25", "2.50"))
+    account = Account(cash=D("1.00"), receivables=rows)
+    assert (account.owed, Account.opening(1).owed) == (D("3.75"), D("0.00"))
+    assert pickle.loads(pickle.dumps(account)) == account
 
 
 def test_positions_stand_in_ascending_order_whatever_was_bought_first():

@@ -1,57 +1,73 @@
-import importlib.util
-import signal
-import sqlite3
+"""A run that is killed with SIGKILL and resumed until it is done leaves the journal of the uninterrupted run."""
+
+from __future__ import annotations
+
+import json
 import subprocess
 import sys
-from contextlib import closing
+import tempfile
+from collections import Counter
 from pathlib import Path
 
 import pytest
 
-from quantgraph.broker import Ledger
-
 CHILD = Path(__file__).with_name("crash_child.py")
+SESSIONS = 42
 
 
-def rows(path):
-    with closing(sqlite3.connect(path)) as connection:
-        return {
-            table: connection.execute(f"SELECT * FROM {table} ORDER BY 1, 2, 3").fetchall()
-            for table in ("runs", "days", "orders", "holdings")
-        }
+@pytest.fixture
+def folder():
+    """In memory where there is such a place: a killed process loses nothing that a disk would have kept."""
+    memory = Path("/dev/shm")
+    with tempfile.TemporaryDirectory(dir=memory if memory.is_dir() else None) as name:
+        yield Path(name)
 
 
-def run(path, place, count):
-    return subprocess.run(
-        [sys.executable, str(CHILD), str(path), place, str(count)], capture_output=True, check=False
-    )
+def crash(folder: Path, what: str, way: str, kills: int = 0) -> dict:
+    """What the child says; it has compared every resumed run with the whole one, byte for byte."""
+    command = [sys.executable, str(CHILD), what, way, str(folder), str(kills), "1"]
+    done = subprocess.run(command, capture_output=True, check=False, text=True, timeout=100)
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
 
 
-@pytest.fixture(scope="module")
-def uninterrupted(tmp_path_factory):
-    path = tmp_path_factory.mktemp("whole") / "ledger.db"
-    spec = importlib.util.spec_from_file_location("crash_child", CHILD)
-    child = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(child)
-    child.run(path)
-    found = rows(path)
-    assert len(found["days"]) == 40
-    assert len(found["orders"]) > 60
-    return found
+def check_journal(lines: list[dict]) -> Counter:
+    """The journal is one worth the trouble, and has no order twice; returns its kinds."""
+    kinds = Counter(line["kind"] for line in lines)
+    assert kinds["day"] == SESSIONS
+    orders = [
+        (line["session"], line["body"]["sequence"]) for line in lines if line["kind"] in {"fill", "rejection"}
+    ]
+    assert len(orders) == len(set(orders)) > 60
+    return kinds
 
 
-@pytest.mark.parametrize(("place", "count"), [("decide", 17), ("insert", 20), ("insert", 36)])
-def test_a_run_killed_anywhere_and_resumed_leaves_the_rows_of_the_uninterrupted_run(
-    place, count, uninterrupted, tmp_path
-):
-    path = tmp_path / "ledger.db"
-    killed = run(path, place, count)
-    assert killed.returncode == -signal.SIGKILL, killed.stderr.decode()
-    half = rows(path)
-    assert 0 < len(half["days"]) < 40
-    assert {row[1] for row in half["orders"]} <= {row[1] for row in half["days"]}
-    resumed = run(path, "never", 0)
-    assert resumed.returncode == 0, resumed.stderr.decode()
-    assert rows(path) == uninterrupted
-    with Ledger(path) as ledger:
-        ledger.check("run")
+@pytest.mark.parametrize("what", ["rule", "orders"])
+def test_fifty_kills_at_any_instant_change_nothing(what, folder):
+    told = crash(folder, what, "time", 50)
+    kinds = check_journal(told["journal"])
+    assert min(kinds[name] for name in ("fill", "rejection", "dividend", "payment", "split")) > 2
+    assert len(told["kills"]) >= 50
+    tenths = Counter(int(10 * instant) for instant in told["kills"])
+    assert len(tenths) >= 7, f"kills are spread over the run: {tenths}"
+
+
+def test_a_kill_at_every_boundary_of_every_transaction_changes_nothing(folder):
+    told = crash(folder, "orders", "boundary")
+    check_journal(told["journal"])
+    transactions = 1 + 1 + SESSIONS  # the schema, the opening, the sessions
+    assert set(Counter(told["kills"]).values()) == {transactions}
+    assert len(told["kills"]) == 5 * transactions
+
+
+def test_every_kind_of_order_was_among_them(folder):
+    lines = crash(folder, "orders", "time", 1)["journal"]
+    orders = [line["body"] for line in lines if line["kind"] in {"fill", "rejection"}]
+    assert {order["type"] for order in orders} == {"open", "close", "limit"}
+    assert {size for order in orders for size in order} >= {
+        "quantity",
+        "target_quantity",
+        "target_weight",
+        "target_value",
+    }
+    assert len({order.get("code") for order in orders}) > 8

@@ -1,26 +1,44 @@
+"""One order at a time, and many at once: what is filled, at which price, and why not."""
+
 import math
+import random
+import sys
+from concurrent.futures import ThreadPoolExecutor
 from decimal import Decimal
+from threading import Barrier
 
 import pandas as pd
 import pytest
 
-from quantgraph.broker import Account, Fill, Order, Position, Quote, Rejection, execute, largest_buy, submit
-from quantgraph.errors import BadOption
+from quantgraph.broker import (
+    Account,
+    Fill,
+    Order,
+    Position,
+    Quote,
+    Rejection,
+    TradingSession,
+    execute,
+    submit,
+)
+from quantgraph.broker.orders import REJECTION_CODES
+from quantgraph.errors import BadOption, BadWindow, LedgerConflict
 from quantgraph.market.rulebook import Rulebook
 
 D = Decimal
 DAY = pd.Timestamp("2024-01-03")
 RULES = Rulebook.mainland()
-CODE = "600000.SH"
+CODE, OTHER = "600000.SH", "600036.SH"
 QUOTE = Quote(open=10.0, pre_close=10.0)
+DONE = Quote(open=10.0, high=10.4, low=9.7, close=10.2, volume=100_000.0, pre_close=10.0)
 
 
-def buy(quantity, symbol=CODE, sequence=1):
-    return Order(symbol=symbol, side="buy", quantity=quantity, sequence=sequence)
+def buy(quantity, symbol=CODE, sequence=1, **more):
+    return Order(symbol=symbol, side="buy", quantity=quantity, sequence=sequence, **more)
 
 
-def sell(quantity, symbol=CODE, sequence=1):
-    return Order(symbol=symbol, side="sell", quantity=quantity, sequence=sequence)
+def sell(quantity, symbol=CODE, sequence=1, **more):
+    return Order(symbol=symbol, side="sell", quantity=quantity, sequence=sequence, **more)
 
 
 def holding(quantity, sellable=None, cash="100000.00", symbol=CODE):
@@ -37,11 +55,20 @@ def code_of(outcome):
     return outcome.code if isinstance(outcome, Rejection) else "filled"
 
 
+def bought(quantity, *, symbol=CODE, quote=QUOTE, rules=RULES, cash=10_000_000):
+    return code_of(submit(buy(quantity, symbol), Account.opening(cash), quote, rules, DAY))
+
+
+def sold(quantity, account, quote=QUOTE, rules=RULES):
+    (symbol,) = account.positions
+    return code_of(submit(sell(quantity, symbol), account, quote, rules, DAY))
+
+
 def test_a_buy_by_hand():
     fill = submit(buy(1000), Account.opening(100_000), QUOTE, RULES, DAY)
     assert isinstance(fill, Fill)
     # 10,000 at the minimum commission of 5 and 0.001 % transfer fee
-    assert (fill.price, fill.notional) == (D("10"), D("10000.00"))
+    assert (fill.price, fill.notional, fill.side, fill.quantity) == (D("10"), D("10000.00"), "buy", 1000)
     assert (fill.commission, fill.stamp_duty, fill.transfer_fee) == (D("5.00"), D("0.00"), D("0.10"))
     assert fill.cost == D("5.10")
     assert fill.cash_change == D("-10005.10")
@@ -53,83 +80,228 @@ def test_a_sell_by_hand():
     assert fill.cash_change == D("9989.90")
 
 
-@pytest.mark.parametrize("quantity", [0, -100])
-def test_a_quantity_that_is_not_positive_is_rejected(quantity):
-    assert code_of(submit(buy(quantity), Account.opening(1_000_000), QUOTE, RULES, DAY)) == "bad_quantity"
+# What is no order --------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("quantity", [100.0, True, "100"])
-def test_a_quantity_that_is_no_whole_number_is_no_order(quantity):
+@pytest.mark.parametrize("quantity", [100.0, True, "100", math.nan, D("NaN"), D("Infinity")])
+def test_a_quantity_that_is_no_number_of_shares_is_no_order(quantity):
     with pytest.raises(BadOption, match="quantity"):
         buy(quantity)
 
 
-def test_a_side_that_is_neither_is_no_order():
-    with pytest.raises(BadOption, match="side='hold'"):
-        Order(symbol=CODE, side="hold", quantity=100, sequence=1)
-
-
-def test_a_symbol_without_a_quote_is_unknown():
-    assert code_of(submit(buy(100), Account.opening(10_000), None, RULES, DAY)) == "unknown_symbol"
-
-
-def test_a_symbol_of_no_board_is_unknown():
-    assert code_of(submit(buy(100, "AAPL"), Account.opening(10_000), QUOTE, RULES, DAY)) == "unknown_symbol"
-
-
-def test_no_open_price_means_suspended():
-    quote = Quote(open=math.nan, pre_close=10.0)
-    assert code_of(submit(buy(100), Account.opening(10_000), quote, RULES, DAY)) == "suspended"
-    assert code_of(submit(sell(100), holding(100), quote, RULES, DAY)) == "suspended"
-
-
-@pytest.mark.parametrize("price", [0.0, -1.0, math.inf])
-def test_an_open_that_is_no_price_is_told_apart_from_a_suspension(price):
-    assert code_of(submit(buy(100), Account.opening(10_000), Quote(open=price), RULES, DAY)) == "no_price"
-
-
 @pytest.mark.parametrize(
-    ("quantity", "code"), [(50, "lot_size"), (150, "lot_size"), (100, "filled"), (200, "filled")]
-)
-def test_buys_are_in_lots(quantity, code):
-    assert code_of(submit(buy(quantity), Account.opening(10_000), QUOTE, RULES, DAY)) == code
-
-
-@pytest.mark.parametrize(
-    ("quantity", "code"),
+    ("options", "text"),
     [
-        (100, "filled"),
-        (200, "filled"),
-        (50, "filled"),
-        (150, "filled"),
-        (250, "filled"),
-        (25, "lot_size"),
-        (125, "lot_size"),
-        (300, "insufficient_shares"),
+        ({"side": "hold", "quantity": 100}, "side='hold'"),
+        ({"quantity": 100}, "side=None"),
+        ({"side": "buy", "target_quantity": 100}, "side='buy'"),
+        ({}, "exactly one of quantity, target_quantity, target_weight, target_value is wanted, not 0"),
+        ({"target_quantity": 1, "target_weight": D(1)}, "not 2"),
+        ({"target_weight": 0.5}, r"target_weight=0\.5 of 600000\.SH; a Decimal is wanted"),
+        ({"target_value": D("Infinity")}, "target_value"),
+        ({"target_quantity": 1, "type": "market"}, "one of open, close, limit"),
+        ({"target_quantity": 1, "type": "limit"}, "limit_price"),
+        ({"target_quantity": 1, "limit_price": D(10)}, "limit_price"),
+        ({"target_quantity": 1, "type": "limit", "limit_price": 10.0}, "limit_price=10.0"),
+        ({"target_quantity": 1, "type": "limit", "limit_price": D(0)}, "limit_price"),
+        ({"target_quantity": 1, "type": "limit", "limit_price": D("NaN")}, "limit_price"),
+        ({"target_quantity": 1, "sequence": 0}, "sequence=0"),
+        ({"target_quantity": 1, "sequence": True}, "sequence=True"),
     ],
 )
-def test_of_250_shares_the_odd_50_are_sold_in_one_piece(quantity, code):
-    assert code_of(submit(sell(quantity), holding(250), QUOTE, RULES, DAY)) == code
+def test_a_wish_that_says_nothing_clear_is_no_order(options, text):
+    with pytest.raises(BadOption, match=text):
+        Order(**{"symbol": CODE, "sequence": 1, **options})
 
 
-def test_what_is_not_held_cannot_be_sold():
-    assert code_of(submit(sell(100), Account.opening(10_000), QUOTE, RULES, DAY)) == "insufficient_shares"
+# Every code --------------------------------------------------------------------------------------
+
+MARKET_CAP = Rulebook.mainland(volume_share="0.1")
+TARGET_SHORT = Order(symbol=CODE, target_weight=D("-0.1"), sequence=1)
+SITUATIONS = [
+    ("unknown_symbol", buy(100), None, {"quote": None}, "the data has no 600000.SH"),
+    ("unknown_symbol", buy(100, "AAPL"), None, {}, "on no board of the rulebook mainland"),
+    ("not_a_session", buy(100), None, {"is_session": False}, "2024-01-03 is not a session"),
+    ("suspended", buy(100), None, {"quote": Quote(open=math.nan)}, "does not trade in this session"),
+    ("suspended", sell(100), holding(100), {"quote": Quote(open=math.nan)}, "does not trade"),
+    ("suspended", buy(100), None, {"quote": Quote(open=10.0, close=10.0, volume=0.0)}, "does not trade"),
+    ("no_price", buy(100), None, {"quote": Quote(open=math.nan, close=10.0)}, "has no open price (nan)"),
+    ("no_price", buy(100), None, {"quote": Quote(open=0.0)}, "has no open price (0.0)"),
+    ("no_price", buy(100), None, {"quote": Quote(open=-1.0)}, "a positive one is wanted"),
+    ("no_price", buy(100), None, {"quote": Quote(open=math.inf)}, "has no open price (inf)"),
+    ("no_price", buy(100, type="close"), None, {"quote": Quote(open=1.0, close=math.nan)}, "no close price"),
+    ("bad_quantity", buy(0), None, {}, "0 shares of 600000.SH; a positive number"),
+    ("bad_quantity", sell(-100), holding(100), {}, "-100 shares"),
+    ("bad_quantity", buy(D("100.5")), None, {}, "a positive whole number is wanted"),
+    (
+        "bad_quantity",
+        Order(symbol=CODE, target_quantity=100, sequence=1),
+        holding(100),
+        {},
+        "nothing to trade",
+    ),
+    ("lot_size", buy(150), None, {}, "150 shares of 600000.SH; lots are 100"),
+    ("lot_size", sell(25), holding(250), {}, "25 of 250 shares of 600000.SH; lots are 100, or the whole odd"),
+    (
+        "lot_size",
+        Order(symbol=CODE, target_value=D(900), sequence=1),
+        None,
+        {},
+        "less than a lot away from the 0",
+    ),
+    ("tick_size", buy(100, type="limit", limit_price=D("10.001")), None, {}, "a multiple of 0.01"),
+    (
+        "insufficient_cash",
+        buy(1000),
+        Account.opening(10_005),
+        {},
+        "needs 10005.10 with fees, cash is 10005.00",
+    ),
+    ("insufficient_shares", sell(200), holding(100), {}, "200 shares of 600000.SH wished, 100 held"),
+    ("insufficient_shares", sell(100), None, {}, "0 held"),
+    ("t_plus_one", sell(300), holding(300, sellable=200), {}, "100 of 300 shares of 600000.SH were bought"),
+    ("limit_up", buy(100), None, {"quote": Quote(open=11.0, pre_close=10.0)}, "its upper limit is 11.00"),
+    (
+        "limit_down",
+        sell(100),
+        holding(100),
+        {"quote": Quote(open=9.0, pre_close=10.0)},
+        "lower limit is 9.00",
+    ),
+    ("order_size_cap", buy(1_000_100), Account.opening(20_000_000), {}, "one order may have 1000000"),
+    (
+        "volume_cap",
+        buy(1000),
+        None,
+        {"quote": Quote(open=10.0, volume=900.0), "rules": MARKET_CAP},
+        "0 of 1000",
+    ),
+    ("short_not_allowed", TARGET_SHORT, None, {}, "target_weight=-0.1 of 600000.SH; at least 0"),
+    (
+        "short_not_allowed",
+        Order(symbol=CODE, target_quantity=-100, sequence=1),
+        holding(100),
+        {},
+        "target_quantity=-100",
+    ),
+    (
+        "market_closed",
+        buy(100, type="limit", limit_price=D("9.5")),
+        None,
+        {"quote": DONE},
+        "did not reach the",
+    ),
+    (
+        "market_closed",
+        buy(100, type="close"),
+        None,
+        {"session": pd.Timestamp("2016-01-07"), "quote": DONE},
+        "the market was halted on 2016-01-07: no close orders",
+    ),
+]
+
+
+@pytest.mark.parametrize(
+    ("code", "order", "account", "where", "text"),
+    SITUATIONS,
+    ids=[f"{place}-{situation[0]}" for place, situation in enumerate(SITUATIONS)],
+)
+def test_each_situation_has_its_code_and_a_line_that_says_why(code, order, account, where, text):
+    quote = where.get("quote", QUOTE)
+    session = where.get("session", DAY)
+    desk = TradingSession(
+        account or Account.opening(10_000),
+        {} if quote is None else {order.symbol: quote},
+        where.get("rules", RULES),
+        session,
+        is_session=where.get("is_session", True),
+    )
+    before = desk.account
+    refused = desk.submit(order)
+    assert (code_of(refused), refused.order, refused.session) == (code, order, session)
+    assert text in refused.message
+    assert "\n" not in refused.message
+    assert desk.account == before
+    if where.get("is_session", True):
+        assert submit(order, before, quote, desk._rules, session, equity=before.cash) == refused
+
+
+def test_every_code_is_reached():
+    assert {code for code, *_ in SITUATIONS} == set(REJECTION_CODES)
+    assert len(REJECTION_CODES) == 16
+
+
+def test_before_the_first_rule_nobody_knows():
+    with pytest.raises(BadWindow, match="stamp duty"):
+        submit(sell(100), holding(100), Quote(open=10.0), RULES, pd.Timestamp("2007-01-04"))
+
+
+# Lots, limits, cash ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("symbol", "quantity", "code"),
+    [
+        (CODE, 50, "lot_size"),
+        (CODE, 150, "lot_size"),
+        (CODE, 100, "filled"),
+        (CODE, 200, "filled"),
+        ("300750.SZ", 150, "lot_size"),
+        ("688981.SH", 199, "lot_size"),
+        ("688981.SH", 200, "filled"),
+        ("688981.SH", 201, "filled"),
+        ("920002.BJ", 99, "lot_size"),
+        ("920002.BJ", 100, "filled"),
+        ("920002.BJ", 101, "filled"),
+        ("510300.SH", 150, "lot_size"),
+    ],
+)
+def test_buys_are_in_the_lots_of_the_board(symbol, quantity, code):
+    assert bought(quantity, symbol=symbol) == code
+
+
+@pytest.mark.parametrize(
+    ("symbol", "held", "quantity", "code"),
+    [
+        *((CODE, 250, quantity, "filled") for quantity in (50, 100, 150, 200, 250)),
+        *((CODE, 250, quantity, "lot_size") for quantity in (25, 51, 125, 249)),
+        (CODE, 200, 150, "lot_size"),
+        ("688981.SH", 450, 449, "filled"),
+        ("688981.SH", 450, 199, "lot_size"),
+        ("688981.SH", 199, 199, "filled"),
+        ("688981.SH", 199, 100, "lot_size"),
+        ("920002.BJ", 250, 101, "filled"),
+        ("920002.BJ", 250, 99, "lot_size"),
+        ("920002.BJ", 99, 99, "filled"),
+        ("920002.BJ", 99, 50, "lot_size"),
+    ],
+)
+def test_an_odd_rest_is_sold_in_one_piece(symbol, held, quantity, code):
+    assert sold(quantity, holding(held, symbol=symbol)) == code
+
+
+@pytest.mark.parametrize(
+    ("symbol", "most"), [(CODE, 1_000_000), ("300750.SZ", 300_000), ("688981.SH", 100_000)]
+)
+def test_one_order_has_no_more_than_the_board_allows(symbol, most):
+    assert bought(most, symbol=symbol, cash=50_000_000) == "filled"
+    assert bought(most + 100, symbol=symbol, cash=50_000_000) == "order_size_cap"
 
 
 def test_what_was_bought_today_cannot_be_sold_today():
-    assert code_of(submit(sell(300), holding(300, sellable=200), QUOTE, RULES, DAY)) == "t_plus_one"
-    assert code_of(submit(sell(200), holding(300, sellable=200), QUOTE, RULES, DAY)) == "filled"
+    assert sold(300, holding(300, sellable=200)) == "t_plus_one"
+    assert sold(200, holding(300, sellable=200)) == "filled"
 
 
 def test_cash_must_cover_the_fees_to_the_cent():
     # 1,000 shares at 10 cost 10,005.10
-    assert code_of(submit(buy(1000), Account.opening("10005.10"), QUOTE, RULES, DAY)) == "filled"
-    assert code_of(submit(buy(1000), Account.opening("10005.09"), QUOTE, RULES, DAY)) == "insufficient_cash"
+    assert bought(1000, cash="10005.10") == "filled"
+    assert bought(1000, cash="10005.09") == "insufficient_cash"
 
 
 def test_a_sale_whose_fees_eat_more_than_cash_and_proceeds_is_rejected():
     quote = Quote(open=0.04, pre_close=0.04, down_limit=0.03)
-    assert code_of(submit(sell(100), holding(100, cash="0.50"), quote, RULES, DAY)) == "insufficient_cash"
+    assert sold(100, holding(100, cash="0.50"), quote) == "insufficient_cash"
 
 
 @pytest.mark.parametrize(
@@ -143,8 +315,7 @@ def test_a_sale_whose_fees_eat_more_than_cash_and_proceeds_is_rejected():
     ],
 )
 def test_no_buy_at_the_upper_limit_and_the_datas_limit_wins(price, up_limit, code):
-    quote = Quote(open=price, pre_close=10.0, up_limit=up_limit)
-    assert code_of(submit(buy(100), Account.opening(10_000), quote, RULES, DAY)) == code
+    assert bought(100, quote=Quote(open=price, pre_close=10.0, up_limit=up_limit)) == code
 
 
 @pytest.mark.parametrize(
@@ -158,16 +329,12 @@ def test_no_buy_at_the_upper_limit_and_the_datas_limit_wins(price, up_limit, cod
     ],
 )
 def test_no_sale_at_the_lower_limit_and_the_datas_limit_wins(price, down_limit, code):
-    quote = Quote(open=price, pre_close=10.0, down_limit=down_limit)
-    assert code_of(submit(sell(100), holding(100), quote, RULES, DAY)) == code
+    assert sold(100, holding(100), Quote(open=price, pre_close=10.0, down_limit=down_limit)) == code
 
 
 def test_a_sale_at_the_upper_limit_and_a_buy_at_the_lower_one_are_filled():
-    assert code_of(submit(sell(100), holding(100), Quote(open=11.0, pre_close=10.0), RULES, DAY)) == "filled"
-    assert (
-        code_of(submit(buy(100), Account.opening(10_000), Quote(open=9.0, pre_close=10.0), RULES, DAY))
-        == "filled"
-    )
+    assert sold(100, holding(100), Quote(open=11.0, pre_close=10.0)) == "filled"
+    assert bought(100, quote=Quote(open=9.0, pre_close=10.0)) == "filled"
 
 
 def test_chinext_has_a_wider_band_from_its_day_on():
@@ -178,52 +345,249 @@ def test_chinext_has_a_wider_band_from_its_day_on():
 
 
 def test_without_limits_and_previous_close_no_band_is_judged():
-    assert code_of(submit(buy(100), Account.opening(100_000), Quote(open=99.0), RULES, DAY)) == "filled"
+    assert bought(100, quote=Quote(open=99.0)) == "filled"
 
 
-def test_a_message_names_the_symbol_and_the_limit():
-    refused = submit(buy(100), Account.opening(10_000), Quote(open=11.0, pre_close=10.0), RULES, DAY)
-    assert refused.message == "600000.SH opens at 11, its upper limit is 11.00"
+# Prices of the three types -----------------------------------------------------------------------
+
+
+def test_an_open_order_meets_the_open_and_a_close_order_the_close():
+    cash = Account.opening(100_000)
+    assert submit(buy(100), cash, DONE, RULES, DAY).price == D("10")
+    assert submit(buy(100, type="close"), cash, DONE, RULES, DAY).price == D("10.2")
+
+
+@pytest.mark.parametrize(
+    ("side", "limit", "price"),
+    [
+        ("buy", "10.01", "10"),
+        ("buy", "10.00", "10"),
+        ("buy", "9.99", "9.99"),
+        ("buy", "9.70", "9.7"),
+        ("buy", "9.69", None),
+        ("sell", "9.99", "10"),
+        ("sell", "10.00", "10"),
+        ("sell", "10.01", "10.01"),
+        ("sell", "10.40", "10.4"),
+        ("sell", "10.41", None),
+    ],
+)
+def test_a_limit_order_gets_the_open_if_it_is_better_and_its_limit_if_it_is_reached(side, limit, price):
+    order = Order(symbol=CODE, side=side, quantity=100, type="limit", limit_price=D(limit), sequence=1)
+    outcome = submit(order, holding(100), DONE, RULES, DAY)
+    assert (outcome.price if isinstance(outcome, Fill) else None) == (price and D(price))
+    assert isinstance(outcome, Fill) or outcome.code == "market_closed"
+
+
+def test_the_closing_price_is_held_to_the_limits_too():
+    up = Quote(open=10.0, high=11.0, low=10.0, close=11.0, pre_close=10.0)
+    assert code_of(submit(buy(100, type="close"), Account.opening(10_000), up, RULES, DAY)) == "limit_up"
+    assert code_of(submit(buy(100), Account.opening(10_000), up, RULES, DAY)) == "filled"
+    assert code_of(submit(sell(100, type="close"), holding(100), up, RULES, DAY)) == "filled"
+
+
+@pytest.mark.parametrize("day", ["2016-01-04", "2016-01-07"])
+@pytest.mark.parametrize(
+    ("more", "code"),
+    [
+        ({"type": "open"}, "filled"),
+        ({"type": "close"}, "market_closed"),
+        ({"type": "limit", "limit_price": D("9.80")}, "filled"),
+    ],
+)
+def test_on_a_day_of_the_circuit_breaker_the_close_could_not_be_traded(day, more, code):
+    session = pd.Timestamp(day)
+    assert code_of(submit(buy(100, **more), Account.opening(10_000), DONE, RULES, session)) == code
+    assert code_of(
+        submit(buy(100, **more), Account.opening(10_000), DONE, RULES, session + pd.Timedelta("1D"))
+    ) == ("filled")
+
+
+# Volume, fractions, the same session, slippage ---------------------------------------------------
+
+
+def test_the_volume_cap_fills_a_part_and_says_what_became_of_the_rest():
+    quote = Quote(open=10.0, volume=4_560.0)
+    fill = submit(buy(1000), Account.opening(100_000), quote, MARKET_CAP, DAY)
+    # a tenth of 4,560 is 456: four lots
+    assert (fill.quantity, fill.notional, fill.cash_change) == (400, D("4000.00"), D("-4005.04"))
+    assert (fill.rest.code, fill.rest.order) == ("volume_cap", fill.order)
+    assert fill.rest.message == "400 of 1000 shares of 600000.SH; the cap is 0.1 of the 4560 that were traded"
+    star = submit(buy(1000, "688981.SH"), Account.opening(100_000), quote, MARKET_CAP, DAY)
+    assert star.quantity == 456
+    # a tenth of 1,990 is 199: less than a STAR order may be
+    few = Quote(open=10.0, volume=1_990.0)
+    assert (
+        code_of(submit(buy(1000, "688981.SH"), Account.opening(100_000), few, MARKET_CAP, DAY))
+        == "volume_cap"
+    )
+    assert submit(sell(1000), holding(1000), quote, MARKET_CAP, DAY).quantity == 400
+    assert submit(buy(400), Account.opening(100_000), quote, MARKET_CAP, DAY).rest is None
+
+
+def test_at_the_open_nobody_knows_the_volume():
+    assert submit(buy(1000), Account.opening(100_000), QUOTE, MARKET_CAP, DAY).quantity == 1000
+
+
+def test_us_shares_may_be_broken_where_the_broker_breaks_them():
+    quote, cash = Quote(open=3.0), Account.opening(100)
+    order = buy(D("2.5"), "AAPL")
+    fill = submit(order, cash, quote, Rulebook.us(fractional=True), DAY)
+    assert (fill.quantity, fill.notional) == (D("2.5"), D("7.50"))
+    assert code_of(submit(order, cash, quote, Rulebook.us(), DAY)) == "bad_quantity"
+    tiny = buy(D("0.0000000001"), "AAPL")
+    assert code_of(submit(tiny, cash, quote, Rulebook.us(fractional=True), DAY)) == "bad_quantity"
+
+
+@pytest.mark.parametrize(
+    ("symbol", "rules", "code"),
+    [
+        ("AAPL", Rulebook.us(), "filled"),
+        ("511010.SH", RULES, "filled"),  # a bond fund
+        ("518880.SH", RULES, "filled"),  # a gold fund
+        ("510300.SH", RULES, "t_plus_one"),
+        (CODE, RULES, "t_plus_one"),
+    ],
+)
+def test_a_round_trip_in_one_session_where_the_market_allows_it(symbol, rules, code):
+    desk = TradingSession(Account.opening(100_000), {symbol: QUOTE}, rules, DAY)
+    assert desk.submit(buy(100, symbol)).t_plus == (0 if code == "filled" else 1)
+    assert code_of(desk.submit(sell(100, symbol, sequence=2))) == code
+    assert (symbol in desk.account.positions) == (code != "filled")
+
+
+def test_slippage_costs_cash_and_leaves_the_price():
+    rules = Rulebook.mainland(slippage_bps=12)
+    fill = submit(buy(1000), Account.opening(100_000), QUOTE, rules, DAY)
+    assert (fill.price, fill.notional, fill.slippage) == (D("10"), D("10000.00"), D("12.00"))
+    assert fill.cash_change == D("-10017.10")
+    assert submit(sell(1000), holding(1000), QUOTE, rules, DAY).cash_change == D("9977.90")
+    assert bought(1000, cash="10017.09", rules=rules) == "insufficient_cash"
+
+
+# Batches -----------------------------------------------------------------------------------------
+
+
+def traded(orders, account, quotes, rules=RULES, **more):
+    desk = TradingSession(account, quotes, rules, DAY, **more)
+    execute(desk, orders)
+    return desk
 
 
 def test_sells_come_first_and_their_proceeds_buy_in_the_same_session():
-    quotes = {CODE: QUOTE, "600036.SH": Quote(open=30.0, pre_close=30.0)}
-    orders = [buy(300, "600036.SH", sequence=1), sell(1000, sequence=2)]
-    day = execute(orders, holding(1000, cash="0.00"), quotes, RULES, DAY)
-    assert [code_of(outcome) for outcome in day.outcomes] == ["filled", "filled"]
-    assert [outcome.order.sequence for outcome in day.outcomes] == [1, 2]
+    quotes = {CODE: QUOTE, OTHER: Quote(open=30.0, pre_close=30.0)}
+    orders = [buy(300, OTHER, sequence=1), sell(1000, sequence=2)]
+    desk = traded(orders, holding(1000, cash="0.00"), quotes)
+    assert [(code_of(o), o.order.sequence) for o in desk.outcomes] == [("filled", 2), ("filled", 1)]
     # 9,989.90 from the sale, 9,000 + 5 + 0.09 for the buy
-    assert day.account.cash == D("984.81")
-    assert list(day.account.positions) == ["600036.SH"]
+    assert desk.account.cash == D("984.81")
+    assert list(desk.account.positions) == [OTHER]
+
+
+def test_targets_are_sorted_by_the_side_they_come_to():
+    quotes = {CODE: QUOTE, OTHER: QUOTE}
+    orders = [
+        Order(symbol=OTHER, target_value=D(9000), sequence=1),
+        Order(symbol=CODE, target_weight=D(0), sequence=2),
+    ]
+    desk = traded(orders, holding(1000, cash="0.00"), quotes)
+    assert [(o.side, o.order.sequence) for o in desk.outcomes] == [("sell", 2), ("buy", 1)]
+
+
+def test_the_open_comes_before_the_day_and_the_day_before_the_close():
+    orders = [
+        sell(100, sequence=1, type="close"),
+        sell(100, sequence=2, type="limit", limit_price=D("10.30")),
+        sell(100, sequence=3),
+        buy(100, sequence=4),
+        buy(100, OTHER, sequence=5, type="limit", limit_price=D("9.80")),
+    ]
+    desk = traded(orders, holding(300), {CODE: DONE, OTHER: DONE})
+    assert [o.order.sequence for o in desk.outcomes] == [3, 4, 2, 5, 1]
+    assert [o.price for o in desk.outcomes] == [D("10"), D("10"), D("10.3"), D("9.8"), D("10.2")]
 
 
 def test_two_buys_that_fit_singly_do_not_pass_together():
-    quotes = {CODE: QUOTE, "600036.SH": QUOTE}
-    orders = [buy(1000, sequence=2), buy(1000, "600036.SH", sequence=1)]
-    day = execute(orders, Account.opening(15_000), quotes, RULES, DAY)
-    assert [code_of(outcome) for outcome in day.outcomes] == ["insufficient_cash", "filled"]
+    orders = [buy(1000, sequence=2), buy(1000, OTHER, sequence=1)]
+    desk = traded(orders, Account.opening(15_000), {CODE: QUOTE, OTHER: QUOTE})
+    assert [(o.order.sequence, code_of(o)) for o in desk.outcomes] == [
+        (1, "filled"),
+        (2, "insufficient_cash"),
+    ]
+    for order in orders:
+        assert code_of(submit(order, Account.opening(15_000), QUOTE, RULES, DAY)) == "filled"
 
 
 def test_a_rejection_changes_nothing():
     account = holding(100, cash="10.00")
-    day = execute([buy(100)], account, {CODE: QUOTE}, RULES, DAY)
-    assert day.account == account
+    assert traded([buy(100)], account, {CODE: QUOTE}).account == account
 
 
-def test_a_sequence_used_twice_is_an_error():
-    with pytest.raises(BadOption, match="sequence=1 is used twice"):
-        execute([buy(100), buy(100)], Account.opening(10_000), {CODE: QUOTE}, RULES, DAY)
+def test_a_sequence_used_twice_in_a_batch_is_an_error_and_nothing_is_traded():
+    desk = TradingSession(Account.opening(10_000), {CODE: QUOTE}, RULES, DAY)
+    with pytest.raises(BadOption, match=r"sequence=1 of 600000\.SH is used twice"):
+        execute(desk, [buy(100), buy(200)])
+    assert desk.outcomes == ()
 
 
-@pytest.mark.parametrize("price", ["0.01", "0.37", "9.99", "10", "1234.56"])
-@pytest.mark.parametrize("budget", ["0", "-5", "4.99", "106.01", "1000", "20005.20", "999999.99"])
-def test_the_largest_buy_fits_and_one_lot_more_does_not(price, budget):
-    def paid(quantity):
-        notional = D(price) * quantity
-        commission = max(D(5), (notional * D("0.00025")).quantize(D("0.01"), rounding="ROUND_HALF_UP"))
-        return notional + commission + (notional * D("0.00001")).quantize(D("0.01"), rounding="ROUND_HALF_UP")
+def test_the_same_order_again_is_the_same_outcome_and_another_one_a_conflict():
+    desk = TradingSession(Account.opening(10_000), {CODE: QUOTE}, RULES, DAY)
+    first = desk.submit(buy(100))
+    assert desk.submit(buy(100)) is first
+    assert desk.outcomes == (first,)
+    assert desk.account.positions[CODE].quantity == 100
+    with pytest.raises(LedgerConflict, match=r"sequence=1 on 2024-01-03 is another order's: 600000\.SH"):
+        desk.submit(buy(200))
+    assert desk.outcomes == (first,)
 
-    quantity = largest_buy(D(price), D(budget), RULES, DAY)
-    assert quantity % 100 == 0
-    assert quantity == 0 or paid(quantity) <= D(budget)
-    assert paid(quantity + 100) > D(budget)
+
+def test_equity_is_cash_and_holdings_at_the_open_or_the_last_known_price():
+    quotes = {CODE: Quote(open=math.nan), OTHER: QUOTE}
+    account = holding(100, cash="50.00")
+    desk = TradingSession(account, quotes, RULES, DAY, prices={CODE: D("8.5")})
+    assert desk.equity() == D("900.00")
+    with pytest.raises(BadOption, match=r"600000\.SH is held and has no known price"):
+        TradingSession(account, quotes, RULES, DAY).submit(
+            Order(symbol=OTHER, target_weight=D("0.5"), sequence=1)
+        )
+
+
+@pytest.fixture
+def restless():
+    """Threads that take turns a thousand times as often."""
+    usual = sys.getswitchinterval()
+    sys.setswitchinterval(usual / 1000)
+    yield
+    sys.setswitchinterval(usual)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_eight_threads_share_a_desk_and_lose_nothing(seed, restless):
+    """400 orders, half of them sales, for cash that covers a fraction: what comes out is what one by one gives."""
+    draw, symbols = random.Random(seed), [f"{600000 + place}.SH" for place in range(20)]
+    quotes = {symbol: Quote(open=draw.randrange(200, 3000) / 100) for symbol in symbols}
+    held = {symbol: holding(1000).positions[CODE] for symbol in symbols[:10]}
+    start = Account(cash=D("30000.00"), positions=held)
+    orders = []
+    for sequence in range(1, 401):
+        make = draw.choice((buy, sell))
+        orders.append(make(draw.choice((100, 200, 300, 150)), draw.choice(symbols), sequence))
+    desk, gate, cash = TradingSession(start, quotes, RULES, DAY), Barrier(8), []
+
+    def work(place):
+        gate.wait()
+        for order in orders[place::8]:
+            desk.submit(order)
+            cash.append(desk.account.cash)
+
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(work, range(8)))
+    outcomes = desk.outcomes
+    assert sorted(outcome.order.sequence for outcome in outcomes) == list(range(1, 401))
+    assert min(cash) >= 0
+    again = TradingSession(start, quotes, RULES, DAY)
+    assert tuple(again.submit(outcome.order) for outcome in outcomes) == outcomes
+    assert again.account == desk.account
+    assert {"filled", "insufficient_cash", "insufficient_shares", "lot_size", "t_plus_one"} == {
+        code_of(outcome) for outcome in outcomes
+    }

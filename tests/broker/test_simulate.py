@@ -1,5 +1,7 @@
+from dataclasses import replace
 from decimal import Decimal
 
+import numpy as np
 import pandas as pd
 import pytest
 
@@ -8,18 +10,22 @@ from quantgraph.broker import (
     Decider,
     Fill,
     Ledger,
+    Market,
     Order,
     Rejection,
+    SessionResult,
+    advance,
     run_sessions,
     simulate,
     trade_session,
 )
-from quantgraph.errors import BadOption, BadWindow, FutureRequested, LedgerConflict
-from quantgraph.market.moment import Moment
+from quantgraph.broker.simulate import run_identity
+from quantgraph.errors import BadWindow, FutureRequested, LedgerConflict
 from quantgraph.market.rulebook import Rulebook
+from quantgraph.state import DataState
 
 D = Decimal
-RULES = Rulebook.mainland()
+CODE, OTHER = "600000.SH", "600036.SH"
 
 
 class Scripted:
@@ -36,88 +42,138 @@ class Scripted:
         return self.orders.get(f"{session:%m-%d}", [])
 
 
-def order(side, quantity, symbol="600000.SH", sequence=1):
+def order(side, quantity, symbol=CODE, sequence=1):
     return Order(symbol=symbol, side=side, quantity=quantity, sequence=sequence)
 
 
-def views(toy, place):
-    store, ref, days = toy
-    return store.view(Moment(days[place], "open"), ref), store.view(Moment(days[place], "close"), ref)
+@pytest.fixture
+def days(toy):
+    return toy[2]
 
 
-def test_a_session_is_filled_at_its_open_and_marked_at_its_close(toy):
+def test_a_session_is_filled_at_its_open_and_marked_at_its_close(market, days):
     decider = Scripted(("01-03", [order("buy", 1000)]))
-    result = trade_session(*views(toy, 1), Account.opening(20_000), decider, RULES)
+    result = trade_session(market, days[1], Account.opening(20_000), decider)
     # 10,100 + 5 + 0.10, and 1,000 shares at 10.15
     assert result.account.cash == D("9894.90")
     assert result.value == D("20044.90")
-    assert (result.session, result.decider) == (toy[2][1], "scripted")
+    assert (result.session, result.decider) == (days[1], "scripted")
     assert len(result.fills) == 1
-    assert result.rejections == ()
+    assert (result.rejections, result.events) == ((), ())
 
 
-def test_the_decider_stands_at_the_open_and_cannot_reach_the_close(toy):
+def test_holdings_may_be_marked_at_the_open(market, days):
+    decider = Scripted(("01-03", [order("buy", 1000)]))
+    result = trade_session(replace(market, mark_at="open"), days[1], Account.opening(20_000), decider)
+    assert result.value == D("19994.90")
+
+
+def test_the_decider_stands_at_the_open_and_cannot_reach_the_close(market, days):
     class Peeking(Scripted):
         def decide(self, view, account, session):
             view.row("ohlcv", "close", session)
 
     assert isinstance(Peeking(), Decider)
     with pytest.raises(FutureRequested):
-        trade_session(*views(toy, 1), Account.opening(1), Peeking(), RULES)
+        trade_session(market, days[1], Account.opening(1), Peeking())
 
 
-def test_what_was_bought_is_sellable_one_session_later_and_not_before(toy):
-    store, ref, days = toy
+def test_what_was_bought_is_sellable_one_session_later_and_not_before(market, days):
     decider = Scripted(
         ("01-02", [order("buy", 100)]),
         ("01-03", [order("buy", 100), order("sell", 200, sequence=2)]),
         ("01-04", [order("sell", 200)]),
     )
-    results = list(simulate(store, ref, days, decider, account=Account.opening(10_000), rules=RULES))
-    # On the third day the sale comes before the buy, when only 100 are held.
+    results = list(simulate(market, days, decider, account=Account.opening(10_000)))
+    # On the second day the sale comes before the buy, when only 100 are held.
     kinds = [[o.code if isinstance(o, Rejection) else o.order.side for o in r.outcomes] for r in results]
-    assert kinds == [["buy"], ["buy", "insufficient_shares"], ["sell"], []]
-    assert decider.seen[2][1].positions["600000.SH"].sellable == 200
+    assert kinds == [["buy"], ["insufficient_shares", "buy"], ["sell"], []]
+    assert decider.seen[2][1].positions[CODE].sellable == 200
 
 
-def test_the_views_must_be_one_sessions_open_and_close(toy):
-    (first, _), (second, close) = views(toy, 1), views(toy, 2)
-    for pair in ((first, close), (close, close), (second, second)):
-        with pytest.raises(BadOption, match="wanted are the open and the close"):
-            trade_session(*pair, Account.opening(1), Scripted(), RULES)
+def test_a_session_that_is_closed_for_a_symbol_carries_its_mark(market, days):
+    decider = Scripted(("01-02", [order("buy", 100, OTHER)]), ("01-04", [order("sell", 100, OTHER)]))
+    results = list(simulate(market, days, decider, account=Account.opening(10_000)))
+    assert results[2].outcomes[0].code == "suspended"
+    assert [(result.marks[OTHER].price, result.marks[OTHER].carried) for result in results] == [
+        (D("30.2"), False),
+        (D("30.4"), False),
+        (D("30.4"), True),
+        (D("31"), False),
+    ]
+
+
+def test_a_weight_is_of_the_value_at_the_open_or_the_last_close(market, days):
+    half = Order(symbol=CODE, target_weight=D("0.5"), sequence=1)
+    decider = Scripted(("01-02", [order("buy", 100, OTHER)]), ("01-04", [half]))
+    results = list(simulate(market, days, decider, account=Account.opening(10_000)))
+    # 6,994.97 in cash and 100 at 30.40, the close before: half of 10,034.97 are 491 shares at 10.20
+    assert results[2].fills[0].quantity == 400
+
+
+def test_orders_of_every_type_are_filled_in_one_session(days):
+    frames = {"open": 10.0, "high": 10.5, "low": 9.5, "close": 10.2, "vol": 50.0, "pre_close": 10.0}
+    panel = {name: pd.DataFrame(price, days, [CODE]) for name, price in frames.items()}
+    store = DataState()
+    rules = Rulebook.mainland(volume_share="0.1")
+    where = Market(store=store, data_ref=store.update("ohlcv", panel), rules=rules, blocks_from=0)
+    orders = [
+        Order(symbol=CODE, side="buy", quantity=100, type="close", sequence=1),
+        Order(symbol=CODE, side="buy", quantity=100, type="limit", limit_price=D("9.60"), sequence=2),
+        Order(symbol=CODE, side="buy", quantity=600, sequence=3),
+    ]
+    result = trade_session(where, days[0], Account.opening(20_000), Scripted(("01-02", orders)))
+    # 50 hands are 5,000 shares, and an order may be 500 of them.
+    assert [(o.order.sequence, o.price, o.quantity) for o in result.outcomes] == [
+        (3, D("10"), 500),
+        (2, D("9.6"), 100),
+        (1, D("10.2"), 100),
+    ]
+    assert [refused.code for refused in result.rejections] == ["volume_cap"]
+
+
+def test_a_decider_without_a_rule_for_blocks_is_asked_in_every_session(market, days):
+    class Shy(Scripted):
+        def block_rule(self, account):
+            return None
+
+    for decider in (Scripted(("01-02", [order("buy", 100)])), Shy(("01-02", [order("buy", 100)]))):
+        done = list(advance(market, list(days), decider, account=Account.opening(10_000)))
+        assert all(isinstance(result, SessionResult) for result in done)
+        assert [session for *_, session in decider.seen] == list(days)
+        assert done == list(simulate(market, days, decider, account=Account.opening(10_000)))
 
 
 @pytest.mark.parametrize(
     ("sessions", "text"),
-    [(["2024-01-02", "2024-01-06"], "not a session"), (["2024-01-03", "2024-01-02"], "does not come after")],
+    [
+        (["2024-01-02", "2024-01-06"], "not a session"),
+        (["2024-01-03", "2024-01-02"], "does not come after"),
+        (["2024-01-03", "2024-01-03"], "does not come after"),
+    ],
 )
-def test_only_ascending_sessions_of_the_data_are_traded(toy, sessions, text):
-    store, ref, _ = toy
+def test_only_ascending_sessions_of_the_data_are_traded(market, sessions, text):
     with pytest.raises(BadWindow, match=text):
-        list(simulate(store, ref, sessions, Scripted(), account=Account.opening(1), rules=RULES))
+        list(simulate(market, sessions, Scripted(), account=Account.opening(1)))
 
 
-def test_running_again_adds_nothing_and_asks_nobody(toy, tmp_path):
-    store, ref, days = toy
-    options = {"cash": 10_000, "rules": RULES, "run_id": "a"}
+def test_running_again_adds_nothing_and_asks_nobody(market, days, tmp_path):
     with Ledger(tmp_path / "l.db") as ledger:
-        first = run_sessions(
-            store, ref, days, Scripted(("01-02", [order("buy", 100)])), ledger=ledger, **options
-        )
+        options = {"cash": 10_000, "ledger": ledger, "run_id": "a"}
+        first = run_sessions(market, days, Scripted(("01-02", [order("buy", 100)])), **options)
         again = Scripted(("01-02", [order("buy", 200)]))
-        assert run_sessions(store, ref, days, again, ledger=ledger, **options) == first
+        assert run_sessions(market, days, again, **options) == first
         assert again.seen == []
         assert len(ledger.fills("a")) == 1
 
 
-def test_a_run_goes_on_where_it_stopped(toy, tmp_path):
-    store, ref, days = toy
-    options = {"cash": 10_000, "rules": RULES, "run_id": "a"}
+def test_a_run_goes_on_where_it_stopped(market, days, tmp_path):
     script = [("01-02", [order("buy", 100)]), ("01-04", [order("sell", 100)])]
     with Ledger(tmp_path / "l.db") as ledger:
-        run_sessions(store, ref, days[:2], Scripted(*script), ledger=ledger, **options)
+        options = {"cash": 10_000, "ledger": ledger, "run_id": "a"}
+        run_sessions(market, days[:2], Scripted(*script), **options)
         rest = Scripted(*script)
-        account = run_sessions(store, ref, days, rest, ledger=ledger, **options)
+        account = run_sessions(market, days, rest, **options)
         assert [session for _, _, session in rest.seen] == list(days[2:])
         # 10,000 - 1,000 - 5 - 0.01 + 1,020 - 5 - 0.51 - 0.01
         assert account == Account.opening("10009.47")
@@ -125,18 +181,68 @@ def test_a_run_goes_on_where_it_stopped(toy, tmp_path):
         assert isinstance(ledger.fills("a")[0], Fill)
 
 
-@pytest.mark.parametrize("change", ["cash", "rules", "sessions", "data"])
-def test_a_run_of_the_same_name_with_other_terms_is_a_conflict(toy, tmp_path, change):
-    store, ref, days = toy
-    options = {"cash": 10_000, "rules": RULES, "run_id": "a"}
+CHANGES = ("cash", "rules", "sessions", "data", "mark_at", "decider", "options")
+
+
+@pytest.mark.parametrize("change", CHANGES)
+def test_a_run_of_the_same_name_with_other_terms_is_a_conflict(market, days, tmp_path, change):
+    decider, cash, sessions = Scripted(), 10_000, days
     with Ledger(tmp_path / "l.db") as ledger:
-        run_sessions(store, ref, days[:2], Scripted(), ledger=ledger, **options)
+        run_sessions(market, days[:2], decider, cash=cash, ledger=ledger, run_id="a")
         if change == "cash":
-            options["cash"] = 9_999
+            cash = 9_999
         if change == "rules":
-            options["rules"] = Rulebook.mainland(commission_min=0)
+            market = replace(market, rules=Rulebook.mainland(commission_min=0))
+        if change == "sessions":
+            sessions = days[1:]
         if change == "data":
-            ref = store.update("signal", {"x": pd.DataFrame({"600000.SH": 1.0}, index=days)})
-        sessions = days[1:] if change == "sessions" else days
+            signal = {"x": pd.DataFrame({CODE: 1.0}, index=days)}
+            market = replace(market, data_ref=market.store.update("signal", signal))
+        if change == "mark_at":
+            market = replace(market, mark_at="open")
+        if change == "decider":
+            decider.name = "another"
+        if change == "options":
+            decider.options = {"size": 1}
+        before = list(ledger.journal("a"))
         with pytest.raises(LedgerConflict):
-            run_sessions(store, ref, sessions, Scripted(), ledger=ledger, **options)
+            run_sessions(market, sessions, decider, cash=cash, ledger=ledger, run_id="a")
+        assert list(ledger.journal("a")) == before
+
+
+def test_the_identity_of_a_run_names_every_fee(market):
+    told = [
+        run_identity(replace(market, rules=rules), Scripted())["rules"]
+        for rules in (Rulebook.mainland(), Rulebook.mainland(slippage_bps=1), Rulebook.zero_cost())
+    ]
+    assert len(set(told)) == 3
+    assert told[0].startswith("mainland ")
+    assert told[2].startswith("zero_cost ")
+
+
+def test_us_shares_are_bought_broken_and_sold_in_the_same_session(tmp_path):
+    index = pd.DatetimeIndex(["2024-06-03", "2024-06-04"])
+    prices = pd.DataFrame({"AAPL": [192.9, 194.64]}, index)
+    store = DataState()
+    ref = store.update("ohlcv", {"open": prices, "close": prices + 1})
+    where = Market(store=store, data_ref=ref, rules=Rulebook.us(fractional=True), blocks_from=0)
+    orders = [
+        Order(symbol="AAPL", target_value=D(1000), sequence=1),
+        Order(symbol="AAPL", target_quantity=D("1.5"), type="close", sequence=2),
+    ]
+    with Ledger(tmp_path / "l.db") as ledger:
+        account = run_sessions(
+            where, index, Scripted(("06-03", orders)), cash=1000, ledger=ledger, run_id="a"
+        )
+        ledger.check("a")
+        bought, sold = ledger.fills("a")
+        shares, _ = ledger.holdings("a")
+    # 1,000 / 192.90 to the billionth below; the rest at 193.90, with 0.02 to the SEC and 0.01 to FINRA
+    assert (bought.quantity, bought.notional) == (D("5.184033177"), D("999.9999998433"))
+    assert (sold.quantity, sold.notional, sold.regulatory) == (
+        D("3.684033177"),
+        D("714.3340330203"),
+        D("0.03"),
+    )
+    assert (account.cash, account.quantity("AAPL")) == (D("714.3040331770"), D("1.5"))
+    assert np.allclose(shares["AAPL"], 1.5)

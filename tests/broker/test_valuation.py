@@ -3,7 +3,7 @@ from decimal import Decimal
 import pandas as pd
 import pytest
 
-from quantgraph.broker import Account, Mark, Position, last_closes, mark, quotes_at, value_of
+from quantgraph.broker import Account, Mark, Position, last_closes, mark, value_of
 from quantgraph.errors import FutureRequested, NoData
 from quantgraph.market.moment import Moment
 
@@ -53,16 +53,22 @@ def test_last_closes_at_the_open_do_not_know_todays(toy):
     assert closes == {"600000.SH": D("10.25"), "600036.SH": D("30.4")}
 
 
-def test_quotes_at_the_open_hold_the_rows_of_that_session(toy):
+def test_holdings_may_be_marked_at_the_open(toy):
     store, ref, days = toy
-    quotes = quotes_at(store.view(Moment(days[1], "open"), ref))
-    assert (quotes["600036.SH"].open, quotes["600036.SH"].pre_close) == (30.3, 30.2)
-    assert pd.isna(quotes["600036.SH"].up_limit)
-    assert list(quotes) == ["600000.SH", "600036.SH"]
-    assert quotes_at(store.view(Moment(days[2], "open"), ref))["600036.SH"].suspended
+    marks = mark(account(), store.view(Moment(days[1], "open"), ref), at="open")
+    assert marks == {"600000.SH": Mark(price=D("10.1")), "600036.SH": Mark(price=D("30.3"))}
+    carried = mark(account(), store.view(Moment(days[2], "open"), ref), at="open")
+    assert carried["600036.SH"] == Mark(price=D("30.3"), carried=True)
 
 
-def test_quotes_before_the_open_are_refused(toy):
+def test_an_empty_account_needs_no_mark(toy):
     store, ref, days = toy
-    with pytest.raises(FutureRequested):
-        quotes_at(store.view(Moment(days[1], "pre_open"), ref))
+    assert mark(Account.opening(1), store.view(Moment(days[2], "open"), ref)) == {}
+    assert value_of(Account.opening("1.50"), {}) == D("1.50")
+
+
+def test_a_value_is_exact_beyond_the_cent():
+    holding = Position(quantity=D("0.3"), sellable=0, cost=D("1.00"), entered=pd.Timestamp("2024-01-02"))
+    owner = Account(cash=D("1.10"), positions={"AAPL": holding})
+    assert str(value_of(owner, {"AAPL": Mark(price=D("0.1234"))})) == "1.13702"
+    assert str(value_of(owner, {"AAPL": Mark(price=D("10"))})) == "4.10"

@@ -102,6 +102,15 @@ def fees(side, notional):
     return commission + duty + rounded(notional, 100_000)
 
 
+def shares_that_fit(symbol, price, ticket):
+    """Hundreds; on the STAR market 200 and then single shares."""
+    first, step = (200, 1) if symbol.startswith(("688", "689")) else (100, 100)
+    quantity = ticket // (price * step) * step
+    while quantity and quantity * price + fees("buy", quantity * price) > ticket:
+        quantity -= step
+    return quantity if quantity >= first else 0
+
+
 class PlainAccount:
     """SignalRule and the exchange in whole fen, written from their description alone."""
 
@@ -145,15 +154,13 @@ class PlainAccount:
         price = self.open[day].get(symbol)
         if price is None or price >= self.limits(day, symbol)[0]:
             return
-        lots = int(ticket // (price * 100))
-        while lots and lots * 100 * price + fees("buy", lots * 100 * price) > ticket:
-            lots -= 1
-        if lots:
-            notional = lots * 100 * price
+        quantity = shares_that_fit(symbol, price, ticket)
+        if quantity:
+            notional = quantity * price
             self.cash -= notional + fees("buy", notional)
             self.costs += fees("buy", notional)
             self.trades += 1
-            self.held[symbol], self.entered[symbol] = lots * 100, row
+            self.held[symbol], self.entered[symbol] = quantity, row
 
     def trade(self, row):
         day = self.days[row]
@@ -167,8 +174,9 @@ class PlainAccount:
                     self.sell(day, symbol)
             entries = [s for s in self.symbols if self.signal[row - 1][s] == 1.0 and s not in self.held]
             if entries:
-                ticket = Fraction(equity, len(self.held) + len(entries))
-                ticket = min(ticket, Fraction(self.cash, len(entries)))
+                ticket = equity // (len(self.held) + len(entries))
+                if ticket * len(entries) > self.cash:
+                    ticket = self.cash // len(entries)
                 for symbol in entries:
                     self.buy(day, row, symbol, ticket)
         self.last.update(self.close[day])
@@ -207,14 +215,10 @@ def test_the_benchmark_equals_a_plain_buy_and_hold(runs, plain):
     first = plain.days[0]
     ticket, cash, held = CASH // len(plain.open[first]), CASH, {}
     for symbol, price in sorted(plain.open[first].items()):
-        lots = next(
-            n
-            for n in range(ticket // (price * 100), -1, -1)
-            if n * 100 * price + fees("buy", n * 100 * price) <= ticket or not n
-        )
-        if lots:
-            held[symbol] = lots * 100
-            cash -= lots * 100 * price + fees("buy", lots * 100 * price)
+        quantity = shares_that_fit(symbol, price, ticket)
+        if quantity:
+            held[symbol] = quantity
+            cash -= quantity * price + fees("buy", quantity * price)
     last = {}
     for day in plain.days:
         last.update(plain.close[day])

@@ -85,9 +85,9 @@ def test_sixty_stocks_on_every_board(source: SampleSource) -> None:
 
 
 def test_every_traded_session_has_every_field(bars: dict[str, pd.DataFrame]) -> None:
-    assert tuple(bars) == BAR_FIELDS
+    assert tuple(bars) == (*BAR_FIELDS[:10], "dividend", "split")
     traded = bars["open"].notna()
-    assert all(frame.notna().equals(traded) for frame in bars.values())
+    assert all(bars[field].notna().equals(traded) for field in BAR_FIELDS[:10])
     assert all((frame.dtypes == "float64").all() for frame in bars.values())
 
 
@@ -154,6 +154,19 @@ def test_pre_close_is_the_last_close_but_for_ex_dividend_sessions(rows: pd.DataF
     years = pd.Series(rows.index.get_level_values("trade_date").year, index=rows.index)[ex]
     assert years.value_counts().between(36, 44).all()
     assert len(years.unique()) == 3
+
+
+def test_dividends_and_bonus_shares_make_the_pre_close_of_every_ex_date(rows: pd.DataFrame) -> None:
+    last = rows.groupby(level=0)["close"].shift()
+    ex = rows[last.notna() & (rows["pre_close"] != last)]
+    assert ex["dividend"].notna().all()
+    assert (rows["dividend"].count(), rows["split"].count()) == (len(ex), 15)
+    for place, row in ex.iterrows():
+        close, cash, ratio = (
+            Decimal(str(float(value))) for value in (last[place], row["dividend"], row.fillna(1.0)["split"])
+        )
+        reference = ((close - cash) / ratio).quantize(TICK, ROUND_HALF_UP)
+        assert reference == Decimal(f"{row['pre_close']:.2f}"), place
 
 
 def test_there_are_suspensions_of_one_to_twenty_sessions(bars: dict[str, pd.DataFrame]) -> None:

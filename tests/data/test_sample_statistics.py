@@ -91,7 +91,9 @@ def test_holding_above_the_slow_average_earns_about_what_staying_out_does(bars: 
 def test_a_limit_up_is_followed_by_another_now_and_then_and_by_a_higher_open(bars: Panel) -> None:
     again, opens = [], []
     for code in bars["close"]:
-        stock = pd.DataFrame({field: frame[code] for field, frame in bars.items()}).dropna()
+        stock = pd.DataFrame(
+            {name: bars[name][code] for name in ("open", "close", "pre_close", "up_limit")}
+        ).dropna()
         up = stock["close"] == stock["up_limit"]
         behind = up.shift(fill_value=False)
         again.append(up[behind])

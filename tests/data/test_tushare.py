@@ -10,6 +10,7 @@ import threading
 from collections import Counter
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
 import pytest
 
@@ -28,6 +29,7 @@ from quantgraph.errors import (
     UnknownSymbol,
 )
 from quantgraph.testing.tushare_faults import (
+    TushareFault,
     allowance_used_up,
     bad_token,
     connection_dropped,
@@ -40,7 +42,10 @@ TOKEN = "f00dcafe5ec2e7"
 SESSIONS = ["20240102", "20240103", "20240104", "20240105", "20240108", "20240109", "20240110"]
 CODES = ("000001.SZ", "600000.SH", "600519.SH")
 BASE = {"000001.SZ": 9.0, "600000.SH": 6.0, "600519.SH": 1700.0}
+TRADED = BAR_FIELDS[:10]
+WITH_ACTIONS = (*TRADED, "dividend", "split", "action_declared", "action_record", "action_pay")
 SUSPENDED = ("600000.SH", "20240104")
+DATES_OF_600519 = ("20240103", "20240104", "20240104", "20240102")  # record, ex, pay, announced
 SHARED = Path(__file__).resolve().parents[2] / ".." / "shared" / "data"
 
 
@@ -95,6 +100,39 @@ def tables() -> dict[str, pd.DataFrame]:
                 for code in CODES
                 for day in SESSIONS  # the vendor gives factors on suspended days too
             ]
+        ),
+        "dividend": pd.DataFrame(
+            [
+                ("600519.SH", "20231231", "20231205", "预案", 0.3, 1.5, *[None] * 4),
+                ("600519.SH", "20231231", "20231205", "实施", 0.3, 1.5, *DATES_OF_600519),
+                ("600519.SH", "20231231", "20231205", "实施", 0.3, 1.5, *DATES_OF_600519),
+                (
+                    "000001.SZ",
+                    "20230630",
+                    "20231101",
+                    "实施",
+                    0.0,
+                    0.12,
+                    "20240108",
+                    "20240109",
+                    *["20240110"] * 2,
+                ),
+                (
+                    "000001.SZ",
+                    "20220630",
+                    "20221101",
+                    "实施",
+                    0.0,
+                    0.11,
+                    "20230108",
+                    "20230109",
+                    *["20230110"] * 2,
+                ),
+            ],
+            columns=[
+                *("ts_code", "end_date", "ann_date", "div_proc", "stk_div", "cash_div_tax"),
+                *("record_date", "ex_date", "pay_date", "imp_ann_date"),
+            ],
         ),
         "suspend_d": pd.DataFrame(
             [(*SUSPENDED, None, "S"), ("600519.SH", "20240301", None, "S")],
@@ -174,7 +212,7 @@ class TestPanels:
 
     def test_bars_have_all_fields_in_order_on_all_sessions(self, source):
         panel = source.bars(["600519.SH", "600000.SH"], T("20240101"), T("20240107"))
-        assert tuple(panel) == BAR_FIELDS
+        assert tuple(panel) == WITH_ACTIONS
         for frame in panel.values():
             assert list(frame.index) == [T(day) for day in SESSIONS[:4]]
             assert frame.index.name == "trade_date"
@@ -188,8 +226,8 @@ class TestPanels:
 
     def test_a_suspended_day_is_a_row_of_nan_in_every_field(self, source):
         panel = source.bars(CODES, T("20240102"), T("20240110"))
-        for field, frame in panel.items():
-            nan = frame.isna()
+        for field in TRADED:
+            nan = panel[field].isna()
             assert nan.loc[T(SUSPENDED[1]), SUSPENDED[0]], field
             assert nan.to_numpy().sum() == 1, field
 
@@ -226,6 +264,7 @@ class TestPanels:
         with TushareStub({"daily": real, "trade_cal": calendar}, row_limits={"daily": 100}) as stub:
             stub.fail("stk_limit", no_permission())
             stub.fail("adj_factor", no_permission())
+            stub.fail("dividend", no_permission())
             source = TushareSource(
                 TOKEN,
                 base_url=stub.url,
@@ -424,7 +463,7 @@ class TestOptionalFields:
     def test_fields_without_permission_are_left_out_with_a_note(self, stub, source, endpoint, left_out):
         stub.fail(endpoint, no_permission())
         panel = source.bars(CODES, T("20240102"), T("20240105"))
-        assert set(BAR_FIELDS) - set(panel) == left_out
+        assert set(WITH_ACTIONS) - set(panel) == left_out
         assert len(source.notes) == 1
         assert endpoint in source.notes[0]
         assert "权限" in source.notes[0]
@@ -439,6 +478,46 @@ class TestOptionalFields:
         stub.fail("adj_factor", http_error(500))
         with pytest.raises(SourceUnavailable, match="adj_factor"):
             source.bars(CODES, T("20240102"), T("20240105"))
+
+    @pytest.mark.parametrize(
+        "fault", [no_permission(), TushareFault(kind="refusal", code=40101, message="请指定正确的接口名")]
+    )
+    def test_a_server_that_refuses_dividends_is_noted(self, stub, source, fault):
+        stub.fail("dividend", fault)
+        assert tuple(source.bars(CODES, T("20240102"), T("20240105"))) == TRADED
+        assert ["fields of dividend" in note for note in source.notes] == [True]
+
+    def test_a_broken_answer_about_dividends_is_not_swallowed(self, stub, source):
+        stub.fail("dividend", connection_dropped())
+        with pytest.raises(SourceUnavailable, match="dividend"):
+            source.bars(CODES, T("20240102"), T("20240105"))
+
+    def test_no_dividend_in_the_window_is_known_and_no_note(self, source):
+        panel = source.bars(CODES, T("20240102"), T("20240103"))
+        assert panel["dividend"].isna().all(axis=None)
+        assert source.notes == ()
+
+    def test_dividends_carried_out_stand_on_their_ex_date(self, source):
+        panel = source.bars(CODES, T("20240102"), T("20240110"))
+        ex = {name: panel[name].loc[T("20240104"), "600519.SH"] for name in WITH_ACTIONS[10:]}
+        assert ex == {
+            "dividend": 1.5,
+            "split": 1.3,
+            "action_declared": 20240102.0,  # not the plan's 20231205
+            "action_record": 20240103.0,
+            "action_pay": 20240104.0,
+        }
+        assert panel["dividend"].loc[T("20240109"), "000001.SZ"] == 0.12
+        # Announced, as the vendor has it, after the ex-date: that cannot be.
+        assert np.isnan(panel["action_declared"].loc[T("20240109"), "000001.SZ"])
+        assert source.notes == (
+            "tushare dividend: 1 actions are declared after their ex-date; that date is left out",
+        )
+
+    def test_the_raw_table_has_ex_dates_in_the_window_only(self, source):
+        rows = source.dividend("000001.SZ", start_date="20240101")
+        assert rows["cash_div_tax"].tolist() == [0.12]
+        assert source.dividend("600000.SH").empty
 
     def test_a_note_is_kept_once(self, stub, source):
         stub.fail("stk_limit", no_permission())
@@ -478,20 +557,29 @@ class TestFewCalls:
                 for day in SESSIONS[:3]:
                     source.daily(trade_date=day)
             panels.append(source.bars(CODES[:2], T("20240102"), T("20240104")))
-        for field in BAR_FIELDS:
+        for field in WITH_ACTIONS:
             pd.testing.assert_frame_equal(panels[0][field], panels[1][field])
 
     def test_more_rows_than_a_page_come_complete(self, tmp_path):
-        limits = {"daily": 2, "stk_limit": 3, "adj_factor": 7, "trade_cal": 5, "index_weight": 1}
+        limits = {
+            "daily": 2,
+            "stk_limit": 3,
+            "adj_factor": 7,
+            "dividend": 2,
+            "trade_cal": 5,
+            "index_weight": 1,
+        }
         with TushareStub(tables(), row_limits=limits) as stub:
             source = TushareSource(
                 TOKEN, base_url=stub.url, cache_dir=tmp_path, row_limits=limits, now=noon("2024-01-15")
             )
             panel = source.bars(CODES, T("20240102"), T("20240110"))
             assert source.members("000300.SH", T("20240104")).symbols == ("000001.SZ", "600519.SH")
-        assert {field: int(frame.count().sum()) for field, frame in panel.items()} == dict.fromkeys(
-            BAR_FIELDS, 20
-        )
+        counts = {field: int(frame.count().sum()) for field, frame in panel.items()}
+        assert counts == dict.fromkeys(TRADED, 20) | dict.fromkeys(WITH_ACTIONS[10:], 2) | {
+            "split": 1,
+            "action_declared": 1,
+        }
 
 
 class TestCache:
@@ -500,7 +588,7 @@ class TestCache:
         before = len(stub.requests)
         again = source.bars(CODES, T("20240102"), T("20240110"))
         assert len(stub.requests) == before
-        for field in BAR_FIELDS:
+        for field in WITH_ACTIONS:
             pd.testing.assert_frame_equal(first[field], again[field])
 
     def test_a_part_of_what_is_cached_asks_nothing(self, stub, source):
@@ -665,7 +753,7 @@ class TestCache:
         assert len(panels) == 6
         for panel in panels:
             pd.testing.assert_frame_equal(panel, panels[0])
-        assert asked(stub) == {"trade_cal": 1, "daily": 2, "stk_limit": 2, "adj_factor": 2}
+        assert asked(stub) == {"trade_cal": 1, "daily": 2, "stk_limit": 2, "adj_factor": 2, "dividend": 2}
 
     def test_callers_cannot_change_the_cache(self, source):
         first = source.daily("600519.SH", start_date="20240102", end_date="20240105")

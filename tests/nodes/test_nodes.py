@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import copy
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from decimal import Decimal
 
 import pandas as pd
 import pytest
 
 from quantgraph.agents import SignalRule
-from quantgraph.errors import LedgerConflict, NoSignal, UnknownCommit
+from quantgraph.errors import LedgerConflict, NoSignal, UnknownCommit, UnknownSymbol
 from quantgraph.market.rulebook import Rulebook
 from quantgraph.nodes import TradingDesk, daily_loop_node, decision_node, report_node
 from quantgraph.nodes.desk import new_run_id
@@ -84,6 +85,35 @@ def test_the_signal_of_a_session_is_traded_at_the_next_open(state, desk):
 def test_a_window_inside_the_data_is_all_that_is_traded(state, desk):
     state["request"] = {"start": "20240103", "end": "20240104"}
     assert list(walk(state, desk)) == ["20240103", "20240104"]
+    desk.close("r")
+
+
+def test_a_step_may_be_several_sessions_each_a_transaction_of_its_own(state, desk):
+    wide = replace(desk, sessions_per_step=3)
+    assert list(walk(state, wide)) == ["20240102", "20240105"]
+    by_steps = list(wide.ledger_of("r").results("r"))
+    wide.close("r")
+    other = {**state, "run_id": "one", "run_of": {}}
+    assert len(list(walk(other, desk))) == 4
+    assert list(desk.ledger_of("one").results("one")) == by_steps
+    desk.close("one")
+
+
+def test_holdings_are_marked_where_the_desk_is_told(state, desk):
+    early = replace(desk, mark_at="open")
+    for _ in walk(state, early):
+        pass
+    _, marks = early.ledger_of("r").holdings("r")
+    assert marks[CODE].dropna().tolist() == [11.0, 12.0]
+    early.close("r")
+    with pytest.raises(LedgerConflict, match="'r'"):
+        daily_loop_node(state, desk=desk)
+    desk.close("r")
+
+
+def test_a_symbol_of_another_market_is_named_before_the_first_session(state, desk):
+    with pytest.raises(UnknownSymbol, match=r"no board for 600519\.SH; it knows codes such as AAPL"):
+        daily_loop_node(state, desk=replace(desk, rules=Rulebook.us()))
     desk.close("r")
 
 

@@ -6,8 +6,10 @@ import pandas as pd
 import pytest
 
 from quantgraph.errors import BadOption
-from quantgraph.report import (
+from quantgraph.report.metrics import (
     annual_return,
+    calmar_ratio,
+    exposure,
     max_drawdown,
     session_returns,
     sharpe_ratio,
@@ -29,6 +31,12 @@ def test_returns_are_labelled_by_the_later_session():
     returns = session_returns(VALUES)
     assert list(returns.index) == list(DAYS[1:])
     assert returns.to_numpy() == pytest.approx([0.1, -0.1, 0.1, -0.1, 120 / 98.01 - 1], abs=1e-15)
+
+
+def test_a_leading_zero_counts_the_first_value_as_a_session():
+    returns = session_returns(VALUES, leading_zero=True)
+    pd.testing.assert_series_equal(returns, VALUES.pct_change().fillna(0.0), check_names=False, rtol=1e-14)
+    assert session_returns(series(100.0), leading_zero=True).tolist() == [0.0]
 
 
 def test_total_return_is_last_over_first():
@@ -78,7 +86,21 @@ def test_too_few_returns_have_no_deviation(returns):
 def test_the_drawdown_says_how_deep_and_from_when_to_when():
     fall = max_drawdown(VALUES)
     assert fall.depth == pytest.approx(98.01 / 110 - 1, abs=1e-15)
-    assert (fall.peak, fall.trough) == (DAYS[1], DAYS[4])
+    assert (fall.peak, fall.trough, fall.recovery) == (DAYS[1], DAYS[4], DAYS[5])
+    assert (fall.falling, fall.recovering) == (3, 1)
+
+
+def test_a_drawdown_that_goes_on_has_no_recovery():
+    fall = max_drawdown(series(100.0, 80.0, 99.0))
+    assert (fall.peak, fall.trough, fall.recovery) == (DAYS[0], DAYS[1], None)
+    assert (fall.falling, fall.recovering) == (1, None)
+
+
+def test_it_begins_where_the_peak_is_left_for_good_and_ends_where_it_is_reached():
+    # 120 twice, then 60 twice: from the second 120 to the first 60; 120 again is recovered
+    fall = max_drawdown(series(120.0, 110.0, 120.0, 60.0, 60.0, 120.0))
+    assert (fall.peak, fall.trough, fall.recovery) == (DAYS[2], DAYS[3], DAYS[5])
+    assert (fall.falling, fall.recovering) == (1, 2)
 
 
 def test_a_loss_in_the_first_session_is_a_drawdown_from_the_initial_cash():
@@ -90,11 +112,36 @@ def test_a_loss_in_the_first_session_is_a_drawdown_from_the_initial_cash():
 @pytest.mark.parametrize("values", [[100.0], [100.0, 100.0], [100.0, 101.0, 102.0]])
 def test_values_that_never_fall_have_no_drawdown(values):
     fall = max_drawdown(series(*values))
-    assert (fall.depth, fall.peak, fall.trough) == (0.0, None, None)
+    assert (fall.depth, fall.peak, fall.trough, fall.recovery) == (0.0, None, None, None)
+    assert (fall.falling, fall.recovering) == (0, None)
+
+
+def test_calmar_is_the_annual_return_over_the_depth():
+    # doubled in two sessions, a year of four: 300 %; fell by half on the way
+    assert calmar_ratio(series(100.0, 50.0, 200.0), periods_per_year=4) == pytest.approx(6.0, rel=1e-12)
+    assert calmar_ratio(series(100.0, 80.0), periods_per_year=1) == pytest.approx(-1.0, rel=1e-12)
+    assert math.isnan(calmar_ratio(series(100.0, 110.0)))
+    assert math.isnan(calmar_ratio(series(100.0)))
+
+
+def test_exposure_is_the_mean_share_in_stocks_without_the_initial_cash():
+    values = series(100.0, 100.0, 200.0, 150.0)
+    assert exposure(values.iloc[1:] * 0 + [50.0, 200.0, 0.0], values) == pytest.approx(0.5, abs=1e-15)
+    assert math.isnan(exposure(values.iloc[:0], values.iloc[:1]))
+
+
+def test_exposure_needs_the_sessions_of_the_values():
+    values = series(100.0, 100.0, 200.0)
+    with pytest.raises(BadOption, match="stocks has 2024-01-01 00:00:00 where values has 2024-01-02"):
+        exposure(values, values)
+    with pytest.raises(BadOption, match="stocks has no more where values has 2024-01-03"):
+        exposure(values.iloc[1:2], values)
+    with pytest.raises(BadOption, match="stocks must be finite"):
+        exposure(values.iloc[1:] * math.nan, values)
 
 
 @pytest.mark.parametrize("values", [[], [100.0, math.nan], [100.0, 0.0], [100.0, -1.0], [100.0, math.inf]])
-@pytest.mark.parametrize("metric", [total_return, annual_return, max_drawdown, session_returns])
+@pytest.mark.parametrize("metric", [total_return, annual_return, calmar_ratio, max_drawdown, session_returns])
 def test_values_that_are_no_values_are_refused(metric, values):
     with pytest.raises(BadOption, match="values"):
         metric(series(*values))

@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 
 from quantgraph.agents import SignalRule
-from quantgraph.broker import Ledger, run_sessions
+from quantgraph.broker import Ledger, Market, run_sessions
 from quantgraph.market.rulebook import Rulebook
 from quantgraph.report import summarise
 from quantgraph.state import DataState
@@ -28,8 +28,9 @@ def summary(tmp_path):
     rules = Rulebook.zero_cost()
     with Ledger(tmp_path / "ledger.sqlite") as ledger:
         decider = SignalRule(cash_reserve=0.5, rules=rules)
-        run_sessions(store, ref, DAYS, decider, cash=100_000, rules=rules, ledger=ledger, run_id="r")
-        return summarise(ledger, "r", store, ref, DAYS, signal="s", cash=Decimal(100_000), rules=rules)
+        market = Market(store=store, data_ref=ref, rules=rules, blocks_from=0)
+        run_sessions(market, DAYS, decider, cash=100_000, ledger=ledger, run_id="r")
+        return summarise(ledger, "r", market, DAYS, signal="s", cash=Decimal(100_000))
 
 
 def test_exposure_and_the_largest_weight_are_shares_of_the_value(summary):
@@ -52,8 +53,54 @@ def test_a_run_that_never_trades_has_no_exposure(tmp_path):
     ref = store.update("signal", {"s": close * 0})
     rules = Rulebook.mainland()
     with Ledger(tmp_path / "ledger.sqlite") as ledger:
-        run_sessions(store, ref, DAYS, SignalRule(), cash=100_000, rules=rules, ledger=ledger, run_id="r")
-        told = summarise(ledger, "r", store, ref, DAYS, signal="s", cash=Decimal(100_000), rules=rules)
+        market = Market(store=store, data_ref=ref, rules=rules, blocks_from=0)
+        run_sessions(market, DAYS, SignalRule(), cash=100_000, ledger=ledger, run_id="r")
+        told = summarise(ledger, "r", market, DAYS, signal="s", cash=Decimal(100_000))
     assert (told["account"]["exposure"], told["account"]["largest_weight"]) == (0.0, 0.0)
     assert told["account"]["sharpe"] is None
     assert told["account"]["ex_dates"] == {"count": 0, "not_credited": 0.0}
+    assert told["account"]["win_rate"] is None
+    assert (told["account"]["realised"], told["account"]["turnover"]) == (0.0, 0.0)
+
+
+def test_sales_won_and_lost_turnover_and_costs_by_hand(tmp_path):
+    """One bought at 10 and sold at 12, another bought at 20 and sold at 19; each order costs the 5 minimum."""
+    opens = pd.DataFrame({"600000.SH": [10.0, 10.0, 12.0, 12.0], "600036.SH": [20.0, 20, 19, 19]}, index=DAYS)
+    signal = pd.DataFrame({"600000.SH": [1.0, -1, 0, 0], "600036.SH": [1.0, -1, 0, 0]}, index=DAYS)
+    store = DataState()
+    store.update("ohlcv", {"open": opens, "close": opens})
+    ref = store.update("signal", {"s": signal})
+    market = Market(store=store, data_ref=ref, rules=Rulebook.mainland(), blocks_from=0)
+    with Ledger(tmp_path / "ledger.sqlite") as ledger:
+        run_sessions(market, DAYS, SignalRule(), cash=10_000, ledger=ledger, run_id="r")
+        told = summarise(ledger, "r", market, DAYS, signal="s", cash=Decimal(10_000))["account"]
+    # 400 at 10 for 4,005.04, back 4,800 - 5 - 2.40 - 0.05; 200 at 20 for 4,005.04, back 3,800 - 5 - 1.90 - 0.04
+    won, lost = 4792.55 - 4005.04, 3793.06 - 4005.04
+    assert (told["win_rate"], told["realised"]) == (0.5, round(won + lost, 2))
+    assert told["final_value"] == pytest.approx(10_000 + won + lost, abs=1e-9)
+    values = [10_000 - 10.08, 10_000 + won + lost, 10_000 + won + lost]
+    traded = 4000 + 4000 + 4800 + 3800
+    assert told["turnover"] == pytest.approx(traded / ((10_000 + sum(values)) / 4))
+    assert told["costs"] == {
+        "commission": 20.0,
+        "stamp_duty": 4.3,
+        "transfer_fee": 0.17,
+        "regulatory": 0.0,
+        "slippage": 0.0,
+        "total": 24.47,
+    }
+
+
+def test_a_dividend_in_the_data_is_earned_and_not_counted_as_missed(tmp_path):
+    close = pd.DataFrame({"600000.SH": [10.0, 10.0, 9.5, 9.5]}, index=DAYS)
+    paid = pd.DataFrame({"600000.SH": [float("nan"), float("nan"), 0.5, float("nan")]}, index=DAYS)
+    store = DataState()
+    store.update("ohlcv", {"open": close, "close": close, "pre_close": close, "dividend": paid})
+    ref = store.update("signal", {"s": pd.DataFrame({"600000.SH": [1.0, 0, 0, 0]}, index=DAYS)})
+    market = Market(store=store, data_ref=ref, rules=Rulebook.zero_cost(), blocks_from=0)
+    with Ledger(tmp_path / "ledger.sqlite") as ledger:
+        rule = SignalRule(cash_reserve=0.5, rules=market.rules)
+        run_sessions(market, DAYS, rule, cash=100_000, ledger=ledger, run_id="r")
+        told = summarise(ledger, "r", market, DAYS, signal="s", cash=Decimal(100_000))["account"]
+    assert (told["dividends"], told["final_value"]) == (2500.0, 100_000.0)
+    assert told["ex_dates"] == {"count": 0, "not_credited": 0.0}

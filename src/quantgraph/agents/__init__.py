@@ -2,5 +2,6 @@
 
 from quantgraph.agents.decider import Decider
 from quantgraph.agents.signal_rule import SignalRule
+from quantgraph.report.benchmark import BuyAndHold
 
-__all__ = ["Decider", "SignalRule"]
+__all__ = ["BuyAndHold", "Decider", "SignalRule"]

@@ -3,18 +3,30 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from decimal import Decimal
 from fractions import Fraction
+from itertools import count
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from quantgraph.broker import Account, Order, Quotes, execute, largest_buy, last_closes, quotes_at
+from quantgraph.broker import (
+    Account,
+    BlockRule,
+    Order,
+    Quantity,
+    Quotes,
+    TradingSession,
+    execute,
+    largest_buy,
+    last_closes,
+    quotes_at,
+)
 from quantgraph.errors import BadOption, NoData, NoSignal
 from quantgraph.market.money import CENT, ZERO, exact, money
-from quantgraph.market.rulebook import Rulebook
+from quantgraph.market.rulebook import Rulebook, Side
 from quantgraph.state import View
 
 __all__ = ["SignalRule"]
@@ -35,6 +47,9 @@ class SignalRule:
     max_weight
         Largest share of the investable equity that one entry may take, in (0, 1]. It bounds what is bought,
         not what a holding grows to.
+    ticket
+        Cash for one entry, fees included, instead of a share of the equity; above 0. ``weights`` then only
+        says which symbols may be bought.
     cash_reserve
         Share of the equity that stays in cash, in [0, 1).
     rules
@@ -59,18 +74,18 @@ class SignalRule:
         are *kept*: those still held after the exits, an exit that the desk would reject among them.
         What is held and has 1, 0 or NaN is left alone; nothing is rebalanced.
     Size
-        ``equity`` = cash + holdings at today's open (at the last known close where there is none);
-        ``investable = equity * (1 - cash_reserve)``; ``n`` = kept + entries; a ``ticket`` is
-        ``investable / n``, or ``investable * weights[symbol]``, and never more than
-        ``investable * max_weight``. ``free`` = the cash after the exits, net
-        of fees (an exit that the desk would reject brings nothing) - ``equity * cash_reserve``. Tickets
-        that together exceed ``free`` all shrink by the same factor. The quantity is the largest multiple
-        of the lot whose notional and fees fit the ticket at today's open. Where there is no open, the last
-        close sizes it, and the desk rejects the order as suspended. A ticket too small for a lot makes no
-        order.
+        ``equity`` = cash + dividends on their way + holdings at today's open (at the last known close where
+        there is none); ``investable = equity * (1 - cash_reserve)``; ``n`` = kept + entries; a ticket is
+        ``investable / n``, or ``investable * weights[symbol]``, or the fixed ``ticket``, and never more than
+        ``investable * max_weight``. ``free`` = the cash after the exits, net of fees (an exit that the desk
+        would reject brings nothing) - ``(equity - investable)``. Tickets that together exceed ``free`` all
+        shrink by the same factor. Each of these amounts is rounded down to the cent. The quantity is the
+        most that may be bought so that notional and fees fit the ticket at today's open, and no more than
+        one order may have. Where there is no open, the last close sizes it, and the desk rejects the order
+        as suspended. A ticket too small for a lot makes no order.
 
-    Each holding and notional is rounded half up to the cent; tickets are exact fractions. Exits come
-    before entries, both in ascending order of ``ts_code``, numbered from 1.
+    Exits come before entries, both in ascending order of ``ts_code``, numbered from 1. An exit above the
+    size that one order may have is several orders.
 
     Examples
     --------
@@ -99,6 +114,7 @@ class SignalRule:
         weights: Mapping[str, float] | None = None,
         max_positions: int | None = None,
         max_weight: float = 1.0,
+        ticket: Decimal | float | str | None = None,
         cash_reserve: float = 0.0,
         rules: Rulebook | None = None,
     ) -> None:
@@ -106,6 +122,7 @@ class SignalRule:
         self._weights = None if weights is None else _shares(weights)
         self._max_positions = _at_least_one(max_positions)
         self._max_weight = _max_weight(max_weight)
+        self._ticket = None if ticket is None else _ticket(ticket)
         self._reserve = _reserve(cash_reserve)
         self._rules = rules or Rulebook.mainland()
 
@@ -125,8 +142,23 @@ class SignalRule:
             "weights": weights,
             "max_positions": self._max_positions,
             "max_weight": str(self._max_weight),
+            "ticket": None if self._ticket is None else str(self._ticket),
             "cash_reserve": str(self._reserve),
         }
+
+    def block_rule(self, account: Account) -> BlockRule:  # noqa: ARG002 - the same whatever is held
+        """The rule as plain data: nobody needs to be asked between two sessions."""
+        return BlockRule(
+            name=self.name,
+            trades=True,
+            signal=self._signal,
+            weights=self._weights,
+            max_positions=self._max_positions,
+            max_weight=self._max_weight,
+            cash_reserve=self._reserve,
+            ticket=self._ticket,
+            rules=self._rules,
+        )
 
     def decide(self, view: View, account: Account, session: pd.Timestamp) -> list[Order]:
         """Orders for the session, see the class.
@@ -140,16 +172,23 @@ class SignalRule:
         UnknownField
             If there is no signal of that name.
         """
-        signal = view["signal"][self._name_in(view)]
+        signal, numbers = view["signal"][self._name_in(view)], count(1)
         quotes = quotes_at(view)
-        exits = _exits(signal, account)
-        after = execute(exits, account, quotes, self._rules, session).account
-        entries = self._entries(view, signal, account, kept=len(after.positions))
+        leaving = _leaving(signal, account)
+        exits = self._orders("sell", leaving, "signal -1", session, numbers)
+        desk = TradingSession(account, quotes, self._rules, session)
+        execute(desk, exits)
+        entries = self._entries(view, signal, account, kept=len(desk.account.positions))
         if not entries:
             return exits
         prices = _prices(view, quotes, {*account.positions, *entries})
-        tickets = self._tickets(entries, _equity(account, prices), after)
-        return exits + self._buys(tickets, prices, session, first=len(exits) + 1)
+        tickets = self._tickets(entries, _equity(account, prices), desk.account)
+        sizes = {
+            symbol: largest_buy(symbol, prices[symbol], ticket, self._rules, session)
+            for symbol, ticket in tickets.items()
+            if symbol in prices
+        }
+        return exits + self._orders("buy", sizes, "signal 1", session, numbers)
 
     def _name_in(self, view: View) -> str:
         names = list(view["signal"])
@@ -169,54 +208,56 @@ class SignalRule:
         return wanted if self._max_positions is None else wanted[: max(0, self._max_positions - kept)]
 
     def _tickets(self, entries: Sequence[str], equity: Decimal, after: Account) -> dict[str, Decimal]:
-        investable = Fraction(equity) * (1 - self._reserve)
-        n = len(after.positions) + len(entries)
-        weights = self._weights
-        tickets = {
-            symbol: investable * min(self._max_weight, weights[symbol] if weights else Fraction(1, n))
-            for symbol in entries
-        }
-        free = max(Fraction(0), Fraction(after.cash) - Fraction(equity) * self._reserve)
-        wished = sum(tickets.values(), Fraction(0))
-        factor = free / wished if wished > free else Fraction(1)
-        return {symbol: _floor_to_cent(ticket * factor) for symbol, ticket in tickets.items()}
+        worth = _cents(equity)
+        investable = math.floor(worth * (1 - self._reserve))
+        n, most = len(after.positions) + len(entries), math.floor(investable * self._max_weight)
+        tickets = {symbol: min(most, self._wished(symbol, investable, n)) for symbol in entries}
+        free = max(0, _cents(after.cash) - (worth - investable))
+        wished = sum(tickets.values())
+        if wished > free:
+            tickets = {symbol: cents * free // wished for symbol, cents in tickets.items()}
+        return {symbol: cents * CENT for symbol, cents in tickets.items()}
 
-    def _buys(
+    def _wished(self, symbol: str, investable: int, n: int) -> int:
+        if self._ticket is not None:
+            return _cents(self._ticket)
+        return math.floor(investable * self._weights[symbol]) if self._weights else investable // n
+
+    def _orders(
         self,
-        tickets: Mapping[str, Decimal],
-        prices: Mapping[str, Decimal],
+        side: Side,
+        sizes: Mapping[str, Quantity],
+        reason: str,
         session: pd.Timestamp,
-        *,
-        first: int,
+        numbers: Iterator[int],
     ) -> list[Order]:
-        sizes = {
-            symbol: largest_buy(prices[symbol], ticket, self._rules, session)
-            for symbol, ticket in tickets.items()
-            if symbol in prices
-        }
-        wanted = [(symbol, quantity) for symbol, quantity in sizes.items() if quantity]
-        return [
-            Order(symbol=symbol, side="buy", quantity=quantity, sequence=sequence, reason="signal 1")
-            for sequence, (symbol, quantity) in enumerate(wanted, start=first)
-        ]
+        orders = []
+        for symbol, quantity in sizes.items():
+            cap = self._rules.order_cap(symbol, session.date(), "open") or quantity
+            left = quantity if side == "sell" else min(quantity, cap)
+            while left > 0:
+                part = min(left, cap)
+                orders.append(
+                    Order(symbol=symbol, side=side, quantity=part, sequence=next(numbers), reason=reason)
+                )
+                left -= part
+        return orders
 
 
-def _exits(signal: pd.DataFrame, account: Account) -> list[Order]:
+def _leaving(signal: pd.DataFrame, account: Account) -> dict[str, Quantity]:
+    """Holdings whose last opinion since their entry is -1."""
     values, places = (
         signal.to_numpy(),
         signal.columns.get_indexer(pd.Index(list(account.positions), dtype="str")),
     )
-    leaving = []
+    leaving = {}
     for (symbol, position), place in zip(account.positions.items(), places, strict=True):
         first = signal.index.searchsorted(position.entered)
         opinions = values[first:, place] if place >= 0 else np.empty(0)
         opinions = opinions[np.abs(opinions) == 1]
         if opinions.size and opinions[-1] == -1:
-            leaving.append((symbol, position.quantity))
-    return [
-        Order(symbol=symbol, side="sell", quantity=quantity, sequence=sequence, reason="signal -1")
-        for sequence, (symbol, quantity) in enumerate(leaving, start=1)
-    ]
+            leaving[symbol] = position.quantity
+    return leaving
 
 
 def _row_before(view: View, signal: pd.DataFrame) -> list[str]:
@@ -240,12 +281,12 @@ def _equity(account: Account, prices: Mapping[str, Decimal]) -> Decimal:
     unknown = [symbol for symbol in account.positions if symbol not in prices]
     if unknown:
         raise NoData(f"{unknown[0]} is held and has neither an open nor an earlier close", symbol=unknown[0])
-    holdings = (money(prices[symbol] * position.quantity) for symbol, position in account.positions.items())
-    return account.cash + sum(holdings, ZERO)
+    holdings = (prices[symbol] * position.quantity for symbol, position in account.positions.items())
+    return account.cash + account.owed + sum(holdings, ZERO)
 
 
-def _floor_to_cent(amount: Fraction) -> Decimal:
-    return Decimal(math.floor(amount * 100)) * CENT
+def _cents(amount: Decimal) -> int:
+    return math.floor(amount * 100)
 
 
 def _shares(weights: Mapping[str, float]) -> dict[str, Fraction]:
@@ -284,3 +325,10 @@ def _reserve(value: float) -> Fraction:
     if not 0 <= reserve < 1:
         raise BadOption(f"cash_reserve={value!r}; a number in [0, 1) is wanted", parameter="cash_reserve")
     return reserve
+
+
+def _ticket(value: Decimal | float | str) -> Decimal:
+    amount = exact(value, name="ticket")
+    if amount <= 0 or money(amount) != amount:
+        raise BadOption(f"ticket={value!r}; an amount above 0 in whole cents is wanted", parameter="ticket")
+    return amount

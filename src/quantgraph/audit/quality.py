@@ -9,6 +9,8 @@ from typing import Any, Literal
 import numpy as np
 import pandas as pd
 
+from quantgraph.data.source import EVENT_FIELDS
+
 __all__ = ["Finding", "Report", "check_data", "check_signal", "signal_counts"]
 
 Severity = Literal["error", "warning", "info"]
@@ -211,7 +213,7 @@ def _bad_order(ohlcv: Mapping[str, pd.DataFrame]) -> Iterator[Finding]:
 
 def _extreme_returns(ohlcv: Mapping[str, pd.DataFrame]) -> Iterator[Finding]:
     close = ohlcv["close"]
-    before = ohlcv["pre_close"] if "pre_close" in ohlcv else close.ffill().shift()
+    before = ohlcv["pre_close"] if "pre_close" in ohlcv else _before(ohlcv)
     returns = close / before.where(before > 0) - 1
     wild = returns.abs() > EXTREME_RETURN
     if wild.to_numpy().any():
@@ -223,12 +225,19 @@ def _extreme_returns(ohlcv: Mapping[str, pd.DataFrame]) -> Iterator[Finding]:
         )
 
 
+def _before(ohlcv: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
+    """Last close before, in the shares of the row."""
+    before = ohlcv["close"].ffill().shift()
+    return before / ohlcv["split"].reindex_like(before).fillna(1.0) if "split" in ohlcv else before
+
+
 def _alignment(
     close: pd.DataFrame, panels: Sequence[tuple[str, Mapping[str, pd.DataFrame]]]
 ) -> Iterator[Finding]:
     for panel, fields in panels:
         for name, frame in fields.items():
-            if not frame.index.equals(close.index):
+            sparse = panel == "ohlcv" and name in EVENT_FIELDS and frame.index.isin(close.index).all()
+            if not sparse and not frame.index.equals(close.index):
                 yield Finding(
                     severity="warning",
                     code="misaligned",

@@ -7,33 +7,48 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from quantgraph.broker.account import Account, Position
+from quantgraph.broker.account import Account, Position, Receivable
+from quantgraph.broker.block import Block, BlockRule
+from quantgraph.broker.corporate import Delisting, Dividend, Event, Payment, Split
 from quantgraph.broker.decider import Decider
-from quantgraph.broker.desk import DayResult, execute, largest_buy, submit
-from quantgraph.broker.orders import Fill, Order, Outcome, Rejection, RejectionCode
+from quantgraph.broker.desk import TradingSession, execute, submit
+from quantgraph.broker.orders import Fill, Order, Outcome, Quantity, Rejection, RejectionCode
 from quantgraph.broker.quotes import Quote, Quotes, quotes_at
 from quantgraph.broker.result import SessionResult
-from quantgraph.broker.simulate import run_sessions, simulate, trade_session
-from quantgraph.broker.valuation import Mark, last_closes, mark, value_of
+from quantgraph.broker.simulate import Market, advance, run_sessions, simulate, trade_session
+from quantgraph.broker.sizing import largest_buy
+from quantgraph.broker.valuation import Mark, MarkAt, last_closes, mark, value_of
 
 if TYPE_CHECKING:
     from quantgraph.broker.ledger import Ledger
 
 __all__ = [
     "Account",
-    "DayResult",
+    "Block",
+    "BlockRule",
     "Decider",
+    "Delisting",
+    "Dividend",
+    "Event",
     "Fill",
     "Ledger",
     "Mark",
+    "MarkAt",
+    "Market",
     "Order",
     "Outcome",
+    "Payment",
     "Position",
+    "Quantity",
     "Quote",
     "Quotes",
+    "Receivable",
     "Rejection",
     "RejectionCode",
     "SessionResult",
+    "Split",
+    "TradingSession",
+    "advance",
     "execute",
     "largest_buy",
     "last_closes",

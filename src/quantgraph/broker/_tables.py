@@ -1,175 +1,92 @@
-"""Tables of the ledger, and how values become rows and rows become values.
-
-Money and prices are decimal text (``"99995.00"``): exact on every database, and readable.
-Sessions are ISO dates. Nothing here is particular to SQLite.
-"""
+"""The journal's table and its database. Nothing in the table is particular to SQLite."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from decimal import Decimal
+from pathlib import Path
 from typing import Any
 
-import pandas as pd
-from sqlalchemy import Boolean, Column, ForeignKeyConstraint, Integer, MetaData, String, Table, Text
+from sqlalchemy import (
+    Column,
+    Connection,
+    Engine,
+    Integer,
+    MetaData,
+    String,
+    Table,
+    Text,
+    create_engine,
+    event,
+    func,
+    select,
+)
+from sqlalchemy.engine import make_url
+from sqlalchemy.exc import ArgumentError
 
-from quantgraph.broker.account import Position
-from quantgraph.broker.orders import Fill, Order, Outcome, Rejection
-from quantgraph.broker.result import SessionResult
-from quantgraph.broker.valuation import Mark
+from quantgraph.errors import BadOption
 
-__all__ = [
-    "SCHEMA",
-    "Row",
-    "days",
-    "holding_rows",
-    "holdings",
-    "iso",
-    "mark_of",
-    "order_rows",
-    "orders",
-    "outcome_of",
-    "position_of",
-    "runs",
-    "stamp",
-]
-
-Row = dict[str, Any]
+__all__ = ["SCHEMA", "engine_of", "journal", "make_schema"]
 
 SCHEMA = MetaData()
 
-runs = Table(
-    "runs",
+journal = Table(
+    "journal",
     SCHEMA,
     Column("run_id", String(200), primary_key=True),
-    Column("cash", String(40), nullable=False),
-    Column("meta", Text, nullable=False),
+    Column("line", Integer, primary_key=True, autoincrement=False),
+    Column("session", String(10), nullable=False),
+    Column("kind", String(10), nullable=False),
+    Column("body", Text, nullable=False),
+    Column("hash", String(32), nullable=False),
+    sqlite_with_rowid=False,
 )
+"""One row a line. The key lets one writer alone append a line to a run."""
 
-days = Table(
-    "days",
-    SCHEMA,
-    Column("run_id", String(200), primary_key=True),
-    Column("session", String(10), primary_key=True),
-    Column("decider", String(200), nullable=False),
-    Column("cash", String(40), nullable=False),
-    Column("value", String(40), nullable=False),
-    ForeignKeyConstraint(["run_id"], ["runs.run_id"]),
-)
-
-_DAY = ("run_id", "session")
-
-orders = Table(
-    "orders",
-    SCHEMA,
-    Column("run_id", String(200), primary_key=True),
-    Column("session", String(10), primary_key=True),
-    Column("sequence", Integer, primary_key=True),
-    Column("place", Integer, nullable=False),
-    Column("symbol", String(40), nullable=False),
-    Column("side", String(4), nullable=False),
-    Column("quantity", Integer, nullable=False),
-    Column("reason", Text, nullable=False),
-    Column("price", String(40)),
-    Column("notional", String(40)),
-    Column("commission", String(40)),
-    Column("stamp_duty", String(40)),
-    Column("transfer_fee", String(40)),
-    Column("code", String(40)),
-    Column("message", Text),
-    ForeignKeyConstraint(_DAY, ["days.run_id", "days.session"]),
-)
-
-holdings = Table(
-    "holdings",
-    SCHEMA,
-    Column("run_id", String(200), primary_key=True),
-    Column("session", String(10), primary_key=True),
-    Column("symbol", String(40), primary_key=True),
-    Column("quantity", Integer, nullable=False),
-    Column("sellable", Integer, nullable=False),
-    Column("cost", String(40), nullable=False),
-    Column("entered", String(10), nullable=False),
-    Column("mark", String(40), nullable=False),
-    Column("carried", Boolean, nullable=False),
-    ForeignKeyConstraint(_DAY, ["days.run_id", "days.session"]),
-)
-
-_MONEY = ("price", "notional", "commission", "stamp_duty", "transfer_fee")
+_BUSY_SECONDS = 60
+_SCHEMA_LOCK = 0x7167
 
 
-def iso(session: pd.Timestamp) -> str:
-    """Write a session as it is stored."""
-    return session.date().isoformat()
+def engine_of(where: str | Path) -> Engine:
+    """Open a file, made with its folder when it is not there, or a database by its URL.
+
+    Raises
+    ------
+    BadOption
+        If it is neither.
+    """
+    if isinstance(where, str) and "://" in where:
+        try:
+            url = make_url(where)
+        except ArgumentError as error:
+            raise BadOption(f"{where!r} is neither a path nor a database URL", parameter="where") from error
+    else:
+        Path(where).parent.mkdir(parents=True, exist_ok=True)
+        url = make_url("sqlite://").set(database=str(where))
+    if url.get_backend_name() != "sqlite":
+        return create_engine(url, pool_pre_ping=True)  # the server may have been started anew
+    if url.database in (None, "", ":memory:"):
+        raise BadOption("a ledger in memory would not survive its process; give a file", parameter="where")
+    engine = create_engine(url, connect_args={"timeout": _BUSY_SECONDS})
+    event.listen(engine, "connect", _durable)
+    event.listen(engine, "begin", _begin)
+    return engine
 
 
-def stamp(text: str) -> pd.Timestamp:
-    """Read a stored session."""
-    return pd.Timestamp(text).as_unit("us")
+def make_schema(connection: Connection) -> None:
+    """Make the table when it is not there."""
+    if connection.dialect.name == "postgresql":  # it lets two look for a table at once, and both make it
+        connection.execute(select(func.pg_advisory_xact_lock(_SCHEMA_LOCK)))
+    SCHEMA.create_all(connection)
 
 
-def order_rows(run_id: str, session: str, outcomes: Iterable[Outcome]) -> list[Row]:
-    """One row an order, in the order they were submitted."""
-    return [
-        {
-            "run_id": run_id,
-            "session": session,
-            "sequence": outcome.order.sequence,
-            "place": place,
-            "symbol": outcome.order.symbol,
-            "side": outcome.order.side,
-            "quantity": outcome.order.quantity,
-            "reason": outcome.order.reason,
-            **_outcome_columns(outcome),
-        }
-        for place, outcome in enumerate(outcomes)
-    ]
-
-
-def _outcome_columns(outcome: Outcome) -> Row:
-    if isinstance(outcome, Rejection):
-        return {**dict.fromkeys(_MONEY), "code": outcome.code, "message": outcome.message}
-    return {**{name: str(getattr(outcome, name)) for name in _MONEY}, "code": None, "message": None}
-
-
-def outcome_of(row: Mapping[str, Any]) -> Outcome:
-    """Read a stored order as its fill or rejection."""
-    order = Order(**{name: row[name] for name in ("symbol", "side", "quantity", "sequence", "reason")})
-    session = stamp(row["session"])
-    if row["code"] is not None:
-        return Rejection(order=order, session=session, code=row["code"], message=row["message"])
-    amounts = {name: Decimal(row[name]) for name in _MONEY}
-    return Fill(order=order, session=session, quantity=order.quantity, **amounts)
-
-
-def holding_rows(run_id: str, result: SessionResult) -> list[Row]:
-    """One row a position, in ascending order of symbol."""
-    return [
-        {
-            "run_id": run_id,
-            "session": iso(result.session),
-            "symbol": symbol,
-            "quantity": position.quantity,
-            "sellable": position.sellable,
-            "cost": str(position.cost),
-            "entered": iso(position.entered),
-            "mark": str(result.marks[symbol].price),
-            "carried": result.marks[symbol].carried,
-        }
-        for symbol, position in result.account.positions.items()
-    ]
-
-
-def position_of(row: Mapping[str, Any]) -> Position:
-    """Read the position of a stored holding."""
-    return Position(
-        quantity=row["quantity"],
-        sellable=row["sellable"],
-        cost=Decimal(row["cost"]),
-        entered=stamp(row["entered"]),
+def _durable(connection: Any, _record: Any) -> None:
+    connection.isolation_level = (
+        None  # the driver would begin transactions late, and only for some statements
     )
+    for pragma in ("journal_mode=WAL", "synchronous=FULL"):
+        connection.execute(f"PRAGMA {pragma}").close()
 
 
-def mark_of(row: Mapping[str, Any]) -> Mark:
-    """Read the mark of a stored holding."""
-    return Mark(price=Decimal(row["mark"]), carried=bool(row["carried"]))
+def _begin(connection: Connection) -> None:
+    # A reader that turns writer fails at once when the file has moved on; a writer says so from the start.
+    writes = connection.get_execution_options().get("quantgraph_writes", False)
+    connection.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")

@@ -1,4 +1,4 @@
-"""Cash and positions. Immutable: a fill makes a new account."""
+"""Cash, positions and what is owed. Immutable: a fill makes a new account."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from typing import Any
 
 import pandas as pd
 
-from quantgraph.broker.orders import Fill
+from quantgraph.broker.orders import Fill, Quantity, whole
 from quantgraph.errors import BadOption
 from quantgraph.market.money import ZERO, exact, money
 
-__all__ = ["Account", "Position"]
+__all__ = ["Account", "Position", "Receivable"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -26,46 +26,57 @@ class Position:
     quantity
         Shares held.
     sellable
-        Shares that may be sold in the open session; shares bought in it are not among them (T+1).
+        Shares that may be sold in the open session; under T+1 what was bought in it is not among them.
     cost
-        CNY paid for the shares still held, fees included; a partial sale takes its share of it.
+        What was paid for the shares still held, fees included; a partial sale takes its share of it.
     entered
         Session in which the position was opened from nothing.
     """
 
-    quantity: int
-    sellable: int
+    quantity: Quantity
+    sellable: Quantity
     cost: Decimal
     entered: pd.Timestamp
 
     @property
-    def bought_today(self) -> int:
-        """Shares bought in the open session."""
+    def bought_today(self) -> Quantity:
+        """Shares bought in the open session that must be kept over the night."""
         return self.quantity - self.sellable
 
+    @property
+    def average_cost(self) -> Decimal:
+        """Cost of a share, fees included."""
+        return self.cost / self.quantity
 
-def _read_only(positions: Mapping[str, Position]) -> Mapping[str, Position]:
-    return MappingProxyType(dict(sorted(positions.items())))
+
+@dataclass(frozen=True, kw_only=True)
+class Receivable:
+    """A dividend that one is entitled to and that is paid from ``pay`` on."""
+
+    symbol: str
+    amount: Decimal
+    pay: pd.Timestamp
 
 
 @dataclass(frozen=True, kw_only=True)
 class Account:
-    """Cash in CNY to the cent, and positions by ``ts_code``, in ascending order.
+    """Cash to the cent, positions by ``ts_code`` in ascending order, and dividends on their way.
 
     Examples
     --------
-    >>> Account.opening(100_000)
-    Account(cash=Decimal('100000.00'), positions=mappingproxy({}))
+    >>> Account.opening(100_000).cash
+    Decimal('100000.00')
     """
 
     cash: Decimal
     positions: Mapping[str, Position] = field(default_factory=dict)
+    receivables: tuple[Receivable, ...] = ()
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "positions", _read_only(self.positions))
+        object.__setattr__(self, "positions", MappingProxyType(dict(sorted(self.positions.items()))))
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _rebuild, (self.cash, dict(self.positions))
+        return _rebuild, (self.cash, dict(self.positions), self.receivables)
 
     @classmethod
     def opening(cls, cash: Decimal | float | str) -> Account:
@@ -81,7 +92,12 @@ class Account:
             raise BadOption(f"cash={cash!r}; at least 0 and in whole cents is wanted", parameter="cash")
         return cls(cash=money(amount))
 
-    def quantity(self, symbol: str) -> int:
+    @property
+    def owed(self) -> Decimal:
+        """Dividends that were earned and are not paid yet."""
+        return sum((receivable.amount for receivable in self.receivables), ZERO)
+
+    def quantity(self, symbol: str) -> Quantity:
         """Shares held of a symbol, 0 when there are none."""
         position = self.positions.get(symbol)
         return position.quantity if position else 0
@@ -98,36 +114,38 @@ class Account:
 
     def apply(self, fill: Fill) -> Account:
         """Return the account after a fill that the desk made for it."""
-        symbol = fill.order.symbol
-        positions = dict(self.positions)
-        after = (
-            _bought(positions.get(symbol), fill)
-            if fill.order.side == "buy"
-            else _sold(positions[symbol], fill)
-        )
-        if after.quantity:
-            positions[symbol] = after
-        else:
+        symbol, positions = fill.order.symbol, dict(self.positions)
+        if fill.side == "buy":
+            positions[symbol] = _bought(positions.get(symbol), fill)
+        elif fill.quantity == positions[symbol].quantity:
             del positions[symbol]
-        return Account(cash=self.cash + fill.cash_change, positions=positions)
+        else:
+            positions[symbol] = _sold(positions[symbol], fill)
+        return replace(self, cash=self.cash + fill.cash_change, positions=positions)
 
 
 def _bought(held: Position | None, fill: Fill) -> Position:
     paid = -fill.cash_change
+    free = 0 if fill.t_plus else fill.quantity
     if held is None:
-        return Position(quantity=fill.quantity, sellable=0, cost=paid, entered=fill.session)
-    return replace(held, quantity=held.quantity + fill.quantity, cost=held.cost + paid)
-
-
-def _sold(held: Position, fill: Fill) -> Position:
-    left = held.quantity - fill.quantity
+        return Position(quantity=fill.quantity, sellable=free, cost=paid, entered=fill.session)
     return replace(
         held,
-        quantity=left,
-        sellable=held.sellable - fill.quantity,
-        cost=money(held.cost * left / held.quantity) if left else ZERO,
+        quantity=whole(held.quantity + fill.quantity),
+        sellable=whole(held.sellable + free),
+        cost=held.cost + paid,
     )
 
 
-def _rebuild(cash: Decimal, positions: dict[str, Position]) -> Account:
-    return Account(cash=cash, positions=positions)
+def _sold(held: Position, fill: Fill) -> Position:
+    left = whole(held.quantity - fill.quantity)
+    return replace(
+        held,
+        quantity=left,
+        sellable=whole(held.sellable - fill.quantity),
+        cost=money(held.cost * left / held.quantity),
+    )
+
+
+def _rebuild(cash: Decimal, positions: dict[str, Position], receivables: tuple[Receivable, ...]) -> Account:
+    return Account(cash=cash, positions=positions, receivables=receivables)

@@ -19,7 +19,8 @@ class Decider(Protocol):
     """Turns what is known at a session's open and the account into orders.
 
     One that has options may say them in an attribute ``options``, a mapping of plain JSON: a run is then not
-    continued with others.
+    continued with others. One that need not be asked in every session may say its rule as plain data in
+    ``block_rule(account)``, see :class:`~quantgraph.broker.block.BlockRule`.
     """
 
     @property
@@ -27,7 +28,7 @@ class Decider(Protocol):
         """Part of the key under which the ledger keeps its days."""
 
     def decide(self, view: View, account: Account, session: pd.Timestamp) -> Sequence[Order]:
-        """Orders for the session, to be filled at its open.
+        """Orders for the session, to be filled in it.
 
         Parameters
         ----------

@@ -3,39 +3,168 @@
 from __future__ import annotations
 
 import math
-from bisect import bisect_right
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+import threading
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from decimal import Decimal
 
 import pandas as pd
 
 from quantgraph.broker.account import Account
-from quantgraph.broker.orders import Fill, Order, Outcome, Rejection, RejectionCode
+from quantgraph.broker.orders import Fill, Order, Outcome, Quantity, Rejection, whole
 from quantgraph.broker.quotes import Quote
-from quantgraph.errors import BadOption, UnknownSymbol
-from quantgraph.market.money import exact, money
-from quantgraph.market.rulebook import Rulebook, board_of
+from quantgraph.broker.sizing import LARGEST, Refusal, Sized, side_of, sized
+from quantgraph.errors import BadOption, LedgerConflict, UnknownSymbol
+from quantgraph.market.money import exact, notional
+from quantgraph.market.rulebook import Lots, OrderType, Rulebook, Side
 
-__all__ = ["DayResult", "execute", "largest_buy", "submit"]
+__all__ = ["TradingSession", "execute", "submit"]
 
-_Refusal = tuple[RejectionCode, str]
+_TURN: dict[OrderType, int] = {"open": 0, "limit": 1, "close": 2}
+"""Opening auction, the day, closing auction."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class DayResult:
-    """The account after a session's orders, and what became of each, in the order they were submitted."""
+class TradingSession:
+    """The desk of one open session: orders come one by one, or many at once, from any thread.
 
-    account: Account
-    outcomes: tuple[Outcome, ...]
+    Parameters
+    ----------
+    account
+        As it stands on the session's morning.
+    quotes
+        What the desk knows of the session, by symbol.
+    rules, session
+        The rulebook in force, and the session.
+    prices
+        Last known prices of what is held, for weights of the account's value where a quote has none.
+    is_session
+        False refuses every order: the exchange does not trade on that day.
+
+    Notes
+    -----
+    The lock protects the account and the outcomes: two orders cannot both spend the same cash. A sequence
+    that comes again with the same order returns what became of it.
+    """
+
+    def __init__(
+        self,
+        account: Account,
+        quotes: Mapping[str, Quote],
+        rules: Rulebook,
+        session: pd.Timestamp,
+        *,
+        prices: Mapping[str, Decimal] | None = None,
+        is_session: bool = True,
+    ) -> None:
+        self._account = account
+        self._quotes = quotes
+        self._rules = rules
+        self._session = session
+        self._prices = dict(prices or {})
+        self._is_session = is_session
+        self._outcomes: dict[int, Outcome] = {}
+        self._lock = threading.Lock()
+
+    @property
+    def account(self) -> Account:
+        """The account after the orders so far."""
+        return self._account
+
+    @property
+    def outcomes(self) -> tuple[Outcome, ...]:
+        """What became of the orders so far, in the order they came."""
+        with self._lock:
+            return tuple(self._outcomes.values())
+
+    def submit(self, order: Order) -> Fill | Rejection:
+        """Fill an order or say why not; see :func:`submit`.
+
+        Raises
+        ------
+        LedgerConflict
+            If the sequence was used by another order.
+        """
+        with self._lock:
+            known = self._outcomes.get(order.sequence)
+            if known is not None:
+                if known.order != order:
+                    raise LedgerConflict(
+                        f"sequence={order.sequence} on {self._session:%Y-%m-%d} is another order's: "
+                        f"{known.order.symbol}",
+                        sequence=order.sequence,
+                    )
+                return known
+            outcome = self._outcome(order)
+            self._outcomes[order.sequence] = outcome
+            if isinstance(outcome, Fill):
+                self._account = self._account.apply(outcome)
+                self._prices.setdefault(order.symbol, outcome.price)
+            return outcome
+
+    def _outcome(self, order: Order) -> Outcome:
+        if not self._is_session:
+            text = f"{self._session:%Y-%m-%d} is not a session of the exchange"
+            return Rejection(order=order, session=self._session, code="not_a_session", message=text)
+        quote, equity = self._quotes.get(order.symbol), None
+        if order.target_weight is not None:
+            equity = self.equity()
+        return submit(order, self._account, quote, self._rules, self._session, equity=equity)
+
+    def equity(self) -> Decimal:
+        """Cash, dividends on their way, and holdings at the open, or else at the last known price."""
+        account = self._account
+        worth = (self._price(symbol) * position.quantity for symbol, position in account.positions.items())
+        return account.cash + account.owed + sum(worth, Decimal(0))
+
+    def _price(self, symbol: str) -> Decimal:
+        quote = self._quotes.get(symbol)
+        if quote is not None and 0 < quote.open < math.inf:
+            return exact(quote.open)
+        if symbol not in self._prices:
+            raise BadOption(f"{symbol} is held and has no known price; weights need one", parameter="prices")
+        return self._prices[symbol]
+
+    def turn(self, order: Order) -> tuple[int, bool, int]:
+        """Where an order of a batch stands: by auction, sells before buys, then by sequence."""
+        quote = self._quotes.get(order.symbol)
+        equity = self.equity() if order.target_weight is not None else None
+        side = side_of(order, self._account.quantity(order.symbol), _reference(order, quote), equity)
+        return _TURN[order.type], side == "buy", order.sequence
+
+
+def execute(desk: TradingSession, orders: Iterable[Order]) -> None:
+    """Submit a batch: sells before buys in each auction, so that a buy may spend what a sale brings.
+
+    Raises
+    ------
+    BadOption
+        If two orders carry the same sequence.
+    """
+    batch, turns = list(orders), {}
+    for order in batch:
+        if order.sequence in turns:
+            raise BadOption(
+                f"sequence={order.sequence} of {order.symbol} is used twice in one session",
+                parameter="sequence",
+            )
+        turns[order.sequence] = desk.turn(order)
+    for order in sorted(batch, key=lambda order: turns[order.sequence]):
+        desk.submit(order)
 
 
 def submit(
-    order: Order, account: Account, quote: Quote | None, rules: Rulebook, session: pd.Timestamp
+    order: Order,
+    account: Account,
+    quote: Quote | None,
+    rules: Rulebook,
+    session: pd.Timestamp,
+    *,
+    equity: Decimal | None = None,
 ) -> Fill | Rejection:
-    """Fill an order at the session's open, or say why not. Changes nothing: apply the fill to the account.
+    """Fill an order in a session, or say why not. Changes nothing: apply the fill to the account.
 
-    Everything is judged at the price it would fill at. An order is filled whole or not at all.
+    Everything is judged at the price it would fill at. An order is filled whole, or up to the volume cap,
+    or not at all.
 
     Parameters
     ----------
@@ -44,154 +173,211 @@ def submit(
     account
         As it stands in the open session (:meth:`Account.open_session` was called).
     quote
-        The symbol at the open, None when the data does not have the symbol.
+        The symbol in the session, None when the data does not have the symbol. At the open it says what
+        would become of the order as far as can be known then.
     rules
         The rulebook in force.
     session
         The session.
+    equity
+        The account's value, which ``target_weight`` is a share of.
 
     Raises
     ------
     BadWindow
         If the rulebook does not reach back to the session.
     """
-    refusal = _without_price(order, quote)
-    if quote is None or refusal:
-        return _rejected(order, session, refusal or ("unknown_symbol", order.symbol))
-    price = exact(quote.open)
-    refusal = _shares(order, account, rules) or _limits(order, price, quote, rules, session)
+    outcome = _judged(order, account, quote, rules, session, equity)
+    if isinstance(outcome, Fill):
+        return outcome
+    code, message = outcome
+    return Rejection(order=order, session=session, code=code, message=message)
+
+
+def _judged(  # noqa: PLR0917 - the parameters of submit
+    order: Order,
+    account: Account,
+    quote: Quote | None,
+    rules: Rulebook,
+    session: pd.Timestamp,
+    equity: Decimal | None,
+) -> Fill | Refusal:
+    name, size = order.size
+    if name == "quantity" and size <= 0:
+        return "bad_quantity", f"{size} shares of {order.symbol}; a positive number is wanted"
+    price = _market_price(order, account, quote, rules, session, equity)
+    if quote is None or isinstance(price, tuple):
+        return price if isinstance(price, tuple) else ("unknown_symbol", order.symbol)
+    wish = sized(order, price, account, rules, session, equity)
+    if isinstance(wish, tuple):
+        return wish
+    refusal = (
+        _quantity(order, wish, rules, session)
+        or _shares(order, wish, account, rules, session)
+        or _limits(order, wish, price, quote, rules, session)
+    )
     if refusal:
-        return _rejected(order, session, refusal)
-    fill = _fill(order, price, rules, session)
+        return refusal
+    allowed = _by_volume(wish, order.symbol, quote, rules, session)
+    capped = _capped(order, wish, allowed, quote, rules) if allowed < wish.quantity else ""
+    if not allowed:
+        return "volume_cap", capped
+    fill = _fill(order, wish.side, allowed, price, rules, session)
     if account.cash + fill.cash_change < 0:
         text = f"{order.symbol} needs {-fill.cash_change} with fees, cash is {account.cash}"
-        return _rejected(order, session, ("insufficient_cash", text))
+        return "insufficient_cash", text
+    if capped:
+        rest = Rejection(order=order, session=session, code="volume_cap", message=capped)
+        return replace(fill, rest=rest)
     return fill
 
 
-def execute(
-    orders: Sequence[Order],
+def _market_price(  # noqa: PLR0917
+    order: Order,
     account: Account,
-    quotes: Mapping[str, Quote],
+    quote: Quote | None,
     rules: Rulebook,
     session: pd.Timestamp,
-) -> DayResult:
-    """Submit a session's orders: sells before buys, each in the order of ``sequence``.
-
-    What a sale brings may be spent by a buy of the same session.
-
-    Raises
-    ------
-    BadOption
-        If two orders carry the same sequence.
-    """
-    outcomes: dict[int, Outcome] = {}
-    for order in sorted(orders, key=lambda order: (order.side != "sell", order.sequence)):
-        if order.sequence in outcomes:
-            raise BadOption(
-                f"sequence={order.sequence} is used twice on {session:%Y-%m-%d}", parameter="sequence"
-            )
-        outcome = submit(order, account, quotes.get(order.symbol), rules, session)
-        outcomes[order.sequence] = outcome
-        if isinstance(outcome, Fill):
-            account = account.apply(outcome)
-    return DayResult(account=account, outcomes=tuple(outcomes[order.sequence] for order in orders))
-
-
-def largest_buy(price: Decimal, budget: Decimal, rules: Rulebook, session: pd.Timestamp) -> int:
-    """Find the largest multiple of the lot whose notional and fees together fit the budget.
-
-    Examples
-    --------
-    >>> day = pd.Timestamp("2024-01-02")
-    >>> largest_buy(Decimal("10"), Decimal("5005.05"), Rulebook(), day)
-    500
-    >>> largest_buy(Decimal("10"), Decimal("5005.04"), Rulebook(), day)
-    400
-    """
-
-    def paid(lots: int) -> Decimal:
-        notional = money(price * (lots * rules.lot))
-        return notional + rules.fees.of("buy", notional, day).total
-
-    day = session.date()
-    most = int(budget // (price * rules.lot)) if budget > 0 else 0
-    return bisect_right(range(1, most + 1), budget, key=paid) * rules.lot
-
-
-def _without_price(order: Order, quote: Quote | None) -> _Refusal | None:
-    if order.quantity <= 0:
-        return "bad_quantity", f"{order.quantity} shares of {order.symbol}; a positive number is wanted"
+    equity: Decimal | None,
+) -> Decimal | Refusal:
+    symbol, limit = order.symbol, order.limit_price
     if quote is None:
-        return "unknown_symbol", f"the data has no {order.symbol}"
+        return "unknown_symbol", f"the data has no {symbol}"
     try:
-        board_of(order.symbol)
+        rules.t_plus(symbol, session.date())  # a board, and of a fund its kind
     except UnknownSymbol as error:
         return "unknown_symbol", error.message
     if quote.suspended:
-        return "suspended", f"{order.symbol} has no open price in this session"
-    if not 0 < quote.open < math.inf:
-        return "no_price", f"{order.symbol} opens at {quote.open}; a positive price is wanted"
-    return None
+        return "suspended", f"{symbol} does not trade in this session"
+    if rules.halted(session.date(), order.type):
+        return "market_closed", f"the market was halted on {session:%Y-%m-%d}: no {order.type} orders"
+    if limit is not None and (refusal := _limit_price(symbol, limit, rules, session)):
+        return refusal
+    side = side_of(order, account.quantity(symbol), _reference(order, quote), equity)
+    price = quote.price(order.type, side, None if limit is None else float(limit))
+    if price is None:
+        return "market_closed", f"{symbol} did not reach the limit {limit} before the close"
+    if not 0 < price < math.inf:
+        return "no_price", f"{symbol} has no {order.type} price ({price}); a positive one is wanted"
+    return exact(price)
 
 
-def _shares(order: Order, account: Account, rules: Rulebook) -> _Refusal | None:
-    odd = order.quantity % rules.lot
-    if order.side == "buy":
-        return ("lot_size", f"{order.quantity} shares; buys are in lots of {rules.lot}") if odd else None
-    position = account.positions.get(order.symbol)
-    held = position.quantity if position else 0
-    if position is None or order.quantity > held:
-        return "insufficient_shares", f"{order.quantity} shares of {order.symbol} wished, {held} held"
-    if order.quantity > position.sellable:
-        text = f"{position.bought_today} of {held} shares of {order.symbol} were bought in this session"
-        return "t_plus_one", text
-    if odd and odd != held % rules.lot:
-        return (
-            "lot_size",
-            f"{order.quantity} of {held} shares; sells are lots of {rules.lot} or hold the whole odd rest",
-        )
-    return None
-
-
-def _limits(
-    order: Order, price: Decimal, quote: Quote, rules: Rulebook, session: pd.Timestamp
-) -> _Refusal | None:
-    limit = _limit(order, quote, rules, session)
-    if limit is None:
-        return None
-    if order.side == "buy" and price >= limit:
-        return "limit_up", f"{order.symbol} opens at {price}, its upper limit is {limit}"
-    if order.side == "sell" and price <= limit:
-        return "limit_down", f"{order.symbol} opens at {price}, its lower limit is {limit}"
-    return None
-
-
-def _limit(order: Order, quote: Quote, rules: Rulebook, session: pd.Timestamp) -> Decimal | None:
-    given = quote.up_limit if order.side == "buy" else quote.down_limit
-    if not math.isnan(given):
-        return exact(given)
-    if math.isnan(quote.pre_close):
-        return None
-    upper, lower = rules.limits(order.symbol, session.date(), exact(quote.pre_close))
-    return upper if order.side == "buy" else lower
-
-
-def _fill(order: Order, price: Decimal, rules: Rulebook, session: pd.Timestamp) -> Fill:
-    notional = money(price * order.quantity)
-    charges = rules.fees.of(order.side, notional, session.date())
-    return Fill(
-        order=order,
-        session=session,
-        price=price,
-        quantity=order.quantity,
-        notional=notional,
-        commission=charges.commission,
-        stamp_duty=charges.stamp_duty,
-        transfer_fee=charges.transfer_fee,
+def _limit_price(symbol: str, limit: Decimal, rules: Rulebook, session: pd.Timestamp) -> Refusal | None:
+    if limit > LARGEST:
+        return "tick_size", f"limit_price={limit} of {symbol}; at most {LARGEST} is wanted"
+    tick = rules.tick(symbol, session.date(), limit)
+    return (
+        ("tick_size", f"limit_price={limit} of {symbol}; a multiple of {tick} is wanted")
+        if limit % tick
+        else None
     )
 
 
-def _rejected(order: Order, session: pd.Timestamp, refusal: _Refusal) -> Rejection:
-    code, message = refusal
-    return Rejection(order=order, session=session, code=code, message=message)
+def _reference(order: Order, quote: Quote | None) -> Decimal | None:
+    """The price that tells a target's side."""
+    if order.limit_price is not None:
+        return order.limit_price
+    return exact(quote.open) if quote is not None and 0 < quote.open < math.inf else None
+
+
+def _quantity(order: Order, wish: Sized, rules: Rulebook, session: pd.Timestamp) -> Refusal | None:
+    quantity, day = wish.quantity, session.date()
+    if not 0 < quantity <= LARGEST or quantity % rules.fraction_step:
+        wanted = "a positive number" if rules.fraction_step < 1 else "a positive whole number"
+        return "bad_quantity", f"{quantity} shares of {order.symbol}; {wanted} is wanted"
+    cap = rules.order_cap(order.symbol, day, order.type)
+    if cap is not None and quantity > cap:
+        return "order_size_cap", f"{quantity} shares of {order.symbol}; one order may have {cap}"
+    return None
+
+
+def _shares(
+    order: Order, wish: Sized, account: Account, rules: Rulebook, session: pd.Timestamp
+) -> Refusal | None:
+    symbol, quantity = order.symbol, wish.quantity
+    lots = rules.lots(symbol, session.date())
+    odd = quantity % lots.step != 0 or quantity < lots.first
+    if wish.side == "buy":
+        return ("lot_size", f"{quantity} shares of {symbol}; {_lots(lots)}") if odd else None
+    position = account.positions.get(symbol)
+    held = position.quantity if position else 0
+    if position is None or quantity > held:
+        return "insufficient_shares", f"{quantity} shares of {symbol} wished, {held} held"
+    if quantity > position.sellable:
+        text = f"{position.bought_today} of {held} shares of {symbol} were bought in this session"
+        return "t_plus_one", text
+    if odd and not _with_odd_rest(quantity, held, lots):
+        return "lot_size", f"{quantity} of {held} shares of {symbol}; {_lots(lots)}, or the whole odd rest"
+    return None
+
+
+def _with_odd_rest(quantity: Quantity, held: Quantity, lots: Lots) -> bool:
+    """Whether a sale is allowed though it is no lot: all there is, or the odd rest with lots or alone."""
+    return quantity == held or (lots.step == lots.first and quantity % lots.step == held % lots.step)
+
+
+def _lots(lots: Lots) -> str:
+    return f"lots are {lots.first}" + (f" and then steps of {lots.step}" if lots.step != lots.first else "")
+
+
+def _limits(  # noqa: PLR0917
+    order: Order, wish: Sized, price: Decimal, quote: Quote, rules: Rulebook, session: pd.Timestamp
+) -> Refusal | None:
+    limit = _limit(order, wish.side, quote, rules, session)
+    if limit is None:
+        return None
+    if wish.side == "buy" and price >= limit:
+        return "limit_up", f"{order.symbol} is bought at {price}, its upper limit is {limit}"
+    if wish.side == "sell" and price <= limit:
+        return "limit_down", f"{order.symbol} is sold at {price}, its lower limit is {limit}"
+    return None
+
+
+def _limit(order: Order, side: Side, quote: Quote, rules: Rulebook, session: pd.Timestamp) -> Decimal | None:
+    given = quote.up_limit if side == "buy" else quote.down_limit
+    if not math.isnan(given):
+        return exact(given)
+    if not 0 < quote.pre_close < math.inf:
+        return None
+    band = rules.limits(order.symbol, session.date(), exact(quote.pre_close), quote.status)
+    return band and band[0 if side == "buy" else 1]
+
+
+def _by_volume(wish: Sized, symbol: str, quote: Quote, rules: Rulebook, session: pd.Timestamp) -> Quantity:
+    """Shares that the volume cap lets through, in steps that may be traded."""
+    if rules.volume_share is None or quote.volume is None or math.isnan(quote.volume):
+        return wish.quantity
+    cap = exact(quote.volume) * rules.volume_share
+    if wish.quantity <= cap:
+        return wish.quantity
+    lots = rules.lots(symbol, session.date())
+    allowed = (cap // lots.step) * lots.step
+    return whole(allowed) if allowed >= lots.first else 0
+
+
+def _capped(order: Order, wish: Sized, allowed: Quantity, quote: Quote, rules: Rulebook) -> str:
+    return (
+        f"{allowed} of {wish.quantity} shares of {order.symbol}; the cap is {rules.volume_share} of the "
+        f"{quote.volume:.0f} that were traded"
+    )
+
+
+def _fill(  # noqa: PLR0917
+    order: Order, side: Side, quantity: Quantity, price: Decimal, rules: Rulebook, session: pd.Timestamp
+) -> Fill:
+    amount = notional(price, quantity)
+    charges = rules.charges(order.symbol, side, quantity, amount, session.date())
+    return Fill(
+        order=order,
+        session=session,
+        side=side,
+        price=price,
+        quantity=quantity,
+        notional=amount,
+        commission=charges.commission,
+        stamp_duty=charges.stamp_duty,
+        transfer_fee=charges.transfer_fee,
+        regulatory=charges.regulatory,
+        slippage=charges.slippage,
+        t_plus=rules.t_plus(order.symbol, session.date()),
+    )

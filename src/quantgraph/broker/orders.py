@@ -9,9 +9,23 @@ from typing import Literal, get_args
 import pandas as pd
 
 from quantgraph.errors import BadOption
-from quantgraph.market.rulebook import Side
+from quantgraph.market.money import ZERO
+from quantgraph.market.rulebook import OrderType, Side
 
-__all__ = ["REJECTION_CODES", "Fill", "Order", "Outcome", "Rejection", "RejectionCode"]
+__all__ = [
+    "REJECTION_CODES",
+    "SIZES",
+    "Fill",
+    "Order",
+    "Outcome",
+    "Quantity",
+    "Rejection",
+    "RejectionCode",
+    "whole",
+]
+
+Quantity = int | Decimal
+"""Shares: an int when they are whole, else a decimal."""
 
 RejectionCode = Literal[
     "unknown_symbol",
@@ -33,68 +47,103 @@ RejectionCode = Literal[
 ]
 REJECTION_CODES: tuple[RejectionCode, ...] = get_args(RejectionCode)
 
+SIZES = ("quantity", "target_quantity", "target_weight", "target_value")
+
+
+def whole(quantity: Quantity) -> Quantity:
+    """Write whole shares as an int, and others without trailing zeros.
+
+    >>> whole(Decimal("100.000")), whole(Decimal("2.50"))
+    (100, Decimal('2.5'))
+    """
+    if isinstance(quantity, int):
+        return quantity
+    return int(quantity) if quantity == int(quantity) else quantity.normalize()
+
 
 @dataclass(frozen=True, kw_only=True)
 class Order:
-    """A wish to trade at the open.
+    """A wish to trade, with exactly one of four sizes.
 
     Attributes
     ----------
     symbol
         ``ts_code``.
     side
-        ``buy`` or ``sell``.
+        ``buy`` or ``sell``; given with ``quantity`` alone: a target finds its side by itself.
     quantity
-        Shares. Zero or less is an order that the desk rejects.
+        Shares to trade. Zero or less is an order that the desk rejects.
+    target_quantity
+        Shares to hold afterwards.
+    target_weight
+        Share of the account's value to hold afterwards, 0.05 for 5 %.
+    target_value
+        Value to hold afterwards, in the market's currency.
+    type
+        ``open``: at the opening price. ``close``: at the closing price. ``limit``: at ``limit_price`` or
+        better, good for the session.
+    limit_price
+        Worst price that is accepted; with type ``limit`` alone.
     sequence
         Number within the decider's session, unique, from 1.
     reason
         Why the decider wants it, for people.
+
+    Raises
+    ------
+    BadOption
+        If a value is of the wrong kind, or not exactly one size is given.
     """
 
     symbol: str
-    side: Side
-    quantity: int
+    side: Side | None = None
+    quantity: Quantity | None = None
+    target_quantity: Quantity | None = None
+    target_weight: Decimal | None = None
+    target_value: Decimal | None = None
+    type: OrderType = "open"
+    limit_price: Decimal | None = None
     sequence: int
     reason: str = ""
 
     def __post_init__(self) -> None:
-        if self.side not in get_args(Side):
-            raise BadOption(f"side={self.side!r}; an order is 'buy' or 'sell'", parameter="side")
-        for name in ("quantity", "sequence"):
-            value = getattr(self, name)
-            if isinstance(value, bool) or not isinstance(value, int):
-                raise BadOption(
-                    f"{name}={value!r} of {self.symbol}; a whole number is wanted", parameter=name
-                )
-        if self.sequence < 1:
-            raise BadOption(
-                f"sequence={self.sequence} of {self.symbol}; it counts from 1", parameter="sequence"
-            )
+        _one_size(self)
+        if self.side not in (None, *get_args(Side)) or (self.side is None) != (self.quantity is None):
+            self._refuse("side", "'buy' or 'sell' is wanted with a quantity, and none with a target")
+        if self.type not in get_args(OrderType):
+            self._refuse("type", f"one of {', '.join(get_args(OrderType))} is wanted")
+        if (self.limit_price is not None) != (self.type == "limit"):
+            self._refuse("limit_price", "a price is wanted with type 'limit', and none without")
+        limit = self.limit_price
+        if limit is not None and not (_is_number(limit, Decimal) and limit > 0):
+            self._refuse("limit_price", "a Decimal above 0 is wanted")
+        if isinstance(self.sequence, bool) or not isinstance(self.sequence, int) or self.sequence < 1:
+            self._refuse("sequence", "it counts from 1")
 
-
-@dataclass(frozen=True, kw_only=True)
-class Fill:
-    """An order that was executed, whole. Money in CNY to the cent."""
-
-    order: Order
-    session: pd.Timestamp
-    price: Decimal
-    quantity: int
-    notional: Decimal
-    commission: Decimal
-    stamp_duty: Decimal
-    transfer_fee: Decimal
+    def _refuse(self, name: str, wanted: str) -> None:
+        raise BadOption(f"{name}={getattr(self, name)!r} of {self.symbol}; {wanted}", parameter=name)
 
     @property
-    def cost(self) -> Decimal:
-        """Commission, stamp duty and transfer fee together."""
-        return self.commission + self.stamp_duty + self.transfer_fee
+    def size(self) -> tuple[str, Quantity]:
+        """Which of the four sizes is given, and how much."""
+        return next((name, value) for name in SIZES if (value := getattr(self, name)) is not None)
 
-    @property
-    def cash_change(self) -> Decimal:
-        """What the fill adds to the cash: negative for a buy."""
-        return (self.notional if self.order.side == "sell" else -self.notional) - self.cost
+
+def _one_size(order: Order) -> None:
+    given = [name for name in SIZES if getattr(order, name) is not None]
+    if len(given) != 1:
+        raise BadOption(
+            f"{order.symbol}: exactly one of {', '.join(SIZES)} is wanted, not {len(given)}",
+            parameter="quantity",
+        )
+    value = getattr(order, given[0])
+    if not _is_number(value, *((int, Decimal) if "quantity" in given[0] else (Decimal,))):
+        wanted = "a whole number or a Decimal" if "quantity" in given[0] else "a Decimal"
+        raise BadOption(f"{given[0]}={value!r} of {order.symbol}; {wanted} is wanted", parameter=given[0])
+
+
+def _is_number(value: object, *kinds: type) -> bool:
+    return type(value) in kinds and (not isinstance(value, Decimal) or value.is_finite())
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -105,6 +154,49 @@ class Rejection:
     session: pd.Timestamp
     code: RejectionCode
     message: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Fill:
+    """An order that was executed. Money to the cent, in the market's currency.
+
+    Attributes
+    ----------
+    price
+        The market's price, without slippage.
+    notional
+        ``price * quantity``, half up to the cent.
+    commission, stamp_duty, transfer_fee, regulatory, slippage
+        What it cost, see :class:`~quantgraph.market.rulebook.Charges`.
+    t_plus
+        Sessions until what was bought may be sold: 1, or 0.
+    rest
+        Why the order was not executed whole: the volume cap. None when it was.
+    """
+
+    order: Order
+    session: pd.Timestamp
+    side: Side
+    price: Decimal
+    quantity: Quantity
+    notional: Decimal
+    commission: Decimal
+    stamp_duty: Decimal
+    transfer_fee: Decimal
+    regulatory: Decimal = ZERO
+    slippage: Decimal = ZERO
+    t_plus: int = 1
+    rest: Rejection | None = None
+
+    @property
+    def cost(self) -> Decimal:
+        """Commission, duty, fees and slippage together."""
+        return self.commission + self.stamp_duty + self.transfer_fee + self.regulatory + self.slippage
+
+    @property
+    def cash_change(self) -> Decimal:
+        """What the fill adds to the cash: negative for a buy."""
+        return (self.notional if self.side == "sell" else -self.notional) - self.cost
 
 
 Outcome = Fill | Rejection

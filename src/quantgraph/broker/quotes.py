@@ -1,4 +1,4 @@
-"""The prices of a session's open, as the desk sees them."""
+"""What the desk knows of a session: at its open, or once it is over."""
 
 from __future__ import annotations
 
@@ -6,47 +6,88 @@ import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-import pandas as pd
-
+from quantgraph.market.rulebook import OrderType, Side, Status
 from quantgraph.state import View
 
 __all__ = ["Quote", "Quotes", "quotes_at"]
 
-_FIELDS = ("open", "pre_close", "up_limit", "down_limit")
+_MORNING = ("pre_close", "up_limit", "down_limit")
+_LATER = ("high", "low", "close", "vol")
+_STATUS = ("is_st", "listing_day", "delisting_day")
+_SHARES_PER_HAND = 100
+_PLAIN = Status()
 
 
 @dataclass(frozen=True, kw_only=True)
 class Quote:
-    """One symbol at the open; prices in CNY, NaN where there is none.
+    """One symbol in a session; prices in the market's currency, NaN where there is none.
 
     The limits of the data win over computed ones. Without limits and without ``pre_close`` no band can
     be known, and none is judged.
+
+    Attributes
+    ----------
+    high, low, close, volume
+        None while the session is not over; ``volume`` in shares.
+    status
+        What the data says of the symbol on the day: ST, first days, delisting period.
     """
 
     open: float
+    high: float | None = None
+    low: float | None = None
+    close: float | None = None
+    volume: float | None = None
     pre_close: float = math.nan
     up_limit: float = math.nan
     down_limit: float = math.nan
+    status: Status = _PLAIN
 
     @property
     def suspended(self) -> bool:
-        """No open price in the session."""
-        return math.isnan(self.open)
+        """No price in the session, or nothing traded in it."""
+        return (math.isnan(self.open) and (self.close is None or math.isnan(self.close))) or self.volume == 0
+
+    def price(self, type: OrderType, side: Side, limit: float | None = None) -> float | None:  # noqa: A002
+        """The price an order meets; NaN when there is none, None when a limit was not reached.
+
+        While the session is not over, a ``close`` order is judged at the open, and a ``limit`` order that
+        the open does not reach at its limit.
+        """
+        if type == "open":
+            return self.open
+        if type == "close":
+            return self.open if self.close is None else self.close
+        if limit is None or math.isnan(self.open):
+            return math.nan
+        best = self.low if side == "buy" else self.high
+        if _reaches(self.open, limit, side):
+            return self.open
+        return limit if best is None or _reaches(best, limit, side) else None
 
 
 class Quotes(Mapping[str, Quote]):
     """Quotes of a session by ``ts_code``; each is made when it is asked for."""
 
-    __slots__ = ("_rows",)
+    __slots__ = ("_has_status", "_rows")
 
     def __init__(self, rows: Mapping[str, Mapping[str, float]]) -> None:
         self._rows = rows
+        self._has_status = any(name in rows for name in _STATUS)
 
     def __getitem__(self, symbol: str) -> Quote:
-        rows = self._rows
+        cell = {name: row.get(symbol, math.nan) for name, row in self._rows.items()}
+        volume = cell.get("vol")
         return Quote(
-            open=rows["open"][symbol],
-            **{name: rows[name].get(symbol, math.nan) for name in _FIELDS[1:] if name in rows},
+            open=self._rows["open"][symbol],
+            high=cell.get("high"),
+            low=cell.get("low"),
+            close=cell.get("close"),
+            volume=None if volume is None else volume * _SHARES_PER_HAND,
+            pre_close=cell.get("pre_close", math.nan),
+            up_limit=cell.get("up_limit", math.nan),
+            down_limit=cell.get("down_limit", math.nan),
+            status=_status(cell) if self._has_status else _PLAIN,
         )
 
     def __contains__(self, symbol: object) -> bool:
@@ -60,7 +101,7 @@ class Quotes(Mapping[str, Quote]):
 
 
 def quotes_at(view: View) -> Quotes:
-    """Quotes of the view's session: its rows of ``open``, ``pre_close``, ``up_limit``, ``down_limit``.
+    """Quotes of the view's session, with all that is known of it at the view's moment.
 
     Raises
     ------
@@ -69,11 +110,31 @@ def quotes_at(view: View) -> Quotes:
     FutureRequested
         If the view stands before the open.
     """
-    known = view["ohlcv"]
-    names = [name for name in _FIELDS if name == "open" or name in known]
-    return Quotes({name: _row(view, name, view.moment.session) for name in names})
+    moment = view.moment
+    names = [
+        name
+        for name in ("open", *_MORNING, *_STATUS, *_LATER)
+        if name == "open" or (name in view["ohlcv"] and moment.knows("ohlcv", name))
+    ]
+    return Quotes({name: _row(view, name) for name in names})
 
 
-def _row(view: View, name: str, session: pd.Timestamp) -> dict[str, float]:
-    row = view.row("ohlcv", name, session)
+def _row(view: View, name: str) -> dict[str, float]:
+    row = view.row("ohlcv", name, view.moment.session)
     return dict(zip(row.index.tolist(), row.tolist(), strict=True))
+
+
+def _reaches(price: float, limit: float, side: Side) -> bool:
+    return price <= limit if side == "buy" else price >= limit
+
+
+def _status(values: Mapping[str, float]) -> Status:
+    def count(name: str) -> int | None:
+        value = values.get(name, math.nan)
+        return None if math.isnan(value) else int(value)
+
+    return Status(
+        st=values.get("is_st") == 1,
+        listing_day=count("listing_day"),
+        delisting_day=count("delisting_day"),
+    )

@@ -9,6 +9,7 @@ from decimal import Decimal
 import pandas as pd
 
 from quantgraph.broker.account import Account
+from quantgraph.broker.corporate import Event
 from quantgraph.broker.orders import Fill, Outcome, Rejection
 from quantgraph.broker.valuation import Mark
 
@@ -25,17 +26,20 @@ class SessionResult:
         Which session, and who decided.
     account
         After the session's fills.
+    events
+        What corporate actions did on its morning.
     outcomes
         A fill or a rejection for each order, in the order they were submitted.
     marks
-        Closing marks of what is held.
+        Marks of what is held at the end.
     value
-        Cash and holdings at the close, in CNY.
+        Cash, dividends on their way and holdings at these marks.
     """
 
     session: pd.Timestamp
     decider: str
     account: Account
+    events: tuple[Event, ...] = ()
     outcomes: tuple[Outcome, ...]
     marks: Mapping[str, Mark]
     value: Decimal
@@ -47,5 +51,6 @@ class SessionResult:
 
     @property
     def rejections(self) -> tuple[Rejection, ...]:
-        """The rejections among the outcomes."""
-        return tuple(outcome for outcome in self.outcomes if isinstance(outcome, Rejection))
+        """The rejections among the outcomes, and the rests of fills that a cap cut."""
+        whole = [outcome for outcome in self.outcomes if isinstance(outcome, Rejection)]
+        return tuple(whole + [fill.rest for fill in self.fills if fill.rest is not None])

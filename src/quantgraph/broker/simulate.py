@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+import math
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from decimal import Decimal
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Any
@@ -10,103 +12,178 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 
 from quantgraph.broker.account import Account
+from quantgraph.broker.block import Block, BlockRule, trade_block
+from quantgraph.broker.corporate import action_book, open_account
 from quantgraph.broker.decider import Decider
-from quantgraph.broker.desk import execute
-from quantgraph.broker.quotes import quotes_at
+from quantgraph.broker.desk import TradingSession, execute
+from quantgraph.broker.quotes import Quotes, quotes_at
 from quantgraph.broker.result import SessionResult
-from quantgraph.broker.valuation import mark, value_of
-from quantgraph.errors import BadOption, BadWindow, LedgerConflict
+from quantgraph.broker.valuation import MarkAt, last_closes, mark, value_of
+from quantgraph.errors import BadWindow, LedgerConflict
 from quantgraph.market.moment import Moment, session_of
+from quantgraph.market.money import exact
 from quantgraph.market.rulebook import Rulebook
-from quantgraph.state import DataState, View
+from quantgraph.state import DataState
 
 if TYPE_CHECKING:
     from quantgraph.broker.ledger import Ledger
 
-__all__ = ["run_sessions", "simulate", "trade_session"]
+__all__ = [
+    "BLOCK",
+    "Market",
+    "advance",
+    "commit_sessions",
+    "run_identity",
+    "run_sessions",
+    "simulate",
+    "trade_session",
+]
 
 
-def trade_session(
-    view_open: View, view_close: View, account: Account, decider: Decider, rules: Rulebook
-) -> SessionResult:
-    """Open the session, ask the decider, fill at the open, mark at the close.
+BLOCK = 64
+"""Sessions of a block: enough to pay for its start, few enough to keep its arrays small."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Market:
+    """What sessions are traded in.
+
+    Attributes
+    ----------
+    store, data_ref
+        A commit of a data state.
+    rules
+        The rulebook in force.
+    mark_at
+        The price of a session that holdings are valued at.
+    blocks_from
+        Cells (sessions times symbols) of the data from which on a rule that allows it is traded in blocks.
+        The fills are the same; with fewer cells it is not worth the ten seconds in which a machine compiles
+        the block code when it first meets it.
+    """
+
+    store: DataState
+    data_ref: str
+    rules: Rulebook
+    mark_at: MarkAt = "close"
+    blocks_from: int = 50_000
+
+    @property
+    def cells(self) -> int:
+        """Sessions times symbols of the data."""
+        return int(self.store.snapshot(self.data_ref)["ohlcv"]["open"].size)
+
+    @property
+    def identity(self) -> dict[str, Any]:
+        """What a run may not change on its way: data, rules with every fee, marks."""
+        rules = self.rules
+        return {
+            "data_ref": self.data_ref,
+            "rules": f"{rules.name} {blake2b(repr(rules).encode(), digest_size=8).hexdigest()}",
+            "mark_at": self.mark_at,
+        }
+
+
+def trade_session(market: Market, session: pd.Timestamp, account: Account, decider: Decider) -> SessionResult:
+    """Open the session, ask the decider, fill its orders, mark what is held.
+
+    Corporate actions come first. The decider sees the view of the open and the account of the morning; the
+    desk that fills its orders knows the whole session.
 
     Parameters
     ----------
-    view_open
-        The data at the session's open: all that the decider sees.
-    view_close
-        The data at the same session's close, for the marks.
+    market, session
+        Where and when.
     account
         As the session before left it.
-    decider, rules
-        Who decides, under which rules.
-
-    Raises
-    ------
-    BadOption
-        If the two views are not the open and the close of one session of one commit.
+    decider
+        Who decides.
     """
-    session = _session_of_views(view_open, view_close)
-    morning = account.open_session()
+    store, ref, rules = market.store, market.data_ref, market.rules
+    view_open = store.view(Moment(session, "open"), ref)
+    view_close = store.view(Moment(session, "close"), ref)
+    book, quotes = action_book(store, ref), quotes_at(view_close)
+    opens = _opens(quotes, account) if book else {}
+    morning, events = open_account(account, session, book, rules, opens)
     orders = decider.decide(view_open, morning, session)
-    day = execute(orders, morning, quotes_at(view_open), rules, session)
-    marks = mark(day.account, view_close)
+    unpriced = morning.positions.keys() - _opens(quotes, morning).keys() if orders else set()
+    desk = TradingSession(
+        morning, quotes, rules, session, prices=last_closes(view_open, unpriced) if unpriced else None
+    )
+    execute(desk, orders)
+    marks = mark(desk.account, view_close, at=market.mark_at)
     return SessionResult(
         session=session,
         decider=decider.name,
-        account=day.account,
-        outcomes=day.outcomes,
+        account=desk.account,
+        events=events,
+        outcomes=desk.outcomes,
         marks=marks,
-        value=value_of(day.account, marks),
+        value=value_of(desk.account, marks),
     )
 
 
 def simulate(
-    store: DataState,
-    data_ref: str,
-    sessions: Iterable[object],
-    decider: Decider,
-    *,
-    account: Account,
-    rules: Rulebook,
+    market: Market, sessions: Iterable[object], decider: Decider, *, account: Account
 ) -> Iterator[SessionResult]:
-    """Trade one session after the other, and yield what each did.
+    """Trade one session after the other, order by order, and yield what each did.
 
     Raises
     ------
     BadWindow
         If a session is not one of the data's, or they do not ascend.
     """
-    for session in _checked(store, data_ref, sessions):
-        view_open = store.view(Moment(session, "open"), data_ref)
-        view_close = store.view(Moment(session, "close"), data_ref)
-        result = trade_session(view_open, view_close, account, decider, rules)
+    for session in _checked(market, sessions):
+        result = trade_session(market, session, account, decider)
         yield result
         account = result.account
 
 
-def run_identity(data_ref: str, decider: Decider, rules: Rulebook) -> dict[str, Any]:
-    """What a run may not change on its way: data, decider with its options, rules with every fee.
+def advance(
+    market: Market, sessions: Sequence[pd.Timestamp], decider: Decider, *, account: Account
+) -> Iterator[SessionResult | Block]:
+    """Trade sessions in blocks where the decider has a :class:`BlockRule`, else one by one.
+
+    A decider that can be traded in blocks says how in ``block_rule(account)``; None there means that it wants
+    to be asked in the next session.
+    """
+    left, blocks = list(sessions), market.cells >= market.blocks_from
+    while left:
+        rule = _block_rule(decider, account) if blocks else None
+        block = rule and trade_block(
+            market.store,
+            market.data_ref,
+            left[:BLOCK],
+            rule,
+            account=account,
+            rules=market.rules,
+            book=action_book(market.store, market.data_ref),
+            mark_at=market.mark_at,
+        )
+        if block:
+            yield block
+            account, left = block.account, left[len(block.sessions) :]
+        else:
+            result = trade_session(market, left[0], account, decider)
+            yield result
+            account, left = result.account, left[1:]
+
+
+def run_identity(market: Market, decider: Decider) -> dict[str, Any]:
+    """What a run may not change on its way: the market's identity, and the decider with its options.
 
     A decider that has options says them in a mapping ``options`` of plain JSON.
     """
-    return {
-        "data_ref": data_ref,
-        "decider": decider.name,
-        "options": dict(getattr(decider, "options", {})),
-        "rules": f"{rules.name} {blake2b(repr(rules).encode(), digest_size=8).hexdigest()}",
-    }
+    options = dict(getattr(decider, "options", {}))
+    return {**market.identity, "decider": decider.name, "options": options}
 
 
 def run_sessions(
-    store: DataState,
-    data_ref: str,
+    market: Market,
     sessions: Iterable[object],
     decider: Decider,
     *,
     cash: Decimal | float | str,
-    rules: Rulebook,
     ledger: Ledger,
     run_id: str,
 ) -> Account:
@@ -121,47 +198,45 @@ def run_sessions(
     BadWindow
         If a session is not one of the data's, or they do not ascend.
     """
-    days = _checked(store, data_ref, sessions)
-    ledger.open_run(run_id, cash, run_identity(data_ref, decider, rules))
+    days = _checked(market, sessions)
+    ledger.open_run(run_id, cash, run_identity(market, decider))
     recorded = ledger.sessions(run_id)
     if recorded != days[: len(recorded)]:
         raise LedgerConflict(
             f"run {run_id!r} has {len(recorded)} sessions that do not begin the {len(days)} asked for",
             run_id=run_id,
         )
+    commit_sessions(market, days[len(recorded) :], decider, ledger=ledger, run_id=run_id)
+    return ledger.account(run_id)
+
+
+def commit_sessions(
+    market: Market, sessions: Sequence[pd.Timestamp], decider: Decider, *, ledger: Ledger, run_id: str
+) -> None:
+    """Trade sessions that follow the last one of a run, and commit each as one transaction."""
     account = ledger.account(run_id)
-    for result in simulate(store, data_ref, days[len(recorded) :], decider, account=account, rules=rules):
-        ledger.commit_day(
-            run_id,
-            result.session,
-            result.decider,
-            result.account,
-            result.outcomes,
-            result.marks,
-            result.value,
-        )
-        account = result.account
-    return account
+    for done in advance(market, sessions, decider, account=account):
+        if isinstance(done, Block):
+            ledger.commit_block(run_id, account, done.days, done.account)
+        else:
+            ledger.commit_day(run_id, done)
+        account = done.account
 
 
-def _session_of_views(view_open: View, view_close: View) -> pd.Timestamp:
-    session = view_open.moment.session
-    if (
-        view_open.moment.phase != "open"
-        or view_close.moment.session != session
-        or view_close.moment < Moment(session, "close")
-        or view_close.data_ref != view_open.data_ref
-    ):
-        raise BadOption(
-            f"views at {view_open.moment} and {view_close.moment}; wanted are the open and the close of one "
-            "session of one commit"
-        )
-    return session
+def _block_rule(decider: Decider, account: Account) -> BlockRule | None:
+    ask = getattr(decider, "block_rule", None)
+    rule: BlockRule | None = ask(account) if ask else None
+    return rule
 
 
-def _checked(store: DataState, data_ref: str, sessions: Iterable[object]) -> list[pd.Timestamp]:
+def _opens(quotes: Quotes, account: Account) -> dict[str, Decimal]:
+    opens = {symbol: quotes[symbol].open for symbol in account.positions if symbol in quotes}
+    return {symbol: exact(price) for symbol, price in opens.items() if 0 < price < math.inf}
+
+
+def _checked(market: Market, sessions: Iterable[object]) -> list[pd.Timestamp]:
     days = [session_of(session) for session in sessions]
-    known = store.snapshot(data_ref)["ohlcv"]["open"].index
+    known = market.store.snapshot(market.data_ref)["ohlcv"]["open"].index
     for place, day in enumerate(days):
         if day not in known:
             raise BadWindow(f"{day:%Y-%m-%d} is not a session of the data", session=str(day.date()))

@@ -1,4 +1,4 @@
-"""What holdings are worth: at the session's close, a missing close carries the last known one."""
+"""What holdings are worth: at the session's close, a missing price carries the last known one."""
 
 from __future__ import annotations
 
@@ -6,67 +6,82 @@ import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from decimal import Decimal
+from typing import Literal
 
 import numpy as np
 import pandas as pd
 
 from quantgraph.broker.account import Account
+from quantgraph.broker.corporate import carried_over
 from quantgraph.errors import NoData
-from quantgraph.market.money import ZERO, exact, money
+from quantgraph.market.money import exact, tidy
 from quantgraph.state import View
 
-__all__ = ["Mark", "last_closes", "mark", "value_of", "values_of"]
+__all__ = ["Mark", "MarkAt", "last_closes", "mark", "value_of", "values_of"]
+
+MarkAt = Literal["close", "open"]
+"""The price of a session that holdings are valued at."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Mark:
-    """The price a holding is valued at; ``carried`` when it is an earlier session's close."""
+    """The price a holding is valued at; ``carried`` when it is an earlier session's."""
 
     price: Decimal
     carried: bool = False
 
 
-def last_closes(view: View, symbols: Iterable[str]) -> dict[str, Decimal]:
-    """Find the last close known at the view's moment of each symbol that has one."""
-    closes = view["ohlcv"]["close"]
-    known = {symbol: closes[symbol].to_numpy() for symbol in symbols if symbol in closes.columns}
-    priced = {symbol: column[~np.isnan(column)] for symbol, column in known.items()}
-    return {symbol: exact(float(column[-1])) for symbol, column in priced.items() if len(column)}
+def last_closes(view: View, symbols: Iterable[str], *, field: MarkAt = "close") -> dict[str, Decimal]:
+    """Find the last price known at the view's moment of each symbol that has one.
+
+    Corporate actions since then are taken off, see :func:`~quantgraph.broker.corporate.carried_over`.
+    """
+    today = view.moment.session
+    happened = [action for action in view.actions() if action.ex <= today]
+    prices = view["ohlcv"][field]
+    found = {}
+    for symbol in symbols:
+        if symbol not in prices.columns:
+            continue
+        column = prices[symbol].to_numpy()
+        known = np.flatnonzero(~np.isnan(column))
+        if known.size:
+            price, since = exact(float(column[known[-1]])), prices.index[known[-1]]
+            since_then = (action for action in happened if action.symbol == symbol and action.ex > since)
+            found[symbol] = carried_over(price, since_then)
+    return found
 
 
-def mark(account: Account, view: View) -> dict[str, Mark]:
-    """Mark all holdings at the close of the view's session.
+def mark(account: Account, view: View, *, at: MarkAt = "close") -> dict[str, Mark]:
+    """Mark all holdings at the close, or the open, of the view's session.
 
     Raises
     ------
     NoData
-        If a holding never had a close.
+        If a holding never had a price.
     FutureRequested
-        If the view stands before the close.
+        If the view stands before that price is known.
     """
     if not account.positions:
         return {}
-    row = view.row("ohlcv", "close", view.moment.session)
-    closes = dict(zip(row.index.tolist(), row.tolist(), strict=True))
+    row = view.row("ohlcv", at, view.moment.session)
+    prices = dict(zip(row.index.tolist(), row.tolist(), strict=True))
     marks = {
-        symbol: Mark(price=exact(close))
+        symbol: Mark(price=exact(price))
         for symbol in account.positions
-        if not math.isnan(close := closes.get(symbol, math.nan))
+        if not math.isnan(price := prices.get(symbol, math.nan))
     }
     missing = [symbol for symbol in account.positions if symbol not in marks]
     if missing:
-        marks |= {
-            symbol: Mark(price=price, carried=True) for symbol, price in last_closes(view, missing).items()
-        }
+        carried = last_closes(view, missing, field=at)
+        marks |= {symbol: Mark(price=price, carried=True) for symbol, price in carried.items()}
     return {symbol: _marked(symbol, marks, view) for symbol in account.positions}
 
 
 def value_of(account: Account, marks: Mapping[str, Mark]) -> Decimal:
-    """Cash and holdings in CNY; each holding is rounded half up to the cent."""
-    holdings = (
-        money(marks[symbol].price * position.quantity) for symbol, position in account.positions.items()
-    )
-    return account.cash + sum(holdings, ZERO)
+    """Cash, dividends on their way and holdings, exact: at least two decimals."""
+    holdings = (marks[symbol].price * position.quantity for symbol, position in account.positions.items())
+    return tidy(account.cash + account.owed + sum(holdings, Decimal(0)))
 
 
 def values_of(cash: Decimal, values: Iterable[tuple[pd.Timestamp, Decimal]]) -> pd.Series[float]:
@@ -80,5 +95,5 @@ def values_of(cash: Decimal, values: Iterable[tuple[pd.Timestamp, Decimal]]) -> 
 
 def _marked(symbol: str, marks: Mapping[str, Mark], view: View) -> Mark:
     if symbol not in marks:
-        raise NoData(f"{symbol} is held and has no close up to {view.moment.session:%Y-%m-%d}", symbol=symbol)
+        raise NoData(f"{symbol} is held and has no price up to {view.moment.session:%Y-%m-%d}", symbol=symbol)
     return marks[symbol]

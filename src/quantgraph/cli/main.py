@@ -7,10 +7,11 @@ import signal as signal_
 import sys
 import traceback
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import typer
 
+from quantgraph.cli.runs import app as ledger
 from quantgraph.errors import BadOption, QuantGraphError
 
 __all__ = ["app", "main"]
@@ -24,6 +25,7 @@ app = typer.Typer(
     rich_markup_mode=None,
     help="A sentence about a trading strategy becomes an audited signal and trades in an exact ledger.",
 )
+app.add_typer(ledger, name="ledger")
 
 Question = Annotated[str, typer.Argument(metavar="SENTENCE", help="The strategy, in Chinese or English.")]
 Source = Annotated[
@@ -55,7 +57,13 @@ def run(  # noqa: PLR0917 - typer reads options from the parameters
     start: Start = None,
     end: End = None,
     symbols: Symbols = None,
-    cash: Annotated[float, typer.Option(help="Initial cash in CNY.")] = 1_000_000,
+    cash: Annotated[float, typer.Option(help="Initial cash, in the market's currency.")] = 1_000_000,
+    market: Annotated[
+        Literal["cn", "us"], typer.Option(help="cn: mainland China's rules and fees by date. us: US stocks.")
+    ] = "cn",
+    slippage_bps: Annotated[
+        float, typer.Option(help="Slippage of each fill, in hundredths of a percent of its amount.")
+    ] = 0,
     model: Model = None,
     out: Out = Path("runs"),
     as_json: AsJson = False,
@@ -71,7 +79,8 @@ def run(  # noqa: PLR0917 - typer reads options from the parameters
         "model": model,
         "out": out,
     }
-    _go(question, {**options, "cash": cash}, as_json=as_json, headless=headless, debug=debug)
+    trading = {"cash": cash, "market": market, "slippage_bps": slippage_bps}
+    _go(question, options | trading, as_json=as_json, headless=headless, debug=debug)
 
 
 @app.command()
@@ -115,6 +124,7 @@ def _codes(text: str | None) -> list[str]:
 
 def _go(question: str, options: dict[str, Any], *, as_json: bool, headless: bool, debug: bool) -> None:
     from quantgraph.cli.view import prompt, show_result, view
+    from quantgraph.market.rulebook import Rulebook
     from quantgraph.run import run_strategy
 
     if not question.strip():
@@ -125,6 +135,10 @@ def _go(question: str, options: dict[str, Any], *, as_json: bool, headless: bool
         raise typer.Exit(WRONG_USAGE)
     signal_.signal(signal_.SIGTERM, signal_.default_int_handler)  # a run that is told to stop says so
     try:
+        if "market" in options:
+            market, slippage = options.pop("market"), options.pop("slippage_bps")
+            book = Rulebook.us if market == "us" else Rulebook.mainland
+            options["rules"] = book(slippage_bps=slippage)
         with view(question) as live:
             result = run_strategy(
                 question, answer=None if headless else prompt(live), watch=live.watch, **options

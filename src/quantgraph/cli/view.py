@@ -20,7 +20,7 @@ from quantgraph.run import Event
 __all__ = ["View", "prompt", "show_result", "view"]
 
 SHOWN_LINES = 12
-SESSIONS_A_LINE = 50
+STEPS_A_LINE = 50
 
 
 class View(Protocol):
@@ -46,19 +46,19 @@ def view(question: str) -> Iterator[View]:
 
 
 class _Plain:
-    """A line for each node, and one for every fifty sessions."""
+    """A line for each node, and one for every fifty steps of the daily loop."""
 
     def __init__(self) -> None:
-        self._sessions = 0
+        self._steps = 0
 
     def watch(self, event: Event) -> None:
         if event.kind == "question":
             return  # it stands at the prompt
         if event.kind == "session":
-            self._sessions += 1
-            if self._sessions % SESSIONS_A_LINE:
+            self._steps += 1
+            if self._steps % STEPS_A_LINE != 1:
                 return
-            line = f"daily_loop: {self._sessions} sessions, {event.text}"
+            line = f"daily_loop: {event.text}"
         else:
             line = f"{event.name}: {event.text}" if event.text else event.name
         sys.stderr.write(line + "\n")
@@ -76,13 +76,11 @@ class _Live:
         self._live = live
         self._question = question
         self._lines: list[tuple[str, str]] = []
-        self._sessions = 0
         self._session = ""
         self._draw()
 
     def watch(self, event: Event) -> None:
         if event.kind == "session":
-            self._sessions += 1
             self._session = event.text
         elif event.kind != "question":
             self._lines.append((event.name, event.text))
@@ -101,8 +99,8 @@ class _Live:
         for name, text in self._lines[-SHOWN_LINES:]:
             table.add_row(Text(name, style="cyan"), Text(text.splitlines()[0] if text else ""))
         parts: list[RenderableType] = [table]
-        if self._sessions:
-            parts.append(Text(f"daily_loop  {self._sessions} sessions, {self._session}", style="green"))
+        if self._session:
+            parts.append(Text(f"daily_loop  {self._session}", style="green"))
         self._live.update(Panel(Group(*parts), title=Text(self._question[:80]), title_align="left"))
 
 
@@ -168,39 +166,8 @@ def _facts(result: Mapping[str, Any], words: Callable[[str, str], str]) -> Table
             f"{counts['buy']} buy, {counts['sell']} sell, {counts['hold']} keep, {counts['nan']} no opinion",
         )
         table.add_row(words("信号", "signal"), told)
-    account, benchmark = result["account"], result["benchmark"]
-    if account:
-        table.add_row(
-            "", words("账户", "account"), words("等权买入持有", "equal-weight buy-and-hold"), style="bold"
-        )
-        table.add_row(
-            words("期末资产", "final value"),
-            f"{account['final_value']:,.2f}",
-            f"{benchmark['final_value']:,.2f}",
-        )
-        table.add_row(words("收益", "return"), f"{account['return']:.2%}", f"{benchmark['return']:.2%}")
-        table.add_row(
-            words("最大回撤", "max drawdown"),
-            f"{account['max_drawdown']:.2%}",
-            f"{benchmark['max_drawdown']:.2%}",
-        )
-        sharpe = "-" if account["sharpe"] is None else f"{account['sharpe']:.2f}"
-        table.add_row(words("夏普比率", "Sharpe ratio"), sharpe)
-        table.add_row(
-            words("成交", "trades"),
-            f"{account['trades']} ({account['rejections']} {words('笔被拒', 'rejected')})",
-        )
-        table.add_row(words("费用", "costs"), f"{account['costs']['total']:,.2f}")
-        table.add_row(words("平均仓位", "exposure"), f"{account['exposure']:.0%}")
-        table.add_row(words("最大单一持仓", "largest weight"), f"{account['largest_weight']:.0%}")
-        ex_dates = account["ex_dates"]
-        if ex_dates["count"]:
-            count, amount = ex_dates["count"], f"{ex_dates['not_credited']:,.0f}"
-            told = words(
-                f"持有期间 {count} 次除权除息，约 {amount} 元未计入账户",
-                f"{count} ex-dates while held, about {amount} CNY not credited",
-            )
-            table.add_row(words("注意", "note"), told, style="yellow")
+    if result["account"]:
+        _add_account(table, result, words)
     for issue in (result["validation"] or {}).get("issues_found", []):
         if issue["severity"] != "info":
             table.add_row(words("检查", "check"), issue["message"], style="yellow")
@@ -208,6 +175,39 @@ def _facts(result: Mapping[str, Any], words: Callable[[str, str], str]) -> Table
         for line in result[name]:
             table.add_row(label, line, style="yellow")
     return table
+
+
+def _add_account(table: Table, result: Mapping[str, Any], words: Callable[[str, str], str]) -> None:
+    account, index = result["account"], result.get("index")
+    beside = [result["benchmark"], *([index] if index else [])]
+    names = [words("等权买入持有", "equal-weight buy-and-hold"), words("指数", "index")]
+    table.add_row("", words("账户", "account"), *names[: len(beside)], style="bold")
+    for label, key, shown in (
+        (words("期末资产", "final value"), "final_value", "{:,.2f}"),
+        (words("收益", "return"), "return", "{:.2%}"),
+        (words("最大回撤", "max drawdown"), "max_drawdown", "{:.2%}"),
+    ):
+        table.add_row(label, *(shown.format(each[key]) for each in (account, *beside)))
+    for label, key, shown in (
+        (words("夏普比率", "Sharpe ratio"), "sharpe", "{:.2f}"),
+        (words("胜率", "win rate"), "win_rate", "{:.0%}"),
+        (words("换手", "turnover"), "turnover", "{:.1f}"),
+        (words("平均仓位", "exposure"), "exposure", "{:.0%}"),
+        (words("最大单一持仓", "largest weight"), "largest_weight", "{:.0%}"),
+        (words("分红", "dividends"), "dividends", "{:,.2f}"),
+    ):
+        table.add_row(label, "-" if account[key] is None else shown.format(account[key]))
+    rejected = f"({account['rejections']} {words('笔被拒', 'rejected')})"
+    table.add_row(words("成交", "trades"), f"{account['trades']} {rejected}")
+    table.add_row(words("费用", "costs"), f"{account['costs']['total']:,.2f}")
+    ex_dates = account["ex_dates"]
+    if ex_dates["count"]:
+        count, amount = ex_dates["count"], f"{ex_dates['not_credited']:,.0f}"
+        told = words(
+            f"持有期间 {count} 次除权除息，数据中没有分红记录，约 {amount} 元未计入账户",
+            f"{count} ex-dates while held without a dividend in the data, about {amount} not credited",
+        )
+        table.add_row(words("注意", "note"), told, style="yellow")
 
 
 def _curve(equity: Mapping[str, Any], *, width: int) -> str:

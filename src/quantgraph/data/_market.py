@@ -11,12 +11,20 @@ from types import MappingProxyType
 import pandas as pd
 
 from quantgraph.data.frames import check_window
-from quantgraph.data.source import BAR_FIELDS, INDICATOR_FIELDS, Members, Panel
+from quantgraph.data.source import (
+    BAR_FIELDS,
+    EVENT_FIELDS,
+    INDICATOR_FIELDS,
+    STATUS_FIELDS,
+    Members,
+    Panel,
+)
 from quantgraph.errors import NoData, UnknownField, UnknownSymbol
 
 __all__ = ["LEVEL_FIELDS", "FrameSource", "Market", "MemberList", "complete_bars"]
 
 _SHOWN = 5
+_WITHOUT_TRADING = frozenset({*EVENT_FIELDS, *STATUS_FIELDS})
 LEVEL_FIELDS: tuple[str, ...] = ("open", "high", "low", "close")
 
 
@@ -211,7 +219,8 @@ class FrameSource(ABC):
         check_window(start, end)
         wanted = self._known(symbols)
         cut = {field: frame.loc[start:end, wanted].copy() for field, frame in panel.items()}
-        if all(frame.isna().to_numpy().all() for frame in cut.values()):
+        traded = (frame for field, frame in cut.items() if field not in _WITHOUT_TRADING)
+        if all(frame.isna().to_numpy().all() for frame in traded):
             sessions = self.market.sessions
             shown = ", ".join(wanted[:_SHOWN]) + (" ..." if len(wanted) > _SHOWN else "")
             raise NoData(

@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 
 from quantgraph.data._readers import Table
+from quantgraph.data.source import EVENT_FIELDS
 from quantgraph.errors import BadFile
 
 __all__ = ["PRICE_TOLERANCE", "merge_tables"]
@@ -17,7 +18,7 @@ PRICE_TOLERANCE = 1e-4
 
 _KEYS = ["ts_code", "trade_date"]
 _NOTHING = pd.DataFrame({"ts_code": pd.Series(dtype="str"), "trade_date": pd.Series(dtype="datetime64[us]")})
-_PRICES = ("open", "high", "low", "close", "pre_close", "up_limit", "down_limit")
+_PRICES = ("open", "high", "low", "close", "pre_close", "up_limit", "down_limit", *EVENT_FIELDS[:3])
 
 
 def merge_tables(tables: Sequence[Table]) -> tuple[pd.DataFrame, tuple[str, ...]]:

@@ -13,18 +13,21 @@ from typing import Any, Literal
 import pandas as pd
 
 from quantgraph.data._cells import Kind, read_codes, read_dates, read_numbers, unique_rows
+from quantgraph.data._events import event_columns, events_of, is_events, read_events
 from quantgraph.data._series import is_series, read_series, series_note
-from quantgraph.data.source import BAR_FIELDS, INDICATOR_FIELDS
+from quantgraph.data.source import BAR_FIELDS, EVENT_FIELDS, INDICATOR_FIELDS, STATUS_FIELDS
 from quantgraph.errors import BadFile
 
 __all__ = ["KNOWN_ENDINGS", "Reading", "Table", "read_file"]
 
 KNOWN_ENDINGS: tuple[str, ...] = (".csv", ".csv.gz", ".parquet", ".json", ".json.gz", ".jsonl", ".jsonl.gz")
 
-TableKind = Literal["bars", "extras", "indicators", "members", "names"]
+TableKind = Literal["bars", "extras", "events", "indicators", "members", "names"]
 
 _OHLC = ("open", "high", "low", "close")
-_EXTRAS = ("up_limit", "down_limit", "adj_factor")
+_EXTRAS = BAR_FIELDS[7:]
+_SPREAD = tuple(field for field in BAR_FIELDS if field not in EVENT_FIELDS)
+_QUANTITIES = frozenset({"vol", "amount", *STATUS_FIELDS})
 _ALIASES = {"symbol": "ts_code", "date": "trade_date"}
 _MEMBER_KEYS = ("index_code", "con_code", "trade_date")
 _NO_NUMBERS = frozenset({*_MEMBER_KEYS, *_ALIASES, "ts_code", "name", "stock_name", "start_date"})
@@ -85,6 +88,8 @@ def _ending(path: Path) -> str:
 
 def _from_csv(path: Path) -> Reading:
     header = list(_read_csv(path, nrows=0).columns)
+    if is_events(header):
+        return _from_columns(path.name, _read_csv(path, **_event_options(header)))
     names = _canonical(header)
     if _kinds(names.values()):
         table = _read_csv(path, **_csv_options(names))
@@ -103,6 +108,13 @@ def _csv_options(names: dict[str, str]) -> dict[str, Any]:
         "keep_default_na": False,
         "na_values": dict.fromkeys(numbers, _EMPTY_CELLS),
     }
+
+
+def _event_options(header: Sequence[str]) -> dict[str, Any]:
+    """Everything as text: codes and dates are, and numbers are read exactly from it."""
+    code = event_columns(header)["ts_code"]
+    empty = {column: _EMPTY_CELLS for column in header if column != code}
+    return {"dtype": "str", "keep_default_na": False, "na_values": empty}
 
 
 def _read_csv(path: Path, **options: Any) -> pd.DataFrame:
@@ -170,6 +182,8 @@ def _meant_as_bars(have: set[str]) -> bool:
 
 
 def _from_columns(file: str, table: pd.DataFrame) -> Reading:
+    if is_events(list(table.columns)):
+        return Reading(file=file, tables=_events(read_events(table, file), file))
     names = _canonical(list(table.columns))
     have = set(names.values())
     kinds = _kinds(have)
@@ -183,7 +197,9 @@ def _from_columns(file: str, table: pd.DataFrame) -> Reading:
         )
     if not kinds:
         shown = ", ".join(map(str, table.columns[:6]))
-        return Reading(file=file, unread=f"columns ({shown}) are no bars, indicators, members or names")
+        return Reading(
+            file=file, unread=f"columns ({shown}) are no bars, events, indicators, members or names"
+        )
     if table.empty:
         raise BadFile(f"{file} has a header and no row", file=file)
     rows = table[list(names)].rename(columns=names)
@@ -201,7 +217,13 @@ def _checked(file: str, rows: pd.DataFrame, kinds: Sequence[TableKind]) -> Readi
     if "members" in kinds and "stock_name" in rows.columns:
         naming = rows[["con_code", "stock_name"]].set_axis(["ts_code", "name"], axis=1)
         tables.append(Table(kind="names", file=file, rows=_names(naming, file)))
+    if {"bars", "extras"} & set(kinds):
+        tables += _events(events_of(rows, file), file)
     return Reading(file=file, tables=tuple(tables))
+
+
+def _events(frames: Iterable[pd.DataFrame], file: str) -> tuple[Table, ...]:
+    return tuple(Table(kind="events", file=file, rows=frame) for frame in frames)
 
 
 def _cells(rows: pd.DataFrame, file: str, fields: Sequence[str]) -> pd.DataFrame:
@@ -215,17 +237,17 @@ def _cells(rows: pd.DataFrame, file: str, fields: Sequence[str]) -> pd.DataFrame
 
 
 def _kind(field: str) -> Kind:
-    if field in ("vol", "amount"):
+    if field in _QUANTITIES:
         return "quantity"
     return "price" if field in BAR_FIELDS else "number"
 
 
 def _bars(rows: pd.DataFrame, file: str) -> pd.DataFrame:
-    return _cells(rows, file, BAR_FIELDS)
+    return _cells(rows, file, _SPREAD)
 
 
 def _extras(rows: pd.DataFrame, file: str) -> pd.DataFrame:
-    return _cells(rows, file, ("pre_close", *_EXTRAS))
+    return _cells(rows, file, ("pre_close", *_SPREAD[7:]))
 
 
 def _indicators(rows: pd.DataFrame, file: str) -> pd.DataFrame:

@@ -10,9 +10,10 @@ import pandas as pd
 
 from quantgraph.data._market import LEVEL_FIELDS, FrameSource, Market, MemberList, complete_bars
 from quantgraph.data._merge import merge_tables
+from quantgraph.data._placing import place_events, without_contained
 from quantgraph.data._readers import KNOWN_ENDINGS, Reading, Table, TableKind, read_file
 from quantgraph.data.frames import long_to_panel, session_index
-from quantgraph.data.source import BAR_FIELDS, INDICATOR_FIELDS
+from quantgraph.data.source import BAR_FIELDS, EVENT_FIELDS, INDICATOR_FIELDS, Panel
 from quantgraph.data.symbols import INDEX_NAMES, is_index_code
 from quantgraph.errors import BadFile
 
@@ -90,14 +91,25 @@ def _market(readings: Sequence[Reading], name: str) -> Market:
     sessions, symbols = session_index(priced["trade_date"]), sorted(priced["ts_code"].unique())
     levels = _levels(merge_tables(of_indices)[0])
     indicators, _ = merge_tables(_of(readings, "indicators"))
+    bars = long_to_panel(stocks, BAR_FIELDS, sessions, symbols)
+    events, told = _events(_of(readings, "events"), bars)
     return Market(
-        bars=complete_bars(long_to_panel(stocks, BAR_FIELDS, sessions, symbols)),
+        bars=complete_bars(bars | events),
         indicators=long_to_panel(indicators, INDICATOR_FIELDS, sessions, symbols),
         levels=levels,
         lists=lists,
         names=_names(_of(readings, "names"), {*symbols, *lists, *levels}),
-        notes=(*_unread(readings), *_in_shares(of_stocks), *_unknown_fields(stocks), *notes),
+        notes=(*_unread(readings), *_in_shares(of_stocks), *_unknown_fields(stocks), *notes, *told),
     )
+
+
+def _events(tables: Sequence[Table], bars: Panel) -> tuple[Panel, tuple[str, ...]]:
+    if not tables:
+        return {}, ()
+    sessions, symbols = pd.DatetimeIndex(bars["close"].index), list(bars["close"].columns)
+    rows, notes = place_events(tables, sessions, symbols)
+    rows, contained = without_contained(rows, bars)
+    return long_to_panel(rows, EVENT_FIELDS, sessions, symbols), (*notes, *contained)
 
 
 def _of(readings: Iterable[Reading], *kinds: TableKind) -> list[Table]:

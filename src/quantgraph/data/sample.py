@@ -71,7 +71,7 @@ def _market() -> Market:
     levels = pd.DataFrame({field: index[f"{field}_fen"] / 100 for field in LEVEL_FIELDS}, index=index.dates)
     panel = spread(stocks.codes, stocks.dates, _bars(stocks) | _indicators(stocks), sessions, symbols)
     return Market(
-        bars={field: panel[field] for field in BAR_FIELDS},
+        bars={field: panel[field] for field in BAR_FIELDS if field in panel},
         indicators={field: panel[field] for field in INDICATOR_FIELDS},
         levels={index_code: levels.set_axis(session_index(levels.index))},
         lists={code: _lists(by_date) for code, by_date in about["members"].items()},
@@ -140,7 +140,20 @@ def _bars(table: _Table) -> dict[str, Column]:
     prices = {field: table[f"{field}_fen"] / 100 for field in (*LEVEL_FIELDS, "pre_close")}
     up, down = _limits(table["pre_close_fen"].astype("int64"), table["band"].astype("int64"))
     others = {"vol": table["vol"], "amount": table["amount_yuan"] / 1000, "adj_factor": table["adj_factor"]}
-    return prices | others | {"up_limit": up, "down_limit": down}
+    return prices | others | {"up_limit": up, "down_limit": down} | _payouts(table)
+
+
+def _payouts(table: _Table) -> dict[str, Column]:
+    """Cash (CNY, three decimals) and bonus shares that make the ex-date's ``pre_close`` of the last close."""
+    before = np.r_[0, table["close_fen"][:-1]]
+    ex = np.r_[False, table.codes[1:] == table.codes[:-1]] & (table["pre_close_fen"] != before)
+    shares = np.r_[1.0, table["total_share"][:-1]]
+    return {
+        "dividend": np.where(ex, np.round(table["dividend_year"] / shares, 3), np.nan),
+        "split": np.where(
+            ex & (table["total_share"] > shares), np.round(table["total_share"] / shares, 1), np.nan
+        ),
+    }
 
 
 def _limits(pre_close: Column, band: Column) -> tuple[Column, Column]:

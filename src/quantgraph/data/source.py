@@ -12,11 +12,38 @@ from typing import Protocol, runtime_checkable
 
 import pandas as pd
 
-__all__ = ["BAR_FIELDS", "INDICATOR_FIELDS", "MarketDataSource", "Members", "Panel"]
+__all__ = [
+    "BAR_FIELDS",
+    "EVENT_FIELDS",
+    "INDICATOR_FIELDS",
+    "STATUS_FIELDS",
+    "MarketDataSource",
+    "Members",
+    "Panel",
+]
 
 Panel = dict[str, pd.DataFrame]
 """Wide frames by field: index = sessions (naive ``datetime64``, named ``trade_date``), columns =
 ``ts_code``, values float64, NaN where there was no trading."""
+
+EVENT_FIELDS: tuple[str, ...] = (
+    "dividend",
+    "split",
+    "delisting",
+    "action_declared",
+    "action_record",
+    "action_pay",
+)
+"""What happens to a holding, in the row of the session in which it takes effect, NaN elsewhere.
+
+``dividend`` is cash per share before tax, ``split`` shares after per share before (1.3 for three bonus
+shares for ten), ``delisting`` the cash paid per share in the first session without trading; ``action_*``
+are its dates as numbers ``YYYYMMDD``, NaN where unknown. :mod:`quantgraph.market.actions` reads them.
+"""
+
+STATUS_FIELDS: tuple[str, ...] = ("is_st", "listing_day", "delisting_day")
+"""``is_st`` is 1.0 or 0.0 in every row; the others count sessions from 1 since the listing or the start of
+the delisting period, and are NaN otherwise."""
 
 BAR_FIELDS: tuple[str, ...] = (
     "open",
@@ -29,8 +56,10 @@ BAR_FIELDS: tuple[str, ...] = (
     "up_limit",
     "down_limit",
     "adj_factor",
+    *EVENT_FIELDS,
+    *STATUS_FIELDS,
 )
-"""Fields of the ``ohlcv`` panel, in this order. The last three are there when a source has them."""
+"""Fields of the ``ohlcv`` panel, in this order. Those after ``amount`` are there when a source has them."""
 
 INDICATOR_FIELDS: tuple[str, ...] = (
     "turnover_rate",

@@ -9,14 +9,18 @@ from pathlib import Path
 
 import pandas as pd
 
+from quantgraph.data._events import read_events
+from quantgraph.data._placing import place_events
+from quantgraph.data._readers import Table
 from quantgraph.data.frames import check_window, long_to_panel, session_index
 from quantgraph.data.parquet_cache import ParquetCache
-from quantgraph.data.source import BAR_FIELDS, INDICATOR_FIELDS, Panel
+from quantgraph.data.source import BAR_FIELDS, EVENT_FIELDS, INDICATOR_FIELDS, Panel
 from quantgraph.data.tushare_client import TushareClient
 from quantgraph.data.tushare_endpoints import (
     ADJ_FACTOR,
     DAILY,
     DAILY_BASIC,
+    DIVIDEND,
     INDEX_DAILY,
     STK_LIMIT,
     Endpoint,
@@ -115,11 +119,11 @@ class TushareSource(TushareLists):
         return False
 
     def bars(self, symbols: Sequence[str], start: pd.Timestamp, end: pd.Timestamp) -> Panel:
-        """Daily bars: ``daily``, with limits from ``stk_limit`` and factors from ``adj_factor``.
+        """Daily bars: ``daily``, with ``stk_limit``, ``adj_factor`` and the actions of ``dividend``.
 
-        The last two are left out, with a note, when the token may not read them or the vendor has none
-        for the window. All fields are NaN where a stock was not traded. The vendor is asked by stock or by
-        session, whichever takes fewer requests.
+        The last three are left out, with a note, when the token may not read them or the server does not
+        have them; the first two of them also when they have no row for the window. Bars are NaN where a
+        stock was not traded. The vendor is asked by stock or by session, whichever takes fewer requests.
         """
         codes, sessions = self._request(symbols, start, end)
         daily = self._rows(DAILY, codes, sessions)
@@ -130,10 +134,10 @@ class TushareSource(TushareLists):
         traded = panel["close"].notna()
         for endpoint, fields in _OPTIONAL:
             rows = self._optional_rows(endpoint, codes, sessions)
-            if rows is not None:
+            if rows is not None and self._has_rows(endpoint, rows, sessions):
                 extra = _panel(rows, endpoint, fields, sessions, codes)
                 panel.update({field: frame.where(traded) for field, frame in extra.items()})
-        return panel
+        return panel | self._events(codes, sessions)
 
     def indicators(
         self,
@@ -198,15 +202,30 @@ class TushareSource(TushareLists):
         self, endpoint: Endpoint, codes: tuple[str, ...], sessions: pd.DatetimeIndex
     ) -> pd.DataFrame | None:
         try:
-            rows = self._rows(endpoint, codes, sessions)
-        except PermissionDenied as error:
+            return self._rows(endpoint, codes, sessions)
+        except (PermissionDenied, SourceUnavailable) as error:
+            if not isinstance(error, PermissionDenied) and not error.data.get("refused"):
+                raise
             self._notes.add(f"bars come without the fields of {endpoint.name}: {error}")
             return None
+
+    def _has_rows(self, endpoint: Endpoint, rows: pd.DataFrame, sessions: pd.DatetimeIndex) -> bool:
         if rows.empty:
             window = f"{sessions[0]:%Y-%m-%d} to {sessions[-1]:%Y-%m-%d}"
             self._notes.add(f"bars of {window} come without the fields of {endpoint.name}: it has no rows")
-            return None
-        return rows
+        return not rows.empty
+
+    def _events(self, codes: tuple[str, ...], sessions: pd.DatetimeIndex) -> Panel:
+        """Dividends and splits; a window without any has them as frames of NaN."""
+        rows = self._optional_rows(DIVIDEND, codes, sessions)
+        if rows is None:
+            return {}
+        file = f"tushare {DIVIDEND.name}"
+        tables = [Table(kind="events", file=file, rows=events) for events in read_events(rows, file)]
+        placed, notes = place_events(tables, sessions, codes)
+        for note in notes:
+            self._notes.add(f"{file}: {note}")
+        return long_to_panel(placed, EVENT_FIELDS, sessions, codes)
 
     def _nothing(self, what: str, codes: tuple[str, ...], sessions: pd.DatetimeIndex) -> NoData:
         shown = ", ".join(codes[:5]) + (f" and {len(codes) - 5} more" if len(codes) > 5 else "")

@@ -202,9 +202,11 @@ class TushareClient:
         given = self._token.get_secret_value() if self._token else os.environ.get(TOKEN_VARIABLE, "")
         return given.strip()
 
-    def _unavailable(self, endpoint: Endpoint, what: str) -> SourceUnavailable:
+    def _unavailable(self, endpoint: Endpoint, what: str, *, refused: bool = False) -> SourceUnavailable:
         host = urlsplit(self.url).netloc.rpartition("@")[2] if self.url else "its server"
-        return SourceUnavailable(f"tushare {endpoint.name} at {host}: {what}", endpoint=endpoint.name)
+        return SourceUnavailable(
+            f"tushare {endpoint.name} at {host}: {what}", endpoint=endpoint.name, refused=refused
+        )
 
     def _refusal(self, endpoint: Endpoint, words: str) -> QuantGraphError | _SlowDown:
         said = " ".join(words.replace(self._secret(), "***").split())
@@ -221,7 +223,7 @@ class TushareClient:
             return PermissionDenied(
                 f"{where}: the token may not use this endpoint: {said}", endpoint=endpoint.name
             )
-        return self._unavailable(endpoint, f"refused with: {said}")
+        return self._unavailable(endpoint, f"refused with: {said}", refused=True)
 
     def _typed(self, endpoint: Endpoint, frame: pd.DataFrame) -> pd.DataFrame:
         if not len(frame.columns):

@@ -10,6 +10,7 @@ __all__ = [
     "ADJ_FACTOR",
     "DAILY",
     "DAILY_BASIC",
+    "DIVIDEND",
     "ENDPOINTS",
     "INDEX_BASIC",
     "INDEX_DAILY",
@@ -32,8 +33,9 @@ class Endpoint:
     """One endpoint.
 
     ``row_limit`` is the largest number of rows of one reply (tushare.pro, the document of each
-    endpoint); ``key`` is the parameter and column that names a series, ``on`` the column that
-    ``start_date`` and ``end_date`` cut.
+    endpoint); ``key`` is the parameter and column that names a series, ``on`` the column of
+    its days, which ``start_date`` and ``end_date`` cut; an endpoint that is not ``windowed`` does not know
+    these two and answers with the whole series.
     """
 
     name: str
@@ -43,6 +45,7 @@ class Endpoint:
     row_limit: int = _UNDOCUMENTED
     key: str = "ts_code"
     on: str = "trade_date"
+    windowed: bool = True
 
     @property
     def fields(self) -> tuple[str, ...]:
@@ -80,6 +83,14 @@ NAMECHANGE = Endpoint(
     row_limit=10000,
     on="ann_date",
 )
+DIVIDEND = Endpoint(
+    name="dividend",
+    text=("ts_code", "div_proc"),
+    dates=("end_date", "imp_ann_date", "record_date", "ex_date", "pay_date"),
+    numbers=("stk_div", "cash_div_tax"),
+    on="ex_date",
+    windowed=False,
+)
 STOCK_BASIC = Endpoint(
     name="stock_basic",
     text=("ts_code", "name", "market", "list_status"),
@@ -100,6 +111,7 @@ ENDPOINTS: dict[str, Endpoint] = {
         INDEX_WEIGHT,
         TRADE_CAL,
         NAMECHANGE,
+        DIVIDEND,
         STOCK_BASIC,
         INDEX_BASIC,
     )

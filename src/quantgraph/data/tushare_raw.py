@@ -11,6 +11,7 @@ from quantgraph.data.tushare_endpoints import (
     ADJ_FACTOR,
     DAILY,
     DAILY_BASIC,
+    DIVIDEND,
     INDEX_DAILY,
     INDEX_WEIGHT,
     NAMECHANGE,
@@ -42,8 +43,8 @@ class TushareTables:
     Raises
     ------
     NoData
-        If the vendor answers that there is no row (but for ``suspend_d`` and ``namechange``, where no row
-        is an answer: an empty frame).
+        If the vendor answers that there is no row (but for ``suspend_d``, ``dividend`` and ``namechange``,
+        where no row is an answer: an empty frame).
     BadOption, BadWindow
         If codes and dates are both missing, or the window is reversed.
     NotConfigured, PermissionDenied, RateLimited, SourceUnavailable
@@ -85,6 +86,17 @@ class TushareTables:
     ) -> pd.DataFrame:
         """Cumulative adjustment factors since listing."""
         return _some(ADJ_FACTOR, self._market(ADJ_FACTOR, ts_code, start_date, end_date, trade_date))
+
+    def dividend(
+        self,
+        ts_code: str | Sequence[str] = (),
+        *,
+        start_date: object = None,
+        end_date: object = None,
+        trade_date: object = None,
+    ) -> pd.DataFrame:
+        """Dividends and bonus shares by ex-date, amounts per share; plans without an ex-date are cut off."""
+        return self._market(DIVIDEND, ts_code, start_date, end_date, trade_date)
 
     def stk_limit(
         self,

@@ -148,8 +148,11 @@ class TushareStore:
         self, endpoint: Endpoint, code: str, first: pd.Timestamp, last: pd.Timestamp
     ) -> pd.DataFrame:
         window = {"start_date": f"{first:%Y%m%d}", "end_date": f"{last:%Y%m%d}"}
-        rows = self._client.fetch(endpoint, {endpoint.key: code, **window})
-        _check_days(endpoint, rows, first, last)
+        rows = self._client.fetch(endpoint, {endpoint.key: code, **(window if endpoint.windowed else {})})
+        if endpoint.windowed:
+            _check_days(endpoint, rows, first, last)
+        else:
+            rows = _between(rows, endpoint.on, first, last)
         others = set(rows[endpoint.key].unique()) - {code}
         if others:
             raise SourceUnavailable(
@@ -189,7 +192,7 @@ def _series_key(endpoint: Endpoint, code: str) -> CacheKey:
 
 
 def _day_key(endpoint: Endpoint, day: pd.Timestamp) -> CacheKey:
-    params = {"trade_date": f"{day:%Y%m%d}"}
+    params = {endpoint.on: f"{day:%Y%m%d}"}
     return CacheKey(endpoint=endpoint.name, params=params, fields=endpoint.fields)
 
 

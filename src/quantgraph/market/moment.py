@@ -20,12 +20,24 @@ __all__ = ["KNOWN_FROM", "PHASES", "Moment", "Phase", "between", "known_from", "
 Phase = Literal["pre_open", "open", "close", "post_close"]
 PHASES: tuple[Phase, ...] = get_args(Phase)
 
+_EVENTS_AND_STATUS = (
+    "dividend",
+    "split",
+    "delisting",
+    "action_declared",
+    "action_record",
+    "action_pay",
+    "is_st",
+    "listing_day",
+    "delisting_day",
+)
 KNOWN_FROM: dict[tuple[str, str], Phase] = {
     ("ohlcv", "pre_close"): "pre_open",
     ("ohlcv", "up_limit"): "pre_open",
     ("ohlcv", "down_limit"): "pre_open",
     ("ohlcv", "adj_factor"): "pre_open",
     ("ohlcv", "open"): "open",
+    **{("ohlcv", name): "pre_open" for name in _EVENTS_AND_STATUS},
 }
 _KNOWN_FROM_DEFAULT: dict[str, Phase] = {
     "ohlcv": "close",

@@ -7,7 +7,7 @@ from decimal import ROUND_HALF_UP, Decimal, InvalidOperation
 
 from quantgraph.errors import BadOption
 
-__all__ = ["CENT", "ZERO", "exact", "money"]
+__all__ = ["CENT", "ZERO", "exact", "money", "notional", "tidy"]
 
 CENT = Decimal("0.01")
 ZERO = Decimal("0.00")
@@ -40,6 +40,28 @@ def money(amount: Decimal) -> Decimal:
     (Decimal('1.01'), Decimal('2.00'))
     """
     return amount.quantize(CENT, rounding=ROUND_HALF_UP)
+
+
+def notional(price: Decimal, quantity: int | Decimal) -> Decimal:
+    """What shares come to: half up to the cent for whole shares, exact for fractions of a share.
+
+    Fractions are bought for a round amount of money; rounding what they come to would lose part of it.
+
+    >>> notional(Decimal("0.125"), 1), notional(Decimal("0.125"), Decimal("0.5"))
+    (Decimal('0.13'), Decimal('0.0625'))
+    """
+    exact_amount = price * quantity
+    return money(exact_amount) if quantity == int(quantity) else exact_amount
+
+
+def tidy(amount: Decimal) -> Decimal:
+    """Write an exact amount with two decimals, or with as many more as it needs.
+
+    >>> tidy(Decimal("10.5")), tidy(Decimal("10.1230"))
+    (Decimal('10.50'), Decimal('10.123'))
+    """
+    cents = amount.quantize(CENT, rounding=ROUND_HALF_UP)
+    return cents if cents == amount else amount.normalize()
 
 
 def _text(value: float | str) -> str:

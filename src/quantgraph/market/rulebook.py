@@ -1,218 +1,313 @@
-"""Rules of the mainland stock market by board and date: price bands, lots and fees.
+"""The dated rulebook: what an order must satisfy on a day, and what a fill costs.
 
-Every dated number carries its source. Asking for what the tables do not know is an error. Not here
-yet, so that the limits of the data (``up_limit``, ``down_limit``) must speak: ST shares, first days
-after listing, delisting periods, and the 200-share minimum of the STAR market.
+The numbers stand in ``_rules/*.toml``, each with the day since which it holds and its source. Asking for
+what the tables do not know is an error.
 """
 
 from __future__ import annotations
 
 import datetime as dt
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from decimal import Decimal
-from typing import Literal
+from typing import Literal, cast, get_args
 
-from quantgraph.errors import BadOption, BadWindow, UnknownSymbol
-from quantgraph.market.money import ZERO, exact, money
+from quantgraph.errors import BadOption, UnknownSymbol
+from quantgraph.market import bands, order_rules
+from quantgraph.market._table import Market, digest
+from quantgraph.market.bands import Status
+from quantgraph.market.boards import Board, FundKind, board_of, fund_kind
+from quantgraph.market.fees import Charges, MainlandFees, Side, UsFees
+from quantgraph.market.money import exact, money
+from quantgraph.market.order_rules import Lots, OrderType
 
-__all__ = ["Board", "Charges", "Dated", "Fees", "Rulebook", "Side", "board_of"]
+__all__ = [
+    "Board",
+    "Charges",
+    "FundKind",
+    "Lots",
+    "Market",
+    "OrderType",
+    "Rulebook",
+    "Side",
+    "Status",
+    "board_of",
+]
 
-Board = Literal["main", "chinext", "star", "bse"]
-Side = Literal["buy", "sell"]
-
-
-@dataclass(frozen=True, kw_only=True)
-class Dated:
-    """A rate that holds from a day on, until the next one of its table."""
-
-    since: dt.date
-    rate: Decimal
-    source: str
-
-
-_CODES: dict[tuple[str, str], Board] = {
-    **dict.fromkeys((("SH", prefix) for prefix in ("600", "601", "603", "605")), "main"),
-    **dict.fromkeys((("SZ", prefix) for prefix in ("000", "001", "002", "003")), "main"),
-    **dict.fromkeys((("SZ", prefix) for prefix in ("300", "301", "302")), "chinext"),
-    **dict.fromkeys((("SH", prefix) for prefix in ("688", "689")), "star"),
-}
-
-_BANDS: dict[Board, tuple[Dated, ...]] = {
-    "main": (
-        Dated(since=dt.date(1996, 12, 16), rate=Decimal("0.10"), source="SSE and SZSE: 10 % for all shares"),
-    ),
-    "chinext": (
-        Dated(
-            since=dt.date(2009, 10, 30), rate=Decimal("0.10"), source="SZSE trading rules, first ChiNext day"
-        ),
-        Dated(since=dt.date(2020, 8, 24), rate=Decimal("0.20"), source="SZSE, 2020-08-21, t20200821_580925"),
-    ),
-    "star": (
-        Dated(
-            since=dt.date(2019, 7, 22), rate=Decimal("0.20"), source="SSE, 2019-03-01, c_20190301_10785118"
-        ),
-    ),
-    "bse": (Dated(since=dt.date(2021, 11, 15), rate=Decimal("0.30"), source="BSE trading rules, 200025234"),),
-}
-
-_STAMP_DUTY: tuple[Dated, ...] = (
-    Dated(since=dt.date(2008, 9, 19), rate=Decimal("0.001"), source="Ministry of Finance: seller only"),
-    Dated(
-        since=dt.date(2023, 8, 28),
-        rate=Decimal("0.0005"),
-        source="Ministry of Finance and State Taxation Administration, notice 2023 No. 39",
-    ),
-)
-
-_TRANSFER_FEE: tuple[Dated, ...] = (
-    Dated(since=dt.date(2015, 8, 1), rate=Decimal("0.00002"), source="ChinaClear, both sides"),
-    Dated(since=dt.date(2022, 4, 29), rate=Decimal("0.00001"), source="ChinaClear, halved"),
-)
-
-_NOTHING: tuple[Dated, ...] = (Dated(since=dt.date(1990, 12, 19), rate=Decimal(0), source="for comparisons"),)
-
-
-def board_of(ts_code: str) -> Board:
-    """Board of a mainland share by its code.
-
-    Raises
-    ------
-    UnknownSymbol
-        If the code belongs to none of the boards: funds, bonds and B shares have other rules.
-
-    Examples
-    --------
-    >>> [board_of(code) for code in ("600519.SH", "301001.SZ", "688981.SH", "920002.BJ")]
-    ['main', 'chinext', 'star', 'bse']
-    """
-    digits, _, exchange = ts_code.partition(".")
-    if len(digits) == 6 and digits.isdecimal():
-        if exchange == "BJ" and (digits[0] in "48" or digits.startswith("920")):
-            return "bse"
-        board = _CODES.get((exchange, digits[:3]))
-        if board:
-            return board
-    raise UnknownSymbol(
-        f"{ts_code!r} is on no board of the rulebook; shares are written like 600519.SH, 000001.SZ, "
-        "300750.SZ, 688981.SH, 920002.BJ",
-        symbol=ts_code,
-    )
-
-
-@dataclass(frozen=True, kw_only=True)
-class Charges:
-    """What one fill costs, each in CNY to the cent."""
-
-    commission: Decimal = ZERO
-    stamp_duty: Decimal = ZERO
-    transfer_fee: Decimal = ZERO
-
-    @property
-    def total(self) -> Decimal:
-        """Sum of the three."""
-        return self.commission + self.stamp_duty + self.transfer_fee
-
-
-@dataclass(frozen=True, kw_only=True)
-class Fees:
-    """Fees of a fill, each rounded half up to the cent.
-
-    ``commission = max(commission_min, notional * commission_rate)`` on both sides (the broker's own,
-    by contract; the law caps it at 0.3 %), stamp duty on sells, transfer fee on both sides.
-    """
-
-    commission_rate: Decimal = Decimal("0.00025")
-    commission_min: Decimal = Decimal("5.00")
-    stamp_duty: tuple[Dated, ...] = _STAMP_DUTY
-    transfer_fee: tuple[Dated, ...] = _TRANSFER_FEE
-
-    def __post_init__(self) -> None:
-        for name in ("commission_rate", "commission_min"):
-            if getattr(self, name) < 0:
-                raise BadOption(f"{name}={getattr(self, name)}; it must be at least 0", parameter=name)
-
-    def of(self, side: Side, notional: Decimal, day: dt.date) -> Charges:
-        """Charges of a fill of ``notional`` CNY on a day.
-
-        Raises
-        ------
-        BadWindow
-            If a table does not reach back to the day.
-
-        Examples
-        --------
-        >>> Fees().of("sell", Decimal("100000.00"), dt.date(2023, 8, 28))
-        Charges(commission=Decimal('25.00'), stamp_duty=Decimal('50.00'), transfer_fee=Decimal('1.00'))
-        """
-        duty = notional * _rate("stamp duty", self.stamp_duty, day) if side == "sell" else ZERO
-        return Charges(
-            commission=max(money(self.commission_min), money(notional * self.commission_rate)),
-            stamp_duty=money(duty),
-            transfer_fee=money(notional * _rate("transfer fee", self.transfer_fee, day)),
-        )
+_Number = Decimal | float | str
+_CURRENCY: dict[Market, str] = {"cn": "CNY", "us": "USD"}
+_ANY_DAY = Status()
+_FRACTION = Decimal("1e-9")
 
 
 @dataclass(frozen=True, kw_only=True)
 class Rulebook:
-    """What an order must satisfy, and what a fill costs.
+    """A market's rules with a broker's fees; made by :meth:`mainland`, :meth:`us` or :meth:`zero_cost`.
+
+    Its ``repr`` holds every option and a digest of the tables, so equal texts are equal rules.
 
     Attributes
     ----------
     name
         Shown wherever results are shown.
+    market, currency
+        ``cn`` in CNY or ``us`` in USD.
+    tables
+        Digest of the market's rule file.
     fees
-        Commission, stamp duty, transfer fee.
-    lot
-        Buys are multiples of it; a smaller remainder is sold in one piece
-        (SSE and SZSE trading rules, 3.3.8).
+        The broker's commission and what the state and the exchanges take; None takes nothing.
+    slippage_bps
+        Basis points of the notional that a fill is worse than the market's price, on both sides.
+    volume_share
+        Most of a session's volume that one order may be, between 0 and 1; None for no cap.
+    fraction_step
+        Smallest part of a share: 1, or a billionth where shares may be broken.
+    funds
+        Kinds of mainland funds whose code does not tell, in ascending order of symbol.
     """
 
-    name: str = "mainland"
-    fees: Fees = field(default_factory=Fees)
-    lot: int = 100
+    name: str
+    market: Market
+    tables: str
+    fees: MainlandFees | UsFees | None = None
+    slippage_bps: Decimal = Decimal(0)
+    volume_share: Decimal | None = None
+    fraction_step: int | Decimal = 1
+    funds: tuple[tuple[str, FundKind], ...] = ()
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.slippage_bps < 10_000:
+            raise BadOption(
+                f"slippage_bps={self.slippage_bps:f}; at least 0 and below 10000 is wanted",
+                parameter="slippage_bps",
+            )
+        if self.volume_share is not None and not 0 < self.volume_share <= 1:
+            raise BadOption(
+                f"volume_share={self.volume_share:f}; above 0 and at most 1 is wanted, or None for no cap",
+                parameter="volume_share",
+            )
+        for symbol, kind in self.funds:
+            if board_of(symbol) != "fund" or kind not in get_args(FundKind):
+                kinds = ", ".join(get_args(FundKind))
+                raise BadOption(
+                    f"funds={{{symbol!r}: {kind!r}}}; a fund's code and one of {kinds} are wanted",
+                    parameter="funds",
+                )
 
     @classmethod
     def mainland(
         cls,
         *,
-        commission_rate: Decimal | float | str = "0.00025",
-        commission_min: Decimal | float | str = "5.00",
+        commission_rate: _Number = "0.00025",
+        commission_min: _Number = "5.00",
+        slippage_bps: _Number = 0,
+        volume_share: _Number | None = None,
+        funds: Mapping[str, FundKind] | None = None,
     ) -> Rulebook:
-        """Return the mainland's rules with your broker's commission."""
-        fees = Fees(
-            commission_rate=exact(commission_rate, name="commission_rate"),
-            commission_min=exact(commission_min, name="commission_min"),
-        )
-        return cls(fees=fees)
+        """Rules of Shanghai, Shenzhen and Beijing with your broker's commission.
 
-    @classmethod
-    def zero_cost(cls) -> Rulebook:
-        """Return the mainland's rules without any fee, for comparisons."""
-        free = Fees(commission_rate=ZERO, commission_min=ZERO, stamp_duty=_NOTHING, transfer_fee=_NOTHING)
-        return cls(name="zero_cost", fees=free)
-
-    def limits(self, ts_code: str, day: dt.date, pre_close: Decimal) -> tuple[Decimal, Decimal]:
-        """Upper and lower limit price: ``pre_close * (1 ± band)``, half up to the cent.
+        Parameters
+        ----------
+        commission_rate
+            Share of the notional, at most 0.3 %.
+        commission_min
+            At least so much for an order, in CNY.
+        slippage_bps, volume_share
+            See the class.
+        funds
+            Kinds of funds whose code does not tell: ``{"159915.SZ": "stock_20"}``.
 
         Raises
         ------
-        UnknownSymbol, BadWindow
-            If the board is not known, or had no band on that day.
+        BadOption
+            If a number is outside of its range.
 
         Examples
         --------
-        >>> Rulebook().limits("600000.SH", dt.date(2024, 1, 2), Decimal("1.15"))
+        >>> day = dt.date(2024, 1, 2)
+        >>> Rulebook.mainland().limits("600000.SH", day, Decimal("1.15"))
         (Decimal('1.27'), Decimal('1.04'))
+        >>> Rulebook.mainland().charges("600000.SH", "sell", 10_000, Decimal("100000.00"), day).total
+        Decimal('76.00')
         """
-        board = board_of(ts_code)
-        band = _rate(f"price band of the {board} board", _BANDS[board], day)
-        return money(pre_close * (1 + band)), money(pre_close * (1 - band))
+        fees = MainlandFees(
+            commission_rate=_plain("commission_rate", commission_rate),
+            commission_min=_plain("commission_min", commission_min),
+        )
+        return cls(
+            name="mainland",
+            market="cn",
+            tables=digest("cn"),
+            fees=fees,
+            slippage_bps=_plain("slippage_bps", slippage_bps),
+            volume_share=None if volume_share is None else _plain("volume_share", volume_share),
+            funds=tuple(sorted((funds or {}).items())),
+        )
+
+    @classmethod
+    def us(
+        cls,
+        *,
+        commission_per_share: _Number = 0,
+        commission_bps: _Number = 0,
+        commission_min: _Number = 0,
+        fractional: bool = False,
+        slippage_bps: _Number = 0,
+        volume_share: _Number | None = None,
+    ) -> Rulebook:
+        """Rules of US shares with your broker's commission; ``fractional`` allows parts of a share.
+
+        Raises
+        ------
+        BadOption
+            If a number is outside of its range.
+
+        Examples
+        --------
+        >>> book, day = Rulebook.us(commission_per_share="0.005", commission_min=1), dt.date(2024, 6, 3)
+        >>> charges = book.charges("AAPL", "sell", 100, Decimal("19000.00"), day)
+        >>> charges.commission, charges.regulatory
+        (Decimal('1.00'), Decimal('0.55'))
+        """
+        fees = UsFees(
+            commission_per_share=_plain("commission_per_share", commission_per_share),
+            commission_bps=_plain("commission_bps", commission_bps),
+            commission_min=_plain("commission_min", commission_min),
+        )
+        return cls(
+            name="us",
+            market="us",
+            tables=digest("us"),
+            fees=fees,
+            slippage_bps=_plain("slippage_bps", slippage_bps),
+            volume_share=None if volume_share is None else _plain("volume_share", volume_share),
+            fraction_step=_FRACTION if fractional else 1,
+        )
+
+    @classmethod
+    def zero_cost(
+        cls,
+        market: Market = "cn",
+        *,
+        fractional: bool = False,
+        slippage_bps: _Number = 0,
+        funds: Mapping[str, FundKind] | None = None,
+    ) -> Rulebook:
+        """Return a market's trading rules without any fee, for comparisons.
+
+        Raises
+        ------
+        BadOption
+            If the market is not known, or has no parts of shares.
+        """
+        if market not in _CURRENCY:
+            raise BadOption(f"market={market!r}; one of cn, us is wanted", parameter="market")
+        if market == "us":
+            book = cls.us(fractional=fractional, slippage_bps=slippage_bps)
+        elif fractional:
+            raise BadOption("fractional=True; the mainland trades whole shares alone", parameter="fractional")
+        else:
+            book = cls.mainland(slippage_bps=slippage_bps, funds=funds)
+        return replace(book, name="zero_cost", fees=None)
+
+    @property
+    def currency(self) -> str:
+        """``CNY`` or ``USD``."""
+        return _CURRENCY[self.market]
+
+    def board(self, symbol: str) -> Board:
+        """Board of a symbol.
+
+        Raises
+        ------
+        UnknownSymbol
+            If this market has no board for it.
+        """
+        board = board_of(symbol)
+        if (board == "us") != (self.market == "us"):
+            raise UnknownSymbol(f"{symbol!r} is on no board of the rulebook {self.name}", symbol=symbol)
+        return board
+
+    def lots(self, symbol: str, day: dt.date) -> Lots:
+        """The smallest buy and the step above it.
+
+        Raises
+        ------
+        BadWindow
+            If the rulebook does not reach back to the day; so do all the questions below.
+        """
+        if self.board(symbol) == "us":
+            return Lots(first=self.fraction_step, step=self.fraction_step)
+        return order_rules.lots(symbol, day)
+
+    def tick(self, symbol: str, day: dt.date, price: Decimal) -> Decimal:
+        """Smallest step of a price near ``price``."""
+        if self.board(symbol) == "us":
+            return order_rules.us_tick(day, price)
+        return bands.tick(symbol, day)
+
+    def limits(
+        self, symbol: str, day: dt.date, pre_close: Decimal, status: Status = _ANY_DAY
+    ) -> tuple[Decimal, Decimal] | None:
+        """Upper and lower limit price of a session, None when it has no band.
+
+        ``pre_close`` is what the exchange takes for it: on the first session after a listing the issue
+        price, on an ex-date the price after the deduction.
+
+        Raises
+        ------
+        UnknownSymbol
+            If it is a fund whose kind is neither told by its code nor by ``funds``.
+        """
+        kind = self._kind(symbol)
+        return None if self.market == "us" else bands.limits(symbol, day, pre_close, status, kind)
+
+    def order_cap(
+        self,
+        symbol: str,
+        day: dt.date,
+        type: OrderType = "limit",  # noqa: A002, ARG002 - auctions take limit orders alone: one cap for all
+    ) -> int | None:
+        """Most shares that one order may have, None for no cap."""
+        return None if self.board(symbol) == "us" else order_rules.order_cap(symbol, day)
+
+    def t_plus(self, symbol: str, day: dt.date) -> Literal[0, 1]:
+        """Sessions after which bought shares may be sold: 0 is the same session.
+
+        Raises
+        ------
+        UnknownSymbol
+            If it is a fund whose kind is neither told by its code nor by ``funds``.
+        """
+        kind = self._kind(symbol)
+        return 0 if self.market == "us" else cast("Literal[0, 1]", order_rules.t_plus(symbol, day, kind))
+
+    def halted(self, day: dt.date, type: OrderType) -> bool:  # noqa: A002
+        """Whether a halt of the whole market kept such orders from trading on the day."""
+        return self.market == "cn" and order_rules.halted(day, type)
+
+    def charges(
+        self, symbol: str, side: Side, quantity: Decimal | int, notional: Decimal, day: dt.date
+    ) -> Charges:
+        """Charges of a fill; slippage is ``notional * slippage_bps / 10000`` in cash."""
+        board = self.board(symbol)
+        if isinstance(self.fees, MainlandFees):
+            charges = self.fees.of(board, side, notional, day)
+        elif self.fees:
+            charges = self.fees.of(side, quantity, notional, day)
+        else:
+            charges = Charges()
+        if not self.slippage_bps:
+            return charges
+        return replace(charges, slippage=money(notional * self.slippage_bps / 10_000))
+
+    def _kind(self, symbol: str) -> FundKind | None:
+        if self.board(symbol) != "fund":
+            return None
+        return dict(self.funds).get(symbol) or fund_kind(symbol)
 
 
-def _rate(what: str, table: tuple[Dated, ...], day: dt.date) -> Decimal:
-    for row in reversed(table):
-        if row.since <= day:
-            return row.rate
-    raise BadWindow(
-        f"the rulebook knows no {what} on {day}; its table begins on {table[0].since}", day=str(day)
-    )
+def _plain(name: str, value: _Number) -> Decimal:
+    """One way to write a number, so that equal options have equal texts."""
+    number = exact(value, name=name)
+    return number.normalize() + 0

@@ -1,4 +1,4 @@
-"""The daily loop: one session a turn, so that a run can be stopped and resumed between any two."""
+"""The daily loop: one step a turn, so that a run can be stopped and resumed between any two."""
 
 from __future__ import annotations
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from quantgraph.broker.simulate import trade_session
-from quantgraph.market.moment import Moment, session_of
+from quantgraph.broker.simulate import commit_sessions
+from quantgraph.market.moment import session_of
 from quantgraph.nodes.desk import TradingDesk
 from quantgraph.nodes.state import TradingState
 
@@ -13,24 +13,14 @@ __all__ = ["decision_node"]
 
 
 def decision_node(state: TradingState, *, desk: TradingDesk) -> dict[str, Any]:
-    """Trade the session and commit it as one transaction.
+    """Trade the session, and those after it that belong to this step; each is one transaction.
 
     A session that is in the ledger already (the process was killed after its commit) is not traded again.
     """
-    run_id, session = state["run_id"], session_of(state["session"])
+    run_id, first = state["run_id"], session_of(state["session"])
     ledger = desk.open_run(run_id, state)
-    last = ledger.last_session(run_id)
-    if last is not None and session <= last:
-        return {}
-    ref = state["data_ref"]
-    result = trade_session(
-        desk.store.view(Moment(session, "open"), ref),
-        desk.store.view(Moment(session, "close"), ref),
-        ledger.account(run_id),
-        desk.decider,
-        desk.rules,
-    )
-    ledger.commit_day(
-        run_id, session, result.decider, result.account, result.outcomes, result.marks, result.value
-    )
+    done, sessions = ledger.last_session(run_id), desk.sessions(state)
+    step = sessions[sessions >= first][: desk.sessions_per_step]
+    left = step if done is None else step[step > done]
+    commit_sessions(desk.market(state), list(left), desk.decider, ledger=ledger, run_id=run_id)
     return {}

@@ -14,16 +14,22 @@ import pandas as pd
 
 from quantgraph.broker.decider import Decider
 from quantgraph.broker.ledger import Ledger
-from quantgraph.broker.simulate import run_identity
+from quantgraph.broker.simulate import Market, run_identity
+from quantgraph.broker.valuation import MarkAt
+from quantgraph.data import MarketDataSource
 from quantgraph.errors import BadOption, NoSignal, UnknownSymbol
 from quantgraph.market.moment import between, session_of
-from quantgraph.market.rulebook import Rulebook, board_of
+from quantgraph.market.rulebook import Rulebook
 from quantgraph.nodes.state import TradingState
 from quantgraph.state import DataState
 
 __all__ = ["TradingDesk", "new_run_id"]
 
 
+_KNOWN = {
+    "cn": "it knows codes such as 600519.SH, 000001.SZ, 920099.BJ; for US stocks pass rules=Rulebook.us()",
+    "us": "it knows codes such as AAPL; for mainland shares pass rules=Rulebook.mainland()",
+}
 _RUN_ID = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,199}")
 
 
@@ -38,8 +44,14 @@ class TradingDesk:
 
     Attributes
     ----------
+    mark_at
+        The price of a session that holdings are valued at.
+    sessions_per_step
+        Sessions that one step of the graph trades.
     ledger
         A ledger of the caller's for all runs; None gives each run ``runs_dir/run_id/ledger.sqlite``.
+    source
+        Where the levels of an index are asked for.
     """
 
     store: DataState
@@ -47,9 +59,16 @@ class TradingDesk:
     rules: Rulebook
     cash: Decimal
     runs_dir: Path
+    mark_at: MarkAt = "close"
+    sessions_per_step: int = 1
     ledger: Ledger | None = None
+    source: MarketDataSource | None = None
     _open: dict[str, Ledger] = field(default_factory=dict, repr=False)
     _lock: threading.Lock = field(default_factory=threading.Lock, repr=False)
+
+    def market(self, state: TradingState) -> Market:
+        """Where the state's sessions are traded."""
+        return Market(store=self.store, data_ref=state["data_ref"], rules=self.rules, mark_at=self.mark_at)
 
     def ledger_of(self, run_id: str) -> Ledger:
         """The ledger that holds a run. It stays open until :meth:`close`; the lock keeps it one a run."""
@@ -75,7 +94,7 @@ class TradingDesk:
         """
         request = state["request"]
         identity = {
-            **run_identity(state["data_ref"], self.decider, self.rules),
+            **run_identity(self.market(state), self.decider),
             "code_hash": state["strategy"]["code_hash"],
             "window": [request["start"], request["end"]],
         }
@@ -84,21 +103,23 @@ class TradingDesk:
         return ledger
 
     def check_tradable(self, state: TradingState) -> None:
-        """Before the first session: the rules must know every symbol.
+        """Before the first session: the rules must know every symbol, and of a fund its kind.
 
         Raises
         ------
         UnknownSymbol
-            If the rulebook has no board for one.
+            If the rulebook does not.
         """
         symbols = self.store.snapshot(state["data_ref"])["ohlcv"]["open"].columns
-        strange = [symbol for symbol in symbols if not _has_board(symbol)]
+        strange = [symbol for symbol in symbols if not self._has_board(symbol)]
         if strange:
             raise UnknownSymbol(
                 f"the rulebook {self.rules.name} has no board for {', '.join(strange[:5])}"
-                f"{' …' if len(strange) > 5 else ''}; it knows codes such as 600519.SH, 000001.SZ, 920099.BJ",
+                f"{' …' if len(strange) > 5 else ''}; {_KNOWN[self.rules.market]}",
                 symbols=tuple(strange),
             )
+        for symbol in symbols:
+            self.rules.t_plus(symbol, session_of(state["request"]["start"]).date())
 
     def close(self, run_id: str) -> None:
         """Close a run's own ledger; it is opened again when it is asked for."""
@@ -117,10 +138,9 @@ class TradingDesk:
         request = state["request"]
         return between(index, session_of(request["start"]), session_of(request["end"]))
 
-
-def _has_board(symbol: str) -> bool:
-    try:
-        board_of(symbol)
-    except UnknownSymbol:
-        return False
-    return True
+    def _has_board(self, symbol: str) -> bool:
+        try:
+            self.rules.board(symbol)
+        except UnknownSymbol:
+            return False
+        return True

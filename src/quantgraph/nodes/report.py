@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
+import pandas as pd
 from langchain_core.messages import AIMessage
 
 from quantgraph._texts import say
+from quantgraph.errors import NoData, UnknownSymbol
+from quantgraph.market.moment import session_of
 from quantgraph.nodes.desk import TradingDesk
 from quantgraph.nodes.state import TradingState
 from quantgraph.report import summarise
@@ -21,12 +24,11 @@ def report_node(state: TradingState, *, desk: TradingDesk) -> dict[str, Any]:
     summary = summarise(
         desk.ledger_of(run_id),
         run_id,
-        desk.store,
-        state["data_ref"],
+        desk.market(state),
         desk.sessions(state),
         signal=state["strategy"]["name"],
         cash=desk.cash,
-        rules=desk.rules,
+        index=_index_levels(state, desk),
     )
     desk.close(run_id)
     account, benchmark = summary["account"], summary["benchmark"]
@@ -38,3 +40,14 @@ def report_node(state: TradingState, *, desk: TradingDesk) -> dict[str, Any]:
         f"{account['trades']} trades; equal-weight buy-and-hold {benchmark['return']:.2%}.",
     )
     return {"summary": summary, "session": None, "messages": [AIMessage(text)]}
+
+
+def _index_levels(state: TradingState, desk: TradingDesk) -> pd.DataFrame | None:
+    """Levels of the index that the request was for; None without one, or where the source has none."""
+    request, code = state["request"], state["request"].get("index_code")
+    if code is None or desk.source is None:
+        return None
+    try:
+        return desk.source.index_bars(code, session_of(request["start"]), session_of(request["end"]))
+    except (NoData, UnknownSymbol):
+        return None

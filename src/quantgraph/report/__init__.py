@@ -1,26 +1,55 @@
 """What a run was worth: metrics and benchmarks."""
 
-from quantgraph.report.benchmark import Benchmark, equal_weight_buy_and_hold
+from quantgraph.report.benchmark import (
+    BuyAndHold,
+    equal_weight_buy_and_hold,
+    index_buy_and_hold,
+    kept_in_cash,
+)
+from quantgraph.report.downside import Downside, downside_deviation, sortino_ratio
 from quantgraph.report.metrics import (
     Drawdown,
     annual_return,
+    calmar_ratio,
+    exposure,
     max_drawdown,
     session_returns,
     sharpe_ratio,
     total_return,
     volatility,
 )
+from quantgraph.report.relative import alpha, beta, correlation, information_ratio, tracking_error
+from quantgraph.report.round_trips import profit_factor, round_trips, win_rate
 from quantgraph.report.summary import summarise
+from quantgraph.report.trades import Trade, annual_turnover, turnover
 
 __all__ = [
-    "Benchmark",
+    "BuyAndHold",
+    "Downside",
     "Drawdown",
+    "Trade",
+    "alpha",
     "annual_return",
+    "annual_turnover",
+    "beta",
+    "calmar_ratio",
+    "correlation",
+    "downside_deviation",
     "equal_weight_buy_and_hold",
+    "exposure",
+    "index_buy_and_hold",
+    "information_ratio",
+    "kept_in_cash",
     "max_drawdown",
+    "profit_factor",
+    "round_trips",
     "session_returns",
     "sharpe_ratio",
+    "sortino_ratio",
     "summarise",
     "total_return",
+    "tracking_error",
+    "turnover",
     "volatility",
+    "win_rate",
 ]

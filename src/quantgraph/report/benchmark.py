@@ -3,52 +3,84 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from decimal import ROUND_DOWN, Decimal
+from typing import Any
 
 import pandas as pd
 
-from quantgraph.broker.account import Account
-from quantgraph.broker.desk import largest_buy
-from quantgraph.broker.orders import Order, Outcome
-from quantgraph.broker.quotes import quotes_at
-from quantgraph.broker.simulate import simulate
+from quantgraph.broker import (
+    Account,
+    Block,
+    BlockRule,
+    Market,
+    Order,
+    advance,
+    quotes_at,
+)
+from quantgraph.broker.sizing import largest_buys
 from quantgraph.broker.valuation import values_of
-from quantgraph.errors import BadWindow
+from quantgraph.errors import BadWindow, NoData
 from quantgraph.market.money import CENT, exact
 from quantgraph.market.rulebook import Rulebook
-from quantgraph.state import DataState, View
+from quantgraph.state import View
 
-__all__ = ["Benchmark", "equal_weight_buy_and_hold"]
+__all__ = ["BuyAndHold", "equal_weight_buy_and_hold", "index_buy_and_hold", "kept_in_cash"]
 
 
-@dataclass(frozen=True, kw_only=True)
-class Benchmark:
-    """A comparison.
+class BuyAndHold:
+    """Buys equal amounts of everything that trades when it holds nothing, and keeps it.
 
-    Attributes
+    Lots, limits and fees hold as for any decider; what a lot does not take stays in cash.
+
+    Parameters
     ----------
-    values
-        One value per session, beginning with the initial cash, as :meth:`Ledger.values` gives them.
-    outcomes
-        What became of its orders.
+    rules
+        The rulebook that the sizes are computed with; the same one that the desk uses.
     """
 
-    values: pd.Series[float]
-    outcomes: tuple[Outcome, ...]
+    def __init__(self, rules: Rulebook | None = None) -> None:
+        self._rules = rules or Rulebook.mainland()
+
+    @property
+    def name(self) -> str:
+        """Name under which the ledger keeps its days."""
+        return "buy_and_hold"
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """It has none."""
+        return {}
+
+    def block_rule(self, account: Account) -> BlockRule | None:
+        """Once something is held nobody needs to be asked."""
+        return BlockRule(name=self.name, trades=False) if account.positions else None
+
+    def decide(self, view: View, account: Account, session: pd.Timestamp) -> list[Order]:
+        """Orders for an account that holds nothing."""
+        if account.positions:
+            return []
+        opens = {symbol: quote.open for symbol, quote in quotes_at(view).items() if quote.open > 0}
+        ticket = (account.cash / max(1, len(opens))).quantize(CENT, rounding=ROUND_DOWN)
+        wanted = [
+            (symbol, quantity)
+            for symbol, price in sorted(opens.items())
+            for quantity in largest_buys(symbol, exact(price), ticket, self._rules, session)
+        ]
+        return [
+            Order(symbol=symbol, side="buy", quantity=quantity, sequence=sequence, reason="buy and hold")
+            for sequence, (symbol, quantity) in enumerate(wanted, start=1)
+        ]
 
 
 def equal_weight_buy_and_hold(
-    store: DataState,
-    data_ref: str,
-    sessions: Iterable[object],
-    *,
-    cash: Decimal | float | str,
-    rules: Rulebook,
-) -> Benchmark:
+    market: Market, sessions: Iterable[pd.Timestamp], *, cash: Decimal | float | str
+) -> pd.Series[float]:
     """Equal cash into every symbol that trades at the first session's open, held to the end.
 
-    Lots, limits and fees hold as for any strategy; what a lot does not take stays in cash.
+    Returns
+    -------
+    pandas.Series
+        One value a session, beginning with the initial cash, as :meth:`Ledger.values` gives them.
 
     Raises
     ------
@@ -56,35 +88,45 @@ def equal_weight_buy_and_hold(
         If there is no session.
     """
     start = Account.opening(cash)
-    results = list(simulate(store, data_ref, sessions, _BuyOnce(rules), account=start, rules=rules))
-    if not results:
+    values: list[tuple[pd.Timestamp, Decimal]] = []
+    for done in advance(market, list(sessions), BuyAndHold(market.rules), account=start):
+        if isinstance(done, Block):
+            values += zip(done.sessions, done.values, strict=True)
+        else:
+            values.append((done.session, done.value))
+    if not values:
         raise BadWindow("a benchmark needs at least one session", parameter="sessions")
-    values = values_of(start.cash, [(result.session, result.value) for result in results])
-    return Benchmark(
-        values=values, outcomes=tuple(outcome for result in results for outcome in result.outcomes)
-    )
+    return values_of(start.cash, values)
 
 
-class _BuyOnce:
-    """Buys everything once, in its first session."""
+def index_buy_and_hold(
+    levels: pd.DataFrame, sessions: Iterable[pd.Timestamp], *, cash: Decimal | float | str
+) -> pd.Series[float]:
+    """An index bought at the first session's open level, valued at closes; without costs or dividends.
 
-    name = "equal_weight_buy_and_hold"
+    Parameters
+    ----------
+    levels
+        Index levels: columns ``open`` and ``close``, index sessions; a missing close carries the last one.
 
-    def __init__(self, rules: Rulebook) -> None:
-        self._rules = rules
-        self._done = False
+    Raises
+    ------
+    BadWindow
+        If there is no session.
+    NoData
+        If there is no level at the first session.
+    """
+    index = pd.DatetimeIndex(list(sessions))
+    if not len(index):
+        raise BadWindow("a benchmark needs at least one session", parameter="sessions")
+    closes = levels["close"].reindex(index).ffill()
+    base = levels["open"].reindex(index[:1]).iloc[0]
+    if not base > 0 or closes.isna().any():
+        raise NoData(f"the index has no level on {index[0]:%Y-%m-%d}")
+    start, growth = exact(cash), (closes / base).tolist()
+    return values_of(start, [(day, start * exact(x)) for day, x in zip(index, growth, strict=True)])
 
-    def decide(self, view: View, account: Account, session: pd.Timestamp) -> list[Order]:
-        if self._done:
-            return []
-        self._done = True
-        opens = {symbol: quote.open for symbol, quote in quotes_at(view).items() if quote.open > 0}
-        ticket = (account.cash / max(1, len(opens))).quantize(CENT, rounding=ROUND_DOWN)
-        sizes = {
-            symbol: largest_buy(exact(price), ticket, self._rules, session) for symbol, price in opens.items()
-        }
-        wanted = [(symbol, quantity) for symbol, quantity in sorted(sizes.items()) if quantity]
-        return [
-            Order(symbol=symbol, side="buy", quantity=quantity, sequence=sequence, reason="buy and hold")
-            for sequence, (symbol, quantity) in enumerate(wanted, start=1)
-        ]
+
+def kept_in_cash(sessions: Iterable[pd.Timestamp], *, cash: Decimal | float | str) -> pd.Series[float]:
+    """The initial cash, untouched."""
+    return values_of(exact(cash), [(day, exact(cash)) for day in sessions])

@@ -1,7 +1,7 @@
 """Metrics of one value per session, beginning with the initial cash.
 
-Values are positive, in CNY, without NaN, in ascending order of their index. Returns are simple and
-per session: one fewer than values. Each function names its formula; nothing is rounded.
+Values are positive, in one currency, without NaN, in ascending order of their index. Returns are simple
+and one per session. Each function names its formula; nothing is rounded.
 """
 
 from __future__ import annotations
@@ -11,13 +11,14 @@ from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
-from quantgraph.errors import BadOption
+from quantgraph.report._arrays import deviation, mean_over, require_index, returns_array, values_array
 
 __all__ = [
     "Drawdown",
     "annual_return",
+    "calmar_ratio",
+    "exposure",
     "max_drawdown",
     "session_returns",
     "sharpe_ratio",
@@ -25,32 +26,45 @@ __all__ = [
     "volatility",
 ]
 
-_ROUNDING = 8 * float(np.finfo(np.float64).eps)
-"""A deviation of returns below this is what division leaves of equal returns."""
-
 
 @dataclass(frozen=True, kw_only=True)
 class Drawdown:
-    """The deepest fall from a peak.
+    """The deepest fall from a peak, and the way back.
 
     Attributes
     ----------
     depth
         ``value / running peak - 1`` at the trough: 0 or negative.
     peak, trough
-        When it began and when it was deepest, the earliest where several are equal; None when the
-        values never fell.
+        The last session at the peak, and the session that was deepest, the earliest where several are
+        equally deep; None when the values never fell.
+    recovery
+        The first session after the trough that is at the peak's value or above; None if there is none.
+    falling
+        Sessions from peak to trough; 0 when the values never fell.
+    recovering
+        Sessions from trough to recovery; None without a recovery.
     """
 
     depth: float
-    peak: pd.Timestamp | None
-    trough: pd.Timestamp | None
+    peak: pd.Timestamp | None = None
+    trough: pd.Timestamp | None = None
+    recovery: pd.Timestamp | None = None
+    falling: int = 0
+    recovering: int | None = None
 
 
-def session_returns(values: pd.Series[float]) -> pd.Series[float]:
-    """Compute simple returns ``V[i] / V[i-1] - 1``, labelled by the later session."""
-    array = _values(values)
-    return pd.Series(array[1:] / array[:-1] - 1, index=values.index[1:], name="return")
+def session_returns(values: pd.Series[float], *, leading_zero: bool = False) -> pd.Series[float]:
+    """Compute simple returns ``V[i] / V[i-1] - 1``, labelled by the later session.
+
+    ``leading_zero`` puts a 0 in front, for values that begin with a session instead of the initial cash:
+    ``values.pct_change().fillna(0)``. Means and deviations then count that session as well.
+    """
+    array = values_array(values)
+    returns = array[1:] / array[:-1] - 1
+    if leading_zero:
+        return pd.Series(np.insert(returns, 0, 0.0), index=values.index, name="return")
+    return pd.Series(returns, index=values.index[1:], name="return")
 
 
 def total_return(values: pd.Series[float]) -> float:
@@ -59,20 +73,20 @@ def total_return(values: pd.Series[float]) -> float:
     >>> round(total_return(pd.Series([100.0, 110.0, 121.0])), 12)
     0.21
     """
-    array = _values(values)
+    array = values_array(values)
     return float(array[-1] / array[0] - 1)
 
 
 def annual_return(values: pd.Series[float], *, periods_per_year: int = 252) -> float:
     """``(V[-1] / V[0]) ** (periods_per_year / n) - 1`` over ``n`` sessions; NaN without a session."""
-    array = _values(values)
+    array = values_array(values)
     sessions = len(array) - 1
     return float((array[-1] / array[0]) ** (periods_per_year / sessions) - 1) if sessions else math.nan
 
 
 def volatility(returns: pd.Series[float], *, periods_per_year: int = 252, ddof: int = 1) -> float:
     """``std(returns, ddof) * sqrt(periods_per_year)``; NaN with no more than ``ddof`` returns."""
-    return _deviation(_returns(returns), ddof) * math.sqrt(periods_per_year)
+    return deviation(returns_array(returns), ddof) * math.sqrt(periods_per_year)
 
 
 def sharpe_ratio(
@@ -86,11 +100,8 @@ def sharpe_ratio(
     >>> sharpe_ratio(pd.Series([0.0, 0.0, 0.0]))
     nan
     """
-    excess = _returns(returns) - risk_free / periods_per_year
-    deviation = _deviation(excess, ddof)
-    if math.isnan(deviation) or deviation <= _ROUNDING:
-        return math.nan
-    return float(excess.mean()) / deviation * math.sqrt(periods_per_year)
+    excess = returns_array(returns) - risk_free / periods_per_year
+    return mean_over(excess, deviation(excess, ddof)) * math.sqrt(periods_per_year)
 
 
 def max_drawdown(values: pd.Series[float]) -> Drawdown:
@@ -99,28 +110,55 @@ def max_drawdown(values: pd.Series[float]) -> Drawdown:
     >>> max_drawdown(pd.Series([100.0, 120.0, 90.0, 130.0])).depth
     -0.25
     """
-    array = _values(values)
+    array = values_array(values)
     falls = array / np.maximum.accumulate(array) - 1
     trough = int(np.argmin(falls))
     if falls[trough] == 0:
-        return Drawdown(depth=0.0, peak=None, trough=None)
-    peak = int(np.argmax(array[: trough + 1]))
-    return Drawdown(depth=float(falls[trough]), peak=values.index[peak], trough=values.index[trough])
+        return Drawdown(depth=0.0)
+    peak = int(np.flatnonzero(falls[:trough] == 0)[-1])
+    back = np.flatnonzero(falls[trough:] == 0)
+    recovering = int(back[0]) if back.size else None
+    return Drawdown(
+        depth=float(falls[trough]),
+        peak=values.index[peak],
+        trough=values.index[trough],
+        recovery=None if recovering is None else values.index[trough + recovering],
+        falling=trough - peak,
+        recovering=recovering,
+    )
 
 
-def _values(values: pd.Series[float]) -> NDArray[np.float64]:
-    array = np.asarray(values, dtype=np.float64)
-    if not array.size or not (np.isfinite(array) & (array > 0)).all():
-        raise BadOption("values must be positive numbers, at least one, without NaN", parameter="values")
-    return array
+def calmar_ratio(values: pd.Series[float], *, periods_per_year: int = 252) -> float:
+    """``annual_return / -max_drawdown``, both over all the values given.
+
+    Young, "Calmar Ratio: A Smoother Tool", Futures, October 1991, takes the last 36 months: cut the values
+    for that. NaN when the values never fell.
+    """
+    fall = max_drawdown(values).depth
+    return annual_return(values, periods_per_year=periods_per_year) / -fall if fall else math.nan
 
 
-def _returns(returns: pd.Series[float]) -> NDArray[np.float64]:
-    array = np.asarray(returns, dtype=np.float64)
-    if not np.isfinite(array).all():
-        raise BadOption("returns must be finite numbers, without NaN", parameter="returns")
-    return array
+def exposure(stocks: pd.Series[float], values: pd.Series[float]) -> float:
+    """``mean(S[i] / V[i])`` over the sessions: the mean share of the value that is in stocks.
 
+    Parameters
+    ----------
+    stocks
+        What the holdings are worth at each session's close, 0.0 without any; no NaN.
+    values
+        One more: they begin with the initial cash, which is no session and does not count.
 
-def _deviation(returns: NDArray[np.float64], ddof: int) -> float:
-    return float(returns.std(ddof=ddof)) if len(returns) > ddof else math.nan
+    Returns
+    -------
+    float
+        NaN without a session.
+
+    Raises
+    ------
+    BadOption
+        If the sessions of the two differ.
+    """
+    array = values_array(values)[1:]
+    require_index(stocks, values.index[1:], name="stocks", owner="values")
+    held = returns_array(stocks, name="stocks")
+    return float((held / array).mean()) if len(array) else math.nan

@@ -3,96 +3,118 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Sequence
 from decimal import Decimal
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
 from quantgraph.audit import signal_counts
-from quantgraph.broker.ledger import Ledger
-from quantgraph.broker.orders import Fill
-from quantgraph.market.rulebook import Rulebook
-from quantgraph.report.benchmark import equal_weight_buy_and_hold
-from quantgraph.report.metrics import max_drawdown, session_returns, sharpe_ratio, total_return
-from quantgraph.state import DataState
+from quantgraph.broker import Market
+from quantgraph.broker.ledger import CHARGES, Ledger
+from quantgraph.report.benchmark import equal_weight_buy_and_hold, index_buy_and_hold
+from quantgraph.report.downside import sortino_ratio
+from quantgraph.report.metrics import (
+    annual_return,
+    calmar_ratio,
+    max_drawdown,
+    session_returns,
+    sharpe_ratio,
+    total_return,
+    volatility,
+)
+from quantgraph.report.relative import alpha, beta, information_ratio, tracking_error
 
 __all__ = ["summarise"]
 
-HALF_A_TICK = 0.005
+_HALF_A_TICK = 0.005
 
 
 def summarise(
     ledger: Ledger,
     run_id: str,
-    store: DataState,
-    data_ref: str,
-    sessions: Iterable[pd.Timestamp],
+    market: Market,
+    sessions: Sequence[pd.Timestamp] | pd.DatetimeIndex,
     *,
     signal: str,
     cash: Decimal,
-    rules: Rulebook,
+    index: pd.DataFrame | None = None,
 ) -> dict[str, Any]:
     """Plain JSON of a finished run; a ratio that is not defined (no variation) is None.
+
+    Parameters
+    ----------
+    index
+        Levels of the universe's index, see :func:`~quantgraph.report.benchmark.index_buy_and_hold`.
 
     Returns
     -------
     dict
-        ``run_id``, ``signal {name, counts}``, ``account {final_value, return, max_drawdown, sharpe, trades,
-        rejections, exposure, largest_weight, costs {commission, stamp_duty, transfer_fee, total},
-        ex_dates {count, not_credited}}``, ``benchmark {name, return, max_drawdown, final_value}`` in CNY and
-        fractions, and the two equity curves (one value a session, the initial cash first).
-        ``exposure`` is the mean share of the value that is in stocks at the close, ``largest_weight`` the
-        largest share that one stock ever had; ``ex_dates`` are those of stocks held over the night, and
-        what they would have paid, which the account does not get.
+        ``run_id``, ``signal {name, counts}``, ``account``, ``benchmark {name, return, max_drawdown,
+        final_value, tracking_error, information_ratio, beta, alpha}`` in the market's currency and
+        fractions (``index``, the same for the index, or None), and the equity curves (one value a session,
+        the initial cash first).
+
+        ``account``: ``final_value, return, max_drawdown, annual_return, volatility, sharpe, sortino, calmar``
+        (252 sessions a year, ddof 1; Sortino over the root mean square of losses); ``trades, rejections``;
+        ``win_rate``, the share of sales that brought more than their shares had cost on average, fees of
+        both sides included; ``realised``, what the sales brought beyond that cost; ``turnover``, traded
+        notional over the mean value; ``exposure``, the mean share of the value that is in stocks at the
+        session's mark, and ``largest_weight``, the largest share that one stock ever had there; ``dividends``
+        earned; ``ex_dates {count, not_credited}`` of stocks held over the night whose price dropped without
+        a dividend in the data, and what they would have paid; ``costs {commission, stamp_duty,
+        transfer_fee, regulatory, slippage, total}``.
     """
-    values = ledger.values(run_id)
-    outcomes = ledger.orders(run_id)
-    costs = ledger.costs(run_id)
-    held = equal_weight_buy_and_hold(store, data_ref, sessions, cash=cash, rules=rules)
+    values, days, costs = ledger.values(run_id), ledger.days(run_id), ledger.costs(run_id)
+    held = equal_weight_buy_and_hold(market, sessions, cash=cash)
+    levels = None if index is None else index_buy_and_hold(index, sessions, cash=cash)
+    counts = signal_counts(market.store.snapshot(market.data_ref)["signal"][signal])
     return {
         "run_id": run_id,
-        "signal": {"name": signal, "counts": signal_counts(store.snapshot(data_ref)["signal"][signal])},
+        "signal": {"name": signal, "counts": counts},
         "account": {
             **_performance(values),
-            "sharpe": _number(sharpe_ratio(session_returns(values))),
-            "trades": sum(isinstance(outcome, Fill) for outcome in outcomes),
-            "rejections": sum(not isinstance(outcome, Fill) for outcome in outcomes),
-            **_concentration(ledger, run_id, values),
-            "ex_dates": _ex_dates(ledger, run_id, store, data_ref),
-            "costs": {
-                "commission": float(costs.commission),
-                "stamp_duty": float(costs.stamp_duty),
-                "transfer_fee": float(costs.transfer_fee),
-                "total": float(costs.total),
-            },
+            **_ratios(values),
+            "trades": int(days["fills"].sum()),
+            "rejections": int(days["rejections"].sum()),
+            "win_rate": _number(_share(days["won"].sum(), days["sales"].sum())),
+            "realised": round(float(days["realised"].sum()), 2),
+            "turnover": float(days["traded"].sum() / days["value"].mean()),
+            "exposure": float((days["stocks"] / days["value"]).mean()),
+            "largest_weight": float((days["largest"] / days["value"]).max()),
+            "dividends": round(float(days["dividends"].sum()), 2),
+            "ex_dates": _ex_dates(ledger, run_id, market),
+            "costs": {name: float(getattr(costs, name)) for name in (*CHARGES, "total")},
         },
-        "benchmark": {"name": "equal_weight_buy_and_hold", **_performance(held.values)},
+        "benchmark": {
+            "name": "equal_weight_buy_and_hold",
+            **_performance(held),
+            **_beside(values, held),
+        },
+        "index": None if levels is None else {**_performance(levels), **_beside(values, levels)},
         "equity": {
             "sessions": [f"{day:%Y%m%d}" for day in values.index],
             "account": [float(value) for value in values],
-            "benchmark": [float(value) for value in held.values],
+            "benchmark": [float(value) for value in held],
+            "index": None if levels is None else [float(value) for value in levels],
         },
     }
 
 
-def _concentration(ledger: Ledger, run_id: str, values: pd.Series[float]) -> dict[str, float]:
-    quantities, marks = ledger.holdings(run_id)
-    weights = (quantities * marks).div(values.iloc[1:], axis=0).fillna(0.0)
-    if weights.empty:
-        return {"exposure": 0.0, "largest_weight": 0.0}
-    return {"exposure": float(weights.sum(axis=1).mean()), "largest_weight": float(weights.to_numpy().max())}
-
-
-def _ex_dates(ledger: Ledger, run_id: str, store: DataState, data_ref: str) -> dict[str, Any]:
+def _ex_dates(ledger: Ledger, run_id: str, market: Market) -> dict[str, Any]:
     """Where the reference price of a session is not the close before it, an entitlement went off."""
+    bars = market.store.snapshot(market.data_ref)["ohlcv"]
+    nothing = {"count": 0, "not_credited": 0.0}
+    if "pre_close" not in bars or "dividend" in bars:
+        return nothing
+    dropped = bars["close"].ffill().shift() - bars["pre_close"].reindex(bars["close"].index)
+    dropped = dropped.where(dropped.abs() > _HALF_A_TICK)
+    if not dropped.notna().to_numpy().any():
+        return nothing
     quantities, _ = ledger.holdings(run_id)
-    bars = store.snapshot(data_ref)["ohlcv"]
-    if quantities.empty or "pre_close" not in bars:
-        return {"count": 0, "not_credited": 0.0}
-    before = bars["close"].ffill().shift().reindex(quantities.index)[quantities.columns]
-    dropped = before - bars["pre_close"].reindex(quantities.index)[quantities.columns]
-    paid = (dropped.where(dropped.abs() > HALF_A_TICK) * quantities.shift()).fillna(0.0)
+    drops = dropped.reindex(index=quantities.index, columns=quantities.columns)
+    paid = (drops * quantities.shift()).fillna(0.0)
     return {
         "count": int((paid != 0).to_numpy().sum()),
         "not_credited": round(float(paid.to_numpy().sum()), 2),
@@ -107,5 +129,26 @@ def _performance(values: pd.Series[float]) -> dict[str, Any]:
     }
 
 
+def _ratios(values: pd.Series[float]) -> dict[str, Any]:
+    returns = session_returns(values)
+    return {
+        "annual_return": _number(annual_return(values)),
+        "volatility": _number(volatility(returns)),
+        "sharpe": _number(sharpe_ratio(returns)),
+        "sortino": _number(sortino_ratio(returns)),
+        "calmar": _number(calmar_ratio(values)),
+    }
+
+
+def _beside(values: pd.Series[float], benchmark: pd.Series[float]) -> dict[str, Any]:
+    ours, theirs = session_returns(values), session_returns(benchmark)
+    measures = (tracking_error, information_ratio, beta, alpha)
+    return {measure.__name__: _number(measure(ours, theirs)) for measure in measures}
+
+
+def _share(part: float, whole: float) -> float:
+    return part / whole if whole else math.nan
+
+
 def _number(value: float) -> float | None:
-    return None if math.isnan(value) else value
+    return float(value) if np.isfinite(value) else None

@@ -53,6 +53,8 @@ _EVERYTHING = re.compile(
 _ALL = re.compile(r"(?<![A-Za-z])ALL(?![A-Za-z])")
 _BARE = re.compile(r"(?<![0-9A-Za-z.\-/])(\d{6})(?![0-9A-Za-z%日天倍]|\.\d)")
 _TICKER = re.compile(r"(?<![A-Za-z0-9.])([A-Z]{2,5}(?:\.[A-Z])?)(?![A-Za-z0-9])")
+_LETTER = re.compile(r"(?m)(?:^|(?<=[A-Z],)|(?<=[A-Z], ))([A-Z])(?=[ ]*(?:,|$))")
+"""A ticker of one letter is one only in a list of tickers, or alone on its line."""
 _EXCHANGES = {"SS": "SH", "XSHG": "SH", "XSHE": "SZ"}
 
 
@@ -142,6 +144,7 @@ def find_symbols(text: str, names: Mapping[str, str], is_word: Callable[[str], b
     marks.take(_BARE, _bare_code)
     if not is_shouted(marks.text, is_word):
         marks.take(_ALL, lambda _: ALL)
+        marks.take(_LETTER, lambda m: m[1])
         marks.take(_TICKER, lambda m: None if is_word(m[1].lower()) else m[1])
     tokens = tuple(dict.fromkeys(token for _, token in sorted(marks.found)))
     return Found(symbols=tokens, rest=re.sub(r"\(\s*\)", "  ", marks.text))

@@ -1,0 +1,109 @@
+"""Whole-market simulation, ours beside other tools: one panel, one rule, one process per tool.
+
+``python benchmarks/market.py --sizes s,m,l --tools bare,ours,vectorbt`` prints for each tool the median time,
+its ratio to the bare numba loop, peak memory, fills and final equity, with ``=`` where both are the bare
+loop's. Exit status 1 if ours are not. The rule is in ``peers/rule.py``; where a tool cannot follow it, its
+module says so. The tools themselves are in ``requirements.txt``.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from peers.measure import Figures
+    from peers.panel import Panel
+
+TOOLS = {
+    "bare": "peers.bare:bare",
+    "ours": "market:ours",
+    "decimals": "peers.decimals:decimals",
+    "vectorbt": "peers.vectorbt_run:vectorbt",
+    "bt": "peers.bt_run:bt_",
+    "backtrader": "peers.backtrader_run:backtrader_",
+}
+CELLS = {"s": 50 * 500, "m": 300 * 1250, "l": 5000 * 2500}
+LARGEST = {"ours": "s", "decimals": "m", "backtrader": "s"}
+"""Beyond it a tool is left out: it would take minutes, or hours."""
+
+
+def ours(panel: Panel) -> Figures:
+    """Our simulation, into a durable ledger."""
+    from peers.measure import measure
+    from peers.panel import PRICES
+    from peers.rule import TICKET, cash_of
+
+    from quantgraph import DataState, Rulebook, SignalRule
+    from quantgraph.broker import Ledger, Market, run_sessions
+
+    store = DataState()
+    store.update("ohlcv", {name: panel.frame(getattr(panel, name)) for name in PRICES})
+    ref = store.update("signal", {"cross": panel.frame(panel.signal.astype(float))})
+    rules = Rulebook.mainland()
+    market = Market(store=store, data_ref=ref, rules=rules)
+    rule = SignalRule(ticket=TICKET, rules=rules)
+
+    def once() -> tuple[int, float]:
+        with tempfile.TemporaryDirectory() as folder, Ledger(f"{folder}/ledger.db") as ledger:
+            run_sessions(market, panel.index, rule, cash=cash_of(panel), ledger=ledger, run_id="cross")
+            return len(ledger.fills("cross")), ledger.values("cross").iloc[-1]
+
+    return measure(once)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description="One panel, one rule, one process per tool.")
+    parser.add_argument("--sizes", default="s", help="of s (50 x 500), m (300 x 1250), l (5000 x 2500)")
+    parser.add_argument("--tools", default="bare,ours", help=f"of {', '.join(TOOLS)}; bare is always run")
+    given = parser.parse_args()
+    sizes, tools = given.sizes.split(","), given.tools.split(",")
+    for name, known, wished in (("--sizes", CELLS, sizes), ("--tools", TOOLS, tools)):
+        if unknown := [word for word in wished if word not in known]:
+            parser.error(f"{name}: {', '.join(unknown)}; known are {', '.join(known)}")
+    child("check")
+    print("the bare loop agrees with exact decimals, fill by fill and session by session\n")
+    print(f"   {'tool':<11}{'median ms':>13}{'runs':>5}{'Mcell/s':>9}{'x bare':>11}", end="")
+    print(f"{'peak MB':>9}{'fills':>9}{'final equity':>17}")
+    return max(compare(size, ["bare", *(tool for tool in tools if tool != "bare")]) for size in sizes)
+
+
+def compare(size: str, tools: list[str]) -> int:
+    """Print a line per tool, and return the exit status."""
+    status = 0
+    with tempfile.TemporaryDirectory() as folder:
+        child("panel", size, folder)
+        bare = None
+        for tool in tools:
+            if list(CELLS).index(size) > list(CELLS).index(LARGEST.get(tool, size)):
+                print(f"{size:<3}{tool:<11}{'not run':>13}")
+                continue
+            it = child("run", TOOLS[tool], folder)
+            bare = bare or it
+            same = (it["trades"], round(it["equity"], 2)) == (bare["trades"], round(bare["equity"], 2))
+            status |= tool == "ours" and not same
+            print(
+                f"{size:<3}{tool:<11}{it['seconds'] * 1e3:>13,.3f}{it['runs']:>5}"
+                f"{CELLS[size] / 1e6 / it['seconds']:>9.3g}{it['seconds'] / bare['seconds']:>11,.1f}"
+                f"{it['peak_mb']:>9,.0f}{it['trades']:>9}{it['equity']:>17,.2f}{' =' if same else ''}",
+                flush=True,
+            )
+    return status
+
+
+def child(*arguments: str) -> dict[str, float]:
+    """Do one thing in a process of its own (``peers/child.py``); a failure there ends the benchmark."""
+    command = [sys.executable, "-m", "peers.child", *arguments]
+    done = subprocess.run(command, cwd=Path(__file__).parent, capture_output=True, text=True, check=False)
+    if done.returncode:
+        sys.exit(f"{' '.join(arguments)}: {done.stderr.strip().splitlines()[-1]}")
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+if __name__ == "__main__":
+    sys.exit(main())

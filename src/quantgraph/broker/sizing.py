@@ -1,0 +1,147 @@
+"""How many shares a wish comes to."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from dataclasses import dataclass
+from decimal import ROUND_CEILING, Decimal
+
+import pandas as pd
+
+from quantgraph.broker.account import Account
+from quantgraph.broker.orders import Order, Quantity, RejectionCode, whole
+from quantgraph.errors import BadOption
+from quantgraph.market.money import notional
+from quantgraph.market.rulebook import Lots, Rulebook, Side
+
+__all__ = ["LARGEST", "Refusal", "Sized", "largest_buy", "largest_buys", "side_of", "sized"]
+
+Refusal = tuple[RejectionCode, str]
+
+LARGEST = 10**12
+"""Shares, money and prices above it are no wish: decimals of 28 digits would lose the cents."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sized:
+    """An order with its side and its shares."""
+
+    side: Side
+    quantity: Quantity
+
+
+def side_of(order: Order, held: Quantity, price: Decimal | None, equity: Decimal | None) -> Side:
+    """Which side an order is on: a target is bought towards or sold down to; without a price it is a buy."""
+    name, size = order.size
+    if order.side is not None:
+        return order.side
+    if name == "target_quantity":
+        return "buy" if size >= held else "sell"
+    if price is None:
+        return "buy"
+    return "buy" if _wished(name, size, equity) >= price * held else "sell"
+
+
+def sized(  # noqa: PLR0917 - the parameters of submit
+    order: Order,
+    price: Decimal,
+    account: Account,
+    rules: Rulebook,
+    session: pd.Timestamp,
+    equity: Decimal | None,
+) -> Sized | Refusal:
+    """Turn an order's size into a side and shares at a price.
+
+    A buy towards ``target_weight`` or ``target_value`` includes its fees: notional and fees together fit
+    what is missing. A sale leaves at most the target. ``equity`` is what weights are shares of.
+    """
+    name, size = order.size
+    if order.side is not None:
+        return Sized(side=order.side, quantity=whole(size))
+    held, symbol = account.quantity(order.symbol), order.symbol
+    if size < 0:
+        return "short_not_allowed", f"{name}={size} of {symbol}; at least 0 is wanted"
+    if name == "target_quantity":
+        return _towards(symbol, held, whole(size))
+    wished = _wished(name, size, equity)
+    if wished > LARGEST:
+        return "bad_quantity", f"{name}={size} of {symbol}; an amount of at most {LARGEST} is wanted"
+    room = wished - price * held
+    if room >= 0:
+        more = largest_buy(symbol, price, room, rules, session)
+        return Sized(side="buy", quantity=more) if more else _too_little(symbol, f"{name}={size}", held)
+    less = _largest_sale(price, wished, held, rules.lots(symbol, session.date()))
+    return Sized(side="sell", quantity=less) if less else _too_little(symbol, f"{name}={size}", held)
+
+
+def largest_buy(
+    symbol: str, price: Decimal, budget: Decimal, rules: Rulebook, session: pd.Timestamp
+) -> Quantity:
+    """Find the most shares that may be bought so that notional and fees together fit the budget.
+
+    Examples
+    --------
+    >>> day = pd.Timestamp("2024-01-02")
+    >>> largest_buy("600000.SH", Decimal("10"), Decimal("5005.05"), Rulebook.mainland(), day)
+    500
+    >>> largest_buy("600000.SH", Decimal("10"), Decimal("5005.04"), Rulebook.mainland(), day)
+    400
+    """
+    lots = rules.lots(symbol, session.date())
+
+    def paid(steps: int) -> Decimal:
+        quantity: Quantity = lots.step * steps
+        amount = notional(price, quantity)
+        return amount + rules.charges(symbol, "buy", quantity, amount, session.date()).total
+
+    most = int(budget // (price * lots.step)) if budget > 0 else 0
+    # Fees take a small share: the answer lies close below, and ten steps down are nearly always enough.
+    low = max(0, most - 10)
+    if low and paid(low) > budget:
+        low = 0
+    steps = low + bisect_right(range(low + 1, most + 1), budget, key=paid)
+    quantity: Quantity = lots.step * steps
+    return whole(quantity) if quantity >= lots.first else 0
+
+
+def largest_buys(
+    symbol: str, price: Decimal, budget: Decimal, rules: Rulebook, session: pd.Timestamp
+) -> list[Quantity]:
+    """Spend a budget in as many orders at the open as the size that one may have makes necessary."""
+    cap = rules.order_cap(symbol, session.date(), "open")
+    parts: list[Quantity] = []
+    while quantity := largest_buy(symbol, price, budget, rules, session):
+        parts.append(quantity if cap is None else min(quantity, cap))
+        if parts[-1] == quantity:
+            break
+        amount = notional(price, parts[-1])
+        budget -= amount + rules.charges(symbol, "buy", parts[-1], amount, session.date()).total
+    return parts
+
+
+def _largest_sale(price: Decimal, wished: Decimal, held: Quantity, lots: Lots) -> Quantity:
+    """Shares to sell so that at most ``wished`` is left, in steps that may be sold."""
+    step = Decimal(lots.step)
+    surplus = (Decimal(held) - wished / price) / step
+    steps = surplus.to_integral_value(rounding=ROUND_CEILING)
+    return whole(min(Decimal(held), Decimal(steps) * step))
+
+
+def _towards(symbol: str, held: Quantity, target: Quantity) -> Sized | Refusal:
+    if target == held:
+        return "bad_quantity", f"nothing to trade: {held} shares of {symbol} are held already"
+    if target > held:
+        return Sized(side="buy", quantity=whole(target - held))
+    return Sized(side="sell", quantity=whole(held - target))
+
+
+def _too_little(symbol: str, wish: str, held: Quantity) -> Refusal:
+    return "lot_size", f"{wish} of {symbol} is less than a lot away from the {held} shares held"
+
+
+def _wished(name: str, size: Quantity, equity: Decimal | None) -> Decimal:
+    if name == "target_value":
+        return Decimal(size)
+    if equity is None:
+        raise BadOption("a target_weight is a share of the account's value: give equity=", parameter="equity")
+    return size * equity

@@ -1,0 +1,131 @@
+"""Prices adjusted for dividends and splits, as somebody at a moment would have adjusted them.
+
+``adjusted[t] = raw[t] * factor[t] / factor[as_of]``: anchored at the last row that is known, so what comes
+later never changes what was seen before. Prices that are adjusted to the end of a data set carry the
+dividends of its future.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+import numpy as np
+import pandas as pd
+
+from quantgraph.errors import BadFrame, UnknownField
+
+__all__ = ["ADJUSTABLE", "adjusted", "factors"]
+
+ADJUSTABLE: tuple[str, ...] = ("open", "high", "low", "close", "pre_close", "up_limit", "down_limit")
+"""Prices, which an adjustment scales."""
+
+Fields = Mapping[str, pd.DataFrame]
+
+
+def adjusted(fields: Fields, name: str = "close") -> pd.DataFrame:
+    """Adjust one price field by what all fields know.
+
+    Parameters
+    ----------
+    fields
+        An ``ohlcv`` panel cut at one moment; its frames may end at different rows.
+    name
+        One of :data:`ADJUSTABLE`.
+
+    Returns
+    -------
+    DataFrame
+        Shape of the raw frame, in prices of the last row that a field used has; NaN where the raw price or
+        the factor is.
+
+    Raises
+    ------
+    UnknownField
+        If there is no such price, or nothing to adjust by.
+    """
+    if name not in ADJUSTABLE:
+        raise UnknownField(
+            f"{name!r} is not a price that can be adjusted; valid are {', '.join(ADJUSTABLE)}", field=name
+        )
+    raw, factor = fields[name], factors(fields)
+    factor = factor.reindex(index=factor.index.union(raw.index), columns=raw.columns).ffill()
+    return raw * (factor / factor.iloc[-1]).reindex(raw.index) if len(factor) else raw.copy()
+
+
+def factors(fields: Fields) -> pd.DataFrame:
+    """Cumulative adjustment factor by session and symbol of ``close``, carried over sessions without trading.
+
+    Each symbol's come from the first of these that has a number for it: ``adj_factor``; ``pre_close``
+    (product of the last close before over ``pre_close``, over the sessions in which it trades; a session
+    that the data lacks looks like an action there); ``dividend`` and ``split`` (the ex-date's theoretical
+    price: last close before less cash, over ratio). NaN for symbols of which none says anything.
+
+    Raises
+    ------
+    UnknownField
+        If none of them says anything of any symbol.
+    BadFrame
+        If a dividend is not less than the close before it.
+    """
+    close = fields["close"]
+    result = close * np.nan
+    for names, way in _WAYS:
+        silent = result.columns[result.isna().all()]
+        if len(silent) and names & set(fields):
+            found = way(fields).reindex(columns=silent)
+            result = result.reindex(result.index.union(found.index))
+            result[silent] = found.reindex(result.index)
+    if close.notna().any(axis=None) and result.isna().all(axis=None):
+        raise UnknownField(
+            "nothing to adjust prices by: ohlcv has no number in adj_factor, pre_close, dividend or split; "
+            "use the raw prices, or a source that has one of them",
+            field="adj_factor",
+        )
+    return result.ffill()
+
+
+def _by_factor(fields: Fields) -> pd.DataFrame:
+    return fields["adj_factor"].ffill()
+
+
+def _by_pre_close(fields: Fields) -> pd.DataFrame:
+    reference = fields["pre_close"]
+    step = _before(fields["close"], reference) / reference
+    return step.fillna(1.0).cumprod().where(reference.notna().cummax())
+
+
+def _by_actions(fields: Fields) -> pd.DataFrame:
+    frames = [fields[name] for name in ("dividend", "split") if name in fields]
+    sessions, symbols = fields["close"].index, frames[0].columns
+    for frame in frames:
+        sessions, symbols = sessions.union(frame.index), symbols.union(frame.columns)
+    nothing = pd.DataFrame(np.nan, index=sessions, columns=symbols)
+    cash, ratio = (
+        fields.get(name, nothing).reindex_like(nothing).fillna(neutral)
+        for name, neutral in (("dividend", 0.0), ("split", 1.0))
+    )
+    before = _before(fields["close"], nothing)
+    too_much = cash >= before
+    if too_much.any(axis=None):
+        row, column = (int(place) for place in np.argwhere(too_much.to_numpy())[0])
+        session, symbol = pd.DatetimeIndex(sessions)[row], list(symbols)[column]
+        raise BadFrame(
+            f"ohlcv['dividend'] has {cash.to_numpy()[row, column]:g} at ({session:%Y-%m-%d}, {symbol}), and "
+            f"the close before it is {before.to_numpy()[row, column]:g}; a dividend is less than the price",
+            session=f"{session:%Y-%m-%d}",
+            symbol=symbol,
+        )
+    return (before * ratio / (before - cash)).fillna(1.0).cumprod()
+
+
+def _before(close: pd.DataFrame, at: pd.DataFrame) -> pd.DataFrame:
+    """Last close before each row of ``at``."""
+    sessions = close.index.union(at.index)
+    return close.reindex(index=sessions, columns=at.columns).ffill().shift().reindex(at.index)
+
+
+_WAYS: tuple[tuple[frozenset[str], Callable[[Fields], pd.DataFrame]], ...] = (
+    (frozenset({"adj_factor"}), _by_factor),
+    (frozenset({"pre_close"}), _by_pre_close),
+    (frozenset({"dividend", "split"}), _by_actions),
+)

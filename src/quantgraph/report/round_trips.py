@@ -1,0 +1,219 @@
+"""Round trips, and what they say.
+
+A round trip is one sale with the purchases it closes. Its cost is what those shares were bought for,
+the costs of buying included; its proceeds are what they brought, the costs of selling taken off. Which
+purchases a sale closes is a convention: ``fifo`` takes the oldest first, ``average`` takes a share of all
+that are held. Shares still held at the end are in no round trip. A position sold in three orders makes
+three round trips, under both conventions.
+
+Sums are exact to twenty decimals; the round trips are float64.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+from decimal import Decimal
+from fractions import Fraction
+from typing import Literal, get_args
+
+import pandas as pd
+
+from quantgraph.errors import BadOption
+from quantgraph.market.money import exact
+from quantgraph.report.trades import Trade
+
+__all__ = ["CostBasis", "Entitlement", "RoundTrip", "profit_factor", "round_trips", "win_rate"]
+
+CostBasis = Literal["fifo", "average"]
+
+_DIGITS = 20
+
+
+@dataclass(frozen=True, kw_only=True)
+class Entitlement:
+    """What a holding got without a trade; its session is the ex-date, when it belongs to the holder.
+
+    Attributes
+    ----------
+    session
+        The ex-date: before the trades of that session.
+    symbol
+        Of what.
+    shares
+        Added to the whole holding by a split or bonus shares; negative for a reverse split.
+    cash
+        Paid on the whole holding. It is income of the round trips that close it.
+    """
+
+    session: pd.Timestamp
+    symbol: str
+    shares: Decimal | float = 0
+    cash: Decimal | float = 0
+
+
+@dataclass(frozen=True, kw_only=True)
+class RoundTrip:
+    """A sale and what it closed.
+
+    Attributes
+    ----------
+    symbol
+        Of what.
+    opened
+        Session of the oldest purchase in it; under ``average`` that of the position's first one.
+    closed
+        Session of the sale.
+    quantity
+        Shares sold.
+    cost
+        What they were bought for, with costs.
+    proceeds
+        What they brought, less costs, with the cash they were entitled to.
+    """
+
+    symbol: str
+    opened: pd.Timestamp
+    closed: pd.Timestamp
+    quantity: float
+    cost: float
+    proceeds: float
+
+    @property
+    def profit(self) -> float:
+        """Proceeds less cost."""
+        return self.proceeds - self.cost
+
+
+@dataclass(kw_only=True)
+class _Lot:
+    opened: pd.Timestamp
+    quantity: Fraction
+    cost: Fraction
+    income: Fraction = Fraction(0)
+
+
+def round_trips(
+    trades: Iterable[Trade], entitlements: Iterable[Entitlement] = (), *, basis: CostBasis = "fifo"
+) -> tuple[RoundTrip, ...]:
+    """Match every sale with the purchases it closes, one round trip per sale, in the order of the sales.
+
+    Sessions are put in order; trades of one session stay in the order given, after its entitlements.
+
+    >>> day = pd.Timestamp("2024-01-02")
+    >>> buy = Trade(session=day, symbol="600000.SH", side="buy", quantity=100, price=10.0, cost=5.0)
+    >>> sell = Trade(session=day, symbol="600000.SH", side="sell", quantity=100, price=11.0, cost=6.0)
+    >>> round_trips([buy, sell])[0].profit
+    89.0
+
+    Raises
+    ------
+    BadOption
+        If a sale or an entitlement finds too few shares, or the basis is none of the two.
+    """
+    if basis not in get_args(CostBasis):
+        raise BadOption(f"basis={basis!r}; it is one of {get_args(CostBasis)}", parameter="basis")
+    held: dict[str, list[_Lot]] = {}
+    trips = []
+    events: list[Trade | Entitlement] = [*entitlements, *trades]
+    for event in sorted(events, key=lambda event: event.session):
+        lots = held.setdefault(event.symbol, [])
+        if isinstance(event, Entitlement):
+            _entitle(lots, event)
+        elif event.side == "buy":
+            _buy(lots, event, basis)
+        else:
+            trips.append(_sell(lots, event))
+    return tuple(trips)
+
+
+def win_rate(trips: Iterable[RoundTrip]) -> float:
+    """Count round trips with a profit above 0, as a share of all; NaN without any."""
+    profits = [trip.profit for trip in trips]
+    return sum(profit > 0 for profit in profits) / len(profits) if profits else math.nan
+
+
+def profit_factor(trips: Iterable[RoundTrip]) -> float:
+    """``sum(profits) / -sum(losses)`` of the round trips; NaN without a loss."""
+    profits = [trip.profit for trip in trips]
+    lost = math.fsum(profit for profit in profits if profit < 0)
+    return math.fsum(profit for profit in profits if profit > 0) / -lost if lost else math.nan
+
+
+def _buy(lots: list[_Lot], trade: Trade, basis: CostBasis) -> None:
+    lot = _Lot(
+        opened=trade.session,
+        quantity=_fraction(trade.quantity),
+        cost=_fraction(trade.notional) + _fraction(trade.cost),
+    )
+    if basis == "average" and lots:
+        (pool,) = lots
+        pool.quantity += lot.quantity
+        pool.cost += lot.cost
+    else:
+        lots.append(lot)
+
+
+def _sell(lots: list[_Lot], trade: Trade) -> RoundTrip:
+    left = _fraction(trade.quantity)
+    if left > (held := _quantity(lots)):
+        raise BadOption(
+            f"trades sells {trade.quantity} of {trade.symbol} on {trade.session:%Y-%m-%d}"
+            f" and {float(held):g} are held",
+            parameter="trades",
+        )
+    opened = lots[0].opened
+    cost, proceeds = Fraction(0), _fraction(trade.notional) - _fraction(trade.cost)
+    while left:
+        taken = _take(lots[0], min(left, lots[0].quantity))
+        left -= taken.quantity
+        cost += taken.cost
+        proceeds += taken.income
+        if not lots[0].quantity:
+            lots.pop(0)
+    return RoundTrip(
+        symbol=trade.symbol,
+        opened=opened,
+        closed=trade.session,
+        quantity=float(trade.quantity),
+        cost=float(cost),
+        proceeds=float(proceeds),
+    )
+
+
+def _take(lot: _Lot, quantity: Fraction) -> _Lot:
+    """Cut shares off a lot, with their part of its money; rounded, or the fractions grow at each sale."""
+    share = quantity / lot.quantity
+    part = _Lot(
+        opened=lot.opened,
+        quantity=quantity,
+        cost=round(lot.cost * share, _DIGITS),
+        income=round(lot.income * share, _DIGITS),
+    )
+    lot.quantity -= part.quantity
+    lot.cost -= part.cost
+    lot.income -= part.income
+    return part
+
+
+def _entitle(lots: list[_Lot], event: Entitlement) -> None:
+    held = _quantity(lots)
+    growth = 1 + _fraction(event.shares) / held if held else Fraction(0)
+    if growth <= 0:
+        raise BadOption(
+            f"entitlements has {event.symbol} on {event.session:%Y-%m-%d}, shares {event.shares},"
+            f" and {float(held):g} are held; some must be held before and after",
+            parameter="entitlements",
+        )
+    for lot in lots:
+        lot.income += round(_fraction(event.cash) * lot.quantity / held, _DIGITS)
+        lot.quantity *= growth
+
+
+def _quantity(lots: Iterable[_Lot]) -> Fraction:
+    return sum((lot.quantity for lot in lots), Fraction(0))
+
+
+def _fraction(number: Decimal | float) -> Fraction:
+    return Fraction(exact(number))

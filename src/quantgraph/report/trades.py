@@ -1,0 +1,105 @@
+"""What was traded, and how much of it: turnover."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import get_args
+
+import pandas as pd
+
+from quantgraph.errors import BadOption
+from quantgraph.market.money import exact
+from quantgraph.market.rulebook import Side
+from quantgraph.report._arrays import values_array
+
+__all__ = ["Trade", "annual_turnover", "turnover"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Trade:
+    """A purchase or a sale.
+
+    Attributes
+    ----------
+    session
+        When.
+    symbol
+        Of what.
+    side
+        ``buy`` or ``sell``.
+    quantity
+        Shares, more than 0.
+    price
+        Per share, 0 or more: a delisting without payment is a sale at 0.
+    cost
+        Fees, taxes and slippage of the trade together.
+    """
+
+    session: pd.Timestamp
+    symbol: str
+    side: Side
+    quantity: Decimal | float
+    price: Decimal | float
+    cost: Decimal | float
+
+    def __post_init__(self) -> None:
+        where = f"of the trade in {self.symbol} on {self.session:%Y-%m-%d}"
+        if self.side not in get_args(Side):
+            raise BadOption(f"side={self.side!r} {where}; it is 'buy' or 'sell'", parameter="side")
+        if not exact(self.quantity, name="quantity") > 0:
+            raise BadOption(f"quantity={self.quantity} {where}; more than 0 is wanted", parameter="quantity")
+        if exact(self.price, name="price") < 0:
+            raise BadOption(f"price={self.price} {where}; 0 or more is wanted", parameter="price")
+        exact(self.cost, name="cost")
+
+    @property
+    def notional(self) -> Decimal:
+        """Quantity times price."""
+        return exact(self.quantity) * exact(self.price)
+
+
+def turnover(trades: Iterable[Trade], values: pd.Series[float]) -> float:
+    """``sum(quantity * price) / mean(V[1:])``: both sides, over the mean value of the sessions.
+
+    Buying everything once and selling it once is about 2. (US SEC Form N-1A, item 13, divides the lesser of
+    purchases and sales instead: about 1.)
+
+    Parameters
+    ----------
+    trades
+        All of the run.
+    values
+        Of the run, beginning with the initial cash, which is no session and does not count.
+
+    Returns
+    -------
+    float
+        NaN without a session.
+
+    Raises
+    ------
+    BadOption
+        If a trade is in none of the sessions.
+    """
+    array = values_array(values)[1:]
+    sessions = set(values.index[1:])
+    traded = Decimal(0)
+    for trade in trades:
+        if trade.session not in sessions:
+            raise BadOption(
+                f"trades has {trade.symbol} on {trade.session:%Y-%m-%d}, which is no session of the values",
+                parameter="trades",
+            )
+        traded += trade.notional
+    return float(traded) / float(array.mean()) if len(array) else math.nan
+
+
+def annual_turnover(
+    trades: Iterable[Trade], values: pd.Series[float], *, periods_per_year: int = 252
+) -> float:
+    """``turnover * periods_per_year / n`` over ``n`` sessions; NaN without a session."""
+    whole = turnover(trades, values)
+    return math.nan if math.isnan(whole) else whole * periods_per_year / (len(values) - 1)

@@ -1,0 +1,27 @@
+"""The main graph, killed with SIGKILL and resumed on its thread, leaves the ledger of the uninterrupted run."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+CHILD = Path(__file__).parent / "broker" / "crash_child.py"
+SESSIONS = 58
+"""Of the first quarter of 2024 (XSHG)."""
+
+
+@pytest.mark.parametrize("step", [1, 8])
+def test_a_graph_that_is_killed_ten_times_ends_with_the_same_ledger(step, tmp_path):
+    command = [sys.executable, str(CHILD), f"graph{step}", "time", str(tmp_path), "10", str(step)]
+    done = subprocess.run(command, capture_output=True, check=False, text=True, timeout=100)
+    assert done.returncode == 0, done.stderr
+    told = json.loads(done.stdout)
+    kinds = Counter(line["kind"] for line in told["journal"])
+    assert kinds["day"] == SESSIONS
+    assert kinds["fill"] > 20
+    assert len(told["kills"]) >= 10
