@@ -29,7 +29,7 @@ TOOLS = {
     "backtrader": "peers.backtrader_run:backtrader_",
 }
 CELLS = {"s": 50 * 500, "m": 300 * 1250, "l": 5000 * 2500}
-LARGEST = {"ours": "s", "decimals": "m", "backtrader": "s"}
+LARGEST = {"decimals": "m", "backtrader": "s"}
 """Beyond it a tool is left out: it would take minutes, or hours."""
 
 
@@ -46,13 +46,14 @@ def ours(panel: Panel) -> Figures:
     store.update("ohlcv", {name: panel.frame(getattr(panel, name)) for name in PRICES})
     ref = store.update("signal", {"cross": panel.frame(panel.signal.astype(float))})
     rules = Rulebook.mainland()
-    market = Market(store=store, data_ref=ref, rules=rules)
+    market = Market(store=store, data_ref=ref, rules=rules, blocks_from=0)
     rule = SignalRule(ticket=TICKET, rules=rules)
 
     def once() -> tuple[int, float]:
         with tempfile.TemporaryDirectory() as folder, Ledger(f"{folder}/ledger.db") as ledger:
             run_sessions(market, panel.index, rule, cash=cash_of(panel), ledger=ledger, run_id="cross")
-            return len(ledger.fills("cross")), ledger.values("cross").iloc[-1]
+            days = ledger.days("cross")
+            return int(days["fills"].sum()), float(days["value"].iloc[-1])
 
     return measure(once)
 

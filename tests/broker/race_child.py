@@ -12,7 +12,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-from random_market import RandomDecider, random_world
+from random_market import RandomDecider, random_world, told
 
 from quantgraph.broker import Account, Ledger, run_sessions, simulate
 from quantgraph.errors import LedgerConflict
@@ -65,7 +65,7 @@ def main(work, where: str) -> None:
         os.close(end)
     ended = [os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) for pid in pids]
     with Ledger(where) as ledger:
-        journals = {name: list(ledger.journal(name)) for name in ledger.runs()}
+        journals = {name: told(ledger, name) for name in ledger.runs()}
         for name in journals:
             ledger.check(name)
     print(json.dumps({"ended": ended, "journals": journals}))

@@ -82,21 +82,21 @@ def ledger(tmp_path):
 
 
 def rows_of(ledger):
-    with closing(sqlite3.connect(ledger._engine.url.database)) as connection:
+    with closing(sqlite3.connect(ledger._store.engine.url.database)) as connection:
         return connection.execute(
             "SELECT line, session, kind, body, hash FROM journal ORDER BY line"
         ).fetchall()
 
 
 def store_rows(ledger, rows):
-    with closing(sqlite3.connect(ledger._engine.url.database)) as connection, connection:
+    with closing(sqlite3.connect(ledger._store.engine.url.database)) as connection, connection:
         connection.execute("DELETE FROM journal")
         connection.executemany("INSERT INTO journal VALUES ('a', ?, ?, ?, ?, ?)", rows)
 
 
 def rechained(rows):
     """The rows numbered and hashed anew, as a forger would who knows how."""
-    before, out = "", []
+    before, out = "a", []  # the name of the run
     for line, (_, session, kind, body, _) in enumerate(rows):
         before = chained(before, line, session, kind, body)
         out.append((line, session, kind, body, before))
@@ -363,3 +363,12 @@ def test_a_result_that_does_not_follow_is_refused_and_leaves_nothing_behind(tmp_
         with pytest.raises(LedgerConflict, match="2024-01-02"):
             ledger.commit_day("a", change(first))
         ledger.check("a")
+
+
+def test_the_lines_of_one_run_are_not_those_of_another(ledger):
+    """The chain begins with the run's name: copied under another name it breaks at its first line."""
+    with closing(sqlite3.connect(ledger._store.engine.url.database)) as connection, connection:
+        connection.execute("insert into journal select 'b', line, session, kind, body, hash from journal")
+    ledger.check("a")
+    with pytest.raises(LedgerConflict, match="chain breaks at line 0"):
+        ledger.check("b")

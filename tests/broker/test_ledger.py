@@ -72,7 +72,7 @@ def run(ledger):
 
 
 def table(ledger):
-    with closing(sqlite3.connect(ledger._engine.url.database)) as connection:
+    with closing(sqlite3.connect(ledger._store.engine.url.database)) as connection:
         return connection.execute("SELECT * FROM journal ORDER BY run_id, line").fetchall()
 
 
@@ -297,7 +297,7 @@ def test_dividends_and_splits_are_in_the_days_and_read_back(ledger):
 
 
 def test_sqlite_keeps_a_commit_through_a_power_cut(ledger):
-    with ledger._engine.connect() as connection:
+    with ledger._store.engine.connect() as connection:
         assert connection.exec_driver_sql("PRAGMA journal_mode").scalar() == "wal"
         assert connection.exec_driver_sql("PRAGMA synchronous").scalar() == 2
 

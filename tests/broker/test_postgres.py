@@ -58,7 +58,7 @@ def on_sqlite(tmp_path_factory):
     with Ledger(tmp_path_factory.mktemp("sqlite") / "l.db") as ledger:
         for kind in ("orders", "rule"):
             run(ledger, kind, kind)
-        return {kind: list(ledger.journal(kind)) for kind in ledger.runs()}
+        return {kind: rm.told(ledger, kind) for kind in ledger.runs()}
 
 
 @pytest.fixture(scope="module")
@@ -71,7 +71,7 @@ def test_the_journal_is_that_of_sqlite(where, on_sqlite, kind):
     with Ledger(where) as ledger:
         run(ledger, kind=kind)
         ledger.check("r")
-        assert list(ledger.journal("r")) == on_sqlite[kind]
+        assert rm.told(ledger, "r") == on_sqlite[kind]
         assert {line["kind"] for line in on_sqlite[kind]} >= {"fill", "dividend", "split", "day"}
 
 
@@ -83,7 +83,7 @@ def test_a_run_goes_on_in_a_ledger_that_is_opened_again(where, on_sqlite):
         assert ledger.account("r") == account
         assert ledger.sessions("r") == WORLD.sessions[:11]
         run(ledger)
-        assert list(ledger.journal("r")) == on_sqlite["orders"]
+        assert rm.told(ledger, "r") == on_sqlite["orders"]
 
 
 def test_committing_again_adds_nothing_and_something_else_is_a_conflict(where, results):
@@ -91,14 +91,14 @@ def test_committing_again_adds_nothing_and_something_else_is_a_conflict(where, r
         ledger.open_run("r", CASH)
         for result in results:
             assert ledger.commit_day("r", result) == result
-        before = list(ledger.journal("r"))
+        before = rm.told(ledger, "r")
         for result in results:
             assert ledger.commit_day("r", result) == result
         place = next(place for place, result in enumerate(results) if result.fills)
         other = next(results_of(5, results[place].session))
         with pytest.raises(LedgerConflict, match="is recorded for this session"):
             ledger.commit_day("r", other)
-        assert list(ledger.journal("r")) == before
+        assert rm.told(ledger, "r") == before
 
 
 def results_of(seed, session):
@@ -171,15 +171,15 @@ def test_a_connection_that_is_killed_in_a_transaction_leaves_whole_sessions(
             ),
             "at the commit": ("commit", kill),
         }
-        event.listen(ledger._engine, *hooks[moment])
+        event.listen(ledger._store.engine, *hooks[moment])
         ledger.open_run("r", CASH)
         for result in results[:8]:
-            before = list(ledger.journal("r"))
+            before = rm.told(ledger, "r")
             armed.append(True)
             with pytest.raises(DBAPIError):
                 ledger.commit_day("r", result)
             assert not armed
-            assert list(ledger.journal("r")) == before
+            assert rm.told(ledger, "r") == before
             assert ledger.commit_day("r", result) == result
         ledger.check("r")
         bodies = [line["body"] for line in ledger.journal("r")]
@@ -195,7 +195,7 @@ def test_a_ledger_lives_through_the_end_of_its_server(server, where, on_sqlite, 
         server.start()
         run(ledger)
         ledger.check("r")
-        assert list(ledger.journal("r")) == on_sqlite["orders"]
+        assert rm.told(ledger, "r") == on_sqlite["orders"]
 
 
 def test_without_a_server_the_reason_is_one_line(monkeypatch, tmp_path):

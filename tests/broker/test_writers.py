@@ -68,7 +68,7 @@ def journals(traded, tmp_path_factory):
             ledger.open_run(f"same {place}", CASH)
             for result in results[place]:
                 ledger.commit_day(f"same {place}", result)
-        found = {name: list(ledger.journal(name)) for name in ledger.runs()}
+        found = {name: rm.told(ledger, name) for name in ledger.runs()}
     assert all(Counter(line["kind"] for line in lines)["fill"] > 10 for lines in found.values())
     return found
 
@@ -105,7 +105,7 @@ def test_eight_threads_with_runs_of_their_own_lose_nothing(where, traded, journa
     with Ledger(where) as ledger:
         with ThreadPoolExecutor(8) as pool:
             list(pool.map(work, range(8)))
-        found = {name: list(ledger.journal(name)) for name in ledger.runs()}
+        found = {name: rm.told(ledger, name) for name in ledger.runs()}
     assert found == {f"r{place}": journals[f"own {place % 2}"] for place in range(8)}
 
 
@@ -125,7 +125,7 @@ def test_eight_threads_racing_for_one_run_leave_one_run(where, traded, journals)
         ledger.open_run("r", CASH)
         with ThreadPoolExecutor(8) as pool:
             ended = list(pool.map(work, range(8)))
-        winner = [list(ledger.journal("r")) == journals[f"same {place}"] for place in range(2)].index(True)
+        winner = [rm.told(ledger, "r") == journals[f"same {place}"] for place in range(2)].index(True)
     assert ended == [place % 2 == winner for place in range(8)]
 
 

@@ -74,7 +74,10 @@ def text(value: Any) -> str:
 
 
 def chained(before: str, line: int, session: str, kind: str, body: str) -> str:
-    """Hash of a line over the hash of the line before it: 128 bits of BLAKE2b, hexadecimal."""
+    """Hash of a line over the hash of the line before it, for the first over the run's name.
+
+    128 bits of BLAKE2b, hexadecimal.
+    """
     return blake2b(f"{before}\n{line}\n{session}\n{kind}\n{body}".encode(), digest_size=16).hexdigest()
 
 

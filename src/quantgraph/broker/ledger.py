@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import threading
 from bisect import bisect_left
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
 from itertools import zip_longest
@@ -14,47 +14,30 @@ from types import TracebackType
 from typing import Any, Self
 
 import pandas as pd
-from sqlalchemy import Connection, func, insert, select
 from sqlalchemy.exc import IntegrityError
 
-from quantgraph.broker._journal import (
-    CHARGES,
-    DayLines,
-    Line,
-    chained,
-    day_lines,
-    iso,
-    marks_of,
-    stamp,
-    text,
-)
-from quantgraph.broker._replay import Stored, explain, grouped, replay
-from quantgraph.broker._tables import engine_of, journal, make_schema
+from quantgraph.broker._journal import CHARGES, DayLines, Line, day_lines, iso, marks_of, stamp, text
+from quantgraph.broker._reader import Reader
+from quantgraph.broker._replay import explain, grouped, replay
+from quantgraph.broker._store import OPENING, Store
 from quantgraph.broker.account import Account
-from quantgraph.broker.orders import Fill, Outcome
 from quantgraph.broker.result import SessionResult
-from quantgraph.broker.valuation import Mark, values_of
-from quantgraph.errors import BadOption, LedgerConflict
-from quantgraph.market.money import ZERO
-from quantgraph.market.rulebook import Charges
+from quantgraph.errors import LedgerConflict
 
 __all__ = ["CHARGES", "Ledger"]
-
-_OPENING = 2
-"""Lines before the first session: the run and its deposit."""
 
 
 @dataclass(kw_only=True)
 class _Tip:
     """Where a run stands: its last line and what the lines up to it lead to."""
 
-    line: int = -1
+    line: int
+    account: Account
     hash: str = ""
-    account: Account = field(default_factory=lambda: Account.opening(0))
     sessions: list[str] = field(default_factory=list)
 
 
-class Ledger:
+class Ledger(Reader):
     """Runs as lines of one journal in a database.
 
     Parameters
@@ -87,12 +70,9 @@ class Ledger:
     """
 
     def __init__(self, where: str | Path) -> None:
-        self._engine = engine_of(where)
-        self._writer = self._engine.execution_options(quantgraph_writes=True)
+        super().__init__(Store(where))
         self._lock = threading.RLock()
         self._tips: dict[str, _Tip] = {}
-        with self._lock, self._writer.begin() as connection:
-            make_schema(connection)
 
     def __enter__(self) -> Self:
         return self
@@ -104,13 +84,7 @@ class Ledger:
 
     def close(self) -> None:
         """Close all connections. The ledger may not be used afterwards."""
-        self._engine.dispose()
-
-    def runs(self) -> list[str]:
-        """Names of all runs, ascending."""
-        query = select(journal.c.run_id).where(journal.c.line == 0)
-        with self._engine.connect() as connection:
-            return sorted(connection.execute(query).scalars())  # databases sort by locale
+        self._store.close()
 
     def open_run(
         self, run_id: str, cash: Decimal | float | str, meta: Mapping[str, Any] | None = None
@@ -137,13 +111,13 @@ class Ledger:
             "run": json.dumps(dict(meta or {}), sort_keys=True, ensure_ascii=False, separators=(",", ":")),
             "deposit": text({"amount": str(Account.opening(cash).cash)}),
         }
-        found = self._opening(run_id)
+        found = self._store.find(run_id)
         if not found:
             try:
-                with self._lock, self._writer.begin() as connection:
-                    _append(connection, run_id, _Tip(), "", list(opening.items()))
+                with self._lock:
+                    self._store.append(run_id, -1, run_id, "", list(opening.items()))
             except IntegrityError:
-                found = self._opening(run_id)  # another process was first
+                found = self._store.find(run_id)  # another process was first
         for kind, body in opening.items():
             if found and found[kind] != body:
                 raise LedgerConflict(
@@ -192,7 +166,7 @@ class Ledger:
         with self._lock:
             tip = self._tip(run_id)
             ahead = tip.sessions and days[0].session <= tip.sessions[-1]  # without a trade in between
-            if ahead or tip.account.open_session() != before.open_session():
+            if ahead or not (tip.account is before or tip.account.open_session() == before.open_session()):
                 raise LedgerConflict(f"run {run_id!r} does not stand where the block begins", run_id=run_id)
             try:
                 self._write(run_id, tip, days, after)
@@ -217,86 +191,6 @@ class Ledger:
         with self._lock:
             return [stamp(session) for session in self._tip(run_id).sessions]
 
-    def meta(self, run_id: str) -> dict[str, Any]:
-        """What was said of the run when it was opened."""
-        meta: dict[str, Any] = json.loads(self._known(run_id)["run"])
-        return meta
-
-    def cash(self, run_id: str) -> Decimal:
-        """The initial cash."""
-        return Decimal(json.loads(self._known(run_id)["deposit"])["amount"])
-
-    def results(self, run_id: str) -> Iterator[SessionResult]:
-        """Every session as it was recorded, one after the other."""
-        account = Account.opening(self.cash(run_id))
-        for session, lines in grouped(self._lines(run_id)):
-            result = replay(account, session, lines)
-            yield result
-            account = result.account
-
-    def day(self, run_id: str, session: pd.Timestamp) -> SessionResult | None:
-        """Return what was recorded for a session, None when nothing was."""
-        return next((result for result in self.results(run_id) if result.session == session), None)
-
-    def days(self, run_id: str) -> pd.DataFrame:
-        """One row a session, from its last line.
-
-        Returns
-        -------
-        pandas.DataFrame
-            Index ``trade_date``. ``cash``, ``owed`` (dividends on their way), ``stocks``, ``value`` and
-            ``largest`` (the largest holding) at the end of the session; ``positions``, ``fills`` and
-            ``rejections`` are counts; ``traded`` (notional), the charges and ``dividends`` are sums of the
-            session. Float64, in the market's currency.
-        """
-        rows = [(stamp(session), json.loads(body)) for _, session, _, body in self._lines(run_id, "day")]
-        table = pd.DataFrame(
-            [body for _, body in rows],
-            index=pd.DatetimeIndex([day for day, _ in rows], dtype="datetime64[us]", name="trade_date"),
-        )
-        return table.drop(columns="decider", errors="ignore").astype("float64")
-
-    def values(self, run_id: str) -> pd.Series[float]:
-        """One value per session, beginning with the initial cash.
-
-        Returns
-        -------
-        pandas.Series
-            Float64, never NaN, named ``value``; index ``trade_date``. The initial cash stands on the
-            calendar day before the first session, which need not be a session itself. Empty before
-            the first session.
-        """
-        days = self._lines(run_id, "day")
-        return values_of(
-            self.cash(run_id),
-            [(stamp(session), Decimal(json.loads(body)["value"])) for _, session, _, body in days],
-        )
-
-    def holdings(self, run_id: str) -> tuple[pd.DataFrame, pd.DataFrame]:
-        """Shares and marks at the end of each session.
-
-        Returns
-        -------
-        tuple of pandas.DataFrame
-            Quantities (shares, 0 where nothing is held) and prices they were marked at (NaN where nothing
-            is held): float64, index = the committed sessions named ``trade_date``, columns = every symbol
-            that was ever held, ascending.
-        """
-        shares, marks = {}, {}
-        for result in self.results(run_id):
-            held = result.account.positions
-            shares[result.session] = {name: float(position.quantity) for name, position in held.items()}
-            marks[result.session] = {name: float(mark.price) for name, mark in result.marks.items()}
-        index = pd.DatetimeIndex(list(shares), dtype="datetime64[us]", name="trade_date")
-        columns = pd.Index(
-            sorted({name for row in shares.values() for name in row}), name="ts_code", dtype="str"
-        )
-        quantities, prices = (
-            pd.DataFrame(list(cells.values()), index=index, columns=columns, dtype="float64")
-            for cells in (shares, marks)
-        )
-        return quantities.fillna(0.0), prices
-
     def positions(self, run_id: str) -> pd.DataFrame:
         """What is held after the last session, and what it has come to.
 
@@ -311,7 +205,8 @@ class Ledger:
         with self._lock:
             tip = self._tip(run_id)
             account, sessions = tip.account.open_session(), list(tip.sessions)
-        marks = self._marks(run_id)
+        body = self._store.last_body(run_id, "marks")
+        marks = marks_of(json.loads(body)) if body else {}
         rows = [
             {
                 "ts_code": symbol,
@@ -330,81 +225,27 @@ class Ledger:
         columns = ["quantity", "sellable", "average_cost", "mark", "carried", "value", "unrealised"]
         return pd.DataFrame(rows, columns=["ts_code", *columns, "entered", "sessions"]).set_index("ts_code")
 
-    def orders(self, run_id: str) -> list[Outcome]:
-        """Return what became of every order, in the order they were executed."""
-        return [outcome for result in self.results(run_id) for outcome in result.outcomes]
-
-    def fills(self, run_id: str) -> list[Fill]:
-        """Return the fills among :meth:`orders`."""
-        return [outcome for outcome in self.orders(run_id) if isinstance(outcome, Fill)]
-
-    def costs(self, run_id: str) -> Charges:
-        """Commission, duties, fees and slippage of all fills of a run, exact."""
-        days = [json.loads(body) for _, _, _, body in self._lines(run_id, "day")]
-        return Charges(**{name: sum((Decimal(day[name]) for day in days), ZERO) for name in CHARGES})
-
-    def check(self, run_id: str) -> None:
-        """Follow the chain of a run, and replay every session.
-
-        Raises
-        ------
-        LedgerConflict
-            At the first line that does not carry the hash of its content and of the line before it, or the
-            first session that its lines do not explain to the cent.
-        """
-        before = ""
-        for place, row in enumerate(self._rows(run_id)):
-            if (row.line, row.hash) != (place, chained(before, place, row.session, row.kind, row.body)):
-                raise LedgerConflict(
-                    f"run {run_id!r}: the chain breaks at line {place} ({row.session or 'opening'}, "
-                    f"{row.kind}): it, or a line before it, is not what was written",
-                    run_id=run_id,
-                    line=place,
-                )
-            before = row.hash
-        if row.kind != ("day" if place >= _OPENING else "deposit"):
-            raise LedgerConflict(
-                f"run {run_id!r} ends with a {row.kind} at line {place}: lines after it are missing",
-                run_id=run_id,
-                line=place,
-            )
-        account = Account.opening(self.cash(run_id))
-        for session, lines in grouped(self._lines(run_id)):
-            account = explain(run_id, account, session, lines).account
-
-    def journal(self, run_id: str) -> Iterator[dict[str, Any]]:
-        """Every line as it stands: ``line``, ``session``, ``kind``, ``body`` (parsed) and ``hash``."""
-        for row in self._rows(run_id):
-            yield {
-                "line": row.line,
-                "session": row.session,
-                "kind": row.kind,
-                "body": json.loads(row.body),
-                "hash": row.hash,
-            }
-
     def _tip(self, run_id: str) -> _Tip:
         """Bring the tip of a run to its last line, which another process may have written."""
         tip = self._tips.pop(run_id, None)  # kept again when all went well
-        line = self._last_line(run_id)
+        line = self._store.last_line(run_id)
         if tip is None or line < tip.line:  # another file may be at this place now
-            tip = _Tip(account=Account.opening(self.cash(run_id)), line=_OPENING - 1)
+            tip = _Tip(account=Account.opening(self.cash(run_id)), line=OPENING - 1)
         if line > tip.line:
-            rows = self._lines(run_id, after=tip.line)
+            rows = self._store.lines(run_id, after=tip.line)
             for session, lines in grouped(rows):
                 tip.account = replay(tip.account, session, lines).account
                 tip.sessions.append(session)
             tip.line, tip.hash = rows[-1][0], ""  # another process may have gone on meanwhile
         if not tip.hash:
-            tip.hash = self._hash(run_id, tip.line)
+            tip.hash = self._store.hash_of(run_id, tip.line)
         self._tips[run_id] = tip
         return tip
 
     def _write(self, run_id: str, tip: _Tip, days: Iterable[DayLines], after: Account) -> None:
         del self._tips[run_id]  # found again in the database if this does not come to its end
         for day in days:
-            with self._writer.begin() as connection:
-                tip.line, tip.hash = _append(connection, run_id, tip, day.session, day.lines)
+            tip.line, tip.hash = self._store.append(run_id, tip.line, tip.hash, day.session, day.lines)
             tip.sessions.append(day.session)
         tip.account = after
         self._tips[run_id] = tip
@@ -412,7 +253,7 @@ class Ledger:
     def _same(self, run_id: str, result: SessionResult) -> SessionResult:
         account, wanted = Account.opening(self.cash(run_id)), iso(result.session)
         where = f"run {run_id!r}, {wanted}"
-        for session, lines in grouped(self._lines(run_id)):
+        for session, lines in grouped(self._store.lines(run_id)):
             recorded = replay(account, session, lines)
             if session == wanted:
                 what = _difference(lines, day_lines(account, result).lines)
@@ -425,77 +266,6 @@ class Ledger:
                 return recorded
             account = recorded.account
         raise LedgerConflict(f"{where}: the session lies before the last one recorded", run_id=run_id)
-
-    def _known(self, run_id: str) -> dict[str, str]:
-        found = self._opening(run_id)
-        if not found:
-            raise BadOption(
-                f"run_id={run_id!r} is not in this ledger; open_run begins one", parameter="run_id"
-            )
-        return found
-
-    def _opening(self, run_id: str) -> dict[str, str]:
-        columns = journal.c
-        query = select(columns.kind, columns.body).where(columns.run_id == run_id, columns.line < _OPENING)
-        with self._engine.connect() as connection:
-            return {row.kind: row.body for row in connection.execute(query)}
-
-    def _last_line(self, run_id: str) -> int:
-        query = select(func.max(journal.c.line)).where(journal.c.run_id == run_id)
-        with self._engine.connect() as connection:
-            line: int | None = connection.execute(query).scalar()
-        if line is None:
-            self._known(run_id)
-        return line or 0
-
-    def _hash(self, run_id: str, line: int) -> str:
-        query = select(journal.c.hash).where(journal.c.run_id == run_id, journal.c.line == line)
-        with self._engine.connect() as connection:
-            return str(connection.execute(query).scalar_one())
-
-    def _lines(self, run_id: str, kind: str | None = None, *, after: int = _OPENING - 1) -> list[Stored]:
-        columns = journal.c
-        query = (
-            select(columns.line, columns.session, columns.kind, columns.body)
-            .where(columns.run_id == run_id, columns.line > after)
-            .order_by(columns.line)
-        )
-        if kind is not None:
-            query = query.where(columns.kind == kind)
-        self._known(run_id)
-        with self._engine.connect() as connection:
-            return [tuple(row) for row in connection.execute(query)]
-
-    def _marks(self, run_id: str) -> dict[str, Mark]:
-        query = (
-            select(journal.c.body)
-            .where(journal.c.run_id == run_id, journal.c.kind == "marks")
-            .order_by(journal.c.line.desc())
-            .limit(1)
-        )
-        with self._engine.connect() as connection:
-            body: str | None = connection.execute(query).scalar()
-        return marks_of(json.loads(body)) if body else {}
-
-    def _rows(self, run_id: str) -> Iterator[Any]:
-        query = select(journal).where(journal.c.run_id == run_id).order_by(journal.c.line)
-        self._known(run_id)
-        with self._engine.connect() as connection:
-            yield from connection.execute(query)
-
-
-def _append(
-    connection: Connection, run_id: str, tip: _Tip, session: str, lines: Sequence[Line]
-) -> tuple[int, str]:
-    rows, before, line = [], tip.hash, tip.line
-    for kind, body in lines:
-        line += 1
-        before = chained(before, line, session, kind, body)
-        rows.append(
-            {"run_id": run_id, "line": line, "session": session, "kind": kind, "body": body, "hash": before}
-        )
-    connection.execute(insert(journal), rows)
-    return line, before
 
 
 def _difference(old: Sequence[Line], new: Sequence[Line]) -> str | None:
