@@ -16,18 +16,25 @@ import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    import pandas as pd
     from peers.measure import Figures
     from peers.panel import Panel
 
 TOOLS = {
     "bare": "peers.bare:bare",
     "ours": "market:ours",
+    "graph": "market:graph",
     "decimals": "peers.decimals:decimals",
     "vectorbt": "peers.vectorbt_run:vectorbt",
     "bt": "peers.bt_run:bt_",
     "backtrader": "peers.backtrader_run:backtrader_",
 }
+SENTENCE = "buy when the 5-day average crosses above the 20-day average, sell when it crosses below"
 CELLS = {"s": 50 * 500, "m": 300 * 1250, "l": 5000 * 2500}
 LARGEST = {"decimals": "m", "backtrader": "s"}
 """Beyond it a tool is left out: it would take minutes, or hours."""
@@ -54,6 +61,76 @@ def ours(panel: Panel) -> Figures:
             run_sessions(market, panel.index, rule, cash=cash_of(panel), ledger=ledger, run_id="cross")
             days = ledger.days("cross")
             return int(days["fills"].sum()), float(days["value"].iloc[-1])
+
+    return measure(once)
+
+
+class PanelSource:
+    """A market data source over a panel in memory."""
+
+    name = "panel"
+    synthetic = True
+
+    def __init__(self, panel: Panel) -> None:
+        from peers.panel import PRICES
+
+        self._bars = {name: panel.frame(getattr(panel, name)) for name in PRICES}
+        for name, furthest in (("high", np.fmax), ("low", np.fmin)):
+            self._bars[name] = panel.frame(furthest(panel.open, panel.close))
+
+    def sessions(self) -> pd.DatetimeIndex:
+        return self._bars["open"].index
+
+    def symbols(self) -> tuple[str, ...]:
+        return tuple(self._bars["open"].columns)
+
+    def names(self) -> dict[str, str]:
+        return {}
+
+    def members(self, index_code: str, on: pd.Timestamp) -> None:
+        raise NotImplementedError
+
+    def bars(self, symbols: Sequence[str], start: pd.Timestamp, end: pd.Timestamp) -> dict[str, pd.DataFrame]:
+        assert len(symbols) == len(self.symbols())
+        return {name: frame.loc[start:end] for name, frame in self._bars.items()}
+
+    def indicators(self, *_: object) -> dict[str, pd.DataFrame]:
+        return {}
+
+    def index_bars(self, *_: object) -> None:
+        raise NotImplementedError
+
+
+def graph(panel: Panel) -> Figures:
+    """The whole run through the main graph: sentence, code in its process, signal, trades, ledger, summary.
+
+    Its signal is the code's own: averages in floats, so a tie may fall otherwise than in whole cents.
+    """
+    from langchain_core.messages import HumanMessage
+    from peers.measure import measure
+    from peers.rule import TICKET, cash_of
+
+    from quantgraph import DataState, Rulebook, SignalRule, create_trading_graph
+    from quantgraph.settings import load_settings
+
+    source, rules = PanelSource(panel), Rulebook.mainland()
+    days = source.sessions()
+    given = {"ts_code": "ALL", "start_date": f"{days[0]:%Y%m%d}", "end_date": f"{days[-1]:%Y%m%d}"}
+
+    def once() -> tuple[int, float]:
+        with tempfile.TemporaryDirectory() as folder:
+            trading = create_trading_graph(
+                source=source,
+                store=DataState(),
+                decider=SignalRule(ticket=TICKET, rules=rules),
+                rules=rules,
+                cash=cash_of(panel),
+                settings=load_settings(runs_dir=folder),
+            )
+            state = trading.invoke({"messages": [HumanMessage(SENTENCE)], "given": given})
+            assert state["ended_because"] == "done", state.get("error_messages")
+            account = state["summary"]["account"]
+            return account["trades"], account["final_value"]
 
     return measure(once)
 

@@ -75,7 +75,7 @@ def create_trading_graph(
         Holdings are valued at each session's ``close`` or ``open``.
     sessions_per_step
         Sessions that one step of the graph trades, at least 1: a run can be stopped and resumed between two
-        steps, and each session is a transaction of its own. Default: 64 for a decider that need not be asked
+        steps, and each session is a transaction of its own. Default: 128 for a decider that need not be asked
         in every session, else 1.
     ledger
         Where the run is recorded. Default: ``<runs_dir>/<run_id>/ledger.sqlite``.

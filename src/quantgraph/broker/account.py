@@ -73,7 +73,13 @@ class Account:
     receivables: tuple[Receivable, ...] = ()
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "positions", MappingProxyType(dict(sorted(self.positions.items()))))
+        ordered = sorted(self.positions)
+        given = (
+            self.positions
+            if list(self.positions) == ordered
+            else {name: self.positions[name] for name in ordered}
+        )
+        object.__setattr__(self, "positions", MappingProxyType(dict(given)))
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _rebuild, (self.cash, dict(self.positions), self.receivables)

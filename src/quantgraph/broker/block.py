@@ -6,10 +6,11 @@ make order by order. Where something comes up that the arrays do not know, the b
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
+from functools import cached_property, partial
 
 import pandas as pd
 
@@ -66,16 +67,21 @@ class Block:
     ----------
     sessions, values
         The sessions that were traded, and the account's value at the end of each.
-    days
-        Their lines for the journal.
     account
         After the last of them.
+    write
+        Writes their lines.
     """
 
     sessions: tuple[pd.Timestamp, ...]
     values: tuple[Decimal, ...]
-    days: Sequence[DayLines]
     account: Account
+    write: Callable[[], Sequence[DayLines]]
+
+    @cached_property
+    def days(self) -> Sequence[DayLines]:
+        """Their lines for the journal, written when they are asked for."""
+        return self.write()
 
 
 def trade_block(
@@ -126,5 +132,8 @@ def trade_block(
     run.check()
     values = worths_of(run)
     return Block(
-        sessions=tuple(task.sessions[:done]), values=values, days=days_of(run, values), account=run.account()
+        sessions=tuple(task.sessions[:done]),
+        values=values,
+        account=run.account(),
+        write=partial(days_of, run, values),
     )

@@ -40,7 +40,7 @@ __all__ = [
 ]
 
 
-BLOCK = 64
+BLOCK = 128
 """Sessions of a block: enough to pay for its start, few enough to keep its arrays small."""
 
 
