@@ -5,18 +5,18 @@ from __future__ import annotations
 import math
 import threading
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
 from decimal import Decimal
 
 import pandas as pd
 
+from quantgraph.broker._judge import reference_price, submit
 from quantgraph.broker.account import Account
-from quantgraph.broker.orders import Fill, Order, Outcome, Quantity, Rejection, whole
+from quantgraph.broker.orders import Fill, Order, Outcome, Rejection
 from quantgraph.broker.quotes import Quote
-from quantgraph.broker.sizing import LARGEST, Refusal, Sized, side_of, sized
-from quantgraph.errors import BadOption, LedgerConflict, UnknownSymbol
-from quantgraph.market.money import exact, notional
-from quantgraph.market.rulebook import Lots, OrderType, Rulebook, Side
+from quantgraph.broker.sizing import side_of
+from quantgraph.errors import BadOption, LedgerConflict
+from quantgraph.market.money import exact
+from quantgraph.market.rulebook import OrderType, Rulebook
 
 __all__ = ["TradingSession", "execute", "submit"]
 
@@ -128,7 +128,7 @@ class TradingSession:
         """Where an order of a batch stands: by auction, sells before buys, then by sequence."""
         quote = self._quotes.get(order.symbol)
         equity = self.equity() if order.target_weight is not None else None
-        side = side_of(order, self._account.quantity(order.symbol), _reference(order, quote), equity)
+        side = side_of(order, self._account.quantity(order.symbol), reference_price(order, quote), equity)
         return _TURN[order.type], side == "buy", order.sequence
 
 
@@ -150,234 +150,3 @@ def execute(desk: TradingSession, orders: Iterable[Order]) -> None:
         turns[order.sequence] = desk.turn(order)
     for order in sorted(batch, key=lambda order: turns[order.sequence]):
         desk.submit(order)
-
-
-def submit(
-    order: Order,
-    account: Account,
-    quote: Quote | None,
-    rules: Rulebook,
-    session: pd.Timestamp,
-    *,
-    equity: Decimal | None = None,
-) -> Fill | Rejection:
-    """Fill an order in a session, or say why not. Changes nothing: apply the fill to the account.
-
-    Everything is judged at the price it would fill at. An order is filled whole, or up to the volume cap,
-    or not at all.
-
-    Parameters
-    ----------
-    order
-        The wish.
-    account
-        As it stands in the open session (:meth:`Account.open_session` was called).
-    quote
-        The symbol in the session, None when the data does not have the symbol. At the open it says what
-        would become of the order as far as can be known then.
-    rules
-        The rulebook in force.
-    session
-        The session.
-    equity
-        The account's value, which ``target_weight`` is a share of.
-
-    Raises
-    ------
-    BadWindow
-        If the rulebook does not reach back to the session.
-    """
-    outcome = _judged(order, account, quote, rules, session, equity)
-    if isinstance(outcome, Fill):
-        return outcome
-    code, message = outcome
-    return Rejection(order=order, session=session, code=code, message=message)
-
-
-def _judged(  # noqa: PLR0917 - the parameters of submit
-    order: Order,
-    account: Account,
-    quote: Quote | None,
-    rules: Rulebook,
-    session: pd.Timestamp,
-    equity: Decimal | None,
-) -> Fill | Refusal:
-    name, size = order.size
-    if name == "quantity" and size <= 0:
-        return "bad_quantity", f"{size} shares of {order.symbol}; a positive number is wanted"
-    price = _market_price(order, account, quote, rules, session, equity)
-    if quote is None or isinstance(price, tuple):
-        return price if isinstance(price, tuple) else ("unknown_symbol", order.symbol)
-    wish = sized(order, price, account, rules, session, equity)
-    if isinstance(wish, tuple):
-        return wish
-    refusal = (
-        _quantity(order, wish, rules, session)
-        or _shares(order, wish, account, rules, session)
-        or _limits(order, wish, price, quote, rules, session)
-    )
-    if refusal:
-        return refusal
-    allowed = _by_volume(wish, order.symbol, quote, rules, session)
-    capped = _capped(order, wish, allowed, quote, rules) if allowed < wish.quantity else ""
-    if not allowed:
-        return "volume_cap", capped
-    fill = _fill(order, wish.side, allowed, price, rules, session)
-    if account.cash + fill.cash_change < 0:
-        text = f"{order.symbol} needs {-fill.cash_change} with fees, cash is {account.cash}"
-        return "insufficient_cash", text
-    if capped:
-        rest = Rejection(order=order, session=session, code="volume_cap", message=capped)
-        return replace(fill, rest=rest)
-    return fill
-
-
-def _market_price(  # noqa: PLR0917
-    order: Order,
-    account: Account,
-    quote: Quote | None,
-    rules: Rulebook,
-    session: pd.Timestamp,
-    equity: Decimal | None,
-) -> Decimal | Refusal:
-    symbol, limit = order.symbol, order.limit_price
-    if quote is None:
-        return "unknown_symbol", f"the data has no {symbol}"
-    try:
-        rules.t_plus(symbol, session.date())  # a board, and of a fund its kind
-    except UnknownSymbol as error:
-        return "unknown_symbol", error.message
-    if quote.suspended:
-        return "suspended", f"{symbol} does not trade in this session"
-    if rules.halted(session.date(), order.type):
-        return "market_closed", f"the market was halted on {session:%Y-%m-%d}: no {order.type} orders"
-    if limit is not None and (refusal := _limit_price(symbol, limit, rules, session)):
-        return refusal
-    side = side_of(order, account.quantity(symbol), _reference(order, quote), equity)
-    price = quote.price(order.type, side, None if limit is None else float(limit))
-    if price is None:
-        return "market_closed", f"{symbol} did not reach the limit {limit} before the close"
-    if not 0 < price < math.inf:
-        return "no_price", f"{symbol} has no {order.type} price ({price}); a positive one is wanted"
-    return exact(price)
-
-
-def _limit_price(symbol: str, limit: Decimal, rules: Rulebook, session: pd.Timestamp) -> Refusal | None:
-    if limit > LARGEST:
-        return "tick_size", f"limit_price={limit} of {symbol}; at most {LARGEST} is wanted"
-    tick = rules.tick(symbol, session.date(), limit)
-    return (
-        ("tick_size", f"limit_price={limit} of {symbol}; a multiple of {tick} is wanted")
-        if limit % tick
-        else None
-    )
-
-
-def _reference(order: Order, quote: Quote | None) -> Decimal | None:
-    """The price that tells a target's side."""
-    if order.limit_price is not None:
-        return order.limit_price
-    return exact(quote.open) if quote is not None and 0 < quote.open < math.inf else None
-
-
-def _quantity(order: Order, wish: Sized, rules: Rulebook, session: pd.Timestamp) -> Refusal | None:
-    quantity, day = wish.quantity, session.date()
-    if not 0 < quantity <= LARGEST or quantity % rules.fraction_step:
-        wanted = "a positive number" if rules.fraction_step < 1 else "a positive whole number"
-        return "bad_quantity", f"{quantity} shares of {order.symbol}; {wanted} is wanted"
-    cap = rules.order_cap(order.symbol, day, order.type)
-    if cap is not None and quantity > cap:
-        return "order_size_cap", f"{quantity} shares of {order.symbol}; one order may have {cap}"
-    return None
-
-
-def _shares(
-    order: Order, wish: Sized, account: Account, rules: Rulebook, session: pd.Timestamp
-) -> Refusal | None:
-    symbol, quantity = order.symbol, wish.quantity
-    lots = rules.lots(symbol, session.date())
-    odd = quantity % lots.step != 0 or quantity < lots.first
-    if wish.side == "buy":
-        return ("lot_size", f"{quantity} shares of {symbol}; {_lots(lots)}") if odd else None
-    position = account.positions.get(symbol)
-    held = position.quantity if position else 0
-    if position is None or quantity > held:
-        return "insufficient_shares", f"{quantity} shares of {symbol} wished, {held} held"
-    if quantity > position.sellable:
-        text = f"{position.bought_today} of {held} shares of {symbol} were bought in this session"
-        return "t_plus_one", text
-    if odd and not _with_odd_rest(quantity, held, lots):
-        return "lot_size", f"{quantity} of {held} shares of {symbol}; {_lots(lots)}, or the whole odd rest"
-    return None
-
-
-def _with_odd_rest(quantity: Quantity, held: Quantity, lots: Lots) -> bool:
-    """Whether a sale is allowed though it is no lot: all there is, or the odd rest with lots or alone."""
-    return quantity == held or (lots.step == lots.first and quantity % lots.step == held % lots.step)
-
-
-def _lots(lots: Lots) -> str:
-    return f"lots are {lots.first}" + (f" and then steps of {lots.step}" if lots.step != lots.first else "")
-
-
-def _limits(  # noqa: PLR0917
-    order: Order, wish: Sized, price: Decimal, quote: Quote, rules: Rulebook, session: pd.Timestamp
-) -> Refusal | None:
-    limit = _limit(order, wish.side, quote, rules, session)
-    if limit is None:
-        return None
-    if wish.side == "buy" and price >= limit:
-        return "limit_up", f"{order.symbol} is bought at {price}, its upper limit is {limit}"
-    if wish.side == "sell" and price <= limit:
-        return "limit_down", f"{order.symbol} is sold at {price}, its lower limit is {limit}"
-    return None
-
-
-def _limit(order: Order, side: Side, quote: Quote, rules: Rulebook, session: pd.Timestamp) -> Decimal | None:
-    given = quote.up_limit if side == "buy" else quote.down_limit
-    if not math.isnan(given):
-        return exact(given)
-    if not 0 < quote.pre_close < math.inf:
-        return None
-    band = rules.limits(order.symbol, session.date(), exact(quote.pre_close), quote.status)
-    return band and band[0 if side == "buy" else 1]
-
-
-def _by_volume(wish: Sized, symbol: str, quote: Quote, rules: Rulebook, session: pd.Timestamp) -> Quantity:
-    """Shares that the volume cap lets through, in steps that may be traded."""
-    if rules.volume_share is None or quote.volume is None or math.isnan(quote.volume):
-        return wish.quantity
-    cap = exact(quote.volume) * rules.volume_share
-    if wish.quantity <= cap:
-        return wish.quantity
-    lots = rules.lots(symbol, session.date())
-    allowed = (cap // lots.step) * lots.step
-    return whole(allowed) if allowed >= lots.first else 0
-
-
-def _capped(order: Order, wish: Sized, allowed: Quantity, quote: Quote, rules: Rulebook) -> str:
-    return (
-        f"{allowed} of {wish.quantity} shares of {order.symbol}; the cap is {rules.volume_share} of the "
-        f"{quote.volume:.0f} that were traded"
-    )
-
-
-def _fill(  # noqa: PLR0917
-    order: Order, side: Side, quantity: Quantity, price: Decimal, rules: Rulebook, session: pd.Timestamp
-) -> Fill:
-    amount = notional(price, quantity)
-    charges = rules.charges(order.symbol, side, quantity, amount, session.date())
-    return Fill(
-        order=order,
-        session=session,
-        side=side,
-        price=price,
-        quantity=quantity,
-        notional=amount,
-        commission=charges.commission,
-        stamp_duty=charges.stamp_duty,
-        transfer_fee=charges.transfer_fee,
-        regulatory=charges.regulatory,
-        slippage=charges.slippage,
-        t_plus=rules.t_plus(order.symbol, session.date()),
-    )
