@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import sqlite3
 from contextlib import closing
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -457,3 +458,47 @@ def test_a_commit_that_is_gone_is_fetched_again_and_not_for_ever(tmp_path, lost,
     state = graph.invoke(ask(SENTENCE))
     assert state["ended_because"] == ending
     assert state["error_messages"] == ([] if ending == "done" else ["unknown_commit: commit is gone"])
+
+
+class Nameless:
+    def decide(self, view, account, session):
+        return []
+
+
+class Undecided:
+    name = "undecided"
+
+
+@pytest.mark.parametrize(
+    ("options", "text"),
+    [
+        ({"rules": "us"}, r"rules='us'; a Rulebook is wanted: Rulebook\.mainland\(\) or Rulebook\.us\(\)"),
+        ({"rules": Rulebook.us}, "a Rulebook is wanted"),
+        (
+            {"decider": SignalRule},
+            r"decider=SignalRule is a class; an instance is wanted: SignalRule\(\.\.\.\)",
+        ),
+        ({"decider": Nameless()}, r"has no name; wanted are a name and decide\(view, account, session\)"),
+        ({"decider": Undecided()}, "has no decide; wanted"),
+        ({"decider": "buy"}, "decider='buy' has no name and decide"),
+        ({"mark_at": "high"}, "mark_at='high'; 'close' or 'open' is wanted"),
+        ({"mark_at": None}, "mark_at=None"),
+        ({"ledger": 5}, "ledger=5; a Ledger is wanted, or the file or database URL of one"),
+    ],
+)
+def test_an_argument_of_another_kind_is_refused_when_the_graph_is_made(options, text):
+    with pytest.raises(BadOption, match=text) as caught:
+        create_trading_graph(**options)
+    assert caught.value.data["parameter"] in options
+
+
+@pytest.mark.parametrize("form", [str, Path, "sqlite:///{}".format])
+def test_a_ledger_may_be_named_by_its_file_or_url(store, tmp_path, form):
+    file = tmp_path / "mine.sqlite"
+    graph = create_trading_graph(source="sample", store=store, ledger=form(file))
+    state = graph.invoke(ask(SENTENCE, run_id="r"))
+    with Ledger(file) as ledger:
+        assert ledger.runs() == ["r"]
+        assert ledger.sessions("r") == sessions_of_window()
+    assert state["summary"]["account"]["final_value"] > 0
+    assert not (tmp_path / "runs").exists()

@@ -86,7 +86,7 @@ def test_a_market_without_actions_has_none_and_a_bad_cell_is_told(store: DataSta
     store.update("ohlcv", {"close": close})
     assert store.view(Moment(DAYS[1])).actions() == ()
     store.update("ohlcv", {"split": -close})
-    with pytest.raises(BadFrame, match=r"ohlcv\['split'\] has -9 "):
+    with pytest.raises(BadFrame, match=r"corporate actions are not valid"):
         store.view(Moment(DAYS[1])).actions()
 
 

@@ -12,7 +12,7 @@ import pandas as pd
 
 from quantgraph._frames import FrozenFrame, frozen_array
 from quantgraph._objects import PANELS, Tree
-from quantgraph.errors import FutureRequested, UnknownField
+from quantgraph.errors import BadFrame, FutureRequested, UnknownField
 from quantgraph.market.actions import ACTION_FIELDS, DATE_FIELDS, CorporateAction, KnownActions
 from quantgraph.market.adjust import adjusted
 from quantgraph.market.moment import Moment, session_of
@@ -135,11 +135,16 @@ class View(Mapping[str, Fields]):
         Raises
         ------
         BadFrame
-            If a cell is no possible amount or date.
+            If a cell is no possible amount or date. Which one is not said: it may be a later one.
         """
         fields = panel_of(self._tree, "ohlcv")
         used = {name: fields[name] for name in (*ACTION_FIELDS, *DATE_FIELDS) if name in fields}
-        return _known_actions(used).at(self.moment) if used.keys() & {*ACTION_FIELDS} else ()
+        try:
+            return _known_actions(used).at(self.moment) if used.keys() & {*ACTION_FIELDS} else ()
+        except BadFrame:
+            raise BadFrame(
+                "the data's corporate actions are not valid; actions_of(snapshot['ohlcv']) names the cell"
+            ) from None
 
     def adjusted(self, name: str = "close") -> pd.DataFrame:
         """Prices adjusted for dividends and splits as of the moment, a new frame.

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from decimal import Decimal
 from functools import partial
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 from langgraph.checkpoint.base import BaseCheckpointSaver
 from langgraph.graph import END, START, StateGraph
@@ -16,7 +16,7 @@ from quantgraph.agents import SignalRule
 from quantgraph.broker.account import Account
 from quantgraph.broker.decider import Decider
 from quantgraph.broker.ledger import Ledger
-from quantgraph.broker.simulate import BLOCK
+from quantgraph.broker.simulate import BLOCK, under
 from quantgraph.broker.valuation import MarkAt
 from quantgraph.data import MarketDataSource
 from quantgraph.errors import BadOption
@@ -54,7 +54,7 @@ def create_trading_graph(
     rules: Rulebook | None = None,
     mark_at: MarkAt = "close",
     sessions_per_step: int | None = None,
-    ledger: Ledger | None = None,
+    ledger: Ledger | str | Path | None = None,
     store: DataState | None = None,
     runner: CodeRunner | None = None,
     on_clarify: OnClarify = "ask",
@@ -78,16 +78,23 @@ def create_trading_graph(
         steps, and each session is a transaction of its own. Default: 128 for a decider that need not be asked
         in every session, else 1.
     ledger
-        Where the run is recorded. Default: ``<runs_dir>/<run_id>/ledger.sqlite``.
+        Where the run is recorded: a ledger, or the file or database URL of one. Default:
+        ``<runs_dir>/<run_id>/ledger.sqlite``.
     model, source, store, runner, on_clarify, settings, checkpointer
         As in :func:`~quantgraph.subgraphs.signal.create_signal_subgraph`.
+
+    Raises
+    ------
+    BadOption
+        If an argument is not of its kind.
     """
+    _check(rules, decider, mark_at)
     settings = settings or load_settings()
     kit = build_kit(
         model=model, source=source, store=store, runner=runner, on_clarify=on_clarify, settings=settings
     )
     rules = rules or Rulebook.mainland()
-    decider = decider or SignalRule(rules=rules)
+    decider = under(decider or SignalRule(), rules)
     desk = TradingDesk(
         store=kit.store,
         decider=decider,
@@ -96,7 +103,7 @@ def create_trading_graph(
         runs_dir=settings.runs_dir,
         mark_at=mark_at,
         sessions_per_step=_step(sessions_per_step, decider),
-        ledger=ledger,
+        ledger=_ledger(ledger),
         source=kit.source,
     )
     compiled = build_trading_graph(kit, desk).compile(checkpointer=checkpointer, name="trading")
@@ -122,6 +129,35 @@ def build_trading_graph(kit: SignalKit, desk: TradingDesk) -> TradingGraph:
     graph.add_edge("decision", "daily_loop")
     graph.add_edge("report", END)
     return graph
+
+
+def _check(rules: object, decider: object, mark_at: str) -> None:
+    if not isinstance(rules, Rulebook | None):
+        raise BadOption(
+            f"rules={rules!r}; a Rulebook is wanted: Rulebook.mainland() or Rulebook.us()",
+            parameter="rules",
+        )
+    if isinstance(decider, type):
+        raise BadOption(
+            f"decider={decider.__name__} is a class; an instance is wanted: {decider.__name__}(...)",
+            parameter="decider",
+        )
+    if decider is not None and not isinstance(decider, Decider):
+        lacking = " and ".join(name for name in ("name", "decide") if not hasattr(decider, name))
+        raise BadOption(
+            f"decider={decider!r} has no {lacking}; wanted are a name and decide(view, account, session)",
+            parameter="decider",
+        )
+    if mark_at not in get_args(MarkAt):
+        raise BadOption(f"mark_at={mark_at!r}; 'close' or 'open' is wanted", parameter="mark_at")
+
+
+def _ledger(where: Ledger | str | Path | None) -> Ledger | None:
+    if not isinstance(where, Ledger | str | Path | None):
+        raise BadOption(
+            f"ledger={where!r}; a Ledger is wanted, or the file or database URL of one", parameter="ledger"
+        )
+    return Ledger(where) if isinstance(where, str | Path) else where
 
 
 def _step(sessions: int | None, decider: Decider) -> int:

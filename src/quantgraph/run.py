@@ -215,7 +215,7 @@ def _saved(folder: Path, question: str, state: Mapping[str, Any], store: DataSta
             "path": str(path)
         }
         told["signal"] = _save_signal(folder / "signal.parquet", strategy["name"], store, state["data_ref"])
-    return told | {key: summary.get(key) for key in ("account", "benchmark", "index", "equity")}
+    return told | {key: summary.get(key) for key in ("account", "benchmark", "index", "cash", "equity")}
 
 
 def _save_signal(path: Path, name: str, store: DataState, ref: str) -> dict[str, Any]:

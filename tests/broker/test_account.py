@@ -113,3 +113,9 @@ def test_an_account_travels_between_processes():
 def test_cash_that_is_no_amount_is_refused(cash):
     with pytest.raises(BadOption, match="cash"):
         Account.opening(cash)
+
+
+@pytest.mark.parametrize("cash", [None, [], True])
+def test_an_account_opens_with_an_amount(cash):
+    with pytest.raises(BadOption, match=r"cash=.* is not a finite number"):
+        Account.opening(cash)

@@ -319,7 +319,6 @@ LEFT_TO_THE_DESK = {
     "nothing traded": (3, {"market": flat(vol=[*[[1.0, 1.0]] * 3, [0.0, 1.0], [1.0, 1.0]])}),
     "a status": (1, {"market": flat(pre_close=FLAT, is_st=[[0.0, 0.0]] * 5)}),
     "too large a sale": (3, {"market": flat(split=[*GONE[:2], [300.0, NAN], *GONE[3:]])}),
-    "a gap between sessions": (2, {"sessions": DAYS[[0, 1, 3, 4]]}),
 }
 
 

@@ -7,6 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 from decimal import Decimal
 from threading import Barrier
 
+import numpy as np
 import pandas as pd
 import pytest
 
@@ -19,11 +20,14 @@ from quantgraph.broker import (
     Rejection,
     TradingSession,
     execute,
+    quotes_at,
     submit,
 )
 from quantgraph.broker.orders import REJECTION_CODES
 from quantgraph.errors import BadOption, BadWindow, LedgerConflict
+from quantgraph.market.moment import Moment
 from quantgraph.market.rulebook import Rulebook
+from quantgraph.state import DataState
 
 D = Decimal
 DAY = pd.Timestamp("2024-01-03")
@@ -412,7 +416,9 @@ def test_the_volume_cap_fills_a_part_and_says_what_became_of_the_rest():
     # a tenth of 4,560 is 456: four lots
     assert (fill.quantity, fill.notional, fill.cash_change) == (400, D("4000.00"), D("-4005.04"))
     assert (fill.rest.code, fill.rest.order) == ("volume_cap", fill.order)
-    assert fill.rest.message == "400 of 1000 shares of 600000.SH; the cap is 0.1 of the 4560 that were traded"
+    assert (
+        fill.rest.message == "400 of 1000 shares of 600000.SH; the cap is 0.1 of the session's volume, 4560"
+    )
     star = submit(buy(1000, "688981.SH"), Account.opening(100_000), quote, MARKET_CAP, DAY)
     assert star.quantity == 456
     # a tenth of 1,990 is 199: less than a STAR order may be
@@ -591,3 +597,96 @@ def test_eight_threads_share_a_desk_and_lose_nothing(seed, restless):
     assert {"filled", "insufficient_cash", "insufficient_shares", "lot_size", "t_plus_one"} == {
         code_of(outcome) for outcome in outcomes
     }
+
+
+def over(**bars):
+    """A finished session of one symbol whose data has only these fields."""
+    days = pd.DatetimeIndex(["2024-01-02"])
+    store = DataState()
+    ref = store.update(
+        "ohlcv", {name: pd.DataFrame({CODE: [value]}, index=days) for name, value in bars.items()}
+    )
+    return store, ref, days[0]
+
+
+@pytest.mark.parametrize(("side", "limit"), [("buy", "0.50"), ("sell", "99.00")])
+def test_a_limit_is_not_reached_where_the_data_has_no_high_and_low(side, limit):
+    store, ref, day = over(open=10.0, close=10.0)
+    quotes = quotes_at(store.view(Moment(day, "close"), ref))
+    account = holding(1000)
+    order = Order(symbol=CODE, side=side, quantity=100, type="limit", limit_price=D(limit), sequence=1)
+    assert TradingSession(account, quotes, RULES, day).submit(order).code == "market_closed"
+
+
+def test_many_small_orders_share_one_volume_cap():
+    rules = Rulebook.mainland(volume_share="0.1")
+    desk = TradingSession(
+        Account.opening(10**6), {CODE: Quote(open=10.0, volume=10_000.0)}, rules, pd.Timestamp("2024-01-02")
+    )
+    outcomes = [
+        desk.submit(Order(symbol=CODE, side="buy", quantity=300, sequence=number)) for number in range(1, 6)
+    ]
+    assert [getattr(outcome, "quantity", None) for outcome in outcomes] == [300, 300, 300, 100, None]
+    assert outcomes[-1].code == "volume_cap"
+
+
+def test_without_a_known_volume_nothing_passes_a_volume_cap():
+    rules = Rulebook.mainland(volume_share="0.1")
+    store, ref, day = over(open=10.0, close=10.0)
+    quotes = quotes_at(store.view(Moment(day, "close"), ref))
+    order = Order(symbol=CODE, side="buy", quantity=100, sequence=1)
+    assert TradingSession(Account.opening(10**6), quotes, rules, day).submit(order).code == "volume_cap"
+
+
+@pytest.mark.parametrize(
+    ("side", "limit", "code"),
+    [("buy", "11.01", "limit_up"), ("sell", "8.99", "limit_down"), ("buy", "8.99", "limit_down")],
+)
+def test_a_limit_price_beyond_the_band_is_refused_whatever_the_market_does(side, limit, code):
+    """SSE trading rules 3.4.13: an order outside of the price limits is not valid."""
+    quote = Quote(open=10.0, high=10.5, low=8.5, close=10.0, up_limit=11.0, down_limit=9.0)
+    account = holding(1000)
+    desk = TradingSession(account, {CODE: quote}, RULES, pd.Timestamp("2024-01-02"))
+    order = Order(symbol=CODE, side=side, quantity=100, type="limit", limit_price=D(limit), sequence=1)
+    assert desk.submit(order).code == code
+
+
+def test_a_target_at_the_close_sells_first_when_the_close_makes_it_a_sale():
+    """1,000 shares at 12 are 12,000: down to 10,000 it sells 200, and pays for what is bought with it."""
+    other = "600036.SH"
+    quotes = {CODE: Quote(open=10.0, close=12.0), other: Quote(open=10.0, close=10.0)}
+    account = holding(1000, cash="0.00")
+    desk = TradingSession(account, quotes, Rulebook.zero_cost(), pd.Timestamp("2024-01-02"))
+    execute(
+        desk,
+        [
+            Order(symbol=other, side="buy", quantity=200, type="close", sequence=1),
+            Order(symbol=CODE, target_value=D(10_000), type="close", sequence=2),
+        ],
+    )
+    assert [(fill.side, fill.quantity) for fill in desk.outcomes] == [("sell", 200), ("buy", 200)]
+
+
+@pytest.mark.parametrize("name", ["target_weight", "target_value", "limit_price"])
+@pytest.mark.parametrize("number", [10, np.int64(10)], ids=repr)
+def test_a_whole_weight_value_or_price_is_taken_as_a_decimal(name, number):
+    rest = {"type": "limit", "target_quantity": 1} if name == "limit_price" else {}
+    order = Order(**{"symbol": CODE, "sequence": 1, name: number, **rest})
+    assert (type(getattr(order, name)), getattr(order, name)) == (D, D(10))
+    assert order == Order(**{"symbol": CODE, "sequence": 1, name: D(10), **rest})
+
+
+@pytest.mark.parametrize("number", [np.int64(300), np.int32(300), np.uint16(300)], ids=repr)
+def test_shares_counted_by_numpy_are_shares(number):
+    assert type(buy(number).quantity) is int
+    assert buy(number) == buy(300)
+    order = Order(symbol=CODE, target_quantity=number, sequence=1)
+    assert (type(order.target_quantity), order.size) == (int, ("target_quantity", 300))
+
+
+@pytest.mark.parametrize("name", ["target_weight", "target_value", "limit_price"])
+def test_a_truth_or_a_float_is_no_whole_number(name):
+    rest = {"type": "limit", "target_quantity": 1} if name == "limit_price" else {}
+    for value in (True, np.True_, 1.0, np.float64(1)):
+        with pytest.raises(BadOption, match=name):
+            Order(**{"symbol": CODE, "sequence": 1, name: value, **rest})

@@ -6,14 +6,12 @@ from collections.abc import Iterator
 from decimal import Decimal
 from pathlib import Path
 
-import pandas as pd
 import pytest
 
-from quantgraph.broker import Market, Order
+from quantgraph.broker import Market
 from quantgraph.broker.fills_file import COLUMNS, fills_table, import_fills, read_fills, write_fills
 from quantgraph.broker.ledger import Ledger
-from quantgraph.broker.orders import Fill
-from quantgraph.broker.position_file import PositionFill, fills_of, read_positions
+from quantgraph.broker.position_import import import_positions
 from quantgraph.data import open_source
 from quantgraph.errors import BadFile, LedgerConflict, NoData
 from quantgraph.market.rulebook import Rulebook
@@ -46,26 +44,8 @@ def market_of(folder: Path, where: str) -> Market:
     return Market(store=store, data_ref=ref, rules=Rulebook.zero_cost("us" if where == "us" else "cn"))
 
 
-def real_fills(folder: Path, where: str, agent: str, market: Market) -> list[Fill]:
-    records = read_positions(folder / "ai-trader" / where / "positions" / f"{agent}.position.jsonl")
-    trades = fills_of(records, market.store.snapshot()["ohlcv"]["open"])
-    return [fill_of(trade, number) for number, trade in enumerate(trades, 1)]
-
-
-def fill_of(trade: PositionFill, number: int) -> Fill:
-    price = Decimal(repr(trade.price))
-    zero = Decimal("0.00")
-    return Fill(
-        order=Order(symbol=trade.symbol, side=trade.side, quantity=trade.amount, sequence=number),
-        session=pd.Timestamp(trade.date).as_unit("us"),
-        side=trade.side,
-        price=price,
-        quantity=trade.amount,
-        notional=(price * trade.amount).quantize(Decimal("0.01"), rounding="ROUND_HALF_UP"),
-        commission=zero,
-        stamp_duty=zero,
-        transfer_fee=zero,
-    )
+def real(folder: Path, where: str, agent: str) -> Path:
+    return folder / "ai-trader" / where / "positions" / f"{agent}.position.jsonl"
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: f"{case[0]}-{case[1]}")
@@ -74,7 +54,8 @@ def test_a_real_ledger_becomes_a_run_of_the_published_value(
 ) -> None:
     where, agent, cash, value = case
     market = market_of(shared_data, where)
-    import_fills(ledger, agent, market, real_fills(shared_data, where, agent, market), cash=cash)
+    import_positions(ledger, agent, market, real(shared_data, where, agent))
+    assert ledger.cash(agent) == cash
     ledger.check(agent)
     last = list(ledger.results(agent))[-1]
     # Their cash is never rounded and ours is, at each trade: half a cent each at most.
@@ -88,8 +69,7 @@ def test_fills_come_back_from_a_table_as_they_were(
     shared_data: Path, ledger: Ledger, tmp_path: Path, ending: str
 ) -> None:
     market = market_of(shared_data, "a_share")
-    fills = real_fills(shared_data, "a_share", "qwen3-max", market)
-    import_fills(ledger, "first", market, fills, cash=100_000)
+    import_positions(ledger, "first", market, real(shared_data, "a_share", "qwen3-max"))
     write_fills(tmp_path / f"fills.{ending}", ledger.fills("first"))
     import_fills(ledger, "second", market, read_fills(tmp_path / f"fills.{ending}"), cash=100_000)
     first, second = (list(ledger.results(name)) for name in ("first", "second"))
@@ -104,14 +84,16 @@ def test_a_table_needs_five_columns_only(shared_data: Path, ledger: Ledger, tmp_
         "trade_date,ts_code,side,quantity,price\n2025-10-09,600519.SH,buy,200,10\n20251010,600519.SH,sell,100,10.5\n"
     )
     market = market_of(shared_data, "a_share")
-    import_fills(ledger, "mine", market, read_fills(table), cash=100_000)
+    import_fills(ledger, "mine", market, table, cash=100_000)
+    import_fills(ledger, "by_text", market, str(table), cash=100_000)
     account = ledger.account("mine")
     assert (account.cash, account.quantity("600519.SH")) == (Decimal("99050.00"), 100)
 
 
 def test_the_table_is_tidy(shared_data: Path, ledger: Ledger) -> None:
     market = market_of(shared_data, "a_share")
-    table = fills_table(real_fills(shared_data, "a_share", "qwen3-max", market)[:2])
+    import_positions(ledger, "real", market, real(shared_data, "a_share", "qwen3-max"))
+    table = fills_table(ledger.fills("real")[:2])
     assert tuple(table.columns) == COLUMNS
     assert len(table) == 2
 

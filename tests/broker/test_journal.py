@@ -365,6 +365,25 @@ def test_a_result_that_does_not_follow_is_refused_and_leaves_nothing_behind(tmp_
         ledger.check("a")
 
 
+@pytest.mark.parametrize("kind", ["fill", "marks", "day", "deposit"])
+@pytest.mark.parametrize("body", ["[]", "7", '{"amount":"much"}', "{"])
+def test_a_forged_line_of_another_shape_is_a_conflict(ledger, kind, body):
+    rows = rows_of(ledger)
+    place = [row[2] for row in rows].index(kind)
+    line, session, _, _, hashed = rows[place]
+    store_rows(ledger, rechained([*rows[:place], (line, session, kind, body, hashed), *rows[place + 1 :]]))
+    with Ledger(ledger._store.engine.url.database) as again, pytest.raises(LedgerConflict):
+        again.check("a")
+
+
+def test_a_whole_end_that_was_cut_off_leaves_a_sound_ledger(ledger):
+    rows = rows_of(ledger)
+    assert ledger.check("a") == len(rows)
+    last = max(n for n, row in enumerate(rows[:-1]) if row[2] == "day")
+    store_rows(ledger, rows[: last + 1])
+    assert ledger.check("a") == last + 1
+
+
 def test_the_lines_of_one_run_are_not_those_of_another(ledger):
     """The chain begins with the run's name: copied under another name it breaks at its first line."""
     with closing(sqlite3.connect(ledger._store.engine.url.database)) as connection, connection:

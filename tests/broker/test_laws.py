@@ -126,9 +126,14 @@ kinds = pytest.mark.parametrize("kind", ["random", "signal"])
 
 
 def worth(price: Fraction, shares: Fraction) -> Fraction:
-    """Half up to the cent for whole shares, exact for parts of one; neither is negative."""
-    exact = price * shares
-    return exact if shares.denominator > 1 else Fraction((exact * 200 + 1) // 2, 100)
+    """Half up to the cent for whole shares, to 1e-8 for parts of one; neither is negative."""
+    parts = 10**8 if shares.denominator > 1 else 100
+    return Fraction((price * shares * parts * 2 + 1) // 2, parts)
+
+
+def value(price: Fraction, shares: Fraction) -> Fraction:
+    """What is held: exact for whole shares, else as it is paid."""
+    return worth(price, shares) if shares.denominator > 1 else price * shares
 
 
 class Book:
@@ -196,7 +201,7 @@ class Book:
 
     def day(self, session, body):
         owed = sum(amount for *_, amount in self.owed)
-        stocks = sum(price * self.shares[symbol] for symbol, price in self.prices.items())
+        stocks = sum(value(price, self.shares[symbol]) for symbol, price in self.prices.items())
         written = [Fraction(body[name]) for name in ("cash", "owed", "stocks", "value")]
         assert written == [self.cash, owed, stocks, self.cash + owed + stocks]
         assert body["positions"] == len(self.prices)

@@ -15,7 +15,7 @@ from quantgraph.broker.corporate import ActionBook, open_account
 from quantgraph.broker.quotes import Quote
 from quantgraph.broker.result import SessionResult
 from quantgraph.broker.valuation import value_of
-from quantgraph.errors import BadOption, LedgerConflict
+from quantgraph.errors import BadFile, BadOption, LedgerConflict
 from quantgraph.market.actions import CorporateAction
 from quantgraph.market.rulebook import Rulebook
 
@@ -247,11 +247,21 @@ def test_a_session_that_does_not_follow_from_the_one_before_is_a_conflict(ledger
 def test_opening_a_run_again_does_nothing_and_with_other_terms_is_a_conflict(ledger):
     ledger.open_run("a", 100, {"x": 1, "y": "沪"})
     ledger.open_run("a", D("100.00"), {"y": "沪", "x": 1})
-    with pytest.raises(LedgerConflict, match=r"100\.00.*not.*101\.00"):
+    with pytest.raises(LedgerConflict, match=r'with amount "100\.00" instead of "101\.00"$'):
         ledger.open_run("a", 101, {"x": 1, "y": "沪"})
-    with pytest.raises(LedgerConflict, match="with run"):
-        ledger.open_run("a", 100, {"x": 2})
+    with pytest.raises(LedgerConflict, match=r"with x 1 instead of 2$"):
+        ledger.open_run("a", 100, {"x": 2, "y": "沪"})
+    with pytest.raises(LedgerConflict, match=r'with y "沪" instead of missing, z missing instead of null$'):
+        ledger.open_run("a", 100, {"x": 1, "z": None})
     assert ledger.runs() == ["a"]
+
+
+@pytest.mark.parametrize("run_id", ["", "a" * 201])
+def test_a_name_that_is_empty_or_too_long_is_refused(ledger, run_id):
+    with pytest.raises(BadOption, match=f"has {len(run_id)} characters; 1 to 200"):
+        ledger.open_run(run_id, 100)
+    ledger.open_run("a" * 200, 100)
+    assert ledger.runs() == ["a" * 200]
 
 
 def test_a_run_that_was_never_opened_is_named(ledger):
@@ -302,10 +312,44 @@ def test_sqlite_keeps_a_commit_through_a_power_cut(ledger):
         assert connection.exec_driver_sql("PRAGMA synchronous").scalar() == 2
 
 
-@pytest.mark.parametrize("where", ["sqlite://", "sqlite:///:memory:", "no such thing://"])
+@pytest.mark.parametrize(
+    "where", ["sqlite://", "sqlite:///:memory:", "no such thing://", "postgresql://host:port/name"]
+)
 def test_what_is_no_durable_place_is_refused(where):
     with pytest.raises(BadOption):
         Ledger(where)
+
+
+@pytest.mark.parametrize(
+    ("where", "reason"),
+    [
+        ("{folder}/text.db", "file is not a database"),
+        ("{folder}", "unable to open database file"),
+        ("{folder}/text.db/below.db", "exists|Not a directory"),
+        ("sqlite:///{folder}/no/where.db", "unable to open database file"),
+        ("postgresql+psycopg://me:secret@127.0.0.1:9/name", "refused"),
+        ("oracle9://me:secret@127.0.0.1/name", "oracle9"),
+        ("sqlite+nodriver:///{folder}/l.db", "nodriver"),
+    ],
+)
+def test_what_is_no_database_is_told_in_one_line(tmp_path, where, reason):
+    (tmp_path / "text.db").write_text("this is a text and no database" * 50)
+    with pytest.raises(BadFile, match=reason) as caught:
+        Ledger(where.format(folder=tmp_path))
+    assert "cannot be used as a ledger" in caught.value.line
+    assert "a SQLite file is wanted, or the URL of a database" in caught.value.line
+    assert "\n" not in caught.value.line
+    assert "secret" not in caught.value.line
+
+
+def test_a_database_that_breaks_later_is_told_when_it_is_used(tmp_path):
+    with Ledger(tmp_path / "l.db") as ledger:
+        ledger.open_run("a", 100)
+        with closing(sqlite3.connect(tmp_path / "l.db")) as connection:
+            connection.execute("DROP TABLE journal")
+        for use in (ledger.runs, lambda: ledger.account("a"), lambda: ledger.open_run("b", 100)):
+            with pytest.raises(BadFile, match="no such table: journal"):
+                use()
 
 
 def test_a_ledger_is_there_when_it_is_opened_again(tmp_path):

@@ -48,8 +48,8 @@ def test_once_it_is_over_all_is_known_and_volume_is_in_shares():
 
 def test_a_field_that_the_data_does_not_have_is_nothing():
     quote = quotes({"open": [10.0, 20.0]}, "close")["600036.SH"]
-    assert (quote.high, quote.low, quote.close, quote.volume) == (None, None, None, None)
-    assert np.isnan([quote.pre_close, quote.up_limit, quote.down_limit]).all()
+    later = [quote.high, quote.low, quote.close, quote.volume]
+    assert np.isnan([*later, quote.pre_close, quote.up_limit, quote.down_limit]).all()
 
 
 def test_they_are_a_mapping_of_the_symbols_of_the_open():

@@ -160,7 +160,7 @@ def test_broken_shares_hit_the_value_to_a_billionth():
 
 
 def test_a_close_order_is_sized_at_the_close_and_a_limit_order_where_it_fills():
-    quote = Quote(open=10.0, high=12.5, low=7.5, close=12.0, pre_close=12.0)
+    quote = Quote(open=10.0, high=12.5, low=7.5, close=12.0)
     target = {"rules": FREE, "quote": quote, "target_value": D(12_000)}
     assert traded(holding(500), **target) == ("buy", 700)
     assert traded(holding(500), type="close", **target) == ("buy", 500)

@@ -60,7 +60,7 @@ def test_people_read_the_same_in_two_lines(command, us):
     assert (status, err) == (0, "")
     assert out.splitlines() == [
         "qwen3-max.position.jsonl: 30 records, 2025-10-01 to 2025-10-30, 22 sessions, mismatches: 0",
-        "final value 10,343.925, return +3.44%, max drawdown -5.67%",
+        "final value 10,343.92, return +3.44%, max drawdown -5.67%",
     ]
 
 
@@ -100,6 +100,19 @@ def test_a_long_list_is_cut_for_people(command, us, a_share):
     status, out, _ = command("verify", wide, "--prices", us[1], "--market", "cn")
     assert status == 1
     assert "more; --json has all" in out
+
+
+def test_one_line_that_follows_from_nothing_is_no_check(command, us, tmp_path):
+    first, second, *_ = us[0].read_text().splitlines()
+    alone = tmp_path / "alone.jsonl"
+    alone.write_text(first + "\n")
+    status, out, err = command("verify", alone, "--prices", us[1], "--market", "us", "--json")
+    assert (status, out) == (2, "")
+    assert err == f"bad_file: {alone}: nothing could be checked, there is no record after the first\n"
+    alone.write_text(f"{first}\n{second[:50]}\n")
+    status, out, _ = command("verify", alone, "--prices", us[1], "--market", "us")
+    assert status == 1
+    assert out.startswith("alone.jsonl: 1 record, 2025-10-01 to 2025-10-01, 1 session, mismatches: 1\n")
 
 
 @pytest.mark.parametrize("which", ["missing ledger", "missing prices", "no ledger", "no prices", "folder"])

@@ -27,3 +27,14 @@ def test_a_number_is_read_as_it_is_written(value, text):
 def test_what_is_not_a_finite_number_is_refused_by_its_name(value):
     with pytest.raises(BadOption, match="cash="):
         exact(value, name="cash")
+
+
+@pytest.mark.parametrize("value", [None, [], object(), True, "", "1,000"])
+def test_what_is_no_number_is_named(value):
+    with pytest.raises(BadOption, match=r"cash=.* is not a finite number"):
+        exact(value, name="cash")
+
+
+def test_a_whole_number_keeps_every_digit():
+    assert f"{exact(12345678901234567)}" == "12345678901234567"
+    assert exact(10**400) == Decimal(10) ** 400

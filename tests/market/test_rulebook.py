@@ -5,6 +5,8 @@ import subprocess
 import sys
 from decimal import Decimal
 
+import numpy as np
+import pandas as pd
 import pytest
 
 from quantgraph.errors import BadOption, BadWindow, UnknownSymbol
@@ -622,3 +624,82 @@ def test_the_text_of_a_rulebook_is_the_same_in_another_process():
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     book = Rulebook.mainland(funds={"159915.SZ": "stock_20", "159919.SZ": "stock"})
     assert done.stdout.strip() == repr(book)
+
+
+JUNE = day("2024-06-03")
+SAME_DAY = [
+    "2024-06-03",
+    "20240603",
+    dt.datetime(2024, 6, 3),
+    pd.Timestamp("2024-06-03"),
+]
+
+
+@pytest.mark.parametrize("when", SAME_DAY, ids=repr)
+@pytest.mark.parametrize(
+    "question",
+    [
+        lambda book, when: book.lots("688981.SH", when),
+        lambda book, when: book.tick("510300.SH", when, D(4)),
+        lambda book, when: book.limits("600000.SH", when, D("1.15")),
+        lambda book, when: book.order_cap("300750.SZ", when),
+        lambda book, when: book.t_plus("600000.SH", when),
+        lambda book, when: book.halted(when, "close"),
+        lambda book, when: book.charges("600000.SH", "sell", 100, D(1000), when),
+    ],
+)
+def test_a_day_may_be_a_date_or_a_timestamp_or_text(question, when):
+    assert question(CN, when) == question(CN, JUNE)
+
+
+@pytest.mark.parametrize(
+    "when", ["Oct 9", "2025-13-40", "2025", pd.Timestamp("2024-06-03 15:00"), pd.NaT, None, 1.5]
+)
+def test_what_is_no_day_is_refused(when):
+    for question in (
+        lambda: CN.lots("600000.SH", when),
+        lambda: CN.charges("600000.SH", "buy", 100, D(1000), when),
+        lambda: US.tick("AAPL", when, D(1)),
+    ):
+        with pytest.raises(BadOption, match=r"day=.* is not a (plain )?date"):
+            question()
+
+
+@pytest.mark.parametrize(
+    ("options", "text"),
+    [
+        ({"side": "BUY"}, "side='BUY'; 'buy' or 'sell' is wanted"),
+        ({"side": None}, "side=None"),
+        ({"quantity": -100}, "quantity=-100; at least 0 is wanted"),
+        ({"quantity": None}, "quantity=None is not a finite number"),
+        ({"notional": D("-0.01")}, r"notional=-0\.01; at least 0 is wanted"),
+        ({"notional": D("NaN")}, "notional=.*is not a finite number"),
+        ({"notional": float("nan")}, "notional=nan is not a finite number"),
+        ({"notional": D("Infinity")}, "notional=.*is not a finite number"),
+        ({"notional": "much"}, "notional='much' is not a finite number"),
+    ],
+)
+@pytest.mark.parametrize(
+    ("book", "symbol"), [(CN, "600000.SH"), (US, "AAPL"), (Rulebook.zero_cost(), "600000.SH")]
+)
+def test_charges_are_asked_with_a_side_and_amounts(book, symbol, options, text):
+    asked = {"side": "buy", "quantity": 100, "notional": D(1000), **options}
+    with pytest.raises(BadOption, match=text):
+        book.charges(symbol, day=JUNE, **asked)
+
+
+def test_floats_are_read_as_they_are_written():
+    # 1.15 * 1.1 = 1.265 up to 1.27, 1.15 * 0.9 = 1.035 up to 1.04
+    assert CN.limits("600000.SH", JUNE, 1.15) == (D("1.27"), D("1.04"))
+    # 0.025 % of 100,000.00 = 25.00, a thousandth of a percent = 1.00, 0.05 % = 50.00
+    assert CN.charges("600000.SH", "sell", np.int64(10_000), 100_000.0, JUNE).total == D("76.00")
+    assert US.tick("AAPL", JUNE, 0.5) == D("0.0001")
+    for price in (float("nan"), D("NaN"), None):
+        with pytest.raises(BadOption, match=r"pre_close=.*is not a finite number"):
+            CN.limits("600000.SH", JUNE, price)
+
+
+@pytest.mark.parametrize("name", ["commission_rate", "commission_min", "slippage_bps"])
+def test_an_option_without_a_number_is_refused(name):
+    with pytest.raises(BadOption, match=f"{name}=None is not a finite number"):
+        Rulebook.mainland(**{name: None})

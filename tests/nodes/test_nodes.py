@@ -112,8 +112,17 @@ def test_holdings_are_marked_where_the_desk_is_told(state, desk):
 
 
 def test_a_symbol_of_another_market_is_named_before_the_first_session(state, desk):
-    with pytest.raises(UnknownSymbol, match=r"no board for 600519\.SH; it knows codes such as AAPL"):
+    with pytest.raises(
+        UnknownSymbol, match=r"no board for 600519\.SH; it knows codes such as AAPL.*--market cn"
+    ):
         daily_loop_node(state, desk=replace(desk, rules=Rulebook.us()))
+    desk.close("r")
+
+
+def test_the_way_to_the_us_market_is_said_in_code_and_on_the_command_line(state, desk):
+    data_ref = desk.store.update("ohlcv", {"open": column(1, 2, 3, 4).rename(columns={CODE: "AAPL"})})
+    with pytest.raises(UnknownSymbol, match=r"rules=Rulebook\.us\(\), on the command line --market us"):
+        daily_loop_node(state | {"data_ref": data_ref}, desk=desk)
     desk.close("r")
 
 

@@ -150,3 +150,42 @@ def test_values_that_are_no_values_are_refused(metric, values):
 def test_returns_with_nan_are_refused():
     with pytest.raises(BadOption, match="returns"):
         sharpe_ratio(pd.Series([0.01, math.nan]))
+
+
+SHORT = pd.Series([100.0, 110.0, 99.0])
+
+
+@pytest.mark.parametrize(
+    "question",
+    [
+        lambda given: session_returns(given),
+        lambda given: total_return(given),
+        lambda given: max_drawdown(given),
+        lambda given: volatility(given),
+        lambda given: sharpe_ratio(given),
+        lambda given: exposure(given, SHORT),
+        lambda given: exposure(SHORT.iloc[1:], given),
+    ],
+)
+@pytest.mark.parametrize(
+    "given", [[1, 2, 3], np.ones(3), None, SHORT.to_frame(), pd.Series(["a", "b", "c"])], ids=repr
+)
+def test_what_is_no_series_of_numbers_is_refused(question, given):
+    with pytest.raises(
+        BadOption, match=r"a pandas Series by session is wanted|holds what is no number|same sessions"
+    ):
+        question(given)
+
+
+@pytest.mark.parametrize("periods", [0, -252, None, "252", math.nan, math.inf])
+@pytest.mark.parametrize("question", [annual_return, volatility, sharpe_ratio, calmar_ratio])
+def test_a_year_has_a_number_of_periods(question, periods):
+    with pytest.raises(BadOption, match=r"periods_per_year=.*; a number above 0 is wanted, such as 252"):
+        question(SHORT, periods_per_year=periods)
+
+
+@pytest.mark.parametrize("ddof", [-1, 1.5, None, "1"])
+@pytest.mark.parametrize("question", [volatility, sharpe_ratio])
+def test_degrees_of_freedom_are_a_whole_number(question, ddof):
+    with pytest.raises(BadOption, match=r"ddof=.*; a whole number of at least 0 is wanted"):
+        question(SHORT, ddof=ddof)

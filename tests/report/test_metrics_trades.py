@@ -4,6 +4,8 @@ from decimal import Decimal
 import pandas as pd
 import pytest
 
+from quantgraph.broker.corporate import Delisting, Dividend, Split
+from quantgraph.broker.orders import Fill, Order
 from quantgraph.errors import BadOption
 from quantgraph.report.round_trips import Entitlement, profit_factor, round_trips, win_rate
 from quantgraph.report.trades import Trade, annual_turnover, turnover
@@ -171,3 +173,54 @@ def test_a_trade_outside_the_sessions_is_refused():
     values = pd.Series([100.0, 100.0], index=DAYS[1:3])
     with pytest.raises(BadOption, match=r"600000.SH on 2024-01-02, which is no session"):
         turnover(TRADES, values)
+
+
+def test_the_trade_of_a_fill_has_all_its_costs():
+    order = Order(symbol="AAPL", side="sell", quantity=300, sequence=1)
+    fill = Fill(
+        order=order,
+        session=DAYS[1],
+        side="sell",
+        price=Decimal("10.5"),
+        quantity=200,
+        notional=Decimal("2100.00"),
+        commission=Decimal("1.00"),
+        stamp_duty=Decimal("0.20"),
+        transfer_fee=Decimal("0.03"),
+        regulatory=Decimal("0.004"),
+        slippage=Decimal("5.00"),
+    )
+    wanted = trade(1, "sell", 200, Decimal("10.5"), Decimal("6.234"), symbol="AAPL")
+    assert Trade.of(fill) == wanted
+
+
+@pytest.mark.parametrize("periods", [0, -1, None, "252", math.nan, math.inf])
+def test_a_year_has_periods(periods):
+    values = pd.Series([100.0, 100.0], index=DAYS[:2])
+    with pytest.raises(BadOption, match="periods_per_year"):
+        annual_turnover([], values, periods_per_year=periods)
+
+
+def test_events_of_a_ledger_are_entitlements_and_a_delisting_is_a_sale():
+    dividend = Dividend(
+        symbol="AAPL",
+        session=DAYS[2],
+        quantity=100,
+        per_share=Decimal("0.5"),
+        amount=Decimal("50.00"),
+        pay=DAYS[3],
+    )
+    split = Split(
+        symbol="AAPL", session=DAYS[3], ratio=Decimal("1.5"), before=100, after=150, cash=Decimal("0.25")
+    )
+    gone = Delisting(
+        symbol="AAPL", session=DAYS[4], quantity=150, per_share=Decimal("8.005"), amount=Decimal("1200.75")
+    )
+    assert Entitlement.of(dividend) == Entitlement(session=DAYS[2], symbol="AAPL", cash=Decimal("50.00"))
+    assert Entitlement.of(split) == Entitlement(
+        session=DAYS[3], symbol="AAPL", shares=50, cash=Decimal("0.25")
+    )
+    # a hundred for 1,000.00; 50.00, 0.25 and 1,200.75 come back
+    trades = [trade(1, "buy", 100, 10, symbol="AAPL"), Trade.of(gone)]
+    (trip,) = round_trips(trades, [Entitlement.of(dividend), Entitlement.of(split)])
+    assert (trip.quantity, trip.profit) == (150.0, 251.0)

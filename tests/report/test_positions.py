@@ -329,7 +329,7 @@ def test_a_ledger_opens_with_cash_alone(check):
         5,
     )
     assert only(check([replace(records[0], cash=-1.0), *records[1:]])) == (1, "positions.CASH", -1.0)
-    assert only(check([replace(records[0], date="never"), *records[1:]])) == (1, "date", "never")
+    assert only(check([replace(records[0], date="never"), *records[1:]])) == (1, "date", "'never'")
     headless = check(records[1:])
     assert only(headless) == (1, "id", 1)
     assert (headless.total_return, headless.max_drawdown) == (None, None)
@@ -364,6 +364,20 @@ def test_a_holding_that_never_had_a_price_has_no_value(check):
 def test_a_ledger_that_was_only_registered_is_worth_its_cash(check):
     found = check(built()[:1])
     assert (found.final_value, found.total_return, found.sessions) == (100_000.0, 0.0, 0)
+
+
+@pytest.mark.parametrize("date", ["2025-13-40", "2025-10-9", "2025-10-09T00:00", "20251010", "Oct 9"])
+@pytest.mark.parametrize("row", [0, 1, -1])
+def test_a_malformed_date_is_a_mismatch_of_its_line_alone(date, row, shared_data, tmp_path):
+    whole = (shared_data / "ai-trader/a_share/positions/qwen3-max.position.jsonl").read_text().splitlines()
+    documents = [json.loads(text) for text in whole]
+    documents[row]["date"] = date
+    path = tmp_path / "damaged.jsonl"
+    path.write_text("".join(json.dumps(document) + "\n" for document in documents))
+    found = verify_positions(path, shared_data / "ai-trader" / CN, "cn")
+    assert only(found) == (row % len(whole) + 1, "date", repr(date))
+    assert "is no date YYYY-MM-DD" in found.mismatches[0].message
+    assert found.final_value is not None
 
 
 def test_other_markets_and_files_are_refused(check, tmp_path):

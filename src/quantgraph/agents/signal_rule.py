@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from copy import copy
 from decimal import Decimal
 from fractions import Fraction
 from itertools import count
@@ -24,6 +25,7 @@ from quantgraph.broker import (
     last_closes,
     quotes_at,
 )
+from quantgraph.broker.decider import require_rules
 from quantgraph.errors import BadOption, NoData, NoSignal
 from quantgraph.market.money import CENT, ZERO, exact, money
 from quantgraph.market.rulebook import Rulebook, Side
@@ -53,7 +55,8 @@ class SignalRule:
     cash_reserve
         Share of the equity that stays in cash, in [0, 1).
     rules
-        The rulebook that the sizes are computed with; the same one that the desk uses.
+        The rulebook that the sizes are computed with: that of the market, and given it must be the same. None
+        takes it.
 
     Raises
     ------
@@ -124,7 +127,7 @@ class SignalRule:
         self._max_weight = _max_weight(max_weight)
         self._ticket = None if ticket is None else _ticket(ticket)
         self._reserve = _reserve(cash_reserve)
-        self._rules = rules or Rulebook.mainland()
+        self._given, self._rules = rules, rules or Rulebook.mainland()
 
     @property
     def name(self) -> str:
@@ -145,6 +148,21 @@ class SignalRule:
             "ticket": None if self._ticket is None else str(self._ticket),
             "cash_reserve": str(self._reserve),
         }
+
+    def under(self, rules: Rulebook) -> SignalRule:
+        """The rule, sizing by a market's rules.
+
+        Raises
+        ------
+        BadOption
+            If it was made with others.
+        """
+        require_rules(self._given, rules)
+        if self._rules == rules:
+            return self
+        bound = copy(self)
+        bound._rules = rules  # noqa: SLF001 - its own
+        return bound
 
     def block_rule(self, account: Account) -> BlockRule:  # noqa: ARG002 - the same whatever is held
         """The rule as plain data: nobody needs to be asked between two sessions."""

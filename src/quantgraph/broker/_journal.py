@@ -22,7 +22,7 @@ from quantgraph.broker.orders import SIZES, Fill, Order, Outcome, Quantity, Reje
 from quantgraph.broker.result import SessionResult
 from quantgraph.broker.valuation import Mark
 from quantgraph.errors import LedgerConflict
-from quantgraph.market.money import ZERO, exact, tidy
+from quantgraph.market.money import ZERO, exact, tidy, worth
 
 __all__ = [
     "CHARGES",
@@ -267,18 +267,18 @@ def _order_of(body: Mapping[str, Any]) -> Order:
 def _day_body_of(before: Account, result: SessionResult) -> str:
     account, fills = result.account, result.fills
     profits = _profits(before, result)
-    worth = {
-        symbol: result.marks[symbol].price * position.quantity
+    worths = {
+        symbol: worth(result.marks[symbol].price, position.quantity)
         for symbol, position in account.positions.items()
     }
     return day_body(
         result.decider,
         str(account.cash),
         str(account.owed),
-        str(tidy(sum(worth.values(), Decimal(0)))),
+        str(tidy(sum(worths.values(), Decimal(0)))),
         str(result.value),
         len(account.positions),
-        str(tidy(max(worth.values(), default=ZERO))),
+        str(tidy(max(worths.values(), default=ZERO))),
         len(fills),
         len(result.rejections),
         str(sum((fill.notional for fill in fills), ZERO)),

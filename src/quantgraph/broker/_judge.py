@@ -27,6 +27,7 @@ def submit(
     session: pd.Timestamp,
     *,
     equity: Decimal | None = None,
+    traded: Quantity = 0,
 ) -> Fill | Rejection:
     """Fill an order in a session, or say why not. Changes nothing: apply the fill to the account.
 
@@ -48,13 +49,15 @@ def submit(
         The session.
     equity
         The account's value, which ``target_weight`` is a share of.
+    traded
+        Shares of the symbol traded for the account in the session so far; they use up the volume cap.
 
     Raises
     ------
     BadWindow
         If the rulebook does not reach back to the session.
     """
-    outcome = _judged(order, account, quote, rules, session, equity)
+    outcome = _judged(order, account, quote, rules, session, equity, traded)
     if isinstance(outcome, Fill):
         return outcome
     code, message = outcome
@@ -68,6 +71,7 @@ def _judged(  # noqa: PLR0917 - the parameters of submit
     rules: Rulebook,
     session: pd.Timestamp,
     equity: Decimal | None,
+    traded: Quantity,
 ) -> Fill | Refusal:
     name, size = order.size
     if name == "quantity" and size <= 0:
@@ -85,7 +89,7 @@ def _judged(  # noqa: PLR0917 - the parameters of submit
     )
     if refusal:
         return refusal
-    allowed = _by_volume(wish, order.symbol, quote, rules, session)
+    allowed = _by_volume(wish, order.symbol, quote, rules, session, traded)
     capped = _capped(order, wish, allowed, quote, rules) if allowed < wish.quantity else ""
     if not allowed:
         return "volume_cap", capped
@@ -144,7 +148,10 @@ def reference_price(order: Order, quote: Quote | None) -> Decimal | None:
     """The price that tells a target's side."""
     if order.limit_price is not None:
         return order.limit_price
-    return exact(quote.open) if quote is not None and 0 < quote.open < math.inf else None
+    if quote is None:
+        return None
+    price = quote.open if order.type == "open" or quote.close is None else quote.close
+    return exact(price) if 0 < price < math.inf else None
 
 
 def _quantity(order: Order, wish: Sized, rules: Rulebook, session: pd.Timestamp) -> Refusal | None:
@@ -190,31 +197,40 @@ def _lots(lots: Lots) -> str:
 def _limits(  # noqa: PLR0917
     order: Order, wish: Sized, price: Decimal, quote: Quote, rules: Rulebook, session: pd.Timestamp
 ) -> Refusal | None:
-    limit = _limit(order, wish.side, quote, rules, session)
-    if limit is None:
-        return None
-    if wish.side == "buy" and price >= limit:
-        return "limit_up", f"{order.symbol} is bought at {price}, its upper limit is {limit}"
-    if wish.side == "sell" and price <= limit:
-        return "limit_down", f"{order.symbol} is sold at {price}, its lower limit is {limit}"
+    symbol, asked = order.symbol, order.limit_price
+    upper, lower = _band(symbol, quote, rules, session)
+    if upper is not None and (wish.side == "buy" and price >= upper):
+        return "limit_up", f"{symbol} is bought at {price}, its upper limit is {upper}"
+    if lower is not None and (wish.side == "sell" and price <= lower):
+        return "limit_down", f"{symbol} is sold at {price}, its lower limit is {lower}"
+    if asked is not None and upper is not None and asked > upper:
+        return "limit_up", f"limit_price={asked} of {symbol} is above the upper limit {upper}"
+    if asked is not None and lower is not None and asked < lower:
+        return "limit_down", f"limit_price={asked} of {symbol} is below the lower limit {lower}"
     return None
 
 
-def _limit(order: Order, side: Side, quote: Quote, rules: Rulebook, session: pd.Timestamp) -> Decimal | None:
-    given = quote.up_limit if side == "buy" else quote.down_limit
-    if not math.isnan(given):
-        return exact(given)
-    if not 0 < quote.pre_close < math.inf:
-        return None
-    band = rules.limits(order.symbol, session.date(), exact(quote.pre_close), quote.status)
-    return band and band[0 if side == "buy" else 1]
+def _band(
+    symbol: str, quote: Quote, rules: Rulebook, session: pd.Timestamp
+) -> tuple[Decimal | None, Decimal | None]:
+    """Upper and lower limit: of the data, else by the rules; None where there is none."""
+    given = [None if math.isnan(price) else exact(price) for price in (quote.up_limit, quote.down_limit)]
+    if None in given and 0 < quote.pre_close < math.inf:
+        band = rules.limits(symbol, session.date(), exact(quote.pre_close), quote.status) or (None, None)
+        given = [limit if known is None else known for known, limit in zip(given, band, strict=True)]
+    upper, lower = given
+    return upper, lower
 
 
-def _by_volume(wish: Sized, symbol: str, quote: Quote, rules: Rulebook, session: pd.Timestamp) -> Quantity:
-    """Shares that the volume cap lets through, in steps that may be traded."""
-    if rules.volume_share is None or quote.volume is None or math.isnan(quote.volume):
+def _by_volume(  # noqa: PLR0917
+    wish: Sized, symbol: str, quote: Quote, rules: Rulebook, session: pd.Timestamp, traded: Quantity
+) -> Quantity:
+    """Shares that the volume cap lets through, in steps that may be traded; none where no volume is known."""
+    if rules.volume_share is None or quote.volume is None:
         return wish.quantity
-    cap = exact(quote.volume) * rules.volume_share
+    if math.isnan(quote.volume):
+        return 0
+    cap = max(Decimal(0), exact(quote.volume) * rules.volume_share - traded)
     if wish.quantity <= cap:
         return wish.quantity
     lots = rules.lots(symbol, session.date())
@@ -225,7 +241,7 @@ def _by_volume(wish: Sized, symbol: str, quote: Quote, rules: Rulebook, session:
 def _capped(order: Order, wish: Sized, allowed: Quantity, quote: Quote, rules: Rulebook) -> str:
     return (
         f"{allowed} of {wish.quantity} shares of {order.symbol}; the cap is {rules.volume_share} of the "
-        f"{quote.volume:.0f} that were traded"
+        f"session's volume, {quote.volume:.0f}"
     )
 
 

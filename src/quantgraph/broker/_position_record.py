@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import json
 import math
 from collections.abc import Mapping
@@ -10,7 +11,7 @@ from typing import Any, Literal, get_args
 
 from quantgraph.errors import BadFile
 
-__all__ = ["Action", "PositionRecord", "parse_record", "record_line"]
+__all__ = ["Action", "PositionRecord", "is_date", "parse_record", "record_line"]
 
 Action = Literal["buy", "sell", "no_trade"]
 
@@ -97,12 +98,27 @@ def parse_record(line: bytes) -> PositionRecord:
     shares = {symbol: _whole(f"positions.{symbol}", n) for symbol, n in positions.items() if symbol != _CASH}
     traded = _action(document["this_action"]) if "this_action" in document else {}
     return PositionRecord(
-        date=_text("date", document["date"]),
+        date=_date(document["date"]),
         id=_whole("id", document["id"]),
         positions=shares,
         cash=_number("positions.CASH", positions[_CASH]),
         **traded,
     )
+
+
+def is_date(text: str) -> bool:
+    """Whether a text is a day, ``YYYY-MM-DD``."""
+    try:
+        return dt.date.fromisoformat(text).isoformat() == text
+    except ValueError:
+        return False
+
+
+def _date(value: object) -> str:
+    text = _text("date", value)
+    if not is_date(text):
+        raise _bad("date", text, "is no date YYYY-MM-DD")
+    return text
 
 
 def _action(value: object) -> dict[str, Any]:
@@ -190,10 +206,12 @@ def _whole(field: str, value: object) -> int:
 
 
 def _number(field: str, value: object) -> float:
-    if not isinstance(value, float):
-        return _whole(field, value)
-    if not math.isfinite(value):
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise _bad(field, value, "is no number")
+    if not abs(value) < math.inf:
         raise _bad(field, value, "is not finite")
+    if isinstance(value, int) and abs(value) > _EXACT:
+        raise _bad(field, value, "is too large to be exact")
     return value
 
 

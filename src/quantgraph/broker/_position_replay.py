@@ -151,9 +151,7 @@ class _Follower:
             yield Finding("id", wanted, record.id, f"id {record.id} where {wanted} follows: {why}")
 
     def _date(self, record: PositionRecord, *, registration: bool) -> Iterator[Finding]:
-        if registration and not _is_date(record.date):
-            yield Finding("date", "YYYY-MM-DD", record.date, f"date {record.date!r} is no date YYYY-MM-DD")
-        elif not registration and not self._prices.is_session(record.date):
+        if not registration and not self._prices.is_session(record.date):
             message = f"date {record.date!r} is no session of the prices, {self._prices.span}"
             yield Finding("date", "a session", record.date, message)
         elif record.date < self._since:
@@ -235,10 +233,3 @@ def _by_single_shares(symbol: str, amount: int, day: str) -> bool:
     except (UnknownSymbol, BadWindow):
         return False
     return lots.step == 1 and amount >= lots.first
-
-
-def _is_date(text: str) -> bool:
-    try:
-        return dt.date.fromisoformat(text).isoformat() == text
-    except ValueError:
-        return False

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import datetime as dt
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -10,7 +9,7 @@ from typing import Any, NamedTuple
 
 import pandas as pd
 
-from quantgraph.broker._position_record import PositionRecord
+from quantgraph.broker._position_record import PositionRecord, is_date
 from quantgraph.errors import BadOption, NoData, UnknownSymbol
 from quantgraph.market.rulebook import Side
 
@@ -172,10 +171,6 @@ def _next(before: PositionRecord, **changes: Any) -> PositionRecord:
 
 
 def _date(text: str) -> str:
-    try:
-        known = dt.date.fromisoformat(text).isoformat() == text
-    except ValueError:
-        known = False
-    if not known:
+    if not is_date(text):
         raise BadOption(f"{text!r} is no date YYYY-MM-DD", parameter="sessions")
     return text

@@ -128,8 +128,14 @@ class Reader:
         days = [json.loads(body) for _, _, _, body in self._store.lines(run_id, "day")]
         return Charges(**{name: sum((Decimal(day[name]) for day in days), ZERO) for name in CHARGES})
 
-    def check(self, run_id: str) -> None:
+    def check(self, run_id: str) -> int:
         """Follow the chain of a run, and replay every session.
+
+        Returns
+        -------
+        int
+            How many lines there are. Lines that were cut off the end, whole sessions of them, leave a
+            sound ledger behind: they are missed only by somebody who knows how many there were.
 
         Raises
         ------
@@ -153,9 +159,15 @@ class Reader:
                 run_id=run_id,
                 line=place,
             )
-        account = Account.opening(self.cash(run_id))
+        try:
+            account = Account.opening(self.cash(run_id))
+        except (KeyError, TypeError, ValueError, ArithmeticError) as error:
+            raise LedgerConflict(
+                f"run {run_id!r}: its deposit is no amount", run_id=run_id, line=1
+            ) from error
         for session, lines in grouped(self._store.lines(run_id)):
             account = explain(run_id, account, session, lines).account
+        return place + 1
 
     def journal(self, run_id: str) -> Iterator[dict[str, Any]]:
         """Every line as it stands: ``line``, ``session``, ``kind``, ``body`` (parsed) and ``hash``."""

@@ -12,8 +12,9 @@ from quantgraph.broker.account import Account
 from quantgraph.broker.corporate import Event, Payment, Split, apply_event, shares_after
 from quantgraph.broker.orders import Fill
 from quantgraph.broker.result import SessionResult
+from quantgraph.broker.valuation import value_of
 from quantgraph.errors import LedgerConflict
-from quantgraph.market.money import ZERO, notional
+from quantgraph.market.money import notional
 
 __all__ = ["explain", "grouped", "replay"]
 
@@ -68,7 +69,7 @@ def explain(run_id: str, before: Account, session: str, lines: list[Line]) -> Se
     where = f"run {run_id!r}, {session}"
     try:
         result = replay(before, session, lines)
-    except (KeyError, ValueError, ArithmeticError, StopIteration) as error:
+    except (KeyError, TypeError, AttributeError, ValueError, ArithmeticError, StopIteration) as error:
         raise LedgerConflict(
             f"{where}: the lines cannot be replayed ({type(error).__name__}: {error})", run_id=run_id
         ) from error
@@ -99,9 +100,9 @@ def _problems(before: Account, result: SessionResult) -> Iterator[str]:
         account = account.apply(fill)
     if set(account.positions) != set(result.marks):
         yield f"marks are of {sorted(result.marks)}, held are {sorted(account.positions)}"
-    worth = sum((result.marks[name].price * held.quantity for name, held in account.positions.items()), ZERO)
-    if account.cash + account.owed + worth != result.value:
-        yield f"value is {result.value}, cash and marks come to {account.cash + account.owed + worth}"
+    value = value_of(account, result.marks)
+    if value != result.value:
+        yield f"value is {result.value}, cash and marks come to {value}"
 
 
 def _fill_problems(account: Account, fill: Fill) -> Iterator[str]:

@@ -11,7 +11,7 @@ from sqlalchemy import func, insert, select
 from quantgraph.broker._journal import Line, chained
 from quantgraph.broker._replay import Stored
 from quantgraph.broker._tables import engine_of, journal, make_schema
-from quantgraph.errors import BadOption
+from quantgraph.errors import BadOption, LedgerConflict
 
 __all__ = ["OPENING", "Store"]
 
@@ -59,7 +59,7 @@ class Store:
 
     def runs(self) -> list[str]:
         """Names of all runs, ascending."""
-        query = select(journal.c.run_id).where(journal.c.line == 0)
+        query = select(journal.c.run_id).distinct()
         with self.engine.connect() as connection:
             return sorted(connection.execute(query).scalars())  # databases sort by locale
 
@@ -77,22 +77,31 @@ class Store:
         ------
         BadOption
             If there is no such run.
+        LedgerConflict
+            If one of them is missing.
         """
         found = self.find(run_id)
-        if not found:
-            raise BadOption(
-                f"run_id={run_id!r} is not in this ledger; open_run begins one", parameter="run_id"
-            )
+        if found.keys() != {"run", "deposit"}:
+            self.last_line(run_id)
+            raise LedgerConflict(f"run {run_id!r}: its opening lines are missing", run_id=run_id, line=0)
         return found
 
     def last_line(self, run_id: str) -> int:
-        """Number of the last line."""
+        """Number of the last line.
+
+        Raises
+        ------
+        BadOption
+            If there is no such run.
+        """
         query = select(func.max(journal.c.line)).where(journal.c.run_id == run_id)
         with self.engine.connect() as connection:
             line: int | None = connection.execute(query).scalar()
         if line is None:
-            self.opening(run_id)
-        return line or 0
+            raise BadOption(
+                f"run_id={run_id!r} is not in this ledger; open_run begins one", parameter="run_id"
+            )
+        return line
 
     def hash_of(self, run_id: str, line: int) -> str:
         """Hash of a line."""
@@ -129,6 +138,6 @@ class Store:
     def rows(self, run_id: str) -> Iterator[Any]:
         """Every line with its hash, in order."""
         query = select(journal).where(journal.c.run_id == run_id).order_by(journal.c.line)
-        self.opening(run_id)
+        self.last_line(run_id)
         with self.engine.connect() as connection:
             yield from connection.execute(query)

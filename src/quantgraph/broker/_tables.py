@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -19,19 +20,21 @@ from sqlalchemy import (
     func,
     select,
 )
-from sqlalchemy.engine import make_url
-from sqlalchemy.exc import ArgumentError
+from sqlalchemy.engine import URL, ExceptionContext, make_url
+from sqlalchemy.exc import ArgumentError, IntegrityError
 
-from quantgraph.errors import BadOption
+from quantgraph.errors import BadFile, BadOption
 
-__all__ = ["SCHEMA", "engine_of", "journal", "make_schema"]
+__all__ = ["RUN_ID_LENGTH", "SCHEMA", "engine_of", "journal", "make_schema"]
+
+RUN_ID_LENGTH = 200
 
 SCHEMA = MetaData()
 
 journal = Table(
     "journal",
     SCHEMA,
-    Column("run_id", String(200), primary_key=True),
+    Column("run_id", String(RUN_ID_LENGTH), primary_key=True),
     Column("line", Integer, primary_key=True, autoincrement=False),
     Column("session", String(10), nullable=False),
     Column("kind", String(10), nullable=False),
@@ -52,23 +55,59 @@ def engine_of(where: str | Path) -> Engine:
     ------
     BadOption
         If it is neither.
+    BadFile
+        If the folder cannot be made, or there is no driver for the database. The engine raises it too,
+        whenever the database cannot be reached or is none. A key that is there already stays an
+        ``IntegrityError``, a connection that is lost while it is used a ``DBAPIError``: both may be tried
+        again.
     """
     if isinstance(where, str) and "://" in where:
         try:
             url = make_url(where)
-        except ArgumentError as error:
+        except (ArgumentError, ValueError) as error:
             raise BadOption(f"{where!r} is neither a path nor a database URL", parameter="where") from error
     else:
-        Path(where).parent.mkdir(parents=True, exist_ok=True)
         url = make_url("sqlite://").set(database=str(where))
+        try:
+            Path(where).parent.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise _unusable(url, error) from error
     if url.get_backend_name() != "sqlite":
-        return create_engine(url, pool_pre_ping=True)  # the server may have been started anew
+        return _made(url, pool_pre_ping=True)  # the server may have been started anew
     if url.database in (None, "", ":memory:"):
         raise BadOption("a ledger in memory would not survive its process; give a file", parameter="where")
-    engine = create_engine(url, connect_args={"timeout": _BUSY_SECONDS})
+    engine = _made(url, connect_args={"timeout": _BUSY_SECONDS})
     event.listen(engine, "connect", _durable)
     event.listen(engine, "begin", _begin)
     return engine
+
+
+def _made(url: URL, **options: Any) -> Engine:
+    try:
+        engine = create_engine(url, **options)
+    except (ArgumentError, ImportError) as error:
+        raise _unusable(url, error) from error
+    event.listen(engine, "handle_error", _named(url))
+    return engine
+
+
+def _named(url: URL) -> Callable[[ExceptionContext], None]:
+    def raise_named(context: ExceptionContext) -> None:
+        lost = context.is_pre_ping or (context.connection is not None and context.is_disconnect)
+        if not lost and not isinstance(context.sqlalchemy_exception, IntegrityError):
+            raise _unusable(url, context.original_exception)
+
+    return raise_named
+
+
+def _unusable(url: URL, error: BaseException) -> BadFile:
+    where = url.database if url.get_backend_name() == "sqlite" else url.render_as_string(hide_password=True)
+    reason = " ".join(str(error).split())
+    return BadFile(
+        f"{where} cannot be used as a ledger: {reason}; a SQLite file is wanted, or the URL of a database "
+        "that can be reached, such as postgresql+psycopg://user@host/name",
+        where=where,
+    )
 
 
 def make_schema(connection: Connection) -> None:

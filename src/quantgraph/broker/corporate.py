@@ -116,10 +116,13 @@ def _book(store: DataState, data_ref: str) -> ActionBook:
     entitled: dict[pd.Timestamp, list[CorporateAction]] = {}
     due: dict[pd.Timestamp, list[CorporateAction]] = {}
     for action in actions:
-        if action.cash:
-            entitled.setdefault(action.entitled_on(sessions), []).append(action)
+        days = [(action.entitled_on(sessions), entitled)] if action.cash else []
         if action.ratio != 1 or action.delisting is not None:
-            due.setdefault(action.ex, []).append(action)
+            days.append((action.ex, due))
+        for day, part in days:  # on a day that is no session it happens in the next
+            place = int(sessions.searchsorted(day))
+            if place < len(sessions):
+                part.setdefault(sessions[place], []).append(action)
     return ActionBook(
         entitled={day: tuple(rows) for day, rows in entitled.items()},
         due={day: tuple(rows) for day, rows in due.items()},
@@ -137,12 +140,13 @@ def open_account(
 
     A dividend is earned by the shares held on the morning after the record date (on the ex-date where no
     record date is known), before a split of the same day. A fraction of a share that a split leaves is
-    paid at the session's open in the US, and lapses in the mainland, where whole shares are drawn for it.
+    paid at the session's open in the US (at the last known close where there is none), and lapses in the
+    mainland, where whole shares are drawn for it.
 
     Parameters
     ----------
     opens
-        Opening prices, for fractions of shares.
+        These prices, for fractions of shares.
     """
     account, events = account.open_session(), []
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import threading
+from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from decimal import Decimal
 
@@ -11,7 +12,7 @@ import pandas as pd
 
 from quantgraph.broker._judge import reference_price, submit
 from quantgraph.broker.account import Account
-from quantgraph.broker.orders import Fill, Order, Outcome, Rejection
+from quantgraph.broker.orders import Fill, Order, Outcome, Quantity, Rejection
 from quantgraph.broker.quotes import Quote
 from quantgraph.broker.sizing import side_of
 from quantgraph.errors import BadOption, LedgerConflict
@@ -63,6 +64,7 @@ class TradingSession:
         self._prices = dict(prices or {})
         self._is_session = is_session
         self._outcomes: dict[int, Outcome] = {}
+        self._traded: defaultdict[str, Quantity] = defaultdict(int)
         self._lock = threading.Lock()
 
     @property
@@ -98,6 +100,7 @@ class TradingSession:
             self._outcomes[order.sequence] = outcome
             if isinstance(outcome, Fill):
                 self._account = self._account.apply(outcome)
+                self._traded[order.symbol] += outcome.quantity
                 self._prices.setdefault(order.symbol, outcome.price)
             return outcome
 
@@ -108,7 +111,8 @@ class TradingSession:
         quote, equity = self._quotes.get(order.symbol), None
         if order.target_weight is not None:
             equity = self.equity()
-        return submit(order, self._account, quote, self._rules, self._session, equity=equity)
+        traded = self._traded[order.symbol]
+        return submit(order, self._account, quote, self._rules, self._session, equity=equity, traded=traded)
 
     def equity(self) -> Decimal:
         """Cash, dividends on their way, and holdings at the open, or else at the last known price."""

@@ -67,7 +67,8 @@ def write_fills(path: str | Path, fills: Iterable[Fill]) -> None:
         else:
             table.astype(dict.fromkeys(_NUMBERS, "float64")).to_parquet(target, index=False)
     except OSError as error:
-        raise BadFile(f"{target} cannot be written: {error.strerror}", file=str(target)) from error
+        reason = error.strerror or " ".join(str(error).split())
+        raise BadFile(f"{target} cannot be written: {reason}", file=str(target)) from error
 
 
 def read_fills(path: str | Path) -> list[Fill]:
@@ -105,11 +106,17 @@ def read_fills(path: str | Path) -> list[Fill]:
 
 
 def import_fills(
-    ledger: Ledger, run_id: str, market: Market, fills: Sequence[Fill], *, cash: Decimal | float | str
+    ledger: Ledger,
+    run_id: str,
+    market: Market,
+    fills: str | Path | Sequence[Fill],
+    *,
+    cash: Decimal | float | str,
 ) -> None:
     """Enter fills that were made elsewhere as a run: every session from the first fill to the last.
 
-    Corporate actions and marks come from the market's data. The ledger checks the fills as any others: cash,
+    ``fills`` may be the path of a file for :func:`read_fills`. Corporate actions and marks come from the
+    market's data. The ledger checks the fills as any others: cash,
     shares, T+1, notional.
 
     Raises
@@ -119,6 +126,8 @@ def import_fills(
     LedgerConflict
         If a fill does not follow, or the run is there with something else.
     """
+    if isinstance(fills, str | Path):
+        fills = read_fills(fills)
     sessions = market.store.snapshot(market.data_ref)["ohlcv"]["open"].index
     days = sorted({fill.session for fill in fills})
     strange = [day for day in days if day not in sessions]

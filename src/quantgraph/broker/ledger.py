@@ -20,9 +20,10 @@ from quantgraph.broker._journal import CHARGES, DayLines, Line, day_lines, iso, 
 from quantgraph.broker._reader import Reader
 from quantgraph.broker._replay import explain, grouped, replay
 from quantgraph.broker._store import OPENING, Store
+from quantgraph.broker._tables import RUN_ID_LENGTH
 from quantgraph.broker.account import Account
 from quantgraph.broker.result import SessionResult
-from quantgraph.errors import LedgerConflict
+from quantgraph.errors import BadOption, LedgerConflict
 
 __all__ = ["CHARGES", "Ledger"]
 
@@ -46,13 +47,22 @@ class Ledger(Reader):
         A file, made with its folder when it is not there, or a SQLAlchemy URL such as
         ``postgresql+psycopg://user@host/name``.
 
+    Raises
+    ------
+    BadOption
+        If ``where`` is neither, or would not outlast the process.
+    BadFile
+        Here and later, if it is no database, or one that cannot be reached.
+
     Notes
     -----
     SQLite runs in WAL mode with ``synchronous=FULL``: a session that was committed survives a power
     cut. One instance may be used by many threads, and many instances may share a database.
 
     Lines are only ever added. Each carries the hash of the one before it, so that :meth:`check` finds a
-    line that was changed, removed or put in. Cash, positions, cost and profit are what the lines lead to.
+    line that was changed, removed or put in. A whole end that was cut off leaves no trace in what remains:
+    it is found only against something outside the ledger, such as a run's ``result.json``. Cash,
+    positions, cost and profit are what the lines lead to.
 
     A run has one session after the other. Committing a session that is there already returns what was
     recorded; if anything differs it is a :class:`LedgerConflict`.
@@ -105,8 +115,11 @@ class Ledger(Reader):
         LedgerConflict
             If the run is there with other cash or another ``meta``.
         BadOption
-            If the cash is not an amount.
+            If the cash is not an amount, or the name is empty or too long.
         """
+        if not 1 <= len(run_id) <= RUN_ID_LENGTH:
+            said = f"run_id has {len(run_id)} characters; 1 to {RUN_ID_LENGTH} are wanted"
+            raise BadOption(said, parameter="run_id")
         opening = {
             "run": json.dumps(dict(meta or {}), sort_keys=True, ensure_ascii=False, separators=(",", ":")),
             "deposit": text({"amount": str(Account.opening(cash).cash)}),
@@ -119,10 +132,9 @@ class Ledger(Reader):
             except IntegrityError:
                 found = self._store.find(run_id)  # another process was first
         for kind, body in opening.items():
-            if found and found[kind] != body:
-                raise LedgerConflict(
-                    f"run {run_id!r} is there with {kind} {found[kind]}, not {body}", run_id=run_id
-                )
+            if found and found.get(kind) != body:
+                what = _changes(kind, found.get(kind, ""), body)
+                raise LedgerConflict(f"run {run_id!r} is there with {what}", run_id=run_id)
 
     def commit_day(self, run_id: str, result: SessionResult) -> SessionResult:
         """Record a session in one transaction, or return what was recorded for it before.
@@ -266,6 +278,23 @@ class Ledger(Reader):
                 return recorded
             account = recorded.account
         raise LedgerConflict(f"{where}: the session lies before the last one recorded", run_id=run_id)
+
+
+def _changes(kind: str, old: str, new: str) -> str:
+    """Name what differs between two lines of a kind, with both values."""
+    try:
+        had, has = dict(json.loads(old)), json.loads(new)
+    except (TypeError, ValueError):
+        return f"a {kind} line that cannot be read"
+    return ", ".join(
+        f"{name} {_value(had, name)} instead of {_value(has, name)}"
+        for name in sorted({*had, *has})
+        if _value(had, name) != _value(has, name)
+    )
+
+
+def _value(values: Mapping[str, Any], name: str) -> str:
+    return json.dumps(values[name], ensure_ascii=False) if name in values else "missing"
 
 
 def _difference(old: Sequence[Line], new: Sequence[Line]) -> str | None:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from decimal import Decimal
-from typing import Literal, get_args
+from typing import Any, Literal, get_args
 
+import numpy as np
 import pandas as pd
 
 from quantgraph.errors import BadOption
@@ -93,6 +94,11 @@ class Order:
     ------
     BadOption
         If a value is of the wrong kind, or not exactly one size is given.
+
+    Notes
+    -----
+    Whole numbers are taken as what is meant: NumPy's as ``int``, and for weights, values and prices as
+    ``Decimal``. Floats are refused, since 0.1 is not a tenth.
     """
 
     symbol: str
@@ -108,6 +114,8 @@ class Order:
 
     def __post_init__(self) -> None:
         _one_size(self)
+        if self.limit_price is not None:
+            _take_whole(self, "limit_price")
         if self.side not in (None, *get_args(Side)) or (self.side is None) != (self.quantity is None):
             self._refuse("side", "'buy' or 'sell' is wanted with a quantity, and none with a target")
         if self.type not in get_args(OrderType):
@@ -136,10 +144,22 @@ def _one_size(order: Order) -> None:
             f"{order.symbol}: exactly one of {', '.join(SIZES)} is wanted, not {len(given)}",
             parameter="quantity",
         )
-    value = getattr(order, given[0])
+    value = _take_whole(order, given[0])
     if not _is_number(value, *((int, Decimal) if "quantity" in given[0] else (Decimal,))):
         wanted = "a whole number or a Decimal" if "quantity" in given[0] else "a Decimal"
         raise BadOption(f"{given[0]}={value!r} of {order.symbol}; {wanted} is wanted", parameter=given[0])
+
+
+def _take_whole(order: Order, name: str) -> Any:
+    """Write a whole number in the kind that the attribute has, and return it."""
+    given = value = getattr(order, name)
+    if isinstance(value, np.integer):
+        value = int(value)
+    if type(value) is int and "quantity" not in name:
+        value = Decimal(value)
+    if value is not given:
+        object.__setattr__(order, name, value)
+    return value
 
 
 def _is_number(value: object, *kinds: type) -> bool:

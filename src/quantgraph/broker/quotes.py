@@ -67,22 +67,26 @@ class Quote:
 
 
 class Quotes(Mapping[str, Quote]):
-    """Quotes of a session by ``ts_code``; each is made when it is asked for."""
+    """Quotes of a session by ``ts_code``; each is made when it is asked for.
 
-    __slots__ = ("_has_status", "_rows")
+    When the session is ``over``, what the data does not have of it is NaN, and else not known yet.
+    """
 
-    def __init__(self, rows: Mapping[str, Mapping[str, float]]) -> None:
+    __slots__ = ("_has_status", "_later", "_rows")
+
+    def __init__(self, rows: Mapping[str, Mapping[str, float]], *, over: bool = False) -> None:
         self._rows = rows
+        self._later = math.nan if over else None
         self._has_status = any(name in rows for name in _STATUS)
 
     def __getitem__(self, symbol: str) -> Quote:
         cell = {name: row.get(symbol, math.nan) for name, row in self._rows.items()}
-        volume = cell.get("vol")
+        volume = cell.get("vol", self._later)
         return Quote(
             open=self._rows["open"][symbol],
-            high=cell.get("high"),
-            low=cell.get("low"),
-            close=cell.get("close"),
+            high=cell.get("high", self._later),
+            low=cell.get("low", self._later),
+            close=cell.get("close", self._later),
             volume=None if volume is None else volume * _SHARES_PER_HAND,
             pre_close=cell.get("pre_close", math.nan),
             up_limit=cell.get("up_limit", math.nan),
@@ -116,7 +120,8 @@ def quotes_at(view: View) -> Quotes:
         for name in ("open", *_MORNING, *_STATUS, *_LATER)
         if name == "open" or (name in view["ohlcv"] and moment.knows("ohlcv", name))
     ]
-    return Quotes({name: _row(view, name) for name in names})
+    over = moment.knows("ohlcv", "close")
+    return Quotes({name: _row(view, name) for name in names}, over=over)
 
 
 def _row(view: View, name: str) -> dict[str, float]:

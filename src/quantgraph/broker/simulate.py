@@ -16,14 +16,15 @@ from quantgraph.broker.block import Block, BlockRule, trade_block
 from quantgraph.broker.corporate import action_book, open_account
 from quantgraph.broker.decider import Decider
 from quantgraph.broker.desk import TradingSession, execute
+from quantgraph.broker.orders import Order
 from quantgraph.broker.quotes import Quotes, quotes_at
 from quantgraph.broker.result import SessionResult
 from quantgraph.broker.valuation import MarkAt, last_closes, mark, value_of
-from quantgraph.errors import BadWindow, LedgerConflict
+from quantgraph.errors import BadOption, BadWindow, LedgerConflict
 from quantgraph.market.moment import Moment, session_of
 from quantgraph.market.money import exact
 from quantgraph.market.rulebook import Rulebook
-from quantgraph.state import DataState
+from quantgraph.state import DataState, View
 
 if TYPE_CHECKING:
     from quantgraph.broker.ledger import Ledger
@@ -37,6 +38,7 @@ __all__ = [
     "run_sessions",
     "simulate",
     "trade_session",
+    "under",
 ]
 
 
@@ -103,9 +105,9 @@ def trade_session(market: Market, session: pd.Timestamp, account: Account, decid
     view_open = store.view(Moment(session, "open"), ref)
     view_close = store.view(Moment(session, "close"), ref)
     book, quotes = action_book(store, ref), quotes_at(view_close)
-    opens = _opens(quotes, account) if book else {}
+    opens = _prices(quotes, account, view_open) if book.due.get(session) else {}
     morning, events = open_account(account, session, book, rules, opens)
-    orders = decider.decide(view_open, morning, session)
+    orders = _orders(under(decider, rules), view_open, morning, session)
     unpriced = morning.positions.keys() - _opens(quotes, morning).keys() if orders else set()
     desk = TradingSession(
         morning, quotes, rules, session, prices=last_closes(view_open, unpriced) if unpriced else None
@@ -131,7 +133,7 @@ def simulate(
     Raises
     ------
     BadWindow
-        If a session is not one of the data's, or they do not ascend.
+        If they are not sessions of the data that follow each other without a gap.
     """
     for session in _checked(market, sessions):
         result = trade_session(market, session, account, decider)
@@ -147,6 +149,7 @@ def advance(
     A decider that can be traded in blocks says how in ``block_rule(account)``; None there means that it wants
     to be asked in the next session.
     """
+    decider = under(decider, market.rules)
     left, blocks = list(sessions), market.cells >= market.blocks_from
     while left:
         rule = _block_rule(decider, account) if blocks else None
@@ -196,7 +199,7 @@ def run_sessions(
     LedgerConflict
         If the ledger holds a run of this name with other cash, data, decider, rules or sessions.
     BadWindow
-        If a session is not one of the data's, or they do not ascend.
+        If they are not sessions of the data that follow each other without a gap.
     """
     days = _checked(market, sessions)
     ledger.open_run(run_id, cash, run_identity(market, decider))
@@ -229,12 +232,44 @@ def _block_rule(decider: Decider, account: Account) -> BlockRule | None:
     return rule
 
 
+def under(decider: Decider, rules: Rulebook) -> Decider:
+    """The decider, sizing its orders by these rules; see :class:`~quantgraph.broker.Decider`.
+
+    Raises
+    ------
+    BadOption
+        If it was made with other rules.
+    """
+    bind = getattr(decider, "under", None)
+    bound: Decider = bind(rules) if bind else decider
+    return bound
+
+
+def _orders(decider: Decider, view: View, account: Account, session: pd.Timestamp) -> Sequence[Order]:
+    orders = decider.decide(view, account, session)
+    if not isinstance(orders, list | tuple) or not all(isinstance(order, Order) for order in orders):
+        raise BadOption(
+            f"decider {decider.name!r} returned {orders!r:.80} on {session:%Y-%m-%d}; a list of Order is "
+            "wanted",
+            parameter="decider",
+        )
+    return orders
+
+
+def _prices(quotes: Quotes, account: Account, view: View) -> dict[str, Decimal]:
+    """Opens of what is held, or else the last known closes."""
+    opens = _opens(quotes, account)
+    return last_closes(view, account.positions.keys() - opens.keys()) | opens
+
+
 def _opens(quotes: Quotes, account: Account) -> dict[str, Decimal]:
     opens = {symbol: quotes[symbol].open for symbol in account.positions if symbol in quotes}
     return {symbol: exact(price) for symbol, price in opens.items() if 0 < price < math.inf}
 
 
 def _checked(market: Market, sessions: Iterable[object]) -> list[pd.Timestamp]:
+    if isinstance(sessions, str):
+        raise BadWindow(f"sessions={sessions!r}; a list of sessions is wanted", parameter="sessions")
     days = [session_of(session) for session in sessions]
     known = market.store.snapshot(market.data_ref)["ohlcv"]["open"].index
     for place, day in enumerate(days):
@@ -243,5 +278,12 @@ def _checked(market: Market, sessions: Iterable[object]) -> list[pd.Timestamp]:
         if place and day <= days[place - 1]:
             raise BadWindow(
                 f"{day:%Y-%m-%d} does not come after {days[place - 1]:%Y-%m-%d}", session=str(day.date())
+            )
+        if place and known.searchsorted(day) != known.searchsorted(days[place - 1]) + 1:
+            raise BadWindow(
+                f"there are sessions of the data between {days[place - 1]:%Y-%m-%d} and {day:%Y-%m-%d}: "
+                "dividends and splits happen in them, so none may be left out; a decider that has nothing to "
+                "do returns no orders",
+                session=str(day.date()),
             )
     return days

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from bisect import bisect_right
 from dataclasses import dataclass
 from decimal import ROUND_CEILING, Decimal
 
@@ -99,7 +98,10 @@ def largest_buy(
     low = max(0, most - 10)
     if low and paid(low) > budget:
         low = 0
-    steps = low + bisect_right(range(low + 1, most + 1), budget, key=paid)
+    steps = low
+    while steps < most:
+        middle = (steps + most + 1) // 2
+        steps, most = (middle, most) if paid(middle) <= budget else (steps, middle - 1)
     quantity: Quantity = lots.step * steps
     return whole(quantity) if quantity >= lots.first else 0
 

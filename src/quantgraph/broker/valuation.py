@@ -14,7 +14,7 @@ import pandas as pd
 from quantgraph.broker.account import Account
 from quantgraph.broker.corporate import carried_over
 from quantgraph.errors import NoData
-from quantgraph.market.money import exact, tidy
+from quantgraph.market.money import exact, tidy, worth
 from quantgraph.state import View
 
 __all__ = ["Mark", "MarkAt", "last_closes", "mark", "value_of", "values_of"]
@@ -71,16 +71,17 @@ def mark(account: Account, view: View, *, at: MarkAt = "close") -> dict[str, Mar
         for symbol in account.positions
         if not math.isnan(price := prices.get(symbol, math.nan))
     }
-    missing = [symbol for symbol in account.positions if symbol not in marks]
-    if missing:
-        carried = last_closes(view, missing, field=at)
-        marks |= {symbol: Mark(price=price, carried=True) for symbol, price in carried.items()}
+    for field in (at, "close"):  # an open that never was: what was bought at a close has that
+        missing = [symbol for symbol in account.positions if symbol not in marks]
+        if missing:
+            carried = last_closes(view, missing, field=field)
+            marks |= {symbol: Mark(price=price, carried=True) for symbol, price in carried.items()}
     return {symbol: _marked(symbol, marks, view) for symbol in account.positions}
 
 
 def value_of(account: Account, marks: Mapping[str, Mark]) -> Decimal:
     """Cash, dividends on their way and holdings, exact: at least two decimals."""
-    holdings = (marks[symbol].price * position.quantity for symbol, position in account.positions.items())
+    holdings = (worth(marks[name].price, position.quantity) for name, position in account.positions.items())
     return tidy(account.cash + account.owed + sum(holdings, Decimal(0)))
 
 

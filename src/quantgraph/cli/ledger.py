@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from quantgraph.errors import QuantGraphError
+from quantgraph.errors import BadFile, QuantGraphError
 
 if TYPE_CHECKING:
     from quantgraph.report.positions import Verification
 
-__all__ = ["app"]
+__all__ = ["MISMATCHES", "WRONG_USAGE", "app", "counted"]
 
 MISMATCHES, WRONG_USAGE = 1, 2
 _SHOWN = 50
@@ -39,6 +39,8 @@ def verify(
 
     try:
         found = verify_positions(file, FileSource(prices), market)
+        if found.records == 1 and not found.mismatches:
+            raise BadFile(f"{file}: nothing could be checked, there is no record after the first")
     except QuantGraphError as error:
         typer.echo(error.line, err=True)
         raise typer.Exit(WRONG_USAGE) from None
@@ -50,6 +52,11 @@ def verify(
         raise typer.Exit(MISMATCHES)
 
 
+def counted(number: int, thing: str) -> str:
+    """Say how many there are: ``1 record``, ``2 records``."""
+    return f"{number:,} {thing}" if number == 1 else f"{number:,} {thing}s"
+
+
 def _show(file: Path, found: Verification) -> None:
     from rich.console import Console
     from rich.table import Table
@@ -58,17 +65,17 @@ def _show(file: Path, found: Verification) -> None:
     value, gain, fall = (
         "unknown" if number is None else shown.format(number)
         for number, shown in (
-            (found.final_value, "{:,.3f}"),
+            (found.final_value, "{:,.2f}"),
             (found.total_return, "{:+.2%}"),
             (found.max_drawdown, "{:.2%}"),
         )
     )
     console.print(
-        f"{file.name}: {found.records} records, {found.first_date} to {found.last_date}, "
-        f"{found.sessions} sessions, mismatches: {len(found.mismatches)}",
+        f"{file.name}: {counted(found.records, 'record')}, {found.first_date} to {found.last_date}, "
+        f"{counted(found.sessions, 'session')}, mismatches: {len(found.mismatches)}",
         soft_wrap=True,
     )
-    carried = f", {found.carried} closes carried" if found.carried else ""
+    carried = f", {counted(found.carried, 'close')} carried" if found.carried else ""
     console.print(f"final value {value}, return {gain}, max drawdown {fall}{carried}")
     if not found.mismatches:
         return

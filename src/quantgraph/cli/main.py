@@ -181,5 +181,6 @@ def main() -> None:
     except Exception as error:
         if "--debug" in sys.argv:
             raise
-        _say(f"{type(error).__name__}: {' '.join(str(error).split())[:300]} (--debug shows where)")
+        hint = "" if sys.argv[1:2] == ["ledger"] else " (--debug shows where)"
+        _say(f"{type(error).__name__}: {' '.join(str(error).split())[:300]}{hint}")
         sys.exit(FAILED)

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
-from contextlib import contextmanager
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from quantgraph.cli.ledger import MISMATCHES, WRONG_USAGE, app
-from quantgraph.errors import BadOption, LedgerConflict, QuantGraphError
+from quantgraph.cli.ledger import MISMATCHES, app, counted
+from quantgraph.cli.opened import missing_end, opened
+from quantgraph.errors import BadOption, LedgerConflict
 
 if TYPE_CHECKING:
     from quantgraph.broker.ledger import Ledger
@@ -20,7 +19,10 @@ if TYPE_CHECKING:
 __all__ = ["app", "check", "export", "show"]
 
 Run = Annotated[
-    str | None, typer.Argument(metavar="[RUN]", help="A run's folder, or its name. Default: the latest run.")
+    str | None,
+    typer.Argument(
+        metavar="[RUN]", help="A run's folder, its ledger file, or its name. Default: the latest run."
+    ),
 ]
 Where = Annotated[
     str | None,
@@ -30,14 +32,15 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object and 
 
 
 _COLUMNS = {
-    "quantity": "shares",
-    "average_cost": "cost",
-    "mark": "mark",
-    "value": "value",
-    "unrealised": "profit",
-    "entered": "entered",
-    "sessions": "sessions",
+    "quantity": ("shares", 0, 9),
+    "average_cost": ("cost", 2, 4),
+    "mark": ("mark", 2, 4),
+    "value": ("value", 2, 2),
+    "unrealised": ("profit", 2, 2),
+    "entered": ("entered", 0, 0),
+    "sessions": ("held", 0, 0),
 }
+"""Heading, least and most decimals."""
 
 
 class Format(StrEnum):
@@ -52,7 +55,8 @@ class Format(StrEnum):
 @app.command()
 def show(run: Run = None, ledger: Where = None, as_json: AsJson = False) -> None:
     """Show where a run stands: cash, holdings, cost, profit."""
-    with _opened(run, ledger) as (book, run_id):
+    with opened(run, ledger) as (book, run_id, _):
+        book.check(run_id)
         told = _standing(book, run_id)
     if as_json:
         typer.echo(json.dumps(told, ensure_ascii=False, allow_nan=False))
@@ -63,18 +67,16 @@ def show(run: Run = None, ledger: Where = None, as_json: AsJson = False) -> None
 @app.command()
 def check(run: Run = None, ledger: Where = None, as_json: AsJson = False) -> None:
     """Follow the chain of a run and replay every session. Exit status 1: something does not follow."""
-    with _opened(run, ledger) as (book, run_id):
+    with opened(run, ledger) as (book, run_id, place):
         try:
-            book.check(run_id)
-            problem = None
+            lines, problem = book.check(run_id), missing_end(book, run_id, place)
         except LedgerConflict as error:
-            problem = error.message
-        told = {"run_id": run_id, "sound": problem is None, "problem": problem}
-        told["lines"] = sum(1 for _ in book.journal(run_id))
+            lines, problem = None, error.message
     if as_json:
+        told = {"run_id": run_id, "sound": problem is None, "problem": problem, "lines": lines}
         typer.echo(json.dumps(told, ensure_ascii=False))
     elif problem is None:
-        typer.echo(f"{run_id}: {told['lines']} lines, each follows from the one before")
+        typer.echo(f"{run_id}: {lines:,} lines, each follows from the one before")
     if problem is not None:
         typer.echo(f"ledger_conflict: {problem}", err=True)
         raise typer.Exit(MISMATCHES)
@@ -94,7 +96,11 @@ def export(
     from quantgraph.broker.fills_file import write_fills
     from quantgraph.broker.position_file import write_positions
 
-    with _opened(run, ledger) as (book, run_id):
+    with opened(run, ledger) as (book, run_id, _):
+        if to.is_dir() or not to.parent.is_dir():
+            what = f"{to} is a folder" if to.is_dir() else f"there is no folder {to.parent}"
+            raise BadOption(f"--to {to}: {what}; a file in a folder that exists is wanted", parameter="to")
+        book.check(run_id)
         if form is Format.JSONL:
             to.write_text("".join(_line(row) for row in book.journal(run_id)), encoding="utf-8")
         elif form is Format.POSITIONS:
@@ -104,57 +110,19 @@ def export(
     typer.echo(str(to))
 
 
-@contextmanager
-def _opened(run: str | None, where: str | None) -> Iterator[tuple[Ledger, str]]:
-    from quantgraph.broker.ledger import Ledger
-
-    try:
-        place, run_id = _place(run, where)
-        with Ledger(place) as book:
-            book.cash(run_id)
-            yield book, run_id
-    except (QuantGraphError, OSError) as error:
-        line = error.line if isinstance(error, QuantGraphError) else f"bad_file: {error}"
-        typer.echo(line, err=True)
-        raise typer.Exit(WRONG_USAGE) from None
-
-
-def _place(run: str | None, where: str | None) -> tuple[str | Path, str]:
-    from quantgraph.settings import load_settings
-
-    runs_dir = load_settings().runs_dir
-    if run is None:
-        made = sorted(runs_dir.glob("*/ledger.sqlite"), key=lambda path: path.stat().st_mtime)
-        if not made or where is not None:
-            raise BadOption(f"RUN is missing, and {runs_dir} has no run to take", parameter="run")
-        return made[-1], made[-1].parent.name
-    if where is not None:
-        if "://" not in where and not Path(where).is_file():
-            raise BadOption(f"--ledger {where} is no file", parameter="ledger")
-        return where, Path(run).name
-    folders = [Path(run), runs_dir / run]
-    found = next((folder for folder in folders if (folder / "ledger.sqlite").is_file()), None)
-    if found is None:
-        raise BadOption(
-            f"RUN={run!r} has no ledger: there is no ledger.sqlite in {folders[0]} or in {folders[1]}",
-            parameter="run",
-        )
-    return found / "ledger.sqlite", found.resolve().name
-
-
 def _standing(book: Ledger, run_id: str) -> dict[str, Any]:
     days, held = book.days(run_id), book.positions(run_id)
     account, meta = book.account(run_id), book.meta(run_id)
     return {
         "run_id": run_id,
-        "initial_cash": str(book.cash(run_id)),
+        "initial_cash": float(book.cash(run_id)),
         "sessions": len(days),
         "first": f"{days.index[0]:%Y-%m-%d}" if len(days) else None,
         "last": f"{days.index[-1]:%Y-%m-%d}" if len(days) else None,
         "decider": meta.get("decider"),
         "rules": meta.get("rules"),
-        "cash": str(account.cash),
-        "owed": str(account.owed),
+        "cash": float(account.cash),
+        "owed": float(account.owed),
         "value": float(days["value"].iloc[-1]) if len(days) else float(account.cash),
         "fills": int(days["fills"].sum()) if len(days) else 0,
         "rejections": int(days["rejections"].sum()) if len(days) else 0,
@@ -169,14 +137,17 @@ def _print(told: dict[str, Any]) -> None:
     from rich.console import Console
     from rich.table import Table
 
-    console = Console(highlight=False)
+    console = Console(highlight=False, markup=False, emoji=False)
+    if not told["sessions"]:
+        console.print(f"{told['run_id']}: no session yet, cash {told['cash']:,.2f}", soft_wrap=True)
+        return
     console.print(
-        f"{told['run_id']}: {told['sessions']} sessions, {told['first']} to {told['last']}, "
-        f"{told['fills']} fills, {told['rejections']} rejections",
+        f"{told['run_id']}: {counted(told['sessions'], 'session')}, {told['first']} to {told['last']}, "
+        f"{counted(told['fills'], 'fill')}, {counted(told['rejections'], 'rejection')}",
         soft_wrap=True,
     )
     console.print(
-        f"value {told['value']:,.2f}, cash {told['cash']}, dividends on their way {told['owed']}, "
+        f"value {told['value']:,.2f}, cash {told['cash']:,.2f}, dividends on their way {told['owed']:,.2f}, "
         f"realised {told['realised']:,.2f}, dividends earned {told['dividends']:,.2f}",
         soft_wrap=True,
     )
@@ -184,17 +155,21 @@ def _print(told: dict[str, Any]) -> None:
         return
     table = Table(box=SIMPLE, pad_edge=False, padding=(0, 1, 0, 0))
     table.add_column("ts_code", no_wrap=True)
-    for heading in _COLUMNS.values():
+    for heading, _, _ in _COLUMNS.values():
         table.add_column(heading, justify="right", no_wrap=True)
     for row in told["positions"]:
-        table.add_row(row["ts_code"], *(_cell(row[name]) for name in _COLUMNS))
+        table.add_row(
+            row["ts_code"], *(_cell(row[name], least, most) for name, (_, least, most) in _COLUMNS.items())
+        )
     console.print(table)
 
 
-def _cell(value: object) -> str:
+def _cell(value: object, least: int, most: int) -> str:
     if not isinstance(value, float):
         return str(value)
-    return f"{value:,.0f}" if value == int(value) else f"{value:,.2f}"
+    whole, _, decimals = f"{value:,.{most}f}".partition(".")
+    decimals = decimals.rstrip("0").ljust(least, "0")
+    return f"{whole}.{decimals}" if decimals else whole
 
 
 def _line(row: dict[str, Any]) -> str:

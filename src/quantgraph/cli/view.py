@@ -201,7 +201,12 @@ def _add_account(table: Table, result: Mapping[str, Any], words: Callable[[str, 
     table.add_row(words("成交", "trades"), f"{account['trades']} {rejected}")
     table.add_row(words("费用", "costs"), f"{account['costs']['total']:,.2f}")
     ex_dates = account["ex_dates"]
-    if ex_dates["count"]:
+    if ex_dates is None:
+        told = words(
+            "数据中没有分红，无法知道除权除息", "the data have no dividends: what went ex is not known"
+        )
+        table.add_row(words("注意", "note"), told, style="yellow")
+    elif ex_dates["count"]:
         count, amount = ex_dates["count"], f"{ex_dates['not_credited']:,.0f}"
         told = words(
             f"持有期间 {count} 次除权除息，数据中没有分红记录，约 {amount} 元未计入账户",

@@ -72,7 +72,7 @@ class MainlandFees:
         BadWindow
             If a table does not reach back to the day.
         """
-        commission = max(money(self.commission_min), money(notional * self.commission_rate))
+        commission = money(max(self.commission_min, notional * self.commission_rate))
         if board == "fund":
             return Charges(commission=commission)
         duty = money(notional * _rate("stamp_duty").on(day)) if side == "sell" else ZERO
@@ -104,13 +104,16 @@ class UsFees:
             If it is a sale before the tables begin.
         """
         wanted = quantity * self.commission_per_share + notional * self.commission_bps * _BASIS_POINT
-        commission = max(money(self.commission_min), money(wanted))
+        commission = money(max(self.commission_min, wanted))
         if side == "buy":
             return Charges(commission=commission)
         per_share, most = _activity().on(day)
-        fees = (notional * _section_31().on(day) / _MILLION, min(most, quantity * per_share))
-        regulatory = sum((fee.quantize(CENT, rounding=ROUND_CEILING) for fee in fees), ZERO)
-        return Charges(commission=commission, regulatory=regulatory)
+        section_31 = _up(notional * _section_31().on(day) / _MILLION)
+        return Charges(commission=commission, regulatory=section_31 + _up(min(most, quantity * per_share)))
+
+
+def _up(fee: Decimal) -> Decimal:
+    return fee.quantize(CENT, rounding=ROUND_CEILING)
 
 
 def _at_least_zero(options: object, *names: str) -> None:

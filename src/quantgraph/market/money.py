@@ -7,10 +7,11 @@ from decimal import ROUND_HALF_UP, Decimal, InvalidOperation
 
 from quantgraph.errors import BadOption
 
-__all__ = ["CENT", "ZERO", "exact", "money", "notional", "tidy"]
+__all__ = ["CENT", "ZERO", "exact", "money", "notional", "tidy", "worth"]
 
 CENT = Decimal("0.01")
 ZERO = Decimal("0.00")
+_DUST = Decimal("1e-8")
 
 
 def exact(value: Decimal | float | str, *, name: str = "value") -> Decimal:
@@ -26,7 +27,7 @@ def exact(value: Decimal | float | str, *, name: str = "value") -> Decimal:
     """
     try:
         number = value if isinstance(value, Decimal) else Decimal(_text(value))
-    except InvalidOperation:
+    except (InvalidOperation, TypeError, ValueError, OverflowError):
         number = Decimal("NaN")
     if not number.is_finite():
         raise BadOption(f"{name}={value!r} is not a finite number", parameter=name)
@@ -43,15 +44,20 @@ def money(amount: Decimal) -> Decimal:
 
 
 def notional(price: Decimal, quantity: int | Decimal) -> Decimal:
-    """What shares come to: half up to the cent for whole shares, exact for fractions of a share.
+    """What is paid for shares: half up to the cent, for fractions of a share to a millionth of a cent.
 
     Fractions are bought for a round amount of money; rounding what they come to would lose part of it.
 
     >>> notional(Decimal("0.125"), 1), notional(Decimal("0.125"), Decimal("0.5"))
-    (Decimal('0.13'), Decimal('0.0625'))
+    (Decimal('0.13'), Decimal('0.06250000'))
     """
-    exact_amount = price * quantity
-    return money(exact_amount) if quantity == int(quantity) else exact_amount
+    return money(price * quantity) if quantity == int(quantity) else worth(price, quantity)
+
+
+def worth(price: Decimal, quantity: int | Decimal) -> Decimal:
+    """What shares are worth: exact, for fractions of a share to a millionth of a cent as they are paid."""
+    amount = price * quantity
+    return amount if quantity == int(quantity) else amount.quantize(_DUST, rounding=ROUND_HALF_UP)
 
 
 def tidy(amount: Decimal) -> Decimal:
@@ -65,7 +71,7 @@ def tidy(amount: Decimal) -> Decimal:
 
 
 def _text(value: float | str) -> str:
-    if isinstance(value, str):
-        return value
+    if isinstance(value, (str, int)):
+        return str(value)
     number = float(value)
     return repr(int(number)) if math.isfinite(number) and number == int(number) else repr(number)

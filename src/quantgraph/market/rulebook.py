@@ -14,6 +14,7 @@ from typing import Literal, cast, get_args
 
 from quantgraph.errors import BadOption, UnknownSymbol
 from quantgraph.market import bands, order_rules
+from quantgraph.market._asked import amount_of, day_of
 from quantgraph.market._table import Market, digest
 from quantgraph.market.bands import Status
 from quantgraph.market.boards import Board, FundKind, board_of, fund_kind
@@ -35,6 +36,8 @@ __all__ = [
 ]
 
 _Number = Decimal | float | str
+_Day = dt.date | str
+_SIDES = get_args(Side)
 _CURRENCY: dict[Market, str] = {"cn": "CNY", "us": "USD"}
 _ANY_DAY = Status()
 _FRACTION = Decimal("1e-9")
@@ -45,6 +48,9 @@ class Rulebook:
     """A market's rules with a broker's fees; made by :meth:`mainland`, :meth:`us` or :meth:`zero_cost`.
 
     Its ``repr`` holds every option and a digest of the tables, so equal texts are equal rules.
+
+    It may be asked about a ``day`` as a date, or a timestamp or text of one, with prices and amounts that are
+    decimals, or floats and text that are read as such. Whatever cannot be read is a ``BadOption``.
 
     Attributes
     ----------
@@ -191,6 +197,7 @@ class Rulebook:
         *,
         fractional: bool = False,
         slippage_bps: _Number = 0,
+        volume_share: _Number | None = None,
         funds: Mapping[str, FundKind] | None = None,
     ) -> Rulebook:
         """Return a market's trading rules without any fee, for comparisons.
@@ -203,11 +210,11 @@ class Rulebook:
         if market not in _CURRENCY:
             raise BadOption(f"market={market!r}; one of cn, us is wanted", parameter="market")
         if market == "us":
-            book = cls.us(fractional=fractional, slippage_bps=slippage_bps)
+            book = cls.us(fractional=fractional, slippage_bps=slippage_bps, volume_share=volume_share)
         elif fractional:
             raise BadOption("fractional=True; the mainland trades whole shares alone", parameter="fractional")
         else:
-            book = cls.mainland(slippage_bps=slippage_bps, funds=funds)
+            book = cls.mainland(slippage_bps=slippage_bps, volume_share=volume_share, funds=funds)
         return replace(book, name="zero_cost", fees=None)
 
     @property
@@ -228,7 +235,7 @@ class Rulebook:
             raise UnknownSymbol(f"{symbol!r} is on no board of the rulebook {self.name}", symbol=symbol)
         return board
 
-    def lots(self, symbol: str, day: dt.date) -> Lots:
+    def lots(self, symbol: str, day: _Day) -> Lots:
         """The smallest buy and the step above it.
 
         Raises
@@ -238,16 +245,16 @@ class Rulebook:
         """
         if self.board(symbol) == "us":
             return Lots(first=self.fraction_step, step=self.fraction_step)
-        return order_rules.lots(symbol, day)
+        return order_rules.lots(symbol, day_of(day))
 
-    def tick(self, symbol: str, day: dt.date, price: Decimal) -> Decimal:
+    def tick(self, symbol: str, day: _Day, price: _Number) -> Decimal:
         """Smallest step of a price near ``price``."""
         if self.board(symbol) == "us":
-            return order_rules.us_tick(day, price)
-        return bands.tick(symbol, day)
+            return order_rules.us_tick(day_of(day), amount_of("price", price))
+        return bands.tick(symbol, day_of(day))
 
     def limits(
-        self, symbol: str, day: dt.date, pre_close: Decimal, status: Status = _ANY_DAY
+        self, symbol: str, day: _Day, pre_close: _Number, status: Status = _ANY_DAY
     ) -> tuple[Decimal, Decimal] | None:
         """Upper and lower limit price of a session, None when it has no band.
 
@@ -260,18 +267,20 @@ class Rulebook:
             If it is a fund whose kind is neither told by its code nor by ``funds``.
         """
         kind = self._kind(symbol)
-        return None if self.market == "us" else bands.limits(symbol, day, pre_close, status, kind)
+        if self.market == "us":
+            return None
+        return bands.limits(symbol, day_of(day), exact(pre_close, name="pre_close"), status, kind)
 
     def order_cap(
         self,
         symbol: str,
-        day: dt.date,
+        day: _Day,
         type: OrderType = "limit",  # noqa: A002, ARG002 - auctions take limit orders alone: one cap for all
     ) -> int | None:
         """Most shares that one order may have, None for no cap."""
-        return None if self.board(symbol) == "us" else order_rules.order_cap(symbol, day)
+        return None if self.board(symbol) == "us" else order_rules.order_cap(symbol, day_of(day))
 
-    def t_plus(self, symbol: str, day: dt.date) -> Literal[0, 1]:
+    def t_plus(self, symbol: str, day: _Day) -> Literal[0, 1]:
         """Sessions after which bought shares may be sold: 0 is the same session.
 
         Raises
@@ -280,26 +289,35 @@ class Rulebook:
             If it is a fund whose kind is neither told by its code nor by ``funds``.
         """
         kind = self._kind(symbol)
-        return 0 if self.market == "us" else cast("Literal[0, 1]", order_rules.t_plus(symbol, day, kind))
+        if self.market == "us":
+            return 0
+        return cast("Literal[0, 1]", order_rules.t_plus(symbol, day_of(day), kind))
 
-    def halted(self, day: dt.date, type: OrderType) -> bool:  # noqa: A002
+    def halted(self, day: _Day, type: OrderType) -> bool:  # noqa: A002
         """Whether a halt of the whole market kept such orders from trading on the day."""
-        return self.market == "cn" and order_rules.halted(day, type)
+        return self.market == "cn" and order_rules.halted(day_of(day), type)
 
-    def charges(
-        self, symbol: str, side: Side, quantity: Decimal | int, notional: Decimal, day: dt.date
-    ) -> Charges:
-        """Charges of a fill; slippage is ``notional * slippage_bps / 10000`` in cash."""
+    def charges(self, symbol: str, side: Side, quantity: _Number, notional: _Number, day: _Day) -> Charges:
+        """Charges of a fill; slippage is ``notional * slippage_bps / 10000`` in cash.
+
+        Raises
+        ------
+        BadOption
+            If the side is neither ``buy`` nor ``sell``, or the quantity or the notional is negative.
+        """
         board = self.board(symbol)
+        if side not in _SIDES:
+            raise BadOption(f"side={side!r}; 'buy' or 'sell' is wanted", parameter="side")
+        shares, amount = amount_of("quantity", quantity), amount_of("notional", notional)
         if isinstance(self.fees, MainlandFees):
-            charges = self.fees.of(board, side, notional, day)
+            charges = self.fees.of(board, side, amount, day_of(day))
         elif self.fees:
-            charges = self.fees.of(side, quantity, notional, day)
+            charges = self.fees.of(side, shares, amount, day_of(day))
         else:
             charges = Charges()
         if not self.slippage_bps:
             return charges
-        return replace(charges, slippage=money(notional * self.slippage_bps / 10_000))
+        return replace(charges, slippage=money(amount * self.slippage_bps / 10_000))
 
     def _kind(self, symbol: str) -> FundKind | None:
         if self.board(symbol) != "fund":

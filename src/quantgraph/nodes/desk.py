@@ -19,6 +19,7 @@ from quantgraph.broker.valuation import MarkAt
 from quantgraph.data import MarketDataSource
 from quantgraph.errors import BadOption, NoSignal, UnknownSymbol
 from quantgraph.market.moment import between, session_of
+from quantgraph.market.money import CENT
 from quantgraph.market.rulebook import Rulebook
 from quantgraph.nodes.state import TradingState
 from quantgraph.state import DataState
@@ -27,8 +28,10 @@ __all__ = ["TradingDesk", "new_run_id"]
 
 
 _KNOWN = {
-    "cn": "it knows codes such as 600519.SH, 000001.SZ, 920099.BJ; for US stocks pass rules=Rulebook.us()",
-    "us": "it knows codes such as AAPL; for mainland shares pass rules=Rulebook.mainland()",
+    "cn": "it knows codes such as 600519.SH, 000001.SZ, 920099.BJ; for US stocks pass rules=Rulebook.us(), "
+    "on the command line --market us",
+    "us": "it knows codes such as AAPL; for mainland shares pass rules=Rulebook.mainland(), "
+    "on the command line --market cn",
 }
 _RUN_ID = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,199}")
 
@@ -103,12 +106,14 @@ class TradingDesk:
         return ledger
 
     def check_tradable(self, state: TradingState) -> None:
-        """Before the first session: the rules must know every symbol, and of a fund its kind.
+        """Before the first session: the rules must know every symbol, a fund's kind, and fees that early.
 
         Raises
         ------
         UnknownSymbol
-            If the rulebook does not.
+            If the rulebook does not know a symbol.
+        BadWindow
+            If its tables begin later.
         """
         symbols = self.store.snapshot(state["data_ref"])["ohlcv"]["open"].columns
         strange = [symbol for symbol in symbols if not self._has_board(symbol)]
@@ -118,8 +123,10 @@ class TradingDesk:
                 f"{' …' if len(strange) > 5 else ''}; {_KNOWN[self.rules.market]}",
                 symbols=tuple(strange),
             )
-        for symbol in symbols:
-            self.rules.t_plus(symbol, session_of(state["request"]["start"]).date())
+        first = self.sessions(state)[:1]
+        for symbol in symbols if len(first) else ():
+            self.rules.t_plus(symbol, first[0].date())
+            self.rules.charges(symbol, "sell", 100, CENT, first[0].date())
 
     def close(self, run_id: str) -> None:
         """Close a run's own ledger; it is opened again when it is asked for."""

@@ -17,8 +17,9 @@ from quantgraph.broker import (
     advance,
     quotes_at,
 )
+from quantgraph.broker.decider import require_rules
 from quantgraph.broker.sizing import largest_buys
-from quantgraph.broker.valuation import values_of
+from quantgraph.broker.valuation import MarkAt, values_of
 from quantgraph.errors import BadWindow, NoData
 from quantgraph.market.money import CENT, exact
 from quantgraph.market.rulebook import Rulebook
@@ -35,11 +36,12 @@ class BuyAndHold:
     Parameters
     ----------
     rules
-        The rulebook that the sizes are computed with; the same one that the desk uses.
+        The rulebook that the sizes are computed with: that of the market, and given it must be the same. None
+        takes it.
     """
 
     def __init__(self, rules: Rulebook | None = None) -> None:
-        self._rules = rules or Rulebook.mainland()
+        self._given, self._rules = rules, rules or Rulebook.mainland()
 
     @property
     def name(self) -> str:
@@ -50,6 +52,17 @@ class BuyAndHold:
     def options(self) -> dict[str, Any]:
         """It has none."""
         return {}
+
+    def under(self, rules: Rulebook) -> BuyAndHold:
+        """The rule, sizing by a market's rules.
+
+        Raises
+        ------
+        BadOption
+            If it was made with others.
+        """
+        require_rules(self._given, rules)
+        return self if self._rules == rules else BuyAndHold(rules)
 
     def block_rule(self, account: Account) -> BlockRule | None:
         """Once something is held nobody needs to be asked."""
@@ -75,7 +88,7 @@ class BuyAndHold:
 def equal_weight_buy_and_hold(
     market: Market, sessions: Iterable[pd.Timestamp], *, cash: Decimal | float | str
 ) -> pd.Series[float]:
-    """Equal cash into every symbol that trades at the first session's open, held to the end.
+    """Equal cash into every symbol that trades at the first open at which any does, held to the end.
 
     Returns
     -------
@@ -100,14 +113,20 @@ def equal_weight_buy_and_hold(
 
 
 def index_buy_and_hold(
-    levels: pd.DataFrame, sessions: Iterable[pd.Timestamp], *, cash: Decimal | float | str
+    levels: pd.DataFrame,
+    sessions: Iterable[pd.Timestamp],
+    *,
+    cash: Decimal | float | str,
+    at: MarkAt = "close",
 ) -> pd.Series[float]:
-    """An index bought at the first session's open level, valued at closes; without costs or dividends.
+    """An index of prices bought at the first session's open level; without costs or dividends.
 
     Parameters
     ----------
     levels
-        Index levels: columns ``open`` and ``close``, index sessions; a missing close carries the last one.
+        Index levels: columns ``open`` and ``close``, index sessions; a missing level carries the last one.
+    at
+        Which level it is valued at.
 
     Raises
     ------
@@ -119,11 +138,11 @@ def index_buy_and_hold(
     index = pd.DatetimeIndex(list(sessions))
     if not len(index):
         raise BadWindow("a benchmark needs at least one session", parameter="sessions")
-    closes = levels["close"].reindex(index).ffill()
+    marks = levels[at].reindex(index).ffill()
     base = levels["open"].reindex(index[:1]).iloc[0]
-    if not base > 0 or closes.isna().any():
+    if not base > 0 or marks.isna().any():
         raise NoData(f"the index has no level on {index[0]:%Y-%m-%d}")
-    start, growth = exact(cash), (closes / base).tolist()
+    start, growth = exact(cash), (marks / base).tolist()
     return values_of(start, [(day, start * exact(x)) for day, x in zip(index, growth, strict=True)])
 
 

@@ -23,7 +23,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from quantgraph.errors import BadOption
-from quantgraph.report._arrays import deviation, mean_over, returns_array
+from quantgraph.report._arrays import deviation, mean_over, per_year, returns_array
 
 __all__ = ["Downside", "downside_deviation", "sortino_ratio"]
 
@@ -63,7 +63,7 @@ def downside_deviation(
     BadOption
         If ``downside`` is none of the four.
     """
-    excess = returns_array(returns) - target / periods_per_year
+    excess = returns_array(returns) - target / per_year(periods_per_year)
     return _deviation(excess, downside, ddof) * math.sqrt(periods_per_year)
 
 
@@ -89,7 +89,7 @@ def sortino_ratio(
     >>> round(sortino_ratio(pd.Series([0.02, -0.01, 0.02, -0.01]), periods_per_year=1), 12)
     0.707106781187
     """
-    excess = returns_array(returns) - target / periods_per_year
+    excess = returns_array(returns) - target / per_year(periods_per_year)
     return mean_over(excess, _deviation(excess, downside, ddof)) * math.sqrt(periods_per_year)
 
 

@@ -12,7 +12,14 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
-from quantgraph.report._arrays import deviation, mean_over, require_index, returns_array, values_array
+from quantgraph.report._arrays import (
+    deviation,
+    mean_over,
+    per_year,
+    require_index,
+    returns_array,
+    values_array,
+)
 
 __all__ = [
     "Drawdown",
@@ -80,13 +87,13 @@ def total_return(values: pd.Series[float]) -> float:
 def annual_return(values: pd.Series[float], *, periods_per_year: int = 252) -> float:
     """``(V[-1] / V[0]) ** (periods_per_year / n) - 1`` over ``n`` sessions; NaN without a session."""
     array = values_array(values)
-    sessions = len(array) - 1
-    return float((array[-1] / array[0]) ** (periods_per_year / sessions) - 1) if sessions else math.nan
+    sessions, periods = len(array) - 1, per_year(periods_per_year)
+    return float((array[-1] / array[0]) ** (periods / sessions) - 1) if sessions else math.nan
 
 
 def volatility(returns: pd.Series[float], *, periods_per_year: int = 252, ddof: int = 1) -> float:
     """``std(returns, ddof) * sqrt(periods_per_year)``; NaN with no more than ``ddof`` returns."""
-    return deviation(returns_array(returns), ddof) * math.sqrt(periods_per_year)
+    return deviation(returns_array(returns), ddof) * math.sqrt(per_year(periods_per_year))
 
 
 def sharpe_ratio(
@@ -100,7 +107,7 @@ def sharpe_ratio(
     >>> sharpe_ratio(pd.Series([0.0, 0.0, 0.0]))
     nan
     """
-    excess = returns_array(returns) - risk_free / periods_per_year
+    excess = returns_array(returns) - risk_free / per_year(periods_per_year)
     return mean_over(excess, deviation(excess, ddof)) * math.sqrt(periods_per_year)
 
 

@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from quantgraph.report._arrays import deviation, mean_over, require_index, returns_array, varies
+from quantgraph.report._arrays import deviation, mean_over, per_year, require_index, returns_array, varies
 
 __all__ = ["alpha", "beta", "correlation", "information_ratio", "tracking_error"]
 
@@ -22,7 +22,7 @@ def tracking_error(
 ) -> float:
     """``std(r - b, ddof) * sqrt(periods_per_year)``; NaN with no more than ``ddof`` returns."""
     ours, theirs = _pair(returns, benchmark)
-    return deviation(ours - theirs, ddof) * math.sqrt(periods_per_year)
+    return deviation(ours - theirs, ddof) * math.sqrt(per_year(periods_per_year))
 
 
 def information_ratio(
@@ -35,7 +35,7 @@ def information_ratio(
     """
     ours, theirs = _pair(returns, benchmark)
     active = ours - theirs
-    return mean_over(active, deviation(active, ddof)) * math.sqrt(periods_per_year)
+    return mean_over(active, deviation(active, ddof)) * math.sqrt(per_year(periods_per_year))
 
 
 def beta(returns: pd.Series[float], benchmark: pd.Series[float]) -> float:
@@ -59,12 +59,11 @@ def alpha(
     Jensen, "The Performance of Mutual Funds in the Period 1945-1964", Journal of Finance 23(2), 1968: the
     intercept of the CAPM regression, times the sessions of a year. NaN where :func:`beta` is.
     """
-    ours, theirs = _pair(returns, benchmark)
-    slope = _slope(ours, theirs)
+    ours, theirs, periods = *_pair(returns, benchmark), per_year(periods_per_year)
+    rate, slope = risk_free / periods, _slope(ours, theirs)
     if math.isnan(slope):
         return math.nan
-    rate = risk_free / periods_per_year
-    return float((ours - rate).mean() - slope * (theirs - rate).mean()) * periods_per_year
+    return float((ours - rate).mean() - slope * (theirs - rate).mean()) * periods
 
 
 def correlation(returns: pd.Series[float], benchmark: pd.Series[float]) -> float:
@@ -78,8 +77,9 @@ def correlation(returns: pd.Series[float], benchmark: pd.Series[float]) -> float
 def _pair(
     returns: pd.Series[float], benchmark: pd.Series[float]
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    ours, theirs = returns_array(returns), returns_array(benchmark, name="benchmark")
     require_index(benchmark, returns.index, name="benchmark", owner="returns")
-    return returns_array(returns), returns_array(benchmark, name="benchmark")
+    return ours, theirs
 
 
 def _slope(ours: NDArray[np.float64], theirs: NDArray[np.float64]) -> float:

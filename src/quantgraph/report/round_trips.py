@@ -20,6 +20,7 @@ from typing import Literal, get_args
 
 import pandas as pd
 
+from quantgraph.broker.corporate import Dividend, Split
 from quantgraph.errors import BadOption
 from quantgraph.market.money import exact
 from quantgraph.report.trades import Trade
@@ -51,6 +52,14 @@ class Entitlement:
     symbol: str
     shares: Decimal | float = 0
     cash: Decimal | float = 0
+
+    @classmethod
+    def of(cls, event: Dividend | Split) -> Entitlement:
+        """Make the entitlement of an event in a ledger."""
+        shares, cash = (
+            (0, event.amount) if isinstance(event, Dividend) else (event.after - event.before, event.cash)
+        )
+        return cls(session=event.session, symbol=event.symbol, shares=shares, cash=cash)
 
 
 @dataclass(frozen=True, kw_only=True)

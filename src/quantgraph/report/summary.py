@@ -18,10 +18,8 @@ from quantgraph.report.downside import sortino_ratio
 from quantgraph.report.metrics import (
     annual_return,
     calmar_ratio,
-    max_drawdown,
     session_returns,
     sharpe_ratio,
-    total_return,
     volatility,
 )
 from quantgraph.report.relative import alpha, beta, information_ratio, tracking_error
@@ -53,22 +51,23 @@ def summarise(
     dict
         ``run_id``, ``signal {name, counts}``, ``account``, ``benchmark {name, return, max_drawdown,
         final_value, tracking_error, information_ratio, beta, alpha}`` in the market's currency and
-        fractions (``index``, the same for the index, or None), and the equity curves (one value a session,
-        the initial cash first).
+        fractions; ``index``, the same for the index if there is one, with ``dividends`` False: it is one
+        of prices; ``cash``, the account that does nothing; and the equity curves (one value a session, the
+        initial cash first).
 
         ``account``: ``final_value, return, max_drawdown, annual_return, volatility, sharpe, sortino, calmar``
         (252 sessions a year, ddof 1; Sortino over the root mean square of losses); ``trades, rejections``;
         ``win_rate``, the share of sales that brought more than their shares had cost on average, fees of
-        both sides included; ``realised``, what the sales brought beyond that cost; ``turnover``, traded
-        notional over the mean value; ``exposure``, the mean share of the value that is in stocks at the
-        session's mark, and ``largest_weight``, the largest share that one stock ever had there; ``dividends``
-        earned; ``ex_dates {count, not_credited}`` of stocks held over the night whose price dropped without
-        a dividend in the data, and what they would have paid; ``costs {commission, stamp_duty,
-        transfer_fee, regulatory, slippage, total}``.
+        both sides included and dividends not; ``realised``, what the sales brought beyond that cost;
+        ``turnover``, traded notional over the mean value; ``exposure``, the mean share of the value that is
+        in stocks at the session's mark, and ``largest_weight``, the largest share that one stock ever had
+        there; ``dividends`` earned; ``ex_dates {count, not_credited}`` of stocks held over the night whose
+        price dropped without a dividend in the data, and what they would have paid, None where the data
+        cannot tell; ``costs {commission, stamp_duty, transfer_fee, regulatory, slippage, total}``.
     """
     values, days, costs = ledger.values(run_id), ledger.days(run_id), ledger.costs(run_id)
     held = equal_weight_buy_and_hold(market, sessions, cash=cash)
-    levels = None if index is None else index_buy_and_hold(index, sessions, cash=cash)
+    levels = None if index is None else index_buy_and_hold(index, sessions, cash=cash, at=market.mark_at)
     counts = signal_counts(market.store.snapshot(market.data_ref)["signal"][signal])
     return {
         "run_id": run_id,
@@ -92,7 +91,8 @@ def summarise(
             **_performance(held),
             **_beside(values, held),
         },
-        "index": None if levels is None else {**_performance(levels), **_beside(values, levels)},
+        "index": None if levels is None else _against_index(values, levels),
+        "cash": {"final_value": float(cash), "return": 0.0, "max_drawdown": 0.0},
         "equity": {
             "sessions": [f"{day:%Y%m%d}" for day in values.index],
             "account": [float(value) for value in values],
@@ -102,12 +102,17 @@ def summarise(
     }
 
 
-def _ex_dates(ledger: Ledger, run_id: str, market: Market) -> dict[str, Any]:
-    """Where the reference price of a session is not the close before it, an entitlement went off."""
+def _ex_dates(ledger: Ledger, run_id: str, market: Market) -> dict[str, Any] | None:
+    """Where the reference price of a session is not the close before it, an entitlement went off.
+
+    None where the data has neither dividends nor reference prices: what went ex is not known then.
+    """
     bars = market.store.snapshot(market.data_ref)["ohlcv"]
     nothing = {"count": 0, "not_credited": 0.0}
-    if "pre_close" not in bars or "dividend" in bars:
+    if "dividend" in bars:
         return nothing
+    if "pre_close" not in bars:
+        return None
     dropped = bars["close"].ffill().shift() - bars["pre_close"].reindex(bars["close"].index)
     dropped = dropped.where(dropped.abs() > _HALF_A_TICK)
     if not dropped.notna().to_numpy().any():
@@ -121,15 +126,21 @@ def _ex_dates(ledger: Ledger, run_id: str, market: Market) -> dict[str, Any]:
     }
 
 
+def _against_index(values: pd.Series[float], levels: pd.Series[float]) -> dict[str, Any]:
+    return {"dividends": False, **_performance(levels), **_beside(values, levels)}
+
+
 def _performance(values: pd.Series[float]) -> dict[str, Any]:
     return {
         "final_value": float(values.iloc[-1]),
-        "return": total_return(values),
-        "max_drawdown": max_drawdown(values).depth,
+        "return": float(values.iloc[-1] / values.iloc[0] - 1),
+        "max_drawdown": float((values / values.cummax() - 1).min()),
     }
 
 
 def _ratios(values: pd.Series[float]) -> dict[str, Any]:
+    if not (values > 0).all():  # all is lost: nothing can be divided by it
+        return dict.fromkeys(("annual_return", "volatility", "sharpe", "sortino", "calmar"))
     returns = session_returns(values)
     return {
         "annual_return": _number(annual_return(values)),
@@ -141,8 +152,10 @@ def _ratios(values: pd.Series[float]) -> dict[str, Any]:
 
 
 def _beside(values: pd.Series[float], benchmark: pd.Series[float]) -> dict[str, Any]:
-    ours, theirs = session_returns(values), session_returns(benchmark)
     measures = (tracking_error, information_ratio, beta, alpha)
+    if not ((values > 0).all() and (benchmark > 0).all()):
+        return {measure.__name__: None for measure in measures}
+    ours, theirs = session_returns(values), session_returns(benchmark)
     return {measure.__name__: _number(measure(ours, theirs)) for measure in measures}
 
 

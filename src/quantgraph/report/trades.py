@@ -10,10 +10,12 @@ from typing import get_args
 
 import pandas as pd
 
+from quantgraph.broker.corporate import Delisting
+from quantgraph.broker.orders import Fill
 from quantgraph.errors import BadOption
 from quantgraph.market.money import exact
 from quantgraph.market.rulebook import Side
-from quantgraph.report._arrays import values_array
+from quantgraph.report._arrays import per_year, values_array
 
 __all__ = ["Trade", "annual_turnover", "turnover"]
 
@@ -54,6 +56,27 @@ class Trade:
         if exact(self.price, name="price") < 0:
             raise BadOption(f"price={self.price} {where}; 0 or more is wanted", parameter="price")
         exact(self.cost, name="cost")
+
+    @classmethod
+    def of(cls, fill: Fill | Delisting) -> Trade:
+        """Make the trade of a fill, with all its costs; a delisting is a sale for what was paid."""
+        if isinstance(fill, Delisting):
+            return cls(
+                session=fill.session,
+                symbol=fill.symbol,
+                side="sell",
+                quantity=fill.quantity,
+                price=fill.per_share,
+                cost=fill.per_share * fill.quantity - fill.amount,
+            )
+        return cls(
+            session=fill.session,
+            symbol=fill.order.symbol,
+            side=fill.side,
+            quantity=fill.quantity,
+            price=fill.price,
+            cost=fill.cost,
+        )
 
     @property
     def notional(self) -> Decimal:
@@ -102,4 +125,4 @@ def annual_turnover(
 ) -> float:
     """``turnover * periods_per_year / n`` over ``n`` sessions; NaN without a session."""
     whole = turnover(trades, values)
-    return math.nan if math.isnan(whole) else whole * periods_per_year / (len(values) - 1)
+    return math.nan if math.isnan(whole) else whole * per_year(periods_per_year) / (len(values) - 1)
