@@ -308,7 +308,7 @@ def flat(closes=None, **options):
 GONE = [[NAN, NAN]] * 5
 EXACT = Rulebook.mainland(commission_rate="0.000123456789012345")
 LEFT_TO_THE_DESK = {
-    "a volume cap": (0, {"market": flat(rules=Rulebook.mainland(volume_share="0.1"))}),
+    "a volume cap": (0, {"market": flat(vol=[[1e6, 1e6]] * 5, rules=Rulebook.mainland(volume_share="0.1"))}),
     "a rate too fine": (0, {"market": flat(rules=EXACT)}),
     "cash not written to the cent": (0, {"account": Account(cash=D(100_000))}),
     "fractions": (0, {"account": Account(cash=D("1.00"), positions={CODES[0]: held(D("0.5"))})}),

@@ -227,7 +227,7 @@ def test_each_situation_has_its_code_and_a_line_that_says_why(code, order, accou
     assert "\n" not in refused.message
     assert desk.account == before
     if where.get("is_session", True):
-        assert submit(order, before, quote, desk._rules, session, equity=before.cash) == refused
+        assert submit(order, before, quote, desk._rules, session, others=before.cash) == refused
 
 
 def test_every_code_is_reached():

@@ -171,6 +171,22 @@ def test_a_close_order_is_sized_at_the_close_and_a_limit_order_where_it_fills():
 
 def test_a_weight_without_a_value_to_be_a_share_of_is_an_error():
     order = Order(symbol=CODE, target_weight=D("0.5"), sequence=1)
-    with pytest.raises(BadOption, match="give equity="):
+    with pytest.raises(BadOption, match="give others="):
         submit(order, Account.opening(100), AT_10, RULES, DAY)
-    assert submit(order, Account.opening(3000), AT_10, RULES, DAY, equity=D(3000)).quantity == 100
+    assert submit(order, Account.opening(3000), AT_10, RULES, DAY, others=D(3000)).quantity == 100
+
+
+def test_a_weight_at_the_close_is_a_share_of_the_value_at_the_close():
+    """10,000 shares and no cash: at any price a weight of 1 is what is held."""
+    quote = Quote(open=10.0, high=11.0, low=9.0, close=11.0)
+    assert traded(holding(10_000, cash="0.00"), quote=quote, type="close", target_weight=D(1)) == "lot_size"
+    half = traded(holding(10_000, cash="0.00"), quote=quote, type="close", target_weight=D("0.5"))
+    assert half == ("sell", 5000)
+
+
+def test_a_weight_with_a_limit_is_a_share_of_the_value_at_the_fill():
+    """5,000 shares and 50,000: bought at 9.10 the whole is 95,500, and 50,000 buy 5,400 more with fees."""
+    quote = Quote(open=10.0, high=10.0, low=9.0, close=9.5)
+    account = holding(5000, cash="50000.00")
+    size = {"type": "limit", "limit_price": D("9.10"), "target_weight": D(1)}
+    assert traded(account, quote=quote, **size) == ("buy", 5400)

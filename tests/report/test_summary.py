@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from decimal import Decimal
 
+import numpy as np
 import pandas as pd
 import pytest
 
@@ -104,3 +105,35 @@ def test_a_dividend_in_the_data_is_earned_and_not_counted_as_missed(tmp_path):
         told = summarise(ledger, "r", market, DAYS, signal="s", cash=Decimal(100_000))["account"]
     assert (told["dividends"], told["final_value"]) == (2500.0, 100_000.0)
     assert told["ex_dates"] == {"count": 0, "not_credited": 0.0}
+
+
+def test_a_delisting_is_a_sale_that_may_be_lost(tmp_path):
+    """1,000 at 10.00 gone for nothing: one sale, none won, 10,000 lost; nothing is left to divide by."""
+    days = pd.DatetimeIndex(["2024-01-02", "2024-01-03", "2024-01-04"])
+    price = pd.DataFrame({"600000.SH": [10.0, 10.0, np.nan]}, index=days)
+    gone = pd.DataFrame({"600000.SH": [np.nan, np.nan, 0.0]}, index=days)
+    store = DataState()
+    store.update("ohlcv", {"open": price, "close": price, "delisting": gone})
+    ref = store.update("signal", {"s": price.fillna(0) * 0 + 1})
+    market = Market(store=store, data_ref=ref, rules=Rulebook.zero_cost(), blocks_from=0)
+    with Ledger(tmp_path / "ledger.sqlite") as ledger:
+        run_sessions(market, days, SignalRule(), cash=10_000, ledger=ledger, run_id="r")
+        ledger.check("r")
+        account = summarise(ledger, "r", market, days, signal="s", cash=Decimal(10_000))["account"]
+    assert (account["win_rate"], account["realised"], account["final_value"]) == (0.0, -10_000.0, 0.0)
+    assert (account["return"], account["max_drawdown"], account["sharpe"]) == (-1.0, -1.0, None)
+
+
+def test_a_split_in_the_data_is_not_counted_as_missed(tmp_path):
+    days = pd.DatetimeIndex(["2024-01-02", "2024-01-03", "2024-01-04"])
+    price = pd.DataFrame({"600000.SH": [10.0, 10.0, 5.0]}, index=days)
+    before = pd.DataFrame({"600000.SH": [10.0, 10.0, 5.0]}, index=days)
+    split = pd.DataFrame({"600000.SH": [np.nan, np.nan, 2.0]}, index=days)
+    store = DataState()
+    store.update("ohlcv", {"open": price, "close": price, "pre_close": before, "split": split})
+    ref = store.update("signal", {"s": price * 0 + 1})
+    market = Market(store=store, data_ref=ref, rules=Rulebook.zero_cost())
+    with Ledger(tmp_path / "ledger.sqlite") as ledger:
+        run_sessions(market, days, SignalRule(), cash=10_000, ledger=ledger, run_id="r")
+        account = summarise(ledger, "r", market, days, signal="s", cash=Decimal(10_000))["account"]
+    assert (account["ex_dates"], account["return"]) == ({"count": 0, "not_credited": 0.0}, 0.0)

@@ -15,7 +15,7 @@ from quantgraph.broker._block_panel import Placing, placing_of, values_of
 from quantgraph.broker._block_run import Run, amount_of
 from quantgraph.broker._block_tables import Floats, Ints
 from quantgraph.broker._block_text import REASONS, Names, fill_texts, mark_texts, names_of
-from quantgraph.broker._journal import DayLines, Line, day_body, day_lines, iso
+from quantgraph.broker._journal import DayLines, Line, day_body, day_lines, delisting_profits, iso
 from quantgraph.broker.account import Account, Position
 from quantgraph.broker.corporate import Dividend
 from quantgraph.broker.desk import submit
@@ -77,8 +77,10 @@ class _Lines:
         names = ("cash", "owed", "stocks", "held", "largest", "orders")
         rows = zip(*(days[name].tolist() for name in names), values, sums, dividends, strict=True)
         bodies, before = [], 0
-        for cash, owed, stocks, held, largest, end, value, (fills, sales, won, *cents), paid in rows:
-            traded, commission, duty, transfer, slippage, realised = (str(amount_of(part)) for part in cents)
+        for t, (cash, owed, stocks, held, largest, end, value, sums_of, paid) in enumerate(rows):
+            fills, sales, won, *cents, profit = sums_of
+            traded, commission, duty, transfer, slippage = (str(amount_of(part)) for part in cents)
+            gone = delisting_profits(*run.mornings[t]) if t in run.mornings else []
             body = day_body(
                 run.task.rule.name,
                 str(amount_of(cash)),
@@ -92,9 +94,9 @@ class _Lines:
                 traded,
                 [commission, duty, transfer, str(ZERO), slippage],
                 str(paid),
-                sales,
-                won,
-                realised,
+                sales + len(gone),
+                won + sum(part > 0 for part in gone),
+                str(amount_of(profit) + sum(gone, ZERO)),
             )
             bodies.append(body)
             before = end

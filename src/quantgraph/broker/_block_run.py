@@ -32,7 +32,7 @@ from quantgraph.broker._block_tables import (
 from quantgraph.broker.account import Account, Position, Receivable
 from quantgraph.broker.corporate import Event, carried_over, open_account
 from quantgraph.errors import LedgerConflict
-from quantgraph.market.money import ZERO, exact
+from quantgraph.market.money import exact
 
 __all__ = ["Run", "amount_of"]
 
@@ -218,9 +218,10 @@ class Run:
         columns = np.unique(self.market.events[self.market.events_from[t] : self.market.events_from[t + 1]])
         columns = columns[state.quantity[columns] > 0]
         shares, cash = state.quantity[columns], int(state.purse["cash"][0])
+        found = zip(columns.tolist(), shares.tolist(), state.cost[columns].tolist(), strict=True)
         held = {
-            layout.symbols[column]: _position(quantity, quantity, ZERO, session)
-            for column, quantity in zip(columns.tolist(), shares.tolist(), strict=True)
+            layout.symbols[column]: _position(quantity, quantity, amount_of(cost), session)
+            for column, quantity, cost in found
         }
         before = Account(cash=amount_of(cash), positions=held, receivables=self.receivables)
         account, events = open_account(before, session, self.task.book, self.task.rules)

@@ -8,7 +8,7 @@ happened, ``fill`` and ``rejection`` in the order the orders were submitted, ``m
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from hashlib import blake2b
@@ -31,6 +31,7 @@ __all__ = [
     "chained",
     "day_body",
     "day_lines",
+    "delisting_profits",
     "event_of",
     "fill_body",
     "iso",
@@ -160,8 +161,8 @@ def day_body(  # noqa: PLR0917 - the columns of the journal's last line
 ) -> str:
     """Body of a day: the account at its end, and the sums of what happened.
 
-    ``sales`` are fills that sell, ``won`` those of them that brought more than their shares had cost (average
-    cost, fees of both sides included), ``realised`` is what all of them brought beyond that cost.
+    ``sales`` are fills that sell and delistings, ``won`` those of them that brought more than their shares
+    had cost (average cost, fees of both sides included), ``realised`` is what all of them brought beyond it.
     """
     return text(
         {
@@ -290,9 +291,15 @@ def _day_body_of(before: Account, result: SessionResult) -> str:
     )
 
 
+def delisting_profits(before: Account, events: Iterable[Event]) -> list[Decimal]:
+    """What each delisting brought beyond the cost of its shares, for an account that held them before."""
+    gone = (event for event in events if isinstance(event, Delisting))
+    return [event.amount - before.positions[event.symbol].cost for event in gone]
+
+
 def _profits(before: Account, result: SessionResult) -> list[Decimal]:
-    """What each sale brought beyond the cost of its shares; a split changes no cost."""
-    account, profits = before.open_session(), []
+    """What each sale brought beyond the cost of its shares; a delisting is one, a split changes no cost."""
+    account, profits = before.open_session(), delisting_profits(before, result.events)
     for event in result.events:
         account = apply_event(account, event)
     for fill in result.fills:

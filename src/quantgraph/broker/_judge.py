@@ -26,7 +26,7 @@ def submit(
     rules: Rulebook,
     session: pd.Timestamp,
     *,
-    equity: Decimal | None = None,
+    others: Decimal | None = None,
     traded: Quantity = 0,
 ) -> Fill | Rejection:
     """Fill an order in a session, or say why not. Changes nothing: apply the fill to the account.
@@ -47,8 +47,9 @@ def submit(
         The rulebook in force.
     session
         The session.
-    equity
-        The account's value, which ``target_weight`` is a share of.
+    others
+        What the account is worth without the symbol; with the holding at the fill's price it is what
+        ``target_weight`` is a share of.
     traded
         Shares of the symbol traded for the account in the session so far; they use up the volume cap.
 
@@ -57,7 +58,7 @@ def submit(
     BadWindow
         If the rulebook does not reach back to the session.
     """
-    outcome = _judged(order, account, quote, rules, session, equity, traded)
+    outcome = _judged(order, account, quote, rules, session, others, traded)
     if isinstance(outcome, Fill):
         return outcome
     code, message = outcome
@@ -70,16 +71,16 @@ def _judged(  # noqa: PLR0917 - the parameters of submit
     quote: Quote | None,
     rules: Rulebook,
     session: pd.Timestamp,
-    equity: Decimal | None,
+    others: Decimal | None,
     traded: Quantity,
 ) -> Fill | Refusal:
     name, size = order.size
     if name == "quantity" and size <= 0:
         return "bad_quantity", f"{size} shares of {order.symbol}; a positive number is wanted"
-    price = _market_price(order, account, quote, rules, session, equity)
+    price = _market_price(order, account, quote, rules, session, others)
     if quote is None or isinstance(price, tuple):
         return price if isinstance(price, tuple) else ("unknown_symbol", order.symbol)
-    wish = sized(order, price, account, rules, session, equity)
+    wish = sized(order, price, account, rules, session, others)
     if isinstance(wish, tuple):
         return wish
     refusal = (
@@ -109,7 +110,7 @@ def _market_price(  # noqa: PLR0917
     quote: Quote | None,
     rules: Rulebook,
     session: pd.Timestamp,
-    equity: Decimal | None,
+    others: Decimal | None,
 ) -> Decimal | Refusal:
     symbol, limit = order.symbol, order.limit_price
     if quote is None:
@@ -124,7 +125,7 @@ def _market_price(  # noqa: PLR0917
         return "market_closed", f"the market was halted on {session:%Y-%m-%d}: no {order.type} orders"
     if limit is not None and (refusal := _limit_price(symbol, limit, rules, session)):
         return refusal
-    side = side_of(order, account.quantity(symbol), reference_price(order, quote), equity)
+    side = side_of(order, account.quantity(symbol), reference_price(order, quote), others)
     price = quote.price(order.type, side, None if limit is None else float(limit))
     if price is None:
         return "market_closed", f"{symbol} did not reach the limit {limit} before the close"
@@ -214,7 +215,7 @@ def _band(
     symbol: str, quote: Quote, rules: Rulebook, session: pd.Timestamp
 ) -> tuple[Decimal | None, Decimal | None]:
     """Upper and lower limit: of the data, else by the rules; None where there is none."""
-    given = [None if math.isnan(price) else exact(price) for price in (quote.up_limit, quote.down_limit)]
+    given = [exact(price) if 0 < price < math.inf else None for price in (quote.up_limit, quote.down_limit)]
     if None in given and 0 < quote.pre_close < math.inf:
         band = rules.limits(symbol, session.date(), exact(quote.pre_close), quote.status) or (None, None)
         given = [limit if known is None else known for known, limit in zip(given, band, strict=True)]

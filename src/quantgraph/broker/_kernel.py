@@ -340,7 +340,7 @@ def _beyond_limit(  # noqa: PLR0917
     """1 for an open at its limit or beyond, or for none at all; 0 within; -1 where only the desk can tell."""
     if price <= 0:
         return -1 if price else 1
-    if limit == limit:  # noqa: PLR0124 - not NaN
+    if 0 < limit < np.inf:
         return int(value <= limit if sells else value >= limit)
     close = _whole(before)
     if before != before or (close > 0 and term.band == 0):  # noqa: PLR0124 - NaN

@@ -108,22 +108,32 @@ class TradingSession:
         if not self._is_session:
             text = f"{self._session:%Y-%m-%d} is not a session of the exchange"
             return Rejection(order=order, session=self._session, code="not_a_session", message=text)
-        quote, equity = self._quotes.get(order.symbol), None
-        if order.target_weight is not None:
-            equity = self.equity()
-        traded = self._traded[order.symbol]
-        return submit(order, self._account, quote, self._rules, self._session, equity=equity, traded=traded)
+        quote, traded = self._quotes.get(order.symbol), self._traded[order.symbol]
+        others = self._others(order)
+        return submit(order, self._account, quote, self._rules, self._session, others=others, traded=traded)
 
     def equity(self) -> Decimal:
         """Cash, dividends on their way, and holdings at the open, or else at the last known price."""
-        account = self._account
-        worth = (self._price(symbol) * position.quantity for symbol, position in account.positions.items())
-        return account.cash + account.owed + sum(worth, Decimal(0))
+        return self._worth(self._account.positions, "open")
 
-    def _price(self, symbol: str) -> Decimal:
+    def _others(self, order: Order) -> Decimal | None:
+        """What the account is worth without the order's symbol, for a weight; at the close for one there."""
+        if order.target_weight is None:
+            return None
+        return self._worth([name for name in self._account.positions if name != order.symbol], order.type)
+
+    def _worth(self, symbols: Iterable[str], type: OrderType) -> Decimal:  # noqa: A002
+        account = self._account
+        holdings = (self._price(symbol, type) * account.quantity(symbol) for symbol in symbols)
+        return account.cash + account.owed + sum(holdings, Decimal(0))
+
+    def _price(self, symbol: str, type: OrderType) -> Decimal:  # noqa: A002
         quote = self._quotes.get(symbol)
-        if quote is not None and 0 < quote.open < math.inf:
-            return exact(quote.open)
+        price = math.nan if quote is None else quote.open
+        if quote is not None and quote.close is not None and type == "close":
+            price = quote.close
+        if 0 < price < math.inf:
+            return exact(price)
         if symbol not in self._prices:
             raise BadOption(f"{symbol} is held and has no known price; weights need one", parameter="prices")
         return self._prices[symbol]
@@ -131,8 +141,8 @@ class TradingSession:
     def turn(self, order: Order) -> tuple[int, bool, int]:
         """Where an order of a batch stands: by auction, sells before buys, then by sequence."""
         quote = self._quotes.get(order.symbol)
-        equity = self.equity() if order.target_weight is not None else None
-        side = side_of(order, self._account.quantity(order.symbol), reference_price(order, quote), equity)
+        held = self._account.quantity(order.symbol)
+        side = side_of(order, held, reference_price(order, quote), self._others(order))
         return _TURN[order.type], side == "buy", order.sequence
 
 

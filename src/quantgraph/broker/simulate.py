@@ -70,6 +70,13 @@ class Market:
     mark_at: MarkAt = "close"
     blocks_from: int = 50_000
 
+    def __post_init__(self) -> None:
+        if self.rules.volume_share is not None and "vol" not in self.store.snapshot(self.data_ref)["ohlcv"]:
+            raise BadOption(
+                f"volume_share={self.rules.volume_share} needs the field 'vol', which the data do not have",
+                parameter="volume_share",
+            )
+
     @property
     def cells(self) -> int:
         """Sessions times symbols of the data."""

@@ -29,7 +29,7 @@ class Sized:
     quantity: Quantity
 
 
-def side_of(order: Order, held: Quantity, price: Decimal | None, equity: Decimal | None) -> Side:
+def side_of(order: Order, held: Quantity, price: Decimal | None, others: Decimal | None) -> Side:
     """Which side an order is on: a target is bought towards or sold down to; without a price it is a buy."""
     name, size = order.size
     if order.side is not None:
@@ -38,7 +38,7 @@ def side_of(order: Order, held: Quantity, price: Decimal | None, equity: Decimal
         return "buy" if size >= held else "sell"
     if price is None:
         return "buy"
-    return "buy" if _wished(name, size, equity) >= price * held else "sell"
+    return "buy" if _wished(name, size, others, price * held) >= price * held else "sell"
 
 
 def sized(  # noqa: PLR0917 - the parameters of submit
@@ -47,12 +47,13 @@ def sized(  # noqa: PLR0917 - the parameters of submit
     account: Account,
     rules: Rulebook,
     session: pd.Timestamp,
-    equity: Decimal | None,
+    others: Decimal | None,
 ) -> Sized | Refusal:
     """Turn an order's size into a side and shares at a price.
 
     A buy towards ``target_weight`` or ``target_value`` includes its fees: notional and fees together fit
-    what is missing. A sale leaves at most the target. ``equity`` is what weights are shares of.
+    what is missing. A sale leaves at most the target. A weight is a share of ``others``, what the account is
+    worth without the symbol, and the holding at the price.
     """
     name, size = order.size
     if order.side is not None:
@@ -62,7 +63,7 @@ def sized(  # noqa: PLR0917 - the parameters of submit
         return "short_not_allowed", f"{name}={size} of {symbol}; at least 0 is wanted"
     if name == "target_quantity":
         return _towards(symbol, held, whole(size))
-    wished = _wished(name, size, equity)
+    wished = _wished(name, size, others, price * held)
     if wished > LARGEST:
         return "bad_quantity", f"{name}={size} of {symbol}; an amount of at most {LARGEST} is wanted"
     room = wished - price * held
@@ -141,9 +142,9 @@ def _too_little(symbol: str, wish: str, held: Quantity) -> Refusal:
     return "lot_size", f"{wish} of {symbol} is less than a lot away from the {held} shares held"
 
 
-def _wished(name: str, size: Quantity, equity: Decimal | None) -> Decimal:
+def _wished(name: str, size: Quantity, others: Decimal | None, holding: Decimal) -> Decimal:
     if name == "target_value":
         return Decimal(size)
-    if equity is None:
-        raise BadOption("a target_weight is a share of the account's value: give equity=", parameter="equity")
-    return size * equity
+    if others is None:
+        raise BadOption("a target_weight is a share of the account's value: give others=", parameter="others")
+    return size * (others + holding)

@@ -109,12 +109,13 @@ def _ex_dates(ledger: Ledger, run_id: str, market: Market) -> dict[str, Any] | N
     """
     bars = market.store.snapshot(market.data_ref)["ohlcv"]
     nothing = {"count": 0, "not_credited": 0.0}
-    if "dividend" in bars:
-        return nothing
     if "pre_close" not in bars:
-        return None
+        return nothing if "dividend" in bars else None
     dropped = bars["close"].ffill().shift() - bars["pre_close"].reindex(bars["close"].index)
     dropped = dropped.where(dropped.abs() > _HALF_A_TICK)
+    for name in ("dividend", "split"):  # what the data has has reached the account
+        if name in bars:
+            dropped = dropped.where(bars[name].reindex_like(dropped).isna())
     if not dropped.notna().to_numpy().any():
         return nothing
     quantities, _ = ledger.holdings(run_id)
