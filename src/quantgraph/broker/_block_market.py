@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import lru_cache
 from math import ceil
 
 import numpy as np
@@ -22,6 +21,7 @@ from quantgraph.broker._block_panel import (
 )
 from quantgraph.broker._block_tables import LARGEST, Flags, Floats, Ints, Market, Rule
 from quantgraph.broker._block_terms import exact_rates, kinds_of, terms_of
+from quantgraph.broker._commits import per_commit
 from quantgraph.broker.block import BlockRule
 from quantgraph.broker.corporate import ActionBook, action_book
 from quantgraph.broker.valuation import MarkAt
@@ -214,7 +214,7 @@ def rule_of(task: Task) -> Rule:
     )
 
 
-@lru_cache(maxsize=8)
+@per_commit
 def actions_by_symbol(store: DataState, data_ref: str) -> dict[str, tuple[CorporateAction, ...]]:
     """Corporate actions of a commit by symbol, ascending by ex-date."""
     book = action_book(store, data_ref)
@@ -230,7 +230,7 @@ def actions_by_symbol(store: DataState, data_ref: str) -> dict[str, tuple[Corpor
     return {symbol: tuple(actions) for symbol, actions in by_symbol.items()}
 
 
-@lru_cache(maxsize=8)
+@per_commit
 def _all_ex_dates(store: DataState, data_ref: str) -> tuple[Ints, Ints]:
     """Row of the first session at or after each action's ex-date, ascending, and its column."""
     layout = layout_of(store, data_ref)

@@ -11,6 +11,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from quantgraph.broker._block_tables import Floats, Ints
+from quantgraph.broker._commits import per_commit
 from quantgraph.state import DataState
 
 __all__ = ["Layout", "Placing", "layout_of", "no_panel", "panel_of", "placing_of", "values_of"]
@@ -57,7 +58,7 @@ class Placing:
     strangers: Ints
 
 
-@lru_cache(maxsize=8)
+@per_commit
 def layout_of(store: DataState, data_ref: str) -> Layout:
     """Layout of a commit; a commit never changes."""
     frame = store.snapshot(data_ref)["ohlcv"]["open"]
@@ -72,7 +73,7 @@ def layout_of(store: DataState, data_ref: str) -> Layout:
     )
 
 
-@lru_cache(maxsize=128)
+@per_commit
 def placing_of(store: DataState, data_ref: str, panel: str, name: str) -> Placing:
     """Where a field's cells are in the layout of its commit."""
     layout, frame = layout_of(store, data_ref), store.snapshot(data_ref)[panel][name]

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from decimal import ROUND_FLOOR, ROUND_HALF_UP, Decimal
-from functools import lru_cache
 
 import pandas as pd
 
+from quantgraph.broker._commits import per_commit
 from quantgraph.broker.account import Account, Receivable
 from quantgraph.broker.orders import Quantity, whole
 from quantgraph.market.actions import CorporateAction, actions_of
@@ -101,13 +101,9 @@ class ActionBook:
         return bool(self.entitled or self.due)
 
 
+@per_commit
 def action_book(store: DataState, data_ref: str) -> ActionBook:
-    """Corporate actions of a commit; a commit never changes, so they are read once."""
-    return _book(store, data_ref)
-
-
-@lru_cache(maxsize=8)
-def _book(store: DataState, data_ref: str) -> ActionBook:
+    """Corporate actions of a commit."""
     fields = store.snapshot(data_ref)["ohlcv"]
     actions = actions_of(fields)
     if not actions:
