@@ -6,13 +6,17 @@ import json
 import signal as signal_
 import sys
 import traceback
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
 from quantgraph.cli.runs import app as ledger
 from quantgraph.errors import BadOption, QuantGraphError
+
+if TYPE_CHECKING:
+    from quantgraph.market.rulebook import Rulebook
 
 __all__ = ["app", "main"]
 
@@ -64,6 +68,12 @@ def run(  # noqa: PLR0917 - typer reads options from the parameters
     slippage_bps: Annotated[
         float, typer.Option(help="Slippage of each fill, in hundredths of a percent of its amount.")
     ] = 0,
+    fund: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="CODE=KIND", help="Kind of a mainland fund whose code does not tell; repeatable."
+        ),
+    ] = None,
     model: Model = None,
     out: Out = Path("runs"),
     as_json: AsJson = False,
@@ -79,7 +89,7 @@ def run(  # noqa: PLR0917 - typer reads options from the parameters
         "model": model,
         "out": out,
     }
-    trading = {"cash": cash, "market": market, "slippage_bps": slippage_bps}
+    trading = {"cash": cash, "book": (market, slippage_bps, fund or [])}
     _go(question, options | trading, as_json=as_json, headless=headless, debug=debug)
 
 
@@ -124,7 +134,6 @@ def _codes(text: str | None) -> list[str]:
 
 def _go(question: str, options: dict[str, Any], *, as_json: bool, headless: bool, debug: bool) -> None:
     from quantgraph.cli.view import prompt, show_result, view
-    from quantgraph.market.rulebook import Rulebook
     from quantgraph.run import run_strategy
 
     if not question.strip():
@@ -135,10 +144,8 @@ def _go(question: str, options: dict[str, Any], *, as_json: bool, headless: bool
         raise typer.Exit(WRONG_USAGE)
     signal_.signal(signal_.SIGTERM, signal_.default_int_handler)  # a run that is told to stop says so
     try:
-        if "market" in options:
-            market, slippage = options.pop("market"), options.pop("slippage_bps")
-            book = Rulebook.us if market == "us" else Rulebook.mainland
-            options["rules"] = book(slippage_bps=slippage)
+        if "book" in options:
+            options["rules"] = _rules(*options.pop("book"))
         with view(question) as live:
             result = run_strategy(
                 question, answer=None if headless else prompt(live), watch=live.watch, **options
@@ -159,6 +166,26 @@ def _go(question: str, options: dict[str, Any], *, as_json: bool, headless: bool
     if result["ended_because"] != "done":
         _say(f"{result['error']}  [{result['ended_because']}, {result['run_dir']}]")
         raise typer.Exit(FAILED)
+
+
+def _rules(market: str, slippage_bps: float, funds: Sequence[str]) -> Rulebook:
+    from quantgraph.market.rulebook import Rulebook
+
+    if market == "us" and funds:
+        raise BadOption(f"--fund {funds[0]}: the US market has no kinds of funds", parameter="fund")
+    kinds: dict[str, Any] = dict(_pair(fund) for fund in funds)
+    if market == "us":
+        return Rulebook.us(slippage_bps=slippage_bps)
+    return Rulebook.mainland(slippage_bps=slippage_bps, funds=kinds)
+
+
+def _pair(fund: str) -> tuple[str, str]:
+    code, sign, kind = fund.partition("=")
+    if not sign:
+        raise BadOption(
+            f"--fund {fund}; CODE=KIND is wanted, for example 159915.SZ=stock_20", parameter="fund"
+        )
+    return code.strip().upper(), kind.strip()
 
 
 def _fail(error: QuantGraphError, *, debug: bool) -> None:

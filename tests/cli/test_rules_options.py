@@ -1,0 +1,71 @@
+"""The options of ``quantgraph run`` that choose the market's rules."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from typer.testing import CliRunner
+
+from quantgraph.cli.main import app
+from quantgraph.market.calendar import sessions
+
+SENTENCE = (
+    "159915.SZ, buy when the 5-day average crosses above the 20-day average, sell when it crosses below, 2024"
+)
+
+
+@pytest.fixture
+def bars(tmp_path: Path) -> Path:
+    """A ChiNext fund that swings."""
+    days = sessions("2024-01-02", "2024-12-31")
+    close = 2 + 0.3 * np.sin(np.arange(len(days)) / 9)
+    price = pd.Series(close).round(3)
+    table = pd.DataFrame({"ts_code": "159915.SZ", "trade_date": days.strftime("%Y%m%d"), "open": price})
+    table = table.assign(high=price + 0.01, low=price - 0.01, close=price, vol=1e6)
+    table.to_csv(tmp_path / "bars.csv", index=False)
+    return tmp_path / "bars.csv"
+
+
+def run(bars: Path, *options: str) -> tuple[int, str, str]:
+    arguments = [
+        "run",
+        SENTENCE,
+        "--source",
+        str(bars),
+        "--headless",
+        "--json",
+        "--out",
+        str(bars.parent / "runs"),
+    ]
+    done = CliRunner().invoke(app, [*arguments, *options])
+    return done.exit_code, done.stdout, done.stderr
+
+
+def test_a_fund_whose_code_does_not_tell_its_kind_is_traded_once_it_is_said(bars: Path) -> None:
+    status, out, _ = run(bars)
+    assert status == 1
+    assert "159915.SZ" in json.loads(out)["error"]
+    status, out, _ = run(bars, "--fund", "159915.SZ=stock_20")
+    told = json.loads(out)
+    assert (status, told["ended_because"]) == (0, "done")
+    assert told["account"]["trades"] > 4
+    assert told["account"]["costs"]["stamp_duty"] == 0
+
+
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        (("--fund", "159915.SZ"), "CODE=KIND is wanted"),
+        (("--fund", "159915.SZ=growth"), "a fund's code and one of"),
+        (("--fund", "159915.SZ=stock", "--market", "us"), "the US market has no kinds of funds"),
+        (("--slippage-bps", "-1"), "slippage_bps=-1; at least 0"),
+    ],
+)
+def test_a_wrong_option_is_one_line_and_status_2(bars: Path, options: tuple[str, ...], told: str) -> None:
+    status, out, err = run(bars, *options)
+    assert (status, out) == (2, "")
+    assert told in err.strip().splitlines()[-1]
