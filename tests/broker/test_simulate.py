@@ -5,6 +5,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from quantgraph.agents import SignalRule
 from quantgraph.broker import (
     Account,
     Decider,
@@ -247,3 +248,25 @@ def test_us_shares_are_bought_broken_and_sold_in_the_same_session(tmp_path):
     )
     assert (account.cash, account.quantity("AAPL")) == (D("714.30403318"), D("1.5"))
     assert np.allclose(shares["AAPL"], 1.5)
+
+
+def test_a_rule_that_keeps_something_keeps_it_whatever_the_rulebook(days):
+    """Bound to the market's rules once a run: what it notes in one session is there in the next."""
+
+    class Counting(SignalRule):
+        block_rule = None
+        asked = 0
+
+        def decide(self, view, account, session):
+            self.asked += 1
+            seen.append(self.asked)
+            return []
+
+    flat = pd.DataFrame(10.0, days, [CODE])
+    store = DataState()
+    ref = store.update("ohlcv", {"open": flat, "close": flat})
+    where = Market(store=store, data_ref=ref, rules=Rulebook.mainland(slippage_bps=3))
+    for run in (simulate, advance):
+        seen = []
+        list(run(where, list(days), Counting(), account=Account.opening(1000)))
+        assert seen == list(range(1, len(days) + 1))

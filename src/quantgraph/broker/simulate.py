@@ -108,28 +108,7 @@ def trade_session(market: Market, session: pd.Timestamp, account: Account, decid
     decider
         Who decides.
     """
-    store, ref, rules = market.store, market.data_ref, market.rules
-    view_open = store.view(Moment(session, "open"), ref)
-    view_close = store.view(Moment(session, "close"), ref)
-    book, quotes = action_book(store, ref), quotes_at(view_close)
-    opens = _prices(quotes, account, view_open) if book.due.get(session) else {}
-    morning, events = open_account(account, session, book, rules, opens)
-    orders = _orders(under(decider, rules), view_open, morning, session)
-    unpriced = morning.positions.keys() - _opens(quotes, morning).keys() if orders else set()
-    desk = TradingSession(
-        morning, quotes, rules, session, prices=last_closes(view_open, unpriced) if unpriced else None
-    )
-    execute(desk, orders)
-    marks = mark(desk.account, view_close, at=market.mark_at)
-    return SessionResult(
-        session=session,
-        decider=decider.name,
-        account=desk.account,
-        events=events,
-        outcomes=desk.outcomes,
-        marks=marks,
-        value=value_of(desk.account, marks),
-    )
+    return _traded(market, session, account, under(decider, market.rules))
 
 
 def simulate(
@@ -142,8 +121,9 @@ def simulate(
     BadWindow
         If they are not sessions of the data that follow each other without a gap.
     """
+    decider = under(decider, market.rules)
     for session in _checked(market, sessions):
-        result = trade_session(market, session, account, decider)
+        result = _traded(market, session, account, decider)
         yield result
         account = result.account
 
@@ -174,7 +154,7 @@ def advance(
             yield block
             account, left = block.account, left[len(block.sessions) :]
         else:
-            result = trade_session(market, left[0], account, decider)
+            result = _traded(market, left[0], account, decider)
             yield result
             account, left = result.account, left[1:]
 
@@ -233,12 +213,6 @@ def commit_sessions(
         account = done.account
 
 
-def _block_rule(decider: Decider, account: Account) -> BlockRule | None:
-    ask = getattr(decider, "block_rule", None)
-    rule: BlockRule | None = ask(account) if ask else None
-    return rule
-
-
 def under(decider: Decider, rules: Rulebook) -> Decider:
     """The decider, sizing its orders by these rules; see :class:`~quantgraph.broker.Decider`.
 
@@ -250,6 +224,37 @@ def under(decider: Decider, rules: Rulebook) -> Decider:
     bind = getattr(decider, "under", None)
     bound: Decider = bind(rules) if bind else decider
     return bound
+
+
+def _traded(market: Market, session: pd.Timestamp, account: Account, decider: Decider) -> SessionResult:
+    store, ref, rules = market.store, market.data_ref, market.rules
+    view_open = store.view(Moment(session, "open"), ref)
+    view_close = store.view(Moment(session, "close"), ref)
+    book, quotes = action_book(store, ref), quotes_at(view_close)
+    opens = _prices(quotes, account, view_open) if book.due.get(session) else {}
+    morning, events = open_account(account, session, book, rules, opens)
+    orders = _orders(decider, view_open, morning, session)
+    unpriced = morning.positions.keys() - _opens(quotes, morning).keys() if orders else set()
+    desk = TradingSession(
+        morning, quotes, rules, session, prices=last_closes(view_open, unpriced) if unpriced else None
+    )
+    execute(desk, orders)
+    marks = mark(desk.account, view_close, at=market.mark_at)
+    return SessionResult(
+        session=session,
+        decider=decider.name,
+        account=desk.account,
+        events=events,
+        outcomes=desk.outcomes,
+        marks=marks,
+        value=value_of(desk.account, marks),
+    )
+
+
+def _block_rule(decider: Decider, account: Account) -> BlockRule | None:
+    ask = getattr(decider, "block_rule", None)
+    rule: BlockRule | None = ask(account) if ask else None
+    return rule
 
 
 def _orders(decider: Decider, view: View, account: Account, session: pd.Timestamp) -> Sequence[Order]:

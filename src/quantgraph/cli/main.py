@@ -171,11 +171,11 @@ def _go(question: str, options: dict[str, Any], *, as_json: bool, headless: bool
 def _rules(market: str, slippage_bps: float, funds: Sequence[str]) -> Rulebook:
     from quantgraph.market.rulebook import Rulebook
 
-    if market == "us" and funds:
-        raise BadOption(f"--fund {funds[0]}: the US market has no kinds of funds", parameter="fund")
-    kinds: dict[str, Any] = dict(_pair(fund) for fund in funds)
     if market == "us":
+        if funds:
+            raise BadOption(f"--fund {funds[0]}: the US market has no kinds of funds", parameter="fund")
         return Rulebook.us(slippage_bps=slippage_bps)
+    kinds: dict[str, Any] = dict(_pair(fund) for fund in funds)
     return Rulebook.mainland(slippage_bps=slippage_bps, funds=kinds)
 
 
