@@ -18,10 +18,12 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
+from quantgraph.audit import CodeTrials, check_causality
 from quantgraph.data import open_source
 from quantgraph.graph import create_trading_graph
 from quantgraph.market.moment import Moment
-from quantgraph.sandbox import ForkRunner
+from quantgraph.sandbox import ForkRunner, open_walk
+from quantgraph.sandbox.wire import Frames
 from quantgraph.state import DataState
 
 A_SHARE = Path(__file__).resolve().parents[1] / ".." / "shared" / "data" / "ai-trader" / "a_share"
@@ -83,23 +85,64 @@ def data_state() -> None:
     )
 
 
+CROSS = """
+close = snapshot["ohlcv"]["close"]
+fast, slow = close.rolling(5).mean(), close.rolling(20).mean()
+above = (fast > slow).astype(float)
+signal = above.diff().fillna(0.0)
+GLOBAL_DATA_STATE.update("signal", {"cross": signal})
+"""
+
+
 def code_process() -> None:
-    frames = {}
-    store = DataState()
-    store.update("ohlcv", panel(250, 50))
-    frames = store.view(Moment.at("2020-01-01")).frozen()
     runner = ForkRunner()
     started = time.perf_counter()
-    runner.run(["1"], frames)
-    show("code process: start and first call", time.perf_counter() - started, 3, "s")
+    runner.run(["1"], {})
+    show("code process: start, self-test and first call", time.perf_counter() - started, 1, "s")
+    for sessions, symbols, most in ((250, 50, 30), (1250, 300, 150)):
+        frames = whole(panel(sessions, symbols))
+        what = f"code process: warm call, SMA cross over 5 x {sessions} x {symbols}"
+        show(what, best(lambda frames=frames: runner.run([CROSS], frames)) * 1e3, most, "ms")
     cell = "GLOBAL_DATA_STATE.update('signal', {'s': (snapshot['ohlcv']['close'] > 10.5).astype(float)})"
-    show(
-        "code process: warm call with a signal of 250 x 50",
-        best(lambda: runner.run([cell], frames)) * 1e3,
-        100,
-        "ms",
-    )
+    for sessions, symbols, most in ((250, 50, 4), (1250, 300, 25)):
+        seconds = walk_step(runner, cell, sessions, symbols)
+        show(f"walk: a step's overhead, 15 fields x {sessions} x {symbols}", seconds * 1e3, most, "ms")
+    causality_gate(runner)
     runner.close()
+
+
+def causality_gate(runner: ForkRunner) -> None:
+    trials = CodeTrials(runner, [CROSS])
+    for sessions, symbols, exhaustive, most in ((500, 300, False, 2), (200, 50, True, 10)):
+        frames = whole(panel(sessions, symbols))
+        verdict = check_causality(trials, frames, exhaustive=exhaustive, cuts=40)
+        what = f"causality: {verdict.coverage['proved']} of {sessions} sessions, 5 x {sessions} x {symbols}"
+        show(what, verdict.seconds, most, "s")
+
+
+def whole(fields: dict[str, pd.DataFrame]) -> Frames:
+    store = DataState()
+    store.update("ohlcv", fields)
+    return store.view(Moment.at("2020-01-01")).frozen()
+
+
+def walk_step(runner: ForkRunner, cell: str, sessions: int, symbols: int) -> float:
+    """Seconds of a late step beyond what the cell itself takes in this process."""
+    fields = panel(sessions, symbols)
+    frames = whole({f"{name}{number}": fields[name] for name in FIELDS for number in range(2)} | fields)
+    days = fields["close"].index
+    with open_walk(runner, [cell], frames) as walk:
+        walk.at(Moment(days[-40]))
+        steps = []
+        for day in days[-30:]:
+            started = time.perf_counter()
+            walk.at(Moment(day))
+            steps.append(time.perf_counter() - started)
+    store = DataState()
+    store.adopt(frames)
+    code = compile(cell, "cell", "exec")
+    alone = best(lambda: exec(code, {"GLOBAL_DATA_STATE": store, "snapshot": store.snapshot()}))
+    return min(steps) - alone
 
 
 def imports() -> None:

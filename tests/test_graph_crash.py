@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from collections import Counter
@@ -15,10 +16,13 @@ SESSIONS = 58
 """Of the first quarter of 2024 (XSHG)."""
 
 
+@pytest.mark.timeout(300)
 @pytest.mark.parametrize("step", [1, 8])
 def test_a_graph_that_is_killed_ten_times_ends_with_the_same_ledger(step, tmp_path):
     command = [sys.executable, str(CHILD), f"graph{step}", "time", str(tmp_path), "10", str(step)]
-    done = subprocess.run(command, capture_output=True, check=False, text=True, timeout=100)
+    # Every start proves the strategy again: three sessions of it are enough here.
+    short = {**os.environ, "QUANTGRAPH_AUDIT_CELLS": "0", "QUANTGRAPH_AUDIT_CUTS": "3"}
+    done = subprocess.run(command, capture_output=True, check=False, text=True, timeout=250, env=short)
     assert done.returncode == 0, done.stderr
     told = json.loads(done.stdout)
     kinds = Counter(line["kind"] for line in told["journal"])

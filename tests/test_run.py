@@ -12,7 +12,8 @@ import pytest
 
 from quantgraph.data.sample import SampleSource
 from quantgraph.errors import BadOption
-from quantgraph.run import run_strategy, strategy_source
+from quantgraph.run import run_strategy
+from quantgraph.strategy import strategy_source
 
 SENTENCE = "合成30成分股，5日均线上穿20日均线买入，下穿卖出，2025年"
 

@@ -428,14 +428,14 @@ def test_symbols_and_fields_that_look_alike_when_joined_have_their_own_names(fra
     split = [ones.set_axis(columns, axis=1) for columns in (["a,b", "c"], ["a", "b,c"])]
     assert len({DataState().update("signal", {"s": part}) for part in split}) == 2
     from quantgraph._frames import FrozenFrame, freeze
-    from quantgraph._objects import tree_name
+    from quantgraph._objects import Tree, tree_name
 
     frozen = freeze("signal", "s", ones)
     joined = [FrozenFrame.of(frozen.sessions, s, frozen.values) for s in (("a\nb", "c"), ("a", "b\nc"))]
     assert joined[0].digest != joined[1].digest
     digest = frozen.digest
     names = [
-        tree_name({"ohlcv": {}, "indicators": {}, "signal": fields})
+        tree_name(Tree(panels={"ohlcv": {}, "indicators": {}, "signal": fields}))
         for fields in ({"s": frozen, "t": frozen}, {f"s\t{digest}\nsignal\tt": frozen})
     ]
     assert names[0] != names[1]

@@ -5,8 +5,8 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from dataclasses import dataclass, field
-from functools import cached_property
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
 from typing import Any, TypeGuard
 
 import numpy as np
@@ -15,16 +15,17 @@ from numpy.typing import NDArray
 
 from quantgraph.errors import BadFrame
 
-__all__ = ["FrozenFrame", "freeze", "frozen_array", "merge"]
+__all__ = ["PLAIN_RULE", "FrozenFrame", "freeze", "frozen_array", "is_plain", "merge"]
 
 Floats = NDArray[np.float64]
+Places = NDArray[np.intp]
 Dates = NDArray[np.datetime64]
 
 # Names end up in one-line messages, prompts, JSON and file names: nothing that breaks out of them.
 _PLAIN = re.compile(
     r"[^\x00-\x1f\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ud800-\udfff'\"\\]{1,100}"
 )
-_RULE = "strings of 1 to 100 characters without control characters, quotes or backslashes"
+PLAIN_RULE = "strings of 1 to 100 characters without control characters, quotes or backslashes"
 
 
 def frozen_array(values: NDArray[Any]) -> NDArray[Any]:
@@ -50,20 +51,21 @@ class FrozenFrame:
     sessions: Dates
     symbols: tuple[str, ...]
     values: Floats
-    _frame: pd.DataFrame = field(repr=False)
 
     @classmethod
     def of(cls, sessions: Dates, symbols: tuple[str, ...], values: Floats) -> FrozenFrame:
         """Wrap arrays that are already frozen."""
-        index = pd.DatetimeIndex(sessions, name="trade_date", copy=False)
-        columns = pd.Index(list(symbols), dtype="str", name="ts_code")
-        frame = pd.DataFrame(values, index=index, columns=columns, copy=False)
-        return cls(sessions=sessions, symbols=symbols, values=values, _frame=frame)
+        return cls(sessions=sessions, symbols=symbols, values=values)
 
     @cached_property
     def digest(self) -> str:
         """Content name: 32 hex digits over sessions, symbols and values."""
         return _digest(self.sessions, self.symbols, self.values)
+
+    @cached_property
+    def _frame(self) -> pd.DataFrame:
+        index = pd.DatetimeIndex(self.sessions, name="trade_date", copy=False)
+        return pd.DataFrame(self.values, index=index, columns=_index_of(self.symbols), copy=False)
 
     @property
     def frame(self) -> pd.DataFrame:
@@ -73,19 +75,47 @@ class FrozenFrame:
     @property
     def columns(self) -> pd.Index[str]:
         """The symbols as an index of its own for every caller."""
-        return self._frame.columns.view()
+        return _index_of(self.symbols).view()
 
     @property
     def nbytes(self) -> int:
         return self.values.nbytes + self.sessions.nbytes
 
-    def head(self, rows: int) -> FrozenFrame:
-        """The first ``rows`` sessions in memory of their own, which ends there."""
-        if rows >= len(self.sessions):
+    def head(self, rows: int, symbols: tuple[str, ...] | None = None) -> FrozenFrame:
+        """The first ``rows`` sessions, of ``symbols`` if given, in memory of their own, which ends there.
+
+        NaN for symbols that it does not have. It is itself where that is all there is to it.
+        """
+        symbols = self.symbols if symbols is None else symbols
+        if rows >= len(self.sessions) and symbols == self.symbols:
             return self
-        return FrozenFrame.of(
-            frozen_array(self.sessions[:rows]), self.symbols, frozen_array(self.values[:rows])
-        )
+        values = self.cells(slice(rows), self.places_of(symbols))
+        return FrozenFrame.of(frozen_array(self.sessions[:rows]), symbols, frozen_array(values))
+
+    def prefix(self, rows: int) -> FrozenFrame:
+        """The first ``rows`` sessions in the same memory: whoever has it can reach all of it."""
+        return FrozenFrame.of(self.sessions[:rows], self.symbols, self.values[:rows])
+
+    def places_of(self, symbols: tuple[str, ...]) -> Places | None:
+        """Columns in which it has other symbols, -1 for none; None if they are its own."""
+        if symbols == self.symbols:
+            return None
+        return _index_of(self.symbols).get_indexer(_index_of(symbols))
+
+    def cells(self, rows: slice, places: Places | None) -> Floats:
+        """Values of some sessions in the columns that :meth:`places_of` found; NaN where that is -1."""
+        block = self.values[rows]
+        if places is None:
+            return block
+        found = np.full((len(block), len(places)), np.nan)
+        found[:, places >= 0] = block[:, places[places >= 0]]
+        return found
+
+
+@lru_cache(maxsize=64)
+def _index_of(symbols: tuple[str, ...]) -> pd.Index[str]:
+    # A view makes frames of the same symbols at every session, and an index of 5000 takes a millisecond.
+    return pd.Index(list(symbols), dtype="str", name="ts_code")
 
 
 def _digest(sessions: Dates, symbols: tuple[str, ...], values: Floats) -> str:
@@ -107,8 +137,8 @@ def freeze(panel: str, name: object, frame: object) -> FrozenFrame:
     BadFrame
         Wrong name, type, index, columns or cells. The message names the first offending place.
     """
-    if not _is_plain(name):
-        raise BadFrame(f"{panel} has {_shown(name)} as a field name; field names are {_RULE}")
+    if not is_plain(name):
+        raise BadFrame(f"{panel} has {_shown(name)} as a field name; field names are {PLAIN_RULE}")
     where = f"{panel}[{name!r}]"
     if not isinstance(frame, pd.DataFrame):
         raise BadFrame(f"{where} is a {type(frame).__name__}; a pandas DataFrame is wanted")
@@ -121,7 +151,7 @@ def freeze(panel: str, name: object, frame: object) -> FrozenFrame:
     return FrozenFrame.of(frozen_array(sessions), symbols, frozen_array(values))
 
 
-def _is_plain(name: object) -> TypeGuard[str]:
+def is_plain(name: object) -> TypeGuard[str]:
     return isinstance(name, str) and _PLAIN.fullmatch(name) is not None
 
 
@@ -156,8 +186,8 @@ def _sessions(where: str, index: pd.Index) -> Dates:
 
 def _symbols(where: str, columns: pd.Index) -> tuple[str, ...]:
     for position, column in enumerate(columns):
-        if not _is_plain(column):
-            raise BadFrame(f"{where} has {_shown(column)} as column {position}; ts_codes are {_RULE}")
+        if not is_plain(column):
+            raise BadFrame(f"{where} has {_shown(column)} as column {position}; ts_codes are {PLAIN_RULE}")
     if not columns.is_unique:
         raise BadFrame(f"{where} has column {columns[int(np.argmax(columns.duplicated()))]!r} twice")
     return tuple(columns)

@@ -1,4 +1,7 @@
-"""Commits on disk: one Arrow IPC file a frame, one JSON file a commit, both named by content."""
+"""Commits, and commits on disk: an Arrow IPC file a frame, a file of lines for records, a JSON file a commit.
+
+All are named by content.
+"""
 
 from __future__ import annotations
 
@@ -7,23 +10,86 @@ import json
 import os
 import re
 import threading
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from quantgraph._frames import FrozenFrame
+from quantgraph._records import NO_RECORDS, Record, Records
 from quantgraph.errors import BadFile
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["PANELS", "Tree", "read_tree", "tree_name", "write_tree"]
+__all__ = ["PANELS", "Panels", "Shelf", "Tree", "read_tree", "tree_name", "write_tree"]
 
 PANELS: tuple[str, ...] = ("ohlcv", "indicators", "signal")
 
-Tree = Mapping[str, Mapping[str, FrozenFrame]]
+Panels = Mapping[str, Mapping[str, FrozenFrame]]
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Tree:
+    """What a commit names: frames by panel and field, and records."""
+
+    panels: Panels
+    records: Records = NO_RECORDS
+
+    @property
+    def frames(self) -> Iterator[FrozenFrame]:
+        """All frames."""
+        return (frame for fields in self.panels.values() for frame in fields.values())
+
+
+class Shelf:
+    """Frames and records of many commits, equal ones once.
+
+    Attributes
+    ----------
+    nbytes
+        Bytes of all that is on it.
+    """
+
+    def __init__(self) -> None:
+        self.nbytes = 0
+        self._things: dict[str, Any] = {}
+        self._uses: Counter[str] = Counter()
+
+    def take(self, tree: Tree) -> Tree:
+        """Put a commit's things on it; where it has an equal one, the commit returned has that."""
+        panels = {
+            panel: {name: self._take(frame) for name, frame in fields.items()}
+            for panel, fields in tree.panels.items()
+        }
+        return Tree(panels=panels, records=self._take(tree.records))
+
+    def release(self, tree: Tree) -> None:
+        """Take a commit's things off it that no other has."""
+        for frame in tree.frames:
+            self._release(frame)
+        self._release(tree.records)
+
+    def _take(self, thing: Any) -> Any:
+        if not self._uses[thing.digest]:
+            if isinstance(thing, Records):
+                thing = Records(tuple(self._take(entry) for entry in thing.entries))
+            self._things[thing.digest] = thing
+            self.nbytes += thing.nbytes
+        self._uses[thing.digest] += 1
+        return self._things[thing.digest]
+
+    def _release(self, thing: FrozenFrame | Record | Records) -> None:
+        self._uses[thing.digest] -= 1
+        if not self._uses[thing.digest]:
+            self.nbytes -= thing.nbytes
+            del self._things[thing.digest], self._uses[thing.digest]
+            for entry in thing.entries if isinstance(thing, Records) else ():
+                self._release(entry)
+
 
 _NAME = re.compile(r"[0-9a-f]{32}")
 
@@ -37,11 +103,13 @@ def write_tree(folder: Path, ref: str, tree: Tree) -> None:
     """Write a commit; files that are there already have the same content and are left alone."""
     (folder / "objects").mkdir(parents=True, exist_ok=True)
     (folder / "commits").mkdir(parents=True, exist_ok=True)
-    for fields in tree.values():
-        for frame in fields.values():
-            path = folder / "objects" / f"{frame.digest}.arrow"
-            if not path.exists():
-                _replace(path, _encode(frame))
+    for frame in tree.frames:
+        path = folder / "objects" / f"{frame.digest}.arrow"
+        if not path.exists():
+            _replace(path, _encode(frame))
+    path = _records_path(folder, tree.records.digest)
+    if tree.records.entries and not path.exists():
+        _replace(path, "\n".join(entry.line for entry in tree.records.entries).encode())
     path = folder / "commits" / f"{ref}.json"
     if not path.exists():
         _replace(path, _listing(tree))
@@ -58,27 +126,50 @@ def read_tree(folder: Path, ref: str) -> Tree | None:
     path = folder / "commits" / f"{ref}.json"
     if not _NAME.fullmatch(ref) or not path.exists():
         return None
-    return {
-        panel: {name: _decode(folder / "objects", digest) for name, digest in fields.items()}
-        for panel, fields in _read_listing(path, ref).items()
-    }
+    panels, records = _read_listing(path, ref)
+    return Tree(
+        panels={
+            panel: {name: _decode(folder / "objects", digest) for name, digest in fields.items()}
+            for panel, fields in panels.items()
+        },
+        records=_read_records(_records_path(folder, records), records) if records else NO_RECORDS,
+    )
 
 
 def _listing(tree: Tree) -> bytes:
-    digests = {panel: {name: frame.digest for name, frame in tree[panel].items()} for panel in PANELS}
+    digests: dict[str, object] = {
+        panel: {name: frame.digest for name, frame in tree.panels[panel].items()} for panel in PANELS
+    }
+    if tree.records.entries:
+        digests["records"] = tree.records.digest
     return json.dumps(digests, sort_keys=True).encode()
 
 
-def _read_listing(path: Path, ref: str) -> dict[str, dict[str, str]]:
+def _records_path(folder: Path, digest: str) -> Path:
+    return folder / "objects" / f"{digest}.records"
+
+
+def _read_records(path: Path, digest: str) -> Records:
+    try:
+        records = Records.of(Record.read(line) for line in path.read_text(encoding="utf-8").splitlines())
+    except (OSError, ValueError, TypeError, AttributeError, RecursionError) as error:
+        raise BadFile(f"{path} is not a file of records: {error}") from error
+    if records.digest != digest:
+        raise BadFile(f"{path} has been changed: its content is named {records.digest}")
+    return records
+
+
+def _read_listing(path: Path, ref: str) -> tuple[dict[str, dict[str, str]], str | None]:
     try:
         content = path.read_bytes()
         told = json.loads(content)
         listing = {panel: {str(name): str(told[panel][name]) for name in told[panel]} for panel in PANELS}
-    except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
+        records = told.get("records")
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise BadFile(f"{path} is not a stored commit: {error}") from error
     if _name_of(content) != ref:
         raise BadFile(f"{path} has been changed: its content is named {_name_of(content)}")
-    return listing
+    return listing, records
 
 
 def _name_of(content: bytes) -> str:

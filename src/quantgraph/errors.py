@@ -16,6 +16,7 @@ __all__ = [
     "CheckpointerRequired",
     "CodeFailed",
     "CodeMemoryExceeded",
+    "CodeRefused",
     "CodeTimeout",
     "FutureRequested",
     "LedgerConflict",
@@ -27,6 +28,7 @@ __all__ = [
     "PermissionDenied",
     "QuantGraphError",
     "RateLimited",
+    "SandboxTooWeak",
     "SourceUnavailable",
     "UnknownCommit",
     "UnknownField",
@@ -155,6 +157,18 @@ class CodeMemoryExceeded(CodeFailed, MemoryError):
     """Generated code asked for more memory than it may have."""
 
     code = "code_memory"
+
+
+class CodeRefused(CodeFailed, PermissionError):
+    """Generated code reached for something that its process may not have."""
+
+    code = "code_refused"
+
+
+class SandboxTooWeak(QuantGraphError, RuntimeError):
+    """The system cannot lock generated code in as well as the settings ask for."""
+
+    code = "sandbox_weak"
 
 
 class NoSignal(QuantGraphError, LookupError):

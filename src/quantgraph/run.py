@@ -11,6 +11,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Literal
 
+import pandas as pd
 from langchain_core.messages import HumanMessage
 from langchain_core.runnables import RunnableConfig
 from langgraph.checkpoint.memory import InMemorySaver
@@ -24,11 +25,12 @@ from quantgraph.market.rulebook import Rulebook
 from quantgraph.nodes.desk import new_run_id
 from quantgraph.settings import Settings, load_settings
 from quantgraph.state import DataState
+from quantgraph.strategy import strategy_source
 from quantgraph.subgraphs.signal import create_signal_subgraph
 from quantgraph.subgraphs.signal.kit import Model
 from quantgraph.subgraphs.signal.request import request_symbols
 
-__all__ = ["Event", "run_strategy", "strategy_source"]
+__all__ = ["Event", "run_strategy"]
 
 _NODES = ("reflection", "data_fetch", "signal_generate", "validate", "clarify", "report")
 
@@ -214,25 +216,16 @@ def _saved(folder: Path, question: str, state: Mapping[str, Any], store: DataSta
         told["strategy"] = {key: strategy[key] for key in ("name", "code_hash", "data_ref")} | {
             "path": str(path)
         }
-        told["signal"] = _save_signal(folder / "signal.parquet", strategy["name"], store, state["data_ref"])
+        signal = store.snapshot(state["data_ref"])["signal"][strategy["name"]]
+        told["signal"] = _save_signal(folder / "signal.parquet", strategy["name"], signal)
+    found = (state.get("validation") or {}).get("data_summary", {})
+    told |= {key: found.get(key) for key in ("causality", "warm_up", "evaluated_from")}
     return told | {key: summary.get(key) for key in ("account", "benchmark", "index", "cash", "equity")}
 
 
-def _save_signal(path: Path, name: str, store: DataState, ref: str) -> dict[str, Any]:
-    signal = store.snapshot(ref)["signal"][name]
+def _save_signal(path: Path, name: str, signal: pd.DataFrame) -> dict[str, Any]:
     signal.to_parquet(path)
     return {"name": name, "path": str(path), "counts": signal_counts(signal)}
-
-
-def strategy_source(strategy: Mapping[str, Any], question: str) -> str:
-    """The cells of a strategy as one file: a docstring, then ``# %%`` cells as editors know them."""
-    about = question.replace("\\", "\\\\").replace('"""', "'''")
-    head = (
-        f'"""{about}\n\nname: {strategy["name"]}\ncode_hash: {strategy["code_hash"]}\n'
-        f"data_ref: {strategy['data_ref']}\n\n"
-        'In scope: pd, np, GLOBAL_DATA_STATE and snapshot = GLOBAL_DATA_STATE.snapshot().\n"""\n'
-    )
-    return head + "".join(f"\n# %%\n{cell.rstrip()}\n" for cell in strategy["cells"])
 
 
 def _versions() -> dict[str, str]:

@@ -88,6 +88,12 @@ class Settings(BaseSettings):
     tushare_token: SecretStr | None = Field(None, description="a tushare token")
     code_timeout: float = Field(30.0, gt=0, allow_inf_nan=False, description="seconds above 0")
     code_memory_mb: int = Field(2048, ge=64, description="megabytes, at least 64")
+    code_isolation: Literal["full", "limits_only", "none", "trusted"] = Field(
+        "full",
+        description="full, limits_only or none, the least isolation accepted; or trusted, in this process",
+    )
+    audit_cuts: int = Field(40, ge=1, le=100_000, description="a whole number from 1 to 100000")
+    audit_cells: int = Field(6_000_000, ge=0, description="a whole number, 0 or more")
 
     @field_validator(
         "openai_api_key", "openai_base_url", "model", "light_model", "tushare_token", mode="before"

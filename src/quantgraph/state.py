@@ -1,4 +1,4 @@
-"""The data state: a thread-safe store of panels with immutable commits, a tiny git.
+"""The data state: a thread-safe store of panels and records with immutable commits, a tiny git.
 
 ``GLOBAL_DATA_STATE`` is the process's default store. ``update`` makes a new commit and returns its
 name; a run keeps that name (``data_ref``) and reads by it, so that runs cannot see each other.
@@ -7,27 +7,72 @@ name; a run keeps that name (``data_ref``) and reads by it, so that runs cannot 
 from __future__ import annotations
 
 import threading
-from collections import Counter, OrderedDict
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import nullcontext
+from collections import OrderedDict
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager, nullcontext
+from contextvars import ContextVar
+from dataclasses import replace
 from pathlib import Path
 from weakref import WeakSet
 
 import pandas as pd
 
 from quantgraph._frames import FrozenFrame, freeze, merge
-from quantgraph._objects import PANELS, Tree, read_tree, tree_name, write_tree
-from quantgraph._views import Fields, Snapshot, View, unknown
-from quantgraph.errors import BadFrame, BadOption, UnknownCommit, UnknownField
+from quantgraph._objects import PANELS, Shelf, Tree, read_tree, tree_name, write_tree
+from quantgraph._records import Record, Records
+from quantgraph._views import AsOf, Fields, Snapshot, View, unknown
+from quantgraph._walk import Reading, Walk
+from quantgraph.errors import BadFrame, BadOption, FutureRequested, UnknownCommit, UnknownField
 from quantgraph.market.moment import Moment
 
-__all__ = ["GLOBAL_DATA_STATE", "PANELS", "DataState", "Fields", "Snapshot", "View", "WorkingTree"]
+__all__ = [
+    "GLOBAL_DATA_STATE",
+    "PANELS",
+    "AsOf",
+    "DataState",
+    "Fields",
+    "Reading",
+    "Record",
+    "Snapshot",
+    "View",
+    "Walk",
+    "WorkingTree",
+    "deciding",
+]
 
 _TRIES = 3
 
+_DECIDING: ContextVar[Moment | None] = ContextVar("deciding", default=None)
+
+
+@contextmanager
+def deciding(moment: Moment) -> Iterator[None]:
+    """While somebody decides at a moment: every data state refuses what is later than it.
+
+    It holds for the thread, or the task, and for those that inherit its context. ``view(moment)`` at or
+    before the moment works; whatever gives a whole commit does not.
+    """
+    # A copy: whoever is handed the moment must not be able to move the limit by writing into it.
+    moment, outer = Moment(moment.session, moment.phase), _DECIDING.get()
+    token = _DECIDING.set(moment if outer is None else min(outer, moment))
+    try:
+        yield
+    finally:
+        _DECIDING.reset(token)
+
+
+def _allow(asked: str, moment: Moment | None = None) -> None:
+    limit = _DECIDING.get()
+    if limit is not None and (moment is None or limit < moment):
+        raise FutureRequested(
+            f"{asked} shows what is later than {limit}, the moment that is being decided at; read the view "
+            "that decide() was given, or ask for view(moment, ref) of an earlier moment",
+            moment=str(limit),
+        )
+
 
 class DataState:
-    """A thread-safe store of the panels ``ohlcv``, ``indicators`` and ``signal``.
+    """A thread-safe store of the panels ``ohlcv``, ``indicators`` and ``signal``, and of dated records.
 
     Parameters
     ----------
@@ -35,16 +80,16 @@ class DataState:
         Folder to which every commit is also written (Arrow IPC), and from which a ref that is not in
         memory is loaded, in this process or another.
     memory_limit
-        Bytes of frames that the store keeps; equal frames are one buffer and count once. Beyond it the
+        Bytes of frames and records that the store keeps; equal ones are one and count once. Beyond it the
         commits used longest ago are dropped; without a spill folder they are then gone. The head and the
         commits that living working trees stand on are always kept, even if they alone exceed the limit.
-        Frames that snapshots and views still hold elsewhere are not counted.
+        What snapshots, views and walks still hold elsewhere is not counted.
 
     Notes
     -----
     Frames are checked, merged and written to disk before the lock is taken. It protects the head, the
-    frames, their order of use and the byte count against threads that read and commit at the same time;
-    it is held for the swap only, so readers do not wait for a large update. What is read from a commit
+    commits, their order of use and the shelf they stand on against threads that read and commit at the same
+    time; it is held for the swap only, so readers do not wait for a large update. What is read from a commit
     needs no lock: commits never change.
     """
 
@@ -55,13 +100,11 @@ class DataState:
         self._turn = threading.Lock()
         self._spill = Path(spill_dir) if spill_dir else None
         self._limit = memory_limit
-        empty: Tree = {panel: {} for panel in PANELS}
+        empty = Tree(panels={panel: {} for panel in PANELS})
         self.empty = tree_name(empty)
         self._commits: OrderedDict[str, Tree] = OrderedDict({self.empty: empty})
-        self._frames: dict[str, FrozenFrame] = {}
-        self._uses: Counter[str] = Counter()
+        self._shelf = Shelf()
         self._lines: WeakSet[WorkingTree] = WeakSet()
-        self._held = 0
         self._head = self.empty
 
     @property
@@ -71,6 +114,7 @@ class DataState:
 
     def spill_to(self, folder: str | Path) -> None:
         """From now on write commits to ``folder``, beginning with those in memory."""
+        _allow("spill_to()")
         written: set[str] = set()
         while True:
             with self._lock:
@@ -101,38 +145,79 @@ class DataState:
         fresh = _freeze_all(panel, frames)
 
         def change(tree: Tree) -> Tree:
-            fields = dict(tree[panel])
+            fields = dict(tree.panels[panel])
             for name, frame in fresh.items():
                 old = fields.get(name) if panel != "signal" else None
                 fields[name] = merge(old, frame) if old else frame
-            return {**tree, panel: fields}
+            return replace(tree, panels={**tree.panels, panel: fields})
 
         return self._commit(change, base)
+
+    def record(self, records: Iterable[Record], *, base: str | WorkingTree | None = None) -> str:
+        """Commit records on top of ``base`` (default: the head) and return the new commit's name.
+
+        None of those that are there is replaced: what is said anew about the same thing stands beside what
+        was said before. An equal record is the same record.
+
+        Raises
+        ------
+        BadOption
+            If one of them is no :class:`Record`.
+        """
+        fresh = tuple(records)
+        for record in fresh:
+            if not isinstance(record, Record):
+                raise BadOption(f"{record!r:.60} among the records; a Record is wanted", parameter="records")
+        return self._commit(
+            lambda tree: replace(tree, records=Records.of([*tree.records.entries, *fresh])), base
+        )
 
     def override(self, *, base: str | None = None, **panels: Mapping[str, pd.DataFrame]) -> str:
         """Commit with whole panels replaced (an empty mapping clears one) and return its name."""
         fresh = {panel: _freeze_all(panel, frames) for panel, frames in panels.items()}
-        return self._commit(lambda tree: {**tree, **fresh}, base)
+        return self._commit(lambda tree: replace(tree, panels={**tree.panels, **fresh}), base)
 
     def without(self, panel: str, ref: str) -> str:
         """Name of the commit that equals ``ref`` with one panel empty. The head stays where it is."""
-        return self._commit(lambda tree: {**tree, panel: {}}, ref, to_head=False)
+        return self._commit(lambda tree: replace(tree, panels={**tree.panels, panel: {}}), ref, to_head=False)
 
     def adopt(self, frames: Mapping[str, Mapping[str, FrozenFrame]]) -> str:
         """Commit frames that are frozen already, for example another store's view, and return its name."""
-        return self._commit(lambda _: {panel: dict(frames.get(panel, {})) for panel in PANELS}, self.empty)
+        given = {panel: dict(frames.get(panel, {})) for panel in PANELS}
+        return self._commit(lambda _: Tree(panels=given), self.empty)
 
     def snapshot(self, ref: str | None = None) -> Snapshot:
         """Everything of a commit (default: the head), read-only, at a cost that does not grow with it."""
+        _allow("snapshot()")
         return Snapshot(*self._find(ref))
 
     def get_field(self, name: str, ref: str | None = None) -> Fields:
         """One panel of a commit (default: the head)."""
+        _allow("get_field()")
         return self.snapshot(ref)[name]
 
     def view(self, moment: Moment, ref: str | None = None) -> View:
-        """A commit (default: the head) as known at ``moment``."""
-        return View(*self._find(ref), moment)
+        """A commit (default: the head) as known at ``moment``.
+
+        It costs a copy of all that was known, and nothing where everything was.
+
+        Raises
+        ------
+        FutureRequested
+            If somebody is :func:`deciding` at an earlier moment.
+        """
+        _allow(f"view({moment})", moment)
+        return View.cut(*self._find(ref), moment)
+
+    def walk(self, ref: str | None = None) -> Walk:
+        """The views of a commit (default: the head) one moment after the other, for one run."""
+        _allow("walk()")
+        return Walk(*self._find(ref))
+
+    def reading(self, moment: Moment, ref: str | None = None) -> Reading:
+        """A commit (default: the head) as known at ``moment``, without a copy, for trusted code alone."""
+        _allow("reading()")
+        return Reading(*self._find(ref), moment)
 
     def checkout(self, ref: str | None = None) -> WorkingTree:
         """A working tree on ``ref`` (default: an empty commit), for tools that publish side by side.
@@ -144,6 +229,7 @@ class DataState:
         UnknownCommit
             If ``ref`` is neither in memory nor in the spill folder.
         """
+        _allow("checkout()")
         ref, tree = self._find(ref or self.empty)
         with self._lock:
             line = WorkingTree(self, ref, self._keep(ref, tree))
@@ -199,31 +285,17 @@ class DataState:
 
     def _keep(self, ref: str, tree: Tree) -> Tree:
         if ref not in self._commits:
-            self._commits[ref] = {
-                panel: {name: self._intern(frame) for name, frame in fields.items()}
-                for panel, fields in tree.items()
-            }
+            self._commits[ref] = self._shelf.take(tree)
         self._commits.move_to_end(ref)
-        if self._held > self._limit:
-            self._evict({ref, self._head, self.empty, *(line.ref for line in self._lines)})
+        kept = {ref, self._head, self.empty, *(line.ref for line in self._lines)}
+        for old in [old for old in self._commits if old not in kept] if self._over() else ():
+            self._shelf.release(self._commits.pop(old))
+            if not self._over():
+                break
         return self._commits[ref]
 
-    def _intern(self, frame: FrozenFrame) -> FrozenFrame:
-        if not self._uses[frame.digest]:
-            self._frames[frame.digest] = frame
-            self._held += frame.nbytes
-        self._uses[frame.digest] += 1
-        return self._frames[frame.digest]
-
-    def _evict(self, kept: set[str]) -> None:
-        for ref in [ref for ref in self._commits if ref not in kept]:
-            for frame in _frames(self._commits.pop(ref)):
-                self._uses[frame.digest] -= 1
-                if not self._uses[frame.digest]:
-                    self._held -= frame.nbytes
-                    del self._frames[frame.digest], self._uses[frame.digest]
-            if self._held <= self._limit:
-                break
+    def _over(self) -> bool:
+        return self._shelf.nbytes > self._limit
 
 
 class WorkingTree:
@@ -253,11 +325,13 @@ class WorkingTree:
 
     def snapshot(self) -> Snapshot:
         """The tree as it stands."""
+        _allow("snapshot()")
         return Snapshot(*self.tip)
 
     def view(self, moment: Moment) -> View:
         """The tree as known at ``moment``."""
-        return View(*self.tip, moment)
+        _allow(f"view({moment})", moment)
+        return View.cut(*self.tip, moment)
 
 
 def _freeze_all(panel: str, frames: object) -> dict[str, FrozenFrame]:
@@ -266,10 +340,6 @@ def _freeze_all(panel: str, frames: object) -> dict[str, FrozenFrame]:
     if not isinstance(frames, Mapping):
         raise BadFrame(f"{panel} wants a mapping of name to frame, for example {{'close': frame}}")
     return {name: freeze(panel, name, frame) for name, frame in frames.items()}
-
-
-def _frames(tree: Tree) -> Iterator[FrozenFrame]:
-    return (frame for fields in tree.values() for frame in fields.values())
 
 
 GLOBAL_DATA_STATE = DataState()

@@ -121,10 +121,11 @@ def test_a_bar_out_of_order_is_an_error_with_its_place(field, price, message):
 
 
 def test_an_extreme_return_is_measured_from_pre_close():
-    close, pre_close = flat(), flat()
-    close.iloc[2:, 0] = 20.0  # doubled by a split that pre_close knows of
+    close, pre_close, split = flat(), flat(), flat(np.nan)
+    close.iloc[2:, 0] = 20.0  # doubled by a reverse split that pre_close knows of
     pre_close.iloc[2:, 0] = 20.0
-    assert found(audit(panels(close=close, pre_close=pre_close))) == []
+    split.iloc[2, 0] = 0.5
+    assert found(audit(panels(close=close, pre_close=pre_close, split=split))) == []
     report = audit(panels(close=close))
     assert found(report) == [("warning", "extreme_return")]
     assert report.findings[0].message == "1 returns are beyond 50%, the first is 1 at (2024-01-04, 000001.SZ)"
@@ -135,7 +136,15 @@ def test_a_return_over_a_suspension_is_seen():
     close.iloc[2:4, 0] = np.nan
     close.iloc[4:, 0] = 4.0
     report = audit(panels(close=close))
-    assert report.findings[0].message.endswith("-0.6 at (2024-01-08, 000001.SZ)")
+    assert found(report) == [("info", "symbol_gap"), ("warning", "extreme_return")]
+    assert report.findings[1].message.endswith("-0.6 at (2024-01-08, 000001.SZ)")
+
+
+def test_a_first_bar_has_no_extreme_return():
+    close, pre_close = flat(), flat()
+    close.iloc[:2, 0], pre_close.iloc[:2, 0] = np.nan, np.nan
+    pre_close.iloc[2, 0] = 4.0  # the price of its issue
+    assert found(audit(panels(close=close, pre_close=pre_close))) == []
 
 
 def test_a_frame_on_other_sessions_is_a_warning():
@@ -227,3 +236,22 @@ def test_the_json_form_is_json_and_advises_once():
     }
     assert told["recommendations"] == ["build the signal from the index and the columns of the close frame"]
     assert {issue["severity"] for issue in told["issues_found"]} == {"error", "warning"}
+
+
+def test_the_json_form_has_the_place_and_the_count_of_what_has_one():
+    bad = flat()
+    bad.iloc[3, 1] = 0.0
+    told = (
+        audit(panels(close=bad)).with_findings(Finding(severity="info", code="told", message="y")).as_json()
+    )
+    assert told["issues_found"] == [
+        {
+            "severity": "error",
+            "code": "bad_price",
+            "message": "close is 0 at (2024-01-05, 600519.SH); prices are above 0",
+            "session": "2024-01-05",
+            "symbol": "600519.SH",
+            "count": 1,
+        },
+        {"severity": "info", "code": "told", "message": "y"},
+    ]

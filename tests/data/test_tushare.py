@@ -14,6 +14,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from quantgraph.data.as_of import AsOfSource
 from quantgraph.data.source import BAR_FIELDS, INDICATOR_FIELDS, MarketDataSource
 from quantgraph.data.tushare import TushareSource
 from quantgraph.data.tushare_endpoints import INDEX_DAILY
@@ -28,6 +29,7 @@ from quantgraph.errors import (
     UnknownField,
     UnknownSymbol,
 )
+from quantgraph.market.moment import Moment
 from quantgraph.testing.tushare_faults import (
     TushareFault,
     allowance_used_up,
@@ -319,6 +321,36 @@ class TestLists:
         told = " ".join(source.notes)
         assert "the list of stocks is that of namechange" in told
         assert "index_basic" in told
+
+    @pytest.mark.parametrize(
+        ("day", "symbols", "name"),
+        [
+            ("19991109", ("000001.SZ", "600001.SH"), None),
+            ("20011231", ("000001.SZ", "600000.SH", "600001.SH", "600519.SH"), "浦发银行"),
+            ("20061009", ("000001.SZ", "600000.SH", "600001.SH", "600519.SH"), "G浦发"),
+        ],
+    )
+    def test_lists_as_of_a_day_have_no_later_listing_and_no_later_name(self, source, day, symbols, name):
+        known = AsOfSource(source, Moment.at(day))
+        assert known.symbols() == symbols
+        names = known.names()
+        assert names.get("600000.SH") == name
+        assert names.keys() == {*symbols, "000300.SH", "000001.SH", "399001.SZ"}
+        assert names["000001.SZ"] == "平安银行"  # never renamed
+
+    def test_without_changes_of_names_they_are_todays_and_a_note_says_so(self, stub, source):
+        stub.fail("namechange", no_permission())
+        assert AsOfSource(source, Moment.at("20011231")).names()["600000.SH"] == "浦发银行"
+        assert any("names are today's" in note for note in source.notes)
+
+    def test_a_window_that_is_cut_is_refused_without_a_word_of_the_newest_data(self, source):
+        known = AsOfSource(source, Moment.at("20240107"))  # a Sunday
+        with pytest.raises(BadWindow) as caught:
+            known.bars(["600519.SH"], T("20240106"), T("20240131"))
+        assert caught.value.message.endswith(
+            "from 2024-01-06 to 2024-01-07; its sessions run from "
+            f"{source.sessions()[0]:%Y-%m-%d} to 2024-01-05"
+        )
 
     def test_without_any_list_the_first_refusal_is_told(self, stub, source):
         stub.fail("stock_basic", no_permission())

@@ -31,7 +31,19 @@ BAD_CODE = {
     "exits": ("import sys\nsys.exit(3)", "code_failed: line 2 (sys.exit(3)): SystemExit: 3"),
     "kills itself": (
         "import os, signal\nos.kill(os.getpid(), signal.SIGKILL)",
-        "code_failed: the code's process died",
+        "code_refused: line 2 (os.kill(os.getpid(), signal.SIGKILL)): PermissionError",
+    ),
+    "ends itself": (
+        "import os\nos._exit(0)",
+        "code_failed: the code's process died: it ended itself with status 0",
+    ),
+    "reads the keys": (
+        "open('.env').read()",
+        "code_failed: line 1 (open('.env').read()): FileNotFoundError",
+    ),
+    "reads accounts": (
+        "pd.read_csv('/etc/passwd')",
+        "code_refused: line 1 (pd.read_csv('/etc/passwd')): PermissionError",
     ),
     "loops for ever": ("while True:\n    pass", "code_timeout: the code ran for more than 0.5 s"),
     "allocates 50 GB": (
@@ -54,7 +66,7 @@ BAD_CODE = {
     "hands over nothing": ("1 + 1", "no_signal: the code handed over no signal"),
     "asks for the network": (
         "import urllib.request\nurllib.request.urlopen('http://127.0.0.1:9', timeout=0.2)",
-        "code_failed: line 2 (urllib.request.urlopen('http://127.0.0.1:9', timeout=0.2)): URLError",
+        "code_refused: line 2 (urllib.request.urlopen('http://127.0.0.1:9', timeout=0.2)): URLError",
     ),
 }
 
@@ -168,7 +180,7 @@ def test_a_model_may_add_an_error_to_what_code_found_good(play, graph_of):
 
 @pytest.mark.parametrize("review", ['{"validation_passed": true, "issues_found": []}', "all is well", ""])
 def test_a_model_that_passes_everything_cannot_overrule_an_error_of_code(play, graph_of, review):
-    short = play.GOOD_CODE.replace("signal})", "signal.iloc[3:]})")
+    short = play.GOOD_CODE.replace("signal})", "signal.iloc[:-3]})")
     final = graph_of(play.Cast(code=short, review=review), on_clarify="fail").invoke(
         {"messages": [("user", play.SENTENCE)]}
     )

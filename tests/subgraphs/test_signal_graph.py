@@ -76,7 +76,7 @@ def test_a_failed_fetch_is_thought_about_and_tried_again(play, graph_of):
 
 
 def test_a_failed_validation_is_thought_about_and_the_code_written_again(play, graph_of):
-    short = play.GOOD_CODE.replace(".update(", ".update(", 1).replace("signal})", "signal.iloc[3:]})")
+    short = play.GOOD_CODE.replace(".update(", ".update(", 1).replace("signal})", "signal.iloc[:-3]})")
     cast = play.Cast(code=lambda messages, turn: short if turn == 1 else play.GOOD_CODE)
     steps = list(graph_of(cast).stream(begin("x"), stream_mode="updates"))
     assert [next(iter(step)) for step in steps][4:] == [
@@ -380,12 +380,10 @@ def test_the_closing_message_is_in_the_users_language(play, graph_of):
 
 def test_the_signal_is_what_pandas_gives(play, graph_of, store):
     final = graph_of(play.Cast()).invoke(begin("x"))
-    close = SampleSource().bars([play.ONE], pd.Timestamp("2024-01-02"), pd.Timestamp("2024-01-31"))["close"]
+    # 2023-12-29 is the session before the window: its close is what the first row looks back to.
+    close = SampleSource().bars([play.ONE], pd.Timestamp("2023-12-29"), pd.Timestamp("2024-01-31"))["close"]
     prices = close[play.ONE].tolist()
-    expected = [
-        float("nan"),
-        *(float(after > before) for before, after in zip(prices, prices[1:], strict=False)),
-    ]
+    expected = [float(after > before) for before, after in zip(prices, prices[1:], strict=False)]
     made = store.snapshot(final["data_ref"])["signal"]["up_day"][play.ONE].tolist()
     assert repr(made) == repr(expected)
     assert final["validation"]["data_summary"]["signal_counts"]["buy"] == expected.count(1.0)

@@ -8,6 +8,7 @@ from langchain.agents import create_agent
 from langchain.agents.middleware import ToolErrorMiddleware
 from langchain_core.messages import AIMessage, ToolMessage
 
+from quantgraph.data.as_of import AsOfSource
 from quantgraph.data.sample import SampleSource
 from quantgraph.errors import BadOption, BadWindow, FutureRequested, UnknownSymbol
 from quantgraph.market.moment import Moment
@@ -16,6 +17,7 @@ from quantgraph.state import GLOBAL_DATA_STATE
 from quantgraph.testing import ScriptedChatModel
 from quantgraph.tools import CodeSession, ToolContext, tushare_daily_bar, tushare_daily_basic
 
+END = {"end_date": "20240131"}
 JANUARY = {"start_date": "20240102", "end_date": "20240131"}
 ONE, TWO = "000341.SZ", "000342.SZ"
 
@@ -105,6 +107,42 @@ def test_a_window_after_the_runs_moment_is_refused_without_naming_what_is_there(
         == "future_requested: start_date=20240116 is after 20240115, the last day this run may know"
     )
     assert context.tree.ref == before
+
+
+def test_a_tool_gets_the_source_as_known_at_the_runs_moment_whatever_it_was_given(context):
+    assert isinstance(context.source, AsOfSource)
+    assert context.source.moment == context.as_of
+    with pytest.raises(FutureRequested):
+        context.source.bars([ONE], pd.Timestamp("2024-01-16"), pd.Timestamp("2024-01-31"))
+
+
+def test_a_stock_that_is_listed_later_is_as_unknown_as_one_that_never_was(context):
+    later, never = in_agent(
+        context,
+        {"name": "tushare_daily_bar", "args": {"ts_code": "603425.SH", **JANUARY}},  # since 20 March 2024
+        {"name": "tushare_daily_bar", "args": {"ts_code": "603426.SH", **JANUARY}},
+    )
+    assert (later.status, never.status) == ("error", "error")
+    assert later.text.startswith("unknown_symbol: '603425.SH' is not known to sample; ")
+    assert "合成制造07" not in later.text
+
+
+def test_all_is_what_is_listed_at_the_runs_moment(context):
+    (message,) = in_agent(
+        context, {"name": "tushare_daily_bar", "args": {"ts_code": "ALL", "start_date": "20240115", **END}}
+    )
+    assert message.artifact["symbols"] == 58  # of sixty; two are listed later in 2024
+
+
+def test_a_window_without_sessions_names_what_the_run_may_know(context):
+    (message,) = in_agent(
+        context,
+        {
+            "name": "tushare_daily_bar",
+            "args": {"ts_code": ONE, "start_date": "20200105", "end_date": "20200110"},
+        },
+    )
+    assert message.text.endswith("sample has 20230103 to 20240115")
 
 
 BAD = [

@@ -12,10 +12,11 @@ from langchain_experimental.tools.python.tool import PythonAstREPLTool
 
 from quantgraph.errors import BadFrame, CodeFailed
 from quantgraph.market.moment import Moment
-from quantgraph.sandbox import default_runner
+from quantgraph.sandbox import CodeResult, default_runner
 from quantgraph.state import GLOBAL_DATA_STATE
 from quantgraph.testing import ScriptedChatModel
 from quantgraph.tools import CodeSession, ToolContext, python_repl
+from quantgraph.tools.trusted import TrustedRunner
 
 SIGNAL = "GLOBAL_DATA_STATE.update('signal', {'s': (snapshot['ohlcv']['close'] > 3).astype(float)})"
 
@@ -136,13 +137,60 @@ def test_a_signal_that_is_none_is_refused_where_it_is_made(context, store, code,
     assert (context.tree.ref, store.head) == (ref, head)
 
 
+@pytest.mark.parametrize(
+    ("isolation", "says"),
+    [
+        ("full", ""),
+        ("limits_only", "\n(ran in a process with limits, but with files and network in reach)"),
+        ("none", "\n(ran without limits, with files and network in reach)"),
+        ("trusted", "\n(ran in this process, not isolated)"),
+        ("remote", "\n(ran on another machine)"),
+    ],
+)
+def test_a_result_says_where_code_ran_if_it_was_not_locked_in(context, isolation, says):
+    class Runner:
+        def run(self, cells, frames):
+            return CodeResult(value="1", isolation=isolation)
+
+    context = dataclasses.replace(context, code=CodeSession(runner=Runner(), frames={}))
+    (message,) = run(context, "1")
+    assert message.text == f"1{says}"
+    assert message.artifact["isolation"] == isolation
+
+
+def test_the_runner_that_is_built_in_locks_code_in(context):
+    (message,) = run(context, "1")
+    assert (message.text, message.artifact["isolation"]) == ("1", "full")
+
+
+def test_by_trusted_code_every_result_says_so(context):
+    context = dataclasses.replace(
+        context, code=CodeSession(runner=TrustedRunner(), frames=context.code.frames)
+    )
+    assert [m.text.split("\n")[-1] for m in run(context, "x = 1", "x")] == [
+        "(ran in this process, not isolated)"
+    ] * 2
+
+
+def test_sessions_do_not_see_each_others_variables_libraries_or_signals(context):
+    one, two = context.code, CodeSession(runner=context.code.runner, frames=context.code.frames)
+    change = "import builtins\nbuiltins.leak = 1\npd.leak = 1\nnp.random.seed(7)\nsecret = 1"
+    assert one.run(change).error is None
+    assert one.run(SIGNAL).error is None
+    for name in ("secret", "leak", "pd.leak"):
+        assert "Error" in two.run(name).error.message
+        assert one.run(name).value == "1"
+    assert (list(one.signals), list(two.signals)) == (["s"], [])
+    assert two.run("list(GLOBAL_DATA_STATE.snapshot()['signal'])").value == "[]"
+    assert two.run("secret = 2\nsecret").value == "2"
+    assert one.run("secret").value == "1"
+
+
 def test_a_forged_reply_of_a_runner_is_validated_again(context, store):
     """Whatever runs the code, what comes back goes through the store's own checks."""
 
     class Forger:
         def run(self, cells, frames):
-            from quantgraph.sandbox import CodeResult
-
             return CodeResult(signals={"s": store.snapshot()["ohlcv"]["close"]})
 
     object.__setattr__(context, "code", CodeSession(runner=Forger(), frames={}))

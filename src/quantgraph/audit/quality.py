@@ -3,88 +3,42 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import pandas as pd
 
+from quantgraph.audit._calendar import lacking_sessions, symbol_gaps, thin_sessions
+from quantgraph.audit._cells import Cells
+from quantgraph.audit._prices import bar_order, extreme_returns, prices_above_zero, stale_prices
+from quantgraph.audit._reference import adjustment_factor, price_limits, reference_prices
+from quantgraph.audit._rows import duplicate_sessions, shifted_fields
+from quantgraph.audit._units import indicator_units, volume_units
+from quantgraph.audit.report import Finding, Report, Severity
 from quantgraph.data.source import EVENT_FIELDS
 
 __all__ = ["Finding", "Report", "check_data", "check_signal", "signal_counts"]
 
-Severity = Literal["error", "warning", "info"]
 Panels = Mapping[str, Mapping[str, pd.DataFrame]]
 
 MISSING_SHARE = 0.5
-EXTREME_RETURN = 0.5
-_PRICES = ("open", "high", "low", "close", "pre_close")
 
-
-@dataclass(frozen=True, kw_only=True)
-class Finding:
-    """One thing found.
-
-    ``error`` stops the run, ``warning`` may spoil its result, ``info`` is only told.
-    """
-
-    severity: Severity
-    code: str
-    message: str
-
-
-@dataclass(frozen=True, kw_only=True)
-class Report:
-    """What was checked and found; :meth:`as_json` is the form that nodes and files carry."""
-
-    checks: tuple[str, ...]
-    findings: tuple[Finding, ...]
-    summary: Mapping[str, Any] = field(default_factory=dict)
-
-    @property
-    def passed(self) -> bool:
-        """True unless something is an error."""
-        return not self.errors
-
-    @property
-    def errors(self) -> tuple[Finding, ...]:
-        """The findings that stop the run."""
-        return tuple(finding for finding in self.findings if finding.severity == "error")
-
-    def with_findings(self, *more: Finding) -> Report:
-        """The report with findings added; none can be taken away."""
-        return Report(checks=self.checks, findings=(*self.findings, *more), summary=self.summary)
-
-    def joined(self, other: Report) -> Report:
-        """Both reports in one."""
-        return Report(
-            checks=(*self.checks, *other.checks),
-            findings=(*self.findings, *other.findings),
-            summary={**self.summary, **other.summary},
-        )
-
-    def as_json(self) -> dict[str, Any]:
-        """Plain dicts, lists, strings and numbers."""
-        return {
-            "validation_passed": self.passed,
-            "checks_performed": list(self.checks),
-            "issues_found": [asdict(finding) for finding in self.findings],
-            "data_summary": dict(self.summary),
-            "recommendations": [
-                _ADVICE[code] for code in dict.fromkeys(f.code for f in self.findings) if code in _ADVICE
-            ],
-        }
-
-
-_ADVICE = {
-    "missing_field": "fetch the missing field, or write the strategy without it",
-    "missing_symbol": "check the code and the window, or leave the symbol out",
-    "many_gaps": "results of symbols with few bars rest on few trades",
-    "extreme_return": "look for an ex-rights day or a wrong price before trusting the result",
-    "misaligned": "build the signal from the index and the columns of the close frame",
-    "no_trades": "the strategy never buys in this window: loosen the condition or widen the window",
-    "not_reproducible": "seed every random generator and use nothing that differs between processes",
-}
+_CHECKS = (
+    thin_sessions,
+    prices_above_zero,
+    duplicate_sessions,
+    shifted_fields,
+    bar_order,
+    volume_units,
+    indicator_units,
+    symbol_gaps,
+    reference_prices,
+    adjustment_factor,
+    price_limits,
+    extreme_returns,
+    stale_prices,
+)
+"""In this order: each takes out of the cells what it finds, so that one fault is one finding."""
 
 
 def check_data(
@@ -110,13 +64,26 @@ def check_data(
     findings: list[Finding] = list(_missing(ohlcv, basics, symbols, indicators))
     if "close" in ohlcv:
         close = ohlcv["close"]
-        findings += _gaps(close, symbols, sessions, expected_sessions)
-        findings += _bad_prices(ohlcv)
-        findings += _bad_order(ohlcv)
-        findings += _extreme_returns(ohlcv)
+        cells = Cells(close, {**basics, **ohlcv})
+        findings += lacking_sessions(cells, sessions, expected_sessions)
+        findings += _sparse(close, symbols)
+        with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+            for check in _CHECKS:
+                findings += check(cells)
         findings += _alignment(close, [("ohlcv", ohlcv), ("indicators", basics)])
     return Report(
-        checks=("existence", "shape", "gaps", "prices", "returns", "alignment"),
+        checks=(
+            "existence",
+            "shape",
+            "gaps",
+            "prices",
+            "rows",
+            "units",
+            "reference",
+            "limits",
+            "returns",
+            "alignment",
+        ),
         findings=tuple(findings),
         summary=_summary(panels),
     )
@@ -143,7 +110,8 @@ def _missing(
     if absent:
         yield Finding(severity="error", code="missing_symbol", message=f"close has no {_list(absent)}")
     present = [symbol for symbol in symbols if symbol in close.columns]
-    empty = [symbol for symbol in present if close[symbol].isna().all()]
+    bare = close.columns[np.isnan(close.to_numpy()).all(axis=0)]
+    empty = [symbol for symbol in present if symbol in bare]
     if empty:
         severity: Severity = "error" if len(empty) == len(present) else "warning"
         yield Finding(
@@ -151,26 +119,7 @@ def _missing(
         )
 
 
-def _gaps(
-    close: pd.DataFrame,
-    symbols: Sequence[str],
-    sessions: pd.DatetimeIndex,
-    expected: pd.DatetimeIndex | None,
-) -> Iterator[Finding]:
-    lost = sessions.difference(pd.DatetimeIndex(close.index))
-    if len(lost):
-        yield Finding(
-            severity="error",
-            code="missing_session",
-            message=f"close lacks {len(lost)} of {len(sessions)} sessions, the first is {lost[0]:%Y-%m-%d}",
-        )
-    if expected is not None and len(holes := expected.difference(pd.DatetimeIndex(close.index))):
-        yield Finding(
-            severity="warning",
-            code="calendar_gap",
-            message=f"the exchange had {len(holes)} sessions that the data lacks, the first is "
-            f"{holes[0]:%Y-%m-%d}",
-        )
+def _sparse(close: pd.DataFrame, symbols: Sequence[str]) -> Iterator[Finding]:
     share = close.reindex(columns=[s for s in symbols if s in close.columns]).isna().mean()
     thin = share[(share > MISSING_SHARE) & (share < 1)]
     if len(thin):
@@ -178,57 +127,9 @@ def _gaps(
             severity="warning",
             code="many_gaps",
             message=f"{_list(thin.index)} has no bar on more than {MISSING_SHARE:.0%} of the sessions",
+            symbol=str(thin.index[0]),
+            count=len(thin),
         )
-
-
-def _bad_prices(ohlcv: Mapping[str, pd.DataFrame]) -> Iterator[Finding]:
-    for name in _PRICES:
-        if name in ohlcv and (ohlcv[name] <= 0).to_numpy().any():
-            yield Finding(
-                severity="error",
-                code="bad_price",
-                message=f"{name} is {_first(ohlcv[name], ohlcv[name] <= 0)}; prices are above 0",
-            )
-
-
-def _bad_order(ohlcv: Mapping[str, pd.DataFrame]) -> Iterator[Finding]:
-    """The high of a bar is not below any of its prices, nor the low above one."""
-    if "high" not in ohlcv or "low" not in ohlcv:
-        return
-    for name in ("open", "close", "low"):
-        if name in ohlcv and (wrong := ohlcv["high"] < ohlcv[name]).to_numpy().any():
-            yield Finding(
-                severity="error",
-                code="bad_bar",
-                message=f"high is {_first(ohlcv['high'], wrong)}, below {name}",
-            )
-    for name in ("open", "close"):
-        if name in ohlcv and (wrong := ohlcv["low"] > ohlcv[name]).to_numpy().any():
-            yield Finding(
-                severity="error",
-                code="bad_bar",
-                message=f"low is {_first(ohlcv['low'], wrong)}, above {name}",
-            )
-
-
-def _extreme_returns(ohlcv: Mapping[str, pd.DataFrame]) -> Iterator[Finding]:
-    close = ohlcv["close"]
-    before = ohlcv["pre_close"] if "pre_close" in ohlcv else _before(ohlcv)
-    returns = close / before.where(before > 0) - 1
-    wild = returns.abs() > EXTREME_RETURN
-    if wild.to_numpy().any():
-        yield Finding(
-            severity="warning",
-            code="extreme_return",
-            message=f"{int(wild.to_numpy().sum())} returns are beyond {EXTREME_RETURN:.0%}, the first is "
-            f"{_first(returns, wild)}",
-        )
-
-
-def _before(ohlcv: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
-    """Last close before, in the shares of the row."""
-    before = ohlcv["close"].ffill().shift()
-    return before / ohlcv["split"].reindex_like(before).fillna(1.0) if "split" in ohlcv else before
 
 
 def _alignment(
@@ -236,13 +137,26 @@ def _alignment(
 ) -> Iterator[Finding]:
     for panel, fields in panels:
         for name, frame in fields.items():
-            sparse = panel == "ohlcv" and name in EVENT_FIELDS and frame.index.isin(close.index).all()
-            if not sparse and not frame.index.equals(close.index):
-                yield Finding(
-                    severity="warning",
-                    code="misaligned",
-                    message=f"{panel}[{name!r}] has {len(frame.index)} sessions, close {len(close.index)}",
-                )
+            message = _misaligned(frame, close, sparse=panel == "ohlcv" and name in EVENT_FIELDS)
+            if message:
+                yield Finding(severity="warning", code="misaligned", message=f"{panel}[{name!r}] {message}")
+
+
+def _misaligned(frame: pd.DataFrame, close: pd.DataFrame, *, sparse: bool) -> str:
+    """How the sessions or the symbols of a frame differ from those of close; nothing if they do not."""
+    if not frame.index.equals(close.index) and not (sparse and frame.index.isin(close.index).all()):
+        if len(frame.index) != len(close.index):
+            return f"has {len(frame.index)} sessions, close {len(close.index)}"
+        days = pd.DatetimeIndex(frame.index)
+        strange = days.difference(pd.DatetimeIndex(close.index))
+        if len(strange):
+            return f"has {strange[0]:%Y-%m-%d}, which is no session of close"
+        return "has the sessions of close in another order"
+    if not sparse and not frame.columns.equals(close.columns):
+        lost = close.columns.difference(frame.columns)
+        if len(lost):
+            return f"lacks {_list(lost)} of the symbols of close"
+    return ""
 
 
 def check_signal(name: str, signal: pd.DataFrame, close: pd.DataFrame) -> Report:
@@ -280,11 +194,20 @@ def check_signal(name: str, signal: pd.DataFrame, close: pd.DataFrame) -> Report
             )
         )
     counts = signal_counts(signal)
-    if not counts["buy"]:
+    if counts["nan"] == signal.size:
+        findings.append(
+            Finding(
+                severity="error",
+                code="no_opinion",
+                message=f"{name} has no opinion on any of its {signal.size} cells; are its windows longer "
+                f"than the {len(close.index)} sessions there are?",
+            )
+        )
+    elif not counts["buy"]:
         findings.append(
             Finding(severity="warning", code="no_trades", message=f"{name} never buys in this window")
         )
-    if counts["nan"] > MISSING_SHARE * signal.size:
+    if MISSING_SHARE * signal.size < counts["nan"] < signal.size:
         findings.append(
             Finding(
                 severity="warning",
@@ -326,12 +249,6 @@ def _extent(frame: pd.DataFrame) -> dict[str, Any]:
         "stock_count": len(frame.columns),
         "total_data_points": int(frame.notna().to_numpy().sum()),
     }
-
-
-def _first(frame: pd.DataFrame, where: pd.DataFrame) -> str:
-    row, column = (int(i) for i in np.argwhere(where.to_numpy())[0])
-    session, symbol = pd.DatetimeIndex(frame.index)[row], list(frame.columns)[column]
-    return f"{frame.to_numpy()[row, column]:g} at ({session:%Y-%m-%d}, {symbol})"
 
 
 def _list(names: Any, most: int = 5) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from types import MappingProxyType
-from typing import Any
+from typing import Any, TypeVar
 
 import pandas as pd
 
@@ -15,6 +15,8 @@ from quantgraph.errors import BadOption
 from quantgraph.market.money import ZERO, exact, money
 
 __all__ = ["Account", "Position", "Receivable"]
+
+Plain = TypeVar("Plain")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -108,6 +110,11 @@ class Account:
         position = self.positions.get(symbol)
         return position.quantity if position else 0
 
+    def twin(self) -> Account:
+        """The same in objects of its own: whoever writes into them by some trick writes into no other."""
+        positions = {symbol: _twin(position) for symbol, position in self.positions.items()}
+        return Account(cash=self.cash, positions=positions, receivables=tuple(map(_twin, self.receivables)))
+
     def open_session(self) -> Account:
         """Return the account on the next session's morning: what was bought before may be sold."""
         return replace(
@@ -151,6 +158,12 @@ def _sold(held: Position, fill: Fill) -> Position:
         sellable=whole(held.sellable - fill.quantity),
         cost=money(held.cost * left / held.quantity),
     )
+
+
+def _twin(value: Plain) -> Plain:
+    made = object.__new__(type(value))
+    vars(made).update(vars(value))
+    return made
 
 
 def _rebuild(cash: Decimal, positions: dict[str, Position], receivables: tuple[Receivable, ...]) -> Account:

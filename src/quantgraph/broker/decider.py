@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import fields
 from typing import Protocol, runtime_checkable
 
 import pandas as pd
@@ -13,7 +14,9 @@ from quantgraph.errors import BadOption
 from quantgraph.market.rulebook import Rulebook
 from quantgraph.state import View
 
-__all__ = ["Decider", "require_rules"]
+__all__ = ["Decider", "own_orders", "require_rules"]
+
+_ORDER = tuple(field.name for field in fields(Order))
 
 
 @runtime_checkable
@@ -24,7 +27,8 @@ class Decider(Protocol):
     say them in an attribute ``options``, a mapping of plain JSON: a run is then not continued with others.
     One that need not be asked in every session may say its rule as plain data in ``block_rule(account)``,
     see :class:`~quantgraph.broker.block.BlockRule`. One that sizes orders by a rulebook may have
-    ``under(rules)``, which gives the decider that sizes by the market's.
+    ``under(rules)``, which gives the decider that sizes by the market's. One that does not trade the signal
+    may say so by ``uses_signal = False``: the sessions that the signal needs before it counts are its too.
     """
 
     @property
@@ -44,6 +48,23 @@ class Decider(Protocol):
         session
             The session.
         """
+
+
+def own_orders(name: str, returned: object, session: pd.Timestamp) -> list[Order]:
+    """Take what a decider returned as values of one's own: what it does to its own later changes nothing.
+
+    Raises
+    ------
+    BadOption
+        If it is no list of orders.
+    """
+    orders = list(returned) if isinstance(returned, list | tuple) else [None]
+    if not all(isinstance(order, Order) for order in orders):
+        raise BadOption(
+            f"decider {name!r} returned {returned!r:.80} on {session:%Y-%m-%d}; a list of Order is wanted",
+            parameter="decider",
+        )
+    return [Order(**{name: getattr(order, name) for name in _ORDER}) for order in orders]
 
 
 def require_rules(given: Rulebook | None, rules: Rulebook) -> None:

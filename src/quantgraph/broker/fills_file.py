@@ -142,7 +142,7 @@ def import_fills(
 def _session(
     ledger: Ledger, run_id: str, market: Market, session: pd.Timestamp, fills: Sequence[Fill]
 ) -> SessionResult:
-    view = market.store.view(Moment(session, "close"), market.data_ref)
+    evening = market.store.reading(Moment(session, "close"), market.data_ref)
     book = action_book(market.store, market.data_ref)
     account, events = open_account(ledger.account(run_id), session, book, market.rules)
     made = [replace(fill, t_plus=market.rules.t_plus(fill.order.symbol, session.date())) for fill in fills]
@@ -154,7 +154,7 @@ def _session(
                 run_id=run_id,
             )
         account = account.apply(fill)
-    marks = mark(account, view, at=market.mark_at)
+    marks = mark(account, evening, at=market.mark_at)
     return SessionResult(
         session=session,
         decider=_IMPORTED,

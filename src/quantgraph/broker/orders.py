@@ -113,6 +113,9 @@ class Order:
     reason: str = ""
 
     def __post_init__(self) -> None:
+        for name in ("symbol", "reason"):
+            if not isinstance(getattr(self, name), str):
+                self._refuse(name, "text is wanted")
         _one_size(self)
         if self.limit_price is not None:
             _take_whole(self, "limit_price")
@@ -129,7 +132,9 @@ class Order:
             self._refuse("sequence", "it counts from 1")
 
     def _refuse(self, name: str, wanted: str) -> None:
-        raise BadOption(f"{name}={getattr(self, name)!r} of {self.symbol}; {wanted}", parameter=name)
+        raise BadOption(
+            f"{name}={getattr(self, name)!r:.80} of {self.symbol!s:.80}; {wanted}", parameter=name
+        )
 
     @property
     def size(self) -> tuple[str, Quantity]:

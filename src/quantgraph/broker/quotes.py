@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from quantgraph.market.rulebook import OrderType, Side, Status
-from quantgraph.state import View
+from quantgraph.state import AsOf
 
 __all__ = ["Quote", "Quotes", "quotes_at"]
 
@@ -104,7 +104,7 @@ class Quotes(Mapping[str, Quote]):
         return len(self._rows["open"])
 
 
-def quotes_at(view: View) -> Quotes:
+def quotes_at(view: AsOf) -> Quotes:
     """Quotes of the view's session, with all that is known of it at the view's moment.
 
     Raises
@@ -114,19 +114,14 @@ def quotes_at(view: View) -> Quotes:
     FutureRequested
         If the view stands before the open.
     """
-    moment = view.moment
+    moment, fields = view.moment, view["ohlcv"]
     names = [
         name
         for name in ("open", *_MORNING, *_STATUS, *_LATER)
-        if name == "open" or (name in view["ohlcv"] and moment.knows("ohlcv", name))
+        if name == "open" or (name in fields and moment.knows("ohlcv", name))
     ]
     over = moment.knows("ohlcv", "close")
-    return Quotes({name: _row(view, name) for name in names}, over=over)
-
-
-def _row(view: View, name: str) -> dict[str, float]:
-    row = view.row("ohlcv", name, view.moment.session)
-    return dict(zip(row.index.tolist(), row.tolist(), strict=True))
+    return Quotes({name: view.numbers("ohlcv", name, moment.session) for name in names}, over=over)
 
 
 def _reaches(price: float, limit: float, side: Side) -> bool:

@@ -14,7 +14,7 @@ import pandas as pd
 from quantgraph.broker.account import Account
 from quantgraph.broker.block import Block, BlockRule, trade_block
 from quantgraph.broker.corporate import action_book, open_account
-from quantgraph.broker.decider import Decider
+from quantgraph.broker.decider import Decider, own_orders
 from quantgraph.broker.desk import TradingSession, execute
 from quantgraph.broker.orders import Order
 from quantgraph.broker.quotes import Quotes, quotes_at
@@ -24,7 +24,7 @@ from quantgraph.errors import BadOption, BadWindow, LedgerConflict
 from quantgraph.market.moment import Moment, session_of
 from quantgraph.market.money import exact
 from quantgraph.market.rulebook import Rulebook
-from quantgraph.state import DataState, View
+from quantgraph.state import AsOf, DataState, View, Walk, deciding
 
 if TYPE_CHECKING:
     from quantgraph.broker.ledger import Ledger
@@ -108,7 +108,9 @@ def trade_session(market: Market, session: pd.Timestamp, account: Account, decid
     decider
         Who decides.
     """
-    return _traded(market, session, account, under(decider, market.rules))
+    view = market.store.walk(market.data_ref).at(Moment(session, "open"))
+    view.walk = None  # whether the next session is of the same run nobody knows
+    return _traded(market, account, under(decider, market.rules), view)
 
 
 def simulate(
@@ -121,22 +123,28 @@ def simulate(
     BadWindow
         If they are not sessions of the data that follow each other without a gap.
     """
-    decider = under(decider, market.rules)
+    decider, walk = under(decider, market.rules), market.store.walk(market.data_ref)
     for session in _checked(market, sessions):
-        result = _traded(market, session, account, decider)
+        result = _traded(market, account, decider, walk.at(Moment(session, "open")))
         yield result
         account = result.account
 
 
 def advance(
-    market: Market, sessions: Sequence[pd.Timestamp], decider: Decider, *, account: Account
+    market: Market,
+    sessions: Sequence[pd.Timestamp],
+    decider: Decider,
+    *,
+    account: Account,
+    walk: Walk | None = None,
 ) -> Iterator[SessionResult | Block]:
     """Trade sessions in blocks where the decider has a :class:`BlockRule`, else one by one.
 
     A decider that can be traded in blocks says how in ``block_rule(account)``; None there means that it wants
-    to be asked in the next session.
+    to be asked in the next session. Who calls this for one part of a run after the other gives them the run's
+    own ``walk`` over the market's commit.
     """
-    decider = under(decider, market.rules)
+    decider, walk = under(decider, market.rules), walk or market.store.walk(market.data_ref)
     left, blocks = list(sessions), market.cells >= market.blocks_from
     while left:
         rule = _block_rule(decider, account) if blocks else None
@@ -154,7 +162,7 @@ def advance(
             yield block
             account, left = block.account, left[len(block.sessions) :]
         else:
-            result = _traded(market, left[0], account, decider)
+            result = _traded(market, account, decider, walk.at(Moment(left[0], "open")))
             yield result
             account, left = result.account, left[1:]
 
@@ -201,11 +209,20 @@ def run_sessions(
 
 
 def commit_sessions(
-    market: Market, sessions: Sequence[pd.Timestamp], decider: Decider, *, ledger: Ledger, run_id: str
+    market: Market,
+    sessions: Sequence[pd.Timestamp],
+    decider: Decider,
+    *,
+    ledger: Ledger,
+    run_id: str,
+    walk: Walk | None = None,
 ) -> None:
-    """Trade sessions that follow the last one of a run, and commit each as one transaction."""
+    """Trade sessions that follow the last one of a run, and commit each as one transaction.
+
+    ``walk`` is the run's own, see :func:`advance`.
+    """
     account = ledger.account(run_id)
-    for done in advance(market, sessions, decider, account=account):
+    for done in advance(market, sessions, decider, account=account, walk=walk):
         if isinstance(done, Block):
             ledger.commit_block(run_id, account, done.days, done.account)
         else:
@@ -226,20 +243,20 @@ def under(decider: Decider, rules: Rulebook) -> Decider:
     return bound
 
 
-def _traded(market: Market, session: pd.Timestamp, account: Account, decider: Decider) -> SessionResult:
-    store, ref, rules = market.store, market.data_ref, market.rules
-    view_open = store.view(Moment(session, "open"), ref)
-    view_close = store.view(Moment(session, "close"), ref)
-    book, quotes = action_book(store, ref), quotes_at(view_close)
-    opens = _prices(quotes, account, view_open) if book.due.get(session) else {}
+def _traded(market: Market, account: Account, decider: Decider, view: View) -> SessionResult:
+    """Trade the session at whose open ``view`` stands: the decider's; the desk reads for itself."""
+    store, ref, rules, session = market.store, market.data_ref, market.rules, view.moment.session
+    at_open, at_close = (store.reading(Moment(session, phase), ref) for phase in ("open", "close"))
+    book, quotes = action_book(store, ref), quotes_at(at_close)
+    opens = _prices(quotes, account, at_open) if book.due.get(session) else {}
     morning, events = open_account(account, session, book, rules, opens)
-    orders = _orders(decider, view_open, morning, session)
+    orders = _orders(decider, view, morning)
     unpriced = morning.positions.keys() - _opens(quotes, morning).keys() if orders else set()
     desk = TradingSession(
-        morning, quotes, rules, session, prices=last_closes(view_open, unpriced) if unpriced else None
+        morning, quotes, rules, session, prices=last_closes(at_open, unpriced) if unpriced else None
     )
     execute(desk, orders)
-    marks = mark(desk.account, view_close, at=market.mark_at)
+    marks = mark(desk.account, at_close, at=market.mark_at)
     return SessionResult(
         session=session,
         decider=decider.name,
@@ -253,22 +270,18 @@ def _traded(market: Market, session: pd.Timestamp, account: Account, decider: De
 
 def _block_rule(decider: Decider, account: Account) -> BlockRule | None:
     ask = getattr(decider, "block_rule", None)
-    rule: BlockRule | None = ask(account) if ask else None
+    rule: BlockRule | None = ask(account.twin()) if ask else None
     return rule
 
 
-def _orders(decider: Decider, view: View, account: Account, session: pd.Timestamp) -> Sequence[Order]:
-    orders = decider.decide(view, account, session)
-    if not isinstance(orders, list | tuple) or not all(isinstance(order, Order) for order in orders):
-        raise BadOption(
-            f"decider {decider.name!r} returned {orders!r:.80} on {session:%Y-%m-%d}; a list of Order is "
-            "wanted",
-            parameter="decider",
-        )
-    return orders
+def _orders(decider: Decider, view: View, account: Account) -> Sequence[Order]:
+    """Ask the decider. It is given an account of its own, and keeps no hold of the orders."""
+    session = view.moment.session
+    with deciding(view.moment):
+        return own_orders(decider.name, decider.decide(view, account.twin(), session), session)
 
 
-def _prices(quotes: Quotes, account: Account, view: View) -> dict[str, Decimal]:
+def _prices(quotes: Quotes, account: Account, view: AsOf) -> dict[str, Decimal]:
     """Opens of what is held, or else the last known closes."""
     opens = _opens(quotes, account)
     return last_closes(view, account.positions.keys() - opens.keys()) | opens

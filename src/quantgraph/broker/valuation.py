@@ -15,7 +15,7 @@ from quantgraph.broker.account import Account
 from quantgraph.broker.corporate import carried_over
 from quantgraph.errors import NoData
 from quantgraph.market.money import exact, tidy, worth
-from quantgraph.state import View
+from quantgraph.state import AsOf
 
 __all__ = ["Mark", "MarkAt", "last_closes", "mark", "value_of", "values_of"]
 
@@ -31,7 +31,7 @@ class Mark:
     carried: bool = False
 
 
-def last_closes(view: View, symbols: Iterable[str], *, field: MarkAt = "close") -> dict[str, Decimal]:
+def last_closes(view: AsOf, symbols: Iterable[str], *, field: MarkAt = "close") -> dict[str, Decimal]:
     """Find the last price known at the view's moment of each symbol that has one.
 
     Corporate actions since then are taken off, see :func:`~quantgraph.broker.corporate.carried_over`.
@@ -52,7 +52,7 @@ def last_closes(view: View, symbols: Iterable[str], *, field: MarkAt = "close") 
     return found
 
 
-def mark(account: Account, view: View, *, at: MarkAt = "close") -> dict[str, Mark]:
+def mark(account: Account, view: AsOf, *, at: MarkAt = "close") -> dict[str, Mark]:
     """Mark all holdings at the close, or the open, of the view's session.
 
     Raises
@@ -64,8 +64,7 @@ def mark(account: Account, view: View, *, at: MarkAt = "close") -> dict[str, Mar
     """
     if not account.positions:
         return {}
-    row = view.row("ohlcv", at, view.moment.session)
-    prices = dict(zip(row.index.tolist(), row.tolist(), strict=True))
+    prices = view.numbers("ohlcv", at, view.moment.session)
     marks = {
         symbol: Mark(price=exact(price))
         for symbol in account.positions
@@ -94,7 +93,7 @@ def values_of(cash: Decimal, values: Iterable[tuple[pd.Timestamp, Decimal]]) -> 
     return pd.Series([float(value) for _, value in pairs], index=index, dtype="float64", name="value")
 
 
-def _marked(symbol: str, marks: Mapping[str, Mark], view: View) -> Mark:
+def _marked(symbol: str, marks: Mapping[str, Mark], view: AsOf) -> Mark:
     if symbol not in marks:
         raise NoData(f"{symbol} is held and has no price up to {view.moment.session:%Y-%m-%d}", symbol=symbol)
     return marks[symbol]

@@ -1,4 +1,4 @@
-"""``quantgraph run`` and ``quantgraph signal``."""
+"""The command's entry: ``quantgraph run`` and ``quantgraph signal``, and where the others hang."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
+from quantgraph.cli.audit import audit
 from quantgraph.cli.runs import app as ledger
 from quantgraph.errors import BadOption, QuantGraphError
 
@@ -30,6 +31,7 @@ app = typer.Typer(
     help="A sentence about a trading strategy becomes an audited signal and trades in an exact ledger.",
 )
 app.add_typer(ledger, name="ledger")
+app.command()(audit)
 
 Question = Annotated[str, typer.Argument(metavar="SENTENCE", help="The strategy, in Chinese or English.")]
 Source = Annotated[

@@ -166,6 +166,8 @@ def _facts(result: Mapping[str, Any], words: Callable[[str, str], str]) -> Table
             f"{counts['buy']} buy, {counts['sell']} sell, {counts['hold']} keep, {counts['nan']} no opinion",
         )
         table.add_row(words("信号", "signal"), told)
+    if result.get("causality"):
+        table.add_row(words("因果性", "causality"), result["causality"]["text"])
     if result["account"]:
         _add_account(table, result, words)
     for issue in (result["validation"] or {}).get("issues_found", []):

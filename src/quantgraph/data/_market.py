@@ -5,7 +5,8 @@ from __future__ import annotations
 import threading
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import cached_property
 from types import MappingProxyType
 
 import pandas as pd
@@ -21,11 +22,14 @@ from quantgraph.data.source import (
 )
 from quantgraph.errors import NoData, UnknownField, UnknownSymbol
 
-__all__ = ["LEVEL_FIELDS", "FrameSource", "Market", "MemberList", "complete_bars"]
+__all__ = ["LEVEL_FIELDS", "DatedName", "FrameSource", "Market", "MemberList", "complete_bars"]
 
 _SHOWN = 5
 _WITHOUT_TRADING = frozenset({*EVENT_FIELDS, *STATUS_FIELDS})
 LEVEL_FIELDS: tuple[str, ...] = ("open", "high", "low", "close")
+
+DatedName = tuple[pd.Timestamp, str]
+"""First day of a name, and the name."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,7 +45,8 @@ class Market:
     """All a source has: panels over all sessions and symbols, index levels, member lists, names.
 
     ``bars`` holds at least ``open``; both panels share one index and one set of columns. Member
-    lists are ascending in ``listed_on``. Nothing in here may be changed.
+    lists are ascending in ``listed_on``. ``names`` are the latest ones; ``dated_names`` has the first day and
+    the name of each of a code's names, ascending, where the days are known. Nothing in here may be changed.
     """
 
     bars: Panel
@@ -49,6 +54,7 @@ class Market:
     levels: Mapping[str, pd.DataFrame]
     lists: Mapping[str, tuple[MemberList, ...]]
     names: Mapping[str, str]
+    dated_names: Mapping[str, tuple[DatedName, ...]] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
 
     @property
@@ -60,6 +66,17 @@ class Market:
     def symbols(self) -> tuple[str, ...]:
         """Columns of every frame."""
         return tuple(self.bars["open"].columns)
+
+    @cached_property
+    def first_rows(self) -> Mapping[str, int]:
+        """Row of each symbol's first bar; one that has none is left out."""
+        there = self.bars["open"].notna().to_numpy()
+        rows = there.argmax(axis=0)
+        return {
+            symbol: int(row)
+            for symbol, row, column in zip(self.symbols, rows, there.T, strict=True)
+            if column[row]
+        }
 
 
 class FrameSource(ABC):
@@ -111,6 +128,23 @@ class FrameSource(ABC):
     def names(self) -> Mapping[str, str]:
         """Name by code, read-only; for a renamed stock the latest name."""
         return MappingProxyType(dict(self.market.names))
+
+    def symbols_on(self, day: pd.Timestamp) -> tuple[str, ...]:
+        """Codes whose first bar is not later than a day, ascending."""
+        rows = int(self.market.sessions.searchsorted(day, side="right"))
+        return tuple(symbol for symbol, row in self.market.first_rows.items() if row < rows)
+
+    def names_on(self, day: pd.Timestamp) -> Mapping[str, str]:
+        """Name by code on a day, of the codes there were; a name whose first day is not known always held."""
+        market = self.market
+        later = set(market.symbols).difference(self.symbols_on(day))
+        names = {}
+        for code, name in market.names.items():
+            dated = market.dated_names.get(code)
+            held = [name] if dated is None else [old for start, old in dated if start <= day]
+            if held and code not in later:
+                names[code] = held[-1]
+        return names
 
     def members(self, index_code: str, on: pd.Timestamp) -> Members:
         """Newest list published on or before ``on``, else the earliest later one, marked as such.

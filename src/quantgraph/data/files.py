@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from quantgraph.data._market import LEVEL_FIELDS, FrameSource, Market, MemberList, complete_bars
+from quantgraph.data._market import LEVEL_FIELDS, DatedName, FrameSource, Market, MemberList, complete_bars
 from quantgraph.data._merge import merge_tables
 from quantgraph.data._placing import place_events, without_contained
 from quantgraph.data._readers import KNOWN_ENDINGS, Reading, Table, TableKind, read_file
@@ -99,6 +99,7 @@ def _market(readings: Sequence[Reading], name: str) -> Market:
         levels=levels,
         lists=lists,
         names=_names(_of(readings, "names"), {*symbols, *lists, *levels}),
+        dated_names=_dated_names(_of(readings, "names")),
         notes=(*_unread(readings), *_in_shares(of_stocks), *_unknown_fields(stocks), *notes, *told),
     )
 
@@ -181,3 +182,13 @@ def _names(tables: Sequence[Table], codes: set[str]) -> Mapping[str, str]:
             if code in codes and name
         }
     return names
+
+
+def _dated_names(tables: Sequence[Table]) -> Mapping[str, tuple[DatedName, ...]]:
+    dated: dict[str, set[DatedName]] = {}
+    for table in tables:
+        if "start_date" in table.rows:
+            rows = table.rows[table.rows["name"].astype(bool)].dropna(subset="start_date")
+            for code, name, start in zip(rows["ts_code"], rows["name"], rows["start_date"], strict=True):
+                dated.setdefault(code, set()).add((pd.Timestamp(start), name))
+    return {code: tuple(sorted(names)) for code, names in dated.items()}

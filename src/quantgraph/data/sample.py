@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from quantgraph.data._market import LEVEL_FIELDS, FrameSource, Market, MemberList
+from quantgraph.data._market import LEVEL_FIELDS, DatedName, FrameSource, Market, MemberList
 from quantgraph.data.frames import session_index, spread
 from quantgraph.data.source import BAR_FIELDS, INDICATOR_FIELDS
 
@@ -76,6 +76,7 @@ def _market() -> Market:
         levels={index_code: levels.set_axis(session_index(levels.index))},
         lists={code: _lists(by_date) for code, by_date in about["members"].items()},
         names={code: name for code, name, _ in about["names"]},
+        dated_names=_dated_names(about["names"]),
         notes=(_NOTE,),
     )
 
@@ -134,6 +135,13 @@ def _lists(by_date: dict[str, list[str]]) -> tuple[MemberList, ...]:
         MemberList(listed_on=pd.Timestamp(day), symbols=tuple(symbols))
         for day, symbols in sorted(by_date.items())
     )
+
+
+def _dated_names(names: list[list[str]]) -> dict[str, tuple[DatedName, ...]]:
+    dated: dict[str, tuple[DatedName, ...]] = {}
+    for code, name, start in names:
+        dated[code] = (*dated.get(code, ()), (pd.Timestamp(start), name))
+    return dated
 
 
 def _bars(table: _Table) -> dict[str, Column]:

@@ -17,6 +17,7 @@ __all__ = [
     "EVENT_FIELDS",
     "INDICATOR_FIELDS",
     "STATUS_FIELDS",
+    "DatedLists",
     "MarketDataSource",
     "Members",
     "Panel",
@@ -152,3 +153,18 @@ class MarketDataSource(Protocol):
 
         Raises ``UnknownSymbol`` or ``NoData``.
         """
+
+
+@runtime_checkable
+class DatedLists(Protocol):
+    """What a source may offer beside: its lists as they were on a day.
+
+    A source that has both methods keeps later listings, renames and ST marks from runs that may not know
+    them yet; see :class:`quantgraph.data.as_of.AsOfSource`.
+    """
+
+    def symbols_on(self, day: pd.Timestamp) -> tuple[str, ...]:
+        """Codes listed on or before a day, delisted ones too, ascending."""
+
+    def names_on(self, day: pd.Timestamp) -> Mapping[str, str]:
+        """Name by ``ts_code`` as on a day, of what was there."""

@@ -91,6 +91,29 @@ class TushareLists(TushareTables):
                 names.update(zip(named["ts_code"], named["name"], strict=True))
         return names
 
+    def symbols_on(self, day: pd.Timestamp) -> tuple[str, ...]:
+        """Stocks listed on or before a day; one without a listing date counts as listed."""
+        rows = self._stocks()
+        later = rows["list_date"] > day if "list_date" in rows else pd.Series(data=False, index=rows.index)
+        return tuple(sorted(rows.loc[~later, "ts_code"].unique()))
+
+    def names_on(self, day: pd.Timestamp) -> Mapping[str, str]:
+        """Names on a day: of stocks by ``namechange``, of those it does not have today's.
+
+        Where it cannot be read they are all today's, with a note.
+        """
+        listed, stocks = set(self.symbols_on(day)), set(self.symbols())
+        names = {code: name for code, name in self.names().items() if code in listed or code not in stocks}
+        try:
+            changes = self.namechange()
+        except (PermissionDenied, SourceUnavailable, NotConfigured, RateLimited) as error:
+            self._notes.add(f"names are today's, those of former days are not known: {error}")
+            return names
+        was = changes[changes["ts_code"].isin(listed) & (changes["start_date"] <= day)]
+        changed = set(changes["ts_code"])
+        unchanged = {code: name for code, name in names.items() if code not in changed}
+        return unchanged | dict(zip(was["ts_code"], was["name"], strict=True))
+
     def members(self, index_code: str, on: pd.Timestamp) -> Members:
         """Members of an index from ``index_weight`` (monthly lists).
 

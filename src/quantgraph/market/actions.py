@@ -121,10 +121,15 @@ class KnownActions:
     def __init__(self, fields: Mapping[str, pd.DataFrame]) -> None:
         self._actions = actions_of(fields)
         self._from = np.array([_order(action.known_from) for action in self._actions], dtype=np.int64)
+        self._last: tuple[CorporateAction, ...] = ()
 
     def at(self, moment: Moment) -> tuple[CorporateAction, ...]:
         """Those known at a moment, announced future ones too, ascending by ``ex`` and symbol."""
-        return tuple(compress(self._actions, (self._from <= _order(moment)).tolist()))
+        known, last = self._from <= _order(moment), self._last
+        # What is known only grows: as many are the same ones, in most sessions.
+        if np.count_nonzero(known) != len(last):
+            last = self._last = tuple(compress(self._actions, known.tolist()))
+        return last
 
 
 def _order(moment: Moment) -> int:

@@ -1,26 +1,38 @@
 """Moments: when something becomes known or is done.
 
 A moment is a session and a phase of it, ``pre_open < open < close < post_close``. The table
-``KNOWN_FROM`` says from which phase of its own session a row of a field may be seen; it is the
-only place where this is decided.
+``KNOWN_FROM`` says from which phase of its own session a row of a field may be seen, and ``STANDS_AT``
+up to which time of day what has a date and an hour may be; they are the only places where this is decided.
 """
 
 from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from datetime import date, datetime, time, timedelta
 from typing import Literal, get_args
 
 import pandas as pd
 
 from quantgraph.errors import BadOption, BadWindow
 
-__all__ = ["KNOWN_FROM", "PHASES", "Moment", "Phase", "between", "known_from", "session_of"]
+__all__ = [
+    "EVENTS_AND_STATUS",
+    "KNOWN_FROM",
+    "PHASES",
+    "STANDS_AT",
+    "Moment",
+    "Phase",
+    "between",
+    "instant_of",
+    "known_from",
+    "session_of",
+]
 
 Phase = Literal["pre_open", "open", "close", "post_close"]
 PHASES: tuple[Phase, ...] = get_args(Phase)
 
-_EVENTS_AND_STATUS = (
+EVENTS_AND_STATUS: tuple[str, ...] = (
     "dividend",
     "split",
     "delisting",
@@ -31,13 +43,15 @@ _EVENTS_AND_STATUS = (
     "listing_day",
     "delisting_day",
 )
+"""Fields of the ``ohlcv`` panel that say what happens to a symbol, NaN for most of them."""
+
 KNOWN_FROM: dict[tuple[str, str], Phase] = {
     ("ohlcv", "pre_close"): "pre_open",
     ("ohlcv", "up_limit"): "pre_open",
     ("ohlcv", "down_limit"): "pre_open",
     ("ohlcv", "adj_factor"): "pre_open",
     ("ohlcv", "open"): "open",
-    **{("ohlcv", name): "pre_open" for name in _EVENTS_AND_STATUS},
+    **{("ohlcv", name): "pre_open" for name in EVENTS_AND_STATUS},
 }
 _KNOWN_FROM_DEFAULT: dict[str, Phase] = {
     "ohlcv": "close",
@@ -45,6 +59,18 @@ _KNOWN_FROM_DEFAULT: dict[str, Phase] = {
     "signal": "post_close",
 }
 
+STANDS_AT: dict[Phase, timedelta] = {
+    "pre_open": timedelta(0),
+    "open": timedelta(hours=9),
+    "close": timedelta(hours=15),
+    "post_close": timedelta(days=1),
+}
+"""Time of day of the exchange at which a phase stands: what was published before it is known at it.
+
+Early on purpose, so that nobody knows a text sooner than anybody could have acted on it. Mainland: the
+opening call auction begins at 09:15, the closing one ends at 15:00 (Shanghai and Shenzhen trading rules 2023,
+chapter 3). New York trades from 09:30 to 16:00. The day is over at midnight.
+"""
 
 _DAY = re.compile(r"\d{8}|\d{4}([-/])\d{1,2}\1\d{1,2}([ T]00:00:00)?")
 
@@ -85,6 +111,35 @@ def session_of(value: object, *, name: str = "session") -> pd.Timestamp:
     return stamp.as_unit("us")
 
 
+def instant_of(value: object, *, name: str = "known") -> datetime:
+    """When something is known that was published then; on a day alone: the last microsecond of that day.
+
+    Parameters
+    ----------
+    value
+        A naive ``datetime`` in the exchange's local time, or a ``date``.
+
+    Raises
+    ------
+    BadOption
+        If it is neither, or has a time zone.
+    """
+    if isinstance(value, datetime) and value.tzinfo is not None:
+        raise BadOption(
+            f"{name}={value.isoformat()} has a time zone; the exchange's local time without one is wanted: "
+            "value.astimezone(ZoneInfo('Asia/Shanghai')).replace(tzinfo=None), or the zone of that exchange",
+            parameter=name,
+        )
+    if not isinstance(value, date) or pd.isna(value):
+        raise BadOption(
+            f"{name}={value!r:.60}; a datetime in the exchange's local time or a date is wanted",
+            parameter=name,
+        )
+    if isinstance(value, pd.Timestamp):
+        return value.ceil("us").to_pydatetime()
+    return value if isinstance(value, datetime) else datetime.combine(value, time.max)
+
+
 def between(sessions: pd.Index, first: pd.Timestamp, last: pd.Timestamp) -> pd.DatetimeIndex:
     """Those of ascending sessions that lie from ``first`` to ``last``, both inclusive."""
     return pd.DatetimeIndex(sessions[(sessions >= first) & (sessions <= last)])
@@ -122,6 +177,26 @@ class Moment:
 
     def __str__(self) -> str:
         return f"{self.session:%Y-%m-%d} {self.phase}"
+
+    @property
+    def stands_at(self) -> pd.Timestamp:
+        """The instant of it in the exchange's local time, see :data:`STANDS_AT`."""
+        return self.session + STANDS_AT[self.phase]
+
+    def knows_instant(self, published: date) -> bool:
+        """Whether what was published at an instant, or on a day, is known: it came strictly before.
+
+        >>> Moment.at("20240103", "open").knows_instant(datetime(2024, 1, 3, 8, 59))
+        True
+        >>> Moment.at("20240103", "close").knows_instant(date(2024, 1, 3))
+        False
+
+        Raises
+        ------
+        BadOption
+            See :func:`instant_of`.
+        """
+        return bool(instant_of(published) < self.stands_at)
 
     def knows(self, panel: str, field: str) -> bool:
         """Whether the row of this very session of ``panel[field]`` is known at this moment."""

@@ -22,5 +22,9 @@ def decision_node(state: TradingState, *, desk: TradingDesk) -> dict[str, Any]:
     done, sessions = ledger.last_session(run_id), desk.sessions(state)
     step = sessions[sessions >= first][: desk.sessions_per_step]
     left = step if done is None else step[step > done]
-    commit_sessions(desk.market(state), list(left), desk.decider, ledger=ledger, run_id=run_id)
+    if len(left):
+        with desk.walk(run_id, state, left[0]) as walk:
+            commit_sessions(
+                desk.market(state), list(left), desk.decider, ledger=ledger, run_id=run_id, walk=walk
+            )
     return {}

@@ -5,6 +5,9 @@ from __future__ import annotations
 import re
 import secrets
 import threading
+from collections import OrderedDict
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from decimal import Decimal
@@ -18,11 +21,11 @@ from quantgraph.broker.simulate import Market, run_identity
 from quantgraph.broker.valuation import MarkAt
 from quantgraph.data import MarketDataSource
 from quantgraph.errors import BadOption, NoSignal, UnknownSymbol
-from quantgraph.market.moment import between, session_of
+from quantgraph.market.moment import Moment, between, session_of
 from quantgraph.market.money import CENT
 from quantgraph.market.rulebook import Rulebook
 from quantgraph.nodes.state import TradingState
-from quantgraph.state import DataState
+from quantgraph.state import DataState, Walk
 
 __all__ = ["TradingDesk", "new_run_id"]
 
@@ -33,6 +36,8 @@ _KNOWN = {
     "us": "it knows codes such as AAPL; for mainland shares pass rules=Rulebook.mainland(), "
     "on the command line --market cn",
 }
+_WALKS = 8
+"""Runs whose walks are kept between two steps; one of another run begins anew and is as right."""
 _RUN_ID = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,199}")
 
 
@@ -67,6 +72,7 @@ class TradingDesk:
     ledger: Ledger | None = None
     source: MarketDataSource | None = None
     _open: dict[str, Ledger] = field(default_factory=dict, repr=False)
+    _walks: OrderedDict[str, Walk] = field(default_factory=OrderedDict, repr=False)
     _lock: threading.Lock = field(default_factory=threading.Lock, repr=False)
 
     def market(self, state: TradingState) -> Market:
@@ -105,6 +111,23 @@ class TradingDesk:
         ledger.open_run(run_id, self.cash, identity)
         return ledger
 
+    @contextmanager
+    def walk(self, run_id: str, state: TradingState, first: pd.Timestamp) -> Iterator[Walk]:
+        """A run's walk over the data, from ``first`` on; the next step of the run goes on with it.
+
+        Nobody else has it meanwhile. After an error it is not kept.
+        """
+        ref = state["data_ref"]
+        with self._lock:
+            walk = self._walks.pop(run_id, None)
+        if walk is None or walk.data_ref != ref or not walk.reaches(Moment(first, "open")):
+            walk = self.store.walk(ref)
+        yield walk
+        with self._lock:
+            self._walks[run_id] = walk
+            if len(self._walks) > _WALKS:
+                self._walks.popitem(last=False)
+
     def check_tradable(self, state: TradingState) -> None:
         """Before the first session: the rules must know every symbol, a fund's kind, and fees that early.
 
@@ -129,21 +152,27 @@ class TradingDesk:
             self.rules.charges(symbol, "sell", 100, CENT, first[0].date())
 
     def close(self, run_id: str) -> None:
-        """Close a run's own ledger; it is opened again when it is asked for."""
+        """Close a run's own ledger and let its walk go; both are there again when they are asked for."""
         with self._lock:
+            self._walks.pop(run_id, None)
             ledger = self._open.pop(run_id, None)
         if ledger is not None:
             ledger.close()
 
     def sessions(self, state: TradingState) -> pd.DatetimeIndex:
-        """The sessions to trade: the data's, within the window that was asked for."""
+        """The sessions to trade: the data's, within the window that was asked for.
+
+        Those in which a strategy's signal does not count yet are left out.
+        """
         if not state.get("strategy"):
             raise NoSignal(
                 "there is nothing to trade: the state has no strategy; run the signal subgraph first"
             )
         index = self.store.snapshot(state["data_ref"])["ohlcv"]["open"].index
-        request = state["request"]
-        return between(index, session_of(request["start"]), session_of(request["end"]))
+        request, first = state["request"], state["request"]["start"]
+        if getattr(self.decider, "uses_signal", True):
+            first = max(first, state["strategy"].get("evaluated_from") or first)
+        return between(index, session_of(first), session_of(request["end"]))
 
     def _has_board(self, symbol: str) -> bool:
         try:

@@ -31,6 +31,8 @@ def report_node(state: TradingState, *, desk: TradingDesk) -> dict[str, Any]:
         index=_index_levels(state, desk),
     )
     desk.close(run_id)
+    found = state.get("validation", {}).get("data_summary", {})
+    summary |= {key: found.get(key) for key in ("causality", "warm_up", "evaluated_from")}
     account, benchmark = summary["account"], summary["benchmark"]
     text = say(
         language(state),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from decimal import ROUND_DOWN, Decimal
-from typing import Any
+from typing import Any, ClassVar
 
 import pandas as pd
 
@@ -39,6 +39,8 @@ class BuyAndHold:
         The rulebook that the sizes are computed with: that of the market, and given it must be the same. None
         takes it.
     """
+
+    uses_signal: ClassVar[bool] = False
 
     def __init__(self, rules: Rulebook | None = None) -> None:
         self._given, self._rules = rules, rules or Rulebook.mainland()

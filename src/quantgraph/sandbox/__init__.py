@@ -1,5 +1,21 @@
 """Where generated code runs."""
 
-from quantgraph.sandbox.runner import CodeResult, CodeRunner, ForkRunner, FreshRunner, default_runner
+from quantgraph.sandbox.lockdown import Level
+from quantgraph.sandbox.remote import RemoteRunner, Transport
+from quantgraph.sandbox.result import CodeResult, Isolation
+from quantgraph.sandbox.runner import CodeRunner, ForkRunner, FreshRunner, default_runner
+from quantgraph.sandbox.walk import CodeWalk, open_walk
 
-__all__ = ["CodeResult", "CodeRunner", "ForkRunner", "FreshRunner", "default_runner"]
+__all__ = [
+    "CodeResult",
+    "CodeRunner",
+    "CodeWalk",
+    "ForkRunner",
+    "FreshRunner",
+    "Isolation",
+    "Level",
+    "RemoteRunner",
+    "Transport",
+    "default_runner",
+    "open_walk",
+]

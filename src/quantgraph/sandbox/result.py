@@ -2,24 +2,45 @@
 
 from __future__ import annotations
 
+import signal
 import struct
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal, get_args
 
 import pandas as pd
 
 from quantgraph._frames import freeze
-from quantgraph.errors import CodeFailed, CodeMemoryExceeded, CodeTimeout
-from quantgraph.sandbox.wire import unpack
+from quantgraph.errors import CodeFailed, CodeMemoryExceeded, CodeRefused, CodeTimeout
+from quantgraph.sandbox.hints import hint
+from quantgraph.sandbox.lockdown import Level
+from quantgraph.sandbox.wire import Read, open_message, typed, unpack
 
-__all__ = ["CodeResult", "Limits", "gone", "read_result"]
+__all__ = [
+    "DIED",
+    "REPLY_LIMIT",
+    "CodeResult",
+    "Isolation",
+    "Limits",
+    "ended",
+    "error_of",
+    "is_enough",
+    "read_answer",
+    "read_hello",
+    "read_result",
+    "unreadable",
+]
 
-_REPLY_LIMIT = 1 << 30
+Isolation = Literal["full", "limits_only", "none", "trusted", "remote"]
+
+DIED = "died"
+"""The code in the error of a reply that the warm process writes for a child that has ended."""
+REPLY_LIMIT = 1 << 30
 _HEADER_LIMIT = 8 << 20
 _TEXT_LIMIT = 4_000
 _DROPPED_NOTE = 100
+_KILOBYTES_LIMIT = 1 << 40
 
 # Everything that parsing bytes of any kind may raise; EOFError and OSError mean that there are none.
 _UNREADABLE = (
@@ -48,6 +69,14 @@ class CodeResult:
         The frames handed to ``GLOBAL_DATA_STATE.update("signal", …)``: values 1, 0, -1, NaN.
     error
         What the code raised, or None.
+    seconds
+        How long it took.
+    isolation
+        How well the code was locked in: ``full``; ``limits_only``, then files, the network and other
+        processes were within its reach; ``none``; ``trusted``, in this process; ``remote``, elsewhere.
+    memory_mb
+        The most memory that the process held beyond what it began with, the frames it read included;
+        as told by the process itself, 0.0 where it is not known.
     """
 
     stdout: str = ""
@@ -55,6 +84,8 @@ class CodeResult:
     signals: Mapping[str, pd.DataFrame] = field(default_factory=dict)
     error: CodeFailed | None = None
     seconds: float = 0.0
+    isolation: Isolation = "none"
+    memory_mb: float = 0.0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -66,50 +97,145 @@ class Limits:
     output_limit: int
 
 
-def read_result(read: Callable[[int], bytes | bytearray], limits: Limits, started: float) -> CodeResult:
-    """Read a reply with ``read(n)``, and check its every part: the code could write to the same pipe."""
+def read_result(read: Read, limits: Limits, started: float, isolation: Isolation) -> CodeResult:
+    """Read a reply with ``read(n)``, and check its every part: the code could write to the same pipe.
+
+    Raises
+    ------
+    EOFError, OSError
+        If there is none, or not all of it.
+    """
     try:
-        header, frames = unpack(read, limit=_REPLY_LIMIT, header_limit=_HEADER_LIMIT)
+        header, frames = unpack(read, limit=REPLY_LIMIT, header_limit=_HEADER_LIMIT)
         signals = {name: freeze("signal", name, f.frame) for name, f in frames.get("signal", {}).items()}
         return CodeResult(
             stdout=_text(header["stdout"], limits.output_limit + _DROPPED_NOTE),
             value=_text(header["value"], _TEXT_LIMIT),
             signals={name: frame.frame for name, frame in signals.items()},
-            error=_error(header["error"], limits),
+            error=_error(header["error"], limits, time.perf_counter() - started, isolation),
             seconds=time.perf_counter() - started,
+            isolation=isolation,
+            memory_mb=min(max(typed(header["kilobytes"], int), 0), _KILOBYTES_LIMIT) / 1024,
         )
-    except (EOFError, OSError):
-        return gone(limits, started)
+    except OSError:
+        raise
     except _UNREADABLE as error:
-        reason = f"{type(error).__name__}: {error}"
-        unreadable = CodeFailed("the code's process sent an unreadable reply", reason=reason[:_TEXT_LIMIT])
-        return CodeResult(error=unreadable, seconds=time.perf_counter() - started)
+        return unreadable(error, started, isolation)
 
 
-def gone(limits: Limits, started: float) -> CodeResult:
-    """The result when there is no reply."""
-    seconds = time.perf_counter() - started
-    error: CodeFailed
-    if seconds >= limits.timeout:
-        error = CodeTimeout(
+def read_answer(
+    read: Read, limits: Limits, started: float, isolation: Isolation
+) -> tuple[dict[str, Any], CodeFailed | None]:
+    """Read an answer without frames: the whole of it, to be checked, and the error that it tells of.
+
+    Of the answer only ``stdout`` is checked, which is text.
+
+    Raises
+    ------
+    EOFError, OSError
+        If there is none, or not all of it.
+    """
+    try:
+        header, size = open_message(read, limit=_HEADER_LIMIT, header_limit=_HEADER_LIMIT)
+        if size:
+            raise ValueError(f"{size} bytes behind an answer")
+        header["stdout"] = _text(header["stdout"], limits.output_limit + _DROPPED_NOTE)
+        return header, _error(header["error"], limits, time.perf_counter() - started, isolation)
+    except OSError:
+        raise
+    except _UNREADABLE as error:
+        return {}, unreadable(error, started, isolation).error
+
+
+def is_enough(level: Level, least: Level) -> bool:
+    """Whether a level is the least that is accepted, or better."""
+    return _LEVELS.index(level) <= _LEVELS.index(least)
+
+
+_LEVELS: tuple[Level, ...] = get_args(Level)  # strongest first
+
+
+def read_hello(read: Read) -> tuple[object, object]:
+    """What a process that serves one call says before it runs code: its level, and why it is not full.
+
+    Raises
+    ------
+    EOFError, OSError
+        If it says nothing of the kind.
+    """
+    try:
+        header, _ = open_message(read, limit=_TEXT_LIMIT)
+        return header["level"], header["reason"]
+    except _UNREADABLE as error:
+        raise EOFError from error
+
+
+def unreadable(error: Exception, started: float, isolation: Isolation) -> CodeResult:
+    """The result when a reply is none."""
+    reason = f"{type(error).__name__}: {error}"
+    failed = CodeFailed("the code's process sent an unreadable reply", reason=reason[:_TEXT_LIMIT])
+    return CodeResult(error=failed, seconds=time.perf_counter() - started, isolation=isolation)
+
+
+def ended(status: int | None, limits: Limits, seconds: float, *, late: bool = False) -> CodeFailed:
+    """Why a process ended without a reply.
+
+    Parameters
+    ----------
+    status
+        Its exit status, or minus the number of the signal that ended it; None if that is not known.
+    late
+        Whether it was ended at its deadline.
+    """
+    if late or seconds >= limits.timeout or (status is not None and -status == _CPU_LIMIT):
+        return CodeTimeout(
             f"the code ran for more than {limits.timeout:g} s and was stopped; is there an endless loop?"
         )
-    else:
-        error = CodeFailed("the code's process died without a word (a crash in a library, or it was killed)")
-    return CodeResult(error=error, seconds=seconds)
+    if status is None:
+        return CodeFailed("the code's process died without a word")
+    if status >= 0:
+        return CodeFailed(f"the code's process died: it ended itself with status {status}", status=status)
+    name = _SIGNALS.get(-status, f"signal {-status}")
+    why = "it was killed, perhaps for want of memory" if name == "SIGKILL" else "a crash in a library"
+    return CodeFailed(f"the code's process died of {name} ({why})", signal=name)
 
 
-def _error(told: Any, limits: Limits) -> CodeFailed | None:
+_SIGNALS = {number.value: number.name for number in signal.Signals}
+_CPU_LIMIT = next((number for number, name in _SIGNALS.items() if name == "SIGXCPU"), 0)
+
+
+def _error(told: Any, limits: Limits, seconds: float, isolation: Isolation) -> CodeFailed | None:
     if told is None:
         return None
-    kind, line = _line_of_text(told["type"]), told["line"]
+    if told["code"] == DIED:
+        return ended(typed(told["status"], int), limits, seconds, late=typed(told["late"], bool))
+    return error_of(told, isolation, memory_mb=limits.memory_mb)
+
+
+def error_of(told: Any, isolation: Isolation, *, memory_mb: int | None = None) -> CodeFailed:
+    """The error that a code process tells of, with the line of the cell.
+
+    What was denied is a refusal where code is sealed; elsewhere it is between the user and the system.
+
+    Raises
+    ------
+    TypeError, LookupError
+        If it is not told as it should be.
+    """
+    kind, line, text = _line_of_text(told["type"]), told["line"], _line_of_text(told["text"])
     if line is not None and type(line) is not int:
         raise TypeError(f"{type(line).__name__} as a line number")
-    place = f"line {line} ({_line_of_text(told['text'])}): " if line else ""
+    place = f"line {line} ({text}): " if line else ""
     if told["code"] == CodeMemoryExceeded.code:
-        words = f"more than {limits.memory_mb} MB of memory was asked for"
-        return CodeMemoryExceeded(f"{place}{words}", type=kind, cell_line=line)
-    return CodeFailed(f"{place}{kind}: {_line_of_text(told['message'])}", type=kind, cell_line=line)
+        most = f"more than {memory_mb} MB of memory was" if memory_mb else "more memory than there is was"
+        return CodeMemoryExceeded(f"{place}{most} asked for", type=kind, cell_line=line)
+    words = _line_of_text(told["message"])
+    said = f"{place}{kind}: {words}"
+    if told["code"] == CodeRefused.code and isolation in ("full", "remote"):
+        said += "; generated code has no files, no network and no other processes"
+        return CodeRefused(said, type=kind, cell_line=line)
+    advice = hint(kind, words, text)
+    return CodeFailed(f"{said}; {advice}" if advice else said, type=kind, cell_line=line)
 
 
 def _line_of_text(told: object) -> str:

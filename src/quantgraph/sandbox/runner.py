@@ -1,31 +1,36 @@
-"""Running generated code in another process, with a time and a memory limit.
-
-This keeps a strategy's mistakes (an endless loop, 50 GB, ``exit()``) away from the host and from the
-data. It is not yet a barrier against code that means harm: see the README's limits.
-"""
+"""Running generated code in another process: locked in, with a time and a memory limit."""
 
 from __future__ import annotations
 
 import contextlib
 import functools
+import math
 import os
 import signal
 import socket
 import subprocess
-import tempfile
 import threading
 import time
 import weakref
 from collections.abc import Sequence
-from typing import IO, Protocol, runtime_checkable
+from typing import IO, Any, Protocol, runtime_checkable
 
-from quantgraph.sandbox.result import CodeResult, Limits, read_result
-from quantgraph.sandbox.warm import PYTHON, START_SECONDS, WarmProcess, code_environment
-from quantgraph.sandbox.wire import Frames, pack
+from quantgraph.sandbox._bwrap import bwrap_prefix
+from quantgraph.sandbox.channel import Channel
+from quantgraph.sandbox.child import Child
+from quantgraph.sandbox.folder import WorkFolder
+from quantgraph.sandbox.job import Job
+from quantgraph.sandbox.lockdown import Level
+from quantgraph.sandbox.parcel import Parcels
+from quantgraph.sandbox.result import CodeResult, Limits, ended, read_hello, read_result
+from quantgraph.sandbox.walk import CodeWalk, ProcessWalk
+from quantgraph.sandbox.warm import PYTHON, START_SECONDS, WarmProcess, check_level, code_environment
+from quantgraph.sandbox.wire import Block, Frames, message, pack
 
-__all__ = ["CodeResult", "CodeRunner", "ForkRunner", "FreshRunner", "default_runner"]
+__all__ = ["CodeResult", "CodeRunner", "ForkRunner", "FreshRunner", "can_fork", "default_runner"]
 
-_GRACE = 1.0
+_GRACE = 1.5
+_DAY = 86_400.0
 
 
 @runtime_checkable
@@ -43,59 +48,86 @@ class CodeRunner(Protocol):
 class _ProcessRunner:
     """What both runners share: their limits, and the request."""
 
-    def __init__(self, *, timeout: float = 30.0, memory_mb: int = 2048, output_limit: int = 20_000) -> None:
+    def __init__(
+        self,
+        *,
+        timeout: float = 30.0,
+        memory_mb: int = 2048,
+        output_limit: int = 20_000,
+        isolation: Level = "full",
+    ) -> None:
         self.timeout = timeout
         self.memory_mb = memory_mb
         self.output_limit = output_limit
+        self.isolation = isolation
 
     def _limits(self) -> Limits:
         return Limits(timeout=self.timeout, memory_mb=self.memory_mb, output_limit=self.output_limit)
 
-    def _request(self, cells: Sequence[str], frames: Frames) -> list[bytes | memoryview]:
-        header = {
-            "cells": list(cells),
-            "memory": self.memory_mb << 20,
-            "seconds": self.timeout,
-            "output_limit": self.output_limit,
-        }
-        return pack(header, frames)
-
 
 class FreshRunner(_ProcessRunner):
-    """A new interpreter for each call: works everywhere, costs about a second."""
+    """A new interpreter for each call: works everywhere, costs about a second.
+
+    Parameters
+    ----------
+    timeout, memory_mb, output_limit
+        Limits of a call: seconds, megabytes, characters.
+    isolation
+        The least that is accepted; where the system gives less, ``run`` raises SandboxTooWeak.
+    """
 
     def run(self, cells: Sequence[str], frames: Frames) -> CodeResult:
         """Run cells, see :class:`CodeRunner`."""
-        started = time.perf_counter()
+        started, limits = time.perf_counter(), self._limits()
+        folder = WorkFolder()
         with (
-            tempfile.TemporaryDirectory(prefix="quantgraph-code-", ignore_cleanup_errors=True) as folder,
+            contextlib.closing(folder),
             subprocess.Popen(
-                [*PYTHON, "--once"],
+                [*bwrap_prefix(), *PYTHON, "--once"],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.DEVNULL,
                 env=code_environment(),
-                cwd=folder,
+                cwd=folder.path,
                 start_new_session=True,
             ) as process,
         ):
             assert process.stdin is not None  # noqa: S101 - both are pipes, see above
             assert process.stdout is not None  # noqa: S101
-            request = self._request(cells, frames)
+            request = pack(request_of(cells, limits, self.isolation), frames)
             writer = threading.Thread(target=_feed, args=(process.stdin, request))
             ending = threading.Timer(self.timeout + START_SECONDS / 3, _kill, [process])
             writer.start()
             ending.start()
+            # Read by the piece: a reply without an end must not fill the host's memory.
+            read = functools.partial(_exactly, process.stdout)
+            level: Level = "none"
             try:
-                # Read by the piece: a reply without an end must not fill the host's memory.
-                return read_result(functools.partial(_exactly, process.stdout), self._limits(), started)
+                level = check_level(*read_hello(read), self.isolation)
+                return read_result(read, limits, started, level)
+            except (EOFError, OSError):
+                seconds = time.perf_counter() - started
+                return CodeResult(
+                    error=ended(_status(process), limits, seconds), seconds=seconds, isolation=level
+                )
             finally:
                 ending.cancel()
                 _kill(process)
                 writer.join()
 
 
-def _feed(stream: IO[bytes], request: list[bytes | memoryview]) -> None:
+def request_of(cells: Sequence[str], limits: Limits, isolation: Level) -> dict[str, Any]:
+    """What is asked of a process that serves one call."""
+    return {
+        "cells": list(cells),
+        "memory": limits.memory_mb << 20,
+        "seconds": limits.timeout,
+        "output_limit": limits.output_limit,
+        "isolation": isolation,
+    }
+
+
+def _feed(stream: IO[bytes], request: list[Block]) -> None:
     with contextlib.suppress(BrokenPipeError), stream:
         for part in request:
             stream.write(part)
@@ -108,6 +140,12 @@ def _exactly(stream: IO[bytes], size: int) -> bytes:
     return part
 
 
+def _status(process: subprocess.Popen[bytes]) -> int | None:
+    with contextlib.suppress(subprocess.TimeoutExpired):
+        return process.wait(timeout=1.0)
+    return None
+
+
 def _kill(process: subprocess.Popen[bytes]) -> None:
     if hasattr(os, "killpg"):
         # PermissionError is what macOS says of a group that has ended.
@@ -117,48 +155,89 @@ def _kill(process: subprocess.Popen[bytes]) -> None:
 
 
 class ForkRunner(_ProcessRunner):
-    """One warm process that forks for each call: some 20 ms a call (Linux, macOS).
+    """One warm process that forks for each call: some 10 ms a call (Linux, macOS).
 
-    Calls may come from several threads; each has a child of its own.
+    Calls may come from several threads; each has a child of its own. Frames that were sent before are
+    not sent again.
+
+    Parameters
+    ----------
+    timeout, memory_mb, output_limit
+        Limits of a call, or of a walk's step: seconds, megabytes, characters.
+    isolation
+        The least that is accepted; where the system gives less, ``run`` and ``walk`` raise SandboxTooWeak.
     """
 
-    def __init__(self, *, timeout: float = 30.0, memory_mb: int = 2048, output_limit: int = 20_000) -> None:
-        super().__init__(timeout=timeout, memory_mb=memory_mb, output_limit=output_limit)
-        self._warm = WarmProcess()
+    def __init__(
+        self,
+        *,
+        timeout: float = 30.0,
+        memory_mb: int = 2048,
+        output_limit: int = 20_000,
+        isolation: Level = "full",
+    ) -> None:
+        super().__init__(timeout=timeout, memory_mb=memory_mb, output_limit=output_limit, isolation=isolation)
+        self._warm = WarmProcess(isolation)
+        self._parcels = Parcels()
         # Once, for the runner's end and for the interpreter's, whichever is first.
-        weakref.finalize(self, self._warm.close)
+        weakref.finalize(self, _close, self._warm, self._parcels)
 
     def run(self, cells: Sequence[str], frames: Frames) -> CodeResult:
         """Run cells, see :class:`CodeRunner`."""
         limits = self._limits()
-        with self._warm.connect(limits.timeout) as connection:
-            started = time.perf_counter()
-            deadline = started + limits.timeout + _GRACE
+        job = Job(deadline=limits.timeout, seconds=limits.timeout, memory=limits.memory_mb << 20)
+        parcel = self._parcels.lend(frames)
+        try:
+            connection = self._warm.connect(job, parcel)
+        finally:
+            os.close(parcel)
+        started = time.perf_counter()
+        with contextlib.closing(Channel(connection, started + limits.timeout + _GRACE)) as channel:
+            channel.send(message({"cells": list(cells), "output_limit": limits.output_limit}))
+            try:
+                return read_result(channel.read, limits, started, self._warm.level)
+            except (EOFError, OSError) as error:
+                seconds = time.perf_counter() - started
+                if isinstance(error, TimeoutError):
+                    # The warm process ends a child at its deadline; one that does not is none any more.
+                    self._warm.close(patient=False)
+                return CodeResult(
+                    error=ended(None, limits, seconds), seconds=seconds, isolation=self._warm.level
+                )
 
-            def read(size: int) -> bytearray:
-                part = bytearray()
-                while len(part) < size:
-                    connection.settimeout(max(deadline - time.perf_counter(), 0.001))
-                    piece = connection.recv(min(size - len(part), 1 << 20))
-                    if not piece:
-                        raise EOFError
-                    part += piece
-                return part
+    def walk(self, cells: Sequence[str], frames: Frames) -> CodeWalk:
+        """Run cells at one moment after the other, see :func:`~quantgraph.sandbox.open_walk`."""
+        # The walk's child grows with the data, which the limit of memory is not about. A power of two: code
+        # that reads its own limits learns next to nothing of how much is still to come.
+        total = sum(frame.nbytes for fields in frames.values() for frame in fields.values())
+        return ProcessWalk(self.child(1 << (3 * total).bit_length()), cells, frames)
 
-            connection.settimeout(limits.timeout)
-            # Whoever does not listen to the end may still have said why.
-            with contextlib.suppress(OSError):
-                for part in self._request(cells, frames):
-                    connection.sendall(part)
-            return read_result(read, limits, started)
+    def child(self, more: int = 0) -> Child:
+        """A child that stays until it is closed, with ``more`` bytes of memory than the limit."""
+        job = Job(deadline=math.inf, seconds=_DAY, memory=(self.memory_mb << 20) + more)
+
+        def connect() -> Channel:
+            return Channel(self._warm.connect(job), math.inf)
+
+        return Child(connect, self._limits(), lambda: self._warm.level)
 
     def close(self) -> None:
-        """End the warm process. The next call starts another one."""
-        self._warm.close()
+        """End the warm process and let go of the frames. The next call starts another one."""
+        _close(self._warm, self._parcels)
+
+
+def can_fork() -> bool:
+    """Whether this system has what a :class:`ForkRunner` needs."""
+    return hasattr(os, "fork") and hasattr(socket, "send_fds")
+
+
+def _close(warm: WarmProcess, parcels: Parcels) -> None:
+    warm.close()
+    parcels.close()
 
 
 @functools.cache
-def default_runner(timeout: float = 30.0, memory_mb: int = 2048) -> CodeRunner:
+def default_runner(timeout: float = 30.0, memory_mb: int = 2048, isolation: Level = "full") -> CodeRunner:
     """The process's runner with these limits: warm where the system can fork, else fresh."""
-    kind = ForkRunner if hasattr(os, "fork") and hasattr(socket, "send_fds") else FreshRunner
-    return kind(timeout=timeout, memory_mb=memory_mb)
+    kind = ForkRunner if can_fork() else FreshRunner
+    return kind(timeout=timeout, memory_mb=memory_mb, isolation=isolation)

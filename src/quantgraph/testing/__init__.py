@@ -1,4 +1,4 @@
-"""Doubles for tests of what is built on quantgraph: scripted chat models, and servers on loopback.
+"""For tests of what is built on quantgraph: scripted chat models, servers on loopback, and canaries.
 
 Importing this package loads nothing heavy; each name is imported when it is first used.
 """
@@ -9,6 +9,10 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from quantgraph.testing.canary import CanaryStore
+    from quantgraph.testing.canary_find import find_canaries
+    from quantgraph.testing.canary_source import CanarySource
+    from quantgraph.testing.canary_watch import CanaryFound, CanaryWatch, differences
     from quantgraph.testing.openai_stub import OpenAIStub
     from quantgraph.testing.openai_wire import ChatRequest, Fault, Reply
     from quantgraph.testing.scripted import ModelCall, ScriptedChatModel, ScriptExhausted
@@ -16,6 +20,10 @@ if TYPE_CHECKING:
     from quantgraph.testing.tushare_stub import TushareRequest, TushareStub
 
 __all__ = [
+    "CanaryFound",
+    "CanarySource",
+    "CanaryStore",
+    "CanaryWatch",
     "ChatRequest",
     "Fault",
     "ModelCall",
@@ -26,9 +34,15 @@ __all__ = [
     "TushareFault",
     "TushareRequest",
     "TushareStub",
+    "differences",
+    "find_canaries",
 ]
 
 _HOME = {
+    "CanaryFound": "quantgraph.testing.canary_watch",
+    "CanarySource": "quantgraph.testing.canary_source",
+    "CanaryStore": "quantgraph.testing.canary",
+    "CanaryWatch": "quantgraph.testing.canary_watch",
     "ChatRequest": "quantgraph.testing.openai_wire",
     "Fault": "quantgraph.testing.openai_wire",
     "ModelCall": "quantgraph.testing.scripted",
@@ -39,6 +53,8 @@ _HOME = {
     "TushareFault": "quantgraph.testing.tushare_faults",
     "TushareRequest": "quantgraph.testing.tushare_stub",
     "TushareStub": "quantgraph.testing.tushare_stub",
+    "differences": "quantgraph.testing.canary_watch",
+    "find_canaries": "quantgraph.testing.canary_find",
 }
 
 

@@ -4,11 +4,14 @@ from quantgraph.tools.context import CodeSession, ToolContext
 from quantgraph.tools.daily_bar import tushare_daily_bar
 from quantgraph.tools.daily_ind import tushare_daily_basic
 from quantgraph.tools.python_repl import PythonRepl, python_repl
+from quantgraph.tools.trusted import TrustedRunner, code_runner
 
 __all__ = [
     "CodeSession",
     "PythonRepl",
     "ToolContext",
+    "TrustedRunner",
+    "code_runner",
     "python_repl",
     "tushare_daily_bar",
     "tushare_daily_basic",

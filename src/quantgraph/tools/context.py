@@ -10,11 +10,13 @@ import pandas as pd
 from langchain.tools import ToolRuntime
 
 from quantgraph.data import MarketDataSource, open_source
+from quantgraph.data.as_of import AsOfSource
 from quantgraph.market.moment import Moment
-from quantgraph.sandbox import CodeResult, CodeRunner, default_runner
+from quantgraph.sandbox import CodeResult, CodeRunner
 from quantgraph.sandbox.wire import Frames
 from quantgraph.settings import load_settings
 from quantgraph.state import GLOBAL_DATA_STATE, WorkingTree
+from quantgraph.tools.trusted import code_runner
 
 __all__ = ["CodeSession", "ToolContext", "context_of"]
 
@@ -49,7 +51,7 @@ class ToolContext:
     Attributes
     ----------
     source
-        Where data comes from.
+        Where data comes from. Whatever is given, what is kept is the source as known at ``as_of``.
     tree
         Where fetched data and signals are published.
     as_of
@@ -67,6 +69,9 @@ class ToolContext:
     code: CodeSession
     publish: bool = False
 
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "source", AsOfSource(self.source, self.as_of))
+
     @classmethod
     def standalone(cls) -> ToolContext:
         """For a tool called by hand: the configured source, and publishing to ``GLOBAL_DATA_STATE``."""
@@ -75,7 +80,7 @@ class ToolContext:
         tree = GLOBAL_DATA_STATE.checkout(GLOBAL_DATA_STATE.head)
         as_of = Moment(source.sessions()[-1])
         code = CodeSession(
-            runner=default_runner(settings.code_timeout, settings.code_memory_mb),
+            runner=code_runner(settings),
             frames=tree.view(as_of).frozen(),
         )
         return cls(source=source, tree=tree, as_of=as_of, code=code, publish=True)

@@ -1,31 +1,28 @@
-"""The python_repl tool: LangChain's REPL by its face, our code process behind it.
-
-The only module that imports ``langchain_experimental``, which is being sunset: when it goes, the
-base class here becomes ``BaseTool`` and nothing else changes.
-"""
+"""The python_repl tool: LangChain's REPL by its face, our code process behind it."""
 
 from __future__ import annotations
 
 import re
-import warnings
 from typing import Any, Literal
 
 from langchain.tools import ToolRuntime
 from langchain_core.callbacks import CallbackManagerForToolRun
 from pydantic import BaseModel, ConfigDict, Field
 
+from quantgraph.sandbox import Isolation
+from quantgraph.tools._repl import PythonAstREPLTool
 from quantgraph.tools.context import context_of
-
-with warnings.catch_warnings():
-    warnings.filterwarnings(
-        "ignore", category=DeprecationWarning, module="langchain_(experimental|community)"
-    )
-    warnings.filterwarnings("ignore", message=".*sunset.*")
-    from langchain_experimental.tools.python.tool import PythonAstREPLTool
 
 __all__ = ["PythonRepl", "python_repl"]
 
 _FENCE = re.compile(r"\A\s*```[a-zA-Z0-9_+-]*\n(.*?)\n?```\s*\Z", re.DOTALL)
+
+_NOT_FULL: dict[Isolation, str] = {
+    "limits_only": "ran in a process with limits, but with files and network in reach",
+    "none": "ran without limits, with files and network in reach",
+    "trusted": "ran in this process, not isolated",
+    "remote": "ran on another machine",
+}
 
 
 class ReplInput(BaseModel):
@@ -46,7 +43,7 @@ class PythonRepl(PythonAstREPLTool):
 
     Raises
     ------
-    CodeFailed, CodeTimeout, CodeMemoryExceeded
+    CodeFailed, CodeTimeout, CodeMemoryExceeded, CodeRefused
         With the line that failed; inside an agent they become a tool message with status ``error``.
     """
 
@@ -75,8 +72,11 @@ class PythonRepl(PythonAstREPLTool):
             raise result.error
         if result.signals and context.publish:
             context.tree.update("signal", result.signals)
-        text = "\n".join(part for part in (result.stdout.rstrip(), result.value) if part)
-        return text or "(no output)", {"signals": sorted(result.signals), "seconds": result.seconds}
+        text = "\n".join(part for part in (result.stdout.rstrip(), result.value) if part) or "(no output)"
+        if result.isolation in _NOT_FULL:
+            text += f"\n({_NOT_FULL[result.isolation]})"
+        artifact = {"signals": sorted(result.signals), "seconds": result.seconds}
+        return text, artifact | {"isolation": result.isolation}
 
     async def _arun(  # type: ignore[override]
         self,

@@ -11,6 +11,7 @@ import pandas as pd
 
 from quantgraph._texts import Note
 from quantgraph.data import MarketDataSource, ResolvedSymbols, resolve_symbols
+from quantgraph.data.as_of import AsOfSource
 from quantgraph.errors import BadOption, BadWindow, FutureRequested
 from quantgraph.market.moment import Moment, between, session_of
 from quantgraph.tools.context import ToolContext
@@ -30,12 +31,16 @@ def split_codes(text: str) -> list[str]:
 def read_window(
     source: MarketDataSource, as_of: Moment, ts_code: str, start_date: str, end_date: str
 ) -> tuple[ResolvedSymbols, pd.Timestamp, pd.Timestamp, list[Note]]:
-    """Symbols, first and last date, and remarks; the end is cut to the run's moment.
+    """Symbols, first and last date, and remarks, of the source as known at ``as_of``.
+
+    The end is cut to that moment.
 
     Raises
     ------
     BadWindow
         If the start is after the end, or the source has no session between them.
+    NoData
+        If it has none up to the moment.
     FutureRequested
         If the whole window is after the run's moment.
     """
@@ -56,17 +61,18 @@ def read_window(
             )
         )
         end = limit
-    sessions = source.sessions()
+    known = AsOfSource(source, as_of)
+    sessions = known.sessions()
     inside = between(sessions, start, end)
     if inside.empty:
         raise BadWindow(
-            f"there is no session from {start:%Y%m%d} to {end:%Y%m%d}; {source.name} has "
-            f"{sessions[0]:%Y%m%d} to {min(sessions[-1], limit):%Y%m%d}"
+            f"there is no session from {start:%Y%m%d} to {end:%Y%m%d}; {known.name} has "
+            f"{sessions[0]:%Y%m%d} to {sessions[-1]:%Y%m%d}"
         )
     codes = split_codes(ts_code)
     if not codes:
         raise BadOption("ts_code is empty; write codes such as 600519.SH,000001.SZ, an index code, or ALL")
-    resolved = resolve_symbols(source, codes, inside[0])
+    resolved = resolve_symbols(known, codes, inside[0])
     return resolved, start, end, [*remarks, *resolved.notes]
 
 

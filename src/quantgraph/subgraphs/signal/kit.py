@@ -18,6 +18,7 @@ from langchain_core.tools import BaseTool
 from langgraph.graph.state import CompiledStateGraph
 
 from quantgraph.data import MarketDataSource, open_source
+from quantgraph.data.as_of import AsOfSource
 from quantgraph.errors import (
     BadFile,
     BadOption,
@@ -35,12 +36,19 @@ from quantgraph.llm import Role, get_light_llm, get_llm
 from quantgraph.llm.middleware import ModelErrors
 from quantgraph.llm.tags import Tag, wrap
 from quantgraph.market.moment import Moment
-from quantgraph.sandbox import CodeRunner, default_runner
+from quantgraph.sandbox import CodeRunner
 from quantgraph.settings import Settings, load_settings
 from quantgraph.state import GLOBAL_DATA_STATE, DataState
 from quantgraph.subgraphs.signal._langgraph import SAVES_NOTHING
 from quantgraph.subgraphs.signal.state import SignalSubgraphState
-from quantgraph.tools import CodeSession, ToolContext, python_repl, tushare_daily_bar, tushare_daily_basic
+from quantgraph.tools import (
+    CodeSession,
+    ToolContext,
+    code_runner,
+    python_repl,
+    tushare_daily_bar,
+    tushare_daily_basic,
+)
 
 __all__ = [
     "DATA_ERRORS",
@@ -84,6 +92,9 @@ class SignalKit:
     on_clarify
         ``ask`` interrupts for an answer (needs a checkpointer), ``default`` takes the documented default
         and writes it into ``assumptions``, ``fail`` ends the run with ``needs_answer``.
+    audit_cuts, audit_cells
+        At how many sessions a strategy is proved causal, and up to which size at all of them, see
+        :func:`~quantgraph.audit.check_causality`.
     """
 
     source: MarketDataSource
@@ -95,11 +106,17 @@ class SignalKit:
     validation: Agent
     clarify: BaseChatModel
     on_clarify: OnClarify = "ask"
+    audit_cuts: int = 40
+    audit_cells: int = 6_000_000
 
     def as_of(self, state: SignalSubgraphState) -> Moment:
         """The run's moment: nothing later is fetched, shown or used."""
         given = state.get("as_of")
         return Moment.at(given) if given else Moment(self.source.sessions()[-1])
+
+    def known(self, state: SignalSubgraphState) -> AsOfSource:
+        """The source as known at the run's moment: the one that nodes ask."""
+        return AsOfSource(self.source, self.as_of(state))
 
     def data_ref(self, state: SignalSubgraphState) -> str:
         """The run's commit; a run that was given none begins with an empty one."""
@@ -131,13 +148,15 @@ def build_kit(
     return SignalKit(
         source=open_source(source, settings=settings),
         store=store or GLOBAL_DATA_STATE,
-        runner=runner or default_runner(settings.code_timeout, settings.code_memory_mb),
+        runner=runner or code_runner(settings),
         reflection=_agent("reflection", heavy("reflection"), [python_repl]),
         data_fetch=_agent("data_fetch", light("data_fetch"), [tushare_daily_bar, tushare_daily_basic]),
         signal_generate=_agent("signal_generate", heavy("signal_generate"), [python_repl]),
         validation=_agent("validation", light("validation"), [python_repl]),
         clarify=heavy("clarify"),
         on_clarify=on_clarify,
+        audit_cuts=settings.audit_cuts,
+        audit_cells=settings.audit_cells,
     )
 
 

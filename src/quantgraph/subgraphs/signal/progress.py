@@ -13,6 +13,7 @@ from quantgraph.errors import QuantGraphError
 from quantgraph.subgraphs.signal.state import ClarificationKind, EndedBecause, SignalSubgraphState
 
 __all__ = [
+    "LOOK_AHEAD",
     "MAX_CLARIFICATIONS",
     "SAME_ERROR_LIMIT",
     "answered",
@@ -29,6 +30,8 @@ __all__ = [
 
 MAX_CLARIFICATIONS = 3
 SAME_ERROR_LIMIT = 2
+LOOK_AHEAD = "not_causal"
+"""Code of the error of a signal that uses the future. The same one a second time is put to the user."""
 HISTORY_LIMIT = 50
 CLOSING = "quantgraph_ended"
 """Key in the metadata of the message that closes a request: hosts share messages, if nothing else."""
@@ -110,7 +113,7 @@ def failed(state: SignalSubgraphState, node: str, errors: Sequence[str]) -> Upda
         "retry_count": count,
         "failures": failures,
     }
-    if failures.count(errors[0]) > SAME_ERROR_LIMIT or count >= state.get("max_retries", 3):
+    if _repeated(failures) or count >= state.get("max_retries", 3):
         reason = say(
             language(state),
             zh=f"{node} 失败了 {count} 次，最近的错误：{errors[0]}。请换一种说法、换代码或时间范围。",
@@ -156,8 +159,15 @@ def question(
 def gave_up(state: SignalSubgraphState) -> EndedBecause:
     """Why attempts ended: the same error again and again, or too many of them."""
     failures = state.get("failures", [])
-    repeated = any(failures.count(error) > SAME_ERROR_LIMIT for error in failures)
-    return "repeated_error" if repeated else "max_retries"
+    if failures and failures[-1].startswith(LOOK_AHEAD):
+        return "causality_failed"
+    return "repeated_error" if _repeated(failures) else "max_retries"
+
+
+def _repeated(failures: Sequence[str]) -> bool:
+    """Whether one error came more often than it may; code that looks ahead is told so once."""
+    limits = {error: 1 if error.startswith(LOOK_AHEAD) else SAME_ERROR_LIMIT for error in failures}
+    return any(failures.count(error) > limit for error, limit in limits.items())
 
 
 def ended(

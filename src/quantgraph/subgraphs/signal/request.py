@@ -21,6 +21,7 @@ from quantgraph.tools.window import read_window
 __all__ = [
     "Decision",
     "check_request",
+    "data_start",
     "fingerprint",
     "is_data_there",
     "is_signal_there",
@@ -154,6 +155,11 @@ def request_sessions(request: Mapping[str, Any], source: MarketDataSource) -> pd
     return between(source.sessions(), session_of(request["start"]), session_of(request["end"]))
 
 
+def data_start(request: Mapping[str, Any]) -> pd.Timestamp:
+    """The first date of a checked request's data: its window's, or an earlier one that was needed."""
+    return session_of(request.get("data_start", request["start"]))
+
+
 def is_data_there(
     store: DataState, ref: str, request: Mapping[str, Any], source: MarketDataSource
 ) -> tuple[bool, bool]:
@@ -175,11 +181,13 @@ def is_data_there(
 def only_requested(store: DataState, ref: str, request: Mapping[str, Any], source: MarketDataSource) -> str:
     """Name of the commit that holds the request's symbols and window, and nothing of earlier requests.
 
+    The window begins with the sessions that the strategy needed before it, if there are any.
+
     So a request gives the same signal, whatever its thread or its model's fetch has brought in beside it.
     Where something is left out the signal goes too.
     """
     snapshot, symbols = store.snapshot(ref), request_symbols(request, source)
-    first, last = session_of(request["start"]), session_of(request["end"])
+    first, last = data_start(request), session_of(request["end"])
     panels: dict[str, dict[str, pd.DataFrame]] = {"signal": {}}
     complete = True
     for panel in ("ohlcv", "indicators"):

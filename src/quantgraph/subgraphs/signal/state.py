@@ -17,6 +17,7 @@ EndedBecause = Literal[
     "needs_answer",
     "max_retries",
     "repeated_error",
+    "causality_failed",
     "data_unavailable",
     "model_unavailable",
 ]
@@ -78,9 +79,11 @@ class SignalSubgraphState(TypedDict):
     data_ref: NotRequired[str]
     """Commit the run works on."""
     request: NotRequired[dict[str, Any]]
-    """The intent as checked by code: ``{ts_code, start, end, indicators, strategy, notes, index_code}``."""
+    """The intent as checked by code: ``{ts_code, start, end, indicators, strategy, notes, index_code}``, and
+    ``data_start`` where data from before ``start`` were needed."""
     strategy: NotRequired[dict[str, Any]]
-    """``{name, cells, code_hash, data_ref, request}``; ``data_ref`` is the data it ran on."""
+    """``{name, cells, code_hash, data_ref, request}``; ``data_ref`` is the data it ran on. Once validated,
+    ``warm_up``, the sessions it needs before it counts, and ``evaluated_from``, the first that counts."""
     validation: NotRequired[dict[str, Any]]
     """The last validation report."""
     clarification: NotRequired[Clarification | None]

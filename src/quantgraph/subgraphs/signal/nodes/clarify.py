@@ -93,8 +93,7 @@ def _word(state: SignalSubgraphState, task: Clarification, kit: SignalKit) -> di
 
 def _default(state: SignalSubgraphState, task: Clarification, kit: SignalKit) -> str | None:
     """The part that was asked for; with the last question, all that is not known yet."""
-    sessions = kit.source.sessions()
-    sessions = sessions[sessions <= kit.as_of(state).session]
+    sessions = kit.known(state).sessions()
     if task["rounds_left"] > 0:
         return default_answer(task["kind"], task["language"], sessions)
     known: list[str] = []

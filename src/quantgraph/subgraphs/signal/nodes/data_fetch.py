@@ -61,8 +61,8 @@ def data_fetch_node(state: SignalSubgraphState, *, kit: SignalKit | None = None)
     except MODEL_ERRORS as error:
         return ended(state, "model_unavailable", error)
     try:
-        data_ref = only_requested(kit.store, context.tree.ref, request, kit.source)
-        bars, indicators = is_data_there(kit.store, data_ref, request, kit.source)
+        data_ref = only_requested(kit.store, context.tree.ref, request, context.source)
+        bars, indicators = is_data_there(kit.store, data_ref, request, context.source)
     except QuantGraphError as error:
         return failed(state, "data_fetch", [error.line])
     update = {

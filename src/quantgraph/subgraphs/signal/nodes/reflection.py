@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from quantgraph._texts import language_of, say
+from quantgraph.data.as_of import AsOfSource
 from quantgraph.errors import (
     BadOption,
     BadWindow,
@@ -15,7 +16,6 @@ from quantgraph.errors import (
 )
 from quantgraph.llm.structured import read_json
 from quantgraph.llm.tags import neutral, wrap
-from quantgraph.market.moment import Moment
 from quantgraph.subgraphs.signal.given import check_given, spoken
 from quantgraph.subgraphs.signal.kit import MODEL_ERRORS, SignalKit, ask, default_kit, reply_text
 from quantgraph.subgraphs.signal.progress import (
@@ -113,12 +113,12 @@ def reflection_node(state: SignalSubgraphState, *, kit: SignalKit | None = None)
     if now.get("clarification_needed"):
         return {**begun, "current_task": "clarify"}
     try:
-        as_of = kit.as_of(now)
-        thought = _think(now, kit, as_of) if _must_think(now) else {}
+        source = kit.known(now)
+        thought = _think(now, kit, source) if _must_think(now) else {}
         if thought.get("clarification_needed") or thought.get("ended_because"):
             return {**begun, **thought}
         now = {**now, **thought}  # type: ignore[typeddict-item]
-        return {**begun, **thought, **_readiness(now, kit)}
+        return {**begun, **thought, **_readiness(now, kit, source)}
     except QuantGraphError as error:
         return {**begun, **ended(now, "data_unavailable", error)}
 
@@ -146,15 +146,15 @@ def _must_think(state: SignalSubgraphState) -> bool:
     )
 
 
-def _think(state: SignalSubgraphState, kit: SignalKit, as_of: Moment) -> dict[str, Any]:
+def _think(state: SignalSubgraphState, kit: SignalKit, source: AsOfSource) -> dict[str, Any]:
     people = user_messages(state)
     if not people:
         reason = say(language(state), zh="请说说您的策略。", en="Please describe your strategy.")
         return question(state, "strategy", reason)
-    given = check_given(state.get("given", {}), kit.source, min(kit.source.sessions()[-1], as_of.session))
+    given = check_given(state.get("given", {}), source, source.sessions()[-1])
     text = spoken(user_text(state), given)
     try:
-        decision = _decide(state, kit, text, _facts(kit, as_of, text))
+        decision = _decide(state, kit, text, _facts(source, text))
     except ModelOutputInvalid as error:
         return ended(state, "max_retries", error)
     except MODEL_ERRORS as error:
@@ -169,7 +169,7 @@ def _think(state: SignalSubgraphState, kit: SignalKit, as_of: Moment) -> dict[st
         reason = decision.clarification_question or decision.analysis or f"missing: {missing or 'strategy'}"
         return {**seen, **question(state, missing or "strategy", reason, unread=decision.unread)}
     try:
-        request = check_request(intent["params"], kit.source, as_of, language(state))
+        request = check_request(intent["params"], source, source.moment, language(state))
     except (UnknownSymbol, BadWindow, FutureRequested, BadOption) as error:
         if kit.on_clarify != "ask":
             return {**seen, **ended(state, "data_unavailable", error)}
@@ -191,16 +191,16 @@ def _refused(state: SignalSubgraphState, kit: SignalKit, error: QuantGraphError)
     return question(state, "window", reason)
 
 
-def _facts(kit: SignalKit, as_of: Moment, text: str) -> dict[str, Any]:
+def _facts(source: AsOfSource, text: str) -> dict[str, Any]:
     """What a model has to know to read the request: the source's span, and the names met in the text."""
-    sessions, names = kit.source.sessions(), kit.source.names()
-    listed = kit.source.symbols()
+    sessions, names = source.sessions(), source.names()
+    listed = source.symbols()
     indices = [name for code, name in names.items() if code not in listed]
     return {
-        "source": kit.source.name,
-        "synthetic": kit.source.synthetic,
+        "source": source.name,
+        "synthetic": source.synthetic,
         "first_session": f"{sessions[0]:%Y%m%d}",
-        "last_session": f"{min(sessions[-1], as_of.session):%Y%m%d}",
+        "last_session": f"{sessions[-1]:%Y%m%d}",
         "names": {name: code for code, name in names.items() if name and name in text},
         "examples": [*listed[:2], *indices[:1]],
     }
@@ -231,10 +231,10 @@ def _decide(state: SignalSubgraphState, kit: SignalKit, text: str, facts: dict[s
     raise AssertionError  # pragma: no cover - the loop returns or raises
 
 
-def _readiness(state: SignalSubgraphState, kit: SignalKit) -> dict[str, Any]:
+def _readiness(state: SignalSubgraphState, kit: SignalKit, source: AsOfSource) -> dict[str, Any]:
     request = state["request"]
-    ref = only_requested(kit.store, kit.data_ref(state), request, kit.source)
-    bars, indicators = is_data_there(kit.store, ref, request, kit.source)
+    ref = only_requested(kit.store, kit.data_ref(state), request, source)
+    bars, indicators = is_data_there(kit.store, ref, request, source)
     signal = bars and indicators and is_signal_there(kit.store, ref, request, state.get("strategy", {}))
     task = "data_fetch"
     if bars and indicators:

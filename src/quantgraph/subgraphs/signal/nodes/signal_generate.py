@@ -19,6 +19,7 @@ from quantgraph.subgraphs.signal.kit import (
 from quantgraph.subgraphs.signal.progress import ended, failed, succeeded
 from quantgraph.subgraphs.signal.request import fingerprint
 from quantgraph.subgraphs.signal.state import SignalSubgraphState
+from quantgraph.subgraphs.signal.warm_up import warmed
 
 __all__ = ["SIGNAL_GENERATE_AGENT_PROMPT", "code_hash", "signal_generate_node"]
 
@@ -27,6 +28,9 @@ You write the pandas code that turns a strategy into trading signals. 你负责�
 
 The strategy, in the user's words / 策略描述
 {strategy_description}
+
+What was wrong with the last attempt, mend it / 上一次的问题，请修正
+{error_messages}
 
 Data / 数据
 - snapshot["ohlcv"]: {available_ohlcv}
@@ -69,6 +73,7 @@ def signal_generate_node(state: SignalSubgraphState, *, kit: SignalKit | None = 
         available_ohlcv=", ".join(view["ohlcv"]),
         available_indicators=", ".join(view["indicators"]) or "-",
         strategy_description=wrap("strategy", request["strategy"]),
+        error_messages=wrap("errors", "\n".join(state.get("error_messages", []))) or "-",
     )
     try:
         replies = ask(kit.signal_generate, context, prompt)
@@ -79,8 +84,23 @@ def signal_generate_node(state: SignalSubgraphState, *, kit: SignalKit | None = 
                 f"the code handed over no signal; call GLOBAL_DATA_STATE.update('signal', …). Reply: {said}"
             )
         name = list(signals)[-1]
+        signal, cells = signals[name], list(context.code.cells)
+        early = warmed(
+            request,
+            cells=cells,
+            name=name,
+            signal=signal,
+            runner=kit.runner,
+            store=kit.store,
+            data_ref=data_ref,
+            source=context.source,
+            as_of=context.as_of,
+        )
+        if early:
+            signal, data_ref = early.signal, early.data_ref
+            request = {**request, "data_start": early.data_start}
         # Drafts under other names stay behind: whoever trades the commit finds one signal.
-        signal_ref = kit.store.update("signal", {name: signals[name]}, base=data_ref)
+        signal_ref = kit.store.update("signal", {name: signal}, base=data_ref)
     except MODEL_ERRORS as error:
         return ended(state, "model_unavailable", error)
     except NoSignal as error:
@@ -89,13 +109,14 @@ def signal_generate_node(state: SignalSubgraphState, *, kit: SignalKit | None = 
         return failed(state, "signal_generate", [error.line])
     strategy = {
         "name": name,
-        "cells": list(context.code.cells),
-        "code_hash": code_hash(context.code.cells),
+        "cells": cells,
+        "code_hash": code_hash(cells),
         "data_ref": data_ref,
         "request": fingerprint(request),
     }
     return {
         "data_ref": signal_ref,
+        "request": request,
         "strategy": strategy,
         "signal_ready": True,
         "current_task": "validate",

@@ -13,10 +13,12 @@ from quantgraph.errors import BadWindow, ModelOutputInvalid, QuantGraphError
 from quantgraph.llm.structured import read_json
 from quantgraph.market.calendar import sessions as exchange_sessions
 from quantgraph.sandbox.wire import Frames
+from quantgraph.subgraphs.signal.causality import prove
 from quantgraph.subgraphs.signal.kit import MODEL_ERRORS, SignalKit, ask, default_kit, reply_text
 from quantgraph.subgraphs.signal.progress import ended, failed, language, succeeded
-from quantgraph.subgraphs.signal.request import request_sessions, request_symbols
+from quantgraph.subgraphs.signal.request import data_start, request_sessions, request_symbols
 from quantgraph.subgraphs.signal.state import SignalSubgraphState
+from quantgraph.subgraphs.signal.warm_up import in_window
 
 __all__ = ["VALIDATION_NODE_PROMPT", "validation_node"]
 
@@ -71,6 +73,8 @@ def validation_node(state: SignalSubgraphState, *, kit: SignalKit | None = None)
         if report.passed and state.get("signal_ready"):
             target = "signal"
             report = report.joined(_check_signal(state, kit))
+            if report.passed:  # the dearest check, and one that needs a signal that can be made again
+                report = report.joined(prove(state, kit))
     except QuantGraphError as error:
         report = Report(
             checks=(target,), findings=(Finding(severity="error", code=error.code, message=error.message),)
@@ -87,7 +91,11 @@ def validation_node(state: SignalSubgraphState, *, kit: SignalKit | None = None)
         if target == "data":  # or the next reflection would find it there and go on with it
             lost = {"data_ready": False, "indicators_ready": False, "data_ref": kit.store.empty}
         return {**update, **lost, **failed(state, f"validate {target}", errors)}
-    update |= succeeded(state, f"validate: {target} passed")
+    if target == "signal":
+        found = {key: report.summary[key] for key in ("warm_up", "evaluated_from")}
+        update["strategy"] = {**state["strategy"], **found}
+    proof = f", {report.summary['causality']['line']}" if target == "signal" else ""
+    update |= succeeded(state, f"validate: {target} passed{proof}")
     wants_signal = state["user_intent"]["type"] != "data_fetch"
     if wants_signal and target == "data":
         return {**update, "current_task": "signal_gen"}
@@ -97,28 +105,29 @@ def validation_node(state: SignalSubgraphState, *, kit: SignalKit | None = None)
 
 def _check_data(state: SignalSubgraphState, kit: SignalKit) -> Report:
     request, view = state["request"], kit.store.view(kit.as_of(state), kit.data_ref(state))
-    symbols, sessions = request_symbols(request, kit.source), request_sessions(request, kit.source)
+    source = kit.known(state)
+    symbols, sessions = request_symbols(request, source), request_sessions(request, source)
     return check_data(
         view,
         symbols=symbols,
         sessions=sessions,
         indicators=request["indicators"],
-        expected_sessions=_calendar(symbols, sessions),
+        expected_sessions=_calendar(symbols, data_start(request), sessions[-1]),
     )
 
 
 def _check_signal(state: SignalSubgraphState, kit: SignalKit) -> Report:
     view, name = kit.store.view(kit.as_of(state), kit.data_ref(state)), state["strategy"]["name"]
-    report = check_signal(name, view["signal"][name], view["ohlcv"]["close"])
+    report = check_signal(name, view["signal"][name], in_window(view["ohlcv"]["close"], state["request"]))
     return report.with_findings(*_rerun(state, kit))
 
 
-def _calendar(symbols: tuple[str, ...], sessions: pd.DatetimeIndex) -> pd.DatetimeIndex | None:
+def _calendar(symbols: tuple[str, ...], first: pd.Timestamp, last: pd.Timestamp) -> pd.DatetimeIndex | None:
     """The mainland exchanges' sessions; None for other markets, and where the calendar does not reach."""
     if not all(symbol.endswith((".SH", ".SZ", ".BJ")) for symbol in symbols):
         return None
     try:
-        return exchange_sessions(sessions[0], sessions[-1])
+        return exchange_sessions(first, last)
     except BadWindow:
         return None
 
@@ -135,8 +144,8 @@ def _rerun(state: SignalSubgraphState, kit: SignalKit) -> list[Finding]:
                 severity="error", code="not_reproducible", message=f"{name} run again: {again.error.line}"
             )
         ]
-    stored = kit.store.snapshot(kit.data_ref(state))["signal"][name]
-    if name not in again.signals or not again.signals[name].equals(stored):
+    stored = kit.store.view(kit.as_of(state), kit.data_ref(state))["signal"][name]
+    if name not in again.signals or not in_window(again.signals[name], state["request"]).equals(stored):
         return [
             Finding(
                 severity="error",
@@ -174,9 +183,11 @@ def _closing(state: SignalSubgraphState, report: Report, target: str) -> str:
     if target == "data":
         return say(language(state), zh=f"数据已就绪：{extent}。", en=f"The data is ready: {extent}.")
     counts, name = summary["signal_counts"], state["strategy"]["name"]
+    proof = summary["causality"]["text"]
     notes = "".join(f" {note}." for note in request["notes"])
     return say(
         language(state),
-        zh=f"信号 {name} 已生成并通过验证：{extent}；买入 {counts['buy']}，卖出 {counts['sell']}。{notes}",
-        en=f"Signal {name} is ready and validated: {extent}; {counts['buy']} buys, {counts['sell']} sells.{notes}",
+        zh=f"信号 {name} 已生成并通过验证：{extent}；买入 {counts['buy']}，卖出 {counts['sell']}。{proof}。{notes}",
+        en=f"Signal {name} is ready and validated: {extent}; {counts['buy']} buys, {counts['sell']} sells; "
+        f"{proof}.{notes}",
     )

@@ -1,0 +1,201 @@
+"""A source as known at a moment: what tools and nodes get instead of the source itself."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from datetime import date
+from typing import TypeVar
+
+import numpy as np
+import pandas as pd
+
+from quantgraph._views import known_rows
+from quantgraph.data.frames import check_window
+from quantgraph.data.source import DatedLists, MarketDataSource, Members, Panel
+from quantgraph.errors import BadWindow, FutureRequested, NoData, QuantGraphError, UnknownSymbol
+from quantgraph.market.moment import Moment
+
+__all__ = ["AsOfSource"]
+
+_REFUSALS: tuple[type[QuantGraphError], ...] = (UnknownSymbol, BadWindow, NoData)
+"""What a source says of what it has. Other errors speak of the request, or of why there is no answer."""
+_DATE = re.compile(r"(?<!\d)(\d{4})(?:([-/.])(\d{1,2})\2(\d{1,2})|(\d{2})(\d{2}))(?!\d)")
+
+Answer = TypeVar("Answer")
+
+
+class AsOfSource:
+    """A source as known at a moment; itself a :class:`~quantgraph.data.source.MarketDataSource`.
+
+    No answer holds a row of a later session, and in the row of the moment's own session fields that are not
+    known in its phase are NaN (:meth:`.Moment.knows`; of an index ``open`` counts as that of a stock). A
+    window's end is clamped to the moment. Refusals of the source that tell a later date are worded anew.
+
+    Lists are those of the moment's day if the source is a :class:`~quantgraph.data.source.DatedLists`. One
+    that is not cannot tell: then ``symbols()`` may hold later listings and ``names()`` later names, marks
+    like ST among them. What a source has to say of its whole (``notes``) is not passed on. ``name`` is:
+    a path given by the user may hold dates.
+
+    Parameters
+    ----------
+    source
+        Any source; one that is as of an earlier moment stays at that moment.
+    """
+
+    def __init__(self, source: MarketDataSource, moment: Moment) -> None:
+        self._source: MarketDataSource = source
+        self.moment: Moment = moment
+        if isinstance(source, AsOfSource):
+            self._source = source._source  # noqa: SLF001 - one of this class
+            self.moment = min(source.moment, moment)
+
+    def __repr__(self) -> str:
+        return f"AsOfSource({self.name!r} at {self.moment})"
+
+    @property
+    def name(self) -> str:
+        """The source's."""
+        return self._source.name
+
+    @property
+    def synthetic(self) -> bool:
+        """The source's."""
+        return self._source.synthetic
+
+    def sessions(self) -> pd.DatetimeIndex:
+        """All sessions up to the moment's, ascending.
+
+        Raises
+        ------
+        NoData
+            If there is none.
+        """
+        sessions = self._source.sessions()
+        known = sessions[sessions <= self.moment.session]
+        if known.empty:
+            raise NoData(f"{self.name} has no session up to {self.moment.session:%Y-%m-%d}")
+        return known
+
+    def symbols(self) -> tuple[str, ...]:
+        """All codes there were, ascending."""
+        if isinstance(self._source, DatedLists):
+            return self._source.symbols_on(self.moment.session)
+        return self._source.symbols()
+
+    def names(self) -> Mapping[str, str]:
+        """Name by code, as it was."""
+        if isinstance(self._source, DatedLists):
+            return self._source.names_on(self.moment.session)
+        return self._source.names()
+
+    def members(self, index_code: str, on: pd.Timestamp) -> Members:
+        """Members of an index on a day, the moment's at the latest.
+
+        Where every list was published later it is the earliest, with ``point_in_time=False``: the one thing
+        from after the moment, and it says so.
+        """
+        day = min(on, self.moment.session)
+        return self._told(f"members of {index_code}", lambda: self._source.members(index_code, day))
+
+    def bars(self, symbols: Sequence[str], start: pd.Timestamp, end: pd.Timestamp) -> Panel:
+        """Daily bars up to the moment.
+
+        Raises
+        ------
+        FutureRequested
+            If the whole window is later.
+        """
+        last = self._last(start, end)
+        self._check_known(symbols)
+        what = _window("bars", symbols, start, last)
+        frames = self._told(what, lambda: self._source.bars(symbols, start, last))
+        return self._cut("ohlcv", frames, what)
+
+    def indicators(
+        self,
+        symbols: Sequence[str],
+        start: pd.Timestamp,
+        end: pd.Timestamp,
+        fields: Sequence[str] = (),
+    ) -> Panel:
+        """Daily indicators up to the moment; raises as :meth:`bars`."""
+        last = self._last(start, end)
+        self._check_known(symbols)
+        what = _window("indicators", symbols, start, last)
+        frames = self._told(what, lambda: self._source.indicators(symbols, start, last, fields))
+        return self._cut("indicators", frames, what)
+
+    def index_bars(self, index_code: str, start: pd.Timestamp, end: pd.Timestamp) -> pd.DataFrame:
+        """Daily levels of an index up to the moment; raises as :meth:`bars`."""
+        last = self._last(start, end)
+        what = _window("level", [index_code], start, last)
+        levels = self._told(what, lambda: self._source.index_bars(index_code, start, last))
+        fields = {str(field): levels[[field]] for field in levels.columns}
+        return pd.DataFrame({name: cut[name] for name, cut in self._cut("ohlcv", fields, what).items()})
+
+    def _last(self, start: pd.Timestamp, end: pd.Timestamp) -> pd.Timestamp:
+        check_window(start, end)
+        last = self.moment.session
+        if start > last:
+            raise FutureRequested(
+                f"start={start:%Y-%m-%d} is after {last:%Y-%m-%d}, the last session that is known",
+                start=start,
+            )
+        return min(end, last)
+
+    def _check_known(self, symbols: Sequence[str]) -> None:
+        """Whoever is listed later is as unknown as whoever does not exist."""
+        if not isinstance(self._source, DatedLists):
+            return
+        known = self.symbols()
+        unknown = sorted(set(symbols).difference(known))
+        if unknown:
+            raise UnknownSymbol(
+                f"{self.name} has no {', '.join(unknown)}; it has {len(known)} symbols, for example "
+                f"{known[0] if known else 'none'}",
+                symbols=tuple(unknown),
+            )
+
+    def _told(self, what: str, ask: Callable[[], Answer]) -> Answer:
+        """The source's answer. A refusal that tells a later date becomes one that does not."""
+        try:
+            return ask()
+        except _REFUSALS as error:
+            text = f"{error.message} {error.data}".replace(self.name, "")
+            if not any(day > self.moment.session.date() for day in _dates(text)):
+                raise
+            kind = next(kind for kind in _REFUSALS if isinstance(error, kind))
+        raise kind(self._nothing(what))  # outside of except: the source's own error is no context of it
+
+    def _cut(self, panel: str, frames: Panel, what: str) -> Panel:
+        known: Panel = {}
+        for name, frame in frames.items():
+            cut = frame.loc[: self.moment.session].copy()
+            cut.iloc[known_rows(panel, name, cut.index.to_numpy(), self.moment) :] = np.nan
+            known[name] = cut
+        if all(cut.isna().to_numpy().all() for cut in known.values()):
+            raise NoData(self._nothing(what))
+        return known
+
+    def _nothing(self, what: str) -> str:
+        sessions = self.sessions()
+        return (
+            f"{self.name} has no {what}; its sessions run from {sessions[0]:%Y-%m-%d} to "
+            f"{sessions[-1]:%Y-%m-%d}"
+        )
+
+
+def _window(what: str, symbols: Sequence[str], start: pd.Timestamp, end: pd.Timestamp) -> str:
+    shown = ", ".join(symbols[:5]) + (" ..." if len(symbols) > 5 else "")
+    return f"{what} of {shown or 'no symbol'} from {start:%Y-%m-%d} to {end:%Y-%m-%d}"
+
+
+def _dates(text: str) -> list[date]:
+    found = []
+    for year, _, month, day, plain_month, plain_day in _DATE.findall(text):
+        try:
+            found.append(date(int(year), int(month or plain_month), int(day or plain_day)))
+        except ValueError:  # eight digits that are no date
+            continue
+    return found

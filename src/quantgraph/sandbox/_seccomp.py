@@ -1,0 +1,139 @@
+"""A filter of system calls: what is not on the list is refused.
+
+The list is what numpy, pandas, TA-Lib, pyarrow and Python's threads need once they are imported. Everything
+else, known today or not, is answered with EPERM, which Python raises as PermissionError: sockets, programs,
+processes, signals, changes of files and rights. Numbers past the last one that was considered are answered
+with ENOSYS, as by an old kernel, because C libraries then try the older call.
+
+Sources: Linux ``Documentation/userspace-api/seccomp_filter.rst``; the numbers are those of
+``arch/x86/entry/syscalls/syscall_64.tbl`` and, for aarch64, ``include/uapi/asm-generic/unistd.h``.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import errno
+import functools
+import os
+import struct
+
+from quantgraph.sandbox._linux import call, no_new_privileges
+
+__all__ = ["close_calls", "program"]
+
+# Name, number on x86_64, number on aarch64; - where there is none.
+_ALLOWED = """
+    read 0 63, write 1 64, readv 19 65, writev 20 66, pread64 17 67, lseek 8 62
+    close 3 57, close_range 436 436
+    open 2 -, openat 257 56, getdents 78 -, getdents64 217 61, getcwd 79 17
+    stat 4 -, lstat 6 -, fstat 5 80, newfstatat 262 79, statx 332 291
+    access 21 -, faccessat 269 48, faccessat2 439 439
+    dup 32 23, dup2 33 -, dup3 292 24, pipe 22 -, pipe2 293 59
+    poll 7 -, ppoll 271 73, select 23 -, pselect6 270 72
+    recvfrom 45 207, recvmsg 47 212, shutdown 48 210, getsockname 51 204, getsockopt 55 209
+    mmap 9 222, munmap 11 215, mremap 25 216, mprotect 10 226, madvise 28 233, brk 12 214
+    futex 202 98, set_robust_list 273 99, rseq 334 293, membarrier 324 283, gettid 186 178
+    sched_yield 24 124, sched_getaffinity 204 123, getcpu 309 168
+    rt_sigaction 13 134, rt_sigprocmask 14 135, rt_sigreturn 15 139, rt_sigpending 127 136
+    rt_sigsuspend 130 133, rt_sigtimedwait 128 137, sigaltstack 131 132, restart_syscall 219 128
+    pause 34 -, alarm 37 -, getitimer 36 102, setitimer 38 103
+    nanosleep 35 101, clock_nanosleep 230 115, clock_gettime 228 113, clock_getres 229 114
+    gettimeofday 96 169, time 201 -, times 100 153, getrusage 98 165, getrlimit 97 163
+    getpid 39 172, getppid 110 173, getuid 102 174, geteuid 107 175, getgid 104 176, getegid 108 177
+    uname 63 160, sysinfo 99 179, getrandom 318 278, exit 60 93, exit_group 231 94
+"""
+# The numbers of: clone, ioctl, fcntl, prctl, prlimit64, sendto, seccomp.
+_WITH_ARGUMENTS = {"x86_64": (56, 16, 72, 157, 302, 44, 317), "aarch64": (220, 29, 25, 167, 261, 206, 277)}
+_ARCHITECTURE = {"x86_64": 0xC000003E, "aarch64": 0xC00000B7}
+_CLONE3 = 435
+_LAST_CONSIDERED = 462  # mseal, Linux 6.10; the numbers of x86_64's x32 begin far above
+
+_CLONE_MASK, _CLONE_THREAD = 0x7E030000, 0x00010000  # a thread, and no new namespace
+_IOCTLS = (0x5401, 0x5413, 0x541B, 0x5421, 0x5450, 0x5451)  # a terminal's, bytes waiting, flags
+_FCNTLS = (0, 1, 2, 3, 4, 1030)  # duplicating, flags; not owners and their signals, locks, leases
+_PRCTLS = (15, 16)  # a thread's name
+
+_LOAD, _AND, _EQUAL, _ABOVE, _RETURN = 0x20, 0x54, 0x15, 0x25, 0x06
+_ALLOW, _KILL, _ERROR = 0x7FFF0000, 0x80000000, 0x00050000
+_NUMBER_AT, _ARCHITECTURE_AT, _ARGUMENTS_AT = 0, 4, 16
+_SET_FILTER, _ALL_THREADS = 1, 1
+
+_Code = list[tuple[int, int, int, int]]
+
+
+def close_calls() -> str:
+    """Refuse this process's threads all but the listed calls, for good.
+
+    Returns
+    -------
+    str
+        Empty, or why this system cannot do it.
+    """
+    machine, bits = os.uname().machine, struct.calcsize("P") * 8
+    if machine not in _ARCHITECTURE or bits != 64:
+        return f"no filter of system calls: there is none for {machine} with {bits} bits"
+    code = program(machine)
+    told = struct.pack("HP", len(code) // 8, ctypes.cast(ctypes.c_char_p(code), ctypes.c_void_p).value)
+    try:
+        no_new_privileges()
+        thread = call("syscall", _WITH_ARGUMENTS[machine][-1], _SET_FILTER, _ALL_THREADS, told)
+    except OSError as error:
+        return f"no filter of system calls: {error.strerror or error}"
+    return f"no filter of system calls: thread {thread} kept another one" if thread else ""
+
+
+@functools.cache
+def program(machine: str) -> bytes:
+    """The filter for ``machine`` (x86_64 or aarch64) as instructions of 8 bytes."""
+    clone, ioctl, fcntl, prctl, prlimit64, sendto, _ = _WITH_ARGUMENTS[machine]
+    code: _Code = [
+        *_load(_ARCHITECTURE_AT),
+        (_EQUAL, 1, 0, _ARCHITECTURE[machine]),
+        (_RETURN, 0, 0, _KILL),  # the numbers mean something else there
+        *_load(_NUMBER_AT),
+        (_ABOVE, 0, 1, _LAST_CONSIDERED),
+        (_RETURN, 0, 0, _ERROR | errno.ENOSYS),
+        (_EQUAL, 0, 1, _CLONE3),  # its flags lie in memory, where a filter cannot look
+        (_RETURN, 0, 0, _ERROR | errno.ENOSYS),
+    ]
+    for number in _numbers(machine):
+        code += [(_EQUAL, 0, 1, number), (_RETURN, 0, 0, _ALLOW)]
+    code += _when(clone, [*_load(_low(0)), (_AND, 0, 0, _CLONE_MASK), *_one_of(_CLONE_THREAD)])
+    code += _when(ioctl, [*_load(_low(1)), *_one_of(*_IOCTLS)])
+    code += _when(fcntl, [*_load(_low(1)), *_one_of(*_FCNTLS)])
+    code += _when(prctl, [*_load(_low(0)), *_one_of(*_PRCTLS)])
+    code += _when(prlimit64, _null(_low(0), _low(2), _low(2) + 4))  # reading one's own
+    code += _when(sendto, _null(_low(4), _low(4) + 4))  # to whom one is connected
+    code.append((_RETURN, 0, 0, _ERROR | errno.EPERM))
+    return b"".join(struct.pack("=HBBI", *line) for line in code)
+
+
+def _numbers(machine: str) -> list[int]:
+    column = 1 + list(_ARCHITECTURE).index(machine)
+    told = [entry.split()[column] for line in _ALLOWED.strip().splitlines() for entry in line.split(",")]
+    return [int(number) for number in told if number != "-"]
+
+
+def _low(argument: int) -> int:
+    """Where the lower half of an argument lies; both machines are little-endian."""
+    return _ARGUMENTS_AT + 8 * argument
+
+
+def _load(place: int) -> _Code:
+    return [(_LOAD, 0, 0, place)]
+
+
+def _when(number: int, block: _Code) -> _Code:
+    return [(_EQUAL, 0, len(block), number), *block]
+
+
+def _one_of(*values: int) -> _Code:
+    tests = [line for value in values for line in ((_EQUAL, 0, 1, value), (_RETURN, 0, 0, _ALLOW))]
+    return [*tests, (_RETURN, 0, 0, _ERROR | errno.EPERM)]
+
+
+def _null(*places: int) -> _Code:
+    tests: _Code = []
+    for place in places:
+        tests += [*_load(place), (_EQUAL, 1, 0, 0), (_RETURN, 0, 0, _ERROR | errno.EPERM)]
+    return [*tests, (_RETURN, 0, 0, _ALLOW)]

@@ -1,0 +1,35 @@
+"""Functions: what remembers is refused, what is honest passes, each at the moment it decides at."""
+
+from __future__ import annotations
+
+import pytest
+
+from quantgraph.audit import FunctionTrials, check_causality
+
+from .zoo import HONEST_FUNCTIONS, LEAKY_FUNCTIONS, UNSEEN_FUNCTIONS
+from .zoo_panels import whole_bars
+
+
+def verdict_of(case, a_share, **options):
+    bars = {name: frame.iloc[:120, :20] for name, frame in whole_bars(a_share).items()}
+    trials = FunctionTrials(case.make(bars))
+    return check_causality(trials, bars, exhaustive=False, decide_at=case.decide_at, **options)
+
+
+@pytest.mark.parametrize("case", LEAKY_FUNCTIONS, ids=lambda case: case.name)
+def test_a_leaky_function_is_refused(case, a_share):
+    verdict = verdict_of(case, a_share)
+    assert verdict.result == "not_causal", case.why
+    assert verdict.counterexample.phase == case.decide_at
+
+
+@pytest.mark.parametrize("case", HONEST_FUNCTIONS, ids=lambda case: case.name)
+def test_an_honest_function_is_passed(case, a_share):
+    verdict = verdict_of(case, a_share)
+    assert verdict.causal, verdict.line
+
+
+@pytest.mark.parametrize("case", UNSEEN_FUNCTIONS, ids=lambda case: case.name)
+def test_a_future_that_is_not_in_the_panel_cannot_be_seen_in_it(case, a_share):
+    # The limit of the method, held here so that the documentation stays true.
+    assert verdict_of(case, a_share).causal

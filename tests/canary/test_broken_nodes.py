@@ -1,0 +1,62 @@
+"""Nodes that are broken on purpose: a prompt, an answer or a question that knows too much is found."""
+
+from __future__ import annotations
+
+import logging
+
+import pytest
+
+from quantgraph.subgraphs.signal.kit import SignalKit
+from quantgraph.subgraphs.signal.nodes import clarify, reflection
+from quantgraph.testing import CanaryFound
+
+PLACE = 300
+
+
+@pytest.fixture
+def kit(kit_at, market):
+    return kit_at(market.Moment(market.SESSIONS[PLACE]))
+
+
+@pytest.fixture
+def thinking(kit, market):
+    """A run at a moment of 2024."""
+    return lambda: market.think(kit, kit.store.as_of, market.request(market.SESSIONS[PLACE - 4]))
+
+
+def test_a_prompt_that_tells_the_sources_last_session_is_found(kit, thinking, monkeypatch):
+    facts = reflection._facts
+
+    def told(source, text):
+        return facts(source, text) | {"last_session": f"{kit.source.sessions()[-1]:%Y%m%d}"}
+
+    monkeypatch.setattr(reflection, "_facts", told)
+    with pytest.raises(CanaryFound, match=r"prompt .*last_session.*21770709"):
+        thinking()
+
+
+def test_a_default_that_is_counted_from_the_sources_last_session_is_found(kit, thinking, monkeypatch):
+    counted = clarify.default_answer
+
+    def told(kind, language, sessions, **more):
+        return counted(kind, language, kit.source.sessions(), **more)
+
+    monkeypatch.setattr(clarify, "default_answer", told)
+    with pytest.raises(CanaryFound, match=r"question .*21770709"):
+        thinking()
+
+
+def test_a_log_line_that_tells_a_later_price_is_found(thinking, monkeypatch):
+    listed = SignalKit.data_ref
+
+    def data_ref(kit, state):
+        snapshot = kit.store.snapshot(state.get("data_ref"))
+        if "close" in snapshot["ohlcv"]:
+            logging.getLogger("quantgraph.test").debug(
+                "last close %s", snapshot["ohlcv"]["close"].iloc[-1, 0]
+            )
+        return listed(kit, state)
+
+    monkeypatch.setattr(SignalKit, "data_ref", data_ref)
+    with pytest.raises(CanaryFound, match=r"log of quantgraph\.test"):
+        thinking()

@@ -1,0 +1,25 @@
+"""What the tests of the code process share."""
+
+from __future__ import annotations
+
+import pytest
+
+from quantgraph.market.moment import Moment
+from quantgraph.sandbox import ForkRunner
+from quantgraph.state import DataState
+
+
+@pytest.fixture
+def frames(frame):
+    """Two fields of five sessions and three symbols."""
+    store = DataState()
+    store.update("ohlcv", {"close": frame, "open": frame + 1})
+    return store.view(Moment.at("2024-01-08")).frozen()
+
+
+@pytest.fixture(scope="module")
+def forker():
+    """A warm runner for tests that need nothing special."""
+    made = ForkRunner(timeout=15.0, memory_mb=512)
+    yield made
+    made.close()

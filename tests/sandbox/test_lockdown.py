@@ -1,0 +1,427 @@
+"""A sealed process cannot reach what it has no business with, and can still compute."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import json
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import pytest
+
+import quantgraph
+from quantgraph.sandbox import _seccomp
+from quantgraph.sandbox.lockdown import readable_places
+from quantgraph.sandbox.warm import code_environment
+
+PROBE = Path(__file__).with_name("lockdown_probe.py")
+NOBODY = 65534
+LIMITS = {"memory": 1 << 30, "seconds": 20}
+SEALED = {"parent": True, "child": LIMITS}
+# Its own allocators reserve a gigabyte of addresses, which the limit of memory counts, and start a thread.
+ARROW = {"ARROW_DEFAULT_MEMORY_POOL": "system", "JE_ARROW_MALLOC_CONF": "background_thread:false"}
+USERS = ["own", *(["nobody"] if os.getuid() == 0 else [])]
+
+# Each works where nothing is sealed. {canary}: a file that everybody may read, in a folder of everybody's.
+REFUSED = {
+    "a file": "open({canary!r})",
+    "a file without Python's open": "os.open({canary!r}, os.O_RDONLY)",
+    "a file past the C library": "name = ctypes.create_string_buffer({canary!r}.encode()); raw({openat}, -100, ctypes.addressof(name), 0)",
+    "a file by pandas": "pd.read_csv({canary!r})",
+    "a file by numpy": "np.fromfile({canary!r})",
+    "a file by pyarrow": "import pyarrow; pyarrow.memory_map({canary!r})",
+    "accounts": "open('/etc/passwd')",
+    "the root folder": "os.listdir('/')",
+    "the working folder": "os.listdir('.')",
+    "the project": "open({package!r} + '/__init__.py')",
+    "other packages": "open({other!r})",
+    "what is said of the packages": "open({numpy_info!r} + '/METADATA')",
+    "the list of packages": "os.listdir({site!r})",
+    "own environment": "open('/proc/self/environ')",
+    "own memory": "open('/proc/self/mem')",
+    "own memory's map": "open('/proc/self/maps')",
+    "own descriptors": "os.listdir('/proc/self/fd')",
+    "the list of processes": "os.listdir('/proc')",
+    "the parent's command": "open(f'/proc/{{os.getppid()}}/cmdline')",
+    "the system": "open('/sys/devices/system/cpu/online')",
+    "a symbolic link": "os.readlink('/proc/self/exe')",
+    "writing in the working folder": "open('made', 'w')",
+    "writing in a folder of everybody's": "open({canary!r} + '.new', 'w')",
+    "writing over a file": "open({canary!r}, 'r+')",
+    "writing to shared memory": "name = f'/dev/shm/made-{{os.getpid()}}'; open(name, 'w'); os.unlink(name)",
+    "a file without a name": "os.open({folder!r}, os.O_TMPFILE | os.O_RDWR)",
+    "shared memory": "import _posixshmem as p; p.shm_open('/made', os.O_CREAT | os.O_RDWR, 0o600); p.shm_unlink('/made')",
+    "a file in memory": "os.memfd_create('made')",
+    "making a folder": "os.mkdir({folder!r} + '/sub')",
+    "making a pipe": "os.mkfifo({folder!r} + '/pipe')",
+    "making a link": "os.link({spare!r}, {folder!r} + '/link')",
+    "making a symbolic link": "os.symlink({spare!r}, {folder!r} + '/symlink')",
+    "renaming": "os.rename({moved!r}, {folder!r} + '/renamed')",
+    "mode bits": "os.chmod({victim!r}, 0o600)",
+    "times": "os.utime({victim!r})",
+    "cutting": "os.truncate({victim!r}, 0)",
+    "removing": "os.unlink({victim!r})",
+    "moving to another folder": "os.chdir('/')",
+    "TCP": "import socket; socket.socket()",
+    "TCP of version 6": "import socket; socket.socket(socket.AF_INET6)",
+    "UDP": "import socket; socket.socket(socket.AF_INET, socket.SOCK_DGRAM)",
+    "UNIX sockets": "import socket; socket.socket(socket.AF_UNIX)",
+    "netlink": "import socket; socket.socket(socket.AF_NETLINK, socket.SOCK_RAW)",
+    "a pair of sockets": "import socket; socket.socketpair()",
+    "fork": "os.fork() or os._exit(0)",
+    "a program": "import subprocess; subprocess.run(['/bin/true'])",
+    "a program in this process's place": "os.execv('/bin/true', ['true'])",
+    "a program by posix_spawn": "os.posix_spawn('/bin/true', ['true'], {{}})",
+    "multiprocessing": "import multiprocessing as m; m.get_context('fork').Process(target=int).start()",
+    "a signal to the parent": "os.kill(os.getppid(), 0)",
+    "a signal to oneself": "os.kill(os.getpid(), 0)",
+    "a signal by descriptor": "import signal; signal.pidfd_send_signal(os.pidfd_open(os.getpid()), 0)",
+    "another user": "os.setuid(os.getuid())",
+    "a session": "os.setsid()",
+    "priority": "os.setpriority(os.PRIO_PROCESS, 0, 19)",
+    "processors": "os.sched_setaffinity(0, os.sched_getaffinity(0))",
+    "signals by a descriptor's owner": "import fcntl; fcntl.fcntl(1, fcntl.F_SETOWN, os.getppid())",
+    "a signal of one's choice": "import fcntl; fcntl.fcntl(1, 10, 9)",
+    "debugging": "raw({ptrace}, 0, 0, 0, 0)",
+    "being debugged": "raw({prctl}, 4, 1, 0, 0, 0)",
+    "outliving the parent": "raw({prctl}, 1, 0, 0, 0, 0)",
+    "another's memory": "raw({process_vm_readv}, os.getpid(), 0, 0, 0, 0, 0)",
+    "a child by clone": "raw({clone}, 17, 0, 0, 0, 0) or os._exit(0)",
+}
+# A socket that may be sent to an address, a limit that may be set: the same call is allowed otherwise.
+NEVER = {
+    "a typed character": "import fcntl; fcntl.ioctl(0, 0x5412, b'x')",
+    "sending to an address": "raw({sendto}, 1, 0, 0, 0, 4096, 16)",
+    "a limit": "raw({prlimit64}, 0, 7, 4096, 0)",
+    "another's limits": "raw({prlimit64}, os.getppid(), 7, 0, 0)",
+    "a thread in new namespaces": "raw({clone}, 0x10000 | 0x10000000, 0, 0, 0, 0)",
+}
+CALLS = {"x86_64": (257, 101, 157, 310, 56, 44, 302), "aarch64": (56, 117, 167, 270, 220, 206, 261)}[
+    os.uname().machine
+]
+NUMBERS = dict(
+    zip(("openat", "ptrace", "prctl", "process_vm_readv", "clone", "sendto", "prlimit64"), CALLS, strict=True)
+)
+
+# Linux, syscall_64.tbl and asm-generic/unistd.h: the calls that must fail whatever they are given.
+DANGEROUS = """
+socket 41 198, socketpair 53 199, bind 49 200, listen 50 201, accept 43 202, connect 42 203, accept4 288 242
+sendmsg 46 211, sendmmsg 307 269, recvmmsg 299 243, setsockopt 54 208
+execve 59 221, execveat 322 281, fork 57 -, vfork 58 -
+ptrace 101 117, process_vm_readv 310 270, process_vm_writev 311 271, process_madvise 440 440, kcmp 312 272
+kill 62 129, tkill 200 130, tgkill 234 131, rt_sigqueueinfo 129 138, rt_tgsigqueueinfo 297 240
+pidfd_send_signal 424 424, pidfd_open 434 434, pidfd_getfd 438 438, timer_create 222 107, signalfd4 289 74
+unshare 272 97, setns 308 268, mount 165 40, umount2 166 39, pivot_root 155 41, chroot 161 51, chdir 80 49
+open_tree 428 428, move_mount 429 429, fsopen 430 430, fsmount 432 432, mount_setattr 442 442
+bpf 321 280, perf_event_open 298 241, add_key 248 217, request_key 249 218, keyctl 250 219
+userfaultfd 323 282, io_uring_setup 425 425, io_uring_enter 426 426, io_uring_register 427 427
+memfd_create 319 279, memfd_secret 447 447, shmget 29 194, shmctl 31 195, shmat 30 196
+msgget 68 186, msgsnd 69 189, semget 64 190, semop 65 193, mq_open 240 180, mq_notify 244 184
+init_module 175 105, finit_module 313 273, delete_module 176 106, kexec_load 246 104, reboot 169 142
+setuid 105 146, setgid 106 144, setresuid 117 147, setresgid 119 149, setgroups 116 159, capset 126 91
+setsid 112 157, setpgid 109 154, setpriority 141 140, sched_setaffinity 203 122, sched_setscheduler 144 119
+setrlimit 160 164, name_to_handle_at 303 264, open_by_handle_at 304 265, personality 135 92
+seccomp 317 277, landlock_create_ruleset 444 444, inotify_init1 294 26, fanotify_init 300 262
+truncate 76 45, ftruncate 77 46, fallocate 285 47, chmod 90 -, fchmod 91 52, fchmodat 268 53, fchmodat2 452 452
+chown 92 -, fchown 93 55, fchownat 260 54, link 86 -, linkat 265 37, symlink 88 -, symlinkat 266 36
+rename 82 -, renameat 264 38, renameat2 316 276, unlink 87 -, unlinkat 263 35, rmdir 84 -
+mkdir 83 -, mkdirat 258 34, mknod 133 -, mknodat 259 33, creat 85 -
+setxattr 188 5, fsetxattr 190 7, getxattr 191 8, utimensat 280 88, readlink 89 -, readlinkat 267 78
+sendfile 40 71, splice 275 76, tee 276 77, vmsplice 278 75, copy_file_range 326 285
+syslog 103 116, acct 163 89, swapon 167 224, sethostname 170 161, settimeofday 164 170, clock_settime 227 112
+quotactl 179 60, ioprio_set 251 30, mbind 237 235, move_pages 279 239, iopl 172 -, ioperm 173 -, modify_ldt 154 -
+"""
+
+
+def dangerous():
+    column = 1 if os.uname().machine == "x86_64" else 2
+    told = [entry.split() for line in DANGEROUS.strip().splitlines() for entry in line.split(",")]
+    return {entry[0]: int(entry[column]) for entry in told if entry[column] != "-"}
+
+
+# What code that computes may rely on; lazily imported modules of the library and of pandas included.
+COMPUTES = {
+    "groups": "df.groupby(df.index.month).agg(['mean', 'std', lambda s: s.iloc[-1]])",
+    "resampling": "df.resample('W').agg({'a': 'last', 'b': 'sum'}); df['a'].resample('ME').ohlc()",
+    "rolling windows": "df.rolling(5).apply(lambda w: w[-1], raw=True); df.rolling('10D').corr()",
+    "query": "df.query('a > b and c < 0.5'); df.eval('d = a + b')",
+    "linear algebra": "np.linalg.svd(np.random.rand(300, 300)); np.linalg.lstsq(np.random.rand(50, 3), np.random.rand(50))",
+    "exponential windows": "df.ewm(span=5).mean(); df.ewm(halflife='2D', times=df.index).mean()",
+    "text": "s = pd.Series(['a.SZ', 'b.SH']); s.str.split('.').str[0].str.upper().str.contains('A')",
+    "text of pyarrow": "assert pd.Series(['a']).dtype == 'str'; pd.Series(['ab']).astype('string[pyarrow]').str.len()",
+    "merging": "df.merge(df, left_index=True, right_index=True); pd.merge_asof(df.reset_index(), df.reset_index(), on='index')",
+    "tables": "pd.concat([df, df], axis=1); df.pivot_table(index=df.index.month, values='a'); df.stack().unstack()",
+    "ranks": "df.rank(pct=True); df.quantile(.3); pd.qcut(df['a'], 4); df.corr(method='spearman'); df.corr(method='kendall')",
+    "indicators": "import talib.abstract as ta; talib.RSI(df['a'].to_numpy(), 14); ta.SMA(df.rename(columns={'a': 'close'}), 3)",
+    "time zones": "df.tz_localize('Asia/Shanghai').tz_convert('America/New_York'); import dateutil.tz as z; assert z.gettz('Asia/Tokyo')",
+    "own time zones": "import zoneinfo, datetime; datetime.datetime.now(zoneinfo.ZoneInfo('Europe/Berlin')); assert zoneinfo.available_timezones()",
+    "time zones of pyarrow": "pd.Series(df.index.tz_localize('UTC')).astype('timestamp[us, tz=Asia/Shanghai][pyarrow]').dt.hour",
+    "calendars": "from pandas.tseries.holiday import USFederalHolidayCalendar as C; C().holidays('2020', '2021'); df.index + pd.offsets.BDay(2)",
+    "chance": "import random, secrets; np.random.default_rng().normal(size=9); random.random(); secrets.token_hex(); os.urandom(3)",
+    "threads": "import concurrent.futures as cf\nwith cf.ThreadPoolExecutor(8) as e: assert sum(e.map(lambda n: n * n, range(100))) == 328350",
+    "garbage": "import gc; kept = [bytearray(1 << 20) for _ in range(200)]; del kept; gc.collect(); np.ones((4000, 4000)).sum()",
+    "the library": "import wave, colorsys, statistics, decimal, fractions, csv, difflib, hashlib, uuid, xml.etree.ElementTree; hashlib.sha256(b'')",
+    "text files in memory": "import io; pd.read_csv(io.StringIO(df.to_csv())); df.to_json(); repr(df); df.to_html(); df.info(buf=io.StringIO())",
+    "pyarrow": "import pyarrow.compute as pc, pyarrow as pa; pc.sum(pa.Table.from_pandas(df)['a']); df.convert_dtypes(dtype_backend='pyarrow')",
+    "more of numpy": "np.fft.fft(np.ones(99)); np.random.multivariate_normal([0, 0], np.eye(2)); np.ma.array([1]); np.polynomial.Polynomial.fit(range(5), range(5), 1)",
+    "the clock": "import datetime; time.sleep(.01); time.strftime('%c'); datetime.datetime.now(); pd.Timestamp.now()",
+    "the machine": "import platform, shutil; platform.platform(); os.cpu_count(); os.getpid(); os.getcwd(); shutil.get_terminal_size()",
+    "an alarm": "import signal; signal.signal(14, lambda *_: None); signal.setitimer(signal.ITIMER_REAL, .01); signal.pause()",
+    "a traceback": "import traceback\ntry: pd.Series([1]).iloc[9]\nexcept IndexError: assert 'IndexError' in traceback.format_exc()",
+    "copies": "import pickle, copy; pickle.loads(pickle.dumps(df)); copy.deepcopy(df)",
+    "own limits": "import resource; resource.getrlimit(resource.RLIMIT_FSIZE); resource.getrusage(resource.RUSAGE_SELF)",
+}  # fmt: skip
+
+
+def probe(codes, told):
+    """What became of each code in a process locked down as told."""
+    ran = subprocess.run(
+        [sys.executable, "-P", "-s", "-W", "ignore", str(PROBE), json.dumps(told)],
+        input=json.dumps(codes),
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+        env={**code_environment(), **ARROW},
+    )
+    assert ran.returncode == 0, ran.stderr
+    return json.loads(ran.stdout)
+
+
+def as_user(user):
+    return {"user": NOBODY} if user == "nobody" else {}
+
+
+@pytest.fixture(scope="module")
+def world():
+    """Makes what the codes ask for: a folder and files in it that are everybody's."""
+    with contextlib.ExitStack() as folders:
+        yield lambda: facts_of(Path(folders.enter_context(tempfile.TemporaryDirectory())))
+
+
+def facts_of(folder):
+    site, package = Path(pytest.__file__).parents[1], Path(quantgraph.__file__).parent
+    files = {name: folder / name for name in ("canary", "spare", "moved", "victim")}
+    folder.chmod(0o777)
+    for file in files.values():
+        file.write_text("a\n1\n")
+        file.chmod(0o666)
+    places = {"folder": folder, "package": package, "other": pytest.__file__, "site": site, **files}
+    info = next(site.glob("numpy-*.dist-info"))
+    return {**{name: str(place) for name, place in places.items()}, "numpy_info": str(info), **NUMBERS}
+
+
+@pytest.fixture
+def facts(world):
+    return world()
+
+
+@pytest.fixture(scope="module", params=USERS)
+def refused(request, world):
+    facts = world()
+    codes = {name: code.format(**facts) for name, code in {**REFUSED, **NEVER}.items()}
+    return probe(codes, {**SEALED, **as_user(request.param), "together": True})
+
+
+@pytest.mark.parametrize("what", [*REFUSED, *NEVER])
+def test_a_sealed_process_is_refused(refused, what):
+    kind, said = refused[what]
+    assert kind == "PermissionError", (kind, said)
+
+
+def test_every_attempt_works_where_nothing_is_sealed(facts):
+    told = probe({name: code.format(**facts) for name, code in REFUSED.items()}, {})
+    failed = {name: said for name, said in told.items() if said[0] not in {"fine", "died"}}
+    assert failed == {}
+
+
+@pytest.mark.parametrize("user", USERS)
+def test_dangerous_system_calls_fail_whatever_they_are_given(user):
+    codes = {name: f"raw({number}, 0, 0, 0, 0, 0, 0)" for name, number in dangerous().items()}
+    told = probe(codes, {**SEALED, **as_user(user), "together": True})
+    expected = ["PermissionError", f"[Errno {errno.EPERM}] {os.strerror(errno.EPERM)}"]
+    assert {name: said for name, said in told.items() if said != expected} == {}
+
+
+def test_calls_by_other_numbers_do_not_slip_through():
+    codes = {
+        "clone3, whose flags lie in memory": "raw(435, 0, 0)",
+        "x32's fork": "raw(0x40000000 | 57)",
+        "a call of a later kernel": "raw(463, 0, 0, 0, 0, 0, 0)",
+        "no call at all": "raw(-2)",
+    }
+    told = probe(codes, {**SEALED, "together": True})
+    assert {said[1] for said in told.values()} == {f"[Errno {errno.ENOSYS}] {os.strerror(errno.ENOSYS)}"}
+
+
+MACHINE_CODE = """
+import mmap
+page = mmap.mmap(-1, 4096, prot=mmap.PROT_READ | mmap.PROT_WRITE | mmap.PROT_EXEC)
+page.write(bytes.fromhex({code!r}))
+ctypes.CFUNCTYPE(ctypes.c_long)(ctypes.addressof(ctypes.c_char.from_buffer(page)))()
+"""
+
+
+def test_a_call_in_the_32_bit_manner_ends_the_process():
+    fork = "b802000000cd80c3"  # mov eax, 2; int 0x80; ret
+    nothing = "b800000000c3"  # mov eax, 0; ret
+    codes = {"nothing": MACHINE_CODE.format(code=nothing), "fork": MACHINE_CODE.format(code=fork)}
+    assert probe(codes, SEALED) == {"nothing": ["fine", "None"], "fork": ["died", str(-signal.SIGSYS)]}
+
+
+@pytest.fixture(scope="module", params=USERS)
+def computed(request):
+    # Nobody else may look into the interpreter's folder here: what is imported lazily is imported before.
+    told = {"warm": True, **as_user("nobody")} if request.param == "nobody" else {}
+    return probe(COMPUTES, {**SEALED, **told, "together": True})
+
+
+@pytest.mark.parametrize("what", COMPUTES)
+def test_a_sealed_process_computes(computed, what):
+    assert computed[what][0] == "fine", computed[what]
+
+
+@pytest.mark.parametrize("user", USERS)
+def test_limits_hold(user):
+    codes = {
+        "much at once": "np.ones(1 << 26)",
+        "step by step": "kept = []\nwhile True: kept.append(bytearray(1 << 24))",
+        "threads": "import threading\nfor _ in range(10_000): threading.Thread(target=time.sleep, args=(9,), daemon=True).start()",
+        "files": "kept = [os.dup(0) for _ in range(100)]",
+        "raising a limit": "import resource; resource.setrlimit(resource.RLIMIT_FSIZE, (1, 1))",
+        "time, whatever is caught": "import signal\nfor n in range(1, 30):\n    n in (9, 19) or signal.signal(n, signal.SIG_IGN)\nwhile True: pass",
+    }
+    told = probe(codes, {"parent": True, "child": {"memory": 1 << 28, "seconds": 0.2}, **as_user(user)})
+    assert {name: said[0] for name, said in told.items()} == {
+        "much at once": "MemoryError",
+        "step by step": "MemoryError",
+        "threads": "RuntimeError",
+        "files": "OSError",
+        "raising a limit": "ValueError",
+        "time, whatever is caught": "died",
+    }
+
+
+def test_each_lock_holds_without_the_other(facts):
+    files = ["a file", "own environment", "writing in the working folder", "shared memory", "removing"]
+    landlock = [*files, "the working folder", "a program", "making a folder", "making a link"]
+    seccomp = [
+        "fork",
+        "TCP",
+        "UDP",
+        "UNIX sockets",
+        "a program",
+        "a signal to the parent",
+        "making a folder",
+        "removing",
+    ]
+    codes = {name: REFUSED[name].format(**facts) for name in {*landlock, *seccomp}}
+    tcp = "import socket; s = socket.socket(); s.connect(('127.0.0.1', 9))"
+    codes |= {"connecting": tcp, "signalling": f"os.kill({os.getpid()}, 0)"}
+    only_landlock = probe(codes, {"parent": True, "together": True})
+    only_seccomp = probe(codes, {"child": LIMITS, "together": True})
+    denied = "PermissionError"
+    assert {name for name, said in only_landlock.items() if said[0] == denied} >= {
+        *landlock,
+        "connecting",
+        "signalling",
+    }
+    assert {name for name, said in only_seccomp.items() if said[0] == denied} >= {
+        *seccomp,
+        "connecting",
+        "signalling",
+    }
+
+
+def level(facts, **told):
+    code = f"import pathlib; told = lockdown.self_test(pathlib.Path({facts['canary']!r}))"
+    kind, said = probe({"test": code}, told)["test"]
+    assert kind == "fine", said
+    return said
+
+
+@pytest.mark.parametrize("user", USERS)
+def test_the_self_test_finds_a_sealed_process_full(facts, user):
+    assert level(facts, **SEALED, **as_user(user)) == "('full', '')"
+
+
+def test_a_process_that_seals_itself_is_full_if_it_has_no_other_thread(facts):
+    assert level(facts, **SEALED, once=True) == "('full', '')"
+    said = level(facts, **SEALED, once=True, thread=True)
+    assert said == "('limits_only', 'files are open to threads that were there before they were closed')"
+    assert level(facts, **SEALED, thread=True) == "('full', '')"
+
+
+@pytest.mark.parametrize(
+    ("told", "reasons"),
+    [
+        ({**SEALED, "without": ["landlock"]}, ["read files", "list folders", "read /proc", "no Landlock: Function not impl"]),
+        ({**SEALED, "without": ["seccomp"]}, ["open UDP", "make processes", "send sig", "no filter of system calls: Function not"]),
+        ({"child": LIMITS}, ["read files", "read /proc"]),
+        ({**SEALED, "platform": "darwin"}, ["read files", "start programs", "darwin has neither Landlock nor seccomp"]),
+    ],
+)  # fmt: skip
+def test_what_a_system_lacks_lowers_the_level_and_is_said(facts, told, reasons):
+    said = level(facts, **told)
+    assert said.startswith("('limits_only', ")
+    assert all(reason in said for reason in reasons)
+
+
+def test_without_limits_there_is_no_level(facts):
+    assert level(facts, parent=True).startswith("('none', ")
+    assert level(facts, **SEALED, platform="win32") == "('none', 'win32 has no limits for processes')"
+
+
+def test_it_can_be_imported_where_there_is_neither_linux_nor_resource():
+    code = (
+        "import sys, pathlib, socket, ctypes, sysconfig, zoneinfo, importlib.util, quantgraph.sandbox\n"
+        "for name in [n for n in sys.modules if n.startswith('quantgraph.sandbox')]: del sys.modules[name]\n"
+        "sys.platform, sys.modules['resource'] = 'win32', None\n"
+        "from quantgraph.sandbox.lockdown import enter_parent, enter_child, self_test\n"
+        "from quantgraph.sandbox._bwrap import bwrap_prefix\n"
+        "enter_parent(()); enter_child(memory=1, seconds=1); assert bwrap_prefix() == ()\n"
+        "assert self_test(pathlib.Path('x'))[0] == 'none'"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=60)
+
+
+def test_readable_places_are_the_library_and_what_is_computed_with():
+    places = readable_places()
+    site = Path(pytest.__file__).parents[1]
+    assert all(place.is_absolute() and place.exists() for place in places)
+    for module in (
+        json,
+        signal,
+        __import__("numpy"),
+        __import__("talib"),
+        __import__("six"),
+        __import__("pyarrow"),
+    ):
+        assert any(Path(module.__file__).is_relative_to(place) for place in places)
+    closed = [
+        quantgraph.__file__,
+        pytest.__file__,
+        *site.glob("*.dist-info"),
+        site,
+        *site.glob("*.pth"),
+        Path.home(),
+    ]
+    assert not [(file, place) for file in closed for place in places if Path(file).is_relative_to(place)]
+    assert not any(place.is_relative_to("/proc") for place in places)
+
+
+@pytest.mark.parametrize("machine", ["x86_64", "aarch64"])
+def test_the_lists_of_both_machines_have_nothing_dangerous(machine):
+    column = ["x86_64", "aarch64"].index(machine)
+    told = [entry.split() for line in DANGEROUS.strip().splitlines() for entry in line.split(",")]
+    refused = {int(entry[1 + column]) for entry in told if entry[1 + column] != "-"}
+    code = _seccomp.program(machine)
+    assert len(code) % 8 == 0
+    allowed = set(_seccomp._numbers(machine))
+    assert len(allowed) > 60
+    assert not allowed & refused
