@@ -265,7 +265,28 @@ def test_strides_past_the_end_meet_the_end_of_the_memory_or_rows_that_are_not_wr
     if way == "cut":
         assert len(root) == values.nbytes
     else:
-        assert not as_strided(values, (len(DAYS), width), values.strides)[place:].any()
+        assert not as_strided(values, (16, width), values.strides)[place:].any()
+
+
+def test_the_size_of_a_walks_memory_does_not_tell_how_many_sessions_are_to_come(store, told):
+    def sizes(days: int) -> list[int]:
+        walk = store.walk(store.override(ohlcv={"close": told["ohlcv"]["close"].iloc[:days]}))
+        roots = [walk.at(Moment(DAYS[row]))["ohlcv"]["close"].to_numpy() for row in (0, 9, 15, 16, 17)]
+        while any(isinstance(root, np.ndarray) for root in roots):
+            roots = [root.base if isinstance(root, np.ndarray) else root for root in roots]
+        return [len(root) for root in roots]
+
+    row = 8 * (1 + len(CODES))
+    assert sizes(18) == sizes(len(DAYS)) == [16 * row] * 3 + [256 * row] * 2
+
+
+def test_views_from_before_a_walk_moved_on_keep_what_they_had(store, told):
+    close = told["ohlcv"]["close"]
+    walk = store.walk(store.update("ohlcv", {"close": close}))
+    views = [walk.at(Moment(day)) for day in DAYS]
+    for rows, view in enumerate(views, start=1):
+        assert view["ohlcv"]["close"].to_numpy().tolist() == close.iloc[:rows].to_numpy().tolist()
+        assert list(view["ohlcv"]["close"].index) == list(DAYS[:rows])
 
 
 def test_an_earlier_view_of_a_walk_meets_nothing_that_the_run_does_not_know_by_now(market, told):
@@ -299,6 +320,21 @@ def test_columns_of_events_do_not_tell_whom_something_will_happen_to(market, way
             assert list(view["ohlcv"][name].columns) == CODES
     assert view["ohlcv"]["dividend"].iat[-1, 3] == 99_991.5
     assert view["ohlcv"]["dividend"]["000001.SZ"].isna().all()
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_columns_of_a_sparse_field_do_not_tell_who_is_to_win(store, told, way):
+    close = told["ohlcv"]["close"][CODES[:3]]
+    pe = pd.DataFrame(np.nan, index=DAYS, columns=["600519.SH", "688981.SH"])
+    pe.iloc[9:, 0], pe.iloc[12:, 1] = 7.5, 8.5
+    store.update("ohlcv", {"open": close, "close": close, "limit_hits": pe})
+    ref = store.update("indicators", {"pe": pe})
+    for day in DAYS:
+        view = WAYS[way](store, ref, Moment(day))
+        for frame in (view["indicators"]["pe"], view["ohlcv"]["limit_hits"]):
+            assert list(frame) == CODES[:3] + ["688981.SH"] * (day >= DAYS[12])
+            assert frame["600519.SH"].notna().sum() == max(0, len(frame) - 9)
+            assert frame["000001.SZ"].isna().all()
 
 
 @pytest.mark.parametrize("way", WAYS)
@@ -370,10 +406,10 @@ def test_a_walk_a_cut_and_rows_taken_by_pandas_are_the_same(made, moments):
             for name, frame in frames.items():
                 known = FROM[name] <= PHASES.index(moment.phase)
                 expected = frame[frame.index <= moment.session if known else frame.index < moment.session]
-                if name in ("dividend", "split", "is_st", "listing_day"):
-                    opened = made["ohlcv"].get("open")
-                    there = expected.dropna(axis=1, how="all") if opened is None else opened
-                    expected = expected.reindex(columns=there.columns)
+                if name not in ("open", "close", "s"):
+                    listed = list(made["ohlcv"].get("close", made["ohlcv"].get("open", pd.DataFrame())))
+                    more = [code for code in expected.dropna(axis=1, how="all") if code not in listed]
+                    expected = expected.reindex(columns=listed + more)
                 for got in (cut[panel][name], walked[panel][name]):
                     pd.testing.assert_frame_equal(got, expected, check_names=False, check_freq=False)
                 assert cut.frozen()[panel][name].digest == walked.frozen()[panel][name].digest

@@ -50,6 +50,17 @@ def test_the_close_of_a_session_comes_after_its_open(store, ref):
     assert lengths == [[4, 4, 4], [5, 4, 4], [5, 5, 4], [5, 5, 5]]
 
 
+def test_a_field_without_a_row_so_far_is_nan_and_not_the_future(store):
+    st = pd.DataFrame(1.0, index=DAYS[8:9], columns=CODES[:1])
+    ref = store.update("ohlcv", {**panel(), "is_st": st, "high": panel()["close"].iloc[8:9]})
+    for view in (store.walk(ref).at(Moment(DAYS[4], "open")), store.reading(Moment(DAYS[4], "open"), ref)):
+        for day in (None, DAYS[2], DAYS[4]):
+            assert view.row("ohlcv", "is_st", day).isna().all()
+        for name, day in (("is_st", DAYS[5]), ("high", DAYS[4]), ("high", DAYS[8])):
+            with pytest.raises(FutureRequested, match=f"{day:%Y-%m-%d} is not known at 2024-01-08 open"):
+                view.row("ohlcv", name, day)
+
+
 def test_a_walk_only_goes_on(store, ref):
     walk = store.walk(ref)
     assert walk.reaches(Moment(DAYS[0]))

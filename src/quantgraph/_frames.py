@@ -21,6 +21,9 @@ Floats = NDArray[np.float64]
 Places = NDArray[np.intp]
 Dates = NDArray[np.datetime64]
 
+# The whole years that nanoseconds of 64 bits reach, in which pandas can compute and print every date.
+_FIRST_DAY, _LAST_DAY = np.datetime64("1678-01-01"), np.datetime64("2261-12-31")
+
 # Names end up in one-line messages, prompts, JSON and file names: nothing that breaks out of them.
 _PLAIN = re.compile(
     r"[^\x00-\x1f\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ud800-\udfff'\"\\]{1,100}"
@@ -126,11 +129,17 @@ def _digest(sessions: Dates, symbols: tuple[str, ...], values: Floats) -> str:
     return name.hexdigest()
 
 
-def freeze(panel: str, name: object, frame: object) -> FrozenFrame:
+def freeze(panel: str, name: object, frame: object, *, symbols: tuple[str, ...] | None = None) -> FrozenFrame:
     """Check a frame and its name, and store it immutably.
 
     Names of frames and of columns are strings of 1 to 100 characters that can be encoded in UTF-8 and
-    hold no control or invisible formatting character, no quote and no backslash.
+    hold no control or invisible formatting character, no quote and no backslash. Sessions are dates of the
+    years 1678 to 2261.
+
+    Parameters
+    ----------
+    symbols
+        The frame's columns, if they were found good in another frame.
 
     Raises
     ------
@@ -145,7 +154,7 @@ def freeze(panel: str, name: object, frame: object) -> FrozenFrame:
     if frame.empty:
         raise BadFrame(f"{where} has shape {frame.shape}; at least one session and one symbol are wanted")
     sessions = _sessions(where, frame.index)
-    symbols = _symbols(where, frame.columns)
+    symbols = _symbols(where, frame.columns) if symbols is None else symbols
     values = _values(where, frame)
     _check_cells(where, panel, values, sessions, symbols)
     return FrozenFrame.of(frozen_array(sessions), symbols, frozen_array(values))
@@ -170,6 +179,14 @@ def _sessions(where: str, index: pd.Index) -> Dates:
         )
     if index.hasnans:
         raise BadFrame(f"{where} has NaT in its index at row {int(np.argmax(index.isna()))}")
+    days = index.to_numpy().astype("datetime64[D]")
+    far = (days < _FIRST_DAY) | (days > _LAST_DAY)
+    if far.any():
+        row = int(np.argmax(far))
+        raise BadFrame(
+            f"{where} has {days[row]} in its index at row {row}; sessions are dates of the years 1678 to "
+            "2261, so pass unit= to pd.to_datetime if they were made of numbers"
+        )
     odd = index != index.normalize()
     if odd.any():
         raise BadFrame(

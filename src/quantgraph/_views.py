@@ -17,7 +17,7 @@ from quantgraph._records import Kind, Record, members_of, names_of, of_kind
 from quantgraph.errors import BadFrame, FutureRequested, UnknownField
 from quantgraph.market.actions import ACTION_FIELDS, DATE_FIELDS, CorporateAction, KnownActions
 from quantgraph.market.adjust import adjusted
-from quantgraph.market.moment import EVENTS_AND_STATUS, Moment, session_of
+from quantgraph.market.moment import Moment, session_of
 
 __all__ = [
     "AsOf",
@@ -34,6 +34,9 @@ __all__ = [
     "panel_of",
     "unknown",
 ]
+
+_LISTING = ("close", "open")
+"""Prices whose columns are the symbols that the user chose, the first that there is."""
 
 Told = tuple[CorporateAction, ...] | None
 """Actions known at a moment; None if the data's are not valid."""
@@ -159,6 +162,8 @@ class AsOf(_Panels, ABC):
     def row(self, panel: str, name: str, session: object = None) -> pd.Series:
         """One known row: of ``session``, or the last one; index ``ts_code``, float64, NaN where nothing is.
 
+        A field that has no row of a session that is known is NaN there, be it that its first one is later.
+
         Raises
         ------
         FutureRequested
@@ -179,7 +184,8 @@ class AsOf(_Panels, ABC):
         if session is not None:
             wanted = session_of(session)
             place = int(np.searchsorted(frame.sessions, wanted.to_datetime64()))
-            if place >= rows and Moment(wanted) > self.moment:
+            now = self.moment.session
+            if wanted > now or (wanted == now and not self.moment.knows(panel, name)):
                 raise FutureRequested(f"{panel}[{name!r}] of {wanted:%Y-%m-%d} is not known at {self.moment}")
             if place >= rows or frame.sessions[place] != wanted.to_datetime64():
                 place = -1
@@ -197,9 +203,13 @@ class View(AsOf):
 
     It holds what was known: nothing in it leads to a later row, action or record. A frame lives in memory
     that ends at the moment, so neither ``.base`` nor strides lead past it; that of a :class:`.Walk` lives in
-    memory in which nothing later has been written. Fields that say what happens to symbols (``dividend``,
-    ``is_st`` and alike) have the columns of ``open``: which symbols they have in the data tells what is to
-    come.
+    memory in which nothing later has been written.
+
+    Which symbols a field has in the data tells what is to come. So all fields of ``ohlcv`` and ``indicators``
+    have the columns of ``close`` (without one, of ``open``), NaN where nothing is known; another symbol has a
+    column once a number of it is known. ``close`` and ``open`` themselves have all their columns from the
+    first view on, those of symbols listed later among them: the universe is the user's choice, and one that
+    was chosen by what became of it is biased. A signal has the columns that it was made with.
 
     Attributes
     ----------
@@ -281,17 +291,23 @@ def known_frame(tree: Tree, panel: str, name: str, moment: Moment) -> FrozenFram
     frame = tree.panels[panel][name]
     rows, symbols = known_rows(panel, name, frame.sessions, moment), known_symbols(tree.panels, panel, name)
     if symbols is None:
+        listed = _listed(tree.panels)
         columns = np.flatnonzero((~np.isnan(frame.values[:rows])).any(axis=0))
-        symbols = tuple(frame.symbols[column] for column in columns)
+        symbols = tuple(dict.fromkeys([*listed, *(frame.symbols[column] for column in columns)]))
     return frame.head(rows, symbols)
 
 
 def known_symbols(panels: Panels, panel: str, name: str) -> tuple[str, ...] | None:
-    """Columns that a field has in views; None if only those with a known number, for want of ``open``."""
-    fields = panels[panel]
-    if panel != "ohlcv" or name not in EVENTS_AND_STATUS:
-        return fields[name].symbols
-    return fields["open"].symbols if "open" in fields else None
+    """Columns that a field has in all views; None if there are more when a number of them is known."""
+    symbols, listed = panels[panel][name].symbols, _listed(panels)
+    if symbols == listed or panel == "signal" or (panel == "ohlcv" and name in _LISTING):
+        return symbols
+    return listed if set(symbols) <= set(listed) else None
+
+
+def _listed(panels: Panels) -> tuple[str, ...]:
+    """The symbols of the data, as far as anybody may know them."""
+    return next((panels["ohlcv"][name].symbols for name in _LISTING if name in panels["ohlcv"]), ())
 
 
 def actions_told(tree: Tree, known: Mapping[str, FrozenFrame], moment: Moment) -> Told | Literal["to read"]:

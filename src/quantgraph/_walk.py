@@ -38,8 +38,10 @@ class Walk:
     """The views of one run, moment by moment, at the cost of the rows that became known in between.
 
     All its frames are over memory that grows: a row is written when it becomes known, and nothing later was
-    ever written there. What is handed out can be read and not written. A view of an earlier moment shares
-    that memory, so a walk belongs to one run and one thread at a time; another run has another walk.
+    ever written there. It has room for 16, 256, 4096 ... rows, whatever is to come; where that is full the
+    walk goes on in new memory, and the views of before keep theirs. What is handed out can be read and not
+    written. A view of an earlier moment may share the memory, so a walk belongs to one run and one thread at
+    a time; another run has another walk.
 
     It holds the commit. The views do not lead to it.
     """
@@ -49,6 +51,7 @@ class Walk:
         self.moment: Moment | None = None
         self._tree = tree
         self._grown: list[_Grown] = []
+        self._room = 0
         self._mark = WalkMark()
 
     def reaches(self, moment: Moment) -> bool:
@@ -71,9 +74,13 @@ class Walk:
             )
         if self.moment is None:
             self._grown = _grown_of(self._tree)
+        known = {part: part.known(moment) for part in self._grown}
+        self._make_room(max(known.values(), default=0))
         # A copy, since who is handed the view may write into its moment by some trick.
         self.moment = Moment(moment.session, moment.phase)
-        frames = {key: frame for part in self._grown for key, frame in part.at(moment).items()}
+        frames = {
+            key: frame for part, rows in known.items() for key, frame in part.grow(self._tree, rows).items()
+        }
         fields = {
             panel: {
                 name: frames.get((panel, name)) or known_frame(self._tree, panel, name, moment)
@@ -90,37 +97,48 @@ class Walk:
             walk=self._mark,
         )
 
+    def _make_room(self, rows: int) -> None:
+        """Move to new memory where there is no room: of powers of 16, lest its size tells what is to come."""
+        if rows > self._room:
+            while self._room < rows:
+                self._room = 16 * max(self._room, 1)
+            memory = _Memory(self._room * sum(part.row_nbytes for part in self._grown))
+            for part in self._grown:
+                part.move(memory, self._room)
+
 
 class _Grown:
     """Fields of the same sessions that become known in the same phase."""
 
-    def __init__(self, sources: Mapping[Key, tuple[FrozenFrame, tuple[str, ...]]], memory: _Memory) -> None:
+    def __init__(self, sources: Mapping[Key, tuple[FrozenFrame, tuple[str, ...]]]) -> None:
         self._first = next(iter(sources))
         self._sessions = sources[self._first][0].sessions
-        self._written, self._dates = memory.pair(len(self._sessions), self._sessions.dtype)
-        self._parts = {
-            key: (
-                frame,
-                symbols,
-                frame.places_of(symbols),
-                *_block(memory, len(self._sessions), len(symbols)),
-            )
-            for key, (frame, symbols) in sources.items()
-        }
+        self._symbols = {key: symbols for key, (_, symbols) in sources.items()}
+        self._places = {key: frame.places_of(symbols) for key, (frame, symbols) in sources.items()}
+        self.row_nbytes = 8 * sum(1 + len(symbols) for symbols in self._symbols.values())
+        self.move(_Memory(1), 0)
+
+    def move(self, memory: _Memory, room: int) -> None:
+        """Go on in other memory, in which nothing is written yet."""
+        self._written, self._dates = memory.pair(room, self._sessions.dtype)
+        self._blocks = {key: _block(memory, room, len(symbols)) for key, symbols in self._symbols.items()}
         self._rows = 0
 
-    def at(self, moment: Moment) -> dict[Key, FrozenFrame]:
-        rows = known_rows(*self._first, self._sessions, moment)
+    def known(self, moment: Moment) -> int:
+        return known_rows(*self._first, self._sessions, moment)
+
+    def grow(self, tree: Tree, rows: int) -> dict[Key, FrozenFrame]:
+        """Write what is not written of the first ``rows``, and give them out."""
+        fresh = slice(self._rows, rows)
         if rows > self._rows:
-            fresh = slice(self._rows, rows)
             self._written[fresh] = self._sessions[fresh]
-            for frame, _, places, written, _ in self._parts.values():
-                written[fresh] = frame.cells(fresh, places)
+            for (panel, name), (written, _) in self._blocks.items():
+                written[fresh] = tree.panels[panel][name].cells(fresh, self._places[panel, name])
             self._rows = rows
         # Made anew for every view: no two share an object that could be written into by some trick.
         return {
-            key: FrozenFrame.of(self._dates[:rows], symbols, values[:rows])
-            for key, (_, symbols, _, _, values) in self._parts.items()
+            key: FrozenFrame.of(self._dates[:rows], self._symbols[key], values[:rows])
+            for key, (_, values) in self._blocks.items()
         }
 
 
@@ -159,18 +177,13 @@ def _block(memory: _Memory, rows: int, columns: int) -> tuple[NDArray[Any], NDAr
 
 def _grown_of(tree: Tree) -> list[_Grown]:
     groups: dict[tuple[Phase, bytes], dict[Key, tuple[FrozenFrame, tuple[str, ...]]]] = {}
-    nbytes = 0
     for panel, named in tree.panels.items():
         for name, frame in named.items():
             symbols = known_symbols(tree.panels, panel, name)
             if symbols is not None:  # else its columns grow too, and it is cut anew at every moment
                 group = groups.setdefault((known_from(panel, name), frame.sessions.tobytes()), {})
                 group[panel, name] = frame, symbols
-                nbytes += len(frame.sessions) * (len(symbols) + 1) * 8
-    if not groups:
-        return []
-    memory = _Memory(max(nbytes, 1))
-    return [_Grown(group, memory) for group in groups.values()]
+    return [_Grown(group) for group in groups.values()]
 
 
 class Reading(AsOf):

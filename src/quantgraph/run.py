@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import platform
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -128,8 +129,9 @@ def run_strategy(
     _write_json(folder, result)
     config: RunnableConfig = {"configurable": {"thread_id": run_id}, "recursion_limit": STEP_LIMIT}
     stopped: dict[str, Any] = {}
+    took: dict[str, float] = {}
     try:
-        _drive(graph, begun | ({"run_id": run_id} if trade else {}), config, answer, watch)
+        _drive(graph, begun | ({"run_id": run_id} if trade else {}), config, answer, watch, took)
     except (KeyboardInterrupt, EOFError):
         stopped = {"ended_because": "cancelled", "error": "cancelled: the run was stopped before its end"}
     except QuantGraphError as error:
@@ -139,7 +141,7 @@ def run_strategy(
         _write_json(folder, result | {"ended_because": "failed", "error": line})
         raise
     state = graph.get_state(config).values
-    result |= _outcome(state, market) | _saved(folder, question, state, store) | stopped
+    result |= _outcome(state, market) | _saved(folder, question, state, store) | {"seconds": took} | stopped
     _write_json(folder, result)
     return result
 
@@ -151,21 +153,25 @@ def _make(folder: Path) -> None:
         raise BadOption(f"out={str(folder.parent)!r} cannot hold a run: {error.strerror}") from error
 
 
-def _drive(
+def _drive(  # noqa: PLR0917 - one call, in order
     graph: Any,
     begun: dict[str, Any],
     config: RunnableConfig,
     answer: Callable[[Mapping[str, Any]], str] | None,
     watch: Callable[[Event], None] | None,
+    took: dict[str, float],
 ) -> None:
-    """Stream the graph to its end, answering what it asks."""
-    tell = watch or (lambda _event: None)
+    """Stream the graph to its end, answering what it asks; ``took`` gets the seconds of each node."""
+    tell, mark = watch or (lambda _event: None), time.perf_counter()
     task: dict[str, Any] | Command[Any] = begun
     while True:
         stream = graph.stream(task, config, stream_mode="updates", subgraphs=True, durability="exit")
         asked: Mapping[str, Any] | None = None
         for _, update in stream:
             for name, change in update.items():
+                now = time.perf_counter()
+                took[name] = round(took.get(name, 0.0) + now - mark, 3)
+                mark = now
                 if name == "__interrupt__":
                     asked = change[0].value
                 elif name == "daily_loop" and change.get("session"):
@@ -177,7 +183,7 @@ def _drive(
         tell(Event(kind="question", name="clarify", text=asked["question"]))
         if answer is None:
             raise NotConfigured("a question was asked and nobody answers; pass answer=")
-        said = answer(asked)
+        said, mark = answer(asked), time.perf_counter()
         tell(Event(kind="answer", name="clarify", text=said))
         task = Command(resume=said)
 
@@ -219,7 +225,7 @@ def _saved(folder: Path, question: str, state: Mapping[str, Any], store: DataSta
         signal = store.snapshot(state["data_ref"])["signal"][strategy["name"]]
         told["signal"] = _save_signal(folder / "signal.parquet", strategy["name"], signal)
     found = (state.get("validation") or {}).get("data_summary", {})
-    told |= {key: found.get(key) for key in ("causality", "warm_up", "evaluated_from")}
+    told |= {key: found.get(key) for key in ("causality", "warm_up", "evaluated_from", "not_judged")}
     return told | {key: summary.get(key) for key in ("account", "benchmark", "index", "cash", "equity")}
 
 

@@ -49,8 +49,9 @@ _DECIDING: ContextVar[Moment | None] = ContextVar("deciding", default=None)
 def deciding(moment: Moment) -> Iterator[None]:
     """While somebody decides at a moment: every data state refuses what is later than it.
 
-    It holds for the thread, or the task, and for those that inherit its context. ``view(moment)`` at or
-    before the moment works; whatever gives a whole commit does not.
+    It holds for the thread, or the task, and for those that inherit its context, as ``asyncio.to_thread`` and
+    ``copy_context().run`` do. A plain ``Thread`` or a pool's does not, and nothing tells it from one of
+    another run. ``view(moment)`` at or before the moment works; whatever gives a whole commit does not.
     """
     # A copy: whoever is handed the moment must not be able to move the limit by writing into it.
     moment, outer = Moment(moment.session, moment.phase), _DECIDING.get()

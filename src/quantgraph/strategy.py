@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import ast
+import io
 import re
-from collections.abc import Mapping, Sequence
+import tokenize
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, Literal
 
 from quantgraph.audit import CodeTrials, Verdict, check_causality
 from quantgraph.data import MarketDataSource, open_source
-from quantgraph.errors import BadFile
+from quantgraph.errors import BadFile, NoData
 from quantgraph.market.moment import Moment
 from quantgraph.sandbox import CodeRunner
 from quantgraph.settings import Settings, load_settings
@@ -20,8 +25,8 @@ from quantgraph.tools.window import read_window
 
 __all__ = ["StrategyFile", "audit_strategy", "read_strategy", "strategy_source"]
 
-_CELL = re.compile(r"^# %%.*$", re.MULTILINE)
-_NAME = re.compile(r"^name: (.+)$", re.MULTILINE)
+_CELL = "# %%"
+_NAME = re.compile(r"\n\nname: (.+)")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -66,13 +71,35 @@ def read_strategy(path: str | Path) -> StrategyFile:
         text = Path(path).read_text(encoding="utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
         raise BadFile(f"{path} cannot be read: {error}", path=str(path)) from error
-    head, *cells = _CELL.split(text) if _CELL.search(text) else ("", text)
-    code = tuple(cell.strip("\n") for cell in cells if cell.strip())
+    about, line = _docstring(text, path)
+    code = tuple(cell for cell in _cells(text.splitlines()[line:]) if cell)
     if not code:
         raise BadFile(f"{path} holds no code; a strategy hands a signal over to GLOBAL_DATA_STATE")
-    named = _NAME.search(head)
-    about = head.strip().strip('"').split("\n\n")[0]
-    return StrategyFile(about=about, cells=code, name=named.group(1).strip() if named else None)
+    *_, named = [None, *_NAME.finditer(about)]
+    sentence = about[: named.start()] if named else about
+    return StrategyFile(about=sentence, cells=code, name=named.group(1).strip() if named else None)
+
+
+def _docstring(text: str, path: str | Path) -> tuple[str, int]:
+    """The docstring, empty without one, and the number of its last line."""
+    try:
+        tree = ast.parse(text)
+    except (SyntaxError, ValueError) as error:
+        raise BadFile(f"{path} is no Python: {error}", path=str(path)) from error
+    about = ast.get_docstring(tree, clean=False)
+    return ("", 0) if about is None else (about, tree.body[0].end_lineno or 0)
+
+
+def _cells(lines: Sequence[str]) -> Iterator[str]:
+    """The text between comments that mark a cell; one inside a string marks none."""
+    tokens = tokenize.generate_tokens(io.StringIO("\n".join(lines)).readline)
+    marks = [
+        token.start[0]
+        for token in tokens
+        if token.type == tokenize.COMMENT and token.start[1] == 0 and token.string.startswith(_CELL)
+    ]
+    for first, last in pairwise([0, *marks, len(lines) + 1]):
+        yield "\n".join(lines[first : last - 1]).strip("\n")
 
 
 def audit_strategy(
@@ -115,8 +142,9 @@ def audit_strategy(
     resolved, begin, finish, _ = read_window(market, as_of, ",".join(symbols) or "ALL", first, last)
     store = DataState()
     store.update("ohlcv", market.bars(resolved.symbols, begin, finish))
-    if any("indicators" in cell for cell in strategy.cells):
-        store.update("indicators", market.indicators(resolved.symbols, begin, finish))
+    if any(_names_indicators(cell) for cell in strategy.cells):
+        with suppress(NoData):  # then there are none, and the code says what it lacks
+            store.update("indicators", market.indicators(resolved.symbols, begin, finish))
     return check_causality(
         CodeTrials(runner or code_runner(settings), strategy.cells, strategy.name),
         store.view(as_of).frozen(),
@@ -124,3 +152,8 @@ def audit_strategy(
         cuts=settings.audit_cuts,
         cells=settings.audit_cells,
     )
+
+
+def _names_indicators(cell: str) -> bool:
+    names = (node.value for node in ast.walk(ast.parse(cell)) if isinstance(node, ast.Constant))
+    return "indicators" in names

@@ -9,7 +9,9 @@ import pandas as pd
 import pytest
 
 from quantgraph.audit import CodeTrials, check_causality
+from quantgraph.audit._slices import prefix, read_panels
 from quantgraph.errors import BadFrame, BadOption, CodeFailed
+from quantgraph.market.moment import Moment
 from quantgraph.sandbox import default_runner
 
 from .causality_panels import Inline, cross, panel
@@ -34,6 +36,20 @@ def test_the_mean_of_the_sample_shows_on_the_first_day_as_soon_as_there_is_a_sec
     verdict = check_causality(lambda p: np.sign(p["close"] - p["close"].mean()), bars(10, 11, 12, 11, 13, 9))
     assert place(verdict.counterexample) == ("2024-01-02", "600519.SH", 0, -1, 1)
     assert verdict.counterexample.test == "truncation"
+
+
+def test_a_refusal_says_what_was_asked_for_leaves_nothing_open_and_is_told_once():
+    def peeking(p):
+        return p["close"] > p["close"].mean()
+
+    for exhaustive, method in ((True, "exhaustive"), (False, "aimed")):
+        verdict = check_causality(Inline(peeking), panel(50), exhaustive=exhaustive)
+        assert not verdict.causal
+        assert (verdict.coverage["method"], verdict.coverage["residual"]) == (method, 0)
+        assert verdict.proved < 50
+    assert verdict.line.startswith("not causal: the signal of ")
+    assert verdict.findings()[0].message == verdict.counterexample.message("en")
+    assert verdict.findings("zh")[0].message == verdict.counterexample.message("zh")
 
 
 def test_a_backward_fill_shows_at_the_first_row_of_the_gap_and_needs_all_of_it():
@@ -118,24 +134,114 @@ def test_randomness_is_told_apart_from_the_future():
         lambda p: p["close"] > np.random.default_rng().normal(12, 9, (6, 1)), bars(10, 11, 12, 11, 13, 9)
     )
     assert (verdict.result, verdict.causal, verdict.counterexample) == ("not_deterministic", False, None)
-    assert [finding.code for finding in verdict.findings()] == ["not_reproducible"]
+    assert [(finding.code, finding.message) for finding in verdict.findings()] == [
+        ("not_reproducible", "two runs on the same data give different signals; seed what is random")
+    ]
+    assert verdict.line.startswith("not deterministic: two runs")
+
+
+def flat_days(p):
+    """Up on a rise, and on a flat day as tomorrow says."""
+    close = p["close"]
+    change, tomorrow = close.diff(), np.sign(close.shift(-1) - close).fillna(0.0)
+    return (change > 0) * 1.0 + tomorrow.where(change == 0, 0.0)
+
+
+@pytest.mark.parametrize("exhaustive", [True, False])
+def test_a_tie_that_the_future_decides_is_not_excused_as_rounding(exhaustive):
+    # Flat on the second day, up on the third. A move by 1e-9 turns the tie over, and another third day does.
+    verdict = check_causality(Inline(flat_days), bars(10, 10, 11, 12, 13, 14), exhaustive=exhaustive)
+    assert place(verdict.counterexample) == ("2024-01-03", "600519.SH", 0, 1, 1)
+    assert verdict.counterexample.test == "truncation"
+    assert verdict.near_threshold == 0
+
+
+def test_a_tie_on_the_last_day_that_the_next_one_would_decide_is_not_excused():
+    found = check_causality(Inline(flat_days), bars(10, 11, 12, 13, 14, 14)).counterexample
+    assert (found.test, f"{found.session:%Y-%m-%d}", found.known) == ("appended", "2024-01-09", 0)
+    assert found.later in (-1, 1)
+
+
+def test_a_tie_decided_by_the_past_is_no_leak():
+    def strategy(p):
+        change = p["close"].diff()
+        return (change > 0) | ((change == 0) & (change.shift(1) > 0))
+
+    verdict = check_causality(Inline(strategy), bars(10, 11, 11, 10, 10, 12))
+    assert verdict.line == "causal: proved at 6 of 6 sessions"
+    assert verdict.near_threshold == 0
+
+
+def summed_in_another_order(p):
+    """0.1 + 0.2 + 0.3 is above 0.6 from the left, and not from the right, as a shorter panel is summed."""
+    names = list(p["close"].columns)
+    total = sum(p["close"][name] for name in (names if len(p["close"]) == 50 else names[::-1]))
+    return pd.DataFrame(dict.fromkeys(names, (total > 0.6) * 1.0), index=p["close"].index)
+
+
+def sums(*ties):
+    """Fifty sessions of three symbols, which add up to 0.6 in some."""
+    index = pd.bdate_range("2024-01-02", periods=50)
+    close = pd.DataFrame([[1.0, 2.0, 3.0]] * 50, index=index, columns=["A", "B", "C"])
+    close.iloc[list(ties)] = [0.1, 0.2, 0.3]
+    return {"close": close}
 
 
 def test_a_sum_in_another_order_turns_a_cell_at_the_threshold_and_is_counted_not_accused():
-    # 0.1 + 0.2 + 0.3 is 0.6000000000000001 from the left, and 0.6 from the right.
-    index, names = pd.bdate_range("2024-01-02", periods=50), ["A", "B", "C"]
-    close = pd.DataFrame([[1.0, 2.0, 3.0]] * 50, index=index, columns=names)
-    close.iloc[[4, 31]] = [0.1, 0.2, 0.3]
-
-    def strategy(p):
-        order = p["close"] if len(p["close"]) == 50 else p["close"][names[::-1]]
-        total = sum(order[name] for name in order)
-        return pd.DataFrame(dict.fromkeys(names, (total > 0.6) * 1.0), index=p["close"].index)
-
-    verdict = check_causality(Inline(strategy), {"close": close})
-    assert verdict.causal
+    verdict = check_causality(Inline(summed_in_another_order), sums(4, 31))
+    assert verdict.line == "causal: proved at 50 of 50 sessions"
     assert verdict.near_threshold == 6  # two days, three columns
     assert verdict.notes[0].startswith("6 cells are so near a threshold")
+
+
+def test_a_session_that_only_rounding_turns_is_not_proved_where_no_other_future_can_be_tried():
+    def strategy(p):
+        if (p["close"] > 3.5).any(axis=None) or (p["close"] < 0.09).any(axis=None):
+            raise ValueError("no such price")
+        return summed_in_another_order(p)
+
+    verdict = check_causality(Inline(strategy), sums(30))
+    # All cuts from the tie on to the last but one differ; the last is the whole panel.
+    assert (verdict.causal, verdict.proved, verdict.near_threshold) == (True, 31, 3)
+    assert (verdict.method, verdict.residual) == ("exhaustive", pytest.approx(19 / 50))
+
+
+def test_a_product_that_rounds_otherwise_on_a_shorter_panel_is_excused_at_its_threshold():
+    rng = np.random.default_rng(11)
+    index, names = pd.bdate_range("2024-01-02", periods=57), [f"{600000 + i}.SH" for i in range(13)]
+    frames = {"close": pd.DataFrame(np.exp(rng.normal(0, 1, (57, 13))), index=index, columns=names)}
+    weights = rng.normal(size=13)
+
+    def scores(p):
+        return p["close"].to_numpy() @ weights
+
+    # How BLAS blocks the rows is the machine's affair: a session that rounds otherwise, if it has one.
+    known = read_panels(frames)
+    cuts = [prefix(known, Moment(day))[""]["close"].frame for day in index]
+    *shorter, whole = [scores({"close": cut}) for cut in cuts]
+    lower = np.array([any(score[row] < whole[row] for score in shorter[row:]) for row in range(57)])
+    row = int(lower.argmax())
+
+    def strategy(p):
+        above = (scores(p) >= whole[row]) * 1.0
+        return pd.DataFrame(dict.fromkeys(names, above), p["close"].index)
+
+    verdict = check_causality(Inline(strategy), frames)
+    assert verdict.line == "causal: proved at 57 of 57 sessions"
+    assert verdict.near_threshold == (13 if lower.any() else 0)
+
+
+def test_a_product_of_the_rows_that_are_left_is_not_accused_by_a_future_without_trading():
+    mix = np.random.default_rng(3).normal(size=(7, 7))
+
+    def strategy(p):
+        traded = p["close"].dropna(how="all")
+        scores = pd.DataFrame(traded.to_numpy() @ mix, traded.index, traded.columns)
+        return scores.reindex(p["close"].index)
+
+    verdict = check_causality(Inline(strategy), panel(61, 7, gaps=False))
+    assert verdict.causal, verdict.line
+    assert verdict.coverage["corruptions"]["missing"] > 0
 
 
 def test_weights_by_a_matrix_product_differ_by_rounding_at_most():
@@ -198,7 +304,7 @@ def test_what_aimed_cuts_leave_open_is_said_in_numbers():
     # 0.01 ** (1 / 40) is 0.8913: forty cuts miss a leak at 10.87 % of the sessions once in a hundred times.
     assert verdict.residual == pytest.approx(0.10875, abs=1e-5)
     assert verdict.line == (
-        "causal: proved at 40 of 120 sessions; a leak that shows in fewer than 11% of them could be missed"
+        "causal: proved at 40 of 120 sessions; a leak that shows at random in fewer than 11% of them could be missed"
     )
     assert verdict.text("zh").startswith("无未来函数：已在 120 个交易日中的 40 个上证明")
     assert verdict.coverage["corruptions"]["appended"] == 1

@@ -150,6 +150,8 @@ def test_code_finds_bars_without_a_panel_name_among_the_bars():
     trials, frames = CodeTrials(default_runner(), [cell]), read_panels(panel(30))
     assert trials.whole(frames).error == ""
     assert next(trials.walk(frames, moments(frames, 4))).error == ""
+    with trials.series() as run:
+        assert [run(frames).error for _ in range(2)] == ["", ""]
 
 
 def test_a_timeout_is_raised_not_taken_for_a_leak():

@@ -9,7 +9,7 @@ from types import SimpleNamespace
 import numpy as np
 import pandas as pd
 import pytest
-from langchain_core.messages import AIMessage, ToolMessage
+from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
 
 from quantgraph.data.sample import SampleSource
 from quantgraph.llm import tags
@@ -116,11 +116,12 @@ def kit_at():
 
 def think(kit, moment, text):
     """Run the signal subgraph, and watch all that it says, with the questions that clarify would ask."""
-    given = {"messages": [("user", text)], "as_of": f"{moment.session:%Y%m%d}"}
+    asked = HumanMessage(text, id="asked")  # one that is made is told in the state
+    given = {"messages": [asked], "as_of": f"{moment.session:%Y%m%d}"}
     with CanaryWatch(kit.store) as watch:
         state = build_signal_graph(kit).compile().invoke(given)
         assert state["ended_because"] == "done", state["error_messages"]
-        watch.see("state", {**state, "messages": None}, transcript=False)  # it tells how long the audit took
+        watch.see("state", {**state, "messages": None})
         watch.see("request", state["request"])
         watch.see_signals(kit.store, state["data_ref"])
         for kind in ("symbol", "window", "strategy"):

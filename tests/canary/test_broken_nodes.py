@@ -6,9 +6,10 @@ import logging
 
 import pytest
 
+from quantgraph.subgraphs.signal import graph
 from quantgraph.subgraphs.signal.kit import SignalKit
 from quantgraph.subgraphs.signal.nodes import clarify, reflection
-from quantgraph.testing import CanaryFound
+from quantgraph.testing import CanaryFound, differences
 
 PLACE = 300
 
@@ -60,3 +61,26 @@ def test_a_log_line_that_tells_a_later_price_is_found(thinking, monkeypatch):
     monkeypatch.setattr(SignalKit, "data_ref", data_ref)
     with pytest.raises(CanaryFound, match=r"log of quantgraph\.test"):
         thinking()
+
+
+def test_a_state_that_tells_which_way_later_closes_went_is_another_in_another_planting(
+    kit_at, market, monkeypatch
+):
+    validate = graph.validation_node
+
+    def told(state, *, kit):
+        update = validate(state, kit=kit)
+        if "strategy" in update:
+            close = kit.store.snapshot(kit.data_ref(state))["ohlcv"]["close"]
+            update["strategy"] |= {"rose": (close.pct_change().iloc[-2:] > 0).to_numpy().tolist()}
+        return update
+
+    monkeypatch.setattr(graph, "validation_node", told)
+    moment = market.Moment(market.SESSIONS[PLACE])
+    text = market.request(market.SESSIONS[PLACE - 4])
+    one, other = (market.think(kit_at(moment, seed=seed), moment, text) for seed in (0, 1))
+    found = differences(one, other)
+    assert [line.split(": ")[0] for line in found] == [
+        "only the first said state",
+        "only the second said state",
+    ]

@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 
 from quantgraph.cli.main import app
 from quantgraph.run import run_strategy
-from quantgraph.strategy import audit_strategy, read_strategy
+from quantgraph.strategy import audit_strategy, read_strategy, strategy_source
 
 HONEST = """\
 close = snapshot["ohlcv"]["close"]
@@ -64,7 +64,7 @@ def test_too_many_sessions_are_aimed_at_unless_all_are_asked_for(strategy, monke
     # 1 - 0.01 ** (1 / 7) is 48.2 %.
     assert (
         aimed
-        == "causal: proved at 7 of 78 sessions; a leak that shows in fewer than 48% of them could be missed\n"
+        == "causal: proved at 7 of 78 sessions; a leak that shows at random in fewer than 48% of them could be missed\n"
     )
     assert call(path, *WHAT, "--exhaustive").stdout == "causal: proved at 78 of 78 sessions\n"
 
@@ -111,20 +111,34 @@ def test_cells_see_each_other_and_indicators_are_there(strategy):
     assert read_strategy(path).name == "cheap"
 
 
-def test_a_file_of_bars_is_a_source(strategy, tmp_path):
-    days = [f"{day:%Y%m%d}" for day in pd.bdate_range("2024-01-02", periods=30)]
-    rows = [
-        {
-            "ts_code": "600000.SH",
-            "trade_date": day,
-            "open": 8,
-            "high": 9,
-            "low": 7,
-            "close": 8 + i % 3,
-            "vol": 100,
-        }
-        for i, day in enumerate(days)
-    ]
-    pd.DataFrame(rows).to_csv(tmp_path / "bars.csv", index=False)
-    done = call(strategy(HONEST), "--source", str(tmp_path / "bars.csv"))
+def test_a_strategy_comes_back_as_it_was_written(tmp_path):
+    """Whatever its sentence and its cells hold that looks like a mark of the file."""
+    cells = ['text = """\n# %%\nname: inner\n"""', "x = 1", "y = x"]
+    sentence = 'a\\b """ quoted\n\nname: evil\n# %%\nend'
+    written = {"name": "real", "code_hash": "h", "data_ref": "d", "cells": cells}
+    (tmp_path / "s.py").write_text(strategy_source(written, sentence), encoding="utf-8")
+    told = read_strategy(tmp_path / "s.py")
+    assert told.cells == tuple(cells)
+    assert told.name == "real"
+    assert told.about == sentence.replace('"""', "'''")
+
+
+@pytest.fixture
+def bars_file(tmp_path):
+    """Thirty sessions of one stock, and no indicators."""
+    days = pd.bdate_range("2024-01-02", periods=30)
+    table = pd.DataFrame({"ts_code": "600000.SH", "trade_date": days.strftime("%Y%m%d")})
+    table = table.assign(open=8, high=12, low=7, close=[8 + row % 3 for row in range(30)], vol=100)
+    table.to_csv(tmp_path / "bars.csv", index=False)
+    return str(tmp_path / "bars.csv")
+
+
+def test_a_file_of_bars_is_a_source_and_a_word_in_a_comment_asks_for_no_indicators(strategy, bars_file):
+    done = call(strategy("# no indicators here\n" + HONEST), "--source", bars_file)
     assert (done.exit_code, done.stdout) == (0, "causal: proved at 30 of 30 sessions\n")
+
+
+def test_indicators_that_a_source_does_not_have_are_the_codes_error(strategy, bars_file):
+    done = call(strategy(HONEST.replace('"ohlcv"', '"indicators"')), "--source", bars_file)
+    assert done.exit_code == 2
+    assert "there is no indicators field" in done.stderr

@@ -244,7 +244,28 @@ def asked(known):
 
 
 @pytest.mark.parametrize("kind", [NoData, BadWindow, UnknownSymbol])
-@pytest.mark.parametrize("date", ["2025-10-31", "20251031", "2025/10/31", "2024-1-16", "2025.10.31"])
+@pytest.mark.parametrize(
+    "date",
+    [
+        *(
+            "2025-10-31",
+            "20251031",
+            "2025/10/31",
+            "2024-1-16",
+            "2025.10.31",
+            "2024年3月20日",
+            "2024 年 1 月 16 日",
+        ),
+        *(
+            "Mar 20 2024",
+            "March 20, 2024",
+            "20 Mar 2024",
+            "20-mar-2024",
+            "Jan. 16th, 2024",
+            "date(2024, 1, 16)",
+        ),
+    ],
+)
 def test_a_refusal_that_tells_a_later_date_is_worded_anew(plain, kind, date):
     plain.refusal = kind(f"nothing there; plain has 2023-01-03 to {date}")
     for error in asked(AsOfSource(plain, Moment.at("20240115"))):
@@ -266,6 +287,7 @@ def test_a_later_date_among_the_facts_of_a_refusal_counts(plain):
         NoData("plain has no daily indicator pe; it has: pb"),
         NoData("plain has no bars of 000341.SZ from 2024-01-02 to 2024-01-15; there are 20249999 others"),
         UnknownSymbol("plain has no 000341.SZ", symbols=(ONE,)),
+        NoData("plain ends on Jan 15 2024, 2024年1月15日; 5 marks 2025 and may 99 2024 are no days"),
         BadWindow("no session with data in 2024-01-02 to 2024-01-15"),
         UnknownField("daily_basic has no field alpha"),
         SourceUnavailable("no answer since 2025-10-31"),
@@ -295,6 +317,24 @@ def test_the_sources_of_ours_tell_nothing_of_later(tmp_path):
                 ask()
             told = caught.value.message.replace(source.name, "")
             assert not re.search("2025|2024-0[2-9]", told)
+
+
+def test_what_a_source_notes_on_its_frames_is_not_passed_on(plain):
+    class Noting:
+        def __getattr__(self, ask):
+            def answer(*given):
+                said = getattr(plain, ask)(*given)
+                for frame in said.values() if isinstance(said, dict) else [said]:
+                    frame.attrs["last"] = "2025-12-31"
+                return said
+
+            return answer if ask in {"bars", "indicators", "index_bars"} else getattr(plain, ask)
+
+    known = AsOfSource(Noting(), Moment.at("20240115"))
+    frames = [*known.bars([ONE], START, END).values(), *known.indicators([ONE], START, END).values()]
+    assert [frame.attrs for frame in [*frames, known.index_bars(INDEX, START, END)]] == [{}] * (
+        len(frames) + 1
+    )
 
 
 # One in another ----------------------------------------------------------------------------------

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import time
 import tracemalloc
 
 import pytest
 
-from quantgraph.errors import CodeFailed
-from quantgraph.sandbox import FreshRunner
+from quantgraph import _frames
+from quantgraph.errors import CodeFailed, CodeTimeout
+from quantgraph.sandbox import ForkRunner, FreshRunner, result
 
 FORGE = """
 import json, os, struct
@@ -24,6 +26,13 @@ def everywhere(content):
 AXIS = {"sessions": [1704153600000000], "symbols": ["a"]}
 ENTRY = {"panel": "signal", "name": "s", "axis": 0}
 PLAIN = {"stdout": "", "value": "", "error": None, "kilobytes": 0, "frames": [], "axes": []}
+FAULT = {"code": "code_failed", "type": "E", "message": "m", "line": 1, "text": "t"}
+FAR = 86_400_000_000 * 365 * 18_100
+def signal(days=(1704153600000000,), names=("a",), values=(1.0,), count=1, **more):
+    entries = [{**ENTRY, "name": f"s{number}", **more} for number in range(count)]
+    axis = {"sessions": list(days), "symbols": list(names)}
+    body = struct.pack(f"<{len(values)}d", *values) * count
+    return answer({**PLAIN, "axes": [axis], "frames": entries}, body)
 """
 
 FORGERIES = {
@@ -79,6 +88,21 @@ FORGERIES = {
     ),
     "frame larger than body": "everywhere(answer({**PLAIN, 'axes': [AXIS], 'frames': [ENTRY, ENTRY]}, bytes(8)))",
     "body larger than frames": "everywhere(answer(PLAIN, bytes(64)))",
+    "a session twice, far away": "everywhere(signal([FAR, FAR], values=(1.0, 1.0)))",
+    "no order, far away": "everywhere(signal([FAR + 86_400_000_000, FAR], values=(1.0, 1.0)))",
+    "a session far away": "everywhere(signal([FAR]))",
+    "a session long ago": "everywhere(signal([-FAR]))",
+    "an axis counted from the end": "everywhere(signal(axis=-1))",
+    "a symbol twice": "everywhere(signal(names='aa', values=(1.0, 1.0), count=2))",
+    "a line of 4000 digits": "everywhere(answer({**PLAIN, 'error': {**FAULT, 'line': int('9' * 4000)}}))",
+    "a line before the first": "everywhere(answer({**PLAIN, 'error': {**FAULT, 'line': -1}}))",
+    "a death of no signal": (
+        "everywhere(answer({**PLAIN, 'error': {'code': 'died', 'status': -2**70, 'late': False}}))"
+    ),
+    "a death of no status": (
+        "everywhere(answer({**PLAIN, 'error': {'code': 'died', 'status': 10**3000, 'late': False}}))"
+    ),
+    "a header of 3 MB": "everywhere(answer(b' ' * 3_000_000 + json.dumps(PLAIN).encode()))",
     "a patched check": """
 import quantgraph._frames, quantgraph.state
 def lax(panel, name, frame, strict=quantgraph._frames.freeze):
@@ -128,3 +152,74 @@ def test_a_reply_without_end_does_not_fill_the_hosts_memory(frames):
     tracemalloc.stop()
     assert result.error.message == "the code's process sent an unreadable reply"
     assert peak < 20_000_000
+
+
+@pytest.mark.parametrize(
+    ("code", "words"),
+    [
+        ("signal(count=33)", "33 signals; at most 32 are taken"),
+        (
+            "signal(range(20_000), range(10_001), ())",
+            "a signal of 20000 sessions and 10001 symbols; at most 30000",
+        ),
+        (
+            "signal(range(10_000), range(5_001), ())",
+            "10000 sessions and 5001 symbols; at most 30000 of both, and 500",
+        ),
+    ],
+)
+def test_more_than_a_reply_may_hold_is_said(forker, frames, code, words):
+    result = forker.run([FORGE, f"everywhere({code})"], frames)
+    assert type(result.error) is CodeFailed
+    assert words in result.error.message
+
+
+def test_names_that_many_signals_share_are_checked_once(forker, frames, monkeypatch):
+    seen = []
+    is_plain = _frames.is_plain
+    monkeypatch.setattr(_frames, "is_plain", lambda name: seen.append(name) or is_plain(name))
+    result = forker.run([FORGE, "everywhere(signal(names='abc', values=(1.0, 0.0, -1.0), count=32))"], frames)
+    assert len(result.signals) == 32
+    assert result.signals["s31"].iloc[0].to_dict() == {"a": 1.0, "b": 0.0, "c": -1.0}
+    assert [name for name in seen if name in "abc"] == ["a", "b", "c"]
+
+
+def test_a_reply_that_takes_too_long_to_check_ends_at_the_deadline(frames, monkeypatch):
+    runner, freeze = ForkRunner(timeout=0.2), result.freeze
+    runner.run(["1"], frames)
+    warm = runner._warm.process
+    monkeypatch.setattr(result, "freeze", lambda *a, **k: time.sleep(0.2) or freeze(*a, **k))
+    started = time.perf_counter()
+    assert type(runner.run([FORGE, "everywhere(signal(count=32))"], frames).error) is CodeTimeout
+    assert time.perf_counter() - started < 4.0
+    assert runner.run(["1"], frames).value == "1"
+    assert runner._warm.process is warm
+    runner.close()
+
+
+def test_whatever_reading_a_reply_raises_is_a_typed_error(forker, frames, monkeypatch):
+    def fail(*arguments, **named):
+        raise NotImplementedError("a library's own reason")
+
+    monkeypatch.setattr(result, "freeze", fail)
+    error = forker.run([FORGE, "everywhere(signal())"], frames).error
+    assert error.message == "the code's process sent an unreadable reply"
+    assert error.data["reason"] == "NotImplementedError: a library's own reason"
+
+
+def test_half_a_header_and_then_nothing_is_a_timeout(frames):
+    runner = ForkRunner(timeout=0.5)
+    half = "import os, time\nfor n in range(3, 64):\n    try: os.write(n, b'\\1' * 7)\n    except OSError: pass\ntime.sleep(30)"
+    assert type(runner.run([half], frames).error) is CodeTimeout
+    runner.close()
+
+
+def test_code_that_hands_over_a_session_no_calendar_has_is_told_so(forker, frames):
+    code = (
+        "far = pd.DatetimeIndex(np.array(['20000-01-03'], 'datetime64[us]'))\n"
+        "GLOBAL_DATA_STATE.update('signal', {'s': pd.DataFrame(1.0, index=far, columns=['a'])})"
+    )
+    result = forker.run([code], frames)
+    assert (
+        "has 20000-01-03 in its index at row 0; sessions are dates of the years 1678" in result.error.message
+    )

@@ -87,6 +87,8 @@ REFUSED = {
     "processors": "os.sched_setaffinity(0, os.sched_getaffinity(0))",
     "signals by a descriptor's owner": "import fcntl; fcntl.fcntl(1, fcntl.F_SETOWN, os.getppid())",
     "a signal of one's choice": "import fcntl; fcntl.fcntl(1, 10, 9)",
+    "flags that others share": "import fcntl; fcntl.fcntl(0, fcntl.F_SETFL, os.O_NONBLOCK)",
+    "not waiting, for all who share": "os.set_blocking(0, False)",
     "debugging": "raw({ptrace}, 0, 0, 0, 0)",
     "being debugged": "raw({prctl}, 4, 1, 0, 0, 0)",
     "outliving the parent": "raw({prctl}, 1, 0, 0, 0, 0)",

@@ -88,6 +88,16 @@ def test_a_child_that_writes_into_its_frames_changes_nothing_for_the_next(forker
     assert forker.run(["snapshot['ohlcv']['close'].iloc[0, 0]"], frames).value == "np.float64(0.0)"
 
 
+def test_where_one_call_reads_in_a_parcel_no_other_call_sees(forker, frames):
+    code = (
+        "import os, stat\nfound = []\nfor n in range(3, 64):\n"
+        "    try: found += [n] if stat.S_ISREG(os.fstat(n).st_mode) else []\n    except OSError: pass\n"
+        "before = [os.lseek(n, 0, os.SEEK_CUR) for n in found]\n"
+        "[os.lseek(n, 12345, os.SEEK_SET) for n in found]\nlen(found), set(before)"
+    )
+    assert [forker.run([code], frames).value for _ in range(2)] == ["(1, {0})"] * 2
+
+
 def test_the_same_frames_are_written_once_and_let_go_when_one_of_them_dies(parcels, monkeypatch):
     written = []
     write = parcel._write

@@ -230,6 +230,37 @@ def test_a_step_that_writes_into_its_own_reply_is_found_out(forker, panels):
         assert walk.at(Moment.at("2024-01-05")).value == "1"
 
 
+def test_a_reading_that_fails_leaves_nothing_to_the_next_step(forker, panels, monkeypatch):
+    from quantgraph.sandbox import walk as module
+
+    def stop(*arguments):
+        raise KeyboardInterrupt
+
+    with open_walk(forker, ["len(snapshot['ohlcv']['close'])"], panels) as walk:
+        assert walk.at(Moment.at("2024-01-03")).value == "2"
+        with monkeypatch.context() as patch:
+            patch.setattr(module, "read_result", stop)
+            with pytest.raises(KeyboardInterrupt):
+                walk.at(Moment.at("2024-01-04"))
+        assert walk.at(Moment.at("2024-01-05")).value == "4"
+
+
+def test_a_signal_far_away_is_an_error_of_its_step_alone(forker, panels):
+    code = (
+        "import os, json, struct\nif len(snapshot['ohlcv']['close']) == 3:\n"
+        "    axis = {'sessions': [86_400_000_000 * 365 * 18_100] * 2, 'symbols': ['a']}\n"
+        "    told = {'stdout': '', 'value': '', 'error': None, 'kilobytes': 0, 'axes': [axis],"
+        " 'frames': [{'panel': 'signal', 'name': 's', 'axis': 0}]}\n"
+        "    text = json.dumps(told).encode()\n    for n in range(3, 64):\n"
+        "        try: os.write(n, struct.pack('<QQ', len(text), 16) + text + struct.pack('<2d', 1, 1))\n"
+        "        except OSError: pass"
+    )
+    with open_walk(forker, [code, "1"], panels) as walk:
+        assert walk.at(Moment.at("2024-01-03")).value == "1"
+        assert "unreadable" in walk.at(Moment.at("2024-01-04")).error.message
+        assert walk.at(Moment.at("2024-01-05")).value == "1"
+
+
 def test_moments_have_to_ascend(runner, panels):
     with open_walk(runner, ["1"], panels) as walk:
         walk.at(Moment.at("2024-01-04", "close"))

@@ -8,6 +8,7 @@ import pytest
 from quantgraph import SignalRule, create_trading_graph
 from quantgraph.agents import BuyAndHold
 from quantgraph.data import open_source
+from quantgraph.errors import RateLimited
 from quantgraph.market.moment import session_of
 from quantgraph.subgraphs.signal.warm_up import evaluated_from
 
@@ -32,7 +33,9 @@ def sample_sessions():
 def test_earlier_sessions_are_fetched_so_that_the_first_row_of_the_window_counts(
     play, graph_of, store, sample_sessions
 ):
-    final = graph_of(play.Cast(code=CROSS)).invoke({"messages": [("user", play.SENTENCE)]})
+    # This stock's averages are never equal, which rounding would decide.
+    cast = play.Cast(code=CROSS, reflect=play.intent(ts_code=play.TWO))
+    final = graph_of(cast).invoke({"messages": [("user", play.SENTENCE)]})
     assert final["ended_because"] == "done"
     close = store.snapshot(final["data_ref"])["ohlcv"]["close"]
     signal = store.snapshot(final["data_ref"])["signal"]["cross"]
@@ -43,6 +46,69 @@ def test_earlier_sessions_are_fetched_so_that_the_first_row_of_the_window_counts
     assert signal.notna().all().all()
     assert final["strategy"]["warm_up"] == 9
     assert final["strategy"]["evaluated_from"] == play.WINDOW[0]
+
+
+MEAN_40 = """\
+close = snapshot["ohlcv"]["close"]
+GLOBAL_DATA_STATE.update("signal", {"above": (close > close.rolling(40).mean()).astype(float)})
+"""
+MEAN_300 = MEAN_40.replace("40", "300")
+MARCH = {"start_date": "20250303", "end_date": "20250401"}
+
+
+def above(symbol, count):
+    """Row by row whether the close is above its mean of ``count``, on all that the source has."""
+    source = open_source("sample")
+    close = source.bars([symbol], source.sessions()[0], session_of(MARCH["end_date"]))["close"][symbol]
+    return (close > close.rolling(count).mean()).astype(float).loc[session_of(MARCH["start_date"]) :].tolist()
+
+
+def test_a_need_that_the_window_cannot_show_is_measured_before_it(play, graph_of, store, sample_sessions):
+    """22 sessions, in all of which the signal of the window alone is 0: its mean of 40 is not full."""
+    cast = play.Cast(code=MEAN_40, reflect=play.intent(ts_code=play.TWO, **MARCH))
+    final = graph_of(cast).invoke({"messages": [("user", play.SENTENCE)]})
+    assert final["ended_because"] == "done"
+    assert final["strategy"]["warm_up"] == 40
+    snapshot = store.snapshot(final["data_ref"])
+    first = sample_sessions.get_loc(session_of(MARCH["start_date"]))
+    assert snapshot["ohlcv"]["close"].index[0] == sample_sessions[first - 39]
+    assert snapshot["signal"]["above"][play.TWO].tolist() == above(play.TWO, 40)
+    assert final["validation"]["data_summary"]["not_judged"] == 0
+
+
+def test_what_needs_more_than_a_year_gets_more(play, graph_of, store):
+    cast = play.Cast(code=MEAN_300, reflect=play.intent(**MARCH))
+    final = graph_of(cast).invoke({"messages": [("user", play.SENTENCE)]})
+    assert final["ended_because"] == "done"
+    assert sum(above(play.ONE, 300)) > 0
+    signal = store.snapshot(final["data_ref"])["signal"]["above"]
+    assert signal[play.ONE].tolist() == above(play.ONE, 300)
+
+
+class _Limited(type(open_source("sample"))):
+    """A source that gives nothing from before 2024."""
+
+    def bars(self, symbols, start, end):
+        if start < pd.Timestamp("2024-01-01"):
+            raise RateLimited("slow down")
+        return super().bars(symbols, start, end)
+
+
+def test_a_source_that_refuses_earlier_data_is_not_the_codes_fault(play, graph_of):
+    cast = play.Cast(code=CROSS)
+    final = graph_of(cast, source=_Limited()).invoke({"messages": [("user", play.SENTENCE)]})
+    assert final["ended_because"] == "done"
+    assert cast.turns["code"] == 1
+    assert any("rate_limited: slow down" in note for note in final["request"]["notes"])
+    assert final["validation"]["data_summary"]["not_judged"] == 9
+    assert "the first 9 are not judged" in final["messages"][-1].text
+
+
+def test_code_that_fails_on_earlier_data_has_the_window_and_says_so(play, graph_of):
+    code = "assert len(snapshot['ohlcv']['close']) < 30, 'too long'\n" + CROSS
+    final = graph_of(play.Cast(code=code)).invoke({"messages": [("user", play.SENTENCE)]})
+    assert final["ended_because"] == "done"
+    assert any("too long" in note for note in final["request"]["notes"])
 
 
 def test_where_the_source_has_nothing_earlier_the_cold_sessions_are_not_judged(
@@ -76,11 +142,19 @@ def test_a_window_in_which_nothing_counts_is_refused_with_what_would_do(play, gr
     assert final["error_messages"][0].startswith("no_opinion: cross ")
 
 
-def test_a_strategy_that_needs_the_whole_history_is_judged_from_the_start(play, graph_of):
-    code = CROSS.replace("close.rolling(8).mean()", "close.expanding(2).mean()")
+def test_a_strategy_that_needs_the_whole_history_is_judged_from_the_start(
+    play, graph_of, store, sample_sessions
+):
+    code = """\
+close = snapshot["ohlcv"]["close"]
+odd = close.diff().gt(0).cumsum() % 2
+GLOBAL_DATA_STATE.update("signal", {"odd": odd.astype(float)})
+"""
     final = graph_of(play.Cast(code=code)).invoke({"messages": [("user", play.SENTENCE)]})
     assert final["strategy"]["warm_up"] is None
     assert final["strategy"]["evaluated_from"] == play.WINDOW[0]
+    close = store.snapshot(final["data_ref"])["ohlcv"]["close"]
+    assert close.index[0] == sample_sessions[0], "all that there is before it"
 
 
 @pytest.mark.parametrize(

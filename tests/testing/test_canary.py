@@ -41,6 +41,11 @@ class Thing:
     inside: object
 
 
+def noted(frame, **attrs):
+    frame.attrs.update(attrs)
+    return frame
+
+
 def caused():
     try:
         try:
@@ -57,6 +62,18 @@ def caused():
         HUGE,
         -HUGE,
         HUGE * 1e-15,
+        HUGE**0.5,
+        complex(0, HUGE),
+        np.complex128(HUGE),
+        np.array([complex(1, -HUGE)]),
+        np.array([1.0, float("inf")], dtype=np.float32),
+        np.array([1.0, 3e38], dtype=np.float32),
+        np.array([-np.inf], dtype=np.float16),
+        "about 7.71×10^76",
+        "7.71 × 10⁷⁶",
+        r"$7.7 \times 10^{76}$",
+        "7.7*10**76",
+        f"{HUGE**0.5:,.2f}",
         HUGE**2,
         np.float64(HUGE),
         Decimal("-7.7E+76"),
@@ -74,6 +91,13 @@ def caused():
         "21770708",
         "2177/7/7",
         "2177年7月7日",
+        "2177 年 07 月 08 日",
+        "Jul 08 2177",
+        "July 8th, 2177",
+        "Tue Jul  8 00:00:00 2177",
+        "08-Jul-2177",
+        "8/7/2177",
+        "07.08.2177",
         "合成银行01 CANARY",
         b"...21770708...",
         date(2177, 7, 8),
@@ -86,6 +110,11 @@ def caused():
         pd.DataFrame({"CANARY.SH": [1.0]}),
         pd.Series([1.0], index=pd.DatetimeIndex(["2177-07-08"])),
         pd.Index(["CANARY.SH"]),
+        noted(pd.DataFrame({"a": [1.0]}), last=HUGE),
+        noted(pd.Series([1.0]), last="2177-07-08"),
+        pd.DataFrame({"a": [1.0]}).rename_axis(columns="CANARY"),
+        pd.DataFrame({"a": [1.0]}).rename_axis(index="CANARY"),
+        pd.Series([1.0], name="CANARY"),
         {"a": {"b": [1, (2, {HUGE})]}},
         {"CANARY.SH": 1},
         Thing(inside=Thing(inside=[HUGE])),
@@ -107,10 +136,16 @@ def test_a_sentinel_is_found_wherever_it_is(thing):
         None,
         True,
         0.0,
-        -1e59,
+        -1e36,
+        2**127,
+        1 + 2j,
         float("nan"),
         Decimal("sNaN"),
-        np.array([np.nan, 1e59]),
+        np.array([np.nan, 1e36]),
+        np.array([np.nan, 1e36], dtype=np.float32),
+        np.array([1j]),
+        "10^20 and 10**8, 10⁻⁷⁶, 10^7 of 76 and 3.10^76",
+        "Jul 08 2017, 7/8/2017, Julia 2177 and 21770 pieces",
         pd.NaT,
         np.datetime64("NaT"),
         "2024-01-02 to 2025-12-31, 2.177 and 21777.07 CNY, 12177-07-08 pieces",
@@ -218,6 +253,24 @@ def test_two_plantings_have_opposite_signs():
     assert one > 1e76
     assert other < -1e76
     assert filled(0)[1] == filled(1)[1], "what is committed is the same"
+
+
+def test_two_plantings_compare_otherwise():
+    """What two later rows are to each other is of ordinary size, and no sentinel shows in it."""
+    one, other = (
+        store.snapshot(ref)["ohlcv"]["close"].loc[MOMENT.session :] for store, ref in (filled(0), filled(1))
+    )
+    for compared in (
+        lambda close: np.sign(close.pct_change().iloc[1:]),
+        lambda close: np.sign(close.diff().iloc[1:]),
+        lambda close: close.rank(axis=1),
+        lambda close: close.rank(),
+    ):
+        assert find_canaries(compared(one).to_numpy()) == []
+        assert 0.2 < (compared(one) != compared(other)).to_numpy().mean()
+    rose = one.pct_change().iloc[1:].to_numpy()
+    assert 0.2 < (rose > 0).mean() < 0.8
+    assert (np.abs(rose) > 0.01).mean() > 0.8
 
 
 def test_an_announced_action_stays_and_one_that_is_not_does_not():

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
@@ -13,13 +14,14 @@ from quantgraph._frames import Floats
 from quantgraph.audit._compare import Bools, Reference
 from quantgraph.audit._rounding import Hanging
 from quantgraph.audit._slices import axes_of, close_of
+from quantgraph.audit.corrupt import Corruption, corrupted
 from quantgraph.audit.cuts import aimed_cuts
 from quantgraph.audit.trials import Outcome, Run, Trials
 from quantgraph.errors import CodeFailed
 from quantgraph.market.moment import Moment, Phase
 from quantgraph.sandbox.wire import Frames
 
-__all__ = ["Case", "Counted"]
+__all__ = ["Case", "Counted", "Longer"]
 
 
 class Counted:
@@ -52,6 +54,14 @@ class Counted:
             yield counted
 
 
+@dataclass(frozen=True, kw_only=True)
+class Longer:
+    """A panel, and the signal it gives."""
+
+    panel: Frames
+    reference: Reference
+
+
 class Case:
     """What all tests of one audit share.
 
@@ -64,7 +74,7 @@ class Case:
     proved
         Rows at which the signal was the same without the future.
     hair
-        Cells (T, N) that rounding turns over.
+        Cells (T, N) that rounding turns over and other futures of the same length do not.
     """
 
     def __init__(self, trials: Trials, panel: Frames, phase: Phase, seed: int) -> None:
@@ -100,28 +110,40 @@ class Case:
         return aimed_cuts(self.signal, close, self.axes.sessions, count=count, seed=seed)
 
     def beyond_rounding(
-        self,
-        differing: Bools,
-        theirs: Floats,
-        *,
-        panel: Frames,
-        row: int,
-        ours: Floats,
-        reference: Reference | None = None,
-    ) -> Bools:
-        """The ``differing`` cells without those that rounding turns over.
+        self, differing: Bools, ours: Floats, run: Run, *, row: int, short: Frames, longer: Longer
+    ) -> tuple[Bools, bool]:
+        """The ``differing`` cells (T, N) without those that rounding turns over, and if that is settled.
+
+        A tie may be turned over by rounding, since a longer panel is summed up in another order, or be
+        decided by the future. Of that other futures tell, which are as long: a cell that they change is not
+        excused. It is not settled if the strategy fails on them.
 
         Parameters
         ----------
-        panel
-            The panel that gave ``ours``; what it holds up to ``row`` is moved a little.
-        theirs
-            The signal that differs. Both are (T, N) on the axes of ``reference``.
+        ours, short
+            The signal (T, N) of the shorter panel, on the axes of the longer one's, and that panel.
+        run
+            How other panels are run.
+        row
+            Row of the last session of ``short``.
         """
+        moment, reference, settled = self.moment(row), longer.reference, True
         if not differing.any():
-            return differing
-        axes = reference or self.reference
-        hair = Hanging(self.trials.whole, panel, self.moment(row), axes, ours).among(differing, theirs)
-        if axes is self.reference and hair[differing].all():
+            return differing, settled
+        hair = Hanging(run, short, moment, reference, ours).among(differing, reference.values)
+        cuts = np.full(len(self.axes.symbols), row)
+        for flipped in (False, True):
+            if not hair[differing].all():
+                return np.asarray(differing & ~hair), True
+            how = Corruption(
+                kind="scaled", cuts=cuts, phase=self.phase, seed=self.seed + row, flipped=flipped
+            )
+            other = run(corrupted(longer.panel, how))
+            if other.signal is None:
+                settled = False
+            else:
+                hair &= ~reference.changed(other, reference.rows_to(moment.session))
+        beyond = np.asarray(differing & ~hair)
+        if reference is self.reference and not beyond.any():
             self.hair |= hair
-        return np.asarray(differing & ~hair)
+        return beyond, settled

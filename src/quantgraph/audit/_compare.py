@@ -16,6 +16,8 @@ __all__ = ["Bools", "Reference", "first_row"]
 
 Bools = NDArray[np.bool_]
 
+_ROUNDING = 1e-12
+
 
 @dataclass(frozen=True, kw_only=True)
 class Cells:
@@ -79,6 +81,15 @@ class Reference:
         both = ours.present[part] & theirs.present[part]
         found[part] = _unequal(ours.values[part], theirs.values[part], both)
         return found
+
+    def changed(self, outcome: Outcome, rows: int) -> Bools:
+        """As :meth:`differing`, for a signal of a panel of the same shape.
+
+        Rounding does not differ then, and nothing is excused but what a strategy makes that drops rows of the
+        future before it multiplies: numbers that differ by less than 1e-12 of themselves.
+        """
+        close = np.isclose(self.values, self.of(outcome), rtol=_ROUNDING, atol=0.0)
+        return np.asarray(self.differing(outcome, rows) & ~close)
 
     def unequal(self, one: Outcome, other: Outcome, row: int) -> Bools:
         """Where two signals differ in a row: (N,), by the same rule."""

@@ -7,25 +7,34 @@ from functools import partial
 
 import numpy as np
 
-from quantgraph.audit._case import Case
+from quantgraph.audit._case import Case, Longer
 from quantgraph.audit._compare import Bools, Reference
 from quantgraph.audit._shrink import Finder
 from quantgraph.audit._slices import axes_of, close_of, only, prefix
 from quantgraph.audit.corrupt import Corruption, Kind, corrupted, extended
 from quantgraph.audit.counterexample import Counterexample
 from quantgraph.audit.cuts import Rows, symbol_cuts
-from quantgraph.audit.trials import FunctionTrials, Outcome, Run
+from quantgraph.audit.trials import FunctionTrials, Run
 
-__all__ = ["appended", "other_futures", "remembered"]
+__all__ = ["other_futures", "remembered"]
 
 _STAGGERED = 6
 _UNIFORM = 12
 _OTHERS = 2
 
 
-def other_futures(case: Case, run: Run) -> Counterexample | None:
+def other_futures(case: Case) -> Counterexample | None:
     """Rows after a cut replaced: per symbol where symbols go apart, else at more places for all alike."""
-    apart, found = _staggered(case, run) if _separable(case, run) else (False, None)
+    with case.trials.series() as run:
+        apart = _separable(case, run)
+    with case.trials.series() as run:  # a process that has seen no true future
+        return _other_futures(case, run, apart=apart) or _appended(case, run)
+
+
+def _other_futures(case: Case, run: Run, *, apart: bool) -> Counterexample | None:
+    found = None
+    if apart:
+        apart, found = _staggered(case, run)
     if found:
         return found
     rows = case.aimed(min(_OTHERS if apart else _UNIFORM, case.total), case.seed + 1)
@@ -45,33 +54,26 @@ def _future(case: Case, kind: Kind, cuts: Rows, number: int, *, flipped: bool = 
     return Corruption(kind=kind, cuts=cuts, phase=case.phase, seed=case.seed + number, flipped=flipped)
 
 
-def _changed(case: Case, run: Run, how: Corruption) -> tuple[Bools, Outcome]:
+def _changed(case: Case, run: Run, how: Corruption) -> Bools:
     """Cells up to each symbol's cut that another future changes. A strategy that fails there says nothing."""
     outcome = run(corrupted(case.panel, how))
     if outcome.signal is None:
-        return np.zeros(case.reference.values.shape, dtype=bool), outcome
+        return np.zeros(case.reference.values.shape, dtype=bool)
     case.tried[how.kind] += 1
     known = np.full(len(case.reference.symbols), case.rows_to(int(how.cuts.min())))
     known[: len(how.cuts)] = np.searchsorted(
         case.reference.sessions, case.axes.sessions[how.cuts], side="right"
     )
-    differing = case.reference.differing(outcome, int(known.max()))
-    return np.asarray(differing & (np.arange(len(differing))[:, None] < known)), outcome
+    differing = case.reference.changed(outcome, int(known.max()))
+    return np.asarray(differing & (np.arange(len(differing))[:, None] < known))
 
 
 def _replaced(case: Case, run: Run, how: Corruption) -> Counterexample | None:
     """Try another future after one cut for all symbols: what it changes before the cut is no accident."""
-    differing, outcome = _changed(case, run, how)
-    differing = case.beyond_rounding(
-        differing,
-        case.reference.of(outcome),
-        panel=case.panel,
-        row=int(how.cuts[0]),
-        ours=case.reference.values,
-    )
+    differing = _changed(case, run, how)
     if not differing.any():
         return None
-    return Finder(case.trials, case.panel, case.reference, case.phase).corruption(differing, how)
+    return Finder(run, case.panel, case.reference, case.phase).corruption(differing, how)
 
 
 def _separable(case: Case, run: Run) -> bool:
@@ -92,7 +94,7 @@ def _staggered(case: Case, run: Run) -> tuple[bool, Counterexample | None]:
     for number, cuts in enumerate(symbol_cuts(case.signal, close, count=_STAGGERED, seed=case.seed)):
         for flipped in (False, True):
             how = _future(case, "scaled", cuts, number, flipped=flipped)
-            columns = np.flatnonzero(_changed(case, run, how)[0].any(axis=0))
+            columns = np.flatnonzero(_changed(case, run, how).any(axis=0))
             # Only a cut for all symbols proves anything: one may depend on another after all.
             for column in columns[columns < len(cuts)][:_OTHERS]:
                 found = _replaced(case, run, replace(how, cuts=np.full_like(cuts, cuts[column])))
@@ -103,7 +105,7 @@ def _staggered(case: Case, run: Run) -> tuple[bool, Counterexample | None]:
     return True, None
 
 
-def appended(case: Case, run: Run) -> Counterexample | None:
+def _appended(case: Case, run: Run) -> Counterexample | None:
     """The same panel with sessions after its last."""
     longer = extended(case.panel, case.seed)
     outcome = run(longer)
@@ -111,17 +113,17 @@ def appended(case: Case, run: Run) -> Counterexample | None:
         return None
     case.tried["appended"] += 1
     reference, last = Reference(outcome.signal, axes_of(longer)), case.total - 1
-    differing = case.beyond_rounding(
+    differing, _ = case.beyond_rounding(
         reference.differing(case.first, reference.rows_to(case.axes.sessions[-1])),
-        reference.values,
-        panel=case.panel,
+        reference.of(case.first),
+        run,
         row=last,
-        ours=reference.of(case.first),
-        reference=reference,
+        short=case.panel,
+        longer=Longer(panel=longer, reference=reference),
     )
     if not differing.any():
         return None
-    return Finder(case.trials, longer, reference, case.phase).truncation(differing, last, test="appended")
+    return Finder(run, longer, reference, case.phase).truncation(differing, last, test="appended")
 
 
 def remembered(case: Case, trials: FunctionTrials) -> Counterexample | None:
@@ -137,5 +139,5 @@ def remembered(case: Case, trials: FunctionTrials) -> Counterexample | None:
         reference = Reference(fresh.signal, case.axes)
         differing = reference.differing(outcome, reference.rows_to(moment.session))
         if differing.any():
-            return Finder(case.trials, case.panel, reference, case.phase).memory(differing, outcome)
+            return Finder(case.trials.whole, case.panel, reference, case.phase).memory(differing, outcome)
     return None

@@ -26,7 +26,8 @@ class Hanging:
 
     A sum taken in another order, as BLAS takes it for another number of rows, moves a number by some 1e-16
     of itself; a cell that does not survive 1e-9 is at a threshold. A strategy of which more than a tenth of
-    the opinions changes so is not near a threshold, it is chaotic: then there are no such cells.
+    the opinions changes so, and more than three sessions have, is not near a threshold, it is chaotic: then
+    there are no such cells.
 
     Parameters
     ----------
@@ -50,7 +51,7 @@ class Hanging:
 
     @cached_property
     def _chaotic(self) -> bool:
-        limit = max(_SHARE * np.count_nonzero(np.nan_to_num(self._ours)), _FEW)
+        limit = max(_SHARE * np.count_nonzero(np.nan_to_num(self._ours)), _FEW * self._ours.shape[1])
         return any(
             np.count_nonzero(~np.isclose(self._ours, other, rtol=_MOVED, atol=0.0, equal_nan=True)) > limit
             for other in self._tries

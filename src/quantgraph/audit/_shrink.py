@@ -13,7 +13,7 @@ from quantgraph.audit._slices import axes_of, only, prefix
 from quantgraph.audit.corrupt import Corruption, corrupted
 from quantgraph.audit.counterexample import Counterexample, Test
 from quantgraph.audit.cuts import Rows
-from quantgraph.audit.trials import Outcome, Trials
+from quantgraph.audit.trials import Outcome, Run
 from quantgraph.market.moment import Moment, Phase
 from quantgraph.sandbox.wire import Frames
 
@@ -32,10 +32,13 @@ class _Cell:
 
 
 class Finder:
-    """Narrows a difference down on one panel."""
+    """Narrows a difference down on one panel.
 
-    def __init__(self, trials: Trials, panel: Frames, reference: Reference, phase: Phase) -> None:
-        self._trials, self._panel, self._reference, self._phase = trials, panel, reference, phase
+    What it finds is shown, and proves nothing that was not seen before: any way to run will do.
+    """
+
+    def __init__(self, run: Run, panel: Frames, reference: Reference, phase: Phase) -> None:
+        self._run, self._panel, self._reference, self._phase = run, panel, reference, phase
         self._sessions = axes_of(panel).sessions
 
     def truncation(self, differing: Bools, cut: int, *, test: Test = "truncation") -> Counterexample:
@@ -46,19 +49,19 @@ class Finder:
         start = Moment(pd.Timestamp(self._sessions[base]), self._phase)
         same = self._phase != "post_close"
         steps = _gallop(base, cut, len(self._sessions), same=same)
-        walk = self._trials.walk(self._panel, [start, *map(self._after, steps)])
-        first, before, cell, step = next(walk), base - same, None, cut
-        for step, outcome in zip(steps, walk, strict=False):
-            cell = self._changed(first, outcome, row, columns)
+        first, before, cell, step = self._run(prefix(self._panel, start)), base - same, None, cut
+
+        def at(step: int) -> _Cell | None:
+            other = self._run(prefix(self._panel, self._after(step)))
+            return self._changed(first, other, row, columns)
+
+        for step in steps:
+            cell = at(step)
             if cell:
                 break
             before = step
         if cell is None:  # only the whole panel shows it
             cell, step = self._given(first, row, int(columns[0])), len(self._sessions) - 1
-
-        def at(middle: int) -> _Cell | None:
-            other = self._trials.whole(prefix(self._panel, self._after(middle)))
-            return self._changed(first, other, row, columns)
 
         cell, step = _bisected(cell, before, step, at)
         alone = self._alone(
@@ -71,7 +74,7 @@ class Finder:
         row = first_row(differing)
         columns = np.flatnonzero(differing[row])
         cut = int(how.cuts[0])
-        given = self._trials.whole(self._panel)
+        given = self._run(self._panel)
         least = 0 if self._phase != "post_close" else 1
         steps = [
             *(cut + step for step in _powers(least, len(self._sessions) - 1 - cut)),
@@ -79,7 +82,7 @@ class Finder:
         ]
 
         def at(step: int) -> _Cell | None:
-            other = self._trials.whole(corrupted(self._panel, replace(how, sessions=step - cut)))
+            other = self._run(corrupted(self._panel, replace(how, sessions=step - cut)))
             return self._changed(given, other, row, columns)
 
         before, cell, step = cut - 1 + least, None, steps[-1]
@@ -127,7 +130,7 @@ class Finder:
         single = only(self._panel, {self._reference.symbols[cell.column]})
         if not any(single.values()):
             return False
-        first, later = self._trials.whole(before(single)), self._trials.whole(after(single))
+        first, later = self._run(before(single)), self._run(after(single))
         return bool(self._reference.unequal(first, later, cell.row)[cell.column])
 
     def _told(self, test: Test, cell: _Cell, *, needs: int, alone: bool) -> Counterexample:

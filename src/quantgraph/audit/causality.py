@@ -5,20 +5,21 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any, Literal
 
 import numpy as np
 
-from quantgraph.audit._case import Case
+from quantgraph.audit._case import Case, Longer
 from quantgraph.audit._compare import Bools, first_row
-from quantgraph.audit._futures import appended, other_futures, remembered
+from quantgraph.audit._futures import other_futures, remembered
 from quantgraph.audit._shrink import Finder
 from quantgraph.audit._slices import prefix, read_panels
 from quantgraph.audit._suspects import places
 from quantgraph.audit.counterexample import Counterexample
 from quantgraph.audit.start import start_of
-from quantgraph.audit.trials import CodeTrials, FunctionTrials, Trials
-from quantgraph.audit.verdict import Result, Verdict
+from quantgraph.audit.trials import CodeTrials, FunctionTrials, Run, Trials
+from quantgraph.audit.verdict import Method, Result, Verdict
 from quantgraph.errors import BadOption
 from quantgraph.market.moment import PHASES, Phase
 
@@ -44,7 +45,8 @@ def check_causality(
 
     The strategy is run twice on the whole panel, on prefixes of it (every cell that both signals have must
     be equal), on panels with other futures, and from later starts; a function also after it saw a longer
-    panel. Comparison is exact; cells that only rounding turns over are counted and do not fail.
+    panel. Comparison is exact. Where a panel has another length, cells that only rounding turns over, and
+    other futures of one length do not, are counted and do not fail.
 
     Parameters
     ----------
@@ -77,7 +79,9 @@ def check_causality(
     _check_options(exhaustive, cuts, cells, lookback, decide_at)
     started = time.perf_counter()
     trials = strategy if isinstance(strategy, Trials) else FunctionTrials(strategy)
-    case = Case(trials, read_panels(panels), decide_at, seed)
+    # An older signal in the panel may itself know the future, and a prefix of it as well.
+    panel = {name: fields for name, fields in read_panels(panels).items() if name != "signal"}
+    case = Case(trials, panel, decide_at, seed)
     every = _cells_of(case) <= cells if exhaustive == "auto" else bool(exhaustive)
     verdict = _judged(case, trials, cuts, every=every)
     if verdict.causal:
@@ -111,27 +115,34 @@ def _cells_of(case: Case) -> int:
 
 def _judged(case: Case, trials: Trials, cuts: int, *, every: bool) -> Verdict:
     """Run the tests, the plainest first, until one refutes it."""
+    told = partial(_told, case, "exhaustive" if every else "aimed")
     again = case.trials.whole(case.panel)
     if again.signal is None or case.reference.differing(again, len(case.reference.sessions)).any():
-        return _told(case, "not_deterministic")
-    found = _truncated(case, cuts, every=every)
+        return told("not_deterministic")
+    rows = range(case.total) if every else case.aimed(min(cuts, case.total), case.seed)
+    with case.trials.series() as run:
+        found = _cut_at(case, run, rows)
     if not found:
-        with case.trials.series() as run:  # a process that has seen no true future
-            found = other_futures(case, run) or appended(case, run)
+        found = other_futures(case)
+    if not found and not case.tried:  # the code fails on every other future: then no session is left out
+        with case.trials.series() as run:
+            found = _cut_at(case, run, [row for row in range(case.total) if row not in case.proved])
     if not found and isinstance(trials, FunctionTrials):
         found = remembered(case, trials)
     if not found:
-        return _told(case, "causal")
+        return told("causal")
     source = trials.cells if isinstance(trials, CodeTrials | FunctionTrials) else ()
-    return _told(case, "not_causal", replace(found, places=places(source)))
+    return told("not_causal", replace(found, places=places(source)))
 
 
-def _told(case: Case, result: Result, counterexample: Counterexample | None = None) -> Verdict:
+def _told(
+    case: Case, method: Method, result: Result, counterexample: Counterexample | None = None
+) -> Verdict:
     return Verdict(
         result=result,
         sessions=case.total,
         proved=len(case.proved),
-        method="exhaustive" if len(case.proved) == case.total else "aimed",
+        method=method,
         corruptions=dict(case.tried),
         evaluations=case.trials.evaluations,
         counterexample=counterexample,
@@ -139,15 +150,9 @@ def _told(case: Case, result: Result, counterexample: Counterexample | None = No
     )
 
 
-def _truncated(case: Case, cuts: int, *, every: bool) -> Counterexample | None:
-    """Prefixes of the panel: all, or those where a leak would show."""
-    rows = range(case.total) if every else case.aimed(min(cuts, case.total), case.seed)
-    return _cut_at(case, rows)
-
-
-def _cut_at(case: Case, rows: Sequence[int]) -> Counterexample | None:
-    """Walk through ascending rows and narrow down the first difference."""
-    hit = _first_difference(case, rows)
+def _cut_at(case: Case, run: Run, rows: Sequence[int]) -> Counterexample | None:
+    """Prefixes of the panel up to ascending rows: narrow down the first difference."""
+    hit = _first_difference(case, run, rows)
     if hit is None:
         return None
     # An earlier session may show it too, those with an opinion first of all.
@@ -156,25 +161,24 @@ def _cut_at(case: Case, rows: Sequence[int]) -> Counterexample | None:
     told = np.asarray(case.reference.opinions.any(axis=1))
     open_rows = [row for row in range(before) if row not in case.proved]
     likely = [row for row in open_rows if told[case.rows_to(row) - 1]] or open_rows
-    better = _first_difference(case, likely[:: 1 + len(likely) // _EARLIER])
-    finder = Finder(case.trials, case.panel, case.reference, case.phase)
+    better = _first_difference(case, run, likely[:: 1 + len(likely) // _EARLIER])
+    finder = Finder(run, case.panel, case.reference, case.phase)
     return finder.truncation(*(better or hit))
 
 
-def _first_difference(case: Case, rows: Sequence[int]) -> tuple[Bools, int] | None:
+def _first_difference(case: Case, run: Run, rows: Sequence[int]) -> tuple[Bools, int] | None:
     """The first row after which a cut changes known cells, and which; rows before it are proved."""
+    whole = Longer(panel=case.panel, reference=case.reference)
     walk = case.trials.walk(case.panel, [case.moment(row) for row in rows])
     for row, outcome in zip(rows, walk, strict=True):
-        differing = case.reference.differing(outcome, case.rows_to(row))
+        differing, settled = case.reference.differing(outcome, case.rows_to(row)), True
         if differing.any() and outcome.signal is not None:
-            differing = case.beyond_rounding(
-                differing,
-                case.reference.values,
-                panel=prefix(case.panel, case.moment(row)),
-                row=row,
-                ours=case.reference.of(outcome),
+            ours, short = case.reference.of(outcome), prefix(case.panel, case.moment(row))
+            differing, settled = case.beyond_rounding(
+                differing, ours, run, row=row, short=short, longer=whole
             )
         if differing.any():
             return differing, row
-        case.proved.add(row)
+        if settled:
+            case.proved.add(row)
     return None

@@ -44,7 +44,9 @@ def measure_warm_up(strategy: Trials, panels: object) -> int | None:
     Returns
     -------
     int or None
-        None if it depends on the whole history, as far as the panel is long enough to show that it does not.
+        None if it depends on the whole history, or if the panel is too short to tell: a mean of 50 on 58
+        sessions and a sum from the first one both give None. Only a longer panel tells them apart; twice
+        the need is enough as a rule.
 
     Raises
     ------

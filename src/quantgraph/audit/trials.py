@@ -8,7 +8,7 @@ import multiprocessing
 import random
 import textwrap
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from functools import partial
@@ -81,14 +81,14 @@ class CodeTrials:
         if all(moment.phase == "post_close" for moment in moments):
             with open_walk(self._runner, self.cells, _named(panel)) as walk:
                 for moment in moments:
-                    yield self._outcome(walk.at(moment))
+                    yield self._outcome(walk.at(moment), panel)
         else:  # frames that end in different rows are no panel that a strategy would be given
             for moment in moments:
                 yield self.whole(prefix(panel, moment))
 
     def whole(self, panel: Frames) -> Outcome:
         """See :class:`Trials`."""
-        return self._outcome(self._runner.run(self.cells, _named(panel)))
+        return self._outcome(self._runner.run(self.cells, _named(panel)), panel)
 
     @contextlib.contextmanager
     def series(self) -> Iterator[Run]:
@@ -98,14 +98,14 @@ class CodeTrials:
 
             def run(panel: Frames) -> Outcome:
                 if walks:
-                    walks[0].over(panel)
+                    walks[0].over(_named(panel))
                 else:
-                    walks.append(stack.enter_context(open_walk(self._runner, self.cells, panel)))
-                return self._outcome(walks[0].at(_END))
+                    walks.append(stack.enter_context(open_walk(self._runner, self.cells, _named(panel))))
+                return self._outcome(walks[0].at(_END), panel)
 
             yield run
 
-    def _outcome(self, result: CodeResult) -> Outcome:
+    def _outcome(self, result: CodeResult, panel: Frames) -> Outcome:
         if isinstance(result.error, CodeTimeout | CodeMemoryExceeded):
             raise result.error
         if result.error is not None:
@@ -114,8 +114,16 @@ class CodeTrials:
         if name not in result.signals:
             return Outcome(error=f"no signal {name} was handed over".replace("  ", " "))
         frame = result.signals[name]
+        strange = set(frame.columns).difference(*_symbols(panel))
+        if strange:
+            return Outcome(error=f"the signal {name} has columns that are no symbols: {min(strange)}")
         sessions = frame.index.to_numpy().astype("datetime64[us]")
         return Outcome(signal=FrozenFrame.of(sessions, tuple(frame.columns), frame.to_numpy()))
+
+
+def _symbols(panel: Frames) -> Iterable[tuple[str, ...]]:
+    """The symbols of each frame; most frames share them."""
+    return {id(f.symbols): f.symbols for fields in panel.values() for f in fields.values()}.values()
 
 
 def _named(panel: Frames) -> Frames:

@@ -10,9 +10,10 @@ from quantgraph._texts import Note, say
 from quantgraph.audit.counterexample import Counterexample
 from quantgraph.audit.report import Finding
 
-__all__ = ["Result", "Verdict"]
+__all__ = ["Method", "Result", "Verdict"]
 
 Result = Literal["causal", "not_causal", "not_deterministic"]
+Method = Literal["exhaustive", "aimed"]
 
 _MISSED = 0.01
 
@@ -29,7 +30,7 @@ class Verdict:
     sessions, proved
         How many sessions there are, and at how many the signal was seen to be the same without the future.
     method
-        ``exhaustive`` if that is every session, else ``aimed``.
+        ``exhaustive`` if every session was tried, ``aimed`` if those where a leak would show.
     corruptions
         How many other futures were tried, by kind.
     starts
@@ -44,13 +45,13 @@ class Verdict:
     lookback
         The warm-up that was declared.
     near_threshold
-        Cells that differ by rounding only.
+        Cells that differ by rounding only: between a panel and a longer one, and not with another future.
     """
 
     result: Result
     sessions: int
     proved: int
-    method: Literal["exhaustive", "aimed"]
+    method: Method
     corruptions: Mapping[str, int] = field(default_factory=dict)
     starts: int = 0
     evaluations: int = 0
@@ -95,9 +96,14 @@ class Verdict:
 
     @property
     def residual(self) -> float:
-        """Share of sessions at which a leak could show and still be missed by chance with 1 %."""
-        if self.method == "exhaustive" or not self.proved:
+        """Share of sessions at which a leak could show and still be missed.
+
+        By chance with 1 % where sessions were aimed at; those that could not be proved where all were tried.
+        """
+        if not self.causal or self.proved == self.sessions:
             return 0.0
+        if self.method == "exhaustive" or not self.proved:
+            return 1 - self.proved / self.sessions
         return float(1 - _MISSED ** (1 / self.proved))
 
     @property
@@ -120,15 +126,11 @@ class Verdict:
 
     def text(self, language: str) -> str:
         """The verdict in one line."""
+        why = self._why(language)
         if self.result == "not_deterministic":
-            return say(
-                language,
-                zh="结果不确定：同一段数据运行两次得到的信号不同；请固定所有随机种子",
-                en="not deterministic: two runs on the same data give different signals; seed what is random",
-            )
-        if self.counterexample is not None:
-            message = self.counterexample.message(language)
-            return say(language, zh=f"存在未来函数：{message}", en=f"not causal: {message}")
+            return say(language, zh=f"结果不确定：{why}", en=f"not deterministic: {why}")
+        if self.result == "not_causal":
+            return say(language, zh=f"存在未来函数：{why}", en=f"not causal: {why}")
         text = say(
             language,
             zh=f"无未来函数：已在 {self.sessions} 个交易日中的 {self.proved} 个上证明",
@@ -138,8 +140,18 @@ class Verdict:
             return text
         return text + say(
             language,
-            zh=f"；在不到 {self.residual:.0%} 的交易日上才显现的泄漏可能漏检",
-            en=f"; a leak that shows in fewer than {self.residual:.0%} of them could be missed",
+            zh=f"；随机出现在不到 {self.residual:.0%} 的交易日上的泄漏可能漏检",
+            en=f"; a leak that shows at random in fewer than {self.residual:.0%} of them could be missed",
+        )
+
+    def _why(self, language: str) -> str:
+        """Why it is not causal."""
+        if self.counterexample is not None:
+            return self.counterexample.message(language)
+        return say(
+            language,
+            zh="同一段数据运行两次得到的信号不同；请固定所有随机种子",
+            en="two runs on the same data give different signals; seed what is random",
         )
 
     def findings(self, language: str = "en") -> tuple[Finding, ...]:
@@ -147,7 +159,7 @@ class Verdict:
         found = [Finding(severity="info", code="causality", message=n.text(language)) for n in self._notes]
         if not self.causal:
             code = "not_causal" if self.result == "not_causal" else "not_reproducible"
-            found.insert(0, Finding(severity="error", code=code, message=self.text(language)))
+            found.insert(0, Finding(severity="error", code=code, message=self._why(language)))
         return tuple(found)
 
     def as_json(self) -> dict[str, Any]:

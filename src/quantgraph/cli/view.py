@@ -16,6 +16,7 @@ from rich.text import Text
 
 from quantgraph._texts import language_of, say
 from quantgraph.run import Event
+from quantgraph.subgraphs.signal.warm_up import not_judged
 
 __all__ = ["View", "prompt", "show_result", "view"]
 
@@ -167,7 +168,8 @@ def _facts(result: Mapping[str, Any], words: Callable[[str, str], str]) -> Table
         )
         table.add_row(words("信号", "signal"), told)
     if result.get("causality"):
-        table.add_row(words("因果性", "causality"), result["causality"]["text"])
+        text = result["causality"]["text"] + say(language_of(result["question"]), **not_judged(result))
+        table.add_row(words("因果性", "causality"), text)
     if result["account"]:
         _add_account(table, result, words)
     for issue in (result["validation"] or {}).get("issues_found", []):

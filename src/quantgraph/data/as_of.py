@@ -20,7 +20,19 @@ __all__ = ["AsOfSource"]
 
 _REFUSALS: tuple[type[QuantGraphError], ...] = (UnknownSymbol, BadWindow, NoData)
 """What a source says of what it has. Other errors speak of the request, or of why there is no answer."""
-_DATE = re.compile(r"(?<!\d)(\d{4})(?:([-/.])(\d{1,2})\2(\d{1,2})|(\d{2})(\d{2}))(?!\d)")
+_MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
+_MONTH = rf"(?P<m>{'|'.join(_MONTHS)})(?:r?uary|ch|il|e|y|ust|t?ember|t|ober)?(?![a-z])\.?"
+_DAY = r"(?P<d>\d{1,2})(?:st|nd|rd|th)?"
+_DATES = tuple(
+    re.compile(rf"(?<!\d){form}(?!\d)", re.IGNORECASE)
+    for form in (
+        r"(?P<y>\d{4})(, |[-/.])(?P<m>\d{1,2})\2(?P<d>\d{1,2})",
+        r"(?P<y>\d{4})(?P<m>\d{2})(?P<d>\d{2})",
+        r"(?P<y>\d{4})\s*年\s*(?P<m>\d{1,2})\s*月\s*(?P<d>\d{1,2})",
+        rf"\b{_MONTH}[\s-]*{_DAY},?[\s-]*(?P<y>\d{{4}})",
+        rf"{_DAY}[\s-]*{_MONTH},?[\s-]*(?P<y>\d{{4}})",
+    )
+)
 
 Answer = TypeVar("Answer")
 
@@ -34,8 +46,8 @@ class AsOfSource:
 
     Lists are those of the moment's day if the source is a :class:`~quantgraph.data.source.DatedLists`. One
     that is not cannot tell: then ``symbols()`` may hold later listings and ``names()`` later names, marks
-    like ST among them. What a source has to say of its whole (``notes``) is not passed on. ``name`` is:
-    a path given by the user may hold dates.
+    like ST among them. What a source has to say of its whole (``notes``, the ``attrs`` of its frames) is not
+    passed on. ``name`` is: a path given by the user may hold dates.
 
     Parameters
     ----------
@@ -172,6 +184,7 @@ class AsOfSource:
         known: Panel = {}
         for name, frame in frames.items():
             cut = frame.loc[: self.moment.session].copy()
+            cut.attrs = {}  # what a source says of its whole
             cut.iloc[known_rows(panel, name, cut.index.to_numpy(), self.moment) :] = np.nan
             known[name] = cut
         if all(cut.isna().to_numpy().all() for cut in known.values()):
@@ -193,9 +206,11 @@ def _window(what: str, symbols: Sequence[str], start: pd.Timestamp, end: pd.Time
 
 def _dates(text: str) -> list[date]:
     found = []
-    for year, _, month, day, plain_month, plain_day in _DATE.findall(text):
+    for said in (match.groupdict() for form in _DATES for match in form.finditer(text)):
+        month = said["m"].lower()
         try:
-            found.append(date(int(year), int(month or plain_month), int(day or plain_day)))
+            number = _MONTHS.index(month) + 1 if month in _MONTHS else int(month)
+            found.append(date(int(said["y"]), number, int(said["d"])))
         except ValueError:  # eight digits that are no date
             continue
     return found

@@ -17,6 +17,8 @@ from quantgraph.subgraphs.signal.progress import language
 
 __all__ = ["report_node"]
 
+_JUDGED = ("causality", "warm_up", "evaluated_from", "not_judged")
+
 
 def report_node(state: TradingState, *, desk: TradingDesk) -> dict[str, Any]:
     """Summarise the run and close its ledger."""
@@ -32,7 +34,7 @@ def report_node(state: TradingState, *, desk: TradingDesk) -> dict[str, Any]:
     )
     desk.close(run_id)
     found = state.get("validation", {}).get("data_summary", {})
-    summary |= {key: found.get(key) for key in ("causality", "warm_up", "evaluated_from")}
+    summary |= {key: found.get(key) for key in _JUDGED}
     account, benchmark = summary["account"], summary["benchmark"]
     text = say(
         language(state),

@@ -49,8 +49,9 @@ _CLONE3 = 435
 _LAST_CONSIDERED = 462  # mseal, Linux 6.10; the numbers of x86_64's x32 begin far above
 
 _CLONE_MASK, _CLONE_THREAD = 0x7E030000, 0x00010000  # a thread, and no new namespace
-_IOCTLS = (0x5401, 0x5413, 0x541B, 0x5421, 0x5450, 0x5451)  # a terminal's, bytes waiting, flags
-_FCNTLS = (0, 1, 2, 3, 4, 1030)  # duplicating, flags; not owners and their signals, locks, leases
+# Nothing that sets what others share who have the same open file: its flags, as by F_SETFL and FIONBIO.
+_IOCTLS = (0x5401, 0x5413, 0x541B, 0x5450, 0x5451)  # a terminal's, bytes waiting, closing on exec
+_FCNTLS = (0, 1, 2, 3, 1030)  # duplicating, closing on exec; not owners and their signals, locks, leases
 _PRCTLS = (15, 16)  # a thread's name
 
 _LOAD, _AND, _EQUAL, _ABOVE, _RETURN = 0x20, 0x54, 0x15, 0x25, 0x06

@@ -18,7 +18,7 @@ class Channel:
     Attributes
     ----------
     deadline
-        Reading on ``time.perf_counter`` after which a read ends with TimeoutError.
+        Reading on ``time.perf_counter`` after which nothing is read.
     """
 
     def __init__(self, connection: socket.socket, deadline: float) -> None:
@@ -38,7 +38,7 @@ class Channel:
         Raises
         ------
         EOFError, OSError
-            If the child has closed its end, or the deadline has passed.
+            If the child has closed its end, or the deadline has passed; TimeoutError if nothing came then.
         """
         # It grows with what comes: a reply that only announces a gigabyte does not take one.
         part, filled = bytearray(min(size, 1 << 20)), 0
@@ -51,6 +51,8 @@ class Channel:
             if not count:
                 raise EOFError
             filled += count
+            if time.perf_counter() > self.deadline:
+                raise EOFError
         return part
 
     def _left(self) -> float:

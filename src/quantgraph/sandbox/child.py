@@ -44,10 +44,12 @@ class Child:
     def ask(self, parts: Sequence[Block], read: Callable[[Read, float], T]) -> T:
         """Send a message and read the reply with ``read``, which is given the time at which it was asked.
 
+        Whatever is raised, it is given up then.
+
         Raises
         ------
         CodeFailed, CodeTimeout
-            If it ends without a reply, or gives none in time. It is given up then.
+            If it ends without a reply, or gives none in time.
         """
         if self._channel is None:
             self._channel = self._connect()
@@ -59,6 +61,9 @@ class Child:
         except (EOFError, OSError) as error:
             self.close()
             raise ended(None, self.limits, time.perf_counter() - started) from error
+        except BaseException:
+            self.close()  # what is left of a reply is none to the next question
+            raise
 
     def close(self) -> None:
         """End it."""

@@ -10,6 +10,7 @@ import tempfile
 import threading
 import weakref
 from collections import OrderedDict
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -37,7 +38,7 @@ class Parcels:
         self._kept: OrderedDict[object, tuple[int, list[weakref.ref[FrozenFrame]]]] = OrderedDict()
 
     def lend(self, frames: Frames) -> int:
-        """A descriptor of the frames' parcel, to be closed by the caller."""
+        """A descriptor of the frames' parcel, with a place of its own in it, to be closed by the caller."""
         listed = [(panel, name, frame) for panel, fields in frames.items() for name, frame in fields.items()]
         key = tuple((panel, name, id(frame)) for panel, name, frame in listed)
         with self._lock:
@@ -46,7 +47,7 @@ class Parcels:
                 living = [weakref.ref(frame, lambda _: self._drop(key)) for *_, frame in listed]
                 self._kept[key] = made, living
             self._kept.move_to_end(key)
-            lent = os.dup(self._kept[key][0])
+            lent = _reopened(self._kept[key][0])
             self._shrink(1 if os.fstat(lent).st_size > _LARGE else _KEPT)
             return lent
 
@@ -104,6 +105,12 @@ def _sealed(blocks: list[tuple[int, Block]]) -> int:
     with tempfile.NamedTemporaryFile(prefix="quantgraph-frames-") as file:
         _fill(file.fileno(), blocks)
         return os.open(file.name, os.O_RDONLY | os.O_CLOEXEC)
+
+
+def _reopened(descriptor: int) -> int:
+    # Where a copy of it reads next is one number for all copies, which one call could leave to a later one.
+    same = Path(f"/proc/self/fd/{descriptor}")
+    return os.open(same, os.O_RDONLY | os.O_CLOEXEC) if same.exists() else os.dup(descriptor)
 
 
 def _fill(descriptor: int, blocks: list[tuple[int, Block]]) -> None:

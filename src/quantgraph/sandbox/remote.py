@@ -72,7 +72,7 @@ class RemoteRunner:
         except OSError as error:
             return self._lost(error, started)
         if len(reply) > REPLY_LIMIT:
-            return unreadable(ValueError(f"a reply of {len(reply)} bytes"), started, "remote")
+            return unreadable(ValueError(f"a reply of {len(reply)} bytes"), limits, started, "remote")
         read = reader(io.BytesIO(reply))
         try:
             read_hello(read)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import signal
-import struct
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -15,7 +14,7 @@ from quantgraph._frames import freeze
 from quantgraph.errors import CodeFailed, CodeMemoryExceeded, CodeRefused, CodeTimeout
 from quantgraph.sandbox.hints import hint
 from quantgraph.sandbox.lockdown import Level
-from quantgraph.sandbox.wire import Read, open_message, typed, unpack
+from quantgraph.sandbox.wire import Read, open_message, read_frames, typed
 
 __all__ = [
     "DIED",
@@ -37,22 +36,18 @@ Isolation = Literal["full", "limits_only", "none", "trusted", "remote"]
 DIED = "died"
 """The code in the error of a reply that the warm process writes for a child that has ended."""
 REPLY_LIMIT = 1 << 30
-_HEADER_LIMIT = 8 << 20
+_HEADER_LIMIT = 2 << 20  # without what was printed, a character of which takes up to 12 bytes
+_ANSWER_LIMIT = 8 << 20
 _TEXT_LIMIT = 4_000
 _DROPPED_NOTE = 100
 _KILOBYTES_LIMIT = 1 << 40
+_LINES_LIMIT = 1 << 31
+_STATUSES = range(-64, 256)
 
-# Everything that parsing bytes of any kind may raise; EOFError and OSError mean that there are none.
-_UNREADABLE = (
-    ValueError,
-    LookupError,
-    TypeError,
-    AttributeError,
-    OverflowError,
-    RecursionError,
-    MemoryError,
-    struct.error,
-)
+# A signal of the longest history of all shares of a country is within them, and reading it takes a second.
+_MOST_SIGNALS = 32
+_MOST_NAMES = 30_000
+_MOST_CELLS = 50_000_000
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -106,21 +101,45 @@ def read_result(read: Read, limits: Limits, started: float, isolation: Isolation
         If there is none, or not all of it.
     """
     try:
-        header, frames = unpack(read, limit=REPLY_LIMIT, header_limit=_HEADER_LIMIT)
-        signals = {name: freeze("signal", name, f.frame) for name, f in frames.get("signal", {}).items()}
+        header_limit = _HEADER_LIMIT + 12 * limits.output_limit
+        header, size = open_message(read, limit=REPLY_LIMIT, header_limit=header_limit)
+        signals = _signals(header, size, read)
         return CodeResult(
             stdout=_text(header["stdout"], limits.output_limit + _DROPPED_NOTE),
             value=_text(header["value"], _TEXT_LIMIT),
-            signals={name: frame.frame for name, frame in signals.items()},
+            signals=signals,
             error=_error(header["error"], limits, time.perf_counter() - started, isolation),
             seconds=time.perf_counter() - started,
             isolation=isolation,
             memory_mb=min(max(typed(header["kilobytes"], int), 0), _KILOBYTES_LIMIT) / 1024,
         )
-    except OSError:
+    except (EOFError, OSError):
         raise
-    except _UNREADABLE as error:
-        return unreadable(error, started, isolation)
+    except CodeFailed as error:
+        return CodeResult(error=error, seconds=time.perf_counter() - started, isolation=isolation)
+    except Exception as error:  # noqa: BLE001 - an enemy's bytes may make a library raise anything
+        return unreadable(error, limits, started, isolation)
+
+
+def _signals(header: dict[str, Any], size: int, read: Read) -> dict[str, pd.DataFrame]:
+    count = len(typed(header["frames"], list))
+    if count > _MOST_SIGNALS:
+        raise CodeFailed(f"the code handed over {count} signals; at most {_MOST_SIGNALS} are taken")
+    for axis in typed(header["axes"], list):
+        sessions, symbols = len(typed(axis["sessions"], list)), len(typed(axis["symbols"], list))
+        if sessions + symbols > _MOST_NAMES or sessions * symbols > _MOST_CELLS:
+            raise CodeFailed(
+                f"the code handed over a signal of {sessions} sessions and {symbols} symbols; "
+                f"at most {_MOST_NAMES} of both, and {_MOST_CELLS} cells, are taken"
+            )
+    signals: dict[str, pd.DataFrame] = {}
+    checked: set[tuple[str, ...]] = set()
+    for panel, name, told in read_frames(header, size, read):
+        if panel == "signal":
+            known = told.symbols if told.symbols in checked else None
+            signals[name] = freeze(panel, name, told.frame, symbols=known).frame
+            checked.add(told.symbols)
+    return signals
 
 
 def read_answer(
@@ -136,15 +155,15 @@ def read_answer(
         If there is none, or not all of it.
     """
     try:
-        header, size = open_message(read, limit=_HEADER_LIMIT, header_limit=_HEADER_LIMIT)
+        header, size = open_message(read, limit=_ANSWER_LIMIT)
         if size:
             raise ValueError(f"{size} bytes behind an answer")
         header["stdout"] = _text(header["stdout"], limits.output_limit + _DROPPED_NOTE)
         return header, _error(header["error"], limits, time.perf_counter() - started, isolation)
-    except OSError:
+    except (EOFError, OSError):
         raise
-    except _UNREADABLE as error:
-        return {}, unreadable(error, started, isolation).error
+    except Exception as error:  # noqa: BLE001 - as above
+        return {}, unreadable(error, limits, started, isolation).error
 
 
 def is_enough(level: Level, least: Level) -> bool:
@@ -166,15 +185,20 @@ def read_hello(read: Read) -> tuple[object, object]:
     try:
         header, _ = open_message(read, limit=_TEXT_LIMIT)
         return header["level"], header["reason"]
-    except _UNREADABLE as error:
+    except OSError:
+        raise
+    except Exception as error:
         raise EOFError from error
 
 
-def unreadable(error: Exception, started: float, isolation: Isolation) -> CodeResult:
-    """The result when a reply is none."""
+def unreadable(error: Exception, limits: Limits, started: float, isolation: Isolation) -> CodeResult:
+    """The result when a reply is none; past the deadline it is one that was ended while it wrote."""
+    seconds = time.perf_counter() - started
     reason = f"{type(error).__name__}: {error}"
     failed = CodeFailed("the code's process sent an unreadable reply", reason=reason[:_TEXT_LIMIT])
-    return CodeResult(error=failed, seconds=time.perf_counter() - started, isolation=isolation)
+    if seconds >= limits.timeout:
+        failed = ended(None, limits, seconds)
+    return CodeResult(error=failed, seconds=seconds, isolation=isolation)
 
 
 def ended(status: int | None, limits: Limits, seconds: float, *, late: bool = False) -> CodeFailed:
@@ -208,7 +232,10 @@ def _error(told: Any, limits: Limits, seconds: float, isolation: Isolation) -> C
     if told is None:
         return None
     if told["code"] == DIED:
-        return ended(typed(told["status"], int), limits, seconds, late=typed(told["late"], bool))
+        status, late = typed(told["status"], int), typed(told["late"], bool)
+        if status not in _STATUSES:
+            raise ValueError("a status that no process ends with")
+        return ended(status, limits, seconds, late=late)
     return error_of(told, isolation, memory_mb=limits.memory_mb)
 
 
@@ -219,12 +246,12 @@ def error_of(told: Any, isolation: Isolation, *, memory_mb: int | None = None) -
 
     Raises
     ------
-    TypeError, LookupError
+    ValueError, TypeError, LookupError
         If it is not told as it should be.
     """
     kind, line, text = _line_of_text(told["type"]), told["line"], _line_of_text(told["text"])
-    if line is not None and type(line) is not int:
-        raise TypeError(f"{type(line).__name__} as a line number")
+    if line is not None and typed(line, int) not in range(_LINES_LIMIT):
+        raise ValueError("a line number that no cell has")
     place = f"line {line} ({text}): " if line else ""
     if told["code"] == CodeMemoryExceeded.code:
         most = f"more than {memory_mb} MB of memory was" if memory_mb else "more memory than there is was"

@@ -76,6 +76,20 @@ class FreshRunner(_ProcessRunner):
         The least that is accepted; where the system gives less, ``run`` raises SandboxTooWeak.
     """
 
+    @functools.cached_property
+    def _checked(self) -> bool:
+        return self.run([], {}).error is None
+
+    def check(self) -> None:
+        """See once that a process can be sealed as well as asked for.
+
+        Raises
+        ------
+        SandboxTooWeak
+            If it cannot.
+        """
+        _ = self._checked
+
     def run(self, cells: Sequence[str], frames: Frames) -> CodeResult:
         """Run cells, see :class:`CodeRunner`."""
         started, limits = time.perf_counter(), self._limits()
@@ -188,10 +202,12 @@ class ForkRunner(_ProcessRunner):
         job = Job(deadline=limits.timeout, seconds=limits.timeout, memory=limits.memory_mb << 20)
         parcel = self._parcels.lend(frames)
         try:
+            self._warm.start()
+            # Before the child's own clock starts: one that is ended at its deadline is seen to be late.
+            started = time.perf_counter()
             connection = self._warm.connect(job, parcel)
         finally:
             os.close(parcel)
-        started = time.perf_counter()
         with contextlib.closing(Channel(connection, started + limits.timeout + _GRACE)) as channel:
             channel.send(message({"cells": list(cells), "output_limit": limits.output_limit}))
             try:
@@ -220,6 +236,18 @@ class ForkRunner(_ProcessRunner):
             return Channel(self._warm.connect(job), math.inf)
 
         return Child(connect, self._limits(), lambda: self._warm.level)
+
+    def check(self) -> None:
+        """Start the warm process if there is none yet.
+
+        Raises
+        ------
+        SandboxTooWeak
+            If it cannot be sealed as well as asked for.
+        CodeFailed
+            If it does not start.
+        """
+        self._warm.start()
 
     def close(self) -> None:
         """End the warm process and let go of the frames. The next call starts another one."""

@@ -111,6 +111,11 @@ class WarmProcess:
                     raise
         return ours
 
+    def start(self) -> None:
+        """Start the process unless it runs; what :meth:`connect` raises."""
+        with self._lock:
+            self._started()
+
     def close(self, *, patient: bool = True) -> None:
         """End the process and its children, and remove its folder; at once if it is not to be waited for."""
         with self._lock:

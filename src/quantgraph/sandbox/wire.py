@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import struct
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, TypeVar
 
 import numpy as np
@@ -15,7 +15,18 @@ from numpy.typing import NDArray
 
 from quantgraph._frames import FrozenFrame
 
-__all__ = ["Block", "Frames", "Read", "bytes_of", "message", "open_message", "pack", "typed", "unpack"]
+__all__ = [
+    "Block",
+    "Frames",
+    "Read",
+    "bytes_of",
+    "message",
+    "open_message",
+    "pack",
+    "read_frames",
+    "typed",
+    "unpack",
+]
 
 T = TypeVar("T")
 
@@ -72,37 +83,42 @@ def pack(header: Mapping[str, Any], frames: Frames) -> list[Block]:
     return message({**header, "frames": table, "axes": listed}, blocks)
 
 
-def unpack(
-    read: Read, *, limit: int, header_limit: int = _HEADER_LIMIT
-) -> tuple[dict[str, Any], dict[str, dict[str, FrozenFrame]]]:
-    """Read a message made by :func:`pack`.
+def unpack(read: Read, *, limit: int) -> tuple[dict[str, Any], dict[str, dict[str, FrozenFrame]]]:
+    """Read a message made by :func:`pack`; raises what :func:`open_message` and :func:`read_frames` raise."""
+    header, body = open_message(read, limit=limit)
+    frames: dict[str, dict[str, FrozenFrame]] = {}
+    for panel, name, frame in read_frames(header, body, read):
+        frames.setdefault(panel, {})[name] = frame
+    return header, frames
+
+
+def read_frames(header: Mapping[str, Any], body: int, read: Read) -> Iterator[tuple[str, str, FrozenFrame]]:
+    """Read the ``body`` bytes of frames behind a header made by :func:`pack`, one frame after the other.
 
     Frames are checked to be what they say they are, arrays of the announced shape with text for symbols;
     whether they are good frames is for :func:`~quantgraph._frames.freeze` to say.
 
     Raises
     ------
-    ValueError, TypeError, LookupError, OverflowError, RecursionError
-        If the message is larger than ``limit`` bytes, its header larger than ``header_limit``, or if its
-        parts are malformed or do not fit together.
+    ValueError, TypeError, LookupError, OverflowError
+        If its parts are malformed or do not fit together.
     """
-    header, body = open_message(read, limit=limit, header_limit=header_limit)
-    axes = [_axis(typed(told, dict)) for told in typed(header.pop("axes"), list)]
-    frames: dict[str, dict[str, FrozenFrame]] = {}
-    for told in typed(header.pop("frames"), list):
+    axes = [_axis(typed(told, dict)) for told in typed(header["axes"], list)]
+    for told in typed(header["frames"], list):
         entry = typed(told, dict)
-        panel, name, number = (typed(entry["panel"], str), typed(entry["name"], str), entry["axis"])
-        sessions, symbols = axes[typed(number, int)]
+        panel, name, number = typed(entry["panel"], str), typed(entry["name"], str), typed(entry["axis"], int)
+        if number < 0:
+            raise ValueError(f"there is no axis {number}")
+        sessions, symbols = axes[number]
         size = len(sessions) * len(symbols) * 8
         body -= size
         if body < 0:
             raise ValueError("the frames announced are larger than the message")
         block = memoryview(read(size)).toreadonly()
         values = np.frombuffer(block, dtype="<f8").reshape(len(sessions), len(symbols))
-        frames.setdefault(panel, {})[name] = FrozenFrame.of(sessions, symbols, values)
+        yield panel, name, FrozenFrame.of(sessions, symbols, values)
     if body:
         raise ValueError(f"{body} bytes more than the frames announced")
-    return header, frames
 
 
 def _axis(told: dict[str, Any]) -> tuple[NDArray[np.datetime64], tuple[str, ...]]:

@@ -3,7 +3,8 @@
 A run over it, and over a :class:`~quantgraph.testing.canary_source.CanarySource`, that knows no future says
 no sentinel: not in a prompt, a reply, a tool's result, an error, a log line, a signal or the ledger.
 :class:`~quantgraph.testing.canary_watch.CanaryWatch` listens for them. What can carry no number (a signal of
-1, 0 and -1) is compared between two plantings of opposite sign: ``seed=0`` and ``seed=1``.
+1, 0 and -1; a ratio, a rank, a logarithm) is compared between two plantings of opposite sign whose numbers
+compare otherwise: ``seed=0`` and ``seed=1``.
 """
 
 from __future__ import annotations
@@ -48,7 +49,7 @@ class CanaryStore(DataState):
     as_of
         The run's moment.
     seed
-        The sentinels of an odd one have the opposite sign.
+        By which the sentinels are drawn. Those of an odd one have the opposite sign.
     options
         As for :class:`~quantgraph.state.DataState`.
     """
@@ -137,14 +138,9 @@ class _CanaryWalk(Walk):
     def __init__(self, ref: str, tree: Tree, seed: int) -> None:
         super().__init__(ref, tree)
         self._whole, self._seed = tree, seed
-        self._live: Tree | None = None
 
     def at(self, moment: Moment) -> View:
         self._tree = planted(self._whole, moment, self._seed)
-        if self._live is None:
-            self._live = self._tree  # what the walk grows from
-        for frame, now in zip(self._live.frames, self._tree.frames, strict=True):
-            frame.values[:] = now.values
         return super().at(moment)
 
 
@@ -202,8 +198,11 @@ def _said(kind: str) -> dict[str, Any]:
 
 
 def sentinels(panel: str, name: str, shape: tuple[int, int], seed: int) -> NDArray[np.float64]:
-    """Numbers of one magnitude, another in every cell; those of events are never negative."""
+    """Numbers of one magnitude, another in every cell; those of events are never negative.
+
+    Each has a factor from 0.5 to 1.5 drawn by field and seed, so that the ratio and the order of two of them,
+    in which no sentinel shows, are others in another planting.
+    """
     sign = -1 if seed % 2 and name not in EVENT_FIELDS else 1
-    field = zlib.crc32(f"{panel} {name} {seed}".encode()) % 1000
-    cells = np.arange(shape[0] * shape[1], dtype=np.float64).reshape(shape)
-    return sign * MAGNITUDE * (1 + field / 1e4 + cells / 1e12)
+    drawn = np.random.default_rng(zlib.crc32(f"{panel} {name} {seed}".encode()))
+    return sign * MAGNITUDE * drawn.uniform(0.5, 1.5, shape)

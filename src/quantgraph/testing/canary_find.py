@@ -26,12 +26,19 @@ MAGNITUDE = 7.7e76
 """Of every number that is a sentinel, about."""
 
 _YEAR = 2177
-_BOUND = 1e60
-_DATE = re.compile(r"(?<!\d)2177(?:[-/.年]0?7|070[7-9](?!\d))")
+_BOUND = 1e37
+_WHOLE_BOUND = 1e60
+_DATE = re.compile(
+    r"(?<!\d)2177(?:\s*[-/.年]\s*0?7|070[7-9](?!\d))|\bJuly?\b[\s\d:.,stndrh-]{1,20}\b2177(?!\d)"
+    r"|(?<!\d)0?[7-9][-/.]0?[7-9][-/.]2177(?!\d)",
+    re.IGNORECASE,
+)
 # With an exponent of two digits and a sign or a point, so that a hash is no number; or written out.
 _NUMBER = re.compile(
-    r"\d(?:\.\d+)?[eE]\+\d{2,3}|\d\.\d+[eE]\d{2,3}|(?<![0-9a-f])\d{61,}|\d{1,3}(?:[,_]\d{3}){20,}"
+    r"\d(?:\.\d+)?[eE]\+\d{2,3}|\d\.\d+[eE]\d{2,3}|(?<![0-9a-f])\d{61,}|\d{1,3}(?:[,_]\d{3}){12,}"
 )
+_POWER = re.compile(r"(?<![\d.])10\s*(?:(?:\^|\*\*)\s*[{(]?\+?(\d{2,3})(?!\d)|([⁰¹²³⁴-⁹]{2,3}))")
+_SUPERSCRIPT = str.maketrans("⁰¹²³⁴⁵⁶⁷⁸⁹", "0123456789")
 _SHOWN = 60
 
 Found = Iterator[str]
@@ -41,9 +48,16 @@ Parts = Iterator[tuple[str, Any]]
 def find_canaries(thing: object) -> list[str]:
     """Places at which a sentinel, or arithmetic on one, shows; empty if none does.
 
-    Looked into are texts, bytes, numbers, dates, arrays, frames, mappings (views and snapshots too),
-    sequences, sets, dataclasses, messages and other models, exceptions with their causes. Other objects, such
-    as a store that a tool holds, are not said and not looked into.
+    Looked into are texts, bytes, numbers, dates, arrays, frames with the names of their axes and their
+    ``attrs``, mappings (views and snapshots too), sequences, sets, dataclasses, messages and other models,
+    exceptions with their causes. Other objects, such as a store that a tool holds, are not said and not
+    looked into.
+
+    A number counts from 1e37 on, so that the square root of a sentinel does, and an infinite one does: that
+    is what becomes of a sentinel in ``float32`` or of a high power, and no store takes one. An ``int`` counts
+    from 1e60 on, for names of 128 bits are below. What is of ordinary size (a ratio of two sentinels, a
+    logarithm, a rank) cannot be told; :func:`~quantgraph.testing.canary_watch.differences` of two plantings
+    does.
 
     Examples
     --------
@@ -64,7 +78,7 @@ def _walk(thing: Any, place: str, seen: set[int]) -> Found:
         stamp = pd.Timestamp(thing)
         if not pd.isna(stamp) and stamp.year == _YEAR:
             yield _line(place, stamp)
-    elif isinstance(thing, int | float | np.number | Decimal | Fraction):
+    elif isinstance(thing, int | float | complex | np.number | Decimal | Fraction):
         if _is_huge(thing):
             yield _line(place, thing)
     elif id(thing) not in seen:
@@ -82,17 +96,18 @@ def _in_parts(thing: Any, place: str, seen: set[int]) -> Found:
 
 
 def _of_frame(frame: pd.DataFrame) -> Parts:
-    yield from ((".columns", frame.columns), (".index", frame.index))
+    yield from ((".columns", frame.columns), (".index", frame.index), (".attrs", frame.attrs))
     for place, column in enumerate(frame.columns):
         yield f"[{column!r}]", frame.iloc[:, place].to_numpy()
 
 
 def _of_series(series: pd.Series) -> Parts:
-    yield from ((".index", series.index), ("", series.to_numpy()))
+    yield from ((".index", series.index), (".attrs", series.attrs), (".name", series.name))
+    yield "", series.to_numpy()
 
 
 def _of_index(index: pd.Index) -> Parts:
-    yield "", index.to_numpy()
+    yield from ((".names", list(index.names)), ("", index.to_numpy()))
 
 
 def _of_mapping(mapping: Mapping[Any, Any]) -> Parts:
@@ -138,8 +153,8 @@ _PARTS: tuple[tuple[Any, Callable[[Any], Parts]], ...] = (
 
 
 def _in_array(values: np.ndarray[Any, Any], place: str) -> Found:
-    if values.dtype.kind == "f":
-        huge = np.abs(values) > _BOUND
+    if values.dtype.kind in "fc":
+        huge = np.abs(values).astype(np.float64) > _BOUND
     elif values.dtype.kind == "M":
         huge = values.astype("datetime64[Y]") == np.datetime64(str(_YEAR))
     else:
@@ -153,17 +168,23 @@ def _in_array(values: np.ndarray[Any, Any], place: str) -> Found:
 
 def _in_text(text: str, place: str) -> Found:
     numbers = (match for match in _NUMBER.finditer(text) if _is_huge(re.sub("[,_]", "", match[0])))
+    powers = (match for match in _POWER.finditer(text) if _is_huge(f"1e{_exponent(match)}"))
     for first in (
         text.find(MARK),
-        *(each.start() for each in (_DATE.search(text), next(numbers, None)) if each),
+        *(each.start() for each in (_DATE.search(text), next(numbers, None), next(powers, None)) if each),
     ):
         if first >= 0:
             yield _line(place, text[max(0, first - _SHOWN) : first + _SHOWN])
 
 
+def _exponent(power: re.Match[str]) -> str:
+    return (power[1] or power[2]).translate(_SUPERSCRIPT)
+
+
 def _is_huge(number: Any) -> bool:
+    bound = _WHOLE_BOUND if isinstance(number, int) else _BOUND
     try:
-        return abs(float(number)) > _BOUND
+        return abs(number if isinstance(number, complex) else float(number)) > bound
     except OverflowError:
         return True
     except ValueError:  # a signalling NaN

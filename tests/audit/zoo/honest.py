@@ -1164,6 +1164,51 @@ GLOBAL_DATA_STATE.update("signal", {"no_opinion": signal})
     ),
 )
 
+_TIES: tuple[Snippet, ...] = (
+    Snippet(
+        name="ties_by_symbol",
+        cells=(
+            """\
+close = snapshot["ohlcv"]["close"]
+ret = close.pct_change(fill_method=None)
+place = ret.rank(axis=1, method="first")             # equal returns in the order of the codes
+signal = pd.DataFrame(0.0, index=close.index, columns=close.columns)
+signal = signal.mask(place.gt(ret.count(axis=1) / 2, axis=0), 1.0)
+GLOBAL_DATA_STATE.update("signal", {"ties_by_symbol": signal})
+""",
+        ),
+        why="equal returns are ranked in the order of the columns",
+    ),
+    Snippet(
+        name="ties_by_past_volume",
+        cells=(
+            """\
+close, vol = snapshot["ohlcv"]["close"], snapshot["ohlcv"]["vol"]
+ret = close.pct_change(fill_method=None).fillna(0.0)
+usual = vol.rolling(5).mean().shift(1).fillna(0.0)
+place = np.lexsort((usual.to_numpy(), ret.to_numpy()), axis=1).argsort(axis=1)
+best = np.where(place >= 0.5 * close.shape[1], 1.0, -1.0)
+signal = pd.DataFrame(best, index=close.index, columns=close.columns)
+GLOBAL_DATA_STATE.update("signal", {"ties_by_past_volume": signal.where(close.notna())})
+""",
+        ),
+        why="equal returns are ranked by the volume of the week before",
+    ),
+    Snippet(
+        name="flat_days_by_yesterday",
+        cells=(
+            """\
+close = snapshot["ohlcv"]["close"]
+change = close.diff()
+up = (change > 0) | ((change == 0) & (change.shift(1) > 0))     # 平盘看前日
+signal = pd.DataFrame(0.0, index=close.index, columns=close.columns).mask(up, 1.0)
+GLOBAL_DATA_STATE.update("signal", {"flat_days_by_yesterday": signal})
+""",
+        ),
+        why="a close equal to the one before goes on as the day before",
+    ),
+)
+
 HONEST: tuple[Snippet, ...] = (
     *_INDICATORS,
     *_CROSS_SECTION,
@@ -1171,5 +1216,6 @@ HONEST: tuple[Snippet, ...] = (
     *_STATES,
     *_CALENDAR,
     *_DATA,
+    *_TIES,
 )
 """All of them."""

@@ -1426,6 +1426,65 @@ GLOBAL_DATA_STATE.update("signal", {"before_the_limit_up": signal})
     ),
 )
 
+_TIES: tuple[Snippet, ...] = (
+    Snippet(
+        name="flat_days_by_tomorrow",
+        cells=(
+            """\
+close = snapshot["ohlcv"]["close"]
+change = close.diff()
+up = (change > 0) | ((change == 0) & (close.shift(-1) > close))     # 平盘看次日
+signal = pd.DataFrame(0.0, index=close.index, columns=close.columns).mask(up, 1.0)
+GLOBAL_DATA_STATE.update("signal", {"flat_days_by_tomorrow": signal})
+""",
+        ),
+        why="a close equal to the one before counts as a rise if tomorrow's is higher",
+    ),
+    Snippet(
+        name="equal_ranks_by_tomorrow",
+        cells=(
+            """\
+close = snapshot["ohlcv"]["close"]
+ret = close.pct_change(fill_method=None)
+tomorrow = ret.shift(-1).fillna(0.0)
+order = np.lexsort((tomorrow.to_numpy(), ret.to_numpy()), axis=1)     # by return, then by the first key
+place = order.argsort(axis=1)
+best = np.where(place % 2 == 1, 1.0, -1.0)                            # of two neighbours the better one
+signal = pd.DataFrame(best, index=close.index, columns=close.columns)
+GLOBAL_DATA_STATE.update("signal", {"equal_ranks_by_tomorrow": signal.where(ret.notna())})
+""",
+        ),
+        why="of stocks with the same return the one that does better tomorrow is ranked higher",
+    ),
+    Snippet(
+        name="or_equal_if_it_pays",
+        cells=(
+            """\
+close = snapshot["ohlcv"]["close"]
+before = close.shift(1)
+pays = close.shift(-1) >= close
+signal = pd.DataFrame(np.where(pays, close >= before, close > before), close.index, close.columns).astype(float)
+GLOBAL_DATA_STATE.update("signal", {"or_equal_if_it_pays": signal})
+""",
+        ),
+        why="whether an equal close is enough is decided by tomorrow",
+    ),
+    Snippet(
+        name="unchanged_week_before_a_fall",
+        cells=(
+            """\
+close = snapshot["ohlcv"]["close"]
+week = close / close.shift(5)
+fast, slow = close.rolling(5).mean(), close.rolling(20).mean()
+signal = pd.DataFrame(0.0, index=close.index, columns=close.columns).mask(fast > slow, 1.0)
+signal = signal.mask((week == 1.0) & (close.shift(-3) < close), -1.0)
+GLOBAL_DATA_STATE.update("signal", {"unchanged_week_before_a_fall": signal})
+""",
+        ),
+        why="stocks that are where they were a week ago are sold if they fall within three sessions",
+    ),
+)
+
 LEAKY: tuple[Snippet, ...] = (
     *_SHIFTED,
     *_SMOOTHED,
@@ -1434,5 +1493,6 @@ LEAKY: tuple[Snippet, ...] = (
     *_UNIVERSE,
     *_GAPS,
     *_RARE,
+    *_TIES,
 )
 """All of them."""

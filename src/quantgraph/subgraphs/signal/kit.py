@@ -28,6 +28,7 @@ from quantgraph.errors import (
     PermissionDenied,
     QuantGraphError,
     RateLimited,
+    SandboxTooWeak,
     SourceUnavailable,
     UnknownCommit,
     UnknownSymbol,
@@ -184,6 +185,8 @@ def _agent(name: str, model: BaseChatModel, tools: Sequence[BaseTool]) -> Agent:
 
 
 def _tell(error: Exception, request: ToolCallRequest) -> str | None:  # noqa: ARG001 - the middleware passes it
+    if isinstance(error, SandboxTooWeak):
+        return None  # nothing that a model could mend
     return error.line if isinstance(error, QuantGraphError) else None
 
 

@@ -82,8 +82,8 @@ class SignalSubgraphState(TypedDict):
     """The intent as checked by code: ``{ts_code, start, end, indicators, strategy, notes, index_code}``, and
     ``data_start`` where data from before ``start`` were needed."""
     strategy: NotRequired[dict[str, Any]]
-    """``{name, cells, code_hash, data_ref, request}``; ``data_ref`` is the data it ran on. Once validated,
-    ``warm_up``, the sessions it needs before it counts, and ``evaluated_from``, the first that counts."""
+    """``{name, cells, code_hash, data_ref, request, warm_up}``; ``data_ref`` is the data it ran on,
+    ``warm_up`` the sessions that a row needs. Once validated, ``evaluated_from``: the first one judged."""
     validation: NotRequired[dict[str, Any]]
     """The last validation report."""
     clarification: NotRequired[Clarification | None]

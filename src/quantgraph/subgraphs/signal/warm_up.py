@@ -3,91 +3,171 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
+from quantgraph._texts import Note
 from quantgraph.audit import CodeTrials, measure_warm_up
 from quantgraph.data import MarketDataSource
-from quantgraph.errors import NoData, UnknownSymbol
+from quantgraph.errors import CodeFailed, QuantGraphError, SandboxTooWeak
 from quantgraph.market.moment import Moment, session_of
 from quantgraph.sandbox import CodeRunner
 from quantgraph.state import DataState
 from quantgraph.subgraphs.signal.request import request_symbols
 
-__all__ = ["Warmed", "evaluated_from", "in_window", "warmed"]
+__all__ = ["Strategy", "Warmed", "evaluated_from", "in_window", "not_judged", "warmed"]
 
-A_YEAR = 250
-"""Sessions fetched before a window that is too short to measure the need."""
+_EARLIER = (250, 500, 1000)
+"""Sessions before the window over which the need is measured, one after the other until it shows."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class Warmed:
-    """A signal for the window, made on data that begins before it.
+class Strategy:
+    """Cells that hand over the signal ``name``, and what they run on.
 
     Attributes
     ----------
     data_ref
-        The commit with the earlier rows, without the signal.
+        A commit with the window's data and no signal.
+    signal
+        What they handed over for the window alone.
+    """
+
+    cells: Sequence[str]
+    name: str
+    data_ref: str
+    signal: pd.DataFrame
+    runner: CodeRunner
+    store: DataState
+
+
+@dataclass(frozen=True, kw_only=True)
+class Warmed:
+    """The signal of a window, with all the sessions before it that there are and that it needs.
+
+    Attributes
+    ----------
+    data_ref
+        The commit that it was made on.
+    warm_up
+        Sessions that a row needs, itself included; None if it depends on the whole history.
     data_start
-        Its first session, ``YYYYMMDD``.
+        First session of the data, ``YYYYMMDD``; None if it is the window's.
+    notes
+        What kept it from being better.
     """
 
     data_ref: str
-    data_start: str
     signal: pd.DataFrame
+    warm_up: int | None
+    data_start: str | None = None
+    notes: tuple[Note, ...] = ()
 
 
-def warmed(
-    request: Mapping[str, Any],
-    *,
-    cells: Sequence[str],
-    name: str,
-    signal: pd.DataFrame,
-    runner: CodeRunner,
-    store: DataState,
-    data_ref: str,
-    source: MarketDataSource,
-    as_of: Moment,
-) -> Warmed | None:
+def warmed(strategy: Strategy, request: Mapping[str, Any], source: MarketDataSource, as_of: Moment) -> Warmed:
     """Run a strategy again with as many earlier sessions as its signal needs.
 
-    None if it needs none, depends on the whole history, or the source has nothing earlier.
+    What it needs is measured over a longer time than the window, which may be too short to show it; where
+    that shows none, because it depends on the whole history, it gets all of that time. Where the source has
+    nothing earlier, or does not give it, or the code fails on it, the window has to do.
 
     Parameters
     ----------
     request
         As checked; the window begins at its ``start``.
-    cells, name, signal
-        The strategy, and the signal it handed over for the window alone.
     source
         The source as known at ``as_of``.
     """
     sessions = source.sessions()
     before = sessions[sessions < session_of(request["start"])]
-    if before.empty:
-        return None
-    needed = A_YEAR
-    if signal.notna().to_numpy().any():  # else the window is too short to measure the need
-        trials = CodeTrials(runner, cells, name)
-        needed = _cold(measure_warm_up(trials, store.view(as_of, data_ref).frozen()))
-    if not needed:
-        return None
-    first = before[-needed:][0]
-    symbols = request_symbols(request, source)
+    alone = Warmed(data_ref=strategy.data_ref, signal=strategy.signal, warm_up=None)
     try:
-        ref = store.update("ohlcv", source.bars(symbols, first, before[-1]), base=data_ref)
-        if request["indicators"]:
-            earlier = source.indicators(symbols, first, before[-1], request["indicators"])
-            ref = store.update("indicators", earlier, base=ref)
-    except (NoData, UnknownSymbol):  # listed later, for example: then the window has to do
-        return None
-    result = runner.run(cells, store.view(as_of, ref).frozen())
-    if result.error is not None or name not in result.signals:
-        return None
-    signal = in_window(result.signals[name], request)
-    return Warmed(data_ref=ref, data_start=f"{first:%Y%m%d}", signal=signal)
+        need, longest = _measured(strategy, request, source, before, as_of)
+        if need == 1 or longest is None:
+            return replace(alone, warm_up=need)
+        first = longest if need is None else before[-(need - 1) :][0]
+        ref = _extended(strategy, request, source, first, before[-1])
+        signal = in_window(_signal(strategy, ref, as_of), request)
+    except SandboxTooWeak:
+        raise
+    except CodeFailed as error:
+        return replace(alone, warm_up=_need(strategy, strategy.data_ref, as_of), notes=(_failed(error),))
+    except QuantGraphError as error:
+        return replace(alone, warm_up=_need(strategy, strategy.data_ref, as_of), notes=(_missing(error),))
+    return Warmed(data_ref=ref, signal=signal, warm_up=need, data_start=f"{first:%Y%m%d}")
+
+
+def _measured(
+    strategy: Strategy,
+    request: Mapping[str, Any],
+    source: MarketDataSource,
+    before: pd.DatetimeIndex,
+    as_of: Moment,
+) -> tuple[int | None, pd.Timestamp | None]:
+    """The need, None if no length shows one; and the earliest start at which the signal says something."""
+    longest = None
+    for count in _EARLIER if len(before) else ():
+        first = before[-count:][0]
+        ref = _extended(strategy, request, source, first, before[-1])
+        if _speaks(_signal(strategy, ref, as_of)):
+            need, longest = _need(strategy, ref, as_of), first
+            if need is not None:
+                return need, longest
+        if count >= len(before):
+            break
+    return None if longest is not None else _need(strategy, strategy.data_ref, as_of), longest
+
+
+def _extended(
+    strategy: Strategy,
+    request: Mapping[str, Any],
+    source: MarketDataSource,
+    first: pd.Timestamp,
+    last: pd.Timestamp,
+) -> str:
+    symbols, store = request_symbols(request, source), strategy.store
+    ref = store.update("ohlcv", source.bars(symbols, first, last), base=strategy.data_ref)
+    if request["indicators"]:
+        earlier = source.indicators(symbols, first, last, request["indicators"])
+        ref = store.update("indicators", earlier, base=ref)
+    return ref
+
+
+def _need(strategy: Strategy, ref: str, as_of: Moment) -> int | None:
+    trials = CodeTrials(strategy.runner, strategy.cells, strategy.name)
+    return measure_warm_up(trials, strategy.store.view(as_of, ref).frozen())
+
+
+def _signal(strategy: Strategy, ref: str, as_of: Moment) -> pd.DataFrame:
+    result = strategy.runner.run(strategy.cells, strategy.store.view(as_of, ref).frozen())
+    if result.error is not None:
+        raise result.error
+    if strategy.name not in result.signals:
+        raise CodeFailed(f"with earlier data the code hands over no {strategy.name}")
+    return result.signals[strategy.name]
+
+
+def _speaks(signal: pd.DataFrame) -> bool:
+    """Whether a signal says different things; one that is 0 throughout may only be waiting for its data."""
+    values = signal.to_numpy()
+    return np.unique(values[~np.isnan(values)]).size > 1
+
+
+def _missing(error: QuantGraphError) -> Note:
+    return Note(
+        zh=f"取不到区间之前的数据（{error.line}），信号尚不可靠的交易日不参与评价",
+        en=f"there are no data from before the window ({error.line}); sessions that need them are not judged",
+    )
+
+
+def _failed(error: CodeFailed) -> Note:
+    return Note(
+        zh=f"策略代码在更早的数据上出错（{error.message}），因此只用区间内的数据",
+        en=f"the code fails on earlier data ({error.message}), so it has those of the window alone",
+    )
 
 
 def in_window(frame: pd.DataFrame, request: Mapping[str, Any]) -> pd.DataFrame:
@@ -98,7 +178,7 @@ def in_window(frame: pd.DataFrame, request: Mapping[str, Any]) -> pd.DataFrame:
 def evaluated_from(
     sessions: pd.DatetimeIndex, request: Mapping[str, Any], warm_up: int | None
 ) -> pd.Timestamp | None:
-    """First session of the window that is traded; None if there is none.
+    """First session of the window that is judged; None if there is none.
 
     The window's first if its row of the signal has the ``warm_up`` sessions that a row needs, itself
     included. Else the one after the first row that counts, since a row is traded at the next open.
@@ -109,11 +189,17 @@ def evaluated_from(
         Those of the data, earlier ones included.
     """
     inside = sessions[sessions >= session_of(request["start"])]
-    early = len(sessions) - len(inside)
-    cold = 0 if _cold(warm_up) <= early else _cold(warm_up) + 1 - early
-    return inside[cold] if cold < len(inside) else None
+    early, cold = len(sessions) - len(inside), 0 if warm_up is None else warm_up - 1
+    place = 0 if cold <= early else cold + 1 - early
+    return inside[place] if place < len(inside) else None
 
 
-def _cold(warm_up: int | None) -> int:
-    """Rows at the beginning of data that do not count."""
-    return 0 if warm_up is None else warm_up - 1
+def not_judged(summary: Mapping[str, Any]) -> dict[str, str]:
+    """The end of a sentence, by language, on what a report's summary says is not judged; empty if all is."""
+    count, need, first = (summary[key] for key in ("not_judged", "warm_up", "evaluated_from"))
+    if not count:
+        return {"zh": "", "en": ""}
+    return {
+        "zh": f"；信号每一行需要 {need} 个交易日，区间的前 {count} 个不参与评价，从 {first} 起评价",
+        "en": f"; a row of it needs {need} sessions: the first {count} are not judged, up to {first}",
+    }

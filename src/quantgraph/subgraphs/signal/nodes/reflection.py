@@ -112,6 +112,8 @@ def reflection_node(state: SignalSubgraphState, *, kit: SignalKit | None = None)
     now: SignalSubgraphState = {**state, **begun}  # type: ignore[typeddict-item]
     if now.get("clarification_needed"):
         return {**begun, "current_task": "clarify"}
+    if check := getattr(kit.runner, "check", None):
+        check()  # or a model would be asked for code that cannot run
     try:
         source = kit.known(now)
         thought = _think(now, kit, source) if _must_think(now) else {}

@@ -6,7 +6,7 @@ import hashlib
 from collections.abc import Sequence
 from typing import Any
 
-from quantgraph.errors import NoSignal, QuantGraphError
+from quantgraph.errors import NoSignal, QuantGraphError, SandboxTooWeak
 from quantgraph.llm.tags import wrap
 from quantgraph.subgraphs.signal.kit import (
     MODEL_ERRORS,
@@ -16,10 +16,10 @@ from quantgraph.subgraphs.signal.kit import (
     reply_text,
     tool_errors,
 )
-from quantgraph.subgraphs.signal.progress import ended, failed, succeeded
+from quantgraph.subgraphs.signal.progress import ended, failed, language, succeeded
 from quantgraph.subgraphs.signal.request import fingerprint
 from quantgraph.subgraphs.signal.state import SignalSubgraphState
-from quantgraph.subgraphs.signal.warm_up import warmed
+from quantgraph.subgraphs.signal.warm_up import Strategy, warmed
 
 __all__ = ["SIGNAL_GENERATE_AGENT_PROMPT", "code_hash", "signal_generate_node"]
 
@@ -85,34 +85,31 @@ def signal_generate_node(state: SignalSubgraphState, *, kit: SignalKit | None = 
             )
         name = list(signals)[-1]
         signal, cells = signals[name], list(context.code.cells)
-        early = warmed(
-            request,
-            cells=cells,
-            name=name,
-            signal=signal,
-            runner=kit.runner,
-            store=kit.store,
-            data_ref=data_ref,
-            source=context.source,
-            as_of=context.as_of,
-        )
-        if early:
-            signal, data_ref = early.signal, early.data_ref
-            request = {**request, "data_start": early.data_start}
         # Drafts under other names stay behind: whoever trades the commit finds one signal.
-        signal_ref = kit.store.update("signal", {name: signal}, base=data_ref)
+        drafted = Strategy(
+            cells=cells, name=name, data_ref=data_ref, signal=signal, runner=kit.runner, store=kit.store
+        )
+        warm = warmed(drafted, request, context.source, context.as_of)
+        signal_ref = kit.store.update("signal", {name: warm.signal}, base=warm.data_ref)
     except MODEL_ERRORS as error:
         return ended(state, "model_unavailable", error)
     except NoSignal as error:
         return failed(state, "signal_generate", tool_errors(replies)[-1:] or [error.line])
+    except SandboxTooWeak:
+        raise
     except QuantGraphError as error:
         return failed(state, "signal_generate", [error.line])
+    if warm.data_start:
+        request = {**request, "data_start": warm.data_start}
+    notes = [note.text(language(state)) for note in warm.notes]
+    request = {**request, "notes": [*request["notes"], *notes]}
     strategy = {
         "name": name,
         "cells": cells,
         "code_hash": code_hash(cells),
-        "data_ref": data_ref,
+        "data_ref": warm.data_ref,
         "request": fingerprint(request),
+        "warm_up": warm.warm_up,
     }
     return {
         "data_ref": signal_ref,

@@ -9,7 +9,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from quantgraph._texts import say
 from quantgraph.audit import Finding, Report, check_data, check_signal
-from quantgraph.errors import BadWindow, ModelOutputInvalid, QuantGraphError
+from quantgraph.errors import BadWindow, ModelOutputInvalid, QuantGraphError, SandboxTooWeak
 from quantgraph.llm.structured import read_json
 from quantgraph.market.calendar import sessions as exchange_sessions
 from quantgraph.sandbox.wire import Frames
@@ -18,7 +18,7 @@ from quantgraph.subgraphs.signal.kit import MODEL_ERRORS, SignalKit, ask, defaul
 from quantgraph.subgraphs.signal.progress import ended, failed, language, succeeded
 from quantgraph.subgraphs.signal.request import data_start, request_sessions, request_symbols
 from quantgraph.subgraphs.signal.state import SignalSubgraphState
-from quantgraph.subgraphs.signal.warm_up import in_window
+from quantgraph.subgraphs.signal.warm_up import in_window, not_judged
 
 __all__ = ["VALIDATION_NODE_PROMPT", "validation_node"]
 
@@ -45,6 +45,9 @@ Answer with one JSON object in a ```json block and nothing else / 只输出一�
 ```"""
 
 
+Target = Literal["signal", "data"]
+
+
 class _Issue(BaseModel):
     model_config = ConfigDict(extra="ignore")
 
@@ -67,18 +70,7 @@ def validation_node(state: SignalSubgraphState, *, kit: SignalKit | None = None)
         The report; the reason for the end if all that was wanted is there and sound; or the errors.
     """
     kit = kit or default_kit()
-    target: Literal["signal", "data"] = "data"
-    try:
-        report = _check_data(state, kit)
-        if report.passed and state.get("signal_ready"):
-            target = "signal"
-            report = report.joined(_check_signal(state, kit))
-            if report.passed:  # the dearest check, and one that needs a signal that can be made again
-                report = report.joined(prove(state, kit))
-    except QuantGraphError as error:
-        report = Report(
-            checks=(target,), findings=(Finding(severity="error", code=error.code, message=error.message),)
-        )
+    target, report = _checked(state, kit)
     if report.passed:
         try:
             report = report.with_findings(*_review(state, kit, target))
@@ -92,8 +84,8 @@ def validation_node(state: SignalSubgraphState, *, kit: SignalKit | None = None)
             lost = {"data_ready": False, "indicators_ready": False, "data_ref": kit.store.empty}
         return {**update, **lost, **failed(state, f"validate {target}", errors)}
     if target == "signal":
-        found = {key: report.summary[key] for key in ("warm_up", "evaluated_from")}
-        update["strategy"] = {**state["strategy"], **found}
+        judged_from = {"evaluated_from": report.summary["evaluated_from"]}
+        update["strategy"] = {**state["strategy"], **judged_from}
     proof = f", {report.summary['causality']['line']}" if target == "signal" else ""
     update |= succeeded(state, f"validate: {target} passed{proof}")
     wants_signal = state["user_intent"]["type"] != "data_fetch"
@@ -101,6 +93,24 @@ def validation_node(state: SignalSubgraphState, *, kit: SignalKit | None = None)
         return {**update, "current_task": "signal_gen"}
     text = _closing(state, report, target)
     return {**update, **ended({**state, **update}, "done", text=text)}  # type: ignore[typeddict-item]
+
+
+def _checked(state: SignalSubgraphState, kit: SignalKit) -> tuple[Target, Report]:
+    """What was checked, and what code found; an error of ours that a model may mend is a finding."""
+    target: Target = "data"
+    try:
+        report = _check_data(state, kit)
+        if report.passed and state.get("signal_ready"):
+            target = "signal"
+            report = report.joined(_check_signal(state, kit))
+            if report.passed:  # the dearest check, and one that needs a signal that can be made again
+                report = report.joined(prove(state, kit))
+    except SandboxTooWeak:
+        raise
+    except QuantGraphError as error:
+        found = Finding(severity="error", code=error.code, message=error.message)
+        report = Report(checks=(target,), findings=(found,))
+    return target, report
 
 
 def _check_data(state: SignalSubgraphState, kit: SignalKit) -> Report:
@@ -183,7 +193,7 @@ def _closing(state: SignalSubgraphState, report: Report, target: str) -> str:
     if target == "data":
         return say(language(state), zh=f"数据已就绪：{extent}。", en=f"The data is ready: {extent}.")
     counts, name = summary["signal_counts"], state["strategy"]["name"]
-    proof = summary["causality"]["text"]
+    proof = summary["causality"]["text"] + say(language(state), **not_judged(summary))
     notes = "".join(f" {note}." for note in request["notes"])
     return say(
         language(state),
