@@ -5,7 +5,7 @@ READY := .venv/.ready
 DEMO := 合成30成分股，5日均线上穿20日均线买入，下穿卖出，2025年
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint type docs bench bench-peers soak format clean
+.PHONY: help demo test lint type docs bench bench-peers zoo soak format clean
 
 help:
 	@echo "make demo    one sentence becomes trades, on synthetic data, without a key"
@@ -14,6 +14,7 @@ help:
 	@echo "make docs    refresh pictures and notebooks, and run every example"
 	@echo "make bench   measure                    make format  ruff format and fixes"
 	@echo "make bench-peers  beside vectorbt, bt and backtrader, in an environment of their own"
+	@echo "make zoo     judge every leaky and honest strategy in both markets"
 	@echo "make soak    kill the run a thousand times and compare its ledger"
 	@echo "make clean   remove .venv and caches    PYTHON=...   the python to set up with"
 
@@ -46,6 +47,9 @@ bench-peers:
 	@test -x .venv-bench/bin/python || $(PYTHON) -m venv .venv-bench
 	@.venv-bench/bin/python -m pip install --quiet --disable-pip-version-check -e . -r benchmarks/requirements.txt
 	@.venv-bench/bin/python benchmarks/market.py --sizes s,m,l --tools bare,ours,vectorbt,bt,backtrader
+
+zoo: $(READY)
+	@WHOLE_ZOO=1 $(BIN)/pytest -n 2 -q tests/audit
 
 soak: $(READY)
 	@$(BIN)/python benchmarks/soak.py

@@ -15,16 +15,27 @@ import pytest
 from quantgraph.state import DataState
 
 SHARED = Path(__file__).resolve().parents[1] / ".." / "shared" / "data"
+SHORT_AUDIT = {"QUANTGRAPH_AUDIT_CELLS": "0", "QUANTGRAPH_AUDIT_CUTS": "5"}
+"""Hundreds of runs prove their strategy: five sessions of it are enough where the proof is not the matter."""
 _SECRETS = ("OPENAI_API_KEY", "OPENAI_BASE_URL", "OPENAI_API_BASE", "TUSHARE_TOKEN", "TS_TOKEN")
 
 
 @pytest.fixture(autouse=True)
 def clean_environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """No key, no configuration of the machine, and a working folder of its own."""
+    """No key, no configuration of the machine, a short audit, and a working folder of its own."""
     for name in [*_SECRETS, *(name for name in os.environ if name.startswith("QUANTGRAPH_"))]:
         monkeypatch.delenv(name, raising=False)
+    for name, value in SHORT_AUDIT.items():
+        monkeypatch.setenv(name, value)
     monkeypatch.setenv("QUANTGRAPH_CACHE_DIR", str(tmp_path / "cache"))
     monkeypatch.chdir(tmp_path)
+
+
+@pytest.fixture
+def whole_audit(clean_environment: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Strategies are proved as they are for a user."""
+    for name in SHORT_AUDIT:
+        monkeypatch.delenv(name)
 
 
 @pytest.fixture(scope="session")

@@ -3,16 +3,24 @@
 from __future__ import annotations
 
 import functools
+import os
 from pathlib import Path
 
 from quantgraph.data import open_source
 from quantgraph.market.moment import Moment
 from quantgraph.state import DataState
 
-__all__ = ["INDICATORS", "market", "whole_bars"]
+__all__ = ["INDICATORS", "is_judged", "market", "whole_bars"]
+
+WHOLE = bool(os.environ.get("WHOLE_ZOO"))
 
 INDICATORS = ("turnover_rate", "pe_ttm")
 """Those that snippets ask for."""
+
+
+def is_judged(number: int, panel: str) -> bool:
+    """Whether a snippet is: in the sample market every third, and with ``make zoo`` all of them."""
+    return WHOLE or panel != "sample" or number % 3 == 0
 
 
 @functools.cache

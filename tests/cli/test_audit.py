@@ -12,6 +12,8 @@ from quantgraph.cli.main import app
 from quantgraph.run import run_strategy
 from quantgraph.strategy import audit_strategy, read_strategy, strategy_source
 
+pytestmark = pytest.mark.usefixtures("whole_audit")
+
 HONEST = """\
 close = snapshot["ohlcv"]["close"]
 signal = (close > close.rolling(5).mean()).astype(float).where(close.rolling(5).mean().notna())

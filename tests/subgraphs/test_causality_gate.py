@@ -8,6 +8,8 @@ from langgraph.checkpoint.memory import InMemorySaver
 from quantgraph import create_trading_graph
 from quantgraph.market.moment import session_of
 
+pytestmark = pytest.mark.usefixtures("whole_audit")
+
 LEAKY = """\
 close = snapshot["ohlcv"]["close"]
 rises = close.shift(-1) > close

@@ -12,6 +12,8 @@ from quantgraph.errors import RateLimited
 from quantgraph.market.moment import session_of
 from quantgraph.subgraphs.signal.warm_up import evaluated_from
 
+pytestmark = pytest.mark.usefixtures("whole_audit")
+
 CROSS = """\
 close = snapshot["ohlcv"]["close"]
 fast, slow = close.rolling(3).mean(), close.rolling(8).mean()

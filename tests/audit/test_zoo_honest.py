@@ -1,0 +1,30 @@
+"""No honest snippet is accused, in both markets."""
+
+from __future__ import annotations
+
+import pytest
+
+from quantgraph.audit import CodeTrials, check_causality
+from quantgraph.sandbox import default_runner
+
+from .zoo import HONEST
+from .zoo_panels import is_judged, market
+
+CELLS = [
+    (snippet, panel)
+    for number, snippet in enumerate(HONEST)
+    for panel in snippet.panels
+    if is_judged(number, panel)
+]
+
+
+@pytest.mark.parametrize(
+    ("snippet", "panel"), CELLS, ids=[f"{snippet.name}-{panel}" for snippet, panel in CELLS]
+)
+def test_an_honest_snippet_is_passed(snippet, panel, a_share):
+    frames = market(a_share if panel == "sse50" else "sample")
+    verdict = check_causality(
+        CodeTrials(default_runner(), snippet.cells, snippet.name), frames, exhaustive=False
+    )
+    assert verdict.causal, verdict.line
+    assert verdict.coverage["proved"] == 40
