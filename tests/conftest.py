@@ -7,6 +7,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 os.environ["LANGGRAPH_STRICT_MSGPACK"] = "true"  # read once, when langgraph is imported
+os.environ["QUANTGRAPH_AUDIT_CELLS"] = "0"  # what is made once for a module is made before any fixture
+os.environ["QUANTGRAPH_AUDIT_CUTS"] = "5"
 
 import numpy as np
 import pandas as pd
@@ -15,7 +17,7 @@ import pytest
 from quantgraph.state import DataState
 
 SHARED = Path(__file__).resolve().parents[1] / ".." / "shared" / "data"
-SHORT_AUDIT = {"QUANTGRAPH_AUDIT_CELLS": "0", "QUANTGRAPH_AUDIT_CUTS": "5"}
+SHORT_AUDIT = {name: os.environ[name] for name in ("QUANTGRAPH_AUDIT_CELLS", "QUANTGRAPH_AUDIT_CUTS")}
 """Hundreds of runs prove their strategy: five sessions of it are enough where the proof is not the matter."""
 _SECRETS = ("OPENAI_API_KEY", "OPENAI_BASE_URL", "OPENAI_API_BASE", "TUSHARE_TOKEN", "TS_TOKEN")
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sqlite3
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -121,8 +123,22 @@ def _durable(connection: Any, _record: Any) -> None:
     connection.isolation_level = (
         None  # the driver would begin transactions late, and only for some statements
     )
-    for pragma in ("journal_mode=WAL", "synchronous=FULL"):
-        connection.execute(f"PRAGMA {pragma}").close()
+    _patiently(connection, "PRAGMA journal_mode=WAL")
+    connection.execute("PRAGMA synchronous=FULL").close()
+
+
+def _patiently(connection: Any, statement: str) -> None:
+    """Execute a statement for which SQLite does not wait by itself while others open the same new file."""
+    deadline = time.monotonic() + _BUSY_SECONDS
+    while True:
+        try:
+            connection.execute(statement).close()
+        except sqlite3.OperationalError as error:
+            if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_BUSY or time.monotonic() >= deadline:
+                raise
+            time.sleep(0.01)
+        else:
+            return
 
 
 def _begin(connection: Connection) -> None:
