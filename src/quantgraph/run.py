@@ -30,6 +30,7 @@ from quantgraph.strategy import strategy_source
 from quantgraph.subgraphs.signal import create_signal_subgraph
 from quantgraph.subgraphs.signal.kit import Model
 from quantgraph.subgraphs.signal.request import request_symbols
+from quantgraph.subgraphs.signal.warm_up import JUDGED
 
 __all__ = ["Event", "run_strategy"]
 
@@ -225,7 +226,7 @@ def _saved(folder: Path, question: str, state: Mapping[str, Any], store: DataSta
         signal = store.snapshot(state["data_ref"])["signal"][strategy["name"]]
         told["signal"] = _save_signal(folder / "signal.parquet", strategy["name"], signal)
     found = (state.get("validation") or {}).get("data_summary", {})
-    told |= {key: found.get(key) for key in ("causality", "warm_up", "evaluated_from", "not_judged")}
+    told |= {key: found.get(key) for key in JUDGED}
     return told | {key: summary.get(key) for key in ("account", "benchmark", "index", "cash", "equity")}
 
 

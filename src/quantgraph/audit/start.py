@@ -35,7 +35,7 @@ class Start:
     starts: int
 
 
-def measure_warm_up(strategy: Trials, panels: object) -> int | None:
+def measure_warm_up(strategy: Trials, panels: object, *, whole: Outcome | None = None) -> int | None:
     """Sessions after which the signal no longer depends on where the data begins.
 
     A mean of n sessions needs n, its crossing n + 1, a row by itself 1. NaN differs from 0: a signal that is
@@ -54,7 +54,7 @@ def measure_warm_up(strategy: Trials, panels: object) -> int | None:
         If the strategy fails on the whole panel.
     """
     panel = read_panels(panels)
-    outcome = strategy.whole(panel)
+    outcome = whole or strategy.whole(panel)
     if outcome.signal is None:
         raise CodeFailed(f"the strategy fails on the whole panel: {outcome.error}")
     with strategy.series() as run:

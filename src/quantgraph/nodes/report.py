@@ -14,10 +14,9 @@ from quantgraph.nodes.desk import TradingDesk
 from quantgraph.nodes.state import TradingState
 from quantgraph.report import summarise
 from quantgraph.subgraphs.signal.progress import language
+from quantgraph.subgraphs.signal.warm_up import JUDGED
 
 __all__ = ["report_node"]
-
-_JUDGED = ("causality", "warm_up", "evaluated_from", "not_judged")
 
 
 def report_node(state: TradingState, *, desk: TradingDesk) -> dict[str, Any]:
@@ -34,7 +33,7 @@ def report_node(state: TradingState, *, desk: TradingDesk) -> dict[str, Any]:
     )
     desk.close(run_id)
     found = state.get("validation", {}).get("data_summary", {})
-    summary |= {key: found.get(key) for key in _JUDGED}
+    summary |= {key: found.get(key) for key in JUDGED}
     account, benchmark = summary["account"], summary["benchmark"]
     text = say(
         language(state),

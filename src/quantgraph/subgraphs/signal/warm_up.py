@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from quantgraph._frames import Floats
 from quantgraph._texts import Note
 from quantgraph.audit import CodeTrials, measure_warm_up
 from quantgraph.data import MarketDataSource
@@ -16,9 +17,12 @@ from quantgraph.errors import CodeFailed, QuantGraphError, SandboxTooWeak
 from quantgraph.market.moment import Moment, session_of
 from quantgraph.sandbox import CodeRunner
 from quantgraph.state import DataState
-from quantgraph.subgraphs.signal.request import request_symbols
+from quantgraph.subgraphs.signal.request import only_requested, request_symbols
 
-__all__ = ["Strategy", "Warmed", "evaluated_from", "in_window", "not_judged", "warmed"]
+__all__ = ["JUDGED", "Strategy", "Warmed", "evaluated_from", "in_window", "not_judged", "warmed"]
+
+JUDGED = ("causality", "warm_up", "evaluated_from", "not_judged")
+"""What a validated signal's report says of its proof and of what is judged, and a result repeats."""
 
 _EARLIER = (250, 500, 1000)
 """Sessions before the window over which the need is measured, one after the other until it shows."""
@@ -67,6 +71,14 @@ class Warmed:
     notes: tuple[Note, ...] = ()
 
 
+@dataclass(frozen=True, kw_only=True)
+class _Longer:
+    """A commit whose data begin before the window, and their first session."""
+
+    data_ref: str
+    start: pd.Timestamp
+
+
 def warmed(strategy: Strategy, request: Mapping[str, Any], source: MarketDataSource, as_of: Moment) -> Warmed:
     """Run a strategy again with as many earlier sessions as its signal needs.
 
@@ -88,8 +100,9 @@ def warmed(strategy: Strategy, request: Mapping[str, Any], source: MarketDataSou
         need, longest = _measured(strategy, request, source, before, as_of)
         if need == 1 or longest is None:
             return replace(alone, warm_up=need)
-        first = longest if need is None else before[-(need - 1) :][0]
-        ref = _extended(strategy, request, source, first, before[-1])
+        first = longest.start if need is None else before[-(need - 1) :][0]
+        wanted = {**request, "data_start": f"{first:%Y%m%d}"}
+        ref = only_requested(strategy.store, longest.data_ref, wanted, source)
         signal = in_window(_signal(strategy, ref, as_of), request)
     except SandboxTooWeak:
         raise
@@ -97,7 +110,7 @@ def warmed(strategy: Strategy, request: Mapping[str, Any], source: MarketDataSou
         return replace(alone, warm_up=_need(strategy, strategy.data_ref, as_of), notes=(_failed(error),))
     except QuantGraphError as error:
         return replace(alone, warm_up=_need(strategy, strategy.data_ref, as_of), notes=(_missing(error),))
-    return Warmed(data_ref=ref, signal=signal, warm_up=need, data_start=f"{first:%Y%m%d}")
+    return Warmed(data_ref=ref, signal=signal, warm_up=need, data_start=wanted["data_start"])
 
 
 def _measured(
@@ -106,14 +119,19 @@ def _measured(
     source: MarketDataSource,
     before: pd.DatetimeIndex,
     as_of: Moment,
-) -> tuple[int | None, pd.Timestamp | None]:
-    """The need, None if no length shows one; and the earliest start at which the signal says something."""
+) -> tuple[int | None, _Longer | None]:
+    """The need, None if no length shows one; and the longest data over which the signal says something."""
     longest = None
     for count in _EARLIER if len(before) else ():
         first = before[-count:][0]
         ref = _extended(strategy, request, source, first, before[-1])
-        if _speaks(_signal(strategy, ref, as_of)):
-            need, longest = _need(strategy, ref, as_of), first
+        trials, panel = _trials(strategy), strategy.store.view(as_of, ref).frozen()
+        whole = trials.whole(panel)
+        if whole.signal is None:
+            raise CodeFailed(whole.error)
+        if _speaks(whole.signal.values):
+            longest = _Longer(data_ref=ref, start=first)
+            need = measure_warm_up(trials, panel, whole=whole)
             if need is not None:
                 return need, longest
         if count >= len(before):
@@ -137,8 +155,11 @@ def _extended(
 
 
 def _need(strategy: Strategy, ref: str, as_of: Moment) -> int | None:
-    trials = CodeTrials(strategy.runner, strategy.cells, strategy.name)
-    return measure_warm_up(trials, strategy.store.view(as_of, ref).frozen())
+    return measure_warm_up(_trials(strategy), strategy.store.view(as_of, ref).frozen())
+
+
+def _trials(strategy: Strategy) -> CodeTrials:
+    return CodeTrials(strategy.runner, strategy.cells, strategy.name)
 
 
 def _signal(strategy: Strategy, ref: str, as_of: Moment) -> pd.DataFrame:
@@ -150,9 +171,8 @@ def _signal(strategy: Strategy, ref: str, as_of: Moment) -> pd.DataFrame:
     return result.signals[strategy.name]
 
 
-def _speaks(signal: pd.DataFrame) -> bool:
+def _speaks(values: Floats) -> bool:
     """Whether a signal says different things; one that is 0 throughout may only be waiting for its data."""
-    values = signal.to_numpy()
     return np.unique(values[~np.isnan(values)]).size > 1
 
 
