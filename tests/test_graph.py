@@ -172,8 +172,7 @@ def test_a_request_that_does_not_end_well_is_not_traded(store, tmp_path):
     assert steps == ["begin", "signal"]
     state = graph.invoke(ask("999999.SH，" + RULE + "，2024年"))
     assert state["ended_because"] != "done"
-    assert "run_id" not in state
-    assert not (tmp_path / "runs").exists()
+    assert not Ledger(tmp_path / "runs" / state["run_id"] / "ledger.sqlite").runs()
 
 
 def test_data_alone_is_not_traded(store, tmp_path):
@@ -182,7 +181,7 @@ def test_data_alone_is_not_traded(store, tmp_path):
     )
     assert (state["ended_because"], state["data_ready"]) == ("done", True)
     assert state["summary"] == {}
-    assert not (tmp_path / "runs").exists()
+    assert not Ledger(tmp_path / "runs" / state["run_id"] / "ledger.sqlite").runs()
 
 
 # Stop and go -------------------------------------------------------------------------------------

@@ -104,7 +104,7 @@ def test_stocks_that_the_rules_do_not_know_are_refused_before_the_first_session(
         source=shared_data / "ai-trader" / "us",
         out=tmp_path,
     )
-    assert told["ended_because"] == "failed"
+    assert told["ended_because"] == "data_unavailable"
     assert "no board for AAPL" in told["error"]
     assert told["signal"]["counts"]["buy"] > 0
 

@@ -13,6 +13,7 @@ __all__ = [
     "BadFrame",
     "BadOption",
     "BadWindow",
+    "BudgetExceeded",
     "CheckpointerRequired",
     "CodeFailed",
     "CodeMemoryExceeded",
@@ -28,6 +29,8 @@ __all__ = [
     "PermissionDenied",
     "QuantGraphError",
     "RateLimited",
+    "RunDiverged",
+    "RunMismatch",
     "SandboxTooWeak",
     "SourceUnavailable",
     "UnknownCommit",
@@ -199,3 +202,24 @@ class LedgerConflict(QuantGraphError, RuntimeError):
     """A ledger already holds something else under this key."""
 
     code = "ledger_conflict"
+
+
+class BudgetExceeded(QuantGraphError, RuntimeError):
+    """A limit on model calls, tokens, money or time would be passed; the call was not sent.
+
+    ``data["limit"]`` is ``calls``, ``prompt_tokens``, ``completion_tokens``, ``money`` or ``seconds``.
+    """
+
+    code = "budget_exceeded"
+
+
+class RunMismatch(QuantGraphError, ValueError):
+    """A run is to be resumed with another configuration, graph, data or code than it was begun with."""
+
+    code = "run_mismatch"
+
+
+class RunDiverged(QuantGraphError, RuntimeError):
+    """A replayed run asks for something that the recorded run did not."""
+
+    code = "run_diverged"

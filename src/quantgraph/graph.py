@@ -30,10 +30,13 @@ from quantgraph.nodes import (
     report_node,
     route_after_daily_loop,
 )
+from quantgraph.nodes.desk import database
+from quantgraph.recording import Recorder
 from quantgraph.sandbox import CodeRunner
 from quantgraph.settings import Settings, load_settings
 from quantgraph.state import DataState
 from quantgraph.subgraphs.signal import SignalKit, build_kit, build_signal_graph
+from quantgraph.subgraphs.signal.guard import guarded
 from quantgraph.subgraphs.signal.kit import Model, OnClarify
 
 __all__ = ["build_trading_graph", "create_trading_graph", "route_after_signal"]
@@ -58,6 +61,7 @@ def create_trading_graph(
     store: DataState | None = None,
     runner: CodeRunner | None = None,
     on_clarify: OnClarify = "ask",
+    recorder: Recorder | None = None,
     settings: Settings | None = None,
     checkpointer: BaseCheckpointSaver[Any] | None = None,
 ) -> CompiledTradingGraph:
@@ -80,6 +84,8 @@ def create_trading_graph(
     ledger
         Where the run is recorded: a ledger, or the file or database URL of one. Default:
         ``<runs_dir>/<run_id>/ledger.sqlite``.
+    recorder
+        Where model calls, tool results and answers are recorded. Default: the ledger's database.
     model, source, store, runner, on_clarify, settings, checkpointer
         As in :func:`~quantgraph.subgraphs.signal.create_signal_subgraph`.
 
@@ -90,8 +96,18 @@ def create_trading_graph(
     """
     _check(rules, decider, mark_at)
     settings = settings or load_settings()
+    book = _ledger(ledger)
+    recorder = recorder or Recorder(
+        book.where if book else lambda run_id: database(settings.runs_dir, run_id)
+    )
     kit = build_kit(
-        model=model, source=source, store=store, runner=runner, on_clarify=on_clarify, settings=settings
+        model=model,
+        source=source,
+        store=store,
+        runner=runner,
+        on_clarify=on_clarify,
+        recorder=recorder,
+        settings=settings,
     )
     rules = rules or Rulebook.mainland()
     decider = under(decider or SignalRule(), rules)
@@ -103,8 +119,9 @@ def create_trading_graph(
         runs_dir=settings.runs_dir,
         mark_at=mark_at,
         sessions_per_step=_step(sessions_per_step, decider),
-        ledger=_ledger(ledger),
+        ledger=book,
         source=kit.source,
+        recorder=recorder,
     )
     compiled = build_trading_graph(kit, desk).compile(checkpointer=checkpointer, name="trading")
     return compiled.with_config({"recursion_limit": STEP_LIMIT})
@@ -113,14 +130,14 @@ def create_trading_graph(
 def build_trading_graph(kit: SignalKit, desk: TradingDesk) -> TradingGraph:
     """The uncompiled graph, for hosts that add nodes, or compile it their own way."""
 
-    def bound(node: Callable[..., dict[str, Any]]) -> Any:
-        return partial(_guarded, node, desk)
+    def bound(node: Callable[..., dict[str, Any]], name: str) -> Any:
+        return partial(guarded, partial(_closing, node, desk), name, desk.recorder)
 
     graph: TradingGraph = StateGraph(TradingState)
     graph.add_node("signal", build_signal_graph(kit).compile(name="signal"))
-    graph.add_node("daily_loop", bound(daily_loop_node), input_schema=TradingState)
-    graph.add_node("decision", bound(decision_node), input_schema=TradingState)
-    graph.add_node("report", bound(report_node), input_schema=TradingState)
+    graph.add_node("daily_loop", bound(daily_loop_node, "daily_loop"), input_schema=TradingState)
+    graph.add_node("decision", bound(decision_node, "decision"), input_schema=TradingState)
+    graph.add_node("report", bound(report_node, "report"), input_schema=TradingState)
     graph.add_node("begin", begin_node, input_schema=TradingState)
     graph.add_edge(START, "begin")
     graph.add_edge("begin", "signal")
@@ -178,7 +195,7 @@ def _positive(cash: Decimal | float | str) -> Decimal:
     return amount
 
 
-def _guarded(node: Callable[..., dict[str, Any]], desk: TradingDesk, state: TradingState) -> dict[str, Any]:
+def _closing(node: Callable[..., dict[str, Any]], desk: TradingDesk, state: TradingState) -> dict[str, Any]:
     """Run a node; if it raises, the run's ledger does not stay open."""
     try:
         return node(state, desk=desk)

@@ -18,12 +18,12 @@ from langchain_core.runnables import RunnableConfig
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.types import Command
 
+from quantgraph._run_id import new_run_id
 from quantgraph.audit import signal_counts
 from quantgraph.data import MarketDataSource, open_source
 from quantgraph.errors import BadOption, NotConfigured, QuantGraphError
 from quantgraph.graph import STEP_LIMIT, create_trading_graph
 from quantgraph.market.rulebook import Rulebook
-from quantgraph.nodes.desk import new_run_id
 from quantgraph.settings import Settings, load_settings
 from quantgraph.state import DataState
 from quantgraph.strategy import strategy_source

@@ -37,6 +37,7 @@ __all__ = [
     "View",
     "Walk",
     "WorkingTree",
+    "decided_at",
     "deciding",
 ]
 
@@ -60,6 +61,11 @@ def deciding(moment: Moment) -> Iterator[None]:
         yield
     finally:
         _DECIDING.reset(token)
+
+
+def decided_at() -> Moment | None:
+    """The moment that is being decided at, see :func:`deciding`; None outside of a decision."""
+    return _DECIDING.get()
 
 
 def _allow(asked: str, moment: Moment | None = None) -> None:

@@ -336,7 +336,7 @@ def test_what_is_no_database_is_told_in_one_line(tmp_path, where, reason):
     (tmp_path / "text.db").write_text("this is a text and no database" * 50)
     with pytest.raises(BadFile, match=reason) as caught:
         Ledger(where.format(folder=tmp_path))
-    assert "cannot be used as a ledger" in caught.value.line
+    assert "cannot be used as a run's database" in caught.value.line
     assert "a SQLite file is wanted, or the URL of a database" in caught.value.line
     assert "\n" not in caught.value.line
     assert "secret" not in caught.value.line

@@ -10,11 +10,11 @@ from decimal import Decimal
 import pandas as pd
 import pytest
 
+from quantgraph._run_id import new_run_id
 from quantgraph.agents import SignalRule
 from quantgraph.errors import LedgerConflict, NoSignal, UnknownCommit, UnknownSymbol
 from quantgraph.market.rulebook import Rulebook
 from quantgraph.nodes import TradingDesk, daily_loop_node, decision_node, report_node
-from quantgraph.nodes.desk import new_run_id
 from quantgraph.state import DataState
 
 DAYS = pd.to_datetime(["2024-01-02", "2024-01-03", "2024-01-04", "2024-01-05"])

@@ -8,9 +8,10 @@ from typing import Any
 
 from sqlalchemy import func, insert, select
 
+from quantgraph._database import engine_of, make_schema
 from quantgraph.broker._journal import Line, chained
 from quantgraph.broker._replay import Stored
-from quantgraph.broker._tables import engine_of, journal, make_schema
+from quantgraph.broker._tables import SCHEMA, journal
 from quantgraph.errors import BadOption, LedgerConflict
 
 __all__ = ["OPENING", "Store"]
@@ -31,7 +32,7 @@ class Store:
         statement = insert(journal).compile(dialect=self.engine.dialect)
         self._insert, self._positional = str(statement), statement.positional
         with self._writer.begin() as connection:
-            make_schema(connection)
+            make_schema(connection, SCHEMA)
 
     def close(self) -> None:
         """Close all connections."""

@@ -81,6 +81,7 @@ class Ledger(Reader):
 
     def __init__(self, where: str | Path) -> None:
         super().__init__(Store(where))
+        self.where = where
         self._lock = threading.RLock()
         self._tips: dict[str, _Tip] = {}
 

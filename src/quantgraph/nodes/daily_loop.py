@@ -4,15 +4,18 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
-from quantgraph.nodes.desk import TradingDesk, new_run_id
+from quantgraph._run_id import new_run_id
+from quantgraph.nodes.desk import TradingDesk
 from quantgraph.nodes.state import TradingState
 
 __all__ = ["begin_node", "daily_loop_node", "route_after_daily_loop"]
 
 
-def begin_node(state: TradingState) -> dict[str, Any]:  # noqa: ARG001 - a node is given the state
-    """A new request: what an earlier one of this thread ended with is not its result."""
-    return {"session": None, "summary": {}}
+def begin_node(state: TradingState) -> dict[str, Any]:
+    """A new request: neither the result nor the run of an earlier one of this thread is its own."""
+    run_id = state.get("run_id") or ""
+    traded = (state.get("run_of") or {}).get("run_id") == run_id
+    return {"session": None, "summary": {}, "run_id": new_run_id() if traded or not run_id else run_id}
 
 
 def daily_loop_node(state: TradingState, *, desk: TradingDesk) -> dict[str, Any]:

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import re
-import secrets
 import threading
 from collections import OrderedDict
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from decimal import Decimal
 from pathlib import Path
 
@@ -25,9 +23,10 @@ from quantgraph.market.moment import Moment, between, session_of
 from quantgraph.market.money import CENT
 from quantgraph.market.rulebook import Rulebook
 from quantgraph.nodes.state import TradingState
+from quantgraph.recording import Recorder
 from quantgraph.state import DataState, Walk
 
-__all__ = ["TradingDesk", "new_run_id"]
+__all__ = ["TradingDesk", "database"]
 
 
 _KNOWN = {
@@ -41,9 +40,20 @@ _WALKS = 8
 _RUN_ID = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,199}")
 
 
-def new_run_id() -> str:
-    """A name that sorts by time: ``20240102-030405-a1b2c3``."""
-    return f"{datetime.now(UTC):%Y%m%d-%H%M%S}-{secrets.token_hex(3)}"
+def database(runs_dir: Path, run_id: str) -> Path:
+    """The file that holds a run's ledger and recording.
+
+    Raises
+    ------
+    BadOption
+        If the name is none for a folder.
+    """
+    if not _RUN_ID.fullmatch(run_id):
+        raise BadOption(
+            f"run_id={run_id!r}; letters, digits, '-', '_' and '.' (not first) are wanted, at most 200",
+            parameter="run_id",
+        )
+    return runs_dir / run_id / "ledger.sqlite"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -60,6 +70,8 @@ class TradingDesk:
         A ledger of the caller's for all runs; None gives each run ``runs_dir/run_id/ledger.sqlite``.
     source
         Where the levels of an index are asked for.
+    recorder
+        Where runs are recorded.
     """
 
     store: DataState
@@ -71,6 +83,7 @@ class TradingDesk:
     sessions_per_step: int = 1
     ledger: Ledger | None = None
     source: MarketDataSource | None = None
+    recorder: Recorder = field(default_factory=Recorder)
     _open: dict[str, Ledger] = field(default_factory=dict, repr=False)
     _walks: OrderedDict[str, Walk] = field(default_factory=OrderedDict, repr=False)
     _lock: threading.Lock = field(default_factory=threading.Lock, repr=False)
@@ -81,16 +94,12 @@ class TradingDesk:
 
     def ledger_of(self, run_id: str) -> Ledger:
         """The ledger that holds a run. It stays open until :meth:`close`; the lock keeps it one a run."""
-        if not _RUN_ID.fullmatch(run_id):
-            raise BadOption(
-                f"run_id={run_id!r}; letters, digits, '-', '_' and '.' (not first) are wanted, at most 200",
-                parameter="run_id",
-            )
+        where = database(self.runs_dir, run_id)
         if self.ledger is not None:
             return self.ledger
         with self._lock:
             if run_id not in self._open:
-                self._open[run_id] = Ledger(self.runs_dir / run_id / "ledger.sqlite")
+                self._open[run_id] = Ledger(where)
             return self._open[run_id]
 
     def open_run(self, run_id: str, state: TradingState) -> Ledger:

@@ -12,8 +12,6 @@ __all__ = ["TradingState"]
 class TradingState(SignalSubgraphState):
     """State of the main graph. Only ``messages`` is needed to start; account and trades are in the ledger."""
 
-    run_id: NotRequired[str]
-    """Name of the run in the ledger; one is made if the caller gives none."""
     run_of: NotRequired[dict[str, str | None]]
     """Which run trades which request, ``{run_id, request}``: a new request on a thread is a new run."""
     session: NotRequired[str | None]

@@ -12,10 +12,12 @@ from langgraph.graph import END, START, StateGraph
 from langgraph.graph.state import CompiledStateGraph
 
 from quantgraph.data import MarketDataSource
+from quantgraph.recording import Recorder
 from quantgraph.sandbox import CodeRunner
 from quantgraph.settings import Settings
 from quantgraph.state import DataState
-from quantgraph.subgraphs.signal.kit import DATA_ERRORS, Model, OnClarify, SignalKit, build_kit
+from quantgraph.subgraphs.signal.guard import guarded
+from quantgraph.subgraphs.signal.kit import Model, OnClarify, SignalKit, build_kit
 from quantgraph.subgraphs.signal.nodes import (
     clarify_node,
     data_fetch_node,
@@ -23,7 +25,6 @@ from quantgraph.subgraphs.signal.nodes import (
     signal_generate_node,
     validation_node,
 )
-from quantgraph.subgraphs.signal.progress import ended
 from quantgraph.subgraphs.signal.routes import (
     route_after_clarify,
     route_after_data_fetch,
@@ -46,6 +47,7 @@ def create_signal_subgraph(
     store: DataState | None = None,
     runner: CodeRunner | None = None,
     on_clarify: OnClarify = "ask",
+    recorder: Recorder | None = None,
     settings: Settings | None = None,
     checkpointer: BaseCheckpointSaver[Any] | None = None,
 ) -> CompiledSignalGraph:
@@ -65,6 +67,8 @@ def create_signal_subgraph(
     on_clarify
         ``ask`` interrupts the graph with a question (the host needs a checkpointer), ``default`` takes the
         documented default and writes it into ``assumptions``, ``fail`` ends with ``needs_answer``.
+    recorder
+        Where model calls, tool results and answers are recorded. Default: nowhere.
     checkpointer
         Only for running the subgraph on its own. As a node of another graph leave it out: the host's is used.
 
@@ -77,34 +81,32 @@ def create_signal_subgraph(
     ('done', 'sma_cross_5_20')
     """
     kit = build_kit(
-        model=model, source=source, store=store, runner=runner, on_clarify=on_clarify, settings=settings
+        model=model,
+        source=source,
+        store=store,
+        runner=runner,
+        on_clarify=on_clarify,
+        recorder=recorder,
+        settings=settings,
     )
     return build_signal_graph(kit).compile(checkpointer=checkpointer, name="signal")
-
-
-def _guarded(
-    node: Callable[..., dict[str, Any]], kit: SignalKit, state: SignalSubgraphState
-) -> dict[str, Any]:
-    """Run a node; data that cannot be had is an end with a reason, wherever it shows."""
-    try:
-        return node(state, kit=kit)
-    except DATA_ERRORS as error:
-        return ended(state, "data_unavailable", error)
 
 
 def build_signal_graph(kit: SignalKit | None = None) -> SignalGraph:
     """The uncompiled graph, for hosts that add nodes, or compile it their own way."""
     kit = kit or build_kit()
 
-    def bound(node: Callable[..., dict[str, Any]]) -> Any:
-        return partial(_guarded, node, kit)
+    def bound(node: Callable[..., dict[str, Any]], name: str) -> Any:
+        return partial(guarded, partial(node, kit=kit), name, kit.recorder)
 
     graph: SignalGraph = StateGraph(SignalSubgraphState)
-    graph.add_node("reflection", bound(reflection_node), input_schema=SignalSubgraphState)
-    graph.add_node("data_fetch", bound(data_fetch_node), input_schema=SignalSubgraphState)
-    graph.add_node("signal_generate", bound(signal_generate_node), input_schema=SignalSubgraphState)
-    graph.add_node("validate", bound(validation_node), input_schema=SignalSubgraphState)
-    graph.add_node("clarify", bound(clarify_node), input_schema=SignalSubgraphState)
+    graph.add_node("reflection", bound(reflection_node, "reflection"), input_schema=SignalSubgraphState)
+    graph.add_node("data_fetch", bound(data_fetch_node, "data_fetch"), input_schema=SignalSubgraphState)
+    graph.add_node(
+        "signal_generate", bound(signal_generate_node, "signal_generate"), input_schema=SignalSubgraphState
+    )
+    graph.add_node("validate", bound(validation_node, "validate"), input_schema=SignalSubgraphState)
+    graph.add_node("clarify", bound(clarify_node, "clarify"), input_schema=SignalSubgraphState)
     graph.add_edge(START, "reflection")
     graph.add_conditional_edges(
         "reflection", route_from_reflection, ["clarify", "data_fetch", "signal_generate", "validate", END]

@@ -6,7 +6,7 @@ import functools
 import json
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, cast
 
@@ -37,6 +37,7 @@ from quantgraph.llm import Role, get_light_llm, get_llm
 from quantgraph.llm.middleware import ModelErrors
 from quantgraph.llm.tags import Tag, wrap
 from quantgraph.market.moment import Moment
+from quantgraph.recording import Recorder
 from quantgraph.sandbox import CodeRunner
 from quantgraph.settings import Settings, load_settings
 from quantgraph.state import GLOBAL_DATA_STATE, DataState
@@ -93,6 +94,8 @@ class SignalKit:
     on_clarify
         ``ask`` interrupts for an answer (needs a checkpointer), ``default`` takes the documented default
         and writes it into ``assumptions``, ``fail`` ends the run with ``needs_answer``.
+    recorder
+        Where runs are recorded.
     audit_cuts, audit_cells
         At how many sessions a strategy is proved causal, and up to which size at all of them, see
         :func:`~quantgraph.audit.check_causality`.
@@ -107,6 +110,7 @@ class SignalKit:
     validation: Agent
     clarify: BaseChatModel
     on_clarify: OnClarify = "ask"
+    recorder: Recorder = field(default_factory=Recorder)
     audit_cuts: int = 40
     audit_cells: int = 6_000_000
 
@@ -138,6 +142,7 @@ def build_kit(
     store: DataState | None = None,
     runner: CodeRunner | None = None,
     on_clarify: OnClarify = "ask",
+    recorder: Recorder | None = None,
     settings: Settings | None = None,
 ) -> SignalKit:
     """Build everything once; options as in :func:`~quantgraph.subgraphs.signal.create_signal_subgraph`."""
@@ -156,6 +161,7 @@ def build_kit(
         validation=_agent("validation", light("validation"), [python_repl]),
         clarify=heavy("clarify"),
         on_clarify=on_clarify,
+        recorder=recorder or Recorder(),
         audit_cuts=settings.audit_cuts,
         audit_cells=settings.audit_cells,
     )

@@ -17,12 +17,18 @@ EndedBecause = Literal[
     "needs_answer",
     "max_retries",
     "repeated_error",
+    "no_progress",
+    "budget_calls",
+    "budget_tokens",
+    "budget_money",
+    "timeout",
     "causality_failed",
     "data_unavailable",
+    "cancelled",
     "model_unavailable",
 ]
 
-ClarificationKind = Literal["symbol", "window", "strategy", "failure"]
+ClarificationKind = Literal["symbol", "window", "strategy", "fields", "failure", "approval"]
 
 
 class Clarification(TypedDict):
@@ -104,3 +110,10 @@ class SignalSubgraphState(TypedDict):
     """The user's."""
     ended_because: NotRequired[EndedBecause | None]
     """Why the graph ended."""
+    run_id: NotRequired[str]
+    """Name of the run in its ledger and recording; one is made if the caller gives none."""
+    calls: NotRequired[dict[str, int]]
+    """Model calls so far by the place they were made at: ``{"signal/reflection": 3}``. Never set back: a call
+    is known by its number, in a run that is resumed or replayed too."""
+    trail: NotRequired[list[str]]
+    """What each step since the last answer left behind, ``node:fingerprint``; a loop shows in it."""

@@ -1,0 +1,117 @@
+"""Opening a database: a SQLite file that bears crashes and other writers, or a server by its URL."""
+
+from __future__ import annotations
+
+import sqlite3
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from sqlalchemy import Connection, Engine, MetaData, create_engine, event, func, select
+from sqlalchemy.engine import URL, ExceptionContext, make_url
+from sqlalchemy.exc import ArgumentError, IntegrityError
+
+from quantgraph.errors import BadFile, BadOption
+
+__all__ = ["engine_of", "make_schema"]
+
+_BUSY_SECONDS = 60
+_SCHEMA_LOCK = 0x7167
+
+
+def engine_of(where: str | Path) -> Engine:
+    """Open a file, made with its folder when it is not there, or a database by its URL.
+
+    Raises
+    ------
+    BadOption
+        If it is neither.
+    BadFile
+        If the folder cannot be made, or there is no driver for the database. The engine raises it too,
+        whenever the database cannot be reached or is none. A key that is there already stays an
+        ``IntegrityError``, a connection that is lost while it is used a ``DBAPIError``: both may be tried
+        again.
+    """
+    if isinstance(where, str) and "://" in where:
+        try:
+            url = make_url(where)
+        except (ArgumentError, ValueError) as error:
+            raise BadOption(f"{where!r} is neither a path nor a database URL", parameter="where") from error
+    else:
+        url = make_url("sqlite://").set(database=str(where))
+        try:
+            Path(where).parent.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise _unusable(url, error) from error
+    if url.get_backend_name() != "sqlite":
+        return _made(url, pool_pre_ping=True)  # the server may have been started anew
+    if url.database in (None, "", ":memory:"):
+        raise BadOption("a database in memory would not survive its process; give a file", parameter="where")
+    engine = _made(url, connect_args={"timeout": _BUSY_SECONDS})
+    event.listen(engine, "connect", _durable)
+    event.listen(engine, "begin", _begin)
+    return engine
+
+
+def _made(url: URL, **options: Any) -> Engine:
+    try:
+        engine = create_engine(url, **options)
+    except (ArgumentError, ImportError) as error:
+        raise _unusable(url, error) from error
+    event.listen(engine, "handle_error", _named(url))
+    return engine
+
+
+def _named(url: URL) -> Callable[[ExceptionContext], None]:
+    def raise_named(context: ExceptionContext) -> None:
+        lost = context.is_pre_ping or (context.connection is not None and context.is_disconnect)
+        if not lost and not isinstance(context.sqlalchemy_exception, IntegrityError):
+            raise _unusable(url, context.original_exception)
+
+    return raise_named
+
+
+def _unusable(url: URL, error: BaseException) -> BadFile:
+    where = url.database if url.get_backend_name() == "sqlite" else url.render_as_string(hide_password=True)
+    reason = " ".join(str(error).split())
+    return BadFile(
+        f"{where} cannot be used as a run's database: {reason}; a SQLite file is wanted, or the URL of a "
+        "database that can be reached, such as postgresql+psycopg://user@host/name",
+        where=where,
+    )
+
+
+def make_schema(connection: Connection, schema: MetaData) -> None:
+    """Make the tables when they are not there."""
+    if connection.dialect.name == "postgresql":  # it lets two look for a table at once, and both make it
+        connection.execute(select(func.pg_advisory_xact_lock(_SCHEMA_LOCK)))
+    schema.create_all(connection)
+
+
+def _durable(connection: Any, _record: Any) -> None:
+    connection.isolation_level = (
+        None  # the driver would begin transactions late, and only for some statements
+    )
+    _patiently(connection, "PRAGMA journal_mode=WAL")
+    connection.execute("PRAGMA synchronous=FULL").close()
+
+
+def _patiently(connection: Any, statement: str) -> None:
+    """Execute a statement for which SQLite does not wait by itself while others open the same new file."""
+    deadline = time.monotonic() + _BUSY_SECONDS
+    while True:
+        try:
+            connection.execute(statement).close()
+        except sqlite3.OperationalError as error:
+            if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_BUSY or time.monotonic() >= deadline:
+                raise
+            time.sleep(0.01)
+        else:
+            return
+
+
+def _begin(connection: Connection) -> None:
+    # A reader that turns writer fails at once when the file has moved on; a writer says so from the start.
+    writes = connection.get_execution_options().get("quantgraph_writes", False)
+    connection.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")

@@ -1,0 +1,150 @@
+"""The recording's table, in the run's database beside the ledger."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from sqlalchemy import (
+    Boolean,
+    Column,
+    Float,
+    Integer,
+    MetaData,
+    Row,
+    String,
+    Table,
+    Text,
+    func,
+    insert,
+    select,
+)
+
+from quantgraph._database import engine_of, make_schema
+from quantgraph.recording.entry import Entry, Key, canonical
+
+__all__ = ["SCHEMA", "Tape", "recording"]
+
+SCHEMA = MetaData()
+
+recording = Table(
+    "recording",
+    SCHEMA,
+    Column("run_id", String(200), primary_key=True),
+    Column("line", Integer, primary_key=True, autoincrement=False),
+    Column("path", String(400), nullable=False),
+    Column("seq", Integer, nullable=False),
+    Column("kind", String(10), nullable=False),
+    Column("digest", String(32), nullable=False, index=True),
+    Column("attempt", Integer, nullable=False),
+    Column("final", Boolean, nullable=False),
+    Column("session", String(10)),
+    Column("at", String(40), nullable=False),
+    Column("role", String(40)),
+    Column("model", String(200)),
+    Column("prompt_tokens", Integer),
+    Column("completion_tokens", Integer),
+    Column("cost", String(40)),
+    Column("seconds", Float),
+    Column("finish", String(40)),
+    Column("cached", Boolean),
+    Column("request", Text, nullable=False),
+    Column("reply", Text),
+    Column("error", Text),
+)
+"""One row an attempt, in the order in which they came back."""
+
+_FACTS = ("role", "model", "prompt_tokens", "completion_tokens", "cost", "seconds", "finish", "cached")
+
+
+class Tape:
+    """The table of a database, made when it is not there. Safe to use from several threads."""
+
+    def __init__(self, where: str | Path) -> None:
+        self.engine = engine_of(where)
+        self._writer = self.engine.execution_options(quantgraph_writes=True)
+        self._lock = threading.Lock()  # lines of a run are numbered one after the other
+        self._last: dict[str, int] = {}
+        self._insert = insert(recording)
+        with self._writer.begin() as connection:
+            make_schema(connection, SCHEMA)
+
+    def close(self) -> None:
+        """Close all connections."""
+        self.engine.dispose()
+
+    def find(self, run_id: str, key: Key) -> Entry | None:
+        """The last entry under a key that was given to whoever asked."""
+        columns = recording.c
+        query = (
+            select(recording)
+            .where(
+                columns.run_id == run_id,
+                columns.digest == key.digest,
+                columns.path == key.path,
+                columns.seq == key.seq,
+                columns.kind == key.kind,
+                columns.final,
+            )
+            .order_by(columns.line.desc())
+            .limit(1)
+        )
+        with self.engine.connect() as connection:
+            row = connection.execute(query).first()
+        return None if row is None else _entry(row)
+
+    def add(self, run_id: str, entry: Entry) -> None:
+        """Add an entry as the run's next line, in one transaction."""
+        with self._lock:
+            line = self._last_line(run_id) + 1
+            with self._writer.begin() as connection:
+                connection.execute(self._insert, _row(run_id, line, entry))
+            self._last[run_id] = line
+
+    def entries(self, run_id: str) -> Iterator[Entry]:
+        """All entries of a run, in order."""
+        query = select(recording).where(recording.c.run_id == run_id).order_by(recording.c.line)
+        with self.engine.connect() as connection:
+            rows = connection.execute(query).all()
+        return map(_entry, rows)
+
+    def _last_line(self, run_id: str) -> int:
+        if run_id not in self._last:
+            query = select(func.max(recording.c.line)).where(recording.c.run_id == run_id)
+            with self.engine.connect() as connection:
+                self._last[run_id] = connection.execute(query).scalar() or 0
+        return self._last[run_id]
+
+
+def _row(run_id: str, line: int, entry: Entry) -> dict[str, Any]:
+    return {
+        "run_id": run_id,
+        "line": line,
+        **entry.key._asdict(),
+        "attempt": entry.attempt,
+        "final": entry.final,
+        "session": entry.session,
+        "at": entry.at,
+        **{name: entry.facts.get(name) for name in _FACTS},
+        "request": entry.request,
+        "reply": entry.reply,
+        "error": None if entry.error is None else canonical(entry.error),
+    }
+
+
+def _entry(row: Row[Any]) -> Entry:
+    facts = {name: getattr(row, name) for name in _FACTS}
+    return Entry(
+        key=Key(row.path, row.seq, row.kind, row.digest),
+        request=row.request,
+        attempt=row.attempt,
+        final=row.final,
+        reply=row.reply,
+        error=None if row.error is None else json.loads(row.error),
+        session=row.session,
+        at=row.at,
+        facts={name: value for name, value in facts.items() if value is not None},
+    )
