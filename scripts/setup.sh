@@ -32,6 +32,9 @@ pip() {
         "$python" -m pip --python .venv/bin/python "$@"
     fi
 }
-pip install --quiet --disable-pip-version-check --require-hashes --only-binary :all: -r requirements.lock
+# The lock is complete, so that nothing beside it is wanted: --no-deps. forbiddenfruit, with which the server of the
+# tests finds what blocks it, is a few lines of Python that are not shipped as a wheel.
+pip install --quiet --disable-pip-version-check --require-hashes --no-deps \
+    --only-binary :all: --no-binary forbiddenfruit -r requirements.lock
 pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
 touch .venv/.ready

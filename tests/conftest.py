@@ -9,6 +9,7 @@ from pathlib import Path
 os.environ["LANGGRAPH_STRICT_MSGPACK"] = "true"  # read once, when langgraph is imported
 os.environ["QUANTGRAPH_AUDIT_CELLS"] = "0"  # what is made once for a module is made before any fixture
 os.environ["QUANTGRAPH_AUDIT_CUTS"] = "5"
+os.environ["QUANTGRAPH_MODEL_RUNG"] = "native"  # a stub behind HTTP answers its script, not a probe
 
 import numpy as np
 import pandas as pd
@@ -29,6 +30,7 @@ def clean_environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
         monkeypatch.delenv(name, raising=False)
     for name, value in SHORT_AUDIT.items():
         monkeypatch.setenv(name, value)
+    monkeypatch.setenv("QUANTGRAPH_MODEL_RUNG", "native")
     monkeypatch.setenv("QUANTGRAPH_CACHE_DIR", str(tmp_path / "cache"))
     monkeypatch.chdir(tmp_path)
 

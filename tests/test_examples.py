@@ -10,8 +10,10 @@ import pytest
 
 EXAMPLES = sorted((Path(__file__).resolve().parents[1] / "examples").glob("*.py"))
 LAST_LINE = {
+    "nested_stream.py": "['the desk says done']",
     "own_source.py": "done {'buy': ",
     "parent_graph.py": "done: filed sma_cross_5_20",
+    "resume_and_replay.py": "identical",
     "standalone.py": "assumed: nothing",
     "test_one_node.py": "2 passed",
 }

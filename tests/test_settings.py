@@ -286,3 +286,35 @@ def test_secrets_show_in_no_error(bare_folder: Path) -> None:
         load_settings()
     texts.append(str(broken.value))
     assert not [text for text in texts if KEY in text]
+
+
+def test_budgets_are_texts_that_are_checked(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("QUANTGRAPH_BUDGET", "calls=100, money=2.5")
+    assert load_settings().budget == "calls=100, money=2.5"
+    for wrong in ("calls", "calls=1;money=2", "dollars=3", "calls=-1"):
+        monkeypatch.setenv("QUANTGRAPH_SESSION_BUDGET", wrong)
+        with pytest.raises(
+            BadOption, match=r"SESSION_BUDGET \(environment\): .* like calls=100,prompt_tokens"
+        ):
+            load_settings()
+    monkeypatch.setenv("QUANTGRAPH_SESSION_BUDGET", " ")
+    assert load_settings().session_budget is None
+
+
+def test_the_rung_of_models_is_a_setting_and_no_role(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("QUANTGRAPH_MODEL_RUNG", "text")
+    settings = load_settings()
+    assert (settings.model_rung, settings.models) == ("text", {})
+
+
+def test_models_have_a_cache_prices_and_a_time_limit(bare_folder: Path) -> None:
+    settings = load_settings()
+    assert (settings.llm_cache, settings.llm_cache_ttl_hours, settings.prices) == ("off", 24.0, None)
+    assert settings.node_seconds == 600.0
+    (bare_folder / "quantgraph.toml").write_text('llm_cache = "full"\nprices = "~/prices.toml"')
+    settings = load_settings()
+    assert (settings.llm_cache, settings.prices) == ("full", Path("~/prices.toml").expanduser())
+    with pytest.raises(
+        BadOption, match="llm_cache: 'on' is not valid; it has to be off, llm_write_only or full"
+    ):
+        load_settings(llm_cache="on")

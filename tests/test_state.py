@@ -258,6 +258,18 @@ def test_a_spilled_commit_is_loaded_by_ref_in_another_process(tmp_path, frame):
     assert DataState(tmp_path).snapshot(ref)["ohlcv"]["close"].iat[0, 0] == 0.0
 
 
+def test_the_fields_of_a_commit_are_in_one_order_whoever_made_or_loaded_it(tmp_path, frame):
+    names = ["vol", "close", "high", "adj_factor", "low", "open"]
+    ref = DataState(tmp_path).update("ohlcv", dict.fromkeys(names, frame))
+    orders = [
+        list(store.snapshot(store.update("ohlcv", dict.fromkeys(names[::-1], frame)))["ohlcv"])
+        for store in (DataState(tmp_path), DataState())
+    ]
+    assert [list(DataState(tmp_path).snapshot(ref)["ohlcv"]), *orders] == [
+        ["open", "high", "low", "close", "adj_factor", "vol"]
+    ] * 3
+
+
 def test_a_changed_spill_file_is_refused(tmp_path, frame):
     ref = DataState(tmp_path).update("ohlcv", {"close": frame})
     path = next((tmp_path / "objects").iterdir())
@@ -403,7 +415,7 @@ def test_the_commit_under_a_living_working_tree_is_kept(frame):
     second = tree.update("ohlcv", {"open": frame})
     store.update("ohlcv", {"close": frame - 1}, base=store.empty)
     assert store.snapshot(second).ref == tree.snapshot().ref == tree.ref
-    assert list(tree.view(Moment.at("2024-02-01"))["ohlcv"]) == ["close", "open"]
+    assert list(tree.view(Moment.at("2024-02-01"))["ohlcv"]) == ["open", "close"]
     with pytest.raises(UnknownCommit):
         store.snapshot(first)
     del tree
@@ -576,3 +588,12 @@ def test_readers_do_not_wait_for_a_large_update(tmp_path, frame):
         return longest
 
     assert min(longest_wait(number) for number in range(3)) < 0.05
+
+
+def test_a_read_only_state_loads_what_is_there_and_writes_nothing(tmp_path, frame):
+    ref = DataState(tmp_path).update("ohlcv", {"close": frame})
+    files = sorted(tmp_path.rglob("*"))
+    reader = DataState(tmp_path, read_only=True)
+    later = reader.update("ohlcv", {"open": frame + 1}, base=ref)
+    assert reader.snapshot(later)["ohlcv"]["close"].equals(frame)
+    assert sorted(tmp_path.rglob("*")) == files

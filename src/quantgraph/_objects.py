@@ -60,9 +60,16 @@ class Shelf:
         self._uses: Counter[str] = Counter()
 
     def take(self, tree: Tree) -> Tree:
-        """Put a commit's things on it; where it has an equal one, the commit returned has that."""
+        """Put a commit's things on it; where it has an equal one, the commit returned has that.
+
+        Its fields are in one order, whichever way it came to be: prices first, then by name. Signals stay in
+        the order in which they were handed over: the last one is the strategy's.
+        """
         panels = {
-            panel: {name: self._take(frame) for name, frame in fields.items()}
+            panel: {
+                name: self._take(fields[name])
+                for name in (fields if panel == "signal" else sorted(fields, key=_place))
+            }
             for panel, fields in tree.panels.items()
         }
         return Tree(panels=panels, records=self._take(tree.records))
@@ -89,6 +96,13 @@ class Shelf:
             del self._things[thing.digest], self._uses[thing.digest]
             for entry in thing.entries if isinstance(thing, Records) else ():
                 self._release(entry)
+
+
+_PRICES = ("open", "high", "low", "close")
+
+
+def _place(field: str) -> tuple[int, str]:
+    return _PRICES.index(field) if field in _PRICES else len(_PRICES), field
 
 
 _NAME = re.compile(r"[0-9a-f]{32}")

@@ -24,6 +24,7 @@ __all__ = [
     "ModelOutputInvalid",
     "ModelUnavailable",
     "NoData",
+    "NoProgress",
     "NoSignal",
     "NotConfigured",
     "PermissionDenied",
@@ -178,6 +179,12 @@ class NoSignal(QuantGraphError, LookupError):
     """The generated code ended without handing over a signal."""
 
     code = "no_signal"
+
+
+class NoProgress(QuantGraphError, RuntimeError):
+    """The same step or call again and again: it is ended before it is paid for once more."""
+
+    code = "no_progress"
 
 
 class ModelOutputInvalid(QuantGraphError, ValueError):

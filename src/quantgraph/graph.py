@@ -24,11 +24,16 @@ from quantgraph.market.rulebook import Rulebook
 from quantgraph.nodes import (
     TradingDesk,
     TradingState,
+    approve_node,
     begin_node,
     daily_loop_node,
     decision_node,
+    propose_node,
     report_node,
+    route_after_approve,
     route_after_daily_loop,
+    route_after_decision,
+    route_after_propose,
 )
 from quantgraph.nodes.desk import database
 from quantgraph.recording import Recorder
@@ -61,6 +66,7 @@ def create_trading_graph(
     store: DataState | None = None,
     runner: CodeRunner | None = None,
     on_clarify: OnClarify = "ask",
+    approve: bool = False,
     recorder: Recorder | None = None,
     settings: Settings | None = None,
     checkpointer: BaseCheckpointSaver[Any] | None = None,
@@ -84,6 +90,11 @@ def create_trading_graph(
     ledger
         Where the run is recorded: a ledger, or the file or database URL of one. Default:
         ``<runs_dir>/<run_id>/ledger.sqlite``.
+    approve
+        Whether each session's orders are shown before they are sent: a question of the kind ``approval``,
+        which goes where ``on_clarify`` says. Orders that are rejected end as ``not_approved`` in the ledger,
+        and the run goes on. Where nobody is asked (``default``) none is sent; ``fail`` ends with
+        ``needs_answer`` at the first of them. Each step is one session then.
     recorder
         Where model calls, tool results and answers are recorded. Default: the ledger's database.
     model, source, store, runner, on_clarify, settings, checkpointer
@@ -118,10 +129,12 @@ def create_trading_graph(
         cash=_positive(cash),
         runs_dir=settings.runs_dir,
         mark_at=mark_at,
-        sessions_per_step=_step(sessions_per_step, decider),
+        sessions_per_step=_step(sessions_per_step, decider, approve),
         ledger=book,
         source=kit.source,
         recorder=recorder,
+        approve=approve,
+        on_clarify=kit.on_clarify,
     )
     compiled = build_trading_graph(kit, desk).compile(checkpointer=checkpointer, name="trading")
     return compiled.with_config({"recursion_limit": STEP_LIMIT})
@@ -142,8 +155,17 @@ def build_trading_graph(kit: SignalKit, desk: TradingDesk) -> TradingGraph:
     graph.add_edge(START, "begin")
     graph.add_edge("begin", "signal")
     graph.add_conditional_edges("signal", route_after_signal, ["daily_loop", END])
-    graph.add_conditional_edges("daily_loop", route_after_daily_loop, ["decision", "report"])
-    graph.add_edge("decision", "daily_loop")
+    graph.add_conditional_edges(
+        "daily_loop",
+        route_after_daily_loop,
+        {"decision": "propose" if desk.approve else "decision", "report": "report", END: END},
+    )
+    if desk.approve:
+        graph.add_node("propose", bound(propose_node, "propose"), input_schema=TradingState)
+        graph.add_node("approve", bound(approve_node, "approve"), input_schema=TradingState)
+        graph.add_conditional_edges("propose", route_after_propose, ["approve", "decision", END])
+        graph.add_conditional_edges("approve", route_after_approve, ["decision", END])
+    graph.add_conditional_edges("decision", route_after_decision, ["daily_loop", "report"])
     graph.add_edge("report", END)
     return graph
 
@@ -177,9 +199,14 @@ def _ledger(where: Ledger | str | Path | None) -> Ledger | None:
     return Ledger(where) if isinstance(where, str | Path) else where
 
 
-def _step(sessions: int | None, decider: Decider) -> int:
+def _step(sessions: int | None, decider: Decider, approve: bool) -> int:
     if sessions is None:
-        return BLOCK if hasattr(decider, "block_rule") else 1
+        return BLOCK if hasattr(decider, "block_rule") and not approve else 1
+    if approve and sessions != 1:
+        raise BadOption(
+            f"sessions_per_step={sessions!r} with approve=True, which asks about each session; 1 is wanted",
+            parameter="sessions_per_step",
+        )
     if isinstance(sessions, bool) or not isinstance(sessions, int) or sessions < 1:
         raise BadOption(
             f"sessions_per_step={sessions!r}; a whole number of at least 1 is wanted",

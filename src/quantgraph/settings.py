@@ -43,6 +43,9 @@ LIGHT_ROLES: frozenset[Role] = frozenset({"data_fetch", "validation"})
 
 
 _PREFIX = "QUANTGRAPH_"
+_BUDGET = "like calls=100,prompt_tokens=200000,completion_tokens=50000,money=2.5,seconds=600"
+_LIMIT = r"\s*(calls|prompt_tokens|completion_tokens|money|seconds)\s*=\s*\d+(\.\d+)?\s*"
+_LIMITS = rf"^{_LIMIT}(,{_LIMIT})*$"
 _ROLE_PREFIX = "QUANTGRAPH_MODEL_"
 _VENDOR_VARIABLES: dict[str, tuple[str, ...]] = {
     "openai_api_key": ("OPENAI_API_KEY",),
@@ -80,6 +83,19 @@ class Settings(BaseSettings):
     )
     request_timeout: float = Field(60.0, gt=0, allow_inf_nan=False, description="seconds above 0")
     max_attempts: int = Field(3, ge=1, le=20, description="a whole number from 1 to 20")
+    model_rung: Literal["auto", "native", "json_schema", "json_mode", "text"] = Field(
+        "auto", description="auto, native, json_schema, json_mode or text"
+    )
+    budget: str | None = Field(None, pattern=_LIMITS, description=f"limits of a run, {_BUDGET}")
+    session_budget: str | None = Field(
+        None, pattern=_LIMITS, description=f"limits of a trading session, {_BUDGET}"
+    )
+    node_seconds: float = Field(600.0, gt=0, allow_inf_nan=False, description="seconds above 0")
+    prices: Path | None = Field(None, description="a TOML file with a table for each model")
+    llm_cache: Literal["off", "llm_write_only", "full"] = Field(
+        "off", description="off, llm_write_only or full"
+    )
+    llm_cache_ttl_hours: float = Field(24.0, gt=0, allow_inf_nan=False, description="hours above 0")
     runs_dir: Path = Field(Path("runs"), description="a folder")
     data_source: str = Field("sample", min_length=1, description="sample, tushare, or a path")
     cache_dir: Path = Field(
@@ -96,7 +112,15 @@ class Settings(BaseSettings):
     audit_cells: int = Field(6_000_000, ge=0, description="a whole number, 0 or more")
 
     @field_validator(
-        "openai_api_key", "openai_base_url", "model", "light_model", "tushare_token", mode="before"
+        "openai_api_key",
+        "openai_base_url",
+        "model",
+        "light_model",
+        "tushare_token",
+        "budget",
+        "session_budget",
+        "prices",
+        mode="before",
     )
     @classmethod
     def _blank_is_none(cls, value: object) -> object:
@@ -117,10 +141,10 @@ class Settings(BaseSettings):
             raise ValueError("not a plain http(s) URL")
         return value.strip().rstrip("/")
 
-    @field_validator("runs_dir", "cache_dir")
+    @field_validator("runs_dir", "cache_dir", "prices")
     @classmethod
-    def _home(cls, value: Path) -> Path:
-        return value.expanduser()
+    def _home(cls, value: Path | None) -> Path | None:
+        return value and value.expanduser()
 
     @classmethod
     def settings_customise_sources(
@@ -249,7 +273,8 @@ def _environment_layer(variables: Mapping[str, str], *, place: str) -> _Layer:
                 break
     models: dict[str, str] = {}
     for variable, value in variables.items():
-        if variable.startswith(_ROLE_PREFIX) and value.strip():
+        named_setting = variable.removeprefix(_PREFIX).lower() in Settings.model_fields
+        if variable.startswith(_ROLE_PREFIX) and value.strip() and not named_setting:
             role = variable.removeprefix(_ROLE_PREFIX).lower()
             _known(role, ROLES, f"{variable} ({place}): role")
             models[role], places[f"models.{role}"] = value.strip(), f"{variable} ({place})"

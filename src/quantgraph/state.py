@@ -86,6 +86,8 @@ class DataState:
     spill_dir
         Folder to which every commit is also written (Arrow IPC), and from which a ref that is not in
         memory is loaded, in this process or another.
+    read_only
+        Whether commits are only loaded from the folder, and none is written there.
     memory_limit
         Bytes of frames and records that the store keeps; equal ones are one and count once. Beyond it the
         commits used longest ago are dropped; without a spill folder they are then gone. The head and the
@@ -100,12 +102,15 @@ class DataState:
     needs no lock: commits never change.
     """
 
-    def __init__(self, spill_dir: str | Path | None = None, *, memory_limit: int = 2 << 30) -> None:
+    def __init__(
+        self, spill_dir: str | Path | None = None, *, memory_limit: int = 2 << 30, read_only: bool = False
+    ) -> None:
         if memory_limit <= 0:
             raise BadOption(f"memory_limit={memory_limit} bytes; a positive number is wanted")
         self._lock = threading.RLock()
         self._turn = threading.Lock()
-        self._spill = Path(spill_dir) if spill_dir else None
+        self._source = Path(spill_dir) if spill_dir else None
+        self._spill = None if read_only else self._source
         self._limit = memory_limit
         empty = Tree(panels={panel: {} for panel in PANELS})
         self.empty = tree_name(empty)
@@ -127,7 +132,7 @@ class DataState:
             with self._lock:
                 fresh = {ref: tree for ref, tree in self._commits.items() if ref not in written}
                 if not fresh:
-                    self._spill = Path(folder)
+                    self._source = self._spill = Path(folder)
                     return
             for ref, tree in fresh.items():
                 write_tree(Path(folder), ref, tree)
@@ -253,10 +258,12 @@ class DataState:
         return ref, self._load(ref)
 
     def _load(self, ref: str) -> Tree:
-        tree = read_tree(self._spill, ref) if self._spill else None
+        tree = read_tree(self._source, ref) if self._source else None
         if tree is None:
             place = (
-                f"in memory or in {self._spill}" if self._spill else "in memory, and there is no spill folder"
+                f"in memory or in {self._source}"
+                if self._source
+                else "in memory, and there is no spill folder"
             )
             raise UnknownCommit(
                 f"commit {ref[:12]} is not {place}; fetch the data again or give spill_dir", ref=ref
@@ -311,7 +318,7 @@ class WorkingTree:
     Attributes
     ----------
     tip
-        Name and content of the commit it stands on; only the store moves it.
+        Name and content of the commit it stands on; the store moves it, and :meth:`stand_on`.
     turn
         Held by the update that is moving the tip, so that updates queue.
     """
@@ -329,6 +336,17 @@ class WorkingTree:
     def update(self, panel: str, frames: Mapping[str, pd.DataFrame]) -> str:
         """Commit on top of this tree, see :meth:`DataState.update`."""
         return self._store.update(panel, frames, base=self)
+
+    def stand_on(self, ref: str) -> None:
+        """Put the tree on a commit that was made before, on top of this one or anywhere else.
+
+        Raises
+        ------
+        UnknownCommit
+            If ``ref`` is neither in memory nor in the spill folder.
+        """
+        if ref != self.ref:
+            self.tip = self._store.checkout(ref).tip
 
     def snapshot(self) -> Snapshot:
         """The tree as it stands."""

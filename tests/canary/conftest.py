@@ -116,8 +116,8 @@ def kit_at():
 
 def think(kit, moment, text):
     """Run the signal subgraph, and watch all that it says, with the questions that clarify would ask."""
-    asked = HumanMessage(text, id="asked")  # one that is made is told in the state
-    given = {"messages": [asked], "as_of": f"{moment.session:%Y%m%d}"}
+    asked = HumanMessage(text, id="asked")  # one that is made is told in the state, and so is the run's name
+    given = {"messages": [asked], "as_of": f"{moment.session:%Y%m%d}", "run_id": "watched"}
     with CanaryWatch(kit.store) as watch:
         state = build_signal_graph(kit).compile().invoke(given)
         assert state["ended_because"] == "done", state["error_messages"]
@@ -131,7 +131,8 @@ def think(kit, moment, text):
 
 def _asked(kit, state, kind):
     task = {"id": "1", "kind": kind, "reason": "?", "question": "", "default": None, "language": "en"}
-    asking = {**state, "clarification": {**task, "rounds_left": 0, "unread": []}, "clarification_needed": "?"}
+    task |= {"rounds_left": 0, "unread": [], "options": [], "answer_schema": {}}
+    asking = {**state, "clarification": task, "clarification_needed": "?"}
     return clarify_node(asking, kit=kit)["clarification"]
 
 

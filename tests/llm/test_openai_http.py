@@ -24,7 +24,7 @@ from langchain_core.tools import tool
 from pydantic import BaseModel
 
 from quantgraph.errors import ModelOutputInvalid, ModelUnavailable, NotConfigured, PermissionDenied
-from quantgraph.llm import ModelErrors, call_model, get_llm
+from quantgraph.llm import RecordedChatModel, get_llm
 from quantgraph.llm.calls import CallPolicy
 from quantgraph.settings import load_settings
 from quantgraph.testing import Fault, OpenAIStub, Reply, ScriptedChatModel
@@ -62,6 +62,14 @@ def model_at(stub: OpenAIStub, *, timeout: float = 5.0, key: str = KEY) -> BaseC
     return get_llm("decision", model="gpt-test", settings=settings)
 
 
+def wrapped(model: BaseChatModel, policy: CallPolicy, role: str = "test") -> RecordedChatModel:
+    return RecordedChatModel(model, role=role, policy=policy)
+
+
+def ask(model: Any, policy: CallPolicy, role: str = "test") -> AIMessage:
+    return wrapped(model, policy, role).invoke(HI)
+
+
 class Waits:
     """Records waits in place of sleeping."""
 
@@ -91,9 +99,7 @@ def failure(call: Callable[[], object], kind: type[Exception]) -> str:
 
 def test_text_goes_over_http_with_key_model_and_temperature(waits: Waits) -> None:
     with OpenAIStub([Reply(content="买入。", usage=(11, 3))], api_key=KEY) as stub:
-        answer = call_model(
-            model_at(stub), [SystemMessage("Be short."), ("user", "Hi")], what="test", policy=waits.policy
-        )
+        answer = wrapped(model_at(stub), waits.policy).invoke([SystemMessage("Be short."), ("user", "Hi")])
     assert isinstance(answer, AIMessage)
     assert answer.text == "买入。"
     assert answer.usage_metadata is not None
@@ -114,7 +120,7 @@ def test_building_a_model_sends_nothing() -> None:
 
 def test_tool_calls_come_back_and_their_results_go_out(waits: Waits) -> None:
     with OpenAIStub([Reply.call("price", symbol="600519.SH"), "It is 1700.5."]) as stub:
-        agent = create_agent(model_at(stub), [price], middleware=[ModelErrors("test", policy=waits.policy)])
+        agent = create_agent(wrapped(model_at(stub), waits.policy, role="test"), [price])
         result = agent.invoke({"messages": HI})
     assert [message.type for message in result["messages"]] == ["human", "ai", "tool", "ai"]
     assert result["messages"][1].tool_calls[0]["args"] == {"symbol": "600519.SH"}
@@ -140,7 +146,8 @@ def test_a_stream_adds_up_to_text_tool_calls_and_usage() -> None:
 @pytest.mark.parametrize("method", ["json_schema", "json_mode", "function_calling"])
 def test_structured_output_works_in_all_three_ways(method: Any) -> None:
     with OpenAIStub([Reply.structured({"symbol": "600519.SH", "shares": 100})]) as stub:
-        order = model_at(stub).with_structured_output(Order, method=method).invoke("As JSON, please.")
+        model = RecordedChatModel(model_at(stub))
+        order = model.with_structured_output(Order, method=method).invoke("As JSON, please.")
     assert order == Order(symbol="600519.SH", shares=100)
     assert ("response_format" in stub.requests[0].body) == (method != "function_calling")
 
@@ -159,7 +166,7 @@ def test_structured_output_works_in_all_three_ways(method: Any) -> None:
 )
 def test_a_passing_fault_is_waited_out(fault: Fault, waits: Waits) -> None:
     with OpenAIStub([fault, "fine"]) as stub:
-        assert call_model(model_at(stub), HI, what="test", policy=waits.policy).text == "fine"
+        assert ask(model_at(stub), waits.policy).text == "fine"
     assert len(stub.requests) == 2
     assert len(waits.seconds) == 1
 
@@ -167,7 +174,7 @@ def test_a_passing_fault_is_waited_out(fault: Fault, waits: Waits) -> None:
 def test_retry_after_is_honoured_as_seconds_and_as_a_date(waits: Waits) -> None:
     date = format_datetime(datetime.now(UTC) + timedelta(seconds=30), usegmt=True)
     with OpenAIStub([Fault.http(429, retry_after=2.5), Fault.http(503, retry_after=date), "fine"]) as stub:
-        call_model(model_at(stub), HI, what="test", policy=waits.policy)
+        ask(model_at(stub), waits.policy)
     assert waits.seconds[0] == 2.5
     assert 25 < waits.seconds[1] <= 30
 
@@ -176,7 +183,7 @@ def test_waits_grow_with_jitter_when_the_server_names_none() -> None:
     waits: list[float] = []
     policy = CallPolicy(max_attempts=5, first_wait=1.0, longest_wait=5.0, sleep=waits.append)
     with OpenAIStub(lambda _: Fault.http(500)) as stub:
-        failure(lambda: call_model(model_at(stub), HI, what="test", policy=policy), ModelUnavailable)
+        failure(lambda: ask(model_at(stub), policy), ModelUnavailable)
     assert len(waits) == 4
     for wait, low, high in zip(waits, (1, 2, 4, 5), (2, 3, 5, 5)):
         assert low <= wait <= high
@@ -184,9 +191,7 @@ def test_waits_grow_with_jitter_when_the_server_names_none() -> None:
 
 def test_429_for_ever_ends_with_model_how_often_and_status(waits: Waits) -> None:
     with OpenAIStub(lambda _: Fault.http(429, f"too many requests for {KEY}")) as stub:
-        message = failure(
-            lambda: call_model(model_at(stub), HI, what="filter agent", policy=waits.policy), ModelUnavailable
-        )
+        message = failure(lambda: ask(model_at(stub), waits.policy, role="filter agent"), ModelUnavailable)
     assert message == (
         "filter agent: model gpt-test did not answer after 3 attempts; last: HTTP 429: too many requests for ***"
     )
@@ -197,15 +202,13 @@ def test_the_settings_say_how_often_when_the_policy_does_not(monkeypatch: pytest
     monkeypatch.setenv("QUANTGRAPH_MAX_ATTEMPTS", "2")
     with OpenAIStub(lambda _: Fault.http(500)) as stub:
         policy = CallPolicy(sleep=lambda _: None)
-        failure(lambda: call_model(model_at(stub), HI, what="test", policy=policy), ModelUnavailable)
+        failure(lambda: ask(model_at(stub), policy), ModelUnavailable)
     assert len(stub.requests) == 2
 
 
 def test_a_server_that_asks_for_too_long_is_not_waited_for(waits: Waits) -> None:
     with OpenAIStub([Fault.http(429, retry_after=3600)]) as stub:
-        message = failure(
-            lambda: call_model(model_at(stub), HI, what="test", policy=waits.policy), ModelUnavailable
-        )
+        message = failure(lambda: ask(model_at(stub), waits.policy), ModelUnavailable)
     assert message.endswith("(the server asks to wait 3600 s)")
     assert waits.seconds == []
 
@@ -213,7 +216,7 @@ def test_a_server_that_asks_for_too_long_is_not_waited_for(waits: Waits) -> None
 def test_a_time_out_is_retried_and_then_told(waits: Waits) -> None:
     with OpenAIStub(lambda _: Fault.hang()) as stub:
         model = model_at(stub, timeout=0.15)
-        message = failure(lambda: call_model(model, HI, what="test", policy=waits.policy), ModelUnavailable)
+        message = failure(lambda: ask(model, waits.policy), ModelUnavailable)
     assert message == "test: model gpt-test did not answer after 3 attempts; last: it did not answer in time"
     assert len(stub.requests) == 3
 
@@ -229,9 +232,7 @@ def test_a_time_out_is_retried_and_then_told(waits: Waits) -> None:
 )
 def test_a_lasting_fault_says_what_it_is(fault: Fault, says: str, waits: Waits) -> None:
     with OpenAIStub(lambda _: fault) as stub:
-        message = failure(
-            lambda: call_model(model_at(stub), HI, what="test", policy=waits.policy), ModelUnavailable
-        )
+        message = failure(lambda: ask(model_at(stub), waits.policy), ModelUnavailable)
     assert "test: model gpt-test did not answer after 3 attempts; last: " in message
     assert says in message
 
@@ -239,7 +240,7 @@ def test_a_lasting_fault_says_what_it_is(fault: Fault, says: str, waits: Waits) 
 def test_an_address_where_nobody_listens_is_told(waits: Waits) -> None:
     with OpenAIStub() as stub:
         model = model_at(stub)
-    message = failure(lambda: call_model(model, HI, what="test", policy=waits.policy), ModelUnavailable)
+    message = failure(lambda: ask(model, waits.policy), ModelUnavailable)
     assert "the connection to 127.0.0.1:" in message
 
 
@@ -254,7 +255,7 @@ def test_an_address_where_nobody_listens_is_told(waits: Waits) -> None:
 )
 def test_a_refusal_is_told_at_once(status: int, kind: type[Exception], says: str, waits: Waits) -> None:
     with OpenAIStub([Fault.http(status, f"no {KEY} " + "and so on " * 100)]) as stub:
-        message = failure(lambda: call_model(model_at(stub), HI, what="test", policy=waits.policy), kind)
+        message = failure(lambda: ask(model_at(stub), waits.policy), kind)
     assert message.startswith(says)
     assert len(message) < 250
     assert len(stub.requests) == 1
@@ -263,20 +264,20 @@ def test_a_refusal_is_told_at_once(status: int, kind: type[Exception], says: str
 def test_a_spent_quota_is_not_retried(waits: Waits) -> None:
     with OpenAIStub([Fault.http(429, "You exceeded your quota", code="insufficient_quota")]) as stub:
         model = model_at(stub)
-        message = failure(lambda: call_model(model, HI, what="test", policy=waits.policy), ModelUnavailable)
+        message = failure(lambda: ask(model, waits.policy), ModelUnavailable)
     assert message == "test: model gpt-test refused the request: HTTP 429: You exceeded your quota"
 
 
 def test_an_error_event_inside_a_stream_is_retried(waits: Waits) -> None:
     event = openai.APIError("overloaded", request=cast(Any, None), body=None)
     model = ScriptedChatModel([event, "fine"])
-    assert call_model(model, HI, what="test", policy=waits.policy).text == "fine"
+    assert ask(model, waits.policy).text == "fine"
 
 
 def test_every_wait_is_logged_without_the_key(waits: Waits, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO, logger="quantgraph")
     with OpenAIStub([Fault.http(429, f"slow down, {KEY}", retry_after=9), "fine"]) as stub:
-        call_model(model_at(stub), HI, what="test", policy=waits.policy)
+        ask(model_at(stub), waits.policy)
     logged = [record.getMessage() for record in caplog.records if record.name.startswith("quantgraph")]
     assert logged == ["test: model gpt-test: HTTP 429: slow down, ***; asking again in 9.0 s"]
 
@@ -284,14 +285,14 @@ def test_every_wait_is_logged_without_the_key(waits: Waits, caplog: pytest.LogCa
 def test_a_structured_answer_cut_off_is_invalid_output(waits: Waits) -> None:
     schema = {"type": "json_schema", "json_schema": {"name": "Order", "schema": Order.model_json_schema()}}
     with OpenAIStub([Reply(content='{"symbol": "6005', finish_reason="length")]) as stub:
-        model = model_at(stub).bind(response_format=schema)
-        message = failure(lambda: call_model(model, HI, what="test", policy=waits.policy), ModelOutputInvalid)
+        model = wrapped(model_at(stub), waits.policy).bind(response_format=schema)
+        message = failure(lambda: model.invoke(HI), ModelOutputInvalid)
     assert message.startswith("test: the answer of model gpt-test was cut off at the length limit")
 
 
 def test_plain_text_cut_off_comes_back_marked(waits: Waits) -> None:
     with OpenAIStub([Reply(content="half of", finish_reason="length")]) as stub:
-        answer = call_model(model_at(stub), HI, what="test", policy=waits.policy)
+        answer = ask(model_at(stub), waits.policy)
     assert (answer.text, answer.response_metadata["finish_reason"]) == ("half of", "length")
 
 
@@ -300,29 +301,29 @@ def test_plain_text_cut_off_comes_back_marked(waits: Waits) -> None:
 )
 def test_what_is_not_the_models_fault_passes_unchanged(error: Exception, waits: Waits) -> None:
     with pytest.raises(type(error)) as caught:
-        call_model(ScriptedChatModel([error]), HI, what="test", policy=waits.policy)
+        ask(ScriptedChatModel([error]), waits.policy)
     assert caught.value is error
     assert waits.seconds == []
 
 
 def test_an_agent_has_the_same_policy(waits: Waits) -> None:
     with OpenAIStub([Fault.http(429, retry_after=4), "fine"]) as stub:
-        agent = create_agent(model_at(stub), [price], middleware=[ModelErrors("agent", policy=waits.policy)])
+        agent = create_agent(wrapped(model_at(stub), waits.policy, role="agent"), [price])
         assert agent.invoke({"messages": HI})["messages"][-1].text == "fine"
     assert waits.seconds == [4.0]
     with OpenAIStub(lambda _: Fault.http(401)) as stub:
-        agent = create_agent(model_at(stub), [price], middleware=[ModelErrors("agent", policy=waits.policy)])
+        agent = create_agent(wrapped(model_at(stub), waits.policy, role="agent"), [price])
         message = failure(lambda: agent.invoke({"messages": HI}), NotConfigured)
     assert message.startswith("agent: model gpt-test: the key is refused")
     with OpenAIStub(lambda _: Fault.malformed()) as stub:
-        agent = create_agent(model_at(stub), [price], middleware=[ModelErrors("agent", policy=waits.policy)])
+        agent = create_agent(wrapped(model_at(stub), waits.policy, role="agent"), [price])
         failure(lambda: agent.invoke({"messages": HI}), ModelUnavailable)
     assert len(stub.requests) == 3
 
 
 def test_an_agent_streaming_through_a_truncated_stream_is_repaired(waits: Waits) -> None:
     with OpenAIStub([Fault.truncated("lost in the middle"), "whole"]) as stub:
-        agent = create_agent(model_at(stub), [price], middleware=[ModelErrors("agent", policy=waits.policy)])
+        agent = create_agent(wrapped(model_at(stub), waits.policy, role="agent"), [price])
         final = list(agent.stream({"messages": HI}, stream_mode=["messages", "values"]))[-1]
     assert final[0] == "values"
     assert final[1]["messages"][-1].text == "whole"
@@ -331,7 +332,7 @@ def test_an_agent_streaming_through_a_truncated_stream_is_repaired(waits: Waits)
 
 def test_an_agent_may_be_awaited(waits: Waits) -> None:
     async def ask(stub: OpenAIStub) -> str:
-        agent = create_agent(model_at(stub), [price], middleware=[ModelErrors("agent", policy=waits.policy)])
+        agent = create_agent(wrapped(model_at(stub), waits.policy, role="agent"), [price])
         result = await agent.ainvoke({"messages": HI})
         return str(result["messages"][-1].text)
 
@@ -347,5 +348,5 @@ def test_an_agent_may_be_awaited(waits: Waits) -> None:
 
 def test_nothing_is_left_open(waits: Waits) -> None:
     with OpenAIStub(["a"]) as stub:
-        call_model(model_at(stub), HI, what="test", policy=waits.policy)
+        ask(model_at(stub), waits.policy)
     gc.collect()  # an unclosed socket would warn here, and warnings are errors

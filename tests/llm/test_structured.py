@@ -1,16 +1,18 @@
 from __future__ import annotations
 
 import json
+import re
 import time
 from typing import Literal
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import BaseModel, ConfigDict, Field, JsonValue
 
 from quantgraph.errors import ModelOutputInvalid
-from quantgraph.llm.structured import read_json
+from quantgraph.llm.repair import repaired
+from quantgraph.llm.structured import objects_in, read_json
 
 
 class Answer(BaseModel):
@@ -99,9 +101,10 @@ def test_of_several_the_last_that_fits_is_taken() -> None:
 @pytest.mark.parametrize(
     ("reply", "says"),
     [
-        ('{"action": "sell"} no: {"action": "buy",}', "broken"),
-        ("{'action': 'buy'}", "broken: Expecting property name"),
-        ('{action: "buy"}', "broken: Expecting property name"),
+        ('{"action": "sell"} no: {"action": }', "broken: Expecting value"),
+        ('{"action": "buy", "weight": 50%}', "broken: Expecting ',' delimiter"),
+        ('{"action": "buy", // or "sell"?\n"weight": 1}', "broken: Expecting property name"),
+        ("{'action': 'buy', 'action': 'sell'}", "broken: Expecting property name"),
         ('{"action": "buy", "weight": NaN}', "NaN is not a JSON number"),
         ('{"action": "buy", "weight": -Infinity}', "-Infinity is not a JSON number"),
         ('{"action": "buy", "weight": 1e999}', "1e999 is out of range"),
@@ -127,6 +130,93 @@ def test_broken_json_says_where_it_breaks(reply: str, says: str) -> None:
     assert says in message
     assert "\n" not in message
     assert len(message) < 250
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [
+        "{'action': 'buy', 'weight': 0.50}",
+        '{action: "buy", weight: 0.5,}',
+        '{"action": "buy" "weight": .5}',
+        '{“action”: “buy”, "weight": 0.5}',
+        '```json\n{"action": buy, "weight": 0.5,}\n```',
+        'Not {"action": "sell"} but {"action": "buy", "weight": 0.5,}',
+    ],
+)
+def test_broken_json_whose_words_are_all_there_is_repaired(reply: str) -> None:
+    assert read_json(reply, Answer) == Answer(action="buy", weight=0.5)
+
+
+def test_a_quote_too_many_does_not_make_fields_part_of_a_text() -> None:
+    """The words are all there, and in their order; what was structure is not."""
+    assert repaired('{"first":" {"a": -1, "b": 2}') is None
+    assert repaired('{"first":" "a": 1, "last": "x"}') is None
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [
+        "{'action': 'increase'}",
+        "{'action': 'buy', 'weight': 2}",
+        "{'weight': 1}",
+        '{"action": "buy", "weight": 0,5}',
+    ],
+)
+def test_a_repaired_object_has_to_fit_the_schema_all_the_same(reply: str) -> None:
+    with pytest.raises(ModelOutputInvalid, match="does not fit"):
+        read_json(reply, Answer)
+
+
+def test_a_reply_that_ended_at_the_length_limit_is_not_repaired() -> None:
+    assert read_json('{"action": "buy"} because', Answer, cut_off=True).action == "buy"
+    with pytest.raises(ModelOutputInvalid, match="broken"):
+        read_json("{'action': 'buy'}", Answer, cut_off=True)
+
+
+@settings(max_examples=150)
+@given(
+    st.dictionaries(
+        st.text("abcdef_", min_size=1, max_size=6),
+        st.integers(-999, 999) | st.text("abc 中", max_size=6) | st.booleans() | st.none(),
+        max_size=4,
+    ),
+    st.integers(1, 400),
+    st.sampled_from(["", ",", "'", '"', ":", "5", "x", " ", "{"]),
+)
+def test_a_repair_loses_and_adds_no_word(value: dict[str, JsonValue], at: int, put: str) -> None:
+    """One character of an object is lost, or one is put in."""
+    text = json.dumps({"first": value, "last": 1}, ensure_ascii=False)
+    broken = text[: at % len(text)] + put + text[at % len(text) + (not put) :]
+    for found in objects_in(broken):
+        if found.problem is None and found.begin == 0:
+            written = json.dumps(found.value, ensure_ascii=False)
+            assert re.findall(r"\w+", broken.casefold()) == re.findall(r"\w+", written.casefold())
+
+
+class Loose(BaseModel):
+    note: str | None = "unset"
+    count: int | None = None
+    share: float = 0.5
+    text: str = "unset"
+    kind: Literal["a", "b"] = "a"
+
+
+@pytest.mark.parametrize("null", ["null", "None", "", " NULL "])
+def test_null_as_a_text_is_null_where_a_field_may_be_null_and_nothing_where_it_is_optional(null: str) -> None:
+    fields = {"note": null, "count": null, "share": null, "kind": null}
+    assert read_json(json.dumps(fields), Loose) == Loose(note=None, count=None)
+    assert read_json(json.dumps({"text": null}), Loose).text == null, "a text is what was written"
+    with pytest.raises(ModelOutputInvalid, match="'action'"):
+        read_json(json.dumps({"action": null}), Answer)
+
+
+def test_numbers_may_be_texts() -> None:
+    assert read_json('{"count": "7", "share": "0.25"}', Loose) == Loose(count=7, share=0.25)
+
+
+def test_an_empty_reply_is_called_so() -> None:
+    with pytest.raises(ModelOutputInvalid, match=r"no JSON object; it is empty$"):
+        read_json(" \n", Answer)
 
 
 def test_prose_without_json_is_quoted_up_to_80_characters() -> None:

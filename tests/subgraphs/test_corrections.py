@@ -350,7 +350,7 @@ def test_09_the_model_words_a_question_once_and_the_answer_is_to_the_question_as
 
 def test_10_models_and_agents_are_built_once_for_a_graph(play, store, monkeypatch):
     built = []
-    for name in ("create_agent", "get_llm", "get_light_llm"):
+    for name in ("create_agent", "role_model"):
         real = getattr(kit_module, name)
 
         def counted(*args, _real=real, _name=name, **kwargs):
@@ -360,7 +360,7 @@ def test_10_models_and_agents_are_built_once_for_a_graph(play, store, monkeypatc
         monkeypatch.setattr(kit_module, name, counted)
     cast = play.Cast()
     graph = create_signal_subgraph(model=cast.model, source="sample", store=store)
-    assert sorted(built) == ["create_agent"] * 4 + ["get_light_llm"] * 2 + ["get_llm"] * 3
+    assert sorted(built) == ["create_agent"] * 4 + ["role_model"] * 5
     for _ in range(2):
         graph.invoke(begin(play.SENTENCE))
     assert len(built) == 9

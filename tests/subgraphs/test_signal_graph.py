@@ -51,7 +51,7 @@ def test_indicators_are_fetched_when_the_rule_needs_them(play, graph_of, store):
     final = graph_of(play.Cast(reflect=play.intent(required_indicators=["pe", "pb"]))).invoke(begin("x"))
     assert final["ended_because"] == "done"
     assert final["indicators_ready"]
-    assert list(store.snapshot(final["data_ref"])["indicators"]) == ["pe", "pb"]
+    assert list(store.snapshot(final["data_ref"])["indicators"]) == ["pb", "pe"]
 
 
 def test_a_failed_fetch_is_thought_about_and_tried_again(play, graph_of):
@@ -129,7 +129,7 @@ def test_defaults_and_errors_do_not_reach_past_as_of(play, graph_of):
     early = play.intent(start_date="20200101", end_date="20200201")
     cast = play.Cast(reflect=by_turn(play.intent(start_date=""), early))
     final = graph_of(cast, on_clarify="default").invoke({**begin("x"), "as_of": "20240115"})
-    assert final["assumptions"] == ["window: from 20230116 to 20240115"]
+    assert final["assumptions"] == ["window: from 20230116 to 20240115 (default)"]
     assert final["error_messages"] == [
         "bad_window: there is no session from 20200101 to 20200201; sample has 20230103 to 20240115"
     ]
@@ -152,7 +152,7 @@ def test_defaults_taken_without_asking_are_written_down(play, graph_of):
     cast = play.Cast(reflect=by_turn(play.intent(start_date=""), play.intent()))
     final = graph_of(cast, on_clarify="default").invoke(begin("x"))
     assert final["ended_because"] == "done"
-    assert final["assumptions"] == ["window: from 20250101 to 20251231"]
+    assert final["assumptions"] == ["window: from 20250101 to 20251231 (default)"]
     assert cast.turns["question"] == 0
 
 
@@ -205,12 +205,12 @@ def test_a_model_that_is_down_while_wording_a_question_ends_the_run(play, graph_
 
 
 @pytest.mark.parametrize("reply", ["I would rather not.", '```json\n{"task_type": ', '{"task_type": "sing"}'])
-def test_a_reflection_that_cannot_be_read_is_told_so_twice_and_then_ends(play, graph_of, reply):
+def test_a_reflection_that_cannot_be_read_is_told_so_once_and_then_ends(play, graph_of, reply):
     cast = play.Cast(reflect=reply)
     final = graph_of(cast).invoke(begin("x"))
     assert final["ended_because"] == "max_retries"
     assert final["error_messages"][0].startswith("model_output_invalid: ")
-    assert cast.turns["reflect"] == 3
+    assert cast.turns["reflect"] == 2
     assert "could not be used" in cast.said["reflect"][1]
 
 
@@ -295,7 +295,7 @@ def test_a_second_request_starts_with_clean_counters_and_its_own_words(play, gra
     first = graph.invoke(begin("the first request"), THREAD)
     second = graph.invoke(begin("the second request"), THREAD)
     assert (first["clarification_count"], second["clarification_count"]) == (1, 0)
-    assert (first["assumptions"], second["assumptions"]) == (["symbol: all stocks"], [])
+    assert (first["assumptions"], second["assumptions"]) == (["symbol: all stocks (default)"], [])
     assert "the first request" not in cast.said["reflect"][-1]
     assert second["ended_because"] == "done"
 

@@ -7,6 +7,7 @@ from operator import add
 
 import pytest
 from langchain.agents import create_agent
+from langchain_core.exceptions import OutputParserException
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage
 from langchain_core.tools import tool
 from pydantic import BaseModel
@@ -85,6 +86,7 @@ def test_options_of_a_call_are_recorded() -> None:
         AIMessage("a longer text, 有中文, in several chunks"),
         AIMessage("", tool_calls=[CALL, {**CALL, "id": "c2", "args": {}}]),
         AIMessage("both", tool_calls=[CALL]),
+        AIMessage("", invalid_tool_calls=[{"name": "double", "args": "n: 2", "id": "c1", "error": None}]),
         AIMessage([{"type": "text", "text": "a block"}]),
         AIMessage(
             "counted",
@@ -99,6 +101,9 @@ def test_the_chunks_of_a_stream_add_up_to_the_invoked_message(message: AIMessage
     whole, invoked = reduce(add, chunks), model.invoke("a")
     assert whole.text == invoked.text
     assert whole.tool_calls == invoked.tool_calls == message.tool_calls
+    assert [call["args"] for call in whole.invalid_tool_calls] == [
+        call["args"] for call in message.invalid_tool_calls
+    ]
     assert whole.usage_metadata == invoked.usage_metadata
     assert whole.response_metadata.get("finish_reason") == invoked.response_metadata.get("finish_reason")
     if isinstance(message.content, str) and len(message.content) > 10:
@@ -123,13 +128,36 @@ def test_the_scripts_own_message_is_never_handed_out() -> None:
     assert message.id is None
 
 
-def test_structured_output_reads_a_scripted_tool_call() -> None:
-    answer = AIMessage(
-        "", tool_calls=[{"name": "Order", "args": {"symbol": "600519.SH", "shares": 100}, "id": "1"}]
-    )
-    model = ScriptedChatModel([answer])
-    assert model.with_structured_output(Order).invoke("a") == Order(symbol="600519.SH", shares=100)
-    assert model.calls[0].tools[0]["function"]["name"] == "Order"
+AS_CALL = AIMessage(
+    "", tool_calls=[{"name": "Order", "args": {"symbol": "600519.SH", "shares": 100}, "id": "1"}]
+)
+AS_TEXT = 'Here it is: ```json\n{"symbol": "600519.SH", "shares": 100}\n```'
+ORDER = Order(symbol="600519.SH", shares=100)
+
+
+@pytest.mark.parametrize("method", ["function_calling", "json_schema", "json_mode"])
+@pytest.mark.parametrize("answer", [AS_CALL, AS_TEXT], ids=["tool call", "JSON text"])
+def test_structured_output_reads_a_scripted_tool_call_or_json(answer: AIMessage | str, method: str) -> None:
+    model = ScriptedChatModel([answer] * 3)
+    reader = model.with_structured_output(Order, method=method)
+    assert reader.invoke("a") == asyncio.run(reader.ainvoke("a")) == ORDER
+    schema = {"title": "Order", "type": "object", "properties": {"symbol": {"type": "string"}}}
+    assert model.with_structured_output(schema, method=method).invoke("a") == ORDER.model_dump()
+    asked = model.calls[0]
+    if method == "function_calling":
+        assert (asked.tools[0]["function"]["name"], asked.tool_choice) == ("Order", "Order")
+    else:
+        assert asked.options["response_format"]["type"].startswith("json_")
+
+
+def test_structured_output_of_prose_is_none_or_an_error_as_the_method_says() -> None:
+    model = ScriptedChatModel(["no"] * 3 + ['{"symbol": "600519.SH"}'])
+    assert model.with_structured_output(Order).invoke("a") is None
+    with pytest.raises(OutputParserException):
+        model.with_structured_output(Order, method="json_mode").invoke("a")
+    told = model.with_structured_output(Order, method="json_mode", include_raw=True)
+    assert told.invoke("a")["raw"].text == "no"
+    assert "shares" in str(told.invoke("a")["parsing_error"])
 
 
 def test_an_agent_runs_its_tool_loop_and_streams() -> None:

@@ -78,7 +78,7 @@ def test_only_the_indicators_asked_for_are_fetched(context, store):
         {"name": "tushare_daily_basic", "args": {"ts_code": ONE, "fields": "ts_code, pe，pb", **JANUARY}},
     )
     assert message.artifact["fields"] == ["pe", "pb"]
-    assert list(store.snapshot(context.tree.ref)["indicators"]) == ["pe", "pb"]
+    assert list(store.snapshot(context.tree.ref)["indicators"]) == ["pb", "pe"]
 
 
 def test_an_end_after_the_runs_moment_is_cut_and_said(context, store):

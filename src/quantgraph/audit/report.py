@@ -64,6 +64,15 @@ class Report:
             summary={**self.summary, **other.summary},
         )
 
+    @classmethod
+    def from_json(cls, told: Mapping[str, Any]) -> Report:
+        """The report that :meth:`as_json` told of."""
+        return cls(
+            checks=tuple(told["checks_performed"]),
+            findings=tuple(Finding(**issue) for issue in told["issues_found"]),
+            summary=told["data_summary"],
+        )
+
     def as_json(self) -> dict[str, Any]:
         """Plain dicts, lists, strings and numbers; a finding without a place or a count has no key for it."""
         return {

@@ -45,6 +45,7 @@ RejectionCode = Literal[
     "volume_cap",
     "short_not_allowed",
     "market_closed",
+    "not_approved",
 ]
 REJECTION_CODES: tuple[RejectionCode, ...] = get_args(RejectionCode)
 

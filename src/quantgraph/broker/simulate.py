@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from hashlib import blake2b
@@ -13,18 +12,15 @@ import pandas as pd
 
 from quantgraph.broker.account import Account
 from quantgraph.broker.block import Block, BlockRule, trade_block
-from quantgraph.broker.corporate import action_book, open_account
-from quantgraph.broker.decider import Decider, own_orders
-from quantgraph.broker.desk import TradingSession, execute
-from quantgraph.broker.orders import Order
-from quantgraph.broker.quotes import Quotes, quotes_at
+from quantgraph.broker.corporate import action_book
+from quantgraph.broker.decider import Decider
+from quantgraph.broker.morning import asked, fill, open_session
 from quantgraph.broker.result import SessionResult
-from quantgraph.broker.valuation import MarkAt, last_closes, mark, value_of
+from quantgraph.broker.valuation import MarkAt
 from quantgraph.errors import BadOption, BadWindow, LedgerConflict
 from quantgraph.market.moment import Moment, session_of
-from quantgraph.market.money import exact
 from quantgraph.market.rulebook import Rulebook
-from quantgraph.state import AsOf, DataState, View, Walk, deciding
+from quantgraph.state import DataState, View, Walk
 
 if TYPE_CHECKING:
     from quantgraph.broker.ledger import Ledger
@@ -216,17 +212,23 @@ def commit_sessions(
     ledger: Ledger,
     run_id: str,
     walk: Walk | None = None,
+    tell: Callable[[pd.Timestamp, Decimal], None] = lambda _session, _value: None,
 ) -> None:
     """Trade sessions that follow the last one of a run, and commit each as one transaction.
 
-    ``walk`` is the run's own, see :func:`advance`.
+    ``walk`` is the run's own, see :func:`advance`; ``tell`` is called with each session that was committed,
+    and the account's value at its end.
     """
     account = ledger.account(run_id)
     for done in advance(market, sessions, decider, account=account, walk=walk):
         if isinstance(done, Block):
             ledger.commit_block(run_id, account, done.days, done.account)
+            told = zip(done.sessions, done.values, strict=True)
         else:
             ledger.commit_day(run_id, done)
+            told = zip([done.session], [done.value], strict=True)
+        for session, value in told:
+            tell(session, value)
         account = done.account
 
 
@@ -245,51 +247,14 @@ def under(decider: Decider, rules: Rulebook) -> Decider:
 
 def _traded(market: Market, account: Account, decider: Decider, view: View) -> SessionResult:
     """Trade the session at whose open ``view`` stands: the decider's; the desk reads for itself."""
-    store, ref, rules, session = market.store, market.data_ref, market.rules, view.moment.session
-    at_open, at_close = (store.reading(Moment(session, phase), ref) for phase in ("open", "close"))
-    book, quotes = action_book(store, ref), quotes_at(at_close)
-    opens = _prices(quotes, account, at_open) if book.due.get(session) else {}
-    morning, events = open_account(account, session, book, rules, opens)
-    orders = _orders(decider, view, morning)
-    unpriced = morning.positions.keys() - _opens(quotes, morning).keys() if orders else set()
-    desk = TradingSession(
-        morning, quotes, rules, session, prices=last_closes(at_open, unpriced) if unpriced else None
-    )
-    execute(desk, orders)
-    marks = mark(desk.account, at_close, at=market.mark_at)
-    return SessionResult(
-        session=session,
-        decider=decider.name,
-        account=desk.account,
-        events=events,
-        outcomes=desk.outcomes,
-        marks=marks,
-        value=value_of(desk.account, marks),
-    )
+    morning = open_session(market, view.moment.session, account)
+    return fill(morning, decider.name, asked(decider, view, morning.account))
 
 
 def _block_rule(decider: Decider, account: Account) -> BlockRule | None:
     ask = getattr(decider, "block_rule", None)
     rule: BlockRule | None = ask(account.twin()) if ask else None
     return rule
-
-
-def _orders(decider: Decider, view: View, account: Account) -> Sequence[Order]:
-    """Ask the decider. It is given an account of its own, and keeps no hold of the orders."""
-    session = view.moment.session
-    with deciding(view.moment):
-        return own_orders(decider.name, decider.decide(view, account.twin(), session), session)
-
-
-def _prices(quotes: Quotes, account: Account, view: AsOf) -> dict[str, Decimal]:
-    """Opens of what is held, or else the last known closes."""
-    opens = _opens(quotes, account)
-    return last_closes(view, account.positions.keys() - opens.keys()) | opens
-
-
-def _opens(quotes: Quotes, account: Account) -> dict[str, Decimal]:
-    opens = {symbol: quotes[symbol].open for symbol in account.positions if symbol in quotes}
-    return {symbol: exact(price) for symbol, price in opens.items() if 0 < price < math.inf}
 
 
 def _checked(market: Market, sessions: Iterable[object]) -> list[pd.Timestamp]:

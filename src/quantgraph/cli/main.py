@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-import json
-import signal as signal_
 import sys
-import traceback
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
 from quantgraph.cli.audit import audit
+from quantgraph.cli.going import CANCELLED, FAILED, WRONG_USAGE, fail, go, say
+from quantgraph.cli.replay import replay
+from quantgraph.cli.resume import resume
 from quantgraph.cli.runs import app as ledger
 from quantgraph.errors import BadOption, QuantGraphError
 
@@ -20,8 +21,6 @@ if TYPE_CHECKING:
     from quantgraph.market.rulebook import Rulebook
 
 __all__ = ["app", "main"]
-
-FAILED, WRONG_USAGE = 1, 2
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -32,6 +31,8 @@ app = typer.Typer(
 )
 app.add_typer(ledger, name="ledger")
 app.command()(audit)
+app.command()(resume)
+app.command()(replay)
 
 Question = Annotated[str, typer.Argument(metavar="SENTENCE", help="The strategy, in Chinese or English.")]
 Source = Annotated[
@@ -53,6 +54,10 @@ AsJson = Annotated[
 Headless = Annotated[
     bool, typer.Option(help="Ask nothing: take the documented defaults and list them as assumptions.")
 ]
+Budget = Annotated[
+    str | None, typer.Option(help="Limits on model calls, like calls=100,prompt_tokens=200000,money=2.5.")
+]
+SessionBudget = Annotated[str | None, typer.Option(help="The same for each session.")]
 Debug = Annotated[bool, typer.Option(help="Show a traceback when something goes wrong.")]
 
 
@@ -70,6 +75,7 @@ def run(  # noqa: PLR0917 - typer reads options from the parameters
     slippage_bps: Annotated[
         float, typer.Option(help="Slippage of each fill, in hundredths of a percent of its amount.")
     ] = 0,
+    approve: Annotated[bool, typer.Option(help="Ask before each session's orders are sent.")] = False,
     fund: Annotated[
         list[str] | None,
         typer.Option(
@@ -77,6 +83,8 @@ def run(  # noqa: PLR0917 - typer reads options from the parameters
         ),
     ] = None,
     model: Model = None,
+    budget: Budget = None,
+    session_budget: SessionBudget = None,
     out: Out = Path("runs"),
     as_json: AsJson = False,
     headless: Headless = False,
@@ -89,9 +97,11 @@ def run(  # noqa: PLR0917 - typer reads options from the parameters
         "end": end,
         "symbols": _codes(symbols),
         "model": model,
+        "budget": budget,
+        "session_budget": session_budget,
         "out": out,
     }
-    trading = {"cash": cash, "book": (market, slippage_bps, fund or [])}
+    trading = {"cash": cash, "approve": approve, "book": (market, slippage_bps, fund or [])}
     _go(question, options | trading, as_json=as_json, headless=headless, debug=debug)
 
 
@@ -103,6 +113,8 @@ def signal(  # noqa: PLR0917
     end: End = None,
     symbols: Symbols = None,
     model: Model = None,
+    budget: Budget = None,
+    session_budget: SessionBudget = None,
     out: Out = Path("runs"),
     as_json: AsJson = False,
     headless: Headless = False,
@@ -115,6 +127,8 @@ def signal(  # noqa: PLR0917
         "end": end,
         "symbols": _codes(symbols),
         "model": model,
+        "budget": budget,
+        "session_budget": session_budget,
         "out": out,
     }
     _go(question, {**options, "trade": False}, as_json=as_json, headless=headless, debug=debug)
@@ -135,39 +149,23 @@ def _codes(text: str | None) -> list[str]:
 
 
 def _go(question: str, options: dict[str, Any], *, as_json: bool, headless: bool, debug: bool) -> None:
-    from quantgraph.cli.view import prompt, show_result, view
     from quantgraph.run import run_strategy
+    from quantgraph.settings import load_settings
 
-    if not question.strip():
-        _say(
-            "bad_option: SENTENCE is empty; describe a strategy, for example: "
-            "quantgraph run '600519.SH, 5-day average crosses above the 20-day average, 2024'"
-        )
-        raise typer.Exit(WRONG_USAGE)
-    signal_.signal(signal_.SIGTERM, signal_.default_int_handler)  # a run that is told to stop says so
     try:
+        if not question.strip():
+            raise BadOption(
+                "SENTENCE is empty; describe a strategy, for example: "
+                "quantgraph run '600519.SH, 5-day average crosses above the 20-day average, 2024'"
+            )
         if "book" in options:
             options["rules"] = _rules(*options.pop("book"))
-        with view(question) as live:
-            result = run_strategy(
-                question, answer=None if headless else prompt(live), watch=live.watch, **options
-            )
-    except BadOption as error:
-        _fail(error, debug=debug)
+        budgets = {name: options.pop(name) for name in ("budget", "session_budget")}
+        options["settings"] = load_settings(**{name: text for name, text in budgets.items() if text})
+    except QuantGraphError as error:
+        fail(error, debug=debug)
         raise typer.Exit(WRONG_USAGE) from None
-    except QuantGraphError as error:  # before the run had a folder: a model without its key, for example
-        if as_json:
-            nowhere = {"run_id": None, "run_dir": None, "ended_because": "failed"}
-            typer.echo(json.dumps({**nowhere, "question": question, "error": error.line}, ensure_ascii=False))
-        _fail(error, debug=debug)
-        raise typer.Exit(FAILED) from None
-    if as_json:
-        typer.echo(json.dumps(result, ensure_ascii=False, allow_nan=False))
-    else:
-        show_result(result)
-    if result["ended_because"] != "done":
-        _say(f"{result['error']}  [{result['ended_because']}, {result['run_dir']}]")
-        raise typer.Exit(FAILED)
+    go(question, partial(run_strategy, question, **options), as_json=as_json, headless=headless, debug=debug)
 
 
 def _rules(market: str, slippage_bps: float, funds: Sequence[str]) -> Rulebook:
@@ -190,26 +188,16 @@ def _pair(fund: str) -> tuple[str, str]:
     return code.strip().upper(), kind.strip()
 
 
-def _fail(error: QuantGraphError, *, debug: bool) -> None:
-    if debug:
-        traceback.print_exception(error)
-    _say(error.line)
-
-
-def _say(line: str) -> None:
-    typer.echo(line, err=True)
-
-
 def main() -> None:
     """Entry point. What is not ours is shown in one line too, unless ``--debug`` asks for more."""
     try:
         app()
     except KeyboardInterrupt:
-        _say("cancelled")
-        sys.exit(130)
+        say("cancelled")
+        sys.exit(CANCELLED)
     except Exception as error:
         if "--debug" in sys.argv:
             raise
         hint = "" if sys.argv[1:2] == ["ledger"] else " (--debug shows where)"
-        _say(f"{type(error).__name__}: {' '.join(str(error).split())[:300]}{hint}")
+        say(f"{type(error).__name__}: {' '.join(str(error).split())[:300]}{hint}")
         sys.exit(FAILED)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from decimal import Decimal
 from typing import Any, Protocol
 
 from rich.console import Console, Group, RenderableType
@@ -111,6 +112,8 @@ def prompt(live: View) -> Callable[[Mapping[str, Any]], str]:
     def ask(question: Mapping[str, Any]) -> str:
         with live.paused():
             console = Console(stderr=True)
+            if question.get("error"):
+                console.print(Text(question["error"]), style="yellow")
             console.print(Text(question["question"]), style="bold")
             console.print("> ", end="")
             line = sys.stdin.readline()
@@ -172,6 +175,8 @@ def _facts(result: Mapping[str, Any], words: Callable[[str, str], str]) -> Table
         table.add_row(words("因果性", "causality"), text)
     if result["account"]:
         _add_account(table, result, words)
+    if result["usage"]:
+        table.add_row(words("模型", "models"), _usage(result["usage"], words))
     for issue in (result["validation"] or {}).get("issues_found", []):
         if issue["severity"] != "info":
             table.add_row(words("检查", "check"), issue["message"], style="yellow")
@@ -179,6 +184,19 @@ def _facts(result: Mapping[str, Any], words: Callable[[str, str], str]) -> Table
         for line in result[name]:
             table.add_row(label, line, style="yellow")
     return table
+
+
+def _usage(rows: Sequence[Mapping[str, Any]], words: Callable[[str, str], str]) -> str:
+    """Calls, tokens and cost of all roles; of what one of them does not know, nothing is said but that."""
+    unknown = words("未知", "unknown")
+    tokens = [row[kind] for row in rows for kind in ("prompt_tokens", "completion_tokens")]
+    costs = [row["cost"] for row in rows]
+    counted = unknown if None in tokens else f"{sum(tokens):,}"
+    cost = unknown if "unknown" in costs else f"{sum(map(Decimal, costs)):f}"
+    return words(
+        f"调用 {sum(row['calls'] for row in rows)} 次，token {counted}，费用 {cost}",
+        f"{sum(row['calls'] for row in rows)} calls, {counted} tokens, cost {cost}",
+    )
 
 
 def _add_account(table: Table, result: Mapping[str, Any], words: Callable[[str, str], str]) -> None:

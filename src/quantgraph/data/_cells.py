@@ -10,12 +10,14 @@ from typing import Literal
 import numpy as np
 import pandas as pd
 
+from quantgraph.data.symbols import is_code
 from quantgraph.errors import BadFile
 
 __all__ = ["Kind", "read_codes", "read_dates", "read_numbers", "unique_rows"]
 
 _DATE = re.compile(r"(\d{4})-?(\d{2})-?(\d{2})(?:[ T]00:00(?::00(?:\.0+)?)?)?")
 _ZONED = re.compile(r".*\d{2}:\d{2}.*(?:Z|[+-]\d{2}:?\d{2})")
+_VALID_CODE = "write a code such as 600519.SH"
 _VALID_DATE = "write YYYYMMDD or YYYY-MM-DD"
 
 Kind = Literal["price", "quantity", "number"]
@@ -35,11 +37,14 @@ def _bad(file: str, column: pd.Series, position: int, reason: str) -> BadFile:
 
 
 def read_codes(column: pd.Series, file: str) -> pd.Series:
-    """Symbols as text without surrounding blanks; an empty one is a ``BadFile``."""
+    """Symbols as text without surrounding blanks; an empty one, or a sentence, is a ``BadFile``."""
     codes = column.astype("str").str.strip()
     empty = np.flatnonzero(column.isna().to_numpy() | (codes == "").to_numpy(dtype=bool))
     if len(empty):
-        raise _bad(file, column, int(empty[0]), "is empty; write a code such as 600519.SH")
+        raise _bad(file, column, int(empty[0]), f"is empty; {_VALID_CODE}")
+    for code in codes.unique():
+        if not is_code(code):
+            raise _bad(file, column, int((codes == code).argmax()), f"{code!r:.40} is no code; {_VALID_CODE}")
     return codes
 
 

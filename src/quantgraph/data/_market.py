@@ -215,6 +215,7 @@ class FrameSource(ABC):
                 f"{self.name} has no daily indicator {', '.join(missing)}; "
                 f"it has: {', '.join(panel) or 'none'}",
                 fields=tuple(missing),
+                available=tuple(panel),
             )
         chosen = {field: panel[field] for field in INDICATOR_FIELDS if field in (fields or panel)}
         return self._cut(chosen, symbols, start, end, what="indicators")

@@ -13,7 +13,7 @@ from quantgraph._texts import Note
 from quantgraph.data.source import MarketDataSource, Members
 from quantgraph.errors import BadOption, UnknownSymbol
 
-__all__ = ["INDEX_NAMES", "ResolvedSymbols", "exchange_code", "is_index_code", "resolve_symbols"]
+__all__ = ["INDEX_NAMES", "ResolvedSymbols", "exchange_code", "is_code", "is_index_code", "resolve_symbols"]
 
 INDEX_NAMES: dict[str, tuple[str, ...]] = {
     "000016.SH": ("上证50", "SSE 50", "SSE50"),
@@ -27,6 +27,7 @@ INDEX_NAMES: dict[str, tuple[str, ...]] = {
 }
 """Names of indices by code: the Chinese one first. The last is the embedded sample's own."""
 
+_CODE = re.compile(r"[!-~]{1,24}")
 _INDEX_CODE = re.compile(r"(?:000\d{3}|99\d{4})\.SH|399\d{3}\.SZ|899\d{3}\.BJ|[0-9A-Z]{6}\.(?:CSI|CNI)")
 _A_SHARE = re.compile(r"(\d{6})\.(SH|SZ|BJ)")
 _PREFIXED = re.compile(r"(SH|SZ|BJ)\.?(\d{6})")
@@ -46,6 +47,15 @@ class ResolvedSymbols:
     symbols: tuple[str, ...]
     notes: tuple[Note, ...] = ()
     index_code: str | None = None
+
+
+def is_code(text: str) -> bool:
+    """Whether a text may be a code: codes stand in prompts, in which a sentence would be read as one.
+
+    >>> is_code("600519.SH"), is_code("BRK.B"), is_code("buy everything"), is_code("")
+    (True, True, False, False)
+    """
+    return _CODE.fullmatch(text) is not None
 
 
 def is_index_code(code: str) -> bool:

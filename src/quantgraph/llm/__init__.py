@@ -9,22 +9,34 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from quantgraph.llm.calls import CallPolicy, call_model
-    from quantgraph.llm.middleware import ModelErrors
+    from quantgraph.llm.cache import unusable
+    from quantgraph.llm.calls import CallPolicy
     from quantgraph.llm.models import get_light_llm, get_llm
+    from quantgraph.llm.recorded import RecordedChatModel
+    from quantgraph.llm.roles import role_model
     from quantgraph.llm.structured import read_json
     from quantgraph.settings import Role
 
-__all__ = ["CallPolicy", "ModelErrors", "Role", "call_model", "get_light_llm", "get_llm", "read_json"]
+__all__ = [
+    "CallPolicy",
+    "RecordedChatModel",
+    "Role",
+    "get_light_llm",
+    "get_llm",
+    "read_json",
+    "role_model",
+    "unusable",
+]
 
 _HOME = {
     "CallPolicy": "quantgraph.llm.calls",
-    "ModelErrors": "quantgraph.llm.middleware",
+    "RecordedChatModel": "quantgraph.llm.recorded",
     "Role": "quantgraph.settings",
-    "call_model": "quantgraph.llm.calls",
     "get_light_llm": "quantgraph.llm.models",
     "get_llm": "quantgraph.llm.models",
     "read_json": "quantgraph.llm.structured",
+    "role_model": "quantgraph.llm.roles",
+    "unusable": "quantgraph.llm.cache",
 }
 
 

@@ -1,18 +1,15 @@
-"""The one place where a model is called and its errors become ours."""
+"""How a model is asked again, and how its errors become ours."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from functools import cache
 from typing import Any, TypeVar
 
-from langchain_core.language_models import LanguageModelInput
-from langchain_core.messages import AIMessage, MessageLikeRepresentation, convert_to_messages
-from langchain_core.runnables import Runnable
 from tenacity import (
     AsyncRetrying,
     RetryCallState,
@@ -23,10 +20,10 @@ from tenacity import (
 )
 
 from quantgraph.errors import ModelOutputInvalid, ModelUnavailable, QuantGraphError
-from quantgraph.llm.faults import Fault, ModelFacts, facts_of, read_fault
+from quantgraph.llm.faults import Fault, ModelFacts, read_fault
 from quantgraph.settings import load_settings
 
-__all__ = ["CallPolicy", "call_model"]
+__all__ = ["CallPolicy"]
 
 T = TypeVar("T")
 
@@ -48,10 +45,33 @@ class CallPolicy:
     sleep: Callable[[float], None] = time.sleep
     async_sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
 
-    def run(self, call: Callable[[], T], *, model: object, what: str) -> T:
-        """Run ``call`` until it answers; errors as in :func:`call_model`."""
-        facts = facts_of(model)
-        retrying = Retrying(sleep=self.sleep, **self._rules(facts, what))
+    def run(
+        self,
+        call: Callable[[], T],
+        *,
+        facts: ModelFacts,
+        what: str,
+        until: Callable[[], float],
+    ) -> T:
+        """Run ``call`` until it answers, or would be asked again after ``until``, on the monotonic clock.
+
+        Raises
+        ------
+        ModelUnavailable
+            Rate limits, server errors, time-outs, lost connections or unreadable replies outlasted all
+            attempts; or the server refused the request.
+        NotConfigured
+            The server refuses the key (401).
+        PermissionDenied
+            The key may not use this model (403).
+        ModelOutputInvalid
+            The answer was cut off or withheld while a structured one was asked for.
+
+        Notes
+        -----
+        Any other exception is not the model's and passes unchanged. No message holds a key.
+        """
+        retrying = Retrying(sleep=self.sleep, **self._rules(facts, what, until))
         try:
             return retrying(call)
         except Exception as error:
@@ -61,10 +81,16 @@ class CallPolicy:
             cause = facts.presentable(error)
         raise problem from cause
 
-    async def arun(self, call: Callable[[], Awaitable[T]], *, model: object, what: str) -> T:
+    async def arun(
+        self,
+        call: Callable[[], Awaitable[T]],
+        *,
+        facts: ModelFacts,
+        what: str,
+        until: Callable[[], float],
+    ) -> T:
         """Do as :meth:`run`, for a coroutine function."""
-        facts = facts_of(model)
-        retrying = AsyncRetrying(sleep=self.async_sleep, **self._rules(facts, what))
+        retrying = AsyncRetrying(sleep=self.async_sleep, **self._rules(facts, what, until))
 
         async def attempt() -> T:
             return await call()
@@ -78,7 +104,7 @@ class CallPolicy:
             cause = facts.presentable(error)
         raise problem from cause
 
-    def _rules(self, facts: ModelFacts, what: str) -> dict[str, Any]:
+    def _rules(self, facts: ModelFacts, what: str, until: Callable[[], float]) -> dict[str, Any]:
         """Build tenacity's options from this policy and from what :func:`read_fault` says."""
         growing = wait_exponential(multiplier=self.first_wait) + wait_random(0, self.first_wait)
 
@@ -96,7 +122,8 @@ class CallPolicy:
             return min(growing(state), self.longest_wait) if asked is None else asked
 
         def stop(state: RetryCallState) -> bool:
-            return state.attempt_number >= limit()
+            late = time.monotonic() + state.upcoming_sleep > until()
+            return late or state.attempt_number >= limit()
 
         def tell(state: RetryCallState) -> None:
             fault = _fault(state.outcome.exception() if state.outcome else None, facts)
@@ -112,46 +139,6 @@ class CallPolicy:
             "before_sleep": tell,
             "reraise": True,
         }
-
-
-def call_model(
-    model: Runnable[LanguageModelInput, AIMessage],
-    messages: Sequence[MessageLikeRepresentation],
-    *,
-    what: str,
-    policy: CallPolicy | None = None,
-) -> AIMessage:
-    """Ask a chat model, wait out what passes, and say in one line what does not.
-
-    Parameters
-    ----------
-    model
-        A chat model, or one with tools or options bound to it.
-    messages
-        The conversation.
-    what
-        Whose question this is, in a few words: every error message starts with it.
-    policy
-        None means :class:`CallPolicy` as it is.
-
-    Raises
-    ------
-    ModelUnavailable
-        Rate limits, server errors, time-outs, lost connections or unreadable replies outlasted all
-        attempts; or the server refused the request.
-    NotConfigured
-        The server refuses the key (401).
-    PermissionDenied
-        The key may not use this model (403).
-    ModelOutputInvalid
-        The answer was cut off or withheld while a structured one was asked for.
-
-    Notes
-    -----
-    Any other exception is not the model's and passes unchanged. No message holds a key.
-    """
-    conversation = convert_to_messages(messages)
-    return (policy or CallPolicy()).run(lambda: model.invoke(conversation), model=model, what=what)
 
 
 def _fault(error: BaseException | None, facts: ModelFacts) -> Fault | None:

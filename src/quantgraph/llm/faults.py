@@ -25,7 +25,7 @@ from quantgraph.errors import (
     QuantGraphError,
 )
 
-__all__ = ["Fault", "ModelFacts", "facts_of", "read_fault"]
+__all__ = ["Fault", "ModelFacts", "NoMessage", "facts_of", "read_fault"]
 
 _RETRY_STATUS = frozenset({HTTPStatus.REQUEST_TIMEOUT, HTTPStatus.CONFLICT, HTTPStatus.TOO_MANY_REQUESTS})
 _TIMEOUTS = frozenset({"APITimeoutError", "TimeoutException", "TimeoutError"})
@@ -39,6 +39,18 @@ _UNREADABLE = (ValueError, LookupError, TypeError)
 _READERS = frozenset({"json", "httpx", "httpx2"})  # what the libraries read a reply with
 _EXCERPT = 160
 _SECRET_LIKE = re.compile(r"(?i)\b(sk-[\w-]{4,}|bearer\s+[\w.~+/=-]+)")
+_SURELY_SECRET = re.compile(
+    r"(?P<scheme>://)[^/\s\"'@:]*:[^/\s\"'@]+@|\bsk-[\w-]{16,}|\b[Bb]earer\s+[\w.~+/=-]{16,}"
+)
+"""A user name and password in a URL, a key, an authorization: nothing else in prose or code looks so."""
+_MARKS = ("://", "sk-", "earer")  # quicker than the pattern, which is tried at each letter
+_AUTHORIZES = re.compile(r"(?i)authorization|key|token|secret|cookie")
+_SHORTEST_SECRET = 6
+_URLS = ("openai_api_base", "base_url", "anthropic_api_url", "endpoint")
+
+
+class NoMessage(Exception):
+    """A reply without a message in it."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,20 +58,31 @@ class ModelFacts:
     """What an error message may say of a model, and the secrets it must not."""
 
     name: str
-    host: str | None = None
+    base_url: str | None = None
     secrets: tuple[str, ...] = ()
+
+    @property
+    def host(self) -> str | None:
+        """Host and port of the server, if it is known."""
+        return urlsplit(self.base_url or "").netloc or None
+
+    def hide(self, text: str) -> str:
+        """The text without the secrets of the model, and without what is surely somebody's."""
+        for secret in self.secrets:
+            text = text.replace(secret, "***")
+        if not any(mark in text for mark in _MARKS):
+            return text
+        return _SURELY_SECRET.sub(lambda found: "://***@" if found["scheme"] else "***", text)
 
     def clean(self, text: str) -> str:
         """Make one short line of somebody else's text, without anything like a key."""
-        for secret in self.secrets:
-            text = text.replace(secret, "***")
-        line = " ".join(_SECRET_LIKE.sub("***", text).split())
+        line = " ".join(_SECRET_LIKE.sub("***", self.hide(text)).split())
         return line if len(line) <= _EXCERPT else line[: _EXCERPT - 1] + "…"
 
     def presentable(self, error: Exception) -> Exception | None:
         """Return the exception as a cause to show, or None when its text holds a secret."""
         text = str(error)
-        return None if any(secret in text for secret in self.secrets) else error
+        return error if self.hide(text) == text else None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -74,18 +97,33 @@ class Fault:
 
 
 def facts_of(model: object) -> ModelFacts:
-    """Read name, host and secrets off a chat model, or off whatever is bound around one."""
+    """Read name, address and secrets off a chat model, or off whatever is bound around one."""
     while hasattr(model, "bound"):
         model = model.bound
     name = getattr(model, "model_name", None) or getattr(model, "model", None)
-    url = getattr(model, "openai_api_base", None)
+    found = (getattr(model, attribute, None) for attribute in _URLS)
+    url = next((one for one in found if isinstance(one, str)), None)
     values = vars(model).values() if hasattr(model, "__dict__") else ()
-    secrets = (value.get_secret_value() for value in values if isinstance(value, SecretStr))
+    secrets = [text for value in values for text in _secrets(value)]
+    parts = urlsplit(url or "")
+    secrets += [one for one in (parts.password,) if one]
     return ModelFacts(
         name=name if isinstance(name, str) else type(model).__name__,
-        host=urlsplit(url).netloc.rpartition("@")[2] or None if isinstance(url, str) else None,
-        secrets=tuple(secret for secret in secrets if secret),
+        base_url=None if url is None else parts._replace(netloc=parts.netloc.rpartition("@")[2]).geturl(),
+        secrets=tuple(
+            sorted({one for one in secrets if len(one) >= _SHORTEST_SECRET}, key=len, reverse=True)
+        ),
     )
+
+
+def _secrets(value: object) -> list[str]:
+    """What a field of a model hides: a secret, or the values of headers that authorize."""
+    if isinstance(value, SecretStr):
+        return [value.get_secret_value()]
+    if not isinstance(value, Mapping):
+        return []
+    named = [one for name, one in value.items() if isinstance(one, str) and _AUTHORIZES.search(str(name))]
+    return [part for one in named for part in (one, one.split()[-1] if one.split() else "")]
 
 
 def read_fault(error: Exception, facts: ModelFacts) -> Fault | None:
@@ -111,6 +149,8 @@ def read_fault(error: Exception, facts: ModelFacts) -> Fault | None:
 
 
 def _transport_reason(error: Exception, facts: ModelFacts) -> str | None:
+    if isinstance(error, NoMessage):
+        return "the reply is not the protocol (no message in it)"
     names = {kind.__name__ for kind in type(error).__mro__}
     if names & _TIMEOUTS:
         return "it did not answer in time"

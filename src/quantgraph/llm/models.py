@@ -14,7 +14,6 @@ from urllib.parse import urlsplit
 from pydantic import SecretStr
 
 from quantgraph.errors import BadOption, NotConfigured
-from quantgraph.llm.calls import call_model
 from quantgraph.settings import Role, Settings, check_role, load_settings
 
 if TYPE_CHECKING:
@@ -22,7 +21,7 @@ if TYPE_CHECKING:
 
     ModelChoice = str | BaseChatModel | Mapping[Role, "str | BaseChatModel"] | None
 
-__all__ = ["DEFAULT_MODEL", "KEYLESS", "call_model", "get_light_llm", "get_llm", "is_loopback"]
+__all__ = ["DEFAULT_MODEL", "KEYLESS", "get_light_llm", "get_llm", "is_loopback"]
 
 KEYLESS = "keyless"
 """The model name that asks for the keyless planner although a key is there."""
@@ -123,7 +122,8 @@ def _chat_openai(name: str, key: SecretStr, settings: Settings, *, local: bool) 
         api_key=key,
         timeout=settings.request_timeout,
         temperature=settings.temperature,
-        max_retries=0,  # call_model and ModelErrors retry, and say so
+        stream_usage=True,  # else a streamed reply does not say what it took
+        max_retries=0,  # RecordedChatModel retries, and says so
         # A transport of its own keeps requests to this machine away from a proxy in the environment.
         http_socket_options=_KEEPALIVE if local else None,
     )

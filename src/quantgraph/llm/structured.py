@@ -7,13 +7,16 @@ import math
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import Any, Never, TypeVar
 
+from langchain_core.utils.json_schema import dereference_refs
 from pydantic import BaseModel, ValidationError
 
 from quantgraph.errors import ModelOutputInvalid
+from quantgraph.llm.repair import mended, repaired
 
-__all__ = ["read_json", "reply_text"]
+__all__ = ["Found", "objects_in", "read_json", "reply_text", "without_thoughts"]
 
 T = TypeVar("T", bound=BaseModel)
 
@@ -23,15 +26,18 @@ _UNCLOSED_BRACES = 8  # bounds the work on a reply that is nothing but opening b
 _TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|[{}]', re.DOTALL)
 _START = re.compile(r"</?think(?:ing)?>|[{\[]", re.IGNORECASE)
 _THOUGHT_END = re.compile(r"</think(?:ing)?>", re.IGNORECASE)
-_LOOKS_LIKE_OBJECT = re.compile(r"\{\s*([\"'}]|\w+\s*:)")
+_THOUGHT = re.compile(r"<think(?:ing)?>.*?(?:</think(?:ing)?>|\Z)", re.IGNORECASE | re.DOTALL)
+_LOOKS_LIKE_OBJECT = re.compile(r"\{\s*([\"'“}]|\w+\s*:)")
 _LOOKS_LIKE_LIST = re.compile(r"\[\s*\{\s*[\"'}]")
+_GOES_ON = re.compile(r"\s*(?:,?\s*[\"'“]|[:}\]])")  # a brace too many has cut the object in two
 _FENCE_BEFORE = re.compile(r"```\s*(?:json\w*)?\s*\Z", re.IGNORECASE)
 
 
 @dataclass(frozen=True, kw_only=True)
-class _Found:
+class Found:
     """Something in the reply that is, or was meant to be, JSON: its value or what is wrong with it."""
 
+    begin: int
     value: Any = None
     problem: str | None = None
     fenced: bool = False
@@ -50,11 +56,27 @@ def reply_text(content: str | Sequence[str | dict[str, Any]]) -> str:
     return "".join(text for text, kind in zip(texts, kinds, strict=True) if kind == "text" and text)
 
 
-def read_json(text: str | Sequence[str | dict[str, Any]], schema: type[T]) -> T:
+def without_thoughts(text: str) -> str:
+    """A reply's text without its thinking, closed or cut off, or begun in the prompt.
+
+    >>> without_thoughts("<think>hm</think> Yes. <think>or")
+    'Yes.'
+    """
+    rest = _THOUGHT.sub("", text)
+    return _THOUGHT_END.split(rest)[-1].strip()
+
+
+def read_json(text: str | Sequence[str | dict[str, Any]], schema: type[T], *, cut_off: bool = False) -> T:
     """Read the JSON object of a reply as ``schema``.
 
     The object may stand bare, in a code fence, or inside prose; ``<think>`` blocks are skipped. Of several
-    objects those in a fence count before others, and the last that fits the schema is taken.
+    objects those in a fence count before others, and the last that fits the schema is taken. ``"null"``,
+    ``"None"`` and ``""`` are null where a field may be null, and nothing where an optional one may not; a
+    number may be a text.
+
+    Broken JSON is repaired if that adds and loses no word, and has to fit the schema then as any other. An
+    object that is never closed was cut off in the middle of something: that is a fault, whatever could be
+    made of its beginning. So is any broken object of a reply that ended at the length limit.
 
     Parameters
     ----------
@@ -62,6 +84,8 @@ def read_json(text: str | Sequence[str | dict[str, Any]], schema: type[T]) -> T:
         Content of the reply: a string or a list of content blocks.
     schema
         What the object has to be.
+    cut_off
+        Whether the reply ended at the length limit (finish reason ``length``).
 
     Raises
     ------
@@ -77,20 +101,30 @@ def read_json(text: str | Sequence[str | dict[str, Any]], schema: type[T]) -> T:
     Answer(action='hold {for now}')
     """
     reply = reply_text(text)
-    found = _scan(reply)
-    candidates = [one for one in found if one.fenced] or found
+    candidates = objects_in(reply, cut_off=cut_off)
     problem: ModelOutputInvalid | None = None
     for one in reversed(candidates):
         if one.problem is not None:
             problem = problem or ModelOutputInvalid(f"the reply's JSON is broken: {one.problem}", reply=reply)
             break  # what stands before a broken object may be a draft of it
         try:
-            return schema.model_validate_json(json.dumps(one.value))
+            return schema.model_validate_json(json.dumps(mended(one.value, _plain_schema(schema))))
         except ValidationError as error:
             problem = problem or _misfit(error, schema, reply)
-    raise problem or ModelOutputInvalid(
-        f"the reply holds no JSON object; it begins {_begin(reply)!r}", reply=reply
-    )
+    begins = f"it begins {_begin(reply)!r}" if reply.strip() else "it is empty"
+    raise problem or ModelOutputInvalid(f"the reply holds no JSON object; {begins}", reply=reply)
+
+
+@cache
+def _plain_schema(schema: type[BaseModel]) -> dict[str, Any]:
+    plain: dict[str, Any] = dereference_refs(schema.model_json_schema())
+    return plain
+
+
+def objects_in(reply: str, *, cut_off: bool = False) -> list[Found]:
+    """What is, or was meant to be, a JSON object: those in fences if there are any, else all, in order."""
+    found = _scan(reply, cut_off)
+    return [one for one in found if one.fenced] or found
 
 
 def _begin(reply: str) -> str:
@@ -111,9 +145,9 @@ def _misfit(error: ValidationError, schema: type[BaseModel], reply: str) -> Mode
     return ModelOutputInvalid(line, reply=reply, faults=faults)
 
 
-def _scan(reply: str) -> list[_Found]:
+def _scan(reply: str, cut_off: bool) -> list[Found]:
     """Find what is JSON at the top level of a reply, in order; thoughts are stepped over."""
-    all_found: list[_Found] = []
+    all_found: list[Found] = []
     position = unclosed = 0
     while unclosed < _UNCLOSED_BRACES and (start := _START.search(reply, position)):
         at, position = start.start(), start.end()
@@ -122,30 +156,30 @@ def _scan(reply: str) -> list[_Found]:
         elif start.group().startswith("<"):
             end = _THOUGHT_END.search(reply, at)
             if end is None:
-                return [_Found(problem="its thinking block is never closed; the reply was cut off")]
+                return [Found(begin=at, problem="its thinking block is never closed; the reply was cut off")]
             position = end.end()
         elif start.group() == "{" or _LOOKS_LIKE_LIST.match(reply, at):
-            found, position = _decode(reply, at)
+            found, position = _decode(reply, at, cut_off)
             unclosed += position == at + 1
             all_found += [found] if found else []
     return all_found
 
 
-def _decode(reply: str, at: int) -> tuple[_Found | None, int]:
+def _decode(reply: str, at: int, cut_off: bool) -> tuple[Found | None, int]:
     """Decode what starts at a bracket; return it with the position to go on from."""
     fenced = _FENCE_BEFORE.search(reply, max(0, at - 40), at) is not None
     try:
         value, end = _DECODER.raw_decode(reply, at)
     except RecursionError:
-        return _Found(problem="it is nested too deeply", fenced=fenced), len(reply)
+        return Found(begin=at, problem="it is nested too deeply", fenced=fenced), len(reply)
     except ValueError as error:
-        return _broken(reply, at, error, fenced=fenced)
+        return _broken(reply, at, error, fenced=fenced, mend=not cut_off)
     if isinstance(value, list):
-        return _Found(problem="it is a list; one object is asked for", fenced=fenced), end
-    return _Found(value=value, fenced=fenced), end
+        return Found(begin=at, problem="it is a list; one object is asked for", fenced=fenced), end
+    return Found(begin=at, value=value, fenced=fenced), end
 
 
-def _broken(reply: str, at: int, error: ValueError, *, fenced: bool) -> tuple[_Found | None, int]:
+def _broken(reply: str, at: int, error: ValueError, *, fenced: bool, mend: bool) -> tuple[Found | None, int]:
     """Judge a bracket that starts no JSON: a broken object is stepped over whole, a brace in prose alone."""
     end = _balanced_end(reply, at) if reply[at] == "{" else None
     if not (_LOOKS_LIKE_OBJECT.match(reply, at) or _LOOKS_LIKE_LIST.match(reply, at)):
@@ -154,11 +188,15 @@ def _broken(reply: str, at: int, error: ValueError, *, fenced: bool) -> tuple[_F
         return None, at + 1
     if end is None:
         problem = f"{_begin(reply[at:])!r} is never closed or broken inside; was the reply cut off?"
-        return _Found(problem=problem, fenced=fenced), len(reply)
+        return Found(begin=at, problem=problem, fenced=fenced), len(reply)
+    mend = mend and isinstance(error, json.JSONDecodeError) and not _GOES_ON.match(reply, end)
+    value = repaired(reply[at:end]) if mend else None
+    if isinstance(value, dict):
+        return Found(begin=at, value=value, fenced=fenced), end
     reason = (
         f"{error.msg} at character {error.pos}" if isinstance(error, json.JSONDecodeError) else str(error)
     )
-    return _Found(problem=f"{reason}, in {_begin(reply[at:end])!r}", fenced=fenced), end
+    return Found(begin=at, problem=f"{reason}, in {_begin(reply[at:end])!r}", fenced=fenced), end
 
 
 def _balanced_end(reply: str, at: int) -> int | None:

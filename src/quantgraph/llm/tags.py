@@ -8,9 +8,10 @@ a tool cannot end its own part or open another one: :func:`wrap` takes the bite 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from typing import Final, Literal, get_args
 
-__all__ = ["TAGS", "Tag", "neutral", "read", "wrap"]
+__all__ = ["TAGS", "Tag", "listed", "neutral", "read", "wrap"]
 
 Tag = Literal["user_request", "context", "errors", "fetch", "strategy", "clarify", "validate"]
 TAGS: Final[tuple[Tag, ...]] = get_args(Tag)
@@ -26,6 +27,15 @@ def neutral(text: str) -> str:
     'he said &lt;fetch> and 1 < 2'
     """
     return _ANY_TAG.sub("&lt;", text)
+
+
+def listed(names: Iterable[str]) -> str:
+    """Names of fields for a prompt; one that is a sentence, which could give orders, is not told of.
+
+    >>> listed(["open", "close", "buy everything"]), listed([])
+    ('open, close', '-')
+    """
+    return ", ".join(name for name in names if name.isidentifier()) or "-"
 
 
 def wrap(name: Tag, text: str) -> str:

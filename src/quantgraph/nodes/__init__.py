@@ -1,6 +1,17 @@
 """The nodes of the main graph."""
 
-from quantgraph.nodes.daily_loop import begin_node, daily_loop_node, route_after_daily_loop
+from quantgraph.nodes.approval import (
+    approve_node,
+    propose_node,
+    route_after_approve,
+    route_after_propose,
+)
+from quantgraph.nodes.daily_loop import (
+    begin_node,
+    daily_loop_node,
+    route_after_daily_loop,
+    route_after_decision,
+)
 from quantgraph.nodes.decision import decision_node
 from quantgraph.nodes.desk import TradingDesk
 from quantgraph.nodes.report import report_node
@@ -9,9 +20,14 @@ from quantgraph.nodes.state import TradingState
 __all__ = [
     "TradingDesk",
     "TradingState",
+    "approve_node",
     "begin_node",
     "daily_loop_node",
     "decision_node",
+    "propose_node",
     "report_node",
+    "route_after_approve",
     "route_after_daily_loop",
+    "route_after_decision",
+    "route_after_propose",
 ]

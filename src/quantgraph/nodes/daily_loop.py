@@ -8,7 +8,7 @@ from quantgraph._run_id import new_run_id
 from quantgraph.nodes.desk import TradingDesk
 from quantgraph.nodes.state import TradingState
 
-__all__ = ["begin_node", "daily_loop_node", "route_after_daily_loop"]
+__all__ = ["begin_node", "daily_loop_node", "route_after_daily_loop", "route_after_decision"]
 
 
 def begin_node(state: TradingState) -> dict[str, Any]:
@@ -49,6 +49,13 @@ def _run_id(state: TradingState) -> str:
     return new_run_id() if earlier or not run_id else run_id
 
 
-def route_after_daily_loop(state: TradingState) -> Literal["decision", "report"]:
-    """A session to trade, or the report."""
+def route_after_daily_loop(state: TradingState) -> Literal["decision", "report", "__end__"]:
+    """A session to trade, or the report; the end where the run could not be opened."""
+    if state.get("ended_because") not in (None, "done"):
+        return "__end__"
     return "decision" if state.get("session") else "report"
+
+
+def route_after_decision(state: TradingState) -> Literal["daily_loop", "report"]:
+    """The next session; the report of those before where this one could not be decided."""
+    return "daily_loop" if state.get("ended_because") in (None, "done") else "report"

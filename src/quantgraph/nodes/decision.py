@@ -6,8 +6,10 @@ from typing import Any
 
 from quantgraph.broker.simulate import commit_sessions
 from quantgraph.market.moment import session_of
+from quantgraph.nodes.approval import settled
 from quantgraph.nodes.desk import TradingDesk
 from quantgraph.nodes.state import TradingState
+from quantgraph.subgraphs.signal.events import tell_session
 
 __all__ = ["decision_node"]
 
@@ -16,15 +18,28 @@ def decision_node(state: TradingState, *, desk: TradingDesk) -> dict[str, Any]:
     """Trade the session, and those after it that belong to this step; each is one transaction.
 
     A session that is in the ledger already (the process was killed after its commit) is not traded again.
+    Where trades are approved it is the session whose orders were, or were not.
     """
     run_id, first = state["run_id"], session_of(state["session"])
     ledger = desk.open_run(run_id, state)
     done, sessions = ledger.last_session(run_id), desk.sessions(state)
     step = sessions[sessions >= first][: desk.sessions_per_step]
     left = step if done is None else step[step > done]
+    if desk.approve:
+        result = settled(state, desk) if len(left) else None
+        if result is not None:
+            ledger.commit_day(run_id, result)
+            tell_session(result.session, result.value)
+        return {"proposal": None}
     if len(left):
         with desk.walk(run_id, state, left[0]) as walk:
             commit_sessions(
-                desk.market(state), list(left), desk.decider, ledger=ledger, run_id=run_id, walk=walk
+                desk.market(state),
+                list(left),
+                desk.decider,
+                ledger=ledger,
+                run_id=run_id,
+                walk=walk,
+                tell=tell_session,
             )
     return {}

@@ -25,6 +25,7 @@ from quantgraph.market.rulebook import Rulebook
 from quantgraph.nodes.state import TradingState
 from quantgraph.recording import Recorder
 from quantgraph.state import DataState, Walk
+from quantgraph.subgraphs.signal.kit import OnClarify
 
 __all__ = ["TradingDesk", "database"]
 
@@ -72,6 +73,8 @@ class TradingDesk:
         Where the levels of an index are asked for.
     recorder
         Where runs are recorded.
+    approve
+        Whether a session's orders are shown to somebody before they are sent; ``on_clarify`` says to whom.
     """
 
     store: DataState
@@ -84,6 +87,8 @@ class TradingDesk:
     ledger: Ledger | None = None
     source: MarketDataSource | None = None
     recorder: Recorder = field(default_factory=Recorder)
+    approve: bool = False
+    on_clarify: OnClarify = "ask"
     _open: dict[str, Ledger] = field(default_factory=dict, repr=False)
     _walks: OrderedDict[str, Walk] = field(default_factory=OrderedDict, repr=False)
     _lock: threading.Lock = field(default_factory=threading.Lock, repr=False)
@@ -115,6 +120,7 @@ class TradingDesk:
             **run_identity(self.market(state), self.decider),
             "code_hash": state["strategy"]["code_hash"],
             "window": [request["start"], request["end"]],
+            **({"approve": True} if self.approve else {}),
         }
         ledger = self.ledger_of(run_id)
         ledger.open_run(run_id, self.cash, identity)
@@ -161,7 +167,8 @@ class TradingDesk:
             self.rules.charges(symbol, "sell", 100, CENT, first[0].date())
 
     def close(self, run_id: str) -> None:
-        """Close a run's own ledger and let its walk go; both are there again when they are asked for."""
+        """Close a run's own ledger and recording, and let its walk go; all are there again when asked for."""
+        self.recorder.close(run_id)
         with self._lock:
             self._walks.pop(run_id, None)
             ledger = self._open.pop(run_id, None)

@@ -8,7 +8,14 @@ import pandas as pd
 from langchain_core.messages import AIMessage
 
 from quantgraph._texts import say
-from quantgraph.errors import NoData, UnknownSymbol
+from quantgraph.errors import (
+    NoData,
+    NotConfigured,
+    PermissionDenied,
+    RateLimited,
+    SourceUnavailable,
+    UnknownSymbol,
+)
 from quantgraph.market.moment import session_of
 from quantgraph.nodes.desk import TradingDesk
 from quantgraph.nodes.state import TradingState
@@ -18,15 +25,25 @@ from quantgraph.subgraphs.signal.warm_up import JUDGED
 
 __all__ = ["report_node"]
 
+_NO_LEVELS = (NoData, NotConfigured, PermissionDenied, RateLimited, SourceUnavailable, UnknownSymbol)
+"""Why a source has no levels of an index; a run that was traded is reported without them."""
+
 
 def report_node(state: TradingState, *, desk: TradingDesk) -> dict[str, Any]:
-    """Summarise the run and close its ledger."""
-    run_id = state["run_id"]
+    """Summarise the run, as far as it got, and close its ledger."""
+    run_id, sessions = state["run_id"], desk.sessions(state)
+    ledger, whole = desk.ledger_of(run_id), state.get("ended_because") in {None, "done"}
+    if not whole:
+        done = ledger.last_session(run_id)
+        if done is None:
+            desk.close(run_id)
+            return {"session": None}
+        sessions = sessions[sessions <= done]
     summary = summarise(
-        desk.ledger_of(run_id),
+        ledger,
         run_id,
         desk.market(state),
-        desk.sessions(state),
+        sessions,
         signal=state["strategy"]["name"],
         cash=desk.cash,
         index=_index_levels(state, desk),
@@ -42,7 +59,8 @@ def report_node(state: TradingState, *, desk: TradingDesk) -> dict[str, Any]:
         en=f"Done: return {account['return']:.2%}, maximum drawdown {account['max_drawdown']:.2%}, "
         f"{account['trades']} trades; equal-weight buy-and-hold {benchmark['return']:.2%}.",
     )
-    return {"summary": summary, "session": None, "messages": [AIMessage(text)]}
+    told = {"messages": [AIMessage(text)]} if whole else {}  # the ending has been told
+    return {"summary": summary, "session": None, **told}
 
 
 def _index_levels(state: TradingState, desk: TradingDesk) -> pd.DataFrame | None:
@@ -52,5 +70,5 @@ def _index_levels(state: TradingState, desk: TradingDesk) -> pd.DataFrame | None
         return None
     try:
         return desk.source.index_bars(code, session_of(request["start"]), session_of(request["end"]))
-    except (NoData, UnknownSymbol):
+    except _NO_LEVELS:
         return None

@@ -4,11 +4,14 @@ Knows nothing of LangGraph or of models: whoever asks (a model, a tool, a source
 :func:`recorded`, or records :class:`Entry` by itself, under the :class:`Scope` of the node that runs.
 """
 
+from quantgraph.recording.answers import answer_request, keep_answer, recorded_answer
+from quantgraph.recording.budget import Budget
 from quantgraph.recording.entry import Entry, Key, Kind, canonical, digest
 from quantgraph.recording.run import Mode, Recorder, Recording
-from quantgraph.recording.scope import Scope, current_scope, in_scope, recorded
+from quantgraph.recording.scope import Scope, current_scope, in_scope, recorded, replaying
 
 __all__ = [
+    "Budget",
     "Entry",
     "Key",
     "Kind",
@@ -16,9 +19,13 @@ __all__ = [
     "Recorder",
     "Recording",
     "Scope",
+    "answer_request",
     "canonical",
     "current_scope",
     "digest",
     "in_scope",
+    "keep_answer",
     "recorded",
+    "recorded_answer",
+    "replaying",
 ]

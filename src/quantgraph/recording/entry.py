@@ -25,10 +25,13 @@ _FAMILY: dict[str, type[QuantGraphError]] = {
 def canonical(value: Any) -> str:
     """A JSON value as the one text that stands for it: sorted keys, no spaces.
 
+    Half a character (a lone surrogate, which models write at times and no database takes) is a ``?``.
+
     >>> canonical({"b": [1.5, None], "a": "均线"})
     '{"a":"均线","b":[1.5,null]}'
     """
-    return json.dumps(value, ensure_ascii=False, sort_keys=True, separators=(",", ":"))
+    text = json.dumps(value, ensure_ascii=False, sort_keys=True, separators=(",", ":"))
+    return text.encode("utf-8", "replace").decode()
 
 
 def digest(text: str) -> str:

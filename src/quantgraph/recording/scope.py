@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
-from quantgraph.recording.entry import Key, Kind, canonical, digest
+from quantgraph.recording.entry import Entry, Key, Kind, canonical, digest
 from quantgraph.recording.run import Recording
 from quantgraph.state import decided_at
 
-__all__ = ["Scope", "current_scope", "in_scope", "recorded"]
+__all__ = ["Scope", "current_scope", "in_scope", "recorded", "replaying"]
 
 T = TypeVar("T")
 
@@ -31,11 +32,20 @@ class Scope:
     calls
         Model calls made at each path before this execution, from the graph's state; it grows with each call,
         and the node's update takes it back to the state.
+    request
+        How many requests of the thread ended before this one.
+    begun
+        When it began, on the monotonic clock.
+    heard
+        Told of each model call when it has ended, and whether it was served instead of made.
     """
 
     recording: Recording
     path: str
     calls: dict[str, int] = field(default_factory=dict)
+    request: int = 0
+    heard: Callable[[Entry, bool], None] | None = None
+    begun: float = field(default_factory=time.monotonic)
     _lock: threading.Lock = field(default_factory=threading.Lock, repr=False)
 
     @property
@@ -64,12 +74,19 @@ def current_scope() -> Scope | None:
     return _SCOPE.get()
 
 
+def replaying() -> bool:
+    """Whether the node that runs is served everything, and nothing may be asked."""
+    scope = current_scope()
+    return scope is not None and scope.recording.replays
+
+
 @contextmanager
 def in_scope(scope: Scope) -> Iterator[Scope]:
     """While a node runs. It holds for the thread and for what inherits its context."""
     token = _SCOPE.set(scope)
     try:
-        yield scope
+        with scope.recording.tally.working():
+            yield scope
     finally:
         _SCOPE.reset(token)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import threading
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -18,13 +19,13 @@ from sqlalchemy import (
     String,
     Table,
     Text,
-    func,
+    event,
     insert,
     select,
 )
 
 from quantgraph._database import engine_of, make_schema
-from quantgraph.recording.entry import Entry, Key, canonical
+from quantgraph.recording.entry import Entry, Key, Kind, canonical
 
 __all__ = ["SCHEMA", "Tape", "recording"]
 
@@ -61,23 +62,34 @@ _FACTS = ("role", "model", "prompt_tokens", "completion_tokens", "cost", "second
 
 
 class Tape:
-    """The table of a database, made when it is not there. Safe to use from several threads."""
+    """The table of a database, made when it is not there. Safe to use from several threads.
+
+    A line that was added outlives the process. In SQLite it outlives a loss of power once the ledger beside
+    it has committed, or with SQLite's next checkpoint: a flush of its own would cost each call several
+    milliseconds on common disks.
+    """
 
     def __init__(self, where: str | Path) -> None:
         self.engine = engine_of(where)
+        if self.engine.dialect.name == "sqlite":
+            event.listen(self.engine, "connect", _without_flush)
         self._writer = self.engine.execution_options(quantgraph_writes=True)
         self._lock = threading.Lock()  # lines of a run are numbered one after the other
-        self._last: dict[str, int] = {}
+        self._runs: dict[str, _Index] = {}
         self._insert = insert(recording)
         with self._writer.begin() as connection:
             make_schema(connection, SCHEMA)
 
     def close(self) -> None:
-        """Close all connections."""
+        """Close all connections; they are made again when they are needed, and the table is read again."""
+        with self._lock:
+            self._runs.clear()
         self.engine.dispose()
 
     def find(self, run_id: str, key: Key) -> Entry | None:
         """The last entry under a key that was given to whoever asked."""
+        if key not in self._index(run_id).answered:
+            return None
         columns = recording.c
         query = (
             select(recording)
@@ -96,13 +108,28 @@ class Tape:
             row = connection.execute(query).first()
         return None if row is None else _entry(row)
 
+    def last(self, run_id: str, kind: Kind, digest: str) -> Entry | None:
+        """The last entry of a request that was given to whoever asked, wherever it was asked."""
+        columns = recording.c
+        query = (
+            select(recording)
+            .where(columns.run_id == run_id, columns.digest == digest, columns.kind == kind, columns.final)
+            .order_by(columns.line.desc())
+            .limit(1)
+        )
+        with self.engine.connect() as connection:
+            row = connection.execute(query).first()
+        return None if row is None else _entry(row)
+
     def add(self, run_id: str, entry: Entry) -> None:
         """Add an entry as the run's next line, in one transaction."""
+        index = self._index(run_id)
         with self._lock:
-            line = self._last_line(run_id) + 1
             with self._writer.begin() as connection:
-                connection.execute(self._insert, _row(run_id, line, entry))
-            self._last[run_id] = line
+                connection.execute(self._insert, _row(run_id, index.last + 1, entry))
+            index.last += 1
+            if entry.final:
+                index.answered.add(entry.key)
 
     def entries(self, run_id: str) -> Iterator[Entry]:
         """All entries of a run, in order."""
@@ -111,12 +138,30 @@ class Tape:
             rows = connection.execute(query).all()
         return map(_entry, rows)
 
-    def _last_line(self, run_id: str) -> int:
-        if run_id not in self._last:
-            query = select(func.max(recording.c.line)).where(recording.c.run_id == run_id)
-            with self.engine.connect() as connection:
-                self._last[run_id] = connection.execute(query).scalar() or 0
-        return self._last[run_id]
+    def _index(self, run_id: str) -> _Index:
+        with self._lock:
+            if run_id not in self._runs:
+                columns = recording.c
+                query = select(
+                    columns.line, columns.final, columns.path, columns.seq, columns.kind, columns.digest
+                ).where(columns.run_id == run_id)
+                with self.engine.connect() as connection:
+                    rows = connection.execute(query).all()
+                last = max((row.line for row in rows), default=0)
+                self._runs[run_id] = _Index(last, {Key(*row[2:]) for row in rows if row.final})
+            return self._runs[run_id]
+
+
+@dataclass
+class _Index:
+    """Of a run: its last line, and what was answered. A question that is new costs no query."""
+
+    last: int
+    answered: set[Key]
+
+
+def _without_flush(connection: Any, _record: Any) -> None:
+    connection.execute("PRAGMA synchronous=NORMAL").close()
 
 
 def _row(run_id: str, line: int, entry: Entry) -> dict[str, Any]:

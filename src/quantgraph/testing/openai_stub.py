@@ -17,7 +17,14 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
 from quantgraph.errors import NotConfigured
-from quantgraph.testing.openai_wire import ChatRequest, Fault, Reply, completion, stream_events
+from quantgraph.testing.openai_wire import (
+    FINISH_REASONS,
+    ChatRequest,
+    Fault,
+    Reply,
+    completion,
+    stream_events,
+)
 
 if TYPE_CHECKING:
     from langchain_core.language_models import BaseChatModel
@@ -280,12 +287,20 @@ def _as_answer(answer: Answer) -> Reply | Fault:
         return answer
     if isinstance(answer, str):
         return Reply.text(answer)
-    usage = answer.usage_metadata
+    usage, finish = answer.usage_metadata, answer.response_metadata.get("finish_reason")
+    broken = ((call["name"] or "", call["args"] or "") for call in answer.invalid_tool_calls)
     return Reply(
         content=str(answer.text),
-        tool_calls=tuple((call["name"], call["args"]) for call in answer.tool_calls),
+        tool_calls=(*((call["name"], call["args"]) for call in answer.tool_calls), *broken),
+        reasoning=_thoughts(answer),
+        finish_reason=finish if finish in FINISH_REASONS else None,
         usage=(usage["input_tokens"], usage["output_tokens"]) if usage else None,
     )
+
+
+def _thoughts(answer: AIMessage) -> str:
+    blocks = answer.content if isinstance(answer.content, list) else []
+    return "".join(str(block.get("thinking", "")) for block in blocks if isinstance(block, dict))
 
 
 def _shut(connection: socket.socket) -> None:

@@ -5,11 +5,13 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
-__all__ = ["ChatRequest", "Fault", "FaultKind", "Reply", "completion", "stream_events"]
+__all__ = ["FINISH_REASONS", "ChatRequest", "Fault", "FaultKind", "Reply", "completion", "stream_events"]
 
 FaultKind = Literal["status", "hang", "malformed", "truncated", "disconnect", "empty_choices"]
+FinishReason = Literal["stop", "length", "tool_calls", "content_filter"]
+FINISH_REASONS: tuple[FinishReason, ...] = get_args(FinishReason)
 
 _CHARACTERS_PER_TOKEN = 4  # a rough count, the same at every run
 
@@ -53,7 +55,9 @@ class Reply:
     content
         Text of the message.
     tool_calls
-        Pairs of tool name and arguments; ids are given by the stub.
+        Pairs of tool name and arguments, a text as it is; ids are given by the stub.
+    reasoning
+        Thoughts beside the text, sent as ``reasoning_content``.
     answer
         A structured answer. Its form follows the request: JSON text when ``response_format`` asks for it,
         else a call of the forced (or only) tool, else JSON text.
@@ -64,9 +68,10 @@ class Reply:
     """
 
     content: str = ""
-    tool_calls: tuple[tuple[str, Mapping[str, Any]], ...] = ()
+    tool_calls: tuple[tuple[str, Mapping[str, Any] | str], ...] = ()
+    reasoning: str = ""
     answer: Mapping[str, Any] | None = None
-    finish_reason: Literal["stop", "length", "tool_calls", "content_filter"] | None = None
+    finish_reason: FinishReason | None = None
     usage: tuple[int, int] | None = None
 
     @classmethod
@@ -153,6 +158,7 @@ def stream_events(reply: Reply, request: ChatRequest) -> Iterator[dict[str, Any]
     message, finish = _message(reply, request)
     head = _head(request, "chat.completion.chunk")
     deltas: list[dict[str, Any]] = [{"role": "assistant", "content": ""}]
+    deltas += [{"reasoning_content": piece} for piece in pieces(reply.reasoning)]
     deltas += [{"content": piece} for piece in pieces(message["content"] or "")]
     for index, call in enumerate(message.get("tool_calls", ())):
         function = call["function"]
@@ -187,18 +193,24 @@ def _message(reply: Reply, request: ChatRequest) -> tuple[dict[str, Any], str]:
         else:
             calls = [(tool, reply.answer)]
     message: dict[str, Any] = {"role": "assistant", "content": content or None}
+    if reply.reasoning:
+        message["reasoning_content"] = reply.reasoning
     if calls:
         message["tool_calls"] = [
             {
                 "id": f"call_{request.number}_{index}",
                 "type": "function",
-                "function": {"name": name, "arguments": json.dumps(arguments, ensure_ascii=False)},
+                "function": {"name": name, "arguments": _written(arguments)},
             }
             for index, (name, arguments) in enumerate(calls)
         ]
     elif not content:
         message["content"] = ""
     return message, reply.finish_reason or ("tool_calls" if calls else "stop")
+
+
+def _written(arguments: Mapping[str, Any] | str) -> str:
+    return arguments if isinstance(arguments, str) else json.dumps(arguments, ensure_ascii=False)
 
 
 def _wanted_tool(request: ChatRequest) -> str | None:

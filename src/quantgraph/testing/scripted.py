@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from langchain_core.callbacks import CallbackManagerForLLMRun
@@ -13,11 +13,14 @@ from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AIMessage, AIMessageChunk, BaseMessage
 from langchain_core.messages.tool import tool_call_chunk
 from langchain_core.outputs import ChatGeneration, ChatGenerationChunk, ChatResult
+from langchain_core.runnables import Runnable
 from langchain_core.tools import BaseTool
 from langchain_core.utils.function_calling import convert_to_openai_tool
 from pydantic import PrivateAttr
 
-__all__ = ["ModelCall", "ScriptExhausted", "ScriptedChatModel"]
+from quantgraph.testing.scripted_output import Method, structured
+
+__all__ = ["Answer", "ModelCall", "ScriptExhausted", "ScriptedChatModel", "Tape"]
 
 Answer = str | AIMessage | Exception
 Step = Answer | Callable[[list[BaseMessage]], Answer]
@@ -29,8 +32,9 @@ class ScriptExhausted(AssertionError):
 
 @dataclass(frozen=True, kw_only=True)
 class ModelCall:
-    """One call as the model saw it."""
+    """One call as the model saw it; ``number`` counts from 1."""
 
+    number: int
     messages: tuple[BaseMessage, ...]
     tools: tuple[dict[str, Any], ...] = ()
     tool_choice: str | None = None
@@ -38,40 +42,28 @@ class ModelCall:
     options: Mapping[str, Any] = field(default_factory=dict)
 
 
-class _Tape:
-    """The script and how far it has been played, shared by a model and all its bound copies."""
+class Tape:
+    """The calls of a model and of all its bound copies, each answered by one function."""
 
-    def __init__(self, script: Iterable[Step] | Callable[[list[BaseMessage]], Answer]) -> None:
-        self._for_ever = script if callable(script) else None
-        self._steps: list[Step] = [] if callable(script) else list(script)
+    def __init__(self, answer: Callable[[ModelCall], Answer]) -> None:
+        self._answer = answer
         self._lock = threading.Lock()  # parallel nodes call the same model
         self._calls: list[ModelCall] = []
 
     def play(self, call: ModelCall) -> AIMessage:
+        """Number a call, keep it and answer it."""
         with self._lock:
+            call = replace(call, number=len(self._calls) + 1)
             self._calls.append(call)
-            step = self._for_ever or self._step()
-        # Outside the lock: a function may itself call the model.
-        answer = step if isinstance(step, str | AIMessage | Exception) else step(list(call.messages))
+        answer = self._answer(call)  # outside the lock: a function may itself call the model
         if isinstance(answer, Exception):
             raise answer
         return AIMessage(answer) if isinstance(answer, str) else answer.model_copy(deep=True)
 
     def calls(self) -> tuple[ModelCall, ...]:
+        """All calls so far."""
         with self._lock:
             return tuple(self._calls)
-
-    def left(self) -> int:
-        with self._lock:
-            return max(len(self._steps) - len(self._calls), 0)
-
-    def _step(self) -> Step:
-        if len(self._calls) > len(self._steps):
-            raise ScriptExhausted(
-                f"the script has {len(self._steps)} answers; this is call {len(self._calls)}, "
-                f"and its last message is {_last(self._calls[-1])!r}"
-            )
-        return self._steps[len(self._calls) - 1]
 
 
 class ScriptedChatModel(BaseChatModel):
@@ -101,13 +93,18 @@ class ScriptedChatModel(BaseChatModel):
     bound_tools: tuple[dict[str, Any], ...] = ()
     bound_choice: str | None = None
 
-    _tape: _Tape = PrivateAttr()
+    _tape: Tape = PrivateAttr()
+    _length: int = PrivateAttr(default=0)
 
     def __init__(
         self, script: Iterable[Step] | Callable[[list[BaseMessage]], Answer] = (), **fields: Any
     ) -> None:
         super().__init__(**fields)
-        self._tape = _Tape(script)
+        if callable(script):
+            self._tape = Tape(lambda call: script(list(call.messages)))
+        else:
+            steps = list(script)
+            self._tape, self._length = Tape(lambda call: _step(steps, call)), len(steps)
 
     @property
     def calls(self) -> tuple[ModelCall, ...]:
@@ -117,7 +114,7 @@ class ScriptedChatModel(BaseChatModel):
     @property
     def left(self) -> int:
         """How many answers have not been asked for."""
-        return self._tape.left()
+        return max(self._length - len(self.calls), 0)
 
     def bind_tools(
         self,
@@ -129,6 +126,17 @@ class ScriptedChatModel(BaseChatModel):
         """Return a copy that knows these tools and plays the same script."""
         described = tuple(convert_to_openai_tool(tool) for tool in tools)
         return self.model_copy(update={"bound_tools": described, "bound_choice": tool_choice})
+
+    def with_structured_output(
+        self,
+        schema: dict[str, Any] | type,
+        *,
+        include_raw: bool = False,
+        method: Method = "function_calling",
+        **kwargs: Any,  # noqa: ARG002 - strict, tools: nothing for a script
+    ) -> Runnable[Any, Any]:
+        """Read the answers as objects: a scripted call of the schema's name, or JSON in a scripted text."""
+        return structured(self, schema, method, include_raw=include_raw)
 
     @property
     def _llm_type(self) -> str:
@@ -161,6 +169,7 @@ class ScriptedChatModel(BaseChatModel):
     ) -> AIMessage:
         return self._tape.play(
             ModelCall(
+                number=0,
                 messages=tuple(messages),
                 tools=self.bound_tools,
                 tool_choice=self.bound_choice,
@@ -170,6 +179,17 @@ class ScriptedChatModel(BaseChatModel):
         )
 
 
+def _step(steps: Sequence[Step], call: ModelCall) -> Answer:
+    if call.number > len(steps):
+        last = str(call.messages[-1].text)[:80] if call.messages else ""
+        raise ScriptExhausted(
+            f"the script has {len(steps)} answers; this is call {call.number}, "
+            f"and its last message is {last!r}"
+        )
+    step = steps[call.number - 1]
+    return step if isinstance(step, str | AIMessage | Exception) else step(list(call.messages))
+
+
 def _chunks(message: AIMessage) -> Iterator[AIMessageChunk]:
     """Cut a message into chunks whose sum is the message."""
     if isinstance(message.content, str):
@@ -177,9 +197,10 @@ def _chunks(message: AIMessage) -> Iterator[AIMessageChunk]:
             yield AIMessageChunk(content=piece, id=message.id)
     else:
         yield AIMessageChunk(content=message.content, id=message.id)
-    for index, call in enumerate(message.tool_calls):
-        arguments = json.dumps(call["args"])
-        yield _call_chunk(message.id, index, name=call["name"], call_id=call["id"])
+    written = [(call["name"], call["id"], json.dumps(call["args"])) for call in message.tool_calls]
+    written += [(call["name"] or "", call["id"], call["args"] or "") for call in message.invalid_tool_calls]
+    for index, (name, call_id, arguments) in enumerate(written):
+        yield _call_chunk(message.id, index, name=name, call_id=call_id)
         for piece in _pieces(arguments):
             yield _call_chunk(message.id, index, arguments=piece)
     yield AIMessageChunk(
@@ -206,7 +227,3 @@ def _call_chunk(
 
 def _pieces(text: str, size: int = 5) -> list[str]:
     return [text[at : at + size] for at in range(0, len(text), size)]
-
-
-def _last(call: ModelCall) -> str:
-    return str(call.messages[-1].text)[:80] if call.messages else ""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -11,6 +12,7 @@ from langchain.tools import ToolRuntime
 
 from quantgraph.data import MarketDataSource, open_source
 from quantgraph.data.as_of import AsOfSource
+from quantgraph.errors import NoSignal
 from quantgraph.market.moment import Moment
 from quantgraph.sandbox import CodeResult, CodeRunner
 from quantgraph.sandbox.wire import Frames
@@ -26,11 +28,19 @@ class CodeSession:
     """The cells that one agent has run over one view; each call runs the earlier ones first.
 
     The lock keeps cells in one order when a model asks for two at once.
+
+    Attributes
+    ----------
+    names
+        Of the signals that the cells handed over, in order.
+    signals
+        The signals themselves; empty while the cells have not run here.
     """
 
     runner: CodeRunner
     frames: Frames
     cells: list[str] = field(default_factory=list)
+    names: tuple[str, ...] = ()
     signals: dict[str, pd.DataFrame] = field(default_factory=dict)
     _lock: threading.Lock = field(default_factory=threading.Lock, repr=False)
 
@@ -40,8 +50,37 @@ class CodeSession:
             result = self.runner.run([*self.cells, code], self.frames)
             if result.error is None:
                 self.cells.append(code)
-                self.signals = dict(result.signals)
+                self._hand_over(result)
             return result
+
+    def restore(self, cells: Sequence[str], names: Sequence[str]) -> None:
+        """What was run before, in another process perhaps; nothing runs now."""
+        with self._lock:
+            self.cells, self.names, self.signals = list(cells), tuple(names), {}
+
+    def signal(self, name: str) -> pd.DataFrame:
+        """A signal that was handed over; cells that were restored are run for it.
+
+        Raises
+        ------
+        CodeFailed
+            What they raise now.
+        NoSignal
+            If they hand over no signal of that name, now or ever.
+        """
+        with self._lock:
+            if self.names and not self.signals:
+                result = self.runner.run(self.cells, self.frames)
+                if result.error is not None:
+                    raise result.error
+                self._hand_over(result)
+            if name not in self.signals:
+                raise NoSignal(f"the code handed over no signal {name}")
+            return self.signals[name]
+
+    def _hand_over(self, result: CodeResult) -> None:
+        self.signals = dict(result.signals)
+        self.names = tuple(self.signals)
 
 
 @dataclass(frozen=True, kw_only=True)

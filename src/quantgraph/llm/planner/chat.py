@@ -39,6 +39,7 @@ class KeylessPlanner(BaseChatModel):
     """
 
     name: str | None = "keyless planner"
+    model_name: str = _MODEL
     bound_tools: tuple[dict[str, Any], ...] = ()
     tool_choice: str | None = None
 

@@ -22,7 +22,7 @@ from quantgraph.subgraphs.signal.routes import (
     route_after_validation,
     route_from_reflection,
 )
-from quantgraph.subgraphs.signal.state import SignalSubgraphState
+from quantgraph.subgraphs.signal.state import Clarification, SignalSubgraphState
 
 __all__ = [
     "CLARIFY_NODE_PROMPT",
@@ -30,6 +30,7 @@ __all__ = [
     "REFLECTION_NODE_PROMPT",
     "SIGNAL_GENERATE_AGENT_PROMPT",
     "VALIDATION_NODE_PROMPT",
+    "Clarification",
     "SignalKit",
     "SignalSubgraphState",
     "build_kit",

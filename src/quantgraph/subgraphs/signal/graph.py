@@ -33,6 +33,7 @@ from quantgraph.subgraphs.signal.routes import (
     route_from_reflection,
 )
 from quantgraph.subgraphs.signal.state import SignalSubgraphState
+from quantgraph.subgraphs.signal.trail import stepped
 
 __all__ = ["build_signal_graph", "create_signal_subgraph"]
 
@@ -66,7 +67,9 @@ def create_signal_subgraph(
         Where generated code runs. Default: a child process with a time and a memory limit.
     on_clarify
         ``ask`` interrupts the graph with a question (the host needs a checkpointer), ``default`` takes the
-        documented default and writes it into ``assumptions``, ``fail`` ends with ``needs_answer``.
+        documented default, ``fail`` ends with ``needs_answer``. A function is called with the
+        :class:`Clarification` and returns the answer, and is asked up to three times for one that can be
+        used. What was taken by default or answered by a function is written into ``assumptions``.
     recorder
         Where model calls, tool results and answers are recorded. Default: nowhere.
     checkpointer
@@ -97,7 +100,7 @@ def build_signal_graph(kit: SignalKit | None = None) -> SignalGraph:
     kit = kit or build_kit()
 
     def bound(node: Callable[..., dict[str, Any]], name: str) -> Any:
-        return partial(guarded, partial(node, kit=kit), name, kit.recorder)
+        return partial(guarded, partial(stepped, partial(node, kit=kit), name), name, kit.recorder)
 
     graph: SignalGraph = StateGraph(SignalSubgraphState)
     graph.add_node("reflection", bound(reflection_node, "reflection"), input_schema=SignalSubgraphState)

@@ -2,30 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any, cast
 
 from langchain_core.messages import AnyMessage, convert_to_messages
+from langgraph.errors import GraphInterrupt
 from langgraph.runtime import get_runtime
 
 from quantgraph._run_id import new_run_id
-from quantgraph.errors import BudgetExceeded
-from quantgraph.recording import Recorder, Scope, digest, in_scope
+from quantgraph.errors import BudgetExceeded, ModelOutputInvalid, ModelUnavailable, NoProgress
+from quantgraph.recording import Recorder, Recording, Scope, digest, in_scope
+from quantgraph.subgraphs.signal.events import tell_finished, tell_model, tell_paused, tell_started
 from quantgraph.subgraphs.signal.kit import DATA_ERRORS
-from quantgraph.subgraphs.signal.progress import ended
-from quantgraph.subgraphs.signal.state import EndedBecause, SignalSubgraphState
+from quantgraph.subgraphs.signal.progress import ended, requests_ended, why_ended
+from quantgraph.subgraphs.signal.state import SignalSubgraphState
 
 __all__ = ["guarded", "node_path"]
 
 Update = dict[str, Any]
 
-_BUDGETS: dict[str, EndedBecause] = {
-    "calls": "budget_calls",
-    "prompt_tokens": "budget_tokens",
-    "completion_tokens": "budget_tokens",
-    "money": "budget_money",
-    "seconds": "timeout",
-}
+_ENDINGS = (*DATA_ERRORS, BudgetExceeded, ModelOutputInvalid, ModelUnavailable, NoProgress)
+"""What a node raises where the run has come to a normal, if early, end. Everything else is a mistake: in the
+host's set-up (``CheckpointerRequired``, ``SandboxTooWeak``, ``LedgerConflict``, ``RunDiverged``), or ours."""
 
 
 def guarded(
@@ -34,17 +33,38 @@ def guarded(
     """Run a node in its scope; what it cannot work without is an end with a reason, wherever it shows."""
     run_id = state.get("run_id") or new_run_id()
     state = cast("SignalSubgraphState", {**state, "run_id": run_id})
-    scope = Scope(recording=recorder.of(run_id), path=node_path(name), calls=dict(state.get("calls") or {}))
-    with in_scope(scope):
+    scope = Scope(
+        recording=recorder.of(run_id),
+        path=node_path(name),
+        calls=dict(state.get("calls") or {}),
+        request=requests_ended(state),
+        heard=tell_model,
+    )
+    tell_started(scope.path)
+    with in_scope(scope), _rested_by_errors(scope.recording):
         try:
             update = node(state)
-        except DATA_ERRORS as error:
-            update = ended(state, "data_unavailable", error)
-        except BudgetExceeded as error:
-            update = ended(state, _BUDGETS[error.data["limit"]], error)
+        except GraphInterrupt as pause:
+            tell_paused(scope.path, pause)
+            raise
+        except _ENDINGS as error:
+            update = ended(state, why_ended(error), error)
     if messages := update.get("messages"):
         update = {**update, "messages": _named(run_id, state, messages)}
+    tell_finished(scope.path, update)
+    if update.get("ended_because"):
+        scope.recording.close()
     return {**update, "run_id": run_id, "calls": scope.calls}
+
+
+@contextmanager
+def _rested_by_errors(recording: Recording) -> Iterator[None]:
+    """A run that stops here, at a question too, leaves no database open; who goes on opens it again."""
+    try:
+        yield
+    except BaseException:
+        recording.close()
+        raise
 
 
 def node_path(name: str) -> str:

@@ -2,30 +2,47 @@
 
 from __future__ import annotations
 
-import hashlib
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal
 
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage
 
 from quantgraph._texts import Language, language_of, say
-from quantgraph.errors import QuantGraphError
-from quantgraph.subgraphs.signal.state import ClarificationKind, EndedBecause, SignalSubgraphState
+from quantgraph.errors import (
+    BudgetExceeded,
+    ModelOutputInvalid,
+    ModelUnavailable,
+    NoProgress,
+    QuantGraphError,
+)
+from quantgraph.recording import current_scope, digest
+from quantgraph.subgraphs.signal.answers import answer_schema
+from quantgraph.subgraphs.signal.state import (
+    Clarification,
+    ClarificationKind,
+    EndedBecause,
+    SignalSubgraphState,
+)
+from quantgraph.subgraphs.signal.texts import without_fields
 
 __all__ = [
     "LOOK_AHEAD",
     "MAX_CLARIFICATIONS",
     "SAME_ERROR_LIMIT",
     "answered",
+    "assumed",
     "ended",
     "failed",
     "fresh_state",
     "gave_up",
     "language",
     "question",
+    "question_id",
+    "requests_ended",
     "succeeded",
     "user_messages",
     "user_text",
+    "why_ended",
 ]
 
 MAX_CLARIFICATIONS = 3
@@ -35,6 +52,19 @@ LOOK_AHEAD = "not_causal"
 HISTORY_LIMIT = 50
 CLOSING = "quantgraph_ended"
 """Key in the metadata of the message that closes a request: hosts share messages, if nothing else."""
+
+_BUDGETS: dict[str, EndedBecause] = {
+    "calls": "budget_calls",
+    "prompt_tokens": "budget_tokens",
+    "completion_tokens": "budget_tokens",
+    "money": "budget_money",
+    "seconds": "timeout",
+}
+_ENDINGS: dict[type[QuantGraphError], EndedBecause] = {
+    ModelUnavailable: "model_unavailable",
+    ModelOutputInvalid: "max_retries",
+    NoProgress: "no_progress",
+}
 
 Update = dict[str, Any]
 
@@ -57,9 +87,17 @@ def fresh_state(max_retries: int = 3) -> Update:
         "clarification": None,
         "failures": [],
         "assumptions": [],
+        "waived": [],
+        "trail": [],
         "strategy": {},
         "validation": {},
     }
+
+
+def requests_ended(state: Mapping[str, Any]) -> int:
+    """How many requests of the thread ended before this one."""
+    closings = (getattr(message, "response_metadata", {}) for message in state.get("messages", ()))
+    return sum(CLOSING in metadata for metadata in closings)
 
 
 def user_messages(state: SignalSubgraphState) -> list[AnyMessage]:
@@ -93,14 +131,26 @@ def succeeded(state: SignalSubgraphState, line: str) -> Update:
 
 def answered(state: SignalSubgraphState, text: str) -> Update:
     """The user has answered: the question is closed, and there are new attempts."""
+    task, waived = state.get("clarification"), list(state.get("waived", []))
+    if task and task["kind"] == "fields" and text == without_fields(task["unread"], task["language"]):
+        waived += task["unread"]
     return {
+        "waived": waived,
         "clarification_needed": None,
         "clarification": None,
         "clarification_count": state.get("clarification_count", 0) + 1,
         "retry_count": 0,
         "failures": [],
+        "trail": [],
         **succeeded(state, f"clarified: {text}"),
     }
+
+
+def assumed(
+    state: SignalSubgraphState, task: Clarification, text: str, who: Literal["default", "callable"]
+) -> Update:
+    """An answer that no person gave is written down, with who gave it."""
+    return {"assumptions": [*state.get("assumptions", []), f"{task['kind']}: {text} ({who})"]}
 
 
 def failed(state: SignalSubgraphState, node: str, errors: Sequence[str]) -> Update:
@@ -125,11 +175,16 @@ def failed(state: SignalSubgraphState, node: str, errors: Sequence[str]) -> Upda
 
 
 def question(
-    state: SignalSubgraphState, kind: ClarificationKind, reason: str, *, unread: Sequence[str] = ()
+    state: SignalSubgraphState,
+    kind: ClarificationKind,
+    reason: str,
+    *,
+    unread: Sequence[str] = (),
+    options: Sequence[str] = (),
 ) -> Update:
     """The user has to be asked; after the last allowed question the run ends with a typed reason instead.
 
-    ``unread`` are words of the user that could not be placed.
+    ``unread`` are words of the user that could not be placed, ``options`` answers that would do.
     """
     asked = state.get("clarification_count", 0)
     if asked >= MAX_CLARIFICATIONS:
@@ -139,7 +194,7 @@ def question(
             if kind == "failure"
             else ended(state, "needs_answer", f"needs_answer: {reason}")
         )
-    name = hashlib.blake2b(f"{kind}|{reason}|{asked}".encode(), digest_size=8).hexdigest()
+    name = question_id(state, len(state["messages"]), kind, reason, asked)
     return {
         "clarification_needed": reason,
         "clarification": {
@@ -147,7 +202,9 @@ def question(
             "kind": kind,
             "reason": reason,
             "question": "",
+            "options": list(options),
             "default": None,
+            "answer_schema": answer_schema(name),
             "rounds_left": MAX_CLARIFICATIONS - asked - 1,
             "language": language(state),
             "unread": list(unread),
@@ -156,12 +213,26 @@ def question(
     }
 
 
+def question_id(state: Mapping[str, Any], *content: object) -> str:
+    """Name of a question by its run, the graph that asks it and its content: the same in a replay."""
+    scope = current_scope()
+    graph = scope.path.rpartition("/")[0] if scope else ""
+    return digest("|".join(map(str, (state.get("run_id"), graph, *content))))[:16]
+
+
 def gave_up(state: SignalSubgraphState) -> EndedBecause:
     """Why attempts ended: the same error again and again, or too many of them."""
     failures = state.get("failures", [])
     if failures and failures[-1].startswith(LOOK_AHEAD):
         return "causality_failed"
     return "repeated_error" if _repeated(failures) else "max_retries"
+
+
+def why_ended(error: QuantGraphError) -> EndedBecause:
+    """The reason for the end that an error stands for, when nobody reacts to it."""
+    if isinstance(error, BudgetExceeded):
+        return _BUDGETS[error.data["limit"]]
+    return next((why for kind, why in _ENDINGS.items() if isinstance(error, kind)), "data_unavailable")
 
 
 def _repeated(failures: Sequence[str]) -> bool:

@@ -12,11 +12,10 @@ from pydantic import BaseModel, ConfigDict, Field, field_validator
 
 from quantgraph._texts import Note
 from quantgraph.data import MarketDataSource
-from quantgraph.data.source import BAR_FIELDS, INDICATOR_FIELDS
 from quantgraph.errors import BadOption
 from quantgraph.market.moment import Moment, between, session_of
 from quantgraph.state import DataState
-from quantgraph.tools.window import read_window
+from quantgraph.tools.window import read_window, split_codes
 
 __all__ = [
     "Decision",
@@ -59,16 +58,10 @@ class Params(BaseModel):
     @field_validator("required_indicators", mode="before")
     @classmethod
     def _names(cls, value: object) -> object:
-        return [] if value is None or value in ("", "null") else value
-
-    @field_validator("required_indicators")
-    @classmethod
-    def _known(cls, names: list[str]) -> list[str]:
-        wanted = [name for name in names if name not in BAR_FIELDS]  # bars come in any case
-        unknown = [name for name in wanted if name not in INDICATOR_FIELDS]
-        if unknown:
-            raise ValueError(f"{unknown[0]!r} is none of {', '.join(INDICATOR_FIELDS)}")
-        return wanted
+        names = split_codes(value) if isinstance(value, str) else [] if value is None else value
+        if not isinstance(names, list | tuple):
+            return names
+        return [name for name in names if not isinstance(name, str) or name.strip().lower() not in _NOTHING]
 
 
 class Intent(BaseModel):

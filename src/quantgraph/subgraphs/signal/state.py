@@ -32,23 +32,34 @@ ClarificationKind = Literal["symbol", "window", "strategy", "fields", "failure",
 
 
 class Clarification(TypedDict):
-    """A question to the user; what ``interrupt()`` hands to the host. The answer is a text."""
+    """A question to the user; what ``interrupt()`` hands to the host, plain JSON.
+
+    It is answered with a text, or with ``{"answer": text, "id": id}``, which no other question takes.
+    """
 
     id: str
-    """Name by content."""
+    """Name by the run, the place in its graph, and the content."""
     kind: ClarificationKind
     reason: str
     """Why it has to be asked."""
     question: str
     """Empty until it is worded."""
+    options: list[str]
+    """Answers to choose from; those of an ``approval`` are all there are, else any text will do."""
     default: str | None
-    """What the answer "default" stands for."""
+    """What the answer "default" stands for; of an ``approval``, what is taken where nobody is asked."""
+    answer_schema: dict[str, Any]
+    """JSON schema of the answer."""
     rounds_left: int
     """Questions that may follow this one."""
     language: Language
     """The user's."""
     unread: list[str]
-    """Words of the user that could not be placed."""
+    """Words of the user that could not be placed; of ``fields``, the fields that there are not."""
+    error: NotRequired[str]
+    """What was wrong with the last answer; it did not count."""
+    orders: NotRequired[list[dict[str, Any]]]
+    """Of an ``approval``, see :class:`~quantgraph.broker.approval.Shown`."""
 
 
 class SignalSubgraphState(TypedDict):
@@ -97,7 +108,9 @@ class SignalSubgraphState(TypedDict):
     failures: NotRequired[list[str]]
     """First error of each failed attempt since the start or the last answer."""
     assumptions: NotRequired[list[str]]
-    """Defaults taken because nobody was asked."""
+    """Answers that no person gave, ``kind: answer (default)`` or ``(callable)``."""
+    waived: NotRequired[list[str]]
+    """Indicator fields that there are not, and that the user goes on without."""
     given: NotRequired[dict[str, str]]
     """``ts_code``, ``start_date``, ``end_date`` as fixed by the caller; they win over the sentence."""
     as_of: NotRequired[str]

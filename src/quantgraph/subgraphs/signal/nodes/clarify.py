@@ -7,20 +7,18 @@ called in a step of its own, and the step that asks does nothing else: what was 
 from __future__ import annotations
 
 import json
-from typing import Any
+from typing import Any, Literal, cast
 
 from langchain_core.messages import AIMessage, HumanMessage
-from langgraph.types import interrupt
 
 from quantgraph._texts import say
-from quantgraph.errors import CheckpointerRequired
-from quantgraph.llm.calls import call_model
+from quantgraph.errors import BadOption
 from quantgraph.llm.tags import neutral, wrap
-from quantgraph.subgraphs.signal._langgraph import is_remembered
+from quantgraph.subgraphs.signal.answers import Answerer, answer_of, check_remembered
 from quantgraph.subgraphs.signal.kit import MODEL_ERRORS, SignalKit, default_kit
-from quantgraph.subgraphs.signal.progress import answered, ended, gave_up, question
+from quantgraph.subgraphs.signal.progress import answered, assumed, ended, gave_up, question
 from quantgraph.subgraphs.signal.state import Clarification, SignalSubgraphState
-from quantgraph.subgraphs.signal.texts import default_answer, is_default
+from quantgraph.subgraphs.signal.texts import default_answer, is_default, typical_answers, without_fields
 
 __all__ = ["CLARIFY_NODE_PROMPT", "clarify_node"]
 
@@ -57,16 +55,20 @@ def clarify_node(state: SignalSubgraphState, *, kit: SignalKit | None = None) ->
         # A route sent us here because an attempt failed too often and nobody worded why.
         reason = state.get("clarification_needed") or "; ".join(state.get("error_messages", [])) or "?"
         made = question(state, "failure", reason)
-        return made if made.get("ended_because") else _word(state, made["clarification"], kit)
-    return _ask(state, task) if task["question"] else _word(state, task, kit)
+        if made.get("ended_because"):
+            return made
+        task = cast("Clarification", made["clarification"])
+    if kit.on_clarify in ("default", "fail"):
+        return _answer_alone(state, task, kit)
+    return _ask(state, task, kit) if task["question"] else _word(state, task, kit)
 
 
 def _word(state: SignalSubgraphState, task: Clarification, kit: SignalKit) -> dict[str, Any]:
     asked, task = state.get("clarification_count", 0), task.copy()
     task["default"] = _default(state, task, kit)
-    if kit.on_clarify != "ask":
-        return _answer_alone(state, task, kit)
-    _check_that_somebody_remembers(task["reason"])
+    if kit.on_clarify == "ask":
+        check_remembered(task["reason"])
+    task["options"] = task["options"] or typical_answers(task["kind"], task["language"], kit.known(state))
     prompt = CLARIFY_NODE_PROMPT.format(
         clarification_reason=task["reason"],
         clarification_count=asked,
@@ -84,7 +86,7 @@ def _word(state: SignalSubgraphState, task: Clarification, kit: SignalKit) -> di
     }
     messages = [("system", wrap("clarify", json.dumps(facts, ensure_ascii=False))), ("human", prompt)]
     try:
-        text = str(call_model(kit.clarify, messages, what="clarify").text).strip() or task["reason"]
+        text = str(kit.clarify.invoke(messages).text).strip() or task["reason"]
     except MODEL_ERRORS as error:
         return ended(state, "model_unavailable", error)
     task["question"] = text + _offer(task)
@@ -93,6 +95,8 @@ def _word(state: SignalSubgraphState, task: Clarification, kit: SignalKit) -> di
 
 def _default(state: SignalSubgraphState, task: Clarification, kit: SignalKit) -> str | None:
     """The part that was asked for; with the last question, all that is not known yet."""
+    if task["kind"] == "fields":  # what is asked about is named; the rest of the request stands
+        return without_fields(task["unread"], task["language"])
     sessions = kit.known(state).sessions()
     if task["rounds_left"] > 0:
         return default_answer(task["kind"], task["language"], sessions)
@@ -120,25 +124,22 @@ def _offer(task: Clarification) -> str:
 
 def _answer_alone(state: SignalSubgraphState, task: Clarification, kit: SignalKit) -> dict[str, Any]:
     """Take the default; but not in place of something that was said and could not be read."""
-    if task["kind"] == "failure" and (kit.on_clarify == "fail" or not task["default"]):
+    default = _default(state, task, kit)
+    if task["kind"] == "failure" and (kit.on_clarify == "fail" or not default):
         return ended(state, gave_up(state))
-    if kit.on_clarify == "fail" or task["unread"] or not task["default"]:
+    if kit.on_clarify == "fail" or task["unread"] or not default:
         return ended(state, "needs_answer", f"needs_answer: {task['reason']}")
-    taken = [*state.get("assumptions", []), f"{task['kind']}: {task['default']}"]
-    return {**_answered(state, task, task["default"]), "assumptions": taken}
+    return _answered(state, task, default) | assumed(state, task, default, "default")
 
 
-def _ask(state: SignalSubgraphState, task: Clarification) -> dict[str, Any]:
-    text = _read_answer(interrupt(task))
-    while not text:  # no answer at all is asked for again, and does not count
-        text = _read_answer(interrupt({**task, "error": "answer with a text, or {'answer': text}"}))
-    return _answered(state, task, task["default"] if task["default"] and is_default(text) else text)
-
-
-def _read_answer(answer: object) -> str:
-    """The text of an answer, empty if it has none."""
-    text = answer.get("answer") if isinstance(answer, dict) else answer
-    return text.strip() if isinstance(text, str) else ""
+def _ask(state: SignalSubgraphState, task: Clarification, kit: SignalKit) -> dict[str, Any]:
+    try:
+        text = answer_of(task, cast("Literal['ask'] | Answerer", kit.on_clarify))
+    except BadOption as error:
+        return ended(state, "needs_answer", f"needs_answer: {error.message}")
+    text = task["default"] if task["default"] and is_default(text) else text
+    taken = {} if kit.on_clarify == "ask" else assumed(state, task, text, "callable")
+    return _answered(state, task, text) | taken
 
 
 def _answered(state: SignalSubgraphState, task: Clarification, text: str) -> dict[str, Any]:
@@ -147,12 +148,3 @@ def _answered(state: SignalSubgraphState, task: Clarification, text: str) -> dic
         "current_task": "reflection",
         **answered(state, text),
     }
-
-
-def _check_that_somebody_remembers(reason: str) -> None:
-    if not is_remembered():
-        raise CheckpointerRequired(
-            f"a question has to be asked ({reason}), and this graph has no checkpointer: compile the host with "
-            "one (InMemorySaver(), SqliteSaver) and pass a thread_id, or use on_clarify='default'",
-            reason=reason,
-        )

@@ -5,8 +5,9 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from quantgraph.errors import QuantGraphError
-from quantgraph.subgraphs.signal.kit import MODEL_ERRORS, SignalKit, ask, default_kit, tool_errors
+from quantgraph.errors import QuantGraphError, UnknownField
+from quantgraph.subgraphs.signal.fields import ask_for_fields, check_source_has
+from quantgraph.subgraphs.signal.kit import MODEL_ERRORS, STOPS, SignalKit, ask, default_kit, tool_errors
 from quantgraph.subgraphs.signal.progress import ended, failed, language, succeeded
 from quantgraph.subgraphs.signal.request import is_data_there, only_requested
 from quantgraph.subgraphs.signal.state import SignalSubgraphState
@@ -63,6 +64,8 @@ def data_fetch_node(state: SignalSubgraphState, *, kit: SignalKit | None = None)
     try:
         data_ref = only_requested(kit.store, context.tree.ref, request, context.source)
         bars, indicators = is_data_there(kit.store, data_ref, request, context.source)
+    except STOPS:
+        raise
     except QuantGraphError as error:
         return failed(state, "data_fetch", [error.line])
     update = {
@@ -73,6 +76,11 @@ def data_fetch_node(state: SignalSubgraphState, *, kit: SignalKit | None = None)
     if bars and indicators:
         what = f"{request['ts_code']} {request['start']}-{request['end']}"
         return {**update, "current_task": "validate", **succeeded(state, f"data_fetch: {what}")}
+    try:
+        if bars:
+            check_source_has(request, context.source)
+    except UnknownField as error:
+        return {**update, "error_messages": [error.line], **ask_for_fields(state, error)}
     lacking = (
         "no_data: bars are missing" if not bars else f"no_data: one of {request['indicators']} is missing"
     )

@@ -1,0 +1,96 @@
+"""``quantgraph replay``: a run once more from its record, or another one that branches off it."""
+
+from __future__ import annotations
+
+import json
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from quantgraph.cli.going import FAILED, WRONG_USAGE, fail, go
+from quantgraph.errors import BadOption, QuantGraphError
+
+if TYPE_CHECKING:
+    from quantgraph.run.replay import Replayed
+
+__all__ = ["replay"]
+
+
+def replay(  # noqa: PLR0917 - typer reads options from the parameters
+    run: Annotated[str, typer.Argument(metavar="RUN", help="A run's folder, or its name in runs_dir.")],
+    session: Annotated[
+        str | None,
+        typer.Option("--from", metavar="SESSION", help="Begin a new run that is live from this session on."),
+    ] = None,
+    model: Annotated[str | None, typer.Option(help="With --from: the model that is asked then.")] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option(help="Keep what is made anew here. A new run is put beside the old one by default."),
+    ] = None,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print one JSON object and nothing else to stdout.")
+    ] = False,
+    headless: Annotated[bool, typer.Option(help="With --from: ask nothing, a question ends it.")] = False,
+    debug: Annotated[bool, typer.Option(help="Show a traceback when something goes wrong.")] = False,
+) -> None:
+    """Run a run again from its record, without model, source or network, and compare what comes out.
+
+    Exit status 0: ledger, signal, strategy and result are the same. 1: they are not, and the first difference
+    is shown. 2: there is no such run.
+    """
+    from quantgraph.recording.sockets import no_network
+    from quantgraph.run.manifest import read_manifest, run_folder
+    from quantgraph.run.replay import replay as again
+    from quantgraph.settings import load_settings
+
+    try:
+        folder = run_folder(run, load_settings().runs_dir)
+        if session is None:
+            if model is not None:
+                raise BadOption("--model without --from: a replay asks no model", parameter="model")
+            with no_network(everywhere=True):
+                replayed = again(folder, out=out)
+        else:
+            question = read_manifest(folder).options.question
+    except QuantGraphError as error:
+        fail(error, debug=debug)
+        raise typer.Exit(WRONG_USAGE) from None
+    if session is not None:
+        from quantgraph.run.branch import replay_from
+
+        work = partial(replay_from, folder, session, model=model, out=out)
+        go(question, work, as_json=as_json, headless=headless, debug=debug)
+        return
+    if as_json:
+        typer.echo(json.dumps(_told(replayed), ensure_ascii=False, allow_nan=False))
+    else:
+        _show(replayed)
+    if not replayed.identical:
+        raise typer.Exit(FAILED)
+
+
+def _told(replayed: Replayed) -> dict[str, object]:
+    divergence = replayed.divergence
+    return {
+        "run_id": replayed.run_id,
+        "identical": replayed.identical,
+        "differences": [vars(difference) for difference in replayed.differences],
+        "diff": divergence.data.get("diff", "") if divergence else "",
+        "changed_code": list(replayed.changed_code),
+        "folder": replayed.folder and str(replayed.folder),
+        "result": dict(replayed.result),
+    }
+
+
+def _show(replayed: Replayed) -> None:
+    if replayed.identical:
+        typer.echo(f"{replayed.run_id}: identical (ledger, signal, strategy, result)")
+    for difference in replayed.differences:
+        typer.echo(f"{replayed.run_id}: {difference.line}")
+    if replayed.divergence:
+        typer.echo(replayed.divergence.data.get("diff", ""))
+    if replayed.changed_code:
+        names = ", ".join(replayed.changed_code[:5]) + (" ..." if len(replayed.changed_code) > 5 else "")
+        typer.echo(f"made with another quantgraph: {names}", err=True)

@@ -1,0 +1,64 @@
+"""``quantgraph resume``: go on with a run that was stopped."""
+
+from __future__ import annotations
+
+from functools import partial
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from quantgraph.cli.going import WRONG_USAGE, fail, go, say
+from quantgraph.errors import QuantGraphError
+
+__all__ = ["resume"]
+
+
+def resume(  # noqa: PLR0917 - typer reads options from the parameters
+    run: Annotated[str, typer.Argument(metavar="RUN", help="A run's folder, or its name in --out.")],
+    answer: Annotated[
+        str | None, typer.Option(metavar="TEXT", help="The answer to the question that the run waits for.")
+    ] = None,
+    out: Annotated[Path, typer.Option(help="Folder in which the runs are.")] = Path("runs"),
+    model: Annotated[
+        str | None, typer.Option(help="The model's name, where it was given with --model.")
+    ] = None,
+    budget: Annotated[
+        str | None, typer.Option(help="Other limits than before, like calls=100,money=2.5.")
+    ] = None,
+    session_budget: Annotated[str | None, typer.Option(help="The same for each session.")] = None,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print the result as one JSON object and nothing else to stdout.")
+    ] = False,
+    headless: Annotated[bool, typer.Option(help="Ask nothing: a question ends it again.")] = False,
+    debug: Annotated[bool, typer.Option(help="Show a traceback when something goes wrong.")] = False,
+) -> None:
+    """Go on with a run that was stopped, was killed, waits for an answer, or ran out of something.
+
+    What was answered before is not asked again, no model call that had returned is made again, and no session
+    is traded twice. It has to be the same configuration, graph, data and code.
+    """
+    from quantgraph.run import resume_run
+    from quantgraph.run.folder import read_result
+    from quantgraph.run.manifest import read_manifest, run_folder
+    from quantgraph.settings import load_settings
+
+    given = {"budget": budget, "session_budget": session_budget}
+    try:
+        settings = load_settings(**{name: text for name, text in given.items() if text})
+        folder = run_folder(run, out)
+        manifest, before = read_manifest(folder), read_result(folder) or {}
+    except QuantGraphError as error:
+        fail(error, debug=debug)
+        raise typer.Exit(WRONG_USAGE) from None
+    if before.get("ended_because") == "done":
+        say(f"run {manifest.run_id} is done")
+    work = partial(resume_run, folder, model=model, settings=settings)
+    go(
+        manifest.options.question,
+        work,
+        as_json=as_json,
+        headless=headless,
+        debug=debug,
+        first_answer=answer,
+    )

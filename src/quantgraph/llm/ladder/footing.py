@@ -1,0 +1,123 @@
+"""The rung that a model stands on: given, or remembered, or found out at first use; and known to the run."""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import dataclass
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from langchain_core.language_models import BaseChatModel
+
+from quantgraph.llm.faults import facts_of
+from quantgraph.llm.ladder.memory import recall, remember
+from quantgraph.llm.ladder.probe import probe
+from quantgraph.llm.ladder.rungs import Rung, below, core_of
+from quantgraph.recording import Key, Scope, canonical, current_scope, digest, in_scope
+from quantgraph.settings import load_settings
+
+__all__ = ["Footing", "Standing"]
+
+PATH = "ladder"
+"""Where in a recording the rungs of a run's models stand; ``ladder/probe`` is what the probes asked."""
+
+_OPENAI = "https://api.openai.com/v1"
+_RUNS_KEPT = 256
+
+
+@dataclass
+class Standing:
+    """Where a model stands in one run, or outside of any."""
+
+    rung: Rung
+    takes_formats: bool
+    """Whether the server may know ``response_format``, as far as it has not refused it here."""
+
+
+class Footing:
+    """Shared by a ladder and all its bound copies. Safe to use from several threads.
+
+    Parameters
+    ----------
+    model
+        The inner model.
+    rung
+        None, or the rung that was asked for: it is neither probed nor left.
+    cache_dir
+        Where rungs are remembered; None is the settings' folder.
+
+    Notes
+    -----
+    Probed is what has a base URL, as ``ChatOpenAI`` has. Any other model is taken at its word: ``native`` if
+    it implements ``bind_tools``, else ``text``. In a run the rung of a probed model is a recorded fact, so a
+    replay needs no probe and a resumed run goes on as it began. What a run learns of its model in use holds
+    for that run; the next one is told by the memory alone, or its replay would not know what it knew.
+    """
+
+    def __init__(self, model: BaseChatModel, rung: Rung | None, cache_dir: Path | None) -> None:
+        core = core_of(model)
+        facts = facts_of(core)
+        binds = type(core).bind_tools is not BaseChatModel.bind_tools
+        self._model = model
+        self._cache_dir = cache_dir
+        self._name = facts.name
+        self._url = _plain(facts.base_url or _OPENAI) if hasattr(core, "openai_api_base") else None
+        self._stays = rung is not None
+        self._known: Rung | None = rung or (None if self._url else "native" if binds else "text")
+        self._standings: dict[str | None, Standing] = {}
+        self._lock = threading.RLock()  # one probe, however many threads ask first
+
+    def standing(self) -> Standing:
+        """Where it stands now.
+
+        Raises
+        ------
+        QuantGraphError
+            What a probe could not get past: the server is down, the key is wrong, a budget is used up.
+        """
+        scope = current_scope()
+        run_id = scope.recording.run_id if scope else None
+        with self._lock:
+            if run_id not in self._standings:
+                rung = self._known or (self._find_in(scope) if scope else self._find())
+                self._standings[run_id] = Standing(rung, takes_formats=self._url is not None)
+                if len(self._standings) > _RUNS_KEPT:
+                    del self._standings[next(iter(self._standings))]
+            return self._standings[run_id]
+
+    def step_down(self, rung: Rung) -> Rung | None:
+        """The rung below one that the server has just refused, remembered; None if there may be none."""
+        lower = below(rung)
+        if self._stays or lower is None:
+            return None
+        with self._lock:
+            self.standing().rung = lower
+            self._keep(lower)
+        return lower
+
+    def _find_in(self, scope: Scope) -> Rung:
+        request = canonical({"rung_of": {"base_url": self._url, "model": self._name}})
+        # Calls of a probe have numbers of their own: a replay makes none, and counts the others as they were.
+        aside = Scope(recording=scope.recording, path=f"{PATH}/probe")
+        with in_scope(aside):
+            return scope.recording.once(Key(PATH, 0, "fact", digest(request)), request, self._find)
+
+    def _find(self) -> Rung:
+        rung = recall(self._folder(), self._url or "", self._name)
+        if rung is None:
+            rung, sure = probe(self._model)
+            if sure:
+                self._keep(rung)
+        return rung
+
+    def _keep(self, rung: Rung) -> None:
+        if self._url is not None:
+            remember(self._folder(), self._url, self._name, rung)
+
+    def _folder(self) -> Path:
+        return self._cache_dir or load_settings().cache_dir
+
+
+def _plain(url: str) -> str:
+    """A URL without its query, which may hold a secret."""
+    return urlsplit(url)._replace(query="", fragment="").geturl().rstrip("/")

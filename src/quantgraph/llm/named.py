@@ -1,0 +1,76 @@
+"""Callbacks of a model call whose tokens bear the id that their message will have.
+
+LangGraph knows by it that a message has been streamed; and whoever shows tokens, that those of a broken
+attempt and those of the next are not one message.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Self
+
+from langchain_core.callbacks import AsyncCallbackManagerForLLMRun, CallbackManagerForLLMRun
+from langchain_core.callbacks.manager import BaseRunManager
+from langchain_core.outputs import ChatGenerationChunk, GenerationChunk
+
+__all__ = ["AsyncNamedTokens", "NamedTokens"]
+
+_GIVEN_BY_LANGCHAIN = "lc_"
+
+
+class _Named(BaseRunManager):
+    message_id: str
+
+    @classmethod
+    def of(cls, manager: Any, message_id: str) -> Self | None:
+        """The same callbacks under the same run; None if there are none."""
+        if manager is None:
+            return None
+        made = cls(
+            run_id=manager.run_id,
+            handlers=manager.handlers,
+            inheritable_handlers=manager.inheritable_handlers,
+            parent_run_id=manager.parent_run_id,
+            tags=manager.tags,
+            inheritable_tags=manager.inheritable_tags,
+            metadata=manager.metadata,
+            inheritable_metadata=manager.inheritable_metadata,
+        )
+        made.message_id = message_id
+        return made
+
+    def name(self, chunk: GenerationChunk | ChatGenerationChunk | None) -> None:
+        """Give a chunk the id, if the server gave it none."""
+        if isinstance(chunk, ChatGenerationChunk):
+            own = chunk.message.id
+            if own is None or own.startswith(_GIVEN_BY_LANGCHAIN):
+                chunk.message.id = self.message_id
+
+
+class NamedTokens(_Named, CallbackManagerForLLMRun):
+    """For a call in a thread."""
+
+    def on_llm_new_token(
+        self,
+        token: str | list[str | dict[str, Any]],
+        *,
+        chunk: GenerationChunk | ChatGenerationChunk | None = None,
+        **kwargs: Any,
+    ) -> None:
+        """Tell of a token."""
+        self.name(chunk)
+        super().on_llm_new_token(token, chunk=chunk, **kwargs)
+
+
+class AsyncNamedTokens(_Named, AsyncCallbackManagerForLLMRun):
+    """For a call in a task."""
+
+    async def on_llm_new_token(
+        self,
+        token: str | list[str | dict[str, Any]],
+        *,
+        chunk: GenerationChunk | ChatGenerationChunk | None = None,
+        **kwargs: Any,
+    ) -> None:
+        """Tell of a token."""
+        self.name(chunk)
+        await super().on_llm_new_token(token, chunk=chunk, **kwargs)

@@ -1,0 +1,138 @@
+"""Mending what a model almost wrote: broken JSON whose words are all there, and texts that stand for null.
+
+A repair never invents. Broken JSON is mended in its quotes, commas and colons alone: the words, numbers and
+brackets of the object, in their order, are the same before and after, or there is no repair. What a schema
+does not take stays for whoever checks the schema.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from typing import Any
+
+import json_repair
+
+__all__ = ["mended", "repaired"]
+
+_NULLS = frozenset({"", "null", "none"})
+_LITERALS = {"none": "null"}
+_TOKEN = re.compile(r"""-?(?:[1-9]\d*|0)?\.?\d+(?:[eE][+-]?\d+)?(?!\w)|\w+|[^\s\w:,"'“”‘’\\`]""")
+_STRUCTURE = re.compile(r"""[{}\[\]]|["'“”]\s*[:,]""")
+_LEADING_ZEROS = re.compile(r"-?0\d")
+
+
+def repaired(text: str) -> Any:
+    """The value of a balanced piece of broken JSON; None if it cannot be had without guessing.
+
+    Mended are quotes, commas, colons and the literals of Python. Given up are a key given twice, a missing
+    value, a comment, a unit behind a number, and whatever else would lose or add a word.
+
+    Parameters
+    ----------
+    text
+        From the opening brace to the closing one. What is cut off is not to be brought here.
+
+    Examples
+    --------
+    >>> repaired("{'action': 'buy', sure: True,}"), repaired("{'weight': 5%}"), repaired("{'a': 1, 'a': 2}")
+    ({'action': 'buy', 'sure': True}, None, None)
+    """
+    try:
+        value = json_repair.loads(text, strict=True, skip_json_loads=True)
+        written = json.dumps(value, ensure_ascii=False, allow_nan=False)
+    except (ValueError, RecursionError):
+        return None
+    return value if _tokens(written) == _tokens(text) and not _swallowed(value) else None
+
+
+def _swallowed(value: Any) -> bool:
+    """Whether a text holds what may be structure: a quote too many makes fields part of the text before."""
+    if isinstance(value, str):
+        return bool(_STRUCTURE.search(value))
+    if isinstance(value, dict):
+        return any(_swallowed(item) for pair in value.items() for item in pair)
+    return isinstance(value, list) and any(map(_swallowed, value))
+
+
+def _tokens(text: str) -> list[str | float]:
+    return [_token(word) for word in _TOKEN.findall(text)]
+
+
+def _token(word: str) -> str | float:
+    try:
+        if not _LEADING_ZEROS.match(word):
+            return float(word)
+    except ValueError:
+        pass  # a word
+    word = word.casefold()
+    return _LITERALS.get(word, word)
+
+
+def mended(value: Any, schema: Mapping[str, Any]) -> Any:
+    """A value of a reply with null where ``"null"``, ``"None"`` or ``""`` stands for it.
+
+    Such a text becomes null where the schema takes null; where it takes neither null nor a text, and the
+    field is optional, the field is left out. A text that the schema asks for stays.
+
+    Parameters
+    ----------
+    schema
+        Without references, see :func:`langchain_core.utils.json_schema.dereference_refs`.
+
+    Examples
+    --------
+    >>> fields = {"note": {"anyOf": [{"type": "string"}, {"type": "null"}]}, "n": {"type": "integer"}}
+    >>> mended({"note": "None", "n": ""}, {"type": "object", "properties": fields})
+    {'note': None}
+    """
+    options = _options(schema)
+    if isinstance(value, str):
+        is_null = _says_null(value) and any(option.get("type") == "null" for option in options)
+        return None if is_null else value
+    if isinstance(value, list):
+        items = [option["items"] for option in options if isinstance(option.get("items"), Mapping)]
+        return [mended(item, items[0]) for item in value] if items else value
+    if not isinstance(value, dict):
+        return value
+    return _mended_object(value, options)
+
+
+def _mended_object(value: dict[str, Any], options: list[Mapping[str, Any]]) -> dict[str, Any]:
+    required = {name for option in options for name in option.get("required", ())}
+    properties: dict[str, Any] = {}
+    others: Mapping[str, Any] = {}
+    for option in options:
+        properties |= option.get("properties", {})
+        more = option.get("additionalProperties")
+        others = more if isinstance(more, Mapping) else others
+    result = {}
+    for name, item in value.items():
+        field = properties.get(name, others)
+        item = mended(item, field)  # noqa: PLW2901
+        if isinstance(item, str) and _says_null(item) and name not in required and not _takes_text(field):
+            continue
+        result[name] = item
+    return result
+
+
+def _says_null(text: str) -> bool:
+    return text.strip().casefold() in _NULLS
+
+
+def _takes_text(schema: Mapping[str, Any]) -> bool:
+    """Whether a schema may take any text; one that says nothing of types may."""
+    return any(
+        option.get("type") in (None, "string") and not {"enum", "const"} & option.keys()
+        for option in _options(schema)
+    )
+
+
+def _options(schema: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """The schemas of which one has to fit."""
+    inner = schema.get("anyOf") or schema.get("oneOf")
+    if inner:
+        return [deep for option in inner for deep in _options(option)]
+    kinds = schema.get("type")
+    return [{**schema, "type": kind} for kind in kinds] if isinstance(kinds, list) else [schema]

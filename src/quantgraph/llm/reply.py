@@ -1,0 +1,72 @@
+"""A model's reply as JSON and back: what is live and what is served later are the same message."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from langchain_core.messages import AIMessage
+
+from quantgraph.llm.request import plain
+
+__all__ = ["finish_of", "is_usable", "message_of", "reply_of", "tokens_of"]
+
+_METADATA = (
+    "finish_reason",
+    "stop_reason",
+    "done_reason",
+    "model_name",
+    "model_provider",
+    "system_fingerprint",
+)
+_FINISH = ("finish_reason", "stop_reason", "done_reason")
+_CUT = frozenset({"length", "max_tokens", "content_filter", "refusal", "safety", "recitation"})
+_ALWAYS = ("content", "response_metadata")
+_GIVEN_BY_LANGCHAIN = "lc_"
+
+
+def reply_of(message: AIMessage) -> dict[str, Any]:
+    """What of a reply is kept: content, tool calls, usage, how it ended and which model it was.
+
+    The id of the message is kept if the server gave it.
+    """
+    metadata = {name: plain(message.response_metadata.get(name)) for name in _METADATA}
+    own_id = message.id if message.id and not message.id.startswith(_GIVEN_BY_LANGCHAIN) else None
+    told = {
+        "id": own_id,
+        "name": message.name,
+        "content": plain(message.content),
+        "tool_calls": plain(message.tool_calls),
+        "invalid_tool_calls": plain(message.invalid_tool_calls),
+        "additional_kwargs": plain(message.additional_kwargs),
+        "usage_metadata": plain(message.usage_metadata) if tokens_of(message)[0] is not None else None,
+        "response_metadata": {name: value for name, value in metadata.items() if value is not None},
+    }
+    return {name: value for name, value in told.items() if value or name in _ALWAYS}
+
+
+def message_of(reply: Mapping[str, Any]) -> AIMessage:
+    """The message that :func:`reply_of` told of."""
+    return AIMessage(**reply)
+
+
+def tokens_of(message: AIMessage) -> tuple[int, int] | tuple[None, None]:
+    """Prompt and completion tokens, as the server counted them; None if it did not say."""
+    usage: Mapping[str, Any] = message.usage_metadata or {}
+    told = [usage.get(name) for name in ("input_tokens", "output_tokens", "total_tokens")]
+    whole = all(isinstance(one, int) for one in told)
+    return (usage["input_tokens"], usage["output_tokens"]) if whole else (None, None)
+
+
+def finish_of(message: AIMessage) -> str | None:
+    """Why the model stopped, in its server's word; None if it does not say."""
+    told = (message.response_metadata.get(name) for name in _FINISH)
+    return next((str(one) for one in told if one), None)
+
+
+def is_usable(message: AIMessage) -> bool:
+    """Whether a reply is whole: not empty, not cut off, not withheld, its tool calls readable."""
+    refused = message.additional_kwargs.get("refusal")
+    cut = (finish_of(message) or "").lower() in _CUT
+    said = bool(message.text.strip()) or bool(message.tool_calls)
+    return said and not cut and not refused and not message.invalid_tool_calls

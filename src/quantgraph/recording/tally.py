@@ -1,0 +1,200 @@
+"""What a run's model calls have taken, and what they may still take: one count for all threads and tasks."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from decimal import Decimal
+from typing import Any, NamedTuple
+
+from quantgraph.errors import BudgetExceeded
+from quantgraph.recording.account import Account, Need, Spent, Sums
+from quantgraph.recording.budget import Budget
+from quantgraph.recording.entry import Entry
+
+__all__ = ["Asker", "Tally", "Ticket", "tokens_at_most"]
+
+_ZERO = Decimal(0)
+
+
+def tokens_at_most(text: str) -> int:
+    """A bound on the tokens of a text: its bytes in UTF-8.
+
+    The tokenizers of language models work on bytes and make no more than one token of one. A request is
+    measured as its JSON, whose field names stand for what a server puts around each message.
+    """
+    return len(text.encode())
+
+
+class Asker(NamedTuple):
+    """Whose a call is: of which role, to which model, in which session (None: outside of all)."""
+
+    role: str
+    model: str
+    session: str | None
+
+
+class Ticket(NamedTuple):
+    """Leave to send one call."""
+
+    asker: Asker
+    holds: tuple[tuple[Account, Sums], ...]
+
+
+class Tally:
+    """Counts and limits of one run. Safe to use from several threads and tasks.
+
+    Parameters
+    ----------
+    budget, session_budget
+        Limits of the run, and of each session.
+    entries
+        What the run recorded before it was resumed. Tokens that are not known are counted as
+        :func:`tokens_at_most`, a cost that is not known as nothing. Of the run's seconds, those that its
+        models took.
+    """
+
+    def __init__(
+        self,
+        budget: Budget | None = None,
+        session_budget: Budget | None = None,
+        entries: Iterable[Entry] = (),
+    ) -> None:
+        self._run = Account("run", budget or Budget())
+        self._session_budget = session_budget or Budget()
+        self._sessions: dict[str, Account] = {}
+        self._rows: dict[Asker, dict[str, Any]] = {}
+        self._lock = threading.Lock()  # what is left is read and taken in one step
+        self._working = 0
+        self._since = 0.0
+        self._seconds = 0.0
+        for entry in entries:
+            self._remember(entry)
+
+    def reserve(self, asker: Asker, need: Need) -> Ticket | None:
+        """Take what a call may need out of what is left; None if it may fit once calls under way are done.
+
+        Raises
+        ------
+        BudgetExceeded
+            If it does not fit, whatever comes back from calls under way.
+        NotConfigured
+            If money is limited and the model has no price.
+        """
+        with self._lock:
+            accounts = self._accounts(asker.session)
+            for account in accounts:
+                self._check_seconds(account)
+            holds = [(account, account.hold(need, asker.model)) for account in accounts]
+            if any(hold is None for _, hold in holds):
+                return None
+            taken = tuple((account, hold) for account, hold in holds if hold is not None)
+            for account, hold in taken:
+                account.held.add(hold)
+            return Ticket(asker, taken)
+
+    def settle(self, ticket: Ticket, spent: Spent) -> None:
+        """Put what a call took in the place of what was held for it."""
+        with self._lock:
+            for account, hold in ticket.holds:
+                account.held.add(hold, -1)
+                account.used.add(Sums.of(spent))
+            self._note(ticket.asker, spent.prompt_tokens, spent.completion_tokens, spent.cost)
+
+    def seconds_left(self, session: str | None) -> float | None:
+        """Seconds until the run's or the session's time is over; None if there is no limit."""
+        with self._lock:
+            left = [
+                account.budget.seconds - self._elapsed(account)
+                for account in self._accounts(session)
+                if account.budget.seconds is not None
+            ]
+        return min(left, default=None)
+
+    @contextmanager
+    def working(self) -> Iterator[None]:
+        """While a node of the run is at work; nodes at the same time count once."""
+        with self._lock:
+            if not self._working:
+                self._since = time.monotonic()
+            self._working += 1
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._working -= 1
+                if not self._working:
+                    self._seconds += time.monotonic() - self._since
+
+    def usage(self) -> list[dict[str, Any]]:
+        """Rows ``role, model, session, calls, prompt_tokens, completion_tokens, cost``, as plain JSON.
+
+        Those outside of sessions first. Tokens are None, and the cost is ``"unknown"``, when those of one of
+        the row's calls are not known; a cost is a decimal text. Replies out of a cache are no calls.
+        """
+        with self._lock:
+            return [
+                {**asker._asdict(), **row, "cost": "unknown" if row["cost"] is None else _text(row["cost"])}
+                for asker, row in sorted(
+                    self._rows.items(), key=lambda item: (item[0].session or "", item[0].role, item[0].model)
+                )
+            ]
+
+    def _accounts(self, session: str | None) -> list[Account]:
+        if session is None:
+            return [self._run]
+        if session not in self._sessions:
+            self._sessions[session] = Account(f"session {session}", self._session_budget)
+        account = self._sessions[session]
+        if account.begun is None:
+            account.begun = time.monotonic()
+        return [self._run, account]
+
+    def _elapsed(self, account: Account) -> float:
+        now = time.monotonic()
+        if account.begun is not None:
+            return now - account.begun
+        return self._seconds + (now - self._since if self._working else 0.0)
+
+    def _check_seconds(self, account: Account) -> None:
+        limit = account.budget.seconds
+        if limit is not None and self._elapsed(account) >= limit:
+            raise BudgetExceeded(
+                f"budget of the {account.name}: {limit:g} seconds are over; the model was not asked",
+                limit="seconds",
+            )
+
+    def _remember(self, entry: Entry) -> None:
+        facts = entry.facts
+        sent = facts.get("seconds") is not None and not facts.get("cached")
+        if entry.key.kind != "model" or not sent:
+            return
+        cost = facts.get("cost")
+        spent = Spent(
+            prompt_tokens=facts.get("prompt_tokens"),
+            completion_tokens=facts.get("completion_tokens"),
+            cost=None if cost is None else Decimal(cost),
+            at_most=Need(
+                prompt_tokens=tokens_at_most(entry.request),
+                completion_tokens=tokens_at_most(entry.reply or ""),
+            ),
+        )
+        asker = Asker(facts.get("role", "model"), facts.get("model", "unknown"), entry.session)
+        self._seconds += facts["seconds"]
+        for account in self._accounts(entry.session):
+            account.used.add(Sums.of(spent))
+            account.begun = None
+        self._note(asker, spent.prompt_tokens, spent.completion_tokens, spent.cost)
+
+    def _note(self, asker: Asker, prompt: int | None, completion: int | None, cost: Decimal | None) -> None:
+        new: dict[str, Any] = {"calls": 0, "prompt_tokens": 0, "completion_tokens": 0, "cost": _ZERO}
+        row = self._rows.setdefault(asker, new)
+        row["calls"] += 1
+        for name, value in (("prompt_tokens", prompt), ("completion_tokens", completion), ("cost", cost)):
+            row[name] = None if value is None or row[name] is None else row[name] + value
+
+
+def _text(cost: Decimal) -> str:
+    return f"{cost.normalize():f}"

@@ -1,0 +1,122 @@
+"""Driving a graph: it is streamed to its end, what happens is told, what it asks is answered."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from langchain_core.runnables import RunnableConfig
+from langgraph.runtime import RunControl
+from langgraph.types import Command, StateSnapshot
+
+from quantgraph.graph import STEP_LIMIT
+
+__all__ = ["Answer", "Driver", "Event", "state_of", "thread_config"]
+
+Answer = Callable[[Mapping[str, Any]], str | None]
+"""Given a question, its answer; None if nobody can say."""
+
+_NODES = ("reflection", "data_fetch", "signal_generate", "validate", "clarify", "report")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Event:
+    """Something to show while a run goes on.
+
+    ``node``: a node has finished, ``text`` is the last line of the history. ``session``: a session was
+    traded, ``text`` is its date. ``question`` and ``answer``: what was asked and answered.
+    """
+
+    kind: Literal["node", "session", "question", "answer"]
+    name: str
+    text: str = ""
+
+
+@dataclass(kw_only=True)
+class Driver:
+    """Who streams a graph.
+
+    Attributes
+    ----------
+    answer
+        Called with each question.
+    watch
+        Called with what happens while it happens.
+    control
+        A drain that is requested here ends the stream with ``GraphDrained`` at the next step.
+    took
+        Seconds by node so far.
+    """
+
+    answer: Answer
+    watch: Callable[[Event], None] = lambda _event: None
+    control: RunControl | None = None
+    took: dict[str, float] = field(default_factory=dict)
+
+    def drive(self, graph: Any, task: Mapping[str, Any] | None, thread: str) -> Mapping[str, Any] | None:
+        """Stream the graph on a thread, from its input or (None) from where it stands, to its end.
+
+        Returns
+        -------
+        Mapping or None
+            The question that nobody answered, and at which the graph waits; None at its end.
+        """
+        step: Any = task
+        while True:
+            asked = self._stream(graph, step, thread)
+            if asked is None:
+                return None
+            self.watch(Event(kind="question", name="clarify", text=asked["question"]))
+            said = self.answer(asked)
+            if said is None:
+                return asked
+            self.watch(Event(kind="answer", name="clarify", text=said))
+            step = Command(resume=said)
+
+    def _stream(self, graph: Any, step: Any, thread: str) -> Mapping[str, Any] | None:
+        mark, asked = time.perf_counter(), None
+        stream = graph.stream(
+            step,
+            thread_config(thread),
+            stream_mode="updates",
+            subgraphs=True,
+            durability="sync",
+            control=self.control,
+        )
+        for place, update in stream:
+            if place and place[-1].partition(":")[0] in _NODES:
+                continue  # of an agent at work inside a node
+            for name, change in update.items():
+                now = time.perf_counter()
+                self.took[name] = round(self.took.get(name, 0.0) + now - mark, 3)
+                mark = now
+                if name == "__interrupt__":
+                    asked = change[0].value
+                elif name == "daily_loop" and change.get("session"):
+                    self.watch(Event(kind="session", name=name, text=change["session"]))
+                elif name in _NODES:
+                    self.watch(Event(kind="node", name=name, text=_told(name, change or {})))
+        return asked
+
+
+def thread_config(thread: str) -> RunnableConfig:
+    """The configuration of a thread."""
+    return {"configurable": {"thread_id": thread}, "recursion_limit": STEP_LIMIT}
+
+
+def state_of(graph: Any, thread: str) -> dict[str, Any]:
+    """What a thread's state holds, with that of a subgraph that was stopped on its way."""
+    snapshot = graph.get_state(thread_config(thread), subgraphs=True)
+    state = dict(snapshot.values)
+    for task in snapshot.tasks:
+        if isinstance(task.state, StateSnapshot):
+            state |= task.state.values
+    return state
+
+
+def _told(name: str, change: Mapping[str, Any]) -> str:
+    """What a node's update says in a line: the last thing done, or what comes next."""
+    history, task = change.get("execution_history"), change.get("current_task")
+    return history[-1].removeprefix(f"{name}: ") if history else f"-> {task}" if task else ""

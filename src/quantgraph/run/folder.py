@@ -1,0 +1,67 @@
+"""The folder of a run: made once, held by one process at a time, with what it came to in ``result.json``."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from quantgraph.errors import BadOption
+from quantgraph.run.manifest import FILE, write_whole
+
+if os.name == "posix":
+    import fcntl
+
+__all__ = ["held", "make", "read_result", "write_result"]
+
+
+def make(folder: Path) -> None:
+    """Make the folder of a new run.
+
+    Raises
+    ------
+    BadOption
+        If it cannot be made, or is there.
+    """
+    try:
+        folder.mkdir(parents=True)
+    except OSError as error:
+        raise BadOption(f"out={str(folder.parent)!r} cannot hold a run: {error.strerror}") from error
+
+
+@contextmanager
+def held(folder: Path) -> Iterator[None]:
+    """Hold a run whose ``run.json`` is there; it is let go when this process ends, however it ends.
+
+    Raises
+    ------
+    BadOption
+        If another one holds it: two would pay for every call twice.
+    """
+    with (folder / FILE).open("rb") as file:
+        if os.name == "posix":
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError as error:
+                raise BadOption(
+                    f"run {folder.name} is going on in another process", parameter="run"
+                ) from error
+        yield
+
+
+def write_result(folder: Path, result: Mapping[str, Any]) -> None:
+    """Write ``result.json``."""
+    text = json.dumps(result, ensure_ascii=False, indent=2, allow_nan=False)
+    write_whole(folder / "result.json", text + "\n")
+
+
+def read_result(folder: Path) -> dict[str, Any] | None:
+    """What a run came to; None if there is no ``result.json``."""
+    path = folder / "result.json"
+    if not path.is_file():
+        return None
+    result: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    return result

@@ -1,0 +1,224 @@
+"""Replaying a run: everything that was asked is answered by its record, and what comes out is compared."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from langgraph.checkpoint.memory import InMemorySaver
+
+from quantgraph.broker.decider import Decider
+from quantgraph.broker.ledger import Ledger
+from quantgraph.errors import RunDiverged
+from quantgraph.llm.ladder.footing import PATH as LADDER
+from quantgraph.nodes.desk import database
+from quantgraph.recording import Entry, Recorder, Recording
+from quantgraph.recording.sockets import no_network
+from quantgraph.run.absent import DatedNoSource, NoCode, NoSource, answerer_of, no_models
+from quantgraph.run.carry import carry
+from quantgraph.run.compare import (
+    Difference,
+    compare_ledgers,
+    compare_results,
+    compare_signals,
+    compare_strategies,
+)
+from quantgraph.run.drive import Driver
+from quantgraph.run.folder import make, read_result
+from quantgraph.run.identity import SETTINGS, code_files
+from quantgraph.run.manifest import Manifest, read_manifest, run_folder
+from quantgraph.run.opened import Handles, begun, open_run
+from quantgraph.settings import Settings, load_settings
+from quantgraph.state import DataState
+
+__all__ = ["Replayed", "replay"]
+
+_UNFINISHED = frozenset({"running", "cancelled", "failed"})
+"""How a run stands that did not come to an end of its own: it is held against as much of its replay."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Replayed:
+    """What a replay came to.
+
+    Attributes
+    ----------
+    run_id
+        The run's, and its replay's.
+    differences
+        What is not as it was recorded, the first of each kind; none for a run that replays.
+    divergence
+        The first question that is not in the record, with a diff; None if all are.
+    changed_code
+        Files of this package that are not those the run was made with. It is replayed all the same: what
+        differs then may be their doing.
+    result
+        As :func:`~quantgraph.run.run_strategy` gives it, made anew.
+    folder
+        Where ledger, signal, strategy and result were made anew; None if they were not kept.
+    """
+
+    run_id: str
+    differences: tuple[Difference, ...]
+    divergence: RunDiverged | None
+    changed_code: tuple[str, ...]
+    result: Mapping[str, Any]
+    folder: Path | None
+
+    @property
+    def identical(self) -> bool:
+        """Whether ledger, signal, strategy and result are those of the run, and nothing else was asked."""
+        return not self.differences
+
+
+def replay(
+    run: str | Path,
+    *,
+    decider: Decider | None = None,
+    ledger: str | Path | None = None,
+    runs_dir: str | Path | None = None,
+    out: str | Path | None = None,
+    settings: Settings | None = None,
+) -> Replayed:
+    """Run a run again from its record alone, and compare what comes out with what came out then.
+
+    No model, source or code process is there, no key is needed, and this context reaches no network. A run
+    that was stopped is replayed as far as it got.
+
+    Parameters
+    ----------
+    run
+        A run's folder, or its name in ``runs_dir``.
+    decider
+        The one that the run was begun with, if it was one of your own.
+    ledger
+        File or database URL of ledger and record, if its password is not in ``run.json``.
+    out
+        A folder to keep what is made anew, in a folder of the run's name. Default: nothing is kept.
+
+    Raises
+    ------
+    BadOption
+        If there is no such run, or ``out`` has one of its name.
+    BadFile
+        If ``run.json`` or ``result.json`` cannot be read, or the data of the run are missing or changed.
+    """
+    settings = settings or load_settings()
+    folder = run_folder(run, Path(runs_dir or settings.runs_dir))
+    manifest, before = read_manifest(folder), read_result(folder) or {"ended_because": "running"}
+    where = ledger or manifest.ledger or database(folder.parent, folder.name)
+    recorder = Recorder(where, mode="replay")
+    recording = recorder.of(manifest.run_id)
+    recorder.close(manifest.run_id)  # it is read; nothing is written there
+    with _place(manifest, out) as made:
+        handles = replace(
+            _handles(manifest, recording, settings),
+            recorder=recorder,
+            decider=decider,
+            store=DataState(folder / "data", read_only=True),
+        )
+        with no_network():
+            result = _again(manifest, made, handles, failed=before["ended_because"] == "failed")
+        differences = tuple(
+            _compare(manifest, before, result, there=folder, here=made, where=where, recording=recording)
+        )
+    return Replayed(
+        run_id=manifest.run_id,
+        differences=differences,
+        divergence=_divergence(recording, before),
+        changed_code=tuple(
+            name
+            for name, code in sorted({**manifest.identity.code, **code_files()}.items())
+            if manifest.identity.code.get(name) != code_files().get(name)
+        ),
+        result=result,
+        folder=made if out is not None else None,
+    )
+
+
+@contextmanager
+def _place(manifest: Manifest, out: str | Path | None) -> Iterator[Path]:
+    """A folder for what is made anew."""
+    with tempfile.TemporaryDirectory(prefix="quantgraph-replay-") as scratch:
+        made = Path(out or scratch) / manifest.run_id
+        make(made)
+        yield made
+
+
+def _handles(manifest: Manifest, recording: Recording, settings: Settings) -> Handles:
+    asked = list(recording.entries())
+    name, synthetic = manifest.source["name"], manifest.source["synthetic"]
+    kind = DatedNoSource if any(_by_day(entry) for entry in asked) else NoSource
+    as_then = {name: manifest.identity.configuration[f"settings.{name}"] for name in SETTINGS}
+    nothing = {"budget": None, "session_budget": None, "prices": None, "llm_cache": "off"}
+    return Handles(
+        settings=settings.model_copy(update=as_then | nothing),
+        source=kind(name, synthetic=synthetic),
+        model=no_models(asked),
+        on_clarify=answerer_of(manifest.options, asked),
+        checkpointer=InMemorySaver(),
+        runner=NoCode(),
+    )
+
+
+def _by_day(entry: Entry) -> bool:
+    return entry.key.kind == "source" and '"method":"names_on"' in entry.request
+
+
+def _again(manifest: Manifest, folder: Path, handles: Handles, *, failed: bool) -> dict[str, Any]:
+    """The run once more, in its new folder; what it failed with then it may fail with now."""
+    driver = Driver(answer=lambda _asked: None)
+    with open_run(manifest.options, manifest.run_id, folder, handles) as opened:
+        try:
+            return carry(manifest, folder, opened, driver, handles.source, begun(manifest), manifest.run_id)
+        except Exception as error:
+            if not (failed or isinstance(error, RunDiverged)):
+                raise
+            return read_result(folder) or {}
+
+
+def _divergence(recording: Recording, before: Mapping[str, Any]) -> RunDiverged | None:
+    """The first question without an answer; of a run that was stopped, unless that is where it was."""
+    served = recording.served
+    if served is None or served.divergence is None:
+        return None
+    return None if before["ended_because"] in _UNFINISHED and not _unasked(recording) else served.divergence
+
+
+def _unasked(recording: Recording) -> list[Entry]:
+    """What was recorded and not asked for; a probe is not made again where its finding is recorded."""
+    left = recording.served.unasked() if recording.served else []
+    return [entry for entry in left if not entry.key.path.startswith(f"{LADDER}/")]
+
+
+def _compare(
+    manifest: Manifest,
+    before: Mapping[str, Any],
+    result: Mapping[str, Any],
+    *,
+    there: Path,
+    here: Path,
+    where: str | Path,
+    recording: Recording,
+) -> Iterator[Difference]:
+    if divergence := _divergence(recording, before):
+        place = f"{divergence.data['path']} number {divergence.data['seq']}"
+        yield Difference(export="record", place=place, replayed=divergence.message)
+        return
+    for entry in _unasked(recording)[:1]:
+        place = f"{entry.key.path} number {entry.key.seq}"
+        yield Difference(
+            export="record", place=place, recorded=f"a {entry.key.kind} request: {entry.request[:200]}"
+        )
+    whole = before["ended_because"] not in _UNFINISHED
+    with Ledger(where) as old, Ledger(database(here.parent, here.name)) as new:
+        yield from compare_ledgers(old, new, manifest.run_id, whole=whole)
+    if whole or (there / "strategy.py").is_file():
+        yield from compare_signals(there / "signal.parquet", here / "signal.parquet")
+        yield from compare_strategies(there / "strategy.py", here / "strategy.py")
+    if whole:
+        yield from compare_results(before, result)

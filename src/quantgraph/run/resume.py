@@ -1,0 +1,146 @@
+"""Going on with a run: ``resume_run``."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from langgraph.checkpoint.base import BaseCheckpointSaver
+from langgraph.runtime import RunControl
+
+from quantgraph.broker.decider import Decider
+from quantgraph.data import MarketDataSource, open_source
+from quantgraph.errors import BadOption
+from quantgraph.run.carry import carry
+from quantgraph.run.checkpoints import last_thread, next_thread
+from quantgraph.run.drive import Answer, Driver, Event, state_of
+from quantgraph.run.folder import held, read_result
+from quantgraph.run.identity import check_same, identity_of
+from quantgraph.run.manifest import Manifest, read_manifest, run_folder
+from quantgraph.run.opened import Handles, begun, open_run
+from quantgraph.run.sources import spec_of
+from quantgraph.settings import Settings, load_settings
+from quantgraph.subgraphs.signal.kit import Model, OnClarify
+
+__all__ = ["resume_run"]
+
+_FINAL = frozenset({"done", "max_retries", "repeated_error", "no_progress", "causality_failed"})
+"""How a run ends that would end so again."""
+
+
+def resume_run(
+    run: str | Path,
+    *,
+    answer: str | Answer | None = None,
+    on_clarify: OnClarify | None = None,
+    model: Model | None = None,
+    source: str | Path | MarketDataSource | None = None,
+    decider: Decider | None = None,
+    checkpointer: BaseCheckpointSaver[Any] | None = None,
+    ledger: str | Path | None = None,
+    runs_dir: str | Path | None = None,
+    watch: Callable[[Event], None] | None = None,
+    control: RunControl | None = None,
+    settings: Settings | None = None,
+) -> dict[str, Any]:
+    """Go on with a run where it stopped, in this process or another, as if it had never stopped.
+
+    A run that was killed or cancelled goes on from its last checkpoint; without one it is begun anew, as is
+    one that ended because of a model, the data, a budget or the time. What was answered before is then served
+    from its record: what was paid for is not paid for again, and no session is traded twice.
+
+    Parameters
+    ----------
+    run
+        A run's folder, or its name in ``runs_dir``.
+    answer
+        The answer to the question that the run waits for, or that it ended for; or a function that is called
+        with each question.
+    on_clarify
+        As in :func:`run_strategy`. Default: as the run was begun; a function has to be given again.
+    model, source, decider
+        Models that are objects, a source and a decider of your own: ``run.json`` cannot hold them. They have
+        to be the ones that the run was begun with.
+    checkpointer, ledger
+        Those that the run was begun with; a saver that is not given is not missed, and the URL of the ledger
+        is known unless it has a password.
+    settings
+        Their budgets may be others than before. Where they have none, those hold that the run was begun with.
+
+    Returns
+    -------
+    dict
+        As :func:`run_strategy` does. A run that is done is left alone, and so is one that would only end as
+        it did: its result is returned.
+
+    Raises
+    ------
+    RunMismatch
+        If configuration, graph, data or code are not those that it was begun with; the message shows the
+        difference.
+    BadOption
+        If there is no such run, or it is going on in another process, or an object has to be given again.
+    BadFile
+        If ``run.json`` cannot be read.
+    """
+    settings = settings or load_settings()
+    folder = run_folder(run, Path(runs_dir or settings.runs_dir))
+    manifest = read_manifest(folder)
+    limits = {name: getattr(settings, name) or limit for name, limit in manifest.budgets.items()}
+    settings = settings.model_copy(update=limits)
+    with held(folder):
+        before = read_result(folder) or {"ended_because": "running"}
+        if before["ended_because"] in _FINAL:
+            return before
+        market = open_source(source or spec_of(manifest.source), settings=settings)
+        unanswered = before["ended_because"] == "needs_answer" and answer is not None
+        handles = Handles(
+            settings=settings,
+            source=market,
+            model=model,
+            on_clarify=on_clarify or ("ask" if unanswered else _who(manifest)),
+            checkpointer=checkpointer,
+            ledger=ledger or _place(manifest),
+            decider=decider,
+        )
+        driver = Driver(answer=_answers(answer), control=control)
+        if watch:
+            driver.watch = watch
+        with open_run(manifest.options, manifest.run_id, folder, handles) as opened:
+            now = identity_of(
+                manifest.options,
+                graph=opened.graph,
+                source=market,
+                model=model,
+                settings=settings,
+                decider=decider,
+            )
+            check_same(manifest.run_id, manifest.identity, now)
+            thread = last_thread(opened.saver, manifest.run_id)
+            task = None
+            if thread is None or state_of(opened.graph, thread).get("ended_because") not in {None, "done"}:
+                task, thread = begun(manifest), next_thread(manifest.run_id, thread)
+            return carry(manifest, folder, opened, driver, market, task, thread)
+
+
+def _who(manifest: Manifest) -> OnClarify:
+    who = manifest.options.on_clarify
+    if who == "function":
+        told = f"run {manifest.run_id} was begun with a function as on_clarify; give it again"
+        raise BadOption(told, parameter="on_clarify")
+    return who
+
+
+def _place(manifest: Manifest) -> str | None:
+    if manifest.ledger and ":***@" in manifest.ledger:
+        told = f"the ledger of run {manifest.run_id} is at {manifest.ledger}; give its URL as ledger="
+        raise BadOption(told, parameter="ledger")
+    return manifest.ledger
+
+
+def _answers(answer: str | Answer | None) -> Answer:
+    if callable(answer):
+        return answer
+    left = [] if answer is None else [answer]
+    return lambda _asked: left.pop() if left else None

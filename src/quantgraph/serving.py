@@ -1,0 +1,48 @@
+"""The graphs as a LangGraph server wants them: what ``langgraph.json`` names.
+
+A server brings a checkpointer of its own, so the graphs have none; and it asks for the graph in every
+request, so they are made once. What they make is under ``settings.runs_dir``: a question may be answered
+after the server was started again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+
+from quantgraph.graph import CompiledTradingGraph, create_trading_graph
+from quantgraph.nodes.desk import database
+from quantgraph.recording import Recorder
+from quantgraph.settings import load_settings
+from quantgraph.state import DataState
+from quantgraph.subgraphs.signal import create_signal_subgraph
+from quantgraph.subgraphs.signal.graph import CompiledSignalGraph
+
+__all__ = ["signal_graph", "trading_graph"]
+
+
+async def signal_graph() -> CompiledSignalGraph:
+    """The signal subgraph of this process's settings; the server's loop does not wait while it is made."""
+    return await asyncio.to_thread(_signal)
+
+
+async def trading_graph() -> CompiledTradingGraph:
+    """The trading graph of this process's settings; the server's loop does not wait while it is made."""
+    return await asyncio.to_thread(_trading)
+
+
+@functools.cache
+def _store() -> DataState:
+    return DataState(load_settings().runs_dir / "data")
+
+
+@functools.cache
+def _signal() -> CompiledSignalGraph:
+    settings = load_settings()
+    recorder = Recorder(lambda run_id: database(settings.runs_dir, run_id))
+    return create_signal_subgraph(store=_store(), recorder=recorder, settings=settings)
+
+
+@functools.cache
+def _trading() -> CompiledTradingGraph:
+    return create_trading_graph(store=_store(), settings=load_settings())

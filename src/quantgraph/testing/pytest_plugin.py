@@ -1,0 +1,105 @@
+"""Fixtures for projects that build on quantgraph; pytest finds them by itself once quantgraph is installed.
+
+A node is tested in three lines::
+
+    def test_my_fetch(quantgraph_state, quantgraph_kit):
+        update = my_fetch_node(quantgraph_state("data_fetch"), kit=quantgraph_kit())
+        assert update["data_ready"]
+
+Importing this module loads pytest and nothing else: all that is heavy is imported by the fixtures.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+if TYPE_CHECKING:
+    from langchain_core.language_models import BaseChatModel
+
+    from quantgraph.state import DataState
+    from quantgraph.subgraphs.signal import SignalKit
+    from quantgraph.subgraphs.signal.state import SignalSubgraphState
+    from quantgraph.testing import OpenAIStub, ScriptedChatModel, TushareStub
+
+__all__ = ["pytest_generate_tests"]
+
+_MISBEHAVING = "quantgraph_misbehaving"
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Run a test that asks for ``quantgraph_misbehaving`` once for each of them."""
+    if _MISBEHAVING in metafunc.fixturenames:
+        from quantgraph.testing import MISBEHAVING
+
+        metafunc.parametrize(_MISBEHAVING, sorted(MISBEHAVING), indirect=True)
+
+
+@pytest.fixture
+def quantgraph_misbehaving(request: pytest.FixtureRequest) -> BaseChatModel:
+    """Each model of :data:`quantgraph.testing.MISBEHAVING` in turn."""
+    from quantgraph.testing import MISBEHAVING
+
+    return MISBEHAVING[request.param]()
+
+
+@pytest.fixture
+def quantgraph_model() -> Callable[..., ScriptedChatModel]:
+    """``quantgraph_model(script)``: a :class:`~quantgraph.testing.ScriptedChatModel`."""
+    from quantgraph.testing import ScriptedChatModel
+
+    return ScriptedChatModel
+
+
+@pytest.fixture
+def quantgraph_openai() -> Iterator[Callable[..., OpenAIStub]]:
+    """``quantgraph_openai(script)``: a running :class:`~quantgraph.testing.OpenAIStub`."""
+    from quantgraph.testing import OpenAIStub
+
+    with ExitStack() as running:
+        yield lambda *args, **options: running.enter_context(OpenAIStub(*args, **options))
+
+
+@pytest.fixture
+def quantgraph_tushare() -> Iterator[Callable[..., TushareStub]]:
+    """``quantgraph_tushare(tables)``: a running :class:`~quantgraph.testing.TushareStub`."""
+    from quantgraph.testing import TushareStub
+
+    with ExitStack() as running:
+        yield lambda *args, **options: running.enter_context(TushareStub(*args, **options))
+
+
+@pytest.fixture
+def quantgraph_store() -> DataState:
+    """A data state of the test's own with two months of three sample stocks in it."""
+    from quantgraph.testing import sample_store
+
+    return sample_store()
+
+
+@pytest.fixture
+def quantgraph_state(quantgraph_store: DataState) -> Callable[..., SignalSubgraphState]:
+    """``quantgraph_state("data_fetch")``: see :func:`quantgraph.testing.signal_state`."""
+    from quantgraph.testing import signal_state
+
+    def make(node: Any, **changes: Any) -> SignalSubgraphState:
+        return signal_state(node, store=quantgraph_store, **changes)
+
+    return make
+
+
+@pytest.fixture
+def quantgraph_kit(quantgraph_store: DataState) -> Callable[..., SignalKit]:
+    """``quantgraph_kit(model=...)``: what a node is given as ``kit``: the sample, the store of the test.
+
+    Options as for :func:`quantgraph.subgraphs.signal.build_kit`; without a model the keyless planner plays.
+    """
+    from quantgraph.subgraphs.signal import build_kit
+
+    def make(**options: Any) -> SignalKit:
+        return build_kit(**{"model": "keyless", "source": "sample", "store": quantgraph_store, **options})
+
+    return make

@@ -1,0 +1,82 @@
+"""What spoilers work with: the JSON values of an answer, put back changed, and calls of bound tools."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from langchain_core.messages import AIMessage
+from langchain_core.messages.tool import invalid_tool_call, tool_call
+
+__all__ = ["Tool", "call", "example_call", "leaves", "parameters", "rebuilt", "rewritten", "with_text"]
+
+Tool = Mapping[str, Any]
+
+_OBJECT = re.compile(r"\{.*\}", re.DOTALL)
+_EXAMPLES: dict[str, Any] = {"integer": 1, "number": 1.5, "boolean": True, "array": [], "object": {}}
+
+
+def call(name: str, args: dict[str, Any], number: int) -> AIMessage:
+    """An answer that is one tool call."""
+    return AIMessage("", tool_calls=[tool_call(name=name, args=args, id=f"call_{number}")])
+
+
+def example_call(tool: Tool, number: int, text: str = "1") -> AIMessage:
+    """A call of a bound tool with arguments of the right types; every text is ``text``."""
+    args = {name: _EXAMPLES.get(str(about.get("type")), text) for name, about in parameters(tool).items()}
+    return call(str(tool["name"]), args, number)
+
+
+def parameters(tool: Tool) -> Mapping[str, Any]:
+    """What a bound tool takes: JSON schemas by name."""
+    found: Mapping[str, Any] = tool.get("parameters", {}).get("properties", {})
+    return found
+
+
+def leaves(value: Any, change: Callable[[Any], Any]) -> Any:
+    """A JSON value with every text, number, truth value and null changed."""
+    if isinstance(value, dict):
+        return {key: leaves(item, change) for key, item in value.items()}
+    if isinstance(value, list):
+        return [leaves(item, change) for item in value]
+    return change(value)
+
+
+def rebuilt(right: AIMessage, change: Callable[[Any], Any]) -> AIMessage:
+    """The answer with the JSON object of its text, and the arguments of its calls, changed as values."""
+    text = str(right.text)
+    found = _OBJECT.search(text)
+    try:
+        value = json.loads(found.group()) if found else None
+    except ValueError:
+        value = None
+    if found and value is not None:
+        made = json.dumps(change(value), ensure_ascii=False, indent=2)
+        text = text[: found.start()] + made + text[found.end() :]
+    calls = [{**one, "args": change(one["args"])} for one in right.tool_calls]
+    return AIMessage(text, tool_calls=calls)
+
+
+def rewritten(right: AIMessage, change: Callable[[str], str], **about: Any) -> AIMessage:
+    """The answer with its text, and the arguments of its calls, changed as texts: no JSON any more.
+
+    ``about`` is its ``response_metadata``.
+    """
+    broken = [
+        invalid_tool_call(
+            name=one["name"],
+            args=change(json.dumps(one["args"], ensure_ascii=False)),
+            id=one["id"],
+            error="not JSON",
+        )
+        for one in right.tool_calls
+    ]
+    return AIMessage(change(str(right.text)), invalid_tool_calls=broken, response_metadata=about)
+
+
+def with_text(right: AIMessage, write: Callable[[str, dict[str, Any]], str]) -> AIMessage:
+    """The answer with its tool calls written into the text, each by ``write(name, arguments)``."""
+    written = [write(one["name"], one["args"]) for one in right.tool_calls]
+    return AIMessage("\n".join([str(right.text), *written]).strip())

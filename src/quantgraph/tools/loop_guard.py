@@ -1,0 +1,100 @@
+"""An agent that goes round in circles is told so, and then ended."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from itertools import chain
+from typing import Any
+
+from langchain.agents.middleware import AgentMiddleware, ToolCallRequest, hook_config
+from langchain_core.messages import AIMessage, AnyMessage, ToolMessage
+from langgraph.types import Command
+
+__all__ = ["LoopGuard", "stopped_by"]
+
+REPEATS_RUN = 2
+"""How often the same call with the same arguments is made; after that it is answered with an error."""
+REPEATS_TOLD = 2
+"""How often it is answered with an error; the next one ends the agent."""
+TOOLS_PER_CALL = 4
+"""Tool calls that a node may make for each model call that it may make; a reply can ask for any number."""
+_STOPPED = "quantgraph_stopped"
+"""Key in the metadata of the message that ends an agent."""
+
+
+class LoopGuard(AgentMiddleware[Any, Any, Any]):
+    """Bound an agent's model calls, its tool calls, and among them the repeated identical ones.
+
+    Parameters
+    ----------
+    calls
+        Model calls after which the agent ends.
+    """
+
+    def __init__(self, calls: int) -> None:
+        super().__init__()
+        self._calls = calls
+
+    @hook_config(can_jump_to=["end"])
+    def before_model(self, state: Any, runtime: Any) -> dict[str, Any] | None:  # noqa: ARG002
+        """End the agent if it may not go on."""
+        messages: Sequence[AnyMessage] = state["messages"]
+        line = self._end(messages)
+        if line is None:
+            return None
+        return {"jump_to": "end", "messages": [AIMessage(line, response_metadata={_STOPPED: True})]}
+
+    def wrap_tool_call(
+        self,
+        request: ToolCallRequest,
+        handler: Callable[[ToolCallRequest], ToolMessage | Command[Any]],
+    ) -> ToolMessage | Command[Any]:
+        """Make the call, unless it was made before and before that, or too many others were."""
+        call = request.tool_call
+        before = _calls_before(request.state["messages"], call["id"])
+        line = self._refusal(call, before)
+        if line is None:
+            return handler(request)
+        return ToolMessage(line, name=call["name"], tool_call_id=call["id"], status="error")
+
+    def _refusal(self, call: Any, before: Sequence[str]) -> str | None:
+        if before.count(_named(call)) >= REPEATS_RUN:
+            return (
+                f"repeated_call: {call['name']} has been called {REPEATS_RUN} times with these arguments and "
+                "has answered; change the arguments, or go on without it"
+            )
+        most = TOOLS_PER_CALL * self._calls
+        return f"call_limit: {most} tool calls in one node are the most" if len(before) >= most else None
+
+    def _end(self, messages: Sequence[AnyMessage]) -> str | None:
+        named = _calls_before(messages, None)
+        worst = max(named, key=named.count, default="")
+        if named.count(worst) > REPEATS_RUN + REPEATS_TOLD:
+            tool = json.loads(worst)[0]
+            return f"repeated_call: {tool} was called {named.count(worst)} times with the same arguments"
+        asked = sum(isinstance(message, AIMessage) for message in messages)
+        return (
+            f"call_limit: {asked} model calls in one node were not enough" if asked >= self._calls else None
+        )
+
+
+def stopped_by(messages: Sequence[AnyMessage]) -> str | None:
+    """Why an agent was ended before it was through, a ``code: reason`` line; None if it was not."""
+    last = messages[-1]
+    return str(last.text) if last.response_metadata.get(_STOPPED) else None
+
+
+def _calls_before(messages: Sequence[AnyMessage], call_id: str | None) -> list[str]:
+    """The tool calls of a conversation, up to the one of that id in its last message."""
+    spoken = [message for message in messages if isinstance(message, AIMessage)]
+    earlier = [_named(call) for call in chain.from_iterable(message.tool_calls for message in spoken[:-1])]
+    for call in spoken[-1].tool_calls if spoken else ():
+        if call["id"] == call_id:
+            break
+        earlier.append(_named(call))
+    return earlier
+
+
+def _named(call: Any) -> str:
+    return json.dumps([call["name"], call["args"]], sort_keys=True)

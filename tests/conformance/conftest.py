@@ -1,0 +1,267 @@
+"""Runs of the trading graph in which one model misbehaves, and what must hold of each of them.
+
+Code that was run before over the same frames is not run again: most runs come to the same strategy, and are
+here for what happens around it. ``WHOLE_CONFORMANCE=1`` runs every cell of code in a process, every time, and asks with every model.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import os
+from dataclasses import replace
+from decimal import Decimal
+from pathlib import Path
+from types import SimpleNamespace
+from typing import get_args
+from uuid import uuid4
+
+import pytest
+from langchain_core.messages import message_to_dict
+from langgraph.checkpoint.memory import InMemorySaver
+from langgraph.types import Command
+
+from quantgraph.broker.ledger import Ledger
+from quantgraph.broker.orders import Fill
+from quantgraph.graph import create_trading_graph
+from quantgraph.sandbox import default_runner
+from quantgraph.state import DataState
+from quantgraph.subgraphs.signal.kit import CALLS_PER_NODE
+from quantgraph.subgraphs.signal.progress import MAX_CLARIFICATIONS
+from quantgraph.subgraphs.signal.state import EndedBecause
+from quantgraph.testing import MISBEHAVING, SpoiledChatModel, misbehaving_in
+
+CODES = ("000341.SZ", "000342.SZ", "000343.SZ")
+WINDOW = "20240102到20240131"
+RULE = f"{','.join(CODES)}，2日均线上穿5日均线买入，下穿卖出"
+SENTENCE = f"{RULE}，{WINDOW}"
+RETRIES = 3
+WHOLE = bool(os.environ.get("WHOLE_CONFORMANCE"))
+FAILING = ["prose", "empty", "wrong_types", "repeats_itself", "ping_pong", "invents_symbols", "never_content"]
+RIGHT = {
+    "thinking_blocks", "thinking_text", "dsml", "xml_calls", "numbers_as_strings", "obeys_data", "slow", "flaky",
+}  # fmt: skip
+CASH = 1_000_000
+SECRETS = {"OPENAI_API_KEY": "sk-conformance-4711", "TUSHARE_TOKEN": "token-conformance-4711"}
+ALWAYS_THERE = {
+    "messages", "current_task", "data_ready", "indicators_ready", "signal_ready", "user_intent",
+    "clarification_needed", "clarification_count", "execution_history", "error_messages", "max_retries",
+    "retry_count", "request", "strategy", "validation", "assumptions", "ended_because", "run_id",
+}  # fmt: skip
+
+
+class Remembering:
+    """A runner that knows what code came to over the same frames."""
+
+    def __init__(self, runner):
+        self._runner, self._known = runner, {}
+
+    def run(self, cells, frames):
+        content = {
+            panel: {name: frame.digest for name, frame in fields.items()} for panel, fields in frames.items()
+        }
+        key = (tuple(cells), json.dumps(content))
+        if key not in self._known:
+            self._known[key] = self._runner.run(cells, frames)
+        return self._known[key]
+
+
+@pytest.fixture(scope="session")
+def code_runner():
+    runner = default_runner()
+    return runner if WHOLE else Remembering(runner)
+
+
+@pytest.fixture(scope="session")
+def plain():
+    """The independent account: fees and limits, written a second time."""
+    where = Path(__file__).parents[1] / "agents" / "plain_account.py"
+    spec = importlib.util.spec_from_file_location("plain_account", where)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.fixture
+def secrets(monkeypatch):
+    """Keys in the environment, of which nothing may be heard again."""
+    for name, value in SECRETS.items():
+        monkeypatch.setenv(name, value)
+
+
+@pytest.fixture
+def impatient(monkeypatch):
+    """A failed call is made again at once."""
+    from quantgraph.llm.calls import CallPolicy
+
+    monkeypatch.setitem(CallPolicy.__init__.__kwdefaults__, "first_wait", 0.001)
+
+
+class Stage:
+    """One model for all that misbehave, so that they share a graph: who stands on it changes from run to run."""
+
+    def __init__(self):
+        self.model = SpoiledChatModel(self._spoil, model_name="stage")
+        self._before = 0
+
+    def enter(self, name):
+        self._before += self.calls
+        self._who = MISBEHAVING[name]()._spoil
+
+    @property
+    def calls(self):
+        """Of the one who stands on it."""
+        return len(self.model.calls) - self._before
+
+    def _spoil(self, asked):
+        return self._who(replace(asked, number=asked.number - self._before))
+
+
+@pytest.fixture(scope="session")
+def stages():
+    """Stages and what their runs leave marks in, by role and whether there is somebody to ask."""
+    made = {}
+    yield made
+    for _, here in made.values():
+        here.ledger.close()
+
+
+def outfit(cast, ledger, runner, *, ask, source="sample", store=None):
+    """A trading graph with what a run on it leaves its marks in."""
+    store = store or DataState()
+    graph = create_trading_graph(
+        model=cast,
+        source=source,
+        store=store,
+        runner=runner,
+        ledger=ledger,
+        on_clarify="ask" if ask else "default",
+        checkpointer=InMemorySaver() if ask else None,
+    )
+    return SimpleNamespace(graph=graph, store=store, ledger=ledger)
+
+
+def drive(here, sentence, caplog, **state):
+    """A run to its end; a question for the window is answered with it, all others with everything."""
+    config = {"configurable": {"thread_id": uuid4().hex}}
+    result = here.graph.invoke({"messages": [("user", sentence)], **state}, config)
+    questions = 0
+    while "__interrupt__" in result:
+        questions += 1
+        assert questions <= MAX_CLARIFICATIONS
+        kind = result["__interrupt__"][0].value["kind"]
+        result = here.graph.invoke(Command(resume=WINDOW if kind == "window" else SENTENCE), config)
+    return SimpleNamespace(state=result, store=here.store, ledger=here.ledger, log=caplog.text)
+
+
+@pytest.fixture
+def listening(secrets, impatient, caplog):
+    """All that is logged, with secrets to listen for and without waiting."""
+    caplog.set_level("DEBUG")
+    return caplog
+
+
+@pytest.fixture
+def play(tmp_path, code_runner, listening):
+    """``play(cast, sentence)``: a run of a trading graph of its own, with nobody to ask."""
+    with Ledger(tmp_path / "ledger.sqlite") as ledger:
+
+        def run(cast, sentence=SENTENCE, *, source="sample", store=None, **state):
+            here = outfit(cast, ledger, code_runner, ask=False, source=source, store=store)
+            return drive(here, sentence, listening, **state)
+
+        yield run
+
+
+@pytest.fixture
+def staged(stages, stands, tmp_path_factory, code_runner, listening):
+    """``staged(role, name, ask=...)``: a run in which one misbehaves, checked; its state."""
+
+    def run(role, name, sentence=SENTENCE, *, ask):
+        if (role, ask) not in stages:
+            ledger, stage = Ledger(tmp_path_factory.mktemp(role) / "ledger.sqlite"), Stage()
+            stages[role, ask] = stage, outfit(misbehaving_in(role, stage.model), ledger, code_runner, ask=ask)
+        stage, here = stages[role, ask]
+        stage.enter(name)
+        state = stands(drive(here, sentence, listening))
+        assert 0 < stage.calls <= CALLS_PER_NODE * RETRIES * (1 + MAX_CLARIFICATIONS * ask)
+        return state
+
+    return run
+
+
+@pytest.fixture
+def stands(plain):
+    """``stands(run)``: the run ended typed, with a partial result, and traded nothing that the rules refuse."""
+
+    def check(run):
+        state = run.state
+        assert state["ended_because"] in get_args(EndedBecause)
+        assert set(state) >= ALWAYS_THERE
+        assert (state["ended_because"] == "done") == bool(state.get("summary"))
+        assert state["messages"][-1].type == "ai"
+        assert state["messages"][-1].text
+        told = json.dumps(
+            {**state, "messages": [message_to_dict(one) for one in state["messages"]]}, ensure_ascii=False
+        )
+        for word in ("Traceback", "GraphRecursion", "recursion limit", *SECRETS.values()):
+            assert word not in told
+            assert word not in run.log
+        raw = b"".join(path.read_bytes() for path in run.ledger.where.parent.glob("ledger.sqlite*"))
+        assert not [word for word in SECRETS.values() if word.encode() in raw]
+        if state.get("summary"):
+            check_trades(run, plain)
+        else:
+            assert state["run_id"] not in run.ledger.runs()
+        return state
+
+    return check
+
+
+def check_trades(run, plain):
+    """Every fill against the exchange's rules, by hand, in whole cents."""
+    state, ledger = run.state, run.ledger
+    bars = {name: run.store.snapshot(state["data_ref"])["ohlcv"][name] for name in ("open", "pre_close")}
+    cash, held, bought = CASH * 100, dict.fromkeys(CODES, 0), {}
+    for one in ledger.orders(state["run_id"]):
+        if not isinstance(one, Fill):
+            continue
+        code, day = one.order.symbol, one.session
+        assert code in CODES
+        assert "20240102" <= f"{day:%Y%m%d}" <= "20240131"
+        price, before = (round(float(bars[name].at[day, code]) * 100) for name in ("open", "pre_close"))
+        assert round(one.price * 100) == price
+        upper, lower = plain.limits(code, before)
+        assert one.quantity > 0
+        assert one.quantity % 100 == 0
+        notional = price * one.quantity
+        charges = plain.fees(one.side, notional, f"{day:%Y-%m-%d}")
+        if one.side == "buy":
+            assert price < upper
+            cash, held[code], bought[code] = cash - notional - charges, held[code] + one.quantity, day
+        else:
+            assert price > lower
+            assert bought[code] < day
+            cash, held[code] = cash + notional - charges, held[code] - one.quantity
+        assert cash >= 0
+        assert held[code] >= 0
+    assert bought
+    account = ledger.account(state["run_id"])
+    assert account.cash == Decimal(cash) / 100
+    assert {code: position.quantity for code, position in account.positions.items()} == {
+        code: shares for code, shares in held.items() if shares
+    }
+
+
+@pytest.fixture(scope="session")
+def right():
+    """Models whose answers are right in sense, whatever their form: nothing may be lost with them."""
+    return RIGHT
+
+
+def pytest_generate_tests(metafunc):
+    """``misbehaving`` is every model of the pack; ``failing`` some that keep a run from its end."""
+    if "misbehaving" in metafunc.fixturenames:
+        metafunc.parametrize("misbehaving", MISBEHAVING)
+    if "failing" in metafunc.fixturenames:
+        metafunc.parametrize("failing", MISBEHAVING if WHOLE else FAILING)

@@ -1,0 +1,115 @@
+"""Replies kept across runs."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from langchain_core.messages import AIMessage, HumanMessage
+
+from quantgraph.llm import RecordedChatModel, role_model, unusable
+from quantgraph.llm.cache import CacheMode, ReplyCache
+from quantgraph.recording import Budget, Recorder, Scope, in_scope
+from quantgraph.settings import load_settings
+from quantgraph.testing import OpenAIStub, Reply, ScriptedChatModel
+
+HI = [HumanMessage("Hi")]
+
+
+def model_at(stub: OpenAIStub, tmp_path: Path, mode: CacheMode = "full", **fields: Any) -> Any:
+    """As a process of its own would build it, on the same folder."""
+    settings = load_settings(openai_api_key="sk-test", openai_base_url=stub.base_url, model="m", **fields)
+    inner = role_model("clarify", model=None, settings=settings)
+    while not isinstance(inner, RecordedChatModel):
+        inner = inner.inner  # type: ignore[attr-defined]
+    cache = ReplyCache(tmp_path / "models.sqlite", mode=mode)
+    return RecordedChatModel(inner.inner, cache=cache)
+
+
+def test_a_reply_is_served_to_another_run_and_costs_nothing(tmp_path: Path) -> None:
+    recorder = Recorder(tmp_path / "runs.sqlite", budget=Budget(calls=1))
+    with OpenAIStub(["fine"]) as stub:
+        for run_id in ("one", "two"):
+            with in_scope(Scope(recording=recorder.of(run_id), path="n")):
+                assert model_at(stub, tmp_path).invoke(HI).text == "fine"
+    assert len(stub.requests) == 1
+    (entry,) = recorder.of("two").entries()
+    facts = dict(entry.facts)
+    assert (facts["cached"], facts["cost"], json.loads(entry.reply or "")["content"]) == (True, "0", "fine")
+    assert recorder.of("two").usage() == []
+
+
+def test_a_cached_reply_is_in_the_record_and_replays_without_the_cache(tmp_path: Path) -> None:
+    cache = ReplyCache(tmp_path / "models.sqlite")
+    RecordedChatModel(ScriptedChatModel(["fine"]), cache=cache).invoke(HI)
+    with in_scope(Scope(recording=Recorder(tmp_path / "run.sqlite").of("r"), path="n")):
+        live = RecordedChatModel(ScriptedChatModel(), cache=cache).invoke(HI)
+    with in_scope(Scope(recording=Recorder(tmp_path / "run.sqlite", mode="replay").of("r"), path="n")):
+        assert RecordedChatModel(ScriptedChatModel()).invoke(HI) == live
+
+
+def test_any_difference_in_the_request_is_another_request(tmp_path: Path) -> None:
+    with OpenAIStub(["1", "2", "3", "4"]) as stub, OpenAIStub(["5"]) as other:
+        model = model_at(stub, tmp_path)
+        answers = [
+            model.invoke(HI).text,
+            model.invoke([*HI, HumanMessage("again")]).text,
+            model.bind(max_tokens=5).invoke(HI).text,
+            model_at(stub, tmp_path, temperature=0.5).invoke(HI).text,
+            model_at(other, tmp_path).invoke(HI).text,
+            model.invoke(HI).text,
+        ]
+    assert answers == ["1", "2", "3", "4", "5", "1"]
+
+
+def test_write_only_asks_and_keeps_and_off_does_neither(tmp_path: Path) -> None:
+    with OpenAIStub(["1", "2", "3"]) as stub:
+        modes: tuple[CacheMode, ...] = ("llm_write_only", "llm_write_only", "full", "off", "full")
+        assert [model_at(stub, tmp_path, mode).invoke(HI).text for mode in modes] == ["1", "2", "2", "3", "2"]
+
+
+def test_a_reply_is_served_as_long_as_it_lives(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    hour = [1000.0]
+    monkeypatch.setattr("quantgraph.llm.cache.time.time", lambda: hour[0] * 3600)
+    cache = ReplyCache(tmp_path / "models.sqlite", ttl_hours=24)
+    cache.put("request", "{}")
+    hour[0] += 23.9
+    assert cache.get("request") == "{}"
+    hour[0] += 0.2
+    assert cache.get("request") is None
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [
+        Reply(content="half of", finish_reason="length"),
+        Reply(content=""),
+        Reply(content="…", finish_reason="content_filter"),
+    ],
+)
+def test_what_is_empty_cut_off_or_withheld_is_not_kept(tmp_path: Path, reply: Reply) -> None:
+    with OpenAIStub([reply, "whole"]) as stub:
+        model = model_at(stub, tmp_path)
+        model.invoke(HI)
+        assert model.invoke(HI).text == "whole"
+
+
+def test_a_reply_that_its_reader_could_not_use_is_not_served_again(tmp_path: Path) -> None:
+    with OpenAIStub(["no JSON at all", '{"action": "hold"}']) as stub:
+        model = model_at(stub, tmp_path)
+        unusable(model.invoke(HI))
+        assert [model.invoke(HI).text for _ in range(2)] == ['{"action": "hold"}'] * 2
+    unusable(AIMessage("from nowhere"))
+
+
+def test_the_settings_turn_it_on(tmp_path: Path) -> None:
+    settings = load_settings(llm_cache="full", cache_dir=tmp_path / "cache")
+    for script in (["fine"], []):
+        assert (
+            role_model("clarify", model=ScriptedChatModel(script), settings=settings).invoke(HI).text
+            == "fine"
+        )
+    assert (tmp_path / "cache" / "models.sqlite").is_file()
+    role_model("clarify", model=ScriptedChatModel(["x"]), settings=load_settings()).invoke(HI)

@@ -1,0 +1,368 @@
+"""Trade approval: what was shown is what is sent, once; what was not approved is a rejection in the ledger."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from contextlib import closing
+from dataclasses import replace
+from decimal import Decimal
+
+import hypothesis.strategies as st
+import pandas as pd
+import pytest
+from hypothesis import given
+from langgraph.checkpoint.memory import InMemorySaver
+from langgraph.checkpoint.sqlite import SqliteSaver
+from langgraph.types import Command
+
+from quantgraph.agents import SignalRule
+from quantgraph.broker import Account, Market, Order
+from quantgraph.broker._journal import day_lines
+from quantgraph.broker.approval import order_of, plain
+from quantgraph.broker.ledger import Ledger
+from quantgraph.broker.morning import open_session, refuse
+from quantgraph.errors import BadOption, CheckpointerRequired, LedgerConflict
+from quantgraph.graph import create_trading_graph
+from quantgraph.market.rulebook import Rulebook
+from quantgraph.nodes import TradingDesk, approve_node, daily_loop_node, decision_node, propose_node
+from quantgraph.state import DataState
+
+DAYS = pd.to_datetime(["2024-01-02", "2024-01-03", "2024-01-04", "2024-01-05"])
+CODE = "600519.SH"
+OPENS, CLOSES = (10, 11, 12, 13), (10.5, 11.5, 12.5, 13.5)
+SENTENCE = "000341.SZ,000342.SZ，5日均线上穿20日均线买入，下穿卖出，2024年1月到2月"
+THREAD = {"configurable": {"thread_id": "t"}}
+
+
+def column(*values):
+    return pd.DataFrame({CODE: values}, index=DAYS, dtype=float)
+
+
+def committed(store, opens=OPENS, closes=CLOSES):
+    """Buy known after the first session, sell after the third."""
+    ref = store.update("ohlcv", {"open": column(*opens), "close": column(*closes)})
+    return store.update("signal", {"s": column(1, 0, -1, 0)}, base=ref)
+
+
+def state_on(data_ref, language="en"):
+    return {
+        "messages": [],
+        "language": language,
+        "data_ref": data_ref,
+        "strategy": {"name": "s", "code_hash": "abc"},
+        "request": {"start": "20240102", "end": "20240105"},
+        "run_id": "r",
+        "handled": "m1",
+    }
+
+
+class Counting(SignalRule):
+    """The signal rule, writing down for which sessions it was asked."""
+
+    def __init__(self):
+        super().__init__()
+        self.asked = []
+
+    def under(self, rules):
+        bound = super().under(rules)
+        bound.asked = self.asked
+        return bound
+
+    def decide(self, view, account, session):
+        self.asked.append(f"{session:%m%d}")
+        return super().decide(view, account, session)
+
+
+@pytest.fixture
+def desk(store, tmp_path):
+    opened = TradingDesk(
+        store=store,
+        decider=Counting().under(Rulebook.mainland()),
+        rules=Rulebook.mainland(),
+        cash=Decimal("100000.00"),
+        runs_dir=tmp_path / "runs",
+        approve=True,
+    )
+    yield opened
+    opened.close("r")
+
+
+def trade(desk, state, answers):
+    """The loop by hand, with a function that gives the answers; returns the questions."""
+    questions = []
+
+    def answer(question):
+        questions.append(question)
+        return answers[len(questions) - 1]
+
+    desk = replace(desk, on_clarify=answer)
+    while True:
+        state |= daily_loop_node(state, desk=desk)
+        if state["session"] is None:
+            return questions
+        state |= propose_node(state, desk=desk)
+        if state["proposal"]["question"]:
+            state |= approve_node(state, desk=desk)
+        state |= decision_node(state, desk=desk)
+        assert state["proposal"] is None
+
+
+# The money ---------------------------------------------------------------------------------------
+
+
+def test_approved_days_are_traded_to_the_cent_as_shown(desk, store):
+    questions = trade(desk, state_on(committed(store)), ["approve", "Approve"])
+    # 9,000 at 11 are 99,000.00; commission 0.025 % = 24.75, transfer fee 0.001 % = 0.99.
+    # 9,000 at 13 are 117,000.00; 29.25, 1.17, and stamp duty 0.05 % = 58.50.
+    assert desk.ledger_of("r").account("r").cash == Decimal("974.26") + Decimal("116911.08")
+    assert desk.decider.asked == ["0102", "0103", "0104", "0105"], "once a session"
+    assert [question["orders"][0]["side"] for question in questions] == ["buy", "sell"], (
+        "sessions without orders are not asked about"
+    )
+    assert questions[0]["question"] == (
+        "the orders of 2024-01-03 need approval:\n"
+        "1. buy 9000 600519.SH at the open, reference price 11 (signal 1)\n"
+        'Answer "approve" to send them as they stand, "reject" to send none of them.'
+    )
+
+
+def test_a_rejected_day_leaves_the_money_and_says_so_in_the_ledger(desk, store):
+    (question,) = trade(desk, state_on(committed(store), "zh"), ["拒绝"])
+    ledger = desk.ledger_of("r")
+    assert ledger.sessions("r") == list(DAYS), "the session is committed, the run goes on"
+    assert ledger.account("r") == Account.opening(100_000)
+    (refused,) = ledger.orders("r")
+    assert (refused.code, refused.order.quantity, refused.session) == ("not_approved", 9000, DAYS[1])
+    ledger.check("r")
+    assert question["question"].splitlines()[1] == "1. 买入 600519.SH 9000 股，开盘，参考价 11（signal 1）"
+    assert (question["options"], question["default"]) == (["同意", "拒绝"], "拒绝")
+
+
+def test_a_rejected_sale_keeps_the_shares(desk, store):
+    trade(desk, state_on(committed(store)), ["同意", "reject"])
+    ledger = desk.ledger_of("r")
+    assert ledger.account("r").quantity(CODE) == 9000
+    assert list(ledger.values("r"))[-1] == 122474.26, "974.26 and 9,000 at 13.50"
+
+
+def test_what_is_shown_knows_nothing_later_than_the_open(desk, tmp_path):
+    def shown(closes, opens):
+        store = DataState()
+        late = replace(desk, store=store, runs_dir=tmp_path / str(closes[1]), on_clarify=lambda _: "approve")
+        state = state_on(committed(store, opens, closes)) | {"session": "20240103"}
+        late.open_run("r", state)
+        question = propose_node(state, desk=late)["proposal"]["question"]
+        late.close("r")
+        return question["question"], question["orders"]
+
+    assert shown(CLOSES, OPENS) == shown((10.5, 12.0, 1.0, 99.0), (10, 11, 50, 2))
+
+
+def test_an_order_that_the_desk_would_refuse_is_shown_with_the_reason(desk, store):
+    class Greedy:
+        name = "greedy"
+
+        def decide(self, view, account, session):
+            return [
+                Order(symbol=CODE, target_weight=Decimal("0.5"), sequence=1, reason="half"),
+                Order(
+                    symbol=CODE, side="buy", quantity=150, type="limit", limit_price=Decimal(9), sequence=2
+                ),
+            ]
+
+    questions = trade(replace(desk, decider=Greedy()), state_on(committed(store)), ["reject"] * 4)
+    half, odd = questions[0]["question"].splitlines()[1:3]
+    assert half == "1. buy 4900 600519.SH at the open, reference price 10 (target_weight 0.5; half)"
+    assert odd.startswith("2. buy 150 600519.SH at a limit, reference price 9 (lot_size: 150 shares")
+
+
+# Nobody there ------------------------------------------------------------------------------------
+
+
+def test_where_nobody_is_asked_nothing_is_sent_and_that_is_written_down(desk, store):
+    state = state_on(committed(store)) | {"session": "20240103"}
+    alone = replace(desk, on_clarify="default")
+    alone.open_run("r", state)
+    state |= propose_node(state, desk=alone)
+    update = approve_node(state, desk=alone)
+    assert update["assumptions"] == ["approval: 20240103 reject (default)"]
+    assert not update["proposal"]["approved"]
+
+
+def test_fail_ends_with_needs_answer_before_anything_is_traded(store, tmp_path):
+    with Ledger(tmp_path / "ledger.sqlite") as ledger:
+        graph = create_trading_graph(
+            source="sample", store=store, ledger=ledger, approve=True, on_clarify="fail"
+        )
+        state = graph.invoke({"messages": [("user", SENTENCE)], "run_id": "r"})
+        assert state["ended_because"] == "needs_answer"
+        assert state["error_messages"][-1].startswith("needs_answer: 2024-01-")
+        assert ledger.orders("r") == []
+
+
+def test_three_answers_that_are_none_end_the_run(desk, store):
+    state = state_on(committed(store)) | {"session": "20240103"}
+    said = []
+    lost = replace(desk, on_clarify=lambda question: said.append(question.get("error")) or "maybe")
+    lost.open_run("r", state)
+    state |= propose_node(state, desk=lost)
+    update = approve_node(state, desk=lost)
+    assert update["ended_because"] == "needs_answer"
+    assert said == [None, *["'maybe' is no option; answer with one of 同意, 拒绝, approve, reject"] * 2]
+
+
+def test_somebody_who_is_to_be_asked_needs_a_checkpointer(desk, store):
+    graph = create_trading_graph(source="sample", store=store, approve=True)
+    with pytest.raises(CheckpointerRequired, match="approve=True"):
+        graph.invoke({"messages": [("user", SENTENCE)]})
+
+
+# The graph ---------------------------------------------------------------------------------------
+
+
+def test_only_with_approve_are_there_steps_for_it(store):
+    plain_graph = create_trading_graph(source="sample", store=store)
+    assert {"propose", "approve"}.isdisjoint(plain_graph.nodes)
+    with pytest.raises(BadOption, match="sessions_per_step=8 with approve=True"):
+        create_trading_graph(source="sample", store=store, approve=True, sessions_per_step=8)
+
+
+def answered(graph, state, words, config=THREAD):
+    """Answer with the words in turn, the last of them for all that follow; returns the end and the questions."""
+    asked = []
+    while state.get("__interrupt__"):
+        asked.append(state["__interrupt__"][0].value)
+        word = words[min(len(asked), len(words)) - 1]
+        state = graph.invoke(Command(resume=word), config)
+    return state, asked
+
+
+class Failing(Ledger):
+    """A ledger whose machine is switched off once: before or after the commit of a session."""
+
+    def __init__(self, where, session, when):
+        super().__init__(where)
+        self.left, self.session, self.when = 1, session, when
+
+    def commit_day(self, run_id, result):
+        hit = self.left and f"{result.session:%Y%m%d}" == self.session
+        self.left -= bool(hit)
+        if hit and self.when == "before":
+            raise SystemError("switched off")
+        done = super().commit_day(run_id, result)
+        if hit:
+            raise SystemError("switched off")
+        return done
+
+
+def journal(ledger, run_id="r"):
+    return ledger.sessions(run_id), ledger.orders(run_id), list(ledger.values(run_id)), ledger.account(run_id)
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory):
+    """The run that nobody approves, and the one whose orders all are, with the questions of it."""
+    folder = tmp_path_factory.mktemp("whole")
+    task = {"messages": [("user", SENTENCE)], "run_id": "r"}
+    with Ledger(folder / "plain.sqlite") as ledger:
+        create_trading_graph(source="sample", store=DataState(), ledger=ledger, sessions_per_step=1).invoke(
+            task
+        )
+        unasked = journal(ledger)
+    with Ledger(folder / "approved.sqlite") as ledger:
+        graph = create_trading_graph(
+            source="sample", store=DataState(), ledger=ledger, approve=True, checkpointer=InMemorySaver()
+        )
+        _, asked = answered(graph, graph.invoke(task, THREAD), ["同意"])
+        return unasked, journal(ledger), asked
+
+
+def test_a_run_whose_orders_are_all_approved_trades_what_the_plain_run_trades(whole):
+    unasked, approved, asked = whole
+    assert approved == unasked
+    assert len(asked) == len({outcome.session for outcome in unasked[1]}) > 2
+    assert len({question["id"] for question in asked}) == len(asked)
+
+
+@pytest.mark.parametrize("when", ["before", "after"])
+def test_a_kill_around_the_commit_neither_trades_nor_asks_twice(whole, tmp_path, when):
+    _, expected, asked = whole
+    day = asked[1]["reason"][:10].replace("-", "")
+    decider = Counting()
+    store = DataState()
+    with closing(sqlite3.connect(tmp_path / "c.sqlite", check_same_thread=False)) as connection:
+        options = {"source": "sample", "store": store, "approve": True, "decider": decider}
+        saver = SqliteSaver(connection)
+        with Failing(tmp_path / "l.sqlite", day, when) as ledger:
+            graph = create_trading_graph(**options, ledger=ledger, checkpointer=saver)
+            task = {"messages": [("user", SENTENCE)], "run_id": "r"}
+            graph.invoke(task, THREAD, durability="sync")
+            graph.invoke(Command(resume="approve"), THREAD, durability="sync")
+            with pytest.raises(SystemError):
+                graph.invoke(Command(resume="approve"), THREAD, durability="sync")
+            assert len(ledger.orders("r")) == (1 if when == "before" else 2)
+        with Ledger(tmp_path / "l.sqlite") as ledger:
+            graph = create_trading_graph(**options, ledger=ledger, checkpointer=saver)
+            _, later = answered(graph, graph.invoke(None, THREAD, durability="sync"), ["approve"])
+            assert [question["reason"] for question in later] == [each["reason"] for each in asked[2:]]
+            assert journal(ledger) == expected
+            ledger.check("r")
+    assert len(decider.asked) == len(expected[0]), "once a session"
+
+
+def test_a_checkpoint_that_waits_for_what_is_traded_already_asks_no_more(whole, tmp_path):
+    """As after a kill: the ledger has the session, the newest checkpoint still waits for its approval."""
+    _, expected, _ = whole
+    saver = InMemorySaver()
+    with Ledger(tmp_path / "l.sqlite") as ledger:
+        graph = create_trading_graph(
+            source="sample", store=DataState(), ledger=ledger, approve=True, checkpointer=saver
+        )
+        state = graph.invoke({"messages": [("user", SENTENCE)], "run_id": "r"}, THREAD)
+        waiting = graph.get_state(THREAD).config
+        graph.invoke(Command(resume="approve"), THREAD)
+        before = ledger.orders("r")
+        state = graph.invoke(Command(resume="reject"), waiting)
+        assert ledger.orders("r") == before, "traded is traded"
+        answered(graph, state, ["approve"])
+        assert journal(ledger) == expected
+
+
+def test_a_run_with_approval_is_not_continued_without(desk, store):
+    state = state_on(committed(store))
+    desk.open_run("r", state)
+    with pytest.raises(LedgerConflict, match="approve"):
+        replace(desk, approve=False).open_run("r", state)
+
+
+# Orders as JSON ----------------------------------------------------------------------------------
+
+NUMBERS = st.decimals("0.0001", "1000000", allow_nan=False)
+SIZES_OF = st.one_of(
+    st.builds(
+        lambda n, side: {"quantity": n, "side": side},
+        st.integers(-5, 10**20),
+        st.sampled_from(["buy", "sell"]),
+    ),
+    st.builds(lambda n: {"target_quantity": n}, NUMBERS),
+    st.builds(lambda n: {"target_weight": n}, NUMBERS),
+    st.builds(lambda n: {"target_value": n}, NUMBERS),
+)
+
+
+@given(SIZES_OF, st.none() | NUMBERS, st.text(max_size=5))
+def test_an_order_comes_back_from_json_as_it_was(size, limit, reason):
+    limited = {} if limit is None else {"type": "limit", "limit_price": limit}
+    order = Order(symbol="600519.SH", sequence=7, reason=reason, **size, **limited)
+    assert order_of(json.loads(json.dumps(plain(order)))) == order
+
+
+def test_half_a_surrogate_pair_in_a_reason_is_told_and_kept(store):
+    order = Order(symbol=CODE, side="buy", quantity=100, sequence=1, reason="up \ud83d")
+    again = order_of(json.loads(json.dumps(plain(order)).encode()))
+    assert again.reason == "up \\ud83d"
+    market = Market(store=store, data_ref=committed(store), rules=Rulebook.mainland())
+    morning = open_session(market, DAYS[0], Account.opening(1000))
+    result = refuse(morning, "d", [again], "not_approved", "no")
+    assert "ud83d" in day_lines(Account.opening(1000), result).lines[0][1]

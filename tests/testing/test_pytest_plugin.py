@@ -1,0 +1,69 @@
+"""A user's project: its tests find the fixtures by themselves, and test a node in three lines."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+from quantgraph.testing import MISBEHAVING
+
+PROJECT = """
+import httpx
+from quantgraph.subgraphs.signal.nodes import data_fetch_node, signal_generate_node
+from quantgraph.testing import MISBEHAVING
+
+
+def test_my_node(quantgraph_state, quantgraph_kit):
+    update = data_fetch_node(quantgraph_state("data_fetch"), kit=quantgraph_kit())
+    assert update["data_ready"]
+
+
+def test_a_state_for_each_node_and_a_cast_of_ones_own(quantgraph_state, quantgraph_kit, quantgraph_model):
+    assert quantgraph_state("validation")["signal_ready"]
+    assert quantgraph_state("clarify")["clarification"]["kind"] == "window"
+    lost = quantgraph_kit(model=quantgraph_model(lambda messages: "I do not know."))
+    assert signal_generate_node(quantgraph_state("signal_generate"), kit=lost)["retry_count"] == 1
+
+
+def test_the_store_has_the_sample(quantgraph_store):
+    assert quantgraph_store.snapshot()["ohlcv"]["close"].shape == (37, 3)
+
+
+def test_the_stubs_run(quantgraph_openai, quantgraph_tushare):
+    question = {"model": "m", "messages": []}
+    url = quantgraph_openai(["Hello."]).base_url + "/chat/completions"
+    assert httpx.post(url, json=question, trust_env=False).status_code == 200
+    assert quantgraph_tushare({}).url.startswith("http://127.0.0.1:")
+
+
+def test_models(quantgraph_misbehaving):
+    assert quantgraph_misbehaving.model_name in MISBEHAVING
+"""
+
+
+def test_a_project_tests_its_nodes_in_three_lines(tmp_path):
+    (tmp_path / "test_project.py").write_text(PROJECT)
+    done = pytest_in(tmp_path, "-W", "error", "-W", "ignore:.*langchain:DeprecationWarning")
+    assert f"{4 + len(MISBEHAVING)} passed" in done.stdout, done.stdout + done.stderr
+
+
+def test_at_its_start_pytest_loads_nothing_heavy(tmp_path):
+    (tmp_path / "test_light.py").write_text(
+        "import sys\n\n\n"
+        "def test_light():\n"
+        "    assert 'quantgraph.testing.pytest_plugin' in sys.modules\n"
+        "    assert not {'pandas', 'numpy', 'langchain_core', 'langgraph', 'pydantic'} & set(sys.modules)\n"
+    )
+    others = [f"-p no:{name}" for name in ("langsmith_plugin", "hypothesispytest", "anyio", "xdist")]
+    done = pytest_in(tmp_path, *" ".join(others).split())
+    assert "1 passed" in done.stdout, done.stdout + done.stderr
+
+
+def pytest_in(folder, *options):
+    return subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *options, "."],
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
