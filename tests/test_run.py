@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from quantgraph.data.sample import SampleSource
-from quantgraph.errors import BadOption
+from quantgraph.errors import BadOption, NotConfigured
 from quantgraph.run import run_strategy
 from quantgraph.strategy import strategy_source
 
@@ -42,6 +42,19 @@ def test_a_source_with_a_bug_raises_and_the_folder_says_failed(tmp_path, error):
     (told,) = results(tmp_path)
     assert told["ended_because"] == "failed"
     assert type(error).__name__ in told["error"]
+
+
+def test_a_deciders_model_that_cannot_be_asked_is_no_want_of_data(tmp_path):
+    class Asking:
+        name = "asking"
+        uses_signal = False
+
+        def decide(self, view, account, session):
+            raise NotConfigured("decision: the key is refused", model="gpt-test")
+
+    told = run_strategy(SENTENCE, decider=Asking(), out=tmp_path)
+    assert told["ended_because"] == "model_unavailable"
+    assert told["error"] == "not_configured: decision: the key is refused"
 
 
 def test_a_run_that_is_told_to_stop_says_cancelled(tmp_path):

@@ -41,6 +41,16 @@ def test_a_reply_is_served_to_another_run_and_costs_nothing(tmp_path: Path) -> N
     assert recorder.of("two").usage() == []
 
 
+def test_asked_again_in_a_run_it_is_another_question_in_the_cache_too(tmp_path: Path) -> None:
+    recorder = Recorder(tmp_path / "runs.sqlite")
+    with OpenAIStub(["one", "two"]) as stub:
+        for run_id in ("first", "second"):
+            with in_scope(Scope(recording=recorder.of(run_id), path="n")):
+                model = model_at(stub, tmp_path)
+                assert [model.invoke(HI).text for _ in range(2)] == ["one", "two"]
+    assert len(stub.requests) == 2
+
+
 def test_a_cached_reply_is_in_the_record_and_replays_without_the_cache(tmp_path: Path) -> None:
     cache = ReplyCache(tmp_path / "models.sqlite")
     RecordedChatModel(ScriptedChatModel(["fine"]), cache=cache).invoke(HI)

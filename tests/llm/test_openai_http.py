@@ -6,6 +6,7 @@ import asyncio
 import gc
 import logging
 import os
+import ssl
 import traceback
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
@@ -21,7 +22,8 @@ from langchain.agents import create_agent
 from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AIMessage, HumanMessage, SystemMessage
 from langchain_core.tools import tool
-from pydantic import BaseModel
+from langchain_openai import ChatOpenAI
+from pydantic import BaseModel, SecretStr
 
 from quantgraph.errors import ModelOutputInvalid, ModelUnavailable, NotConfigured, PermissionDenied
 from quantgraph.llm import RecordedChatModel, get_llm
@@ -259,6 +261,75 @@ def test_a_refusal_is_told_at_once(status: int, kind: type[Exception], says: str
     assert message.startswith(says)
     assert len(message) < 250
     assert len(stub.requests) == 1
+
+
+def test_what_no_server_will_ever_do_is_not_asked_twice(waits: Waits) -> None:
+    with OpenAIStub([Fault.http(501, "no such thing")]) as stub:
+        message = failure(lambda: ask(model_at(stub), waits.policy), ModelUnavailable)
+    assert message == "test: model gpt-test refused the request: HTTP 501: no such thing"
+
+
+@pytest.mark.parametrize(
+    ("key", "url", "says"),
+    [
+        (KEY, "localhost:8000/v1", "its address is none"),
+        (f"{KEY}\nmore", None, "its key has characters that HTTP does not take"),
+        ("sk-密钥-0123456789", None, "its key has characters that HTTP does not take"),
+    ],
+)
+def test_what_cannot_be_sent_is_told_at_once(key: str, url: str | None, says: str, waits: Waits) -> None:
+    with OpenAIStub() as stub:
+        model = ChatOpenAI(
+            model="gpt-test", api_key=SecretStr(key), base_url=url or stub.base_url, max_retries=0
+        )
+        message = failure(lambda: ask(model, waits.policy), NotConfigured)
+        assert stub.requests == []
+    assert message.startswith(f"test: model gpt-test: {says}")
+    assert waits.seconds == []
+
+
+def test_a_certificate_that_is_not_trusted_is_not_tried_twice(
+    waits: Waits, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object, **__: object) -> None:
+        raise ssl.SSLCertVerificationError(1, "[SSL: CERTIFICATE_VERIFY_FAILED] self-signed certificate")
+
+    monkeypatch.setattr(ssl.SSLContext, "wrap_socket", refuse)
+    with OpenAIStub() as stub:
+        url = stub.base_url.replace("http:", "https:")
+        settings = load_settings(openai_api_key=KEY, openai_base_url=url)
+        model = get_llm("decision", model="gpt-test", settings=settings)
+        message = failure(lambda: ask(model, waits.policy), NotConfigured)
+    assert "the certificate of its server is not trusted" in message
+    assert waits.seconds == []
+
+
+@pytest.mark.parametrize(
+    ("message", "usage"),
+    [
+        (None, {}),
+        ({"role": "assistant", "content": 5}, {}),
+        ({"role": "assistant", "content": {"a": 1}}, {}),
+        ({"role": "assistant", "content": "fine"}, [1]),
+        ({"role": "assistant", "content": None, "tool_calls": "price"}, {}),
+        ({"role": "assistant", "tool_calls": [{"function": {"name": "price", "arguments": {"a": 1}}}]}, {}),
+    ],
+)
+def test_a_reply_of_another_shape_is_no_mistake_of_ours(
+    message: Any, usage: Any, waits: Waits, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    body = {"model": "gpt-test", "choices": [{"index": 0, "message": message}], "usage": usage}
+    monkeypatch.setattr("quantgraph.testing.openai_stub.completion", lambda *_: body)
+    with OpenAIStub(lambda _: "fine") as stub:
+        told = failure(lambda: ask(model_at(stub), waits.policy), ModelUnavailable)
+    assert "after 3 attempts; last: the reply is not the protocol (" in told
+
+
+def test_a_reply_under_another_role_is_a_reply(waits: Waits, monkeypatch: pytest.MonkeyPatch) -> None:
+    body = {"model": "gpt-test", "choices": [{"index": 0, "message": {"role": "model", "content": "fine"}}]}
+    monkeypatch.setattr("quantgraph.testing.openai_stub.completion", lambda *_: body)
+    with OpenAIStub(lambda _: "fine") as stub:
+        assert ask(model_at(stub), waits.policy).text == "fine"
 
 
 def test_a_spent_quota_is_not_retried(waits: Waits) -> None:

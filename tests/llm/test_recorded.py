@@ -26,7 +26,7 @@ from quantgraph.errors import ModelUnavailable, RunDiverged
 from quantgraph.llm import CallPolicy, RecordedChatModel, get_llm
 from quantgraph.llm.faults import facts_of
 from quantgraph.llm.planner import KeylessPlanner
-from quantgraph.llm.reply import is_usable, message_of, reply_of
+from quantgraph.llm.reply import finish_of, is_usable, message_of, reply_of, tokens_of
 from quantgraph.llm.request import request_of
 from quantgraph.recording import Entry, Mode, Recorder, Recording, Scope, canonical, in_scope
 from quantgraph.settings import load_settings
@@ -196,6 +196,20 @@ def test_a_mistake_of_ours_passes_and_is_noted_as_no_answer(tmp_path: Path) -> N
             RecordedChatModel(ScriptedChatModel([KeyError("ours")]), policy=AT_ONCE).invoke(HI)
         (entry,) = entries(scope)
     assert (entry.final, entry.error and entry.error["message"]) == (False, "KeyError: 'ours'")
+
+
+def test_a_call_that_was_broken_off_is_noted_for_it_may_have_cost(tmp_path: Path) -> None:
+    def told_to_stop(_: object) -> str:
+        raise KeyboardInterrupt
+
+    with run(tmp_path) as scope:
+        with pytest.raises(KeyboardInterrupt):
+            RecordedChatModel(ScriptedChatModel(told_to_stop), policy=AT_ONCE).invoke(HI)
+        (entry,) = entries(scope)
+    assert (entry.final, entry.facts.get("prompt_tokens")) == (False, None)
+    with run(tmp_path) as scope:
+        assert scope.recording.usage()[0]["calls"] == 1
+        assert RecordedChatModel(ScriptedChatModel(["fine"])).invoke(HI).text == "fine"
 
 
 def test_a_wait_that_passes_the_end_of_the_node_is_not_begun(tmp_path: Path) -> None:
@@ -432,6 +446,21 @@ def test_awaited_in_a_stream_a_broken_one_is_asked_again(tmp_path: Path) -> None
 )
 def test_a_reply_comes_back_equal(message: AIMessage) -> None:
     assert message_of(json.loads(canonical(reply_of(message)))) == message
+
+
+@pytest.mark.parametrize(
+    ("usage", "known"),
+    [((7, 2, 9), (7, 2)), ((-1000, 2, 9), (None, None)), ((10**12, 2, 9), (None, None))],
+)
+def test_a_count_that_cannot_be_is_not_known(usage: tuple[int, ...], known: tuple[int | None, ...]) -> None:
+    names = ("input_tokens", "output_tokens", "total_tokens")
+    told: Any = dict(zip(names, usage, strict=True))
+    assert tokens_of(AIMessage("fine", usage_metadata=told)) == known
+
+
+def test_a_word_that_no_database_takes_is_cut() -> None:
+    message = AIMessage("", response_metadata={"finish_reason": "st\0o" + "p" * 90})
+    assert finish_of(message) == "sto" + "p" * 37
 
 
 @pytest.mark.parametrize(

@@ -13,13 +13,15 @@ import pytest
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.runtime import RunControl
 
+from quantgraph.agents import SignalRule
 from quantgraph.broker import Ledger
-from quantgraph.errors import BadFile, BadOption, BudgetExceeded, RunMismatch
+from quantgraph.data.sample import SampleSource
+from quantgraph.errors import BadFile, BadOption, BudgetExceeded, RunMismatch, SourceUnavailable
 from quantgraph.llm.planner import KeylessPlanner
 from quantgraph.market.rulebook import Rulebook
-from quantgraph.run import identity, resume_run, run_strategy
+from quantgraph.run import identity, replay, resume_run, run_strategy
 from quantgraph.run.folder import held
-from quantgraph.run.manifest import read_manifest
+from quantgraph.run.manifest import ledger_place, read_manifest
 from quantgraph.run.options import Options
 from quantgraph.settings import load_settings
 
@@ -74,6 +76,13 @@ def test_the_folder_says_what_the_run_is_before_anything_is_asked(tmp_path, aske
     assert json.loads(text)["identity"]["hash"] == manifest.identity.hash
     assert "sk-secret" not in text
     assert manifest.identity.configuration["model.reflection"] == "quantgraph-keyless-planner"
+
+
+@pytest.mark.parametrize(
+    "url", ["postgresql+psycopg://me:secret@host/db", "postgresql+psycopg://host/db?user=me&password=secret"]
+)
+def test_no_password_of_a_ledger_is_written_down(url):
+    assert "secret" not in str(ledger_place(url))
 
 
 @pytest.mark.parametrize(
@@ -217,6 +226,12 @@ def test_another_configuration_or_code_is_refused_and_shown(tmp_path, monkeypatc
     ]
 
 
+def test_a_decider_with_other_options_is_another_configuration(tmp_path):
+    half = run_strategy(SENTENCE, decider=SignalRule(max_positions=2), out=tmp_path, **stop_at("reflection"))
+    with pytest.raises(RunMismatch, match=r"decider\.max_positions: 2 -> 3; set it as it was"):
+        resume_run(half["run_dir"], decider=SignalRule(max_positions=3))
+
+
 def test_other_data_and_another_graph_are_refused_and_shown(tmp_path, a_share, monkeypatch):
     files = tmp_path / "data"
     shutil.copytree(a_share, files)
@@ -237,6 +252,27 @@ def test_other_data_and_another_graph_are_refused_and_shown(tmp_path, a_share, m
     manifest.write(tmp_path / "runs" / half["run_id"])
     monkeypatch.chdir("/")
     assert resume_run(half["run_dir"])["ended_because"] == "done"
+
+
+def test_a_run_whose_source_was_down_goes_on_when_it_is_up_again_and_replays(tmp_path):
+    class Down(SampleSource):
+        down = True
+
+        def bars(self, *window):
+            if self.down:
+                raise SourceUnavailable("the vendor is down")
+            return super().bars(*window)
+
+    source = Down()
+    half = run_strategy(SENTENCE, source=source, out=tmp_path)
+    assert (half["ended_because"], half["error"]) == (
+        "data_unavailable",
+        "source_unavailable: the vendor is down",
+    )
+    source.down = False
+    whole = resume_run(half["run_dir"], source=source)
+    assert whole["ended_because"] == "done", whole["error"]
+    assert replay(half["run_dir"]).differences == ()
 
 
 def test_a_run_that_goes_on_elsewhere_is_left_alone(tmp_path):

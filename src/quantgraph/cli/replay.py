@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from quantgraph.cli.going import FAILED, WRONG_USAGE, fail, go
+from quantgraph.cli.going import FAILED, WRONG_USAGE, fail, go, say
 from quantgraph.errors import BadOption, QuantGraphError
 
 if TYPE_CHECKING:
@@ -24,7 +24,9 @@ def replay(  # noqa: PLR0917 - typer reads options from the parameters
         str | None,
         typer.Option("--from", metavar="SESSION", help="Begin a new run that is live from this session on."),
     ] = None,
-    model: Annotated[str | None, typer.Option(help="With --from: the model that is asked then.")] = None,
+    model: Annotated[
+        str | None, typer.Option(help="With --from: the model that is asked then, if the run asks any.")
+    ] = None,
     out: Annotated[
         Path | None,
         typer.Option(help="Keep what is made anew here. A new run is put beside the old one by default."),
@@ -58,9 +60,7 @@ def replay(  # noqa: PLR0917 - typer reads options from the parameters
         fail(error, debug=debug)
         raise typer.Exit(WRONG_USAGE) from None
     if session is not None:
-        from quantgraph.run.branch import replay_from
-
-        work = partial(replay_from, folder, session, model=model, out=out)
+        work = partial(_branch, folder, session, model=model, out=out)
         go(question, work, as_json=as_json, headless=headless, debug=debug)
         return
     if as_json:
@@ -69,6 +69,18 @@ def replay(  # noqa: PLR0917 - typer reads options from the parameters
         _show(replayed)
     if not replayed.identical:
         raise typer.Exit(FAILED)
+
+
+def _branch(folder: Path, session: str, *, model: str | None, **options: Any) -> dict[str, Any]:
+    """Begin the new run; a model that nothing in it asked is told of."""
+    from quantgraph.market.moment import session_of
+    from quantgraph.run.branch import replay_from
+
+    result = replay_from(folder, session, model=model, **options)
+    first = f"{session_of(session):%Y%m%d}"
+    if model is not None and not any((row["session"] or "") >= first for row in result["usage"]):
+        say(f"--model {model} changed nothing: this run asks no model from {first} on")
+    return result
 
 
 def _told(replayed: Replayed) -> dict[str, object]:

@@ -50,6 +50,7 @@ class Asking:
     _ticket: Ticket | None = field(init=False, default=None)
     _began: float = field(init=False, default=0.0)
     _failed: Entry | None = field(init=False, default=None)
+    _cached_as: str = field(init=False, default="")
 
     def __post_init__(self) -> None:
         self._session = self.scope.session
@@ -67,7 +68,7 @@ class Asking:
         """
         entry = self.scope.recording.find(self._key, self.request.text)
         if entry is None:
-            kept = self.cache.get(self.request.digest) if self.cache else None
+            kept = self._cached()
             if kept is None:
                 return None
             self.attempt = 1
@@ -107,14 +108,14 @@ class Asking:
         """Write a reply down; returned is what will be served in its place."""
         reply = reply_of(message)
         if self.cache is not None:
-            reply["response_metadata"] = {**reply["response_metadata"], CACHE_KEY: self.request.digest}
+            reply["response_metadata"] = {**reply["response_metadata"], CACHE_KEY: self._cached_as}
         text = self.facts.hide(canonical(reply))
         prompt, completion = tokens_of(message)
         facts = self._settle(prompt, completion, self._most(tokens_at_most(text)))
         entry = self._entry(reply=text, facts={**facts, "finish": finish_of(message)})
         self._end(entry)
         if self.cache is not None and is_usable(message):
-            self.cache.put(self.request.digest, text)
+            self.cache.put(self._cached_as, text)
         return self._message(entry)
 
     def failed(self, error: BaseException) -> None:
@@ -130,7 +131,7 @@ class Asking:
             told = error_json(ModelUnavailable(reason) if fault else QuantGraphError(reason))
         self._failed = self._entry(error=told, facts=facts, final=False)
 
-    def ended(self, problem: Exception) -> None:
+    def ended(self, problem: BaseException) -> None:
         """Write down how it ended, if without a reply: with an error of ours, or with another."""
         last, self._failed = self._failed, None
         if last is None:
@@ -148,6 +149,14 @@ class Asking:
     def message_id(self) -> str:
         """The id of the attempt's message: the same in a run that is resumed or replayed."""
         return self._id(self.attempt)
+
+    def _cached(self) -> str | None:
+        """The cache's reply; a run that asks again what it asked before wants another one than then."""
+        if self.cache is None:
+            return None
+        before = self.scope.recording.times("model", self.request.digest)
+        self._cached_as = digest(f"{self.request.digest}|{before}") if before else self.request.digest
+        return self.cache.get(self._cached_as)
 
     def _check_node(self) -> None:
         if time.monotonic() - self.scope.begun >= self.node_seconds:

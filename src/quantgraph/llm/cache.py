@@ -1,4 +1,4 @@
-"""Replies kept across runs, by the content of the request."""
+"""Replies kept across runs, by the content of the request and how often the run had asked it before."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ CacheMode = Literal["off", "llm_write_only", "full"]
 """``full``: a reply that is there is served. ``llm_write_only``: the model is asked, and its reply kept."""
 
 CACHE_KEY = "quantgraph_request"
-"""Under which a reply's metadata holds the digest of its request."""
+"""Under which a reply's metadata says what it is kept as."""
 
 _SCHEMA = MetaData()
 _replies = Table(
@@ -56,7 +56,7 @@ class ReplyCache:
         _OPEN.add(self)
 
     def get(self, request: str) -> str | None:
-        """The reply to a request, by its digest; None if there is none, it is too old, or none is served."""
+        """The reply to a request, by its name; None if there is none, it is too old, or none is served."""
         if self.mode != "full":
             return None
         query = select(_replies.c.reply).where(

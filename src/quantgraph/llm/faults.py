@@ -6,12 +6,14 @@ OpenAI's client and its relatives give them (``status_code``, ``response.headers
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from http import HTTPStatus
+from traceback import format_exception
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -35,8 +37,17 @@ _CUT_SHORT = {
     "ContentFilterFinishReasonError": "was withheld by the server's content filter",
     "OpenAIRefusalError": "is a refusal",
 }
-_UNREADABLE = (ValueError, LookupError, TypeError)
-_READERS = frozenset({"json", "httpx", "httpx2"})  # what the libraries read a reply with
+_UNREADABLE = (ValueError, LookupError, TypeError, AttributeError, RecursionError)
+_READERS = frozenset({"json", "httpx", "httpx2", "pydantic"})  # what the libraries read a reply with
+_NO_ADDRESS = "its address is none, which begins with http:// or https://; set OPENAI_BASE_URL to it"
+_NO_HEADER = "its key has characters that HTTP does not take; set OPENAI_API_KEY to the key alone"
+_NEVER_SENT = {
+    "UnsupportedProtocol": _NO_ADDRESS,
+    "InvalidURL": _NO_ADDRESS,
+    "LocalProtocolError": _NO_HEADER,
+    "UnicodeEncodeError": _NO_HEADER,
+}
+_NOT_TRUSTED = "the certificate of its server is not trusted; SSL_CERT_FILE names a file of those that are"
 _EXCERPT = 160
 _SECRET_LIKE = re.compile(r"(?i)\b(sk-[\w-]{4,}|bearer\s+[\w.~+/=-]+)")
 _SURELY_SECRET = re.compile(
@@ -50,7 +61,7 @@ _URLS = ("openai_api_base", "base_url", "anthropic_api_url", "endpoint")
 
 
 class NoMessage(Exception):
-    """A reply without a message in it."""
+    """A reply without a message in it, or with none that can be read."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -80,8 +91,8 @@ class ModelFacts:
         return line if len(line) <= _EXCERPT else line[: _EXCERPT - 1] + "…"
 
     def presentable(self, error: Exception) -> Exception | None:
-        """Return the exception as a cause to show, or None when its text holds a secret."""
-        text = str(error)
+        """Return the exception as a cause to show, or None when its traceback holds a secret."""
+        text = "".join(format_exception(error))
         return error if self.hide(text) == text else None
 
 
@@ -107,6 +118,7 @@ def facts_of(model: object) -> ModelFacts:
     secrets = [text for value in values for text in _secrets(value)]
     parts = urlsplit(url or "")
     secrets += [one for one in (parts.password,) if one]
+    secrets += [repr(one)[1:-1] for one in secrets]  # as an error shows one that has a line break in it
     return ModelFacts(
         name=name if isinstance(name, str) else type(model).__name__,
         base_url=None if url is None else parts._replace(netloc=parts.netloc.rpartition("@")[2]).geturl(),
@@ -131,14 +143,17 @@ def read_fault(error: Exception, facts: ModelFacts) -> Fault | None:
 
     Notes
     -----
-    Retried: 408, 409, 429 (not a spent quota), 5xx, time-outs, lost connections, and replies that are
-    not the protocol. Not retried: any other 4xx.
+    Retried: 408, 409, 429 (not a spent quota), 5xx but 501, time-outs, lost connections, and replies that
+    are not the protocol. Not retried: any other 4xx, and what never leaves this machine.
     """
     if isinstance(error, QuantGraphError):
         return None
     status = getattr(error, "status_code", None)
     if isinstance(status, int) and status >= HTTPStatus.BAD_REQUEST:
         return _read_status(error, status, facts)
+    reason = _never_sent(error)
+    if reason is not None:
+        return Fault(reason=reason, retry=False, kind=NotConfigured)
     reason = _transport_reason(error, facts)
     if reason is not None:
         return Fault(reason=reason, retry=True)
@@ -148,9 +163,22 @@ def read_fault(error: Exception, facts: ModelFacts) -> Fault | None:
     return None
 
 
+def _never_sent(error: Exception) -> str | None:
+    """Why the request cannot be sent, however often that is tried; what the library says may hold the key."""
+    cause: BaseException | None = error if _raised_by_client(error) else None
+    while cause is not None:
+        if "CERTIFICATE_VERIFY_FAILED" in str(cause):
+            return _NOT_TRUSTED
+        of_text = isinstance(cause, UnicodeEncodeError) and cause.encoding != "ascii"
+        if type(cause).__name__ in _NEVER_SENT and not of_text:
+            return _NEVER_SENT[type(cause).__name__]
+        cause = cause.__cause__
+    return None
+
+
 def _transport_reason(error: Exception, facts: ModelFacts) -> str | None:
     if isinstance(error, NoMessage):
-        return "the reply is not the protocol (no message in it)"
+        return f"the reply is not the protocol ({error})"
     names = {kind.__name__ for kind in type(error).__mro__}
     if names & _TIMEOUTS:
         return "it did not answer in time"
@@ -179,10 +207,14 @@ def _read_status(error: Exception, status: int, facts: ModelFacts) -> Fault:
     spent = getattr(error, "code", None) == "insufficient_quota"
     return Fault(
         reason=f"HTTP {status}" + (f": {said}" if said else ""),
-        retry=(status in _RETRY_STATUS and not spent) or status >= HTTPStatus.INTERNAL_SERVER_ERROR,
+        retry=(status in _RETRY_STATUS and not spent) or _may_pass(status),
         status=status,
         retry_after=_retry_after(error),
     )
+
+
+def _may_pass(status: int) -> bool:
+    return status >= HTTPStatus.INTERNAL_SERVER_ERROR and status != HTTPStatus.NOT_IMPLEMENTED
 
 
 def _server_message(error: Exception, facts: ModelFacts) -> str:
@@ -200,9 +232,11 @@ def _retry_after(error: Exception) -> float | None:
     if not isinstance(text, str):
         return None
     try:
-        return max(float(text), 0.0)
+        seconds = float(text)
     except ValueError:
         pass  # not a number: then it is a date
+    else:
+        return None if math.isnan(seconds) else max(seconds, 0.0)
     try:
         moment = parsedate_to_datetime(text)
     except ValueError:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, cast
+from typing import Any
 
 from langchain_core.callbacks import AsyncCallbackManagerForLLMRun, CallbackManagerForLLMRun
 from langchain_core.language_models import BaseChatModel, LanguageModelInput
@@ -25,6 +25,7 @@ from quantgraph.llm.calls import CallPolicy
 from quantgraph.llm.faults import NoMessage, facts_of
 from quantgraph.llm.named import AsyncNamedTokens, NamedTokens
 from quantgraph.llm.prices import PRICES, Price, price_of
+from quantgraph.llm.reply import is_deep
 from quantgraph.llm.request import request_of
 from quantgraph.recording import Recording, Scope, current_scope
 
@@ -203,7 +204,7 @@ class RecordedChatModel(BaseChatModel):
 
         try:
             answer = self._policy.run(attempt, facts=asking.facts, what=self.role, until=asking.until)
-        except Exception as problem:
+        except BaseException as problem:
             asking.ended(problem)
             raise
         return _result(answer)
@@ -236,16 +237,22 @@ class RecordedChatModel(BaseChatModel):
 
         try:
             answer = await self._policy.arun(attempt, facts=asking.facts, what=self.role, until=asking.until)
-        except Exception as problem:
+        except BaseException as problem:
             await asyncio.to_thread(asking.ended, problem)
             raise
         return _result(answer)
 
 
 def _message(result: ChatResult) -> AIMessage:
+    """The reply; some servers send it under another role."""
     if not result.generations:
-        raise NoMessage
-    return cast("AIMessage", result.generations[0].message)
+        raise NoMessage("no message in it")
+    message = result.generations[0].message
+    if is_deep([message.content, message.additional_kwargs, getattr(message, "tool_calls", [])]):
+        raise NoMessage("nested too deeply")
+    if isinstance(message, AIMessage):
+        return message
+    return AIMessage(message.content, response_metadata=message.response_metadata)
 
 
 def _result(message: AIMessage) -> ChatResult:

@@ -9,7 +9,7 @@ from langchain_core.messages import AIMessage
 
 from quantgraph.llm.request import plain
 
-__all__ = ["finish_of", "is_usable", "message_of", "reply_of", "tokens_of"]
+__all__ = ["finish_of", "is_deep", "is_usable", "message_of", "reply_of", "tokens_of"]
 
 _METADATA = (
     "finish_reason",
@@ -19,8 +19,11 @@ _METADATA = (
     "model_provider",
     "system_fingerprint",
 )
+_MOST_TOKENS = 2**31 - 1  # what a database takes for a count
+_LONGEST_FINISH = 40
 _FINISH = ("finish_reason", "stop_reason", "done_reason")
 _CUT = frozenset({"length", "max_tokens", "content_filter", "refusal", "safety", "recitation"})
+_DEEPEST = 100  # levels; all that reads a reply level by level is far from Python's own limit there
 _ALWAYS = ("content", "response_metadata")
 _GIVEN_BY_LANGCHAIN = "lc_"
 
@@ -51,17 +54,17 @@ def message_of(reply: Mapping[str, Any]) -> AIMessage:
 
 
 def tokens_of(message: AIMessage) -> tuple[int, int] | tuple[None, None]:
-    """Prompt and completion tokens, as the server counted them; None if it did not say."""
+    """Prompt and completion tokens, as the server counted them; None if it did not say, or said nonsense."""
     usage: Mapping[str, Any] = message.usage_metadata or {}
     told = [usage.get(name) for name in ("input_tokens", "output_tokens", "total_tokens")]
-    whole = all(isinstance(one, int) for one in told)
+    whole = all(isinstance(one, int) and 0 <= one <= _MOST_TOKENS for one in told)
     return (usage["input_tokens"], usage["output_tokens"]) if whole else (None, None)
 
 
 def finish_of(message: AIMessage) -> str | None:
-    """Why the model stopped, in its server's word; None if it does not say."""
+    """Why the model stopped, in its server's word as the record takes it; None if it does not say."""
     told = (message.response_metadata.get(name) for name in _FINISH)
-    return next((str(one) for one in told if one), None)
+    return next((str(one).replace("\0", "")[:_LONGEST_FINISH] for one in told if one), None)
 
 
 def is_usable(message: AIMessage) -> bool:
@@ -70,3 +73,9 @@ def is_usable(message: AIMessage) -> bool:
     cut = (finish_of(message) or "").lower() in _CUT
     said = bool(message.text.strip()) or bool(message.tool_calls)
     return said and not cut and not refused and not message.invalid_tool_calls
+
+
+def is_deep(value: Any, levels: int = _DEEPEST) -> bool:
+    """Whether JSON is nested so deeply that nobody means anything by it."""
+    inner = value.values() if isinstance(value, Mapping) else value if isinstance(value, list) else ()
+    return levels < 0 or any(is_deep(one, levels - 1) for one in inner)

@@ -23,6 +23,9 @@ T = TypeVar("T", bound=BaseModel)
 _EXCERPT = 80
 _FAULTS_SHOWN = 5
 _UNCLOSED_BRACES = 8  # bounds the work on a reply that is nothing but opening braces
+_BROKEN = 200  # and on one that is nothing but broken objects: each is looked for from the beginning
+_LONGEST = 1_000_000  # characters; no answer is as long, and reading one may take minutes
+_DEEPEST = 2_000
 _TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|[{}]', re.DOTALL)
 _START = re.compile(r"</?think(?:ing)?>|[{\[]", re.IGNORECASE)
 _THOUGHT_END = re.compile(r"</think(?:ing)?>", re.IGNORECASE)
@@ -147,9 +150,11 @@ def _misfit(error: ValidationError, schema: type[BaseModel], reply: str) -> Mode
 
 def _scan(reply: str, cut_off: bool) -> list[Found]:
     """Find what is JSON at the top level of a reply, in order; thoughts are stepped over."""
+    if len(reply) > _LONGEST:
+        return [Found(begin=0, problem=f"of {len(reply)} characters, at most {_LONGEST} are read")]
     all_found: list[Found] = []
-    position = unclosed = 0
-    while unclosed < _UNCLOSED_BRACES and (start := _START.search(reply, position)):
+    position = unclosed = broken = 0
+    while unclosed < _UNCLOSED_BRACES and broken < _BROKEN and (start := _START.search(reply, position)):
         at, position = start.start(), start.end()
         if start.group().startswith("</"):
             all_found.clear()  # the prompt opened this thought: all before its end belongs to it
@@ -161,6 +166,7 @@ def _scan(reply: str, cut_off: bool) -> list[Found]:
         elif start.group() == "{" or _LOOKS_LIKE_LIST.match(reply, at):
             found, position = _decode(reply, at, cut_off)
             unclosed += position == at + 1
+            broken += found is not None and found.problem is not None
             all_found += [found] if found else []
     return all_found
 
@@ -168,6 +174,8 @@ def _scan(reply: str, cut_off: bool) -> list[Found]:
 def _decode(reply: str, at: int, cut_off: bool) -> tuple[Found | None, int]:
     """Decode what starts at a bracket; return it with the position to go on from."""
     fenced = _FENCE_BEFORE.search(reply, max(0, at - 40), at) is not None
+    if reply[at] == "{" and not _LOOKS_LIKE_OBJECT.match(reply, at):
+        return None, _balanced_end(reply, at) or at + 1
     try:
         value, end = _DECODER.raw_decode(reply, at)
     except RecursionError:
@@ -180,10 +188,8 @@ def _decode(reply: str, at: int, cut_off: bool) -> tuple[Found | None, int]:
 
 
 def _broken(reply: str, at: int, error: ValueError, *, fenced: bool, mend: bool) -> tuple[Found | None, int]:
-    """Judge a bracket that starts no JSON: a broken object is stepped over whole, a brace in prose alone."""
+    """Judge a bracket that looks like JSON and is none: a broken object is stepped over whole."""
     end = _balanced_end(reply, at) if reply[at] == "{" else None
-    if not (_LOOKS_LIKE_OBJECT.match(reply, at) or _LOOKS_LIKE_LIST.match(reply, at)):
-        return None, at + 1 if end is None else end
     if end is None and _THOUGHT_END.search(reply, at):
         return None, at + 1
     if end is None:
@@ -206,6 +212,8 @@ def _balanced_end(reply: str, at: int) -> int | None:
         depth += {"{": 1, "}": -1}.get(token.group(), 0)
         if depth == 0 and token.group() == "}":
             return token.end()
+        if depth > _DEEPEST:
+            return None
     return None
 
 

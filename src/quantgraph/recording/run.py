@@ -13,7 +13,7 @@ from typing import Any, Literal, TypeVar
 
 from quantgraph.errors import QuantGraphError
 from quantgraph.recording.budget import Budget
-from quantgraph.recording.entry import Entry, Key, Kind, canonical, error_json
+from quantgraph.recording.entry import ANEW, Entry, Key, Kind, canonical, digest, error_json
 from quantgraph.recording.served import Served
 from quantgraph.recording.store import Tape
 from quantgraph.recording.tally import Tally
@@ -109,6 +109,10 @@ class Recording:
             return self.served.last(kind, digest)
         return self._tape.last(self.run_id, kind, digest) if self._tape else None
 
+    def times(self, kind: Kind, digest: str) -> int:
+        """How often a request was answered so far, wherever in the run it was asked."""
+        return self._tape.times(self.run_id, kind, digest) if self._tape else 0
+
     def usage(self) -> list[dict[str, Any]]:
         """What its model calls took, see :meth:`~quantgraph.recording.tally.Tally.usage`."""
         return self.tally.usage()
@@ -128,10 +132,14 @@ class Recording:
         except QuantGraphError as error:
             self.add(Entry(key=key, request=request, error=error_json(error), session=session))
             raise
-        text = canonical(answer)
+        text = canonical(answer, sort_keys=False)
         self.add(Entry(key=key, request=request, reply=text, session=session))
         made: T = json.loads(text)  # what a replay gives, down to the types
         return made
+
+    def begin_anew(self) -> None:
+        """Say that the run is begun once more: it is served what it asks again, and may go another way."""
+        self.add(Entry(key=Key(ANEW, 0, "fact", digest("{}")), request="{}", reply="null"))
 
     def close(self) -> None:
         """Close the database; it is opened again when it is needed."""

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 from quantgraph.errors import RunDiverged
 from quantgraph.recording.diverge import diverged, question
-from quantgraph.recording.entry import Entry, Key, Kind, canonical, digest
+from quantgraph.recording.entry import ANEW, Entry, Key, Kind, canonical, digest
 
 __all__ = ["Served"]
 
@@ -25,6 +25,7 @@ class Served:
     def __init__(self, entries: Iterable[Entry]) -> None:
         self._entries = [entry for entry in entries if entry.final]
         self._places = {_asked(entry.key, entry.request): place for place, entry in enumerate(self._entries)}
+        self._begun = max((n for n, entry in enumerate(self._entries) if entry.key.path == ANEW), default=-1)
         self._used: set[int] = set()
         self._lock = threading.Lock()  # what was asked for is counted by all threads
         self.divergence: RunDiverged | None = None
@@ -56,14 +57,15 @@ class Served:
         """What was recorded and never asked for, in order.
 
         An answer that was asked for again under the same key is not missed; nor is what a resumed run left
-        behind when it made a model call of that path again, with that number or a lower one; nor what a tool
-        or a check asked of the source, since it is served itself.
+        behind when it was begun anew, or made a model call of that path again, with that number or a lower
+        one; nor what a tool or a check asked of the source, since it is served itself.
         """
         again = [(place, self._entries[place].key) for place in self._used]
         return [
             entry
             for place, entry in enumerate(self._entries)
-            if place not in self._used
+            if place > self._begun
+            and place not in self._used
             and entry.key.kind != "source"
             and self._places[_asked(entry.key, entry.request)] == place
             and not any(

@@ -20,6 +20,7 @@ from sqlalchemy import (
     Table,
     Text,
     event,
+    func,
     insert,
     select,
 )
@@ -120,6 +121,15 @@ class Tape:
         with self.engine.connect() as connection:
             row = connection.execute(query).first()
         return None if row is None else _entry(row)
+
+    def times(self, run_id: str, kind: Kind, digest: str) -> int:
+        """How often a request was answered, wherever it was asked."""
+        columns = recording.c
+        query = select(func.count()).where(
+            columns.run_id == run_id, columns.digest == digest, columns.kind == kind, columns.final
+        )
+        with self.engine.connect() as connection:
+            return connection.execute(query).scalar_one()
 
     def add(self, run_id: str, entry: Entry) -> None:
         """Add an entry as the run's next line, in one transaction."""

@@ -110,7 +110,7 @@ def identity_of(
     """Look at everything that a run of these options would use now."""
     return Identity(
         configuration=_options(options)
-        | {"decider": (decider or SignalRule()).name}
+        | _decider(decider or SignalRule())
         | {f"settings.{name}": getattr(settings, name) for name in SETTINGS}
         | {f"model.{role}": _model(role, model, settings) for role in _ROLES},
         graph={
@@ -151,6 +151,11 @@ def _options(options: Options) -> dict[str, Any]:
     rules = told.pop("rules")
     del told["on_clarify"]
     return told | {f"rules.{name}": value for name, value in rules.items()}
+
+
+def _decider(decider: Decider) -> dict[str, Any]:
+    told = dict(getattr(decider, "options", {}))
+    return {"decider": decider.name} | {f"decider.{name}": value for name, value in told.items()}
 
 
 def _model(role: Role, model: Model | None, settings: Settings) -> str:

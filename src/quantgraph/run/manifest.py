@@ -120,7 +120,7 @@ def run_folder(run: str | Path, runs_dir: Path) -> Path:
 def ledger_place(ledger: str | Path | None) -> str | None:
     """Where a ledger of the caller's is, in a form that may be written down."""
     if isinstance(ledger, str) and "://" in ledger:
-        return make_url(ledger).render_as_string(hide_password=True)
+        return make_url(ledger).difference_update_query(["password"]).render_as_string(hide_password=True)
     return None if ledger is None else str(Path(ledger).absolute())
 
 

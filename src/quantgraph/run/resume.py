@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -104,7 +104,7 @@ def resume_run(
             ledger=ledger or _place(manifest),
             decider=decider,
         )
-        driver = Driver(answer=_answers(answer), control=control)
+        driver = Driver(answer=_as_before(_answers(answer), manifest, before), control=control)
         if watch:
             driver.watch = watch
         with open_run(manifest.options, manifest.run_id, folder, handles) as opened:
@@ -121,6 +121,7 @@ def resume_run(
             task = None
             if thread is None or state_of(opened.graph, thread).get("ended_because") not in {None, "done"}:
                 task, thread = begun(manifest), next_thread(manifest.run_id, thread)
+                opened.recorder.of(manifest.run_id).begin_anew()
             return carry(manifest, folder, opened, driver, market, task, thread)
 
 
@@ -137,6 +138,20 @@ def _place(manifest: Manifest) -> str | None:
         told = f"the ledger of run {manifest.run_id} is at {manifest.ledger}; give its URL as ledger="
         raise BadOption(told, parameter="ledger")
     return manifest.ledger
+
+
+def _as_before(answer: Answer, manifest: Manifest, before: Mapping[str, Any]) -> Answer:
+    """The answer is for the question that the run ended for; for those before it, it took their defaults."""
+    if manifest.options.on_clarify != "default" or before["ended_because"] != "needs_answer":
+        return answer
+    reached = False
+
+    def said(asked: Mapping[str, Any]) -> str | None:
+        nonlocal reached
+        reached = reached or before["error"] == f"needs_answer: {asked['reason']}"
+        return answer(asked) if reached or not asked["default"] else asked["default"]
+
+    return said
 
 
 def _answers(answer: str | Answer | None) -> Answer:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Callable, Sequence
-from itertools import chain
+from itertools import takewhile
 from typing import Any
 
 from langchain.agents.middleware import AgentMiddleware, ToolCallRequest, hook_config
@@ -19,6 +20,9 @@ REPEATS_TOLD = 2
 """How often it is answered with an error; the next one ends the agent."""
 TOOLS_PER_CALL = 4
 """Tool calls that a node may make for each model call that it may make; a reply can ask for any number."""
+TOLD_PER_MADE = 2
+"""So many times as many may be asked for as are made, before the agent is ended."""
+_NAMED_AT_MOST = 80
 _STOPPED = "quantgraph_stopped"
 """Key in the metadata of the message that ends an agent."""
 
@@ -40,10 +44,13 @@ class LoopGuard(AgentMiddleware[Any, Any, Any]):
     def before_model(self, state: Any, runtime: Any) -> dict[str, Any] | None:  # noqa: ARG002
         """End the agent if it may not go on."""
         messages: Sequence[AnyMessage] = state["messages"]
-        line = self._end(messages)
-        if line is None:
-            return None
-        return {"jump_to": "end", "messages": [AIMessage(line, response_metadata={_STOPPED: True})]}
+        return _stop(self._end(messages))
+
+    @hook_config(can_jump_to=["end"])
+    def after_model(self, state: Any, runtime: Any) -> dict[str, Any] | None:  # noqa: ARG002
+        """End the agent if it asks for so many calls that refusing them one by one would take minutes."""
+        asked = len(_calls_before(state["messages"], None))
+        return _stop(self._too_many if asked > TOLD_PER_MADE * self._most else None)
 
     def wrap_tool_call(
         self,
@@ -52,31 +59,45 @@ class LoopGuard(AgentMiddleware[Any, Any, Any]):
     ) -> ToolMessage | Command[Any]:
         """Make the call, unless it was made before and before that, or too many others were."""
         call = request.tool_call
-        before = _calls_before(request.state["messages"], call["id"])
-        line = self._refusal(call, before)
+        line = self._refusal(call, _calls_before(request.state["messages"], call["id"]))
         if line is None:
             return handler(request)
         return ToolMessage(line, name=call["name"], tool_call_id=call["id"], status="error")
 
-    def _refusal(self, call: Any, before: Sequence[str]) -> str | None:
-        if before.count(_named(call)) >= REPEATS_RUN:
-            return (
-                f"repeated_call: {call['name']} has been called {REPEATS_RUN} times with these arguments and "
-                "has answered; change the arguments, or go on without it"
-            )
-        most = TOOLS_PER_CALL * self._calls
-        return f"call_limit: {most} tool calls in one node are the most" if len(before) >= most else None
+    @property
+    def _most(self) -> int:
+        return TOOLS_PER_CALL * self._calls
+
+    @property
+    def _too_many(self) -> str:
+        return f"call_limit: {self._most} tool calls in one node are the most"
+
+    def _refusal(self, call: Any, before: Sequence[Any]) -> str | None:
+        if len(before) >= self._most:  # of thousands, few are looked at
+            return self._too_many
+        if [_named(each) for each in before].count(_named(call)) < REPEATS_RUN:
+            return None
+        return (
+            f"repeated_call: {call['name'][:_NAMED_AT_MOST]} has been called {REPEATS_RUN} times with these arguments and "
+            "has answered; change the arguments, or go on without it"
+        )
 
     def _end(self, messages: Sequence[AnyMessage]) -> str | None:
-        named = _calls_before(messages, None)
-        worst = max(named, key=named.count, default="")
-        if named.count(worst) > REPEATS_RUN + REPEATS_TOLD:
-            tool = json.loads(worst)[0]
-            return f"repeated_call: {tool} was called {named.count(worst)} times with the same arguments"
+        before = _calls_before(messages, None)
+        ((worst, times),) = Counter(map(_named, before)).most_common(1) or [("", 0)]
+        if times > REPEATS_RUN + REPEATS_TOLD:
+            tool = json.loads(worst)[0][:_NAMED_AT_MOST]
+            return f"repeated_call: {tool} was called {times} times with the same arguments"
         asked = sum(isinstance(message, AIMessage) for message in messages)
         return (
             f"call_limit: {asked} model calls in one node were not enough" if asked >= self._calls else None
         )
+
+
+def _stop(line: str | None) -> dict[str, Any] | None:
+    if line is None:
+        return None
+    return {"jump_to": "end", "messages": [AIMessage(line, response_metadata={_STOPPED: True})]}
 
 
 def stopped_by(messages: Sequence[AnyMessage]) -> str | None:
@@ -85,15 +106,12 @@ def stopped_by(messages: Sequence[AnyMessage]) -> str | None:
     return str(last.text) if last.response_metadata.get(_STOPPED) else None
 
 
-def _calls_before(messages: Sequence[AnyMessage], call_id: str | None) -> list[str]:
+def _calls_before(messages: Sequence[AnyMessage], call_id: str | None) -> list[Any]:
     """The tool calls of a conversation, up to the one of that id in its last message."""
     spoken = [message for message in messages if isinstance(message, AIMessage)]
-    earlier = [_named(call) for call in chain.from_iterable(message.tool_calls for message in spoken[:-1])]
-    for call in spoken[-1].tool_calls if spoken else ():
-        if call["id"] == call_id:
-            break
-        earlier.append(_named(call))
-    return earlier
+    earlier: list[Any] = [call for message in spoken[:-1] for call in message.tool_calls]
+    last = spoken[-1].tool_calls if spoken else []
+    return earlier + list(takewhile(lambda call: call["id"] != call_id, last))
 
 
 def _named(call: Any) -> str:

@@ -24,7 +24,8 @@ class RecordedTools(AgentMiddleware[Any, Any, Any]):
 
     Notes
     -----
-    It stands outside of what turns errors into messages: a failing tool's message is recorded like any other.
+    It stands inside of what turns errors into messages: an error that may be gone is made again, not served,
+    when the run is resumed.
     An agent's calls must come one after the other (``max_concurrency=1``): each stands on the one before.
     """
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 from urllib.parse import urlsplit
 
 from langchain_core.language_models import BaseChatModel
@@ -13,7 +14,7 @@ from quantgraph.llm.faults import facts_of
 from quantgraph.llm.ladder.memory import recall, remember
 from quantgraph.llm.ladder.probe import probe
 from quantgraph.llm.ladder.rungs import Rung, below, core_of
-from quantgraph.recording import Key, Scope, canonical, current_scope, digest, in_scope
+from quantgraph.recording import Key, Scope, canonical, current_scope, digest, in_scope, recorded
 from quantgraph.settings import load_settings
 
 __all__ = ["Footing", "Standing"]
@@ -22,6 +23,7 @@ PATH = "ladder"
 """Where in a recording the rungs of a run's models stand; ``ladder/probe`` is what the probes asked."""
 
 _OPENAI = "https://api.openai.com/v1"
+_FORMATS = "response_format"
 _RUNS_KEPT = 256
 
 
@@ -59,6 +61,7 @@ class Footing:
         facts = facts_of(core)
         binds = type(core).bind_tools is not BaseChatModel.bind_tools
         self._model = model
+        self._role = getattr(model, "role", None)  # each has a footing of its own
         self._cache_dir = cache_dir
         self._name = facts.name
         self._url = _plain(facts.base_url or _OPENAI) if hasattr(core, "openai_api_base") else None
@@ -80,7 +83,10 @@ class Footing:
         with self._lock:
             if run_id not in self._standings:
                 rung = self._known or (self._find_in(scope) if scope else self._find())
-                self._standings[run_id] = Standing(rung, takes_formats=self._url is not None)
+                while scope and (lower := below(rung)) and self._was_refused(rung, scope):
+                    rung = lower
+                formats = self._url is not None and not (scope and self._was_refused(_FORMATS, scope))
+                self._standings[run_id] = Standing(rung, takes_formats=formats)
                 if len(self._standings) > _RUNS_KEPT:
                     del self._standings[next(iter(self._standings))]
             return self._standings[run_id]
@@ -93,7 +99,21 @@ class Footing:
         with self._lock:
             self.standing().rung = lower
             self._keep(lower)
+        recorded("fact", self._refusal(rung), lambda: lower)
         return lower
+
+    def without_formats(self) -> None:
+        """The server has just refused ``response_format``, which it is not sent again in this run."""
+        self.standing().takes_formats = False
+        recorded("fact", self._refusal(_FORMATS), lambda: True)
+
+    def _refusal(self, what: str) -> dict[str, Any]:
+        return {"refused": what, "base_url": self._url, "model": self._name, "role": self._role}
+
+    def _was_refused(self, what: str, scope: Scope) -> bool:
+        """Whether it was before the state that the node that runs has begun from."""
+        fact = scope.recording.last("fact", digest(canonical(self._refusal(what))))
+        return fact is not None and fact.key.seq <= scope.calls.get(fact.key.path, 0)
 
     def _find_in(self, scope: Scope) -> Rung:
         request = canonical({"rung_of": {"base_url": self._url, "model": self._name}})

@@ -25,18 +25,17 @@ def _token(word: str) -> str:
 
 
 _CALL = re.compile(
-    r"<function=(?P<function>[^>\s]+)\s*>(?P<function_body>.*?)(?P<function_end></function>|\Z)"
-    r"|<invoke\s+name=[\"']?(?P<invoke>[^\"'>]+)[\"']?\s*>(?P<invoke_body>.*?)(?P<invoke_end></invoke>|\Z)"
+    r"<function=(?P<function>[^<>\s]++)\s*+>(?P<function_body>.*?)(?P<function_end></function>|\Z)"
+    r"|<invoke\s+name=[\"']?(?P<invoke>[^\"'<>]++)[\"']?\s*+>(?P<invoke_body>.*?)(?P<invoke_end></invoke>|\Z)"
     r"|<tool_call>(?=\s*[{\[])(?P<json_body>.*?)(?P<json_end></tool_call>|\Z)"
     rf"|{_token('call[▁_]begin')}(?P<token_body>.*?)(?P<token_end>{_token('call[▁_]end')}|\Z)",
     re.DOTALL,
 )
 _SEPARATOR = re.compile(_token("sep"))
 _PARAMETER = re.compile(
-    r"<parameter(?:=(?P<short>[^>\s]+)|\s+name=[\"']?(?P<name>[^\"'>\s]+)[\"']?)(?P<more>[^>]*)>"
-    r"(?P<value>.*?)</parameter>",
-    re.DOTALL,
+    r"<parameter(?:=(?P<short>[^<>\s]++)|\s+name=[\"']?(?P<name>[^\"'<>\s]++)[\"']?)(?P<more>[^<>]*+)>"
 )
+_END = "</parameter>"
 _STRING = re.compile(r"string\s*=\s*[\"']?true")
 
 
@@ -94,17 +93,25 @@ def _parted(body: str) -> tuple[str, str]:
 
 
 def _element(name: str, body: str, begin: int, tool: Spec, *, closed: bool, cut_off: bool) -> Spoken:
-    parameters = list(_PARAMETER.finditer(body))
+    parameters = list(_parameters(body))
     if not parameters and "<parameter" not in body:
         return read_args(name, body, begin, cut_off=cut_off)
     if not closed or body.count("<parameter") > len(parameters):
         return Spoken(name=name, begin=begin, fault=f"the call of {name} is never closed; was it cut off?")
     fields = tool.get("parameters", {}).get("properties", {})
     args: dict[str, Any] = {}
-    for match in parameters:
-        key = match["short"] or match["name"]
-        args[key] = _value(match["value"], fields.get(key, {}), is_text=bool(_STRING.search(match["more"])))
+    for tag, value in parameters:
+        key = tag["short"] or tag["name"]
+        args[key] = _value(value, fields.get(key, {}), is_text=bool(_STRING.search(tag["more"])))
     return Spoken(name=name, begin=begin, args=args)
+
+
+def _parameters(body: str) -> Iterator[tuple[re.Match[str], str]]:
+    """Each opening tag with what stands up to the next closing one."""
+    position = 0
+    while (tag := _PARAMETER.search(body, position)) and (end := body.find(_END, tag.end())) >= 0:
+        yield tag, body[tag.end() : end]
+        position = end + len(_END)
 
 
 def _value(text: str, field: Mapping[str, Any], *, is_text: bool) -> Any:

@@ -174,7 +174,7 @@ class LadderChatModel(BaseChatModel):
             except Exception as error:
                 if not is_refused(error, self.inner):
                     raise
-            self._footing.standing().takes_formats = False
+            self._footing.without_formats()
         bound = {"tools": list(self.bound_tools), **self.bound_options} if self.bound_tools else None
         return ask_on(rung, self.inner, messages, wanted, bound=bound, **options)
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -72,8 +73,9 @@ def read_reply(message: AIMessage, wanted: Wanted, *, native: bool, turn: int) -
         missing = "no tool was called, and one has to be" if wanted.forced else None
         return Reading(text=answer, fault=missing)
     ids = [call["id"] for call in [*message.tool_calls, *message.invalid_tool_calls]] or [None] * len(said)
+    given = Counter(ids)  # an id that two calls have names neither
     calls = tuple(
-        _made(one, wanted, id_ or _id(one, turn, place))
+        _made(one, wanted, id_ if id_ and given[id_] == 1 else _id(one, turn, place))
         for place, (one, id_) in enumerate(zip(said, ids, strict=True))
     )
     if own:

@@ -200,8 +200,8 @@ def _agent(name: str, model: BaseChatModel, tools: Sequence[BaseTool]) -> Agent:
         context_schema=ToolContext,
         middleware=[
             LoopGuard(CALLS_PER_NODE),
-            RecordedTools(),
             ToolErrorMiddleware(on_error=_tell),
+            RecordedTools(),
         ],
         # Its messages live within one node: nothing of them belongs into the host's checkpoints.
         checkpointer=False,

@@ -13,7 +13,11 @@ from quantgraph.errors import (
     ModelOutputInvalid,
     ModelUnavailable,
     NoProgress,
+    NotConfigured,
+    PermissionDenied,
     QuantGraphError,
+    RateLimited,
+    SourceUnavailable,
 )
 from quantgraph.recording import current_scope, digest
 from quantgraph.subgraphs.signal.answers import answer_schema
@@ -65,6 +69,9 @@ _ENDINGS: dict[type[QuantGraphError], EndedBecause] = {
     ModelOutputInvalid: "max_retries",
     NoProgress: "no_progress",
 }
+
+_VENDORS = {kind.code for kind in (NotConfigured, PermissionDenied, RateLimited, SourceUnavailable)}
+"""Codes of errors that a vendor answers with when it cannot serve anybody, or not us."""
 
 Update = dict[str, Any]
 
@@ -221,10 +228,13 @@ def question_id(state: Mapping[str, Any], *content: object) -> str:
 
 
 def gave_up(state: SignalSubgraphState) -> EndedBecause:
-    """Why attempts ended: the same error again and again, or too many of them."""
+    """Why attempts ended: the same error again and again, or too many of them; or what no attempt mends."""
     failures = state.get("failures", [])
-    if failures and failures[-1].startswith(LOOK_AHEAD):
+    last = failures[-1].partition(":")[0] if failures else ""
+    if last == LOOK_AHEAD:
         return "causality_failed"
+    if last in _VENDORS:
+        return "data_unavailable"
     return "repeated_error" if _repeated(failures) else "max_retries"
 
 
@@ -232,7 +242,8 @@ def why_ended(error: QuantGraphError) -> EndedBecause:
     """The reason for the end that an error stands for, when nobody reacts to it."""
     if isinstance(error, BudgetExceeded):
         return _BUDGETS[error.data["limit"]]
-    return next((why for kind, why in _ENDINGS.items() if isinstance(error, kind)), "data_unavailable")
+    lacking: EndedBecause = "model_unavailable" if "model" in error.data else "data_unavailable"
+    return next((why for kind, why in _ENDINGS.items() if isinstance(error, kind)), lacking)
 
 
 def _repeated(failures: Sequence[str]) -> bool:
