@@ -14,7 +14,7 @@ help:
 	@echo "make docs    refresh pictures and notebooks, and run every example"
 	@echo "make bench   measure                    make format  ruff format and fixes"
 	@echo "make bench-peers  beside vectorbt, bt and backtrader, in an environment of their own"
-	@echo "make zoo     judge every leaky and honest strategy in both markets"
+	@echo "make zoo     every leaky and honest strategy, every misbehaving model in every role"
 	@echo "make soak    kill the run a thousand times and compare its ledger"
 	@echo "make clean   remove .venv and caches    PYTHON=...   the python to set up with"
 
@@ -25,7 +25,7 @@ demo: $(READY)
 	@$(BIN)/quantgraph run "$(DEMO)" --headless --out runs
 
 test: lint type
-	$(BIN)/pytest -n 2
+	$(BIN)/pytest -n 2 --dist worksteal
 
 lint: $(READY)
 	$(BIN)/ruff check .
@@ -41,6 +41,7 @@ docs: $(READY)
 
 bench: $(READY)
 	@$(BIN)/python benchmarks/core.py
+	@$(BIN)/python benchmarks/replay.py
 	@$(BIN)/python benchmarks/market.py --sizes s,m,l
 
 bench-peers:
@@ -49,7 +50,7 @@ bench-peers:
 	@.venv-bench/bin/python benchmarks/market.py --sizes s,m,l --tools bare,ours,vectorbt,bt,backtrader
 
 zoo: $(READY)
-	@WHOLE_ZOO=1 $(BIN)/pytest -n 2 -q tests/audit
+	@WHOLE_ZOO=1 WHOLE_CONFORMANCE=1 $(BIN)/pytest -n 2 -q tests/audit tests/conformance
 
 soak: $(READY)
 	@$(BIN)/python benchmarks/soak.py

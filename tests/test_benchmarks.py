@@ -26,6 +26,18 @@ def test_the_core_costs_stay_within_their_bounds(shared_data):
     assert "the loop over 200 sessions, 64 a step, durable ledger" in done.stdout
 
 
+def test_recording_and_replaying_stay_within_their_bounds():
+    done = subprocess.run(
+        [sys.executable, str(ROOT / "benchmarks" / "replay.py")],
+        capture_output=True,
+        text=True,
+        check=False,
+        env={**os.environ, "BENCH_SLACK": "4"},
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "recording a model call of 7 kB" in done.stdout
+
+
 @pytest.mark.timeout(300)
 def test_our_fills_and_equity_are_those_of_the_bare_loop_and_of_exact_decimals():
     done = subprocess.run(

@@ -7,6 +7,7 @@ variable ``QUANTGRAPH_CONFIG`` names another TOML file. An empty value counts as
 from __future__ import annotations
 
 import os
+import re
 import tomllib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -43,8 +44,9 @@ LIGHT_ROLES: frozenset[Role] = frozenset({"data_fetch", "validation"})
 
 
 _PREFIX = "QUANTGRAPH_"
-_BUDGET = "like calls=100,prompt_tokens=200000,completion_tokens=50000,money=2.5,seconds=600"
-_LIMIT = r"\s*(calls|prompt_tokens|completion_tokens|money|seconds)\s*=\s*\d+(\.\d+)?\s*"
+_KINDS = "calls|prompt_tokens|completion_tokens|money|seconds"
+_BUDGET = f"{_KINDS.replace('|', ', ')}, each with a number, like calls=100,money=2.5"
+_LIMIT = rf"\s*({_KINDS})\s*=\s*\d+(\.\d+)?\s*"
 _LIMITS = rf"^{_LIMIT}(,{_LIMIT})*$"
 _ROLE_PREFIX = "QUANTGRAPH_MODEL_"
 _VENDOR_VARIABLES: dict[str, tuple[str, ...]] = {
@@ -86,9 +88,9 @@ class Settings(BaseSettings):
     model_rung: Literal["auto", "native", "json_schema", "json_mode", "text"] = Field(
         "auto", description="auto, native, json_schema, json_mode or text"
     )
-    budget: str | None = Field(None, pattern=_LIMITS, description=f"limits of a run, {_BUDGET}")
+    budget: str | None = Field(None, pattern=_LIMITS, description=f"limits of a run: {_BUDGET}")
     session_budget: str | None = Field(
-        None, pattern=_LIMITS, description=f"limits of a trading session, {_BUDGET}"
+        None, pattern=_LIMITS, description=f"limits of a trading session: {_BUDGET}"
     )
     node_seconds: float = Field(600.0, gt=0, allow_inf_nan=False, description="seconds above 0")
     prices: Path | None = Field(None, description="a TOML file with a table for each model")
@@ -227,7 +229,10 @@ def _explain(error: ValidationError, overrides: Mapping[str, Any]) -> BadOption:
     name = str(fault["loc"][0])
     info = Settings.model_fields[name]
     secret = "Secret" in str(info.annotation) or name == "openai_base_url"
-    shown = "this value" if secret else repr(fault["input"])[:80]
+    given = fault["input"]
+    if fault["type"] == "string_pattern_mismatch":  # a budget: the first limit that is none
+        given = next(part for part in given.split(",") if not re.fullmatch(_LIMIT, part)).strip()
+    shown = "this value" if secret else repr(given)[:80]
     where = _place(".".join(str(part) for part in fault["loc"]), name, overrides)
     return BadOption(f"{where}: {shown} is not valid; it has to be {info.description}", option=name)
 

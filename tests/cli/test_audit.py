@@ -80,7 +80,7 @@ def test_the_file_that_a_run_saves_is_audited_in_its_language(tmp_path):
     told = read_strategy(path)
     assert (told.name, len(told.cells)) == (result["strategy"]["name"], 1)
     done = call(path, *WHAT)
-    assert (done.exit_code, done.stdout) == (0, "无未来函数：已在 78 个交易日中的 78 个上证明\n")
+    assert (done.exit_code, done.stdout) == (0, "无未来函数：全部 78 个交易日均已证明\n")
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 from pathlib import Path
 
@@ -13,6 +14,7 @@ from quantgraph.broker import Ledger
 from quantgraph.cli import main
 from quantgraph.testing import Fault, OpenAIStub, Reply, TushareStub
 
+SHORT = "000341.SZ，2日均线上穿5日均线买入，下穿卖出，20240102到20240131"
 SENTENCE = "合成30成分股，5日均线上穿20日均线买入，下穿卖出，2025年"
 
 
@@ -76,9 +78,11 @@ def test_a_start_after_the_end_is_refused(command):
 
 
 @pytest.mark.parametrize("start", ["2025-13-01", "tomorrow", "20250231"])
-def test_a_date_that_is_none_is_refused(command, start):
-    done = command("run", SENTENCE, "--start", start, "--end", "20250401", "--headless", "--json")
-    failed(done, start)
+def test_a_date_that_is_none_is_refused_before_anything_is_made(command, start):
+    status, out, err = command("run", SENTENCE, "--start", start, "--end", "20250401", "--headless", "--json")
+    assert (status, out) == (2, "")
+    assert err == f"bad_option: start={start!r} is not a date; write YYYYMMDD or YYYY-MM-DD\n"
+    assert not Path("runs").exists()
 
 
 def test_a_window_after_all_data_is_refused(command):
@@ -262,9 +266,63 @@ def test_questions_are_asked_at_the_prompt_one_by_one(command):
     assert result["assumptions"] == []
 
 
-def test_no_more_answers_cancel_the_run(command):
-    done = command("run", "5日均线上穿20日均线买入，下穿卖出", "--json", stdin="")
-    failed(done, "cancelled", because="cancelled", exit_status=130)
+@pytest.mark.parametrize("options", [[], ["--approve"]])
+def test_without_more_input_the_run_waits_for_its_answer(command, options):
+    answers = "合成30成分股\n2025年上半年\n" if options else ""
+    done = command("run", "5日均线上穿20日均线买入，下穿卖出", "--json", *options, stdin=answers)
+    result = failed(done, "needs_answer", because="needs_answer")
+    assert result["asked"]["kind"] == ("approval" if options else "symbol")
+    *_, asked, _, hint = done[2].splitlines()
+    assert asked == "> "
+    assert hint == f"quantgraph resume {result['run_dir']} --answer TEXT"
+
+
+def test_the_last_line_says_how_to_go_on_where_that_helps(command):
+    _, out, err = command("signal", SHORT, "--budget", "calls=3,money=1", "--headless", "--json")
+    folder = json.loads(out)["run_dir"]
+    assert err.splitlines()[-1] == f"quantgraph resume {folder} --budget calls=N, with N above 3"
+    _, _, err = command("signal", SHORT, "--symbols", "999999.SH", "--headless")
+    assert "quantgraph resume" not in err
+
+
+def test_runs_are_where_the_settings_or_out_say(command, monkeypatch, tmp_path):
+    monkeypatch.setenv("QUANTGRAPH_RUNS_DIR", "mine")
+    for where, options in (("mine", []), ("other", ["--out", "other"])):
+        result = json.loads(command("signal", SHORT, "--headless", "--json", *options)[1])
+        name = result["run_id"]
+        assert Path(result["run_dir"]) == Path(where, name)
+        status, out, err = command("replay", name, *options)
+        assert (status, out) == (0, f"{name}: identical (ledger, signal, strategy, result)\n"), err
+        status, out, err = command("resume", name, "--answer", "x", "--json", *options)
+        assert (status, json.loads(out)) == (0, result)
+        assert err == f"run {name} is done and takes no answer\n"
+
+
+def test_a_file_of_prices_that_is_none_is_wrong_usage(command, monkeypatch):
+    Path("prices.toml").write_text("nonsense")
+    monkeypatch.setenv("QUANTGRAPH_PRICES", "prices.toml")
+    status, out, err = command("signal", SHORT, "--headless", "--json")
+    assert (status, out) == (2, "")
+    assert err.startswith("bad_file: prices: prices.toml is not readable TOML")
+
+
+def test_orders_that_nobody_approved_are_one_line(command):
+    status, out, err = command("run", SHORT, "--approve", "--headless")
+    assert status == 0, err
+    (saved,) = Path("runs").glob("*/result.json")
+    sessions = len(json.loads(saved.read_text(encoding="utf-8"))["assumptions"])
+    assert sessions > 1
+    assert f"{sessions} 个交易日的订单无人批准，均未发送" in out
+    assert out.count("approval") == 0
+
+
+def test_calls_and_tokens_are_those_that_were_made(command, monkeypatch):
+    monkeypatch.setenv("QUANTGRAPH_LLM_CACHE", "full")
+    english = "000341.SZ, 2-day average crosses above the 5-day average, 20240102 to 20240131"
+    _, out, _ = command("signal", english, "--headless")
+    assert "7 calls, 0 tokens, cost 0\n" in re.sub(" +\n", "\n", out)
+    _, out, _ = command("signal", english, "--headless")
+    assert "models          7 from the cache\n" in re.sub(" +\n", "\n", out)
 
 
 def test_headless_takes_the_documented_defaults_and_says_so(command):
@@ -307,6 +365,8 @@ def test_the_summary_shows_what_a_person_wants_to_see(command):
         "folder",
     ):
         assert word in out, word
+    assert re.search(r"signal +\d+ buy, \d+ sell, \d+ keep, \d+ no opinion", out)
+    assert re.search(r"^ +20250102 +\d{8} ", out, re.MULTILINE)  # the first session under the curves
 
 
 def test_signal_writes_signal_and_strategy_and_does_not_trade(command):

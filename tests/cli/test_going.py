@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import signal
+import subprocess
+import sys
+import time
+
 import pytest
 from langgraph.runtime import RunControl
 
@@ -15,6 +20,22 @@ def test_the_first_signal_stops_at_the_next_step_and_the_second_at_once(capsys):
     assert "once more stops at once" in capsys.readouterr().err
     with pytest.raises(KeyboardInterrupt):
         stop.handle()
+    stop.handle()  # it is ending already
+
+
+def test_however_often_it_is_told_to_stop_the_command_ends_quietly():
+    code = "from quantgraph.cli import main; main()"
+    sentence = "990030.SH, 5-day average crosses above the 20-day average, 2024"
+    run = subprocess.Popen([sys.executable, "-c", code, "run", sentence], stderr=subprocess.PIPE, text=True)
+    told = run.stderr.readline()
+    while run.poll() is None:
+        run.send_signal(signal.SIGINT)
+        time.sleep(0.05)
+    told += run.stderr.read()
+    run.stderr.close()
+    assert run.returncode == 130
+    assert "Traceback" not in told
+    assert told.count("goes on with it") <= 1
 
 
 def test_a_question_that_waits_is_left_at_once():
@@ -26,5 +47,10 @@ def test_a_question_that_waits_is_left_at_once():
 
     with pytest.raises(KeyboardInterrupt):
         stop.asking(ask)({})
+
+
+def test_a_question_that_was_answered_is_no_more_in_the_way():
+    stop = _Stop(RunControl())
+    assert stop.asking(lambda _question: "yes")({}) == "yes"
     stop.handle()
     assert stop.control.drain_requested

@@ -28,6 +28,7 @@ from pydantic import BaseModel, SecretStr
 from quantgraph.errors import ModelOutputInvalid, ModelUnavailable, NotConfigured, PermissionDenied
 from quantgraph.llm import RecordedChatModel, get_llm
 from quantgraph.llm.calls import CallPolicy
+from quantgraph.llm.faults import facts_of
 from quantgraph.settings import load_settings
 from quantgraph.testing import Fault, OpenAIStub, Reply, ScriptedChatModel
 
@@ -421,3 +422,17 @@ def test_nothing_is_left_open(waits: Waits) -> None:
     with OpenAIStub(["a"]) as stub:
         ask(model_at(stub), waits.policy)
     gc.collect()  # an unclosed socket would warn here, and warnings are errors
+
+
+def test_a_key_in_an_address_or_deep_in_the_options_is_known_for_what_it_is():
+    model = ChatOpenAI(
+        model="m",
+        base_url="https://host/v1?sig=of-the-address&api-version=2026-01-01",
+        api_key="of-the-model",
+        model_kwargs={"extra_headers": {"Authorization": "Bearer of-a-header"}},
+        default_query={"api-key": "of-the-query"},
+    )
+    facts = facts_of(model)
+    assert facts.base_url == "https://host/v1"
+    secrets = ("of-the-address", "of-the-model", "of-a-header", "of-the-query")
+    assert facts.hide(f"2026-01-01 {' '.join(secrets)}") == "2026-01-01 *** *** *** ***"

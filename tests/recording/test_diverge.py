@@ -53,7 +53,7 @@ def test_a_changed_prompt_is_told_by_node_number_and_place_with_the_lines_that_d
 def test_a_call_more_than_was_recorded_is_held_against_the_nearest(replayed):
     recording = replayed(model_call("a"), model_call("b", seq=2))
     with pytest.raises(RunDiverged, match=r"number 4 is not .*; the nearest is signal/reflection number 2; "):
-        ask(recording, model_call("b", seq=4))
+        ask(recording, model_call("c", seq=4))
 
 
 def test_what_nothing_like_it_was_asked_is_said_so(replayed):
@@ -105,3 +105,12 @@ def test_an_error_is_served_and_what_a_resumed_run_left_behind_is_not_missed(rep
     assert ask(recording, model_call("a")) == "new"
     ask(recording, model_call("new way", seq=2))
     assert recording.served.unasked() == []
+
+
+def test_calls_made_at_the_same_time_may_be_numbered_in_another_order_and_are_served_once(replayed):
+    recording = replayed(model_call("first", reply="1"), model_call("second", seq=2, reply="2"))
+    assert ask(recording, model_call("second", reply="2")) == "2"
+    assert ask(recording, model_call("first", seq=2, reply="1")) == "1"
+    assert recording.served.unasked() == []
+    with pytest.raises(RunDiverged):
+        ask(recording, model_call("first", seq=3))

@@ -13,10 +13,20 @@ import pytest
 from quantgraph.errors import RunDiverged
 from quantgraph.recording.sockets import no_network
 
+
+def with_socket(kind, act):
+    with socket.socket(type=kind) as made:
+        act(made)
+
+
 WAYS = {
     "connect": lambda port: socket.create_connection(("127.0.0.1", port)),
-    "connect_ex": lambda port: socket.socket().connect_ex(("127.0.0.1", port)),
-    "sendto": lambda port: socket.socket(type=socket.SOCK_DGRAM).sendto(b"x", ("127.0.0.1", port)),
+    "connect_ex": lambda port: with_socket(
+        socket.SOCK_STREAM, lambda made: made.connect_ex(("127.0.0.1", port))
+    ),
+    "sendto": lambda port: with_socket(
+        socket.SOCK_DGRAM, lambda made: made.sendto(b"x", ("127.0.0.1", port))
+    ),
     "getaddrinfo": lambda port: socket.getaddrinfo("127.0.0.1", port),
     "gethostbyname": lambda _: socket.gethostbyname("localhost"),
     "httpx": lambda port: httpx.get(f"http://127.0.0.1:{port}/", trust_env=False),
@@ -30,7 +40,6 @@ def port():
 
 
 @pytest.mark.parametrize("way", WAYS)
-@pytest.mark.filterwarnings("ignore:unclosed:ResourceWarning")
 def test_no_way_out_is_open_and_the_refusal_names_host_and_port(port, way):
     with no_network(), pytest.raises(RunDiverged) as caught:
         WAYS[way](port)

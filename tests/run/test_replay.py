@@ -89,7 +89,7 @@ def test_in_a_fresh_process_with_another_hash_seed_and_no_network_all_exports_ar
 ):
     command = [sys.executable, "-c", "from quantgraph.cli import main; main()"]
     done = subprocess.run(
-        [*command, "replay", str(recorded), "--json", "--out", str(tmp_path / "again")],
+        [*command, "replay", str(recorded), "--json", "--keep", str(tmp_path / "again")],
         capture_output=True,
         text=True,
         timeout=60,
@@ -144,6 +144,7 @@ def test_a_line_of_the_ledger_that_was_changed_is_found(copy):
     assert difference.export == "ledger"
     assert "sell" in difference.recorded
     assert "sell" not in difference.replayed
+    assert difference.line.index("recorded: {") < difference.line.index(" | replayed: {")
 
 
 def test_a_reply_that_was_changed_leads_to_another_question_or_another_result(copy):
@@ -170,6 +171,25 @@ def test_what_was_recorded_and_is_not_asked_again_is_told(copy):
     assert "python_repl" in difference.recorded
 
 
+@pytest.mark.parametrize("missing", ["data", "ledger.sqlite"])
+def test_a_folder_that_lacks_something_is_said_and_left_as_it_is(copy, missing):
+    (copy / missing).rename(copy.parent / missing)
+    told = CliRunner().invoke(app, ["replay", str(copy)])
+    assert told.exit_code == 2
+    assert told.stderr.startswith(f"bad_file: {copy / missing} is missing")
+    assert not (copy / missing).exists()
+
+
+def test_what_is_not_kept_has_no_paths(recorded, tmp_path):
+    named = ["replay", recorded.name, "--out", str(recorded.parent), "--json"]
+    told = json.loads(CliRunner().invoke(app, named).stdout)
+    assert (told["identical"], told["folder"]) == (True, None)
+    assert "quantgraph-replay-" not in json.dumps(told)
+    assert CliRunner().invoke(app, [*named, "--keep", str(tmp_path)]).exit_code == 0
+    twice = CliRunner().invoke(app, [*named, "--keep", str(tmp_path)])
+    assert (twice.exit_code, f"File exists: {tmp_path / recorded.name}" in twice.stderr) == (2, True)
+
+
 def test_a_frame_of_the_data_that_was_changed_is_found(copy):
     frames = sorted((copy / "data" / "objects").glob("*.arrow"), key=lambda path: path.stat().st_size)
     for path in frames:
@@ -187,5 +207,6 @@ def test_the_command_shows_the_diff_and_says_by_its_exit_status_that_they_are_no
     assert shown.exit_code == 1
     assert "changed: messages[1].content" in shown.stdout
     assert '-    "You planned the work' in shown.stdout
-    assert CliRunner().invoke(app, ["replay", str(copy / "nothing")]).exit_code == 2
+    (nothing,) = CliRunner().invoke(app, ["replay", "/nothing"]).stderr.splitlines()
+    assert nothing == "bad_option: RUN='/nothing': there is no run.json in /nothing"
     assert CliRunner().invoke(app, ["replay", str(copy), "--model", "other"]).exit_code == 2

@@ -112,15 +112,19 @@ def test_a_branch_that_was_stopped_is_resumed_from_where_it_was(recorded, tmp_pa
 def test_the_command_says_so_where_no_model_was_asked(tmp_path):
     told = run_strategy(SENTENCE, out=tmp_path / "old", source="sample")
     branch = CliRunner().invoke(
-        app, ["replay", told["run_dir"], "--from", LIVE, "--model", "keyless", "--out", str(tmp_path / "new")]
+        app,
+        ["replay", told["run_dir"], "--from", LIVE, "--model", "keyless", "--keep", str(tmp_path / "new")],
     )
     assert branch.exit_code == 0, branch.stderr
     assert "--model keyless changed nothing: this run asks no model from 20250108 on" in branch.stderr
 
 
 def test_a_day_that_the_run_did_not_trade_is_no_place_to_branch_off(recorded, tmp_path):
-    with pytest.raises(BadWindow, match=r"from=20250105 .* traded 20250102 to 20250114"):
-        replay_from(recorded, "20250105", out=tmp_path)
+    told = CliRunner().invoke(app, ["replay", str(recorded), "--from", "20250105", "--keep", str(tmp_path)])
+    assert told.exit_code == 2
+    assert "it traded 20250102 to 20250114; next to it 20250103 and 20250106" in told.stderr
+    with pytest.raises(BadWindow, match=r"next to it 20250114$"):
+        replay_from(recorded, "20250201", out=tmp_path)
     assert list(tmp_path.iterdir()) == []
 
 
@@ -129,7 +133,17 @@ def test_a_branch_that_does_not_begin_as_the_run_did_is_told_by_the_first_line_t
 ):
     told = CliRunner().invoke(
         app,
-        ["replay", str(recorded), "--from", LIVE, "--model", "keyless", "--out", str(tmp_path), "--headless"],
+        [
+            "replay",
+            str(recorded),
+            "--from",
+            LIVE,
+            "--model",
+            "keyless",
+            "--keep",
+            str(tmp_path),
+            "--headless",
+        ],
     )
     assert told.exit_code == 1
     assert "run_diverged: " in told.stderr

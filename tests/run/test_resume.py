@@ -12,9 +12,11 @@ from decimal import Decimal
 import pytest
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.runtime import RunControl
+from typer.testing import CliRunner
 
 from quantgraph.agents import SignalRule
 from quantgraph.broker import Ledger
+from quantgraph.cli.main import app
 from quantgraph.data.sample import SampleSource
 from quantgraph.errors import BadFile, BadOption, BudgetExceeded, RunMismatch, SourceUnavailable
 from quantgraph.llm.planner import KeylessPlanner
@@ -148,6 +150,16 @@ def test_a_run_that_ended_for_want_of_an_answer_takes_one(tmp_path):
     ended = run_strategy(WITHOUT_WINDOW, on_clarify="fail", out=tmp_path)
     assert ended["ended_because"] == "needs_answer"
     assert resume_run(ended["run_dir"], answer=WINDOW)["ended_because"] == "done"
+
+
+def test_a_run_whose_questions_are_used_up_takes_no_answer(tmp_path):
+    ended = run_strategy(WITHOUT_WINDOW, answer=lambda _question: "不知道", out=tmp_path)
+    assert (ended["ended_because"], "asked" in ended) == ("needs_answer", False)
+    with pytest.raises(BadOption, match=r"3 questions of run .* used up.*begin a new run"):
+        resume_run(ended["run_dir"], answer=WINDOW)
+    assert resume_run(ended["run_dir"]) == ended
+    told = CliRunner().invoke(app, ["resume", ended["run_dir"], "--answer", WINDOW])
+    assert told.exit_code == 2
 
 
 def test_a_run_that_is_interrupted_at_its_question_asks_it_again(tmp_path):

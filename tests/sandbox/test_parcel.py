@@ -42,7 +42,7 @@ def test_frames_come_out_as_they_went_in(parcels, frames, monkeypatch, system):
     frames = {**frames, "indicators": {"rare": frozen(np.nan, 1, 4)}, "signal": {}}
     found = read_parcel(opened(parcels, frames))
     assert {panel: list(fields) for panel, fields in found.items()} == {
-        "ohlcv": ["close", "open"],
+        "ohlcv": ["open", "close"],
         "indicators": ["rare"],
     }
     for panel, fields in found.items():
@@ -127,4 +127,4 @@ def test_only_the_last_few_are_kept_and_a_large_one_alone(parcels, monkeypatch):
 def test_the_child_does_not_read_all_data_to_name_it(parcels, frames):
     frame = read_parcel(opened(parcels, frames))["ohlcv"]["close"]
     assert isinstance(frame, FrozenFrame)
-    assert frame.digest == "given-0"
+    assert frame.digest == "given-1"

@@ -164,7 +164,7 @@ def test_no_import_path_leads_to_another_data_state(runner, frames):
         "from quantgraph.state import GLOBAL_DATA_STATE as again\nimport quantgraph.state\n"
         "(again is GLOBAL_DATA_STATE, quantgraph.state.GLOBAL_DATA_STATE is again, list(again.snapshot()['ohlcv']))"
     )
-    assert runner.run([code], frames).value == "(True, True, ['close', 'open'])"
+    assert runner.run([code], frames).value == "(True, True, ['open', 'close'])"
 
 
 def test_the_child_has_the_view_and_nothing_else(runner, frame):

@@ -219,3 +219,16 @@ def test_a_budget_that_is_used_up_is_the_end_in_every_node(play, graph_of, role,
     assert final["error_messages"] == [error.line]
     assert final["data_ready"] is (role in {"code", "review"}), "what was reached is kept"
     assert bool(final.get("validation")) is (role in {"code", "review"})
+
+
+@pytest.mark.parametrize("ids", [str, lambda _place: "same"])
+def test_one_that_asks_for_thousands_of_calls_is_ended_before_any(play, graph_of, ids):
+    class Never:
+        def run(self, cells, frames):
+            raise AssertionError(cells)
+
+    calls = [{"name": "python_repl", "args": {"query": str(one)}, "id": ids(one)} for one in range(3000)]
+    cast = play.Cast(code=AIMessage("", tool_calls=calls))
+    final = graph_of(cast, runner=Never(), on_clarify="fail").invoke(begin(play, max_retries=1))
+    assert final["error_messages"] == ["call_limit: 48 tool calls in one node are the most"]
+    assert cast.turns["code"] == 1

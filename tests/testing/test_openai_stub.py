@@ -48,7 +48,7 @@ def test_a_request_too_many_is_told_so() -> None:
         post(stub)
         response = post(stub)
     assert response.status_code == 400
-    assert response.json()["error"]["message"] == "the stub's script has 1 answers; this is request 2"
+    assert response.json()["error"]["message"] == "the stub's script has 1 answer; this is request 2"
 
 
 def test_tool_calls_have_json_arguments_and_their_finish_reason() -> None:

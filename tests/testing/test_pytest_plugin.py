@@ -5,7 +5,10 @@ from __future__ import annotations
 import subprocess
 import sys
 
-from quantgraph.testing import MISBEHAVING
+import pytest
+
+from quantgraph.errors import BadOption
+from quantgraph.testing import MISBEHAVING, sample_store, signal_state
 
 PROJECT = """
 import httpx
@@ -23,6 +26,8 @@ def test_a_state_for_each_node_and_a_cast_of_ones_own(quantgraph_state, quantgra
     assert quantgraph_state("clarify")["clarification"]["kind"] == "window"
     lost = quantgraph_kit(model=quantgraph_model(lambda messages: "I do not know."))
     assert signal_generate_node(quantgraph_state("signal_generate"), kit=lost)["retry_count"] == 1
+    (error,) = data_fetch_node(quantgraph_state("data_fetch"), kit=lost)["error_messages"]
+    assert error == "no_data: bars are missing; the model called no tool"
 
 
 def test_the_store_has_the_sample(quantgraph_store):
@@ -45,6 +50,11 @@ def test_a_project_tests_its_nodes_in_three_lines(tmp_path):
     (tmp_path / "test_project.py").write_text(PROJECT)
     done = pytest_in(tmp_path, "-W", "error", "-W", "ignore:.*langchain:DeprecationWarning")
     assert f"{4 + len(MISBEHAVING)} passed" in done.stdout, done.stdout + done.stderr
+
+
+def test_a_node_that_there_is_not_is_refused_with_those_there_are():
+    with pytest.raises(BadOption, match=r"node='nonsense'; valid are reflection, data_fetch, "):
+        signal_state("nonsense", store=sample_store())
 
 
 def test_at_its_start_pytest_loads_nothing_heavy(tmp_path):

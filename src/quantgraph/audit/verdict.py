@@ -131,9 +131,12 @@ class Verdict:
             return say(language, zh=f"结果不确定：{why}", en=f"not deterministic: {why}")
         if self.result == "not_causal":
             return say(language, zh=f"存在未来函数：{why}", en=f"not causal: {why}")
+        where = f"已在 {self.sessions} 个交易日中的 {self.proved} 个上证明"
+        if self.proved == self.sessions:
+            where = f"全部 {self.sessions} 个交易日均已证明"
         text = say(
             language,
-            zh=f"无未来函数：已在 {self.sessions} 个交易日中的 {self.proved} 个上证明",
+            zh=f"无未来函数：{where}",
             en=f"causal: proved at {self.proved} of {self.sessions} sessions",
         )
         if not self.residual:

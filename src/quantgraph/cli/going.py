@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import signal
 import traceback
 from collections.abc import Callable, Iterator, Mapping
@@ -11,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from quantgraph.errors import BadOption, QuantGraphError, RunMismatch
+from quantgraph.errors import BadFile, BadOption, BadWindow, QuantGraphError, RunMismatch
 
 if TYPE_CHECKING:
     from langgraph.runtime import RunControl
@@ -19,21 +20,14 @@ if TYPE_CHECKING:
 __all__ = ["CANCELLED", "FAILED", "WRONG_USAGE", "fail", "go", "say"]
 
 FAILED, WRONG_USAGE, CANCELLED = 1, 2, 130
-_RESUMED = frozenset(
-    {
-        "budget_calls",
-        "budget_money",
-        "budget_tokens",
-        "cancelled",
-        "data_unavailable",
-        "model_unavailable",
-        "needs_answer",
-        "timeout",
-    }
+_SPENT = re.compile(
+    r"budget of the (run|session)[^:]*: (\S+) (calls|prompt tokens|completion tokens|money|seconds)"
 )
-"""Ends after which a run may go on; ``failed`` is a mistake, which has to be mended first."""
+_PASSING_ENDS = frozenset({"data_unavailable", "model_unavailable", "timeout"})
+"""Ends that may be gone later; ``failed`` is a mistake, which has to be mended first."""
+_SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
-Answer = Callable[[Mapping[str, Any]], str]
+Answer = Callable[[Mapping[str, Any]], str | None]
 Work = Callable[..., dict[str, Any]]
 
 
@@ -57,7 +51,7 @@ def go(
             ask = None if headless else stop.asking(prompt(live))
             answer = ask if first_answer is None else _first(first_answer, ask)
             result = work(answer=answer, watch=live.watch, control=stop.control)
-    except (BadOption, RunMismatch) as error:
+    except (BadFile, BadOption, BadWindow, RunMismatch) as error:
         fail(error, debug=debug)
         raise typer.Exit(WRONG_USAGE) from None
     except QuantGraphError as error:  # before the run had a folder: a model without its key, for example
@@ -74,22 +68,40 @@ def go(
     if because == "done":
         return
     say(f"{result['error']}  [{because}, {result['run_dir']}]")
-    if because in _RESUMED:
-        say(f"quantgraph resume {result['run_dir']}{' --answer TEXT' if because == 'needs_answer' else ''}")
+    if hint := _hint(result):
+        say(hint)
     raise typer.Exit(CANCELLED if because == "cancelled" else FAILED)
 
 
+def _hint(result: Mapping[str, Any]) -> str:
+    """How to go on with a run, empty where that would end as it did; of a cancelled one its error says it."""
+    from quantgraph.recording.run import PASSING
+    from quantgraph.run.resume import asked_all
+
+    because, error = result["ended_because"], result["error"]
+    on = f"quantgraph resume {result['run_dir']}"
+    if because == "needs_answer":
+        return "begin a new run with the whole sentence" if asked_all(result) else f"{on} --answer TEXT"
+    if spent := _SPENT.search(error):
+        whose, most, limit = spent.groups()
+        option = "--budget" if whose == "run" else "--session-budget"
+        return f"{on} {option} {limit.replace(' ', '_')}=N, with N above {most}"
+    passes = error.partition(":")[0] in PASSING
+    return on if because in _PASSING_ENDS and passes else ""
+
+
 class _Stop:
-    """The first Ctrl-C or SIGTERM stops a run at its next step, the second at once."""
+    """The first Ctrl-C or SIGTERM stops a run at its next step, the second at once; more do nothing."""
 
     def __init__(self, control: RunControl) -> None:
         self.control = control
         self._asking = False
+        self._left = False
 
     def asking(self, ask: Answer) -> Answer:
         """While a question waits there is no next step: it is left at once."""
 
-        def asked(question: Mapping[str, Any]) -> str:
+        def asked(question: Mapping[str, Any]) -> str | None:
             self._asking = True
             try:
                 return ask(question)
@@ -98,8 +110,16 @@ class _Stop:
 
         return asked
 
+    @property
+    def told(self) -> bool:
+        """Whether there was a signal."""
+        return self._left or bool(self.control.drain_requested)
+
     def handle(self, *_: object) -> None:
+        if self._left:
+            return
         if self._asking or self.control.drain_requested:
+            self._left = True
             raise KeyboardInterrupt
         self.control.request_drain("told to stop")
         say("stopping at the next step; once more stops at once")
@@ -110,15 +130,15 @@ def _stopping() -> Iterator[_Stop]:
     from langgraph.runtime import RunControl
 
     stop = _Stop(RunControl())
-    before = {number: signal.signal(number, stop.handle) for number in (signal.SIGINT, signal.SIGTERM)}
+    before = {number: signal.signal(number, stop.handle) for number in _SIGNALS}
     try:
         yield stop
     finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
+        for number, handler in before.items():  # told to stop, the process is at its end: it may clean up
+            signal.signal(number, signal.SIG_IGN if stop.told else handler)
 
 
-def _first(text: str, others: Answer | None) -> Callable[[Mapping[str, Any]], str | None]:
+def _first(text: str, others: Answer | None) -> Answer:
     left = [text]
 
     def answer(question: Mapping[str, Any]) -> str | None:

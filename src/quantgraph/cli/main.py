@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal as signals
 import sys
 from collections.abc import Sequence
 from functools import partial
@@ -47,7 +48,10 @@ Symbols = Annotated[
     str | None, typer.Option(help="Codes, names or an index code, joined by commas; win over the sentence.")
 ]
 Model = Annotated[str | None, typer.Option(help="A model's name, or keyless. Default: the settings'.")]
-Out = Annotated[Path, typer.Option(help="Folder in which the run gets a folder of its own.")]
+Out = Annotated[
+    Path | None,
+    typer.Option(help="Folder of the runs; this one gets a folder in it. Default: the settings' runs_dir."),
+]
 AsJson = Annotated[
     bool, typer.Option("--json", help="Print the result as one JSON object and nothing else to stdout.")
 ]
@@ -85,7 +89,7 @@ def run(  # noqa: PLR0917 - typer reads options from the parameters
     model: Model = None,
     budget: Budget = None,
     session_budget: SessionBudget = None,
-    out: Out = Path("runs"),
+    out: Out = None,
     as_json: AsJson = False,
     headless: Headless = False,
     debug: Debug = False,
@@ -115,7 +119,7 @@ def signal(  # noqa: PLR0917
     model: Model = None,
     budget: Budget = None,
     session_budget: SessionBudget = None,
-    out: Out = Path("runs"),
+    out: Out = None,
     as_json: AsJson = False,
     headless: Headless = False,
     debug: Debug = False,
@@ -190,6 +194,7 @@ def _pair(fund: str) -> tuple[str, str]:
 
 def main() -> None:
     """Entry point. What is not ours is shown in one line too, unless ``--debug`` asks for more."""
+    before = signals.signal(signals.SIGINT, _interrupted)
     try:
         app()
     except KeyboardInterrupt:
@@ -201,3 +206,12 @@ def main() -> None:
         hint = "" if sys.argv[1:2] == ["ledger"] else " (--debug shows where)"
         say(f"{type(error).__name__}: {' '.join(str(error).split())[:300]}{hint}")
         sys.exit(FAILED)
+    finally:
+        if signals.getsignal(signals.SIGINT) is _interrupted:
+            signals.signal(signals.SIGINT, before)
+
+
+def _interrupted(*_: object) -> None:
+    """Ctrl-C ends the command once: what cleans up after it is not interrupted again."""
+    signals.signal(signals.SIGINT, signals.SIG_IGN)
+    raise KeyboardInterrupt

@@ -87,10 +87,8 @@ def _place(run: str | None, where: str | None) -> tuple[str | Path, str | None]:
     inside = [path.parent.name for path in Path(run).glob(f"*/{_FILE}")]
     if inside:
         raise BadOption(f"RUN={run!r} is a folder of runs; take one of {_listed(inside)}", parameter="run")
-    raise BadOption(
-        f"RUN={run!r} has no ledger: there is no {_FILE} in {Path(run)} or in {runs_dir / run}",
-        parameter="run",
-    )
+    told = " or in ".join(map(str, dict.fromkeys((Path(run), runs_dir / run))))
+    raise BadOption(f"RUN={run!r} has no ledger: there is no {_FILE} in {told}", parameter="run")
 
 
 def _only(book: Ledger) -> str:

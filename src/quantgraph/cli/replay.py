@@ -19,7 +19,7 @@ __all__ = ["replay"]
 
 
 def replay(  # noqa: PLR0917 - typer reads options from the parameters
-    run: Annotated[str, typer.Argument(metavar="RUN", help="A run's folder, or its name in runs_dir.")],
+    run: Annotated[str, typer.Argument(metavar="RUN", help="A run's folder, or its name in --out.")],
     session: Annotated[
         str | None,
         typer.Option("--from", metavar="SESSION", help="Begin a new run that is live from this session on."),
@@ -28,6 +28,9 @@ def replay(  # noqa: PLR0917 - typer reads options from the parameters
         str | None, typer.Option(help="With --from: the model that is asked then, if the run asks any.")
     ] = None,
     out: Annotated[
+        Path | None, typer.Option(help="Folder of the runs. Default: the settings' runs_dir.")
+    ] = None,
+    keep: Annotated[
         Path | None,
         typer.Option(help="Keep what is made anew here. A new run is put beside the old one by default."),
     ] = None,
@@ -48,19 +51,19 @@ def replay(  # noqa: PLR0917 - typer reads options from the parameters
     from quantgraph.settings import load_settings
 
     try:
-        folder = run_folder(run, load_settings().runs_dir)
+        folder = run_folder(run, out or load_settings().runs_dir)
         if session is None:
             if model is not None:
                 raise BadOption("--model without --from: a replay asks no model", parameter="model")
             with no_network(everywhere=True):
-                replayed = again(folder, out=out)
+                replayed = again(folder, out=keep)
         else:
             question = read_manifest(folder).options.question
     except QuantGraphError as error:
         fail(error, debug=debug)
         raise typer.Exit(WRONG_USAGE) from None
     if session is not None:
-        work = partial(_branch, folder, session, model=model, out=out)
+        work = partial(_branch, folder, session, model=model, out=keep)
         go(question, work, as_json=as_json, headless=headless, debug=debug)
         return
     if as_json:

@@ -19,7 +19,9 @@ def resume(  # noqa: PLR0917 - typer reads options from the parameters
     answer: Annotated[
         str | None, typer.Option(metavar="TEXT", help="The answer to the question that the run waits for.")
     ] = None,
-    out: Annotated[Path, typer.Option(help="Folder in which the runs are.")] = Path("runs"),
+    out: Annotated[
+        Path | None, typer.Option(help="Folder of the runs. Default: the settings' runs_dir.")
+    ] = None,
     model: Annotated[
         str | None, typer.Option(help="The model's name, where it was given with --model.")
     ] = None,
@@ -46,13 +48,14 @@ def resume(  # noqa: PLR0917 - typer reads options from the parameters
     given = {"budget": budget, "session_budget": session_budget}
     try:
         settings = load_settings(**{name: text for name, text in given.items() if text})
-        folder = run_folder(run, out)
+        folder = run_folder(run, out or settings.runs_dir)
         manifest, before = read_manifest(folder), read_result(folder) or {}
     except QuantGraphError as error:
         fail(error, debug=debug)
         raise typer.Exit(WRONG_USAGE) from None
     if before.get("ended_because") == "done":
-        say(f"run {manifest.run_id} is done")
+        say(f"run {manifest.run_id} is done{' and takes no answer' if answer is not None else ''}")
+        answer = None
     work = partial(resume_run, folder, model=model, settings=settings)
     go(
         manifest.options.question,

@@ -16,13 +16,17 @@ from rich.table import Table
 from rich.text import Text
 
 from quantgraph._texts import language_of, say
+from quantgraph.cli.ledger import counted
 from quantgraph.run import Event
 from quantgraph.subgraphs.signal.warm_up import not_judged
 
 __all__ = ["View", "prompt", "show_result", "view"]
 
+Words = Callable[[str, str], str]
+
 SHOWN_LINES = 12
 STEPS_A_LINE = 50
+_LABEL = len("largest weight")
 
 
 class View(Protocol):
@@ -106,10 +110,10 @@ class _Live:
         self._live.update(Panel(Group(*parts), title=Text(self._question[:80]), title_align="left"))
 
 
-def prompt(live: View) -> Callable[[Mapping[str, Any]], str]:
-    """Asks a clarification on the terminal; no more input is a cancelled run."""
+def prompt(live: View) -> Callable[[Mapping[str, Any]], str | None]:
+    """Asks a clarification on the terminal; without more input nobody answers it."""
 
-    def ask(question: Mapping[str, Any]) -> str:
+    def ask(question: Mapping[str, Any]) -> str | None:
         with live.paused():
             console = Console(stderr=True)
             if question.get("error"):
@@ -117,9 +121,9 @@ def prompt(live: View) -> Callable[[Mapping[str, Any]], str]:
             console.print(Text(question["question"]), style="bold")
             console.print("> ", end="")
             line = sys.stdin.readline()
-        if not line:
-            raise EOFError
-        return line.strip()
+            if not (line and sys.stdin.isatty()):  # nobody's Enter ended the line
+                console.print()
+        return line.strip() if line else None
 
     return ask
 
@@ -146,7 +150,9 @@ def show_result(result: Mapping[str, Any]) -> None:
                 Syntax(code, "python", word_wrap=True), title=result["strategy"]["name"], title_align="left"
             )
         )
-    console.print(_facts(result, words))
+    for table in _tables(result, words):
+        if table.row_count:
+            console.print(table)
     if result.get("equity"):
         console.print(Text.from_ansi(_curve(result["equity"], width=min(console.width, 100))))
     console.print(Text(f"{words('文件夹', 'folder')}: {result['run_dir']}"), soft_wrap=True)
@@ -157,8 +163,23 @@ def _code(path: str) -> str:
         return file.read().split("# %%\n", 1)[-1].rstrip()
 
 
-def _facts(result: Mapping[str, Any], words: Callable[[str, str], str]) -> Table:
+def _tables(result: Mapping[str, Any], words: Words) -> Iterator[Table]:
+    """Facts, account, remarks: apart, or the columns of the account would be the width of a fact."""
+    facts, account, remarks = _grid(), _grid(), _grid()
+    _add_facts(facts, result, words)
+    if result["account"]:
+        _add_account(account, result, words)
+    _add_remarks(remarks, result, words)
+    yield from (facts, account, remarks)
+
+
+def _grid() -> Table:
     table = Table.grid(padding=(0, 2))
+    table.add_column(min_width=_LABEL)
+    return table
+
+
+def _add_facts(table: Table, result: Mapping[str, Any], words: Words) -> None:
     window = result["window"]
     if result["symbols"]:
         table.add_row(words("股票数", "symbols"), str(len(result["symbols"])))
@@ -173,33 +194,55 @@ def _facts(result: Mapping[str, Any], words: Callable[[str, str], str]) -> Table
     if result.get("causality"):
         text = result["causality"]["text"] + say(language_of(result["question"]), **not_judged(result))
         table.add_row(words("因果性", "causality"), text)
+
+
+def _add_remarks(table: Table, result: Mapping[str, Any], words: Words) -> None:
     if result["account"]:
-        _add_account(table, result, words)
-    if result["usage"]:
-        table.add_row(words("模型", "models"), _usage(result["usage"], words))
+        _add_ex_dates(table, result["account"]["ex_dates"], words)
+    if result["usage"] or result.get("cached"):
+        table.add_row(words("模型", "models"), _usage(result["usage"], result.get("cached", 0), words))
     for issue in (result["validation"] or {}).get("issues_found", []):
         if issue["severity"] != "info":
             table.add_row(words("检查", "check"), issue["message"], style="yellow")
-    for name, label in (("assumptions", words("假设", "assumed")), ("notes", words("注意", "note"))):
-        for line in result[name]:
-            table.add_row(label, line, style="yellow")
-    return table
+    for line in _assumed(result["assumptions"], words):
+        table.add_row(words("假设", "assumed"), line, style="yellow")
+    for line in result["notes"]:
+        table.add_row(words("注意", "note"), line, style="yellow")
 
 
-def _usage(rows: Sequence[Mapping[str, Any]], words: Callable[[str, str], str]) -> str:
+def _assumed(lines: Sequence[str], words: Words) -> list[str]:
+    """What was taken for granted; orders that nobody approved are one line, however many sessions."""
+    others = [line for line in lines if not (line.startswith("approval: ") and line.endswith("(default)"))]
+    if refused := len(lines) - len(others):
+        others.append(
+            words(
+                f"{refused} 个交易日的订单无人批准，均未发送（逐日列在 result.json 中）",
+                f"nobody was asked: the orders of {counted(refused, 'session')} were not sent "
+                "(result.json lists them)",
+            )
+        )
+    return others
+
+
+def _usage(rows: Sequence[Mapping[str, Any]], cached: int, words: Words) -> str:
     """Calls, tokens and cost of all roles; of what one of them does not know, nothing is said but that."""
+    served = words(f"{cached} 次取自缓存", f"{cached:,} from the cache")
+    if not rows:
+        return served
     unknown = words("未知", "unknown")
     tokens = [row[kind] for row in rows for kind in ("prompt_tokens", "completion_tokens")]
     costs = [row["cost"] for row in rows]
-    counted = unknown if None in tokens else f"{sum(tokens):,}"
+    used = unknown if None in tokens else f"{sum(tokens):,}"
     cost = unknown if "unknown" in costs else f"{sum(map(Decimal, costs)):f}"
-    return words(
-        f"调用 {sum(row['calls'] for row in rows)} 次，token {counted}，费用 {cost}",
-        f"{sum(row['calls'] for row in rows)} calls, {counted} tokens, cost {cost}",
+    calls = sum(row["calls"] for row in rows)
+    told = words(
+        f"调用 {calls} 次，token {used}，费用 {cost}",
+        f"{counted(calls, 'call')}, {used} tokens, cost {cost}",
     )
+    return told + (words("，", ", ") + served if cached else "")
 
 
-def _add_account(table: Table, result: Mapping[str, Any], words: Callable[[str, str], str]) -> None:
+def _add_account(table: Table, result: Mapping[str, Any], words: Words) -> None:
     account, index = result["account"], result.get("index")
     beside = [result["benchmark"], *([index] if index else [])]
     names = [words("等权买入持有", "equal-weight buy-and-hold"), words("指数", "index")]
@@ -222,7 +265,9 @@ def _add_account(table: Table, result: Mapping[str, Any], words: Callable[[str, 
     rejected = f"({account['rejections']} {words('笔被拒', 'rejected')})"
     table.add_row(words("成交", "trades"), f"{account['trades']} {rejected}")
     table.add_row(words("费用", "costs"), f"{account['costs']['total']:,.2f}")
-    ex_dates = account["ex_dates"]
+
+
+def _add_ex_dates(table: Table, ex_dates: Mapping[str, Any] | None, words: Words) -> None:
     if ex_dates is None:
         told = words(
             "数据中没有分红，无法知道除权除息", "the data have no dividends: what went ex is not known"
@@ -238,16 +283,20 @@ def _add_account(table: Table, result: Mapping[str, Any], words: Callable[[str, 
 
 
 def _curve(equity: Mapping[str, Any], *, width: int) -> str:
-    """The two equity curves; English labels, because plotext takes wide characters for narrow ones."""
+    """The two equity curves over the sessions, without the cash before the first of them.
+
+    The labels are English, because plotext takes wide characters for narrow ones.
+    """
     import plotext
 
     plotext.clear_figure()
     plotext.plot_size(width, 16)
     plotext.theme("clear")
-    x = list(range(len(equity["account"])))
-    plotext.plot(x, equity["account"], label="account", marker="braille")
-    plotext.plot(x, equity["benchmark"], label="buy-and-hold", marker="dot")
+    sessions, account, benchmark = (equity[name][1:] for name in ("sessions", "account", "benchmark"))
+    x = list(range(len(sessions)))
+    plotext.plot(x, account, label="account", marker="braille")
+    plotext.plot(x, benchmark, label="buy-and-hold", marker="dot")
     ticks = sorted({0, len(x) // 3, 2 * len(x) // 3, len(x) - 1})
-    plotext.xticks(ticks, [equity["sessions"][tick] for tick in ticks])
+    plotext.xticks(ticks, [sessions[tick] for tick in ticks])
     drawing: str = plotext.build()
     return drawing

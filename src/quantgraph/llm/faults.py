@@ -15,7 +15,7 @@ from email.utils import parsedate_to_datetime
 from http import HTTPStatus
 from traceback import format_exception
 from typing import Any
-from urllib.parse import urlsplit
+from urllib.parse import SplitResult, parse_qsl, urlsplit
 
 from pydantic import SecretStr
 
@@ -55,7 +55,7 @@ _SURELY_SECRET = re.compile(
 )
 """A user name and password in a URL, a key, an authorization: nothing else in prose or code looks so."""
 _MARKS = ("://", "sk-", "earer")  # quicker than the pattern, which is tried at each letter
-_AUTHORIZES = re.compile(r"(?i)authorization|key|token|secret|cookie")
+_AUTHORIZES = re.compile(r"(?i)authorization|key|token|secret|cookie|password|credential|signature|^sig$")
 _SHORTEST_SECRET = 6
 _URLS = ("openai_api_base", "base_url", "anthropic_api_url", "endpoint")
 
@@ -117,11 +117,11 @@ def facts_of(model: object) -> ModelFacts:
     values = vars(model).values() if hasattr(model, "__dict__") else ()
     secrets = [text for value in values for text in _secrets(value)]
     parts = urlsplit(url or "")
-    secrets += [one for one in (parts.password,) if one]
+    secrets += [one for one in (parts.password, *_secrets(dict(parse_qsl(parts.query)))) if one]
     secrets += [repr(one)[1:-1] for one in secrets]  # as an error shows one that has a line break in it
     return ModelFacts(
         name=name if isinstance(name, str) else type(model).__name__,
-        base_url=None if url is None else parts._replace(netloc=parts.netloc.rpartition("@")[2]).geturl(),
+        base_url=None if url is None else _plain(parts),
         secrets=tuple(
             sorted({one for one in secrets if len(one) >= _SHORTEST_SECRET}, key=len, reverse=True)
         ),
@@ -129,13 +129,19 @@ def facts_of(model: object) -> ModelFacts:
 
 
 def _secrets(value: object) -> list[str]:
-    """What a field of a model hides: a secret, or the values of headers that authorize."""
+    """What a field of a model hides: a secret, or what authorizes by its name, however deep it stands."""
     if isinstance(value, SecretStr):
         return [value.get_secret_value()]
     if not isinstance(value, Mapping):
         return []
     named = [one for name, one in value.items() if isinstance(one, str) and _AUTHORIZES.search(str(name))]
-    return [part for one in named for part in (one, one.split()[-1] if one.split() else "")]
+    told = [part for one in named for part in (one, one.split()[-1] if one.split() else "")]
+    return told + [one for inner in value.values() for one in _secrets(inner)]
+
+
+def _plain(parts: SplitResult) -> str:
+    """An address without user, password and query, which may hold a key."""
+    return parts._replace(netloc=parts.netloc.rpartition("@")[2], query="", fragment="").geturl()
 
 
 def read_fault(error: Exception, facts: ModelFacts) -> Fault | None:

@@ -23,7 +23,7 @@ T = TypeVar("T", bound=BaseModel)
 _EXCERPT = 80
 _FAULTS_SHOWN = 5
 _UNCLOSED_BRACES = 8  # bounds the work on a reply that is nothing but opening braces
-_BROKEN = 200  # and on one that is nothing but broken objects: each is looked for from the beginning
+_OBJECTS = 1_000  # and on one that is nothing but small objects, each of which may have to be mended
 _LONGEST = 1_000_000  # characters; no answer is as long, and reading one may take minutes
 _DEEPEST = 2_000
 _TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|[{}]', re.DOTALL)
@@ -153,8 +153,8 @@ def _scan(reply: str, cut_off: bool) -> list[Found]:
     if len(reply) > _LONGEST:
         return [Found(begin=0, problem=f"of {len(reply)} characters, at most {_LONGEST} are read")]
     all_found: list[Found] = []
-    position = unclosed = broken = 0
-    while unclosed < _UNCLOSED_BRACES and broken < _BROKEN and (start := _START.search(reply, position)):
+    position = unclosed = seen = 0
+    while unclosed < _UNCLOSED_BRACES and seen < _OBJECTS and (start := _START.search(reply, position)):
         at, position = start.start(), start.end()
         if start.group().startswith("</"):
             all_found.clear()  # the prompt opened this thought: all before its end belongs to it
@@ -166,7 +166,7 @@ def _scan(reply: str, cut_off: bool) -> list[Found]:
         elif start.group() == "{" or _LOOKS_LIKE_LIST.match(reply, at):
             found, position = _decode(reply, at, cut_off)
             unclosed += position == at + 1
-            broken += found is not None and found.problem is not None
+            seen += found is not None
             all_found += [found] if found else []
     return all_found
 

@@ -24,7 +24,8 @@ class Served:
 
     def __init__(self, entries: Iterable[Entry]) -> None:
         self._entries = [entry for entry in entries if entry.final]
-        self._places = {_asked(entry.key, entry.request): place for place, entry in enumerate(self._entries)}
+        self._keys = [_asked(entry.key, entry.request) for entry in self._entries]
+        self._places = {key: place for place, key in enumerate(self._keys)}
         self._begun = max((n for n, entry in enumerate(self._entries) if entry.key.path == ANEW), default=-1)
         self._used: set[int] = set()
         self._lock = threading.Lock()  # what was asked for is counted by all threads
@@ -38,8 +39,9 @@ class Served:
         RunDiverged
             If it was not asked, or another one before it was not.
         """
-        place = self._places.get(_asked(key, request))
+        asked = _asked(key, request)
         with self._lock:
+            place = self._places.get(asked, self._at_another_number(asked))
             if self.divergence is None and place is not None:
                 self._used.add(place)
                 return self._entries[place]
@@ -47,6 +49,17 @@ class Served:
                 left = [entry for number, entry in enumerate(self._entries) if number not in self._used]
                 self.divergence = diverged(key, request, left)
             raise self.divergence
+
+    def _at_another_number(self, asked: Key) -> int | None:
+        """Calls made at the same time are numbered as they come, which may be in another order now."""
+        return next(
+            (
+                place
+                for place, key in enumerate(self._keys)
+                if key.kind == "model" and key._replace(seq=asked.seq) == asked and place not in self._used
+            ),
+            None,
+        )
 
     def last(self, kind: Kind, digest: str) -> Entry | None:
         """The last answer to a request, wherever it was asked; it does not count as asked for."""
@@ -67,7 +80,7 @@ class Served:
             if place > self._begun
             and place not in self._used
             and entry.key.kind != "source"
-            and self._places[_asked(entry.key, entry.request)] == place
+            and self._places[self._keys[place]] == place
             and not any(
                 later > place
                 and key.kind == "model"

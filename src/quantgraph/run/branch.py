@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+from bisect import bisect
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -25,7 +26,7 @@ from quantgraph.run.carry import carry
 from quantgraph.run.drive import Answer, Driver, Event
 from quantgraph.run.folder import held, make
 from quantgraph.run.identity import SETTINGS, identity_of
-from quantgraph.run.manifest import read_manifest, run_folder, versions
+from quantgraph.run.manifest import ledger_of, read_manifest, run_folder, versions
 from quantgraph.run.opened import Handles, begun, open_run
 from quantgraph.run.sources import spec_of
 from quantgraph.settings import ROLES, Role, Settings, load_settings
@@ -82,14 +83,16 @@ def replay_from(
     Raises
     ------
     BadWindow
-        If the run did not trade the session.
+        If the run did not trade the session; the message names those next to it.
+    BadFile
+        If the run's ledger is missing.
     RunDiverged
         If the sessions before it do not come out as they were recorded.
     """
     settings = settings or load_settings()
     folder = run_folder(run, Path(runs_dir or settings.runs_dir))
     before = read_manifest(folder)
-    where = ledger or before.ledger or database(folder.parent, folder.name)
+    where = ledger or ledger_of(before, folder)
     first = _session(where, before.run_id, session)
     settings = settings.model_copy(
         update={name: before.identity.configuration[f"settings.{name}"] for name in SETTINGS}
@@ -146,8 +149,12 @@ def _session(where: str | Path, run_id: str, session: object) -> str:
     first = f"{session_of(session):%Y%m%d}"
     if first not in traded:
         span = f"{traded[0]} to {traded[-1]}" if traded else "none"
+        place = bisect(traded, first)
+        near = " and ".join(traded[max(place - 1, 0) : place + 1])
         raise BadWindow(
-            f"from={first} is no session that run {run_id} traded; it traded {span}", session=first
+            f"from={first} is no session that run {run_id} traded; it traded {span}"
+            + (f"; next to it {near}" if near else ""),
+            session=first,
         )
     return first
 

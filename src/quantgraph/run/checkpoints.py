@@ -11,6 +11,8 @@ from typing import Any
 from langgraph.checkpoint.base import BaseCheckpointSaver
 from langgraph.checkpoint.sqlite import SqliteSaver
 
+from quantgraph.errors import BadFile
+
 __all__ = ["checkpoints", "last_thread", "next_thread"]
 
 FILE = "checkpoints.sqlite"
@@ -21,15 +23,29 @@ Saver = BaseCheckpointSaver[Any]
 
 @contextmanager
 def checkpoints(folder: Path, saver: Saver | None) -> Iterator[Saver]:
-    """The caller's saver, or one in the folder that is closed afterwards."""
+    """The caller's saver, or one in the folder that is closed afterwards.
+
+    Raises
+    ------
+    BadFile
+        If the folder's is no database.
+    """
     if saver is not None:
         yield saver
         return
     connection = sqlite3.connect(folder / FILE, check_same_thread=False, timeout=_BUSY_SECONDS)
     with closing(connection):
-        # A power cut may take the last checkpoints: the record and the ledger make good for them.
-        connection.execute("PRAGMA synchronous=NORMAL").close()
-        yield SqliteSaver(connection)
+        saver = SqliteSaver(connection)
+        try:
+            # A power cut may take the last checkpoints: the record and the ledger make good for them.
+            connection.execute("PRAGMA synchronous=NORMAL").close()
+            saver.setup()
+        except sqlite3.DatabaseError as error:
+            raise BadFile(
+                f"{folder / FILE} cannot be read: {error}; without the file the run goes on from its record",
+                file=str(folder / FILE),
+            ) from error
+        yield saver
 
 
 def last_thread(saver: Saver, run_id: str) -> str | None:

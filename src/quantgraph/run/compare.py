@@ -23,6 +23,7 @@ __all__ = [
     "compare_results",
     "compare_signals",
     "compare_strategies",
+    "without_places",
 ]
 
 Export = Literal["ledger", "signal", "strategy", "result", "record"]
@@ -54,7 +55,8 @@ class Difference:
     @property
     def line(self) -> str:
         """All of it in a line."""
-        return f"{self.export} {self.place}: {self.recorded or 'nothing'} | {self.replayed or 'nothing'}"
+        sides = f"recorded: {self.recorded or 'nothing'} | replayed: {self.replayed or 'nothing'}"
+        return f"{self.export} {self.place}: {sides}"
 
 
 def compare_ledgers(recorded: Ledger, replayed: Ledger, run_id: str, *, whole: bool) -> list[Difference]:
@@ -125,11 +127,12 @@ def compare_results(recorded: Mapping[str, Any], replayed: Mapping[str, Any]) ->
     """What ``result.json`` says, but for where and when it was made."""
     return [
         Difference(export="result", place=change.place, recorded=change.old[:200], replayed=change.new[:200])
-        for change in islice(changes(_told(recorded), _told(replayed)), _MOST)
+        for change in islice(changes(without_places(recorded), without_places(replayed)), _MOST)
     ]
 
 
-def _told(value: Any) -> Any:
+def without_places(value: Any) -> Any:
+    """A result without the parts that say where and when it was made."""
     if isinstance(value, Mapping):
-        return {name: _told(inner) for name, inner in value.items() if name not in _OF_THE_FOLDER}
-    return [_told(inner) for inner in value] if isinstance(value, list) else value
+        return {name: without_places(inner) for name, inner in value.items() if name not in _OF_THE_FOLDER}
+    return [without_places(inner) for inner in value] if isinstance(value, list) else value

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from quantgraph.errors import BadOption
+from quantgraph.errors import BadFile, BadOption
 from quantgraph.run.manifest import FILE, write_whole
 
 if os.name == "posix":
@@ -29,7 +29,9 @@ def make(folder: Path) -> None:
     try:
         folder.mkdir(parents=True)
     except OSError as error:
-        raise BadOption(f"out={str(folder.parent)!r} cannot hold a run: {error.strerror}") from error
+        raise BadOption(
+            f"out={str(folder.parent)!r} cannot hold a run: {error.strerror}: {folder}"
+        ) from error
 
 
 @contextmanager
@@ -59,9 +61,23 @@ def write_result(folder: Path, result: Mapping[str, Any]) -> None:
 
 
 def read_result(folder: Path) -> dict[str, Any] | None:
-    """What a run came to; None if there is no ``result.json``."""
+    """What a run came to; None if there is no ``result.json``.
+
+    Raises
+    ------
+    BadFile
+        If it is not what a run writes.
+    """
     path = folder / "result.json"
     if not path.is_file():
         return None
-    result: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    try:
+        result: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+        result["ended_because"]
+    except (OSError, ValueError, LookupError, TypeError) as error:
+        raise BadFile(
+            f"{path} is no result of a run: {type(error).__name__}: {error}; without the file it counts as "
+            "a run that was stopped",
+            file=str(path),
+        ) from error
     return result

@@ -13,11 +13,21 @@ from typing import Any
 from sqlalchemy.engine import make_url
 
 from quantgraph.errors import BadFile, BadOption
+from quantgraph.nodes.desk import database
 from quantgraph.recording import digest
 from quantgraph.run.identity import Identity
 from quantgraph.run.options import Options
 
-__all__ = ["FILE", "Manifest", "ledger_place", "read_manifest", "run_folder", "versions", "write_whole"]
+__all__ = [
+    "FILE",
+    "Manifest",
+    "ledger_of",
+    "ledger_place",
+    "read_manifest",
+    "run_folder",
+    "versions",
+    "write_whole",
+]
 
 FILE = "run.json"
 _FORMAT = 1
@@ -111,10 +121,26 @@ def run_folder(run: str | Path, runs_dir: Path) -> Path:
     BadOption
         If there is no run.
     """
-    for folder in (Path(run), runs_dir / run):
+    places = dict.fromkeys((Path(run), runs_dir / run))  # an absolute path is one place
+    for folder in places:
         if (folder / FILE).is_file():
             return folder
-    raise BadOption(f"RUN={str(run)!r}: there is no {FILE} in {run} or in {runs_dir / run}", parameter="run")
+    told = " or in ".join(map(str, places))
+    raise BadOption(f"RUN={str(run)!r}: there is no {FILE} in {told}", parameter="run")
+
+
+def ledger_of(manifest: Manifest, folder: Path) -> str | Path:
+    """Where a run's ledger and record are; opening a file that is not there would make an empty one.
+
+    Raises
+    ------
+    BadFile
+        If it is a file, and is missing.
+    """
+    where = manifest.ledger or database(folder.parent, folder.name)
+    if "://" not in str(where) and not Path(where).is_file():
+        raise BadFile(f"{where} is missing, the ledger of run {manifest.run_id}", path=str(where))
+    return where
 
 
 def ledger_place(ledger: str | Path | None) -> str | None:

@@ -8,8 +8,9 @@ from decimal import Decimal
 from typing import Any, Literal
 
 from quantgraph.broker.account import Account
-from quantgraph.errors import BadOption
+from quantgraph.errors import BadOption, BadWindow
 from quantgraph.market.fees import MainlandFees, UsFees
+from quantgraph.market.moment import session_of
 from quantgraph.market.rulebook import Rulebook
 
 __all__ = ["Asking", "Options"]
@@ -54,6 +55,11 @@ class Options:
     def __post_init__(self) -> None:
         if Account.opening(self.cash).cash <= 0:
             raise BadOption(f"cash={self.cash}; an amount above 0 is wanted", parameter="cash")
+        for name in ("start", "end"):
+            try:
+                session_of(getattr(self, name) or "20000101", name=name)
+            except BadWindow as error:
+                raise BadOption(error.message, parameter=name) from error
 
     @property
     def given(self) -> dict[str, str]:

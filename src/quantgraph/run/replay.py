@@ -13,7 +13,7 @@ from langgraph.checkpoint.memory import InMemorySaver
 
 from quantgraph.broker.decider import Decider
 from quantgraph.broker.ledger import Ledger
-from quantgraph.errors import RunDiverged
+from quantgraph.errors import BadFile, RunDiverged
 from quantgraph.llm.ladder.footing import PATH as LADDER
 from quantgraph.nodes.desk import database
 from quantgraph.recording import Entry, Recorder, Recording
@@ -26,11 +26,12 @@ from quantgraph.run.compare import (
     compare_results,
     compare_signals,
     compare_strategies,
+    without_places,
 )
 from quantgraph.run.drive import Driver
 from quantgraph.run.folder import make, read_result
 from quantgraph.run.identity import SETTINGS, code_files
-from quantgraph.run.manifest import Manifest, read_manifest, run_folder
+from quantgraph.run.manifest import Manifest, ledger_of, read_manifest, run_folder
 from quantgraph.run.opened import Handles, begun, open_run
 from quantgraph.settings import Settings, load_settings
 from quantgraph.state import DataState
@@ -57,7 +58,7 @@ class Replayed:
         Files of this package that are not those the run was made with. It is replayed all the same: what
         differs then may be their doing.
     result
-        As :func:`~quantgraph.run.run_strategy` gives it, made anew.
+        As :func:`~quantgraph.run.run_strategy` gives it, made anew; without paths if nothing was kept.
     folder
         Where ledger, signal, strategy and result were made anew; None if they were not kept.
     """
@@ -105,12 +106,15 @@ def replay(
     BadOption
         If there is no such run, or ``out`` has one of its name.
     BadFile
-        If ``run.json`` or ``result.json`` cannot be read, or the data of the run are missing or changed.
+        If ``run.json`` or ``result.json`` cannot be read, the ledger or the data of the run are missing, or
+        the data were changed.
     """
     settings = settings or load_settings()
     folder = run_folder(run, Path(runs_dir or settings.runs_dir))
     manifest, before = read_manifest(folder), read_result(folder) or {"ended_because": "running"}
-    where = ledger or manifest.ledger or database(folder.parent, folder.name)
+    where = ledger or ledger_of(manifest, folder)
+    if before.get("strategy") and not (folder / "data").is_dir():
+        raise BadFile(f"{folder / 'data'} is missing, the data of run {manifest.run_id}", path=str(folder))
     recorder = Recorder(where, mode="replay")
     recording = recorder.of(manifest.run_id)
     recorder.close(manifest.run_id)  # it is read; nothing is written there
@@ -135,7 +139,7 @@ def replay(
             for name, code in sorted({**manifest.identity.code, **code_files()}.items())
             if manifest.identity.code.get(name) != code_files().get(name)
         ),
-        result=result,
+        result=without_places(result) if out is None else result,
         folder=made if out is not None else None,
     )
 

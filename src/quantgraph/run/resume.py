@@ -22,8 +22,9 @@ from quantgraph.run.opened import Handles, begun, open_run
 from quantgraph.run.sources import spec_of
 from quantgraph.settings import Settings, load_settings
 from quantgraph.subgraphs.signal.kit import Model, OnClarify
+from quantgraph.subgraphs.signal.progress import MAX_CLARIFICATIONS
 
-__all__ = ["resume_run"]
+__all__ = ["asked_all", "resume_run"]
 
 _FINAL = frozenset({"done", "max_retries", "repeated_error", "no_progress", "causality_failed"})
 """How a run ends that would end so again."""
@@ -80,7 +81,8 @@ def resume_run(
         If configuration, graph, data or code are not those that it was begun with; the message shows the
         difference.
     BadOption
-        If there is no such run, or it is going on in another process, or an object has to be given again.
+        If there is no such run, or it is going on in another process, or an object has to be given again, or
+        there is an answer and the run may ask no more questions.
     BadFile
         If ``run.json`` cannot be read.
     """
@@ -91,7 +93,10 @@ def resume_run(
     settings = settings.model_copy(update=limits)
     with held(folder):
         before = read_result(folder) or {"ended_because": "running"}
-        if before["ended_because"] in _FINAL:
+        if asked_all(before) and answer is not None:
+            told = f"the {MAX_CLARIFICATIONS} questions of run {manifest.run_id} are used up, and it takes no"
+            raise BadOption(f"{told} answer; begin a new run with the whole sentence", parameter="answer")
+        if before["ended_because"] in _FINAL or asked_all(before):
             return before
         market = open_source(source or spec_of(manifest.source), settings=settings)
         unanswered = before["ended_because"] == "needs_answer" and answer is not None
@@ -123,6 +128,13 @@ def resume_run(
                 task, thread = begun(manifest), next_thread(manifest.run_id, thread)
                 opened.recorder.of(manifest.run_id).begin_anew()
             return carry(manifest, folder, opened, driver, market, task, thread)
+
+
+def asked_all(result: Mapping[str, Any]) -> bool:
+    """Whether a run ended for want of an answer once all questions that it may ask were answered."""
+    answered = sum(line.startswith("clarified: ") for line in result.get("history", ()))
+    waits = "asked" in result
+    return result["ended_because"] == "needs_answer" and not waits and answered >= MAX_CLARIFICATIONS
 
 
 def _who(manifest: Manifest) -> OnClarify:

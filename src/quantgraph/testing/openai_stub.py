@@ -276,7 +276,8 @@ def _in_order(answers: list[Answer]) -> Callable[[ChatRequest], Answer]:
         try:
             return waiting.popleft()
         except IndexError:
-            message = f"the stub's script has {len(answers)} answers; this is request {request.number}"
+            count = f"{len(answers)} answer{'s' * (len(answers) != 1)}"
+            message = f"the stub's script has {count}; this is request {request.number}"
             return Fault.http(HTTPStatus.BAD_REQUEST, message)
 
     return take

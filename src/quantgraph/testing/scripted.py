@@ -183,7 +183,7 @@ def _step(steps: Sequence[Step], call: ModelCall) -> Answer:
     if call.number > len(steps):
         last = str(call.messages[-1].text)[:80] if call.messages else ""
         raise ScriptExhausted(
-            f"the script has {len(steps)} answers; this is call {call.number}, "
+            f"the script has {len(steps)} answer{'s' * (len(steps) != 1)}; this is call {call.number}, "
             f"and its last message is {last!r}"
         )
     step = steps[call.number - 1]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal, cast
+from typing import Any, Literal, cast, get_args
 
 from langchain_core.messages import HumanMessage
 from langgraph.checkpoint.memory import InMemorySaver
@@ -54,7 +54,7 @@ def signal_state(
     Raises
     ------
     BadOption
-        If a run of this sentence never comes to the node.
+        If there is no such node, or a run of this sentence never comes to it.
 
     Examples
     --------
@@ -62,6 +62,8 @@ def signal_state(
     >>> state["request"]["start"], state["data_ready"], state["current_task"]
     ('20240102', False, 'data_fetch')
     """
+    if node not in get_args(Node):
+        raise BadOption(f"node={node!r}; valid are {', '.join(get_args(Node))}", parameter="node")
     graph = create_signal_subgraph(
         model="keyless", source="sample", store=store, checkpointer=InMemorySaver()
     )

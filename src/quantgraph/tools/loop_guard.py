@@ -77,8 +77,9 @@ class LoopGuard(AgentMiddleware[Any, Any, Any]):
             return self._too_many
         if [_named(each) for each in before].count(_named(call)) < REPEATS_RUN:
             return None
+        tool = call["name"][:_NAMED_AT_MOST]
         return (
-            f"repeated_call: {call['name'][:_NAMED_AT_MOST]} has been called {REPEATS_RUN} times with these arguments and "
+            f"repeated_call: {tool} has been called {REPEATS_RUN} times with these arguments and "
             "has answered; change the arguments, or go on without it"
         )
 

@@ -16,6 +16,7 @@ from langchain_core.callbacks import CallbackManagerForLLMRun
 from langchain_core.language_models import LanguageModelInput
 from langchain_core.language_models.chat_models import BaseChatModel
 from langchain_core.messages import AIMessage, AIMessageChunk, BaseMessage
+from langchain_core.messages.ai import UsageMetadata
 from langchain_core.messages.tool import tool_call, tool_call_chunk
 from langchain_core.outputs import ChatGeneration, ChatGenerationChunk, ChatResult
 from langchain_core.runnables import Runnable
@@ -27,6 +28,7 @@ from quantgraph.llm.planner.turns import Turn, decide
 __all__ = ["KeylessPlanner"]
 
 _MODEL = "quantgraph-keyless-planner"
+_NO_TOKENS = UsageMetadata(input_tokens=0, output_tokens=0, total_tokens=0)
 
 
 class KeylessPlanner(BaseChatModel):
@@ -77,7 +79,12 @@ class KeylessPlanner(BaseChatModel):
         calls = [] if turn.call is None else [
             tool_call(name=turn.call.name, args=turn.call.args, id=turn.call.id)
         ]  # fmt: skip
-        message = AIMessage(content=turn.text, tool_calls=calls, response_metadata={"model_name": _MODEL})
+        message = AIMessage(
+            content=turn.text,
+            tool_calls=calls,
+            response_metadata={"model_name": _MODEL},
+            usage_metadata=_NO_TOKENS,
+        )
         return ChatResult(generations=[ChatGeneration(message=message)])
 
     def _stream(
@@ -105,4 +112,9 @@ def _pieces(turn: Turn) -> Iterator[AIMessageChunk]:
         yield AIMessageChunk(content="", tool_call_chunks=[first])
         rest = tool_call_chunk(name=None, args=args[half:], id=None, index=0)
         yield AIMessageChunk(content="", tool_call_chunks=[rest])
-    yield AIMessageChunk(content="", response_metadata={"model_name": _MODEL}, chunk_position="last")
+    yield AIMessageChunk(
+        content="",
+        response_metadata={"model_name": _MODEL},
+        usage_metadata=_NO_TOKENS,
+        chunk_position="last",
+    )

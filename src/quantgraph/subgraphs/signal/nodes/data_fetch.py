@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from typing import Any
 
+from langchain_core.messages import ToolMessage
+
 from quantgraph.errors import QuantGraphError, UnknownField
 from quantgraph.subgraphs.signal.fields import ask_for_fields, check_source_has
 from quantgraph.subgraphs.signal.kit import MODEL_ERRORS, STOPS, SignalKit, ask, default_kit, tool_errors
@@ -84,4 +86,6 @@ def data_fetch_node(state: SignalSubgraphState, *, kit: SignalKit | None = None)
     lacking = (
         "no_data: bars are missing" if not bars else f"no_data: one of {request['indicators']} is missing"
     )
-    return {**update, **failed(state, "data_fetch", tool_errors(replies) or [f"{lacking} after the fetch"])}
+    called = any(isinstance(reply, ToolMessage) for reply in replies)
+    lacking += " after the fetch" if called else "; the model called no tool"
+    return {**update, **failed(state, "data_fetch", tool_errors(replies) or [lacking])}

@@ -1,0 +1,57 @@
+"""Replies that no answer is as long or as deep as: they are read in no time, or not at all."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+from langchain_core.messages import AIMessage
+
+from quantgraph.errors import ModelUnavailable
+from quantgraph.llm import CallPolicy, RecordedChatModel
+from quantgraph.llm.ladder.markup import calls_in_markup
+from quantgraph.llm.ladder.protocol import Wanted
+from quantgraph.llm.ladder.reading import read_reply
+from quantgraph.llm.structured import objects_in
+from quantgraph.testing import ScriptedChatModel
+
+TOOL = {"name": "python_repl", "parameters": {"type": "object", "properties": {"query": {"type": "string"}}}}
+PIECES = [
+    "{", '{"', "{a}", "{a:1}", '[{"', '{"a":', "<think>", "</think>",
+    "<parameter=a", "<parameter=a>", "<function=a", "<invoke name=a", "<tool_call>{",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("piece", PIECES)
+def test_a_model_that_repeats_itself_for_ever_is_read_within_seconds(piece):
+    begun = time.process_time()
+    reply = "<function=python_repl>" + piece * 40_000
+    objects_in(reply)
+    calls_in_markup(reply, [TOOL], cut_off=False)
+    assert time.process_time() - begun < 5
+
+
+def test_a_reply_of_ten_megabytes_is_a_fault():
+    (found,) = objects_in('{"a": 1}' + " " * 10_000_000)
+    assert "at most 1000000 are read" in found.problem
+
+
+def test_a_reply_that_is_nested_without_end_is_not_the_protocol():
+    deep = {}
+    for _ in range(150):
+        deep = {"a": deep}
+    call = {"name": "python_repl", "args": deep, "id": "1", "type": "tool_call"}
+    model = RecordedChatModel(
+        ScriptedChatModel(lambda _: AIMessage("", tool_calls=[call])), policy=CallPolicy(max_attempts=1)
+    )
+    with pytest.raises(ModelUnavailable, match="nested too deeply"):
+        model.invoke("go")
+
+
+def test_calls_that_share_an_id_get_ids_of_their_own():
+    calls = [{"name": "python_repl", "args": {"query": text}, "id": "same"} for text in "abb"]
+    calls.append({"name": "python_repl", "args": {"query": "c"}, "id": "own"})
+    read = read_reply(AIMessage("", tool_calls=calls), Wanted(tools=(TOOL,)), native=True, turn=1)
+    ids = [call["id"] for call in read.calls]
+    assert len(set(ids)) == 4
+    assert ids[-1] == "own"
