@@ -17,9 +17,8 @@ SESSIONS = 58
 
 
 @pytest.mark.timeout(300)
-@pytest.mark.parametrize("step", [1, 8])
-def test_a_graph_that_is_killed_six_times_ends_with_the_same_ledger(step, tmp_path):
-    command = [sys.executable, str(CHILD), f"graph{step}", "time", str(tmp_path), "6", str(step)]
+def test_a_graph_that_is_killed_six_times_ends_with_the_same_ledger(tmp_path):
+    command = [sys.executable, str(CHILD), "graph8", "time", str(tmp_path), "6", "8"]
     # Every start proves the strategy again: three sessions of it are enough here.
     short = {**os.environ, "QUANTGRAPH_AUDIT_CELLS": "0", "QUANTGRAPH_AUDIT_CUTS": "3"}
     done = subprocess.run(command, capture_output=True, check=False, text=True, timeout=250, env=short)

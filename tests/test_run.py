@@ -79,7 +79,7 @@ def test_a_run_that_is_told_to_stop_says_cancelled(tmp_path):
     process.send_signal(signal.SIGTERM)
     rest = process.stderr.read()
     process.stderr.close()
-    assert process.wait(30) == 130
+    assert process.wait(30) == 130, rest
     assert "cancelled" in rest
     assert f"quantgraph resume {told['run_dir']}" in rest
     assert "Traceback" not in rest

@@ -1,4 +1,4 @@
-"""No honest snippet is accused, in both markets; every second one, and with ``make zoo`` all of them."""
+"""No honest snippet is accused, every second one; with ``make zoo`` all of them, in both markets."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from quantgraph.audit import CodeTrials, check_causality
 from quantgraph.sandbox import default_runner
 
 from .zoo import HONEST
-from .zoo_panels import WHOLE, is_judged, market
+from .zoo_panels import WHOLE, market
 
 CELLS = [
     (snippet, panel)
     for number, snippet in enumerate(HONEST)
     for panel in snippet.panels
-    if is_judged(number, panel) and (WHOLE or number % 2 == 0)
+    if WHOLE or (panel != "sample" and number % 2 == 0)
 ]
 
 

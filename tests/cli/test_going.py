@@ -13,11 +13,11 @@ from langgraph.runtime import RunControl
 from quantgraph.cli.going import _Stop
 
 
-def test_the_first_signal_stops_at_the_next_step_and_the_second_at_once(capsys):
+def test_the_first_signal_stops_at_the_next_step_and_the_second_at_once(capfd):
     stop = _Stop(RunControl())
     stop.handle()
     assert stop.control.drain_requested
-    assert "once more stops at once" in capsys.readouterr().err
+    assert "once more stops at once" in capfd.readouterr().err
     with pytest.raises(KeyboardInterrupt):
         stop.handle()
     stop.handle()  # it is ending already
@@ -54,3 +54,16 @@ def test_a_question_that_was_answered_is_no_more_in_the_way():
     assert stop.asking(lambda _question: "yes")({}) == "yes"
     stop.handle()
     assert stop.control.drain_requested
+
+
+def test_a_signal_in_the_middle_of_a_write_to_stderr_stops_the_run_all_the_same(monkeypatch):
+    class Busy:
+        def write(self, _text):
+            raise RuntimeError("reentrant call inside <_io.BufferedWriter name='<stderr>'>")
+
+        flush = write
+
+    control = RunControl()
+    monkeypatch.setattr("sys.stderr", Busy())
+    _Stop(control).handle()
+    assert control.drain_requested

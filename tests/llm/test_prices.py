@@ -62,12 +62,12 @@ def test_a_file_that_is_not_there_or_no_toml_is_told(tmp_path: Path) -> None:
         load_prices(tmp_path / "prices.toml")
 
 
-def test_the_planners_calls_cost_nothing_although_it_counts_no_tokens() -> None:
+def test_the_planners_calls_take_no_tokens_and_cost_nothing() -> None:
     recording = Recorder().of("r")
     with in_scope(Scope(recording=recording, path="n")):
         role_model("clarify", model="keyless", settings=load_settings()).invoke("Hi")
     (row,) = recording.usage()
-    assert (row["prompt_tokens"], row["cost"]) == (None, "0")
+    assert (row["prompt_tokens"], row["cost"]) == (0, "0")
 
 
 def test_a_run_counts_with_the_prices_of_the_settings(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import signal
 import traceback
@@ -26,6 +27,7 @@ _SPENT = re.compile(
 _PASSING_ENDS = frozenset({"data_unavailable", "model_unavailable", "timeout"})
 """Ends that may be gone later; ``failed`` is a mistake, which has to be mended first."""
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
+_STDERR = 2
 
 Answer = Callable[[Mapping[str, Any]], str | None]
 Work = Callable[..., dict[str, Any]]
@@ -122,7 +124,8 @@ class _Stop:
             self._left = True
             raise KeyboardInterrupt
         self.control.request_drain("told to stop")
-        say("stopping at the next step; once more stops at once")
+        # Not by a stream: the signal may have come in the middle of a write to it, which takes no second one.
+        os.write(_STDERR, b"stopping at the next step; once more stops at once\n")
 
 
 @contextmanager
