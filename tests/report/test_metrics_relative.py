@@ -1,5 +1,8 @@
 import math
+import os
 import statistics
+import subprocess
+import sys
 
 import ffn
 import numpy as np
@@ -101,3 +104,23 @@ def test_nan_is_refused_and_its_side_named(metric):
         metric(good, bad)
     with pytest.raises(BadOption, match="returns must be finite"):
         metric(bad, good)
+
+
+def test_the_numbers_are_the_same_whichever_processor_the_linear_algebra_is_written_for():
+    code = (
+        "import numpy as np, pandas as pd\n"
+        "from quantgraph.report.relative import alpha, beta\n"
+        "draw = np.random.default_rng(7)\n"
+        "pairs = [map(pd.Series, draw.normal(0, 0.01, (2, 243))) for _ in range(20)]\n"
+        "print([(alpha(a, b), beta(a, b)) for a, b in map(tuple, pairs)])"
+    )
+    told = {
+        subprocess.run(
+            [sys.executable, "-c", code],
+            env={**os.environ, "OPENBLAS_CORETYPE": core},
+            capture_output=True,
+            check=True,
+        ).stdout
+        for core in ("Haswell", "Nehalem")
+    }
+    assert len(told) == 1

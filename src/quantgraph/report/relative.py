@@ -86,4 +86,5 @@ def _slope(ours: NDArray[np.float64], theirs: NDArray[np.float64]) -> float:
     if not varies(theirs):
         return math.nan
     centred = theirs - theirs.mean()
-    return float((ours - ours.mean()) @ centred / (centred @ centred))
+    # Not by BLAS, whose last bits depend on the processor: a replay elsewhere has to come to the same.
+    return math.fsum((ours - ours.mean()) * centred) / math.fsum(centred * centred)
