@@ -12,38 +12,30 @@ import pytest
 ROOT = Path(__file__).resolve().parents[1]
 
 
-@pytest.mark.timeout(300)
-def test_the_core_costs_stay_within_their_bounds(shared_data):
+def shown(script, *arguments, **environment):
+    """What a benchmark shows; it exits with 1 when a bound is missed."""
     done = subprocess.run(
-        [sys.executable, str(ROOT / "benchmarks" / "core.py")],
+        [sys.executable, str(ROOT / "benchmarks" / script), *arguments],
         capture_output=True,
         text=True,
         check=False,
-        env={**os.environ, "BENCH_SLACK": "4"},
+        env={**os.environ, **environment},
     )
     assert done.returncode == 0, done.stdout + done.stderr
-    assert "quantgraph run, SSE 50 x 200 sessions" in done.stdout
-    assert "the loop over 200 sessions, 64 a step, durable ledger" in done.stdout
+    return done.stdout
+
+
+@pytest.mark.timeout(300)
+def test_the_core_costs_stay_within_their_bounds(shared_data):
+    told = shown("core.py", BENCH_SLACK="4")
+    assert "quantgraph run, SSE 50 x 200 sessions" in told
+    assert "the loop over 200 sessions, 64 a step, durable ledger" in told
 
 
 def test_recording_and_replaying_stay_within_their_bounds():
-    done = subprocess.run(
-        [sys.executable, str(ROOT / "benchmarks" / "replay.py")],
-        capture_output=True,
-        text=True,
-        check=False,
-        env={**os.environ, "BENCH_SLACK": "4"},
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert "recording a model call of 7 kB" in done.stdout
+    assert "recording a model call of 7 kB" in shown("replay.py", BENCH_SLACK="4")
 
 
 @pytest.mark.timeout(300)
 def test_our_fills_and_equity_are_those_of_the_bare_loop_and_of_exact_decimals():
-    done = subprocess.run(
-        [sys.executable, str(ROOT / "benchmarks" / "market.py"), "--sizes", "s", "--tools", "bare,ours"],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
+    shown("market.py", "--sizes", "s", "--tools", "bare,ours")

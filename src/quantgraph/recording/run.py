@@ -117,6 +117,10 @@ class Recording:
         """What its model calls took, see :meth:`~quantgraph.recording.tally.Tally.usage`."""
         return self.tally.usage()
 
+    def cached(self) -> int:
+        """Replies that came out of the cache of other runs."""
+        return self._tape.cached(self.run_id) if self._tape else 0
+
     def entries(self) -> Iterator[Entry]:
         """All of the run, in the order in which they were added."""
         return self._tape.entries(self.run_id) if self._tape else iter(())

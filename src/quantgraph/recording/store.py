@@ -141,6 +141,12 @@ class Tape:
             if entry.final:
                 index.answered.add(entry.key)
 
+    def cached(self, run_id: str) -> int:
+        """How many replies of a run came out of a cache; the replies themselves are not read."""
+        query = select(func.count()).where(recording.c.run_id == run_id, recording.c.cached)
+        with self.engine.connect() as connection:
+            return connection.execute(query).scalar_one()
+
     def entries(self, run_id: str) -> Iterator[Entry]:
         """All entries of a run, in order."""
         query = select(recording).where(recording.c.run_id == run_id).order_by(recording.c.line)

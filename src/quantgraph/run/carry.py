@@ -10,7 +10,7 @@ from langgraph.errors import GraphDrained
 
 from quantgraph.data import MarketDataSource
 from quantgraph.errors import QuantGraphError
-from quantgraph.recording import Recording, Scope, in_scope, recorded_answer
+from quantgraph.recording import Scope, in_scope, recorded_answer
 from quantgraph.recording.source import recorded_source
 from quantgraph.run.drive import Driver, state_of
 from quantgraph.run.folder import write_result
@@ -65,14 +65,9 @@ def carry(  # noqa: PLR0917 - one call, in order
     with in_scope(Scope(recording=recording, path="outcome")):  # what the nodes were told, nothing newer
         result |= outcome(state, recorded_source(source))
     result |= saved(folder, manifest.options.question, state, opened.store)
-    result |= {"usage": recording.usage(), "cached": _cached(recording), "seconds": driver.took} | stopped
+    result |= {"usage": recording.usage(), "cached": recording.cached(), "seconds": driver.took} | stopped
     write_result(folder, result)
     return result
-
-
-def _cached(recording: Recording) -> int:
-    """Replies that came out of the cache of other runs."""
-    return sum(bool(entry.facts.get("cached")) for entry in recording.entries())
 
 
 def _head(manifest: Manifest, folder: Path) -> dict[str, Any]:

@@ -12,6 +12,7 @@ from langgraph.runtime import RunControl
 from langgraph.types import Command, StateSnapshot
 
 from quantgraph.graph import STEP_LIMIT
+from quantgraph.subgraphs.signal.events import line_of
 
 __all__ = ["Answer", "Driver", "Event", "state_of", "thread_config"]
 
@@ -97,7 +98,8 @@ class Driver:
                 elif name == "daily_loop" and change.get("session"):
                     self.watch(Event(kind="session", name=name, text=change["session"]))
                 elif name in _NODES:
-                    self.watch(Event(kind="node", name=name, text=_told(name, change or {})))
+                    line = line_of(change or {}).removeprefix(f"{name}: ")
+                    self.watch(Event(kind="node", name=name, text=line))
         return asked
 
 
@@ -114,9 +116,3 @@ def state_of(graph: Any, thread: str) -> dict[str, Any]:
         if isinstance(task.state, StateSnapshot):
             state |= task.state.values
     return state
-
-
-def _told(name: str, change: Mapping[str, Any]) -> str:
-    """What a node's update says in a line: the last thing done, or what comes next."""
-    history, task = change.get("execution_history"), change.get("current_task")
-    return history[-1].removeprefix(f"{name}: ") if history else f"-> {task}" if task else ""

@@ -36,6 +36,7 @@ __all__ = [
     "NodeEvent",
     "QuestionEvent",
     "SessionEvent",
+    "line_of",
     "tell_finished",
     "tell_model",
     "tell_paused",
@@ -111,10 +112,14 @@ def tell_started(path: str) -> None:
 
 
 def tell_finished(path: str, update: Mapping[str, Any]) -> None:
-    """Tell what a node's update says: the last thing done, or what comes next."""
+    """Tell that a node is through."""
+    tell(_node(path, "finished", line_of(update), update.get("ended_because")))
+
+
+def line_of(update: Mapping[str, Any]) -> str:
+    """What a node's update says in a line: the last thing done, or what comes next."""
     history, task = update.get("execution_history"), update.get("current_task")
-    line = history[-1] if history else f"-> {task}" if task else ""
-    tell(_node(path, "finished", line, update.get("ended_because")))
+    return history[-1] if history else f"-> {task}" if task else ""
 
 
 def tell_paused(path: str, pause: GraphInterrupt) -> None:
