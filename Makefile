@@ -14,7 +14,7 @@ help:
 	@echo "make docs    refresh pictures and notebooks, and run every example"
 	@echo "make bench   measure                    make format  ruff format and fixes"
 	@echo "make bench-peers  beside vectorbt, bt and backtrader, in an environment of their own"
-	@echo "make zoo     every leaky and honest strategy, every misbehaving model in every role"
+	@echo "make zoo     every leaky and honest strategy, every misbehaving model in every role, at every moment"
 	@echo "make soak    kill the run a thousand times and compare its ledger"
 	@echo "make clean   remove .venv and caches    PYTHON=...   the python to set up with"
 
@@ -50,7 +50,7 @@ bench-peers:
 	@.venv-bench/bin/python benchmarks/market.py --sizes s,m,l --tools bare,ours,vectorbt,bt,backtrader
 
 zoo: $(READY)
-	@WHOLE_ZOO=1 WHOLE_CONFORMANCE=1 $(BIN)/pytest -n 2 -q tests/audit tests/conformance
+	@WHOLE=1 $(BIN)/pytest -n 2 -q tests/audit tests/canary tests/conformance
 
 soak: $(READY)
 	@$(BIN)/python benchmarks/soak.py

@@ -62,7 +62,7 @@ def build(run: str) -> None:
     handles = Handles(
         settings=load_settings(),
         source=NoSource("sample", synthetic=True),
-        model=no_models([]),
+        model=no_models([], "native"),
         runner=NoCode(),
         recorder=Recorder(),
     )

@@ -13,7 +13,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import inspect
 import io
 import json
@@ -23,8 +22,10 @@ import shlex
 import subprocess
 import sys
 import tempfile
+from contextlib import chdir, redirect_stderr, redirect_stdout
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 ROOT = Path(__file__).resolve().parents[1]
 TWINS = (ROOT / "README.md", ROOT / "README.zh-CN.md")
@@ -71,7 +72,7 @@ def run_python(code: str, namespace: dict[str, Any], name: str) -> str:
     """Run a block, and the tests in it; return what it printed."""
     known = set(namespace)
     printed = io.StringIO()
-    with contextlib.redirect_stdout(printed):
+    with redirect_stdout(printed):
         exec(compile(code, name, "exec", dont_inherit=True), namespace)  # noqa: S102 - our own documents
         tests = [name for name in namespace if name.startswith("test_") and name not in known]
         if any(inspect.signature(namespace[test]).parameters for test in tests):
@@ -104,12 +105,17 @@ def run_command(line: str) -> None:
         return
     if program != "quantgraph":
         raise SystemExit(f"{line}: nobody knows how to check {program}")
-    command = [str(Path(sys.executable).parent / program), *arguments]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    if done.returncode:
-        raise SystemExit(f"{line}: ended with {done.returncode}: {done.stderr}")
+    from quantgraph.cli import main
+
+    out, err = io.StringIO(), io.StringIO()
+    with patch("sys.argv", [program, *arguments]), redirect_stdout(out), redirect_stderr(err):
+        try:
+            main()
+        except SystemExit as ended:
+            if ended.code:
+                raise SystemExit(f"{line}: ended with {ended.code}: {err.getvalue()}") from None
     if "--json" in arguments:
-        json.loads(done.stdout)
+        json.loads(out.getvalue())
 
 
 def picture() -> str:
@@ -171,7 +177,7 @@ def main(arguments: list[str]) -> int:
     for name in list(os.environ):
         if name.startswith(("QUANTGRAPH_", "OPENAI_", "TUSHARE_")):
             del os.environ[name]
-    with tempfile.TemporaryDirectory() as folder, contextlib.chdir(folder):
+    with tempfile.TemporaryDirectory() as folder, chdir(folder):
         files = refresh()
     stale = [path for path, text in files.items() if not path.exists() or path.read_text("utf-8") != text]
     for path in stale:

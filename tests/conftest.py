@@ -11,11 +11,22 @@ os.environ["QUANTGRAPH_AUDIT_CELLS"] = "0"  # what is made once for a module is 
 os.environ["QUANTGRAPH_AUDIT_CUTS"] = "5"
 os.environ["QUANTGRAPH_MODEL_RUNG"] = "native"  # a stub behind HTTP answers its script, not a probe
 
+# Whoever starts pytest may have told it not to write bytecode: then every process that a test starts compiles the
+# whole package again.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+
+import hypothesis
 import numpy as np
 import pandas as pd
 import pytest
 
 from quantgraph.state import DataState
+
+# The same examples in every run, however slow the machine; ``--hypothesis-profile=default`` draws others.
+hypothesis.settings.register_profile(
+    "suite", derandomize=True, deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow]
+)
+hypothesis.settings.load_profile("suite")
 
 SHARED = Path(__file__).resolve().parents[1] / ".." / "shared" / "data"
 SHORT_AUDIT = {name: os.environ[name] for name in ("QUANTGRAPH_AUDIT_CELLS", "QUANTGRAPH_AUDIT_CUTS")}

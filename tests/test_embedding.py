@@ -30,7 +30,7 @@ child = importlib.util.module_from_spec(_spec)
 sys.modules["clarify_child"] = child  # its annotations are looked up there
 _spec.loader.exec_module(child)
 
-WAYS = ("alone", "node", "inside")
+WAYS = child.WAYS
 THREAD = {"configurable": {"thread_id": "t"}}
 WHOLE = f"{child.SENTENCE}, {child.ANSWER}"
 
@@ -125,24 +125,28 @@ def test_every_durability_of_the_host_works(way, durability, expected):
     assert result(state) == expected
 
 
-def run_child(way: str, folder: Path, what: str) -> dict[str, Any]:
-    done = subprocess.run(
-        [sys.executable, str(CHILD), way, str(folder), what],
-        capture_output=True,
-        text=True,
-        check=False,
-        cwd=folder,
-    )
-    assert done.returncode == 0, done.stderr[-2000:]
-    return json.loads(done.stdout)
+@pytest.fixture(scope="module")
+def two_processes(tmp_path_factory) -> list[dict[str, Any]]:
+    """What a process that asks tells, and one that is given the answer; each tries all ways."""
+    folder, told = tmp_path_factory.mktemp("processes"), []
+    for what in ("ask", child.ANSWER):
+        done = subprocess.run(
+            [sys.executable, str(CHILD), str(folder), what],
+            capture_output=True,
+            text=True,
+            check=False,
+            cwd=folder,
+        )
+        assert done.returncode == 0, done.stderr[-2000:]
+        told.append(json.loads(done.stdout))
+    return told
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_a_second_process_takes_the_answer_and_goes_on(way, tmp_path, expected):
-    first = run_child(way, tmp_path, "ask")
+def test_a_second_process_takes_the_answer_and_goes_on(way, two_processes, expected):
+    first, second = (told[way] for told in two_processes)
     assert first["question"]
     assert first["ended_because"] is None
-    second = run_child(way, tmp_path, child.ANSWER)
     assert (second["ended_because"], second["data_ref"], second["code_hash"]) == expected[:3]
     assert [text for _, text in second["messages"][1:3]] == [first["question"], child.ANSWER]
     assert (first["calls"] + second["calls"]).count("reflect") == 2

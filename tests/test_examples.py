@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import runpy
 import subprocess
 import sys
 from pathlib import Path
@@ -24,14 +25,17 @@ def test_every_example_is_known_here() -> None:
 
 
 @pytest.mark.parametrize("example", EXAMPLES, ids=lambda path: path.stem)
-def test_the_example_runs_and_ends_as_it_should(example: Path, tmp_path: Path) -> None:
-    tool = ["-m", "pytest", "-q", "-p", "no:cacheprovider", "-c", "/dev/null", "--rootdir", str(tmp_path)]
-    command = [sys.executable, *(tool if example.stem.startswith("test_") else []), str(example)]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=tmp_path, timeout=60)
-
-    assert done.returncode == 0, done.stderr
-    assert done.stdout.splitlines()[-1].startswith(LAST_LINE[example.name]), done.stdout
-    assert not done.stderr, "an example ends without a warning"
+def test_the_example_runs_and_ends_as_it_should(
+    example: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    if example.stem.startswith("test_"):
+        tool = ["-m", "pytest", "-q", "-p", "no:cacheprovider", "-c", "/dev/null", "--rootdir", str(tmp_path)]
+        subprocess.run([sys.executable, *tool, str(example)], check=True, timeout=60)
+    else:
+        runpy.run_path(str(example), run_name="__main__")
+    out, err = capfd.readouterr()
+    assert out.splitlines()[-1].startswith(LAST_LINE[example.name]), out
+    assert not err, "an example ends without a warning"
 
 
 @pytest.mark.parametrize("example", EXAMPLES, ids=lambda path: path.stem)

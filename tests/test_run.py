@@ -40,7 +40,7 @@ def test_a_source_with_a_bug_raises_and_the_folder_says_failed(tmp_path, error):
     with pytest.raises(type(error)):
         run_strategy(SENTENCE, source=Broken(error), out=tmp_path)
     (told,) = results(tmp_path)
-    assert told["ended_because"] == "failed"
+    assert (told["state"], told["ended_because"]) == ("failed", None)
     assert type(error).__name__ in told["error"]
 
 
@@ -75,7 +75,7 @@ def test_a_run_that_is_told_to_stop_says_cancelled(tmp_path):
         if line.startswith("daily_loop"):
             break
     (told,) = results(tmp_path)
-    assert told["ended_because"] == "running"
+    assert told["state"] == "running"
     process.send_signal(signal.SIGTERM)
     rest = process.stderr.read()
     process.stderr.close()
@@ -96,7 +96,7 @@ def test_a_run_that_was_killed_says_running(tmp_path):
     done = subprocess.run([sys.executable, "-c", code, str(tmp_path)], check=False, timeout=60)
     assert done.returncode == 9
     (told,) = results(tmp_path)
-    assert told["ended_because"] == "running"
+    assert told["state"] == "running"
 
 
 def test_a_folder_that_cannot_be_made_is_refused_before_anything_runs(tmp_path):

@@ -139,7 +139,7 @@ def markets(draw: st.DrawFn) -> tuple[dict[str, pd.DataFrame], int]:
     return frames, draw(st.integers(2, count - 1))
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30)
 @given(markets(), st.sampled_from(PHASES))
 def test_later_sessions_change_no_earlier_adjusted_price_by_a_bit(
     made: tuple[dict[str, pd.DataFrame], int], phase: str

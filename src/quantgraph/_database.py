@@ -12,12 +12,15 @@ from sqlalchemy import Connection, Engine, MetaData, create_engine, event, func,
 from sqlalchemy.engine import URL, ExceptionContext, make_url
 from sqlalchemy.exc import ArgumentError, IntegrityError
 
-from quantgraph.errors import BadFile, BadOption
+from quantgraph._files import ROOM, unavailable
+from quantgraph.errors import BadFile, BadOption, StorageUnavailable
 
-__all__ = ["engine_of", "make_schema"]
+__all__ = ["engine_of", "make_schema", "storage_error"]
 
 _BUSY_SECONDS = 60
 _SCHEMA_LOCK = 0x7167
+_HELD = {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_PROTOCOL}
+_DISK = {sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN}
 
 
 def engine_of(where: str | Path) -> Engine:
@@ -29,9 +32,10 @@ def engine_of(where: str | Path) -> Engine:
         If it is neither.
     BadFile
         If the folder cannot be made, or there is no driver for the database. The engine raises it too,
-        whenever the database cannot be reached or is none. A key that is there already stays an
-        ``IntegrityError``, a connection that is lost while it is used a ``DBAPIError``: both may be tried
-        again.
+        whenever it finds no database there.
+    StorageUnavailable
+        From the engine, whenever the database cannot be reached, is locked, or cannot be written: what was
+        begun may be tried again. A key that is there already stays an ``IntegrityError``.
     """
     if isinstance(where, str) and "://" in where:
         try:
@@ -65,21 +69,47 @@ def _made(url: URL, **options: Any) -> Engine:
 
 def _named(url: URL) -> Callable[[ExceptionContext], None]:
     def raise_named(context: ExceptionContext) -> None:
-        lost = context.is_pre_ping or (context.connection is not None and context.is_disconnect)
-        if not lost and not isinstance(context.sqlalchemy_exception, IntegrityError):
-            raise _unusable(url, context.original_exception)
+        if context.is_pre_ping or isinstance(context.sqlalchemy_exception, IntegrityError):
+            return
+        error = context.original_exception
+        raise storage_error(error, _place(url)) or _unusable(url, error)
 
     return raise_named
 
 
 def _unusable(url: URL, error: BaseException) -> BadFile:
-    where = url.database if url.get_backend_name() == "sqlite" else url.render_as_string(hide_password=True)
-    reason = " ".join(str(error).split())
+    where = _place(url)
     return BadFile(
-        f"{where} cannot be used as a run's database: {reason}; a SQLite file is wanted, or the URL of a "
-        "database that can be reached, such as postgresql+psycopg://user@host/name",
+        f"{where} cannot be used as a run's database: {_line(error)}; a SQLite file is wanted, or the URL of "
+        "a database that can be reached, such as postgresql+psycopg://user@host/name",
         where=where,
     )
+
+
+def _place(url: URL) -> str:
+    if url.get_backend_name() == "sqlite":
+        return str(url.database)
+    return url.render_as_string(hide_password=True)
+
+
+def _line(error: BaseException) -> str:
+    return " ".join(str(error).split())
+
+
+def storage_error(error: BaseException, where: object) -> StorageUnavailable | None:
+    """What a database driver's error says of the storage; None if it is about something else.
+
+    Drivers are known by the names that PEP 249 gives their errors.
+    """
+    if isinstance(error, sqlite3.Error):
+        code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_ERROR) & 0xFF
+        mend = "another process holds it; end that" if code in _HELD else ROOM
+        told = code in _HELD | _DISK
+    else:
+        names = {kind.__name__ for kind in type(error).__mro__}
+        mend = "see that its server runs, can be reached and has room"
+        told = bool(names & {"OperationalError", "InterfaceError"})
+    return unavailable(where, _line(error), mend) if told else None
 
 
 def make_schema(connection: Connection, schema: MetaData) -> None:

@@ -7,9 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 import re
-import threading
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -18,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from quantgraph._files import write_whole, writing
 from quantgraph._frames import FrozenFrame
 from quantgraph._records import NO_RECORDS, Record, Records
 from quantgraph.errors import BadFile
@@ -114,19 +113,26 @@ def tree_name(tree: Tree) -> str:
 
 
 def write_tree(folder: Path, ref: str, tree: Tree) -> None:
-    """Write a commit; files that are there already have the same content and are left alone."""
-    (folder / "objects").mkdir(parents=True, exist_ok=True)
-    (folder / "commits").mkdir(parents=True, exist_ok=True)
+    """Write a commit; files that are there already have the same content and are left alone.
+
+    Raises
+    ------
+    StorageUnavailable
+        If one cannot be written.
+    """
+    with writing(folder):
+        (folder / "objects").mkdir(parents=True, exist_ok=True)
+        (folder / "commits").mkdir(parents=True, exist_ok=True)
     for frame in tree.frames:
         path = folder / "objects" / f"{frame.digest}.arrow"
         if not path.exists():
-            _replace(path, _encode(frame))
+            write_whole(path, _encode(frame))
     path = _records_path(folder, tree.records.digest)
     if tree.records.entries and not path.exists():
-        _replace(path, "\n".join(entry.line for entry in tree.records.entries).encode())
+        write_whole(path, "\n".join(entry.line for entry in tree.records.entries).encode())
     path = folder / "commits" / f"{ref}.json"
     if not path.exists():
-        _replace(path, _listing(tree))
+        write_whole(path, _listing(tree))
 
 
 def read_tree(folder: Path, ref: str) -> Tree | None:
@@ -188,12 +194,6 @@ def _read_listing(path: Path, ref: str) -> tuple[dict[str, dict[str, str]], str 
 
 def _name_of(content: bytes) -> str:
     return hashlib.blake2b(content, digest_size=16).hexdigest()
-
-
-def _replace(path: Path, content: bytes | pa.Buffer) -> None:
-    part = path.with_name(f".{path.name}.{os.getpid()}.{threading.get_ident()}")
-    part.write_bytes(content)
-    part.replace(path)
 
 
 def _encode(frame: FrozenFrame) -> pa.Buffer:

@@ -34,6 +34,7 @@ __all__ = [
     "RunMismatch",
     "SandboxTooWeak",
     "SourceUnavailable",
+    "StorageUnavailable",
     "UnknownCommit",
     "UnknownField",
     "UnknownSymbol",
@@ -119,6 +120,15 @@ class BadFile(QuantGraphError, ValueError):
     """A file whose columns, dates or numbers are not what its format promises."""
 
     code = "bad_file"
+
+
+class StorageUnavailable(QuantGraphError, OSError):
+    """What a run keeps cannot be written or read now: a full disk, a database that is locked or gone.
+
+    Nothing is wrong with the run: once that is mended, it can be resumed.
+    """
+
+    code = "storage_unavailable"
 
 
 class BadFrame(QuantGraphError, ValueError):
@@ -212,7 +222,7 @@ class LedgerConflict(QuantGraphError, RuntimeError):
 
 
 class BudgetExceeded(QuantGraphError, RuntimeError):
-    """A limit on model calls, tokens, money or time would be passed; the call was not sent.
+    """A limit on model calls, tokens, money or time would be passed; the call was not sent, or was left.
 
     ``data["limit"]`` is ``calls``, ``prompt_tokens``, ``completion_tokens``, ``money`` or ``seconds``.
     """

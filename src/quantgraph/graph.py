@@ -41,6 +41,7 @@ from quantgraph.sandbox import CodeRunner
 from quantgraph.settings import Settings, load_settings
 from quantgraph.state import DataState
 from quantgraph.subgraphs.signal import SignalKit, build_kit, build_signal_graph
+from quantgraph.subgraphs.signal._langgraph import STEP_LIMIT
 from quantgraph.subgraphs.signal.guard import guarded
 from quantgraph.subgraphs.signal.kit import Model, OnClarify
 
@@ -48,9 +49,6 @@ __all__ = ["build_trading_graph", "create_trading_graph", "route_after_signal"]
 
 TradingGraph = StateGraph[TradingState, None, TradingState, TradingState]
 CompiledTradingGraph = CompiledStateGraph[TradingState, None, TradingState, TradingState]
-
-STEP_LIMIT = 100_000
-"""Two steps a session: room for two hundred years of them."""
 
 
 def create_trading_graph(
@@ -163,8 +161,8 @@ def build_trading_graph(kit: SignalKit, desk: TradingDesk) -> TradingGraph:
     if desk.approve:
         graph.add_node("propose", bound(propose_node, "propose"), input_schema=TradingState)
         graph.add_node("approve", bound(approve_node, "approve"), input_schema=TradingState)
-        graph.add_conditional_edges("propose", route_after_propose, ["approve", "decision", END])
-        graph.add_conditional_edges("approve", route_after_approve, ["decision", END])
+        graph.add_conditional_edges("propose", route_after_propose, ["approve", "decision", "report"])
+        graph.add_conditional_edges("approve", route_after_approve, ["decision", "report"])
     graph.add_conditional_edges("decision", route_after_decision, ["daily_loop", "report"])
     graph.add_edge("report", END)
     return graph

@@ -15,8 +15,8 @@ from typing import Any, Literal
 
 from quantgraph.audit import CodeTrials, Verdict, check_causality
 from quantgraph.data import MarketDataSource, open_source
-from quantgraph.errors import BadFile, NoData
-from quantgraph.market.moment import Moment
+from quantgraph.errors import BadFile, BadWindow, NoData
+from quantgraph.market.moment import Moment, session_of
 from quantgraph.sandbox import CodeRunner
 from quantgraph.settings import Settings, load_settings
 from quantgraph.state import DataState
@@ -62,11 +62,14 @@ def strategy_source(strategy: Mapping[str, Any], question: str) -> str:
 def read_strategy(path: str | Path) -> StrategyFile:
     """Read a file written by :func:`strategy_source`, or any Python file with or without ``# %%`` cells.
 
+    A run's folder stands for the strategy in it.
+
     Raises
     ------
     BadFile
         If it cannot be read, or holds no code.
     """
+    path = Path(path, "strategy.py") if Path(path).is_dir() else path
     try:
         text = Path(path).read_text(encoding="utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
@@ -139,6 +142,10 @@ def audit_strategy(
     sessions = market.sessions()
     as_of = Moment(sessions[-1])
     first, last = start or f"{sessions[0]:%Y%m%d}", end or f"{sessions[-1]:%Y%m%d}"
+    if not (start and end) and session_of(first, name="start") > session_of(last, name="end"):
+        given = f"start={start}" if start else f"end={end}"
+        span = f"{sessions[0]:%Y%m%d} to {sessions[-1]:%Y%m%d}"
+        raise BadWindow(f"{given} is outside of what {market.name} has, {span}")
     resolved, begin, finish, _ = read_window(market, as_of, ",".join(symbols) or "ALL", first, last)
     store = DataState()
     store.update("ohlcv", market.bars(resolved.symbols, begin, finish))

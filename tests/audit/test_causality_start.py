@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from quantgraph.audit import check_causality, measure_warm_up
+from quantgraph.data import open_source
 
 from .causality_panels import Inline, cross, panel, state
 
@@ -71,3 +72,14 @@ def test_a_declared_look_back_is_judged():
 
 def test_a_panel_that_is_too_short_for_a_mean_does_not_say_what_it_needs():
     assert measure_warm_up(Inline(lambda p: p["close"].rolling(58).mean()), panel(60, gaps=False)) is None
+
+
+def test_ties_of_one_stock_s_averages_do_not_hide_its_need():
+    """In three sessions the two averages are equal, and the last bit of a sum says which is above."""
+    source = open_source("sample")
+    days = source.sessions()
+    close = source.bars(["000341.SZ"], days[0], days[-1])["close"].loc[:"2025-12-31"]
+    tied = 4 * close.rolling(5).sum() - close.rolling(20).sum()
+    assert int((tied.abs() < 1e-9).to_numpy().sum()) == 3
+    bars = {"close": close, "open": close}
+    assert measure_warm_up(Inline(lambda p: cross(p, 5, 20)), bars) == 21

@@ -7,7 +7,7 @@ import pytest
 from quantgraph.audit import FunctionTrials, check_causality
 
 from .zoo import HONEST_FUNCTIONS, LEAKY_FUNCTIONS, UNSEEN_FUNCTIONS
-from .zoo_panels import WHOLE, whole_bars
+from .zoo_panels import CUTS, WHOLE, whole_bars
 
 
 def verdict_of(case, a_share, **options):
@@ -27,7 +27,7 @@ def test_a_leaky_function_is_refused(case, a_share):
     "case", HONEST_FUNCTIONS if WHOLE else HONEST_FUNCTIONS[::2], ids=lambda case: case.name
 )
 def test_an_honest_function_is_passed(case, a_share):
-    verdict = verdict_of(case, a_share)
+    verdict = verdict_of(case, a_share, cuts=CUTS)
     assert verdict.causal, verdict.line
 
 

@@ -10,9 +10,12 @@ from quantgraph.data import open_source
 from quantgraph.market.moment import Moment
 from quantgraph.state import DataState
 
-__all__ = ["INDICATORS", "is_judged", "market", "whole_bars"]
+__all__ = ["CUTS", "INDICATORS", "WHOLE", "is_judged", "market", "whole_bars"]
 
-WHOLE = bool(os.environ.get("WHOLE_ZOO"))
+WHOLE = bool(os.environ.get("WHOLE"))
+
+CUTS = 40 if WHOLE else 15
+"""Sessions at which an honest strategy is proved; what a leaky one shows is looked for at as many as ever."""
 
 INDICATORS = ("turnover_rate", "pe_ttm")
 """Those that snippets ask for."""

@@ -179,8 +179,18 @@ def by_boundary(work: Work, folder: Path, expected: list[dict]) -> list[str]:
             deaths.append(boundary)
             if transaction:  # opening a ledger to look would make the schema
                 check_half(place, expected)
+    was_killed(forked(work, place))
     assert journal(place) == expected
     return deaths
+
+
+def timed(work: Work, folder: Path, expected: list[dict]) -> float:
+    """Seconds of a run that nobody kills."""
+    started = time.perf_counter()
+    was_killed(forked(work, folder))
+    seconds = time.perf_counter() - started
+    assert journal(folder) == expected
+    return seconds
 
 
 def main(what: str, way: str, folder: Path, kills: int, seed: int) -> None:
@@ -189,10 +199,10 @@ def main(what: str, way: str, folder: Path, kills: int, seed: int) -> None:
     work = partial(run_graph, int(graph)) if graph != what else partial(run_plain, what)
     work(folder / "whole")
     expected = journal(folder / "whole")
-    started = time.perf_counter()
-    was_killed(forked(work, folder / "again"))
-    whole = time.perf_counter() - started
-    assert journal(folder / "again") == expected
+    # The least of three: were it one that the machine has held up, no run would live to the later instants.
+    whole = min(
+        timed(work, folder / f"again{number}", expected) for number in range(1 if graph != what else 3)
+    )
     if way == "time":
         kills_at: list = by_time(work, folder, expected, kills=kills, seed=seed, whole=whole)
     else:

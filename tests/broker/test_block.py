@@ -457,7 +457,7 @@ def actions(rng, days, shape):
     return fields
 
 
-@settings(max_examples=150, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=60, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
 @given(worlds())
 def test_random_markets_are_the_same_in_blocks(world):
     market, days, rule, account, size = world

@@ -61,7 +61,7 @@ laws = settings(
     deadline=None,
     derandomize="LAWS" not in os.environ,
     phases=[Phase.generate],  # a seed does not shrink
-    max_examples=int(os.environ.get("LAWS", "25")),
+    max_examples=int(os.environ.get("LAWS", "15")),
     database=None,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],
 )

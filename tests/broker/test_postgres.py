@@ -8,11 +8,10 @@ from pathlib import Path
 
 import pytest
 from sqlalchemy import create_engine, event, text
-from sqlalchemy.exc import DBAPIError
 
 from quantgraph.agents import SignalRule
 from quantgraph.broker import Account, Ledger, run_sessions, simulate
-from quantgraph.errors import BadOption, LedgerConflict
+from quantgraph.errors import BadOption, LedgerConflict, StorageUnavailable
 from quantgraph.market.rulebook import Rulebook
 
 HERE = Path(__file__).parent
@@ -176,7 +175,7 @@ def test_a_connection_that_is_killed_in_a_transaction_leaves_whole_sessions(
         for result in results[:8]:
             before = rm.told(ledger, "r")
             armed.append(True)
-            with pytest.raises(DBAPIError):
+            with pytest.raises(StorageUnavailable, match="see that its server runs"):
                 ledger.commit_day("r", result)
             assert not armed
             assert rm.told(ledger, "r") == before

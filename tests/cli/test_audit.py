@@ -79,7 +79,7 @@ def test_the_file_that_a_run_saves_is_audited_in_its_language(tmp_path):
     path = result["strategy"]["path"]
     told = read_strategy(path)
     assert (told.name, len(told.cells)) == (result["strategy"]["name"], 1)
-    done = call(path, *WHAT)
+    done = call(result["run_dir"], *WHAT)
     assert (done.exit_code, done.stdout) == (0, "无未来函数：全部 78 个交易日均已证明\n")
 
 
@@ -138,6 +138,10 @@ def bars_file(tmp_path):
 def test_a_file_of_bars_is_a_source_and_a_word_in_a_comment_asks_for_no_indicators(strategy, bars_file):
     done = call(strategy("# no indicators here\n" + HONEST), "--source", bars_file)
     assert (done.exit_code, done.stdout) == (0, "causal: proved at 30 of 30 sessions\n")
+    late = call(strategy(HONEST), "--source", bars_file, "--start", "2025-01-01")
+    assert late.stderr == (
+        f"bad_window: start=2025-01-01 is outside of what {bars_file} has, 20240102 to 20240212\n"
+    )
 
 
 def test_indicators_that_a_source_does_not_have_are_the_codes_error(strategy, bars_file):

@@ -272,8 +272,8 @@ def test_without_more_input_the_run_waits_for_its_answer(command, options):
     done = command("run", "5日均线上穿20日均线买入，下穿卖出", "--json", *options, stdin=answers)
     result = failed(done, "needs_answer", because="needs_answer")
     assert result["asked"]["kind"] == ("approval" if options else "symbol")
-    *_, asked, _, hint = done[2].splitlines()
-    assert asked == "> "
+    *_, asked, _, then, hint = done[2].splitlines()
+    assert (asked, then[:17]) == ("> ", "未完成（needs_answer）")
     assert hint == f"quantgraph resume {result['run_dir']} --answer TEXT"
 
 
@@ -385,7 +385,7 @@ def test_a_model_without_its_key_is_one_object_too(command, tmp_path):
     status, out, err = command("run", SENTENCE, "--model", "nosuch", "--headless", "--json")
     assert status == 1
     told = json.loads(out)
-    assert told["ended_because"] == "failed"
+    assert (told["state"], told["ended_because"]) == ("failed", None)
     assert "OPENAI_API_KEY" in told["error"]
     assert told["error"] in err
     assert list((tmp_path / "runs").iterdir()) == []

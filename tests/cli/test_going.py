@@ -10,7 +10,9 @@ import time
 import pytest
 from langgraph.runtime import RunControl
 
-from quantgraph.cli.going import _Stop
+from quantgraph.cli import going
+from quantgraph.cli.going import _Stop, _stopping
+from quantgraph.run.drive import AT_ONCE
 
 
 def test_the_first_signal_stops_at_the_next_step_and_the_second_at_once(capfd):
@@ -21,6 +23,26 @@ def test_the_first_signal_stops_at_the_next_step_and_the_second_at_once(capfd):
     with pytest.raises(KeyboardInterrupt):
         stop.handle()
     stop.handle()  # it is ending already
+
+
+def test_what_does_not_end_by_itself_once_it_was_told_twice_is_left(monkeypatch, capfd):
+    alarms, exits, before = [], [], signal.getsignal(signal.SIGALRM)
+    monkeypatch.setattr(going.signal, "setitimer", lambda _which, seconds: alarms.append(seconds))
+    monkeypatch.setattr(going.os, "_exit", exits.append)
+    try:
+        with _stopping() as stop:
+            stop.handle()
+            assert not alarms
+            with pytest.raises(KeyboardInterrupt):
+                stop.handle()
+            assert (stop.control.drain_reason, alarms) == (AT_ONCE, [1.0])
+            signal.getsignal(signal.SIGALRM)()
+    finally:
+        signal.signal(signal.SIGALRM, before)
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    assert (alarms, exits) == ([1.0, 0], [130])
+    assert "'quantgraph resume RUN' goes on with it" in capfd.readouterr().err
 
 
 def test_however_often_it_is_told_to_stop_the_command_ends_quietly():

@@ -12,7 +12,7 @@ import pandas as pd
 import pytest
 from typer.testing import CliRunner
 
-from quantgraph.broker import Market, run_sessions
+from quantgraph.broker import Market, Order, run_sessions
 from quantgraph.broker.ledger import Ledger
 from quantgraph.cli.main import app
 from quantgraph.data import open_source
@@ -134,7 +134,7 @@ def test_lines_that_were_cut_off_the_end_are_missed_by_the_result_beside_it(run_
 def test_only_the_result_of_this_run_that_is_done_counts(run_dir: Path) -> None:
     result_of(run_dir, account={"final_value": 1.0})
     assert call("check", run_dir)[2].endswith(": one of them was changed\n")
-    for other in ({"ended_because": "running"}, {"run_id": "another"}, {"account": None}):
+    for other in ({"ended_because": None}, {"run_id": "another"}, {"account": None}):
         result_of(run_dir, **({"account": {"final_value": 1.0}} | other))
         assert call("check", run_dir)[0] == 0
     result_of(run_dir, equity=None)
@@ -234,3 +234,37 @@ def test_what_cannot_be_done_is_one_line_and_status_2(
     assert (status, out) == (2, "")
     assert told in err
     assert len(err.strip().splitlines()) == 1
+
+
+def test_refused_orders_are_counted_by_code_and_exported_for_a_spreadsheet(tmp_path: Path) -> None:
+    class Wrong:
+        name = "wrong"
+
+        def decide(self, view: object, account: object, session: object) -> list[Order]:
+            return [Order(symbol="FOO", side="buy", quantity=100, sequence=1, reason="it rises, they say")]
+
+    days = pd.DatetimeIndex(["2024-06-13", "2024-06-14"])
+    price, store = pd.DataFrame({"600000.SH": [8.0, 8.1]}, index=days), DataState()
+    market = Market(
+        store=store,
+        data_ref=store.update("ohlcv", {"open": price, "close": price}),
+        rules=Rulebook.mainland(),
+    )
+    with Ledger(tmp_path / "ledger.sqlite") as ledger:
+        run_sessions(market, days, Wrong(), cash=10_000, ledger=ledger, run_id="r")
+        (first, _) = ledger.rejections("r")
+    file, table = tmp_path / "ledger.sqlite", tmp_path / "refused.csv"
+    assert "0 fills, 2 rejections (unknown_symbol 2)\n" in call("show", file)[1]
+    assert call("export", file, "--to", table, "--format", "rejections")[0] == 0
+    rows = pd.read_csv(table, dtype=str).to_dict("records")
+    assert [row.pop("trade_date") for row in rows] == ["2024-06-13", "2024-06-14"]
+    assert rows[0] == {
+        "sequence": "1",
+        "ts_code": "FOO",
+        "side": "buy",
+        "wish": "quantity",
+        "size": "100",
+        "code": "unknown_symbol",
+        "message": first.message,
+        "reason": "it rises, they say",
+    }

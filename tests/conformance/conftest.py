@@ -1,7 +1,8 @@
 """Runs of the trading graph in which one model misbehaves, and what must hold of each of them.
 
 Code that was run before over the same frames is not run again: most runs come to the same strategy, and are
-here for what happens around it. ``WHOLE_CONFORMANCE=1`` runs every cell of code in a process, every time, and asks with every model.
+here for what happens around it. With ``WHOLE=1`` (``make zoo``) every cell of code is run in a process, every time,
+and every model is asked.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ WINDOW = "20240102到20240131"
 RULE = f"{','.join(CODES)}，2日均线上穿5日均线买入，下穿卖出"
 SENTENCE = f"{RULE}，{WINDOW}"
 RETRIES = 3
-WHOLE = bool(os.environ.get("WHOLE_CONFORMANCE"))
+WHOLE = bool(os.environ.get("WHOLE"))
 FAILING = ["prose", "empty", "wrong_types", "repeats_itself", "ping_pong", "invents_symbols", "never_content"]
 RIGHT = {
     "thinking_blocks", "thinking_text", "dsml", "xml_calls", "numbers_as_strings", "obeys_data", "slow", "flaky",

@@ -17,8 +17,8 @@ def test_with_answers_the_run_ends_typed_within_its_bounds(failing, staged):
 
 
 def test_a_model_slower_than_a_node_may_last_ends_the_run_with_a_timeout(play, stands, monkeypatch):
-    monkeypatch.setenv("QUANTGRAPH_NODE_SECONDS", "0.3")
-    cast = misbehaving_in(ROLE, slow_model(0.4))
+    monkeypatch.setenv("QUANTGRAPH_NODE_SECONDS", "0.8")
+    cast = misbehaving_in(ROLE, slow_model(0.9))
     state = stands(play(cast))
     assert state["ended_because"] == "timeout"
     assert len(cast[ROLE].calls) == 1

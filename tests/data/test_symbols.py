@@ -71,7 +71,7 @@ def test_tokens_together_are_ascending_and_unique(folder: Path) -> None:
         ("600518.SH", "did you mean 600519.SH"),
         ("沪深300", "'沪深300' is not known"),
         ("601318", "'601318' is not known"),
-        ("MSFT", "write a ts_code such as 600519.SH, a name, an index"),
+        ("MSFT", "write a ts_code such as 000001.SZ, a name, an index"),
     ],
 )
 def test_what_is_unknown_is_named_with_what_is_close(folder: Path, token: str, said: str) -> None:

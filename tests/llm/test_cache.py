@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import json
+import threading
+from contextlib import suppress
+from itertools import count
 from pathlib import Path
 from typing import Any
 
 import pytest
-from langchain_core.messages import AIMessage, HumanMessage
+from langchain_core.messages import HumanMessage
 
-from quantgraph.llm import RecordedChatModel, role_model, unusable
-from quantgraph.llm.cache import CacheMode, ReplyCache
+from quantgraph.errors import NoProgress
+from quantgraph.llm import RecordedChatModel, role_model
+from quantgraph.llm.cache import CacheMode, ReplyCache, attempt
 from quantgraph.recording import Budget, Recorder, Scope, in_scope
 from quantgraph.settings import load_settings
 from quantgraph.testing import OpenAIStub, Reply, ScriptedChatModel
@@ -49,6 +53,22 @@ def test_asked_again_in_a_run_it_is_another_question_in_the_cache_too(tmp_path: 
                 model = model_at(stub, tmp_path)
                 assert [model.invoke(HI).text for _ in range(2)] == ["one", "two"]
     assert len(stub.requests) == 2
+
+
+def test_asked_twice_at_once_it_is_two_questions_in_the_cache_too(tmp_path: Path) -> None:
+    both, numbers = threading.Barrier(2, timeout=5), count()
+
+    def said(_: object) -> str:
+        both.wait()
+        return f"{next(numbers)}"
+
+    texts = []
+    for run_id, inner in (("one", ScriptedChatModel(said)), ("two", ScriptedChatModel())):
+        recording = Recorder(tmp_path / "runs.sqlite").of(run_id)
+        with in_scope(Scope(recording=recording, path="n")):
+            model = RecordedChatModel(inner, cache=ReplyCache(tmp_path / "models.sqlite"))
+            texts.append({message.text for message in model.batch([HI, HI])})
+    assert texts == [{"0", "1"}] * 2
 
 
 def test_a_cached_reply_is_in_the_record_and_replays_without_the_cache(tmp_path: Path) -> None:
@@ -96,6 +116,8 @@ def test_a_reply_is_served_as_long_as_it_lives(tmp_path: Path, monkeypatch: pyte
     [
         Reply(content="half of", finish_reason="length"),
         Reply(content=""),
+        Reply(content="<think>hm</think>"),
+        Reply(content="half of", finish_reason="error"),
         Reply(content="…", finish_reason="content_filter"),
     ],
 )
@@ -106,12 +128,20 @@ def test_what_is_empty_cut_off_or_withheld_is_not_kept(tmp_path: Path, reply: Re
         assert model.invoke(HI).text == "whole"
 
 
-def test_a_reply_that_its_reader_could_not_use_is_not_served_again(tmp_path: Path) -> None:
-    with OpenAIStub(["no JSON at all", '{"action": "hold"}']) as stub:
-        model = model_at(stub, tmp_path)
-        unusable(model.invoke(HI))
-        assert [model.invoke(HI).text for _ in range(2)] == ['{"action": "hold"}'] * 2
-    unusable(AIMessage("from nowhere"))
+def test_a_reply_is_kept_with_its_attempt_and_forgotten_with_it(tmp_path: Path) -> None:
+    cache = ReplyCache(tmp_path / "models.sqlite")
+
+    def calls(end: BaseException | None = None) -> int:
+        inner = ScriptedChatModel(["fine"])
+        with suppress(NoProgress, KeyboardInterrupt), attempt(), attempt():
+            RecordedChatModel(inner, cache=cache).invoke(HI)
+            if end is not None:
+                raise end
+        return len(inner.calls)
+
+    failed, interrupted = NoProgress("it came to nothing"), KeyboardInterrupt()
+    ends = [interrupted, failed, None, interrupted, None, failed, None, None]
+    assert [calls(end) for end in ends] == [1, 1, 1, 0, 0, 0, 1, 0]
 
 
 def test_the_settings_turn_it_on(tmp_path: Path) -> None:

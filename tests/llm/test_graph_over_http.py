@@ -30,6 +30,7 @@ def served(monkeypatch):
         monkeypatch.setenv("OPENAI_BASE_URL", stub.base_url)
         monkeypatch.setenv("OPENAI_API_KEY", "sk-test")
         monkeypatch.setenv("QUANTGRAPH_MODEL", "stub")
+        monkeypatch.delenv("QUANTGRAPH_MODEL_RUNG")  # the server is asked what it can do
 
     return point
 
@@ -41,7 +42,8 @@ def test_over_http_the_same_sentence_gives_the_same_strategy_and_signal(served, 
         served(stub)
         there, signal_there = run(sentence)
         calls = [call for call in stub.requests if call.path.endswith("/chat/completions")]
-    assert len(calls) >= 6
+    assert len(calls) >= 7
+    assert {tool["function"]["name"] for call in calls for tool in call.tools} >= {"report", "python_repl"}
     assert here["strategy"]["code_hash"] == there["strategy"]["code_hash"]
     assert here["data_ref"] == there["data_ref"]
     assert signal_here.equals(signal_there)

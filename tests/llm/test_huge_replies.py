@@ -19,15 +19,17 @@ TOOL = {"name": "python_repl", "parameters": {"type": "object", "properties": {"
 PIECES = [
     "{", '{"', "{a}", "{a:1}", '[{"', '{"a":', "<think>", "</think>",
     "<parameter=a", "<parameter=a>", "<function=a", "<invoke name=a", "<tool_call>{",
+    "<tool_call>a<arg_key>", "<arg_key>a</arg_key><arg_value>", "<|tool_call_begin|>a", "[TOOL_CALLS]a{",
+    "[TOOL_CALLS]a{}", "to=functions.a", "<|channel|>a to=functions.a<|message|>{}", " ",
 ]  # fmt: skip
 
 
 @pytest.mark.parametrize("piece", PIECES)
 def test_a_model_that_repeats_itself_for_ever_is_read_within_seconds(piece):
     begun = time.process_time()
-    reply = "<function=python_repl>" + piece * 40_000
-    objects_in(reply)
-    calls_in_markup(reply, [TOOL], cut_off=False)
+    for reply in ("<function=python_repl>" + piece * 40_000, piece * 40_000):
+        objects_in(reply)
+        calls_in_markup(reply, [TOOL], cut_off=False)
     assert time.process_time() - begun < 5
 
 

@@ -63,7 +63,26 @@ SLIPS = {
     f"```json\n{JSON}\n```<｜tool▁call▁end｜><｜tool▁calls▁end｜>",
     "deepseek v3.1": f"<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>add<｜tool▁sep｜>{JSON}"
     "<｜tool▁call▁end｜><｜tool▁calls▁end｜>",
+    "hermes, a list": f'<tool_call>[{{"name": "add", "arguments": {JSON}}}]</tool_call>',
+    "glm 4.5": "<tool_call>add\n<arg_key>a</arg_key>\n<arg_value>1</arg_value>\n<arg_key>b</arg_key>\n"
+    "<arg_value>2</arg_value>\n</tool_call>",
+    "glm 4.7": "<tool_call>add<arg_key>a</arg_key><arg_value>1</arg_value><arg_key>b</arg_key>"
+    "<arg_value>2</arg_value></tool_call>",
+    "kimi": "<|tool_calls_section_begin|><|tool_call_begin|>functions.add:0<|tool_call_argument_begin|>"
+    f"{JSON}<|tool_call_end|><|tool_calls_section_end|>",
+    "mistral": f'[TOOL_CALLS] [{{"name": "add", "arguments": {JSON}, "id": "9Ae3bDc2F"}}]',
+    "mistral v11": f"[TOOL_CALLS]add[CALL_ID]9Ae3bDc2F[ARGS]{JSON}</s>",
+    "mistral v13": f"[TOOL_CALLS]add[ARGS]{JSON}",
+    "mistral, special tokens skipped": f"[TOOL_CALLS]add{JSON}",
+    "gpt-oss": "<|channel|>analysis<|message|>Adding.<|end|><|start|>assistant<|channel|>commentary "
+    f"to=functions.add <|constrain|>json<|message|>{JSON}<|call|>",
+    "gpt-oss, to whom in the role": "<|start|>assistant to=functions.add<|channel|>commentary json<|message|>"
+    f"{JSON}",
     "fenced": f'```json\n{{"name": "add", "arguments": {JSON}}}\n```',
+    "fenced, a list": f'```json\n[{{"name": "add", "arguments": {JSON}}}]\n```',
+    "bare, a list": f'[{{"name": "add", "arguments": {JSON}}}]',
+    "bare, openai's message": '{"tool_calls": [{"id": "x", "type": "function", "function": '
+    '{"name": "add", "arguments": "{\\"a\\": 1, \\"b\\": 2}"}}]}',
     "bare, openai's form": f'{{"type": "function", "function": {{"name": "add", "arguments": {JSON}}}}}',
     "broken fence": '```json\n{"name": "add", "arguments": {"a": 1, "b": 2,}}\n```',
     "after a thought": f'<think>{{"name": "say", "arguments": {{}}}}?</think><tool_call>'
@@ -94,12 +113,33 @@ def test_the_id_of_a_written_call_repeats_and_differs_from_those_of_other_turns(
     assert len(set(ids[0])) == 3
 
 
-def test_a_written_text_parameter_is_kept_to_the_letter():
-    code = 'x = {"a": [1, 2]}\nif x < 3:\n    print("<b>")'
-    _, model = ladder(
-        f"<tool_call><function=say><parameter=text>\n{code}\n</parameter></function></tool_call>"
-    )
+@pytest.mark.parametrize(
+    "form",
+    [
+        "<tool_call><function=say><parameter=text>\n{}\n</parameter></function></tool_call>",
+        "<tool_call>say\n<arg_key>text</arg_key>\n<arg_value>{}</arg_value>\n</tool_call>",
+    ],
+)
+def test_a_written_text_parameter_is_kept_to_the_letter(form):
+    code = 'x = {"a": [1, 2]}\nif x < 3:\n    print("<b>", "<parameter=a>")'
+    _, model = ladder(form.format(code))
     assert model.invoke(QUESTION).tool_calls[0]["args"] == {"text": code}
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '[TOOL_CALLS]add[ARGS]{"a": 1, "b": 2}[TOOL_CALLS]say[ARGS]{"text": "x"}',
+        '[TOOL_CALLS][{"name": "add", "arguments": {"a": 1, "b": 2}}, {"name": "say", "arguments": {"text": "x"}}]',
+        '[{"tool": "add", "args": {"a": 1, "b": 2}}, {"tool": "say", "args": {"text": "x"}}]',
+        '<tool_call>{"name": "add", "arguments": {"a": 1, "b": 2}}{"name": "say", "arguments": {"text": "x"}}'
+        '</tool_call> So: {"sum": 4}',
+    ],
+)
+def test_calls_behind_each_other_are_all_made_in_their_order(text):
+    _, model = ladder(text)
+    calls = [(call["name"], call["args"]) for call in model.invoke(QUESTION).tool_calls]
+    assert calls == [("add", {"a": 1, "b": 2}), ("say", {"text": "x"})]
 
 
 @pytest.mark.parametrize(
@@ -110,6 +150,12 @@ def test_a_written_text_parameter_is_kept_to_the_letter():
         '{"name": "add", "arguments": {"a": 1, "b": 2}, "verdict": "good"}',
         'My answer: {"action": "buy"}; a draft was {"name": "add", "arguments": {"a": 1, "b": 2}}',
         "I would call add(1, 2).",
+        "Qwen writes <tool_call> and GLM <tool_call>name</tool_call>.",
+        "Llama writes <function=NAME>…</function>; I could use <function=add> for that.",
+        "Mistral's mark is [TOOL_CALLS], gpt-oss says to=functions.add in its <|channel|>.",
+        "Kimi opens with <|tool_call_begin|>, DeepSeek with <｜tool▁call▁begin｜>.",
+        'The holders: [{"name": "Ann", "arguments": {"for": 1}}]',
+        '[{"name": "add", "arguments": {"a": 1, "b": 2}}, 3]',
     ],
 )
 def test_on_the_native_rung_what_may_be_an_answer_is_one(text):
@@ -163,6 +209,10 @@ def invalid(args, finish="stop"):
     )
 
 
+def native(ended):
+    return AIMessage("", tool_calls=[{"name": "add", "args": {"a": 1}, "id": "x"}], response_metadata=ended)
+
+
 def test_a_native_call_with_almost_json_is_repaired_and_keeps_its_id():
     _, model = ladder(invalid("{'a': 1, 'b': 2,}"))
     message = model.invoke(QUESTION)
@@ -173,16 +223,21 @@ def test_a_native_call_with_almost_json_is_repaired_and_keeps_its_id():
 
 CUT = {
     "native": invalid('{"a": 1, "b": ', "length"),
-    "native, and the rest guessed": AIMessage(
-        "",
-        tool_calls=[{"name": "add", "args": {"a": 1}, "id": "x"}],
-        response_metadata={"finish_reason": "length"},
+    "native, and the rest guessed": native({"finish_reason": "length"}),
+    "native, of Anthropic": native({"stop_reason": "max_tokens"}),
+    "native, of OpenAI's Responses": native(
+        {"status": "incomplete", "incomplete_details": {"reason": "max_output_tokens"}}
     ),
     "native, broken": invalid('{"a": 1 + 0}'),
     "hermes": '<tool_call>{"name": "add", "arguments": {"a": 1, "b"',
     "invoke": '<invoke name="add"><parameter name="a">1</parameter><parameter name="b">',
     "invoke, between two parameters": '<invoke name="add"><parameter name="a">1</parameter>',
+    "glm": "<tool_call>add<arg_key>a</arg_key><arg_value>1",
     "deepseek": '<｜tool▁call▁begin｜>add<｜tool▁sep｜>{"a": 1',
+    "kimi": '<|tool_call_begin|>functions.add:0<|tool_call_argument_begin|>{"a": 1',
+    "mistral": '[TOOL_CALLS]add[ARGS]{"a": 1',
+    "gpt-oss": '<|channel|>commentary to=functions.add json<|message|>{"a": 1',
+    "a list": '[{"name": "add", "arguments": {"a": 1',
     "fenced": '```json\n{"name": "add", "arguments": {"a": 1',
 }
 

@@ -187,9 +187,48 @@ def test_a_rung_that_turns_out_wrong_in_use_is_left_for_the_next_and_that_is_rem
 @pytest.mark.parametrize(
     "refusal",
     [
+        "tools param requires --jinja flag",  # llama.cpp
+        "Unsupported param: tools",  # llama.cpp before that
+        "registry.ollama.ai/library/m does not support tools",  # Ollama behind LiteLLM
+    ],
+)
+def test_a_refusal_that_comes_as_a_500_is_one_where_it_names_what_was_sent(refusal, tmp_path):
+    script = [Reply.call("report", **ARGS), Fault.http(500, refusal), CALL]
+    with OpenAIStub(script) as stub:
+        model = behind(stub, cache_dir=tmp_path).bind_tools([add])
+        assert model.invoke(QUESTION).tool_calls
+        assert (model.rung, behind(stub, cache_dir=tmp_path).rung) == ("json_schema", "json_schema")
+
+
+def test_a_rung_is_left_once_a_lower_one_has_answered_and_a_replay_leaves_it_too(tmp_path):
+    no_tools = Fault.http(400, "tools are not supported")
+    script = [Reply.call("report", **ARGS), no_tools, Fault.http(503, "overloaded"), no_tools, CALL, CALL]
+    where = tmp_path / "run.sqlite"
+
+    def run(stub, mode, cache, calls=0):
+        recording = Recorder(where, mode=mode).of("r1")
+        with in_scope(Scope(recording=recording, path="n", calls={"n": calls})):
+            model = behind(stub, cache_dir=tmp_path / cache).bind_tools([add])
+            return [model.invoke(QUESTION).tool_calls, model.rung]
+
+    with OpenAIStub(script) as stub:
+        with pytest.raises(ModelUnavailable, match="503"):
+            run(stub, "record", "a")
+        assert behind(stub, cache_dir=tmp_path / "a").rung == "native", "nothing has answered below it"
+        recorded = run(stub, "record", "a")
+        assert behind(stub, cache_dir=tmp_path / "a").rung == "json_schema"
+        assert run(stub, "record", "b", calls=2)[1] == "json_schema", "the run goes on where it stands"
+        assert (run(stub, "replay", "b"), run(stub, "replay", "b", 2)[1]) == (recorded, "json_schema")
+        assert len(stub.requests) == len(script)
+
+
+@pytest.mark.parametrize(
+    "refusal",
+    [
         Fault.http(400, "maximum context length is 4096 tokens, 5000 in the messages and functions"),
         Fault.http(400, "this content is not allowed"),
         Fault.http(429, "too many tool calls", code="insufficient_quota"),
+        Fault.http(500, "internal error while decoding the JSON of an upstream worker"),
     ],
 )
 def test_another_refusal_leaves_the_rung_alone(refusal, tmp_path):

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import json
+import pkgutil
+import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -22,13 +24,13 @@ from langchain_core.tools import tool
 from langgraph.graph import START, MessagesState, StateGraph
 from pydantic import BaseModel
 
-from quantgraph.errors import ModelUnavailable, RunDiverged
+from quantgraph.errors import BudgetExceeded, ModelUnavailable, RunDiverged
 from quantgraph.llm import CallPolicy, RecordedChatModel, get_llm
 from quantgraph.llm.faults import facts_of
 from quantgraph.llm.planner import KeylessPlanner
 from quantgraph.llm.reply import finish_of, is_usable, message_of, reply_of, tokens_of
 from quantgraph.llm.request import request_of
-from quantgraph.recording import Entry, Mode, Recorder, Recording, Scope, canonical, in_scope
+from quantgraph.recording import Budget, Entry, Mode, Recorder, Recording, Scope, canonical, in_scope
 from quantgraph.settings import load_settings
 from quantgraph.testing import Fault, OpenAIStub, Reply, ScriptedChatModel
 
@@ -212,6 +214,42 @@ def test_a_call_that_was_broken_off_is_noted_for_it_may_have_cost(tmp_path: Path
         assert RecordedChatModel(ScriptedChatModel(["fine"])).invoke(HI).text == "fine"
 
 
+@pytest.mark.parametrize(
+    ("where", "sent"),
+    [("quantgraph.recording.Recording.add", 1), ("quantgraph.recording.tally.Tally.reserve", 0)],
+)
+def test_a_task_that_is_cancelled_loses_no_reply_and_holds_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, where: str, sent: int
+) -> None:
+    entered, go_on = threading.Event(), threading.Event()
+    real = pkgutil.resolve_name(where)
+
+    def slowly(*given: Any) -> Any:
+        entered.set()
+        go_on.wait(5)
+        return real(*given)
+
+    async def cancelled(model: RecordedChatModel) -> None:
+        task = asyncio.ensure_future(model.ainvoke(HI))
+        await asyncio.to_thread(entered.wait, 5)
+        task.cancel()
+        asyncio.get_running_loop().call_later(0.05, go_on.set)
+        with pytest.raises(asyncio.CancelledError):
+            await task
+
+    recording = Recorder(tmp_path / "run.sqlite", budget=Budget(completion_tokens=100)).of("r1")
+    inner = ScriptedChatModel(["one", "two"])
+    with in_scope(Scope(recording=recording, path="signal/reflection")):
+        with monkeypatch.context() as patch:
+            patch.setattr(where, slowly)
+            asyncio.run(cancelled(RecordedChatModel(inner)))
+    assert len(inner.calls) == sent
+    assert sum(row["calls"] for row in recording.usage()) == sent
+    with in_scope(Scope(recording=recording, path="signal/reflection")):
+        model = RecordedChatModel(inner, node_seconds=2)
+        assert [asyncio.run(model.ainvoke(HI)).text, model.invoke("Ho").text] == ["one", "two"]
+
+
 def test_a_wait_that_passes_the_end_of_the_node_is_not_begun(tmp_path: Path) -> None:
     waits: list[float] = []
     policy = CallPolicy(max_attempts=5, sleep=waits.append)
@@ -221,7 +259,7 @@ def test_a_wait_that_passes_the_end_of_the_node_is_not_begun(tmp_path: Path) -> 
             model.invoke(HI)
         assert (len(stub.requests), waits) == (5, [30.0] * 4)  # nothing was slept: the clock stands still
         hurried = RecordedChatModel(at(stub), policy=policy, node_seconds=20)
-        with pytest.raises(ModelUnavailable, match="after 1 attempt; last: HTTP 429"):
+        with pytest.raises(BudgetExceeded, match="would be asked again in 30 s"):
             hurried.invoke(HI)
         assert len(waits) == 4
 
@@ -429,6 +467,10 @@ def test_awaited_in_a_stream_a_broken_one_is_asked_again(tmp_path: Path) -> None
         AIMessage("plain", response_metadata={"finish_reason": "stop", "model_name": "m"}),
         AIMessage([{"type": "thinking", "thinking": "hm"}, {"type": "text", "text": "{}"}]),
         AIMessage(
+            "half",
+            response_metadata={"status": "incomplete", "incomplete_details": {"reason": "max_output_tokens"}},
+        ),
+        AIMessage(
             "",
             tool_calls=[{"name": "f", "args": {"n": None, "x": 1.5, "代码": ["600519.SH"]}, "id": "call_1"}],
             invalid_tool_calls=[
@@ -471,6 +513,12 @@ def test_a_word_that_no_database_takes_is_cut() -> None:
         (AIMessage("  "), False),
         (AIMessage("half", response_metadata={"finish_reason": "length"}), False),
         (AIMessage("half", response_metadata={"stop_reason": "max_tokens"}), False),
+        (AIMessage("half", response_metadata={"finish_reason": "MAX_TOKENS"}), False),
+        (AIMessage("half", response_metadata={"finish_reason": "model_length"}), False),
+        (AIMessage("half", response_metadata={"done_reason": "length"}), False),
+        (AIMessage("half", response_metadata={"finish_reason": "error"}), False),
+        (AIMessage("whole", response_metadata={"status": "completed"}), True),
+        (AIMessage("<think>hm</think>"), False),
         (AIMessage("…", response_metadata={"finish_reason": "content_filter"}), False),
         (AIMessage("no", additional_kwargs={"refusal": "I will not"}), False),
         (AIMessage("", invalid_tool_calls=[{"name": "f", "args": "{", "id": "1", "error": None}]), False),

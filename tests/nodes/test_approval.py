@@ -9,6 +9,7 @@ from dataclasses import replace
 from decimal import Decimal
 
 import hypothesis.strategies as st
+import jsonschema
 import pandas as pd
 import pytest
 from hypothesis import given
@@ -17,7 +18,7 @@ from langgraph.checkpoint.sqlite import SqliteSaver
 from langgraph.types import Command
 
 from quantgraph.agents import SignalRule
-from quantgraph.broker import Account, Market, Order
+from quantgraph.broker import Account, Fill, Market, Order
 from quantgraph.broker._journal import day_lines
 from quantgraph.broker.approval import order_of, plain
 from quantgraph.broker.ledger import Ledger
@@ -26,10 +27,12 @@ from quantgraph.errors import BadOption, CheckpointerRequired, LedgerConflict
 from quantgraph.graph import create_trading_graph
 from quantgraph.market.rulebook import Rulebook
 from quantgraph.nodes import TradingDesk, approve_node, daily_loop_node, decision_node, propose_node
+from quantgraph.nodes.approval_question import read_approval
+from quantgraph.run import run_strategy
 from quantgraph.state import DataState
 
 DAYS = pd.to_datetime(["2024-01-02", "2024-01-03", "2024-01-04", "2024-01-05"])
-CODE = "600519.SH"
+CODE, OTHER = "600519.SH", "000001.SZ"
 OPENS, CLOSES = (10, 11, 12, 13), (10.5, 11.5, 12.5, 13.5)
 SENTENCE = "000341.SZ,000342.SZ，5日均线上穿20日均线买入，下穿卖出，2024年1月到2月"
 THREAD = {"configurable": {"thread_id": "t"}}
@@ -123,7 +126,8 @@ def test_approved_days_are_traded_to_the_cent_as_shown(desk, store):
     assert questions[0]["question"] == (
         "the orders of 2024-01-03 need approval:\n"
         "1. buy 9000 600519.SH at the open, reference price 11 (signal 1)\n"
-        'Answer "approve" to send them as they stand, "reject" to send none of them.'
+        'Answer "approve" to send them as they stand, "reject" to send none of them, "approve 1" to send those '
+        'of a number (or symbol), "approve all that follow" to send these and all later ones unasked.'
     )
 
 
@@ -136,7 +140,7 @@ def test_a_rejected_day_leaves_the_money_and_says_so_in_the_ledger(desk, store):
     assert (refused.code, refused.order.quantity, refused.session) == ("not_approved", 9000, DAYS[1])
     ledger.check("r")
     assert question["question"].splitlines()[1] == "1. 买入 600519.SH 9000 股，开盘，参考价 11（signal 1）"
-    assert (question["options"], question["default"]) == (["同意", "拒绝"], "拒绝")
+    assert (question["options"], question["default"]) == (["同意", "拒绝", "后续全部同意"], "拒绝")
 
 
 def test_a_rejected_sale_keeps_the_shares(desk, store):
@@ -177,6 +181,54 @@ def test_an_order_that_the_desk_would_refuse_is_shown_with_the_reason(desk, stor
     assert odd.startswith("2. buy 150 600519.SH at a limit, reference price 9 (lot_size: 150 shares")
 
 
+class Twice:
+    """Buys two symbols in the first session, each in its own order; wants nothing after it."""
+
+    name = "twice"
+
+    def decide(self, view, account, session):
+        first = session == DAYS[0]
+        sizes = [(CODE, 300, 2), (OTHER, 200, 5), (CODE, 100, 9)] if first else []
+        return [Order(symbol=code, side="buy", quantity=n, sequence=place) for code, n, place in sizes]
+
+
+@pytest.mark.parametrize(
+    ("answer", "sent"),
+    [
+        ("2", {5}),
+        ("同意 1，3", {2, 9}),
+        ("approve 600519.SH", {2, 9}),
+        ("reject 000001.SZ", {2, 9}),
+        (" y ", {2, 5, 9}),
+        ("否", set()),
+        ({"answer": "3; 2"}, {5, 9}),
+    ],
+)
+def test_some_of_the_orders_are_sent_by_number_or_symbol_and_the_others_are_rejections(
+    desk, store, answer, sent
+):
+    opens, closes = (pd.concat([column(*four)[CODE].rename(c) for c in (CODE, OTHER)], axis=1)
+                     for four in (OPENS, CLOSES))  # fmt: skip
+    ref = store.update("ohlcv", {"open": opens, "close": closes})
+    ref = store.update("signal", {"s": opens * 0.0}, base=ref)
+    (question,) = trade(replace(desk, decider=Twice()), state_on(ref), [answer])
+    assert jsonschema.Draft202012Validator(question["answer_schema"]).is_valid(answer)
+    outcomes = {outcome.order.sequence: outcome for outcome in desk.ledger_of("r").orders("r")}
+    assert {place for place, outcome in outcomes.items() if isinstance(outcome, Fill)} == sent
+    assert {outcome.code for place, outcome in outcomes.items() if place not in sent} <= {"not_approved"}
+    assert set(outcomes) == {2, 5, 9}
+    desk.ledger_of("r").check("r")
+
+
+@pytest.mark.parametrize(
+    ("symbol", "answer", "sent"),
+    [("ALL", "Approve ALL that follow", {1, 2}), ("Y", "y", {2}), ("ALL", "all", {2})],
+)
+def test_a_symbol_that_reads_like_a_word_sends_no_more_than_was_meant(symbol, answer, sent):
+    orders = [{"sequence": 1, "symbol": "MSFT"}, {"sequence": 2, "symbol": symbol}]
+    assert read_approval(answer, orders).sequences == sent
+
+
 # Nobody there ------------------------------------------------------------------------------------
 
 
@@ -209,7 +261,16 @@ def test_three_answers_that_are_none_end_the_run(desk, store):
     state |= propose_node(state, desk=lost)
     update = approve_node(state, desk=lost)
     assert update["ended_because"] == "needs_answer"
-    assert said == [None, *["'maybe' is no option; answer with one of 同意, 拒绝, approve, reject"] * 2]
+    words = "approve, reject, approve all that follow, or numbers or symbols of orders, like 1, 2"
+    assert said == [None, *[f"'maybe' is no option; answer with {words}"] * 2]
+
+
+def test_an_answer_that_fails_leaves_the_report_of_the_sessions_before_it(tmp_path):
+    words = ["approve", *["?"] * 3]
+    done = run_strategy(SENTENCE, approve=True, on_clarify=lambda _question: words.pop(0), out=tmp_path)
+    assert (done["ended_because"], words) == ("needs_answer", [])
+    assert done["account"]["trades"] == 1
+    assert done["assumptions"][0].endswith("approve (callable)")
 
 
 def test_somebody_who_is_to_be_asked_needs_a_checkpointer(desk, store):
@@ -283,6 +344,20 @@ def test_a_run_whose_orders_are_all_approved_trades_what_the_plain_run_trades(wh
     assert approved == unasked
     assert len(asked) == len({outcome.session for outcome in unasked[1]}) > 2
     assert len({question["id"] for question in asked}) == len(asked)
+
+
+def test_once_all_that_follow_are_approved_nobody_is_asked_again(whole, tmp_path):
+    _, expected, asked = whole
+    saver = InMemorySaver()
+    with Ledger(tmp_path / "l.sqlite") as ledger:
+        options = {"source": "sample", "store": DataState(), "ledger": ledger, "approve": True}
+        graph = create_trading_graph(**options, checkpointer=saver)
+        state = graph.invoke({"messages": [("user", SENTENCE)], "run_id": "r"}, THREAD)
+        state, questions = answered(graph, state, ["approve", "approve all that follow"])
+        assert [question["id"] for question in questions] == [question["id"] for question in asked[:2]]
+        assert journal(ledger) == expected
+        again = graph.invoke({"messages": [("user", SENTENCE)]}, THREAD)
+        assert again["__interrupt__"], "another request is another run"
 
 
 @pytest.mark.parametrize("when", ["before", "after"])

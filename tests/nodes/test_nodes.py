@@ -9,13 +9,16 @@ from decimal import Decimal
 
 import pandas as pd
 import pytest
+from langchain_core.messages import HumanMessage
 
 from quantgraph._run_id import new_run_id
 from quantgraph.agents import SignalRule
 from quantgraph.errors import LedgerConflict, NoSignal, UnknownCommit, UnknownSymbol
 from quantgraph.market.rulebook import Rulebook
 from quantgraph.nodes import TradingDesk, daily_loop_node, decision_node, report_node
+from quantgraph.nodes.daily_loop import begin_node
 from quantgraph.state import DataState
+from quantgraph.subgraphs.signal.progress import ended
 
 DAYS = pd.to_datetime(["2024-01-02", "2024-01-03", "2024-01-04", "2024-01-05"])
 CODE = "600519.SH"
@@ -93,7 +96,7 @@ def test_a_step_may_be_several_sessions_each_a_transaction_of_its_own(state, des
     assert list(walk(state, wide)) == ["20240102", "20240105"]
     by_steps = list(wide.ledger_of("r").results("r"))
     wide.close("r")
-    other = {**state, "run_id": "one", "run_of": {}}
+    other = {**state, "run_id": "one"}
     assert len(list(walk(other, desk))) == 4
     assert list(desk.ledger_of("one").results("one")) == by_steps
     desk.close("one")
@@ -130,7 +133,7 @@ def test_nodes_leave_their_state_alone(state, desk):
     before = copy.deepcopy(state)
     update = daily_loop_node(state, desk=desk)
     assert state == before
-    assert set(update) == {"run_id", "session", "run_of"}
+    assert set(update) == {"run_id", "session"}
     now = {**state, **update}
     before = copy.deepcopy(now)
     decision_node(now, desk=desk)
@@ -162,20 +165,18 @@ def test_the_loop_goes_on_after_the_ledgers_last_session_whatever_the_state_says
 
 
 def test_a_lost_ledger_begins_again_from_the_first_session(state, desk):
-    later = {**state, "session": "20240104", "run_of": {"run_id": "r", "request": "m1"}}
+    later = {**state, "session": "20240104"}
     assert daily_loop_node(later, desk=desk)["session"] == "20240102"
     desk.close("r")
 
 
-def test_a_new_request_is_a_new_run_and_the_same_request_is_not(state, desk):
-    first = daily_loop_node({**state, "run_id": ""}, desk=desk)
-    going_on = daily_loop_node({**state, **first}, desk=desk)
-    another = daily_loop_node({**state, **first, "handled": "m2"}, desk=desk)
-    named = daily_loop_node({**state, **first, "handled": "m2", "run_id": "mine"}, desk=desk)
-    assert going_on["run_id"] == first["run_id"] != another["run_id"]
-    assert named["run_id"] == "mine"
-    for update in (first, another, named):
-        desk.close(update["run_id"])
+def test_a_new_request_is_a_new_run_and_the_same_request_is_not(state):
+    asked = {**state, "messages": [HumanMessage("buy")], "run_id": "mine"}
+    closed = [*asked["messages"], *ended(asked, "done")["messages"], HumanMessage("sell")]
+    unclosed = [*asked["messages"], *ended(asked, "needs_answer")["messages"], HumanMessage("of all")]
+    assert begin_node(asked)["run_id"] == begin_node({**asked, "messages": unclosed})["run_id"] == "mine"
+    assert begin_node({**asked, "messages": closed})["run_id"] != "mine"
+    assert begin_node({**asked, "messages": closed, "run_id": "next"})["run_id"] == "next"
 
 
 @pytest.mark.parametrize("node", [daily_loop_node, decision_node])

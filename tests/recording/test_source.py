@@ -160,17 +160,17 @@ def test_a_vendor_that_changes_meanwhile_does_not_change_the_run(run):
 def test_a_refusal_is_an_answer_and_what_may_pass_is_asked_again(run):
     vendor = Vendor()
     source = recorded_source(vendor)
-    for error in UnknownSymbol("there is no 000001.XX", token="000001.XX"), NoData("nothing on 15 January"):
-        vendor.broken = error
-        with run(), pytest.raises(type(error), match=error.message):
-            source.members(error.code, DAY)
-        vendor.broken = None
-        with run(), pytest.raises(type(error), match=error.message) as caught:
-            source.members(error.code, DAY)
-        assert caught.value.data == error.data
-    vendor.broken = RateLimited("slower, please")
-    with run(), pytest.raises(RateLimited):
-        source.sessions()
+    vendor.broken = error = UnknownSymbol("there is no 000001.XX", token="000001.XX")
+    with run(), pytest.raises(UnknownSymbol, match=error.message):
+        source.members("no_such", DAY)
+    vendor.broken = None
+    with run(), pytest.raises(UnknownSymbol, match=error.message) as caught:
+        source.members("no_such", DAY)
+    assert caught.value.data == error.data
+    for passing in RateLimited("slower, please"), NoData("nothing on 15 January"):
+        vendor.broken = passing
+        with run(), pytest.raises(type(passing)):
+            source.sessions()
     vendor.broken = None
     with run():
         assert len(source.sessions()) == len(SampleSource().sessions())

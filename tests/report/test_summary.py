@@ -9,9 +9,10 @@ import pandas as pd
 import pytest
 
 from quantgraph.agents import SignalRule
-from quantgraph.broker import Ledger, Market, run_sessions
+from quantgraph.broker import Ledger, Market, Order, run_sessions
 from quantgraph.market.rulebook import Rulebook
 from quantgraph.report import summarise
+from quantgraph.report.notes import notes_on
 from quantgraph.state import DataState
 
 DAYS = pd.to_datetime(["2024-01-02", "2024-01-03", "2024-01-04", "2024-01-05"])
@@ -137,3 +138,90 @@ def test_a_split_in_the_data_is_not_counted_as_missed(tmp_path):
         run_sessions(market, days, SignalRule(), cash=10_000, ledger=ledger, run_id="r")
         account = summarise(ledger, "r", market, days, signal="s", cash=Decimal(10_000))["account"]
     assert (account["ex_dates"], account["return"]) == ({"count": 0, "not_credited": 0.0}, 0.0)
+
+
+def three_of(tmp_path, opens, signal, cash, *, rules=None, **options):
+    """A run over the four days, and its summary."""
+    opens, signal = (pd.DataFrame(cells, index=DAYS, dtype="float64") for cells in (opens, signal))
+    store = DataState()
+    store.update("ohlcv", {"open": opens, "close": opens})
+    ref = store.update("signal", {"s": signal})
+    market = Market(store=store, data_ref=ref, rules=rules or Rulebook.zero_cost(), blocks_from=0)
+    decider = options.pop("decider", None) or SignalRule(rules=market.rules, **options)
+    with Ledger(tmp_path / "ledger.sqlite") as ledger:
+        run_sessions(market, DAYS, decider, cash=cash, ledger=ledger, run_id="r")
+        return summarise(ledger, "r", market, DAYS, signal="s", cash=Decimal(cash))
+
+
+def test_round_trips_and_the_dates_of_the_fall_by_hand(tmp_path):
+    """500 of one from 10 to 12 in two sessions: 1,000. 200 of the other from 20 to 19 in one: -200."""
+    told = three_of(
+        tmp_path,
+        {"600000.SH": [10, 10, 12, 12], "600036.SH": [20, 20, 19, 18]},
+        {"600000.SH": [1, 0, -1, 0], "600036.SH": [1, -1, 0, 0]},
+        10_000,
+    )
+    account, held = told["account"], told["benchmark"]
+    assert (account["round_trips"], account["profit_factor"], account["average_holding"]) == (2, 5.0, 1.5)
+    assert account["realised"] == 800.0
+    assert account["drawdown"] == dict.fromkeys(("peak", "trough", "recovery"))
+    # Bought on day one: 500 and 200. 10,000, 10,000, 10,800, 10,600: 200 of 10,800 lost on the last day.
+    assert held["drawdown"] == {"peak": "20240104", "trough": "20240105", "recovery": None}
+    assert held["max_drawdown"] == pytest.approx(-200 / 10_800)
+    returns = np.array([0, 0, 0.08, -200 / 10_800])
+    assert held["sharpe"] == pytest.approx(returns.mean() / returns.std(ddof=1) * 252**0.5)
+    assert (held["bought"], held["symbols"], told["periods_per_year"]) == (2, 2, 252)
+
+
+def test_buys_that_no_cash_was_left_for_are_counted_once_a_session(tmp_path):
+    """Half of 3,000 buys 100 at 10 on day two, and no lot at 20 on days two, three and four."""
+    told = three_of(
+        tmp_path,
+        {"600000.SH": [10, 10, 10, 10], "600036.SH": [20, 20, 20, 20]},
+        {"600000.SH": [1, 1, 1, 0], "600036.SH": [1, 1, 1, 1]},
+        3_000,
+        max_weight=0.5,
+    )
+    assert told["account"]["trades"] == 1
+    assert told["account"]["buys_not_followed"] == 3
+    assert [str(note)[:58] for note in notes_on(told)] == [
+        "3 buy signals were not followed: the cash did not cover a ",
+        "equal-weight buy-and-hold bought 1 of 2 symbols: the other",
+    ]
+
+
+def test_refused_orders_are_counted_by_their_codes(tmp_path):
+    class Wrong:
+        name, options, uses_signal = "wrong", {}, False
+
+        def decide(self, view, account, session):
+            shares = {"FOO": 100, "600000.SH": 50}
+            return [
+                Order(symbol=symbol, side="buy", quantity=quantity, sequence=place)
+                for place, (symbol, quantity) in enumerate(shares.items(), 1)
+                if symbol == "FOO" or session == DAYS[0]
+            ]
+
+    cells = {"600000.SH": [10, 10, 10, 10]}
+    told = three_of(tmp_path, cells, cells | {"600000.SH": [0] * 4}, 1_500, decider=Wrong())
+    account = told["account"]
+    assert account["rejections_by_reason"] == {"unknown_symbol": 4, "lot_size": 1}
+    assert (account["rejections"], account["trades"], account["buys_not_followed"]) == (5, 0, None)
+    assert (account["round_trips"], account["profit_factor"], account["average_holding"]) == (0, None, None)
+    english, chinese = ([note.text(language) for note in notes_on(told)] for language in ("en", "zh"))
+    assert english == ["nothing was traded: all 5 orders were refused (unknown_symbol 4, lot_size 1)"]
+    assert chinese == ["5 笔委托全部被拒，没有成交（unknown_symbol 4, lot_size 1）"]
+
+
+def test_a_reverse_split_that_leaves_no_share_closes_its_round_trip(tmp_path):
+    """1,000 shares become half a share, which is none: 10,000 are lost, and the report is made all the same."""
+    price = pd.DataFrame({"600000.SH": [10.0, 10.0, 10.0, 10.0]}, index=DAYS)
+    split = pd.DataFrame({"600000.SH": [np.nan, np.nan, 0.0005, np.nan]}, index=DAYS)
+    store = DataState()
+    store.update("ohlcv", {"open": price, "close": price, "split": split})
+    ref = store.update("signal", {"s": pd.DataFrame({"600000.SH": [1.0, 0, 0, 0]}, index=DAYS)})
+    market = Market(store=store, data_ref=ref, rules=Rulebook.zero_cost(), blocks_from=0)
+    with Ledger(tmp_path / "ledger.sqlite") as ledger:
+        run_sessions(market, DAYS, SignalRule(cash_reserve=0.5), cash=20_000, ledger=ledger, run_id="r")
+        account = summarise(ledger, "r", market, DAYS, signal="s", cash=Decimal(20_000))["account"]
+    assert (account["round_trips"], account["profit_factor"], account["final_value"]) == (1, 0.0, 10_000.0)

@@ -17,6 +17,8 @@ from typer.testing import CliRunner
 
 from quantgraph.broker.ledger import Ledger
 from quantgraph.cli.main import app
+from quantgraph.errors import BadFile
+from quantgraph.recording import digest
 from quantgraph.run import replay, run_strategy
 from quantgraph.settings import load_settings
 from quantgraph.subgraphs.signal.nodes import reflection
@@ -163,12 +165,24 @@ def test_what_was_recorded_and_is_not_asked_again_is_told(copy):
     execute(
         copy,
         "INSERT INTO recording (run_id, line, path, seq, kind, digest, attempt, final, at, request, reply) "
-        "VALUES (?, 9999, 'signal/validate', 9, 'tool', 'd', 1, 1, '', '{\"name\":\"python_repl\"}', 'null')",
+        "VALUES (?, 9999, 'signal/validate', 9, 'tool', ?, 1, 1, '', '{\"name\":\"python_repl\"}', 'null')",
         copy.name,
+        digest('{"name":"python_repl"}'),
     )
     (difference,) = replay(copy).differences
     assert (difference.export, difference.place) == ("record", "signal/validate number 9")
     assert "python_repl" in difference.recorded
+
+
+def test_a_request_that_was_changed_afterwards_is_told_where_nobody_is_asked_it_again(copy):
+    execute(
+        copy,
+        "UPDATE recording SET request = replace(request, '\"temperature\":0.0', '\"temperature\":0.9') "
+        "WHERE kind = 'model' AND NOT final AND attempt = 1",
+    )
+    (difference,) = replay(copy).differences
+    assert (difference.export, difference.place) == ("record", "signal/reflection number 1")
+    assert difference.recorded == "a model request that was changed afterwards"
 
 
 @pytest.mark.parametrize("missing", ["data", "ledger.sqlite"])
@@ -194,7 +208,8 @@ def test_a_frame_of_the_data_that_was_changed_is_found(copy):
     frames = sorted((copy / "data" / "objects").glob("*.arrow"), key=lambda path: path.stat().st_size)
     for path in frames:
         path.write_bytes(path.read_bytes()[:-8])
-    assert not replay(copy).identical
+    with pytest.raises(BadFile, match=r"\.arrow is not a stored frame"):
+        replay(copy)
 
 
 def test_the_command_shows_the_diff_and_says_by_its_exit_status_that_they_are_not_the_same(copy):
@@ -203,9 +218,12 @@ def test_the_command_shows_the_diff_and_says_by_its_exit_status_that_they_are_no
         "UPDATE recording SET request = replace(request, 'You plan', 'You planned'), digest = 'd' "
         "WHERE path = 'signal/reflection' AND seq = 1 AND final",
     )
+    manifest = json.loads((copy / "run.json").read_text(encoding="utf-8"))
+    manifest["versions"]["numpy"] = "1.0"
+    (copy / "run.json").write_text(json.dumps(manifest), encoding="utf-8")
     shown = CliRunner().invoke(app, ["replay", str(copy)])
     assert shown.exit_code == 1
-    assert "changed: messages[1].content" in shown.stdout
+    assert "changed: messages[1].content; begun with other versions: numpy 1.0 -> " in shown.stdout
     assert '-    "You planned the work' in shown.stdout
     (nothing,) = CliRunner().invoke(app, ["replay", "/nothing"]).stderr.splitlines()
     assert nothing == "bad_option: RUN='/nothing': there is no run.json in /nothing"

@@ -53,7 +53,7 @@ def test_a_run_without_a_model_replays_where_a_model_is_named_and_no_key_is_set(
     assert replay(told["run_dir"]).differences == ()
 
 
-@pytest.mark.parametrize("place", ["reflection", "daily_loop"])
+@pytest.mark.parametrize("place", ["signal_generate", "daily_loop"])
 def test_a_run_that_was_stopped_replays_as_far_as_it_got(tmp_path, place):
     control = RunControl()
 
@@ -78,6 +78,29 @@ def test_orders_that_were_approved_or_not_are_so_in_the_replay(tmp_path):
         ]
     assert "not_approved" in kinds
     assert replay(told["run_dir"]).differences == ()
+
+
+def test_orders_that_were_all_approved_are_so_in_the_resumed_run_and_in_the_replay(tmp_path):
+    control, said = RunControl(), ["后续全部同意", "reject", "1"]
+
+    def watch(event):
+        if event.kind == "session" and not said:
+            control.request_drain()
+
+    rule = "000341.SZ，000342.SZ，000343.SZ，2日均线上穿5日均线买入，下穿卖出，2025年1月2日到2025年3月14日"
+    half = run_strategy(
+        rule, out=tmp_path, approve=True, answer=lambda _asked: said.pop(), watch=watch, control=control
+    )
+    assert half["ended_because"] == "cancelled"
+    for path in Path(half["run_dir"]).glob("checkpoints.sqlite*"):
+        path.unlink()
+    done = resume_run(half["run_dir"], answer=lambda asked: pytest.fail(asked["question"]))
+    assert done["ended_because"] == "done"
+    with Ledger(Path(done["run_dir"]) / "ledger.sqlite") as book:
+        refused = [outcome for outcome in book.orders(done["run_id"]) if not hasattr(outcome, "price")]
+    assert {outcome.code for outcome in refused} == {"not_approved"}
+    assert len(refused) < len({outcome.session for outcome in refused}) * 3
+    assert replay(done["run_dir"]).differences == ()
 
 
 def test_a_run_that_was_killed_replays_as_far_as_it_got_and_to_its_end_once_it_was_resumed(tmp_path):

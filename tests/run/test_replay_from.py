@@ -8,12 +8,15 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
+from quantgraph.agents import SignalRule
 from quantgraph.broker import Order
 from quantgraph.broker.ledger import Ledger
 from quantgraph.cli.main import app
-from quantgraph.errors import BadWindow
+from quantgraph.errors import BadOption, BadWindow, RunDiverged
 from quantgraph.llm.recorded import RecordedChatModel
 from quantgraph.run import replay, replay_from, resume_run, run_strategy
+from quantgraph.settings import load_settings
+from quantgraph.state import decided_at
 from quantgraph.testing import ScriptedChatModel
 
 SENTENCE = "000341.SZ，5日均线上穿20日均线买入，下穿卖出，2025年1月2日到2025年1月14日"
@@ -78,7 +81,11 @@ def test_before_the_session_nobody_is_asked_and_from_it_on_the_other_model_is(re
     assert manifest["options"]["branch_of"] == Path(recorded).name
     assert manifest["options"]["branch_from"] == "20250108"
     usage = {(row["role"], row["model"], row["session"]): row["calls"] for row in told["usage"]}
-    assert usage["decision", "small", "20250107"] == usage["decision", "large", "20250108"] == 1
+    assert set(usage.values()) == {1}
+    assert {(role, model) for role, model, _ in usage} == {("decision", "large")}  # what was served is free
+    settings = load_settings(budget=f"calls={len(other.calls)}")
+    told = replay_from(recorded, LIVE, decider=Asking(saying(3, "large")), out=tmp_path, settings=settings)
+    assert told["ended_because"] == "done", told["error"]
 
 
 def test_a_branch_replays_without_either_model(recorded, tmp_path):
@@ -119,6 +126,37 @@ def test_the_command_says_so_where_no_model_was_asked(tmp_path):
     assert "--model keyless changed nothing: this run asks no model from 20250108 on" in branch.stderr
 
 
+def test_answers_before_the_session_are_served_and_orders_from_it_on_are_asked_about_again(tmp_path):
+    rule, window = SENTENCE.rsplit("，", 1)
+    asked = []
+
+    def person(question):
+        asked.append(question["kind"])
+        return window if question["kind"] == "window" else "reject"
+
+    def function(question):
+        return person(question) if decided_at() is None else "approve all that follow"
+
+    told = run_strategy(
+        rule, decider=Asking(saying(1, "small")), on_clarify=function, approve=True, out=tmp_path
+    )
+    assert (told["ended_because"], asked) == ("done", ["window"]), told["error"]
+    asked.clear()
+    branch = replay_from(told["run_dir"], LIVE, decider=Asking(saying(1, "large")), answer=person)
+    old, new = lines(told["run_dir"]), lines(branch["run_dir"])
+    assert before(new) == before(old)
+    live = [line for line in old if line[0] >= LIVE and line[1] == "day"]
+    assert (branch["ended_because"], asked) == ("done", ["approval"] * len(live))
+    assert not any(kind == "fill" for session, kind, _ in new if session >= LIVE)
+    assert replay(branch["run_dir"], decider=Asking(saying(9, "nobody"))).differences == ()
+
+
+def test_a_branch_that_cannot_begin_leaves_nothing_behind(recorded, tmp_path):
+    with pytest.raises(BadOption, match="a int is none; give a chat model"):
+        replay_from(recorded, LIVE, model={"clarify": 7}, decider=Asking(saying(1, "x")), out=tmp_path)
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_a_day_that_the_run_did_not_trade_is_no_place_to_branch_off(recorded, tmp_path):
     told = CliRunner().invoke(app, ["replay", str(recorded), "--from", "20250105", "--keep", str(tmp_path)])
     assert told.exit_code == 2
@@ -131,20 +169,5 @@ def test_a_day_that_the_run_did_not_trade_is_no_place_to_branch_off(recorded, tm
 def test_a_branch_that_does_not_begin_as_the_run_did_is_told_by_the_first_line_that_is_another(
     recorded, tmp_path
 ):
-    told = CliRunner().invoke(
-        app,
-        [
-            "replay",
-            str(recorded),
-            "--from",
-            LIVE,
-            "--model",
-            "keyless",
-            "--keep",
-            str(tmp_path),
-            "--headless",
-        ],
-    )
-    assert told.exit_code == 1
-    assert "run_diverged: " in told.stderr
-    assert "session 2025-01-02 is not what run" in told.stderr  # the command trades by the signal's rule
+    with pytest.raises(RunDiverged, match="session 2025-01-02 is not what run"):
+        replay_from(recorded, LIVE, decider=SignalRule(), out=tmp_path)

@@ -18,7 +18,7 @@ from quantgraph.agents import SignalRule
 from quantgraph.broker import Ledger
 from quantgraph.cli.main import app
 from quantgraph.data.sample import SampleSource
-from quantgraph.errors import BadFile, BadOption, BudgetExceeded, RunMismatch, SourceUnavailable
+from quantgraph.errors import BadFile, BadOption, BudgetExceeded, NoData, RunMismatch, SourceUnavailable
 from quantgraph.llm.planner import KeylessPlanner
 from quantgraph.market.rulebook import Rulebook
 from quantgraph.run import identity, replay, resume_run, run_strategy
@@ -184,6 +184,49 @@ def test_a_function_that_answers_has_to_be_given_again(tmp_path):
     assert len(done["assumptions"]) == 1
 
 
+@pytest.mark.parametrize("mended", [{"answer": WINDOW}, {"on_clarify": lambda _question: WINDOW}])
+def test_who_gave_an_answer_is_known_when_another_goes_on(tmp_path, mended):
+    code, *rest = WITHOUT_WINDOW.split("，")
+    lost = {"symbol": code, "window": ""}
+    ended = run_strategy("，".join(rest), on_clarify=lambda question: lost[question["kind"]], out=tmp_path)
+    assert (ended["ended_because"], ended["assumptions"]) == ("needs_answer", [f"symbol: {code} (callable)"])
+    done = resume_run(ended["run_dir"], **mended)
+    by_function = [f"window: {WINDOW} (callable)"] if "on_clarify" in mended else []
+    assert (done["ended_because"], done["assumptions"]) == ("done", [*ended["assumptions"], *by_function])
+    assert replay(done["run_dir"]).differences == ()
+
+
+def slow(_question):
+    raise TimeoutError("the desk is closed")
+
+
+async def later(_question):
+    return WINDOW
+
+
+@pytest.mark.parametrize("option", ["answer", "on_clarify"])
+def test_a_function_that_cannot_answer_leaves_a_run_that_can_go_on(tmp_path, option):
+    with pytest.raises(TimeoutError, match="the desk is closed"):
+        run_strategy(WITHOUT_WINDOW, out=tmp_path / "raises", **{option: slow})
+    (folder,) = (tmp_path / "raises").iterdir()
+    assert (
+        json.loads((folder / "result.json").read_text())["error"]
+        == "failed: TimeoutError: the desk is closed"
+    )
+    ended = run_strategy(WITHOUT_WINDOW, out=tmp_path / "none", **{option: lambda _question: " "})
+    assert ended["ended_because"] == "needs_answer"
+    answers = {"answer": WINDOW} if option == "answer" else {"on_clarify": lambda _question: WINDOW}
+    assert resume_run(ended["run_dir"], **answers)["ended_because"] == "done"
+
+
+def test_a_function_that_nobody_awaits_is_told_of(tmp_path):
+    with pytest.raises(BadOption, match="answer is an async function") as mistake:
+        run_strategy(WITHOUT_WINDOW, out=tmp_path, answer=later)
+    assert resume_run(mistake.value.data["run_dir"], answer=WINDOW)["ended_because"] == "done"
+    ended = run_strategy(WITHOUT_WINDOW, out=tmp_path, on_clarify=later)
+    assert "on_clarify is an async function" in ended["error"]
+
+
 def test_a_run_out_of_budget_goes_on_with_another_one(tmp_path, asked):
     ended = run_strategy(SENTENCE, out=tmp_path, settings=load_settings(budget="calls=3"))
     assert (ended["ended_because"], len(asked)) == ("budget_calls", 3)
@@ -240,7 +283,9 @@ def test_another_configuration_or_code_is_refused_and_shown(tmp_path, monkeypatc
 
 def test_a_decider_with_other_options_is_another_configuration(tmp_path):
     half = run_strategy(SENTENCE, decider=SignalRule(max_positions=2), out=tmp_path, **stop_at("reflection"))
-    with pytest.raises(RunMismatch, match=r"decider\.max_positions: 2 -> 3; set it as it was"):
+    with pytest.raises(
+        RunMismatch, match=r"decider\.max_positions: 2 -> 3; give the one that it was begun with as decider="
+    ):
         resume_run(half["run_dir"], decider=SignalRule(max_positions=3))
 
 
@@ -266,21 +311,20 @@ def test_other_data_and_another_graph_are_refused_and_shown(tmp_path, a_share, m
     assert resume_run(half["run_dir"])["ended_because"] == "done"
 
 
-def test_a_run_whose_source_was_down_goes_on_when_it_is_up_again_and_replays(tmp_path):
+@pytest.mark.parametrize("lacking", [SourceUnavailable("the vendor is down"), NoData("no bars yet")])
+def test_a_run_whose_source_was_down_or_had_nothing_goes_on_when_it_has_and_replays(tmp_path, lacking):
     class Down(SampleSource):
         down = True
 
         def bars(self, *window):
             if self.down:
-                raise SourceUnavailable("the vendor is down")
+                raise lacking
             return super().bars(*window)
 
     source = Down()
     half = run_strategy(SENTENCE, source=source, out=tmp_path)
-    assert (half["ended_because"], half["error"]) == (
-        "data_unavailable",
-        "source_unavailable: the vendor is down",
-    )
+    assert (half["ended_because"], half["error"]) == ("data_unavailable", lacking.line)
+    assert replay(half["run_dir"]).differences == ()
     source.down = False
     whole = resume_run(half["run_dir"], source=source)
     assert whole["ended_because"] == "done", whole["error"]

@@ -86,6 +86,9 @@ def test_a_late_answer_is_for_the_question_that_the_run_ended_for(tmp_path):
     told = [request for request in requests if request and "MOON" in request]
     default = assumed.removeprefix("window: ").removesuffix(" (default)")
     assert told[0].splitlines()[1:] == [default, "MOON is a day that is up"]
+    result = resume_run(ended["run_dir"], model=model)
+    assert (result["assumptions"], result["ended_because"]) == ([assumed], "max_retries")
+    assert replay(ended["run_dir"]).differences == ()
 
 
 @pytest.mark.parametrize("name", ["checkpoints.sqlite", "result.json"])

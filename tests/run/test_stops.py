@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 HERE = Path(__file__).parent
-KILLS = 6
+KILLS = 4
 pytestmark = pytest.mark.timeout(300)
 
 

@@ -195,7 +195,7 @@ def test_a_step_that_fails_gives_its_error_and_the_walk_goes_on(runner, panels):
     ],
 )
 def test_a_step_that_ends_the_process_does_not_end_the_walk(panels, end, kind, words):
-    runner = ForkRunner(timeout=1.0, memory_mb=256)
+    runner = ForkRunner(timeout=1.0 if kind is CodeTimeout else 20.0, memory_mb=256)
     cells = [f"rows = len(snapshot['ohlcv']['close'])\nif rows == 3:\n    {end}\n", "str(rows)"]
     with open_walk(runner, cells, panels) as walk:
         assert walk.at(Moment.at("2024-01-03")).value == "'2'"
@@ -209,7 +209,7 @@ def test_a_step_that_ends_the_process_does_not_end_the_walk(panels, end, kind, w
 
 
 def test_the_deadline_is_each_steps_own(panels):
-    runner = ForkRunner(timeout=0.8)
+    runner = ForkRunner(timeout=1.0)
     runner.run(["1"], panels)
     with open_walk(runner, ["import time; time.sleep(0.3)"], panels) as walk:
         for session in ("2024-01-02", "2024-01-03", "2024-01-04", "2024-01-05"):

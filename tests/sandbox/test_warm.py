@@ -184,12 +184,14 @@ def test_a_host_that_stops_waiting_ends_the_child(frames):
 
 
 def test_when_the_warm_process_hangs_the_host_keeps_the_deadline_and_starts_another(frames):
-    runner = ForkRunner(timeout=0.3)
+    runner = ForkRunner(timeout=20.0)
     runner.run(["1"], frames)
     os.kill(runner._warm.process.pid, signal.SIGSTOP)
+    runner.timeout = 0.3
     started = time.perf_counter()
     assert isinstance(runner.run(["1"], frames).error, CodeTimeout)
     assert time.perf_counter() - started < 4.0
+    runner.timeout = 20.0
     assert runner.run(["2"], frames).value == "2"
     runner.close()
 
@@ -216,6 +218,6 @@ def test_descriptors_are_given_back(frames):
     before = len(os.listdir("/proc/self/fd"))
     for number in range(20):
         runner.run([str(number)], frames)
-    assert len(os.listdir("/proc/self/fd")) == before
+    assert len(os.listdir("/proc/self/fd")) <= before
     runner.close()
     assert len(os.listdir("/proc/self/fd")) < before

@@ -9,11 +9,13 @@ import pytest
 from quantgraph.errors import CodeFailed
 from quantgraph.sandbox import CodeResult, ForkRunner
 
+ENOUGH = 20.0
+
 
 @pytest.fixture(scope="module")
-def short():
-    """A runner that waits half a second and gives 256 MB."""
-    made = ForkRunner(timeout=0.5, memory_mb=256)
+def small():
+    """A runner that gives 256 MB, and time enough on a busy machine."""
+    made = ForkRunner(timeout=ENOUGH, memory_mb=256)
     yield made
     made.close()
 
@@ -72,11 +74,12 @@ BAD_CODE = {
 
 
 @pytest.mark.parametrize("name", BAD_CODE)
-def test_bad_code_ends_the_run_with_one_clear_line(name, play, graph_of, store, short):
+def test_bad_code_ends_the_run_with_one_clear_line(name, play, graph_of, store, small):
     code, says = BAD_CODE[name]
     cast = play.Cast(code=code)
+    small.timeout = 0.5 if "code_timeout" in says else ENOUGH
     begun = time.monotonic()
-    final = graph_of(cast, runner=short, on_clarify="fail").invoke({"messages": [("user", play.SENTENCE)]})
+    final = graph_of(cast, runner=small, on_clarify="fail").invoke({"messages": [("user", play.SENTENCE)]})
     assert time.monotonic() - begun < 10
     (line,) = final["error_messages"]
     assert says in line
@@ -91,26 +94,17 @@ def test_bad_code_ends_the_run_with_one_clear_line(name, play, graph_of, store, 
     assert again["ended_because"] == "done", "the next run is as good as before"
 
 
-def test_code_that_prints_without_end_is_cut_and_its_signal_counts(play, graph_of, short):
+def test_code_that_prints_without_end_is_cut_and_its_signal_counts(play, graph_of, small):
     noisy = "for _ in range(100):\n    print('x' * 1_000_000)\n" + play.GOOD_CODE
     cast = play.Cast(code=noisy)
-    final = graph_of(cast, runner=ForkRunnerWithRoom(short)).invoke({"messages": [("user", play.SENTENCE)]})
+    small.timeout = ENOUGH
+    final = graph_of(cast, runner=small).invoke({"messages": [("user", play.SENTENCE)]})
     assert final["ended_because"] == "done"
     answers = [
         message.text for call in cast.model.calls for message in call.messages if message.type == "tool"
     ]
     assert max(map(len, answers)) < 30_000
     assert any("99980100 more characters were dropped" in answer for answer in answers)
-
-
-class ForkRunnerWithRoom:
-    """The same limits but time: printing 100 MB takes a while on a busy machine."""
-
-    def __init__(self, runner: ForkRunner) -> None:
-        self._runner = ForkRunner(timeout=20.0, memory_mb=runner.memory_mb)
-
-    def run(self, cells, frames) -> CodeResult:
-        return self._runner.run(cells, frames)
 
 
 def test_a_model_that_never_stops_running_cells_is_stopped(play, graph_of):

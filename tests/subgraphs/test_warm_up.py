@@ -157,6 +157,7 @@ GLOBAL_DATA_STATE.update("signal", {"odd": odd.astype(float)})
     assert final["strategy"]["evaluated_from"] == play.WINDOW[0]
     close = store.snapshot(final["data_ref"])["ohlcv"]["close"]
     assert close.index[0] == sample_sessions[0], "all that there is before it"
+    assert f"so it has all data from {FIRST_OF_SAMPLE} on" in final["request"]["notes"][-1]
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,7 @@
 """A process of its own: pauses at a question and exits, or resumes what another process left.
 
-Usage: clarify_child.py WAY FOLDER ask|ANSWER. Prints one JSON object.
+Usage: clarify_child.py FOLDER ask|ANSWER. Each way to use the subgraph is tried, with all that it keeps in
+FOLDER/WAY. Prints one JSON object: what came of it, by way.
 """
 
 from __future__ import annotations
@@ -32,6 +33,7 @@ SENTENCE = (
     "000341.SZ, buy when the 5-day average crosses above the 20-day average, sell when it crosses below"
 )
 ANSWER = "from 20240102 to 20240628"
+WAYS = ("alone", "node", "inside")
 
 
 class Parent(TypedDict):
@@ -95,32 +97,27 @@ def host(way: str, saver: Any, store: DataState, calls: list[str]) -> Any:
     return graph.compile(checkpointer=saver)
 
 
-def main(way: str, folder: str, what: str) -> None:
+def told(way: str, folder: Path, what: str) -> dict[str, Any]:
     calls: list[str] = []
     config: Any = {"configurable": {"thread_id": "t"}}
-    with SqliteSaver.from_conn_string(str(Path(folder) / "checkpoints.sqlite")) as saver:
-        store = DataState(Path(folder) / "data")
+    folder.mkdir(parents=True, exist_ok=True)
+    with SqliteSaver.from_conn_string(str(folder / "checkpoints.sqlite")) as saver:
+        store = DataState(folder / "data")
         graph = host(way, saver, store, calls)
         task: Any = {"messages": [("user", SENTENCE)]} if what == "ask" else Command(resume=what)
         state = graph.invoke(task, config, durability="sync")
-        asked = state.get("__interrupt__")
-        ref = state.get("data_ref")
-        print(
-            json.dumps(
-                {
-                    "calls": calls,
-                    "question": asked[0].value["question"] if asked else None,
-                    "ended_because": state.get("ended_because"),
-                    "data_ref": ref,
-                    "code_hash": state.get("strategy", {}).get("code_hash"),
-                    "messages": [[message.type, message.text] for message in state["messages"]],
-                    "signal": store.snapshot(ref)["signal"]["sma_cross_5_20"].shape
-                    if ref and not asked
-                    else None,
-                }
-            )
-        )
+    asked = state.get("__interrupt__")
+    ref = state.get("data_ref")
+    return {
+        "calls": calls,
+        "question": asked[0].value["question"] if asked else None,
+        "ended_because": state.get("ended_because"),
+        "data_ref": ref,
+        "code_hash": state.get("strategy", {}).get("code_hash"),
+        "messages": [[message.type, message.text] for message in state["messages"]],
+        "signal": store.snapshot(ref)["signal"]["sma_cross_5_20"].shape if ref and not asked else None,
+    }
 
 
 if __name__ == "__main__":
-    main(*sys.argv[1:])
+    print(json.dumps({way: told(way, Path(sys.argv[1], way), sys.argv[2]) for way in WAYS}))

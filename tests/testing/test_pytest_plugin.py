@@ -27,7 +27,7 @@ def test_a_state_for_each_node_and_a_cast_of_ones_own(quantgraph_state, quantgra
     lost = quantgraph_kit(model=quantgraph_model(lambda messages: "I do not know."))
     assert signal_generate_node(quantgraph_state("signal_generate"), kit=lost)["retry_count"] == 1
     (error,) = data_fetch_node(quantgraph_state("data_fetch"), kit=lost)["error_messages"]
-    assert error == "no_data: bars are missing; the model called no tool"
+    assert error == "bad_tool_call: bars are missing; the model called no tool"
 
 
 def test_the_store_has_the_sample(quantgraph_store):

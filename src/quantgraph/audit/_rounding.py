@@ -17,7 +17,7 @@ __all__ = ["Hanging"]
 
 _PAIRS = 3
 _MOVED = 1e-6
-_SHARE = 0.1
+_SHARE = 0.25
 _FEW = 3
 
 
@@ -25,7 +25,7 @@ class Hanging:
     """Cells that come out either way when what was known is moved by 1e-9 of itself.
 
     A sum taken in another order, as BLAS takes it for another number of rows, moves a number by some 1e-16
-    of itself; a cell that does not survive 1e-9 is at a threshold. A strategy of which more than a tenth of
+    of itself; a cell that does not survive 1e-9 is at a threshold. A strategy of which more than a quarter of
     the opinions changes so, and more than three sessions have, is not near a threshold, it is chaotic: then
     there are no such cells.
 

@@ -26,6 +26,7 @@ from quantgraph.market.money import ZERO, exact, tidy, worth
 
 __all__ = [
     "CHARGES",
+    "EVENTS",
     "DayLines",
     "Line",
     "chained",
@@ -206,7 +207,7 @@ def outcome_of(kind: str, body: Mapping[str, Any], session: pd.Timestamp) -> Out
 
 def event_of(kind: str, body: Mapping[str, Any], session: pd.Timestamp) -> Event:
     """Read what a corporate action did."""
-    return _EVENTS[kind](session=session, **{name: _READ[name](value) for name, value in body.items()})
+    return EVENTS[kind](session=session, **{name: _READ[name](value) for name, value in body.items()})
 
 
 def marks_of(body: Mapping[str, Any]) -> dict[str, Mark]:
@@ -311,13 +312,13 @@ def _profits(before: Account, result: SessionResult) -> list[Decimal]:
     return profits
 
 
-_EVENTS: dict[str, Callable[..., Event]] = {
+EVENTS: dict[str, Callable[..., Event]] = {
     "dividend": Dividend,
     "payment": Payment,
     "split": Split,
     "delisting": Delisting,
 }
-_KINDS = {made: kind for kind, made in _EVENTS.items()}
+_KINDS = {made: kind for kind, made in EVENTS.items()}
 
 
 def _quantity(value: str) -> Quantity:

@@ -9,11 +9,12 @@ from typing import Any
 
 import pandas as pd
 
-from quantgraph.broker._journal import CHARGES, chained, stamp
+from quantgraph.broker._journal import CHARGES, EVENTS, chained, event_of, outcome_of, stamp
 from quantgraph.broker._replay import explain, grouped, replay
 from quantgraph.broker._store import OPENING, Store
 from quantgraph.broker.account import Account
-from quantgraph.broker.orders import Fill, Outcome
+from quantgraph.broker.corporate import Event
+from quantgraph.broker.orders import Fill, Outcome, Rejection, refusal
 from quantgraph.broker.result import SessionResult
 from quantgraph.broker.valuation import values_of
 from quantgraph.errors import LedgerConflict
@@ -117,11 +118,25 @@ class Reader:
 
     def orders(self, run_id: str) -> list[Outcome]:
         """Return what became of every order, in the order they were executed."""
-        return [outcome for result in self.results(run_id) for outcome in result.outcomes]
+        return [
+            outcome_of(kind, json.loads(body), stamp(session))
+            for _, session, kind, body in self._store.lines(run_id, "fill", "rejection")
+        ]
 
     def fills(self, run_id: str) -> list[Fill]:
         """Return the fills among :meth:`orders`."""
         return [outcome for outcome in self.orders(run_id) if isinstance(outcome, Fill)]
+
+    def rejections(self, run_id: str) -> list[Rejection]:
+        """Return the rejections among :meth:`orders`, and the rests of fills that a cap cut."""
+        return [refused for order in self.orders(run_id) if (refused := refusal(order))]
+
+    def events(self, run_id: str) -> list[Event]:
+        """Return what corporate actions did, in the order it happened."""
+        return [
+            event_of(kind, json.loads(body), stamp(session))
+            for _, session, kind, body in self._store.lines(run_id, *EVENTS)
+        ]
 
     def costs(self, run_id: str) -> Charges:
         """Commission, duties, fees and slippage of all fills of a run, exact."""

@@ -110,16 +110,16 @@ class Store:
         with self.engine.connect() as connection:
             return str(connection.execute(query).scalar_one())
 
-    def lines(self, run_id: str, kind: str | None = None, *, after: int = OPENING - 1) -> list[Stored]:
-        """Lines of the sessions, or those of one kind, in order."""
+    def lines(self, run_id: str, *kinds: str, after: int = OPENING - 1) -> list[Stored]:
+        """Lines of the sessions, or those of some kinds, in order."""
         columns = journal.c
         query = (
             select(columns.line, columns.session, columns.kind, columns.body)
             .where(columns.run_id == run_id, columns.line > after)
             .order_by(columns.line)
         )
-        if kind is not None:
-            query = query.where(columns.kind == kind)
+        if kinds:
+            query = query.where(columns.kind.in_(kinds))
         self.opening(run_id)
         with self.engine.connect() as connection:
             return [tuple(row) for row in connection.execute(query)]

@@ -1,4 +1,4 @@
-"""Fills as a tidy table: one row a fill, in CSV or Parquet, out of a ledger and into one."""
+"""Fills as a tidy table: one row a fill, in CSV or Parquet, out of a ledger and into one; and rejections."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import pandas as pd
 from quantgraph.broker._journal import CHARGES, iso
 from quantgraph.broker.corporate import action_book, open_account
 from quantgraph.broker.ledger import Ledger
-from quantgraph.broker.orders import Fill, Order, whole
+from quantgraph.broker.orders import Fill, Order, Rejection, whole
 from quantgraph.broker.result import SessionResult
 from quantgraph.broker.simulate import Market
 from quantgraph.broker.valuation import mark, value_of
@@ -21,9 +21,19 @@ from quantgraph.errors import BadFile, LedgerConflict, NoData
 from quantgraph.market.moment import Moment, session_of
 from quantgraph.market.money import exact, money, notional
 
-__all__ = ["COLUMNS", "fills_table", "import_fills", "read_fills", "write_fills"]
+__all__ = [
+    "COLUMNS",
+    "REJECTED",
+    "fills_table",
+    "import_fills",
+    "read_fills",
+    "rejections_table",
+    "write_fills",
+    "write_rejections",
+]
 
 COLUMNS = ("trade_date", "sequence", "ts_code", "side", "quantity", "price", "notional", *CHARGES, "reason")
+REJECTED = ("trade_date", "sequence", "ts_code", "side", "wish", "size", "code", "message", "reason")
 
 _IMPORTED = "imported"
 _NUMBERS = ("quantity", "price", "notional", *CHARGES)
@@ -60,15 +70,39 @@ def write_fills(path: str | Path, fills: Iterable[Fill]) -> None:
     BadFile
         If the ending is another one, or the file cannot be written.
     """
-    target, table = Path(path), fills_table(fills)
-    try:
-        if _ending(target) == ".csv":
-            table.to_csv(target, index=False, lineterminator="\n")
-        else:
-            table.astype(dict.fromkeys(_NUMBERS, "float64")).to_parquet(target, index=False)
-    except OSError as error:
-        reason = error.strerror or " ".join(str(error).split())
-        raise BadFile(f"{target} cannot be written: {reason}", file=str(target)) from error
+    _write(Path(path), fills_table(fills), _NUMBERS)
+
+
+def rejections_table(rejections: Iterable[Rejection]) -> pd.DataFrame:
+    """One row a rejected order, or rest of one that a cap cut, in their order.
+
+    Returns
+    -------
+    pandas.DataFrame
+        Columns :data:`REJECTED`: ``trade_date`` as ``YYYY-MM-DD``; ``side`` empty for a target; ``wish``,
+        which of the four sizes was given, and ``size``, how much, an exact decimal as text; ``code`` and
+        ``message`` of the desk, and the decider's ``reason``.
+    """
+    rows = [
+        {
+            "trade_date": iso(rejection.session),
+            "sequence": rejection.order.sequence,
+            "ts_code": rejection.order.symbol,
+            "side": rejection.order.side or "",
+            "wish": rejection.order.size[0],
+            "size": _text(rejection.order.size[1]),
+            "code": rejection.code,
+            "message": rejection.message,
+            "reason": rejection.order.reason,
+        }
+        for rejection in rejections
+    ]
+    return pd.DataFrame(rows, columns=list(REJECTED))
+
+
+def write_rejections(path: str | Path, rejections: Iterable[Rejection]) -> None:
+    """Write that table, as :func:`write_fills` does."""
+    _write(Path(path), rejections_table(rejections), ("size",))
 
 
 def read_fills(path: str | Path) -> list[Fill]:
@@ -189,6 +223,17 @@ def _fill(row: dict[str, Any], before: Fill | None) -> Fill:
         notional=notional(price, quantity) if given in (None, "") else exact(given, name="notional"),
         **charges,
     )
+
+
+def _write(target: Path, table: pd.DataFrame, numbers: Sequence[str]) -> None:
+    try:
+        if _ending(target) == ".csv":
+            table.to_csv(target, index=False, lineterminator="\n")
+        else:
+            table.astype(dict.fromkeys(numbers, "float64")).to_parquet(target, index=False)
+    except OSError as error:
+        reason = error.strerror or " ".join(str(error).split())
+        raise BadFile(f"{target} cannot be written: {reason}", file=str(target)) from error
 
 
 def _ending(path: Path) -> str:

@@ -135,7 +135,8 @@ class Ledger(Reader):
         for kind, body in opening.items():
             if found and found.get(kind) != body:
                 what = _changes(kind, found.get(kind, ""), body)
-                raise LedgerConflict(f"run {run_id!r} is there with {what}", run_id=run_id)
+                told = f"run {run_id!r} is there with {what}; give another run_id to begin a run of its own"
+                raise LedgerConflict(told, run_id=run_id)
 
     def commit_day(self, run_id: str, result: SessionResult) -> SessionResult:
         """Record a session in one transaction, or return what was recorded for it before.

@@ -22,6 +22,7 @@ __all__ = [
     "Quantity",
     "Rejection",
     "RejectionCode",
+    "refusal",
     "whole",
 ]
 
@@ -227,3 +228,8 @@ class Fill:
 
 Outcome = Fill | Rejection
 """Every order ends as one of the two."""
+
+
+def refusal(outcome: Outcome) -> Rejection | None:
+    """What of an order was not executed: the rejection, or the rest that a cap cut; None for a whole fill."""
+    return outcome if isinstance(outcome, Rejection) else outcome.rest

@@ -16,7 +16,9 @@ NOT_CAUSAL, WRONG_USAGE = 1, 2
 
 
 def audit(  # noqa: PLR0917 - typer reads options from the parameters
-    strategy: Annotated[Path, typer.Argument(metavar="STRATEGY.py", help="A strategy as a run saves it.")],
+    strategy: Annotated[
+        Path, typer.Argument(metavar="STRATEGY.py", help="A strategy as a run saves it, or a run's folder.")
+    ],
     source: Annotated[
         str | None, typer.Option(help="sample, tushare, or a file or folder. Default: the settings'.")
     ] = None,

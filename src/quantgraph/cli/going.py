@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import os
 import re
 import signal
@@ -13,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
+from quantgraph._texts import language_of
 from quantgraph.errors import BadFile, BadOption, BadWindow, QuantGraphError, RunMismatch
 
 if TYPE_CHECKING:
@@ -25,9 +27,13 @@ _SPENT = re.compile(
     r"budget of the (run|session)[^:]*: (\S+) (calls|prompt tokens|completion tokens|money|seconds)"
 )
 _PASSING_ENDS = frozenset({"data_unavailable", "model_unavailable", "timeout"})
-"""Ends that may be gone later; ``failed`` is a mistake, which has to be mended first."""
+"""Ends that may be gone later."""
+_WRONG = (BadFile, BadOption, BadWindow, RunMismatch)
+"""Errors that say of a call that it cannot be."""
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 _STDERR = 2
+_PATIENCE = 1.0
+"""Seconds for what was interrupted to end by itself."""
 
 Answer = Callable[[Mapping[str, Any]], str | None]
 Work = Callable[..., dict[str, Any]]
@@ -47,20 +53,25 @@ def go(
     ``first_answer`` is given to the first question; the others are asked unless it is ``headless``.
     """
     from quantgraph.cli.view import prompt, show_result, view
+    from quantgraph.subgraphs.signal.endings import closing
 
     try:
         with view(question) as live, _stopping() as stop:
             ask = None if headless else stop.asking(prompt(live))
             answer = ask if first_answer is None else _first(first_answer, ask)
             result = work(answer=answer, watch=live.watch, control=stop.control)
-    except (BadFile, BadOption, BadWindow, RunMismatch) as error:
-        fail(error, debug=debug)
-        raise typer.Exit(WRONG_USAGE) from None
-    except QuantGraphError as error:  # before the run had a folder: a model without its key, for example
+    except QuantGraphError as error:
+        run_dir = error.data.get("run_dir")  # none where no run has begun
+        if run_dir is None and isinstance(error, _WRONG):
+            fail(error, debug=debug)
+            raise typer.Exit(WRONG_USAGE) from None
         if as_json:
-            nowhere = {"run_id": None, "run_dir": None, "ended_because": "failed"}
-            typer.echo(json.dumps({**nowhere, "question": question, "error": error.line}, ensure_ascii=False))
+            place = {"run_id": error.data.get("run_id"), "run_dir": run_dir}
+            stands = {"state": "failed", "ended_because": None, "question": question, "error": error.line}
+            typer.echo(json.dumps(place | stands, ensure_ascii=False))
         fail(error, debug=debug)
+        if run_dir:
+            say(f"quantgraph resume {run_dir}")
         raise typer.Exit(FAILED) from None
     if as_json:
         typer.echo(json.dumps(result, ensure_ascii=False, allow_nan=False))
@@ -70,20 +81,20 @@ def go(
     if because == "done":
         return
     say(f"{result['error']}  [{because}, {result['run_dir']}]")
-    if hint := _hint(result):
-        say(hint)
+    for line in filter(None, (closing(because, "", language_of(result["question"])), _hint(result))):
+        say(line)
     raise typer.Exit(CANCELLED if because == "cancelled" else FAILED)
 
 
 def _hint(result: Mapping[str, Any]) -> str:
-    """How to go on with a run, empty where that would end as it did; of a cancelled one its error says it."""
+    """The command that goes on with a run, empty where that would end so again, or the error has it."""
     from quantgraph.recording.run import PASSING
     from quantgraph.run.resume import asked_all
 
     because, error = result["ended_because"], result["error"]
     on = f"quantgraph resume {result['run_dir']}"
     if because == "needs_answer":
-        return "begin a new run with the whole sentence" if asked_all(result) else f"{on} --answer TEXT"
+        return "" if asked_all(result) else f"{on} --answer TEXT"
     if spent := _SPENT.search(error):
         whose, most, limit = spent.groups()
         option = "--budget" if whose == "run" else "--session-budget"
@@ -93,10 +104,14 @@ def _hint(result: Mapping[str, Any]) -> str:
 
 
 class _Stop:
-    """The first Ctrl-C or SIGTERM stops a run at its next step, the second at once; more do nothing."""
+    """The first Ctrl-C or SIGTERM stops a run at its next step, the second at once; more do nothing.
 
-    def __init__(self, control: RunControl) -> None:
+    ``hurry`` is called before the second interrupts what goes on.
+    """
+
+    def __init__(self, control: RunControl, hurry: Callable[[], None] = lambda: None) -> None:
         self.control = control
+        self._hurry = hurry
         self._asking = False
         self._left = False
 
@@ -122,6 +137,10 @@ class _Stop:
             return
         if self._asking or self.control.drain_requested:
             self._left = True
+            # It tells of what it was interrupted in with a traceback, which nobody asked for.
+            logging.getLogger("sqlalchemy.pool").setLevel(logging.CRITICAL)
+            if not self._asking:
+                self._hurry()
             raise KeyboardInterrupt
         self.control.request_drain("told to stop")
         # Not by a stream: the signal may have come in the middle of a write to it, which takes no second one.
@@ -132,13 +151,32 @@ class _Stop:
 def _stopping() -> Iterator[_Stop]:
     from langgraph.runtime import RunControl
 
-    stop = _Stop(RunControl())
+    from quantgraph.run.drive import AT_ONCE
+
+    control = RunControl()
+
+    def hurry() -> None:
+        control.request_drain(AT_ONCE)
+        if hasattr(signal, "setitimer"):
+            signal.signal(signal.SIGALRM, _leave)
+            signal.setitimer(signal.ITIMER_REAL, _PATIENCE)
+
+    stop = _Stop(control, hurry)
     before = {number: signal.signal(number, stop.handle) for number in _SIGNALS}
     try:
         yield stop
     finally:
+        if control.drain_reason == AT_ONCE and hasattr(signal, "setitimer"):
+            signal.setitimer(signal.ITIMER_REAL, 0)
         for number, handler in before.items():  # told to stop, the process is at its end: it may clean up
             signal.signal(number, signal.SIG_IGN if stop.told else handler)
+
+
+def _leave(*_: object) -> None:
+    """What was interrupted waits for a thread that hears of nothing: all that has to last is on the disk."""
+    cursor = b"\033[?25h" if os.isatty(_STDERR) else b""
+    os.write(_STDERR, cursor + b"left in the middle of a step; 'quantgraph resume RUN' goes on with it\n")
+    os._exit(CANCELLED)
 
 
 def _first(text: str, others: Answer | None) -> Answer:
@@ -153,10 +191,10 @@ def _first(text: str, others: Answer | None) -> Answer:
 
 
 def fail(error: QuantGraphError, *, debug: bool) -> None:
-    """One line, with a traceback before it if that is asked for."""
+    """One line, and below it what differs; with a traceback before it if that is asked for."""
     if debug:
         traceback.print_exception(error)
-    say(error.line)
+    say("\n".join(filter(None, (error.line, error.data.get("diff")))))
 
 
 def say(line: str) -> None:

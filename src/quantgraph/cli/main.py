@@ -160,7 +160,7 @@ def _go(question: str, options: dict[str, Any], *, as_json: bool, headless: bool
         if not question.strip():
             raise BadOption(
                 "SENTENCE is empty; describe a strategy, for example: "
-                "quantgraph run '600519.SH, 5-day average crosses above the 20-day average, 2024'"
+                "quantgraph run 'all stocks, 5-day average crosses above the 20-day average, past year'"
             )
         if "book" in options:
             options["rules"] = _rules(*options.pop("book"))

@@ -16,7 +16,7 @@ from quantgraph.errors import BadFile, BadOption, LedgerConflict, QuantGraphErro
 if TYPE_CHECKING:
     from quantgraph.broker.ledger import Ledger
 
-__all__ = ["missing_end", "opened"]
+__all__ = ["latest", "missing_end", "opened"]
 
 _FILE = "ledger.sqlite"
 _LISTED = 20
@@ -77,10 +77,7 @@ def _place(run: str | None, where: str | None) -> tuple[str | Path, str | None]:
         return where, None if run is None else Path(run).name
     runs_dir = load_settings().runs_dir
     if run is None:
-        made = sorted(runs_dir.glob(f"*/{_FILE}"), key=lambda path: path.stat().st_mtime)
-        if not made:
-            raise BadOption(f"RUN is missing, and {runs_dir} has no run to take", parameter="run")
-        return made[-1], None
+        return latest(runs_dir), None
     for place in (Path(run), Path(run) / _FILE, runs_dir / run / _FILE):
         if place.is_file():
             return place, None
@@ -89,6 +86,20 @@ def _place(run: str | None, where: str | None) -> tuple[str | Path, str | None]:
         raise BadOption(f"RUN={run!r} is a folder of runs; take one of {_listed(inside)}", parameter="run")
     told = " or in ".join(map(str, dict.fromkeys((Path(run), runs_dir / run))))
     raise BadOption(f"RUN={run!r} has no ledger: there is no {_FILE} in {told}", parameter="run")
+
+
+def latest(runs_dir: Path) -> Path:
+    """The ledger that was written to last, of the run that is meant where none is said.
+
+    Raises
+    ------
+    BadOption
+        If there is none.
+    """
+    made = sorted(runs_dir.glob(f"*/{_FILE}"), key=lambda path: path.stat().st_mtime)
+    if not made:
+        raise BadOption(f"RUN is missing, and {runs_dir} has no run to take", parameter="run")
+    return made[-1]
 
 
 def _only(book: Ledger) -> str:

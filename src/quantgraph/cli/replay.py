@@ -19,7 +19,12 @@ __all__ = ["replay"]
 
 
 def replay(  # noqa: PLR0917 - typer reads options from the parameters
-    run: Annotated[str, typer.Argument(metavar="RUN", help="A run's folder, or its name in --out.")],
+    run: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="[RUN]", help="A run's folder, or its name in --out. Default: the latest there."
+        ),
+    ] = None,
     session: Annotated[
         str | None,
         typer.Option("--from", metavar="SESSION", help="Begin a new run that is live from this session on."),
@@ -45,13 +50,15 @@ def replay(  # noqa: PLR0917 - typer reads options from the parameters
     Exit status 0: ledger, signal, strategy and result are the same. 1: they are not, and the first difference
     is shown. 2: there is no such run.
     """
+    from quantgraph.cli.opened import latest
     from quantgraph.recording.sockets import no_network
     from quantgraph.run.manifest import read_manifest, run_folder
     from quantgraph.run.replay import replay as again
     from quantgraph.settings import load_settings
 
     try:
-        folder = run_folder(run, out or load_settings().runs_dir)
+        runs_dir = out or load_settings().runs_dir
+        folder = run_folder(run or latest(runs_dir).parent, runs_dir)
         if session is None:
             if model is not None:
                 raise BadOption("--model without --from: a replay asks no model", parameter="model")
@@ -94,6 +101,7 @@ def _told(replayed: Replayed) -> dict[str, object]:
         "differences": [vars(difference) for difference in replayed.differences],
         "diff": divergence.data.get("diff", "") if divergence else "",
         "changed_code": list(replayed.changed_code),
+        "other_versions": replayed.other_versions,
         "folder": replayed.folder and str(replayed.folder),
         "result": dict(replayed.result),
     }
@@ -108,4 +116,6 @@ def _show(replayed: Replayed) -> None:
         typer.echo(replayed.divergence.data.get("diff", ""))
     if replayed.changed_code:
         names = ", ".join(replayed.changed_code[:5]) + (" ..." if len(replayed.changed_code) > 5 else "")
-        typer.echo(f"made with another quantgraph: {names}", err=True)
+        say(f"made with another quantgraph: {names}")
+    if replayed.other_versions and not replayed.divergence:  # which says it itself
+        say(replayed.other_versions)

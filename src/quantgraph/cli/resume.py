@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from functools import partial
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -15,7 +14,12 @@ __all__ = ["resume"]
 
 
 def resume(  # noqa: PLR0917 - typer reads options from the parameters
-    run: Annotated[str, typer.Argument(metavar="RUN", help="A run's folder, or its name in --out.")],
+    run: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="[RUN]", help="A run's folder, or its name in --out. Default: the latest there."
+        ),
+    ] = None,
     answer: Annotated[
         str | None, typer.Option(metavar="TEXT", help="The answer to the question that the run waits for.")
     ] = None,
@@ -40,6 +44,7 @@ def resume(  # noqa: PLR0917 - typer reads options from the parameters
     What was answered before is not asked again, no model call that had returned is made again, and no session
     is traded twice. It has to be the same configuration, graph, data and code.
     """
+    from quantgraph.cli.opened import latest
     from quantgraph.run import resume_run
     from quantgraph.run.folder import read_result
     from quantgraph.run.manifest import read_manifest, run_folder
@@ -48,7 +53,8 @@ def resume(  # noqa: PLR0917 - typer reads options from the parameters
     given = {"budget": budget, "session_budget": session_budget}
     try:
         settings = load_settings(**{name: text for name, text in given.items() if text})
-        folder = run_folder(run, out or settings.runs_dir)
+        runs_dir = out or settings.runs_dir
+        folder = run_folder(run or latest(runs_dir).parent, runs_dir)
         manifest, before = read_manifest(folder), read_result(folder) or {}
     except QuantGraphError as error:
         fail(error, debug=debug)
@@ -56,7 +62,13 @@ def resume(  # noqa: PLR0917 - typer reads options from the parameters
     if before.get("ended_because") == "done":
         say(f"run {manifest.run_id} is done{' and takes no answer' if answer is not None else ''}")
         answer = None
-    work = partial(resume_run, folder, model=model, settings=settings)
+
+    def work(**options: Any) -> dict[str, Any]:
+        result = resume_run(folder, model=model, settings=settings, **options)
+        if manifest.other_versions:
+            say(manifest.other_versions)
+        return result
+
     go(
         manifest.options.question,
         work,

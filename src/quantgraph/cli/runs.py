@@ -44,11 +44,12 @@ _COLUMNS = {
 
 
 class Format(StrEnum):
-    """What an export holds: the whole journal, the fills, or AI-Trader's records."""
+    """What an export holds: the whole journal, the fills, the rejections, or AI-Trader's records."""
 
     JSONL = "jsonl"
     CSV = "csv"
     PARQUET = "parquet"
+    REJECTIONS = "rejections"
     POSITIONS = "positions"
 
 
@@ -88,12 +89,16 @@ def export(
     run: Run = None,
     form: Annotated[
         Format,
-        typer.Option("--format", help="jsonl: the journal. csv, parquet: fills. positions: AI-Trader's."),
+        typer.Option(
+            "--format",
+            help="jsonl: the journal. csv, parquet: fills. rejections: refused orders and why, as .csv or "
+            ".parquet. positions: AI-Trader's.",
+        ),
     ] = Format.JSONL,
     ledger: Where = None,
 ) -> None:
-    """Write the journal, the fills, or AI-Trader's records of a run to a file."""
-    from quantgraph.broker.fills_file import write_fills
+    """Write the journal, the fills, the rejections, or AI-Trader's records of a run to a file."""
+    from quantgraph.broker.fills_file import write_fills, write_rejections
     from quantgraph.broker.position_file import write_positions
 
     with opened(run, ledger) as (book, run_id, _):
@@ -105,12 +110,16 @@ def export(
             to.write_text("".join(_line(row) for row in book.journal(run_id)), encoding="utf-8")
         elif form is Format.POSITIONS:
             write_positions(to, _records(book, run_id))
+        elif form is Format.REJECTIONS:
+            write_rejections(to, book.rejections(run_id))
         else:
             write_fills(to, book.fills(run_id))
     typer.echo(str(to))
 
 
 def _standing(book: Ledger, run_id: str) -> dict[str, Any]:
+    from quantgraph.report.orders import by_reason
+
     days, held = book.days(run_id), book.positions(run_id)
     account, meta = book.account(run_id), book.meta(run_id)
     return {
@@ -126,6 +135,7 @@ def _standing(book: Ledger, run_id: str) -> dict[str, Any]:
         "value": float(days["value"].iloc[-1]) if len(days) else float(account.cash),
         "fills": int(days["fills"].sum()) if len(days) else 0,
         "rejections": int(days["rejections"].sum()) if len(days) else 0,
+        "rejections_by_reason": by_reason(book.orders(run_id)),
         "realised": round(float(days["realised"].sum()), 2) if len(days) else 0.0,
         "dividends": round(float(days["dividends"].sum()), 2) if len(days) else 0.0,
         "positions": held.reset_index().to_dict("records"),
@@ -137,13 +147,16 @@ def _print(told: dict[str, Any]) -> None:
     from rich.console import Console
     from rich.table import Table
 
+    from quantgraph.report.orders import listed
+
     console = Console(highlight=False, markup=False, emoji=False)
     if not told["sessions"]:
         console.print(f"{told['run_id']}: no session yet, cash {told['cash']:,.2f}", soft_wrap=True)
         return
+    why = f" ({listed(told['rejections_by_reason'])})" if told["rejections"] else ""
     console.print(
         f"{told['run_id']}: {counted(told['sessions'], 'session')}, {told['first']} to {told['last']}, "
-        f"{counted(told['fills'], 'fill')}, {counted(told['rejections'], 'rejection')}",
+        f"{counted(told['fills'], 'fill')}, {counted(told['rejections'], 'rejection')}{why}",
         soft_wrap=True,
     )
     console.print(

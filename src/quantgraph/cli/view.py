@@ -16,7 +16,9 @@ from rich.table import Table
 from rich.text import Text
 
 from quantgraph._texts import language_of, say
+from quantgraph.audit.titles import in_chinese
 from quantgraph.cli.ledger import counted
+from quantgraph.report.orders import listed
 from quantgraph.run import Event
 from quantgraph.subgraphs.signal.warm_up import not_judged
 
@@ -154,6 +156,8 @@ def show_result(result: Mapping[str, Any]) -> None:
         if table.row_count:
             console.print(table)
     if result.get("equity"):
+        names = words("账户", "account"), words("等权买入持有", "equal-weight buy-and-hold")
+        console.print(Text("⢕⢕ {}  •• {}".format(*names)))
         console.print(Text.from_ansi(_curve(result["equity"], width=min(console.width, 100))))
     console.print(Text(f"{words('文件夹', 'folder')}: {result['run_dir']}"), soft_wrap=True)
 
@@ -198,12 +202,14 @@ def _add_facts(table: Table, result: Mapping[str, Any], words: Words) -> None:
 
 def _add_remarks(table: Table, result: Mapping[str, Any], words: Words) -> None:
     if result["account"]:
+        _add_details(table, result["account"], words)
         _add_ex_dates(table, result["account"]["ex_dates"], words)
     if result["usage"] or result.get("cached"):
         table.add_row(words("模型", "models"), _usage(result["usage"], result.get("cached", 0), words))
     for issue in (result["validation"] or {}).get("issues_found", []):
         if issue["severity"] != "info":
-            table.add_row(words("检查", "check"), issue["message"], style="yellow")
+            told = words(in_chinese(issue), issue["message"])
+            table.add_row(words("检查", "check"), told, style="yellow")
     for line in _assumed(result["assumptions"], words):
         table.add_row(words("假设", "assumed"), line, style="yellow")
     for line in result["notes"]:
@@ -250,21 +256,41 @@ def _add_account(table: Table, result: Mapping[str, Any], words: Words) -> None:
     for label, key, shown in (
         (words("期末资产", "final value"), "final_value", "{:,.2f}"),
         (words("收益", "return"), "return", "{:.2%}"),
+        (words("年化收益", "annual return"), "annual_return", "{:.2%}"),
+        (words("年化波动", "volatility"), "volatility", "{:.2%}"),
+        (words("夏普比率", "Sharpe ratio"), "sharpe", "{:.2f}"),
         (words("最大回撤", "max drawdown"), "max_drawdown", "{:.2%}"),
     ):
-        table.add_row(label, *(shown.format(each[key]) for each in (account, *beside)))
+        table.add_row(label, *(_shown(each[key], shown) for each in (account, *beside)))
     for label, key, shown in (
-        (words("夏普比率", "Sharpe ratio"), "sharpe", "{:.2f}"),
         (words("胜率", "win rate"), "win_rate", "{:.0%}"),
         (words("换手", "turnover"), "turnover", "{:.1f}"),
         (words("平均仓位", "exposure"), "exposure", "{:.0%}"),
         (words("最大单一持仓", "largest weight"), "largest_weight", "{:.0%}"),
         (words("分红", "dividends"), "dividends", "{:,.2f}"),
     ):
-        table.add_row(label, "-" if account[key] is None else shown.format(account[key]))
-    rejected = f"({account['rejections']} {words('笔被拒', 'rejected')})"
-    table.add_row(words("成交", "trades"), f"{account['trades']} {rejected}")
+        table.add_row(label, _shown(account[key], shown))
+    table.add_row(words("成交", "trades"), str(account["trades"]))
     table.add_row(words("费用", "costs"), f"{account['costs']['total']:,.2f}")
+
+
+def _shown(value: float | None, how: str) -> str:
+    return "-" if value is None else how.format(value)
+
+
+def _add_details(table: Table, account: Mapping[str, Any], words: Words) -> None:
+    """What is too long for a column beside the benchmark's."""
+    dates = account["drawdown"]
+    if dates["peak"] is not None:
+        back = dates["recovery"]
+        told = words(
+            f"{dates['peak']} - {dates['trough']}，" + (f"{back} 恢复" if back else "未恢复"),
+            f"{dates['peak']} - {dates['trough']}, " + (f"made good {back}" if back else "not made good"),
+        )
+        table.add_row(words("回撤区间", "drawdown"), told)
+    if account["rejections"]:
+        told = f"{account['rejections']} ({listed(account['rejections_by_reason'])})"
+        table.add_row(words("被拒委托", "rejected"), told)
 
 
 def _add_ex_dates(table: Table, ex_dates: Mapping[str, Any] | None, words: Words) -> None:
@@ -285,7 +311,7 @@ def _add_ex_dates(table: Table, ex_dates: Mapping[str, Any] | None, words: Words
 def _curve(equity: Mapping[str, Any], *, width: int) -> str:
     """The two equity curves over the sessions, without the cash before the first of them.
 
-    The labels are English, because plotext takes wide characters for narrow ones.
+    They are named outside the drawing: plotext takes wide characters for narrow ones.
     """
     import plotext
 
@@ -294,8 +320,8 @@ def _curve(equity: Mapping[str, Any], *, width: int) -> str:
     plotext.theme("clear")
     sessions, account, benchmark = (equity[name][1:] for name in ("sessions", "account", "benchmark"))
     x = list(range(len(sessions)))
-    plotext.plot(x, account, label="account", marker="braille")
-    plotext.plot(x, benchmark, label="buy-and-hold", marker="dot")
+    plotext.plot(x, account, marker="braille")
+    plotext.plot(x, benchmark, marker="dot")
     ticks = sorted({0, len(x) // 3, 2 * len(x) // 3, len(x) - 1})
     plotext.xticks(ticks, [sessions[tick] for tick in ticks])
     drawing: str = plotext.build()

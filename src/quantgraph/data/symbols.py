@@ -33,7 +33,6 @@ _A_SHARE = re.compile(r"(\d{6})\.(SH|SZ|BJ)")
 _PREFIXED = re.compile(r"(SH|SZ|BJ)\.?(\d{6})")
 _SUFFIXES = {"SS": "SH", "XSHG": "SH", "XSHE": "SZ", "XBSE": "BJ"}
 _EVERYTHING = {"all", "allstocks", "allsymbols", "thewholemarket", "全部", "全部股票", "所有股票", "全市场"}
-_HOW = "write a ts_code such as 600519.SH, a name, an index (上证50 or 000016.SH) or ALL"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -96,9 +95,9 @@ def resolve_symbols(source: MarketDataSource, tokens: Sequence[str], on: pd.Time
     BadOption
         If there is no token.
     """
-    if not tokens:
-        raise BadOption(f"no symbol given; {_HOW}", parameter="symbols")
     reader = _Reader(source, on)
+    if not tokens:
+        raise BadOption(f"no symbol given; {reader.how()}", parameter="symbols")
     for token in tokens:
         reader.read(token)
     return reader.result()
@@ -202,8 +201,16 @@ class _Reader:
         close = self._close(token)
         hint = f"did you mean {', '.join(close)}? " if close else ""
         return UnknownSymbol(
-            f"{token!r} is not known to {self._source.name}; {hint}{_HOW}", token=token, close=tuple(close)
+            f"{token!r} is not known to {self._source.name}; {hint}{self.how()}",
+            token=token,
+            close=tuple(close),
         )
+
+    def how(self) -> str:
+        """What can be written, by examples that the source knows."""
+        index = next((code for code in INDEX_NAMES if code in self._names), "000016.SH")
+        code = self._known[0] if self._known else "600519.SH"
+        return f"write a ts_code such as {code}, a name, an index ({INDEX_NAMES[index][0]} or {index}) or ALL"
 
     def _close(self, token: str) -> list[str]:
         written = {_plain(code): code for code in self._known}

@@ -9,7 +9,6 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from quantgraph.llm.cache import unusable
     from quantgraph.llm.calls import CallPolicy
     from quantgraph.llm.models import get_light_llm, get_llm
     from quantgraph.llm.recorded import RecordedChatModel
@@ -25,7 +24,6 @@ __all__ = [
     "get_llm",
     "read_json",
     "role_model",
-    "unusable",
 ]
 
 _HOME = {
@@ -36,7 +34,6 @@ _HOME = {
     "get_llm": "quantgraph.llm.models",
     "read_json": "quantgraph.llm.structured",
     "role_model": "quantgraph.llm.roles",
-    "unusable": "quantgraph.llm.cache",
 }
 
 

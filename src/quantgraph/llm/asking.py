@@ -7,20 +7,25 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from langchain_core.messages import AIMessage
 
-from quantgraph.errors import BudgetExceeded, ModelUnavailable, QuantGraphError
-from quantgraph.llm.cache import CACHE_KEY, ReplyCache
+from quantgraph.errors import BudgetExceeded, ModelUnavailable, QuantGraphError, StorageUnavailable
+from quantgraph.llm.cache import ReplyCache, offer
 from quantgraph.llm.faults import ModelFacts, read_fault
 from quantgraph.llm.prices import Price
 from quantgraph.llm.reply import finish_of, is_usable, message_of, reply_of, tokens_of
 from quantgraph.llm.request import Request
+from quantgraph.llm.waiting import AT_ONCE, control_of_run, drained
 from quantgraph.recording import Entry, Key, Scope, canonical, digest
 from quantgraph.recording.account import Need, Spent
 from quantgraph.recording.entry import error_json
-from quantgraph.recording.tally import Asker, Ticket, tokens_at_most
+from quantgraph.recording.scope import Call
+from quantgraph.recording.tally import Asker, Ticket, not_answered, tokens_at_most
+
+if TYPE_CHECKING:
+    from langgraph.runtime import RunControl
 
 __all__ = ["Asking"]
 
@@ -32,7 +37,7 @@ class Asking:
     Attributes
     ----------
     node_seconds
-        A node that has worked for so long sends nothing any more.
+        A node that has worked for so long sends nothing any more, and waits for nothing.
     attempt
         Number of the attempt under way, from 1.
     """
@@ -45,8 +50,10 @@ class Asking:
     cache: ReplyCache | None
     node_seconds: float
     attempt: int = 0
+    _call: Call = field(init=False)
     _key: Key = field(init=False)
     _session: str | None = field(init=False)
+    _control: RunControl | None = field(init=False)
     _ticket: Ticket | None = field(init=False, default=None)
     _began: float = field(init=False, default=0.0)
     _failed: Entry | None = field(init=False, default=None)
@@ -54,7 +61,8 @@ class Asking:
 
     def __post_init__(self) -> None:
         self._session = self.scope.session
-        self._key = Key(*self.scope.next_call(), "model", self.request.digest)
+        self._control = control_of_run()
+        self._call = self.scope.next_call(self.request.digest)
 
     def known(self) -> AIMessage | None:
         """What was answered here before, or to the same request in another run; None if it has to be asked.
@@ -66,6 +74,7 @@ class Asking:
         QuantGraphError
             The recorded one.
         """
+        self._key = self.scope.key_of(self._call)
         entry = self.scope.recording.find(self._key, self.request.text)
         if entry is None:
             kept = self._cached()
@@ -76,6 +85,8 @@ class Asking:
             facts = self._facts(finish=finish_of(message_of(json.loads(kept))), cached=True, **nothing)
             entry = self._entry(reply=kept, facts=facts)
             self.scope.recording.add(entry)
+            if self.cache is not None:
+                offer(self.cache, self._cached_as, None)
         self._tell(entry, served=True)
         return self._message(entry)
 
@@ -86,36 +97,28 @@ class Asking:
         ------
         BudgetExceeded, NotConfigured
             See :meth:`~quantgraph.recording.tally.Tally.reserve`; or the node has worked for too long.
+        GraphDrained
+            If the run was told to stop.
         """
-        try:
-            self._check_node()
-            asker = Asker(self.role, self.facts.name, self._session)
-            need = self._most(self.request.max_tokens)
-            self._ticket = self.scope.recording.tally.reserve(asker, need)
-        except QuantGraphError as refusal:
-            self._write_failed()
-            self.attempt += 1
-            self._end(self._entry(error=error_json(refusal), facts=self._facts()))
-            raise
+        self.check()
+        self._write_failed()
+        asker = Asker(self.role, self.facts.name, self._session)
+        self._ticket = self.scope.recording.tally.reserve(asker, self._most(self.request.max_tokens))
         if self._ticket is None:
             return False
-        self._write_failed()
         self.attempt += 1
         self._began = time.monotonic()
         return True
 
     def came(self, message: AIMessage) -> AIMessage:
         """Write a reply down; returned is what will be served in its place."""
-        reply = reply_of(message)
-        if self.cache is not None:
-            reply["response_metadata"] = {**reply["response_metadata"], CACHE_KEY: self._cached_as}
-        text = self.facts.hide(canonical(reply))
+        text = self.facts.hide(canonical(reply_of(message)))
         prompt, completion = tokens_of(message)
         facts = self._settle(prompt, completion, self._most(tokens_at_most(text)))
         entry = self._entry(reply=text, facts={**facts, "finish": finish_of(message)})
         self._end(entry)
         if self.cache is not None and is_usable(message):
-            self.cache.put(self._cached_as, text)
+            offer(self.cache, self._cached_as, text)
         return self._message(entry)
 
     def failed(self, error: BaseException) -> None:
@@ -133,36 +136,58 @@ class Asking:
 
     def ended(self, problem: BaseException) -> None:
         """Write down how it ended, if without a reply: with an error of ours, or with another."""
-        last, self._failed = self._failed, None
-        if last is None:
-            return
-        if isinstance(problem, QuantGraphError):
-            last = replace(last, error=self._hidden(error_json(problem)), final=True)
-        self._end(last)
+        if self._ticket is not None:  # who asks was stopped before it was sent
+            self.scope.recording.tally.give_back(self._ticket)
+        told = None
+        if isinstance(problem, QuantGraphError) and not isinstance(problem, StorageUnavailable):
+            told = error_json(problem)
+        if told and (self._failed is None or isinstance(problem, BudgetExceeded)):
+            self._write_failed()  # for reasons of its own
+            self.attempt += 1
+            self._end(self._entry(error=told, facts=self._facts()))
+        elif self._failed is not None:
+            last, self._failed = self._failed, None
+            self._end(replace(last, error=self._hidden(told), final=True) if told else last)
 
-    def until(self) -> float:
-        """When, on the monotonic clock, nothing may be sent any more."""
-        end = self.scope.begun + self.node_seconds
-        left = self.scope.recording.tally.seconds_left(self._session)
-        return end if left is None else min(end, time.monotonic() + left)
+    def check(self, seconds: float = 0.0) -> None:
+        """See that the run was not told to stop, and that there is time to wait for so long.
+
+        Raises
+        ------
+        GraphDrained
+            If it was told to.
+        BudgetExceeded
+            If the time of the node, the session or the run is over by then.
+        """
+        if self._control is not None and self._control.drain_reason is not None:
+            raise drained(self._control.drain_reason)
+        self._check_time(seconds)
+
+    def check_under_way(self) -> None:
+        """Do as :meth:`check` while the model is at work: what was sent is waited for, unless in a hurry."""
+        if self._control is not None and self._control.drain_reason == AT_ONCE:
+            raise drained(AT_ONCE)
+        self._check_time(0.0)
 
     def message_id(self) -> str:
         """The id of the attempt's message: the same in a run that is resumed or replayed."""
-        return self._id(self.attempt)
+        return self._id(self._key, self.attempt)
 
     def _cached(self) -> str | None:
         """The cache's reply; a run that asks again what it asked before wants another one than then."""
         if self.cache is None:
             return None
-        before = self.scope.recording.times("model", self.request.digest)
+        # Of those made at the same time none may be answered yet.
+        before = max(self.scope.recording.times("model", self.request.digest), self._call.nth - 1)
         self._cached_as = digest(f"{self.request.digest}|{before}") if before else self.request.digest
         return self.cache.get(self._cached_as)
 
-    def _check_node(self) -> None:
-        if time.monotonic() - self.scope.begun >= self.node_seconds:
+    def _check_time(self, ahead: float) -> None:
+        self.scope.recording.tally.check_seconds(self._session, ahead)
+        if time.monotonic() + ahead - self.scope.begun >= self.node_seconds:
             raise BudgetExceeded(
-                f"{self.role}: the node has worked for more than {self.node_seconds:g} seconds (settings: "
-                "node_seconds); the model was not asked",
+                f"{self.role}: a node may work for {self.node_seconds:g} seconds (settings: node_seconds)"
+                + not_answered(ahead),
                 limit="seconds",
             )
 
@@ -230,9 +255,8 @@ class Asking:
 
     def _message(self, entry: Entry) -> AIMessage:
         message = message_of(entry.outcome())
-        message.id = message.id or self._id(entry.attempt)
+        message.id = message.id or self._id(entry.key, entry.attempt)
         return message
 
-    def _id(self, attempt: int) -> str:
-        path, seq, _, _ = self._key
-        return digest(f"{self.scope.recording.run_id}|{path}|{seq}|{attempt}")
+    def _id(self, key: Key, attempt: int) -> str:
+        return digest(f"{self.scope.recording.run_id}|{key.path}|{key.seq}|{key.digest}|{attempt}")

@@ -1,25 +1,28 @@
-"""Replies kept across runs, by the content of the request and how often the run had asked it before."""
+"""Replies kept across runs, by the content of the request and how often the run had asked it before.
+
+A reply is kept once the attempt that asked for it has worked, with all others of the attempt: whether one can
+be used shows in what is made of it. What an attempt asked that failed is forgotten, though it worked before.
+"""
 
 from __future__ import annotations
 
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from functools import cache
 from pathlib import Path
-from typing import Literal
-from weakref import WeakSet
+from typing import Literal, NamedTuple
 
-from langchain_core.messages import BaseMessage
 from sqlalchemy import Column, Float, MetaData, String, Table, Text, delete, insert, select
 
 from quantgraph._database import engine_of, make_schema
+from quantgraph.errors import QuantGraphError
 
-__all__ = ["CacheMode", "ReplyCache", "reply_cache", "unusable"]
+__all__ = ["CacheMode", "Offer", "ReplyCache", "attempt", "forget", "offer", "reply_cache"]
 
 CacheMode = Literal["off", "llm_write_only", "full"]
 """``full``: a reply that is there is served. ``llm_write_only``: the model is asked, and its reply kept."""
-
-CACHE_KEY = "quantgraph_request"
-"""Under which a reply's metadata says what it is kept as."""
 
 _SCHEMA = MetaData()
 _replies = Table(
@@ -30,7 +33,6 @@ _replies = Table(
     Column("reply", Text, nullable=False),
 )
 _HOUR = 3600.0
-_OPEN: WeakSet[ReplyCache] = WeakSet()
 
 
 class ReplyCache:
@@ -53,7 +55,6 @@ class ReplyCache:
         self._writer = self._engine.execution_options(quantgraph_writes=True)
         with self._writer.begin() as connection:
             make_schema(connection, _SCHEMA)
-        _OPEN.add(self)
 
     def get(self, request: str) -> str | None:
         """The reply to a request, by its name; None if there is none, it is too old, or none is served."""
@@ -87,9 +88,49 @@ def reply_cache(folder: Path, mode: CacheMode, ttl_hours: float) -> ReplyCache |
     return ReplyCache(folder / "models.sqlite", mode=mode, ttl_hours=ttl_hours)
 
 
-def unusable(message: BaseMessage) -> None:
-    """Say that a reply could not be used: it is never served again."""
-    request = message.response_metadata.get(CACHE_KEY)
-    for opened in list(_OPEN):
-        if isinstance(request, str):
-            opened.drop(request)
+class Offer(NamedTuple):
+    """A reply that an attempt has got: a new one, or (None) the one that is kept."""
+
+    cache: ReplyCache
+    request: str
+    reply: str | None
+
+
+_ATTEMPT: ContextVar[list[Offer] | None] = ContextVar("attempt", default=None)
+
+
+def offer(cache: ReplyCache, request: str, reply: str | None) -> None:
+    """Leave a reply to the attempt that is made; outside of all it is kept at once."""
+    made = _ATTEMPT.get()
+    if made is not None:
+        made.append(Offer(cache, request, reply))
+    elif reply is not None:
+        cache.put(request, reply)
+
+
+@contextmanager
+def attempt() -> Iterator[list[Offer]]:
+    """While an attempt is made, whose replies are in the list. It holds for what inherits the context.
+
+    It has worked if it ends without an error: what is in the list then goes to the attempt around it, and is
+    kept where there is none. If it ends with an error of ours all is forgotten. An interrupted one changes
+    nothing.
+    """
+    made: list[Offer] = []
+    token = _ATTEMPT.set(made)
+    try:
+        yield made
+    except QuantGraphError:
+        forget(made)
+        raise
+    finally:
+        _ATTEMPT.reset(token)
+    for offered in made:
+        offer(*offered)
+
+
+def forget(offers: list[Offer]) -> None:
+    """Keep no reply of an attempt that has failed, though it was kept before; nothing is left in the list."""
+    for one in offers:
+        one.cache.drop(one.request)
+    offers.clear()

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
-import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from functools import cache
@@ -21,6 +19,7 @@ from tenacity import (
 
 from quantgraph.errors import ModelOutputInvalid, ModelUnavailable, QuantGraphError
 from quantgraph.llm.faults import Fault, ModelFacts, read_fault
+from quantgraph.llm.waiting import arest, rest
 from quantgraph.settings import load_settings
 
 __all__ = ["CallPolicy"]
@@ -42,8 +41,9 @@ class CallPolicy:
     """None means ``max_attempts`` of the settings, read once a call has failed."""
     first_wait: float = 0.5
     longest_wait: float = 60.0
-    sleep: Callable[[float], None] = time.sleep
-    async_sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
+    sleep: Callable[[float], None] | None = None
+    """What waits in place of the clock; a wait by the clock ends as soon as ``check`` raises."""
+    async_sleep: Callable[[float], Awaitable[None]] | None = None
 
     def run(
         self,
@@ -51,9 +51,12 @@ class CallPolicy:
         *,
         facts: ModelFacts,
         what: str,
-        until: Callable[[], float],
+        check: Callable[[float], None],
     ) -> T:
-        """Run ``call`` until it answers, or would be asked again after ``until``, on the monotonic clock.
+        """Run ``call`` until it answers, or ``check`` raises.
+
+        It is called with the seconds that would be waited after an attempt that may be made again, and with 0
+        while that is waited; what it raises passes unchanged, in place of the model's fault.
 
         Raises
         ------
@@ -69,9 +72,11 @@ class CallPolicy:
 
         Notes
         -----
-        Any other exception is not the model's and passes unchanged. No message holds a key.
+        Any other exception is not the model's and passes unchanged, unless a secret is in it: no message of
+        ours holds one.
         """
-        retrying = Retrying(sleep=self.sleep, **self._rules(facts, what, until))
+        sleep = self.sleep or (lambda seconds: rest(seconds, lambda: check(0.0)))
+        retrying = Retrying(sleep=sleep, **self._rules(facts, what, check))
         try:
             return retrying(call)
         except Exception as error:
@@ -87,10 +92,11 @@ class CallPolicy:
         *,
         facts: ModelFacts,
         what: str,
-        until: Callable[[], float],
+        check: Callable[[float], None],
     ) -> T:
         """Do as :meth:`run`, for a coroutine function."""
-        retrying = AsyncRetrying(sleep=self.async_sleep, **self._rules(facts, what, until))
+        sleep = self.async_sleep or (lambda seconds: arest(seconds, lambda: check(0.0)))
+        retrying = AsyncRetrying(sleep=sleep, **self._rules(facts, what, check))
 
         async def attempt() -> T:
             return await call()
@@ -104,7 +110,7 @@ class CallPolicy:
             cause = facts.presentable(error)
         raise problem from cause
 
-    def _rules(self, facts: ModelFacts, what: str, until: Callable[[], float]) -> dict[str, Any]:
+    def _rules(self, facts: ModelFacts, what: str, check: Callable[[float], None]) -> dict[str, Any]:
         """Build tenacity's options from this policy and from what :func:`read_fault` says."""
         growing = wait_exponential(multiplier=self.first_wait) + wait_random(0, self.first_wait)
 
@@ -122,8 +128,9 @@ class CallPolicy:
             return min(growing(state), self.longest_wait) if asked is None else asked
 
         def stop(state: RetryCallState) -> bool:
-            late = time.monotonic() + state.upcoming_sleep > until()
-            return late or state.attempt_number >= limit()
+            last = state.attempt_number >= limit()
+            check(0.0 if last else state.upcoming_sleep)
+            return last
 
         def tell(state: RetryCallState) -> None:
             fault = _fault(state.outcome.exception() if state.outcome else None, facts)
@@ -147,9 +154,11 @@ def _fault(error: BaseException | None, facts: ModelFacts) -> Fault | None:
 
 def _ours(error: Exception, facts: ModelFacts, what: str, attempts: int) -> QuantGraphError | None:
     fault = read_fault(error, facts)
-    if fault is None:
-        return None
     who = f"{what}: model {facts.name}"
+    if fault is None:
+        if isinstance(error, QuantGraphError) or facts.presentable(error):
+            return None
+        return ModelUnavailable(f"{who} failed: {type(error).__name__}: {facts.clean(str(error))}")
     if fault.kind is ModelOutputInvalid:
         text = f"{what}: the answer of model {facts.name} {fault.reason}"
     elif fault.kind is not ModelUnavailable:

@@ -6,6 +6,7 @@ OpenAI's client and its relatives give them (``status_code``, ``response.headers
 
 from __future__ import annotations
 
+import json
 import math
 import re
 from collections.abc import Mapping
@@ -15,9 +16,7 @@ from email.utils import parsedate_to_datetime
 from http import HTTPStatus
 from traceback import format_exception
 from typing import Any
-from urllib.parse import SplitResult, parse_qsl, urlsplit
-
-from pydantic import SecretStr
+from urllib.parse import parse_qsl, quote_plus, urlsplit
 
 from quantgraph.errors import (
     ModelOutputInvalid,
@@ -26,8 +25,9 @@ from quantgraph.errors import (
     PermissionDenied,
     QuantGraphError,
 )
+from quantgraph.llm.hidden import hidden, shown
 
-__all__ = ["Fault", "ModelFacts", "NoMessage", "facts_of", "read_fault"]
+__all__ = ["Fault", "ModelFacts", "NoMessage", "core_of", "facts_of", "read_fault"]
 
 _RETRY_STATUS = frozenset({HTTPStatus.REQUEST_TIMEOUT, HTTPStatus.CONFLICT, HTTPStatus.TOO_MANY_REQUESTS})
 _TIMEOUTS = frozenset({"APITimeoutError", "TimeoutException", "TimeoutError"})
@@ -55,9 +55,9 @@ _SURELY_SECRET = re.compile(
 )
 """A user name and password in a URL, a key, an authorization: nothing else in prose or code looks so."""
 _MARKS = ("://", "sk-", "earer")  # quicker than the pattern, which is tried at each letter
-_AUTHORIZES = re.compile(r"(?i)authorization|key|token|secret|cookie|password|credential|signature|^sig$")
 _SHORTEST_SECRET = 6
-_URLS = ("openai_api_base", "base_url", "anthropic_api_url", "endpoint")
+_CLIENTS = ("root_client", "root_async_client", "_client")
+_URLS = re.compile(r"(?:base_url|api_base|api_url|endpoint|endpoint_url|server_url)$")
 
 
 class NoMessage(Exception):
@@ -107,41 +107,46 @@ class Fault:
     kind: type[QuantGraphError] = ModelUnavailable
 
 
-def facts_of(model: object) -> ModelFacts:
-    """Read name, address and secrets off a chat model, or off whatever is bound around one."""
-    while hasattr(model, "bound"):
-        model = model.bound
+def core_of(model: Any) -> Any:
+    """The model inside of wrappers (``inner``) and bindings (``bound``)."""
+    while (inner := getattr(model, "inner", None) or getattr(model, "bound", None)) is not None:
+        model = inner
+    return model
+
+
+def facts_of(model: object, options: Mapping[str, Any] | None = None) -> ModelFacts:
+    """Read name, address and secrets off a chat model, or off whatever is around one.
+
+    Parameters
+    ----------
+    options
+        What else a call is given; there are secrets in it, too.
+    """
+    model = core_of(model)
     name = getattr(model, "model_name", None) or getattr(model, "model", None)
-    found = (getattr(model, attribute, None) for attribute in _URLS)
-    url = next((one for one in found if isinstance(one, str)), None)
-    values = vars(model).values() if hasattr(model, "__dict__") else ()
-    secrets = [text for value in values for text in _secrets(value)]
-    parts = urlsplit(url or "")
-    secrets += [one for one in (parts.password, *_secrets(dict(parse_qsl(parts.query)))) if one]
-    secrets += [repr(one)[1:-1] for one in secrets]  # as an error shows one that has a line break in it
+    fields = {**(getattr(model, "__pydantic_private__", None) or {}), **getattr(model, "__dict__", {})}
+    url = _address(fields)
+    query = {"default_query": dict(parse_qsl(urlsplit(url).query))}
+    found = {one for one in hidden([fields, options, url, query]) if len(one) >= _SHORTEST_SECRET}
     return ModelFacts(
         name=name if isinstance(name, str) else type(model).__name__,
-        base_url=None if url is None else _plain(parts),
-        secrets=tuple(
-            sorted({one for one in secrets if len(one) >= _SHORTEST_SECRET}, key=len, reverse=True)
-        ),
+        base_url=shown(url).rstrip("/") or None,
+        secrets=tuple(sorted({form for one in found for form in _forms(one)}, key=len, reverse=True)),
     )
 
 
-def _secrets(value: object) -> list[str]:
-    """What a field of a model hides: a secret, or what authorizes by its name, however deep it stands."""
-    if isinstance(value, SecretStr):
-        return [value.get_secret_value()]
-    if not isinstance(value, Mapping):
-        return []
-    named = [one for name, one in value.items() if isinstance(one, str) and _AUTHORIZES.search(str(name))]
-    told = [part for one in named for part in (one, one.split()[-1] if one.split() else "")]
-    return told + [one for inner in value.values() for one in _secrets(inner)]
+def _address(fields: Mapping[str, Any]) -> str:
+    """Where a model sends what it is asked, as its client knows it, else as it is told; empty: nowhere."""
+    clients = [fields.get(name) for name in _CLIENTS]
+    clients += [getattr(client, "_client", None) for client in clients]  # one of httpx inside of Ollama's
+    used = [getattr(client, "base_url", None) for client in clients]
+    told = [one for name, one in fields.items() if _URLS.search(name) and isinstance(one, str)]
+    return next((str(one) for one in [*used, *told] if one is not None and str(one)), "")
 
 
-def _plain(parts: SplitResult) -> str:
-    """An address without user, password and query, which may hold a key."""
-    return parts._replace(netloc=parts.netloc.rpartition("@")[2], query="", fragment="").geturl()
+def _forms(secret: str) -> tuple[str, ...]:
+    """As it is, and as errors, JSON and addresses have one with a quote, a line break or a slash in it."""
+    return secret, repr(secret)[1:-1], json.dumps(secret, ensure_ascii=False)[1:-1], quote_plus(secret)
 
 
 def read_fault(error: Exception, facts: ModelFacts) -> Fault | None:

@@ -19,6 +19,8 @@ _GIVEN_BY_LANGCHAIN = "lc_"
 
 class _Named(BaseRunManager):
     message_id: str
+    left = False
+    """Nobody waits for the reply any more: the next token breaks its stream off."""
 
     @classmethod
     def of(cls, manager: Any, message_id: str) -> Self | None:
@@ -40,6 +42,8 @@ class _Named(BaseRunManager):
 
     def name(self, chunk: GenerationChunk | ChatGenerationChunk | None) -> None:
         """Give a chunk the id, if the server gave it none."""
+        if self.left:
+            raise TimeoutError("nobody waits for this reply any more")
         if isinstance(chunk, ChatGenerationChunk):
             own = chunk.message.id
             if own is None or own.startswith(_GIVEN_BY_LANGCHAIN):

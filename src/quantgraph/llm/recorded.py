@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from contextvars import copy_context
+from typing import Any, TypeVar
 
 from langchain_core.callbacks import AsyncCallbackManagerForLLMRun, CallbackManagerForLLMRun
 from langchain_core.language_models import BaseChatModel, LanguageModelInput
@@ -27,9 +28,12 @@ from quantgraph.llm.named import AsyncNamedTokens, NamedTokens
 from quantgraph.llm.prices import PRICES, Price, price_of
 from quantgraph.llm.reply import is_deep
 from quantgraph.llm.request import request_of
+from quantgraph.llm.waiting import aresult_of, result_of
 from quantgraph.recording import Recording, Scope, current_scope
 
 __all__ = ["RecordedChatModel"]
+
+T = TypeVar("T")
 
 _POLL_SECONDS = 0.005
 _NODE_SECONDS = 600.0
@@ -55,14 +59,16 @@ class RecordedChatModel(BaseChatModel):
     cache
         Replies of other runs; None keeps none.
     node_seconds
-        In a node that has worked for longer nothing is sent any more.
+        In a node that has worked for longer nothing is sent any more, and nothing is waited for.
 
     Raises
     ------
     ModelUnavailable, NotConfigured, PermissionDenied, ModelOutputInvalid
         From a call, see :meth:`CallPolicy.run`.
     BudgetExceeded
-        From a call that would pass a limit; it is not sent.
+        From a call that would pass a limit; it is not sent. From one that is under way when the time is over.
+    GraphDrained
+        From a call that would be sent, or sent again, once the graph was told to stop.
     RunDiverged
         From a call of a replay, if the recorded run did not make it.
 
@@ -156,8 +162,8 @@ class RecordedChatModel(BaseChatModel):
     def _asking(
         self, messages: list[BaseMessage], stop: list[str] | None, options: Mapping[str, Any]
     ) -> Asking:
-        facts = facts_of(self.inner)
         given = {**options, "stop": stop} if stop else options
+        facts = facts_of(self.inner, given)
         return Asking(
             request=request_of(
                 self.inner,
@@ -192,18 +198,23 @@ class RecordedChatModel(BaseChatModel):
             while not asking.begin():
                 time.sleep(_POLL_SECONDS)
             manager = NamedTokens.of(run_manager, asking.message_id())
-            try:
-                result = self.inner._generate_with_cache(  # noqa: SLF001 - invoke() would call back twice
+
+            def call() -> ChatResult:
+                return self.inner._generate_with_cache(  # noqa: SLF001 - invoke() would call back twice
                     messages, stop=stop, run_manager=manager, **kwargs
                 )
-                message = _message(result)
+
+            try:
+                message = _message(result_of(call, asking.check_under_way))
             except BaseException as error:
+                if manager is not None:
+                    manager.left = True
                 asking.failed(error)
                 raise
             return asking.came(message)
 
         try:
-            answer = self._policy.run(attempt, facts=asking.facts, what=self.role, until=asking.until)
+            answer = self._policy.run(attempt, facts=asking.facts, what=self.role, check=asking.check)
         except BaseException as problem:
             asking.ended(problem)
             raise
@@ -217,30 +228,42 @@ class RecordedChatModel(BaseChatModel):
         **kwargs: Any,
     ) -> ChatResult:
         asking = self._asking(messages, stop, kwargs)
-        known = await asyncio.to_thread(asking.known)
+        known = await _whole(asking.known)
         if known is not None:
             return _result(known)
 
         async def attempt() -> AIMessage:
-            while not await asyncio.to_thread(asking.begin):  # noqa: ASYNC110 - other threads end the wait
+            while not await _whole(asking.begin):  # noqa: ASYNC110 - other threads end the wait
                 await asyncio.sleep(_POLL_SECONDS)
             manager = AsyncNamedTokens.of(run_manager, asking.message_id())
             try:
-                result = await self.inner._agenerate_with_cache(  # noqa: SLF001
+                call = self.inner._agenerate_with_cache(  # noqa: SLF001
                     messages, stop=stop, run_manager=manager, **kwargs
                 )
-                message = _message(result)
+                message = _message(await aresult_of(call, asking.check_under_way))
             except BaseException as error:
                 asking.failed(error)
                 raise
-            return await asyncio.to_thread(asking.came, message)
+            return await _whole(asking.came, message)
 
         try:
-            answer = await self._policy.arun(attempt, facts=asking.facts, what=self.role, until=asking.until)
+            answer = await self._policy.arun(attempt, facts=asking.facts, what=self.role, check=asking.check)
         except BaseException as problem:
-            await asyncio.to_thread(asking.ended, problem)
+            await _whole(asking.ended, problem)
             raise
         return _result(answer)
+
+
+async def _whole(work: Callable[..., T], *given: Any) -> T:
+    """In a thread, and to its end though who waits is cancelled: what came back is written down."""
+    context = copy_context()
+    under_way = asyncio.get_running_loop().run_in_executor(None, lambda: context.run(work, *given))
+    try:
+        return await asyncio.shield(under_way)
+    except asyncio.CancelledError:
+        await asyncio.wait([under_way])
+        under_way.exception()  # it is known, and of no use any more
+        raise
 
 
 def _message(result: ChatResult) -> AIMessage:

@@ -8,21 +8,27 @@ from typing import Any
 from langchain_core.messages import AIMessage
 
 from quantgraph.llm.request import plain
+from quantgraph.llm.structured import without_thoughts
 
-__all__ = ["finish_of", "is_deep", "is_usable", "message_of", "reply_of", "tokens_of"]
+__all__ = ["finish_of", "is_cut_off", "is_deep", "is_usable", "message_of", "reply_of", "tokens_of"]
 
-_METADATA = (
-    "finish_reason",
-    "stop_reason",
-    "done_reason",
-    "model_name",
-    "model_provider",
-    "system_fingerprint",
-)
+_FINISH = ("finish_reason", "stop_reason", "stopReason", "done_reason", "status")
+"""Where it stands why a model stopped: OpenAI and most, Anthropic, Bedrock, Ollama, OpenAI's Responses."""
+
+_METADATA = (*_FINISH, "incomplete_details", "model_name", "model_provider", "system_fingerprint")
 _MOST_TOKENS = 2**31 - 1  # what a database takes for a count
 _LONGEST_FINISH = 40
-_FINISH = ("finish_reason", "stop_reason", "done_reason")
-_CUT = frozenset({"length", "max_tokens", "content_filter", "refusal", "safety", "recitation"})
+_CUT = frozenset(
+    {# at a limit: OpenAI, Mistral, Anthropic and Gemini, OpenAI's Responses
+     "length", "model_length", "max_tokens", "model_context_window_exceeded", "max_output_tokens",
+     "incomplete",
+     # withheld: OpenAI, Bedrock, Anthropic, GLM, Gemini
+     "content_filter", "content_filtered", "guardrail_intervened", "refusal", "sensitive",
+     "safety", "recitation", "blocklist", "prohibited_content", "spii",
+     # broken off: Gemini, Bedrock, Mistral, Cohere, vLLM, GLM, DeepSeek, OpenAI's Responses
+     "malformed_function_call", "malformed_tool_use", "malformed_model_output", "error", "timeout", "abort",
+     "network_error", "insufficient_system_resource", "failed", "cancelled"}
+)  # fmt: skip
 _DEEPEST = 100  # levels; all that reads a reply level by level is far from Python's own limit there
 _ALWAYS = ("content", "response_metadata")
 _GIVEN_BY_LANGCHAIN = "lc_"
@@ -63,16 +69,26 @@ def tokens_of(message: AIMessage) -> tuple[int, int] | tuple[None, None]:
 
 def finish_of(message: AIMessage) -> str | None:
     """Why the model stopped, in its server's word as the record takes it; None if it does not say."""
-    told = (message.response_metadata.get(name) for name in _FINISH)
+    metadata = message.response_metadata
+    details = metadata.get("incomplete_details")  # of OpenAI's Responses, whose status says only that it is
+    told = [details.get("reason")] if isinstance(details, Mapping) else []
+    told += [metadata.get(name) for name in _FINISH]
     return next((str(one).replace("\0", "")[:_LONGEST_FINISH] for one in told if one), None)
 
 
+def is_cut_off(message: AIMessage) -> bool:
+    """Whether the server says that the reply ended before the model was done with it.
+
+    It may have come to a limit, have been withheld from there on, or have been broken off.
+    """
+    return (finish_of(message) or "").lower() in _CUT
+
+
 def is_usable(message: AIMessage) -> bool:
-    """Whether a reply is whole: not empty, not cut off, not withheld, its tool calls readable."""
+    """Whether a reply is whole: not empty, not cut off, not refused, its tool calls readable."""
     refused = message.additional_kwargs.get("refusal")
-    cut = (finish_of(message) or "").lower() in _CUT
-    said = bool(message.text.strip()) or bool(message.tool_calls)
-    return said and not cut and not refused and not message.invalid_tool_calls
+    said = bool(without_thoughts(message.text)) or bool(message.tool_calls)
+    return said and not is_cut_off(message) and not refused and not message.invalid_tool_calls
 
 
 def is_deep(value: Any, levels: int = _DEEPEST) -> bool:

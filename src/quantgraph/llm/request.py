@@ -5,7 +5,6 @@ Message ids, which change from run to run, are left out; ids of tool calls stay.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -15,12 +14,12 @@ from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AIMessage, BaseMessage, ToolMessage
 from pydantic import BaseModel
 
-from quantgraph.llm.faults import ModelFacts
+from quantgraph.llm.faults import ModelFacts, core_of
+from quantgraph.llm.hidden import shown
 from quantgraph.recording import canonical, digest
 
 __all__ = ["Request", "plain", "request_of"]
 
-_SECRET_NAME = re.compile(r"(?i)key$|token$|secret|password|authorization|headers?$|cookie|credential")
 _SAID_ELSEWHERE = frozenset({"model", "model_name", "base_url", "bound_tools", "tool_choice", "tools"})
 _LIMITS = ("max_tokens", "max_completion_tokens", "max_output_tokens", "num_predict")
 _NOTHING = object()
@@ -75,7 +74,7 @@ def request_of(
     given = dict(options or {})
     schema = plain(given.pop("response_format", None)) or schema
     bound, choice = given.pop("tools", None), given.pop("tool_choice", None)
-    params = _params({**_own(model), **given})
+    params = _params({**_own(core_of(model)), **given})
     request = {
         "model": facts.name,
         "base_url": facts.base_url,
@@ -112,18 +111,7 @@ def _own(model: BaseChatModel) -> dict[str, Any]:
 
 def _params(given: Mapping[str, Any]) -> dict[str, Any]:
     told = plain({name: value for name, value in given.items() if name not in _SAID_ELSEWHERE})
-    return {name: _open(value) for name, value in told.items() if value is not None and not _hidden(name)}
-
-
-def _open(value: Any) -> Any:
-    """A parameter without what is named like a secret inside of it."""
-    if isinstance(value, dict):
-        return {name: _open(one) for name, one in value.items() if not _hidden(name)}
-    return [_open(one) for one in value] if isinstance(value, list) else value
-
-
-def _hidden(name: str) -> bool:
-    return _SECRET_NAME.search(name) is not None
+    return {name: value for name, value in shown(told).items() if value is not None}
 
 
 def _message(message: BaseMessage) -> dict[str, Any]:

@@ -38,7 +38,10 @@ _FENCE_BEFORE = re.compile(r"```\s*(?:json\w*)?\s*\Z", re.IGNORECASE)
 
 @dataclass(frozen=True, kw_only=True)
 class Found:
-    """Something in the reply that is, or was meant to be, JSON: its value or what is wrong with it."""
+    """Something in the reply that is, or was meant to be, JSON: its value or what is wrong with it.
+
+    A list is both: it can be read, and is no object.
+    """
 
     begin: int
     value: Any = None
@@ -79,7 +82,7 @@ def read_json(text: str | Sequence[str | dict[str, Any]], schema: type[T], *, cu
 
     Broken JSON is repaired if that adds and loses no word, and has to fit the schema then as any other. An
     object that is never closed was cut off in the middle of something: that is a fault, whatever could be
-    made of its beginning. So is any broken object of a reply that ended at the length limit.
+    made of its beginning. So is any broken object of a reply that was cut off.
 
     Parameters
     ----------
@@ -88,7 +91,7 @@ def read_json(text: str | Sequence[str | dict[str, Any]], schema: type[T], *, cu
     schema
         What the object has to be.
     cut_off
-        Whether the reply ended at the length limit (finish reason ``length``).
+        Whether its server says so, see :func:`~quantgraph.llm.reply.is_cut_off`.
 
     Raises
     ------
@@ -183,7 +186,8 @@ def _decode(reply: str, at: int, cut_off: bool) -> tuple[Found | None, int]:
     except ValueError as error:
         return _broken(reply, at, error, fenced=fenced, mend=not cut_off)
     if isinstance(value, list):
-        return Found(begin=at, problem="it is a list; one object is asked for", fenced=fenced), end
+        problem = "it is a list; one object is asked for"
+        return Found(begin=at, value=value, problem=problem, fenced=fenced), end
     return Found(begin=at, value=value, fenced=fenced), end
 
 

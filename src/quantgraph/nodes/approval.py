@@ -6,27 +6,41 @@ shown is what is sent, and neither is asked twice.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any, Literal, cast
 
-from quantgraph.broker.approval import order_of, plain, shown
+import pandas as pd
+
+from quantgraph.broker.approval import Shown, order_of, plain, shown
 from quantgraph.broker.ledger import Ledger
 from quantgraph.broker.morning import asked, fill, open_session, refuse
+from quantgraph.broker.orders import Order
 from quantgraph.broker.result import SessionResult
 from quantgraph.errors import BadOption
 from quantgraph.market.moment import Moment, session_of
-from quantgraph.nodes.approval_question import approval_question, is_yes
+from quantgraph.nodes.approval_question import approval_question, read_approval
 from quantgraph.nodes.desk import TradingDesk
 from quantgraph.nodes.state import Proposal, TradingState
-from quantgraph.recording import canonical
+from quantgraph.recording import Entry, Giver, canonical, current_scope, keep_answer, recorded_answer
+from quantgraph.state import deciding
 from quantgraph.subgraphs.signal.answers import answer_of, check_remembered
 from quantgraph.subgraphs.signal.progress import assumed, ended, language, question_id, succeeded
 from quantgraph.subgraphs.signal.state import Clarification
 
-__all__ = ["approve_node", "propose_node", "route_after_approve", "route_after_propose", "settled"]
+__all__ = [
+    "answered_before",
+    "approve_node",
+    "propose_node",
+    "route_after_approve",
+    "route_after_propose",
+    "settled",
+]
 
 
 def propose_node(state: TradingState, *, desk: TradingDesk) -> dict[str, Any]:
     """Ask the decider for the session's orders, and write down the question whether to send them.
+
+    Where all that follow were approved there is no question.
 
     Raises
     ------
@@ -46,10 +60,12 @@ def propose_node(state: TradingState, *, desk: TradingDesk) -> dict[str, Any]:
         "session": f"{session:%Y%m%d}",
         "orders": [plain(order) for order in orders],
         "question": None,
-        "approved": False,
+        "approved": [],
     }
-    if orders:
-        name = question_id(state, proposal["session"], canonical(proposal["orders"]))
+    name = question_id(state, proposal["session"], canonical(proposal["orders"]))
+    if orders and _approved_before(state, name):
+        proposal["approved"] = [order["sequence"] for order in proposal["orders"]]
+    elif orders:
         proposal["question"] = approval_question(
             name, proposal["session"], shown(morning, orders), language(state)
         )
@@ -59,22 +75,41 @@ def propose_node(state: TradingState, *, desk: TradingDesk) -> dict[str, Any]:
 def approve_node(state: TradingState, *, desk: TradingDesk) -> dict[str, Any]:
     """Ask whether the orders are sent; where nobody is asked, they are not.
 
-    A session that is in the ledger already (the process was killed after its commit) is not asked about.
+    A session that is in the ledger already (the process was killed after its commit) is not asked about. Who
+    answers sees what the decider saw, and the answer is one of this session.
     """
     proposal = cast("Proposal", state["proposal"])
     task = cast("Clarification", proposal["question"])
     if _is_done(desk.open_run(state["run_id"], state), state):
         return {"proposal": None}
     try:
-        said, who = _said(task, desk)
+        with deciding(Moment(session_of(proposal["session"]), "open")):
+            said, who = _said(task, desk)
     except BadOption as error:
         desk.close(state["run_id"])
         return ended(state, "needs_answer", f"needs_answer: {error.message}")
-    return {
-        "proposal": {**proposal, "approved": is_yes(said)},
-        **succeeded(state, f"approval: {proposal['session']} {said}"),
-        **(assumed(state, task, f"{proposal['session']} {said}", who) if who else {}),
-    }
+    sequences = sorted(read_approval(said, cast("list[Shown]", task["orders"])).sequences)
+    approved = {**proposal, "approved": [str(sequence) for sequence in sequences]}
+    return {"proposal": approved, **_answered(state, proposal["session"], said, who)}
+
+
+def answered_before(state: TradingState, done: pd.Timestamp) -> dict[str, Any]:
+    """What was answered about the sessions up to ``done``, for a run that was begun anew after them."""
+    scope = current_scope()
+    if scope is None:
+        return {}
+    host = scope.path.rpartition("/")[0]
+    told: dict[str, Entry] = {}
+    for entry in scope.recording.entries():
+        node, _, session = entry.key.path.rpartition("/")
+        if entry.key.kind == "answer" and entry.error is None and node == f"{host}/approve".lstrip("/"):
+            told[session] = entry
+    now: dict[str, Any] = {}
+    for session in sorted(told):
+        if session_of(session) <= done:
+            said, who = told[session].outcome(), told[session].facts.get("role")
+            now |= _answered(cast("TradingState", {**state, **now}), session, said, who)
+    return now
 
 
 def settled(state: TradingState, desk: TradingDesk) -> SessionResult | None:
@@ -87,23 +122,38 @@ def settled(state: TradingState, desk: TradingDesk) -> SessionResult | None:
         return None
     account = desk.ledger_of(run_id).account(run_id)
     morning = open_session(desk.market(state), session_of(state["session"]), account)
-    orders = [order_of(order) for order in proposal["orders"]]
-    if proposal["approved"]:
-        return fill(morning, desk.decider.name, orders)
-    return refuse(morning, desk.decider.name, orders, "not_approved", "the orders of the day were rejected")
+    orders: dict[bool, list[Order]] = {True: [], False: []}
+    for told in proposal["orders"]:
+        orders[told["sequence"] in proposal["approved"]].append(order_of(told))
+    result = fill(morning, desk.decider.name, orders[True])
+    refused = refuse(morning, desk.decider.name, orders[False], "not_approved", "the order was not approved")
+    return replace(result, outcomes=(*result.outcomes, *refused.outcomes))
 
 
-def route_after_propose(state: TradingState) -> Literal["approve", "decision", "__end__"]:
-    """Somebody is asked where there are orders."""
+def route_after_propose(state: TradingState) -> Literal["approve", "decision", "report"]:
+    """Somebody is asked where there are orders; the report of the sessions before where nobody decided."""
     if state.get("ended_because") not in (None, "done"):
-        return "__end__"
+        return "report"
     proposal = state.get("proposal")
     return "approve" if proposal and proposal["question"] else "decision"
 
 
-def route_after_approve(state: TradingState) -> Literal["decision", "__end__"]:
-    """On to the decision, unless nobody answered."""
-    return "decision" if state.get("ended_because") in (None, "done") else "__end__"
+def route_after_approve(state: TradingState) -> Literal["decision", "report"]:
+    """On to the decision; the report of the sessions before where nobody answered."""
+    return "decision" if state.get("ended_because") in (None, "done") else "report"
+
+
+def _approved_before(state: TradingState, name: str) -> bool:
+    """Whether an answer about an earlier session sends these orders, and nobody is or was asked about them.
+
+    In a branch that is live somebody is: what was said of the old run's orders is not said of these.
+    """
+    since, scope = state.get("approved_from"), current_scope()
+    if since is None or scope is None:
+        return since is not None
+    live = scope.recording.until
+    anew = live is not None and since < live <= cast("str", state["session"])
+    return not anew and recorded_answer(scope.recording, name) is None
 
 
 def _is_done(ledger: Ledger, state: TradingState) -> bool:
@@ -111,11 +161,18 @@ def _is_done(ledger: Ledger, state: TradingState) -> bool:
     return done is not None and session_of(state["session"]) <= done
 
 
-def _said(task: Clarification, desk: TradingDesk) -> tuple[str, Literal["default", "callable"] | None]:
+def _answered(state: TradingState, session: str, said: str, who: Giver | None) -> dict[str, Any]:
+    """What an answer leaves behind beside the session's own orders."""
+    rest = {"approved_from": session} if read_approval(said, ()).rest else {}
+    told = succeeded(state, f"approval: {session} {said}")
+    return {**told, **assumed(state, "approval", f"{session} {said}", who), **rest}
+
+
+def _said(task: Clarification, desk: TradingDesk) -> tuple[str, Giver | None]:
     """The answer, and who gave it if it was no person."""
     if desk.on_clarify == "fail":
         raise BadOption(task["reason"])
     if desk.on_clarify == "default":
-        return cast("str", task["default"]), "default"
-    said = answer_of(task, desk.on_clarify)
-    return said, None if desk.on_clarify == "ask" else "callable"
+        said = cast("str", task["default"])
+        return said, keep_answer(task["id"], said, "default")
+    return answer_of(task, desk.on_clarify)

@@ -4,18 +4,20 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
-from quantgraph._run_id import new_run_id
+from quantgraph._run_id import new_run_id, run_id_of
+from quantgraph.nodes.approval import answered_before
 from quantgraph.nodes.desk import TradingDesk
 from quantgraph.nodes.state import TradingState
+from quantgraph.subgraphs.signal.progress import has_signal
 
 __all__ = ["begin_node", "daily_loop_node", "route_after_daily_loop", "route_after_decision"]
 
 
 def begin_node(state: TradingState) -> dict[str, Any]:
     """A new request: neither the result nor the run of an earlier one of this thread is its own."""
-    run_id = state.get("run_id") or ""
-    traded = (state.get("run_of") or {}).get("run_id") == run_id
-    return {"session": None, "summary": {}, "run_id": new_run_id() if traded or not run_id else run_id}
+    given = run_id_of(state.get("run_id"))
+    run_id = new_run_id() if has_signal(state, given) else given
+    return {"session": None, "summary": {}, "approved_from": None, "run_id": run_id}
 
 
 def daily_loop_node(state: TradingState, *, desk: TradingDesk) -> dict[str, Any]:
@@ -30,23 +32,17 @@ def daily_loop_node(state: TradingState, *, desk: TradingDesk) -> dict[str, Any]
     LedgerConflict
         If the ledger has a run of this name with other cash, data, strategy, decider, rules or window.
     """
-    sessions, run_id = desk.sessions(state), _run_id(state)
+    sessions, run_id = desk.sessions(state), state.get("run_id") or new_run_id()
     done = desk.open_run(run_id, state).last_session(run_id)
     if done is None:
         desk.check_tradable(state)
     left = sessions if done is None else sessions[sessions > done]
+    anew = desk.approve and not state.get("session")
     return {
+        **(answered_before(state, done) if anew and done is not None else {}),
         "run_id": run_id,
         "session": f"{left[0]:%Y%m%d}" if len(left) else None,
-        "run_of": {"run_id": run_id, "request": state.get("handled")},
     }
-
-
-def _run_id(state: TradingState) -> str:
-    """The run of this request: the caller's name for it, unless that is the run of an earlier request."""
-    run_id, before = state.get("run_id") or "", state.get("run_of") or {}
-    earlier = before.get("run_id") == run_id and before.get("request") != state.get("handled")
-    return new_run_id() if earlier or not run_id else run_id
 
 
 def route_after_daily_loop(state: TradingState) -> Literal["decision", "report", "__end__"]:

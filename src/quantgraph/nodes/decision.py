@@ -9,6 +9,7 @@ from quantgraph.market.moment import session_of
 from quantgraph.nodes.approval import settled
 from quantgraph.nodes.desk import TradingDesk
 from quantgraph.nodes.state import TradingState
+from quantgraph.subgraphs.signal._langgraph import STEP_LIMIT
 from quantgraph.subgraphs.signal.events import tell_session
 
 __all__ = ["decision_node"]
@@ -17,13 +18,15 @@ __all__ = ["decision_node"]
 def decision_node(state: TradingState, *, desk: TradingDesk) -> dict[str, Any]:
     """Trade the session, and those after it that belong to this step; each is one transaction.
 
+    There are more of them where a host's ``recursion_limit`` leaves too few steps for all that are to come.
     A session that is in the ledger already (the process was killed after its commit) is not traded again.
     Where trades are approved it is the session whose orders were, or were not.
     """
     run_id, first = state["run_id"], session_of(state["session"])
     ledger = desk.open_run(run_id, state)
     done, sessions = ledger.last_session(run_id), desk.sessions(state)
-    step = sessions[sessions >= first][: desk.sessions_per_step]
+    step = sessions[sessions >= first]
+    step = step[: max(desk.sessions_per_step, -(-len(step) // _turns(state)))]
     left = step if done is None else step[step > done]
     if desk.approve:
         result = settled(state, desk) if len(left) else None
@@ -43,3 +46,8 @@ def decision_node(state: TradingState, *, desk: TradingDesk) -> dict[str, Any]:
                 tell=tell_session,
             )
     return {}
+
+
+def _turns(state: TradingState) -> int:
+    """How often there may be a decision: each is followed by the loop, the last by report and end, too."""
+    return max(1, (state.get("remaining_steps", STEP_LIMIT) - 2) // 2)

@@ -20,6 +20,7 @@ from quantgraph.market.moment import session_of
 from quantgraph.nodes.desk import TradingDesk
 from quantgraph.nodes.state import TradingState
 from quantgraph.report import summarise
+from quantgraph.report.notes import notes_on
 from quantgraph.subgraphs.signal.progress import language
 from quantgraph.subgraphs.signal.warm_up import JUDGED
 
@@ -51,14 +52,17 @@ def report_node(state: TradingState, *, desk: TradingDesk) -> dict[str, Any]:
     desk.close(run_id)
     found = state.get("validation", {}).get("data_summary", {})
     summary |= {key: found.get(key) for key in JUDGED}
+    user_language = language(state)
+    summary["notes"] = [note.text(user_language) for note in notes_on(summary)]
     account, benchmark = summary["account"], summary["benchmark"]
     text = say(
-        language(state),
+        user_language,
         zh=f"回测完成：收益 {account['return']:.2%}，最大回撤 {account['max_drawdown']:.2%}，"
         f"成交 {account['trades']} 笔；等权买入持有 {benchmark['return']:.2%}。",
         en=f"Done: return {account['return']:.2%}, maximum drawdown {account['max_drawdown']:.2%}, "
         f"{account['trades']} trades; equal-weight buy-and-hold {benchmark['return']:.2%}.",
     )
+    text += "".join(say(user_language, zh=f"{note}。", en=f" {note}.") for note in summary["notes"])
     told = {"messages": [AIMessage(text)]} if whole else {}  # the ending has been told
     return {"summary": summary, "session": None, **told}
 

@@ -19,18 +19,18 @@ class Proposal(TypedDict):
     """As in :func:`quantgraph.broker.approval.plain`."""
     question: Clarification | None
     """None where there is nothing to approve."""
-    approved: bool
-    """False until somebody said so."""
+    approved: list[str]
+    """Sequences of the orders that are sent; none until somebody said so."""
 
 
 class TradingState(SignalSubgraphState):
     """State of the main graph. Only ``messages`` is needed to start; account and trades are in the ledger."""
 
-    run_of: NotRequired[dict[str, str | None]]
-    """Which run trades which request, ``{run_id, request}``: a new request on a thread is a new run."""
     session: NotRequired[str | None]
     """The session being traded, ``YYYYMMDD``; None before the first and after the last."""
     proposal: NotRequired[Proposal | None]
     """What was decided for the session and is not sent yet; only where trades are approved."""
+    approved_from: NotRequired[str | None]
+    """The session, ``YYYYMMDD``, whose answer approved the orders of all later ones."""
     summary: NotRequired[dict[str, Any]]
     """The result, plain JSON, see :func:`quantgraph.report.summarise`."""

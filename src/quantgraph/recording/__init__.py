@@ -4,7 +4,7 @@ Knows nothing of LangGraph or of models: whoever asks (a model, a tool, a source
 :func:`recorded`, or records :class:`Entry` by itself, under the :class:`Scope` of the node that runs.
 """
 
-from quantgraph.recording.answers import answer_request, keep_answer, recorded_answer
+from quantgraph.recording.answers import Giver, answer_request, ask_once, keep_answer, recorded_answer
 from quantgraph.recording.budget import Budget
 from quantgraph.recording.entry import Entry, Key, Kind, canonical, digest
 from quantgraph.recording.run import Mode, Recorder, Recording
@@ -13,6 +13,7 @@ from quantgraph.recording.scope import Scope, current_scope, in_scope, recorded,
 __all__ = [
     "Budget",
     "Entry",
+    "Giver",
     "Key",
     "Kind",
     "Mode",
@@ -20,6 +21,7 @@ __all__ = [
     "Recording",
     "Scope",
     "answer_request",
+    "ask_once",
     "canonical",
     "current_scope",
     "digest",

@@ -1,27 +1,42 @@
-"""Answers of people in a recording: kept by their question's id, and found again by it."""
+"""Answers in a recording: kept by their question's id with who gave them, and found again by it."""
 
 from __future__ import annotations
 
-from quantgraph.recording.entry import Entry, Key, canonical, digest
-from quantgraph.recording.run import Recording
-from quantgraph.recording.scope import current_scope, recorded
+from collections.abc import Callable
+from typing import Literal
 
-__all__ = ["answer_request", "keep_answer", "recorded_answer"]
+from quantgraph.errors import QuantGraphError, StorageUnavailable
+from quantgraph.recording.entry import Entry, Key, canonical, digest, error_json
+from quantgraph.recording.run import Recording
+from quantgraph.recording.scope import Scope, current_scope
+
+__all__ = ["OWN_NAME", "Giver", "answer_request", "ask_once", "keep_answer", "recorded_answer"]
+
+Giver = Literal["default", "callable"]
+"""Who gave an answer that no person gave."""
+
+OWN_NAME = 16
+"""Characters at the end of a question's id that do not name its run: a branch of the run asks it too."""
 
 
 def answer_request(question_id: str) -> dict[str, str]:
     """The request under which the answer to a question is recorded."""
-    return {"id": question_id}
+    return {"id": question_id[-OWN_NAME:]}
 
 
 def recorded_answer(recording: Recording, question_id: str) -> str | None:
     """The text that a question was answered with, the last time it was; None if it has no answer."""
-    entry = recording.last("answer", digest(canonical(answer_request(question_id))))
-    return None if entry is None or entry.error is not None else entry.outcome()
+    entry = _last(recording, question_id)
+    return None if entry is None else entry.outcome()
 
 
-def keep_answer(question_id: str, text: str) -> None:
-    """Record what somebody answered in the node that runs; another answer than before is a new line.
+def keep_answer(question_id: str, text: str, by: Giver | None = None) -> Giver | None:
+    """Record what was answered in the node that runs; another answer than before is a new line.
+
+    Returns
+    -------
+    Giver or None
+        Who gave it, the first time; None for a person.
 
     Raises
     ------
@@ -30,10 +45,56 @@ def keep_answer(question_id: str, text: str) -> None:
     """
     scope = current_scope()
     if scope is None:
-        return
-    if recorded_answer(scope.recording, question_id) in (None, text):
-        recorded("answer", answer_request(question_id), lambda: text)
-        return
+        return by
+    key, request = _place(scope, question_id)
+    found, last = scope.recording.find(key, request), _last(scope.recording, question_id)
+    if last is not None and last.outcome() == text:
+        by = last.facts.get("role")
+    if found is None or found.error is not None or found.outcome() != text:
+        scope.recording.add(_entry(scope, key, request, text, by))
+    return by
+
+
+def ask_once(question_id: str, ask: Callable[[], str]) -> tuple[str, Giver | None]:
+    """What a function answers, or what the record has, and who gave it.
+
+    An error of ours is recorded for a replay; a run that goes on asks again.
+
+    Raises
+    ------
+    QuantGraphError
+        What ``ask`` raises.
+    RunDiverged
+        In a replay, if the recorded run did not ask this here.
+    """
+    scope = current_scope()
+    if scope is None:
+        return ask(), "callable"
+    key, request = _place(scope, question_id)
+    found = scope.recording.find(key, request)
+    if found is not None and (found.error is None or scope.recording.replays):
+        return found.outcome(), found.facts.get("role")
+    try:
+        text = ask()
+    except StorageUnavailable:
+        raise
+    except QuantGraphError as error:
+        scope.recording.add(Entry(key=key, request=request, error=error_json(error), session=scope.session))
+        raise
+    scope.recording.add(_entry(scope, key, request, text, "callable"))
+    return text, "callable"
+
+
+def _place(scope: Scope, question_id: str) -> tuple[Key, str]:
     request, (path, seq) = canonical(answer_request(question_id)), scope.place()
-    key = Key(path, seq, "answer", digest(request))
-    scope.recording.add(Entry(key=key, request=request, reply=canonical(text), session=scope.session))
+    return Key(path, seq, "answer", digest(request)), request
+
+
+def _entry(scope: Scope, key: Key, request: str, text: str, by: Giver | None) -> Entry:
+    facts = {"role": by} if by else {}
+    return Entry(key=key, request=request, reply=canonical(text), session=scope.session, facts=facts)
+
+
+def _last(recording: Recording, question_id: str) -> Entry | None:
+    entry = recording.last("answer", digest(canonical(answer_request(question_id))))
+    return None if entry is None or entry.error is not None else entry

@@ -11,7 +11,7 @@ from typing import Any, Literal, NamedTuple
 from quantgraph import errors
 from quantgraph.errors import QuantGraphError
 
-__all__ = ["ANEW", "Entry", "Key", "Kind", "canonical", "digest", "error_json", "error_of"]
+__all__ = ["ANEW", "Entry", "Key", "Kind", "canonical", "digest", "error_json", "error_of", "unnumbered"]
 
 Kind = Literal["model", "tool", "source", "code", "answer", "fact"]
 """Who was asked: a model, an agent's tool, the data source, a process for code, a person; or a fact about the
@@ -57,6 +57,11 @@ class Key(NamedTuple):
     digest: str
 
 
+def unnumbered(key: Key) -> Key:
+    """What a question is known by at its path, whenever it is asked there."""
+    return key._replace(seq=0)
+
+
 @dataclass(frozen=True, kw_only=True)
 class Entry:
     """One attempt.
@@ -73,7 +78,8 @@ class Entry:
         ``{code, message, data}`` of an error of ours.
     facts
         Of a model call: ``role``, ``model``, ``prompt_tokens``, ``completion_tokens`` (None = unknown),
-        ``cost`` (text, None = unknown), ``seconds``, ``finish``, ``cached``.
+        ``cost`` (text, None = unknown), ``seconds``, ``finish``, ``cached``. Of an answer that no person
+        gave, as ``role`` who did: ``default`` or ``callable``.
     """
 
     key: Key

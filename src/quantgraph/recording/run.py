@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
-from quantgraph.errors import QuantGraphError
+from quantgraph.errors import QuantGraphError, StorageUnavailable
 from quantgraph.recording.budget import Budget
 from quantgraph.recording.entry import ANEW, Entry, Key, Kind, canonical, digest, error_json
 from quantgraph.recording.served import Served
@@ -28,7 +28,7 @@ Mode = Literal["record", "replay"]
 
 PASSING = frozenset(
     {"model_unavailable", "source_unavailable", "rate_limited", "not_configured", "permission_denied",
-     "budget_exceeded", "sandbox_weak", "unknown_commit"}
+     "budget_exceeded", "sandbox_weak", "unknown_commit", "no_data"}
 )  # fmt: skip
 """Codes of errors that may be gone when a run is resumed: they are served by a replay alone."""
 
@@ -74,7 +74,7 @@ class Recording:
         self.run_id = run_id
         self.mode = mode
         self._tape = tape
-        self._until = until
+        self.until = until
         self.served = Served(self.entries()) if mode == "replay" else None
         self.memory: dict[Any, Any] = {}
         self.tally = Tally(budget, session_budget, self.entries())
@@ -82,7 +82,7 @@ class Recording:
     @property
     def replays(self) -> bool:
         """Whether nothing is asked at all."""
-        return self.mode == "replay" and self._until is None
+        return self.mode == "replay" and self.until is None
 
     def find(self, key: Key, request: str = "") -> Entry | None:
         """What was answered to a question, the last time it was asked; None if it has to be asked (again).
@@ -97,6 +97,12 @@ class Recording:
         entry = self._tape.find(self.run_id, key) if self._tape else None
         passing = entry is not None and entry.error is not None and entry.error["code"] in PASSING
         return None if passing else entry
+
+    def numbers(self, key: Key) -> list[int]:
+        """Under which numbers a path's request was answered, ascending."""
+        if self.served and self._replays(key):
+            return self.served.numbers(key)
+        return self._tape.numbers(self.run_id, key) if self._tape else []
 
     def add(self, entry: Entry) -> None:
         """Add an attempt, after those of the same key that are there."""
@@ -133,6 +139,8 @@ class Recording:
             return found
         try:
             answer = ask()
+        except StorageUnavailable:
+            raise  # no answer: it is asked again when the run goes on
         except QuantGraphError as error:
             self.add(Entry(key=key, request=request, error=error_json(error), session=session))
             raise
@@ -152,12 +160,12 @@ class Recording:
             self._tape.close()
 
     def _replays(self, key: Key) -> bool:
-        if self._until is None:
+        if self.until is None:
             return True
         if key.kind == "fact" or key.path.startswith("ladder/"):
             return False  # what the live model is able to
         moment = decided_at()  # outside of a decision there are models before the first session alone
-        return key.kind == "model" if moment is None else f"{moment.session:%Y%m%d}" < self._until
+        return key.kind == "model" if moment is None else f"{moment.session:%Y%m%d}" < self.until
 
 
 class Recorder:

@@ -4,19 +4,28 @@ from __future__ import annotations
 
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from quantgraph.recording.entry import Entry, Key, Kind, canonical, digest
 from quantgraph.recording.run import Recording
 from quantgraph.state import decided_at
 
-__all__ = ["Scope", "current_scope", "in_scope", "recorded", "replaying"]
+__all__ = ["Call", "Scope", "current_scope", "in_scope", "recorded", "replaying"]
 
 T = TypeVar("T")
+
+
+class Call(NamedTuple):
+    """A model call of an execution: its key as it was counted, and how often the request was made so far."""
+
+    key: Key
+    nth: int
+
 
 _SCOPE: ContextVar[Scope | None] = ContextVar("scope", default=None)
 
@@ -30,8 +39,10 @@ class Scope:
     path
         The node's, see :class:`~quantgraph.recording.Key`.
     calls
-        Model calls made at each path before this execution, from the graph's state; it grows with each call,
-        and the node's update takes it back to the state.
+        The highest number of a model call at each path, from the graph's state; it grows with the calls, and
+        the node's update takes it back to the state.
+    before
+        The same as they were when this execution began.
     request
         How many requests of the thread ended before this one.
     begun
@@ -46,7 +57,14 @@ class Scope:
     request: int = 0
     heard: Callable[[Entry, bool], None] | None = None
     begun: float = field(default_factory=time.monotonic)
+    before: Mapping[str, int] = field(init=False)
     _lock: threading.Lock = field(default_factory=threading.Lock, repr=False)
+    _made: Counter[str] = field(default_factory=Counter, repr=False)
+    _asked: Counter[tuple[str, str]] = field(default_factory=Counter, repr=False)
+    _answered: dict[tuple[str, str], list[int]] = field(default_factory=dict, repr=False)
+
+    def __post_init__(self) -> None:
+        self.before = dict(self.calls)
 
     @property
     def session(self) -> str | None:
@@ -61,12 +79,34 @@ class Scope:
         with self._lock:
             return path, self.calls.get(path, 0)
 
-    def next_call(self) -> tuple[str, int]:
-        """The path asked from, and the number of the model call that is made now."""
-        path, before = self.place()
+    def next_call(self, digest: str) -> Call:
+        """Count the model call that is made now."""
+        path, _ = self.place()
         with self._lock:
-            self.calls[path] = max(self.calls.get(path, 0), before) + 1
-            return path, self.calls[path]
+            self._made[path] += 1
+            self._asked[path, digest] += 1
+            number = self.before.get(path, 0) + self._made[path]
+            self.calls[path] = max(self.calls.get(path, 0), number)
+            return Call(Key(path, number, "model", digest), self._asked[path, digest])
+
+    def key_of(self, call: Call) -> Key:
+        """The key of a model call: the one that it had in an earlier try of this execution, if there was one.
+
+        Calls made at the same time are numbered as they come, which may be in another order now: the n-th
+        time that a request is made it is what was made the n-th time then.
+        """
+        key, nth = call
+        request = key.path, key.digest
+        if request not in self._answered:  # looked up before the first is answered in this execution
+            numbers = self.recording.numbers(key)
+            self._answered.setdefault(request, [one for one in numbers if one > self.before.get(key.path, 0)])
+        then = self._answered[request]
+        number = key.seq
+        if then:
+            number = then[nth - 1] if nth <= len(then) else max(number, then[-1] + nth - len(then))
+        with self._lock:
+            self.calls[key.path] = max(self.calls[key.path], number)
+        return key._replace(seq=number)
 
 
 def current_scope() -> Scope | None:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 import threading
+from collections import defaultdict
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 from sqlalchemy import (
     Boolean,
@@ -26,7 +27,8 @@ from sqlalchemy import (
 )
 
 from quantgraph._database import engine_of, make_schema
-from quantgraph.recording.entry import Entry, Key, Kind, canonical
+from quantgraph.errors import BadFile
+from quantgraph.recording.entry import Entry, Key, Kind, canonical, error_of, unnumbered
 
 __all__ = ["SCHEMA", "Tape", "recording"]
 
@@ -67,7 +69,7 @@ class Tape:
 
     A line that was added outlives the process. In SQLite it outlives a loss of power once the ledger beside
     it has committed, or with SQLite's next checkpoint: a flush of its own would cost each call several
-    milliseconds on common disks.
+    milliseconds on common disks. A line that was changed by hand is a ``BadFile`` for whoever reads it.
     """
 
     def __init__(self, where: str | Path) -> None:
@@ -89,7 +91,7 @@ class Tape:
 
     def find(self, run_id: str, key: Key) -> Entry | None:
         """The last entry under a key that was given to whoever asked."""
-        if key not in self._index(run_id).answered:
+        if key.seq not in self.numbers(run_id, key):
             return None
         columns = recording.c
         query = (
@@ -108,6 +110,11 @@ class Tape:
         with self.engine.connect() as connection:
             row = connection.execute(query).first()
         return None if row is None else _entry(row)
+
+    def numbers(self, run_id: str, key: Key) -> list[int]:
+        """Under which numbers a path's request was answered, ascending."""
+        with self._lock:
+            return sorted(self._index(run_id).answered.get(unnumbered(key), ()))
 
     def last(self, run_id: str, kind: Kind, digest: str) -> Entry | None:
         """The last entry of a request that was given to whoever asked, wherever it was asked."""
@@ -133,13 +140,13 @@ class Tape:
 
     def add(self, run_id: str, entry: Entry) -> None:
         """Add an entry as the run's next line, in one transaction."""
-        index = self._index(run_id)
         with self._lock:
+            index = self._index(run_id)
             with self._writer.begin() as connection:
                 connection.execute(self._insert, _row(run_id, index.last + 1, entry))
             index.last += 1
             if entry.final:
-                index.answered.add(entry.key)
+                index.answered[unnumbered(entry.key)].add(entry.key.seq)
 
     def cached(self, run_id: str) -> int:
         """How many replies of a run came out of a cache; the replies themselves are not read."""
@@ -155,25 +162,31 @@ class Tape:
         return map(_entry, rows)
 
     def _index(self, run_id: str) -> _Index:
-        with self._lock:
-            if run_id not in self._runs:
-                columns = recording.c
-                query = select(
-                    columns.line, columns.final, columns.path, columns.seq, columns.kind, columns.digest
-                ).where(columns.run_id == run_id)
-                with self.engine.connect() as connection:
-                    rows = connection.execute(query).all()
-                last = max((row.line for row in rows), default=0)
-                self._runs[run_id] = _Index(last, {Key(*row[2:]) for row in rows if row.final})
-            return self._runs[run_id]
+        """A run's; whoever asks for it holds the lock for as long as it is used."""
+        if run_id not in self._runs:
+            columns = recording.c
+            query = select(
+                columns.line, columns.final, columns.path, columns.seq, columns.kind, columns.digest
+            ).where(columns.run_id == run_id)
+            with self.engine.connect() as connection:
+                rows = connection.execute(query).all()
+            index = _Index(max((row.line for row in rows), default=0))
+            for row in rows:
+                if row.final:
+                    index.answered[unnumbered(Key(*row[2:]))].add(row.seq)
+            self._runs[run_id] = index
+        return self._runs[run_id]
 
 
 @dataclass
 class _Index:
-    """Of a run: its last line, and what was answered. A question that is new costs no query."""
+    """Of a run: its last line, and under which numbers each question was answered.
+
+    A question that is new costs no query.
+    """
 
     last: int
-    answered: set[Key]
+    answered: defaultdict[Key, set[int]] = field(default_factory=lambda: defaultdict(set))
 
 
 def _without_flush(connection: Any, _record: Any) -> None:
@@ -198,14 +211,39 @@ def _row(run_id: str, line: int, entry: Entry) -> dict[str, Any]:
 
 def _entry(row: Row[Any]) -> Entry:
     facts = {name: getattr(row, name) for name in _FACTS}
+    for name in ("request", "reply"):
+        _parsed(row, name)  # now, and not where somebody takes what it raises for an answer
+    if row.kind not in get_args(Kind):
+        raise _damaged(row, f"kind={row.kind!r:.40}; one of {', '.join(get_args(Kind))} is wanted")
     return Entry(
         key=Key(row.path, row.seq, row.kind, row.digest),
         request=row.request,
         attempt=row.attempt,
         final=row.final,
         reply=row.reply,
-        error=None if row.error is None else json.loads(row.error),
+        error=_parsed(row, "error"),
         session=row.session,
         at=row.at,
         facts={name: value for name, value in facts.items() if value is not None},
+    )
+
+
+def _parsed(row: Row[Any], name: str) -> Any:
+    text = getattr(row, name)
+    try:
+        told = None if text is None else json.loads(text)
+        if told is not None and name == "error":
+            error_of(told)
+    except (ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
+        wanted = "an error of ours" if name == "error" else "JSON"
+        raise _damaged(row, f"its {name} {text!r:.40} is not {wanted}") from error
+    return told
+
+
+def _damaged(row: Row[Any], what: str) -> BadFile:
+    return BadFile(
+        f"the record of run {row.run_id!r} was changed at line {row.line} ({row.path} number {row.seq}): "
+        f"{what}",
+        run_id=row.run_id,
+        line=row.line,
     )

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import math
 import threading
 import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from datetime import datetime
 from decimal import Decimal
 from typing import Any, NamedTuple
 
@@ -14,7 +16,7 @@ from quantgraph.recording.account import Account, Need, Spent, Sums
 from quantgraph.recording.budget import Budget
 from quantgraph.recording.entry import Entry
 
-__all__ = ["Asker", "Tally", "Ticket", "tokens_at_most"]
+__all__ = ["Asker", "Tally", "Ticket", "not_answered", "tokens_at_most"]
 
 _ZERO = Decimal(0)
 
@@ -26,6 +28,11 @@ def tokens_at_most(text: str) -> int:
     measured as its JSON, whose field names stand for what a server puts around each message.
     """
     return len(text.encode())
+
+
+def not_answered(ahead: float) -> str:
+    """The end of a message, where time was over; ``ahead`` seconds would have to be waited before asking."""
+    return "; the model has not answered" + (f", and would be asked again in {ahead:g} s" if ahead else "")
 
 
 class Asker(NamedTuple):
@@ -52,8 +59,8 @@ class Tally:
         Limits of the run, and of each session.
     entries
         What the run recorded before it was resumed. Tokens that are not known are counted as
-        :func:`tokens_at_most`, a cost that is not known as nothing. Of the run's seconds, those that its
-        models took.
+        :func:`tokens_at_most`, a cost that is not known as nothing. Of the run's seconds, those in which it
+        waited for a model, or for several at once.
     """
 
     def __init__(
@@ -69,9 +76,10 @@ class Tally:
         self._lock = threading.Lock()  # what is left is read and taken in one step
         self._working = 0
         self._since = 0.0
-        self._seconds = 0.0
-        for entry in entries:
+        sent = [entry for entry in entries if _is_sent(entry)]
+        for entry in sent:
             self._remember(entry)
+        self._seconds = _covered((datetime.fromisoformat(one.at), one.facts["seconds"]) for one in sent)
 
     def reserve(self, asker: Asker, need: Need) -> Ticket | None:
         """Take what a call may need out of what is left; None if it may fit once calls under way are done.
@@ -86,7 +94,7 @@ class Tally:
         with self._lock:
             accounts = self._accounts(asker.session)
             for account in accounts:
-                self._check_seconds(account)
+                self._check_seconds(account, 0.0)
             holds = [(account, account.hold(need, asker.model)) for account in accounts]
             if any(hold is None for _, hold in holds):
                 return None
@@ -103,15 +111,23 @@ class Tally:
                 account.used.add(Sums.of(spent))
             self._note(ticket.asker, spent.prompt_tokens, spent.completion_tokens, spent.cost)
 
-    def seconds_left(self, session: str | None) -> float | None:
-        """Seconds until the run's or the session's time is over; None if there is no limit."""
+    def give_back(self, ticket: Ticket) -> None:
+        """Hold nothing any more for a call that was not sent."""
         with self._lock:
-            left = [
-                account.budget.seconds - self._elapsed(account)
-                for account in self._accounts(session)
-                if account.budget.seconds is not None
-            ]
-        return min(left, default=None)
+            for account, hold in ticket.holds:
+                account.held.add(hold, -1)
+
+    def check_seconds(self, session: str | None, ahead: float) -> None:
+        """See that the run's time and the session's are not over in so many seconds.
+
+        Raises
+        ------
+        BudgetExceeded
+            If one is.
+        """
+        with self._lock:
+            for account in self._accounts(session):
+                self._check_seconds(account, ahead)
 
     @contextmanager
     def working(self) -> Iterator[None]:
@@ -158,19 +174,14 @@ class Tally:
             return now - account.begun
         return self._seconds + (now - self._since if self._working else 0.0)
 
-    def _check_seconds(self, account: Account) -> None:
+    def _check_seconds(self, account: Account, ahead: float) -> None:
         limit = account.budget.seconds
-        if limit is not None and self._elapsed(account) >= limit:
-            raise BudgetExceeded(
-                f"budget of the {account.name}: {limit:g} seconds are over; the model was not asked",
-                limit="seconds",
-            )
+        if limit is not None and self._elapsed(account) + ahead >= limit:
+            text = f"budget of the {account.name}: {limit:g} seconds at most"
+            raise BudgetExceeded(text + not_answered(ahead), limit="seconds")
 
     def _remember(self, entry: Entry) -> None:
         facts = entry.facts
-        sent = facts.get("seconds") is not None and not facts.get("cached")
-        if entry.key.kind != "model" or not sent:
-            return
         cost = facts.get("cost")
         spent = Spent(
             prompt_tokens=facts.get("prompt_tokens"),
@@ -182,7 +193,6 @@ class Tally:
             ),
         )
         asker = Asker(facts.get("role", "model"), facts.get("model", "unknown"), entry.session)
-        self._seconds += facts["seconds"]
         for account in self._accounts(entry.session):
             account.used.add(Sums.of(spent))
             account.begun = None
@@ -194,6 +204,20 @@ class Tally:
         row["calls"] += 1
         for name, value in (("prompt_tokens", prompt), ("completion_tokens", completion), ("cost", cost)):
             row[name] = None if value is None or row[name] is None else row[name] + value
+
+
+def _is_sent(entry: Entry) -> bool:
+    timed = entry.facts.get("seconds") is not None
+    return entry.key.kind == "model" and timed and not entry.facts.get("cached")
+
+
+def _covered(spans: Iterable[tuple[datetime, float]]) -> float:
+    """Seconds that lie in at least one of some spans, each given by its end and its length."""
+    seconds, first = 0.0, math.inf
+    for end, length in sorted(((end.timestamp(), length) for end, length in spans), reverse=True):
+        seconds += max(min(end, first) - (end - length), 0.0)
+        first = min(first, end - length)
+    return seconds
 
 
 def _text(cost: Decimal) -> str:

@@ -25,7 +25,13 @@ from quantgraph.market.money import CENT, exact
 from quantgraph.market.rulebook import Rulebook
 from quantgraph.state import View
 
-__all__ = ["BuyAndHold", "equal_weight_buy_and_hold", "index_buy_and_hold", "kept_in_cash"]
+__all__ = [
+    "BuyAndHold",
+    "bought_and_held",
+    "equal_weight_buy_and_hold",
+    "index_buy_and_hold",
+    "kept_in_cash",
+]
 
 
 class BuyAndHold:
@@ -102,16 +108,25 @@ def equal_weight_buy_and_hold(
     BadWindow
         If there is no session.
     """
+    return bought_and_held(market, sessions, cash=cash)[0]
+
+
+def bought_and_held(
+    market: Market, sessions: Iterable[pd.Timestamp], *, cash: Decimal | float | str
+) -> tuple[pd.Series[float], int]:
+    """The values of :func:`equal_weight_buy_and_hold`, and of how many symbols it could buy anything."""
     start = Account.opening(cash)
     values: list[tuple[pd.Timestamp, Decimal]] = []
+    bought: set[str] = set()
     for done in advance(market, list(sessions), BuyAndHold(market.rules), account=start):
         if isinstance(done, Block):
             values += zip(done.sessions, done.values, strict=True)
         else:
             values.append((done.session, done.value))
+            bought |= {fill.order.symbol for fill in done.fills}
     if not values:
         raise BadWindow("a benchmark needs at least one session", parameter="sessions")
-    return values_of(start.cash, values)
+    return values_of(start.cash, values), len(bought)
 
 
 def index_buy_and_hold(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from decimal import Decimal
 from typing import Any
 
@@ -13,20 +13,26 @@ import pandas as pd
 from quantgraph.audit import signal_counts
 from quantgraph.broker import Market
 from quantgraph.broker.ledger import CHARGES, Ledger
-from quantgraph.report.benchmark import equal_weight_buy_and_hold, index_buy_and_hold
+from quantgraph.report.benchmark import bought_and_held, index_buy_and_hold
 from quantgraph.report.downside import sortino_ratio
 from quantgraph.report.metrics import (
     annual_return,
     calmar_ratio,
+    max_drawdown,
     session_returns,
     sharpe_ratio,
     volatility,
 )
+from quantgraph.report.orders import buys_not_followed, by_reason, trips_of
 from quantgraph.report.relative import alpha, beta, information_ratio, tracking_error
 
 __all__ = ["summarise"]
 
 _HALF_A_TICK = 0.005
+_SESSIONS_A_YEAR = 252
+"""What every metric takes unless it is told otherwise."""
+_RULE = "signal_rule"
+"""The decider that orders what a signal says and nothing else."""
 
 
 def summarise(
@@ -49,16 +55,23 @@ def summarise(
     Returns
     -------
     dict
-        ``run_id``, ``signal {name, counts}``, ``account``, ``benchmark {name, return, max_drawdown,
-        final_value, tracking_error, information_ratio, beta, alpha}`` in the market's currency and
-        fractions; ``index``, the same for the index if there is one, with ``dividends`` False: it is one
-        of prices; ``cash``, the account that does nothing; and the equity curves (one value a session, the
+        ``run_id``, ``signal {name, counts}``, ``account``, ``benchmark`` and ``index`` (None without one), in
+        the market's currency and fractions; ``periods_per_year``, the sessions that make a year in all yearly
+        numbers; ``cash``, the account that does nothing; and the equity curves (one value a session, the
         initial cash first).
 
-        ``account``: ``final_value, return, max_drawdown, annual_return, volatility, sharpe, sortino, calmar``
-        (252 sessions a year, ddof 1; Sortino over the root mean square of losses); ``trades, rejections``;
+        Of account, benchmark and index: ``final_value, return, max_drawdown``; ``drawdown {peak, trough,
+        recovery}``, its dates, None where there is none; ``annual_return, volatility, sharpe, sortino,
+        calmar`` (ddof 1; Sortino over the root mean square of losses). Of the two beside the account:
+        ``tracking_error, information_ratio, beta, alpha``. The benchmark: ``bought``, in how many of the
+        ``symbols`` it could buy anything. The index: ``dividends`` False, it is one of prices.
+
+        ``account``: ``trades, rejections, rejections_by_reason {code: count}``; ``buys_not_followed``, buys
+        of the signal for which :class:`~quantgraph.agents.SignalRule` made no order, None for other deciders;
         ``win_rate``, the share of sales that brought more than their shares had cost on average, fees of
         both sides included and dividends not; ``realised``, what the sales brought beyond that cost;
+        ``round_trips, profit_factor, average_holding`` by the same cost, see
+        :func:`~quantgraph.report.orders.trips_of`;
         ``turnover``, traded notional over the mean value; ``exposure``, the mean share of the value that is
         in stocks at the session's mark, and ``largest_weight``, the largest share that one stock ever had
         there; ``dividends`` earned; ``ex_dates {count, not_credited}`` of stocks held over the night whose
@@ -66,9 +79,12 @@ def summarise(
         cannot tell; ``costs {commission, stamp_duty, transfer_fee, regulatory, slippage, total}``.
     """
     values, days, costs = ledger.values(run_id), ledger.days(run_id), ledger.costs(run_id)
-    held = equal_weight_buy_and_hold(market, sessions, cash=cash)
+    held, bought = bought_and_held(market, sessions, cash=cash)
     levels = None if index is None else index_buy_and_hold(index, sessions, cash=cash, at=market.mark_at)
-    counts = signal_counts(market.store.snapshot(market.data_ref)["signal"][signal])
+    data = market.store.snapshot(market.data_ref)
+    counts = signal_counts(data["signal"][signal])
+    traded = _as_traded(data["signal"][signal], data["ohlcv"]["open"], ledger.meta(run_id))
+    orders, events, done = ledger.orders(run_id), ledger.events(run_id), pd.DatetimeIndex(days.index)
     return {
         "run_id": run_id,
         "signal": {"name": signal, "counts": counts},
@@ -77,8 +93,13 @@ def summarise(
             **_ratios(values),
             "trades": int(days["fills"].sum()),
             "rejections": int(days["rejections"].sum()),
+            "rejections_by_reason": by_reason(orders),
+            "buys_not_followed": (
+                None if traded is None else buys_not_followed(traded, orders, events, done)
+            ),
             "win_rate": _number(_share(days["won"].sum(), days["sales"].sum())),
             "realised": round(float(days["realised"].sum()), 2),
+            **trips_of(orders, events, done),
             "turnover": float(days["traded"].sum() / days["value"].mean()),
             "exposure": float((days["stocks"] / days["value"]).mean()),
             "largest_weight": float((days["largest"] / days["value"]).max()),
@@ -88,10 +109,14 @@ def summarise(
         },
         "benchmark": {
             "name": "equal_weight_buy_and_hold",
+            "symbols": data["ohlcv"]["open"].shape[1],
+            "bought": bought,
             **_performance(held),
+            **_ratios(held),
             **_beside(values, held),
         },
         "index": None if levels is None else _against_index(values, levels),
+        "periods_per_year": _SESSIONS_A_YEAR,
         "cash": {"final_value": float(cash), "return": 0.0, "max_drawdown": 0.0},
         "equity": {
             "sessions": [f"{day:%Y%m%d}" for day in values.index],
@@ -128,7 +153,17 @@ def _ex_dates(ledger: Ledger, run_id: str, market: Market) -> dict[str, Any] | N
 
 
 def _against_index(values: pd.Series[float], levels: pd.Series[float]) -> dict[str, Any]:
-    return {"dividends": False, **_performance(levels), **_beside(values, levels)}
+    return {"dividends": False, **_performance(levels), **_ratios(levels), **_beside(values, levels)}
+
+
+def _as_traded(signal: pd.DataFrame, bars: pd.DataFrame, meta: Mapping[str, Any]) -> pd.DataFrame | None:
+    """The signal at the sessions whose open trades it, of what may be bought; None without the rule."""
+    options = meta.get("options", {})
+    if meta.get("decider") != _RULE or "weights" not in options:
+        return None
+    weights = options["weights"]
+    bought = signal.columns if weights is None else signal.columns.intersection(list(weights))
+    return signal[bought].reindex(bars.index).shift()
 
 
 def _performance(values: pd.Series[float]) -> dict[str, Any]:
@@ -136,7 +171,17 @@ def _performance(values: pd.Series[float]) -> dict[str, Any]:
         "final_value": float(values.iloc[-1]),
         "return": float(values.iloc[-1] / values.iloc[0] - 1),
         "max_drawdown": float((values / values.cummax() - 1).min()),
+        "drawdown": _dates(values),
     }
+
+
+def _dates(values: pd.Series[float]) -> dict[str, str | None]:
+    """When the deepest fall began, was deepest and was made good, ``YYYYMMDD``."""
+    if not (values > 0).all():
+        return dict.fromkeys(("peak", "trough", "recovery"))
+    fall = max_drawdown(values)
+    dates = {"peak": fall.peak, "trough": fall.trough, "recovery": fall.recovery}
+    return {name: None if date is None else f"{date:%Y%m%d}" for name, date in dates.items()}
 
 
 def _ratios(values: pd.Series[float]) -> dict[str, Any]:

@@ -24,6 +24,7 @@ __all__ = ["DatedNoSource", "NoCode", "NoSource", "answerer_of", "no_models"]
 
 class _NoModel(BaseChatModel):
     model_name: str
+    base_url: str | None = None
 
     @property
     def _llm_type(self) -> str:
@@ -42,11 +43,11 @@ class _NoServer(_NoModelWithTools):
     openai_api_base: str
 
 
-def no_models(entries: Iterable[Entry]) -> dict[Role, BaseChatModel]:
+def no_models(entries: Iterable[Entry], rung: str) -> dict[Role, BaseChatModel]:
     """A model for each role that bears the name and the address of the recorded one, and is never called.
 
     What it can do is what it was used for: who chooses between tools and text by the kind of a model chooses
-    as it did then.
+    as it did then. Where ``rung``, of the run's settings, is not ``auto``, none was probed.
     """
     asked: dict[str, list[dict[str, Any]]] = {role: [] for role in ROLES}
     probed: dict[str, str] = {}
@@ -56,17 +57,17 @@ def no_models(entries: Iterable[Entry]) -> dict[Role, BaseChatModel]:
             asked.setdefault(entry.facts.get("role", ""), []).append(request)
         elif entry.key.kind == "fact" and "rung_of" in request:
             probed[request["rung_of"]["model"]] = request["rung_of"]["base_url"]
-    return {role: _of(asked[role], probed) for role in ROLES}
+    return {role: _of(asked[role], probed, fixed=rung != "auto") for role in ROLES}
 
 
-def _of(requests: Sequence[Mapping[str, Any]], probed: Mapping[str, str]) -> BaseChatModel:
+def _of(requests: Sequence[Mapping[str, Any]], probed: Mapping[str, str], *, fixed: bool) -> BaseChatModel:
     if not requests:
         return _NoModelWithTools(model_name="nobody")
     name, url = requests[0]["model"], requests[0]["base_url"]
-    if url is not None or name in probed:
+    if name in probed or (fixed and url and any(request["schema"] for request in requests)):
         return _NoServer(model_name=name, openai_api_base=probed.get(name, url))
     kind = _NoModelWithTools if any(request["tools"] for request in requests) else _NoModel
-    return kind(model_name=name)
+    return kind(model_name=name, base_url=url)
 
 
 class NoSource:
@@ -109,7 +110,8 @@ def answerer_of(options: Options, entries: Iterable[Entry]) -> OnClarify:
     """
     if options.on_clarify == "function":
         return _no_answer
-    return "ask" if any(entry.key.kind == "answer" for entry in entries) else options.on_clarify
+    said = any(entry.key.kind == "answer" and entry.facts.get("role") != "default" for entry in entries)
+    return "ask" if said else options.on_clarify
 
 
 def _no_answer(question: Mapping[str, Any]) -> str:

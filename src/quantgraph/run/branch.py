@@ -7,7 +7,7 @@ import shutil
 from bisect import bisect
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -22,12 +22,12 @@ from quantgraph.market.moment import session_of
 from quantgraph.nodes.desk import database
 from quantgraph.recording import Entry, Recorder, canonical
 from quantgraph.run.absent import answerer_of, no_models
-from quantgraph.run.carry import carry
+from quantgraph.run.begin import begin
+from quantgraph.run.decider import decider_of
 from quantgraph.run.drive import Answer, Driver, Event
-from quantgraph.run.folder import held, make
-from quantgraph.run.identity import SETTINGS, identity_of
-from quantgraph.run.manifest import ledger_of, read_manifest, run_folder, versions
-from quantgraph.run.opened import Handles, begun, open_run
+from quantgraph.run.identity import check_decider
+from quantgraph.run.manifest import Manifest, ledger_of, read_manifest, run_folder
+from quantgraph.run.opened import Handles
 from quantgraph.run.sources import spec_of
 from quantgraph.settings import ROLES, Role, Settings, load_settings
 from quantgraph.subgraphs.signal.kit import Model
@@ -53,7 +53,8 @@ def replay_from(
     """Begin a run that is the recorded one up to a session, and goes its own way from it on.
 
     The new run has a folder, a ledger and a record of its own, with all that it took from the other: it can
-    be resumed and replayed like any run. What was asked before the session is served and costs nothing.
+    be resumed and replayed like any run. What was asked before the session is served and costs
+    nothing: it is neither in ``usage`` nor taken from a budget.
 
     Parameters
     ----------
@@ -64,7 +65,8 @@ def replay_from(
     model
         Who is asked from then on, as far as the graph asks models then. Default: what the settings say.
     decider
-        Who decides: before the session its models are not asked, if they are a
+        Who decides. Default: the run's :class:`~quantgraph.agents.SignalRule`; one of your own has to be
+        given. Before the session its models are not asked, if they are a
         :class:`~quantgraph.llm.recorded.RecordedChatModel`, whichever model that is put around.
     source
         One of your own, if the run was begun with one.
@@ -86,6 +88,8 @@ def replay_from(
         If the run did not trade the session; the message names those next to it.
     BadFile
         If the run's ledger is missing.
+    RunMismatch
+        If the run was begun with a decider of your own, and none is given.
     RunDiverged
         If the sessions before it do not come out as they were recorded.
     """
@@ -94,52 +98,29 @@ def replay_from(
     before = read_manifest(folder)
     where = ledger or ledger_of(before, folder)
     first = _session(where, before.run_id, session)
-    settings = settings.model_copy(
-        update={name: before.identity.configuration[f"settings.{name}"] for name in SETTINGS}
-    )
+    if decider is None:
+        decider = decider_of(before.identity.configuration)
+        check_decider(before.run_id, before.identity, decider)
+    settings = before.as_then(settings)
     market = open_source(spec_of(before.source) if source is None else source, settings=settings)
     options = replace(before.options, branch_of=before.run_id, branch_from=first)
-    run_id = new_run_id()
-    made = Path(out or folder.parent) / run_id
-    make(made)
-    if (folder / "data").is_dir():
-        shutil.copytree(folder / "data", made / "data", copy_function=_link)
+    if options.on_clarify == "function":
+        options = replace(options, on_clarify="ask")  # what it answered is in the record
+    made = Path(out or folder.parent) / new_run_id()
+    driver = Driver(answer=answer, watch=watch, control=control)
     recorder = Recorder(where)
     entries = [entry for entry in recorder.of(before.run_id).entries() if (entry.session or "") < first]
     recorder.close(before.run_id)
-    _copy(entries, database(made.parent, run_id), run_id)
     handles = Handles(
         settings=settings,
         source=market,
-        model=_models(entries, model),
+        model=_models(entries, model, settings.model_rung),
         on_clarify=answerer_of(options, entries),
         decider=decider,
     )
-    driver = Driver(answer=answer or (lambda _asked: None), control=control)
-    if watch:
-        driver.watch = watch
-    with open_run(options, run_id, made, handles) as opened:
-        manifest = replace(
-            before,
-            run_id=run_id,
-            started=datetime.now(UTC).isoformat(timespec="seconds"),
-            options=options,
-            budgets={"budget": settings.budget, "session_budget": settings.session_budget},
-            ledger=None,
-            versions=versions(),
-            identity=identity_of(
-                options,
-                graph=opened.graph,
-                source=market,
-                model=model,
-                settings=settings,
-                decider=decider,
-            ),
-        )
-        manifest.write(made)
-        with held(made):
-            result = carry(manifest, made, opened, driver, market, begun(manifest), run_id)
-    _check_before(where, before.run_id, made, first)
+    copy = partial(_copy, folder, entries)
+    result = begin(options, made, handles, driver, source=before.source, model=model, fill=copy)
+    _check_before(where, before, made, first)
     return result
 
 
@@ -167,41 +148,45 @@ def _link(source: str, target: str) -> None:
         shutil.copy2(source, target)
 
 
-def _copy(entries: Sequence[Entry], where: Path, run_id: str) -> None:
-    """Write into the new run's record what it has from the other."""
-    recorder = Recorder(where)
+def _copy(folder: Path, entries: Sequence[Entry], made: Path) -> None:
+    """Put into the new run's folder what it has from the other: nothing was sent for it here."""
+    if (folder / "data").is_dir():
+        shutil.copytree(folder / "data", made / "data", copy_function=_link)
+    recorder = Recorder(database(made.parent, made.name))
     for entry in entries:
-        recorder.of(run_id).add(entry)
-    recorder.close(run_id)
+        facts = {name: fact for name, fact in entry.facts.items() if name != "seconds"}
+        recorder.of(made.name).add(replace(entry, facts=facts))
+    recorder.close(made.name)
 
 
-def _models(entries: Sequence[Entry], model: Model | None) -> dict[Role, Any]:
+def _models(entries: Sequence[Entry], model: Model | None, rung: str) -> dict[Role, Any]:
     """Nobody for the roles that were asked before the first session: they have had their say."""
     asked = {entry.facts.get("role") for entry in entries if entry.session is None}
-    kept = {role: silent for role, silent in no_models(entries).items() if role in asked}
+    kept = {role: silent for role, silent in no_models(entries, rung).items() if role in asked}
     if model is None or isinstance(model, Mapping):
         return {**(model or {}), **kept}
     return {**dict.fromkeys(ROLES, model), **kept}
 
 
-def _check_before(where: str | Path, run_id: str, made: Path, first: str) -> None:
+def _check_before(where: str | Path, before: Manifest, made: Path, first: str) -> None:
     """See that the branch begins where it says, as far as it got."""
-    with Ledger(where) as old, Ledger(database(made.parent, made.name)) as new:
-        there, here = (_lines_before(book, name, first) for book, name in ((old, run_id), (new, made.name)))
+    runs = ((where, before.run_id), (database(made.parent, made.name), made.name))
+    there, here = (_lines_before(book, run_id, first) for book, run_id in runs)
     for line, recorded in zip(here, there, strict=False):
         if line != recorded:
+            also = before.other_versions
             raise RunDiverged(
-                f"run {made.name}: session {line[0]} is not what run {run_id} recorded: {line[1]} {line[2]} "
-                f"instead of {recorded[1]} {recorded[2]}",
+                f"run {made.name}: session {line[0]} is not what run {before.run_id} recorded: {line[1]} "
+                f"{line[2]} instead of {recorded[1]} {recorded[2]}" + (f"; {also}" if also else ""),
                 path="ledger",
                 session=line[0],
             )
 
 
-def _lines_before(book: Ledger, run_id: str, first: str) -> list[tuple[str, str, str]]:
-    lines = book.journal(run_id) if run_id in book.runs() else ()
-    return [
-        (line["session"], line["kind"], canonical(line["body"]))
-        for line in lines
-        if line["session"] and line["session"].replace("-", "") < first
-    ]
+def _lines_before(where: str | Path, run_id: str, first: str) -> list[tuple[str, str, str]]:
+    with Ledger(where) as book:
+        return [
+            (line["session"], line["kind"], canonical(line["body"]))
+            for line in (book.journal(run_id) if run_id in book.runs() else ())
+            if line["session"] and line["session"].replace("-", "") < first
+        ]

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 from langgraph.errors import GraphDrained
 
 from quantgraph.data import MarketDataSource
-from quantgraph.errors import QuantGraphError
-from quantgraph.recording import Scope, in_scope, recorded_answer
+from quantgraph.errors import QuantGraphError, StorageUnavailable
+from quantgraph.recording import Recording, Scope, in_scope, recorded_answer
 from quantgraph.recording.source import recorded_source
 from quantgraph.run.drive import Driver, state_of
 from quantgraph.run.folder import write_result
@@ -18,7 +19,7 @@ from quantgraph.run.manifest import Manifest
 from quantgraph.run.opened import OpenRun
 from quantgraph.run.outcome import outcome, saved
 
-__all__ = ["carry"]
+__all__ = ["carry", "head"]
 
 
 def carry(  # noqa: PLR0917 - one call, in order
@@ -41,40 +42,65 @@ def carry(  # noqa: PLR0917 - one call, in order
     -------
     dict
         What stands in ``result.json`` then.
+
+    Raises
+    ------
+    Exception
+        Whatever is no end of a run: a storage that fails (``StorageUnavailable``), a mistake in code of the
+        caller's or ours. The folder says ``failed`` then; it is resumed once that is mended. The ``data`` of
+        an error of ours has its ``run_id`` and ``run_dir``.
     """
-    recording, ask = opened.recorder.of(manifest.run_id), driver.answer
-    driver.answer = lambda asked: recorded_answer(recording, asked["id"]) or ask(asked)
-    result = _head(manifest, folder)
-    write_result(folder, result)
-    stopped: dict[str, Any] = {}
-    try:
-        asked = driver.drive(opened.graph, task, thread)
-        if asked is not None:
-            line = f"needs_answer: {asked['reason']}"
-            stopped = {"ended_because": "needs_answer", "error": line, "asked": dict(asked)}
-    except (KeyboardInterrupt, EOFError, GraphDrained):
-        line = f"cancelled: the run was stopped before its end; 'quantgraph resume {folder}' goes on with it"
-        stopped = {"ended_because": "cancelled", "error": line}
-    except QuantGraphError as error:
-        stopped = {"ended_because": "failed", "error": error.line}
-    except Exception as error:
-        line = f"failed: {type(error).__name__}: {' '.join(str(error).split())[:300]}"
-        write_result(folder, result | {"ended_because": "failed", "error": line})
-        raise
-    state = state_of(opened.graph, thread)
-    with in_scope(Scope(recording=recording, path="outcome")):  # what the nodes were told, nothing newer
-        result |= outcome(state, recorded_source(source))
-    result |= saved(folder, manifest.options.question, state, opened.store)
-    result |= {"usage": recording.usage(), "cached": recording.cached(), "seconds": driver.took} | stopped
-    write_result(folder, result)
+    ask = driver.answer
+
+    def recording() -> Recording:  # a run that pauses closes its own, and goes on with another
+        return opened.recorder.of(manifest.run_id)
+
+    driver.answer = lambda asked: recorded_answer(recording(), asked["id"]) or (ask(asked) if ask else None)
+    result = head(manifest, folder)
+    with _told(folder, dict(result)):
+        write_result(folder, result)
+        stopped: dict[str, Any] = {}
+        try:
+            asked = driver.drive(opened.graph, task, thread)
+            if asked is not None:
+                line = f"needs_answer: {asked['reason']}"
+                stopped = {"ended_because": "needs_answer", "error": line, "asked": dict(asked)}
+        except (KeyboardInterrupt, EOFError, GraphDrained):
+            on = f"'quantgraph resume {folder}' goes on with it"
+            line = f"cancelled: the run was stopped before its end; {on}"
+            stopped = {"ended_because": "cancelled", "error": line}
+        state = state_of(opened.graph, thread)
+        with in_scope(Scope(recording=recording(), path="outcome")):  # nothing newer than the nodes
+            result |= outcome(state, recorded_source(source))
+        result |= saved(folder, manifest.options.question, state, opened.store)
+        result |= {"usage": recording().usage(), "cached": recording().cached()}
+        result |= {"seconds": driver.took} | stopped | {"state": "ended"}
+        write_result(folder, result)
     return result
 
 
-def _head(manifest: Manifest, folder: Path) -> dict[str, Any]:
+@contextmanager
+def _told(folder: Path, begun: Mapping[str, Any]) -> Iterator[None]:
+    """What a run fails with is said in its folder, too; where that cannot be, it says ``running``."""
+    try:
+        yield
+    except Exception as error:
+        line = f"failed: {type(error).__name__}: {' '.join(str(error).split())[:300]}"
+        if isinstance(error, QuantGraphError):
+            line = error.line
+            error.data |= {"run_id": begun["run_id"], "run_dir": begun["run_dir"]}
+        with suppress(StorageUnavailable):
+            write_result(folder, {**begun, "state": "failed", "error": line})
+        raise
+
+
+def head(manifest: Manifest, folder: Path) -> dict[str, Any]:
+    """What can be said of a run before it ended: a result that says ``running``."""
     return {
         "run_id": manifest.run_id,
         "run_dir": str(folder),
-        "ended_because": "running",
+        "state": "running",
+        "ended_because": None,
         "question": manifest.options.question,
         "source": {name: manifest.source[name] for name in ("name", "synthetic")},
         "started": manifest.started,

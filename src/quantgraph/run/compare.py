@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 
 from quantgraph.broker.ledger import Ledger
-from quantgraph.errors import LedgerConflict
+from quantgraph.errors import BadFile, LedgerConflict
 from quantgraph.recording.diverge import changes
 
 __all__ = [
@@ -92,7 +92,10 @@ def compare_signals(recorded: Path, replayed: Path) -> list[Difference]:
         return [] if old == new else [Difference(export="signal", place="file", recorded=old, replayed=new)]
     if recorded.read_bytes() == replayed.read_bytes():
         return []
-    there, here = pd.read_parquet(recorded), pd.read_parquet(replayed)
+    try:
+        there, here = pd.read_parquet(recorded), pd.read_parquet(replayed)
+    except (OSError, ValueError) as error:
+        raise BadFile(f"{recorded} is no signal: {error}", path=str(recorded)) from error
     if not (there.index.equals(here.index) and there.columns.equals(here.columns)):
         old, new = (f"{len(frame)} x {len(frame.columns)}" for frame in (there, here))
         return [Difference(export="signal", place="sessions or symbols", recorded=old, replayed=new)]
@@ -112,7 +115,9 @@ def compare_signals(recorded: Path, replayed: Path) -> list[Difference]:
 def compare_strategies(recorded: Path, replayed: Path) -> list[Difference]:
     """Two files, line by line."""
     there, here = (
-        path.read_text(encoding="utf-8").splitlines(keepends=True) if path.is_file() else []
+        path.read_bytes().decode(errors="backslashreplace").splitlines(keepends=True)
+        if path.is_file()
+        else []
         for path in (recorded, replayed)
     )
     pairs = enumerate(zip_longest(there, here, fillvalue=""), start=1)

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import signal
+import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -11,13 +14,18 @@ from langchain_core.runnables import RunnableConfig
 from langgraph.runtime import RunControl
 from langgraph.types import Command, StateSnapshot
 
-from quantgraph.graph import STEP_LIMIT
+from quantgraph.llm.waiting import AT_ONCE
+from quantgraph.subgraphs.signal._langgraph import STEP_LIMIT
+from quantgraph.subgraphs.signal.answers import not_async
 from quantgraph.subgraphs.signal.events import line_of
 
-__all__ = ["Answer", "Driver", "Event", "state_of", "thread_config"]
+__all__ = ["AT_ONCE", "Answer", "Driver", "Event", "state_of", "thread_config"]
 
 Answer = Callable[[Mapping[str, Any]], str | None]
 """Given a question, its answer; None if nobody can say."""
+
+WRONG_ANSWERS = 10
+"""Answers to one question that are none; a function that gives no other does not hold a run for ever."""
 
 _NODES = ("reflection", "data_fetch", "signal_generate", "validate", "clarify", "report")
 
@@ -42,17 +50,18 @@ class Driver:
     Attributes
     ----------
     answer
-        Called with each question.
+        Called with each question; None answers none.
     watch
-        Called with what happens while it happens.
+        Called with what happens while it happens, if it is given.
     control
-        A drain that is requested here ends the stream with ``GraphDrained`` at the next step.
+        A drain that is requested here ends the stream with ``GraphDrained`` at the next step, or before a
+        model is asked (again); with :data:`AT_ONCE` as its reason, while a model is asked, too.
     took
         Seconds by node so far.
     """
 
-    answer: Answer
-    watch: Callable[[Event], None] = lambda _event: None
+    answer: Answer | None = None
+    watch: Callable[[Event], None] | None = None
     control: RunControl | None = None
     took: dict[str, float] = field(default_factory=dict)
 
@@ -62,19 +71,32 @@ class Driver:
         Returns
         -------
         Mapping or None
-            The question that nobody answered, and at which the graph waits; None at its end.
+            The question that nobody answered, or not in :data:`WRONG_ANSWERS` tries, and at which the graph
+            waits; None at its end.
         """
-        step: Any = task
+        self.control = self.control or RunControl()
+        with _heard_by_all(self.control):
+            return self._drive(graph, task, thread)
+
+    def _drive(self, graph: Any, step: Any, thread: str) -> Mapping[str, Any] | None:
+        wrong = 0
         while True:
             asked = self._stream(graph, step, thread)
             if asked is None:
                 return None
-            self.watch(Event(kind="question", name="clarify", text=asked["question"]))
-            said = self.answer(asked)
+            wrong = wrong + 1 if "error" in asked else 0
+            if wrong >= WRONG_ANSWERS:
+                return asked
+            self._tell(Event(kind="question", name="clarify", text=asked["question"]))
+            said = not_async(self.answer(asked), "answer") if self.answer else None
             if said is None:
                 return asked
-            self.watch(Event(kind="answer", name="clarify", text=said))
+            self._tell(Event(kind="answer", name="clarify", text=said))
             step = Command(resume=said)
+
+    def _tell(self, event: Event) -> None:
+        if self.watch:
+            self.watch(event)
 
     def _stream(self, graph: Any, step: Any, thread: str) -> Mapping[str, Any] | None:
         mark, asked = time.perf_counter(), None
@@ -96,11 +118,30 @@ class Driver:
                 if name == "__interrupt__":
                     asked = change[0].value
                 elif name == "daily_loop" and change.get("session"):
-                    self.watch(Event(kind="session", name=name, text=change["session"]))
+                    self._tell(Event(kind="session", name=name, text=change["session"]))
                 elif name in _NODES:
                     line = line_of(change or {}).removeprefix(f"{name}: ")
-                    self.watch(Event(kind="node", name=name, text=line))
+                    self._tell(Event(kind="node", name=name, text=line))
         return asked
+
+
+@contextmanager
+def _heard_by_all(control: RunControl) -> Iterator[None]:
+    """Ctrl-C interrupts the main thread, which waits for those of the nodes: they are told, too."""
+    ours = threading.current_thread() is threading.main_thread()
+    if not ours or signal.getsignal(signal.SIGINT) is not signal.default_int_handler:
+        yield
+        return
+
+    def interrupted(*_: object) -> None:
+        control.request_drain(AT_ONCE)
+        raise KeyboardInterrupt
+
+    signal.signal(signal.SIGINT, interrupted)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def thread_config(thread: str) -> RunnableConfig:

@@ -7,15 +7,17 @@ import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
+from quantgraph._files import write_whole
 from quantgraph.errors import BadFile, BadOption
-from quantgraph.run.manifest import FILE, write_whole
+from quantgraph.run.manifest import FILE
 
 if os.name == "posix":
     import fcntl
 
-__all__ = ["held", "make", "read_result", "write_result"]
+__all__ = ["aside", "held", "make", "read_result", "write_result"]
 
 
 def make(folder: Path) -> None:
@@ -26,8 +28,35 @@ def make(folder: Path) -> None:
     BadOption
         If it cannot be made, or is there.
     """
-    try:
+    with _possible(folder):
         folder.mkdir(parents=True)
+
+
+@contextmanager
+def aside(folder: Path) -> Iterator[Path]:
+    """A folder of that name to make a run in, out of sight: in the end it is put in its place, or is no more.
+
+    Raises
+    ------
+    BadOption
+        As from :func:`make`.
+    """
+    with _possible(folder):
+        if not folder.parent.exists():
+            folder.parent.mkdir(parents=True, exist_ok=True)
+        scratch = TemporaryDirectory(prefix=".", dir=folder.parent)
+    with scratch as place:
+        made = Path(place) / folder.name
+        made.mkdir()
+        yield made
+        with _possible(folder):
+            made.rename(folder)
+
+
+@contextmanager
+def _possible(folder: Path) -> Iterator[None]:
+    try:
+        yield
     except OSError as error:
         raise BadOption(
             f"out={str(folder.parent)!r} cannot hold a run: {error.strerror}: {folder}"
@@ -57,7 +86,7 @@ def held(folder: Path) -> Iterator[None]:
 def write_result(folder: Path, result: Mapping[str, Any]) -> None:
     """Write ``result.json``."""
     text = json.dumps(result, ensure_ascii=False, indent=2, allow_nan=False)
-    write_whole(folder / "result.json", text + "\n")
+    write_whole(folder / "result.json", f"{text}\n".encode())
 
 
 def read_result(folder: Path) -> dict[str, Any] | None:

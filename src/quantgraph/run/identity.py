@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cache
 from hashlib import blake2b
 from pathlib import Path
@@ -12,17 +13,26 @@ from typing import Any, Literal, get_args
 import quantgraph
 from quantgraph.agents import SignalRule
 from quantgraph.broker.decider import Decider
-from quantgraph.data import MarketDataSource
 from quantgraph.errors import RunMismatch
 from quantgraph.llm import get_light_llm, get_llm
 from quantgraph.llm.faults import facts_of
+from quantgraph.llm.request import request_of
 from quantgraph.recording import canonical, digest
+from quantgraph.run.opened import Handles
 from quantgraph.run.options import Options
 from quantgraph.run.sources import fingerprint
 from quantgraph.settings import LIGHT_ROLES, Role, Settings
 from quantgraph.subgraphs.signal.kit import Model
 
-__all__ = ["SETTINGS", "Difference", "Identity", "check_same", "code_files", "identity_of"]
+__all__ = [
+    "SETTINGS",
+    "Difference",
+    "Identity",
+    "check_decider",
+    "check_same",
+    "code_files",
+    "identity_of",
+]
 
 Part = Literal["configuration", "graph", "data", "code"]
 
@@ -43,6 +53,8 @@ _REMEDY = {
     "data": "give the data that it was begun with",
     "code": "use the quantgraph that it was begun with",
 }
+_GIVE_DECIDER = "give the one that it was begun with as decider= in Python: replay, replay_from, resume_run"
+_WIDTH, _NAMED = 60, 5
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -55,10 +67,18 @@ class Difference:
     new: Any
 
     def __str__(self) -> str:
-        if self.part in {"code", "data"}:  # hashes tell nobody anything
-            how = "new" if self.old is None else "gone" if self.new is None else "changed"
-            return f"{self.name} is {how}"
-        return f"{self.name}: {_shown(self.old)} -> {_shown(self.new)}"
+        return f"{self.name}{' is ' if self._hashed else ': '}{self.change}"
+
+    @property
+    def change(self) -> str:
+        """What became of it, without its name; a long value is cut."""
+        if self._hashed:  # hashes tell nobody anything
+            return "new" if self.old is None else "gone" if self.new is None else "changed"
+        return " -> ".join(_cut(side) for side in (self.old, self.new))
+
+    @property
+    def _hashed(self) -> bool:
+        return self.part in {"code", "data"}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -68,7 +88,7 @@ class Identity:
     Attributes
     ----------
     configuration
-        Options, the settings that matter, and the model of each role with its address.
+        Options, the settings that matter, and the model of each role: name and address, class, parameters.
     graph
         ``always`` or ``conditional`` by edge, ``begin -> signal``.
     data
@@ -98,37 +118,40 @@ class Identity:
         ]
 
 
-def identity_of(
-    options: Options,
-    *,
-    graph: Any,
-    source: MarketDataSource,
-    model: Model | None,
-    settings: Settings,
-    decider: Decider | None = None,
-) -> Identity:
+def identity_of(options: Options, graph: Any, handles: Handles) -> Identity:
     """Look at everything that a run of these options would use now."""
-    return Identity(
-        configuration=_options(options)
-        | _decider(decider or SignalRule())
+    settings = handles.settings
+    configuration = (
+        _options(options)
+        | _decider(handles.decider or SignalRule())
         | {f"settings.{name}": getattr(settings, name) for name in SETTINGS}
-        | {f"model.{role}": _model(role, model, settings) for role in _ROLES},
+    )
+    for role in _ROLES:
+        configuration |= _model(role, handles.model, settings)
+    return Identity(
+        configuration=configuration,
         graph={
             f"{edge.source} -> {edge.target}": "conditional" if edge.conditional else "always"
             for edge in graph.get_graph(xray=True).edges
         },
-        data=fingerprint(source),
+        data=fingerprint(handles.source),
         code=code_files(),
     )
 
 
-def check_same(run_id: str, then: Identity, now: Identity) -> None:
+def check_same(run_id: str, then: Identity, now: Identity, *, also: str = "") -> None:
     """Refuse to go on with a run as another one.
+
+    Parameters
+    ----------
+    also
+        What is another, too, and no reason to refuse it; empty if nothing is.
 
     Raises
     ------
     RunMismatch
-        Naming each part that differs, with the first of its differences; ``data["differences"]`` has all.
+        Naming each part that differs, with the first of its differences; ``data["differences"]`` has all, and
+        ``data["diff"]`` shows them.
     """
     found = then.differences(now)
     if not found:
@@ -137,11 +160,43 @@ def check_same(run_id: str, then: Identity, now: Identity) -> None:
     for part in dict.fromkeys(each.part for each in found):
         of_part = [each for each in found if each.part == part]
         more = f" and {len(of_part) - 1} more" if len(of_part) > 1 else ""
-        told.append(f"other {part} ({of_part[0]}{more}; {_REMEDY[part]})")
-    raise RunMismatch(
-        f"run {run_id} was begun with {', '.join(told)}, or begin a new run",
+        remedy = _REMEDY[part] if not _of_decider(of_part[0].name) else _GIVE_DECIDER
+        told.append(f"other {part} ({of_part[0]}{more}; {remedy})")
+    error = RunMismatch(
+        f"run {run_id} was begun with {', '.join(told)}, or begin a new run" + (f"; {also}" if also else ""),
         run_id=run_id,
         differences=[vars(each) for each in found],
+        diff=_shown(found),
+    )
+    error.add_note(error.data["diff"])
+    raise error
+
+
+def check_decider(run_id: str, then: Identity, decider: Decider) -> None:
+    """Refuse another decider than a run was begun with.
+
+    Raises
+    ------
+    RunMismatch
+        As from :func:`check_same`.
+    """
+    others = {name: value for name, value in then.configuration.items() if not _of_decider(name)}
+    check_same(run_id, then, replace(then, configuration=others | _decider(decider)))
+
+
+def _of_decider(name: str) -> bool:
+    return name.partition(".")[0] == "decider"
+
+
+def _shown(differences: Sequence[Difference]) -> str:
+    """All of them to read, by part; what changed alike is one line."""
+    parts: dict[Part, dict[str, list[str]]] = {}
+    for each in differences:
+        parts.setdefault(each.part, {}).setdefault(each.change, []).append(each.name)
+    return "\n".join(
+        line
+        for part, changes in parts.items()
+        for line in (f"{part}:", *(f"  {_few(names)}: {change}" for change, names in changes.items()))
     )
 
 
@@ -154,14 +209,29 @@ def _options(options: Options) -> dict[str, Any]:
 
 
 def _decider(decider: Decider) -> dict[str, Any]:
-    told = dict(getattr(decider, "options", {}))
-    return {"decider": decider.name} | {f"decider.{name}": value for name, value in told.items()}
+    """Name and options, and the class of one that is not the package's rule."""
+    told = _json(canonical(dict(getattr(decider, "options", {}))))
+    kind = {} if type(decider) is SignalRule else {"class": type(decider).__name__}
+    return {"decider": decider.name} | {f"decider.{name}": value for name, value in (told | kind).items()}
 
 
-def _model(role: Role, model: Model | None, settings: Settings) -> str:
+def _model(role: Role, model: Model | None, settings: Settings) -> dict[str, Any]:
+    """What a request to it says of it: nothing secret, and nothing that is no JSON."""
     choose = get_light_llm if role in LIGHT_ROLES else get_llm
-    facts = facts_of(choose(role, model=model, settings=settings))
-    return f"{facts.name} at {facts.base_url}" if facts.base_url else facts.name
+    chosen = choose(role, model=model, settings=settings)
+    said = _json(request_of(chosen, facts_of(chosen), ()).text)
+    place = f" at {said['base_url']}" if said["base_url"] else ""
+    return {
+        f"model.{role}": said["model"] + place,
+        f"model.{role}.class": type(chosen).__name__,
+        **{f"model.{role}.{name}": value for name, value in said["params"].items()},
+    }
+
+
+def _json(text: str) -> dict[str, Any]:
+    """As ``run.json`` gives it back; NaN and the infinities are texts, for NaN is not what it was."""
+    told: dict[str, Any] = json.loads(text, parse_constant=str)
+    return told
 
 
 @cache
@@ -174,5 +244,17 @@ def code_files() -> dict[str, str]:
     }
 
 
-def _shown(value: Any) -> str:
-    return "nothing" if value is None else str(value)
+def _cut(value: Any) -> str:
+    text = "nothing" if value is None else str(value)
+    return text if len(text) <= _WIDTH else text[: _WIDTH - 1] + "…"
+
+
+def _few(names: list[str]) -> str:
+    """The first of them; what is so for the model of every role is ``model.*``."""
+    of_first = f"model.{_ROLES[0]}"
+    for end in [name.removeprefix(of_first) for name in names if name.startswith(of_first)]:
+        of_all = {f"model.{role}{end}" for role in _ROLES}
+        if of_all <= {*names}:
+            names = [f"model.*{end}", *(name for name in names if name not in of_all)]
+    more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
+    return ", ".join(names[:_NAMED]) + more

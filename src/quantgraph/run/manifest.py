@@ -6,17 +6,21 @@ import json
 import platform
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cache
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+from langchain_core.messages import HumanMessage
 from sqlalchemy.engine import make_url
 
+from quantgraph._files import write_whole
 from quantgraph.errors import BadFile, BadOption
 from quantgraph.nodes.desk import database
 from quantgraph.recording import digest
-from quantgraph.run.identity import Identity
+from quantgraph.run.identity import SETTINGS, Identity
 from quantgraph.run.options import Options
+from quantgraph.settings import Settings
 
 __all__ = [
     "FILE",
@@ -26,7 +30,6 @@ __all__ = [
     "read_manifest",
     "run_folder",
     "versions",
-    "write_whole",
 ]
 
 FILE = "run.json"
@@ -67,9 +70,32 @@ class Manifest:
     identity: Identity
 
     @property
-    def message_id(self) -> str:
-        """Id of the message that the run begins with."""
-        return digest(f"{self.run_id}|0")
+    def task(self) -> Mapping[str, Any]:
+        """What the graph of the run is begun with."""
+        return {
+            "messages": [HumanMessage(self.options.question, id=digest(f"{self.run_id}|0"))],
+            "given": self.options.given,
+            "run_id": self.run_id,
+        }
+
+    @property
+    def other_versions(self) -> str:
+        """What of Python and the libraries is another now, told in words; empty if nothing is.
+
+        No reason to refuse a run, but perhaps the reason why it comes out otherwise.
+        """
+        now = versions()
+        changed = [
+            f"{name} {old} -> {now.get(name, 'none')}"
+            for name, old in self.versions.items()
+            if now.get(name) != old
+        ]
+        return f"begun with other versions: {', '.join(changed)}" if changed else ""
+
+    def as_then(self, settings: Settings) -> Settings:
+        """Settings with those that matter as the run had them."""
+        then = {name: self.identity.configuration[f"settings.{name}"] for name in SETTINGS}
+        return settings.model_copy(update=then)
 
     def write(self, folder: Path) -> None:
         """Write it into the run's folder."""
@@ -80,14 +106,7 @@ class Manifest:
             "identity": {"hash": self.identity.hash, **vars(self.identity)},
         }
         text = json.dumps(told, ensure_ascii=False, indent=1, allow_nan=False)
-        write_whole(folder / FILE, text + "\n")
-
-
-def write_whole(path: Path, text: str) -> None:
-    """Write a file so that there is the whole of it, or what was there before."""
-    half = path.with_name(f"{path.name}.new")
-    half.write_text(text, encoding="utf-8")
-    half.replace(path)
+        write_whole(folder / FILE, f"{text}\n".encode())
 
 
 def read_manifest(folder: Path) -> Manifest:
@@ -107,7 +126,7 @@ def read_manifest(folder: Path) -> Manifest:
         return Manifest(
             **{**told, "options": Options.from_json(told["options"]), "identity": Identity(**identity)}
         )
-    except (OSError, KeyError, TypeError, ValueError) as error:
+    except (OSError, AttributeError, KeyError, TypeError, ValueError) as error:
         if isinstance(error, BadFile):
             raise
         raise BadFile(f"{path} does not say what run this is: {type(error).__name__}: {error}") from error
@@ -125,8 +144,10 @@ def run_folder(run: str | Path, runs_dir: Path) -> Path:
     for folder in places:
         if (folder / FILE).is_file():
             return folder
-    told = " or in ".join(map(str, places))
-    raise BadOption(f"RUN={str(run)!r}: there is no {FILE} in {told}", parameter="run")
+    told = f"RUN={str(run)!r}: there is no {FILE} in {' or in '.join(map(str, places))}"
+    if any((folder / "ledger.sqlite").is_file() for folder in places):
+        told += "; a run of your own graph is resumed and replayed with that graph, see docs/embedding.md"
+    raise BadOption(told, parameter="run")
 
 
 def ledger_of(manifest: Manifest, folder: Path) -> str | Path:
@@ -135,11 +156,11 @@ def ledger_of(manifest: Manifest, folder: Path) -> str | Path:
     Raises
     ------
     BadFile
-        If it is a file, and is missing.
+        If it is a file, and is missing or empty.
     """
     where = manifest.ledger or database(folder.parent, folder.name)
-    if "://" not in str(where) and not Path(where).is_file():
-        raise BadFile(f"{where} is missing, the ledger of run {manifest.run_id}", path=str(where))
+    if "://" not in str(where) and not (Path(where).is_file() and Path(where).stat().st_size):
+        raise BadFile(f"{where} is missing or empty, the ledger of run {manifest.run_id}", path=str(where))
     return where
 
 
@@ -150,7 +171,8 @@ def ledger_place(ledger: str | Path | None) -> str | None:
     return None if ledger is None else str(Path(ledger).absolute())
 
 
+@cache
 def versions() -> dict[str, str]:
     """Of Python and of the libraries that matter."""
-    names = ("quantgraph", "langgraph", "langchain-core", "pandas", "numpy", "TA-Lib")
+    names = ("quantgraph", "langgraph", "langchain-core", "langchain-openai", "pandas", "numpy", "TA-Lib")
     return {"python": platform.python_version(), **{name: version(name) for name in names}}

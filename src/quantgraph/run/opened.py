@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from langchain_core.messages import HumanMessage
 from langgraph.checkpoint.base import BaseCheckpointSaver
 
 from quantgraph.broker.decider import Decider
@@ -19,7 +18,6 @@ from quantgraph.nodes.desk import database
 from quantgraph.recording import Recorder
 from quantgraph.recording.budget import Budget
 from quantgraph.run.checkpoints import checkpoints
-from quantgraph.run.manifest import Manifest
 from quantgraph.run.options import Options
 from quantgraph.sandbox import CodeRunner
 from quantgraph.settings import Settings
@@ -27,7 +25,7 @@ from quantgraph.state import DataState
 from quantgraph.subgraphs.signal import create_signal_subgraph
 from quantgraph.subgraphs.signal.kit import Model, OnClarify
 
-__all__ = ["Handles", "OpenRun", "begun", "open_run"]
+__all__ = ["Handles", "OpenRun", "open_run"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -115,12 +113,3 @@ def open_run(options: Options, run_id: str, folder: Path, handles: Handles) -> I
         else:
             graph = create_signal_subgraph(**given)
         yield OpenRun(graph=graph, saver=saver, recorder=recorder, store=store)
-
-
-def begun(manifest: Manifest) -> Mapping[str, Any]:
-    """What the graph of a run is begun with."""
-    return {
-        "messages": [HumanMessage(manifest.options.question, id=manifest.message_id)],
-        "given": manifest.options.given,
-        "run_id": manifest.run_id,
-    }

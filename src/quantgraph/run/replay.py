@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -13,10 +14,10 @@ from langgraph.checkpoint.memory import InMemorySaver
 
 from quantgraph.broker.decider import Decider
 from quantgraph.broker.ledger import Ledger
-from quantgraph.errors import BadFile, RunDiverged
+from quantgraph.errors import BadFile, QuantGraphError, RunDiverged, StorageUnavailable, UnknownCommit
 from quantgraph.llm.ladder.footing import PATH as LADDER
 from quantgraph.nodes.desk import database
-from quantgraph.recording import Entry, Recorder, Recording
+from quantgraph.recording import Entry, Recorder, Recording, digest
 from quantgraph.recording.sockets import no_network
 from quantgraph.run.absent import DatedNoSource, NoCode, NoSource, answerer_of, no_models
 from quantgraph.run.carry import carry
@@ -28,21 +29,26 @@ from quantgraph.run.compare import (
     compare_strategies,
     without_places,
 )
-from quantgraph.run.drive import Driver
+from quantgraph.run.decider import decider_of
+from quantgraph.run.drive import Driver, state_of
 from quantgraph.run.folder import make, read_result
-from quantgraph.run.identity import SETTINGS, code_files
+from quantgraph.run.identity import check_decider, code_files
 from quantgraph.run.manifest import Manifest, ledger_of, read_manifest, run_folder
-from quantgraph.run.opened import Handles, begun, open_run
+from quantgraph.run.opened import Handles, open_run
+from quantgraph.run.outcome import saved
 from quantgraph.settings import Settings, load_settings
 from quantgraph.state import DataState
 
 __all__ = ["Replayed", "replay"]
 
-_UNFINISHED = frozenset({"running", "cancelled", "failed"})
-"""How a run stands that did not come to an end of its own: it is held against as much of its replay."""
+_UNFINISHED = frozenset({None, "cancelled"})
+"""Why a run ended that did not come to an end of its own: it is held against as much of its replay."""
+
+_REFS = ("ref", "data_ref", "signal_ref")
+"""Under which names tools and checks told of commits."""
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False)
 class Replayed:
     """What a replay came to.
 
@@ -57,6 +63,8 @@ class Replayed:
     changed_code
         Files of this package that are not those the run was made with. It is replayed all the same: what
         differs then may be their doing.
+    other_versions
+        What of Python and the libraries is another than then, in words; empty if nothing is.
     result
         As :func:`~quantgraph.run.run_strategy` gives it, made anew; without paths if nothing was kept.
     folder
@@ -67,6 +75,7 @@ class Replayed:
     differences: tuple[Difference, ...]
     divergence: RunDiverged | None
     changed_code: tuple[str, ...]
+    other_versions: str
     result: Mapping[str, Any]
     folder: Path | None
 
@@ -74,6 +83,12 @@ class Replayed:
     def identical(self) -> bool:
         """Whether ledger, signal, strategy and result are those of the run, and nothing else was asked."""
         return not self.differences
+
+    def __repr__(self) -> str:
+        """In a line, with the first difference."""
+        told = [f"run_id={self.run_id!r}", f"identical={self.identical}"]
+        told += [f"differences={len(self.differences)}: {each.line[:200]}" for each in self.differences[:1]]
+        return f"Replayed({', '.join(told)})"
 
 
 def replay(
@@ -87,15 +102,16 @@ def replay(
 ) -> Replayed:
     """Run a run again from its record alone, and compare what comes out with what came out then.
 
-    No model, source or code process is there, no key is needed, and this context reaches no network. A run
-    that was stopped is replayed as far as it got.
+    No model, source or code process is there, no key is needed, and this context reaches no network. The
+    trades are made anew by the run's decider. A run that was stopped is replayed as far as it got.
 
     Parameters
     ----------
     run
         A run's folder, or its name in ``runs_dir``.
     decider
-        The one that the run was begun with, if it was one of your own.
+        The one that the run was begun with, if it was another than :class:`~quantgraph.agents.SignalRule`,
+        which is made again with its options.
     ledger
         File or database URL of ledger and record, if its password is not in ``run.json``.
     out
@@ -108,17 +124,20 @@ def replay(
     BadFile
         If ``run.json`` or ``result.json`` cannot be read, the ledger or the data of the run are missing, or
         the data were changed.
+    RunMismatch
+        If the decider is not the one that the run was begun with.
     """
     settings = settings or load_settings()
     folder = run_folder(run, Path(runs_dir or settings.runs_dir))
-    manifest, before = read_manifest(folder), read_result(folder) or {"ended_because": "running"}
+    manifest, before = read_manifest(folder), read_result(folder) or {"ended_because": None}
     where = ledger or ledger_of(manifest, folder)
     if before.get("strategy") and not (folder / "data").is_dir():
         raise BadFile(f"{folder / 'data'} is missing, the data of run {manifest.run_id}", path=str(folder))
+    decider = decider or decider_of(manifest.identity.configuration)
+    check_decider(manifest.run_id, manifest.identity, decider)
     recorder = Recorder(where, mode="replay")
     recording = recorder.of(manifest.run_id)
-    recorder.close(manifest.run_id)  # it is read; nothing is written there
-    with _place(manifest, out) as made:
+    with closing(recording), _place(manifest, out) as made:
         handles = replace(
             _handles(manifest, recording, settings),
             recorder=recorder,
@@ -126,19 +145,20 @@ def replay(
             store=DataState(folder / "data", read_only=True),
         )
         with no_network():
-            result = _again(manifest, made, handles, failed=before["ended_because"] == "failed")
-        differences = tuple(
-            _compare(manifest, before, result, there=folder, here=made, where=where, recording=recording)
-        )
+            result = _again(manifest, made, handles, failed=before.get("state") == "failed")
+        divergence = _divergence(manifest, recording, before)
+        differences = [*_in_the_record(recording, divergence)]
+        if divergence is None:
+            differences += _compare(manifest, before, result, there=folder, here=made, where=where)
+        if differences:
+            _check_data(folder / "data", recording)
+    now = replace(manifest.identity, code=code_files())
     return Replayed(
         run_id=manifest.run_id,
-        differences=differences,
-        divergence=_divergence(recording, before),
-        changed_code=tuple(
-            name
-            for name, code in sorted({**manifest.identity.code, **code_files()}.items())
-            if manifest.identity.code.get(name) != code_files().get(name)
-        ),
+        differences=tuple(differences),
+        divergence=divergence,
+        changed_code=tuple(each.name for each in manifest.identity.differences(now)),
+        other_versions=manifest.other_versions,
         result=without_places(result) if out is None else result,
         folder=made if out is not None else None,
     )
@@ -157,12 +177,12 @@ def _handles(manifest: Manifest, recording: Recording, settings: Settings) -> Ha
     asked = list(recording.entries())
     name, synthetic = manifest.source["name"], manifest.source["synthetic"]
     kind = DatedNoSource if any(_by_day(entry) for entry in asked) else NoSource
-    as_then = {name: manifest.identity.configuration[f"settings.{name}"] for name in SETTINGS}
     nothing = {"budget": None, "session_budget": None, "prices": None, "llm_cache": "off"}
+    settings = manifest.as_then(settings).model_copy(update=nothing)
     return Handles(
-        settings=settings.model_copy(update=as_then | nothing),
+        settings=settings,
         source=kind(name, synthetic=synthetic),
-        model=no_models(asked),
+        model=no_models(asked, settings.model_rung),
         on_clarify=answerer_of(manifest.options, asked),
         checkpointer=InMemorySaver(),
         runner=NoCode(),
@@ -174,29 +194,62 @@ def _by_day(entry: Entry) -> bool:
 
 
 def _again(manifest: Manifest, folder: Path, handles: Handles, *, failed: bool) -> dict[str, Any]:
-    """The run once more, in its new folder; what it failed with then it may fail with now."""
-    driver = Driver(answer=lambda _asked: None)
+    """The run once more, in its new folder; if it fails now, that is what is compared."""
     with open_run(manifest.options, manifest.run_id, folder, handles) as opened:
         try:
-            return carry(manifest, folder, opened, driver, handles.source, begun(manifest), manifest.run_id)
+            return carry(manifest, folder, opened, Driver(), handles.source, manifest.task, manifest.run_id)
         except Exception as error:
-            if not (failed or isinstance(error, RunDiverged)):
+            if isinstance(error, StorageUnavailable) or not (failed or isinstance(error, QuantGraphError)):
                 raise
+            # One that was stopped goes on from there into what is not recorded: it is compared as it stood.
+            saved(folder, manifest.options.question, state_of(opened.graph, manifest.run_id), opened.store)
             return read_result(folder) or {}
 
 
-def _divergence(recording: Recording, before: Mapping[str, Any]) -> RunDiverged | None:
+def _check_data(folder: Path, recording: Recording) -> None:
+    """Whether recorded commits are what they were; if not, nothing else needs an explanation."""
+    store = DataState(folder, read_only=True)
+    for entry in recording.entries():
+        made = entry.outcome() if entry.reply and entry.key.kind in {"tool", "code"} else None
+        for ref in (made.get(name) for name in _REFS) if isinstance(made, dict) else ():
+            try:
+                store.snapshot(ref or store.empty)
+            except UnknownCommit as error:
+                raise BadFile(f"{folder} has been changed: {error.message}", path=str(folder)) from error
+
+
+def _divergence(manifest: Manifest, recording: Recording, before: Mapping[str, Any]) -> RunDiverged | None:
     """The first question without an answer; of a run that was stopped, unless that is where it was."""
-    served = recording.served
-    if served is None or served.divergence is None:
+    met = recording.served and recording.served.divergence
+    if not met or (before["ended_because"] in _UNFINISHED and not _unasked(recording)):
         return None
-    return None if before["ended_because"] in _UNFINISHED and not _unasked(recording) else served.divergence
+    also = manifest.other_versions
+    return RunDiverged(f"{met.message}; {also}", **met.data) if also else met
 
 
 def _unasked(recording: Recording) -> list[Entry]:
     """What was recorded and not asked for; a probe is not made again where its finding is recorded."""
     left = recording.served.unasked() if recording.served else []
     return [entry for entry in left if not entry.key.path.startswith(f"{LADDER}/")]
+
+
+def _in_the_record(recording: Recording, divergence: RunDiverged | None) -> Iterator[Difference]:
+    """Where it and the replay part; else what was left over, and what is no more as it was recorded."""
+    if divergence:
+        place = f"{divergence.data['path']} number {divergence.data['seq']}"
+        yield Difference(export="record", place=place, replayed=divergence.message)
+        return
+    for entry in _unasked(recording)[:1]:
+        place = f"{entry.key.path} number {entry.key.seq}"
+        yield Difference(
+            export="record", place=place, recorded=f"a {entry.key.kind} request: {entry.request[:200]}"
+        )
+    altered = (entry for entry in recording.entries() if digest(entry.request) != entry.key.digest)
+    for entry in islice(altered, 1):
+        place = f"{entry.key.path} number {entry.key.seq}"
+        yield Difference(
+            export="record", place=place, recorded=f"a {entry.key.kind} request that was changed afterwards"
+        )
 
 
 def _compare(
@@ -207,17 +260,7 @@ def _compare(
     there: Path,
     here: Path,
     where: str | Path,
-    recording: Recording,
 ) -> Iterator[Difference]:
-    if divergence := _divergence(recording, before):
-        place = f"{divergence.data['path']} number {divergence.data['seq']}"
-        yield Difference(export="record", place=place, replayed=divergence.message)
-        return
-    for entry in _unasked(recording)[:1]:
-        place = f"{entry.key.path} number {entry.key.seq}"
-        yield Difference(
-            export="record", place=place, recorded=f"a {entry.key.kind} request: {entry.request[:200]}"
-        )
     whole = before["ended_because"] not in _UNFINISHED
     with Ledger(where) as old, Ledger(database(here.parent, here.name)) as new:
         yield from compare_ledgers(old, new, manifest.run_id, whole=whole)

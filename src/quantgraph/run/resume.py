@@ -12,13 +12,17 @@ from langgraph.runtime import RunControl
 from quantgraph.broker.decider import Decider
 from quantgraph.data import MarketDataSource, open_source
 from quantgraph.errors import BadOption
+from quantgraph.nodes.desk import database
+from quantgraph.recording import Recorder
+from quantgraph.run.absent import answerer_of
 from quantgraph.run.carry import carry
 from quantgraph.run.checkpoints import last_thread, next_thread
+from quantgraph.run.decider import decider_of
 from quantgraph.run.drive import Answer, Driver, Event, state_of
 from quantgraph.run.folder import held, read_result
 from quantgraph.run.identity import check_same, identity_of
-from quantgraph.run.manifest import Manifest, read_manifest, run_folder
-from quantgraph.run.opened import Handles, begun, open_run
+from quantgraph.run.manifest import Manifest, ledger_of, read_manifest, run_folder
+from quantgraph.run.opened import Handles, open_run
 from quantgraph.run.sources import spec_of
 from quantgraph.settings import Settings, load_settings
 from quantgraph.subgraphs.signal.kit import Model, OnClarify
@@ -67,7 +71,8 @@ def resume_run(
         Those that the run was begun with; a saver that is not given is not missed, and the URL of the ledger
         is known unless it has a password.
     settings
-        Their budgets may be others than before. Where they have none, those hold that the run was begun with.
+        Their budgets may be others than before, ``load_settings(budget="calls=100")``. Where they have none,
+        those hold that the run was begun with.
 
     Returns
     -------
@@ -84,7 +89,9 @@ def resume_run(
         If there is no such run, or it is going on in another process, or an object has to be given again, or
         there is an answer and the run may ask no more questions.
     BadFile
-        If ``run.json`` cannot be read.
+        If a file of the run cannot be read, its ledger is missing, or a line of its record was changed.
+    StorageUnavailable
+        As from :func:`run_strategy`.
     """
     settings = settings or load_settings()
     folder = run_folder(run, Path(runs_dir or settings.runs_dir))
@@ -92,40 +99,34 @@ def resume_run(
     limits = {name: getattr(settings, name) or limit for name, limit in manifest.budgets.items()}
     settings = settings.model_copy(update=limits)
     with held(folder):
-        before = read_result(folder) or {"ended_because": "running"}
+        before = read_result(folder) or {"ended_because": None}
         if asked_all(before) and answer is not None:
             told = f"the {MAX_CLARIFICATIONS} questions of run {manifest.run_id} are used up, and it takes no"
             raise BadOption(f"{told} answer; begin a new run with the whole sentence", parameter="answer")
         if before["ended_because"] in _FINAL or asked_all(before):
             return before
         market = open_source(source or spec_of(manifest.source), settings=settings)
+        where = ledger or _place(manifest) or database(folder.parent, folder.name)
+        if "run_id" in before and ledger is None:
+            ledger_of(manifest, folder)  # with an empty one everything would be paid for again
         unanswered = before["ended_because"] == "needs_answer" and answer is not None
         handles = Handles(
             settings=settings,
             source=market,
             model=model,
-            on_clarify=on_clarify or ("ask" if unanswered else _who(manifest)),
+            on_clarify=on_clarify or ("ask" if unanswered else _who(manifest, where)),
             checkpointer=checkpointer,
-            ledger=ledger or _place(manifest),
-            decider=decider,
+            ledger=where,
+            decider=decider or decider_of(manifest.identity.configuration),
         )
-        driver = Driver(answer=_as_before(_answers(answer), manifest, before), control=control)
-        if watch:
-            driver.watch = watch
+        driver = Driver(answer=_answers(answer), watch=watch, control=control)
         with open_run(manifest.options, manifest.run_id, folder, handles) as opened:
-            now = identity_of(
-                manifest.options,
-                graph=opened.graph,
-                source=market,
-                model=model,
-                settings=settings,
-                decider=decider,
-            )
-            check_same(manifest.run_id, manifest.identity, now)
+            now = identity_of(manifest.options, opened.graph, handles)
+            check_same(manifest.run_id, manifest.identity, now, also=manifest.other_versions)
             thread = last_thread(opened.saver, manifest.run_id)
             task = None
             if thread is None or state_of(opened.graph, thread).get("ended_because") not in {None, "done"}:
-                task, thread = begun(manifest), next_thread(manifest.run_id, thread)
+                task, thread = manifest.task, next_thread(manifest.run_id, thread)
                 opened.recorder.of(manifest.run_id).begin_anew()
             return carry(manifest, folder, opened, driver, market, task, thread)
 
@@ -137,12 +138,16 @@ def asked_all(result: Mapping[str, Any]) -> bool:
     return result["ended_because"] == "needs_answer" and not waits and answered >= MAX_CLARIFICATIONS
 
 
-def _who(manifest: Manifest) -> OnClarify:
-    who = manifest.options.on_clarify
-    if who == "function":
+def _who(manifest: Manifest, where: str | Path) -> OnClarify:
+    """Who answers, as before: a person, once he did."""
+    if manifest.options.on_clarify == "function":
         told = f"run {manifest.run_id} was begun with a function as on_clarify; give it again"
         raise BadOption(told, parameter="on_clarify")
-    return who
+    recorder = Recorder(where)
+    try:
+        return answerer_of(manifest.options, recorder.of(manifest.run_id).entries())
+    finally:
+        recorder.close(manifest.run_id)
 
 
 def _place(manifest: Manifest) -> str | None:
@@ -150,20 +155,6 @@ def _place(manifest: Manifest) -> str | None:
         told = f"the ledger of run {manifest.run_id} is at {manifest.ledger}; give its URL as ledger="
         raise BadOption(told, parameter="ledger")
     return manifest.ledger
-
-
-def _as_before(answer: Answer, manifest: Manifest, before: Mapping[str, Any]) -> Answer:
-    """The answer is for the question that the run ended for; for those before it, it took their defaults."""
-    if manifest.options.on_clarify != "default" or before["ended_because"] != "needs_answer":
-        return answer
-    reached = False
-
-    def said(asked: Mapping[str, Any]) -> str | None:
-        nonlocal reached
-        reached = reached or before["error"] == f"needs_answer: {asked['reason']}"
-        return answer(asked) if reached or not asked["default"] else asked["default"]
-
-    return said
 
 
 def _answers(answer: str | Answer | None) -> Answer:

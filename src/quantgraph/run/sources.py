@@ -11,7 +11,7 @@ from typing import Any
 from quantgraph.data import MarketDataSource
 from quantgraph.data.files import FileSource
 from quantgraph.data.sample import SampleSource
-from quantgraph.errors import BadOption
+from quantgraph.errors import BadFile, BadOption
 
 __all__ = ["fingerprint", "source_json", "spec_of"]
 
@@ -43,17 +43,25 @@ def spec_of(told: Mapping[str, Any]) -> str:
 def fingerprint(source: MarketDataSource) -> dict[str, str]:
     """What a source holds, by name: of files their content, for reading them takes longer than this.
 
-    What a server holds nobody can know beforehand: there the commits count that a run has already, and what
-    it was told is in its record.
+    Of a folder those that the source reads, which are none of its sub-folders. What a server holds nobody can
+    know beforehand: there the commits count that a run has already, and what it was told is in its record.
+
+    Raises
+    ------
+    BadFile
+        If a file cannot be read.
     """
     if isinstance(source, SampleSource):
         folder = files("quantgraph.data").joinpath("_sample_data")
         return {each.name: _hash(each.read_bytes()) for each in folder.iterdir() if each.is_file()}
     if isinstance(source, FileSource):
         path = Path(source.name)
-        found = sorted(path.iterdir()) if path.is_dir() else [path]
-        seen = [each for each in found if each.is_file() and not each.name.startswith(".")]
-        return {each.name: _hash(each.read_bytes()) for each in seen}
+        try:
+            found = sorted(path.iterdir()) if path.is_dir() else [path]
+            seen = [each for each in found if each.is_file() and not each.name.startswith(".")]
+            return {each.name: _hash(each.read_bytes()) for each in seen}
+        except OSError as error:
+            raise BadFile(f"{error.filename} cannot be read: {error.strerror}", file=source.name) from error
     return {"source": f"{type(source).__qualname__} {source.name}"}
 
 

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import shutil
-from collections.abc import Callable, Mapping, Sequence
-from datetime import UTC, datetime
+from collections.abc import Callable, Sequence
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -18,12 +16,9 @@ from quantgraph.broker.decider import Decider
 from quantgraph.data import MarketDataSource, open_source
 from quantgraph.errors import BadOption
 from quantgraph.market.rulebook import Rulebook
-from quantgraph.run.carry import carry
+from quantgraph.run.begin import begin
 from quantgraph.run.drive import Answer, Driver, Event
-from quantgraph.run.folder import held, make
-from quantgraph.run.identity import identity_of
-from quantgraph.run.manifest import Manifest, ledger_place, versions
-from quantgraph.run.opened import Handles, begun, open_run
+from quantgraph.run.opened import Handles
 from quantgraph.run.options import Options
 from quantgraph.run.sources import source_json
 from quantgraph.settings import Settings, load_settings
@@ -56,9 +51,9 @@ def run_strategy(
 ) -> dict[str, Any]:
     """Run a sentence and write strategy, signal, ledger, data and result into ``out/run_id``.
 
-    The folder says what the run is (``run.json``) and how it ended (``result.json``, which begins with
-    ``running``) from the start on, so that :func:`~quantgraph.run.resume_run` can go on with it whenever and
-    however it was stopped.
+    The folder says what the run is (``run.json``) and how it ended (``result.json``, whose ``state``
+    begins with ``running``) from the start on, so that :func:`~quantgraph.run.resume_run` can go on with it
+    whenever and however it was stopped.
 
     Parameters
     ----------
@@ -88,18 +83,28 @@ def run_strategy(
         Where the graph's checkpoints go. Default: SQLite in the run's folder.
     ledger
         File or database URL of ledger and record. Default: SQLite in the run's folder.
+    settings
+        Those of this run, such as ``load_settings(budget="calls=100", session_budget="money=0.5")``. Default:
+        what the environment says.
 
     Returns
     -------
     dict
-        The result as it stands in ``result.json``. ``ended_because`` is ``done`` if it worked; else ``error``
-        is one line that says what went wrong. ``usage`` is what was asked of models, a row for each role,
-        model and session, ``unknown`` or None where a server did not say.
+        The result as it stands in ``result.json``. ``ended_because`` is ``done`` if it worked, else one of
+        :data:`~quantgraph.subgraphs.signal.state.EndedBecause`, and ``error`` is one line that says what went
+        wrong. ``usage`` is what was asked of models, a row for each role, model and session, ``unknown`` or
+        None where a server did not say.
 
     Raises
     ------
     BadOption
         If an argument is outside of its range; nothing has been written then.
+    StorageUnavailable
+        If something of the run cannot be written or read, such as on a full disk.
+    Exception
+        What the caller's code raises, as it is; a ``QuantGraphError`` about what it returned. ``result.json``
+        says ``failed`` then, and the run can be resumed once that is mended; the ``data`` of an error of ours
+        has its ``run_id`` and ``run_dir``.
     """
     if answer is not None and on_clarify not in {None, "ask"}:
         raise BadOption("answer= and on_clarify= both say who answers; give one", parameter="on_clarify")
@@ -126,40 +131,7 @@ def run_strategy(
         ledger=ledger,
         decider=decider,
     )
-    run_id = new_run_id()
-    folder = Path(out or settings.runs_dir) / run_id
-    driver = Driver(answer=answer or _nobody, control=control)
-    if watch:
-        driver.watch = watch
-    make(folder)
-    begins = False
-    try:
-        with open_run(options, run_id, folder, handles) as opened:
-            manifest = Manifest(
-                run_id=run_id,
-                started=datetime.now(UTC).isoformat(timespec="seconds"),
-                options=options,
-                source=source_json(market, settings.data_source if source is None else source),
-                budgets={"budget": settings.budget, "session_budget": settings.session_budget},
-                ledger=ledger_place(ledger),
-                versions=versions(),
-                identity=identity_of(
-                    options,
-                    graph=opened.graph,
-                    source=market,
-                    model=model,
-                    settings=settings,
-                    decider=decider,
-                ),
-            )
-            manifest.write(folder)
-            begins = True
-            with held(folder):
-                return carry(manifest, folder, opened, driver, market, begun(manifest), run_id)
-    finally:
-        if not begins:
-            shutil.rmtree(folder)
-
-
-def _nobody(_asked: Mapping[str, Any]) -> None:
-    return None
+    folder = Path(out or settings.runs_dir) / new_run_id()
+    driver = Driver(answer=answer, watch=watch, control=control)
+    told = source_json(market, settings.data_source if source is None else source)
+    return begin(options, folder, handles, driver, source=told, model=model)

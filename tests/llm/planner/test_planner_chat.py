@@ -222,6 +222,18 @@ def test_reflection_goes_on_where_the_context_says_the_run_stands(planner: Keyle
     assert decision(planner, FULL, context=ready)["next_action"] == "validate"
 
 
+@pytest.mark.parametrize("request_", ["make me rich", "帮我发财"])
+def test_where_nothing_could_be_read_a_whole_sentence_is_shown_that_can_be(
+    planner: KeylessPlanner, request_: str
+) -> None:
+    known = CONTEXT | {"examples": ["000341.SZ", "合成30"]}
+    query = decision(planner, request_, context=known)["clarification_question"]
+    example = re.split('[“”"]', query)[-2]
+    shown = read_request(example, Context(last_session="20251231"))
+    assert (shown.symbols, shown.missing, shown.unread) == (("000341.SZ",), (), ())
+    assert "最近一年" not in decision(planner, f"茅台 2024年 {RULE}")["clarification_question"]
+
+
 @pytest.mark.parametrize(
     ("request_", "word"),
     [

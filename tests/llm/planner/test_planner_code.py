@@ -404,6 +404,43 @@ CASES: dict[str, tuple[str, Oracle]] = {
 }
 
 
+def cross_10_30(symbol: str) -> tuple[Truths, Truths]:
+    short, long = sma(c(symbol), 10), sma(c(symbol), 30)
+    return cross(short, "up", long), cross(short, "down", long)
+
+
+TALK: dict[str, tuple[str, Oracle]] = {
+    sentence: (sentence, oracle)
+    for sentence, oracle in {
+        "10/30 golden cross": cross_10_30,
+        "10日30日黄金交叉买入，死亡交叉卖出": cross_10_30,
+        "dual moving average 10/30": cross_10_30,
+        "双均线10/30": cross_10_30,
+        "buy when the close is below its 20-day mean, sell when above": lambda s: (
+            compare(c(s), "<", sma(c(s), 20)),
+            compare(c(s), ">", sma(c(s), 20)),
+        ),
+        "buy when price is 1.5 standard deviations below its 20-day average, sell when it is above its 20-day mean": lambda s: (
+            compare(c(s), "<", bollinger(c(s), 20, 1.5, -1)),
+            compare(c(s), ">", sma(c(s), 20)),
+        ),
+        "收盘价低于20日均线1.5倍标准差买入，高于20日均线1.2个标准差卖出": lambda s: (
+            compare(c(s), "<", bollinger(c(s), 20, 1.5, -1)),
+            compare(c(s), ">", bollinger(c(s), 20, 1.2, 1)),
+        ),
+        "buy when price breaks its 20-day high, sell when it breaks its 10-day low": lambda s: (
+            compare(c(s), ">", before(column("high", s), 20, max)),
+            compare(c(s), "<", before(column("low", s), 10, min)),
+        ),
+        "buy the two stocks with the highest 10-day return": lambda s: (
+            rank(momentum(10), s, "top", lambda place, _: place <= 2),
+            negate(rank(momentum(10), s, "top", lambda place, _: place <= 2)),
+        ),
+    }.items()
+}
+"""Ordinary talk beside the sentences of the family."""
+
+
 def expected(oracle: Oracle) -> pd.DataFrame:
     close = PANEL["ohlcv"]["close"]
     frame = pd.DataFrame(np.nan, index=close.index, columns=close.columns)
@@ -416,14 +453,21 @@ def expected(oracle: Oracle) -> pd.DataFrame:
     return frame
 
 
-@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize("case", CASES | TALK)
 def test_the_code_gives_the_signal_of_the_formula(case: str) -> None:
-    sentence, oracle = CASES[case]
+    sentence, oracle = (CASES | TALK)[case]
     signal = run(code_of(sentence), PANEL)
     wanted = expected(oracle)
     assert (wanted == 1).any().any(), "the panel must have entries, or this test cannot fail"
     assert (wanted == -1).any().any(), "the panel must have exits, or this test cannot fail"
     pd.testing.assert_frame_equal(signal, wanted, check_exact=True)
+
+
+@pytest.mark.parametrize("sentence", ["买入持有", "买入后一直持有", "buy and hold"])
+def test_buy_and_hold_is_a_purchase_wherever_there_is_a_price(sentence: str) -> None:
+    signal = run(code_of(sentence), PANEL)
+    close = PANEL["ohlcv"]["close"]
+    pd.testing.assert_frame_equal(signal, close.where(close.isna(), 1.0))
 
 
 @pytest.mark.parametrize("case", CASES)

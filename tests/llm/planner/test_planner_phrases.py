@@ -46,6 +46,13 @@ READ = {
     "MACD strategy\ngolden cross": MACD,
     "双均线策略 5日 20日": SMA,
     "双均线策略(5,20)": SMA,
+    "5-day/20-day golden cross": SMA,
+    "5 and 20 day golden cross": SMA,
+    "5日和20日金叉买入，死叉卖出": SMA,
+    "双均线(5,20)": SMA,
+    "buy the top 10 stocks with the lowest PE": LOWEST_10,
+    "buy when it breaks through a new 20-day high, exit when it breaks the low of the last 10 days": "close > high of the 20 "
+    "sessions before | close < low of the 10 sessions before",
     "buy the top 10% by 3-month momentum": "top 10% by 63-day return | not (top 10% by 63-day return)",
     "3个月涨幅超过5%买入": "63-day return > 5% | 63-day return < 5%",
     "RSI在30到50之间买入，高于70卖出": "RSI(14) > 30 and RSI(14) < 50 | RSI(14) > 70",
@@ -75,6 +82,14 @@ def test_a_phrase_reads_to_its_rule(sentence: str, wanted: str) -> None:
         ("买入市盈率最低的10只；前20卖出", "买入市盈率最低的10只;前20卖出"),
         ("小市值策略，PE最低的10只", "小市值策略"),
         ("双均线策略 10日 30日 60日", "10日 30日 60日"),
+        ("MACD金叉全仓买入，死叉清仓", "全仓"),
+        ("买入持有20天", "买入持有20天"),
+        ("RSI低于30买入并持有，高于70卖出", "RSI低于30买入并持有,高于70"),
+        (
+            "buy when volume is 2 std below its 20-day mean",
+            "volume is below the lower Bollinger band (20, 2)",
+        ),
+        ("buy when price is 2 standard deviations below the mean", "deviations"),
     ],
 )
 def test_what_contradicts_itself_is_asked_about(sentence: str, word: str) -> None:

@@ -9,8 +9,8 @@ from langchain_core.messages import AIMessage, AnyMessage, HumanMessage
 from pydantic import BaseModel
 
 from quantgraph.errors import ModelOutputInvalid
-from quantgraph.llm.cache import unusable
-from quantgraph.llm.ladder.reading import is_cut_off
+from quantgraph.llm.cache import attempt
+from quantgraph.llm.reply import is_cut_off
 from quantgraph.llm.structured import read_json
 
 __all__ = ["ask_json"]
@@ -39,25 +39,25 @@ def ask_json(
     QuantGraphError
         What ``talk`` raises.
     """
-    conversation = list(asked)
-    replies = list(talk(conversation))
+    conversation, replies = list(asked), list[AnyMessage]()
     try:
-        return _read(replies, schema)
+        with attempt():
+            replies += talk(conversation)
+            return _read(replies, schema)
     except ModelOutputInvalid as error:
+        if not replies:
+            raise
         fault = error.message
     repair = (
         f"Your last reply could not be used: {fault}. "
         "Answer the question again, with one whole JSON object and nothing else."
     )
-    return _read(talk([*conversation, *replies, HumanMessage(repair)]), schema)
+    with attempt():
+        return _read(talk([*conversation, *replies, HumanMessage(repair)]), schema)
 
 
 def _read(replies: Sequence[AnyMessage], schema: type[T]) -> T:
-    """The last message as ``schema``; one that cannot be read is not served again by a cache of replies."""
+    """The last message as ``schema``."""
     last = replies[-1]
     said = last if isinstance(last, AIMessage) else AIMessage(last.content)
-    try:
-        return read_json(said.content, schema, cut_off=is_cut_off(said))
-    except ModelOutputInvalid:
-        unusable(said)
-        raise
+    return read_json(said.content, schema, cut_off=is_cut_off(said))

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
 
 from langchain_core.language_models import BaseChatModel
 
-from quantgraph.llm.faults import facts_of
+from quantgraph.llm.faults import core_of, facts_of
 from quantgraph.llm.ladder.memory import recall, remember
 from quantgraph.llm.ladder.probe import probe
-from quantgraph.llm.ladder.rungs import Rung, below, core_of
+from quantgraph.llm.ladder.rungs import RUNGS, Rung, below
 from quantgraph.recording import Key, Scope, canonical, current_scope, digest, in_scope, recorded
 from quantgraph.settings import load_settings
 
@@ -22,7 +22,6 @@ __all__ = ["Footing", "Standing"]
 PATH = "ladder"
 """Where in a recording the rungs of a run's models stand; ``ladder/probe`` is what the probes asked."""
 
-_OPENAI = "https://api.openai.com/v1"
 _FORMATS = "response_format"
 _RUNS_KEPT = 256
 
@@ -64,7 +63,7 @@ class Footing:
         self._role = getattr(model, "role", None)  # each has a footing of its own
         self._cache_dir = cache_dir
         self._name = facts.name
-        self._url = _plain(facts.base_url or _OPENAI) if hasattr(core, "openai_api_base") else None
+        self._url = facts.base_url if hasattr(core, "openai_api_base") else None
         self._stays = rung is not None
         self._known: Rung | None = rung or (None if self._url else "native" if binds else "text")
         self._standings: dict[str | None, Standing] = {}
@@ -91,19 +90,22 @@ class Footing:
                     del self._standings[next(iter(self._standings))]
             return self._standings[run_id]
 
-    def step_down(self, rung: Rung) -> Rung | None:
-        """The rung below one that the server has just refused, remembered; None if there may be none."""
-        lower = below(rung)
-        if self._stays or lower is None:
-            return None
+    def rungs(self) -> tuple[Rung, ...]:
+        """Those that may be asked on: where it stands, and below it in case the server refuses that one."""
+        standing = self.standing().rung
+        return (standing,) if self._stays else RUNGS[RUNGS.index(standing) :]
+
+    def step_down(self, refused: Sequence[Rung], rung: Rung) -> None:
+        """Stand on a rung that has just answered, where those above it were refused, and remember it."""
         with self._lock:
-            self.standing().rung = lower
-            self._keep(lower)
-        recorded("fact", self._refusal(rung), lambda: lower)
-        return lower
+            standing = self.standing()
+            standing.rung = max(standing.rung, rung, key=RUNGS.index)  # another thread may be further down
+            self._keep(standing.rung)
+        for one in refused:
+            recorded("fact", self._refusal(one), lambda: rung)
 
     def without_formats(self) -> None:
-        """The server has just refused ``response_format``, which it is not sent again in this run."""
+        """The server answered once ``response_format`` was left out: it is not sent again in this run."""
         self.standing().takes_formats = False
         recorded("fact", self._refusal(_FORMATS), lambda: True)
 
@@ -113,7 +115,7 @@ class Footing:
     def _was_refused(self, what: str, scope: Scope) -> bool:
         """Whether it was before the state that the node that runs has begun from."""
         fact = scope.recording.last("fact", digest(canonical(self._refusal(what))))
-        return fact is not None and fact.key.seq <= scope.calls.get(fact.key.path, 0)
+        return fact is not None and fact.key.seq <= scope.before.get(fact.key.path, 0)
 
     def _find_in(self, scope: Scope) -> Rung:
         request = canonical({"rung_of": {"base_url": self._url, "model": self._name}})
@@ -136,8 +138,3 @@ class Footing:
 
     def _folder(self) -> Path:
         return self._cache_dir or load_settings().cache_dir
-
-
-def _plain(url: str) -> str:
-    """A URL without its query, which may hold a secret."""
-    return urlsplit(url)._replace(query="", fragment="").geturl().rstrip("/")

@@ -18,13 +18,13 @@ from langchain_core.utils.function_calling import convert_to_openai_tool
 from pydantic import BaseModel, PrivateAttr, SkipValidation
 
 from quantgraph.errors import BadOption, ModelOutputInvalid
-from quantgraph.llm.cache import unusable
+from quantgraph.llm.cache import attempt, forget
 from quantgraph.llm.faults import facts_of, read_fault
 from quantgraph.llm.ladder.composing import ask_on
 from quantgraph.llm.ladder.footing import Footing
 from quantgraph.llm.ladder.protocol import Wanted, format_of
 from quantgraph.llm.ladder.reading import Reading, read_reply
-from quantgraph.llm.ladder.rungs import RUNGS, Rung, core_of, is_refused
+from quantgraph.llm.ladder.rungs import RUNGS, Rung, is_refused
 from quantgraph.llm.structured import reply_text, without_thoughts
 
 __all__ = ["LadderChatModel"]
@@ -129,9 +129,11 @@ class LadderChatModel(BaseChatModel):
     ) -> ChatResult:
         wanted = _wanted(self.bound_tools, self.bound_options.get("tool_choice"), self.answer)
         options = {**kwargs, "run_manager": run_manager} | ({"stop": stop} if stop else {})
-        message, reading = self._ask(messages, wanted, options)
+        with attempt() as replies:
+            message, reading = self._ask(messages, wanted, options)
+            if reading.fault:
+                forget(replies)
         if reading.fault:
-            unusable(message)
             usage = message.usage_metadata
             message, reading = self._ask([*messages, *_complaint(message, reading.fault)], wanted, options)
             message = message.model_copy(update={"usage_metadata": add_usage(usage, message.usage_metadata)})
@@ -141,24 +143,36 @@ class LadderChatModel(BaseChatModel):
         self, messages: list[BaseMessage], wanted: Wanted, options: dict[str, Any]
     ) -> tuple[AIMessage, Reading]:
         """One answer, from a lower rung if the server refuses this one."""
-        rung = self._rung_for(messages, wanted)
+        rung, *lower = self._rungs_for(messages, wanted)
+        refused: list[Rung] = []
         while True:
             try:
-                message = self._ask_on(rung, messages, wanted, options)
+                answer = self._read_on(rung, messages, wanted, options)
             except Exception as error:
-                if reason := _withheld(error, self.inner):
-                    return AIMessage(""), Reading(fault=reason)
-                lower = self._footing.step_down(rung) if is_refused(error, self.inner) else None
-                if lower is None:
+                if not lower or not is_refused(error, self.inner):
                     raise
-                rung = lower
+                refused.append(rung)
+                rung = lower.pop(0)
             else:
-                return message, read_reply(message, wanted, native=rung == "native", turn=len(messages))
+                if refused:
+                    self._footing.step_down(refused, rung)
+                return answer
 
-    def _rung_for(self, messages: list[BaseMessage], wanted: Wanted) -> Rung:
+    def _read_on(
+        self, rung: Rung, messages: list[BaseMessage], wanted: Wanted, options: dict[str, Any]
+    ) -> tuple[AIMessage, Reading]:
+        try:
+            message = self._ask_on(rung, messages, wanted, options)
+        except Exception as error:
+            if reason := _withheld(error, self.inner):
+                return AIMessage(""), Reading(fault=reason)
+            raise
+        return message, read_reply(message, wanted, native=rung == "native", turn=len(messages))
+
+    def _rungs_for(self, messages: list[BaseMessage], wanted: Wanted) -> tuple[Rung, ...]:
         """Plain talk is the same on every rung and needs no probe."""
         talk = wanted.free and not any(isinstance(message, ToolMessage) for message in messages)
-        return "native" if talk else self._footing.standing().rung
+        return ("native",) if talk else self._footing.rungs()
 
     def _ask_on(
         self, rung: Rung, messages: list[BaseMessage], wanted: Wanted, options: dict[str, Any]
@@ -166,6 +180,7 @@ class LadderChatModel(BaseChatModel):
         if rung != "native":
             return ask_on(rung, self.inner, messages, wanted, **options)
         asks_form = wanted.answer is not None and not self.bound_tools
+        refused = False
         if asks_form and self._footing.standing().takes_formats:
             try:
                 return ask_on(
@@ -174,9 +189,12 @@ class LadderChatModel(BaseChatModel):
             except Exception as error:
                 if not is_refused(error, self.inner):
                     raise
-            self._footing.without_formats()
+                refused = True
         bound = {"tools": list(self.bound_tools), **self.bound_options} if self.bound_tools else None
-        return ask_on(rung, self.inner, messages, wanted, bound=bound, **options)
+        message = ask_on(rung, self.inner, messages, wanted, bound=bound, **options)
+        if refused:
+            self._footing.without_formats()
+        return message
 
 
 def _wanted(specs: Sequence[Mapping[str, Any]], choice: Any, answer: type[BaseModel] | None) -> Wanted:
@@ -191,7 +209,7 @@ def _withheld(error: Exception, model: BaseChatModel) -> str | None:
     """Why an answer cannot be used (cut off, withheld), where the client says so by an exception."""
     if isinstance(error, ModelOutputInvalid):
         return error.message
-    fault = read_fault(error, facts_of(core_of(model)))
+    fault = read_fault(error, facts_of(model))
     return f"it {fault.reason}" if fault and fault.kind is ModelOutputInvalid else None
 
 

@@ -10,24 +10,21 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from langchain_core.messages import AIMessage, InvalidToolCall
 from langchain_core.messages.tool import ToolCall, tool_call
 
 from quantgraph.llm.ladder.markup import calls_in_markup
 from quantgraph.llm.ladder.protocol import Wanted
-from quantgraph.llm.ladder.spoken import Spec, Spoken, by_name, read_args
+from quantgraph.llm.ladder.spoken import Spec, Spoken, by_name, calls_of, read_args
 from quantgraph.llm.repair import mended
+from quantgraph.llm.reply import finish_of, is_cut_off
 from quantgraph.llm.structured import Found, objects_in, reply_text, without_thoughts
 from quantgraph.recording import canonical, digest
 
-__all__ = ["Reading", "is_cut_off", "read_reply"]
+__all__ = ["Reading", "read_reply"]
 
-_NAMES = ("tool", "name", "function")
-_ARGS = ("args", "arguments", "parameters")
-_CALL_KEYS = frozenset({*_NAMES, *_ARGS, "id", "type"})
-_LIKE_A_CALL = re.compile(r"\{\s*[\"'](tool|name|function)[\"']\s*:")
+_LIKE_A_CALL = re.compile(r"(\[\s*)?\{\s*[\"'](tool|name|function|tool_calls)[\"']\s*:")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -94,11 +91,6 @@ def _written(text: str, wanted: Wanted, *, native: bool, cut_off: bool) -> tuple
     return said, None if native else _answer(found, text)
 
 
-def is_cut_off(message: AIMessage) -> bool:
-    """Whether the server says that the reply ended at the length limit."""
-    return message.response_metadata.get("finish_reason") == "length"
-
-
 def _native(message: AIMessage) -> list[Spoken]:
     """The message's own calls; when it was cut off, that is in the last of them, however it was parsed."""
     said = [Spoken(name=call["name"], begin=0, args=call["args"]) for call in message.tool_calls]
@@ -106,7 +98,7 @@ def _native(message: AIMessage) -> list[Spoken]:
     if said and is_cut_off(message):
         last = said[-1]
         said[-1] = Spoken(
-            name=last.name, begin=0, fault=f"the call of {last.name} was cut off at the length limit"
+            name=last.name, begin=0, fault=f"the call of {last.name} was cut off ({finish_of(message)})"
         )
     return said
 
@@ -118,31 +110,16 @@ def _almost(call: InvalidToolCall, *, cut_off: bool) -> Spoken:
 def _calls_among(
     found: Sequence[Found], known: dict[str, Spec], *, native: bool, text: str
 ) -> Iterator[Spoken]:
-    """The calls up to the first object that is none."""
+    """The calls up to the first piece of JSON that is none."""
     for one in found:
-        if one.problem is not None:
+        if one.value is None:
             if _LIKE_A_CALL.match(text, one.begin):
                 yield Spoken(name="", begin=one.begin, fault=f"the call of a tool is broken: {one.problem}")
             return
-        call = _call_of(one)
-        if call is None or (native and call.name not in known):
+        calls = calls_of(one.value, one.begin)
+        if not calls or (native and any(call.name not in known for call in calls)):
             return
-        yield call
-
-
-def _call_of(one: Found) -> Spoken | None:
-    """An object as a call: a name and arguments and nothing else, or OpenAI's form around them."""
-    value: Any = one.value
-    if isinstance(value, dict) and isinstance(value.get("function"), dict):
-        value = value["function"]
-    if not isinstance(value, dict) or not value.keys() <= _CALL_KEYS:
-        return None
-    name = next((value[key] for key in _NAMES if isinstance(value.get(key), str)), None)
-    args = next((value[key] for key in _ARGS if key in value), None)
-    if name is None or not isinstance(args, dict | str):
-        return None
-    written = args if isinstance(args, str) else json.dumps(args, ensure_ascii=False)
-    return read_args(name, written, one.begin, cut_off=False)
+        yield from calls
 
 
 def _answer(found: Sequence[Found], text: str) -> str:

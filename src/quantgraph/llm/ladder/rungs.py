@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import re
 from http import HTTPStatus
-from typing import Any, Final, Literal, get_args
+from typing import Final, Literal, get_args
 
 from langchain_core.language_models import BaseChatModel
 
 from quantgraph.errors import QuantGraphError
 from quantgraph.llm.faults import facts_of, read_fault
 
-__all__ = ["RUNGS", "Rung", "below", "core_of", "is_bad_request", "is_refused"]
+__all__ = ["RUNGS", "Rung", "below", "is_bad_request", "is_refused"]
 
 Rung = Literal["native", "json_schema", "json_mode", "text"]
 """``native``: tools are tools. Below it they are described in the prompt and called by a JSON object, which
@@ -23,10 +23,17 @@ _REFUSALS = frozenset({
     HTTPStatus.BAD_REQUEST,
     HTTPStatus.NOT_FOUND,  # OpenRouter: no endpoint with tools
     HTTPStatus.UNPROCESSABLE_ENTITY,
-    HTTPStatus.INTERNAL_SERVER_ERROR,  # llama.cpp started without --jinja
     HTTPStatus.NOT_IMPLEMENTED,
 })  # fmt: skip
 _FEATURE = re.compile(r"tool|function|response_format|json|schema|grammar|structured output", re.IGNORECASE)
+_SENT = re.compile(
+    r"\b(tools?|tool_choice|function.call(s|ing)|response_format|json_schema|json_object|grammar)\b",
+    re.IGNORECASE,
+)
+_NOT_TAKEN = re.compile(
+    r"unsupported|not (\w+ )?(support|implemented|enabled|allowed|permitted)|requires?\b|(should|must) be\b",
+    re.IGNORECASE,
+)
 _LENGTH = re.compile(r"context (length|window)|maximum context|too (long|many tokens)", re.IGNORECASE)
 
 
@@ -36,27 +43,30 @@ def below(rung: Rung) -> Rung | None:
     return RUNGS[place] if place < len(RUNGS) else None
 
 
-def core_of(model: Any) -> BaseChatModel:
-    """The model inside of wrappers (``inner``) and bindings (``bound``)."""
-    while (inner := getattr(model, "inner", None) or getattr(model, "bound", None)) is not None:
-        model = inner
-    core: BaseChatModel = model
-    return core
-
-
 def is_bad_request(error: Exception, model: BaseChatModel) -> bool:
     """Whether a server refuses the request for what it asks, and need not say what that is."""
     return _said(error, model)[0] in (HTTPStatus.BAD_REQUEST, HTTPStatus.UNPROCESSABLE_ENTITY)
 
 
 def is_refused(error: Exception, model: BaseChatModel) -> bool:
-    """Whether a server says that it knows no tools, or not this response format."""
+    """Whether a server says that it knows no tools, or not this response format.
+
+    Notes
+    -----
+    A 500 is a server's own trouble, which passes, unless its text names what was sent and that this is not
+    taken: llama.cpp without ``--jinja`` says "tools param requires --jinja flag", and "Unsupported param:
+    tools" before that; llama-cpp-python gives its own validation of ``response_format`` as one.
+    """
     status, text = _said(error, model)
-    return status in _REFUSALS and bool(_FEATURE.search(text)) and not _LENGTH.search(text)
+    if _LENGTH.search(text):
+        return False
+    if status == HTTPStatus.INTERNAL_SERVER_ERROR:
+        return bool(_SENT.search(text) and _NOT_TAKEN.search(text))
+    return status in _REFUSALS and bool(_FEATURE.search(text))
 
 
 def _said(error: Exception, model: BaseChatModel) -> tuple[int | None, str]:
     if isinstance(error, QuantGraphError):
         return error.data.get("status"), error.message.replace(str(error.data.get("model")), "")
-    fault = read_fault(error, facts_of(core_of(model)))
+    fault = read_fault(error, facts_of(model))
     return (fault.status, fault.reason) if fault else (None, "")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -9,7 +10,7 @@ from quantgraph.llm.planner import replies
 from quantgraph.llm.planner.codegen import write_code
 from quantgraph.llm.planner.request import Request
 
-__all__ = ["CODE_TOOL", "Tool", "facts_of", "filled", "properties_of"]
+__all__ = ["CODE_TOOL", "Tool", "dictated", "facts_of", "filled", "properties_of"]
 
 CODE_TOOL = "python_repl"
 """The only tool whose ``query`` is code."""
@@ -30,11 +31,6 @@ def facts_of(request: Request, text: str, examples: Sequence[str] = ()) -> dict[
     ``examples`` are those of the question about the stocks.
     """
     described = text if request.strategy else ""
-    missing = (
-        replies.question(request.missing[0], request.unread, request.language, examples)
-        if request.missing
-        else None
-    )
     return {
         "ts_code": ",".join(request.symbols),
         "ts_codes": list(request.symbols),
@@ -56,7 +52,7 @@ def facts_of(request: Request, text: str, examples: Sequence[str] = ()) -> dict[
         "missing": list(request.missing),
         "unread": list(request.unread),
         "needs_clarification": bool(request.missing),
-        "clarification_question": missing,
+        "clarification_question": replies.asked(request, examples),
         "query": write_code(request.strategy).source if request.strategy else "",
     }
 
@@ -84,3 +80,18 @@ def filled(tool: Tool, facts: Mapping[str, Any], forced: bool) -> dict[str, Any]
         return None
     kept = {key: value for key, value in args.items() if key in required or value not in ("", [], None)}
     return kept or None
+
+
+def dictated(tool: Tool, text: str) -> dict[str, Any] | None:
+    """Arguments of a tool that a text says to call, with each value behind its name; None if it says less.
+
+    >>> report = {"name": "report", "parameters": {"properties": {"word": {}, "count": {}}}}
+    >>> dictated(report, 'Call the tool report with the word "ready" and the count 7.')
+    {'word': 'ready', 'count': 7}
+    """
+    properties = properties_of(tool)
+    if not re.search(rf"\bcall (?:the )?(?:tool )?{re.escape(str(tool.get('name')))}\b", text, re.IGNORECASE):
+        return None
+    said = {key: re.search(rf'\b{re.escape(key)}\b[\s:=]*(?:"([^"]*)"|(-?\d+))', text) for key in properties}
+    args = {key: int(match[2]) if match[2] else match[1] for key, match in said.items() if match}
+    return args if args and set(args) == set(properties) else None

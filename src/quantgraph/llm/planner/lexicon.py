@@ -108,7 +108,7 @@ _KINDS: tuple[tuple[str, str], ...] = (
     ("J", r"j(?:值|线)?(?![a-z])"),
     ("VOLAVG", r"均量线?|平均成交量|均成交量|成交量均值|(?:average|avg|mean) volume"),
     ("EMA", r"指数(?:移动)?(?:平均线|平均|均线)|e(?:xp)?ma(?:均线|线)?|exponential(?:ly)?(?:[\s-]weighted)?(?: moving)? averages?|exponential averages?"),
-    ("MA", r"(?:简单)?(?:移动平均线|移动平均|移动均线|平均线|均线|均价线|均价)|sma(?:均线|线)?|(?:simple )?moving averages?|averages?|ma(?:均线|线)?"),
+    ("MA", r"(?:简单)?(?:移动平均线|移动平均|移动均线|平均线|均线|均价线|均价)|均值|sma(?:均线|线)?|(?:simple )?moving averages?|averages?|mean|ma(?:均线|线)?"),
     ("VOL", r"成交量|交易量|volume|vol"),
     ("PRICE", r"收盘价格?|收盘|股价|价格|现价|closing prices?|close prices?|(?:(?:stock|share) )?prices?(?:\s+clos(?:es|ed|ing|e))?|clos(?:es|ed|ing|e)"),
     ("OPEN", r"开盘价格?|opening prices?|open prices?"),
@@ -123,7 +123,9 @@ _KINDS: tuple[tuple[str, str], ...] = (
     ("NEGATIVE", r"为负|negative"),
     ("AND", r"并且|而且|同时满足|同时|以及|且|和|与|及|并|&&?|and\s+also|and"),
     ("OR", r"或者|或是|或|\|\|?|or"),
-    ("LABEL", r"策略|战法|strategies|strategy|(?:mean[\s-])?reversion|(?:均值)?回归|breakout(?=\s*(?:strategy|system|[:,]))"),
+    ("LABEL", r"策略|战法|strategies|strategy|(?:mean[\s-])?reversion|(?:均值)?回归|breakout(?=\s*(?:strategy|system|[:,]))"
+              r"|双均线(?:交叉)?|(?:dual|double) (?:moving[\s-]averages?|s?ma)(?:[\s-]cross-?overs?)?"),
+    ("HOLDING", r"买入[并后]?(?:长期|一直)?持有|buy[\s-]+(?:and|&)[\s-]+hold(?:ing)?"),
     ("BREAKOUT", r"break-?outs?"),
     ("DATA", r"获取|下载|抓取|拉取|取得|查询|查看|导出|行情|数据|日k线?|日k|日线|开高低收|ohlcv?v?|fetch(?:es)?|download|retrieve|pull|load|get|show|daily (?:bars?|prices?|data|quotes)|bars|data|quotes|prices? data"),
     ("VALUATION", r"估值指标|估值数据|估值|每日指标|基本面指标|valuation(?: (?:data|ratios|indicators))?|daily (?:basic|indicators?)"),
@@ -142,7 +144,7 @@ _LABELS = re.compile(
 
 _STRATEGY_KINDS = (
     "ABOVE BELOW BOLL BOTTOM BREAK_DOWN BREAK_UP BUY CROSSOVER CROSS_DOWN CROSS_UP DAYS DEA DEATH "
-    "DIF ELSE EMA GE GOLDEN HIST KDJ LABEL LE LOSS LOWER MA MACD MOMENTUM OVERBOUGHT "
+    "DIF ELSE EMA GE GOLDEN HIST HOLDING KDJ LABEL LE LOSS LOWER MA MACD MOMENTUM OVERBOUGHT "
     "OVERSOLD PCT RANGE RETURN REVERSE RSI SELL SIGNAL TIMES TOP TURNS_DOWN TURNS_UP UPPER VOLAVG "
 )
 STRATEGY_KINDS = frozenset(_STRATEGY_KINDS.split())

@@ -32,8 +32,10 @@ def trimmed(tokens: Tokens) -> list[Token]:
 
 
 def named_rule(tokens: Tokens, memory: Memory) -> Named | None:
-    """A rule that is known by its name: ``MACD金叉死叉策略``, ``5/20 SMA crossover``, ``RSI 30/70``."""
+    """A rule that is known by its name: ``MACD金叉死叉策略``, ``5/20 SMA crossover``, ``RSI 30/70``, ``买入持有``."""
     plain = [token for token in tokens if token.kind not in ("SEP", "AND", "SLASH")]
+    if [token.kind for token in plain] == ["HOLDING"]:
+        return Compare(left=Bar(), op=">", right=Number(value=0.0)), None, memory
     kinds = [token.kind for token in plain if token.kind in ("GOLDEN", "DEATH", "CROSSOVER")]
     if kinds in (["GOLDEN"], ["CROSSOVER"], ["GOLDEN", "DEATH"]):
         lines = trimmed([token for token in tokens if token.kind not in ("GOLDEN", "DEATH", "CROSSOVER")])

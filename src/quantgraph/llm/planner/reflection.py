@@ -33,9 +33,7 @@ def reflection(
     found no place.
     """
     asked = request.missing[0] if request.missing else None
-    query = (
-        None if asked is None else replies.question(asked, request.unread, request.language, context.examples)
-    )
+    query = replies.asked(request, context.examples)
     if asked is not None:
         action = "clarify"
     elif facts.get("signal_ready") is True and not errors:

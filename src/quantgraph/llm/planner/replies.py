@@ -10,6 +10,7 @@ from quantgraph.llm.planner.request import Missing, Request
 
 __all__ = [
     "analysis",
+    "asked",
     "clarification",
     "fetch_failed",
     "fetched",
@@ -92,6 +93,26 @@ def question(about: Missing, unread: Sequence[str], language: Language, examples
         return f"{head}{ask}？{example}。"
     head = f"I could not read this: {'; '.join(unread)}. " if unread else ""
     return f"{head}{ask}? {example[0].upper()}{example[1:]}."
+
+
+def asked(request: Request, examples: Sequence[str] = ()) -> str | None:
+    """The question about what is missing first; None where nothing is.
+
+    Where words and nothing else were found it shows a whole sentence that can be read.
+    """
+    if not request.missing:
+        return None
+    about, language = request.missing[0], request.language
+    text = question(about, request.unread, language, examples)
+    if len(request.missing) < len(_QUESTIONS) or not request.unread:
+        return text
+    code = examples[0] if examples else "600519.SH"
+    return text + (
+        f"也可以一句话说完：“{code}，最近一年，5日均线上穿20日均线买入，下穿卖出”。"
+        if language == "zh"
+        else f' Or say it all in one sentence: "{code}, past year, buy when the 5-day average crosses above the 20-day '
+        'average, sell when it crosses below".'
+    )
 
 
 def refused_date(why: str, language: Language) -> str:

@@ -23,6 +23,7 @@ from quantgraph.llm.planner.meaning import Memory
 from quantgraph.llm.planner.parameters import Line, crosses_of, with_parameters
 from quantgraph.llm.planner.rules import Average, Rule, fields_of
 from quantgraph.llm.planner.strategies import Clauses, read_clauses, rule_of
+from quantgraph.llm.planner.styles import styles_of
 from quantgraph.llm.planner.symbols import find_symbols, is_shouted
 from quantgraph.llm.planner.wording import cleaned, legible, normalise
 
@@ -203,8 +204,9 @@ def _clauses(lines: list[_Line]) -> list[Clauses]:
             if selling and not line.has("BUY", "SELL"):
                 clauses = Clauses(failed=(line.text,), memory=memory)
             selling = bool(clauses.failed) and (selling or line.announces_an_exit)
-            if not clauses.failed or not _only_announces(line):
-                found.append(clauses)
+            if clauses.failed and _only_announces(line):
+                clauses = replace(clauses, failed=styles_of(line.tokens, line.text))
+            found.append(clauses)
             memory = clauses.memory
     return found
 

@@ -136,7 +136,7 @@ def find_symbols(text: str, names: Mapping[str, str], is_word: Callable[[str], b
     for name in sorted(names, key=len, reverse=True):
         if name:
             code = names[name]
-            marks.take(re.compile(re.escape(name), re.IGNORECASE), lambda _, code=code: code)  # type: ignore[misc]
+            marks.take(re.compile(re.escape(name) + _MEMBERS, re.IGNORECASE), lambda _, code=code: code)  # type: ignore[misc]
     marks.take(_SUFFIXED, lambda m: f"{m[1]}.{_EXCHANGES.get(m[2].upper(), m[2].upper())}")
     marks.take(_PREFIXED, lambda m: f"{m[2]}.{m[1].upper()}")
     marks.take(_INDEX_NAME, _index_code)

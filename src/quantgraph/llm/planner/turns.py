@@ -16,7 +16,7 @@ from quantgraph.errors import BadWindow, QuantGraphError
 from quantgraph.llm import tags
 from quantgraph.llm.planner import replies
 from quantgraph.llm.planner.codegen import write_code
-from quantgraph.llm.planner.filling import CODE_TOOL, Tool, facts_of, filled, properties_of
+from quantgraph.llm.planner.filling import CODE_TOOL, Tool, dictated, facts_of, filled, properties_of
 from quantgraph.llm.planner.reflection import reflection, refused_window
 from quantgraph.llm.planner.request import Context, read_request
 
@@ -242,7 +242,7 @@ def _plain(scene: _Scene) -> Turn:
     for name, tool in scene.tools.items():
         if name == INDICATOR_TOOL and not request.fields:
             continue
-        args = filled(tool, facts, scene.forced)
+        args = dictated(tool, text) or filled(tool, facts, scene.forced)
         if args is None:
             continue
         call = Call(name=name, args=args)
@@ -256,11 +256,7 @@ def _plain(scene: _Scene) -> Turn:
         return Turn(text="\n".join(answers))
     if not request.symbols and request.intent == "unclear":
         return Turn(text=replies.introduction(request.language))
-    ask = (
-        replies.question(request.missing[0], request.unread, request.language, context.examples)
-        if request.missing
-        else ""
-    )
+    ask = replies.asked(request, context.examples) or ""
     return Turn(text=f"{replies.analysis(request, '')} {ask}".strip())
 
 

@@ -64,6 +64,28 @@ _FROM_BELOW = re.compile(
 _DAYS_BROKEN = re.compile(
     r"(\d+)\s*[日天](突破|跌破)(?=\s*(?:时|就|则|后)?\s*(?:[,;。]|$|买|做多|开仓|入场|卖|平仓|离场|出场|清仓))"
 )
+_DAYS_THAT_CROSS = re.compile(
+    r"(?<![\d.月/-])(\d{1,3})(?:\s*[日天]\s*[/、和与]?|\s*-?\s*days?\s*(?:/|\band)|\s*[/、和与]|\s+and)\s*(\d{1,3})\s*(?:[日天]|-?\s*days?\b)?"
+    r"(?=\s*的?(?:黄金交叉|金叉|死亡交叉|死叉|(?:golden|death|dead)[\s-]cross))",
+    re.IGNORECASE,
+)
+_BREAKS = re.compile(
+    r"\bbreak(s|ing)?\s+(?:(?:out\s+of|through)\s+)?(?:(?:its|the|an?)\s+)?(?:new\s+)?(?=\d+[\s-]*days?\s+(high|low)s?\b)",
+    re.IGNORECASE,
+)
+_STOCKS_WITH = re.compile(
+    r"\b(?:top\s+)?(\d+)\s+(?:stocks|names|symbols|companies)\s+(?:with|that\s+have|having)\s+the\s+"
+    r"(highest|largest|strongest|best|lowest|smallest|weakest|worst)\b",
+    re.IGNORECASE,
+)
+_DEVIATIONS_EN = re.compile(
+    r"\b(?:more\s+than\s+)?(\d+(?:\.\d+)?)\s*(?:standard\s+deviations?|std(?:s|\s+devs?)?|sigmas?)\s+(above|below)\s+"
+    r"(?:its\s+|the\s+)?(\d+)[\s-]*days?\s+(?:(?:simple\s+)?moving\s+average|average|mean|s?ma)\b",
+    re.IGNORECASE,
+)
+_DEVIATIONS_ZH = re.compile(
+    r"(高于|低于|突破|跌破)\s*(\d+)\s*[日天](?:移动平均线|移动平均|均线|均值)的?\s*(\d+(?:\.\d+)?)\s*[个倍]的?标准差"
+)
 _HAS_LINES = re.compile(r"布林|boll|均线|[se]?ma\b|轨", re.IGNORECASE)
 
 
@@ -137,6 +159,18 @@ def normalise(text: str) -> str:
     )
     if not _HAS_LINES.search(text):
         text = _DAYS_BROKEN.sub(lambda m: f"{m[2]}{m[1]}日{'新高' if m[2] == '突破' else '新低'}", text)
+    text = _DEVIATIONS_ZH.sub(
+        lambda m: f"{m[1]}布林带({m[2]},{m[3]}){'上轨' if m[1] in ('高于', '突破') else '下轨'}", text
+    )
+    text = _DEVIATIONS_EN.sub(
+        lambda m: (
+            f"{m[2]} the {'upper' if m[2].lower() == 'above' else 'lower'} Bollinger band ({m[3]}, {m[1]})"
+        ),
+        text,
+    )
+    text = _DAYS_THAT_CROSS.sub(r"\1日\2日均线", text)
+    text = _STOCKS_WITH.sub(r"\2 \1 by", text)
     text = _LOOK_BACK_ZH.sub(r" \1日", text)
     text = _LOOK_BACK_EN.sub(r"\2-day \1", text)
-    return _PAST_N_DAY.sub(r"\1-day ", text)
+    text = _PAST_N_DAY.sub(r"\1-day ", text)
+    return _BREAKS.sub(lambda m: f"break{m[1] or ''} {'above' if m[2].lower() == 'high' else 'below'} ", text)

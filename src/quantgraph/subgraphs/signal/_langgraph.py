@@ -1,6 +1,7 @@
-"""Two things that LangGraph keeps to itself and we need; a test looks at them, so that an upgrade tells.
+"""Two things that LangGraph keeps to itself and we need, and a limit that we need not.
 
-Both are keys of ``config["configurable"]`` as of langgraph 1.2.
+The two are keys of ``config["configurable"]`` as of langgraph 1.2; a test looks at them, so that an upgrade
+tells.
 """
 
 from __future__ import annotations
@@ -8,7 +9,10 @@ from __future__ import annotations
 from langchain_core.runnables import RunnableConfig
 from langgraph.config import get_config
 
-__all__ = ["SAVES_NOTHING", "is_remembered"]
+__all__ = ["SAVES_NOTHING", "STEP_LIMIT", "is_remembered"]
+
+STEP_LIMIT = 100_000
+"""``recursion_limit`` of graphs whose loops end for reasons of their own: two hundred years of sessions."""
 
 _CHECKPOINTER = "__pregel_checkpointer"
 _DURABILITY = "__pregel_durability"

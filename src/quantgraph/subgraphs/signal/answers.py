@@ -2,33 +2,50 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Literal
+import inspect
+import re
+from collections.abc import Callable, Mapping
+from typing import Any, Literal, TypeVar
 
 from langgraph.types import interrupt
 
 from quantgraph._texts import Note
 from quantgraph.errors import BadOption, CheckpointerRequired
-from quantgraph.recording import answer_request, keep_answer, recorded
+from quantgraph.recording import Giver, ask_once, keep_answer
 from quantgraph.subgraphs.signal._langgraph import is_remembered
 from quantgraph.subgraphs.signal.state import Clarification
 
-__all__ = ["TRIES", "Answerer", "answer_of", "answer_schema", "check_remembered", "read_answer"]
+__all__ = [
+    "ANYTHING",
+    "LONGEST",
+    "TRIES",
+    "Answerer",
+    "answer_of",
+    "answer_schema",
+    "check_remembered",
+    "not_async",
+    "read_answer",
+]
 
 Answerer = Callable[[Clarification], str]
+T = TypeVar("T")
 
 TRIES = 3
 """Answers that a function may give to one question before the run ends."""
+LONGEST = 10_000
+"""Characters of an answer: a file that was pasted by mistake is none."""
+SHOWN = 80
+"""Characters that are shown of an answer that is none."""
+ANYTHING = r"\S"
+"""Pattern of a text with something in it."""
 
 
-def answer_schema(question_id: str, words: Sequence[str] = ()) -> dict[str, Any]:
+def answer_schema(question_id: str, pattern: str = ANYTHING) -> dict[str, Any]:
     """JSON schema of the answers to a question: a text, alone or beside the question's id.
 
-    ``words`` are all there are; none stands for any text with something in it.
+    ``pattern`` is what is in the text; how it is capitalised does not matter to :func:`read_answer`.
     """
-    text: dict[str, Any] = {"type": "string", "pattern": r"\S"}
-    if words:
-        text = {"type": "string", "enum": list(words)}
+    text = {"type": "string", "pattern": pattern, "maxLength": LONGEST}
     named = {
         "type": "object",
         "properties": {"answer": text, "id": {"const": question_id}},
@@ -40,34 +57,48 @@ def answer_schema(question_id: str, words: Sequence[str] = ()) -> dict[str, Any]
 def read_answer(task: Clarification, answer: object) -> str | Note:
     """The text of an answer, stripped; or what is wrong with it, and what would be right.
 
-    Of a closed set the word is returned as the set has it; how it was capitalised does not matter.
+    Half a character, which no database takes, is a ``?``.
     """
-    words: list[str] = task["answer_schema"]["anyOf"][0].get("enum", [])
-    zh = "请用文字回答" + ("：" + "、".join(words) if words else "")
-    en = "answer with " + ("one of " + ", ".join(words) if words else "a text")
-    text, of = (answer.get("answer"), answer.get("id")) if isinstance(answer, Mapping) else (answer, None)
-    if of not in (None, task["id"]):
-        return Note(
-            zh=f"这是对另一个问题（{of}）的回答，当前问题是 {task['id']}；{zh}",
-            en=f"this answers another question, {of}; the one asked is {task['id']}: {en}",
-        )
+    pattern: str = task["answer_schema"]["anyOf"][0]["pattern"]
+    zh, en = "请用文字回答", "answer with a text"
+    if pattern != ANYTHING:
+        zh = f"请回答{'、'.join(task['options'])}，或订单的编号、代码，如 1, 2"
+        en = f"answer with {', '.join(task['options'])}, or numbers or symbols of orders, like 1, 2"
+    text = answer
+    if isinstance(answer, Mapping) and "answer" in answer:
+        text, of = answer["answer"], answer.get("id", task["id"])
+        if of != task["id"]:
+            return Note(
+                zh=f"这是对另一个问题（{of}）的回答，当前问题是 {task['id']}；{zh}",
+                en=f"this answers another question, {of}; the one asked is {task['id']}: {en}",
+            )
     if not isinstance(text, str):
         kind = type(text).__name__
         also = f"{{'answer': …, 'id': '{task['id']}'}}"
         return Note(zh=f"回答不是文字（{kind}）；{zh}，或 {also}", en=f"{kind} is no text; {en}, or {also}")
-    text = text.strip()
+    if len(text) > LONGEST:
+        return Note(
+            zh=f"回答有 {len(text)} 个字符，最多 {LONGEST} 个；{zh}",
+            en=f"the answer has {len(text)} characters, {LONGEST} are the most; {en}",
+        )
+    text = text.strip().encode(errors="replace").decode()
     if not text:
         return Note(zh=f"回答是空的；{zh}", en=f"the answer is empty; {en}")
-    if not words:
-        return text
-    meant = {word.casefold(): word for word in words}.get(text.casefold())
-    return meant or Note(zh=f"没有“{text}”这个选项；{zh}", en=f"{text!r} is no option; {en}")
+    if not re.search(pattern, text, re.IGNORECASE):
+        shown = text if len(text) <= SHOWN else text[:SHOWN] + "…"
+        return Note(zh=f"没有“{shown}”这个选项；{zh}", en=f"{shown!r} is no option; {en}")
+    return text
 
 
-def answer_of(task: Clarification, who: Literal["ask"] | Answerer) -> str:
+def answer_of(task: Clarification, who: Literal["ask"] | Answerer) -> tuple[str, Giver | None]:
     """Ask whoever reads the graph's interrupts, or a function; the answer is recorded.
 
     A wrong answer is asked again with ``error``, which says what was wrong. Nothing else is done again.
+
+    Returns
+    -------
+    tuple
+        The answer, and who gave it; None for a person.
 
     Raises
     ------
@@ -75,10 +106,25 @@ def answer_of(task: Clarification, who: Literal["ask"] | Answerer) -> str:
         If a function gives :data:`TRIES` wrong answers.
     """
     if who != "ask":
-        return recorded("answer", answer_request(task["id"]), lambda: _asked(task, who))
+        return ask_once(task["id"], lambda: _asked(task, who))
     text = _interrupted(task)
-    keep_answer(task["id"], text)
-    return text
+    return text, keep_answer(task["id"], text)
+
+
+def not_async(said: T, name: str) -> T:
+    """What a function answered.
+
+    Raises
+    ------
+    BadOption
+        If it is an ``async`` one: nobody here awaits it.
+    """
+    if inspect.iscoroutine(said):
+        said.close()
+        raise BadOption(
+            f"{name} is an async function; a plain one is wanted that returns a text", parameter=name
+        )
+    return said
 
 
 def check_remembered(reason: str) -> None:
@@ -109,7 +155,12 @@ def _interrupted(task: Clarification) -> str:
 def _asked(task: Clarification, answerer: Answerer) -> str:
     asked, fault = task.copy(), ""
     for _ in range(TRIES):
-        read = read_answer(task, answerer(asked))
+        try:
+            said = not_async(answerer(asked), "on_clarify")
+        except Exception as error:
+            error.add_note(f"raised by on_clarify, which was asked: {task['reason']}")
+            raise
+        read = read_answer(task, said)
         if isinstance(read, str):
             return read
         asked, fault = {**task, "error": read.text(task["language"])}, read.en

@@ -10,8 +10,9 @@ from langchain_core.messages import AnyMessage, convert_to_messages
 from langgraph.errors import GraphInterrupt
 from langgraph.runtime import get_runtime
 
-from quantgraph._run_id import new_run_id
+from quantgraph._run_id import run_id_of
 from quantgraph.errors import BudgetExceeded, ModelOutputInvalid, ModelUnavailable, NoProgress
+from quantgraph.llm.cache import Offer, attempt, forget
 from quantgraph.recording import Recorder, Recording, Scope, digest, in_scope
 from quantgraph.subgraphs.signal.events import tell_finished, tell_model, tell_paused, tell_started
 from quantgraph.subgraphs.signal.kit import DATA_ERRORS
@@ -25,13 +26,17 @@ Update = dict[str, Any]
 _ENDINGS = (*DATA_ERRORS, BudgetExceeded, ModelOutputInvalid, ModelUnavailable, NoProgress)
 """What a node raises where the run has come to a normal, if early, end. Everything else is a mistake: in the
 host's set-up (``CheckpointerRequired``, ``SandboxTooWeak``, ``LedgerConflict``, ``RunDiverged``), or ours."""
+_STEPS_KEPT = 2
+"""Steps that are left for an end with a reason and a report of what was done."""
+_UNCHECKED = "unchecked"
+"""Where in a recording's memory the replies are of which validation is still to judge what was made."""
 
 
 def guarded(
     node: Callable[[Any], Update], name: str, recorder: Recorder, state: SignalSubgraphState
 ) -> Update:
     """Run a node in its scope; what it cannot work without is an end with a reason, wherever it shows."""
-    run_id = state.get("run_id") or new_run_id()
+    run_id = run_id_of(state.get("run_id"))
     state = cast("SignalSubgraphState", {**state, "run_id": run_id})
     scope = Scope(
         recording=recorder.of(run_id),
@@ -41,20 +46,44 @@ def guarded(
         heard=tell_model,
     )
     tell_started(scope.path)
-    with in_scope(scope), _rested_by_errors(scope.recording):
+    with in_scope(scope), _rested_by_errors(scope.recording), attempt() as replies:
         try:
-            update = node(state)
+            update = node(state) if _has_steps(state, name) else _out_of_steps(state)
         except GraphInterrupt as pause:
             tell_paused(scope.path, pause)
             raise
         except _ENDINGS as error:
             update = ended(state, why_ended(error), error)
+        _judge(replies, update, scope.recording)
     if messages := update.get("messages"):
         update = {**update, "messages": _named(run_id, state, messages)}
     tell_finished(scope.path, update)
     if update.get("ended_because"):
         scope.recording.close()
-    return {**update, "run_id": run_id, "calls": scope.calls}
+    return {**update, "run_id": run_id, "calls": dict(scope.calls)}
+
+
+def _has_steps(state: SignalSubgraphState, name: str) -> bool:
+    return name == "report" or state.get("remaining_steps", _STEPS_KEPT + 1) > _STEPS_KEPT
+
+
+def _out_of_steps(state: SignalSubgraphState) -> Update:
+    told = "no_steps_left: recursion_limit is used up; invoke the outermost graph with a higher one"
+    return ended(state, "cancelled", told)
+
+
+def _judge(replies: list[Offer], update: Update, recording: Recording) -> None:
+    """Keep for other runs what a step asked that has worked, or leave it open until its work was checked.
+
+    It has not worked if it names an error, ends the run early, or has to put a question to the user.
+    """
+    replies[:0] = recording.memory.pop(_UNCHECKED, [])
+    asks = (update.get("clarification") or {}).get("question") == ""  # not yet worded: by who asks it
+    if update.get("error_messages") or asks or update.get("ended_because") not in (None, "done"):
+        forget(replies)
+    elif update.get("current_task") == "validate":
+        recording.memory[_UNCHECKED] = replies.copy()
+        replies.clear()
 
 
 @contextmanager

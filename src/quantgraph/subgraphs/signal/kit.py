@@ -34,6 +34,7 @@ from quantgraph.errors import (
     RunDiverged,
     SandboxTooWeak,
     SourceUnavailable,
+    StorageUnavailable,
     UnknownCommit,
     UnknownSymbol,
 )
@@ -46,7 +47,7 @@ from quantgraph.recording.source import recorded_source
 from quantgraph.sandbox import CodeRunner
 from quantgraph.settings import Settings, load_settings
 from quantgraph.state import GLOBAL_DATA_STATE, DataState
-from quantgraph.subgraphs.signal._langgraph import SAVES_NOTHING
+from quantgraph.subgraphs.signal._langgraph import SAVES_NOTHING, STEP_LIMIT
 from quantgraph.subgraphs.signal.answers import Answerer
 from quantgraph.subgraphs.signal.request import Decision
 from quantgraph.subgraphs.signal.review import Review
@@ -86,7 +87,7 @@ T = TypeVar("T", bound=BaseModel)
 CALLS_PER_NODE = 12
 MODEL_ERRORS = (ModelUnavailable, NotConfigured, PermissionDenied)
 """What an agent call raises when no retry helps."""
-STOPS = (BudgetExceeded, RunDiverged, SandboxTooWeak)
+STOPS = (BudgetExceeded, RunDiverged, SandboxTooWeak, StorageUnavailable)
 """What is no failed attempt of a node: trying again mends nothing, and a model has nothing to do with it."""
 DATA_ERRORS = (
     BadFile,
@@ -206,7 +207,9 @@ def _agent(name: str, model: BaseChatModel, tools: Sequence[BaseTool]) -> Agent:
         # Its messages live within one node: nothing of them belongs into the host's checkpoints.
         checkpointer=False,
     )
-    return cast("Agent", agent.with_config({**SAVES_NOTHING, "max_concurrency": 1}))
+    return cast(
+        "Agent", agent.with_config({**SAVES_NOTHING, "max_concurrency": 1, "recursion_limit": STEP_LIMIT})
+    )
 
 
 def _tell(error: Exception, request: ToolCallRequest) -> str | None:  # noqa: ARG001 - the middleware passes it
@@ -228,7 +231,7 @@ def ask(
     ------
     ModelUnavailable, NotConfigured, PermissionDenied
         What the model's server answers when retrying does not help.
-    BudgetExceeded, RunDiverged, SandboxTooWeak
+    BudgetExceeded, RunDiverged, SandboxTooWeak, StorageUnavailable
         What ends the node, see :data:`STOPS`.
     """
     return _talk(agent, tools, _question(prompt, tag, facts))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal
+from typing import Any
 
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage
 
@@ -12,6 +12,7 @@ from quantgraph.errors import (
     BudgetExceeded,
     ModelOutputInvalid,
     ModelUnavailable,
+    NoData,
     NoProgress,
     NotConfigured,
     PermissionDenied,
@@ -19,10 +20,11 @@ from quantgraph.errors import (
     RateLimited,
     SourceUnavailable,
 )
-from quantgraph.recording import current_scope, digest
+from quantgraph.recording import Giver, current_scope, digest
+from quantgraph.recording.answers import OWN_NAME
 from quantgraph.subgraphs.signal.answers import answer_schema
+from quantgraph.subgraphs.signal.endings import closing
 from quantgraph.subgraphs.signal.state import (
-    Clarification,
     ClarificationKind,
     EndedBecause,
     SignalSubgraphState,
@@ -39,6 +41,7 @@ __all__ = [
     "failed",
     "fresh_state",
     "gave_up",
+    "has_signal",
     "language",
     "question",
     "question_id",
@@ -56,6 +59,8 @@ LOOK_AHEAD = "not_causal"
 HISTORY_LIMIT = 50
 CLOSING = "quantgraph_ended"
 """Key in the metadata of the message that closes a request: hosts share messages, if nothing else."""
+OF_RUN = "quantgraph_run"
+"""Key beside it: the request's run."""
 
 _BUDGETS: dict[str, EndedBecause] = {
     "calls": "budget_calls",
@@ -70,8 +75,8 @@ _ENDINGS: dict[type[QuantGraphError], EndedBecause] = {
     NoProgress: "no_progress",
 }
 
-_VENDORS = {kind.code for kind in (NotConfigured, PermissionDenied, RateLimited, SourceUnavailable)}
-"""Codes of errors that a vendor answers with when it cannot serve anybody, or not us."""
+_VENDORS = {kind.code for kind in (NoData, NotConfigured, PermissionDenied, RateLimited, SourceUnavailable)}
+"""Codes of errors that a vendor answers with when it cannot serve anybody, or not us, or has nothing yet."""
 
 Update = dict[str, Any]
 
@@ -95,6 +100,8 @@ def fresh_state(max_retries: int = 3) -> Update:
         "failures": [],
         "assumptions": [],
         "waived": [],
+        "answering": None,
+        "left_out": [],
         "trail": [],
         "strategy": {},
         "validation": {},
@@ -107,6 +114,12 @@ def requests_ended(state: Mapping[str, Any]) -> int:
     return sum(CLOSING in metadata for metadata in closings)
 
 
+def has_signal(state: Mapping[str, Any], run_id: str) -> bool:
+    """Whether a request of the thread that ended before made the signal of a run of this name."""
+    closings = (getattr(message, "response_metadata", {}) for message in state.get("messages", ()))
+    return any(told.get(CLOSING) == "done" and told.get(OF_RUN) == run_id for told in closings)
+
+
 def user_messages(state: SignalSubgraphState) -> list[AnyMessage]:
     """The user's messages of this request: those after the message that closed the one before."""
     messages = state["messages"]
@@ -116,8 +129,9 @@ def user_messages(state: SignalSubgraphState) -> list[AnyMessage]:
 
 
 def user_text(state: SignalSubgraphState) -> str:
-    """Everything the user said for this request, a line a message."""
-    return "\n".join(str(message.text) for message in user_messages(state))
+    """Everything the user said for this request, a line a message, but for answers that could not be read."""
+    told = (message for message in user_messages(state) if message.id not in state.get("left_out", []))
+    return "\n".join(str(message.text) for message in told)
 
 
 def language(state: SignalSubgraphState) -> Language:
@@ -143,6 +157,7 @@ def answered(state: SignalSubgraphState, text: str) -> Update:
         waived += task["unread"]
     return {
         "waived": waived,
+        "answering": task,
         "clarification_needed": None,
         "clarification": None,
         "clarification_count": state.get("clarification_count", 0) + 1,
@@ -153,11 +168,11 @@ def answered(state: SignalSubgraphState, text: str) -> Update:
     }
 
 
-def assumed(
-    state: SignalSubgraphState, task: Clarification, text: str, who: Literal["default", "callable"]
-) -> Update:
+def assumed(state: SignalSubgraphState, kind: ClarificationKind, text: str, who: Giver | None) -> Update:
     """An answer that no person gave is written down, with who gave it."""
-    return {"assumptions": [*state.get("assumptions", []), f"{task['kind']}: {text} ({who})"]}
+    if who is None:
+        return {}
+    return {"assumptions": [*state.get("assumptions", []), f"{kind}: {text} ({who})"]}
 
 
 def failed(state: SignalSubgraphState, node: str, errors: Sequence[str]) -> Update:
@@ -195,10 +210,10 @@ def question(
     """
     asked = state.get("clarification_count", 0)
     if asked >= MAX_CLARIFICATIONS:
-        # The errors of a failure are in the state already.
+        # The errors of a failure are in the state already, unless they were just answered.
         return (
             ended(state, gave_up(state))
-            if kind == "failure"
+            if kind == "failure" and state.get("failures")
             else ended(state, "needs_answer", f"needs_answer: {reason}")
         )
     name = question_id(state, len(state["messages"]), kind, reason, asked)
@@ -221,10 +236,14 @@ def question(
 
 
 def question_id(state: Mapping[str, Any], *content: object) -> str:
-    """Name of a question by its run, the graph that asks it and its content: the same in a replay."""
+    """Name of a question: its run's, then its own by the graph that asks it and its content.
+
+    It is the same in a replay; by the second part a branch of the run finds what was answered.
+    """
     scope = current_scope()
     graph = scope.path.rpartition("/")[0] if scope else ""
-    return digest("|".join(map(str, (state.get("run_id"), graph, *content))))[:16]
+    run, own = digest(str(state.get("run_id"))), digest("|".join(map(str, (graph, *content))))
+    return run[:8] + own[:OWN_NAME]
 
 
 def gave_up(state: SignalSubgraphState) -> EndedBecause:
@@ -264,11 +283,9 @@ def ended(
     open_errors = state.get("error_messages", [])
     errors = [*open_errors, line] if line and line not in open_errors else list(open_errors)
     people = user_messages(state)
-    why = errors[-1] if errors else because
-    told = why.removeprefix(f"{because}: ")
-    text = text or say(language(state), zh=f"未完成（{because}）：{told}", en=f"Not done ({because}): {told}")
+    text = text or closing(because, errors[-1] if errors else "", language(state))
     return {
-        "messages": [AIMessage(text, response_metadata={CLOSING: because})],
+        "messages": [AIMessage(text, response_metadata={CLOSING: because, OF_RUN: state.get("run_id")})],
         "ended_because": because,
         "current_task": "end",
         "clarification_needed": None,

@@ -6,6 +6,7 @@ from typing import Annotated, Any, Literal, NotRequired
 
 from langchain_core.messages import AnyMessage
 from langgraph.graph.message import add_messages
+from langgraph.managed import RemainingSteps
 from typing_extensions import TypedDict
 
 from quantgraph._texts import Language
@@ -45,7 +46,7 @@ class Clarification(TypedDict):
     question: str
     """Empty until it is worded."""
     options: list[str]
-    """Answers to choose from; those of an ``approval`` are all there are, else any text will do."""
+    """Answers to choose from. Any text will do; of an ``approval``, numbers or symbols of orders, too."""
     default: str | None
     """What the answer "default" stands for; of an ``approval``, what is taken where nobody is asked."""
     answer_schema: dict[str, Any]
@@ -109,6 +110,10 @@ class SignalSubgraphState(TypedDict):
     """First error of each failed attempt since the start or the last answer."""
     assumptions: NotRequired[list[str]]
     """Answers that no person gave, ``kind: answer (default)`` or ``(callable)``."""
+    answering: NotRequired[Clarification | None]
+    """The question whose answer is to be read next."""
+    left_out: NotRequired[list[str]]
+    """Ids of the user's messages that are no part of the request: answers that could not be read."""
     waived: NotRequired[list[str]]
     """Indicator fields that there are not, and that the user goes on without."""
     given: NotRequired[dict[str, str]]
@@ -121,6 +126,8 @@ class SignalSubgraphState(TypedDict):
     """Id of the last user message of the request that ended last."""
     language: NotRequired[Language]
     """The user's."""
+    remaining_steps: NotRequired[RemainingSteps]
+    """Steps that this call of the graph may still make, by its ``recursion_limit`` or the host's."""
     ended_because: NotRequired[EndedBecause | None]
     """Why the graph ended."""
     run_id: NotRequired[str]

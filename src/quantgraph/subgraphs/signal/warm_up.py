@@ -13,7 +13,7 @@ from quantgraph._frames import Floats
 from quantgraph._texts import Note
 from quantgraph.audit import CodeTrials, measure_warm_up
 from quantgraph.data import MarketDataSource
-from quantgraph.errors import CodeFailed, QuantGraphError, SandboxTooWeak
+from quantgraph.errors import CodeFailed, QuantGraphError, SandboxTooWeak, StorageUnavailable
 from quantgraph.market.moment import Moment, session_of
 from quantgraph.sandbox import CodeRunner
 from quantgraph.state import DataState
@@ -99,18 +99,19 @@ def warmed(strategy: Strategy, request: Mapping[str, Any], source: MarketDataSou
     try:
         need, longest = _measured(strategy, request, source, before, as_of)
         if need == 1 or longest is None:
-            return replace(alone, warm_up=need)
+            return replace(alone, warm_up=need, notes=() if need else (_unmeasured(request["start"]),))
         first = longest.start if need is None else before[-(need - 1) :][0]
         wanted = {**request, "data_start": f"{first:%Y%m%d}"}
         ref = only_requested(strategy.store, longest.data_ref, wanted, source)
         signal = in_window(_signal(strategy, ref, as_of), request)
-    except SandboxTooWeak:
+    except (SandboxTooWeak, StorageUnavailable):
         raise
     except CodeFailed as error:
         return replace(alone, warm_up=_need(strategy, strategy.data_ref, as_of), notes=(_failed(error),))
     except QuantGraphError as error:
         return replace(alone, warm_up=_need(strategy, strategy.data_ref, as_of), notes=(_missing(error),))
-    return Warmed(data_ref=ref, signal=signal, warm_up=need, data_start=wanted["data_start"])
+    notes = () if need else (_unmeasured(wanted["data_start"]),)
+    return Warmed(data_ref=ref, signal=signal, warm_up=need, data_start=wanted["data_start"], notes=notes)
 
 
 def _measured(
@@ -174,6 +175,14 @@ def _signal(strategy: Strategy, ref: str, as_of: Moment) -> pd.DataFrame:
 def _speaks(values: Floats) -> bool:
     """Whether a signal says different things; one that is 0 throughout may only be waiting for its data."""
     return np.unique(values[~np.isnan(values)]).size > 1
+
+
+def _unmeasured(start: str) -> Note:
+    return Note(
+        zh=f"测不出信号每一行需要多少个交易日（可能取决于全部历史），因此用了自 {start} 起的全部数据",
+        en="how many sessions a row of the signal needs could not be measured (it may depend on all of "
+        f"them), so it has all data from {start} on",
+    )
 
 
 def _missing(error: QuantGraphError) -> Note:

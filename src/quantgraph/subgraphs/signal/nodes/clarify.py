@@ -14,6 +14,7 @@ from langchain_core.messages import AIMessage, HumanMessage
 from quantgraph._texts import say
 from quantgraph.errors import BadOption
 from quantgraph.llm.tags import neutral, wrap
+from quantgraph.recording import keep_answer
 from quantgraph.subgraphs.signal.answers import Answerer, answer_of, check_remembered
 from quantgraph.subgraphs.signal.kit import MODEL_ERRORS, SignalKit, default_kit
 from quantgraph.subgraphs.signal.progress import answered, assumed, ended, gave_up, question
@@ -129,17 +130,17 @@ def _answer_alone(state: SignalSubgraphState, task: Clarification, kit: SignalKi
         return ended(state, gave_up(state))
     if kit.on_clarify == "fail" or task["unread"] or not default:
         return ended(state, "needs_answer", f"needs_answer: {task['reason']}")
-    return _answered(state, task, default) | assumed(state, task, default, "default")
+    keep_answer(task["id"], default, "default")
+    return _answered(state, task, default) | assumed(state, task["kind"], default, "default")
 
 
 def _ask(state: SignalSubgraphState, task: Clarification, kit: SignalKit) -> dict[str, Any]:
     try:
-        text = answer_of(task, cast("Literal['ask'] | Answerer", kit.on_clarify))
+        text, who = answer_of(task, cast("Literal['ask'] | Answerer", kit.on_clarify))
     except BadOption as error:
         return ended(state, "needs_answer", f"needs_answer: {error.message}")
     text = task["default"] if task["default"] and is_default(text) else text
-    taken = {} if kit.on_clarify == "ask" else assumed(state, task, text, "callable")
-    return _answered(state, task, text) | taken
+    return _answered(state, task, text) | assumed(state, task["kind"], text, who)
 
 
 def _answered(state: SignalSubgraphState, task: Clarification, text: str) -> dict[str, Any]:

@@ -83,9 +83,7 @@ def data_fetch_node(state: SignalSubgraphState, *, kit: SignalKit | None = None)
             check_source_has(request, context.source)
     except UnknownField as error:
         return {**update, "error_messages": [error.line], **ask_for_fields(state, error)}
-    lacking = (
-        "no_data: bars are missing" if not bars else f"no_data: one of {request['indicators']} is missing"
-    )
+    lacking = "bars are missing" if not bars else f"one of {request['indicators']} is missing"
     called = any(isinstance(reply, ToolMessage) for reply in replies)
-    lacking += " after the fetch" if called else "; the model called no tool"
+    lacking = f"bad_tool_call: {lacking}{' after the fetch' if called else '; the model called no tool'}"
     return {**update, **failed(state, "data_fetch", tool_errors(replies) or [lacking])}

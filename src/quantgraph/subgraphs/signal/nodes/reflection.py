@@ -16,6 +16,7 @@ from quantgraph.errors import (
     QuantGraphError,
     RunDiverged,
     SandboxTooWeak,
+    StorageUnavailable,
     UnknownField,
     UnknownSymbol,
 )
@@ -43,6 +44,7 @@ from quantgraph.subgraphs.signal.request import (
     only_requested,
 )
 from quantgraph.subgraphs.signal.state import SignalSubgraphState
+from quantgraph.subgraphs.signal.unread import asked_again
 
 __all__ = ["REFLECTION_NODE_PROMPT", "reflection_node"]
 
@@ -128,7 +130,7 @@ def reflection_node(state: SignalSubgraphState, *, kit: SignalKit | None = None)
             return {**begun, **thought}
         now = {**now, **thought}  # type: ignore[typeddict-item]
         return {**begun, **thought, **_readiness(now, kit, source)}
-    except (RunDiverged, SandboxTooWeak):
+    except (RunDiverged, SandboxTooWeak, StorageUnavailable):
         raise
     except QuantGraphError as error:
         return {**begun, **ended(now, why_ended(error), error)}
@@ -174,12 +176,14 @@ def _think(state: SignalSubgraphState, kit: SignalKit, source: AsOfSource) -> di
     fields = to_fetch(intent["params"]["required_indicators"])
     fields = [name for name in fields if name not in state.get("waived", [])]
     intent["params"]["required_indicators"] = fields
-    seen = {"user_intent": intent, "reflected_on": people[-1].id}
+    seen = {"user_intent": intent, "reflected_on": people[-1].id, "answering": None}
     missing = missing_part(intent["type"], intent["params"])
     if missing or decision.user_intent.needs_clarification or intent["type"] == "unclear":
         intent["needs_clarification"] = True
-        reason = decision.clarification_question or decision.analysis or f"missing: {missing or 'strategy'}"
-        return {**seen, **question(state, missing or "strategy", reason, unread=decision.unread)}
+        kind = missing or "strategy"
+        reason = decision.clarification_question or decision.analysis or f"missing: {kind}"
+        again = asked_again(state, kind, intent["params"], decision.unread, reason)
+        return again or {**seen, **question(state, kind, reason, unread=decision.unread)}
     try:
         check_fields(fields)
         request = check_request(intent["params"], source, source.moment, language(state))

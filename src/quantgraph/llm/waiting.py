@@ -1,0 +1,94 @@
+"""Waiting for a model, or until it may be asked again, and leaving off when there is a reason to.
+
+``check`` is called every :data:`GLANCE` seconds of a wait; what it raises ends the wait.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+from collections.abc import Awaitable, Callable
+from concurrent.futures import Future, wait
+from contextvars import copy_context
+from typing import TYPE_CHECKING, TypeVar
+
+if TYPE_CHECKING:
+    from langgraph.errors import GraphDrained
+    from langgraph.runtime import RunControl
+
+__all__ = ["AT_ONCE", "arest", "aresult_of", "control_of_run", "drained", "rest", "result_of"]
+
+T = TypeVar("T")
+Check = Callable[[], None]
+
+AT_ONCE = "at once"
+"""Reason of a drain that leaves a model call which is under way, too."""
+
+GLANCE = 0.05
+
+
+def control_of_run() -> RunControl | None:
+    """Where the graph that runs here is told to stop; None outside of one."""
+    from langgraph.runtime import get_runtime
+
+    try:
+        return getattr(get_runtime(), "control", None)  # a chain that is no graph has none
+    except RuntimeError:
+        return None
+
+
+def drained(reason: str) -> GraphDrained:
+    """The error of a run that was told to stop."""
+    from langgraph.errors import GraphDrained
+
+    return GraphDrained(reason)
+
+
+def rest(seconds: float, check: Check) -> None:
+    """Sleep."""
+    end = time.monotonic() + seconds
+    while (left := end - time.monotonic()) > 0:
+        check()
+        time.sleep(min(left, GLANCE))
+
+
+async def arest(seconds: float, check: Check) -> None:
+    """Sleep in a task."""
+    end = time.monotonic() + seconds
+    while (left := end - time.monotonic()) > 0:
+        check()
+        await asyncio.sleep(min(left, GLANCE))
+
+
+def result_of(call: Callable[[], T], check: Check) -> T:
+    """What a call returns or raises; it is made in a thread of its own, which no process waits for.
+
+    A call that is left goes on in its thread until its own timeout, and what it returns is dropped: nothing
+    in Python can break it off.
+    """
+    under_way: Future[T] = Future()
+
+    def work() -> None:
+        try:
+            under_way.set_result(call())
+        except BaseException as error:  # noqa: BLE001 - it is raised where it is waited for
+            under_way.set_exception(error)
+
+    threading.Thread(target=copy_context().run, args=(work,), name="model call", daemon=True).start()
+    while not wait([under_way], timeout=GLANCE).done:
+        check()
+    return under_way.result()
+
+
+async def aresult_of(call: Awaitable[T], check: Check) -> T:
+    """What a call returns or raises; one that is left is cancelled."""
+    under_way = asyncio.ensure_future(call)
+    try:
+        while not (await asyncio.wait([under_way], timeout=GLANCE))[0]:
+            check()
+    except BaseException:
+        under_way.cancel()
+        await asyncio.gather(under_way, return_exceptions=True)
+        raise
+    return under_way.result()

@@ -1,0 +1,74 @@
+"""A cache of replies under whole runs: what worked is served, what did not is asked again."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from langchain_core.messages import AIMessage
+from langgraph.checkpoint.memory import InMemorySaver
+
+from quantgraph.settings import Role, load_settings
+from quantgraph.state import DataState
+from quantgraph.subgraphs.signal import create_signal_subgraph
+from quantgraph.testing import MISBEHAVING, misbehaving_in
+from quantgraph.testing.spoiled import Asked, SpoiledChatModel
+
+SENTENCE = "000341.SZ，2日均线上穿5日均线买入，下穿卖出，20240102到20240131"
+LEAK = """\
+close = snapshot["ohlcv"]["close"]
+GLOBAL_DATA_STATE.update("signal", {"peek": (close.shift(-1) > close).astype(float)})
+"""
+
+
+def run(cast: Any, model: Any, tmp_path: Path, **options: Any) -> tuple[str | None, int]:
+    """How a new run on the same cache ends, and how often it asked ``model``."""
+    graph = create_signal_subgraph(
+        model=cast,
+        source="sample",
+        store=DataState(),
+        settings=load_settings(llm_cache="full", cache_dir=tmp_path, max_attempts=1),
+        **{"on_clarify": "fail", **options},
+    )
+    final = graph.invoke({"messages": [("user", SENTENCE)]}, {"configurable": {"thread_id": "t"}})
+    return final.get("ended_because"), len(model.calls)
+
+
+def looks_ahead(asked: Asked) -> AIMessage:
+    """Right, but for the code."""
+    calls = [{**call, "args": {"query": LEAK}} for call in asked.right.tool_calls]
+    return AIMessage(asked.right.content, tool_calls=calls)
+
+
+def test_a_run_that_went_well_is_served_whole(tmp_path: Path) -> None:
+    first, second = (MISBEHAVING["thinking_text"]() for _ in range(2))
+    assert run(first, first, tmp_path)[1] > 0
+    assert run(second, second, tmp_path) == ("done", 0)
+
+
+@pytest.mark.parametrize(
+    ("role", "name", "end"),
+    [
+        ("reflection", "repeats_itself", "no_progress"),
+        ("signal_generate", "apologises", "repeated_error"),  # no tool called
+        ("signal_generate", "looks_ahead", "causality_failed"),  # validation finds it
+        ("validation", "never_content", "max_retries"),
+    ],
+)
+def test_what_a_role_said_in_vain_is_asked_again(tmp_path: Path, role: Role, name: str, end: str) -> None:
+    ends = []
+    for _ in range(2):
+        bad = SpoiledChatModel(looks_ahead) if name == "looks_ahead" else MISBEHAVING[name]()
+        ends.append(run(misbehaving_in(role, bad), bad, tmp_path))
+    assert ends[0][0] == end
+    assert ends[0][1] > 0
+    assert ends[1] == ends[0]
+
+
+def test_what_led_to_a_question_is_asked_again(tmp_path: Path) -> None:
+    for _ in range(2):
+        bad = MISBEHAVING["invents_symbols"]()
+        cast = misbehaving_in("reflection", bad)
+        options = {"on_clarify": "ask", "checkpointer": InMemorySaver()}
+        assert run(cast, bad, tmp_path, **options) == (None, 1)

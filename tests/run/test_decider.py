@@ -1,0 +1,78 @@
+"""Who decided in a run decides when it is replayed, branched off and resumed; nobody else does so unnoticed."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from quantgraph.agents import SignalRule
+from quantgraph.cli.main import app
+from quantgraph.errors import BadOption, FutureRequested, RunMismatch
+from quantgraph.run import replay, replay_from, run_strategy
+
+SENTENCE = "000341.SZ,000342.SZ，5日均线上穿20日均线买入，下穿卖出，2025年1月2日到2025年1月24日"
+RULE = {"weights": {"000341.SZ": 0.3, "000342.SZ": 0.07}, "max_weight": "0.25", "cash_reserve": 0.1}
+
+
+class Narrow(SignalRule):
+    """Has the name and the options of the package's."""
+
+    def decide(self, view, account, session):
+        return super().decide(view, account, session)[:1]
+
+
+def configuration(folder):
+    return json.loads((Path(folder) / "run.json").read_text(encoding="utf-8"))["identity"]["configuration"]
+
+
+def test_the_packages_rule_is_made_again_with_the_options_it_had(tmp_path):
+    rule = SignalRule(max_positions=1, ticket="20000.50", **RULE)
+    told = run_strategy(SENTENCE, decider=rule, out=tmp_path)
+    latest = CliRunner().invoke(app, ["replay", "--out", str(tmp_path)])
+    assert latest.stdout == f"{told['run_id']}: identical (ledger, signal, strategy, result)\n"
+    branch = replay_from(told["run_dir"], "20250115", out=tmp_path)
+    assert {**configuration(branch["run_dir"]), "branch_of": "", "branch_from": ""} == configuration(
+        told["run_dir"]
+    )
+
+
+def test_a_decider_of_ones_own_is_given_again_or_nothing_is_replayed(tmp_path):
+    told = run_strategy(SENTENCE, decider=Narrow(), out=tmp_path)
+    replayed = replay(told["run_dir"], decider=Narrow())
+    assert repr(replayed) == f"Replayed(run_id='{told['run_id']}', identical=True)"
+    for again in (replay, lambda run: replay_from(run, "20250115")):
+        with pytest.raises(RunMismatch, match=r"decider.class: Narrow -> nothing; .* as decider= in Python"):
+            again(told["run_dir"])
+    refused = CliRunner().invoke(app, ["replay", told["run_dir"]])
+    assert refused.exit_code == 2
+    assert "decider= in Python: replay, replay_from, resume_run" in refused.stderr
+    assert len(list(tmp_path.iterdir())) == 1
+
+
+def nothing():
+    return None
+
+
+def ahead():
+    raise FutureRequested("tomorrow's close")
+
+
+@pytest.mark.parametrize(("decides", "error"), [(nothing, BadOption), (ahead, FutureRequested)])
+def test_what_is_wrong_with_a_decider_is_raised_and_the_folder_says_failed(tmp_path, decides, error):
+    class Wrong:
+        name = "wrong"
+        uses_signal = False
+
+        def decide(self, view, account, session):
+            return decides()
+
+    with pytest.raises(error) as raised:
+        run_strategy(SENTENCE, decider=Wrong(), out=tmp_path)
+    (folder,) = tmp_path.iterdir()
+    told = json.loads((folder / "result.json").read_text(encoding="utf-8"))
+    assert (told["state"], told["ended_because"], told["error"]) == ("failed", None, raised.value.line)
+    assert raised.value.data["run_dir"] == str(folder)
+    assert replay(folder, decider=Wrong()).differences == ()
