@@ -65,10 +65,11 @@ def test_asked_twice_at_once_it_is_two_questions_in_the_cache_too(tmp_path: Path
     texts = []
     for run_id, inner in (("one", ScriptedChatModel(said)), ("two", ScriptedChatModel())):
         recording = Recorder(tmp_path / "runs.sqlite").of(run_id)
-        with in_scope(Scope(recording=recording, path="n")):
-            model = RecordedChatModel(inner, cache=ReplyCache(tmp_path / "models.sqlite"))
-            texts.append({message.text for message in model.batch([HI, HI])})
-    assert texts == [{"0", "1"}] * 2
+        model = RecordedChatModel(inner, cache=ReplyCache(tmp_path / "models.sqlite"))
+        for node in ("n", "m"):
+            with in_scope(Scope(recording=recording, path=node)):
+                texts.append({message.text for message in model.batch([HI, HI])})
+    assert texts == [{"0", "1"}, {"2", "3"}] * 2
 
 
 def test_a_cached_reply_is_in_the_record_and_replays_without_the_cache(tmp_path: Path) -> None:

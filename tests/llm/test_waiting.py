@@ -155,3 +155,26 @@ def test_a_reply_that_nobody_waits_for_any_more_is_dropped_and_its_stream_broken
     left.join(5)
     assert (left.is_alive(), told) == (False, [])
     assert [entry.reply for entry in recording.entries()] == [None, None]
+
+
+def test_what_a_model_that_was_left_asks_of_another_is_no_answer_of_the_run(tmp_path: Path) -> None:
+    go_on = threading.Event()
+
+    def slow(_: object) -> str:
+        go_on.wait(10)
+        return "late"
+
+    inner = RecordedChatModel(ScriptedChatModel(slow), role="inner")
+    outer = RecordedChatModel(ScriptedChatModel(lambda _: inner.invoke(HI).text), node_seconds=0.1)
+    with in_scope(Scope(recording=Recorder(tmp_path / "run.sqlite").of("r"), path="n")):
+        with pytest.raises(BudgetExceeded):
+            outer.invoke(HI)
+        left = [thread for thread in threading.enumerate() if thread.name == "model call"]
+        go_on.set()
+        for thread in left:
+            thread.join(5)
+    replayed = Recorder(tmp_path / "run.sqlite", mode="replay").of("r")
+    with in_scope(Scope(recording=replayed, path="n")), pytest.raises(BudgetExceeded):
+        outer.invoke(HI)
+    assert replayed.served is not None
+    assert replayed.served.unasked() == []

@@ -7,6 +7,7 @@ import pytest
 from quantgraph.broker.corporate import Delisting, Dividend, Split
 from quantgraph.broker.orders import Fill, Order
 from quantgraph.errors import BadOption
+from quantgraph.report.orders import trips_of
 from quantgraph.report.round_trips import Entitlement, profit_factor, round_trips, win_rate
 from quantgraph.report.trades import Trade, annual_turnover, turnover
 
@@ -192,6 +193,29 @@ def test_the_trade_of_a_fill_has_all_its_costs():
     )
     wanted = trade(1, "sell", 200, Decimal("10.5"), Decimal("6.234"), symbol="AAPL")
     assert Trade.of(fill) == wanted
+
+
+def test_shares_that_a_split_left_nothing_of_are_sold_before_the_orders_of_that_session():
+    def filled(day, side, shares, price):
+        return Fill(
+            order=Order(symbol="AAPL", side=side, quantity=shares, sequence=1),
+            session=DAYS[day],
+            side=side,
+            price=Decimal(price),
+            quantity=shares,
+            notional=Decimal(price) * shares,
+            commission=Decimal(0),
+            stamp_duty=Decimal(0),
+            transfer_fee=Decimal(0),
+        )
+
+    gone = Split(
+        symbol="AAPL", session=DAYS[2], ratio=Decimal("0.1"), before=3, after=0, cash=Decimal("12.00")
+    )
+    fills = [filled(0, "buy", 3, 10), filled(2, "buy", 5, 100), filled(3, "sell", 5, 110)]
+    # 30 brought 12 after two sessions; 500 brought 550 after one
+    wanted = {"round_trips": 2, "profit_factor": pytest.approx(50 / 18), "average_holding": 1.5}
+    assert trips_of(fills, [gone], DAYS) == wanted
 
 
 @pytest.mark.parametrize("periods", [0, -1, None, "252", math.nan, math.inf])

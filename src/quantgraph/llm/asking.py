@@ -17,7 +17,7 @@ from quantgraph.llm.faults import ModelFacts, read_fault
 from quantgraph.llm.prices import Price
 from quantgraph.llm.reply import finish_of, is_usable, message_of, reply_of, tokens_of
 from quantgraph.llm.request import Request
-from quantgraph.llm.waiting import AT_ONCE, control_of_run, drained
+from quantgraph.llm.waiting import AT_ONCE, control_of_run, drained, left
 from quantgraph.recording import Entry, Key, Scope, canonical, digest
 from quantgraph.recording.account import Need, Spent
 from quantgraph.recording.entry import error_json
@@ -161,11 +161,13 @@ class Asking:
         """
         if self._control is not None and self._control.drain_reason is not None:
             raise drained(self._control.drain_reason)
+        if left():
+            raise drained(AT_ONCE)
         self._check_time(seconds)
 
     def check_under_way(self) -> None:
         """Do as :meth:`check` while the model is at work: what was sent is waited for, unless in a hurry."""
-        if self._control is not None and self._control.drain_reason == AT_ONCE:
+        if left() or (self._control is not None and self._control.drain_reason == AT_ONCE):
             raise drained(AT_ONCE)
         self._check_time(0.0)
 
@@ -177,8 +179,7 @@ class Asking:
         """The cache's reply; a run that asks again what it asked before wants another one than then."""
         if self.cache is None:
             return None
-        # Of those made at the same time none may be answered yet.
-        before = max(self.scope.recording.times("model", self.request.digest), self._call.nth - 1)
+        before = self.scope.times_before(self._call)
         self._cached_as = digest(f"{self.request.digest}|{before}") if before else self.request.digest
         return self.cache.get(self._cached_as)
 
@@ -246,7 +247,7 @@ class Asking:
             self._failed = None
 
     def _end(self, entry: Entry) -> None:
-        self.scope.recording.add(entry)
+        self.scope.recording.add(replace(entry, final=entry.final and not left()))  # given to nobody then
         self._tell(entry, served=False)
 
     def _tell(self, entry: Entry, *, served: bool) -> None:

@@ -10,14 +10,14 @@ import threading
 import time
 from collections.abc import Awaitable, Callable
 from concurrent.futures import Future, wait
-from contextvars import copy_context
+from contextvars import ContextVar, copy_context
 from typing import TYPE_CHECKING, TypeVar
 
 if TYPE_CHECKING:
     from langgraph.errors import GraphDrained
     from langgraph.runtime import RunControl
 
-__all__ = ["AT_ONCE", "arest", "aresult_of", "control_of_run", "drained", "rest", "result_of"]
+__all__ = ["AT_ONCE", "arest", "aresult_of", "control_of_run", "drained", "left", "rest", "result_of"]
 
 T = TypeVar("T")
 Check = Callable[[], None]
@@ -26,6 +26,7 @@ AT_ONCE = "at once"
 """Reason of a drain that leaves a model call which is under way, too."""
 
 GLANCE = 0.05
+_LEFT: ContextVar[tuple[threading.Event, ...]] = ContextVar("left", default=())
 
 
 def control_of_run() -> RunControl | None:
@@ -43,6 +44,11 @@ def drained(reason: str) -> GraphDrained:
     from langgraph.errors import GraphDrained
 
     return GraphDrained(reason)
+
+
+def left() -> bool:
+    """Whether this runs inside of a call that nobody waits for any more: a model may ask others."""
+    return any(event.is_set() for event in _LEFT.get())
 
 
 def rest(seconds: float, check: Check) -> None:
@@ -68,16 +74,22 @@ def result_of(call: Callable[[], T], check: Check) -> T:
     in Python can break it off.
     """
     under_way: Future[T] = Future()
+    gone = threading.Event()
 
     def work() -> None:
+        _LEFT.set((*_LEFT.get(), gone))
         try:
             under_way.set_result(call())
         except BaseException as error:  # noqa: BLE001 - it is raised where it is waited for
             under_way.set_exception(error)
 
     threading.Thread(target=copy_context().run, args=(work,), name="model call", daemon=True).start()
-    while not wait([under_way], timeout=GLANCE).done:
-        check()
+    try:
+        while not wait([under_way], timeout=GLANCE).done:
+            check()
+    except BaseException:
+        gone.set()
+        raise
     return under_way.result()
 
 

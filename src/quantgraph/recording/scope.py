@@ -62,6 +62,7 @@ class Scope:
     _made: Counter[str] = field(default_factory=Counter, repr=False)
     _asked: Counter[tuple[str, str]] = field(default_factory=Counter, repr=False)
     _answered: dict[tuple[str, str], list[int]] = field(default_factory=dict, repr=False)
+    _earlier: dict[tuple[str, str], int] = field(default_factory=dict, repr=False)
 
     def __post_init__(self) -> None:
         self.before = dict(self.calls)
@@ -107,6 +108,18 @@ class Scope:
         with self._lock:
             self.calls[key.path] = max(self.calls[key.path], number)
         return key._replace(seq=number)
+
+    def times_before(self, call: Call) -> int:
+        """How often the run made a request before a model call that has its key.
+
+        Of those made at the same time none may be answered yet: in this execution they count as made.
+        """
+        (path, _, kind, digest), nth = call
+        request = path, digest
+        if request not in self._earlier:
+            answered = self.recording.times(kind, digest) - len(self._answered[request])
+            self._earlier.setdefault(request, answered)
+        return self._earlier[request] + nth - 1
 
 
 def current_scope() -> Scope | None:

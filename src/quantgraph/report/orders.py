@@ -47,9 +47,9 @@ def trips_of(
         ``round_trips``, one a sale; ``profit_factor``, None without a loss; ``average_holding``, the mean of
         the sessions from the purchase to the sale, None without a round trip.
     """
-    trades = [Trade.of(each) for each in (*outcomes, *events) if isinstance(each, Fill | Delisting)]
     splits = [event for event in events if isinstance(event, Split)]
-    trades += [_merged_away(split) for split in splits if not split.after]
+    trades = [_merged_away(split) for split in splits if not split.after]  # before the session's orders
+    trades += [Trade.of(each) for each in (*outcomes, *events) if isinstance(each, Fill | Delisting)]
     shares = [
         Entitlement(session=split.session, symbol=split.symbol, shares=split.after - split.before)
         for split in splits

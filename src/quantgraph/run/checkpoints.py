@@ -4,19 +4,13 @@ from __future__ import annotations
 
 import copy
 import sqlite3
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
+from functools import wraps
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
-from langchain_core.runnables import RunnableConfig
-from langgraph.checkpoint.base import (
-    BaseCheckpointSaver,
-    ChannelVersions,
-    Checkpoint,
-    CheckpointMetadata,
-    CheckpointTuple,
-)
+from langgraph.checkpoint.base import BaseCheckpointSaver
 from langgraph.checkpoint.sqlite import SqliteSaver
 
 from quantgraph._database import storage_error
@@ -27,6 +21,7 @@ __all__ = ["checkpoints", "last_thread", "next_thread"]
 FILE = "checkpoints.sqlite"
 _BUSY_SECONDS = 60
 
+T = TypeVar("T")
 Saver = BaseCheckpointSaver[Any]
 
 
@@ -56,36 +51,21 @@ def checkpoints(folder: Path, saver: Saver | None) -> Iterator[Saver]:
         yield _telling(own, path)
 
 
-class _Telling(BaseCheckpointSaver[Any]):
-    """Put before a saver's own class: its database's errors become ours."""
-
-    place: object
-
-    def get_tuple(self, config: RunnableConfig) -> CheckpointTuple | None:
-        with _told(self.place):
-            return super().get_tuple(config)
-
-    def put(
-        self,
-        config: RunnableConfig,
-        checkpoint: Checkpoint,
-        metadata: CheckpointMetadata,
-        new_versions: ChannelVersions,
-    ) -> RunnableConfig:
-        with _told(self.place):
-            return super().put(config, checkpoint, metadata, new_versions)
-
-    def put_writes(
-        self, config: RunnableConfig, writes: Sequence[tuple[str, Any]], task_id: str, task_path: str = ""
-    ) -> None:
-        with _told(self.place):
-            super().put_writes(config, writes, task_id, task_path)
-
-
 def _telling(saver: Saver, place: object) -> Saver:
-    told = copy.copy(saver)
-    told.__class__ = type(type(saver).__name__, (_Telling, type(saver)), {"place": place})
-    return told
+    """The saver, whose database's errors become ours; LangGraph sees the parameters of its own methods."""
+
+    def told(method: Callable[..., T]) -> Callable[..., T]:
+        @wraps(method)
+        def call(*args: Any, **kwargs: Any) -> T:
+            with _told(place):
+                return method(*args, **kwargs)
+
+        return call
+
+    kind, telling = type(saver), copy.copy(saver)
+    methods = {name: told(getattr(kind, name)) for name in ("get_tuple", "put", "put_writes")}
+    telling.__class__ = type(kind.__name__, (kind,), methods)
+    return telling
 
 
 @contextmanager
