@@ -111,7 +111,7 @@ def _rules() -> list[tuple[re.Pattern[str], _Reader]]:
         (_YEAR + r"\s*年(?:全年|度)?", lambda m: p("year", int(m[1]), 1)),
         (
             r"(?:full[\s-]year\s+|all\s+of\s+|year\s+|calendar\s+year\s+)?" + _YEAR
-            + r"(?![\d%.倍]|\s*-?\s*(?:d|day|days|session|sessions)\b|\s*[日天只])(?:全年)?",
+            + r"(?![\d%倍]|\.\d|\s*-?\s*(?:d|day|days|session|sessions)\b|\s*[日天只])(?:全年)?",
             lambda m: p("year", int(m[1]), 1),
         ),
         (r"(?<!\d)(\d{1,2})月(\d{1,2})[日号]?", lambda m: p("day", 0, int(m[1]), int(m[2]))),
