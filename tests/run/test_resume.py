@@ -19,7 +19,6 @@ from quantgraph.broker import Ledger
 from quantgraph.cli.main import app
 from quantgraph.data.sample import SampleSource
 from quantgraph.errors import BadFile, BadOption, BudgetExceeded, NoData, RunMismatch, SourceUnavailable
-from quantgraph.llm.planner import KeylessPlanner
 from quantgraph.market.rulebook import Rulebook
 from quantgraph.run import identity, replay, resume_run, run_strategy
 from quantgraph.run.folder import held
@@ -30,20 +29,6 @@ from quantgraph.settings import load_settings
 SENTENCE = "000341.SZ，2日均线上穿5日均线买入，下穿卖出，20240102到20240229"
 WITHOUT_WINDOW = "000341.SZ，2日均线上穿5日均线买入，下穿卖出"
 WINDOW = "20240102-20240229"
-
-
-@pytest.fixture
-def asked(monkeypatch):
-    """How often the planner was asked."""
-    calls = []
-    answer = KeylessPlanner._generate
-
-    def counting(self, messages, *args, **options):
-        calls.append(messages)
-        return answer(self, messages, *args, **options)
-
-    monkeypatch.setattr(KeylessPlanner, "_generate", counting)
-    return calls
 
 
 def stop_at(name):

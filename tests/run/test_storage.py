@@ -16,25 +16,15 @@ from quantgraph import _database
 from quantgraph.broker import Ledger
 from quantgraph.cli.main import app
 from quantgraph.errors import BadFile, StorageUnavailable
-from quantgraph.llm.planner import KeylessPlanner
 from quantgraph.run import replay, resume_run, run_strategy, start
 
 SENTENCE = "000341.SZ，2日均线上穿5日均线买入，下穿卖出，20240102到20240229"
 
 
 @pytest.fixture(autouse=True)
-def asked(monkeypatch):
-    """What the planner was asked; every run has the same name, so that equal ledgers are equal."""
-    calls = []
-    answer = KeylessPlanner._generate
-
-    def counting(self, messages, *args, **options):
-        calls.append(messages)
-        return answer(self, messages, *args, **options)
-
-    monkeypatch.setattr(KeylessPlanner, "_generate", counting)
+def one_name(monkeypatch):
+    """Every run has the same name, so that equal ledgers are equal."""
     monkeypatch.setattr(start, "new_run_id", lambda: "r")
-    return calls
 
 
 @pytest.fixture(scope="module")

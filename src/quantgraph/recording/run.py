@@ -75,9 +75,10 @@ class Recording:
         self.mode = mode
         self._tape = tape
         self.until = until
-        self.served = Served(self.entries()) if mode == "replay" else None
         self.memory: dict[Any, Any] = {}
-        self.tally = Tally(budget, session_budget, self.entries())
+        before = list(self.entries())
+        self.served = Served(before) if mode == "replay" else None
+        self.tally = Tally(budget, session_budget, before)
 
     @property
     def replays(self) -> bool:

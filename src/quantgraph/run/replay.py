@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
 from itertools import islice
@@ -138,8 +138,9 @@ def replay(
     recorder = Recorder(where, mode="replay")
     recording = recorder.of(manifest.run_id)
     with closing(recording), _place(manifest, out) as made:
+        entries = list(recording.entries())
         handles = replace(
-            _handles(manifest, recording, settings),
+            _handles(manifest, entries, settings),
             recorder=recorder,
             decider=decider,
             store=DataState(folder / "data", read_only=True),
@@ -147,11 +148,11 @@ def replay(
         with no_network():
             result = _again(manifest, made, handles, failed=before.get("state") == "failed")
         divergence = _divergence(manifest, recording, before)
-        differences = [*_in_the_record(recording, divergence)]
+        differences = [*_in_the_record(recording, entries, divergence)]
         if divergence is None:
             differences += _compare(manifest, before, result, there=folder, here=made, where=where)
         if differences:
-            _check_data(folder / "data", recording)
+            _check_data(folder / "data", entries)
     now = replace(manifest.identity, code=code_files())
     return Replayed(
         run_id=manifest.run_id,
@@ -173,17 +174,16 @@ def _place(manifest: Manifest, out: str | Path | None) -> Iterator[Path]:
         yield made
 
 
-def _handles(manifest: Manifest, recording: Recording, settings: Settings) -> Handles:
-    asked = list(recording.entries())
+def _handles(manifest: Manifest, entries: Sequence[Entry], settings: Settings) -> Handles:
     name, synthetic = manifest.source["name"], manifest.source["synthetic"]
-    kind = DatedNoSource if any(_by_day(entry) for entry in asked) else NoSource
+    kind = DatedNoSource if any(map(_by_day, entries)) else NoSource
     nothing = {"budget": None, "session_budget": None, "prices": None, "llm_cache": "off"}
     settings = manifest.as_then(settings).model_copy(update=nothing)
     return Handles(
         settings=settings,
         source=kind(name, synthetic=synthetic),
-        model=no_models(asked, settings.model_rung),
-        on_clarify=answerer_of(manifest.options, asked),
+        model=no_models(entries, settings.model_rung),
+        on_clarify=answerer_of(manifest.options, entries),
         checkpointer=InMemorySaver(),
         runner=NoCode(),
     )
@@ -206,10 +206,10 @@ def _again(manifest: Manifest, folder: Path, handles: Handles, *, failed: bool) 
             return read_result(folder) or {}
 
 
-def _check_data(folder: Path, recording: Recording) -> None:
+def _check_data(folder: Path, entries: Sequence[Entry]) -> None:
     """Whether recorded commits are what they were; if not, nothing else needs an explanation."""
     store = DataState(folder, read_only=True)
-    for entry in recording.entries():
+    for entry in entries:
         made = entry.outcome() if entry.reply and entry.key.kind in {"tool", "code"} else None
         for ref in (made.get(name) for name in _REFS) if isinstance(made, dict) else ():
             try:
@@ -233,7 +233,9 @@ def _unasked(recording: Recording) -> list[Entry]:
     return [entry for entry in left if not entry.key.path.startswith(f"{LADDER}/")]
 
 
-def _in_the_record(recording: Recording, divergence: RunDiverged | None) -> Iterator[Difference]:
+def _in_the_record(
+    recording: Recording, entries: Sequence[Entry], divergence: RunDiverged | None
+) -> Iterator[Difference]:
     """Where it and the replay part; else what was left over, and what is no more as it was recorded."""
     if divergence:
         place = f"{divergence.data['path']} number {divergence.data['seq']}"
@@ -244,7 +246,7 @@ def _in_the_record(recording: Recording, divergence: RunDiverged | None) -> Iter
         yield Difference(
             export="record", place=place, recorded=f"a {entry.key.kind} request: {entry.request[:200]}"
         )
-    altered = (entry for entry in recording.entries() if digest(entry.request) != entry.key.digest)
+    altered = (entry for entry in entries if digest(entry.request) != entry.key.digest)
     for entry in islice(altered, 1):
         place = f"{entry.key.path} number {entry.key.seq}"
         yield Difference(
