@@ -9,6 +9,7 @@ from pathlib import Path
 os.environ["LANGGRAPH_STRICT_MSGPACK"] = "true"  # read once, when langgraph is imported
 os.environ["QUANTGRAPH_AUDIT_CELLS"] = "0"  # what is made once for a module is made before any fixture
 os.environ["QUANTGRAPH_AUDIT_CUTS"] = "5"
+os.environ["QUANTGRAPH_AUDIT_SEED"] = "0"  # two runs of one thing are held against each other
 os.environ["QUANTGRAPH_MODEL_RUNG"] = "native"  # a stub behind HTTP answers its script, not a probe
 
 # Whoever starts pytest may have told it not to write bytecode: then every process that a test starts compiles the
@@ -29,7 +30,9 @@ hypothesis.settings.register_profile(
 hypothesis.settings.load_profile("suite")
 
 SHARED = Path(__file__).resolve().parents[1] / ".." / "shared" / "data"
-SHORT_AUDIT = {name: os.environ[name] for name in ("QUANTGRAPH_AUDIT_CELLS", "QUANTGRAPH_AUDIT_CUTS")}
+SHORT_AUDIT = {
+    name: os.environ[name] for name in (f"QUANTGRAPH_AUDIT_{part}" for part in ("CELLS", "CUTS", "SEED"))
+}
 """Hundreds of runs prove their strategy: five sessions of it are enough where the proof is not the matter."""
 _SECRETS = ("OPENAI_API_KEY", "OPENAI_BASE_URL", "OPENAI_API_BASE", "TUSHARE_TOKEN", "TS_TOKEN")
 

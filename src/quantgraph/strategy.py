@@ -158,6 +158,7 @@ def audit_strategy(
         exhaustive=exhaustive,
         cuts=settings.audit_cuts,
         cells=settings.audit_cells,
+        seed=settings.audit_seed,
     )
 
 

@@ -55,6 +55,8 @@ def cross(panel, fast=3, slow=8):
 class Inline:
     """Trials without a process: for functions that remember nothing."""
 
+    sealed = True
+
     def __init__(self, function):
         self.function = function
 

@@ -42,7 +42,7 @@ def test_a_refusal_says_what_was_asked_for_leaves_nothing_open_and_is_told_once(
     def peeking(p):
         return p["close"] > p["close"].mean()
 
-    for exhaustive, method in ((True, "exhaustive"), (False, "aimed")):
+    for exhaustive, method in ((True, "walked"), (False, "sampled")):
         verdict = check_causality(Inline(peeking), panel(50), exhaustive=exhaustive)
         assert not verdict.causal
         assert (verdict.coverage["method"], verdict.coverage["residual"]) == (method, 0)
@@ -59,11 +59,15 @@ def test_a_backward_fill_shows_at_the_first_row_of_the_gap_and_needs_all_of_it()
 
 
 def test_an_interpolation_that_happens_to_change_nothing_shows_with_another_price_after_the_gap():
-    # Half-way from 10 to 12 is 11, from 10 to at least 20 is 15 or more: above 13. The fill of a cut is 10.
-    strategy = Inline(lambda p: (p["close"].interpolate() > 13) * 1.0)
-    verdict = check_causality(strategy, bars(10, np.nan, 12, 12, 12, 12))
+    # Half-way from 10 to 10.5 is 10.25. The best session, from 10.2 to 10.9, makes 10.69 of 10: half-way 10.345.
+    strategy = Inline(lambda p: (p["close"].interpolate() > 10.3) * 1.0)
+    days = bars(10, np.nan, 10.5, 10.2, 10.9, 10.1)
+    verdict = check_causality(strategy, days, exhaustive=False, seed=0)
     assert verdict.counterexample.test == "corruption"
     assert place(verdict.counterexample) == ("2024-01-03", "600519.SH", 0, 1, 1)
+    # Walked it is harmless: whatever comes after the gap, on the day nothing of it was there.
+    verdict = check_causality(strategy, days)
+    assert verdict.signal["600519.SH"].tolist() == [0, 0, 1, 0, 1, 0]
 
 
 def test_a_strategy_that_fails_before_the_fourth_day_has_no_signal_on_the_first():
@@ -110,7 +114,7 @@ def test_what_only_a_longer_panel_shows_is_seen_by_appending_to_it():
     def strategy(p):
         return (p["close"] > 0) * (1.0 if len(p["close"]) > 6 else 0.0)
 
-    found = check_causality(strategy, bars(1, 1, 1, 1, 1, 1)).counterexample
+    found = check_causality(strategy, bars(1, 1, 1, 1, 1, 1), exhaustive=False).counterexample
     assert found.test == "appended"
     assert (f"{found.session:%Y-%m-%d}", found.known, found.later) == ("2024-01-02", 0, 1)
 
@@ -149,17 +153,36 @@ def flat_days(p):
     return (change > 0) * 1.0 + tomorrow.where(change == 0, 0.0)
 
 
-@pytest.mark.parametrize("exhaustive", [True, False])
-def test_a_tie_that_the_future_decides_is_not_excused_as_rounding(exhaustive):
+def test_a_tie_that_the_future_decides_is_not_excused_as_rounding():
     # Flat on the second day, up on the third. A move by 1e-9 turns the tie over, and another third day does.
-    verdict = check_causality(Inline(flat_days), bars(10, 10, 11, 12, 13, 14), exhaustive=exhaustive)
+    days = bars(10, 10, 11, 12, 13, 14)
+    verdict = check_causality(Inline(flat_days), days, exhaustive=False)
     assert place(verdict.counterexample) == ("2024-01-03", "600519.SH", 0, 1, 1)
     assert verdict.counterexample.test == "truncation"
     assert verdict.near_threshold == 0
 
 
+def test_a_tie_that_the_future_decides_is_walked_without_it_and_shown():
+    verdict = check_causality(Inline(flat_days), bars(10, 10, 11, 12, 13, 14))
+    assert verdict.signal["600519.SH"].tolist() == [
+        0,
+        0,
+        1,
+        1,
+        1,
+        1,
+    ]  # the whole panel says 1 on the second day
+    assert (verdict.near_threshold, verdict.turned) == (1, 1 / 5)
+    (finding,) = verdict.findings()
+    assert (finding.severity, finding.message.split(",")[0]) == (
+        "warning",
+        "1 cells are so near a threshold that rounding turns them",
+    )
+
+
 def test_a_tie_on_the_last_day_that_the_next_one_would_decide_is_not_excused():
-    found = check_causality(Inline(flat_days), bars(10, 11, 12, 13, 14, 14)).counterexample
+    days = bars(10, 11, 12, 13, 14, 14)
+    found = check_causality(Inline(flat_days), days, exhaustive=False).counterexample
     assert (found.test, f"{found.session:%Y-%m-%d}", found.known) == ("appended", "2024-01-09", 0)
     assert found.later in (-1, 1)
 
@@ -196,16 +219,43 @@ def test_a_sum_in_another_order_turns_a_cell_at_the_threshold_and_is_counted_not
     assert verdict.notes[0].startswith("6 cells are so near a threshold")
 
 
-def test_a_session_that_only_rounding_turns_is_not_proved_where_no_other_future_can_be_tried():
+def test_a_strategy_that_fails_on_prices_that_could_have_come_is_not_decided():
     def strategy(p):
-        if (p["close"] > 3.5).any(axis=None) or (p["close"] < 0.09).any(axis=None):
+        known = [1.0, 2.0, 3.0, 0.1, 0.2, 0.3]
+        if not np.isclose(p["close"].to_numpy()[..., None], known).any(axis=-1).all():
             raise ValueError("no such price")
         return summed_in_another_order(p)
 
-    verdict = check_causality(Inline(strategy), sums(30))
-    # All cuts from the tie on to the last but one differ; the last is the whole panel.
-    assert (verdict.causal, verdict.proved, verdict.near_threshold) == (True, 31, 3)
-    assert (verdict.method, verdict.residual) == ("exhaustive", pytest.approx(19 / 50))
+    verdict = check_causality(Inline(strategy), sums(30), exhaustive=False, seed=0)
+    assert (verdict.result, verdict.causal) == ("undecided", False)
+    assert verdict.line == (
+        "undecided: the strategy fails on prices that could have come (no such price); it has to run on any of "
+        "them to be proved"
+    )
+    assert verdict.text("zh").startswith("无法判定：换成另一种可能的未来行情时策略报错（no such price）")
+    assert verdict.findings()[0].code == "causality_undecided"
+    walked = check_causality(Inline(strategy), sums(30))
+    assert walked.causal  # nothing else has to be tried
+    assert not walked.corruptions
+
+
+def test_more_opinions_than_ties_explain_are_not_excused():
+    # Each tenth session is a tie, and rounding turns it: 15 of the 150 opinions, where 3 are the most.
+    ties = sums(*range(0, 50, 10))
+    verdict = check_causality(Inline(summed_in_another_order), ties, exhaustive=False, cuts=50)
+    assert verdict.result == "undecided"
+    assert verdict.line.startswith("undecided: rounding turns 10.0% of the opinions over, more than 2%")
+    verdict = check_causality(Inline(summed_in_another_order), ties)
+    assert verdict.causal
+    assert verdict.turned == pytest.approx(15 / 150)
+
+
+def test_a_draw_of_secret_cuts_is_told_and_can_be_made_again():
+    first, second = (check_causality(Inline(cross), panel(120), exhaustive=False) for _ in range(2))
+    assert first.seed != second.seed
+    again = check_causality(Inline(cross), panel(120), exhaustive=False, seed=first.seed)
+    assert again.coverage == first.coverage
+    assert check_causality(Inline(cross), panel(60)).seed is None  # walked: nothing is drawn
 
 
 def test_a_product_that_rounds_otherwise_on_a_shorter_panel_is_excused_at_its_threshold():
@@ -241,7 +291,7 @@ def test_a_product_of_the_rows_that_are_left_is_not_accused_by_a_future_without_
         scores = pd.DataFrame(traded.to_numpy() @ mix, traded.index, traded.columns)
         return scores.reindex(p["close"].index)
 
-    verdict = check_causality(Inline(strategy), panel(61, 7, gaps=False))
+    verdict = check_causality(Inline(strategy), panel(61, 7, gaps=False), exhaustive=False)
     assert verdict.causal, verdict.line
     assert verdict.coverage["corruptions"]["missing"] > 0
 
@@ -306,9 +356,9 @@ def test_what_aimed_cuts_leave_open_is_said_in_numbers():
     # 0.01 ** (1 / 40) is 0.8913: forty cuts miss a leak at 10.87 % of the sessions once in a hundred times.
     assert verdict.residual == pytest.approx(0.10875, abs=1e-5)
     assert verdict.line == (
-        "causal: proved at 40 of 120 sessions; a leak that shows at random in fewer than 11% of them could be missed"
+        "causal (sampled): proved at 40 of 120 sessions; a leak that shows at random in fewer than 11% of them could be missed"
     )
-    assert verdict.text("zh").startswith("无未来函数：已在 120 个交易日中的 40 个上证明")
+    assert verdict.text("zh").startswith("无未来函数（抽样）：已在 120 个交易日中的 40 个上证明")
     assert verdict.coverage["corruptions"]["appended"] == 1
 
 
@@ -316,7 +366,7 @@ def test_all_sessions_are_proved_when_there_is_time_and_not_when_there_is_none()
     trials, days = Inline(cross), panel(60)
     symbols = len(next(iter(days.values())).columns)
     needed = 60 * 10_000 + 60 * 61 // 2 * symbols
-    assert check_causality(trials, days, cells=needed).coverage["method"] == "exhaustive"
+    assert check_causality(trials, days, cells=needed).coverage["method"] == "walked"
     assert check_causality(trials, days, cells=needed - 1).coverage["proved"] == 40
 
 

@@ -86,18 +86,21 @@ def test_a_shift_needs_as_many_later_sessions_as_it_shifts(seed, ahead):
     assert found.later in (-1, 1)
 
 
-@given(seed=seeds, drop=st.sampled_from([0.9, 0.95]))
+@given(seed=seeds)
 @few
-def test_a_trade_suppressed_before_a_fall_is_seen_even_if_no_fall_comes(seed, drop):
+def test_a_trade_suppressed_before_a_fall_is_seen_even_if_no_fall_comes(seed):
     calm = panel(80, 4, seed, gaps=False)
-    calm["close"] = calm["close"].rolling(6, min_periods=1).mean()  # no session falls by a twentieth
+    change = calm["close"].pct_change(fill_method=None)
+    fall = change.quantile(0.15)
+    # Buys on some days by heart, none of them before one of the worst sessions of its stock.
+    buys = (calm["vol"] > 7_000) & (change.shift(-1) > fall)
 
     def strategy(p):
-        buys = cross(p)
-        return buys.where(~((buys == 1) & (p["close"].shift(-1) / p["close"] < drop)), 0.0)
+        bought = buys.reindex(p["close"].index)
+        return (bought & ~(p["close"].pct_change(fill_method=None).shift(-1) < fall)) * 1.0
 
-    assert strategy(calm).equals(cross(calm))
-    verdict = check_causality(Inline(strategy), calm)
+    assert strategy(calm).equals(buys * 1.0)
+    verdict = check_causality(Inline(strategy), calm, exhaustive=False)
     assert verdict.counterexample.test == "corruption"
     assert (verdict.counterexample.known, verdict.counterexample.later) == (1, 0)
     assert verdict.counterexample.needs == 1

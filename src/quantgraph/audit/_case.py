@@ -5,23 +5,23 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 import pandas as pd
 
 from quantgraph._frames import Floats
 from quantgraph.audit._compare import Bools, Reference
-from quantgraph.audit._rounding import Hanging
+from quantgraph.audit._rounding import Nudges
 from quantgraph.audit._slices import axes_of, close_of
-from quantgraph.audit.corrupt import Corruption, corrupted
+from quantgraph.audit.corrupt import Futures
 from quantgraph.audit.cuts import aimed_cuts
-from quantgraph.audit.trials import Outcome, Run, Trials
+from quantgraph.audit.trials import CodeTrials, FunctionTrials, Outcome, Run, Trials
 from quantgraph.errors import CodeFailed
 from quantgraph.market.moment import Moment, Phase
 from quantgraph.sandbox.wire import Frames
 
-__all__ = ["Case", "Counted", "Longer"]
+__all__ = ["Case", "Counted"]
 
 
 class Counted:
@@ -30,6 +30,16 @@ class Counted:
     def __init__(self, trials: Trials) -> None:
         self._trials = trials
         self.evaluations = 0
+
+    @property
+    def sealed(self) -> bool:
+        """See :class:`Trials`."""
+        return self._trials.sealed
+
+    @property
+    def cells(self) -> tuple[str, ...]:
+        """Source of the strategy, empty where it is not known."""
+        return self._trials.cells if isinstance(self._trials, CodeTrials | FunctionTrials) else ()
 
     def walk(self, panel: Frames, moments: Sequence[Moment]) -> Iterator[Outcome]:
         """See :class:`Trials`."""
@@ -54,41 +64,54 @@ class Counted:
             yield counted
 
 
-@dataclass(frozen=True, kw_only=True)
-class Longer:
-    """A panel, and the signal it gives."""
-
-    panel: Frames
-    reference: Reference
-
-
 class Case:
     """What all tests of one audit share.
+
+    Parameters
+    ----------
+    whole
+        The signal of the whole panel if it is known to come out again; None runs the strategy.
 
     Attributes
     ----------
     first, reference
         The signal of the whole panel, and the same to hold others against.
+    nudges
+        What hangs by a rounding error in it.
     tried
         How many other futures were tried, by kind.
     proved
         Rows at which the signal was the same without the future.
-    hair
-        Cells (T, N) that rounding turns over and other futures of the same length do not.
+    near
+        Cells (T, N) that differ by rounding: a later session decides how their sums are taken, and no more.
+    turned
+        Those of them that come out as another opinion, not as the same number but for its last digits.
+    refused
+        What the strategy said when it failed on another future, empty if it never did.
     """
 
-    def __init__(self, trials: Trials, panel: Frames, phase: Phase, seed: int) -> None:
+    def __init__(
+        self, trials: Trials, panel: Frames, phase: Phase, seed: int, whole: Outcome | None = None
+    ) -> None:
         self.trials = Counted(trials)
         self.panel, self.phase, self.seed = panel, phase, seed
         self.axes = axes_of(panel)
         self.total = len(self.axes.sessions)
-        self.first = self.trials.whole(panel)
+        self.first = whole or self.trials.whole(panel)
         if self.first.signal is None:
             raise CodeFailed(f"the strategy fails on the whole panel: {self.first.error}")
         self.reference = Reference(self.first.signal, self.axes)
+        self.nudges = Nudges(self.trials.whole, panel, self.first, seed)
         self.tried: Counter[str] = Counter()
         self.proved: set[int] = set()
-        self.hair: Bools = np.zeros(self.reference.values.shape, dtype=bool)
+        self.near: Bools = np.zeros(self.reference.values.shape, dtype=bool)
+        self.turned: Bools = np.zeros_like(self.near)
+        self.refused = ""
+
+    @cached_property
+    def futures(self) -> Futures:
+        """Other futures of the panel."""
+        return Futures(self.panel)
 
     def moment(self, row: int) -> Moment:
         """When the signal of a row is decided."""
@@ -109,41 +132,7 @@ class Case:
         close = close_of(self.panel).values
         return aimed_cuts(self.signal, close, self.axes.sessions, count=count, seed=seed)
 
-    def beyond_rounding(
-        self, differing: Bools, ours: Floats, run: Run, *, row: int, short: Frames, longer: Longer
-    ) -> tuple[Bools, bool]:
-        """The ``differing`` cells (T, N) without those that rounding turns over, and if that is settled.
-
-        A tie may be turned over by rounding, since a longer panel is summed up in another order, or be
-        decided by the future. Of that other futures tell, which are as long: a cell that they change is not
-        excused. It is not settled if the strategy fails on them.
-
-        Parameters
-        ----------
-        ours, short
-            The signal (T, N) of the shorter panel, on the axes of the longer one's, and that panel.
-        run
-            How other panels are run.
-        row
-            Row of the last session of ``short``.
-        """
-        moment, reference, settled = self.moment(row), longer.reference, True
-        if not differing.any():
-            return differing, settled
-        hair = Hanging(run, short, moment, reference, ours).among(differing, reference.values)
-        cuts = np.full(len(self.axes.symbols), row)
-        for flipped in (False, True):
-            if not hair[differing].all():
-                return np.asarray(differing & ~hair), True
-            how = Corruption(
-                kind="scaled", cuts=cuts, phase=self.phase, seed=self.seed + row, flipped=flipped
-            )
-            other = run(corrupted(longer.panel, how))
-            if other.signal is None:
-                settled = False
-            else:
-                hair &= ~reference.changed(other, reference.rows_to(moment.session))
-        beyond = np.asarray(differing & ~hair)
-        if reference is self.reference and not beyond.any():
-            self.hair |= hair
-        return beyond, settled
+    def excuse(self, cells: Bools, theirs: Floats) -> None:
+        """Count cells (T, N) that differ from ``theirs`` by rounding only."""
+        self.near |= cells
+        self.turned |= cells & ~np.isclose(self.reference.values, theirs, rtol=1e-6, atol=0.0, equal_nan=True)

@@ -49,6 +49,7 @@ class Reference:
         self.sessions: Dates = np.union1d(axes.sessions, signal.sessions)
         self.symbols = tuple(dict.fromkeys((*axes.symbols, *signal.symbols)))
         self._columns = {symbol: place for place, symbol in enumerate(self.symbols)}
+        self._found: dict[tuple[str, ...], NDArray[np.int64]] = {}
         self._cells = self._placed(signal)
 
     @property
@@ -96,6 +97,31 @@ class Reference:
         a, b = self._other(one), self._other(other)
         return _unequal(a.values[row], b.values[row], a.present[row] & b.present[row])
 
+    def row_of(self, outcome: Outcome, row: int) -> tuple[Floats, Bools]:
+        """Values (N,) of another signal in a row, NaN where it has no cell, and where it has one."""
+        values, present = np.full(len(self.symbols), np.nan), np.zeros(len(self.symbols), dtype=bool)
+        signal = outcome.signal
+        place = -1 if signal is None else int(np.searchsorted(signal.sessions, self.sessions[row]))
+        if (
+            signal is not None
+            and place < len(signal.sessions)
+            and signal.sessions[place] == self.sessions[row]
+        ):
+            columns = self._columns_of(signal.symbols)
+            known = columns >= 0
+            values[columns[known]], present[columns[known]] = signal.values[place][known], True
+        return values, present
+
+    def unequal_to(self, values: Floats, present: Bools, row: int) -> Bools:
+        """Where a row differs from what :meth:`row_of` gave: (N,), by the same rule."""
+        return _unequal(self.values[row], values, self._cells.present[row] & present)
+
+    def _columns_of(self, symbols: tuple[str, ...]) -> NDArray[np.int64]:
+        """Places of symbols on these axes, -1 for those that are not on them."""
+        if symbols not in self._found:
+            self._found[symbols] = np.array([self._columns.get(symbol, -1) for symbol in symbols], np.int64)
+        return self._found[symbols]
+
     def _other(self, outcome: Outcome) -> Cells:
         if outcome.signal is None:
             return Cells(values=np.full(self.values.shape, np.nan), present=np.zeros(self.values.shape, bool))
@@ -110,9 +136,9 @@ class Reference:
         if signal.symbols == self.symbols and kept.all() and np.array_equal(rows, np.arange(len(rows))):
             values[: len(rows)], present[: len(rows)] = signal.values, True
             return Cells(values=values, present=present)
-        known = [place for place, symbol in enumerate(signal.symbols) if symbol in self._columns]
-        columns = np.array([self._columns[signal.symbols[column]] for column in known], dtype=np.int64)
-        place = np.ix_(rows[kept], columns)
+        columns = self._columns_of(signal.symbols)
+        known = columns >= 0
+        place = np.ix_(rows[kept], columns[known])
         values[place], present[place] = signal.values[kept][:, known], True
         return Cells(values=values, present=present)
 

@@ -7,16 +7,17 @@ from functools import partial
 
 import numpy as np
 
-from quantgraph.audit._case import Case, Longer
+from quantgraph.audit._case import Case
 from quantgraph.audit._compare import Bools, Reference
 from quantgraph.audit._shrink import Finder
 from quantgraph.audit._slices import axes_of, close_of, only, prefix
-from quantgraph.audit.corrupt import Corruption, Kind, corrupted, extended
+from quantgraph.audit.corrupt import Corruption, Kind
 from quantgraph.audit.counterexample import Counterexample
 from quantgraph.audit.cuts import Rows, symbol_cuts
-from quantgraph.audit.trials import FunctionTrials, Run
+from quantgraph.audit.trials import FunctionTrials, Outcome
+from quantgraph.sandbox.wire import Frames
 
-__all__ = ["other_futures", "remembered"]
+__all__ = ["decided_by_the_future", "other_futures", "remembered"]
 
 _STAGGERED = 6
 _UNIFORM = 12
@@ -24,40 +25,50 @@ _OTHERS = 2
 
 
 def other_futures(case: Case) -> Counterexample | None:
-    """Rows after a cut replaced: per symbol where symbols go apart, else at more places for all alike."""
-    with case.trials.series() as run:
-        apart = _separable(case, run)
-    with case.trials.series() as run:  # a process that has seen no true future
-        return _other_futures(case, run, apart=apart) or _appended(case, run)
+    """Rows after a cut replaced: per symbol where symbols go apart, else at more places for all alike.
+
+    Each runs in a process of its own: what code kept of one would tell it of the next.
+    """
+    apart, found = _staggered(case) if _separable(case) else (False, None)
+    return found or _uniform(case, apart=apart) or _appended(case)
 
 
-def _other_futures(case: Case, run: Run, *, apart: bool) -> Counterexample | None:
-    found = None
-    if apart:
-        apart, found = _staggered(case, run)
-    if found:
-        return found
+def decided_by_the_future(case: Case, row: int) -> Bools:
+    """Cells (T, N) up to a row that another future of the same length after it changes."""
+    cuts = np.full(len(case.axes.symbols), row)
+    changed = np.zeros(case.reference.values.shape, dtype=bool)
+    for falling in (False, True):
+        changed |= _changed(case, _future(case, "redrawn", cuts, row, falling=falling))
+    return changed
+
+
+def _uniform(case: Case, *, apart: bool) -> Counterexample | None:
     rows = case.aimed(min(_OTHERS if apart else _UNIFORM, case.total), case.seed + 1)
     for number, row in enumerate(rows):
         cuts = np.full(len(case.axes.symbols), row)
-        futures = [] if apart else [_future(case, "scaled", cuts, number, flipped=f) for f in (False, True)]
+        futures = [] if apart else [_future(case, "redrawn", cuts, row, falling=f) for f in (False, True)]
         if number % max(1, len(rows) // _OTHERS) == 0:
-            futures += [_future(case, kind, cuts, number) for kind in ("permuted", "missing")]
+            futures.append(_future(case, "missing", cuts, row))
         for how in futures:
-            found = _replaced(case, run, how)
+            found = _replaced(case, how)
             if found:
                 return found
     return None
 
 
-def _future(case: Case, kind: Kind, cuts: Rows, number: int, *, flipped: bool = False) -> Corruption:
-    return Corruption(kind=kind, cuts=cuts, phase=case.phase, seed=case.seed + number, flipped=flipped)
+def _future(case: Case, kind: Kind, cuts: Rows, number: int, *, falling: bool = False) -> Corruption:
+    return Corruption(kind=kind, cuts=cuts, phase=case.phase, seed=case.seed + number, falling=falling)
 
 
-def _changed(case: Case, run: Run, how: Corruption) -> Bools:
-    """Cells up to each symbol's cut that another future changes. A strategy that fails there says nothing."""
-    outcome = run(corrupted(case.panel, how))
+def _changed(case: Case, how: Corruption) -> Bools:
+    """Cells up to each symbol's cut that another future changes.
+
+    A strategy that fails on a future that could have come is remembered for it: nothing was settled there.
+    """
+    outcome = case.trials.whole(case.futures.of(how))
     if outcome.signal is None:
+        if how.kind != "missing":
+            case.refused = case.refused or outcome.error
         return np.zeros(case.reference.values.shape, dtype=bool)
     case.tried[how.kind] += 1
     known = np.full(len(case.reference.symbols), case.rows_to(int(how.cuts.min())))
@@ -68,36 +79,38 @@ def _changed(case: Case, run: Run, how: Corruption) -> Bools:
     return np.asarray(differing & (np.arange(len(differing))[:, None] < known))
 
 
-def _replaced(case: Case, run: Run, how: Corruption) -> Counterexample | None:
+def _replaced(case: Case, how: Corruption) -> Counterexample | None:
     """Try another future after one cut for all symbols: what it changes before the cut is no accident."""
-    differing = _changed(case, run, how)
+    differing = _changed(case, how)
     if not differing.any():
         return None
-    return Finder(run, case.panel, case.reference, case.phase).corruption(differing, how)
+    with case.trials.series() as run:
+        finder = Finder(run, case.panel, case.reference, case.phase)
+        return finder.corruption(differing, how, case.futures.of)
 
 
-def _separable(case: Case, run: Run) -> bool:
+def _separable(case: Case) -> bool:
     """Whether each symbol's signal seems to depend on its own data only."""
     symbols = case.axes.symbols
     if len(symbols) == 1:
         return True
-    outcome = run(only(case.panel, set(symbols[::2])))
+    outcome = case.trials.whole(only(case.panel, set(symbols[::2])))
     if outcome.signal is None:
         return False
     differing = case.reference.differing(outcome, len(case.reference.sessions))
     return not differing[:, : len(symbols) : 2].any()
 
 
-def _staggered(case: Case, run: Run) -> tuple[bool, Counterexample | None]:
+def _staggered(case: Case) -> tuple[bool, Counterexample | None]:
     """Whether symbols go apart, and what cuts of their own for each show: many places in one run."""
     close = close_of(case.panel).values
     for number, cuts in enumerate(symbol_cuts(case.signal, close, count=_STAGGERED, seed=case.seed)):
-        for flipped in (False, True):
-            how = _future(case, "scaled", cuts, number, flipped=flipped)
-            columns = np.flatnonzero(_changed(case, run, how).any(axis=0))
+        for falling in (False, True):
+            how = _future(case, "redrawn", cuts, number, falling=falling)
+            columns = np.flatnonzero(_changed(case, how).any(axis=0))
             # Only a cut for all symbols proves anything: one may depend on another after all.
             for column in columns[columns < len(cuts)][:_OTHERS]:
-                found = _replaced(case, run, replace(how, cuts=np.full_like(cuts, cuts[column])))
+                found = _replaced(case, replace(how, cuts=np.full_like(cuts, cuts[column])))
                 if found:
                     return True, found
             if len(columns):
@@ -105,31 +118,38 @@ def _staggered(case: Case, run: Run) -> tuple[bool, Counterexample | None]:
     return True, None
 
 
-def _appended(case: Case, run: Run) -> Counterexample | None:
+def _appended(case: Case) -> Counterexample | None:
     """The same panel with sessions after its last."""
-    longer = extended(case.panel, case.seed)
-    outcome = run(longer)
+    longer = case.futures.extended(case.seed)
+    outcome = _longer(case, longer)
     if outcome.signal is None:
         return None
-    case.tried["appended"] += 1
-    reference, last = Reference(outcome.signal, axes_of(longer)), case.total - 1
-    differing, _ = case.beyond_rounding(
-        reference.differing(case.first, reference.rows_to(case.axes.sessions[-1])),
-        reference.of(case.first),
-        run,
-        row=last,
-        short=case.panel,
-        longer=Longer(panel=longer, reference=reference),
-    )
+    reference, rows = Reference(outcome.signal, axes_of(longer)), case.total
+    differing = reference.differing(case.first, rows)
+    near = case.nudges.among(differing, reference, reference.values)
+    if near.any():  # a tie that the sessions appended decide is decided otherwise by others
+        near &= ~reference.changed(_longer(case, case.futures.extended(case.seed, falling=True)), rows)
+    differing &= ~near
     if not differing.any():
         return None
-    return Finder(run, longer, reference, case.phase).truncation(differing, last, test="appended")
+    with case.trials.series() as run:
+        finder = Finder(run, longer, reference, case.phase)
+        return finder.truncation(differing, case.total - 1, test="appended")
+
+
+def _longer(case: Case, panel: Frames) -> Outcome:
+    outcome = case.trials.whole(panel)
+    if outcome.signal is None:
+        case.refused = case.refused or outcome.error
+    else:
+        case.tried["appended"] += 1
+    return outcome
 
 
 def remembered(case: Case, trials: FunctionTrials) -> Counterexample | None:
     """Prefixes after a longer panel, in one process: what a function keeps from call to call."""
     start = np.zeros(len(case.axes.symbols), dtype=np.int64)
-    longer = corrupted(extended(case.panel, case.seed), _future(case, "scaled", start, 0))
+    longer = case.futures.of(_future(case, "redrawn", start, 0))
     moments = [case.moment(row) for row in sorted({case.total // 3, 2 * case.total // 3})]
     after = trials.in_turn([lambda: longer, *(partial(prefix, case.panel, moment) for moment in moments)])
     next(after)

@@ -10,7 +10,7 @@ import pandas as pd
 
 from quantgraph.audit._compare import Bools, Reference, first_row
 from quantgraph.audit._slices import axes_of, only, prefix
-from quantgraph.audit.corrupt import Corruption, corrupted
+from quantgraph.audit.corrupt import Corruption
 from quantgraph.audit.counterexample import Counterexample, Test
 from quantgraph.audit.cuts import Rows
 from quantgraph.audit.trials import Outcome, Run
@@ -69,8 +69,10 @@ class Finder:
         )
         return self._told(test, cell, needs=step - base, alone=alone)
 
-    def corruption(self, differing: Bools, how: Corruption) -> Counterexample:
-        """From cells (T, N) that a corruption at one cut for all symbols changes."""
+    def corruption(
+        self, differing: Bools, how: Corruption, corrupted: Callable[[Corruption], Frames]
+    ) -> Counterexample:
+        """From cells (T, N) that another future after one cut for all symbols changes."""
         row = first_row(differing)
         columns = np.flatnonzero(differing[row])
         cut = int(how.cuts[0])
@@ -82,7 +84,7 @@ class Finder:
         ]
 
         def at(step: int) -> _Cell | None:
-            other = self._run(corrupted(self._panel, replace(how, sessions=step - cut)))
+            other = self._run(corrupted(replace(how, sessions=step - cut)))
             return self._changed(given, other, row, columns)
 
         before, cell, step = cut - 1 + least, None, steps[-1]

@@ -2,24 +2,25 @@
 
 from __future__ import annotations
 
+import secrets
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from functools import partial
 from typing import Any, Literal
 
 import numpy as np
 
-from quantgraph.audit._case import Case, Longer
+from quantgraph.audit._case import Case
 from quantgraph.audit._compare import Bools, first_row
-from quantgraph.audit._futures import other_futures, remembered
+from quantgraph.audit._futures import decided_by_the_future, other_futures, remembered
 from quantgraph.audit._shrink import Finder
-from quantgraph.audit._slices import prefix, read_panels
+from quantgraph.audit._slices import read_panels
 from quantgraph.audit._suspects import places
+from quantgraph.audit._walked import walked
 from quantgraph.audit.counterexample import Counterexample
 from quantgraph.audit.start import start_of
-from quantgraph.audit.trials import CodeTrials, FunctionTrials, Run, Trials
-from quantgraph.audit.verdict import Method, Result, Verdict
+from quantgraph.audit.trials import FunctionTrials, Outcome, Trials
+from quantgraph.audit.verdict import MOST_TURNED, Method, Result, Verdict
 from quantgraph.errors import BadOption
 from quantgraph.market.moment import PHASES, Phase
 
@@ -39,14 +40,19 @@ def check_causality(
     cells: int = 6_000_000,
     lookback: int | None = None,
     decide_at: Phase = "post_close",
-    seed: int = 0,
+    seed: int | None = None,
+    whole: Outcome | None = None,
+    warm_up: bool = True,
 ) -> Verdict:
     """Prove that row t of a strategy's signal uses only what is known at t, or show a cell that does not.
 
-    The strategy is run twice on the whole panel, on prefixes of it (every cell that both signals have must
-    be equal), on panels with other futures, and from later starts; a function also after it saw a longer
-    panel. Comparison is exact. Where a panel has another length, cells that only rounding turns over, and
-    other futures of one length do not, are counted and do not fail.
+    Where every session is proved, the strategy is walked through them, in a process that is sent a session's
+    rows when their turn has come, and what it says in each is :attr:`.Verdict.signal`. Elsewhere sessions
+    are sampled: the strategy is run up to secret cuts, and on panels with other futures after them. In both
+    it is run twice on the whole panel, and from later starts; a function also after it saw a longer panel.
+
+    Comparison is exact. Cells that only rounding turns over are counted and do not fail; a walked signal has
+    the value of the walk there, and where sessions are sampled they may be few.
 
     Parameters
     ----------
@@ -56,7 +62,7 @@ def check_causality(
         A view, frames by panel and field, or frames by field.
     exhaustive
         Prove every session (True), ``cuts`` of them where a leak would show (False), or every one if that
-        takes no more than ``cells``. What is proved is no matter of how fast the machine is.
+        takes no more than ``cells``. What is proved does not depend on how fast the machine is.
     cuts, cells
         See ``exhaustive``. Every session of T with N symbols takes the T (T + 1) / 2 * N cells of its
         prefixes, and 10,000 for each run: some 250 sessions of 100 symbols, or 350 of 30, are 6 million.
@@ -65,7 +71,12 @@ def check_causality(
     decide_at
         Phase of session t at which row t is decided: at ``open`` its close is not known yet.
     seed
-        Equal seeds give equal cuts and futures.
+        Equal seeds give equal cuts and futures. None draws one, so that no code can know where it is looked
+        at; the verdict has it.
+    whole
+        What the strategy gives on the whole panel, if it is known to give it again; it is not run for it.
+    warm_up
+        Whether to measure the warm-up.
 
     Raises
     ------
@@ -81,12 +92,16 @@ def check_causality(
     trials = strategy if isinstance(strategy, Trials) else FunctionTrials(strategy)
     # An older signal in the panel may itself know the future, and a prefix of it as well.
     panel = {name: fields for name, fields in read_panels(panels).items() if name != "signal"}
-    case = Case(trials, panel, decide_at, seed)
+    case = Case(trials, panel, decide_at, secrets.randbits(32) if seed is None else seed, whole)
     every = _cells_of(case) <= cells if exhaustive == "auto" else bool(exhaustive)
-    verdict = _judged(case, trials, cuts, every=every)
-    if verdict.causal:
+    if whole is None and not _repeats(case):
+        return _verdict(case, started, "not_deterministic", every=every)
+    verdict = _walked(case, started) if every else _sampled(case, started, cuts)
+    if verdict.causal and isinstance(trials, FunctionTrials) and (kept := remembered(case, trials)):
+        verdict = _refuted(case, started, kept, every=every)
+    if verdict.causal and warm_up:
         with case.trials.series() as run:
-            start = start_of(run, case.panel, case.reference)
+            start = start_of(run, case.panel, case.reference, case.nudges)
         verdict = replace(
             verdict, warm_up=start.warm_up, starts=start.starts, evaluations=case.trials.evaluations
         )
@@ -113,46 +128,60 @@ def _cells_of(case: Case) -> int:
     return case.total * _RUN + total * (total + 1) // 2 * symbols
 
 
-def _judged(case: Case, trials: Trials, cuts: int, *, every: bool) -> Verdict:
-    """Run the tests, the plainest first, until one refutes it."""
-    told = partial(_told, case, "exhaustive" if every else "aimed")
+def _repeats(case: Case) -> bool:
+    """Whether the strategy gives the same on the whole panel in another process."""
     again = case.trials.whole(case.panel)
-    if again.signal is None or case.reference.differing(again, len(case.reference.sessions)).any():
-        return told("not_deterministic")
-    rows = range(case.total) if every else case.aimed(min(cuts, case.total), case.seed)
+    return (
+        again.signal is not None and not case.reference.differing(again, len(case.reference.sessions)).any()
+    )
+
+
+def _walked(case: Case, started: float) -> Verdict:
+    """Every session: what was computed without the future is the signal."""
     with case.trials.series() as run:
-        found = _cut_at(case, run, rows)
-    if not found:
-        found = other_futures(case)
-    if not found and not case.tried:  # the code fails on every other future: then no session is left out
-        with case.trials.series() as run:
-            found = _cut_at(case, run, [row for row in range(case.total) if row not in case.proved])
-    if not found and isinstance(trials, FunctionTrials):
-        found = remembered(case, trials)
-    if not found:
-        return told("causal")
-    source = trials.cells if isinstance(trials, CodeTrials | FunctionTrials) else ()
-    return told("not_causal", replace(found, places=places(source)))
+        found = walked(case, run)
+    if isinstance(found, Counterexample):
+        return _refuted(case, started, found, every=True)
+    return replace(_verdict(case, started, "causal", every=True), signal=found.frame)
 
 
-def _told(
-    case: Case, method: Method, result: Result, counterexample: Counterexample | None = None
-) -> Verdict:
+def _sampled(case: Case, started: float, cuts: int) -> Verdict:
+    """Some sessions: the plainest tests first, until one refutes it."""
+    rows = case.aimed(min(cuts, case.total), case.seed)
+    found = _cut_at(case, rows) or other_futures(case)
+    if found:
+        return _refuted(case, started, found, every=False)
+    verdict = _verdict(case, started, "causal", every=False)
+    if case.refused or len(case.proved) < len(rows) or verdict.turned > MOST_TURNED:
+        return replace(verdict, result="undecided", refused=case.refused)
+    return verdict
+
+
+def _refuted(case: Case, started: float, found: Counterexample, *, every: bool) -> Verdict:
+    verdict = _verdict(case, started, "not_causal", every=every)
+    return replace(verdict, counterexample=replace(found, places=places(case.trials.cells)))
+
+
+def _verdict(case: Case, started: float, result: Result, *, every: bool) -> Verdict:
+    method: Method = "walked" if every else "sampled"
     return Verdict(
         result=result,
         sessions=case.total,
         proved=len(case.proved),
         method=method,
+        sealed=case.trials.sealed,
+        seed=None if every else case.seed,
         corruptions=dict(case.tried),
         evaluations=case.trials.evaluations,
-        counterexample=counterexample,
-        near_threshold=int(np.count_nonzero(case.hair)),
+        near_threshold=int(np.count_nonzero(case.near)),
+        turned=int(np.count_nonzero(case.turned)) / (int(np.count_nonzero(case.reference.opinions)) or 1),
+        seconds=time.perf_counter() - started,
     )
 
 
-def _cut_at(case: Case, run: Run, rows: Sequence[int]) -> Counterexample | None:
+def _cut_at(case: Case, rows: Sequence[int]) -> Counterexample | None:
     """Prefixes of the panel up to ascending rows: narrow down the first difference."""
-    hit = _first_difference(case, run, rows)
+    hit = _first_difference(case, rows)
     if hit is None:
         return None
     # An earlier session may show it too, those with an opinion first of all.
@@ -161,24 +190,29 @@ def _cut_at(case: Case, run: Run, rows: Sequence[int]) -> Counterexample | None:
     told = np.asarray(case.reference.opinions.any(axis=1))
     open_rows = [row for row in range(before) if row not in case.proved]
     likely = [row for row in open_rows if told[case.rows_to(row) - 1]] or open_rows
-    better = _first_difference(case, run, likely[:: 1 + len(likely) // _EARLIER])
-    finder = Finder(run, case.panel, case.reference, case.phase)
-    return finder.truncation(*(better or hit))
+    better = _first_difference(case, likely[:: 1 + len(likely) // _EARLIER])
+    with case.trials.series() as run:
+        return Finder(run, case.panel, case.reference, case.phase).truncation(*(better or hit))
 
 
-def _first_difference(case: Case, run: Run, rows: Sequence[int]) -> tuple[Bools, int] | None:
-    """The first row after which a cut changes known cells, and which; rows before it are proved."""
-    whole = Longer(panel=case.panel, reference=case.reference)
+def _first_difference(case: Case, rows: Sequence[int]) -> tuple[Bools, int] | None:
+    """The first row after which a cut changes known cells, and which; rows before it are proved.
+
+    A tie may be turned over by rounding, since a longer panel is summed up in another order, or be decided
+    by the future. Of that other futures tell, which are as long: a cell that they change is not excused, and
+    where the strategy fails on one the row is not proved.
+    """
     walk = case.trials.walk(case.panel, [case.moment(row) for row in rows])
     for row, outcome in zip(rows, walk, strict=True):
-        differing, settled = case.reference.differing(outcome, case.rows_to(row)), True
-        if differing.any() and outcome.signal is not None:
-            ours, short = case.reference.of(outcome), prefix(case.panel, case.moment(row))
-            differing, settled = case.beyond_rounding(
-                differing, ours, run, row=row, short=short, longer=whole
-            )
+        differing = case.reference.differing(outcome, case.rows_to(row))
         if differing.any():
-            return differing, row
-        if settled:
+            theirs = case.reference.of(outcome)
+            near = case.nudges.among(differing, case.reference, theirs)
+            if near[differing].all():
+                near &= ~decided_by_the_future(case, row)
+            if not near[differing].all():
+                return np.asarray(differing & ~near), row
+            case.excuse(differing, theirs)
+        if not case.refused:
             case.proved.add(row)
     return None

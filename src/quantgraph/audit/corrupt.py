@@ -8,22 +8,21 @@ from typing import Literal
 import numpy as np
 import pandas as pd
 
-from quantgraph._frames import Dates, Floats, FrozenFrame
+from quantgraph._frames import Floats, FrozenFrame
 from quantgraph.audit._compare import Bools
+from quantgraph.audit._redraw import Bars, later_days
 from quantgraph.audit._slices import Axes, axes_of, made, mapped, panel_name, rows_known
 from quantgraph.audit.cuts import Rows
 from quantgraph.data.source import EVENT_FIELDS, STATUS_FIELDS
-from quantgraph.market.actions import DATE_FIELDS
 from quantgraph.market.moment import Moment, Phase
 from quantgraph.sandbox.wire import Frames
 
-__all__ = ["Corruption", "Kind", "corrupted", "extended", "nudged"]
+__all__ = ["Corruption", "Futures", "Kind", "nudged"]
 
-Kind = Literal["scaled", "permuted", "missing"]
+Kind = Literal["redrawn", "missing"]
 
 _APPENDED = 25
 _NUDGE = 1e-9
-_STRENGTH = (0.7, 3.0)
 _BAR = {"open", "high", "low", "close"}
 
 
@@ -34,16 +33,15 @@ class Corruption:
     Attributes
     ----------
     kind
-        ``scaled``: each bar by a factor of its own, 2 to 20 or 1/20 to 1/2; ``permuted``: the later sessions
-        in another order; ``missing``: no trading at all.
+        ``redrawn``: bars drawn again from each symbol's own returns; ``missing``: no trading at all.
     cuts
         (N,) row of the last session that is kept, for each symbol of the panel's axes.
     phase
         Phase of that session up to which it is kept.
     seed
         Equal seeds give equal futures.
-    flipped
-        Turns the factors over: what went up goes down.
+    falling
+        Begins with some of the symbol's worst sessions instead of some of its best.
     sessions
         How many sessions after the cut are replaced; None is all.
     """
@@ -52,59 +50,68 @@ class Corruption:
     cuts: Rows
     phase: Phase
     seed: int
-    flipped: bool = False
+    falling: bool = False
     sessions: int | None = None
 
 
-def corrupted(panel: Frames, how: Corruption) -> Frames:
-    """The panel with another future.
+class Futures:
+    """Other futures of one panel.
 
-    All fields of a bar go together: its high stays the highest and its low the lowest, prices stay above 0,
-    flags stay flags, and dates and day counts of events stay as they are or are missing.
+    Bars are drawn whole, so that a high stays the highest and a low the lowest. Prices lie on the grid of
+    their symbol and inside its price limits, numbers on the grid of their column; dates and day counts of
+    events stay as they are or are missing.
     """
-    axes, rng = axes_of(panel), np.random.default_rng(how.seed)
-    shape = len(axes.sessions), len(axes.symbols)
-    if how.kind == "permuted":
-        return _permuted(panel, axes, how, rng)
-    exponent = rng.uniform(*_STRENGTH, size=shape) * rng.choice([-1.0, 1.0], size=shape[1])
-    factor = np.exp(-exponent if how.flipped else exponent)
 
-    def change(key: str, name: str, frame: FrozenFrame) -> FrozenFrame:
-        later = _later(key, name, frame, axes, how)
-        if how.kind == "missing":
-            return made(frame.sessions, frame.symbols, np.where(later, np.nan, frame.values))
-        scaled = _scaled(panel_name(key), name, frame.values, _placed(factor, axes, frame))
-        return made(frame.sessions, frame.symbols, np.where(later, scaled, frame.values))
+    def __init__(self, panel: Frames) -> None:
+        self._panel, self._axes, self._bars = panel, axes_of(panel), Bars(panel)
 
-    return _sane(mapped(panel, change), axes, how)
+    def of(self, how: Corruption) -> Frames:
+        """The panel with another future."""
+        axes, first = self._axes, int(how.cuts.min()) + (how.phase == "post_close")
+        rng = np.random.default_rng(how.seed)
+        # Of a session that is known in part the close is not known yet.
+        known = how.cuts if how.phase == "post_close" else np.maximum(how.cuts - 1, 0)
+        count = len(axes.sessions) - first
+        drawn = self._bars.draw(known, first, count, rng, falling=how.falling) if count > 0 else None
+
+        def change(key: str, name: str, frame: FrozenFrame) -> FrozenFrame:
+            later = _later(key, name, frame, axes, how)
+            values = frame.values.copy()
+            if how.kind == "missing":
+                values[later] = np.nan
+            elif drawn is not None and _is_on(frame, axes):
+                block = later[first:]
+                values[first:][block] = self._bars.rows(key, name, frame, drawn, first=first)[block]
+            elif not (panel_name(key) == "ohlcv" and name in EVENT_FIELDS):
+                values[later] = _shuffled(frame.values, rng)[later]
+            return made(frame.sessions, frame.symbols, values)
+
+        return _sane(mapped(self._panel, change), axes, how)
+
+    def extended(self, seed: int, *, falling: bool = False) -> Frames:
+        """The panel with sessions appended: weekdays, their bars drawn like another future's."""
+        axes, rng, total = self._axes, np.random.default_rng(seed), len(self._axes.sessions)
+        sessions = np.concatenate([axes.sessions, later_days(axes.sessions[-1], _APPENDED)])
+        cuts = np.full(len(axes.symbols), total - 1)
+        drawn = self._bars.draw(cuts, total, _APPENDED, rng, falling=falling)
+
+        def change(key: str, name: str, frame: FrozenFrame) -> FrozenFrame:
+            if (panel_name(key) == "ohlcv" and name in EVENT_FIELDS) or not _is_on(frame, axes):
+                return frame
+            more = self._bars.rows(key, name, frame, drawn, first=total)
+            return made(sessions, frame.symbols, np.concatenate([frame.values, more]))
+
+        return mapped(self._panel, change)
 
 
-def _scaled(panel: str, name: str, values: Floats, factor: Floats) -> Floats:
-    if panel == "signal":
-        return -values + 0.0
-    if panel == "ohlcv" and name == "is_st":
-        return 1.0 - values
-    if panel == "ohlcv" and name in (*DATE_FIELDS, *STATUS_FIELDS):
-        return values
-    # Against the price, so that a ratio of the two moves as well.
-    return values / factor if name == "vol" else values * factor
+def _is_on(frame: FrozenFrame, axes: Axes) -> bool:
+    return frame.symbols == axes.symbols and np.array_equal(frame.sessions, axes.sessions)
 
 
-def _permuted(panel: Frames, axes: Axes, how: Corruption, rng: np.random.Generator) -> Frames:
-    first = int(how.cuts.min()) + 1
-    last = len(axes.sessions) if how.sessions is None else min(first + how.sessions, len(axes.sessions))
-    order = np.arange(len(axes.sessions))
-    order[first:last] = rng.permutation(order[first:last])
-
-    def change(key: str, name: str, frame: FrozenFrame) -> FrozenFrame:
-        # Events stay where they are: an ex-date is not before its announcement.
-        if (panel_name(key) == "ohlcv" and name in EVENT_FIELDS) or not np.array_equal(
-            frame.sessions, axes.sessions
-        ):
-            return frame
-        return made(frame.sessions, frame.symbols, frame.values[order])
-
-    return mapped(panel, change)
+def _shuffled(values: Floats, rng: np.random.Generator) -> Floats:
+    """Rows of a frame of another shape, each from anywhere in it."""
+    rows: Floats = values[rng.integers(0, len(values), len(values))]
+    return rows
 
 
 def _later(key: str, name: str, frame: FrozenFrame, axes: Axes, how: Corruption) -> Bools:
@@ -121,16 +128,6 @@ def _later(key: str, name: str, frame: FrozenFrame, axes: Axes, how: Corruption)
     place = np.array([cut.get(symbol, 0) for symbol in frame.symbols], dtype=np.int64)
     row = np.arange(len(frame.sessions))[:, None]
     return np.asarray((row >= first[place]) & (row < last[place]))
-
-
-def _placed(factor: Floats, axes: Axes, frame: FrozenFrame) -> Floats:
-    """Factors (T, N) of the axes for the cells of a frame."""
-    if frame.symbols == axes.symbols and np.array_equal(frame.sessions, axes.sessions):
-        return factor
-    rows = np.minimum(np.searchsorted(axes.sessions, frame.sessions), len(axes.sessions) - 1)
-    column = {symbol: place for place, symbol in enumerate(axes.symbols)}
-    columns = np.array([column.get(symbol, 0) for symbol in frame.symbols], dtype=np.int64)
-    return np.asarray(factor[np.ix_(rows, columns)])
 
 
 def _sane(panel: Frames, axes: Axes, how: Corruption) -> Frames:
@@ -152,27 +149,6 @@ def _sane(panel: Frames, axes: Axes, how: Corruption) -> Frames:
     return mapped(panel, widened)
 
 
-def extended(panel: Frames, seed: int) -> Frames:
-    """The panel with sessions appended: weekdays, their bars those of earlier ones at other prices."""
-    axes, rng = axes_of(panel), np.random.default_rng(seed)
-    days = pd.bdate_range(pd.Timestamp(axes.sessions[-1]), periods=_APPENDED + 1)[1:]
-    sessions: Dates = np.concatenate([axes.sessions, days.to_numpy().astype("datetime64[us]")])
-    rows = rng.integers(0, len(axes.sessions), size=_APPENDED)
-    factor = np.exp(rng.uniform(-1.0, 1.0, size=(_APPENDED, 1)))
-
-    def change(key: str, name: str, frame: FrozenFrame) -> FrozenFrame:
-        if (panel_name(key) == "ohlcv" and name in EVENT_FIELDS) or not np.array_equal(
-            frame.sessions, axes.sessions
-        ):
-            return frame
-        more = frame.values[rows]
-        if not (panel_name(key) == "signal" or name in STATUS_FIELDS):
-            more = more * factor
-        return made(sessions, frame.symbols, np.concatenate([frame.values, more]))
-
-    return mapped(panel, change)
-
-
 def nudged(panel: Frames, moment: Moment, seed: int, sign: float) -> Frames:
     """The panel with what was known at a moment moved by some 1e-9 of itself, each bar as a whole."""
     axes, rng = axes_of(panel), np.random.default_rng(seed)
@@ -187,3 +163,13 @@ def nudged(panel: Frames, moment: Moment, seed: int, sign: float) -> Frames:
         return made(frame.sessions, frame.symbols, values)
 
     return mapped(panel, change)
+
+
+def _placed(factor: Floats, axes: Axes, frame: FrozenFrame) -> Floats:
+    """Factors (T, N) of the axes for the cells of a frame."""
+    if _is_on(frame, axes):
+        return factor
+    rows = np.minimum(np.searchsorted(axes.sessions, frame.sessions), len(axes.sessions) - 1)
+    column = {symbol: place for place, symbol in enumerate(axes.symbols)}
+    columns = np.array([column.get(symbol, 0) for symbol in frame.symbols], dtype=np.int64)
+    return np.asarray(factor[np.ix_(rows, columns)])

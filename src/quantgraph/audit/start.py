@@ -7,16 +7,14 @@ from dataclasses import dataclass
 from statistics import median
 
 import numpy as np
-import pandas as pd
 
 from quantgraph._frames import Floats
 from quantgraph.audit._compare import Bools, Reference
-from quantgraph.audit._rounding import Hanging
+from quantgraph.audit._rounding import Nudges
 from quantgraph.audit._slices import axes_of, read_panels, since
 from quantgraph.audit.cuts import changes
 from quantgraph.audit.trials import Outcome, Run, Trials
 from quantgraph.errors import CodeFailed
-from quantgraph.market.moment import Moment
 from quantgraph.sandbox.wire import Frames
 
 __all__ = ["Start", "measure_warm_up", "start_of"]
@@ -58,12 +56,13 @@ def measure_warm_up(strategy: Trials, panels: object, *, whole: Outcome | None =
     if outcome.signal is None:
         raise CodeFailed(f"the strategy fails on the whole panel: {outcome.error}")
     with strategy.series() as run:
-        return start_of(run, panel, Reference(outcome.signal, axes_of(panel))).warm_up
+        nudges = Nudges(run, panel, outcome, seed=0)
+        return start_of(run, panel, Reference(outcome.signal, axes_of(panel)), nudges).warm_up
 
 
-def start_of(run: Run, panel: Frames, reference: Reference) -> Start:
-    """Measure the warm-up against the signal of the whole panel."""
-    found = _Measured(run, panel, reference)
+def start_of(run: Run, panel: Frames, reference: Reference, nudges: Nudges) -> Start:
+    """Measure the warm-up against the signal of the whole panel; ``nudges`` are of that panel."""
+    found = _Measured(run, panel, reference, nudges)
     total = found.total
     found.try_from([max(1, int(total * share)) for share in _SHARES])
     changed = np.flatnonzero(changes(reference.values).any(axis=1))
@@ -83,14 +82,12 @@ def start_of(run: Run, panel: Frames, reference: Reference) -> Start:
 class _Measured:
     """By start (row of the panel) the last row, counted from it, that differs from the whole's, or -1."""
 
-    def __init__(self, run: Run, panel: Frames, reference: Reference) -> None:
-        self._run, self._panel, self._reference = run, panel, reference
+    def __init__(self, run: Run, panel: Frames, reference: Reference, nudges: Nudges) -> None:
+        self._run, self._panel, self._reference, self._nudges = run, panel, reference, nudges
         self._sessions = axes_of(panel).sessions
         self.total = len(self._sessions)
         self.last: dict[int, int] = {}
         self._unsure: dict[int, tuple[Bools, Floats]] = {}
-        end = Moment(pd.Timestamp(self._sessions[-1]))
-        self._hanging = Hanging(run, panel, end, reference, reference.values)
 
     def try_from(self, starts: Sequence[int]) -> None:
         """Run it from later starts. One that fails there says nothing."""
@@ -107,7 +104,8 @@ class _Measured:
         if need is None or need > 2 * usual + 4:  # a sum that begins elsewhere may round otherwise
             for start, (differing, theirs) in self._unsure.items():
                 if differing.any():
-                    self.last[start] = self._last(start, differing & ~self._hanging.among(differing, theirs))
+                    near = self._nudges.among(differing, self._reference, theirs)
+                    self.last[start] = self._last(start, differing & ~near)
             self._unsure.clear()
 
     def _first(self, start: int) -> int:

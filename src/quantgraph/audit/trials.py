@@ -30,6 +30,9 @@ __all__ = ["CodeTrials", "FunctionTrials", "Outcome", "Run", "Trials"]
 
 _END = Moment.at("2262-01-01")
 
+_SEALED = ("full", "remote")
+"""Levels of :attr:`.CodeResult.isolation` at which code reaches nothing but its frames."""
+
 Strategy = Callable[[Any], Any]
 
 
@@ -47,6 +50,10 @@ Run = Callable[[Frames], Outcome]
 @runtime_checkable
 class Trials(Protocol):
     """A strategy that can be run on any part of a panel."""
+
+    @property
+    def sealed(self) -> bool:
+        """Whether all runs so far were in processes that held what they were given, and nothing else."""
 
     def walk(self, panel: Frames, moments: Sequence[Moment]) -> Iterator[Outcome]:
         """Run it on what was known at each of ascending moments, in one process that never gets more."""
@@ -73,6 +80,7 @@ class CodeTrials:
 
     def __init__(self, runner: CodeRunner, cells: Sequence[str], name: str | None = None) -> None:
         self.cells = tuple(cells)
+        self.sealed = True
         self._runner = runner
         self._name = name
 
@@ -106,6 +114,7 @@ class CodeTrials:
             yield run
 
     def _outcome(self, result: CodeResult, panel: Frames) -> Outcome:
+        self.sealed = self.sealed and result.isolation in _SEALED
         if isinstance(result.error, CodeTimeout | CodeMemoryExceeded):
             raise result.error
         if result.error is not None:
@@ -136,8 +145,11 @@ class FunctionTrials:
     The panel comes as it was given to the audit: a dict of frames, or of dicts of frames; what a signal is
     made of must come from there. The signal is a frame of sessions x symbols of numbers or booleans, for
     example weights; an array of the shape of the closes, or a series if there is one symbol, are taken too.
-    Where the system cannot fork the function runs in this process.
+    Where the system cannot fork the function runs in this process. Either way the whole panel is in its
+    reach: it is never ``sealed``.
     """
+
+    sealed = False
 
     def __init__(self, function: Strategy) -> None:
         self._function = function

@@ -6,14 +6,20 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+import pandas as pd
+
 from quantgraph._texts import Note, say
 from quantgraph.audit.counterexample import Counterexample
-from quantgraph.audit.report import Finding
+from quantgraph.audit.report import Finding, Severity
 
-__all__ = ["Method", "Result", "Verdict"]
+__all__ = ["MOST_TURNED", "Method", "Result", "Verdict"]
 
-Result = Literal["causal", "not_causal", "not_deterministic"]
-Method = Literal["exhaustive", "aimed"]
+Result = Literal["causal", "not_causal", "not_deterministic", "undecided"]
+Method = Literal["walked", "sampled"]
+
+MOST_TURNED = 0.02
+"""Share of the opinions that rounding may turn over where sessions are sampled: a rule with more of them
+than its ties explain may have made them up."""
 
 _MISSED = 0.01
 
@@ -25,12 +31,18 @@ class Verdict:
     Attributes
     ----------
     result
-        ``causal``, ``not_causal``, or ``not_deterministic``: two runs on the same panel differ, so nothing
-        can be said of the future.
+        ``causal``; ``not_causal``; ``not_deterministic``: two runs on the same panel differ, so nothing can
+        be said of the future; ``undecided``: a planned test could not be made.
     sessions, proved
         How many sessions there are, and at how many the signal was seen to be the same without the future.
     method
-        ``exhaustive`` if every session was tried, ``aimed`` if those where a leak would show.
+        ``walked`` if every session was tried, ``sampled`` if those where a leak would show.
+    sealed
+        Whether all runs were in processes that held what they were given, and nothing else. A function
+        runs where the whole panel is.
+    signal
+        Where it is causal and walked: the signal that was computed session by session, with what was known
+        in each (T sessions x N symbols, NaN for no opinion). Else None.
     corruptions
         How many other futures were tried, by kind.
     starts
@@ -39,6 +51,8 @@ class Verdict:
         How often the strategy was run in all.
     counterexample
         If it is not causal.
+    refused
+        What the strategy raised on another future, empty if it never did.
     warm_up
         Sessions after which the signal no longer depends on where the data begins (a mean of n sessions
         needs n); None if it depends on the whole history, or was not measured.
@@ -46,24 +60,33 @@ class Verdict:
         The warm-up that was declared.
     near_threshold
         Cells that differ by rounding only: between a panel and a longer one, and not with another future.
+    turned
+        Share of the opinions that rounding turns over.
+    seed
+        With which cuts and futures are drawn again; None where every session was walked.
     """
 
     result: Result
     sessions: int
     proved: int
     method: Method
+    sealed: bool = True
+    signal: pd.DataFrame | None = field(default=None, repr=False, compare=False)
     corruptions: Mapping[str, int] = field(default_factory=dict)
     starts: int = 0
     evaluations: int = 0
     counterexample: Counterexample | None = None
+    refused: str = ""
     warm_up: int | None = None
     lookback: int | None = None
     near_threshold: int = 0
+    turned: float = 0.0
+    seed: int | None = None
     seconds: float = 0.0
 
     @property
     def causal(self) -> bool:
-        """True if no test showed the future in the signal, and the tests could have."""
+        """True if no test showed the future in the signal, and every planned test was made."""
         return self.result == "causal"
 
     @property
@@ -75,11 +98,15 @@ class Verdict:
     def _notes(self) -> tuple[Note, ...]:
         notes: list[Note] = []
         if self.near_threshold:
-            cells = self.near_threshold
+            cells, share = self.near_threshold, f"{self.turned:.2%}"
+            zh, en = "；信号取逐日计算的值", "; the signal has the value that was computed in each session"
+            if self.method == "sampled":
+                zh, en = "；不计入判定", "; they do not count"
             notes.append(
                 Note(
-                    zh=f"有 {cells} 个格子紧贴阈值，舍入误差就会使其翻转；不计入判定",
-                    en=f"{cells} cells are so near a threshold that rounding turns them; they do not count",
+                    zh=f"有 {cells} 个格子紧贴阈值，舍入误差就会使其变化，其中观点翻转的占 {share}{zh}",
+                    en=f"{cells} cells are so near a threshold that rounding turns them, {share} of the "
+                    f"opinions turn over{en}",
                 )
             )
         need = self.warm_up
@@ -96,14 +123,9 @@ class Verdict:
 
     @property
     def residual(self) -> float:
-        """Share of sessions at which a leak could show and still be missed.
-
-        By chance with 1 % where sessions were aimed at; those that could not be proved where all were tried.
-        """
+        """Share of sessions at which a leak could show and still be missed, by chance with 1 %."""
         if not self.causal or self.proved == self.sessions:
             return 0.0
-        if self.method == "exhaustive" or not self.proved:
-            return 1 - self.proved / self.sessions
         return float(1 - _MISSED ** (1 / self.proved))
 
     @property
@@ -113,10 +135,13 @@ class Verdict:
             "sessions": self.sessions,
             "proved": self.proved,
             "method": self.method,
+            "sealed": self.sealed,
             "corruptions": dict(self.corruptions),
             "starts": self.starts,
             "evaluations": self.evaluations,
             "residual": round(self.residual, 6),
+            "turned": round(self.turned, 6),
+            "seed": self.seed,
         }
 
     @property
@@ -126,43 +151,74 @@ class Verdict:
 
     def text(self, language: str) -> str:
         """The verdict in one line."""
-        why = self._why(language)
-        if self.result == "not_deterministic":
-            return say(language, zh=f"结果不确定：{why}", en=f"not deterministic: {why}")
-        if self.result == "not_causal":
-            return say(language, zh=f"存在未来函数：{why}", en=f"not causal: {why}")
-        where = f"已在 {self.sessions} 个交易日中的 {self.proved} 个上证明"
-        if self.proved == self.sessions:
-            where = f"全部 {self.sessions} 个交易日均已证明"
-        text = say(
-            language,
-            zh=f"无未来函数：{where}",
-            en=f"causal: proved at {self.proved} of {self.sessions} sessions",
-        )
-        if not self.residual:
-            return text
-        return text + say(
-            language,
-            zh=f"；随机出现在不到 {self.residual:.0%} 的交易日上的泄漏可能漏检",
-            en=f"; a leak that shows at random in fewer than {self.residual:.0%} of them could be missed",
-        )
+        if self.causal:
+            return self._proof(language)
+        why, name = self._why(language), _NAMES[self.result]
+        return say(language, zh=f"{name['zh']}：{why}", en=f"{name['en']}: {why}")
+
+    def _proof(self, language: str) -> str:
+        part, whole = self.proved, self.sessions
+        if self.method == "walked":
+            text = say(
+                language,
+                zh=f"无未来函数：全部 {whole} 个交易日均已证明",
+                en=f"causal: proved at {part} of {whole} sessions",
+            )
+        else:
+            text = say(
+                language,
+                zh=f"无未来函数（抽样）：已在 {whole} 个交易日中的 {part} 个上证明",
+                en=f"causal (sampled): proved at {part} of {whole} sessions",
+            )
+        if self.residual:
+            text += say(
+                language,
+                zh=f"；随机出现在不到 {self.residual:.0%} 的交易日上的泄漏可能漏检",
+                en=f"; a leak that shows at random in fewer than {self.residual:.0%} of them could be missed",
+            )
+        if not self.sealed:
+            text += say(
+                language,
+                zh="；未隔离：运行时全部数据都在其可及范围",
+                en="; unsealed: it ran within reach of all data",
+            )
+        return text
 
     def _why(self, language: str) -> str:
         """Why it is not causal."""
         if self.counterexample is not None:
             return self.counterexample.message(language)
+        if self.result == "undecided":
+            return self._open(language)
         return say(
             language,
             zh="同一段数据运行两次得到的信号不同；请固定所有随机种子",
             en="two runs on the same data give different signals; seed what is random",
         )
 
+    def _open(self, language: str) -> str:
+        """What could not be tested."""
+        if self.refused:
+            return say(
+                language,
+                zh=f"换成另一种可能的未来行情时策略报错（{self.refused}）；只有在任何行情下都能运行才能证明",
+                en=f"the strategy fails on prices that could have come ({self.refused}); it has to run on "
+                "any of them to be proved",
+            )
+        return say(
+            language,
+            zh=f"舍入误差使 {self.turned:.1%} 的观点翻转，超过 {MOST_TURNED:.0%}：无法与未来函数区分；"
+            "请避免比较相等的数",
+            en=f"rounding turns {self.turned:.1%} of the opinions over, more than {MOST_TURNED:.0%}: that "
+            "cannot be told from the future; do not compare numbers that are equal",
+        )
+
     def findings(self, language: str = "en") -> tuple[Finding, ...]:
         """The verdict as findings of a report: an error unless it is causal, and what is worth knowing."""
-        found = [Finding(severity="info", code="causality", message=n.text(language)) for n in self._notes]
+        severity: Severity = "warning" if self.turned else "info"
+        found = [Finding(severity=severity, code="causality", message=n.text(language)) for n in self._notes]
         if not self.causal:
-            code = "not_causal" if self.result == "not_causal" else "not_reproducible"
-            found.insert(0, Finding(severity="error", code=code, message=self._why(language)))
+            found.insert(0, Finding(severity="error", code=_CODES[self.result], message=self._why(language)))
         return tuple(found)
 
     def as_json(self) -> dict[str, Any]:
@@ -172,6 +228,7 @@ class Verdict:
             "result": self.result,
             "line": self.line,
             "coverage": self.coverage,
+            "refused": self.refused,
             "counterexample": self.counterexample.as_json() if self.counterexample else None,
             "warm_up": self.warm_up,
             "lookback": self.lookback,
@@ -179,3 +236,15 @@ class Verdict:
             "notes": list(self.notes),
             "seconds": round(self.seconds, 3),
         }
+
+
+_NAMES = {
+    "not_causal": {"zh": "存在未来函数", "en": "not causal"},
+    "not_deterministic": {"zh": "结果不确定", "en": "not deterministic"},
+    "undecided": {"zh": "无法判定", "en": "undecided"},
+}
+_CODES = {
+    "not_causal": "not_causal",
+    "not_deterministic": "not_reproducible",
+    "undecided": "causality_undecided",
+}

@@ -44,6 +44,7 @@ SETTINGS = (
     "code_isolation",
     "audit_cuts",
     "audit_cells",
+    "audit_seed",
 )
 """Settings that change what a run does. How often and how long a server is asked does not, nor do budgets."""
 _ROLES: tuple[Role, ...] = ("reflection", "data_fetch", "signal_generate", "validation", "clarify")

@@ -33,7 +33,10 @@ _ENDINGS: dict[str, tuple[Note, Note]] = {  # all but ``done``
     "no_progress": (Note(zh="执行在原地打转", en="the run went in circles"), _REWORD),
     **{because: (what, _RAISE) for because, what in _BUDGETS.items()},
     "causality_failed": (
-        Note(zh="策略用到了未来数据", en="the strategy uses the future"),
+        Note(
+            zh="策略用到了未来数据，或无法证明没有用到",
+            en="the strategy uses the future, or could not be proved not to",
+        ),
         Note(
             zh="请改写规则，只用当时已知的数据，重新开始。",
             en="Begin again with a rule that uses only what was known at the time.",

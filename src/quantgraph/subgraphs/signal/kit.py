@@ -114,9 +114,9 @@ class SignalKit:
         answer. What a function answered and what was taken by default is written into ``assumptions``.
     recorder
         Where runs are recorded.
-    audit_cuts, audit_cells
-        At how many sessions a strategy is proved causal, and up to which size at all of them, see
-        :func:`~quantgraph.audit.check_causality`.
+    audit_cuts, audit_cells, audit_seed
+        At how many sessions a strategy is proved causal, up to which size at all of them, and what draws
+        them, see :func:`~quantgraph.audit.check_causality`.
     """
 
     source: MarketDataSource
@@ -131,6 +131,7 @@ class SignalKit:
     recorder: Recorder = field(default_factory=Recorder)
     audit_cuts: int = 40
     audit_cells: int = 6_000_000
+    audit_seed: int | None = None
 
     def as_of(self, state: SignalSubgraphState) -> Moment:
         """The run's moment: nothing later is fetched, shown or used."""
@@ -184,6 +185,7 @@ def build_kit(
         recorder=recorder,
         audit_cuts=settings.audit_cuts,
         audit_cells=settings.audit_cells,
+        audit_seed=settings.audit_seed,
     )
 
 

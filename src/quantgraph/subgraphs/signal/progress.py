@@ -54,8 +54,9 @@ __all__ = [
 
 MAX_CLARIFICATIONS = 3
 SAME_ERROR_LIMIT = 2
-LOOK_AHEAD = "not_causal"
-"""Code of the error of a signal that uses the future. The same one a second time is put to the user."""
+LOOK_AHEAD = ("not_causal", "causality_undecided")
+"""Errors of a signal that uses the future, or was not shown not to. The same one a second time is put to the
+user."""
 HISTORY_LIMIT = 50
 CLOSING = "quantgraph_ended"
 """Key in the metadata of the message that closes a request: hosts share messages, if nothing else."""
@@ -250,7 +251,7 @@ def gave_up(state: SignalSubgraphState) -> EndedBecause:
     """Why attempts ended: the same error again and again, or too many of them; or what no attempt mends."""
     failures = state.get("failures", [])
     last = failures[-1].partition(":")[0] if failures else ""
-    if last == LOOK_AHEAD:
+    if last in LOOK_AHEAD:
         return "causality_failed"
     if last in _VENDORS:
         return "data_unavailable"

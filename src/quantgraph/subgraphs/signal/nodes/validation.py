@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import secrets
 from typing import Any, Literal
 
 import pandas as pd
@@ -11,7 +12,6 @@ from quantgraph.audit import Finding, Report, check_data, check_signal
 from quantgraph.errors import BadWindow, BudgetExceeded, ModelOutputInvalid, NoProgress, QuantGraphError
 from quantgraph.market.calendar import sessions as exchange_sessions
 from quantgraph.recording import recorded
-from quantgraph.sandbox.wire import Frames
 from quantgraph.subgraphs.signal.causality import prove
 from quantgraph.subgraphs.signal.kit import MODEL_ERRORS, STOPS, SignalKit, ask_for, default_kit
 from quantgraph.subgraphs.signal.progress import ended, failed, language, succeeded, why_ended
@@ -58,7 +58,7 @@ def validation_node(state: SignalSubgraphState, *, kit: SignalKit | None = None)
         The report; the reason for the end if all that was wanted is there and sound; or the errors.
     """
     kit = kit or default_kit()
-    target, report = _checked(state, kit)
+    target, report, signal_ref = _checked(state, kit)
     if report.passed:
         try:
             report = report.with_findings(*_review(state, kit, target))
@@ -76,6 +76,7 @@ def validation_node(state: SignalSubgraphState, *, kit: SignalKit | None = None)
     if target == "signal":
         judged_from = {"evaluated_from": report.summary["evaluated_from"]}
         update["strategy"] = {**state["strategy"], **judged_from}
+        update["data_ref"] = signal_ref
     proof = f", {report.summary['causality']['line']}" if target == "signal" else ""
     update |= succeeded(state, f"validate: {target} passed{proof}")
     wants_signal = state["user_intent"]["type"] != "data_fetch"
@@ -85,43 +86,54 @@ def validation_node(state: SignalSubgraphState, *, kit: SignalKit | None = None)
     return {**update, **ended({**state, **update}, "done", text=text)}  # type: ignore[typeddict-item]
 
 
-def _checked(state: SignalSubgraphState, kit: SignalKit) -> tuple[Target, Report]:
-    """What was checked, and what code found, from the run's record if it is there."""
+def _checked(state: SignalSubgraphState, kit: SignalKit) -> tuple[Target, Report, str]:
+    """What was checked, what code found, and the commit to trade, from the run's record if it is there."""
     strategy = state.get("strategy") or {}
-    told = recorded(
-        "code",
-        {
-            "step": "validate",
-            "data_ref": kit.data_ref(state),
-            "signal_ready": bool(state.get("signal_ready")),
-            "strategy": {key: strategy.get(key) for key in ("name", "code_hash", "data_ref", "warm_up")},
-            "request": state["request"],
-            "as_of": str(kit.as_of(state)),
-            "language": language(state),
-            "audit": [kit.audit_cuts, kit.audit_cells],
-            "after": sum(state.get("calls", {}).values()),  # a commit that was lost is there again later
-        },
-        lambda: _check(state, kit),
-    )
-    return told["target"], Report.from_json(told["report"])
+    facts = {
+        "step": "validate",
+        "data_ref": kit.data_ref(state),
+        "signal_ready": bool(state.get("signal_ready")),
+        "strategy": {key: strategy.get(key) for key in ("name", "code_hash", "data_ref", "warm_up")},
+        "request": state["request"],
+        "as_of": str(kit.as_of(state)),
+        "language": language(state),
+        "audit": [kit.audit_cuts, kit.audit_cells, kit.audit_seed],
+        "after": sum(state.get("calls", {}).values()),  # a commit that was lost is there again later
+    }
+    seed = kit.audit_seed
+    if seed is None and state.get("signal_ready"):
+        # Drawn before anything is run: a run that was killed in the middle goes on with the same.
+        seed = recorded("code", {**facts, "step": "audit_seed"}, lambda: secrets.randbits(32))
+    told = recorded("code", facts, lambda: _check(state, kit, seed))
+    return told["target"], Report.from_json(told["report"]), told["signal_ref"]
 
 
-def _check(state: SignalSubgraphState, kit: SignalKit) -> dict[str, Any]:
-    """Check; an error of ours that a model may mend is a finding."""
+def _check(state: SignalSubgraphState, kit: SignalKit, seed: int | None) -> dict[str, Any]:
+    """Check; an error of ours that a model may mend is a finding.
+
+    A signal that was computed session by session takes the place of the one that was handed over.
+    """
     target: Target = "data"
+    signal_ref = kit.data_ref(state)
     try:
         report = _check_data(state, kit)
         if report.passed and state.get("signal_ready"):
             target = "signal"
-            report = report.joined(_check_signal(state, kit))
-            if report.passed:  # the dearest check, and one that needs a signal that can be made again
-                report = report.joined(prove(state, kit))
+            checked = _check_signal(state, kit, signal_ref)
+            if checked.passed:  # the dearest check, and one that needs a signal that can be made again
+                proof = prove(state, kit, seed=seed)
+                if proof.report.passed and proof.signal is not None:
+                    walked, base = {state["strategy"]["name"]: proof.signal}, state["strategy"]["data_ref"]
+                    signal_ref = kit.store.update("signal", walked, base=base)
+                    checked = _check_signal(state, kit, signal_ref)
+                checked = checked.joined(proof.report)
+            report = report.joined(checked)
     except STOPS:
         raise
     except QuantGraphError as error:
         found = Finding(severity="error", code=error.code, message=error.message)
         report = Report(checks=(target,), findings=(found,))
-    return {"target": target, "report": report.as_json()}
+    return {"target": target, "report": report.as_json(), "signal_ref": signal_ref}
 
 
 def _check_data(state: SignalSubgraphState, kit: SignalKit) -> Report:
@@ -137,10 +149,9 @@ def _check_data(state: SignalSubgraphState, kit: SignalKit) -> Report:
     )
 
 
-def _check_signal(state: SignalSubgraphState, kit: SignalKit) -> Report:
-    view, name = kit.store.view(kit.as_of(state), kit.data_ref(state)), state["strategy"]["name"]
-    report = check_signal(name, view["signal"][name], in_window(view["ohlcv"]["close"], state["request"]))
-    return report.with_findings(*_rerun(state, kit))
+def _check_signal(state: SignalSubgraphState, kit: SignalKit, ref: str) -> Report:
+    view, name = kit.store.view(kit.as_of(state), ref), state["strategy"]["name"]
+    return check_signal(name, view["signal"][name], in_window(view["ohlcv"]["close"], state["request"]))
 
 
 def _calendar(symbols: tuple[str, ...], first: pd.Timestamp, last: pd.Timestamp) -> pd.DatetimeIndex | None:
@@ -151,30 +162,6 @@ def _calendar(symbols: tuple[str, ...], first: pd.Timestamp, last: pd.Timestamp)
         return exchange_sessions(first, last)
     except BadWindow:
         return None
-
-
-def _rerun(state: SignalSubgraphState, kit: SignalKit) -> list[Finding]:
-    """The strategy's cells, run once more in a fresh process, must give the signal that is stored."""
-    strategy = state["strategy"]
-    name = strategy["name"]
-    inputs: Frames = kit.store.view(kit.as_of(state), strategy["data_ref"]).frozen()
-    again = kit.runner.run(strategy["cells"], inputs)
-    if again.error is not None:
-        return [
-            Finding(
-                severity="error", code="not_reproducible", message=f"{name} run again: {again.error.line}"
-            )
-        ]
-    stored = kit.store.view(kit.as_of(state), kit.data_ref(state))["signal"][name]
-    if name not in again.signals or not in_window(again.signals[name], state["request"]).equals(stored):
-        return [
-            Finding(
-                severity="error",
-                code="not_reproducible",
-                message=f"{name} differs when its code is run again; seed what is random",
-            )
-        ]
-    return []
 
 
 def _review(state: SignalSubgraphState, kit: SignalKit, target: str) -> list[Finding]:
