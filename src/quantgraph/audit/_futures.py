@@ -19,7 +19,7 @@ from quantgraph.sandbox.wire import Frames
 
 __all__ = ["decided_by_the_future", "other_futures", "remembered"]
 
-_STAGGERED = 6
+_STAGGERED = 4
 _UNIFORM = 12
 _OTHERS = 2
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from typing import TypeVar
 
 import numpy as np
 import pandas as pd
@@ -37,6 +38,7 @@ _AGAINST_PRICE = frozenset({"dv_ratio", "dv_ttm"})
 
 Bands = NDArray[np.float64]
 Places = NDArray[np.int64]
+Number = TypeVar("Number", np.float64, np.int64)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,8 +55,6 @@ class Draw:
         The close that was last before a session, and its own, on the grid.
     factor
         New close over that of the row taken from.
-    steps
-        How many of its symbol's sessions are drawn up to this one, 0 for none.
     flags
         (N,), whether a symbol's status is turned over.
     """
@@ -64,7 +64,6 @@ class Draw:
     before: Floats
     close: Floats
     factor: Floats
-    steps: Places
     flags: NDArray[np.bool_]
 
 
@@ -82,29 +81,26 @@ class Bars:
 
         A cell of a symbol whose turn has not come is drawn too, and means nothing.
         """
-        rows = first + np.arange(count)[:, None]
-        steps = np.maximum(rows - cuts, 0)
+        steps = np.maximum(first + np.arange(count)[:, None] - cuts, 0)
         chance = rng.random((count, len(cuts)))
-        chance = np.where(steps <= _TURN, 1 - _TAIL * chance, chance)
+        turning = steps <= _TURN
+        chance[turning] = 1 - _TAIL * chance[turning]
         if falling:
             chance = 1 - chance
         ranked, known = self._ranked
         place = np.minimum((chance * known).astype(np.int64), np.maximum(known - 1, 0))
-        source = np.take_along_axis(ranked, place, axis=0)
-        idle = (rng.random(source.shape) < self._idle) & (steps > _TURN) | (known == 0)
-        taken = np.take_along_axis(self._close, source, axis=0)
-        change = np.take_along_axis(self._changes, source, axis=0)
-        moves = np.where(idle | (steps == 0), 0.0, np.log(change))
+        source = _taken(ranked, place)
+        idle = ((rng.random(source.shape) < self._idle) & ~turning) | (known == 0)
+        moves = _taken(self._moves, source)
+        moves[idle | (steps == 0)] = 0.0
         base = self._last_known(cuts)
-        path = base * np.exp(np.cumsum(np.nan_to_num(moves), axis=0))
-        before, close = self._on_grid(base, path)
+        before, close = self._on_grid(base, base * np.exp(np.cumsum(moves, axis=0)))
         return Draw(
             source=source,
             idle=idle,
             before=before,
             close=close,
-            factor=close / taken,
-            steps=steps,
+            factor=close / _taken(self._close, source),
             flags=rng.random(len(cuts)) < 0.5,
         )
 
@@ -115,7 +111,7 @@ class Bars:
         if bars and name in (*EVENT_FIELDS, *STATUS_FIELDS):
             kept = _kept(frame.values, first, count)
             return np.where(draw.flags & ~np.isnan(kept), 1.0 - kept, kept) if name == "is_st" else kept
-        values = np.take_along_axis(frame.values, draw.source, axis=0)
+        values = _taken(frame.values, draw.source)
         if bars and name == "adj_factor":  # as if an entitlement went off each symbol in its first session
             values = _kept(frame.values, first, count) * (1.05 + 0.5 * draw.flags)
         elif bars and name == "close":
@@ -153,6 +149,11 @@ class Bars:
         band = np.where(np.isnan(self._bands), np.inf, self._bands + 0.005)
         usual = (change > 0) & (change <= 1 + band) & (change >= 1 - band) & ~new
         return np.where(usual, change, np.nan)
+
+    @cached_property
+    def _moves(self) -> Floats:
+        """The same as logarithms, 0 where there is none."""
+        return np.nan_to_num(np.log(self._changes))
 
     @cached_property
     def _ranked(self) -> tuple[Places, Places]:
@@ -194,13 +195,9 @@ class Bars:
     def _on_grid(self, base: Floats, path: Floats) -> tuple[Floats, Floats]:
         """The close before each session and its own, rounded, and no further apart than the limit."""
         close = _rounded(path, self._grid)
-        for _ in range(2):  # what is pulled in moves the limits of the session after it
-            before = np.vstack([base, close[:-1]])
-            low, high = (
-                _rounded(before * (1 + side * self._bands), self._grid, np.ceil if side < 0 else np.floor)
-                for side in (-1, 1)
-            )
-            close = np.fmax(np.fmin(close, high), low)
+        before = np.vstack([base, close[:-1]])
+        close = np.fmax(np.fmin(close, before * (1 + self._bands)), before * (1 - self._bands))
+        close = _rounded(close, self._grid)
         return np.vstack([base, close[:-1]]), close
 
     def _floor(self, draw: Draw) -> Floats:
@@ -216,10 +213,16 @@ def _kept(values: Floats, first: int, count: int) -> Floats:
     return rows
 
 
+def _taken(values: NDArray[Number], rows: Places) -> NDArray[Number]:
+    """Cells (K, N) of a frame (T, N), each from a row of its column; four times as fast as by two indices."""
+    found: NDArray[Number] = values.ravel().take(rows * values.shape[1] + np.arange(values.shape[1]))
+    return found
+
+
 def _filled(values: Floats) -> Floats:
     """Each cell the last number at or above it."""
     row = np.where(np.isnan(values), 0, np.arange(len(values))[:, None])
-    return np.take_along_axis(values, np.maximum.accumulate(row, axis=0), axis=0)
+    return _taken(values, np.maximum.accumulate(row, axis=0))
 
 
 def grid_of(values: Floats) -> Floats:
@@ -235,12 +238,12 @@ def grid_of(values: Floats) -> Floats:
     return found
 
 
-def _rounded(values: Floats, grid: Floats, how: np.ufunc = np.rint) -> Floats:
+def _rounded(values: Floats, grid: Floats) -> Floats:
     """Numbers on the grid of their column, at least one step of it where they are above 0."""
-    scaled = values * grid
-    steps = how(np.where(how is np.rint, scaled, np.round(scaled, 6)))
-    on_grid = np.where(values > 0, np.maximum(steps, 1.0), steps) / grid
-    return np.where(np.isnan(grid), values, on_grid)
+    steps = np.rint(values * grid)
+    steps[(steps == 0) & (values > 0)] = 1.0
+    steps /= grid
+    return np.where(np.isnan(grid), values, steps) if np.isnan(grid).any() else steps
 
 
 def later_days(last: np.datetime64, count: int) -> Dates:
