@@ -131,7 +131,7 @@ def _no_answer(consume: bool = False) -> None:  # noqa: ARG001 - LangGraph's sig
 
 def _not_allowed(what: str, step: str) -> BadOption:
     return BadOption(
-        f"{what} the run in step {step!r}, and a decider, a data source or on_clarify must not; questions about "
-        "a session's orders are asked with create_trading_graph(approve=True)",
+        f"{what} the run in step {step!r}; a decider, a data source and on_clarify must not do that: "
+        "approve=True is the way to ask about orders before they are sent",
         parameter="decider" if step in ("decision", "propose") else "on_clarify",
     )
