@@ -9,11 +9,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, NoReturn
 
 from langchain_core.runnables import RunnableConfig
-from langchain_core.runnables.config import var_child_runnable_config
+from langchain_core.runnables.config import merge_configs, var_child_runnable_config
+from langgraph.callbacks import GraphCallbackHandler, GraphInterruptEvent, GraphResumeEvent
 from langgraph.config import get_config
 from langgraph.errors import GraphInterrupt, ParentCommand
 from langgraph.types import interrupt
@@ -35,12 +36,26 @@ SAVES_NOTHING: RunnableConfig = {"configurable": {_DURABILITY: "exit"}}
 would wait for checkpoints that are never written. The argument ``durability=`` would warn of that."""
 
 
+class _Paused(GraphCallbackHandler):
+    """Checkpoints at which graphs with a thread of their own were paused, and not resumed since."""
+
+    def __init__(self) -> None:
+        self.at: set[str] = set()
+
+    def on_interrupt(self, event: GraphInterruptEvent) -> None:
+        self.at.add(event.checkpoint_id)
+
+    def on_resume(self, event: GraphResumeEvent) -> None:
+        self.at.discard(event.checkpoint_id)
+
+
 @dataclass(kw_only=True)
 class _Host:
     """The node's own config, and the pause that was asked for with it."""
 
     config: RunnableConfig
     pause: GraphInterrupt | None = None
+    paused: _Paused = field(default_factory=_Paused)
 
 
 _HOST: ContextVar[_Host | None] = ContextVar("host", default=None)
@@ -64,16 +79,18 @@ def detached_from_host(step: str) -> Iterator[None]:
     ------
     BadOption
         If the host would be paused by anything but :func:`interrupt_host`, be sent to another node, or
-        execute a task, which it would save.
+        execute a task, which it would save; or if a graph was left paused: what it was to do is not done.
     """
     config = var_child_runnable_config.get()
     if config is None:  # the node is called by hand
         yield
         return
     host = _Host(config=config)
-    config_token, host_token = var_child_runnable_config.set(_detached(config, step)), _HOST.set(host)
+    config_token, host_token = var_child_runnable_config.set(_detached(host, step)), _HOST.set(host)
     try:
         yield
+        if host.paused.at:
+            raise _not_allowed("interrupt() pauses a graph in", step)
     except GraphInterrupt as pause:
         if pause is host.pause:
             raise
@@ -113,16 +130,18 @@ def is_remembered() -> bool:
     return config["configurable"].get(_CHECKPOINTER) is not None
 
 
-def _detached(config: RunnableConfig, step: str) -> RunnableConfig:
+def _detached(host: _Host, step: str) -> RunnableConfig:
     def call(*_: object, **__: object) -> NoReturn:
         raise _not_allowed("a @task that is not called from an @entrypoint is saved by", step)
 
+    config = host.config
     configurable = config.get("configurable", {})
     kept_back: dict[str, Any] = {_CHECKPOINTER: None, _CALL: call, **SAVES_NOTHING["configurable"]}
     if _SCRATCHPAD in configurable:
         # An answer that the host was resumed with is for the host's question.
         kept_back[_SCRATCHPAD] = replace(configurable[_SCRATCHPAD], resume=[], get_null_resume=_no_answer)
-    return {**config, "configurable": {**configurable, **kept_back}}
+    heard = merge_configs({"callbacks": config.get("callbacks")}, {"callbacks": [host.paused]})
+    return {**config, "callbacks": heard["callbacks"], "configurable": {**configurable, **kept_back}}
 
 
 def _no_answer(consume: bool = False) -> None:  # noqa: ARG001 - LangGraph's signature
