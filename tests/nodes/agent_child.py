@@ -13,9 +13,11 @@ from __future__ import annotations
 import gc
 import json
 import os
+import select
 import signal
 import sqlite3
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
@@ -53,7 +55,8 @@ class Case:
     """One run.
 
     ``host`` is ``alone`` or ``embedded``, ``url`` a PostgreSQL database or None, ``kills`` the events at each of
-    which the run is killed once: ``tool:SESSION:RESULTS`` and ``replied:SESSION:RESULTS``.
+    which the run is killed once: ``tool:SESSION:RESULTS`` and ``replied:SESSION:RESULTS``. ``instants`` are parts
+    of a whole run's time: a leg that lives for so long is killed then.
     """
 
     name: str
@@ -61,6 +64,7 @@ class Case:
     host: str
     url: str | None
     kills: list[str]
+    instants: list[float]
     folder: Path
     server: str
 
@@ -211,6 +215,17 @@ def opened(place: dict[str, Any], folder: Path, server: str) -> Case:
     return Case(**{**vars(case), "url": f"{case.url}&options=-csearch_path%3D{case.name}"})
 
 
+def left(case: Case, seconds: float | None) -> bool:
+    """One leg of a run, killed after so many seconds; whether it was."""
+    pid = forked(partial(work, case), case.folder)
+    if seconds is not None:
+        ended = os.pidfd_open(pid)
+        select.select([ended], [], [], seconds)
+        os.close(ended)
+        os.kill(pid, signal.SIGKILL)
+    return was_killed(pid)
+
+
 def journal(where: str | Path) -> list[dict[str, Any]]:
     """A ledger's lines, once its chain was checked."""
     with Ledger(where) as ledger:
@@ -220,18 +235,23 @@ def journal(where: str | Path) -> list[dict[str, Any]]:
 
 def main(plan: dict[str, Any]) -> None:
     told: dict[str, Any] = {}
+    seconds = 0.0
     for place in plan["cases"]:
         case, legs = opened(place, Path(plan["folder"]), plan["server"]), 1
+        instants = iter([instant * seconds for instant in case.instants])
+        started = time.perf_counter()
         if not told:
             work(case, case.folder)
             gc.freeze()  # a collection would copy what the children share
-        while told and was_killed(forked(partial(work, case), case.folder)):
+        while told and left(case, next(instants, None)):
             legs += 1
+        if not (case.kills or case.instants):
+            seconds = time.perf_counter() - started
         told[case.name] = {"legs": legs, "journal": journal(case.place)}
         if place["name"] == plan["replayed"] and told[case.name]["journal"] == told["whole"]["journal"]:
             assert not was_killed(forked(partial(again, case), case.folder))
             told["replayed"] = {"legs": 1, "journal": journal(case.folder / "replayed.sqlite")}
-    print(json.dumps(told))
+    print(json.dumps({**told, "seconds": seconds}))
 
 
 if __name__ == "__main__":

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import random
 import signal
 import subprocess
 import sys
@@ -38,17 +39,24 @@ def events() -> list[str]:
     return found
 
 
-def cases(url: str | None, *, every: bool) -> list[dict[str, Any]]:
+def cases(url: str | None, *, every: bool = False, rng: random.Random | None = None) -> list[dict[str, Any]]:
     """Each durability and host, on SQLite or on PostgreSQL at ``url``.
 
-    Killed at every event, or at every fourth: four cases that follow each other are killed at them all.
+    A case is killed at every fourth event: four that follow each other are killed at them all. With ``every``
+    there are others that are killed at all of them, at each alone, and at three instants that ``rng`` draws.
     """
     saver = "sqlite" if url is None else "postgresql"
     made = []
     for number, (durability, host) in enumerate(product(DURABILITIES, HOSTS), start=0 if url is None else 2):
-        kills = events() if every else events()[number % 4 :: 4]
+        ways = [events(), *([event] for event in events())] if every else [events()[number % 4 :: 4]]
+        place = {"durability": durability, "host": host, "url": url, "kills": [], "instants": []}
         name = f"{saver}_{durability}_{host}"
-        made.append({"name": name, "durability": durability, "host": host, "url": url, "kills": kills})
+        made += [
+            {**place, "name": f"{name}_{way}" if way else name, "kills": ways[way]}
+            for way in range(len(ways))
+        ]
+        if rng is not None:
+            made.append({**place, "name": f"{name}_time", "instants": [rng.random() for _ in range(3)]})
     return made
 
 
@@ -73,11 +81,12 @@ class Server:
 
 def play(folder: Path, places: Sequence[Mapping[str, Any]]) -> tuple[dict[str, Any], Server]:
     """Run the cases in ``agent_child.py``, after one that is not killed; the last is replayed, too."""
-    whole = {"name": "whole", "durability": "sync", "host": "alone", "url": None, "kills": []}
-    served = Server([whole, *places])
+    whole = {**places[0], "name": "whole", "url": None, "kills": [], "instants": []}
+    again = {**whole, "name": "again"}  # when all is imported: a run's time
+    served = Server([whole, again, *places])
     with OpenAIStub(served.answer) as stub:
         plan = {
-            "cases": [whole, *places],
+            "cases": [whole, again, *places],
             "folder": str(folder),
             "server": stub.base_url,
             "replayed": places[-1]["name"],
@@ -106,11 +115,14 @@ def play(folder: Path, places: Sequence[Mapping[str, Any]]) -> tuple[dict[str, A
 
 def check(told: Mapping[str, Any], served: Server, place: Mapping[str, Any]) -> int:
     """The ledger is the whole run's, and nothing but what was under way was asked twice; how many kills."""
-    name, kills = place["name"], place["kills"]
+    name, kills, legs = place["name"], place["kills"], told[place["name"]]["legs"]
     assert told[name]["journal"] == told["whole"]["journal"]
-    assert told[name]["legs"] == len(kills) + 1
     once = Counter(event for event in events() if event.startswith("asked"))
     assert served.asked["whole"] == once
-    under_way = Counter(event for event in kills if event.startswith("asked"))
-    assert served.asked[name] == once + under_way
-    return len(kills)
+    if place["instants"]:
+        assert once <= served.asked[name]
+        assert served.asked[name].total() - once.total() <= legs - 1
+    else:
+        assert legs == len(kills) + 1
+        assert served.asked[name] == once + Counter(event for event in kills if event.startswith("asked"))
+    return legs - 1

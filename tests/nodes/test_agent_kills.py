@@ -31,7 +31,7 @@ agents = module(HERE / "agent_kills.py")
 def played(tmp_path_factory):
     """All cases; one process starts them all."""
     with module(HERE.parent / "broker" / "postgres.py").server() as server:
-        places = [*agents.cases(None, every=False), *agents.cases(server.database(), every=False)]
+        places = [*agents.cases(None), *agents.cases(server.database())]
         told, served = agents.play(tmp_path_factory.mktemp("agent"), places)
     return told, served, {place["name"]: place for place in places}
 
