@@ -14,8 +14,10 @@ from langchain_core.messages import AIMessage
 from langchain_core.tools import tool
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.config import get_stream_writer
+from langgraph.errors import GraphDrained
 from langgraph.func import entrypoint, task
 from langgraph.graph import END, START, StateGraph
+from langgraph.runtime import RunControl
 from langgraph.types import Command, interrupt
 from typing_extensions import TypedDict
 
@@ -23,14 +25,15 @@ from quantgraph import DataState, create_signal_subgraph, create_trading_graph
 from quantgraph.broker import Ledger, Order
 from quantgraph.data.sample import SampleSource
 from quantgraph.errors import BadOption, CheckpointerRequired
+from quantgraph.llm import RecordedChatModel
 from quantgraph.testing import ScriptedChatModel
 
 CODE = "000341.SZ"
-WINDOW = "20240102到20240108"
+WINDOW = "20240102到20240110"
+SESSIONS = [f"2024-01-{day:02}" for day in (2, 3, 4, 5, 8, 9, 10)]
 SENTENCE = f"{CODE}，2日均线上穿5日均线买入，下穿卖出，{WINDOW}"
 TASK = {"messages": [("user", SENTENCE)], "run_id": "r"}
 THREAD = {"configurable": {"thread_id": "t"}}
-DURABILITIES = ("exit", "async", "sync")
 
 
 class Killed(Exception):
@@ -66,12 +69,15 @@ def deep(graph):
     return outer.add_edge(START, "inner").add_edge("inner", END).compile()
 
 
+OWN = InMemorySaver()
 WAYS = (
     lambda make: make().invoke({"done": []}),
     lambda make: list(make().stream({"done": []}, stream_mode="updates")),
     lambda make: asyncio.run(make().ainvoke({"done": []})),
     lambda make: make().batch([{"done": []}]),
     lambda make: make(checkpointer=False).invoke({"done": []}),
+    lambda make: make(checkpointer=True).invoke({"done": []}),
+    lambda make: make(checkpointer=OWN).invoke({"done": []}),
 )
 """How a decider calls a graph, one a session."""
 
@@ -146,20 +152,22 @@ def resumed(graph, task, durability):
             return deaths
 
 
-@pytest.mark.parametrize("durability", DURABILITIES)
-@pytest.mark.parametrize("wrap", [lambda graph: graph, deep], ids=["plain", "deep"])
+@pytest.mark.parametrize(
+    ("durability", "wrap"),
+    [*((durability, lambda graph: graph) for durability in ("exit", "async", "sync")), ("sync", deep)],
+    ids=["exit", "async", "sync", "deep"],
+)
 def test_a_graph_in_decide_begins_anew_however_it_is_called(tmp_path, durability, wrap):
     saver = InMemorySaver()
     graph = graph_of(tmp_path, Calls(wrap), saver=saver)
     assert resumed(graph, TASK, durability) == len(WAYS)
-    assert fills(tmp_path) == ["2024-01-02", "2024-01-03", "2024-01-04", "2024-01-05", "2024-01-08"]
+    assert fills(tmp_path) == SESSIONS
     assert namespaces(saver) <= {"", "signal"}
 
 
-@pytest.mark.parametrize("durability", DURABILITIES)
-def test_a_graph_in_decide_begins_anew_where_trades_are_approved(tmp_path, durability):
+def test_a_graph_in_decide_begins_anew_where_trades_are_approved(tmp_path):
     graph = graph_of(tmp_path, Calls(), saver=InMemorySaver(), approve=True, on_clarify=lambda _: "approve")
-    assert resumed(graph, TASK, durability) == len(WAYS)
+    assert resumed(graph, TASK, "sync") == len(WAYS)
     assert len(fills(tmp_path)) == len(WAYS)
 
 
@@ -190,22 +198,20 @@ class Asks(SampleSource):
         return super().index_bars(*given)
 
 
-@pytest.mark.parametrize("durability", DURABILITIES)
-def test_a_graph_in_a_source_begins_anew_in_nodes_tools_and_the_report(tmp_path, durability):
+def test_a_graph_in_a_source_begins_anew_in_nodes_tools_and_the_report(tmp_path):
     saver, source = InMemorySaver(), Asks()
     graph = graph_of(tmp_path, saver=saver, source=source)
     task = {
         "messages": [("user", f"合成30成分股，2日均线上穿5日均线买入，下穿卖出，{WINDOW}")],
         "run_id": "r",
     }
-    assert resumed(graph, task, durability) == 3
+    assert resumed(graph, task, "sync") == 3
     assert {method for method, _ in source.gathered} == {"sessions", "bars", "index_bars"}
     assert {gathered for _, gathered in source.gathered} == {1}
     assert namespaces(saver) <= {"", "signal"}
 
 
-@pytest.mark.parametrize("durability", DURABILITIES)
-def test_a_graph_in_on_clarify_begins_anew(tmp_path, durability):
+def test_a_graph_in_on_clarify_begins_anew(tmp_path):
     saver, asked = InMemorySaver(), []
 
     def answer(question):
@@ -217,9 +223,45 @@ def test_a_graph_in_on_clarify_begins_anew(tmp_path, durability):
 
     graph = graph_of(tmp_path, saver=saver, on_clarify=answer)
     task = {"messages": [("user", f"{CODE}，2日均线上穿5日均线买入，下穿卖出")], "run_id": "r"}
-    assert resumed(graph, task, durability) == 1
+    assert resumed(graph, task, "sync") == 1
     assert asked == ["window", "window"]
     assert namespaces(saver) <= {"", "signal"}
+
+
+def test_a_run_that_is_stopped_while_an_agent_works_asks_nothing_twice(tmp_path):
+    control, wanted = RunControl(), ["2024-01-03", "2024-01-08"]
+
+    def says(messages):
+        if messages[-1].type == "tool":
+            return AIMessage("done")
+        return AIMessage("", tool_calls=[{"name": "buy", "args": {}, "id": "1"}])
+
+    scripted = ScriptedChatModel(says)
+    model = RecordedChatModel(scripted, role="trader")
+
+    def trades(session):
+        orders = []
+
+        @tool
+        def buy() -> str:
+            """Buy."""
+            if f"{session:%Y-%m-%d}" in wanted:
+                control.request_drain("enough")
+            orders.append(Order(symbol=CODE, side="buy", quantity=100, sequence=1))
+            return "noted"
+
+        create_agent(model, [buy]).invoke({"messages": [("user", f"{session:%Y%m%d}")]})
+        return orders
+
+    graph, given = graph_of(tmp_path, Decides(trades), saver=InMemorySaver()), TASK
+    while wanted:
+        with pytest.raises(GraphDrained):
+            graph.invoke(given, THREAD, control=control, durability="sync")
+        control, given = RunControl(), None
+        wanted.pop(0)
+    graph.invoke(None, THREAD, durability="sync")
+    assert fills(tmp_path) == SESSIONS
+    assert len(scripted.calls) == 2 * len(SESSIONS)
 
 
 class Ends(BaseCallbackHandler):
@@ -246,11 +288,10 @@ def streaming_trader(session):
     create_agent(model, [hold]).invoke({"messages": [("user", "trade")]})
 
 
-@pytest.mark.parametrize("durability", DURABILITIES)
-def test_tokens_events_and_callbacks_of_a_graph_in_decide_reach_the_host(tmp_path, durability):
+def test_tokens_events_and_callbacks_of_a_graph_in_decide_reach_the_host(tmp_path):
     graph = graph_of(tmp_path, Decides(streaming_trader), saver=InMemorySaver())
     counted, tokens, events = Ends(), [], []
-    modes = {"stream_mode": ["messages", "custom"], "subgraphs": True, "durability": durability}
+    modes = {"stream_mode": ["messages", "custom"], "subgraphs": True, "durability": "sync"}
     for place, mode, data in graph.stream(TASK, {**THREAD, "callbacks": [counted]}, **modes):
         if mode == "messages" and data[1]["langgraph_node"] == "model" and "decision" in str(place):
             tokens.append(data[0].text)
@@ -258,7 +299,7 @@ def test_tokens_events_and_callbacks_of_a_graph_in_decide_reach_the_host(tmp_pat
             events.append(data["held"])
     assert "".join(tokens) == "I hold what there is" * len(WAYS)
     assert len(tokens) > len(WAYS), "token by token"
-    assert events == ["20240102", "20240103", "20240104", "20240105", "20240108"]
+    assert events == [session.replace("-", "") for session in SESSIONS]
     assert counted.ended >= 2 * len(WAYS)
 
 
@@ -302,8 +343,10 @@ MISTAKES = {
 }
 
 
-@pytest.mark.parametrize("approve", [False, True])
-@pytest.mark.parametrize("mistake", MISTAKES)
+@pytest.mark.parametrize(
+    ("mistake", "approve"),
+    [*((mistake, False) for mistake in MISTAKES), ("interrupt", True), ("in a tool", True)],
+)
 def test_what_decide_may_not_do_is_an_error_that_names_the_way(tmp_path, mistake, approve):
     does, told = MISTAKES[mistake]
     graph = graph_of(tmp_path, Decides(does), saver=InMemorySaver(), approve=approve)
@@ -337,11 +380,13 @@ def test_an_interrupt_in_on_clarify_or_a_source_is_an_error_too(tmp_path):
             return interrupt("may I?")
 
     graph = graph_of(tmp_path, saver=InMemorySaver(), source=Waits())
-    with pytest.raises(BadOption, match=r"interrupt\(\) pauses the run in step 'data_fetch'"):
+    with pytest.raises(BadOption, match=r"interrupt\(\) pauses the run in step 'data_fetch'") as caught:
         graph.invoke(TASK, THREAD)
+    assert caught.value.data["parameter"] == "source"
     graph = graph_of(tmp_path, saver=InMemorySaver(), on_clarify=lambda _: interrupt("what shall I say?"))
-    with pytest.raises(BadOption, match="pauses the run in step 'clarify'"):
+    with pytest.raises(BadOption, match="pauses the run in step 'clarify'") as caught:
         graph.invoke({"messages": [("user", f"{CODE}，2日均线上穿5日均线买入，下穿卖出")]}, THREAD)
+    assert caught.value.data["parameter"] == "on_clarify"
 
 
 class Pair(TypedDict):

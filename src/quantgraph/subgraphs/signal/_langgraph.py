@@ -49,6 +49,10 @@ class _Paused(GraphCallbackHandler):
         self.at.discard(event.checkpoint_id)
 
 
+_ASKED = {"decision": "decider", "propose": "decider", "clarify": "on_clarify", "approve": "on_clarify"}
+"""Whose code is called in a step; in the others it is the source's, or a model's."""
+
+
 @dataclass(kw_only=True)
 class _Host:
     """The node's own config, and the pause that was asked for with it."""
@@ -152,5 +156,5 @@ def _not_allowed(what: str, step: str) -> BadOption:
     return BadOption(
         f"{what} the run in step {step!r}; a decider, a data source and on_clarify must not do that: "
         "approve=True is the way to ask about orders before they are sent",
-        parameter="decider" if step in ("decision", "propose") else "on_clarify",
+        parameter=_ASKED.get(step, "source"),
     )
