@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import operator
 import threading
+from functools import partial
 from typing import Annotated, Any
 
 import pytest
@@ -316,10 +317,12 @@ def asks_in_a_tool(_session):
     agent.invoke({"messages": [("user", "trade")]})
 
 
-def asks_on_a_thread_of_its_own(_session):
-    """An agent with a thread: LangGraph hands its interrupt out as a result."""
+def asks_on_a_thread_of_its_own(_session, *, saver=None, asynchronous=False):
+    """A graph with a thread: LangGraph hands its interrupt out as a result."""
     graph = StateGraph(Steps).add_node("ask", lambda _: {"done": [interrupt("shall I?")]})
-    graph.add_edge(START, "ask").compile().invoke({"done": []}, {"configurable": {"thread_id": "own"}})
+    asking = graph.add_edge(START, "ask").compile(checkpointer=saver)
+    given = {"done": []}, {"configurable": {"thread_id": "own"}}
+    asyncio.run(asking.ainvoke(*given)) if asynchronous else asking.invoke(*given)
 
 
 def leaves(_session):
@@ -338,6 +341,10 @@ MISTAKES = {
     "interrupt": (lambda _session: interrupt("shall I buy?"), r"interrupt\(\) pauses the run"),
     "in a tool": (asks_in_a_tool, r"interrupt\(\) pauses the run"),
     "own thread": (asks_on_a_thread_of_its_own, r"interrupt\(\) pauses a graph in the run"),
+    "own saver": (
+        partial(asks_on_a_thread_of_its_own, saver=InMemorySaver(), asynchronous=True),
+        r"interrupt\(\) pauses a graph in the run",
+    ),
     "parent": (leaves, "leaves the run"),
     "task": (lambda _session: priced().result(), "@task"),
 }
@@ -358,20 +365,8 @@ def test_what_decide_may_not_do_is_an_error_that_names_the_way(tmp_path, mistake
     assert graph.get_state(THREAD).interrupts == ()
     with pytest.raises(BadOption, match=told):  # an answer is not for it either
         graph.invoke(Command(resume="yes"), THREAD)
-
-
-def test_a_graph_with_a_saver_of_its_own_may_ask_the_decider(tmp_path):
-    answers = []
-
-    def asks_and_answers(_session):
-        graph = StateGraph(Steps).add_node("ask", lambda _: answers.append(interrupt("shall I?")))
-        asking = graph.add_edge(START, "ask").compile(checkpointer=InMemorySaver())
-        thread = {"configurable": {"thread_id": "own"}}
-        asking.invoke({"done": []}, thread)
-        asking.invoke(Command(resume="yes"), thread)
-
-    state = graph_of(tmp_path, Decides(asks_and_answers), saver=InMemorySaver()).invoke(TASK, THREAD)
-    assert (state["ended_because"], answers) == ("done", ["yes"] * len(WAYS))
+    with Ledger(tmp_path / "ledger.sqlite") as ledger:
+        assert ledger.last_session("r") is None
 
 
 def test_an_interrupt_in_on_clarify_or_a_source_is_an_error_too(tmp_path):

@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any, NoReturn
 
 from langchain_core.runnables import RunnableConfig
 from langchain_core.runnables.config import merge_configs, var_child_runnable_config
-from langgraph.callbacks import GraphCallbackHandler, GraphInterruptEvent, GraphResumeEvent
+from langgraph.callbacks import GraphCallbackHandler, GraphInterruptEvent
 from langgraph.config import get_config
 from langgraph.errors import GraphInterrupt, ParentCommand
 from langgraph.types import interrupt
@@ -36,21 +36,23 @@ SAVES_NOTHING: RunnableConfig = {"configurable": {_DURABILITY: "exit"}}
 would wait for checkpoints that are never written. The argument ``durability=`` would warn of that."""
 
 
-class _Paused(GraphCallbackHandler):
-    """Checkpoints at which graphs with a thread of their own were paused, and not resumed since."""
-
-    def __init__(self) -> None:
-        self.at: set[str] = set()
-
-    def on_interrupt(self, event: GraphInterruptEvent) -> None:
-        self.at.add(event.checkpoint_id)
-
-    def on_resume(self, event: GraphResumeEvent) -> None:
-        self.at.discard(event.checkpoint_id)
-
-
 _ASKED = {"decision": "decider", "propose": "decider", "clarify": "on_clarify", "approve": "on_clarify"}
 """Whose code is called in a step; in the others it is the source's, or a model's."""
+
+
+class _RefusePauses(GraphCallbackHandler):
+    """Raises where a graph with a thread of its own would hand its interrupt out as a result.
+
+    A decider that took that for an answer would leave a day without orders in the ledger.
+    """
+
+    raise_error = True
+
+    def __init__(self, step: str) -> None:
+        self._step = step
+
+    def on_interrupt(self, event: GraphInterruptEvent) -> NoReturn:  # noqa: ARG002 - LangGraph's signature
+        raise _not_allowed("interrupt() pauses a graph in", self._step)
 
 
 @dataclass(kw_only=True)
@@ -59,7 +61,6 @@ class _Host:
 
     config: RunnableConfig
     pause: GraphInterrupt | None = None
-    paused: _Paused = field(default_factory=_Paused)
 
 
 _HOST: ContextVar[_Host | None] = ContextVar("host", default=None)
@@ -82,19 +83,17 @@ def detached_from_host(step: str) -> Iterator[None]:
     Raises
     ------
     BadOption
-        If the host would be paused by anything but :func:`interrupt_host`, be sent to another node, or
-        execute a task, which it would save; or if a graph was left paused: what it was to do is not done.
+        If the host, or a graph in here, would be paused by anything but :func:`interrupt_host`; if the host
+        would be sent to another node, or execute a task, which it would save.
     """
     config = var_child_runnable_config.get()
     if config is None:  # the node is called by hand
         yield
         return
     host = _Host(config=config)
-    config_token, host_token = var_child_runnable_config.set(_detached(host, step)), _HOST.set(host)
+    config_token, host_token = var_child_runnable_config.set(_detached(config, step)), _HOST.set(host)
     try:
         yield
-        if host.paused.at:
-            raise _not_allowed("interrupt() pauses a graph in", step)
     except GraphInterrupt as pause:
         if pause is host.pause:
             raise
@@ -134,17 +133,16 @@ def is_remembered() -> bool:
     return config["configurable"].get(_CHECKPOINTER) is not None
 
 
-def _detached(host: _Host, step: str) -> RunnableConfig:
+def _detached(config: RunnableConfig, step: str) -> RunnableConfig:
     def call(*_: object, **__: object) -> NoReturn:
         raise _not_allowed("a @task that is not called from an @entrypoint is saved by", step)
 
-    config = host.config
     configurable = config.get("configurable", {})
     kept_back: dict[str, Any] = {_CHECKPOINTER: None, _CALL: call, **SAVES_NOTHING["configurable"]}
     if _SCRATCHPAD in configurable:
         # An answer that the host was resumed with is for the host's question.
         kept_back[_SCRATCHPAD] = replace(configurable[_SCRATCHPAD], resume=[], get_null_resume=_no_answer)
-    heard = merge_configs({"callbacks": config.get("callbacks")}, {"callbacks": [host.paused]})
+    heard = merge_configs({"callbacks": config.get("callbacks")}, {"callbacks": [_RefusePauses(step)]})
     return {**config, "callbacks": heard["callbacks"], "configurable": {**configurable, **kept_back}}
 
 
