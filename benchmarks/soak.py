@@ -3,9 +3,11 @@
 Each line: what was run, kills, and what a run takes without them. Exit status 1 if a resumed run's journal is
 not that of the uninterrupted one, byte for byte. ``resume`` are whole runs with a model over HTTP, stopped at
 each superstep and killed: the state has to be the same, too, and no call that had returned is sent again.
+``agent`` are runs whose decider is an agent, killed at each of its requests, replies and tool calls, in every
+durability, alone and embedded in a host.
 
 ``soak.py KILLS SEED`` draws the same delays again; the seed is the day's number, and is printed. With a saver
-behind them, ``sqlite`` or ``postgresql``, it is ``resume`` alone, on that one.
+behind them, ``sqlite`` or ``postgresql``, it is ``resume`` and ``agent`` alone, on that one.
 """
 
 from __future__ import annotations
@@ -13,6 +15,7 @@ from __future__ import annotations
 import datetime as dt
 import importlib.util
 import json
+import random
 import subprocess
 import sys
 import tempfile
@@ -50,6 +53,18 @@ def resume(saver: str, kills: int, seed: int) -> None:
     )
 
 
+def agent(saver: str, seed: int) -> None:
+    checks = module(TESTS / "nodes" / "agent_kills.py")
+    with ExitStack() as stack:
+        url, folder = None, Path(stack.enter_context(tempfile.TemporaryDirectory()))
+        if saver == "postgresql":
+            url = stack.enter_context(module(TESTS / "broker" / "postgres.py").server()).database()
+        places = checks.cases(url, every=True, rng=random.Random(seed))
+        told, served = checks.play(folder, places)
+        kills = sum(checks.check(told, served, place) for place in places)
+    print(f"agent   {saver:<10}{kills:>6} kills {told['seconds']:>8.3f} s a run  ok", flush=True)
+
+
 def module(path: Path) -> Any:
     spec = importlib.util.spec_from_file_location(path.stem, path)
     if spec is None or spec.loader is None:
@@ -62,13 +77,15 @@ def module(path: Path) -> Any:
 def main(kills: int, seed: int, saver: str | None) -> None:
     print(f"seed {seed}")
     if saver is not None:
-        return resume(saver, kills, seed)
+        resume(saver, kills, seed)
+        return agent(saver, seed)
     for what in ("rule", "orders"):
         soak(what, "boundary", 0, seed)
     for what, share in SHARES.items():
         soak(what, "time", round(kills * share), seed)
     for each in SAVERS:
         resume(each, round(kills * RESUMED), seed)
+        agent(each, seed)
     return None
 
 

@@ -1,8 +1,11 @@
-"""The two keys that LangGraph does not document are there and mean what we take them for."""
+"""The keys that LangGraph does not document are there and mean what we take them for."""
 
 from __future__ import annotations
 
+from dataclasses import fields
+
 from langgraph._internal import _constants
+from langgraph._internal._scratchpad import PregelScratchpad
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.graph import START, MessagesState, StateGraph
 
@@ -10,8 +13,11 @@ from quantgraph.subgraphs.signal import _langgraph
 
 
 def test_the_keys_are_langgraphs():
+    assert _langgraph._CALL == _constants.CONFIG_KEY_CALL
     assert _langgraph._CHECKPOINTER == _constants.CONFIG_KEY_CHECKPOINTER
     assert _langgraph._DURABILITY == _constants.CONFIG_KEY_DURABILITY
+    assert _langgraph._SCRATCHPAD == _constants.CONFIG_KEY_SCRATCHPAD
+    assert {"resume", "get_null_resume"} <= {field.name for field in fields(PregelScratchpad)}
 
 
 def test_a_graph_knows_whether_it_is_remembered():

@@ -7,12 +7,10 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any, Literal, TypeVar
 
-from langgraph.types import interrupt
-
 from quantgraph._texts import Note
 from quantgraph.errors import BadOption, CheckpointerRequired
 from quantgraph.recording import Giver, ask_once, keep_answer
-from quantgraph.subgraphs.signal._langgraph import is_remembered
+from quantgraph.subgraphs.signal._langgraph import interrupt_host, is_remembered
 from quantgraph.subgraphs.signal.state import Clarification
 
 __all__ = [
@@ -146,7 +144,7 @@ def check_remembered(reason: str) -> None:
 def _interrupted(task: Clarification) -> str:
     asked = task
     while True:
-        read = read_answer(task, interrupt(asked, response_schema=task["answer_schema"]))
+        read = read_answer(task, interrupt_host(asked, task["answer_schema"]))
         if isinstance(read, str):
             return read
         asked = {**task, "error": read.text(task["language"])}

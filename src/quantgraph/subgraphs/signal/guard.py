@@ -14,6 +14,7 @@ from quantgraph._run_id import run_id_of
 from quantgraph.errors import BudgetExceeded, ModelOutputInvalid, ModelUnavailable, NoProgress
 from quantgraph.llm.cache import Offer, attempt, forget
 from quantgraph.recording import Recorder, Recording, Scope, digest, in_scope
+from quantgraph.subgraphs.signal._langgraph import detached_from_host
 from quantgraph.subgraphs.signal.events import tell_finished, tell_model, tell_paused, tell_started
 from quantgraph.subgraphs.signal.kit import DATA_ERRORS
 from quantgraph.subgraphs.signal.progress import ended, requests_ended, why_ended
@@ -35,7 +36,10 @@ _UNCHECKED = "unchecked"
 def guarded(
     node: Callable[[Any], Update], name: str, recorder: Recorder, state: SignalSubgraphState
 ) -> Update:
-    """Run a node in its scope; what it cannot work without is an end with a reason, wherever it shows."""
+    """Run a node in its scope; what it cannot work without is an end with a reason, wherever it shows.
+
+    Nothing that is invoked in it saves into the host's checkpoints, see :func:`detached_from_host`.
+    """
     run_id = run_id_of(state.get("run_id"))
     state = cast("SignalSubgraphState", {**state, "run_id": run_id})
     scope = Scope(
@@ -48,7 +52,8 @@ def guarded(
     tell_started(scope.path)
     with in_scope(scope), _rested_by_errors(scope.recording), attempt() as replies:
         try:
-            update = node(state) if _has_steps(state, name) else _out_of_steps(state)
+            with detached_from_host(name):
+                update = node(state) if _has_steps(state, name) else _out_of_steps(state)
         except GraphInterrupt as pause:
             tell_paused(scope.path, pause)
             raise
