@@ -156,12 +156,13 @@ def _completed(lines: list[_Line]) -> list[_Line]:
 
 def _with_years(lines: list[_Line]) -> list[_Line]:
     """Months without a year (``三月到五月``) in the year that another line names; that line's window is used up."""
-    found = list(lines)
-    for at, line in enumerate(lines):
-        for other, year in enumerate(lines):
-            if (window := line.window.in_year_of(year.window)) is not None:
-                found[at] = replace(found[at], window=window)
-                found[other] = replace(found[other], window=Window())
+    years = [line.window for line in lines if line.window.is_year]
+    if not years or not any(line.window.yearless for line in lines):
+        return lines
+    found: list[_Line] = []
+    for line in lines:
+        window = Window() if line.window.is_year else line.window.in_year_of(years[-1]) or line.window
+        found.append(replace(line, window=window))
     return found
 
 
@@ -255,11 +256,11 @@ def _unread(lines: list[_Line], clauses: list[Clauses], contradiction: str) -> t
         found += (*line.names, *line.window.unread)
         unknown = (token for token in line.tokens if token.kind == "UNKNOWN")
         strange = unknown if line.speaks_of_strategy else line.beyond_data()
-        found += (legible(token.text, line.text, token.begin, token.end) for token in strange)
+        found += dict.fromkeys(legible(token.text, line.text, token.begin, token.end) for token in strange)
     for clause in clauses:
         found += clause.failed
     found.append(contradiction)
-    return tuple(text for text in dict.fromkeys(map(cleaned, found)) if text)
+    return tuple(text for text in dict.fromkeys(map(cleaned, dict.fromkeys(found))) if text)
 
 
 def read_request(text: str, context: Context) -> Request:

@@ -64,6 +64,8 @@ _COMPARISONS = (
 
 _LONGEST_CLAUSE = 60
 """Tokens; far beyond any sentence, and short of Python's recursion limit."""
+_LONGEST_LINE = 6 * _LONGEST_CLAUSE
+"""Tokens; more than the clauses of one rule may have with all their commas."""
 
 
 def _without_data_clause(tokens: Tokens) -> Tokens:
@@ -233,6 +235,8 @@ def read_clauses(tokens: Tokens, line: str, memory: Memory) -> Clauses:
         return Clauses(failed=words or (_text(tokens, line),), memory=memory)
     tokens = _without_data_clause(tokens)
     plain = _tidy(tokens)
+    if len(plain) > _LONGEST_LINE:
+        return Clauses(failed=(_text(plain, line),), memory=memory)
     actions, segments = _split(plain)
     if not actions:
         return _without_verb(tokens, line, memory)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from quantgraph.data.symbols import INDEX_NAMES
@@ -79,19 +79,26 @@ def exchange_of(code: str) -> str | None:
 
 
 class _Marks:
-    """Tokens found so far with their places; what is found is blanked, so places stay valid."""
+    """Tokens found so far with their places in the whole text; a space stands where one was."""
 
     def __init__(self, text: str) -> None:
         self.text = text
         self.found: list[tuple[int, str]] = []
+        self._places: Sequence[int] = range(len(text))
 
     def take(self, pattern: re.Pattern[str], token: Callable[[re.Match[str]], str | None]) -> None:
-        for match in list(pattern.finditer(self.text)):
+        pieces: list[str] = []
+        places: list[int] = []
+        kept = 0
+        for match in pattern.finditer(self.text):
             symbol = token(match)
-            if symbol is not None:
-                self.found.append((match.start(), symbol))
-                blank = " " * (match.end() - match.start())
-                self.text = self.text[: match.start()] + blank + self.text[match.end() :]
+            if symbol is not None and match[0]:
+                self.found.append((self._places[match.start()], symbol))
+                pieces += (self.text[kept : match.start()], " ")
+                places += (*self._places[kept : match.start()], self._places[match.start()])
+                kept = match.end()
+        self.text = "".join((*pieces, self.text[kept:]))
+        self._places = (*places, *self._places[kept:])
 
 
 def _index_code(match: re.Match[str]) -> str:
