@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
+from quantgraph._input_limits import check_text
 from quantgraph.cli.audit import audit
 from quantgraph.cli.console import echo, echo_traceback, safe_streams
 from quantgraph.cli.going import CANCELLED, FAILED, WRONG_USAGE, fail, go, say
@@ -202,7 +203,12 @@ def main() -> None:
 def _main() -> None:
     before = signals.signal(signals.SIGINT, _interrupted)
     try:
+        for number, argument in enumerate(sys.argv[1:], 1):
+            check_text(argument, f"argument {number}")
         app()
+    except BadOption as error:
+        fail(error, debug=False)
+        sys.exit(WRONG_USAGE)
     except KeyboardInterrupt:
         say("cancelled")
         sys.exit(CANCELLED)

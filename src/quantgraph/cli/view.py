@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -124,6 +125,10 @@ def prompt(live: View) -> Callable[[Mapping[str, Any]], str | None]:
                 console.print(literal(question["error"]), style="yellow")
             console.print(literal(question["question"]), style="bold")
             console.print("> ", end="")
+            if isinstance(
+                sys.stdin, io.TextIOWrapper
+            ):  # a byte that is no text is an answer that is not read
+                sys.stdin.reconfigure(errors="replace")
             line = sys.stdin.readline()
             if not (line and sys.stdin.isatty()):  # nobody's Enter ended the line
                 console.print()

@@ -25,7 +25,7 @@ from quantgraph.llm.planner.rules import Average, Rule, fields_of
 from quantgraph.llm.planner.strategies import Clauses, read_clauses, rule_of
 from quantgraph.llm.planner.styles import styles_of
 from quantgraph.llm.planner.symbols import find_symbols, is_shouted
-from quantgraph.llm.planner.wording import cleaned, legible, normalise
+from quantgraph.llm.planner.wording import cleaned, legible, normalise, one_space
 
 __all__ = ["Context", "Intent", "Language", "Missing", "Request", "read_request"]
 
@@ -126,13 +126,15 @@ def _read_line(line: str, context: Context, *, headings: bool) -> _Line:
         window, text = find_window(found.rest, context.last_session)
     except BadWindow as error:
         window, text, refused = Window(), without_dates(found.rest), error
+    text = one_space(text)
     heading = find_heading(text) if headings else None
     tokens = tokens_of(text) if heading is None else _under(heading, text)
     names = [] if found.symbols else [token for token in tokens if _looks_like_a_name(token, text)]
+    strange = frozenset(names)
     return _Line(
         symbols=found.symbols,
         window=window,
-        tokens=tuple(token for token in tokens if token not in names),
+        tokens=tuple(token for token in tokens if token not in strange),
         names=tuple(token.text.strip() for token in names),
         text=text,
         refused=refused,

@@ -231,7 +231,7 @@ def read_clauses(tokens: Tokens, line: str, memory: Memory) -> Clauses:
         legible(token.text, line, token.begin, token.end) for token in tokens if token.kind == "UNKNOWN"
     ]
     if unknown:
-        words = tuple(text for text in unknown if cleaned(text))
+        words = tuple(text for text in dict.fromkeys(unknown) if cleaned(text))
         return Clauses(failed=words or (_text(tokens, line),), memory=memory)
     tokens = _without_data_clause(tokens)
     plain = _tidy(tokens)

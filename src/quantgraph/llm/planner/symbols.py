@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from quantgraph.data.symbols import INDEX_NAMES
 from quantgraph.llm.planner.fillers import NO_TICKERS
+from quantgraph.llm.planner.wording import one_space
 
 __all__ = ["ALL", "INDEX_CODES", "Found", "exchange_of", "find_symbols", "is_shouted"]
 
@@ -28,7 +29,7 @@ _PREFIXES: tuple[tuple[str, str], ...] = (
 )
 
 _MEMBERS = (
-    r"(?:\s*指数)?(?:\s*的?\s*(?:全部|所有)?\s*(?:成分股|成份股|成分|成份|股票池|股票|个股))?"
+    r"(?:\s*+指数)?(?:\s*+的?\s*+(?:全部|所有)?\s*+(?:成分股|成份股|成分|成份|股票池|股票|个股))?"
     r"(?:(?:\s+index)?(?:\s+(?:constituents?|members?|components?))?(?:\s+stocks?)?\b)?"
 )
 _OF = r"(?:(?:all\s+)?(?:the\s+)?(?:constituents?|members?|stocks?|components?)\s+(?:of|in|from)\s+(?:the\s+)?)?"
@@ -45,7 +46,7 @@ _SUFFIXED = re.compile(
 )
 _PREFIXED = re.compile(r"(?<![0-9A-Za-z])(SH|SZ|BJ)\.?(\d{6})(?!\d)" + _MEMBERS, re.IGNORECASE)
 _EVERYTHING = re.compile(
-    r"(?:全部|所有)\s*的?\s*(?:A股)?\s*(?:股票|个股|A股|标的)|(?:整个|全)\s*A?\s*(?:股)?市场(?:\s*股票)?|全A股?"
+    r"(?:全部|所有)\s*+的?\s*+(?:A股)?\s*+(?:股票|个股|A股|标的)|(?:整个|全)\s*+A?\s*+(?:股)?市场(?:\s*股票)?|全A股?"
     r"|\ball\s+(?:of\s+)?(?:the\s+)?(?:a-?\s*shares?|stocks|symbols|shares|names|tickers)\b"
     r"|\b(?:the\s+)?(?:whole|entire)\s+(?:market|universe)\b|\bevery\s+(?:stock|symbol)\b",
     re.IGNORECASE,
@@ -154,4 +155,4 @@ def find_symbols(text: str, names: Mapping[str, str], is_word: Callable[[str], b
         marks.take(_LETTER, lambda m: m[1])
         marks.take(_TICKER, lambda m: None if is_word(m[1].lower()) else m[1])
     tokens = tuple(dict.fromkeys(token for _, token in sorted(marks.found)))
-    return Found(symbols=tokens, rest=re.sub(r"\(\s*\)", "  ", marks.text))
+    return Found(symbols=tokens, rest=one_space(re.sub(r"\(\s*+\)", " ", one_space(marks.text))))

@@ -7,7 +7,7 @@ import unicodedata
 from bisect import bisect_left
 from functools import lru_cache
 
-__all__ = ["MOST_DIGITS", "cleaned", "digits_of", "legible", "normalise"]
+__all__ = ["MOST_DIGITS", "cleaned", "digits_of", "legible", "normalise", "one_space"]
 
 MOST_DIGITS = 15
 """Digits of a number in a sentence: as many as a float holds exactly."""
@@ -170,16 +170,22 @@ def _number(numeral: str) -> int:
     return total + digit
 
 
+def one_space(text: str) -> str:
+    """A text without runs of spaces, which patterns would try to share out in every way."""
+    return _SPACES.sub(lambda run: _MARK if _MARK in run[0] else " ", text)
+
+
 def normalise(text: str) -> str:
     """Half-width without control characters, digits for number words, one form for a look-back. Letter case stays.
 
     >>> normalise("二十日涨幅超过百分之五，五日均线")
     '20日涨幅超过5%,5日均线'
     """
-    text = _CONTROL.sub(" ", _INVISIBLE.sub("", unicodedata.normalize("NFKC", text)))
-    text = _SPACES.sub(
-        lambda run: _MARK if _MARK in run[0] else " ", text
-    )  # many would be tried in many ways
+    plain = unicodedata.normalize("NFKC", text)
+    if len(plain) > 2 * len(text) + 12:  # one character may stand for eighteen, in no language that is read
+        plain = unicodedata.normalize("NFC", text)
+    text = _CONTROL.sub(" ", _INVISIBLE.sub("", plain))
+    text = one_space(text)
     text = re.sub(r"[\u2018\u2019]", "'", text).replace("\u2212", "-")
     text = text.replace("半年", "6个月") if not re.search(r"[上下]半年", text) else text
     text = _PERCENT_OF.sub(lambda m: f"{m[1] if m[1][0].isdigit() else _number(m[1])}%", text)
