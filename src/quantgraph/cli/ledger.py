@@ -36,9 +36,10 @@ def verify(
     """
     from quantgraph.data.files import FileSource
     from quantgraph.report.positions import verify_positions
+    from quantgraph.settings import load_settings
 
     try:
-        found = verify_positions(file, FileSource(prices), market)
+        found = verify_positions(file, FileSource(prices, max_file_mb=load_settings().max_file_mb), market)
         if found.records == 1 and not found.mismatches:
             raise BadFile(f"{file}: nothing could be checked, there is no record after the first")
     except QuantGraphError as error:
