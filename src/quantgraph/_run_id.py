@@ -5,6 +5,7 @@ from __future__ import annotations
 import secrets
 from datetime import UTC, datetime
 
+from quantgraph._input_limits import check_text
 from quantgraph.errors import BadOption
 
 __all__ = ["new_run_id", "run_id_of"]
@@ -21,10 +22,11 @@ def run_id_of(given: object) -> str:
     Raises
     ------
     BadOption
-        If it is no text.
+        If it is no text, or not one that can be written as UTF-8.
     """
     if given is None or given == "":
         return new_run_id()
     if not isinstance(given, str):
         raise BadOption(f"run_id={given!r}; a text is wanted, or None for a new name", parameter="run_id")
+    check_text(given, "run_id")
     return given

@@ -1,4 +1,4 @@
-"""Two languages for people: which one they write, and saying a thing in it."""
+"""Texts for people: which of two languages they write, saying a thing in it, and showing it without harm."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 from typing import Literal
 
-__all__ = ["Language", "Note", "language_of", "say"]
+__all__ = ["Language", "Note", "escape_controls", "language_of", "say"]
 
 Language = Literal["zh", "en"]
 
@@ -43,3 +43,41 @@ class Note:
     def text(self, language: str) -> str:
         """The note in the user's language."""
         return say(language, zh=self.zh, en=self.en)
+
+
+_EMOJI = r"\U0001f000-\U0001faff\u2190-\u21ff\u2300-\u23ff\u2600-\u27bf\u2b00-\u2bff\ufe0f"
+_UNSAFE = re.compile(
+    r"[\x00-\x1f\x7f-\x9f"  # C0, DEL, C1
+    r"\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069"  # direction of writing
+    r"\xad\u180e\u200b\u200c\u2028\u2029\u2060-\u2065\u206a-\u206f\ufeff\ufff9-\ufffb"  # no width
+    r"\ud800-\udfff\U000e0000-\U000e007f]"  # lone surrogates, tags
+    rf"|(?<![{_EMOJI}])\u200d|\u200d(?![{_EMOJI}])"  # a joiner that joins no emoji
+)
+_LAID_OUT = frozenset("\n\t")
+
+
+def escape_controls(text: str, *, multiline: bool = False) -> str:
+    r"""A text with every character visible that a terminal or a reader of a log would obey instead of show.
+
+    Those are control characters, marks that turn the direction of writing, characters of no width, line and
+    paragraph separators, and lone surrogates. Each becomes its escape as Python writes it. All else stays, a
+    joiner between emoji too.
+
+    Parameters
+    ----------
+    multiline
+        Whether line feeds and tabs stay as well.
+
+    Examples
+    --------
+    >>> print(escape_controls("\x1b[2J5日均线\n"), escape_controls("\u202e\x9b\udcff"))
+    \x1b[2J5日均线\n \u202e\x9b\udcff
+    """
+
+    def visible(match: re.Match[str]) -> str:
+        character = match[0]
+        if multiline and character in _LAID_OUT:
+            return character
+        return character.encode("unicode_escape").decode("ascii")
+
+    return _UNSAFE.sub(visible, text)

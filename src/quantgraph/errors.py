@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
+from quantgraph._texts import escape_controls
+
 __all__ = [
     "BadFile",
     "BadFrame",
@@ -64,8 +66,8 @@ class QuantGraphError(Exception):
 
     @property
     def line(self) -> str:
-        """``code: message``, the form shown to models, logs and terminals."""
-        return f"{self.code}: {self.message}"
+        """``code: message`` with its control characters escaped: one line for models, logs and terminals."""
+        return f"{self.code}: {escape_controls(self.message)}"
 
 
 class NotConfigured(QuantGraphError, RuntimeError):

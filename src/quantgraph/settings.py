@@ -21,6 +21,7 @@ from platformdirs import user_cache_path
 from pydantic import Field, SecretStr, ValidationError, field_validator
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 
+from quantgraph._input_limits import check_text
 from quantgraph.errors import BadFile, BadOption
 
 __all__ = ["LIGHT_ROLES", "ROLES", "Role", "Settings", "check_role", "load_settings"]
@@ -100,6 +101,7 @@ class Settings(BaseSettings):
     llm_cache_ttl_hours: float = Field(24.0, gt=0, allow_inf_nan=False, description="hours above 0")
     runs_dir: Path = Field(Path("runs"), description="a folder")
     data_source: str = Field("sample", min_length=1, description="sample, tushare, or a path")
+    max_file_mb: int = Field(2048, ge=1, description="megabytes, at least 1")
     cache_dir: Path = Field(
         default_factory=lambda: user_cache_path("quantgraph", appauthor=False), description="a folder"
     )
@@ -268,7 +270,7 @@ def _environment_layer(variables: Mapping[str, str], *, place: str) -> _Layer:
     Raises
     ------
     BadOption
-        For ``QUANTGRAPH_MODEL_<ROLE>`` with a role that does not exist.
+        For ``QUANTGRAPH_MODEL_<ROLE>`` with a role that does not exist, or a value that is not UTF-8 text.
     """
     values: dict[str, Any] = {}
     places: dict[str, str] = {}
@@ -277,12 +279,15 @@ def _environment_layer(variables: Mapping[str, str], *, place: str) -> _Layer:
             if name != "models" and variables.get(variable, "").strip():
                 values[name], places[name] = variables[variable], f"{variable} ({place})"
                 break
+    for name, where in places.items():
+        check_text(values[name], where)
     models: dict[str, str] = {}
     for variable, value in variables.items():
         named_setting = variable.removeprefix(_PREFIX).lower() in Settings.model_fields
         if variable.startswith(_ROLE_PREFIX) and value.strip() and not named_setting:
             role = variable.removeprefix(_ROLE_PREFIX).lower()
             _known(role, ROLES, f"{variable} ({place}): role")
+            check_text(value, f"{variable} ({place})")
             models[role], places[f"models.{role}"] = value.strip(), f"{variable} ({place})"
     if models:
         values["models"] = models

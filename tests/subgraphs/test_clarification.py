@@ -18,12 +18,13 @@ from langgraph.graph import START, StateGraph
 from langgraph.types import Command
 from typing_extensions import TypedDict
 
+from quantgraph._input_limits import LONGEST_TEXT
 from quantgraph.data.sample import SampleSource
 from quantgraph.errors import BadOption
 from quantgraph.recording import Recorder, recorded_answer
 from quantgraph.state import DataState
 from quantgraph.subgraphs.signal import Clarification, create_signal_subgraph
-from quantgraph.subgraphs.signal.answers import ANYTHING, LONGEST, answer_schema, read_answer
+from quantgraph.subgraphs.signal.answers import ANYTHING, answer_schema, read_answer
 from quantgraph.subgraphs.signal.fields import to_fetch
 
 THREAD = {"configurable": {"thread_id": "t"}}
@@ -70,8 +71,8 @@ def test_a_question_is_the_typed_object_in_plain_json(play, graph_of):
         (ANYTHING, 20240102, None),
         (ANYTHING, ["x"], None),
         (ANYTHING, None, None),
-        (ANYTHING, "x" * LONGEST, "x" * LONGEST),
-        (ANYTHING, {"answer": "x" * (LONGEST + 1)}, None),
+        (ANYTHING, "x" * LONGEST_TEXT, "x" * LONGEST_TEXT),
+        (ANYTHING, {"answer": "x" * (LONGEST_TEXT + 1)}, None),
         ("^(yes|no)$", "no", "no"),
         ("^(yes|no)$", {"answer": "yes", "id": "q"}, "yes"),
         ("^(yes|no)$", "maybe", None),

@@ -14,6 +14,7 @@ from typing import Any, Self
 import pandas as pd
 
 from quantgraph._frames import PLAIN_RULE, is_plain
+from quantgraph._texts import escape_controls
 from quantgraph._views import WalkMark
 from quantgraph.broker import Account, Order
 from quantgraph.errors import BadFile, BadOption, CodeFailed, SandboxTooWeak
@@ -150,7 +151,7 @@ class IsolatedDecider:
             place = f"decider {self.name!r} on {session_of(session):%Y-%m-%d}"
             raise type(error)(f"{place}: {error.message}", **error.data) from error
         if printed:
-            _log.debug("decider %s on %s printed: %s", self.name, session, printed)
+            _log.debug("decider %s on %s printed: %s", self.name, session, escape_controls(printed))
         return orders
 
     def close(self) -> None:

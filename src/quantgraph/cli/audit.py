@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from quantgraph.cli.console import echo, echo_json
 from quantgraph.errors import QuantGraphError
 
 __all__ = ["audit"]
@@ -48,11 +48,11 @@ def audit(  # noqa: PLR0917 - typer reads options from the parameters
         )
         language = language_of(read_strategy(strategy).about)
     except QuantGraphError as error:
-        typer.echo(error.line, err=True)
+        echo(error.line, err=True)
         raise typer.Exit(WRONG_USAGE) from None
     if as_json:
-        typer.echo(json.dumps(verdict.as_json(), ensure_ascii=False, allow_nan=False))
+        echo_json(verdict.as_json())
     else:
-        typer.echo(verdict.text(language))
+        echo(verdict.text(language))
     if not verdict.causal:
         raise typer.Exit(NOT_CAUSAL)

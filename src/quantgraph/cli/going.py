@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import json
 import logging
 import os
 import re
 import signal
-import traceback
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import typer
 
-from quantgraph._texts import language_of
+from quantgraph._texts import escape_controls, language_of
+from quantgraph.cli.console import echo, echo_json, echo_traceback
 from quantgraph.errors import BadFile, BadOption, BadWindow, QuantGraphError, RunMismatch
 
 if TYPE_CHECKING:
@@ -68,13 +67,13 @@ def go(
         if as_json:
             place = {"run_id": error.data.get("run_id"), "run_dir": run_dir}
             stands = {"state": "failed", "ended_because": None, "question": question, "error": error.line}
-            typer.echo(json.dumps(place | stands, ensure_ascii=False))
+            echo_json(place | stands)
         fail(error, debug=debug)
         if run_dir:
             say(f"quantgraph resume {run_dir}")
         raise typer.Exit(FAILED) from None
     if as_json:
-        typer.echo(json.dumps(result, ensure_ascii=False, allow_nan=False))
+        echo_json(result)
     else:
         show_result(result)
     because = result["ended_because"]
@@ -193,10 +192,10 @@ def _first(text: str, others: Answer | None) -> Answer:
 def fail(error: QuantGraphError, *, debug: bool) -> None:
     """One line, and below it what differs; with a traceback before it if that is asked for."""
     if debug:
-        traceback.print_exception(error)
-    say("\n".join(filter(None, (error.line, error.data.get("diff")))))
+        echo_traceback(error)
+    echo("\n".join(filter(None, (error.line, error.data.get("diff")))), err=True)
 
 
 def say(line: str) -> None:
     """A line on stderr."""
-    typer.echo(line, err=True)
+    echo(escape_controls(line), err=True)

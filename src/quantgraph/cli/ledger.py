@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
+from quantgraph.cli.console import SafeConsole, echo, echo_json
 from quantgraph.errors import BadFile, QuantGraphError
 
 if TYPE_CHECKING:
@@ -36,16 +36,17 @@ def verify(
     """
     from quantgraph.data.files import FileSource
     from quantgraph.report.positions import verify_positions
+    from quantgraph.settings import load_settings
 
     try:
-        found = verify_positions(file, FileSource(prices), market)
+        found = verify_positions(file, FileSource(prices, max_file_mb=load_settings().max_file_mb), market)
         if found.records == 1 and not found.mismatches:
             raise BadFile(f"{file}: nothing could be checked, there is no record after the first")
     except QuantGraphError as error:
-        typer.echo(error.line, err=True)
+        echo(error.line, err=True)
         raise typer.Exit(WRONG_USAGE) from None
     if as_json:
-        typer.echo(json.dumps(found.as_dict(), ensure_ascii=False, allow_nan=False))
+        echo_json(found.as_dict())
     else:
         _show(file, found)
     if found.mismatches:
@@ -58,10 +59,9 @@ def counted(number: int, thing: str) -> str:
 
 
 def _show(file: Path, found: Verification) -> None:
-    from rich.console import Console
     from rich.table import Table
 
-    console = Console(highlight=False, markup=False, emoji=False)
+    console = SafeConsole()
     value, gain, fall = (
         "unknown" if number is None else shown.format(number)
         for number, shown in (

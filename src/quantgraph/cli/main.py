@@ -11,7 +11,9 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
+from quantgraph._input_limits import check_text
 from quantgraph.cli.audit import audit
+from quantgraph.cli.console import echo, echo_traceback, safe_streams
 from quantgraph.cli.going import CANCELLED, FAILED, WRONG_USAGE, fail, go, say
 from quantgraph.cli.replay import replay
 from quantgraph.cli.resume import resume
@@ -144,7 +146,7 @@ def about(version: Annotated[bool, typer.Option("--version", help="Show the vers
     if version:
         from importlib.metadata import version as installed
 
-        typer.echo(f"quantgraph {installed('quantgraph')}")
+        echo(f"quantgraph {installed('quantgraph')}")
         raise typer.Exit
 
 
@@ -193,17 +195,28 @@ def _pair(fund: str) -> tuple[str, str]:
 
 
 def main() -> None:
-    """Entry point. What is not ours is shown in one line too, unless ``--debug`` asks for more."""
+    """Entry point. What is not ours is shown in one line too, with ``--debug`` behind a traceback."""
+    with safe_streams():
+        _main()
+
+
+def _main() -> None:
     before = signals.signal(signals.SIGINT, _interrupted)
     try:
+        for number, argument in enumerate(sys.argv[1:], 1):
+            check_text(argument, f"argument {number}")
         app()
+    except BadOption as error:
+        fail(error, debug=False)
+        sys.exit(WRONG_USAGE)
     except KeyboardInterrupt:
         say("cancelled")
         sys.exit(CANCELLED)
-    except Exception as error:
-        if "--debug" in sys.argv:
-            raise
-        hint = "" if sys.argv[1:2] == ["ledger"] else " (--debug shows where)"
+    except Exception as error:  # noqa: BLE001 - the last door
+        debug = "--debug" in sys.argv
+        if debug:
+            echo_traceback(error)
+        hint = "" if debug or sys.argv[1:2] == ["ledger"] else " (--debug shows where)"
         say(f"{type(error).__name__}: {' '.join(str(error).split())[:300]}{hint}")
         sys.exit(FAILED)
     finally:

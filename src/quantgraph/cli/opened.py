@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import typer
 
+from quantgraph.cli.console import echo
 from quantgraph.cli.ledger import MISMATCHES, WRONG_USAGE
 from quantgraph.errors import BadFile, BadOption, LedgerConflict, QuantGraphError
 
@@ -32,11 +33,11 @@ def opened(run: str | None, where: str | None) -> Iterator[tuple[Ledger, str, st
         with Ledger(place) as book:
             yield book, name or _only(book), place
     except LedgerConflict as error:
-        typer.echo(f"{error.line}; run 'quantgraph ledger check'", err=True)
+        echo(f"{error.line}; run 'quantgraph ledger check'", err=True)
         raise typer.Exit(MISMATCHES) from None
     except (QuantGraphError, OSError) as error:
         line = error.line if isinstance(error, QuantGraphError) else f"bad_file: {error}"
-        typer.echo(line, err=True)
+        echo(line, err=True)
         raise typer.Exit(WRONG_USAGE) from None
 
 

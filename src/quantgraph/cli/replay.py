@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from quantgraph.cli.console import echo, echo_json
 from quantgraph.cli.going import FAILED, WRONG_USAGE, fail, go, say
 from quantgraph.errors import BadOption, QuantGraphError
 
@@ -74,7 +74,7 @@ def replay(  # noqa: PLR0917 - typer reads options from the parameters
         go(question, work, as_json=as_json, headless=headless, debug=debug)
         return
     if as_json:
-        typer.echo(json.dumps(_told(replayed), ensure_ascii=False, allow_nan=False))
+        echo_json(_told(replayed))
     else:
         _show(replayed)
     if not replayed.identical:
@@ -109,11 +109,11 @@ def _told(replayed: Replayed) -> dict[str, object]:
 
 def _show(replayed: Replayed) -> None:
     if replayed.identical:
-        typer.echo(f"{replayed.run_id}: identical (ledger, signal, strategy, result)")
+        echo(f"{replayed.run_id}: identical (ledger, signal, strategy, result)")
     for difference in replayed.differences:
-        typer.echo(f"{replayed.run_id}: {difference.line}")
+        echo(f"{replayed.run_id}: {difference.line}")
     if replayed.divergence:
-        typer.echo(replayed.divergence.data.get("diff", ""))
+        echo(replayed.divergence.data.get("diff", ""))
     if replayed.changed_code:
         names = ", ".join(replayed.changed_code[:5]) + (" ..." if len(replayed.changed_code) > 5 else "")
         say(f"made with another quantgraph: {names}")

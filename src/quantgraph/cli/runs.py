@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from quantgraph.cli.console import SafeConsole, echo, echo_json
 from quantgraph.cli.ledger import MISMATCHES, app, counted
 from quantgraph.cli.opened import missing_end, opened
 from quantgraph.errors import BadOption, LedgerConflict
@@ -60,7 +61,7 @@ def show(run: Run = None, ledger: Where = None, as_json: AsJson = False) -> None
         book.check(run_id)
         told = _standing(book, run_id)
     if as_json:
-        typer.echo(json.dumps(told, ensure_ascii=False, allow_nan=False))
+        echo_json(told)
     else:
         _print(told)
 
@@ -75,11 +76,11 @@ def check(run: Run = None, ledger: Where = None, as_json: AsJson = False) -> Non
             lines, problem = None, error.message
     if as_json:
         told = {"run_id": run_id, "sound": problem is None, "problem": problem, "lines": lines}
-        typer.echo(json.dumps(told, ensure_ascii=False))
+        echo_json(told)
     elif problem is None:
-        typer.echo(f"{run_id}: {lines:,} lines, each follows from the one before")
+        echo(f"{run_id}: {lines:,} lines, each follows from the one before")
     if problem is not None:
-        typer.echo(f"ledger_conflict: {problem}", err=True)
+        echo(f"ledger_conflict: {problem}", err=True)
         raise typer.Exit(MISMATCHES)
 
 
@@ -114,7 +115,7 @@ def export(
             write_rejections(to, book.rejections(run_id))
         else:
             write_fills(to, book.fills(run_id))
-    typer.echo(str(to))
+    echo(str(to))
 
 
 def _standing(book: Ledger, run_id: str) -> dict[str, Any]:
@@ -144,12 +145,11 @@ def _standing(book: Ledger, run_id: str) -> dict[str, Any]:
 
 def _print(told: dict[str, Any]) -> None:
     from rich.box import SIMPLE
-    from rich.console import Console
     from rich.table import Table
 
     from quantgraph.report.orders import listed
 
-    console = Console(highlight=False, markup=False, emoji=False)
+    console = SafeConsole()
     if not told["sessions"]:
         console.print(f"{told['run_id']}: no session yet, cash {told['cash']:,.2f}", soft_wrap=True)
         return

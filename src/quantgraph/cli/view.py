@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
+import io
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from decimal import Decimal
 from typing import Any, Protocol
 
-from rich.console import Console, Group, RenderableType
+from rich.console import Group, RenderableType
 from rich.live import Live
 from rich.panel import Panel
 from rich.syntax import Syntax
 from rich.table import Table
-from rich.text import Text
 
-from quantgraph._texts import language_of, say
+from quantgraph._texts import escape_controls, language_of, say
 from quantgraph.audit.titles import in_chinese
+from quantgraph.cli.console import SafeConsole, drawing, echo, lines_above, literal
 from quantgraph.cli.ledger import counted
 from quantgraph.report.orders import listed
 from quantgraph.run import Event
@@ -45,11 +46,14 @@ class View(Protocol):
 @contextmanager
 def view(question: str) -> Iterator[View]:
     """A live view if stderr is a terminal, else plain lines."""
-    console = Console(stderr=True)
+    console = SafeConsole(stderr=True)
     if not console.is_terminal:
         yield _Plain()
         return
-    with Live(console=console, refresh_per_second=12, transient=True) as live:
+    live = Live(
+        console=console, refresh_per_second=12, transient=True, redirect_stdout=False, redirect_stderr=False
+    )
+    with live, lines_above(console):
         yield _Live(live, question)
 
 
@@ -69,8 +73,7 @@ class _Plain:
             line = f"daily_loop: {event.text}"
         else:
             line = f"{event.name}: {event.text}" if event.text else event.name
-        sys.stderr.write(line + "\n")
-        sys.stderr.flush()
+        echo(escape_controls(line), err=True)
 
     @contextmanager
     def paused(self) -> Iterator[None]:
@@ -105,11 +108,11 @@ class _Live:
     def _draw(self) -> None:
         table = Table.grid(padding=(0, 2))
         for name, text in self._lines[-SHOWN_LINES:]:
-            table.add_row(Text(name, style="cyan"), Text(text.splitlines()[0] if text else ""))
+            table.add_row(literal(name, "cyan"), literal(text.splitlines()[0] if text else ""))
         parts: list[RenderableType] = [table]
         if self._session:
-            parts.append(Text(f"daily_loop  {self._session}", style="green"))
-        self._live.update(Panel(Group(*parts), title=Text(self._question[:80]), title_align="left"))
+            parts.append(literal(f"daily_loop  {self._session}", "green"))
+        self._live.update(Panel(Group(*parts), title=literal(self._question[:80]), title_align="left"))
 
 
 def prompt(live: View) -> Callable[[Mapping[str, Any]], str | None]:
@@ -117,11 +120,15 @@ def prompt(live: View) -> Callable[[Mapping[str, Any]], str | None]:
 
     def ask(question: Mapping[str, Any]) -> str | None:
         with live.paused():
-            console = Console(stderr=True)
+            console = SafeConsole(stderr=True)
             if question.get("error"):
-                console.print(Text(question["error"]), style="yellow")
-            console.print(Text(question["question"]), style="bold")
+                console.print(literal(question["error"]), style="yellow")
+            console.print(literal(question["question"]), style="bold")
             console.print("> ", end="")
+            if isinstance(
+                sys.stdin, io.TextIOWrapper
+            ):  # a byte that is no text is an answer that is not read
+                sys.stdin.reconfigure(errors="replace")
             line = sys.stdin.readline()
             if not (line and sys.stdin.isatty()):  # nobody's Enter ended the line
                 console.print()
@@ -132,7 +139,7 @@ def prompt(live: View) -> Callable[[Mapping[str, Any]], str | None]:
 
 def show_result(result: Mapping[str, Any]) -> None:
     """The summary of a finished run, on stdout, in the language of the question."""
-    console = Console()
+    console = SafeConsole()
     language = language_of(result["question"])
 
     def words(zh: str, en: str) -> str:
@@ -140,31 +147,25 @@ def show_result(result: Mapping[str, Any]) -> None:
 
     if result["source"]["synthetic"] and not result["notes"]:
         console.print(
-            Text(
-                words("合成数据：不代表任何真实股票", "synthetic data: no real stock is meant"),
-                style="yellow",
-            )
+            literal(words("合成数据：不代表任何真实股票", "synthetic data: no real stock is meant"), "yellow")
         )
     if result["strategy"]:
-        code = _code(result["strategy"]["path"])
-        console.print(
-            Panel(
-                Syntax(code, "python", word_wrap=True), title=result["strategy"]["name"], title_align="left"
-            )
-        )
+        code = Syntax(_code(result["strategy"]["path"]), "python", word_wrap=True)
+        console.print(Panel(code, title=literal(result["strategy"]["name"]), title_align="left"))
     for table in _tables(result, words):
         if table.row_count:
             console.print(table)
     if result.get("equity"):
         names = words("账户", "account"), words("等权买入持有", "equal-weight buy-and-hold")
-        console.print(Text("⢕⢕ {}  •• {}".format(*names)))
-        console.print(Text.from_ansi(_curve(result["equity"], width=min(console.width, 100))))
-    console.print(Text(f"{words('文件夹', 'folder')}: {result['run_dir']}"), soft_wrap=True)
+        console.print("⢕⢕ {}  •• {}".format(*names))
+        console.print(drawing(_curve(result["equity"], width=min(console.width, 100))))
+    console.print(f"{words('文件夹', 'folder')}: {result['run_dir']}", soft_wrap=True)
 
 
 def _code(path: str) -> str:
     with open(path, encoding="utf-8") as file:  # noqa: PTH123
-        return file.read().split("# %%\n", 1)[-1].rstrip()
+        code = file.read().split("# %%\n", 1)[-1].rstrip()
+    return escape_controls(code, multiline=True)
 
 
 def _tables(result: Mapping[str, Any], words: Words) -> Iterator[Table]:
@@ -323,6 +324,6 @@ def _curve(equity: Mapping[str, Any], *, width: int) -> str:
     plotext.plot(x, account, marker="braille")
     plotext.plot(x, benchmark, marker="dot")
     ticks = sorted({0, len(x) // 3, 2 * len(x) // 3, len(x) - 1})
-    plotext.xticks(ticks, [sessions[tick] for tick in ticks])
+    plotext.xticks(ticks, [escape_controls(sessions[tick]) for tick in ticks])
     drawing: str = plotext.build()
     return drawing

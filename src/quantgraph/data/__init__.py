@@ -61,17 +61,17 @@ def open_source(
             token.get_secret_value() if token else None, cache_dir=cache_folder(settings.cache_dir, url)
         )
     if isinstance(spec, (str, Path)):
-        return _from_path(spec)
+        return _from_path(spec, settings or load_settings())
     if isinstance(spec, MarketDataSource):
         return spec
     raise BadOption(f"source={spec!r} is no source; {_VALID}", parameter="source")
 
 
-def _from_path(spec: str | Path) -> MarketDataSource:
+def _from_path(spec: str | Path, settings: Settings) -> MarketDataSource:
     from quantgraph.data.files import FileSource
 
     if not str(spec).strip() or not Path(spec).exists():
         raise BadOption(
             f"source={str(spec)!r} is no known source and no existing path; {_VALID}", parameter="source"
         )
-    return FileSource(spec)
+    return FileSource(spec, max_file_mb=settings.max_file_mb)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import re
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -15,6 +16,7 @@ import pandas as pd
 from quantgraph.data._cells import Kind, read_codes, read_dates, read_numbers, unique_rows
 from quantgraph.data._events import event_columns, events_of, is_events, read_events
 from quantgraph.data._series import is_series, read_series, series_note
+from quantgraph.data._unpacked import check_first_line, check_parquet, opened
 from quantgraph.data.source import BAR_FIELDS, EVENT_FIELDS, INDICATOR_FIELDS, STATUS_FIELDS
 from quantgraph.errors import BadFile
 
@@ -33,6 +35,7 @@ _MEMBER_KEYS = ("index_code", "con_code", "trade_date")
 _NO_NUMBERS = frozenset({*_MEMBER_KEYS, *_ALIASES, "ts_code", "name", "stock_name", "start_date"})
 _EMPTY_CELLS = ["", "NA", "N/A", "NaN", "nan", "null", "NULL", "None"]
 _SHARES_PER_HAND = 100.0
+_NOT_UTF8 = re.compile(r"[\ud800-\udfff]")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -57,7 +60,7 @@ class Reading:
     unread: str = ""
 
 
-def read_file(path: Path) -> Reading:
+def read_file(path: Path, most: int) -> Reading:
     """Read and check one file.
 
     Raises
@@ -69,13 +72,18 @@ def read_file(path: Path) -> Reading:
     ending = _ending(path)
     if not ending:
         return Reading(file=path.name, unread=f"unknown ending; valid: {', '.join(KNOWN_ENDINGS)}")
+    if _NOT_UTF8.search(path.name):
+        raise BadFile(f"the file name {path.name!a} is not UTF-8; rename the file", file=path.name)
     if path.stat().st_size == 0:
         raise BadFile(f"{path.name} is empty", file=path.name)
-    if ending == ".parquet":
-        return _from_columns(path.name, _read_parquet(path))
-    if ending.startswith(".csv"):
-        return _from_csv(path)
-    return _from_json(path, lines=ending.startswith(".jsonl"))
+    try:
+        if ending == ".parquet":
+            return _from_columns(path.name, _read_parquet(path, most))
+        if ending.startswith(".csv"):
+            return _from_csv(path, most)
+        return _from_json(path, most, lines=ending.startswith(".jsonl"))
+    except MemoryError as error:
+        raise BadFile(f"{path.name} needs more memory than there is", file=path.name) from error
 
 
 def _ending(path: Path) -> str:
@@ -86,13 +94,13 @@ def _ending(path: Path) -> str:
 # --- columns --------------------------------------------------------------------------------------
 
 
-def _from_csv(path: Path) -> Reading:
-    header = list(_read_csv(path, nrows=0).columns)
+def _from_csv(path: Path, most: int) -> Reading:
+    header = list(_read_csv(path, most, nrows=0).columns)
     if is_events(header):
-        return _from_columns(path.name, _read_csv(path, **_event_options(header)))
+        return _from_columns(path.name, _read_csv(path, most, **_event_options(header)))
     names = _canonical(header)
     if _kinds(names.values()):
-        table = _read_csv(path, **_csv_options(names))
+        table = _read_csv(path, most, **_csv_options(names))
         if not isinstance(table.index, pd.RangeIndex):  # pandas takes surplus first cells as an index
             raise BadFile(f"{path.name}: its rows have more cells than its header", file=path.name)
         return _from_columns(path.name, table)
@@ -117,9 +125,11 @@ def _event_options(header: Sequence[str]) -> dict[str, Any]:
     return {"dtype": "str", "keep_default_na": False, "na_values": empty}
 
 
-def _read_csv(path: Path, **options: Any) -> pd.DataFrame:
+def _read_csv(path: Path, most: int, **options: Any) -> pd.DataFrame:
     try:
-        table: pd.DataFrame = pd.read_csv(path, encoding="utf-8", **options)
+        check_first_line(path, most)
+        with opened(path, most) as file:
+            table: pd.DataFrame = pd.read_csv(file, encoding="utf-8", **options)
     except pd.errors.EmptyDataError as error:
         raise BadFile(f"{path.name} is empty", file=path.name) from error
     except UnicodeDecodeError as error:
@@ -130,10 +140,12 @@ def _read_csv(path: Path, **options: Any) -> pd.DataFrame:
     return table
 
 
-def _read_parquet(path: Path) -> pd.DataFrame:
+def _read_parquet(path: Path, most: int) -> pd.DataFrame:
     import pyarrow as pa
+    import pyarrow.parquet as pq
 
     try:
+        check_parquet(path, pq.read_metadata(path), most)
         table = pd.read_parquet(path)
     except (pa.ArrowInvalid, OSError) as error:
         reason = str(error).strip().splitlines()[0]
@@ -285,8 +297,8 @@ _CHECKS: dict[TableKind, Callable[[pd.DataFrame, str], pd.DataFrame]] = {
 # --- JSON -----------------------------------------------------------------------------------------
 
 
-def _from_json(path: Path, *, lines: bool) -> Reading:
-    documents = list(_documents(path, lines=lines))
+def _from_json(path: Path, most: int, *, lines: bool) -> Reading:
+    documents = list(_documents(path, most, lines=lines))
     if not documents:
         raise BadFile(f"{path.name} is empty", file=path.name)
     if not all(is_series(document) for _, document in documents):
@@ -299,25 +311,28 @@ def _from_json(path: Path, *, lines: bool) -> Reading:
     return Reading(file=path.name, tables=tables)
 
 
-def _documents(path: Path, *, lines: bool) -> Iterator[tuple[str, Any]]:
+def _documents(path: Path, most: int, *, lines: bool) -> Iterator[tuple[str, Any]]:
     """Each JSON document with the place it stands at, for messages."""
-    text = _text(path)
+    text = _text(path, most)
     pieces = enumerate(text.splitlines(), 1) if lines else iter([(0, text)])
     for number, piece in pieces:
         where = f"line {number}" if lines else "the document"
         if not piece.strip():
             continue
         try:
-            yield where, json.loads(piece)
+            document = json.loads(piece)
         except json.JSONDecodeError as error:
             place = f"line {number if lines else error.lineno}"
             raise BadFile(f"{path.name}, {place}: not JSON: {error.msg}", file=path.name) from error
+        if "\\ud" in piece.lower() and _NOT_UTF8.search(json.dumps(document, ensure_ascii=False)):
+            raise BadFile(f"{path.name}, {where}: a \\u escape is half of a surrogate pair", file=path.name)
+        yield where, document
 
 
-def _text(path: Path) -> str:
+def _text(path: Path, most: int) -> str:
     try:
-        raw = gzip.decompress(path.read_bytes()) if path.name.lower().endswith(".gz") else path.read_bytes()
-        return raw.decode("utf-8-sig")
+        with opened(path, most) as file:
+            return file.read().decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise BadFile(f"{path.name} is not UTF-8 text; save it as UTF-8", file=path.name) from error
     except (EOFError, gzip.BadGzipFile, zlib.error) as error:

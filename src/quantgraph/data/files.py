@@ -12,10 +12,11 @@ from quantgraph.data._market import LEVEL_FIELDS, DatedName, FrameSource, Market
 from quantgraph.data._merge import merge_tables
 from quantgraph.data._placing import place_events, without_contained
 from quantgraph.data._readers import KNOWN_ENDINGS, Reading, Table, TableKind, read_file
+from quantgraph.data._unpacked import MEGABYTE
 from quantgraph.data.frames import long_to_panel, session_index
 from quantgraph.data.source import BAR_FIELDS, EVENT_FIELDS, INDICATOR_FIELDS, Panel
 from quantgraph.data.symbols import INDEX_NAMES, is_index_code
-from quantgraph.errors import BadFile
+from quantgraph.errors import BadFile, BadOption
 
 __all__ = ["FileSource"]
 
@@ -40,6 +41,8 @@ class FileSource(FrameSource):
     ----------
     path
         File or folder. Read at the first question, not here.
+    max_file_mb
+        Megabytes that a file may have once it is unpacked.
 
     Raises
     ------
@@ -47,8 +50,11 @@ class FileSource(FrameSource):
         Here if the path does not exist; at the first question if the content is not what it has to be.
     """
 
-    def __init__(self, path: str | Path) -> None:
+    def __init__(self, path: str | Path, *, max_file_mb: int = 2048) -> None:
         super().__init__()
+        if max_file_mb < 1:
+            raise BadOption(f"max_file_mb={max_file_mb}; must be >= 1", parameter="max_file_mb")
+        self._most = max_file_mb * MEGABYTE
         self._name = str(path)
         self._path = Path(path)
         if not self._path.exists():
@@ -66,19 +72,19 @@ class FileSource(FrameSource):
 
     def _load(self) -> Market:
         try:
-            return _market(_readings(self._path), self._name)
+            return _market(_readings(self._path, self._most), self._name)
         except OSError as error:
             raise BadFile(f"{self._name} cannot be read: {error.strerror}", file=self._name) from error
 
 
-def _readings(path: Path) -> list[Reading]:
+def _readings(path: Path, most: int) -> list[Reading]:
     if not path.is_dir():
-        reading = read_file(path)
+        reading = read_file(path, most)
         if reading.unread:
             raise BadFile(f"{path} cannot be read: {reading.unread}; {_VALID}", file=str(path))
         return [reading]
     files = sorted(each for each in path.iterdir() if each.is_file() and not each.name.startswith("."))
-    return [read_file(each) for each in files]
+    return [read_file(each, most) for each in files]
 
 
 def _market(readings: Sequence[Reading], name: str) -> Market:

@@ -17,6 +17,7 @@ from tenacity import (
     wait_random,
 )
 
+from quantgraph._texts import escape_controls
 from quantgraph.errors import ModelOutputInvalid, ModelUnavailable, QuantGraphError
 from quantgraph.llm.faults import Fault, ModelFacts, read_fault
 from quantgraph.llm.waiting import arest, rest
@@ -136,7 +137,9 @@ class CallPolicy:
             fault = _fault(state.outcome.exception() if state.outcome else None, facts)
             reason = fault.reason if fault else "failed"
             _log.info(
-                "%s: model %s: %s; asking again in %.1f s", what, facts.name, reason, state.upcoming_sleep
+                "%s; asking again in %.1f s",
+                escape_controls(f"{what}: model {facts.name}: {reason}"),
+                state.upcoming_sleep,
             )
 
         return {

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from hashlib import blake2b
+from functools import partial
+from hashlib import blake2b, file_digest
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
+from quantgraph._input_limits import check_text
 from quantgraph.data import MarketDataSource
 from quantgraph.data.files import FileSource
 from quantgraph.data.sample import SampleSource
@@ -50,6 +52,8 @@ def fingerprint(source: MarketDataSource) -> dict[str, str]:
     ------
     BadFile
         If a file cannot be read.
+    BadOption
+        If the name of one is not UTF-8 text.
     """
     if isinstance(source, SampleSource):
         folder = files("quantgraph.data").joinpath("_sample_data")
@@ -59,7 +63,9 @@ def fingerprint(source: MarketDataSource) -> dict[str, str]:
         try:
             found = sorted(path.iterdir()) if path.is_dir() else [path]
             seen = [each for each in found if each.is_file() and not each.name.startswith(".")]
-            return {each.name: _hash(each.read_bytes()) for each in seen}
+            for each in seen:
+                check_text(each.name, f"source: the file name {each.name!a}")
+            return {each.name: _hash_file(each) for each in seen}
         except OSError as error:
             raise BadFile(f"{error.filename} cannot be read: {error.strerror}", file=source.name) from error
     return {"source": f"{type(source).__qualname__} {source.name}"}
@@ -67,3 +73,9 @@ def fingerprint(source: MarketDataSource) -> dict[str, str]:
 
 def _hash(content: bytes) -> str:
     return blake2b(content, digest_size=16).hexdigest()
+
+
+def _hash_file(path: Path) -> str:
+    """The same without the whole of it in memory."""
+    with path.open("rb") as file:
+        return file_digest(file, partial(blake2b, digest_size=16)).hexdigest()

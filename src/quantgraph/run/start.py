@@ -10,6 +10,7 @@ from typing import Any
 from langgraph.checkpoint.base import BaseCheckpointSaver
 from langgraph.runtime import RunControl
 
+from quantgraph._input_limits import check_sentence, check_text
 from quantgraph._run_id import new_run_id
 from quantgraph.broker.account import Account
 from quantgraph.broker.decider import Decider
@@ -58,7 +59,7 @@ def run_strategy(
     Parameters
     ----------
     question
-        The sentence, in Chinese or English.
+        The sentence, in Chinese or English, of at most 10,000 characters.
     symbols, start, end
         Fixed by the caller; they win over the sentence.
     rules
@@ -106,6 +107,9 @@ def run_strategy(
         says ``failed`` then, and the run can be resumed once that is mended; the ``data`` of an error of ours
         has its ``run_id`` and ``run_dir``.
     """
+    _check_texts(question, source=source, model=model, out=out, ledger=ledger, start=start, end=end)
+    for symbol in symbols:
+        check_text(symbol, "symbols")
     if answer is not None and on_clarify not in {None, "ask"}:
         raise BadOption("answer= and on_clarify= both say who answers; give one", parameter="on_clarify")
     who = on_clarify or ("default" if answer is None else "ask")
@@ -135,3 +139,11 @@ def run_strategy(
     driver = Driver(answer=answer, watch=watch, control=control)
     told = source_json(market, settings.data_source if source is None else source)
     return begin(options, folder, handles, driver, source=told, model=model)
+
+
+def _check_texts(question: str, **others: object) -> None:
+    """See that what will be written into the folder of a run can be written."""
+    check_sentence(question, "question")
+    for name, value in others.items():
+        if isinstance(value, (str, Path)):
+            check_text(str(value), name)

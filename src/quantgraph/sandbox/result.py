@@ -11,6 +11,7 @@ from typing import Any, Literal, get_args
 import pandas as pd
 
 from quantgraph._frames import freeze
+from quantgraph._texts import escape_controls
 from quantgraph.errors import CodeFailed, CodeMemoryExceeded, CodeRefused, CodeTimeout
 from quantgraph.sandbox.hints import hint
 from quantgraph.sandbox.lockdown import Level
@@ -266,7 +267,7 @@ def error_of(told: Any, isolation: Isolation, *, memory_mb: int | None = None) -
 
 
 def _line_of_text(told: object) -> str:
-    return " ".join(_text(told, _TEXT_LIMIT).split())
+    return escape_controls(" ".join(_text(told, _TEXT_LIMIT).split()))
 
 
 def _text(told: object, limit: int) -> str:

@@ -7,6 +7,7 @@ import logging
 from pathlib import Path
 from uuid import uuid4
 
+from quantgraph._texts import escape_controls
 from quantgraph.llm.ladder.rungs import RUNGS, Rung
 from quantgraph.recording import canonical, digest
 
@@ -38,7 +39,8 @@ def remember(folder: Path, base_url: str, model: str, rung: Rung) -> None:
         unfinished.write_text(text, encoding="utf-8")
         unfinished.replace(path)
     except OSError as error:
-        _log.warning("the rung of model %s cannot be kept in %s: %s", model, path.parent, error)
+        text = f"the rung of model {model} cannot be kept in {path.parent}: {error}"
+        _log.warning("%s", escape_controls(text))
 
 
 def _path(folder: Path, base_url: str, model: str) -> Path:

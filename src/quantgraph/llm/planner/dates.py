@@ -37,11 +37,14 @@ class Window:
     unread: tuple[str, ...] = ()
     yearless: tuple[Period, Period] | None = None
 
+    @property
+    def is_year(self) -> bool:
+        """Whether it is one whole year."""
+        return self.start is not None and self.start[4:] == "0101" and self.end == f"{self.start[:4]}1231"
+
     def in_year_of(self, year: Window) -> Window | None:
         """The yearless stretch of this window in a window of one whole year; None where either is none."""
-        if self.yearless is None or year.start is None or year.end is None:
-            return None
-        if year.start[4:] != "0101" or year.end != f"{year.start[:4]}1231":
+        if self.yearless is None or year.start is None or not year.is_year:
             return None
         first, second = (period.with_year(int(year.start[:4])) for period in self.yearless)
         return Window(start=first.start or None, end=second.end or None, named=True)
@@ -133,7 +136,7 @@ _NO_MONTH = re.compile(
 def _yearless(text: str, at: int, begin: int, end: int, periods: tuple[Period, Period]) -> _Item | None:
     """A month or a stretch of months without a year. A lone English month (*may*) is too often another word."""
     chinese = _MONTHS_ONLY.match(text, at)
-    if (not chinese and periods[0] == periods[1]) or _NO_MONTH.match(text, end) or text[:at].endswith("每"):
+    if (not chinese and periods[0] == periods[1]) or _NO_MONTH.match(text, end) or text.endswith("每", 0, at):
         return None
     window = Window(named=True, yearless=periods, unread=(text[at:end].strip(),))
     return _Item(begin=begin, end=_skip(_AFTER, text, end), window=window)

@@ -7,10 +7,13 @@ token ``UNKNOWN``; a filler is a word that carries no trading content and makes 
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import lru_cache
 
+from quantgraph._texts import language_of, say
 from quantgraph.llm.planner.dates import MARK
 from quantgraph.llm.planner.fillers import FILLERS, FILLERS_ZH, NO_TICKERS
+from quantgraph.llm.planner.wording import MOST_DIGITS, digits_of
 
 __all__ = ["DATA_KINDS", "FIELD_NAMES", "STRATEGY_KINDS", "Token", "is_word", "tokens_of"]
 
@@ -192,7 +195,19 @@ def _token_at(text: str, at: int, previous: Token | None) -> Token | None:
         if match and match.end() > at and (best is None or match.end() > best.end):
             value = _value(kind, match) * (10.0 if kind == "BILLION" else 1.0)
             best = Token(kind=_ALIASES.get(kind, kind), text=match[0], value=value, begin=at, end=match.end())
+    if best is not None and (count := digits_of(best.text)) > MOST_DIGITS:
+        told = f"{best.text[:MOST_DIGITS]}… ({_too_many(text, count)})"
+        return Token(kind="UNKNOWN", text=told, begin=at, end=best.end)
     return best
+
+
+@lru_cache(maxsize=16)
+def _too_many(text: str, digits: int) -> str:
+    return say(
+        language_of(text),
+        zh=f"{digits} 位数字，最多读 {MOST_DIGITS} 位",
+        en=f"{digits} digits, at most {MOST_DIGITS} are read",
+    )
 
 
 def tokens_of(text: str) -> list[Token]:
@@ -220,10 +235,14 @@ def tokens_of(text: str) -> list[Token]:
         else:
             run = _UNKNOWN_RUN.match(lower, at)
             end = run.end() if run else at + 1
-            if found and found[-1].kind == "UNKNOWN" and found[-1].end == at:
-                last = found.pop()
-                found.append(Token(kind="UNKNOWN", text=text[last.begin : end], begin=last.begin, end=end))
-            else:
-                found.append(Token(kind="UNKNOWN", text=text[at:end], begin=at, end=end))
+            last = found[-1] if found else None
+            joins = last is not None and last.kind == "UNKNOWN" and last.end == at and not _is_told(last)
+            begin = found.pop().begin if joins else at
+            found.append(Token(kind="UNKNOWN", text="", begin=begin, end=end))
             at = end
-    return found
+    return [token if token.text else replace(token, text=text[token.begin : token.end]) for token in found]
+
+
+def _is_told(token: Token) -> bool:
+    """Whether it is a number that says why it is not read."""
+    return "… (" in token.text

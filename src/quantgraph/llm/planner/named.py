@@ -59,7 +59,8 @@ def named_rule(tokens: Tokens, memory: Memory) -> Named | None:
 
 
 _USES_MACD = re.compile(
-    r"(?:用|采用|基于|利用|按照?|根据)\s*macd|macd[^a-z]*做|\b(?:use|using|apply)\b.*macd", re.IGNORECASE
+    r"(?:用|采用|基于|利用|按照?|根据)\s*macd|macd[^a-z]*做|^(?>.*?\b(?:use|using|apply)\b).*macd",
+    re.IGNORECASE,
 )
 _PLAIN_LABELS = ("策略", "战法", "strategy", "strategies")
 _DUAL = re.compile(r"双均线|均线交叉|dual|double|cross", re.IGNORECASE)

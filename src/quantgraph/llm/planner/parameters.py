@@ -10,6 +10,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import groupby
+from operator import itemgetter
 
 from quantgraph.llm.planner.describe import figure
 from quantgraph.llm.planner.lexicon import Token
@@ -125,9 +127,10 @@ def _rounds(lines: Sequence[Line]) -> list[int]:
     return found
 
 
-def _newest(named: Sequence[frozenset[Numbers]], number: int) -> frozenset[Numbers]:
-    """What the newest round up to ``number`` names that names anything."""
-    return next((named[at] for at in range(number, -1, -1) if named[at]), frozenset())
+def _by_round(lines: Sequence[Line]) -> Iterator[tuple[int, list[Line]]]:
+    """The lines of each round; a round's lines stand together."""
+    for number, pairs_ in groupby(zip(_rounds(lines), lines, strict=True), key=itemgetter(0)):
+        yield number, [line for _, line in pairs_]
 
 
 def _number(kind: str, value: float, place: int) -> Token:
@@ -217,15 +220,9 @@ def _with_average(line: Line, named: frozenset[Average], volume: bool) -> Line:
 
 def with_parameters(lines: Sequence[Line]) -> list[Line]:
     """The lines with every bare indicator name completed by what the request names for it."""
-    rounds = _rounds(lines)
     named: dict[str, list[frozenset[Numbers]]] = {family: [] for family in _FAMILIES}
-    for number in range(max(rounds, default=0) + 1):
-        mentions = [
-            mention
-            for line, its in zip(lines, rounds, strict=True)
-            if its == number
-            for mention in _mentions(line.tokens)
-        ]
+    for _, of_round in _by_round(lines):
+        mentions = [mention for line in of_round for mention in _mentions(line.tokens)]
         for family in _FAMILIES:
             named[family].append(
                 frozenset(
@@ -233,34 +230,34 @@ def with_parameters(lines: Sequence[Line]) -> list[Line]:
                 )
             )
     found: list[Line] = []
-    for line, number in zip(lines, rounds, strict=True):
-        choices = {family: _newest(sets, number) for family, sets in named.items()}
-        so_far = [other for other, its in zip(lines, rounds, strict=True) if its <= number]
-        of_round = [other for other, its in zip(lines, rounds, strict=True) if its == number]
-        volume = any(token.kind in ("VOL", "VOLAVG") for other in so_far for token in other.tokens)
-        done = _read_again(line, choices)
-        found.append(_with_average(done, _averages_of(of_round) or _averages_of(so_far), volume))
+    volume, so_far = False, frozenset[Average]()
+    choices: dict[str, frozenset[Numbers]] = dict.fromkeys(_FAMILIES, frozenset())
+    for number, of_round in _by_round(lines):
+        choices = {family: sets[number] or choices[family] for family, sets in named.items()}
+        volume = volume or any(token.kind in ("VOL", "VOLAVG") for line in of_round for token in line.tokens)
+        averages_ = _averages_of(of_round)
+        so_far |= averages_
+        found += (_with_average(_read_again(line, choices), averages_ or so_far, volume) for line in of_round)
     return found
 
 
 def crosses_of(lines: Sequence[Line]) -> list[int]:
     """For each line, how many crosses a bare *golden cross* could speak of in its round."""
-    rounds = _rounds(lines)
     found: list[int] = []
-    for number in rounds:
-        of_round = [line for line, its in zip(lines, rounds, strict=True) if its == number]
+    for _, of_round in _by_round(lines):
         groups = {
             (mention.family, mention.numbers)
             for line in of_round
             for mention in _mentions(line.tokens)
             if mention.family in _GROUPS and not mention.before
         }
+        whole = {name for name, _ in groups}
         groups |= {
             (mention.family, ())
             for line in of_round
             for mention in _mentions(line.tokens)
-            if mention.before in _GROUPS and not any(name == mention.before for name, _ in groups)
+            if mention.before in _GROUPS and mention.before not in whole
         }
         fields = [average.field for average in _averages_of(of_round)]
-        found.append(len(groups) + (len(fields) > len(set(fields))))
+        found += [len(groups) + (len(fields) > len(set(fields)))] * len(of_round)
     return found

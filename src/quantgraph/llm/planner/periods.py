@@ -131,6 +131,7 @@ def _rules() -> list[tuple[re.Pattern[str], _Reader]]:
 
 _RULES = _rules()
 
+_MOST_DIGITS = 9
 _ROLLING = re.compile(
     r"(?:最近的?|近|过去的?|前)\s*(\d+)\s*个?\s*(年|月|周|星期|天|日)(?!均|线|新|涨|跌|动|收|高|低|最|K)"
     r"|(?:the\s+)?(?:last|past|previous|recent)\s+(\d+)\s*-?\s*(year|month|week|day)s?\b"
@@ -157,13 +158,21 @@ def _rolling(match: re.Match[str], last: date | None) -> Period:
     """The stretch up to and including the last session: it starts the day after the same day so long before."""
     if last is None:
         return Period(unit="fixed")
-    count = int(match[1] or match[3] or 1)
+    digits, shown = match[1] or match[3] or "1", match[0]
+    if len(digits) > _MOST_DIGITS:  # Python refuses to read a number of thousands of digits
+        raise BadWindow(
+            f"{shown[:20]}… has {len(digits)} digits; it goes back beyond the year 1", parameter="window"
+        )
+    count = int(digits)
     unit = (match[2] or match[4] or match[5]).lower()
     months = {"年": 12, "year": 12, "quarter": 3, "月": 1, "month": 1}.get(unit)
-    if months is not None:
-        start = _minus_months(last, months * count)
-    else:
-        start = last - timedelta(days=count * (7 if unit in ("周", "星期", "week") else 1))
+    try:
+        if months is not None:
+            start = _minus_months(last, months * count)
+        else:
+            start = last - timedelta(days=count * (7 if unit in ("周", "星期", "week") else 1))
+    except (ValueError, OverflowError) as error:
+        raise BadWindow(f"{shown} goes back beyond the year 1", parameter="window") from error
     return Period(unit="fixed", start=_text(start + timedelta(days=1)), end=_text(last))
 
 

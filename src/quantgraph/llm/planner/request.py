@@ -25,7 +25,7 @@ from quantgraph.llm.planner.rules import Average, Rule, fields_of
 from quantgraph.llm.planner.strategies import Clauses, read_clauses, rule_of
 from quantgraph.llm.planner.styles import styles_of
 from quantgraph.llm.planner.symbols import find_symbols, is_shouted
-from quantgraph.llm.planner.wording import cleaned, legible, normalise
+from quantgraph.llm.planner.wording import cleaned, legible, normalise, one_space
 
 __all__ = ["Context", "Intent", "Language", "Missing", "Request", "read_request"]
 
@@ -126,13 +126,15 @@ def _read_line(line: str, context: Context, *, headings: bool) -> _Line:
         window, text = find_window(found.rest, context.last_session)
     except BadWindow as error:
         window, text, refused = Window(), without_dates(found.rest), error
+    text = one_space(text)
     heading = find_heading(text) if headings else None
     tokens = tokens_of(text) if heading is None else _under(heading, text)
     names = [] if found.symbols else [token for token in tokens if _looks_like_a_name(token, text)]
+    strange = frozenset(names)
     return _Line(
         symbols=found.symbols,
         window=window,
-        tokens=tuple(token for token in tokens if token not in names),
+        tokens=tuple(token for token in tokens if token not in strange),
         names=tuple(token.text.strip() for token in names),
         text=text,
         refused=refused,
@@ -156,12 +158,13 @@ def _completed(lines: list[_Line]) -> list[_Line]:
 
 def _with_years(lines: list[_Line]) -> list[_Line]:
     """Months without a year (``三月到五月``) in the year that another line names; that line's window is used up."""
-    found = list(lines)
-    for at, line in enumerate(lines):
-        for other, year in enumerate(lines):
-            if (window := line.window.in_year_of(year.window)) is not None:
-                found[at] = replace(found[at], window=window)
-                found[other] = replace(found[other], window=Window())
+    years = [line.window for line in lines if line.window.is_year]
+    if not years or not any(line.window.yearless for line in lines):
+        return lines
+    found: list[_Line] = []
+    for line in lines:
+        window = Window() if line.window.is_year else line.window.in_year_of(years[-1]) or line.window
+        found.append(replace(line, window=window))
     return found
 
 
@@ -255,11 +258,11 @@ def _unread(lines: list[_Line], clauses: list[Clauses], contradiction: str) -> t
         found += (*line.names, *line.window.unread)
         unknown = (token for token in line.tokens if token.kind == "UNKNOWN")
         strange = unknown if line.speaks_of_strategy else line.beyond_data()
-        found += (legible(token.text, line.text, token.begin, token.end) for token in strange)
+        found += dict.fromkeys(legible(token.text, line.text, token.begin, token.end) for token in strange)
     for clause in clauses:
         found += clause.failed
     found.append(contradiction)
-    return tuple(text for text in dict.fromkeys(map(cleaned, found)) if text)
+    return tuple(text for text in dict.fromkeys(map(cleaned, dict.fromkeys(found))) if text)
 
 
 def read_request(text: str, context: Context) -> Request:

@@ -64,6 +64,8 @@ _COMPARISONS = (
 
 _LONGEST_CLAUSE = 60
 """Tokens; far beyond any sentence, and short of Python's recursion limit."""
+_LONGEST_LINE = 6 * _LONGEST_CLAUSE
+"""Tokens; more than the clauses of one rule may have with all their commas."""
 
 
 def _without_data_clause(tokens: Tokens) -> Tokens:
@@ -229,10 +231,12 @@ def read_clauses(tokens: Tokens, line: str, memory: Memory) -> Clauses:
         legible(token.text, line, token.begin, token.end) for token in tokens if token.kind == "UNKNOWN"
     ]
     if unknown:
-        words = tuple(text for text in unknown if cleaned(text))
+        words = tuple(text for text in dict.fromkeys(unknown) if cleaned(text))
         return Clauses(failed=words or (_text(tokens, line),), memory=memory)
     tokens = _without_data_clause(tokens)
     plain = _tidy(tokens)
+    if len(plain) > _LONGEST_LINE:
+        return Clauses(failed=(_text(plain, line),), memory=memory)
     actions, segments = _split(plain)
     if not actions:
         return _without_verb(tokens, line, memory)

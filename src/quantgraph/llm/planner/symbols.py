@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from quantgraph.data.symbols import INDEX_NAMES
 from quantgraph.llm.planner.fillers import NO_TICKERS
+from quantgraph.llm.planner.wording import one_space
 
 __all__ = ["ALL", "INDEX_CODES", "Found", "exchange_of", "find_symbols", "is_shouted"]
 
@@ -28,7 +29,7 @@ _PREFIXES: tuple[tuple[str, str], ...] = (
 )
 
 _MEMBERS = (
-    r"(?:\s*指数)?(?:\s*的?\s*(?:全部|所有)?\s*(?:成分股|成份股|成分|成份|股票池|股票|个股))?"
+    r"(?:\s*+指数)?(?:\s*+的?\s*+(?:全部|所有)?\s*+(?:成分股|成份股|成分|成份|股票池|股票|个股))?"
     r"(?:(?:\s+index)?(?:\s+(?:constituents?|members?|components?))?(?:\s+stocks?)?\b)?"
 )
 _OF = r"(?:(?:all\s+)?(?:the\s+)?(?:constituents?|members?|stocks?|components?)\s+(?:of|in|from)\s+(?:the\s+)?)?"
@@ -45,7 +46,7 @@ _SUFFIXED = re.compile(
 )
 _PREFIXED = re.compile(r"(?<![0-9A-Za-z])(SH|SZ|BJ)\.?(\d{6})(?!\d)" + _MEMBERS, re.IGNORECASE)
 _EVERYTHING = re.compile(
-    r"(?:全部|所有)\s*的?\s*(?:A股)?\s*(?:股票|个股|A股|标的)|(?:整个|全)\s*A?\s*(?:股)?市场(?:\s*股票)?|全A股?"
+    r"(?:全部|所有)\s*+的?\s*+(?:A股)?\s*+(?:股票|个股|A股|标的)|(?:整个|全)\s*+A?\s*+(?:股)?市场(?:\s*股票)?|全A股?"
     r"|\ball\s+(?:of\s+)?(?:the\s+)?(?:a-?\s*shares?|stocks|symbols|shares|names|tickers)\b"
     r"|\b(?:the\s+)?(?:whole|entire)\s+(?:market|universe)\b|\bevery\s+(?:stock|symbol)\b",
     re.IGNORECASE,
@@ -79,19 +80,26 @@ def exchange_of(code: str) -> str | None:
 
 
 class _Marks:
-    """Tokens found so far with their places; what is found is blanked, so places stay valid."""
+    """Tokens found so far with their places in the whole text; a space stands where one was."""
 
     def __init__(self, text: str) -> None:
         self.text = text
         self.found: list[tuple[int, str]] = []
+        self._places: Sequence[int] = range(len(text))
 
     def take(self, pattern: re.Pattern[str], token: Callable[[re.Match[str]], str | None]) -> None:
-        for match in list(pattern.finditer(self.text)):
+        pieces: list[str] = []
+        places: list[int] = []
+        kept = 0
+        for match in pattern.finditer(self.text):
             symbol = token(match)
-            if symbol is not None:
-                self.found.append((match.start(), symbol))
-                blank = " " * (match.end() - match.start())
-                self.text = self.text[: match.start()] + blank + self.text[match.end() :]
+            if symbol is not None and match[0]:
+                self.found.append((self._places[match.start()], symbol))
+                pieces += (self.text[kept : match.start()], " ")
+                places += (*self._places[kept : match.start()], self._places[match.start()])
+                kept = match.end()
+        self.text = "".join((*pieces, self.text[kept:]))
+        self._places = (*places, *self._places[kept:])
 
 
 def _index_code(match: re.Match[str]) -> str:
@@ -147,4 +155,4 @@ def find_symbols(text: str, names: Mapping[str, str], is_word: Callable[[str], b
         marks.take(_LETTER, lambda m: m[1])
         marks.take(_TICKER, lambda m: None if is_word(m[1].lower()) else m[1])
     tokens = tuple(dict.fromkeys(token for _, token in sorted(marks.found)))
-    return Found(symbols=tokens, rest=re.sub(r"\(\s*\)", "  ", marks.text))
+    return Found(symbols=tokens, rest=one_space(re.sub(r"\(\s*+\)", " ", one_space(marks.text))))

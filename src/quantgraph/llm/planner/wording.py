@@ -4,8 +4,13 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from bisect import bisect_left
+from functools import lru_cache
 
-__all__ = ["cleaned", "legible", "normalise"]
+__all__ = ["MOST_DIGITS", "cleaned", "digits_of", "legible", "normalise", "one_space"]
+
+MOST_DIGITS = 15
+"""Digits of a number in a sentence: as many as a float holds exactly."""
 
 _DIGITS = {
     "零": 0, "〇": 0, "一": 1, "二": 2, "两": 2, "三": 3, "四": 4,
@@ -17,14 +22,17 @@ _WORDS = {
     "fifty": 50, "sixty": 60, "seventy": 70, "eighty": 80, "ninety": 90, "hundred": 100,
 }  # fmt: skip
 
+_FIGURES = "零〇一二两三四五六七八九十百"
 _NUMERAL = re.compile(
-    r"(?!一\s*个(?!月|季|交易日|周|星期|年|日|天))[零〇一二两三四五六七八九十百]+(?=\s*(?:个|日|天|周|月|年|季度|倍|只|支|名|家|成(?![交份分])|%))"
+    rf"(?<![{_FIGURES}])(?!一\s*个(?!月|季|交易日|周|星期|年|日|天))[{_FIGURES}]{{1,{MOST_DIGITS}}}+(?=\s*(?:个|日|天|周|月|年|季度|倍|只|支|名|家|成(?![交份分])|%))"
 )
 _CONTROL = re.compile(r"[\x00-\x09\x0b-\x1e\x7f-\x9f]")
 _INVISIBLE = re.compile(r"[\u00ad\u200b-\u200f\u202a-\u202e\u2060-\u2064\u2066-\u2069\ufeff]")
+_SPACES = re.compile(r"[^\S\n]{2,}")
+_MARK = "\x1f"
 _MEASURE = re.compile(r"[个些种套份款]+")
-_PERCENT_OF = re.compile(r"百分之([零〇一二两三四五六七八九十百]+|\d+(?:\.\d+)?)")
-_TENTHS = re.compile(r"(\d+)\s*成(?![交份分])")
+_PERCENT_OF = re.compile(rf"百分之([{_FIGURES}]{{1,{MOST_DIGITS}}}+(?![{_FIGURES}])|\d+(?:\.\d+)?)")
+_TENTHS = re.compile(rf"(?<!\d)(\d{{1,{MOST_DIGITS}}})\s*成(?![交份分])")
 _ENGLISH_NUMBER = re.compile(
     r"\b("
     + "|".join(_WORDS)
@@ -62,7 +70,7 @@ _FROM_BELOW = re.compile(
     re.IGNORECASE,
 )
 _DAYS_BROKEN = re.compile(
-    r"(\d+)\s*[日天](突破|跌破)(?=\s*(?:时|就|则|后)?\s*(?:[,;。]|$|买|做多|开仓|入场|卖|平仓|离场|出场|清仓))"
+    r"(?<!\d)(\d+)\s*[日天](突破|跌破)(?=\s*(?:时|就|则|后)?\s*(?:[,;。]|$|买|做多|开仓|入场|卖|平仓|离场|出场|清仓))"
 )
 _DAYS_THAT_CROSS = re.compile(
     r"(?<![\d.月/-])(\d{1,3})(?:\s*[日天]\s*[/、和与]?|\s*-?\s*days?\s*(?:/|\band)|\s*[/、和与]|\s+and)\s*(\d{1,3})\s*(?:[日天]|-?\s*days?\b)?"
@@ -114,9 +122,34 @@ def legible(word: str, text: str, begin: int, end: int) -> str:
     """
     if not _HAN.fullmatch(word):
         return word
-    before = max((match.end() for match in _PAUSE.finditer(text, 0, begin)), default=0)
-    behind = _PAUSE.search(text, end)
-    return text[before : behind.start() if behind else len(text)].strip()
+    pauses = _pauses(text)
+    before, behind = bisect_left(pauses, begin), bisect_left(pauses, end)
+    return _clause(
+        text, pauses[before - 1] + 1 if before else 0, pauses[behind] if behind < len(pauses) else len(text)
+    )
+
+
+@lru_cache(maxsize=16)
+def _pauses(text: str) -> tuple[int, ...]:
+    return tuple(match.start() for match in _PAUSE.finditer(text))
+
+
+@lru_cache(maxsize=16)
+def _clause(text: str, begin: int, end: int) -> str:
+    """Each clause once: a line of a thousand strange characters would be a thousand copies of it."""
+    return text[begin:end].strip()
+
+
+_NUMBER = re.compile(r"\d+(?:\.\d+)?")
+
+
+def digits_of(text: str) -> int:
+    """Significant digits of the longest number in a text.
+
+    >>> digits_of("0.05到123.45"), digits_of("均线")
+    (5, 0)
+    """
+    return max((len(number.replace(".", "").lstrip("0")) for number in _NUMBER.findall(text)), default=0)
 
 
 def _number(numeral: str) -> int:
@@ -137,13 +170,22 @@ def _number(numeral: str) -> int:
     return total + digit
 
 
+def one_space(text: str) -> str:
+    """A text without runs of spaces, which patterns would try to share out in every way."""
+    return _SPACES.sub(lambda run: _MARK if _MARK in run[0] else " ", text)
+
+
 def normalise(text: str) -> str:
     """Half-width without control characters, digits for number words, one form for a look-back. Letter case stays.
 
     >>> normalise("二十日涨幅超过百分之五，五日均线")
     '20日涨幅超过5%,5日均线'
     """
-    text = _CONTROL.sub(" ", _INVISIBLE.sub("", unicodedata.normalize("NFKC", text)))
+    plain = unicodedata.normalize("NFKC", text)
+    if len(plain) > 2 * len(text) + 12:  # one character may stand for eighteen, in no language that is read
+        plain = unicodedata.normalize("NFC", text)
+    text = _CONTROL.sub(" ", _INVISIBLE.sub("", plain))
+    text = one_space(text)
     text = re.sub(r"[\u2018\u2019]", "'", text).replace("\u2212", "-")
     text = text.replace("半年", "6个月") if not re.search(r"[上下]半年", text) else text
     text = _PERCENT_OF.sub(lambda m: f"{m[1] if m[1][0].isdigit() else _number(m[1])}%", text)

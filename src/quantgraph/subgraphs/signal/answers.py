@@ -7,6 +7,7 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any, Literal, TypeVar
 
+from quantgraph._input_limits import LONGEST_TEXT
 from quantgraph._texts import Note
 from quantgraph.errors import BadOption, CheckpointerRequired
 from quantgraph.recording import Giver, ask_once, keep_answer
@@ -15,7 +16,6 @@ from quantgraph.subgraphs.signal.state import Clarification
 
 __all__ = [
     "ANYTHING",
-    "LONGEST",
     "TRIES",
     "Answerer",
     "answer_of",
@@ -30,8 +30,6 @@ T = TypeVar("T")
 
 TRIES = 3
 """Answers that a function may give to one question before the run ends."""
-LONGEST = 10_000
-"""Characters of an answer: a file that was pasted by mistake is none."""
 SHOWN = 80
 """Characters that are shown of an answer that is none."""
 ANYTHING = r"\S"
@@ -43,7 +41,7 @@ def answer_schema(question_id: str, pattern: str = ANYTHING) -> dict[str, Any]:
 
     ``pattern`` is what is in the text; how it is capitalised does not matter to :func:`read_answer`.
     """
-    text = {"type": "string", "pattern": pattern, "maxLength": LONGEST}
+    text = {"type": "string", "pattern": pattern, "maxLength": LONGEST_TEXT}
     named = {
         "type": "object",
         "properties": {"answer": text, "id": {"const": question_id}},
@@ -74,10 +72,10 @@ def read_answer(task: Clarification, answer: object) -> str | Note:
         kind = type(text).__name__
         also = f"{{'answer': …, 'id': '{task['id']}'}}"
         return Note(zh=f"回答不是文字（{kind}）；{zh}，或 {also}", en=f"{kind} is no text; {en}, or {also}")
-    if len(text) > LONGEST:
+    if len(text) > LONGEST_TEXT:
         return Note(
-            zh=f"回答有 {len(text)} 个字符，最多 {LONGEST} 个；{zh}",
-            en=f"the answer has {len(text)} characters, {LONGEST} are the most; {en}",
+            zh=f"回答有 {len(text)} 个字符，最多 {LONGEST_TEXT} 个；{zh}",
+            en=f"the answer has {len(text)} characters, {LONGEST_TEXT} are the most; {en}",
         )
     text = text.strip().encode(errors="replace").decode()
     if not text:

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 import pandas as pd
 
+from quantgraph._input_limits import check_sentence
 from quantgraph._texts import language_of, say
 from quantgraph.data import MarketDataSource, resolve_symbols
 from quantgraph.errors import BadWindow
@@ -20,10 +21,12 @@ def check_given(given: Mapping[str, str], source: MarketDataSource, last: pd.Tim
 
     Raises
     ------
-    UnknownSymbol, BadWindow
+    UnknownSymbol, BadWindow, BadOption
         If one of them cannot be meant.
     """
     fixed = {key: value for key, value in given.items() if value}
+    for key, value in fixed.items():
+        check_sentence(value, key)
     if "ts_code" in fixed:
         resolve_symbols(source, split_codes(fixed["ts_code"]), last)
     if "start_date" in fixed:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from contextlib import suppress
 from typing import Any
 
+from quantgraph._input_limits import check_sentence
 from quantgraph._texts import language_of, say
 from quantgraph.data.as_of import AsOfSource
 from quantgraph.data.symbols import INDEX_NAMES, is_code
@@ -118,6 +119,11 @@ def reflection_node(state: SignalSubgraphState, *, kit: SignalKit | None = None)
     kit = kit or default_kit()
     begun = _begin(state)
     now: SignalSubgraphState = {**state, **begun}  # type: ignore[typeddict-item]
+    try:
+        for message in user_messages(now):
+            check_sentence(str(message.text), "messages")
+    except BadOption as error:
+        return {**begun, **ended(now, "needs_answer", error)}
     if now.get("clarification_needed"):
         return {**begun, "current_task": "clarify"}
     if (check := getattr(kit.runner, "check", None)) and not replaying():
