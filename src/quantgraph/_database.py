@@ -83,9 +83,7 @@ def _reading(url: URL, path: Path) -> Engine:
     if not (log.is_file() and log.stat().st_size):
         query["immutable"] = "1"
     elif not index.is_file():
-        scratch = Path(tempfile.mkdtemp(prefix="quantgraph-ledger-"))
-        for part in (path, log):
-            shutil.copyfile(part, scratch / part.name)
+        scratch = _copied(url, path, log)
     opened = (scratch or path.parent.absolute()) / path.name
     named = url.set(database=f"file:{quote(str(opened))}", query=query)
     engine = _made(named, place=url, connect_args={"timeout": _BUSY_SECONDS})
@@ -94,6 +92,18 @@ def _reading(url: URL, path: Path) -> Engine:
     event.listen(engine, "connect", _without_driver_transactions)
     event.listen(engine, "begin", _begin)
     return engine
+
+
+def _copied(url: URL, *parts: Path) -> Path:
+    """A temporary folder with copies of files."""
+    scratch = tempfile.mkdtemp(prefix="quantgraph-ledger-")
+    try:
+        for part in parts:
+            shutil.copyfile(part, Path(scratch, part.name))
+    except OSError as error:
+        shutil.rmtree(scratch, ignore_errors=True)
+        raise _unusable(url, error) from error
+    return Path(scratch)
 
 
 def _made(url: URL, *, place: URL | None = None, **options: Any) -> Engine:
