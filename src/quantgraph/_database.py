@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import os
+import shutil
 import sqlite3
+import tempfile
 import time
+import weakref
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
-from sqlalchemy import Connection, Engine, MetaData, create_engine, event, func, select
+from sqlalchemy import Connection, Engine, MetaData, create_engine, event, func, inspect, select
 from sqlalchemy.engine import URL, ExceptionContext, make_url
 from sqlalchemy.exc import ArgumentError, IntegrityError
 
@@ -25,6 +30,8 @@ _DISK = {sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_READONLY, sql
 
 def engine_of(where: str | Path) -> Engine:
     """Open a file, made with its folder when it is not there, or a database by its URL.
+
+    A file that may not be written, or whose folder may not, is opened for reading: nothing is put beside it.
 
     Raises
     ------
@@ -50,20 +57,62 @@ def engine_of(where: str | Path) -> Engine:
             raise _unusable(url, error) from error
     if url.get_backend_name() != "sqlite":
         return _made(url, pool_pre_ping=True)  # the server may have been started anew
-    if url.database in (None, "", ":memory:"):
+    if not url.database or url.database == ":memory:":
         raise BadOption("a database in memory would not survive its process; give a file", parameter="where")
+    path = Path(url.database)
+    if _only_readable(path):
+        return _reading(url, path)
     engine = _made(url, connect_args={"timeout": _BUSY_SECONDS})
     event.listen(engine, "connect", _durable)
     event.listen(engine, "begin", _begin)
     return engine
 
 
-def _made(url: URL, **options: Any) -> Engine:
+def _only_readable(path: Path) -> bool:
+    return path.is_file() and not (os.access(path, os.W_OK) and os.access(path.parent, os.W_OK))
+
+
+def _reading(url: URL, path: Path) -> Engine:
+    """An engine that never writes, on a file beside which SQLite could not put its log and index.
+
+    With both of them there SQLite reads what a living writer adds. With none the file is whole by itself. A
+    log without its index, as a copy of a killed run has, is read from a copy in a temporary folder.
+    """
+    log, index = (path.with_name(f"{path.name}-{end}") for end in ("wal", "shm"))
+    query, scratch = {"mode": "ro", "uri": "true"}, None
+    if not (log.is_file() and log.stat().st_size):
+        query["immutable"] = "1"
+    elif not index.is_file():
+        scratch = _copied(url, path, log)
+    opened = (scratch or path.parent.absolute()) / path.name
+    named = url.set(database=f"file:{quote(str(opened))}", query=query)
+    engine = _made(named, place=url, connect_args={"timeout": _BUSY_SECONDS})
+    if scratch is not None:
+        weakref.finalize(engine, shutil.rmtree, scratch, ignore_errors=True)
+    event.listen(engine, "connect", _without_driver_transactions)
+    event.listen(engine, "begin", _begin)
+    return engine
+
+
+def _copied(url: URL, *parts: Path) -> Path:
+    """A temporary folder with copies of files."""
+    scratch = tempfile.mkdtemp(prefix="quantgraph-ledger-")
+    try:
+        for part in parts:
+            shutil.copyfile(part, Path(scratch, part.name))
+    except OSError as error:
+        shutil.rmtree(scratch, ignore_errors=True)
+        raise _unusable(url, error) from error
+    return Path(scratch)
+
+
+def _made(url: URL, *, place: URL | None = None, **options: Any) -> Engine:
+    place = place or url
     try:
         engine = create_engine(url, **options)
     except (ArgumentError, ImportError) as error:
-        raise _unusable(url, error) from error
-    event.listen(engine, "handle_error", _named(url))
+        raise _unusable(place, error) from error
+    event.listen(engine, "handle_error", _named(place))
     return engine
 
 
@@ -112,17 +161,26 @@ def storage_error(error: BaseException, where: object) -> StorageUnavailable | N
     return unavailable(where, _line(error), mend) if told else None
 
 
-def make_schema(connection: Connection, schema: MetaData) -> None:
-    """Make the tables when they are not there."""
-    if connection.dialect.name == "postgresql":  # it lets two look for a table at once, and both make it
-        connection.execute(select(func.pg_advisory_xact_lock(_SCHEMA_LOCK)))
-    schema.create_all(connection)
+def make_schema(engine: Engine, schema: MetaData) -> None:
+    """Make the tables when they are not there; a database that has them is only read."""
+    with engine.connect() as connection:
+        found = inspect(connection)
+        if all(found.has_table(name) for name in schema.tables):
+            return
+    with engine.execution_options(quantgraph_writes=True).begin() as connection:
+        if connection.dialect.name == "postgresql":  # it lets two look for a table at once, and both make it
+            connection.execute(select(func.pg_advisory_xact_lock(_SCHEMA_LOCK)))
+        schema.create_all(connection)
 
 
-def _durable(connection: Any, _record: Any) -> None:
+def _without_driver_transactions(connection: Any, _record: Any) -> None:
     connection.isolation_level = (
         None  # the driver would begin transactions late, and only for some statements
     )
+
+
+def _durable(connection: Any, record: Any) -> None:
+    _without_driver_transactions(connection, record)
     _patiently(connection, "PRAGMA journal_mode=WAL")
     connection.execute("PRAGMA synchronous=FULL").close()
 

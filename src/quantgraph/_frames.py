@@ -193,11 +193,13 @@ def _sessions(where: str, index: pd.Index) -> Dates:
             f"{where} has {index[int(np.argmax(odd))]} in its index; sessions are dates at midnight"
         )
     if not index.is_unique:
-        raise BadFrame(f"{where} has session {index[int(np.argmax(index.duplicated()))]:%Y-%m-%d} twice")
+        twice = f"{index[int(np.argmax(index.duplicated()))]:%Y-%m-%d}"
+        raise BadFrame(f"{where} has session {twice} twice", session=twice)
     sessions = index.to_numpy().astype("datetime64[us]")
     if not index.is_monotonic_increasing:
         row = int(np.argmax(np.diff(sessions) < np.timedelta64(0))) + 1
-        raise BadFrame(f"{where} is not sorted: row {row} ({index[row]:%Y-%m-%d}) is before the row above it")
+        day = f"{index[row]:%Y-%m-%d}"
+        raise BadFrame(f"{where} is not sorted: row {row} ({day}) is before the row above it", session=day)
     return sessions
 
 
@@ -213,19 +215,28 @@ def _symbols(where: str, columns: pd.Index) -> tuple[str, ...]:
 def _values(where: str, frame: pd.DataFrame) -> Floats:
     strange = [column for column, dtype in frame.dtypes.items() if getattr(dtype, "kind", "O") not in "iuf"]
     if strange:
-        raise BadFrame(f"{where} has {_not_a_number(frame[strange])}")
+        raise _not_a_number(where, frame[strange])
     # Adding 0.0 folds -0.0 into 0.0 and the mask folds NaN payloads, so that equal content has one name.
     values = frame.to_numpy(dtype=np.float64, na_value=np.nan) + 0.0
     values[np.isnan(values)] = np.nan
     return values
 
 
-def _not_a_number(frame: pd.DataFrame) -> str:
+def _not_a_number(where: str, frame: pd.DataFrame) -> BadFrame:
     for session, row in zip(frame.index, frame.to_numpy(dtype=object), strict=True):
         for symbol, cell in zip(frame.columns, row, strict=True):
-            if isinstance(cell, bool | np.bool_) or not isinstance(cell, int | float | np.number):
-                return f"{_shown(cell)} at ({session:%Y-%m-%d}, {symbol}); numbers are wanted"
-    return f"dtype {frame.dtypes.iloc[0]} in column {frame.columns[0]}; float64 is wanted: use .astype(float)"
+            truth = isinstance(cell, bool | np.bool_)
+            if truth or not isinstance(cell, int | float | np.number):
+                place = {"session": f"{session:%Y-%m-%d}", "symbol": symbol, "value": _shown(cell)}
+                mend = ": use .astype(float)" if truth else ""
+                return BadFrame(
+                    f"{where} has {_shown(cell)} at ({session:%Y-%m-%d}, {symbol}); numbers are wanted{mend}",
+                    **place,
+                )
+    dtype, column = frame.dtypes.iloc[0], frame.columns[0]
+    return BadFrame(
+        f"{where} has dtype {dtype} in column {column}; float64 is wanted: use .astype(float)", symbol=column
+    )
 
 
 def _check_cells(where: str, panel: str, values: Floats, sessions: Dates, symbols: tuple[str, ...]) -> None:

@@ -24,7 +24,17 @@ from quantgraph.errors import BadFile
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["PANELS", "Panels", "Shelf", "Tree", "read_tree", "tree_name", "write_tree"]
+__all__ = [
+    "PANELS",
+    "Panels",
+    "Shelf",
+    "Stored",
+    "Tree",
+    "check_stored",
+    "read_tree",
+    "tree_name",
+    "write_tree",
+]
 
 PANELS: tuple[str, ...] = ("ohlcv", "indicators", "signal")
 
@@ -129,7 +139,7 @@ def write_tree(folder: Path, ref: str, tree: Tree) -> None:
             write_whole(path, _encode(frame))
     path = _records_path(folder, tree.records.digest)
     if tree.records.entries and not path.exists():
-        write_whole(path, "\n".join(entry.line for entry in tree.records.entries).encode())
+        write_whole(path, _lines(tree.records))
     path = folder / "commits" / f"{ref}.json"
     if not path.exists():
         write_whole(path, _listing(tree))
@@ -156,6 +166,63 @@ def read_tree(folder: Path, ref: str) -> Tree | None:
     )
 
 
+@dataclass(frozen=True, kw_only=True)
+class Stored:
+    """What a folder of commits holds.
+
+    Attributes
+    ----------
+    commits
+        Their names.
+    files
+        How many files were read.
+    faults
+        What is not as it was written, a file each.
+    """
+
+    commits: frozenset[str]
+    files: int
+    faults: tuple[BadFile, ...]
+
+
+def check_stored(folder: Path) -> Stored:
+    """Read every commit of a folder, and every object that one of them names or that is there, once."""
+    commits = sorted(path.stem for path in (folder / "commits").glob("[!.]*"))
+    objects = {path.name for path in (folder / "objects").glob("[!.]*")}
+    faults: list[BadFile] = []
+    for ref in commits:
+        try:
+            panels, records = _read_listing(folder / "commits" / f"{ref}.json", ref)
+        except BadFile as error:
+            faults.append(error)
+        else:
+            objects |= {f"{digest}.arrow" for fields in panels.values() for digest in fields.values()}
+            objects |= {f"{records}.records"} if records else set()
+    for name in sorted(objects):
+        try:
+            _check_object(folder / "objects" / name)
+        except BadFile as error:
+            faults.append(error)
+    return Stored(commits=frozenset(commits), files=len(commits) + len(objects), faults=tuple(faults))
+
+
+def _check_object(path: Path) -> None:
+    """See that a file holds what its name says, and no other byte than this version of Arrow writes."""
+    if path.suffix == ".records":
+        written: bytes | pa.Buffer = _lines(_read_records(path, path.stem))
+    elif path.suffix == ".arrow":
+        frame, same = _decoded(path, path.stem)
+        written = _encode(frame) if same else path.read_bytes()
+    else:
+        raise BadFile(f"{path} is not an object; objects end in .arrow or .records", path=str(path))
+    if path.read_bytes() != bytes(written):
+        raise BadFile(f"{path} has been changed: not all of its bytes are those written", path=str(path))
+
+
+def _lines(records: Records) -> bytes:
+    return "\n".join(entry.line for entry in records.entries).encode()
+
+
 def _listing(tree: Tree) -> bytes:
     digests: dict[str, object] = {
         panel: {name: frame.digest for name, frame in tree.panels[panel].items()} for panel in PANELS
@@ -173,9 +240,9 @@ def _read_records(path: Path, digest: str) -> Records:
     try:
         records = Records.of(Record.read(line) for line in path.read_text(encoding="utf-8").splitlines())
     except (OSError, ValueError, TypeError, AttributeError, RecursionError) as error:
-        raise BadFile(f"{path} is not a file of records: {error}") from error
+        raise BadFile(f"{path} is not a file of records: {error}", path=str(path)) from error
     if records.digest != digest:
-        raise BadFile(f"{path} has been changed: its content is named {records.digest}")
+        raise _changed(path, records.digest)
     return records
 
 
@@ -186,10 +253,14 @@ def _read_listing(path: Path, ref: str) -> tuple[dict[str, dict[str, str]], str 
         listing = {panel: {str(name): str(told[panel][name]) for name in told[panel]} for panel in PANELS}
         records = told.get("records")
     except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
-        raise BadFile(f"{path} is not a stored commit: {error}") from error
+        raise BadFile(f"{path} is not a stored commit: {error}", path=str(path)) from error
     if _name_of(content) != ref:
-        raise BadFile(f"{path} has been changed: its content is named {_name_of(content)}")
+        raise _changed(path, _name_of(content))
     return listing, records
+
+
+def _changed(path: Path, name: str) -> BadFile:
+    return BadFile(f"{path} has been changed: its content is named {name}", path=str(path))
 
 
 def _name_of(content: bytes) -> str:
@@ -203,7 +274,8 @@ def _encode(frame: FrozenFrame) -> pa.Buffer:
         "symbols": list(frame.symbols),
         "sessions": frame.sessions.astype("datetime64[D]").astype(int).tolist(),
     }
-    schema = pa.schema([("value", pa.float64())], metadata={"quantgraph": json.dumps(header)})
+    metadata = {"quantgraph": json.dumps(header), "writer": pa.__version__}
+    schema = pa.schema([("value", pa.float64())], metadata=metadata)
     sink = pa.BufferOutputStream()
     with pa.ipc.new_file(sink, schema) as writer:
         writer.write_batch(pa.record_batch([pa.array(frame.values.reshape(-1))], schema=schema))
@@ -211,9 +283,13 @@ def _encode(frame: FrozenFrame) -> pa.Buffer:
 
 
 def _decode(folder: Path, digest: str) -> FrozenFrame:
+    return _decoded(folder / f"{digest}.arrow", digest)[0]
+
+
+def _decoded(path: Path, digest: str) -> tuple[FrozenFrame, bool]:
+    """A stored frame, and whether this version of Arrow wrote it: another may lay the same out otherwise."""
     import pyarrow as pa
 
-    path = folder / f"{digest}.arrow"
     try:
         table = pa.ipc.open_file(pa.memory_map(str(path), "r")).read_all()
         header = json.loads(table.schema.metadata[b"quantgraph"])
@@ -223,7 +299,7 @@ def _decode(folder: Path, digest: str) -> FrozenFrame:
         block = values.reshape(len(sessions), len(symbols))
         frame = FrozenFrame.of(np.frombuffer(sessions.tobytes(), dtype="datetime64[us]"), symbols, block)
     except (OSError, pa.ArrowException, LookupError, TypeError, ValueError, OverflowError) as error:
-        raise BadFile(f"{path} is not a stored frame: {error}") from error
+        raise BadFile(f"{path} is not a stored frame: {error}", path=str(path)) from error
     if frame.digest != digest:
-        raise BadFile(f"{path} has been changed: its content is named {frame.digest}")
-    return frame
+        raise _changed(path, frame.digest)
+    return frame, table.schema.metadata.get(b"writer") == pa.__version__.encode()

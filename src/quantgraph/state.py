@@ -20,6 +20,7 @@ import pandas as pd
 from quantgraph._frames import FrozenFrame, freeze, merge
 from quantgraph._objects import PANELS, Shelf, Tree, read_tree, tree_name, write_tree
 from quantgraph._records import Record, Records
+from quantgraph._signals import check_placed
 from quantgraph._views import AsOf, Fields, Snapshot, View, unknown
 from quantgraph._walk import Reading, Walk
 from quantgraph.errors import BadFrame, BadOption, FutureRequested, UnknownCommit, UnknownField
@@ -144,7 +145,9 @@ class DataState:
         """Commit frames on top of ``base`` (default: the head) and return the new commit's name.
 
         ``ohlcv`` and ``indicators`` merge by session and symbol: a new number replaces an old one, a
-        new NaN does not. A ``signal`` replaces the signal of that name. Either all frames enter or none.
+        new NaN does not. A ``signal`` replaces the signal of that name; its sessions and symbols must be
+        among those of the commit's closes (of all ``ohlcv`` frames where there are none). Either all frames
+        enter or none.
         A working tree given as ``base`` moves on to the new commit.
 
         Raises
@@ -157,6 +160,8 @@ class DataState:
         fresh = _freeze_all(panel, frames)
 
         def change(tree: Tree) -> Tree:
+            if panel == "signal":
+                _check_signals(fresh, tree.panels["ohlcv"])
             fields = dict(tree.panels[panel])
             for name, frame in fresh.items():
                 old = fields.get(name) if panel != "signal" else None
@@ -187,7 +192,13 @@ class DataState:
     def override(self, *, base: str | None = None, **panels: Mapping[str, pd.DataFrame]) -> str:
         """Commit with whole panels replaced (an empty mapping clears one) and return its name."""
         fresh = {panel: _freeze_all(panel, frames) for panel, frames in panels.items()}
-        return self._commit(lambda tree: replace(tree, panels={**tree.panels, **fresh}), base)
+
+        def change(tree: Tree) -> Tree:
+            made = replace(tree, panels={**tree.panels, **fresh})
+            _check_signals(fresh.get("signal", {}), made.panels["ohlcv"])
+            return made
+
+        return self._commit(change, base)
 
     def without(self, panel: str, ref: str) -> str:
         """Name of the commit that equals ``ref`` with one panel empty. The head stays where it is."""
@@ -357,6 +368,11 @@ class WorkingTree:
         """The tree as known at ``moment``."""
         _allow(f"view({moment})", moment)
         return View.cut(*self.tip, moment)
+
+
+def _check_signals(signals: Mapping[str, FrozenFrame], ohlcv: Mapping[str, FrozenFrame]) -> None:
+    for name, signal in signals.items():
+        check_placed(name, signal, ohlcv)
 
 
 def _freeze_all(panel: str, frames: object) -> dict[str, FrozenFrame]:

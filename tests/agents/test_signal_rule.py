@@ -210,7 +210,9 @@ def test_a_symbol_without_any_price_is_not_ordered():
 
 def test_a_signal_of_a_symbol_that_the_data_does_not_have_is_not_ordered():
     store, _ = market({A: [0, 0]})
-    ref = store.update("signal", {"s": pd.DataFrame({"000002.SZ": 1.0}, index=DAYS)})
+    prices = store.snapshot()["ohlcv"]
+    alone = store.update("signal", {"s": pd.DataFrame({"000002.SZ": 1.0}, index=DAYS)}, base=store.empty)
+    ref = store.update("ohlcv", {name: prices[name] for name in prices}, base=alone)
     assert decide(SignalRule(), (store, ref), 1) == []
 
 

@@ -199,6 +199,13 @@ def test_a_signal_for_strangers_or_strange_days_or_too_few_is_an_error():
     assert short.errors[0].message == "s lacks 2 of 6 sessions"
 
 
+def test_a_signal_without_a_row_is_an_error_and_no_crash():
+    report = check_signal("s", signal([1, 0, 0, 0, 0, 0]).iloc[:0], flat())
+    assert [finding.code for finding in report.errors] == ["misaligned", "no_opinion"]
+    assert report.errors[0].message == "s lacks 6 of 6 sessions"
+    assert (report.summary["date_range"], report.summary["session_count"]) == ("no session", 0)
+
+
 def test_a_signal_for_some_of_the_symbols_is_sound():
     assert check_signal("s", signal([1, 0, 0, 0, 0, 0])[["600519.SH"]], flat()).findings == ()
 

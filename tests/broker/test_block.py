@@ -397,9 +397,9 @@ def worlds(draw):
         if draw(st.booleans()) and count > 1:
             frames["open"] = frames["open"][codes[1:]]
     store = DataState()
+    if len(shown):  # first, for it may have rows that the closes do not have
+        store.update("signal", {"x": shown})
     ref = store.update("ohlcv", frames)
-    if len(shown):
-        ref = store.update("signal", {"x": shown})
     rules = draw(st.sampled_from([RULES, Rulebook.zero_cost(), fees(draw)]))
     market = Market(
         store=store, data_ref=ref, rules=rules, mark_at=draw(st.sampled_from(["close", "close", "open"]))

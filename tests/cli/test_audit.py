@@ -50,6 +50,42 @@ def test_a_leak_is_shown_in_one_line_and_in_the_exit_status(strategy):
     assert "shift(-1)" in line
 
 
+ODD = {
+    "days after the data": "(close * 0).set_axis(close.index + pd.Timedelta(days=365))",
+    "a few days more": "pd.concat([close * 0, (close.iloc[:3] * 0).set_axis(close.index[-1] + pd.to_timedelta([1, 2, 3], 'D'))])",
+    "another symbol": "(close * 0).set_axis(['600000.SH', '600519.SH'], axis=1)",
+    "booleans": "close > 0",
+    "no row": "close.iloc[:0]",
+    "a time zone": "(close * 0).tz_localize('UTC')",
+    "objects": "(close * 0).astype(object).mask(close > 0, 'buy')",
+    "a series": "close.iloc[:, 0] * 0",
+    "nothing": "None",
+}
+
+
+@pytest.mark.parametrize("name", ODD)
+def test_a_signal_that_is_none_is_never_called_causal(strategy, name):
+    code = f"close = snapshot['ohlcv']['close']\nGLOBAL_DATA_STATE.update('signal', {{'s': {ODD[name]}}})\n"
+    done = call(strategy(code), *WHAT)
+    assert (done.exit_code, done.stdout) == (2, "")
+    (line,) = done.stderr.splitlines()
+    assert line.startswith(
+        "code_failed: the strategy fails on the whole panel: line 2 (GLOBAL_DATA_STATE.update("
+    )
+    assert "BadFrame: signal['s'] " in line
+
+
+def test_a_signal_of_fixed_days_is_refuted_where_they_were_not_there_yet(strategy):
+    code = (
+        "days = pd.DatetimeIndex(['2024-01-02', '2024-04-30'])\n"
+        "signal = pd.DataFrame(1.0, index=days, columns=['000342.SZ'])\n"
+        "GLOBAL_DATA_STATE.update('signal', {'s': signal})\n"
+    )
+    done = call(strategy(code), *WHAT)
+    assert done.exit_code == 1
+    assert done.stdout.startswith("not causal: ")
+
+
 def test_the_verdict_as_json(strategy):
     good, bad = (json.loads(call(strategy(text), *WHAT, "--json").stdout) for text in (HONEST, LEAKY))
     assert (good["causal"], good["counterexample"]) == (True, None)

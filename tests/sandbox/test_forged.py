@@ -23,12 +23,12 @@ def everywhere(content):
         except OSError:
             pass
     os._exit(0)
-AXIS = {"sessions": [1704153600000000], "symbols": ["a"]}
+AXIS = {"sessions": [1704153600000000], "symbols": ["600000.SH"]}
 ENTRY = {"panel": "signal", "name": "s", "axis": 0}
 PLAIN = {"stdout": "", "value": "", "error": None, "kilobytes": 0, "frames": [], "axes": []}
 FAULT = {"code": "code_failed", "type": "E", "message": "m", "line": 1, "text": "t"}
 FAR = 86_400_000_000 * 365 * 18_100
-def signal(days=(1704153600000000,), names=("a",), values=(1.0,), count=1, **more):
+def signal(days=(1704153600000000,), names=("600000.SH",), values=(1.0,), count=1, **more):
     entries = [{**ENTRY, "name": f"s{number}", **more} for number in range(count)]
     axis = {"sessions": list(days), "symbols": list(names)}
     body = struct.pack(f"<{len(values)}d", *values) * count
@@ -178,10 +178,12 @@ def test_names_that_many_signals_share_are_checked_once(forker, frames, monkeypa
     seen = []
     is_plain = _frames.is_plain
     monkeypatch.setattr(_frames, "is_plain", lambda name: seen.append(name) or is_plain(name))
-    result = forker.run([FORGE, "everywhere(signal(names='abc', values=(1.0, 0.0, -1.0), count=32))"], frames)
+    names = ["000001.SZ", "600000.SH", "600519.SH"]
+    code = f"everywhere(signal(names={names}, values=(1.0, 0.0, -1.0), count=32))"
+    result = forker.run([FORGE, code], frames)
     assert len(result.signals) == 32
-    assert result.signals["s31"].iloc[0].to_dict() == {"a": 1.0, "b": 0.0, "c": -1.0}
-    assert [name for name in seen if name in "abc"] == ["a", "b", "c"]
+    assert result.signals["s31"].iloc[0].to_dict() == dict(zip(names, (1.0, 0.0, -1.0), strict=True))
+    assert [name for name in seen if name in names] == names
 
 
 def test_a_reply_that_takes_too_long_to_check_ends_at_the_deadline(frames, monkeypatch):

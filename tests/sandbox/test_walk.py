@@ -231,7 +231,7 @@ def test_a_step_that_writes_into_its_own_reply_is_found_out(forker, panels):
 def test_a_reading_that_fails_leaves_nothing_to_the_next_step(forker, panels, monkeypatch):
     from quantgraph.sandbox import walk as module
 
-    def stop(*arguments):
+    def stop(*arguments, **named):
         raise KeyboardInterrupt
 
     with open_walk(forker, ["len(snapshot['ohlcv']['close'])"], panels) as walk:

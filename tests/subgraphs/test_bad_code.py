@@ -64,6 +64,29 @@ BAD_CODE = {
         hand_over("close * np.inf"),
         "inf at (2024-01-02, 000341.SZ); signal values are 1, 0, -1 or NaN",
     ),
+    "hands over days after the data": (
+        hand_over("(close * 0).set_axis(close.index + pd.Timedelta(days=365))"),
+        "0 at (2025-01-01, 000341.SZ), which is not a session of the data (22 from 2024-01-02 to 2024-01-31)",
+    ),
+    "hands over one day more": (
+        hand_over("pd.concat([close * 0, (close.iloc[:1] * 0).set_axis([pd.Timestamp('2024-02-01')])])"),
+        "0 at (2024-02-01, 000341.SZ), which is not a session of the data",
+    ),
+    "hands over another symbol": (
+        hand_over("(close * 0).set_axis(['600000.SH'], axis=1)"),
+        "0 at (2024-01-02, 600000.SH), which is not a symbol of the data (000341.SZ)",
+    ),
+    "hands over booleans": (
+        hand_over("close > 0"),
+        "True at (2024-01-02, 000341.SZ); numbers are wanted: use .astype(float)",
+    ),
+    "hands over days of a longer panel of its own": (
+        "close = snapshot['ohlcv']['close']\n"
+        "more = pd.concat([close, close.iloc[:1].set_axis([pd.Timestamp('2024-02-01')])])\n"
+        "GLOBAL_DATA_STATE.update('ohlcv', {'close': more})\n"
+        "GLOBAL_DATA_STATE.update('signal', {'s': more * 0})",
+        "code_failed: the code handed over a signal of other data: signal['s'] has 0 at (2024-02-01, 000341.SZ)",
+    ),
     "hands over a time zone": (hand_over("(close * 0).tz_localize('UTC')"), "has an index in time zone UTC"),
     "hands over nothing": ("1 + 1", "no_signal: the code handed over no signal"),
     "asks for the network": (
@@ -92,6 +115,16 @@ def test_bad_code_ends_the_run_with_one_clear_line(name, play, graph_of, store, 
     assert list(snapshot["signal"]) == []
     again = graph_of(play.Cast()).invoke({"messages": [("user", play.SENTENCE)]})
     assert again["ended_because"] == "done", "the next run is as good as before"
+
+
+def test_a_model_that_reads_what_is_wrong_with_its_signal_mends_it(play, graph_of):
+    cells = [hand_over("(close * 0).set_axis(close.index + pd.Timedelta(days=365))"), play.GOOD_CODE]
+    cast = play.Cast(code=cells)
+    final = graph_of(cast).invoke({"messages": [("user", play.SENTENCE)]})
+    assert final["ended_because"] == "done"
+    assert cast.turns["code"] == 1
+    told = [message.text for call in cast.model.calls for message in call.messages if message.type == "tool"]
+    assert any("which is not a session of the data" in text for text in told)
 
 
 def test_code_that_prints_without_end_is_cut_and_its_signal_counts(play, graph_of, small):

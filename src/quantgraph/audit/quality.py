@@ -243,8 +243,9 @@ def _summary(panels: Panels) -> dict[str, Any]:
 
 
 def _extent(frame: pd.DataFrame) -> dict[str, Any]:
+    span = f"{frame.index[0]:%Y-%m-%d} - {frame.index[-1]:%Y-%m-%d}" if len(frame.index) else "no session"
     return {
-        "date_range": f"{frame.index[0]:%Y-%m-%d} - {frame.index[-1]:%Y-%m-%d}",
+        "date_range": span,
         "session_count": len(frame.index),
         "stock_count": len(frame.columns),
         "total_data_points": int(frame.notna().to_numpy().sum()),

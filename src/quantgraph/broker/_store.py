@@ -31,8 +31,7 @@ class Store:
         # Given to the driver as text: it is always the same, and a session may have thousands of rows.
         statement = insert(journal).compile(dialect=self.engine.dialect)
         self._insert, self._positional = str(statement), statement.positional
-        with self._writer.begin() as connection:
-            make_schema(connection, SCHEMA)
+        make_schema(self.engine, SCHEMA)
 
     def close(self) -> None:
         """Close all connections."""

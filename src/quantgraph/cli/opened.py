@@ -17,7 +17,7 @@ from quantgraph.errors import BadFile, BadOption, LedgerConflict, QuantGraphErro
 if TYPE_CHECKING:
     from quantgraph.broker.ledger import Ledger
 
-__all__ = ["latest", "missing_end", "opened"]
+__all__ = ["folder_of", "latest", "missing_end", "opened"]
 
 _FILE = "ledger.sqlite"
 _LISTED = 20
@@ -66,6 +66,16 @@ def missing_end(book: Ledger, run_id: str, place: str | Path) -> str | None:
     stands = f"on {ends[0]} with {ends[1]:,.2f}" if len(days) else "before its first session"
     why = "one of them was changed" if ends[0] >= last else "lines at the end are missing"
     return f"run {run_id!r}: {path} ends on {last} with {value:,.2f}, the ledger {stands}: {why}"
+
+
+def folder_of(run: str | None, place: str | Path) -> Path | None:
+    """The folder of a run, beside its ledger or where the run was said to be; None if it has none."""
+    from quantgraph.run.manifest import FILE
+    from quantgraph.settings import load_settings
+
+    said = () if run is None else (Path(run), load_settings().runs_dir / run)
+    beside = () if "://" in str(place) else (Path(place).parent,)
+    return next((folder for folder in (*said, *beside) if (folder / FILE).is_file()), *beside or (None,))
 
 
 def _place(run: str | None, where: str | None) -> tuple[str | Path, str | None]:

@@ -11,8 +11,8 @@ import typer
 
 from quantgraph.cli.console import SafeConsole, echo, echo_json
 from quantgraph.cli.ledger import MISMATCHES, app, counted
-from quantgraph.cli.opened import missing_end, opened
-from quantgraph.errors import BadOption, LedgerConflict
+from quantgraph.cli.opened import folder_of, missing_end, opened
+from quantgraph.errors import BadFile, BadOption, LedgerConflict
 
 if TYPE_CHECKING:
     from quantgraph.broker.ledger import Ledger
@@ -68,19 +68,36 @@ def show(run: Run = None, ledger: Where = None, as_json: AsJson = False) -> None
 
 @app.command()
 def check(run: Run = None, ledger: Where = None, as_json: AsJson = False) -> None:
-    """Follow the chain of a run and replay every session. Exit status 1: something does not follow."""
+    """Follow the chain of a run, replay every session, and read every file that the run keeps.
+
+    Exit status 1: something does not follow, or a file is not as the run left it.
+    """
+    from quantgraph.run.check import check_folder
+    from quantgraph.run.manifest import ledger_place
+
     with opened(run, ledger) as (book, run_id, place):
+        kept = check_folder(folder_of(run, place), place)
+        lines, problems = None, [fault.line for fault in kept.faults]
         try:
             lines, problem = book.check(run_id), missing_end(book, run_id, place)
         except LedgerConflict as error:
-            lines, problem = None, error.message
+            problem = f"{ledger_place(place)}: {error.message}"
+        except BadFile:
+            if not problems:
+                raise
+            problem = None  # the result cannot be read: that was said already
+        if problem is not None:
+            problems.insert(0, f"ledger_conflict: {problem}")
     if as_json:
-        told = {"run_id": run_id, "sound": problem is None, "problem": problem, "lines": lines}
-        echo_json(told)
-    elif problem is None:
-        echo(f"{run_id}: {lines:,} lines, each follows from the one before")
-    if problem is not None:
-        echo(f"ledger_conflict: {problem}", err=True)
+        problem = problem or next(iter(problems), None)
+        told = {"run_id": run_id, "sound": not problems, "problem": problem, "lines": lines}
+        echo_json(told | {"files": kept.files, "problems": problems})
+    elif not problems:
+        files = f"; {counted(kept.files, 'file')} as the run left them"
+        echo(f"{run_id}: {lines:,} lines, each follows from the one before{files}")
+    for line in problems:
+        echo(line, err=True)
+    if problems:
         raise typer.Exit(MISMATCHES)
 
 

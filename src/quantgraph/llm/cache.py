@@ -53,8 +53,7 @@ class ReplyCache:
         self._seconds = ttl_hours * _HOUR
         self._engine = engine_of(path)
         self._writer = self._engine.execution_options(quantgraph_writes=True)
-        with self._writer.begin() as connection:
-            make_schema(connection, _SCHEMA)
+        make_schema(self._engine, _SCHEMA)
 
     def get(self, request: str) -> str | None:
         """The reply to a request, by its name; None if there is none, it is too old, or none is served."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import threading
 from collections import defaultdict
@@ -61,6 +62,9 @@ recording = Table(
 )
 """One row an attempt, in the order in which they came back."""
 
+_AT_ONCE = 500
+"""Rows that are read at once."""
+
 _FACTS = ("role", "model", "prompt_tokens", "completion_tokens", "cost", "seconds", "finish", "cached")
 
 
@@ -80,8 +84,7 @@ class Tape:
         self._lock = threading.Lock()  # lines of a run are numbered one after the other
         self._runs: dict[str, _Index] = {}
         self._insert = insert(recording)
-        with self._writer.begin() as connection:
-            make_schema(connection, SCHEMA)
+        make_schema(self.engine, SCHEMA)
 
     def close(self) -> None:
         """Close all connections; they are made again when they are needed, and the table is read again."""
@@ -160,6 +163,16 @@ class Tape:
         with self.engine.connect() as connection:
             rows = connection.execute(query).all()
         return map(_entry, rows)
+
+    def content(self, run_id: str, lines: int | None = None) -> tuple[int, str]:
+        """How many lines a run has, ``lines`` at most, and the hash of all that stands in them."""
+        query = select(recording).where(recording.c.run_id == run_id).order_by(recording.c.line).limit(lines)
+        count, content = 0, hashlib.blake2b(digest_size=16)
+        with self.engine.connect() as connection:
+            for row in connection.execution_options(yield_per=_AT_ONCE).execute(query):
+                content.update(canonical(list(row)).encode())
+                count += 1
+        return count, content.hexdigest()
 
     def _index(self, run_id: str) -> _Index:
         """A run's; whoever asks for it holds the lock for as long as it is used."""

@@ -13,6 +13,7 @@ from quantgraph.data import MarketDataSource
 from quantgraph.errors import QuantGraphError, StorageUnavailable
 from quantgraph.recording import Recording, Scope, in_scope, recorded_answer
 from quantgraph.recording.source import recorded_source
+from quantgraph.run.checksums import at_the_end
 from quantgraph.run.drive import Driver, state_of
 from quantgraph.run.folder import write_result
 from quantgraph.run.manifest import Manifest
@@ -75,7 +76,9 @@ def carry(  # noqa: PLR0917 - one call, in order
         result |= saved(folder, manifest.options.question, state, opened.store)
         result |= {"usage": recording().usage(), "cached": recording().cached()}
         result |= {"seconds": driver.took} | stopped | {"state": "ended"}
-        write_result(folder, result)
+        # A reply that nobody waited for may still come in.
+        late = result["ended_because"] == "cancelled"
+        write_result(folder, result, {} if late else at_the_end(folder, recording()))
     return result
 
 

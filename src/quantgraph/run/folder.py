@@ -5,14 +5,15 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
-from quantgraph._files import write_whole
+from quantgraph._files import write_whole, writing
 from quantgraph.errors import BadFile, BadOption
+from quantgraph.run.checksums import RESULT, write_checksums
 from quantgraph.run.manifest import FILE
+from quantgraph.run.starts import hidden
 
 if os.name == "posix":
     import fcntl
@@ -36,18 +37,19 @@ def make(folder: Path) -> None:
 def aside(folder: Path) -> Iterator[Path]:
     """A folder of that name to make a run in, out of sight: in the end it is put in its place, or is no more.
 
+    What starts that were killed have left beside it is removed.
+
     Raises
     ------
     BadOption
         As from :func:`make`.
     """
-    with _possible(folder):
-        if not folder.parent.exists():
-            folder.parent.mkdir(parents=True, exist_ok=True)
-        scratch = TemporaryDirectory(prefix=".", dir=folder.parent)
-    with scratch as place:
-        made = Path(place) / folder.name
-        made.mkdir()
+    with ExitStack() as stack:
+        with _possible(folder):
+            if not folder.parent.exists():
+                folder.parent.mkdir(parents=True, exist_ok=True)
+            made = stack.enter_context(hidden(folder.parent)) / folder.name
+            made.mkdir()
         yield made
         with _possible(folder):
             made.rename(folder)
@@ -83,26 +85,34 @@ def held(folder: Path) -> Iterator[None]:
         yield
 
 
-def write_result(folder: Path, result: Mapping[str, Any]) -> None:
-    """Write ``result.json``."""
-    text = json.dumps(result, ensure_ascii=False, indent=2, allow_nan=False)
-    write_whole(folder / "result.json", f"{text}\n".encode())
+def write_result(folder: Path, result: Mapping[str, Any], sums: Mapping[str, Any] | None = None) -> None:
+    """Write ``result.json``, and before it ``checksums.json``, ``sums`` among them."""
+    text = json.dumps(result, ensure_ascii=False, indent=2, allow_nan=False) + "\n"
+    with writing(folder):
+        write_checksums(folder, result, text.encode(), sums or {})
+    write_whole(folder / RESULT, text.encode())
 
 
 def read_result(folder: Path) -> dict[str, Any] | None:
     """What a run came to; None if there is no ``result.json``.
+
+    The places that it names are those in this folder, which may be a copy of the one that it was written in.
 
     Raises
     ------
     BadFile
         If it is not what a run writes.
     """
-    path = folder / "result.json"
+    path = folder / RESULT
     if not path.is_file():
         return None
     try:
         result: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
         result["ended_because"]
+        if "run_dir" in result:
+            result["run_dir"] = str(folder)
+        for each in filter(None, (result.get("strategy"), result.get("signal"))):
+            each["path"] = str(folder / Path(each["path"]).name)
     except (OSError, ValueError, LookupError, TypeError) as error:
         raise BadFile(
             f"{path} is no result of a run: {type(error).__name__}: {error}; without the file it counts as "

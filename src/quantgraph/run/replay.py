@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
 from itertools import islice
@@ -39,7 +39,7 @@ from quantgraph.run.outcome import saved
 from quantgraph.settings import Settings, load_settings
 from quantgraph.state import DataState
 
-__all__ = ["Replayed", "replay"]
+__all__ = ["Replayed", "commits_named", "replay"]
 
 _UNFINISHED = frozenset({None, "cancelled"})
 """Why a run ended that did not come to an end of its own: it is held against as much of its replay."""
@@ -209,13 +209,20 @@ def _again(manifest: Manifest, folder: Path, handles: Handles, *, failed: bool) 
 def _check_data(folder: Path, entries: Sequence[Entry]) -> None:
     """Whether recorded commits are what they were; if not, nothing else needs an explanation."""
     store = DataState(folder, read_only=True)
+    for ref in commits_named(entries):
+        try:
+            store.snapshot(ref)
+        except UnknownCommit as error:
+            raise BadFile(f"{folder} has been changed: {error.message}", path=str(folder)) from error
+
+
+def commits_named(entries: Iterable[Entry]) -> Iterator[str]:
+    """The commits that tools and checks told of."""
     for entry in entries:
         made = entry.outcome() if entry.reply and entry.key.kind in {"tool", "code"} else None
         for ref in (made.get(name) for name in _REFS) if isinstance(made, dict) else ():
-            try:
-                store.snapshot(ref or store.empty)
-            except UnknownCommit as error:
-                raise BadFile(f"{folder} has been changed: {error.message}", path=str(folder)) from error
+            if ref:
+                yield ref
 
 
 def _divergence(manifest: Manifest, recording: Recording, before: Mapping[str, Any]) -> RunDiverged | None:

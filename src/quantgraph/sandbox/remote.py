@@ -76,7 +76,7 @@ class RemoteRunner:
         read = reader(io.BytesIO(reply))
         try:
             read_hello(read)
-            return read_result(read, limits, started, "remote")
+            return read_result(read, limits, started, "remote", frames=frames)
         except EOFError:
             died = CodeFailed("the code's process died far away, or it is none of quantgraph's")
             return CodeResult(error=died, seconds=time.perf_counter() - started, isolation="remote")

@@ -10,12 +10,13 @@ from typing import Any, Literal, get_args
 
 import pandas as pd
 
-from quantgraph._frames import freeze
+from quantgraph._frames import FrozenFrame, freeze
+from quantgraph._signals import check_placed
 from quantgraph._texts import escape_controls
-from quantgraph.errors import CodeFailed, CodeMemoryExceeded, CodeRefused, CodeTimeout
+from quantgraph.errors import BadFrame, CodeFailed, CodeMemoryExceeded, CodeRefused, CodeTimeout
 from quantgraph.sandbox.hints import hint
 from quantgraph.sandbox.lockdown import Level
-from quantgraph.sandbox.wire import Read, open_message, read_frames, typed
+from quantgraph.sandbox.wire import Frames, Read, open_message, read_frames, typed
 
 __all__ = [
     "DIED",
@@ -23,6 +24,7 @@ __all__ = [
     "CodeResult",
     "Isolation",
     "Limits",
+    "check_handed_over",
     "ended",
     "error_of",
     "is_enough",
@@ -93,8 +95,15 @@ class Limits:
     output_limit: int
 
 
-def read_result(read: Read, limits: Limits, started: float, isolation: Isolation) -> CodeResult:
+def read_result(
+    read: Read, limits: Limits, started: float, isolation: Isolation, *, frames: Frames
+) -> CodeResult:
     """Read a reply with ``read(n)``, and check its every part: the code could write to the same pipe.
+
+    Parameters
+    ----------
+    frames
+        What the code was given; its signals must stand on their sessions and symbols.
 
     Raises
     ------
@@ -104,7 +113,7 @@ def read_result(read: Read, limits: Limits, started: float, isolation: Isolation
     try:
         header_limit = _HEADER_LIMIT + 12 * limits.output_limit
         header, size = open_message(read, limit=REPLY_LIMIT, header_limit=header_limit)
-        signals = _signals(header, size, read)
+        signals = _signals(header, size, read, frames)
         return CodeResult(
             stdout=_text(header["stdout"], limits.output_limit + _DROPPED_NOTE),
             value=_text(header["value"], _TEXT_LIMIT),
@@ -122,7 +131,7 @@ def read_result(read: Read, limits: Limits, started: float, isolation: Isolation
         return unreadable(error, limits, started, isolation)
 
 
-def _signals(header: dict[str, Any], size: int, read: Read) -> dict[str, pd.DataFrame]:
+def _signals(header: dict[str, Any], size: int, read: Read, frames: Frames) -> dict[str, pd.DataFrame]:
     count = len(typed(header["frames"], list))
     if count > _MOST_SIGNALS:
         raise CodeFailed(f"the code handed over {count} signals; at most {_MOST_SIGNALS} are taken")
@@ -138,9 +147,29 @@ def _signals(header: dict[str, Any], size: int, read: Read) -> dict[str, pd.Data
     for panel, name, told in read_frames(header, size, read):
         if panel == "signal":
             known = told.symbols if told.symbols in checked else None
-            signals[name] = freeze(panel, name, told.frame, symbols=known).frame
+            frozen = freeze(panel, name, told.frame, symbols=known)
             checked.add(told.symbols)
+            check_handed_over(name, frozen, frames)
+            signals[name] = frozen.frame
     return signals
+
+
+def check_handed_over(name: str, signal: FrozenFrame, frames: Frames) -> None:
+    """Refuse a signal that does not stand on the sessions and symbols of the frames which the code was given.
+
+    The code's own store has refused it already, unless the code put other data there, or wrote the reply.
+
+    Raises
+    ------
+    CodeFailed
+        Names the first offending cell.
+    """
+    try:
+        check_placed(name, signal, frames.get("ohlcv", {}))
+    except BadFrame as error:
+        raise CodeFailed(
+            f"the code handed over a signal of other data: {error.message}", **error.data
+        ) from error
 
 
 def read_answer(

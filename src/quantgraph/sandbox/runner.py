@@ -118,7 +118,7 @@ class FreshRunner(_ProcessRunner):
             level: Level = "none"
             try:
                 level = check_level(*read_hello(read), self.isolation)
-                return read_result(read, limits, started, level)
+                return read_result(read, limits, started, level, frames=frames)
             except (EOFError, OSError):
                 seconds = time.perf_counter() - started
                 return CodeResult(
@@ -211,7 +211,7 @@ class ForkRunner(_ProcessRunner):
         with contextlib.closing(Channel(connection, started + limits.timeout + _GRACE)) as channel:
             channel.send(message({"cells": list(cells), "output_limit": limits.output_limit}))
             try:
-                return read_result(channel.read, limits, started, self._warm.level)
+                return read_result(channel.read, limits, started, self._warm.level, frames=frames)
             except (EOFError, OSError) as error:
                 seconds = time.perf_counter() - started
                 if isinstance(error, TimeoutError):

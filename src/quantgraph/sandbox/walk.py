@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
+from functools import partial
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
@@ -111,10 +112,11 @@ class ProcessWalk(CodeWalk):
         if not self._child.lives:
             self._sent.restart()
             opening = message(self._opening)
-        step = message(*self._sent.next(_known(self._frames, moment, FrozenFrame.prefix)))
+        known = _known(self._frames, moment, FrozenFrame.prefix)
+        step = message(*self._sent.next(known))
         begun = time.perf_counter()
         try:
-            result = self._child.ask([*opening, *step], self._read)
+            result = self._child.ask([*opening, *step], partial(self._read, known))
         except CodeFailed as error:
             seconds = time.perf_counter() - begun
             return CodeResult(error=error, seconds=seconds, isolation=self._child.level)
@@ -127,8 +129,8 @@ class ProcessWalk(CodeWalk):
         self._frames = frames
         self._sent.restart()
 
-    def _read(self, read: Read, started: float) -> CodeResult:
-        return read_result(read, self._child.limits, started, self._child.level)
+    def _read(self, frames: Frames, read: Read, started: float) -> CodeResult:
+        return read_result(read, self._child.limits, started, self._child.level, frames=frames)
 
     def close(self) -> None:
         """End the child."""

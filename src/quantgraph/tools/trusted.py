@@ -9,9 +9,10 @@ from collections.abc import Sequence
 from langchain_core.callbacks import CallbackManagerForToolRun
 from pydantic import PrivateAttr
 
+from quantgraph.errors import CodeFailed
 from quantgraph.sandbox import CodeResult, CodeRunner, default_runner
 from quantgraph.sandbox.cells import Cell, Outcome, namespace_of, new_signals, run_cells
-from quantgraph.sandbox.result import error_of
+from quantgraph.sandbox.result import check_handed_over, error_of
 from quantgraph.sandbox.wire import Frames
 from quantgraph.settings import Settings
 from quantgraph.state import DataState
@@ -62,10 +63,16 @@ class TrustedRunner:
             seconds = time.perf_counter() - started
         if isinstance(outcome.raised, KeyboardInterrupt):
             raise outcome.raised
+        signals = new_signals(store, frames)
+        try:
+            for name, frozen in signals.items():
+                check_handed_over(name, frozen, frames)
+        except CodeFailed as error:
+            return CodeResult(error=error, seconds=seconds, isolation="trusted")
         return CodeResult(
             stdout=outcome.stdout,
             value=outcome.value,
-            signals={name: frozen.frame for name, frozen in new_signals(store, frames).items()},
+            signals={name: frozen.frame for name, frozen in signals.items()},
             error=error_of(outcome.error, "trusted") if outcome.error else None,
             seconds=seconds,
             isolation="trusted",
