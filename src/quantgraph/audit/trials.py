@@ -8,7 +8,7 @@ import multiprocessing
 import random
 import textwrap
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from functools import partial
@@ -19,6 +19,7 @@ import numpy as np
 import pandas as pd
 
 from quantgraph._frames import FrozenFrame
+from quantgraph._signals import check_placed
 from quantgraph.audit._slices import FLAT, axes_of, made, panel_name, prefix
 from quantgraph.errors import BadFrame, CodeMemoryExceeded, CodeTimeout
 from quantgraph.market.moment import Moment
@@ -123,16 +124,17 @@ class CodeTrials:
         if name not in result.signals:
             return Outcome(error=f"no signal {name} was handed over".replace("  ", " "))
         frame = result.signals[name]
-        strange = set(frame.columns).difference(*_symbols(panel))
-        if strange:
-            return Outcome(error=f"the signal {name} has columns that are no symbols: {min(strange)}")
         sessions = frame.index.to_numpy().astype("datetime64[us]")
-        return Outcome(signal=FrozenFrame.of(sessions, tuple(frame.columns), frame.to_numpy()))
+        return _placed(name, FrozenFrame.of(sessions, tuple(frame.columns), frame.to_numpy()), panel)
 
 
-def _symbols(panel: Frames) -> Iterable[tuple[str, ...]]:
-    """The symbols of each frame; most frames share them."""
-    return {id(f.symbols): f.symbols for fields in panel.values() for f in fields.values()}.values()
+def _placed(name: str, signal: FrozenFrame, panel: Frames) -> Outcome:
+    """A signal that stands on the sessions and symbols of the panel, or why it does not."""
+    try:
+        check_placed(name, signal, _named(panel).get("ohlcv", {}))
+    except BadFrame as error:
+        return Outcome(error=error.message)
+    return Outcome(signal=signal)
 
 
 def _named(panel: Frames) -> Frames:
@@ -215,7 +217,7 @@ def _serve(pipe: Connection, function: Strategy, panels: Sequence[Callable[[], F
 def _run(function: Strategy, panel: Frames) -> Outcome:
     frames = {key: {name: frame.frame for name, frame in fields.items()} for key, fields in panel.items()}
     try:
-        return Outcome(signal=_signal(function(frames.get(FLAT, frames)), panel))
+        return _placed("signal", _signal(function(frames.get(FLAT, frames)), panel), panel)
     except BadFrame as error:
         return Outcome(error=error.message)
     except Exception as error:  # noqa: BLE001 - whatever it raises is its result

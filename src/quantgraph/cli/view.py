@@ -145,6 +145,18 @@ def show_result(result: Mapping[str, Any]) -> None:
     def words(zh: str, en: str) -> str:
         return say(language, zh=zh, en=en)
 
+    proof = (result.get("causality") or {}).get("coverage", {})
+    if proof.get("method") == "sampled":
+        part, whole = proof["proved"], proof["sessions"]
+        console.print(
+            literal(
+                words(
+                    f"抽样（sampled）：只在 {whole} 个交易日中的 {part} 个上证明没有用到未来",
+                    f"sampled: proved to use no future at {part} of {whole} sessions",
+                )
+            ),
+            style="yellow",
+        )
     if result["source"]["synthetic"] and not result["notes"]:
         console.print(
             literal(words("合成数据：不代表任何真实股票", "synthetic data: no real stock is meant"), "yellow")
