@@ -12,6 +12,7 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
+from langgraph.runtime import RunControl
 from typer.testing import CliRunner
 
 from quantgraph._frames import freeze
@@ -149,6 +150,16 @@ def test_a_commit_that_the_run_names_and_an_object_of_a_commit_are_missed(copy):
     assert f"bad_file: {thing} is not a stored frame: " in err
 
 
+def test_a_journal_that_was_emptied_is_missed(copy):
+    with closing(sqlite3.connect(copy / "ledger.sqlite")) as database, database:
+        database.execute("DELETE FROM journal")
+    status, _, err = check(copy)
+    assert (status, err.endswith("the ledger before its first session: lines at the end are missing\n")) == (
+        1,
+        True,
+    )
+
+
 def test_a_result_and_its_checksums_hold_whenever_the_run_was_killed(copy, monkeypatch):
     def killed(path, content):
         raise KeyboardInterrupt
@@ -161,6 +172,28 @@ def test_a_result_and_its_checksums_hold_whenever_the_run_was_killed(copy, monke
     assert check(copy)[0] == 0
     folder.write_result(copy, {**told, "state": "running"})
     assert check(copy)[0] == 0
+
+
+def test_a_run_that_was_stopped_one_without_trades_and_a_replay_that_was_kept_are_sound(finished, tmp_path):
+    control = RunControl()
+
+    def stop(event):
+        if event.name == "signal_generate":
+            control.request_drain()
+
+    stopped = run_strategy(SENTENCE, out=tmp_path, watch=stop, control=control)
+    assert stopped["ended_because"] == "cancelled"
+    status, out, err = check(stopped["run_dir"])
+    assert (status, out.split(";")[0], err) == (0, f"{stopped['run_id']}: no line yet", "")
+    assert check(resume_run(stopped["run_dir"])["run_dir"])[0] == 0
+    alone = run_strategy(SENTENCE, out=tmp_path, trade=False)
+    assert check(alone["run_dir"])[::2] == (0, "")
+    flip(Path(alone["run_dir"], "strategy.py"))
+    assert check(alone["run_dir"])[2].startswith(f"bad_file: {alone['run_dir']}/strategy.py has been changed")
+    kept = replay(finished, out=tmp_path / "kept").folder
+    assert check(kept)[::2] == (0, "")
+    flip(kept / "signal.parquet")
+    assert check(kept)[2].startswith(f"bad_file: {kept / 'signal.parquet'} has been changed")
 
 
 def test_a_copied_folder_names_its_own_files(finished, copy):

@@ -104,3 +104,59 @@ def test_booleans_are_refused_with_what_to_write(forker, frames):
     assert error.message.endswith(
         "BadFrame: signal['s'] has False at (2024-01-02, 000001.SZ); numbers are wanted: use .astype(float)"
     )
+
+
+ODD = {
+    "no row": "zero.iloc[:0]",
+    "no column": "zero.iloc[:, :0]",
+    "a time zone": "zero.tz_localize('UTC')",
+    "text for days": "zero.set_axis(list('abcde'))",
+    "numbers for days": "zero.set_axis(range(5))",
+    "periods": "zero.set_axis(zero.index.to_period('D'))",
+    "dates of Python's": "zero.set_axis(pd.Index([day.date() for day in zero.index], dtype=object))",
+    "two levels": "zero.set_axis(pd.MultiIndex.from_product([['x'], zero.index]))",
+    "two levels of columns": "zero.set_axis(pd.MultiIndex.from_product([['x'], zero.columns]), axis=1)",
+    "a column twice": "zero.iloc[:, [0, 0]]",
+    "columns that are numbers": "zero.set_axis(range(3), axis=1)",
+    "columns with NaN": "zero.set_axis(['000001.SZ', None, '600519.SH'], axis=1)",
+    "days before the data": "zero.set_axis(zero.index - pd.Timedelta(days=30))",
+    "a day between": "zero.set_axis([*zero.index[:4], pd.Timestamp('2024-01-07')])",
+    "2": "zero + 2",
+    "infinity": "zero + np.inf",
+    "objects": "zero.astype(object).mask(close > 3, None)",
+    "text": "zero.astype(str)",
+    "booleans": "close > 3",
+    "nullable booleans": "(close > 3).astype('boolean')",
+    "sparse booleans": "(close > 3).astype(pd.SparseDtype(bool))",
+    "categories": "zero.astype('category')",
+    "complex numbers": "zero.astype(complex)",
+    "times": "zero.astype('datetime64[ns]')",
+    "another order": "zero.iloc[::-1]",
+    "a day twice": "zero.iloc[[0, 0, 1]]",
+    "noon": "zero.set_axis(zero.index + pd.Timedelta(hours=12))",
+    "not a time": "zero.set_axis(pd.DatetimeIndex([*zero.index[:4], pd.NaT]))",
+    "a series": "zero.iloc[:, 0]",
+    "an array": "zero.to_numpy()",
+    "nothing": "None",
+    "a dict": "{'000001.SZ': [0] * 5}",
+}
+
+
+@pytest.mark.parametrize("name", ODD)
+def test_an_odd_signal_is_a_typed_error_with_its_line(forker, frames, name):
+    result = forker.run(
+        [f"{CLOSE}\nodd = {ODD[name]}\nGLOBAL_DATA_STATE.update('signal', {{'s': odd}})"], frames
+    )
+    assert type(result.error) is CodeFailed
+    assert result.error.data == {"type": "BadFrame", "cell_line": 4}
+    assert "BadFrame: signal['s'] " in result.error.message
+    assert result.signals == {}
+
+
+@pytest.mark.parametrize(
+    "plain", ["zero.astype('Int64')", "zero.astype(pd.SparseDtype(float))", "zero.astype('uint8')", "zero.iloc[1:, [2, 0]]"]
+)  # fmt: skip
+def test_numbers_of_any_kind_are_accepted(forker, frames, plain):
+    result = forker.run([f"{CLOSE}\nGLOBAL_DATA_STATE.update('signal', {{'s': {plain}}})"], frames)
+    assert result.error is None
+    assert (result.signals["s"].to_numpy() == 0).all()

@@ -24,13 +24,22 @@ _LISTED = 20
 
 
 @contextmanager
-def opened(run: str | None, where: str | None) -> Iterator[tuple[Ledger, str, str | Path]]:
-    """Open the ledger; it, the run's name and the ledger's place. An error ends the command in one line."""
+def opened(
+    run: str | None, where: str | None, *, begun: bool = False
+) -> Iterator[tuple[Ledger, str, str | Path]]:
+    """Open the ledger; it, the run's name and the ledger's place. An error ends the command in one line.
+
+    Parameters
+    ----------
+    begun
+        Whether a run that has a folder and no line yet will do.
+    """
     from quantgraph.broker.ledger import Ledger
 
     try:
         place, name = _place(run, where)
         with Ledger(place) as book:
+            name = name or (_begun(folder_of(run, place)) if begun and not book.runs() else None)
             yield book, name or _only(book), place
     except LedgerConflict as error:
         echo(f"{error.line}; run 'quantgraph ledger check'", err=True)
@@ -59,11 +68,12 @@ def missing_end(book: Ledger, run_id: str, place: str | Path) -> str | None:
         last, value = str(told["equity"]["sessions"][-1]), float(told["account"]["final_value"])
     except (OSError, KeyError, IndexError, TypeError, ValueError) as error:
         raise BadFile(f"{path} is no result of a run: {type(error).__name__}: {error}") from error
-    days = book.days(run_id)
-    ends = (f"{days.index[-1]:%Y%m%d}", float(days["value"].iloc[-1])) if len(days) else ("", 0.0)
+    ends = ("", 0.0)
+    if run_id in book.runs() and len(days := book.days(run_id)):
+        ends = (f"{days.index[-1]:%Y%m%d}", float(days["value"].iloc[-1]))
     if ends == (last, value):
         return None
-    stands = f"on {ends[0]} with {ends[1]:,.2f}" if len(days) else "before its first session"
+    stands = f"on {ends[0]} with {ends[1]:,.2f}" if ends[0] else "before its first session"
     why = "one of them was changed" if ends[0] >= last else "lines at the end are missing"
     return f"run {run_id!r}: {path} ends on {last} with {value:,.2f}, the ledger {stands}: {why}"
 
@@ -76,6 +86,13 @@ def folder_of(run: str | None, place: str | Path) -> Path | None:
     said = () if run is None else (Path(run), load_settings().runs_dir / run)
     beside = () if "://" in str(place) else (Path(place).parent,)
     return next((folder for folder in (*said, *beside) if (folder / FILE).is_file()), *beside or (None,))
+
+
+def _begun(folder: Path | None) -> str | None:
+    """Name of the run in a folder; None where there is none."""
+    from quantgraph.run.manifest import FILE, read_manifest
+
+    return read_manifest(folder).run_id if folder and (folder / FILE).is_file() else None
 
 
 def _place(run: str | None, where: str | None) -> tuple[str | Path, str | None]:

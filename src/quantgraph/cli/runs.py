@@ -75,11 +75,12 @@ def check(run: Run = None, ledger: Where = None, as_json: AsJson = False) -> Non
     from quantgraph.run.check import check_folder
     from quantgraph.run.manifest import ledger_place
 
-    with opened(run, ledger) as (book, run_id, place):
+    with opened(run, ledger, begun=True) as (book, run_id, place):
         kept = check_folder(folder_of(run, place), place)
         lines, problems = None, [fault.line for fault in kept.faults]
         try:
-            lines, problem = book.check(run_id), missing_end(book, run_id, place)
+            lines = book.check(run_id) if book.runs() else 0
+            problem = missing_end(book, run_id, place)
         except LedgerConflict as error:
             problem = f"{ledger_place(place)}: {error.message}"
         except BadFile:
@@ -94,7 +95,8 @@ def check(run: Run = None, ledger: Where = None, as_json: AsJson = False) -> Non
         echo_json(told | {"files": kept.files, "problems": problems})
     elif not problems:
         files = f"; {counted(kept.files, 'file')} as the run left them"
-        echo(f"{run_id}: {lines:,} lines, each follows from the one before{files}")
+        follow = f"{lines:,} lines, each follows from the one before" if lines else "no line yet"
+        echo(f"{run_id}: {follow}{files}")
     for line in problems:
         echo(line, err=True)
     if problems:

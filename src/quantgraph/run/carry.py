@@ -76,9 +76,9 @@ def carry(  # noqa: PLR0917 - one call, in order
         result |= saved(folder, manifest.options.question, state, opened.store)
         result |= {"usage": recording().usage(), "cached": recording().cached()}
         result |= {"seconds": driver.took} | stopped | {"state": "ended"}
-        # A reply that nobody waited for may still come in.
-        late = result["ended_because"] == "cancelled"
-        write_result(folder, result, {} if late else at_the_end(folder, recording()))
+        # A reply that nobody waited for may still come in; the record of a replay is another run's.
+        unsettled = result["ended_because"] == "cancelled" or recording().replays
+        write_result(folder, result, {} if unsettled else at_the_end(folder, recording()))
     return result
 
 

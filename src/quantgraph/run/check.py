@@ -75,11 +75,12 @@ def _check_kept(folder: Path, ledger: str | Path) -> Checked:
     faults = list(_tried(lambda: sums.update(read_checksums(folder))))
     named = [name for name in sums if name not in {RECORD, CHECKPOINTS}]
     faults += [fault for name in named for fault in _tried(_check_file, folder / name, sums[name])]
-    faults += _tried(read_manifest, folder)
     faults += _tried(_check_database, folder / CHECKPOINTS, sums.get(CHECKPOINTS))
     stored = check_stored(folder / "data")
     faults += stored.faults
-    faults += _tried(_check_record, folder, ledger, sums.get(RECORD), stored.commits)
+    if (folder / MANIFEST).is_file():  # where it never was, data and record are those of the run replayed
+        faults += _tried(read_manifest, folder)
+        faults += _tried(_check_record, folder, ledger, sums.get(RECORD), stored.commits)
     there = sum((folder / name).is_file() for name in {MANIFEST, FILE, RESULT, CHECKPOINTS, *named})
     return Checked(files=there + stored.files, faults=tuple(faults))
 
