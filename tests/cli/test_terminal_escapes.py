@@ -135,6 +135,10 @@ def terminal(request, monkeypatch):
     return call
 
 
+plain = pytest.mark.parametrize("terminal", ["dumb"], indirect=True)
+"""Where nothing is drawn."""
+
+
 def harmless(shown, *texts):
     """Nothing in it is obeyed, and each text is there, in escapes."""
     assert not (found := CONTROL.search(shown)), ascii(shown[max(0, found.start() - 60) :][:120])
@@ -148,6 +152,7 @@ def code_of(texts):
     return f"raise type({texts[0]!r}, (Exception,), {{}})({' '.join(texts)!r})"
 
 
+@plain
 @pytest.mark.parametrize("options", [[], ["--json"]])
 def test_errors_of_generated_code(terminal, tmp_path, options):
     path = tmp_path / "strategy.py"
@@ -176,6 +181,7 @@ def test_the_real_command_as_a_child_on_a_real_terminal(tmp_path):
     harmless(pseudo.shown, *HOSTILE)
 
 
+@plain
 def test_comments_beside_a_leak_do_not_repaint_the_verdict(terminal, tmp_path):
     peek = 'signal = (snapshot["ohlcv"]["close"].shift(-1) > 0).astype(float)'
     path = tmp_path / "strategy.py"
@@ -191,6 +197,7 @@ def test_comments_beside_a_leak_do_not_repaint_the_verdict(terminal, tmp_path):
             assert "shift(-1)" in shown
 
 
+@plain
 def test_names_in_files_and_of_files(terminal, tmp_path):
     folder = tmp_path / "data"
     folder.mkdir()
@@ -206,12 +213,13 @@ def test_names_in_files_and_of_files(terminal, tmp_path):
     for text, name in files:
         path = folder / name
         path.write_text(text, encoding="utf-8")
-        for options in ([], ["--json"]):
-            status, shown = terminal("signal", SENTENCE, "--source", path, "--headless", *options)
-            assert status in {1, 2}, shown
-            harmless(shown)
+        status, shown = terminal("signal", SENTENCE, "--source", path, "--headless")
+        assert status in {1, 2}, shown
+        harmless(shown)
+    harmless(terminal("signal", SENTENCE, "--source", path, "--headless", "--json")[1])
 
 
+@plain
 def test_arguments(terminal, tmp_path):
     everything = " ".join(SAYABLE).replace("\x00", "")
     for arguments in (
