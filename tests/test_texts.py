@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import ast
 import unicodedata
+from pathlib import Path
 
 import pytest
 
+import quantgraph
 from quantgraph._texts import escape_controls
 from quantgraph.errors import BadFile
+from quantgraph.llm.ladder.memory import remember
+from quantgraph.sandbox.result import error_of
 
 UNCHANGED = [
     "合成30成分股，5日均线上穿20日均线买入；“下穿”卖出——2025年！？《均线》（示例）￥1,234.56",
@@ -51,3 +56,32 @@ def test_the_line_of_an_error_is_one_line_that_is_not_obeyed():
     error = BadFile("a.csv: no date: \x1b[1A\ncausal: proved")
     assert error.line == r"bad_file: a.csv: no date: \x1b[1A\ncausal: proved"
     assert error.message == "a.csv: no date: \x1b[1A\ncausal: proved"
+
+
+def test_an_error_that_generated_code_tells_of_is_harmless_as_a_message_too():
+    told = {
+        "type": "E\x1b[2J",
+        "line": 3,
+        "text": "raise E # \x9b2J",
+        "message": "\x1b]0;x\x07",
+        "code": "code_failed",
+    }
+    error = error_of(told, "full")
+    assert str(error) == r"line 3 (raise E # \x9b2J): E\x1b[2J: \x1b]0;x\x07"
+    assert error.data["type"] == r"E\x1b[2J"
+
+
+def test_a_line_of_the_log_is_harmless(tmp_path, caplog):
+    (tmp_path / "rungs").write_text("a file where a folder should be")
+    remember(tmp_path, "http://127.0.0.1", "model\x1b[2J\n", "text")
+    assert r"model\x1b[2J\n cannot be kept" in caplog.records[0].getMessage()
+
+
+def test_whatever_is_logged_is_escaped():
+    found = 0
+    for path in sorted(Path(quantgraph.__file__).parent.rglob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Call) and getattr(getattr(node.func, "value", None), "id", "") == "_log":
+                found += 1
+                assert "escape_controls" in ast.unparse(node), f"{path}:{node.lineno}"
+    assert found >= 3

@@ -18,8 +18,10 @@ from pathlib import Path
 import pytest
 
 import quantgraph.cli
+from quantgraph._texts import escape_controls
 from quantgraph.cli import main
-from quantgraph.cli.console import SafeConsole, echo_json, lines_above, safe_streams
+from quantgraph.cli.console import SafeConsole, echo, echo_json, lines_above, safe_streams
+from quantgraph.cli.view import view
 from quantgraph.testing import OpenAIStub, Reply
 
 SEQUENCES = {
@@ -135,12 +137,17 @@ def terminal(request, monkeypatch):
     return call
 
 
+plain = pytest.mark.parametrize("terminal", ["dumb"], indirect=True)
+"""Where nothing is drawn."""
+
+
 def harmless(shown, *texts):
     """Nothing in it is obeyed, and each text is there, in escapes."""
     assert not (found := CONTROL.search(shown)), ascii(shown[max(0, found.start() - 60) :][:120])
     plain = re.sub(r"\s*\n[│\s]*", "", shown)
     for text in texts:
         assert text[:3] in plain, (text, plain)
+    return plain
 
 
 def code_of(texts):
@@ -148,6 +155,7 @@ def code_of(texts):
     return f"raise type({texts[0]!r}, (Exception,), {{}})({' '.join(texts)!r})"
 
 
+@plain
 @pytest.mark.parametrize("options", [[], ["--json"]])
 def test_errors_of_generated_code(terminal, tmp_path, options):
     path = tmp_path / "strategy.py"
@@ -176,6 +184,7 @@ def test_the_real_command_as_a_child_on_a_real_terminal(tmp_path):
     harmless(pseudo.shown, *HOSTILE)
 
 
+@plain
 def test_comments_beside_a_leak_do_not_repaint_the_verdict(terminal, tmp_path):
     peek = 'signal = (snapshot["ohlcv"]["close"].shift(-1) > 0).astype(float)'
     path = tmp_path / "strategy.py"
@@ -191,6 +200,7 @@ def test_comments_beside_a_leak_do_not_repaint_the_verdict(terminal, tmp_path):
             assert "shift(-1)" in shown
 
 
+@plain
 def test_names_in_files_and_of_files(terminal, tmp_path):
     folder = tmp_path / "data"
     folder.mkdir()
@@ -206,12 +216,13 @@ def test_names_in_files_and_of_files(terminal, tmp_path):
     for text, name in files:
         path = folder / name
         path.write_text(text, encoding="utf-8")
-        for options in ([], ["--json"]):
-            status, shown = terminal("signal", SENTENCE, "--source", path, "--headless", *options)
-            assert status in {1, 2}, shown
-            harmless(shown)
+        status, shown = terminal("signal", SENTENCE, "--source", path, "--headless")
+        assert status in {1, 2}, shown
+        harmless(shown)
+    harmless(terminal("signal", SENTENCE, "--source", path, "--headless", "--json")[1])
 
 
+@plain
 def test_arguments(terminal, tmp_path):
     everything = " ".join(SAYABLE).replace("\x00", "")
     for arguments in (
@@ -301,7 +312,9 @@ def test_code_names_and_notes_of_a_model_in_the_result(terminal, stub):
     ):
         status, shown = terminal("signal", SENTENCE, "--headless")
         assert status == 0, shown
-        harmless(shown, *IN_SOURCE)
+        panel = harmless(shown, *IN_SOURCE)
+        for text in (text for text in IN_SOURCE if " " not in text):
+            assert escape_controls(text) in panel  # rich would drop a bell without a word
         assert "[bold red]x[/] [link=http:x]y[/link] :smile:" in shown  # the panel's title
 
 
@@ -362,7 +375,31 @@ def test_a_console_lets_no_renderable_of_its_own_through():
             console.print(text)
             console.print(Text(text))
             console.print(Panel(Text(text), title=Text(text)))
-    harmless(OF_RICH.sub("", pseudo.shown), *HOSTILE)
+    shown = OF_RICH.sub("", pseudo.shown)
+    harmless(shown, *HOSTILE)
+    assert shown.count("[bold red]x[/] [link=http://x.invalid]y[/link] :smile:") == 4
+
+
+def test_echo_needs_no_safe_stream(capsys):
+    """A host that runs the command's functions by itself has none."""
+    echo("\n".join(HOSTILE))
+    echo("\n".join(HOSTILE), err=True)
+    for shown in capsys.readouterr():
+        harmless(shown, *HOSTILE)
+
+
+def test_what_is_written_beside_a_live_view_stands_above_it_line_by_line(monkeypatch):
+    monkeypatch.setenv("TERM", "xterm-256color")
+    monkeypatch.setenv("COLUMNS", "80")
+    with Terminal() as pseudo, pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sys, "stderr", pseudo.stream)
+        with safe_streams(), view("a sentence"):
+            sys.stderr.write("half of\x1b[2J ")
+            sys.stderr.write("a line\n")
+        with lines_above(SafeConsole(stderr=True)):
+            sys.stderr.write("not yet")
+    assert OF_RICH.sub("", pseudo.shown).count(r"half of\x1b[2J a line") == 1
+    assert "not yet" not in pseudo.shown
 
 
 def test_streams_are_put_back():

@@ -125,6 +125,25 @@ def test_a_parquet_file_of_many_equal_rows_is_refused_by_what_it_says_of_itself(
     assert "bars.parquet has more than 16 MB unpacked" in refusal(path, max_file_mb=16).message
 
 
+def test_a_parquet_file_of_one_long_text_again_and_again_is_refused(tmp_path):
+    path = tmp_path / "names.parquet"
+    long = pa.DictionaryArray.from_arrays(pa.array([0]).take(pa.repeat(0, 100_000)), ["x" * 100_000])
+    pq.write_table(pa.table({"ts_code": pa.repeat("600519.SH", 100_000), "name": long}), path)
+    assert path.stat().st_size < MEGABYTE
+    assert "names.parquet has more than 64 MB unpacked" in refusal(path, max_file_mb=64).message
+
+
+def test_texts_of_a_parquet_file_count_once_for_each_row(tmp_path):
+    path = tmp_path / "names.parquet"
+    text = "x" * (MEGABYTE // 1_000)  # a thousand rows: a megabyte, but for the rest of the division
+    for rows, fits in ((900, True), (1_100, False)):
+        pq.write_table(pa.table({"ts_code": ["1"] * rows, "name": [text] * rows}), path)
+        if fits:
+            assert "no daily bar" in refusal(path, max_file_mb=1).message
+        else:
+            assert "more than 1 MB unpacked" in refusal(path, max_file_mb=1).message
+
+
 def test_up_to_the_cap_a_packed_file_is_read_as_before(tmp_path):
     text = (HEADER + ROW).encode()
     path = tmp_path / "bars.csv.gz"

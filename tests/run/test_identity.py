@@ -71,10 +71,10 @@ def test_parameters_that_are_no_json_neither_break_it_nor_change_it():
 def test_an_unreadable_file_of_the_source_is_named(a_share, monkeypatch):
     from quantgraph.data.files import FileSource
 
-    def locked(self):
+    def locked(self, *_, **__):
         raise PermissionError(13, "Permission denied", str(self))
 
-    monkeypatch.setattr(Path, "read_bytes", locked)
+    monkeypatch.setattr(Path, "open", locked)
     with pytest.raises(BadFile, match="cannot be read: Permission denied"):
         fingerprint(FileSource(a_share))
 

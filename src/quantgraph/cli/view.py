@@ -125,10 +125,8 @@ def prompt(live: View) -> Callable[[Mapping[str, Any]], str | None]:
                 console.print(literal(question["error"]), style="yellow")
             console.print(literal(question["question"]), style="bold")
             console.print("> ", end="")
-            if isinstance(
-                sys.stdin, io.TextIOWrapper
-            ):  # a byte that is no text is an answer that is not read
-                sys.stdin.reconfigure(errors="replace")
+            if isinstance(sys.stdin, io.TextIOWrapper) and sys.stdin.errors != "replace":
+                sys.stdin.reconfigure(errors="replace")  # a byte that is not text must not end the run
             line = sys.stdin.readline()
             if not (line and sys.stdin.isatty()):  # nobody's Enter ended the line
                 console.print()

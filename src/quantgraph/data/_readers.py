@@ -142,10 +142,9 @@ def _read_csv(path: Path, most: int, **options: Any) -> pd.DataFrame:
 
 def _read_parquet(path: Path, most: int) -> pd.DataFrame:
     import pyarrow as pa
-    import pyarrow.parquet as pq
 
     try:
-        check_parquet(path, pq.read_metadata(path), most)
+        check_parquet(path, most)
         table = pd.read_parquet(path)
     except (pa.ArrowInvalid, OSError) as error:
         reason = str(error).strip().splitlines()[0]

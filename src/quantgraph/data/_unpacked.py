@@ -7,7 +7,7 @@ import io
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO, Any
+from typing import IO
 
 from typing_extensions import Buffer
 
@@ -18,6 +18,8 @@ __all__ = ["MEGABYTE", "check_first_line", "check_parquet", "check_size", "opene
 MEGABYTE = 1 << 20
 _CELL = 8
 """Bytes of a number in memory."""
+_ROWS = 4096
+"""Rows whose texts are counted at once."""
 
 
 def check_size(path: Path, most: int) -> None:
@@ -32,18 +34,54 @@ def check_size(path: Path, most: int) -> None:
         raise _too_large(path, most)
 
 
-def check_parquet(path: Path, metadata: Any, most: int) -> None:
-    """See that what a Parquet file says of its columns and rows is no more than ``most`` bytes in memory.
+def check_parquet(path: Path, most: int) -> None:
+    """See that the cells of a Parquet file take no more than ``most`` bytes in memory.
+
+    Equal cells are written once: a few bytes may stand for a billion numbers, or for a long text a million
+    times. So numbers are counted as the file declares them, and texts without putting them side by side.
 
     Raises
     ------
     BadFile
-        If it is more.
+        If they take more.
+    pyarrow.ArrowInvalid, OSError
+        If it is not a Parquet file.
     """
-    groups = (metadata.row_group(number) for number in range(metadata.num_row_groups))
-    unpacked = sum(group.total_byte_size for group in groups)
-    if max(unpacked, metadata.num_rows * metadata.num_columns * _CELL) > most:
+    import pyarrow.parquet as pq
+
+    check_size(path, most)
+    with pq.ParquetFile(path) as file:
+        schema, metadata = file.schema, file.metadata
+    texts = [place for place in range(len(schema)) if schema.column(place).physical_type == "BYTE_ARRAY"]
+    size = 0
+    for number in range(metadata.num_row_groups):
+        for place in range(metadata.num_columns):
+            chunk = metadata.row_group(number).column(place)
+            width = max(_CELL, schema.column(place).length or 0)
+            size += max(chunk.total_uncompressed_size, chunk.num_values * width)
+            if size > most:
+                raise _too_large(path, most)
+    if size + _bytes_of_texts(path, [schema.column(place).path for place in texts], most - size) > most:
         raise _too_large(path, most)
+
+
+def _bytes_of_texts(path: Path, columns: list[str], left: int) -> int:
+    """Bytes of all texts of a file, counted until there are more than are ``left``."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+    import pyarrow.parquet as pq
+
+    size = 0
+    with pq.ParquetFile(path, read_dictionary=columns) as file:
+        for batch in file.iter_batches(_ROWS, columns=columns) if columns else ():
+            for column in batch.columns:
+                if isinstance(column, pa.DictionaryArray):
+                    size += pc.sum(pc.binary_length(column.dictionary).take(column.indices)).as_py() or 0
+                else:
+                    size += column.nbytes
+                if size > left:
+                    return size
+    return size
 
 
 def check_first_line(path: Path, most: int) -> None:
