@@ -24,6 +24,6 @@ CELLS = [
 def test_an_honest_snippet_is_passed(snippet, panel, a_share):
     frames = market(a_share if panel == "sse50" else "sample")
     trials = CodeTrials(default_runner(), snippet.cells, snippet.name)
-    verdict = check_causality(trials, frames, exhaustive=False, cuts=CUTS)
+    verdict = check_causality(trials, frames, exhaustive=False, cuts=CUTS, seed=0)
     assert verdict.causal, verdict.line
     assert verdict.coverage["proved"] == CUTS

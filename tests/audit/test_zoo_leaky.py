@@ -24,7 +24,7 @@ CELLS = [
 def test_a_leaky_snippet_is_refused_with_a_counterexample(snippet, panel, a_share):
     frames = market(a_share if panel == "sse50" else "sample")
     trials = CodeTrials(default_runner(), snippet.cells, snippet.name)
-    verdict = check_causality(trials, frames, exhaustive=snippet.only == "exhaustive")
+    verdict = check_causality(trials, frames, exhaustive=snippet.only == "exhaustive", seed=0)
     assert verdict.result == "not_causal", snippet.why
     assert verdict.counterexample.places
     assert "\n" not in verdict.counterexample.message("en") + verdict.counterexample.message("zh")

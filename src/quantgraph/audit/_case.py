@@ -69,6 +69,8 @@ class Case:
 
     Parameters
     ----------
+    seed
+        Draws whatever is drawn.
     whole
         The signal of the whole panel if it is known to come out again; None runs the strategy.
 

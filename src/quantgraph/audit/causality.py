@@ -14,7 +14,7 @@ from quantgraph.audit._case import Case
 from quantgraph.audit._compare import Bools, first_row
 from quantgraph.audit._futures import decided_by_the_future, other_futures, remembered
 from quantgraph.audit._shrink import Finder
-from quantgraph.audit._slices import read_panels
+from quantgraph.audit._slices import axes_of, read_panels
 from quantgraph.audit._suspects import places
 from quantgraph.audit._walked import walked
 from quantgraph.audit.counterexample import Counterexample
@@ -23,6 +23,7 @@ from quantgraph.audit.trials import FunctionTrials, Outcome, Trials
 from quantgraph.audit.verdict import MOST_TURNED, Method, Result, Verdict
 from quantgraph.errors import BadOption
 from quantgraph.market.moment import PHASES, Phase
+from quantgraph.sandbox.wire import Frames
 
 __all__ = ["check_causality"]
 
@@ -71,8 +72,8 @@ def check_causality(
     decide_at
         Phase of session t at which row t is decided: at ``open`` its close is not known yet.
     seed
-        Equal seeds give equal cuts and futures. None draws one, so that no code can know where it is looked
-        at; the verdict has it.
+        Equal seeds give equal samples: cuts and futures. None draws one, so that no code can know where it
+        is looked at; the verdict has it.
     whole
         What the strategy gives on the whole panel, if it is known to give it again; it is not run for it.
     warm_up
@@ -92,8 +93,8 @@ def check_causality(
     trials = strategy if isinstance(strategy, Trials) else FunctionTrials(strategy)
     # An older signal in the panel may itself know the future, and a prefix of it as well.
     panel = {name: fields for name, fields in read_panels(panels).items() if name != "signal"}
-    case = Case(trials, panel, decide_at, secrets.randbits(32) if seed is None else seed, whole)
-    every = _cells_of(case) <= cells if exhaustive == "auto" else bool(exhaustive)
+    every = _cells_of(panel) <= cells if exhaustive == "auto" else bool(exhaustive)
+    case = Case(trials, panel, decide_at, 0 if every else _drawn(seed), whole)
     if whole is None and not _repeats(case):
         return _verdict(case, started, "not_deterministic", every=every)
     verdict = _walked(case, started) if every else _sampled(case, started, cuts)
@@ -121,11 +122,15 @@ def _check_options(exhaustive: object, cuts: int, cells: int, lookback: int | No
         raise BadOption(f"decide_at={decide_at!r} is not one of {', '.join(PHASES)}")
 
 
-def _cells_of(case: Case) -> int:
+def _cells_of(panel: Frames) -> int:
     """What proving every session takes."""
-    symbols = int(case.reference.values.shape[1])
-    total = case.total
-    return case.total * _RUN + total * (total + 1) // 2 * symbols
+    axes = axes_of(panel)
+    total = len(axes.sessions)
+    return total * _RUN + total * (total + 1) // 2 * len(axes.symbols)
+
+
+def _drawn(seed: int | None) -> int:
+    return secrets.randbits(32) if seed is None else seed
 
 
 def _repeats(case: Case) -> bool:
