@@ -88,6 +88,9 @@ class Case:
         Cells (T, N) that differ by rounding: a later session decides how their sums are taken, and no more.
     turned
         Those of them that come out as another opinion, not as the same number but for its last digits.
+    unexplained
+        Those of them that no nudge turns over, such as a count that a product adds up to 0.5 or to the number
+        before it: other sessions in the place of the later ones leave them as they are.
     refused
         What the strategy said when it failed on another future, empty if it never did.
     """
@@ -108,6 +111,7 @@ class Case:
         self.proved: set[int] = set()
         self.near: Bools = np.zeros(self.reference.values.shape, dtype=bool)
         self.turned: Bools = np.zeros_like(self.near)
+        self.unexplained: Bools = np.zeros_like(self.near)
         self.refused = ""
 
     @cached_property
@@ -133,6 +137,10 @@ class Case:
         """Rows after which a leak would show."""
         close = close_of(self.panel).values
         return aimed_cuts(self.signal, close, self.axes.sessions, count=count, seed=seed)
+
+    def share(self, cells: Bools) -> float:
+        """How many of the opinions cells (T, N) are."""
+        return int(np.count_nonzero(cells)) / (int(np.count_nonzero(self.reference.opinions)) or 1)
 
     def excuse(self, cells: Bools, theirs: Floats) -> None:
         """Count cells (T, N) that differ from ``theirs`` by rounding only."""

@@ -7,6 +7,7 @@ from functools import partial
 
 import numpy as np
 
+from quantgraph._frames import Floats
 from quantgraph.audit._case import Case
 from quantgraph.audit._compare import Bools, Reference
 from quantgraph.audit._shrink import Finder
@@ -15,9 +16,10 @@ from quantgraph.audit.corrupt import Corruption, Kind
 from quantgraph.audit.counterexample import Counterexample
 from quantgraph.audit.cuts import Rows, symbol_cuts
 from quantgraph.audit.trials import FunctionTrials, Outcome
+from quantgraph.audit.verdict import MOST_TURNED
 from quantgraph.sandbox.wire import Frames
 
-__all__ = ["decided_by_the_future", "other_futures", "remembered"]
+__all__ = ["beyond_rounding", "other_futures", "remembered"]
 
 _STAGGERED = 4
 _UNIFORM = 12
@@ -33,7 +35,35 @@ def other_futures(case: Case) -> Counterexample | None:
     return found or _uniform(case, apart=apart) or _appended(case)
 
 
-def decided_by_the_future(case: Case, row: int) -> Bools:
+def beyond_rounding(case: Case, differing: Bools, theirs: Floats, row: int, *, trust_nudges: bool) -> Bools:
+    """Those of the ``differing`` cells (T, N) that are not excused as rounding; the others are counted.
+
+    A longer panel is summed up in another order, so a tie may fall otherwise in it; or the future decides it.
+    Of that other futures tell, which are as long: a cell that they change is not excused. Cells that no nudge
+    turns over are excused as long as they are few.
+
+    Parameters
+    ----------
+    theirs
+        What was said up to ``row``, on the axes of the reference.
+    trust_nudges
+        Whether a cell that a nudge turns over is excused without a look at other futures: where it is no
+        matter, since what was said without the future is traded.
+    """
+    odd = differing & ~case.nudges.among(differing, case.reference, theirs)
+    beyond = np.zeros_like(differing)
+    if odd.any() or not trust_nudges:
+        suspects = odd if trust_nudges else differing
+        beyond = np.asarray(suspects & _decided_by_the_future(case, row))
+        if case.share(case.unexplained | odd) > MOST_TURNED:
+            beyond |= odd
+    if not beyond.any():
+        case.unexplained |= odd
+        case.excuse(differing, theirs)
+    return beyond
+
+
+def _decided_by_the_future(case: Case, row: int) -> Bools:
     """Cells (T, N) up to a row that another future of the same length after it changes."""
     cuts = np.full(len(case.axes.symbols), row)
     changed = np.zeros(case.reference.values.shape, dtype=bool)

@@ -6,6 +6,7 @@ import numpy as np
 
 from quantgraph._frames import FrozenFrame
 from quantgraph.audit._case import Case
+from quantgraph.audit._futures import beyond_rounding
 from quantgraph.audit._shrink import Finder
 from quantgraph.audit._slices import made
 from quantgraph.audit.counterexample import Counterexample
@@ -40,10 +41,10 @@ def walked(case: Case, run: Run) -> FrozenFrame | Counterexample:
         spoken |= present
         differing = np.zeros(values.shape, dtype=bool)
         differing[place] = reference.unequal_to(values[place], present, place)
-        beyond = differing & ~case.nudges.among(differing, reference, values)
-        if beyond.any():
-            return Finder(run, case.panel, reference, case.phase).truncation(beyond, row)
-        case.excuse(differing, values)
+        if differing.any():
+            beyond = beyond_rounding(case, differing, values, row, trust_nudges=True)
+            if beyond.any():
+                return Finder(run, case.panel, reference, case.phase).truncation(beyond, row)
         case.proved.add(row)
     rows = np.searchsorted(reference.sessions, case.axes.sessions)
     columns = np.flatnonzero(spoken if spoken.any() else ~spoken)

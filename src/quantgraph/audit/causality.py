@@ -12,7 +12,7 @@ import numpy as np
 
 from quantgraph.audit._case import Case
 from quantgraph.audit._compare import Bools, first_row
-from quantgraph.audit._futures import decided_by_the_future, other_futures, remembered
+from quantgraph.audit._futures import beyond_rounding, other_futures, remembered
 from quantgraph.audit._shrink import Finder
 from quantgraph.audit._slices import axes_of, read_panels
 from quantgraph.audit._suspects import places
@@ -179,7 +179,7 @@ def _verdict(case: Case, started: float, result: Result, *, every: bool) -> Verd
         corruptions=dict(case.tried),
         evaluations=case.trials.evaluations,
         near_threshold=int(np.count_nonzero(case.near)),
-        turned=int(np.count_nonzero(case.turned)) / (int(np.count_nonzero(case.reference.opinions)) or 1),
+        turned=case.share(case.turned),
         seconds=time.perf_counter() - started,
     )
 
@@ -203,21 +203,16 @@ def _cut_at(case: Case, rows: Sequence[int]) -> Counterexample | None:
 def _first_difference(case: Case, rows: Sequence[int]) -> tuple[Bools, int] | None:
     """The first row after which a cut changes known cells, and which; rows before it are proved.
 
-    A tie may be turned over by rounding, since a longer panel is summed up in another order, or be decided
-    by the future. Of that other futures tell, which are as long: a cell that they change is not excused, and
-    where the strategy fails on one the row is not proved.
+    Where the strategy fails on another future the row is not.
     """
     walk = case.trials.walk(case.panel, [case.moment(row) for row in rows])
     for row, outcome in zip(rows, walk, strict=True):
         differing = case.reference.differing(outcome, case.rows_to(row))
         if differing.any():
             theirs = case.reference.of(outcome)
-            near = case.nudges.among(differing, case.reference, theirs)
-            if near[differing].all():
-                near &= ~decided_by_the_future(case, row)
-            if not near[differing].all():
-                return np.asarray(differing & ~near), row
-            case.excuse(differing, theirs)
+            beyond = beyond_rounding(case, differing, theirs, row, trust_nudges=False)
+            if beyond.any():
+                return beyond, row
         if not case.refused:
             case.proved.add(row)
     return None

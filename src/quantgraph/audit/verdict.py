@@ -17,9 +17,9 @@ __all__ = ["MOST_TURNED", "Method", "Result", "Verdict"]
 Result = Literal["causal", "not_causal", "not_deterministic", "undecided"]
 Method = Literal["walked", "sampled"]
 
-MOST_TURNED = 0.02
-"""Share of the opinions that rounding may turn over where sessions are sampled: a rule with more of them
-than its ties explain may have made them up."""
+MOST_TURNED = 0.05
+"""Share of the opinions that rounding may turn over, where sessions are sampled or no nudge does: code that
+says so many things otherwise once a session is not its last does not do what it seems to."""
 
 _MISSED = 0.01
 
@@ -97,7 +97,7 @@ class Verdict:
     @property
     def _notes(self) -> tuple[Note, ...]:
         notes: list[Note] = []
-        if self.near_threshold:
+        if self.near_threshold and self.causal:
             cells, share = self.near_threshold, f"{self.turned:.2%}"
             zh, en = "；信号取逐日计算的值", "; the signal has the value that was computed in each session"
             if self.method == "sampled":

@@ -1209,6 +1209,49 @@ GLOBAL_DATA_STATE.update("signal", {"flat_days_by_yesterday": signal})
     ),
 )
 
+_ROUNDING: tuple[Snippet, ...] = (
+    Snippet(
+        name="breadth_by_a_product",
+        cells=(
+            """\
+close = snapshot["ohlcv"]["close"]
+rises = (close.diff() > 0).to_numpy(float)
+share = rises @ np.full(rises.shape[1], 1 / rises.shape[1])     # 上涨家数占比
+signal = pd.DataFrame(np.where(share >= 0.5, 1.0, -1.0)[:, None] * np.ones(close.shape), close.index, close.columns)
+GLOBAL_DATA_STATE.update("signal", {"breadth_by_a_product": signal})
+""",
+        ),
+        why="half of the stocks add up to 0.5, or to the number below it where a longer panel is multiplied otherwise",
+    ),
+    Snippet(
+        name="two_ranks_by_a_product",
+        cells=(
+            """\
+close, vol = snapshot["ohlcv"]["close"], snapshot["ohlcv"]["vol"]
+ranks = [frame.rank(axis=1).fillna(0.0).to_numpy() for frame in (close, vol)]
+score = np.stack(ranks, axis=-1) @ np.array([0.3, 0.7])
+tenth = np.sort(score, axis=1)[:, -10][:, None]
+GLOBAL_DATA_STATE.update("signal", {"two_ranks_by_a_product":
+    pd.DataFrame(np.where(score >= tenth, 1.0, -1.0), close.index, close.columns)})
+""",
+        ),
+        why="weighted sums of ranks are often equal, and a product rounds them",
+    ),
+    Snippet(
+        name="running_total_by_a_product",
+        cells=(
+            """\
+close = snapshot["ohlcv"]["close"]
+change = close.pct_change(fill_method=None).fillna(0.0).to_numpy()
+total = np.tril(np.ones((len(change), len(change)))) @ change
+GLOBAL_DATA_STATE.update("signal", {"running_total_by_a_product":
+    pd.DataFrame(np.sign(total), close.index, close.columns)})
+""",
+        ),
+        why="a triangle of ones sums up what was, each panel's length in an order of its own",
+    ),
+)
+
 HONEST: tuple[Snippet, ...] = (
     *_INDICATORS,
     *_CROSS_SECTION,
@@ -1217,5 +1260,6 @@ HONEST: tuple[Snippet, ...] = (
     *_CALENDAR,
     *_DATA,
     *_TIES,
+    *_ROUNDING,
 )
 """All of them."""
