@@ -297,7 +297,7 @@ def stub(monkeypatch):
 
 
 def test_code_names_and_notes_of_a_model_in_the_result(terminal, stub):
-    lines = "\n".join(f"# {text}" for text in IN_SOURCE)
+    lines = "\n".join(f"# {text}" for text in [*IN_SOURCE, "\x06" * 150])
     code = (
         f'{lines}\nclose = snapshot["ohlcv"]["close"]\nsignal = (close > close.rolling(3).mean()).astype(float)\n'
         f'GLOBAL_DATA_STATE.update("signal", {{NAME: signal}})\nprint("".join({IN_SOURCE!r}))\n'
@@ -314,7 +314,8 @@ def test_code_names_and_notes_of_a_model_in_the_result(terminal, stub):
         assert status == 0, shown
         panel = harmless(shown, *IN_SOURCE)
         for text in (text for text in IN_SOURCE if " " not in text):
-            assert escape_controls(text) in panel  # rich would drop a bell without a word
+            assert escape_controls(text) in panel
+        assert panel.count(r"\x06") == 150  # the line was broken for what is shown, and nothing cut off
         assert "[bold red]x[/] [link=http:x]y[/link] :smile:" in shown  # the panel's title
 
 
@@ -393,9 +394,12 @@ def test_what_is_written_beside_a_live_view_stands_above_it_line_by_line(monkeyp
     monkeypatch.setenv("COLUMNS", "80")
     with Terminal() as pseudo, pytest.MonkeyPatch.context() as patch:
         patch.setattr(sys, "stderr", pseudo.stream)
-        with safe_streams(), view("a sentence"):
-            sys.stderr.write("half of\x1b[2J ")
-            sys.stderr.write("a line\n")
+        with safe_streams():
+            below = sys.stderr
+            with view("a sentence"):
+                assert sys.stderr is not below
+                sys.stderr.write("half of\x1b[2J ")
+                sys.stderr.write("a line\n")
         with lines_above(SafeConsole(stderr=True)):
             sys.stderr.write("not yet")
     assert OF_RICH.sub("", pseudo.shown).count(r"half of\x1b[2J a line") == 1
