@@ -62,9 +62,14 @@ def last_rows(snippet, panels):
     sessions = panels["ohlcv"]["close"].index
     rows = {}
     for day in sessions:
-        snapshot = {name: {key: frame.loc[:day] for key, frame in fields.items()} for name, fields in panels.items()}
+        snapshot = {
+            name: {key: frame.loc[:day] for key, frame in fields.items()} for name, fields in panels.items()
+        }
         handed = {}
-        store = SimpleNamespace(update=lambda _, frames, handed=handed: handed.update(frames), snapshot=lambda: snapshot)
+        store = SimpleNamespace(
+            update=lambda _, frames, handed=handed: handed.update(frames),
+            snapshot=lambda snapshot=snapshot: snapshot,
+        )
         scope = {"pd": pd, "np": np, "snapshot": snapshot, "GLOBAL_DATA_STATE": store}
         with suppress(Exception), redirect_stdout(io.StringIO()):
             for cell in snippet.cells:
