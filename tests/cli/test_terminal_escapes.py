@@ -341,7 +341,9 @@ def test_logs_warnings_and_threads_of_any_library(terminal, monkeypatch):
     """What no command prints itself is escaped by the streams, and stands above a live view."""
 
     def work(*_, **__):
-        logging.getLogger("elsewhere").warning("%s", " ".join(HOSTILE))
+        log = logging.Logger("elsewhere")  # noqa: LOG001 - without a parent: pytest keeps logs in UTF-8
+        log.addHandler(logging.StreamHandler())
+        log.warning("%s", " ".join(HOSTILE))
         print(" ".join(HOSTILE))
         raise RuntimeError(" ".join(HOSTILE))
 
