@@ -19,6 +19,7 @@ from quantgraph.errors import CodeTimeout
 from quantgraph.market.actions import actions_of
 from quantgraph.market.moment import Moment
 from quantgraph.sandbox import CodeResult, default_runner
+from quantgraph.tools.trusted import TrustedRunner
 
 from .causality_panels import Inline, cross, panel, state
 from .zoo_panels import market
@@ -113,6 +114,29 @@ def test_without_fork_the_function_runs_in_this_process(monkeypatch):
     verdict = check_causality(lambda p: here.append(1) or state(p), panel(30))
     assert verdict.causal
     assert len(here) > 30
+
+
+def test_what_runs_within_reach_of_the_whole_panel_is_unsealed():
+    cell = 'c = snapshot["ohlcv"]["close"]\nGLOBAL_DATA_STATE.update("signal", {"s": np.sign(c.diff())})'
+    days = {"ohlcv": panel(30)}
+    told = {
+        "function": check_causality(lambda p: state(p["ohlcv"]), days),
+        "sealed": check_causality(CodeTrials(default_runner(), [cell]), days),
+        "trusted": check_causality(CodeTrials(TrustedRunner(), [cell]), days),
+    }
+    assert {name: verdict.sealed for name, verdict in told.items()} == {
+        "function": False,
+        "sealed": True,
+        "trusted": False,
+    }
+    assert told["sealed"].line == "causal: proved at 30 of 30 sessions"
+    assert (
+        told["function"].line
+        == told["trusted"].line
+        == f"{told['sealed'].line}; unsealed: it ran within reach of all data"
+    )
+    assert told["function"].text("zh").endswith("；未隔离：运行时全部数据都在其可及范围")
+    assert told["function"].coverage["sealed"] is False
 
 
 class _Runner:

@@ -8,8 +8,13 @@ import pandas as pd
 import pytest
 from typer.testing import CliRunner
 
+from quantgraph.audit import CodeTrials, check_causality
 from quantgraph.cli.main import app
+from quantgraph.data import open_source
+from quantgraph.market.moment import Moment
 from quantgraph.run import run_strategy
+from quantgraph.sandbox import default_runner
+from quantgraph.state import DataState
 from quantgraph.strategy import audit_strategy, read_strategy, strategy_source
 
 pytestmark = pytest.mark.usefixtures("whole_audit")
@@ -184,3 +189,20 @@ def test_indicators_that_a_source_does_not_have_are_the_codes_error(strategy, ba
     done = call(strategy(HONEST.replace('"ohlcv"', '"indicators"')), "--source", bars_file)
     assert done.exit_code == 2
     assert "there is no indicators field" in done.stderr
+
+
+@pytest.mark.parametrize("cells", ["6000000", "0"])
+@pytest.mark.parametrize("code", [HONEST, LEAKY], ids=["honest", "leaky"])
+def test_the_command_and_the_function_say_the_same(strategy, monkeypatch, code, cells):
+    """The same cells on the same data: line, counterexample and coverage, walked and sampled."""
+    monkeypatch.setenv("QUANTGRAPH_AUDIT_CELLS", cells)
+    monkeypatch.setenv("QUANTGRAPH_AUDIT_SEED", "11")
+    told = json.loads(call(strategy(code), *WHAT, "--json").stdout)
+    source, store = open_source("sample"), DataState()
+    store.update(
+        "ohlcv", source.bars(["000342.SZ", "000343.SZ"], *map(pd.Timestamp, ("20240102", "20240430")))
+    )
+    panel = store.view(Moment.at("2024-12-31")).frozen()
+    verdict = check_causality(CodeTrials(default_runner(), [code]), panel, cells=int(cells), seed=11)
+    assert verdict.sealed
+    assert {**told, "seconds": 0} == {**verdict.as_json(), "seconds": 0}

@@ -61,7 +61,7 @@ def validation_node(state: SignalSubgraphState, *, kit: SignalKit | None = None)
     target, report, signal_ref = _checked(state, kit)
     if report.passed:
         try:
-            report = report.with_findings(*_review(state, kit, target))
+            report = report.with_findings(*_review(state, kit, target, signal_ref))
         except MODEL_ERRORS as error:
             return {"validation": report.as_json(), **ended(state, "model_unavailable", error)}
         except BudgetExceeded as error:
@@ -164,12 +164,12 @@ def _calendar(symbols: tuple[str, ...], first: pd.Timestamp, last: pd.Timestamp)
         return None
 
 
-def _review(state: SignalSubgraphState, kit: SignalKit, target: str) -> list[Finding]:
-    """A model's additional findings. A review that cannot be read is told, and changes nothing."""
+def _review(state: SignalSubgraphState, kit: SignalKit, target: str, ref: str) -> list[Finding]:
+    """A model's additional findings on a commit. A review that cannot be read is told, and changes nothing."""
     prompt = VALIDATION_NODE_PROMPT.format(
         validation_type=target, expected_fields=state["request"]["indicators"]
     )
-    context = kit.context(state, kit.data_ref(state))
+    context = kit.context(state, ref)
     try:
         review = ask_for(kit.validation, context, prompt, Review, tag="validate", facts={"target": target})
     except (ModelOutputInvalid, NoProgress) as error:
