@@ -15,7 +15,7 @@ from quantgraph.audit._compare import Bools, Reference
 from quantgraph.audit._rounding import Nudges
 from quantgraph.audit._slices import axes_of, close_of
 from quantgraph.audit.corrupt import Futures
-from quantgraph.audit.cuts import aimed_cuts
+from quantgraph.audit.cuts import secret_cuts
 from quantgraph.audit.trials import CodeTrials, FunctionTrials, Outcome, Run, Trials
 from quantgraph.errors import CodeFailed
 from quantgraph.market.moment import Moment, Phase
@@ -133,10 +133,10 @@ class Case:
         rows = np.searchsorted(self.reference.sessions, self.axes.sessions)
         return self.reference.values[rows][:, : len(self.axes.symbols)]
 
-    def aimed(self, count: int, seed: int) -> tuple[int, ...]:
-        """Rows after which a leak would show."""
+    def cuts(self, count: int, seed: int) -> tuple[tuple[int, ...], int]:
+        """Rows after which a leak would show, and how many of them are drawn from all alike."""
         close = close_of(self.panel).values
-        return aimed_cuts(self.signal, close, self.axes.sessions, count=count, seed=seed)
+        return secret_cuts(self.signal, close, self.axes.sessions, count=count, seed=seed)
 
     def share(self, cells: Bools) -> float:
         """How many of the opinions cells (T, N) are."""

@@ -10,6 +10,7 @@ import numpy as np
 from quantgraph._frames import Floats
 from quantgraph.audit._case import Case
 from quantgraph.audit._compare import Bools, Reference
+from quantgraph.audit._redraw import STYLES, Style
 from quantgraph.audit._shrink import Finder
 from quantgraph.audit._slices import axes_of, close_of, only, prefix
 from quantgraph.audit.corrupt import Corruption, Kind
@@ -67,16 +68,17 @@ def _decided_by_the_future(case: Case, row: int) -> Bools:
     """Cells (T, N) up to a row that another future of the same length after it changes."""
     cuts = np.full(len(case.axes.symbols), row)
     changed = np.zeros(case.reference.values.shape, dtype=bool)
-    for falling in (False, True):
-        changed |= _changed(case, _future(case, "redrawn", cuts, row, falling=falling))
+    for style in ("apart", STYLES[1 + row % 2]):
+        for how in _pair(case, cuts, row, style):
+            changed |= _changed(case, how)
     return changed
 
 
 def _uniform(case: Case, *, apart: bool) -> Counterexample | None:
-    rows = case.aimed(min(_OTHERS if apart else _UNIFORM, case.total), case.seed + 1)
+    rows, _ = case.cuts(min(_OTHERS if apart else _UNIFORM, case.total), case.seed + 1)
     for number, row in enumerate(rows):
         cuts = np.full(len(case.axes.symbols), row)
-        futures = [] if apart else [_future(case, "redrawn", cuts, row, falling=f) for f in (False, True)]
+        futures = [] if apart else _pair(case, cuts, row, STYLES[number % len(STYLES)])
         if number % max(1, len(rows) // _OTHERS) == 0:
             futures.append(_future(case, "missing", cuts, row))
         for how in futures:
@@ -86,8 +88,14 @@ def _uniform(case: Case, *, apart: bool) -> Counterexample | None:
     return None
 
 
-def _future(case: Case, kind: Kind, cuts: Rows, number: int, *, falling: bool = False) -> Corruption:
-    return Corruption(kind=kind, cuts=cuts, phase=case.phase, seed=case.seed + number, falling=falling)
+def _future(case: Case, kind: Kind, cuts: Rows, number: int) -> Corruption:
+    return Corruption(kind=kind, cuts=cuts, phase=case.phase, seed=case.seed + number)
+
+
+def _pair(case: Case, cuts: Rows, number: int, style: Style) -> list[Corruption]:
+    """A future, and the same the other way round."""
+    future = replace(_future(case, "redrawn", cuts, number), style=style)
+    return [future, replace(future, falling=True)]
 
 
 def _changed(case: Case, how: Corruption) -> Bools:
@@ -135,8 +143,7 @@ def _staggered(case: Case) -> tuple[bool, Counterexample | None]:
     """Whether symbols go apart, and what cuts of their own for each show: many places in one run."""
     close = close_of(case.panel).values
     for number, cuts in enumerate(symbol_cuts(case.signal, close, count=_STAGGERED, seed=case.seed)):
-        for falling in (False, True):
-            how = _future(case, "redrawn", cuts, number, falling=falling)
+        for how in _pair(case, cuts, number, STYLES[number % len(STYLES)]):
             columns = np.flatnonzero(_changed(case, how).any(axis=0))
             # Only a cut for all symbols proves anything: one may depend on another after all.
             for column in columns[columns < len(cuts)][:_OTHERS]:

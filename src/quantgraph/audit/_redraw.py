@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TypeVar
+from typing import Literal, TypeVar, get_args
 
 import numpy as np
 import pandas as pd
@@ -18,11 +18,16 @@ from quantgraph.errors import QuantGraphError
 from quantgraph.market.rulebook import Rulebook
 from quantgraph.sandbox.wire import Frames
 
-__all__ = ["Bars", "Draw", "grid_of"]
+__all__ = ["STYLES", "Bars", "Draw", "Style", "grid_of", "later_days"]
+
+Style = Literal["apart", "together", "alike"]
+"""How a symbol's first sessions are drawn: among its best for some symbols and its worst for the others;
+equally well or badly for all; or like any session. A leak that asks how far it went finds every answer."""
+
+STYLES: tuple[Style, ...] = get_args(Style)
 
 _TURN = 5
-"""Sessions after a cut whose returns are among the best of a symbol, or among its worst: a leak that asks
-which way it went is answered both ways."""
+"""Sessions after a cut that are drawn in a style; those after them come as they may."""
 
 _TAIL = 0.05
 _DEEPEST = 6
@@ -76,15 +81,22 @@ class Bars:
         self._close = close_of(panel).values
         self._grids: dict[tuple[str, str], Floats] = {}
 
-    def draw(self, cuts: Rows, first: int, count: int, rng: np.random.Generator, *, falling: bool) -> Draw:
+    def draw(
+        self, cuts: Rows, first: int, count: int, rng: np.random.Generator, style: Style, *, falling: bool
+    ) -> Draw:
         """Draw ``count`` sessions from row ``first`` on; a symbol's begin after row ``cuts[n]``.
 
-        A cell of a symbol whose turn has not come is drawn too, and means nothing.
+        A cell of a symbol whose turn has not come is drawn too, and means nothing. Equal generators draw
+        opposite sessions where it is ``falling``: for the best the worst.
         """
         steps = np.maximum(first + np.arange(count)[:, None] - cuts, 0)
         chance = rng.random((count, len(cuts)))
         turning = steps <= _TURN
-        chance[turning] = 1 - _TAIL * chance[turning]
+        if style == "apart":
+            tail = np.where(rng.random(len(cuts)) < 0.5, 1 - _TAIL * chance, _TAIL * chance)
+            chance = np.where(turning, tail, chance)
+        elif style == "together":
+            chance = np.where(turning, rng.random((count, 1)), chance)
         if falling:
             chance = 1 - chance
         ranked, known = self._ranked

@@ -152,11 +152,11 @@ def _walked(case: Case, started: float) -> Verdict:
 
 def _sampled(case: Case, started: float, cuts: int) -> Verdict:
     """Some sessions: the plainest tests first, until one refutes it."""
-    rows = case.aimed(min(cuts, case.total), case.seed)
+    rows, drawn = case.cuts(min(cuts, case.total), case.seed)
     found = _cut_at(case, rows) or other_futures(case)
     if found:
         return _refuted(case, started, found, every=False)
-    verdict = _verdict(case, started, "causal", every=False)
+    verdict = replace(_verdict(case, started, "causal", every=False), drawn=drawn)
     if case.refused or len(case.proved) < len(rows) or verdict.turned > MOST_TURNED:
         return replace(verdict, result="undecided", refused=case.refused)
     return verdict

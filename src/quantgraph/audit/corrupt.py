@@ -10,7 +10,7 @@ import pandas as pd
 
 from quantgraph._frames import Floats, FrozenFrame
 from quantgraph.audit._compare import Bools
-from quantgraph.audit._redraw import Bars, later_days
+from quantgraph.audit._redraw import Bars, Style, later_days
 from quantgraph.audit._slices import Axes, axes_of, made, mapped, panel_name, rows_known
 from quantgraph.audit.cuts import Rows
 from quantgraph.data.source import EVENT_FIELDS, STATUS_FIELDS
@@ -40,8 +40,8 @@ class Corruption:
         Phase of that session up to which it is kept.
     seed
         Equal seeds give equal futures.
-    falling
-        Begins with some of the symbol's worst sessions instead of some of its best.
+    style, falling
+        How its first sessions are drawn, see :meth:`.Bars.draw`, and whether the other way round.
     sessions
         How many sessions after the cut are replaced; None is all.
     """
@@ -50,6 +50,7 @@ class Corruption:
     cuts: Rows
     phase: Phase
     seed: int
+    style: Style = "apart"
     falling: bool = False
     sessions: int | None = None
 
@@ -72,7 +73,9 @@ class Futures:
         # Of a session that is known in part the close is not known yet.
         known = how.cuts if how.phase == "post_close" else np.maximum(how.cuts - 1, 0)
         count = len(axes.sessions) - first
-        drawn = self._bars.draw(known, first, count, rng, falling=how.falling) if count > 0 else None
+        drawn = (
+            self._bars.draw(known, first, count, rng, how.style, falling=how.falling) if count > 0 else None
+        )
 
         def change(key: str, name: str, frame: FrozenFrame) -> FrozenFrame:
             later = _later(key, name, frame, axes, how)
@@ -93,7 +96,7 @@ class Futures:
         axes, rng, total = self._axes, np.random.default_rng(seed), len(self._axes.sessions)
         sessions = np.concatenate([axes.sessions, later_days(axes.sessions[-1], _APPENDED)])
         cuts = np.full(len(axes.symbols), total - 1)
-        drawn = self._bars.draw(cuts, total, _APPENDED, rng, falling=falling)
+        drawn = self._bars.draw(cuts, total, _APPENDED, rng, "together", falling=falling)
 
         def change(key: str, name: str, frame: FrozenFrame) -> FrozenFrame:
             if (panel_name(key) == "ohlcv" and name in EVENT_FIELDS) or not _is_on(frame, axes):

@@ -11,17 +11,20 @@ from numpy.typing import NDArray
 from quantgraph._frames import Dates, Floats
 from quantgraph.audit._compare import Bools
 
-__all__ = ["aimed_cuts", "symbol_cuts"]
+__all__ = ["secret_cuts", "symbol_cuts"]
 
 Rows = NDArray[np.int64]
 
 
-def aimed_cuts(signal: Floats, close: Floats, sessions: Dates, *, count: int, seed: int) -> tuple[int, ...]:
-    """Rows after which to cut: ``count`` of them, ascending, spread over the kinds of places there are.
+def secret_cuts(
+    signal: Floats, close: Floats, sessions: Dates, *, count: int, seed: int
+) -> tuple[tuple[int, ...], int]:
+    """Rows after which to cut, ``count`` of them, ascending; and how many are drawn from all alike.
 
-    The kinds: sessions in which a signal changes and those before; inside the gaps of a symbol (NaN between
-    prices) and their last session; ends of months, quarters and years; first and last rows with a price;
-    and any.
+    That is every other one: what no code can stay away from. The rest are aimed, spread over the kinds of
+    places where leaks show: sessions in which a signal changes and those before; inside the gaps of a symbol
+    (NaN between prices) and their last session; ends of months, quarters and years; first and last rows with
+    a price.
 
     Parameters
     ----------
@@ -32,15 +35,16 @@ def aimed_cuts(signal: Floats, close: Floats, sessions: Dates, *, count: int, se
     """
     total, rng = len(sessions), np.random.default_rng(seed)
     if count >= total:
-        return tuple(range(total))
-    kinds = [_shuffled(rows, rng) for rows in _kinds(signal, close, sessions)]
-    taken: dict[int, None] = {}
+        return tuple(range(total)), total
+    drawn = (count + 1) // 2
+    taken = dict.fromkeys(rng.choice(total, drawn, replace=False).tolist())
+    kinds = [iter(_shuffled(rows, rng)) for rows in (*_kinds(signal, close, sessions), np.arange(total))]
     while len(taken) < count:
         for rows in kinds:
             fresh = next((row for row in rows if row not in taken), None)
             if fresh is not None and len(taken) < count:
                 taken[fresh] = None
-    return tuple(sorted(taken))
+    return tuple(sorted(taken)), drawn
 
 
 def _kinds(signal: Floats, close: Floats, sessions: Dates) -> Iterable[Rows]:
@@ -58,7 +62,6 @@ def _kinds(signal: Floats, close: Floats, sessions: Dates) -> Iterable[Rows]:
     last = len(close) - 1 - priced[::-1].argmax(axis=0)[priced.any(axis=0)]
     yield np.unique(first)
     yield np.unique(last)
-    yield np.arange(len(sessions))
 
 
 def symbol_cuts(signal: Floats, close: Floats, *, count: int, seed: int) -> Rows:

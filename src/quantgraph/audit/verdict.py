@@ -36,7 +36,10 @@ class Verdict:
     sessions, proved
         How many sessions there are, and at how many the signal was seen to be the same without the future.
     method
-        ``walked`` if every session was tried, ``sampled`` if those where a leak would show.
+        ``walked`` if every session was tried, ``sampled`` if some were.
+    drawn
+        How many of the sampled sessions were drawn from all alike. The others are aimed at places where leaks
+        show, and a leak may stay away from them.
     sealed
         Whether all runs were in processes that held what they were given, and nothing else. A function
         runs where the whole panel is.
@@ -70,6 +73,7 @@ class Verdict:
     sessions: int
     proved: int
     method: Method
+    drawn: int = 0
     sealed: bool = True
     signal: pd.DataFrame | None = field(default=None, repr=False, compare=False)
     corruptions: Mapping[str, int] = field(default_factory=dict)
@@ -126,7 +130,7 @@ class Verdict:
         """Share of sessions at which a leak could show and still be missed, by chance with 1 %."""
         if not self.causal or self.proved == self.sessions:
             return 0.0
-        return float(1 - _MISSED ** (1 / self.proved))
+        return float(1 - _MISSED ** (1 / self.drawn))
 
     @property
     def coverage(self) -> dict[str, Any]:
@@ -135,6 +139,7 @@ class Verdict:
             "sessions": self.sessions,
             "proved": self.proved,
             "method": self.method,
+            "drawn": self.drawn,
             "sealed": self.sealed,
             "corruptions": dict(self.corruptions),
             "starts": self.starts,
@@ -173,8 +178,8 @@ class Verdict:
         if self.residual:
             text += say(
                 language,
-                zh=f"；随机出现在不到 {self.residual:.0%} 的交易日上的泄漏可能漏检",
-                en=f"; a leak that shows at random in fewer than {self.residual:.0%} of them could be missed",
+                zh=f"；出现在不到 {self.residual:.0%} 的交易日上的泄漏可能漏检",
+                en=f"; a leak that shows in fewer than {self.residual:.0%} of them could be missed",
             )
         if not self.sealed:
             text += say(
