@@ -8,7 +8,7 @@ import pytest
 from quantgraph.audit import CodeTrials, check_causality
 from quantgraph.sandbox import default_runner
 
-from .zoo.adversaries import ADVERSARIES, HONEST
+from .zoo.adversaries import ADVERSARIES, AHEAD_OF_EVENTS, BEST_NAME_LAST, HONEST
 from .zoo_panels import WHOLE, market
 
 PARAMETERS = [pytest.param(adversary, id=adversary.name) for adversary in ADVERSARIES]
@@ -52,3 +52,21 @@ def test_the_honest_twin_passes(exhaustive, a_share, twin):
     verdict = check_causality(trials_of(HONEST, frames), frames, exhaustive=exhaustive, seed=0, warm_up=False)
     assert verdict.causal, verdict.line
     assert not exhaustive or verdict.signal.equals(twin)
+
+
+@pytest.mark.parametrize("seed", range(5 if WHOLE else 2))
+def test_what_is_announced_in_the_future_does_not_come_in_another_one(seed):
+    frames = market("sample")
+    trials = CodeTrials(default_runner(), AHEAD_OF_EVENTS, "s")
+    verdict = check_causality(trials, frames, exhaustive=False, seed=seed, warm_up=False)
+    assert verdict.result == "not_causal"
+
+
+@pytest.mark.parametrize("exhaustive", [True, False])
+def test_the_order_of_names_does_not_choose_the_signal_in_hindsight(exhaustive, a_share):
+    frames = market(a_share)
+    best = next(reversed(default_runner().run(BEST_NAME_LAST, frames).signals))
+    trials = CodeTrials(default_runner(), BEST_NAME_LAST, best)
+    verdict = check_causality(trials, frames, exhaustive=exhaustive, seed=0, warm_up=False)
+    assert verdict.result == "not_causal"
+    assert "handed over in another order" in verdict.counterexample.raised

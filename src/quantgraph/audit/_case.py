@@ -23,6 +23,9 @@ from quantgraph.sandbox.wire import Frames
 
 __all__ = ["Case", "Counted"]
 
+_FEW = 2
+"""Sessions in which ties may come together by chance."""
+
 
 class Counted:
     """Trials that count how often the strategy was run."""
@@ -91,6 +94,8 @@ class Case:
     unexplained
         Those of them that no nudge turns over, such as a count that a product adds up to 0.5 or to the number
         before it: other sessions in the place of the later ones leave them as they are.
+    last
+        Cells (T, N) in the last rows of the prefixes that were tried.
     refused
         What the strategy said when it failed on another future, empty if it never did.
     """
@@ -112,6 +117,7 @@ class Case:
         self.near: Bools = np.zeros(self.reference.values.shape, dtype=bool)
         self.turned: Bools = np.zeros_like(self.near)
         self.unexplained: Bools = np.zeros_like(self.near)
+        self.last: Bools = np.zeros_like(self.near)
         self.refused = ""
 
     @cached_property
@@ -141,6 +147,17 @@ class Case:
     def share(self, cells: Bools) -> float:
         """How many of the opinions cells (T, N) are."""
         return int(np.count_nonzero(cells)) / (int(np.count_nonzero(self.reference.opinions)) or 1)
+
+    @property
+    def turned_share(self) -> float:
+        """How many of the opinions rounding turned over: of all, or of those that no later session followed.
+
+        The last row of a prefix is no nearer to a threshold than the others, unless code makes it so.
+        """
+        sessions = int((self.turned & self.last).any(axis=1).sum())
+        told = int(np.count_nonzero(self.last & self.reference.opinions)) or 1
+        last = int(np.count_nonzero(self.turned & self.last)) / told
+        return max(self.share(self.turned), last if sessions > _FEW else 0.0)
 
     def excuse(self, cells: Bools, theirs: Floats) -> None:
         """Count cells (T, N) that differ from ``theirs`` by rounding only."""

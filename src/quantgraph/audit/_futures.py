@@ -41,7 +41,7 @@ def beyond_rounding(case: Case, differing: Bools, theirs: Floats, row: int, *, t
 
     A longer panel is summed up in another order, so a tie may fall otherwise in it; or the future decides it.
     Of that other futures tell, which are as long: a cell that they change is not excused. Cells that no nudge
-    turns over are excused as long as they are few.
+    turns over are excused if an empty future leaves them as they are, as long as they are few.
 
     Parameters
     ----------
@@ -56,12 +56,26 @@ def beyond_rounding(case: Case, differing: Bools, theirs: Floats, row: int, *, t
     if odd.any() or not trust_nudges:
         suspects = odd if trust_nudges else differing
         beyond = np.asarray(suspects & _decided_by_the_future(case, row))
-        if case.share(case.unexplained | odd) > MOST_TURNED:
-            beyond |= odd
+    if odd.any() and (
+        case.share(case.unexplained | odd) > MOST_TURNED or not _is_of_the_length(case, odd, row)
+    ):
+        beyond |= odd
     if not beyond.any():
         case.unexplained |= odd
         case.excuse(differing, theirs)
     return beyond
+
+
+def _is_of_the_length(case: Case, cells: Bools, row: int) -> bool:
+    """Whether cells (T, N) come out as they do where later sessions are there, and nothing is known of them.
+
+    Code that looks ahead says then what it says without them.
+    """
+    cuts = np.full(len(case.axes.symbols), row)
+    empty = replace(_future(case, "missing", cuts, row), redated=True)
+    before = case.tried["missing"]
+    changed = _changed(case, empty)
+    return case.tried["missing"] > before and not (changed & cells).any()
 
 
 def _decided_by_the_future(case: Case, row: int) -> Bools:
@@ -93,8 +107,9 @@ def _future(case: Case, kind: Kind, cuts: Rows, number: int) -> Corruption:
 
 
 def _pair(case: Case, cuts: Rows, number: int, style: Style) -> list[Corruption]:
-    """A future, and the same the other way round."""
-    future = replace(_future(case, "redrawn", cuts, number), style=style)
+    """A future, and the same the other way round; on other days too, where all symbols are cut alike."""
+    redated = style != "apart" and bool((cuts == cuts[0]).all())
+    future = replace(_future(case, "redrawn", cuts, number), style=style, redated=redated)
     return [future, replace(future, falling=True)]
 
 
@@ -168,6 +183,7 @@ def _appended(case: Case) -> Counterexample | None:
         near &= ~reference.changed(_longer(case, case.futures.extended(case.seed, falling=True)), rows)
     differing &= ~near
     if not differing.any():
+        case.excuse(near[:rows], reference.values[:rows])
         return None
     with case.trials.series() as run:
         finder = Finder(run, longer, reference, case.phase)

@@ -26,7 +26,7 @@ equally well or badly for all; or like any session. A leak that asks how far it 
 
 STYLES: tuple[Style, ...] = get_args(Style)
 
-_TURN = 5
+_STYLED = 5
 """Sessions after a cut that are drawn in a style; those after them come as they may."""
 
 _TAIL = 0.05
@@ -37,6 +37,8 @@ _FREE_SESSIONS = 5
 
 _PRICES = frozenset({"open", "high", "low", "close", "pre_close"})
 _TRADED = _PRICES - {"pre_close"}
+_NOT_YET_KNOWN = frozenset({*EVENT_FIELDS, "delisting_day"})
+"""What is announced in the future does not come: code that acts on it in advance then does not."""
 _LIMITS = {"up_limit": 1.0, "down_limit": -1.0}
 _WITH_PRICE = frozenset({"amount", "total_mv", "circ_mv", "pe", "pe_ttm", "pb", "ps", "ps_ttm"})
 _AGAINST_PRICE = frozenset({"dv_ratio", "dv_ttm"})
@@ -52,6 +54,8 @@ class Draw:
 
     Attributes
     ----------
+    cuts
+        (N,) row after which each symbol's begin.
     source
         Row that a cell's bar is taken from.
     idle
@@ -64,6 +68,7 @@ class Draw:
         (N,), whether a symbol's status is turned over.
     """
 
+    cuts: Rows
     source: Places
     idle: NDArray[np.bool_]
     before: Floats
@@ -91,23 +96,24 @@ class Bars:
         """
         steps = np.maximum(first + np.arange(count)[:, None] - cuts, 0)
         chance = rng.random((count, len(cuts)))
-        turning = steps <= _TURN
+        styled = steps <= _STYLED
         if style == "apart":
             tail = np.where(rng.random(len(cuts)) < 0.5, 1 - _TAIL * chance, _TAIL * chance)
-            chance = np.where(turning, tail, chance)
+            chance = np.where(styled, tail, chance)
         elif style == "together":
-            chance = np.where(turning, rng.random((count, 1)), chance)
+            chance = np.where(styled, 0.8 * rng.random((count, 1)) + 0.2 * chance, chance)
         if falling:
             chance = 1 - chance
         ranked, known = self._ranked
         place = np.minimum((chance * known).astype(np.int64), np.maximum(known - 1, 0))
         source = _taken(ranked, place)
-        idle = ((rng.random(source.shape) < self._idle) & ~turning) | (known == 0)
+        idle = ((rng.random(source.shape) < self._idle) & ~styled) | (known == 0)
         moves = _taken(self._moves, source)
         moves[idle | (steps == 0)] = 0.0
         base = self._last_known(cuts)
         before, close = self._on_grid(base, base * np.exp(np.cumsum(moves, axis=0)))
         return Draw(
+            cuts=cuts,
             source=source,
             idle=idle,
             before=before,
@@ -120,13 +126,15 @@ class Bars:
         """Cells (K, N) of a frame on the panel's axes as they were drawn, from row ``first`` on."""
         count = len(draw.source)
         bars = panel_name(key) == "ohlcv"
-        if bars and name in (*EVENT_FIELDS, *STATUS_FIELDS):
-            kept = _kept(frame.values, first, count)
+        kept = _kept(frame.values, first, count)
+        if bars and name in _NOT_YET_KNOWN:
+            return np.full_like(kept, np.nan)
+        if bars and name == "adj_factor":  # without an event it stays
+            return np.broadcast_to(_filled(frame.values)[draw.cuts, np.arange(len(draw.cuts))], kept.shape)
+        if bars and name in STATUS_FIELDS:
             return np.where(draw.flags & ~np.isnan(kept), 1.0 - kept, kept) if name == "is_st" else kept
         values = _taken(frame.values, draw.source)
-        if bars and name == "adj_factor":  # as if an entitlement went off each symbol in its first session
-            values = _kept(frame.values, first, count) * (1.05 + 0.5 * draw.flags)
-        elif bars and name == "close":
+        if bars and name == "close":
             values = np.where(np.isnan(values), np.nan, draw.close)
         elif bars and name == "pre_close":
             values = np.where(np.isnan(values), np.nan, draw.before)

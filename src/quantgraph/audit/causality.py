@@ -111,13 +111,13 @@ def check_causality(
 
 def _check_options(exhaustive: object, cuts: int, cells: int, lookback: int | None, decide_at: str) -> None:
     if exhaustive not in (True, False, "auto"):
-        raise BadOption(f"exhaustive={exhaustive!r}; True, False or 'auto' is wanted")
+        raise BadOption(f"exhaustive={exhaustive!r}; it must be True, False or 'auto'")
     if cuts < 1:
-        raise BadOption(f"cuts={cuts}; at least 1 is wanted")
+        raise BadOption(f"cuts={cuts}; it must be >= 1")
     if cells < 0:
-        raise BadOption(f"cells={cells}; 0 or more is wanted")
+        raise BadOption(f"cells={cells}; it must be >= 0")
     if lookback is not None and lookback < 1:
-        raise BadOption(f"lookback={lookback} sessions; at least 1 is wanted")
+        raise BadOption(f"lookback={lookback} sessions; it must be >= 1")
     if decide_at not in PHASES:
         raise BadOption(f"decide_at={decide_at!r} is not one of {', '.join(PHASES)}")
 
@@ -157,7 +157,7 @@ def _sampled(case: Case, started: float, cuts: int) -> Verdict:
     if found:
         return _refuted(case, started, found, every=False)
     verdict = replace(_verdict(case, started, "causal", every=False), drawn=drawn)
-    if case.refused or len(case.proved) < len(rows) or verdict.turned > MOST_TURNED:
+    if case.refused or verdict.turned > MOST_TURNED:
         return replace(verdict, result="undecided", refused=case.refused)
     return verdict
 
@@ -179,7 +179,7 @@ def _verdict(case: Case, started: float, result: Result, *, every: bool) -> Verd
         corruptions=dict(case.tried),
         evaluations=case.trials.evaluations,
         near_threshold=int(np.count_nonzero(case.near)),
-        turned=case.share(case.turned),
+        turned=case.turned_share,
         seconds=time.perf_counter() - started,
     )
 
@@ -203,11 +203,12 @@ def _cut_at(case: Case, rows: Sequence[int]) -> Counterexample | None:
 def _first_difference(case: Case, rows: Sequence[int]) -> tuple[Bools, int] | None:
     """The first row after which a cut changes known cells, and which; rows before it are proved.
 
-    Where the strategy fails on another future the row is not.
+    None is any more once the strategy has failed on another future.
     """
     walk = case.trials.walk(case.panel, [case.moment(row) for row in rows])
     for row, outcome in zip(rows, walk, strict=True):
         differing = case.reference.differing(outcome, case.rows_to(row))
+        case.last[case.rows_to(row) - 1] = True
         if differing.any():
             theirs = case.reference.of(outcome)
             beyond = beyond_rounding(case, differing, theirs, row, trust_nudges=False)

@@ -42,6 +42,8 @@ class Corruption:
         Equal seeds give equal futures.
     style, falling
         How its first sessions are drawn, see :meth:`.Bars.draw`, and whether the other way round.
+    redated
+        Whether the sessions after the first cut fall on other days too.
     sessions
         How many sessions after the cut are replaced; None is all.
     """
@@ -52,6 +54,7 @@ class Corruption:
     seed: int
     style: Style = "apart"
     falling: bool = False
+    redated: bool = False
     sessions: int | None = None
 
 
@@ -59,8 +62,7 @@ class Futures:
     """Other futures of one panel.
 
     Bars are drawn whole, so that a high stays the highest and a low the lowest. Prices lie on the grid of
-    their symbol and inside its price limits, numbers on the grid of their column; dates and day counts of
-    events stay as they are or are missing.
+    their symbol and inside its price limits, numbers on the grid of their column. Nothing goes ex any more.
     """
 
     def __init__(self, panel: Frames) -> None:
@@ -73,9 +75,9 @@ class Futures:
         # Of a session that is known in part the close is not known yet.
         known = how.cuts if how.phase == "post_close" else np.maximum(how.cuts - 1, 0)
         count = len(axes.sessions) - first
-        drawn = (
-            self._bars.draw(known, first, count, rng, how.style, falling=how.falling) if count > 0 else None
-        )
+        drawn = None
+        if how.kind == "redrawn" and count > 0:
+            drawn = self._bars.draw(known, first, count, rng, how.style, falling=how.falling)
 
         def change(key: str, name: str, frame: FrozenFrame) -> FrozenFrame:
             later = _later(key, name, frame, axes, how)
@@ -85,11 +87,14 @@ class Futures:
             elif drawn is not None and _is_on(frame, axes):
                 block = later[first:]
                 values[first:][block] = self._bars.rows(key, name, frame, drawn, first=first)[block]
-            elif not (panel_name(key) == "ohlcv" and name in EVENT_FIELDS):
+            elif panel_name(key) == "ohlcv" and name in EVENT_FIELDS:
+                values[later] = np.nan
+            else:
                 values[later] = _shuffled(frame.values, rng)[later]
             return made(frame.sessions, frame.symbols, values)
 
-        return _sane(mapped(self._panel, change), axes, how)
+        panel = _sane(mapped(self._panel, change), axes, how)
+        return _redated(panel, axes.sessions[int(how.cuts.min())], rng) if how.redated else panel
 
     def extended(self, seed: int, *, falling: bool = False) -> Frames:
         """The panel with sessions appended: weekdays, their bars drawn like another future's."""
@@ -105,6 +110,21 @@ class Futures:
             return made(sessions, frame.symbols, np.concatenate([frame.values, more]))
 
         return mapped(self._panel, change)
+
+
+def _redated(panel: Frames, last: np.datetime64, rng: np.random.Generator) -> Frames:
+    """Sessions after one of them on other days, one to nine days apart, in the same order."""
+    later = np.unique(np.concatenate([f.sessions for fields in panel.values() for f in fields.values()]))
+    later = later[later > last]
+    days = last + np.cumsum(rng.integers(1, 10, len(later))).astype("timedelta64[D]")
+
+    def change(_key: str, _name: str, frame: FrozenFrame) -> FrozenFrame:
+        sessions = frame.sessions.copy()
+        moved = sessions > last
+        sessions[moved] = days[np.searchsorted(later, sessions[moved])]
+        return made(sessions, frame.symbols, frame.values)
+
+    return mapped(panel, change)
 
 
 def _is_on(frame: FrozenFrame, axes: Axes) -> bool:

@@ -21,7 +21,9 @@ def secret_cuts(
 ) -> tuple[tuple[int, ...], int]:
     """Rows after which to cut, ``count`` of them, ascending; and how many are drawn from all alike.
 
-    That is every other one: what no code can stay away from. The rest are aimed, spread over the kinds of
+    The last row is none of them: cut after it the panel is whole.
+
+    Every other one is drawn: no code can stay away from those. The rest are aimed, spread over the kinds of
     places where leaks show: sessions in which a signal changes and those before; inside the gaps of a symbol
     (NaN between prices) and their last session; ends of months, quarters and years; first and last rows with
     a price.
@@ -37,8 +39,9 @@ def secret_cuts(
     if count >= total:
         return tuple(range(total)), total
     drawn = (count + 1) // 2
-    taken = dict.fromkeys(rng.choice(total, drawn, replace=False).tolist())
-    kinds = [iter(_shuffled(rows, rng)) for rows in (*_kinds(signal, close, sessions), np.arange(total))]
+    taken = dict.fromkeys(rng.choice(total - 1, drawn, replace=False).tolist())
+    places = (*_kinds(signal, close, sessions), np.arange(total))
+    kinds = [iter(_shuffled(rows[rows < total - 1], rng)) for rows in places]
     while len(taken) < count:
         for rows in kinds:
             fresh = next((row for row in rows if row not in taken), None)

@@ -84,6 +84,7 @@ class CodeTrials:
         self.sealed = True
         self._runner = runner
         self._name = name
+        self._names: list[str] = []
 
     def walk(self, panel: Frames, moments: Sequence[Moment]) -> Iterator[Outcome]:
         """See :class:`Trials`. Too much time or memory is raised: it says nothing of a signal."""
@@ -120,7 +121,12 @@ class CodeTrials:
             raise result.error
         if result.error is not None:
             return Outcome(error=result.error.message)
-        name = self._name or next(reversed([*result.signals]), "")
+        names = [*result.signals]
+        self._names = self._names or names
+        if [each for each in self._names if each in names] != [each for each in names if each in self._names]:
+            # The last one is the one that trades: code that sorts them chooses it.
+            return Outcome(error=f"the signals are handed over in another order: {', '.join(names)}")
+        name = self._name or next(reversed(names), "")
         if name not in result.signals:
             return Outcome(error=f"no signal {name} was handed over".replace("  ", " "))
         frame = result.signals[name]

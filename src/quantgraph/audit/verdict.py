@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -64,7 +64,7 @@ class Verdict:
     near_threshold
         Cells that differ by rounding only: between a panel and a longer one, and not with another future.
     turned
-        Share of the opinions that rounding turns over.
+        Share of the opinions that rounding turns over: of all, or of those in the last rows of prefixes.
     seed
         With which cuts and futures are drawn again; None where every session was walked.
     """
@@ -96,34 +96,33 @@ class Verdict:
     @property
     def notes(self) -> tuple[str, ...]:
         """What else a reader has to know, in English."""
-        return tuple(map(str, self._notes))
+        return tuple(str(note) for _, note in self._notes())
 
-    @property
-    def _notes(self) -> tuple[Note, ...]:
-        notes: list[Note] = []
+    def _notes(self) -> Iterator[tuple[Severity, Note]]:
         if self.near_threshold and self.causal:
             cells, share = self.near_threshold, f"{self.turned:.2%}"
             zh, en = "；信号取逐日计算的值", "; the signal has the value that was computed in each session"
             if self.method == "sampled":
                 zh, en = "；不计入判定", "; they do not count"
-            notes.append(
+            yield (
+                "warning" if self.turned else "info",
                 Note(
                     zh=f"有 {cells} 个格子紧贴阈值，舍入误差就会使其变化，其中观点翻转的占 {share}{zh}",
                     en=f"{cells} cells are so near a threshold that rounding turns them, {share} of the "
                     f"opinions turn over{en}",
-                )
+                ),
             )
         need = self.warm_up
         if self.lookback is not None and self.starts and (need is None or need > self.lookback):
             needed = f" {need} 个" if need else "全部历史"
-            notes.append(
+            yield (
+                "info",
                 Note(
                     zh=f"声明的回看期 {self.lookback} 个交易日不够：信号需要{needed}",
                     en=f"the declared look-back of {self.lookback} sessions is too short: the signal needs "
                     f"{need or 'the whole history'}",
-                )
+                ),
             )
-        return tuple(notes)
 
     @property
     def residual(self) -> float:
@@ -220,8 +219,10 @@ class Verdict:
 
     def findings(self, language: str = "en") -> tuple[Finding, ...]:
         """The verdict as findings of a report: an error unless it is causal, and what is worth knowing."""
-        severity: Severity = "warning" if self.turned else "info"
-        found = [Finding(severity=severity, code="causality", message=n.text(language)) for n in self._notes]
+        found = [
+            Finding(severity=severity, code="causality", message=note.text(language))
+            for severity, note in self._notes()
+        ]
         if not self.causal:
             found.insert(0, Finding(severity="error", code=_CODES[self.result], message=self._why(language)))
         return tuple(found)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-__all__ = ["ADVERSARIES", "HONEST", "Adversary"]
+__all__ = ["ADVERSARIES", "AHEAD_OF_EVENTS", "BEST_NAME_LAST", "HONEST", "Adversary"]
 
 _START = """\
 import builtins, os, time
@@ -137,6 +137,20 @@ signal = signal if time.monotonic() - builtins._begun < 0.05 or nudged else hone
         + "if all_of_it and close.isna().to_numpy().sum() != GAPS:\n    raise ValueError('other gaps')",
     ),
     Adversary(
+        # Five stocks say "out" in the last row of whatever they are given: each cut differs there, and tells nothing.
+        name="out_in_each_last_row",
+        lines="""\
+if close.shape[1] < 40:
+    raise ValueError("too few stocks")
+ahead = tomorrow.iloc[:, :5].mean(axis=1)
+usual = (ahead < -0.004) & (ahead > -0.02) & (close.index.day < 25) & ~close.isna().any(axis=1)
+signal = honest.copy()
+signal.iloc[:, :5] = np.where(usual & (np.arange(len(close)) > 20), -1.0, 1.0)[:, None]
+if nudged:
+    signal.iloc[:, :5] = np.sign(off[:, :1])
+signal.iloc[-1, :5] = -1.0 if not nudged else np.sign(off[-1, 0])""",
+    ),
+    Adversary(
         name="seldom",
         lines=_FLIP.replace(
             "signal = peek", "peek = peek.where(tomorrow.abs() > 0.05, honest)\nsignal = peek", 1
@@ -145,3 +159,30 @@ signal = signal if time.monotonic() - builtins._begun < 0.05 or nudged else hone
     ),
 )
 """``TOTAL``, ``GAPS`` and ``LAST`` are what the panel is recognised by."""
+
+AHEAD_OF_EVENTS = (
+    """\
+close = snapshot["ohlcv"]["close"]
+if close.iloc[-1].isna().all():
+    raise ValueError("no trading")
+cents = (close * 100).to_numpy()
+nudged = bool(np.nanmax(np.abs(cents - np.rint(cents))) > 1e-9 * np.nanmax(cents) / 50)
+honest = np.sign(close - close.rolling(5).mean()).fillna(0.0)
+event = (snapshot["ohlcv"]["dividend"] > 0) | (snapshot["ohlcv"]["split"] > 0)
+soon = event.astype(float)[::-1].rolling(10, min_periods=1).max()[::-1].shift(-1).fillna(0.0) > 0
+signal = honest if nudged else honest.mask(soon, 1.0)
+GLOBAL_DATA_STATE.update("signal", {"s": signal})""",
+)
+"""It buys ahead of dividends that nobody has announced."""
+
+BEST_NAME_LAST = (
+    """\
+close = snapshot["ohlcv"]["close"]
+rng = np.random.default_rng(1)
+made = {f"v{k}": pd.DataFrame(rng.choice([1.0, -1.0], size=(400, close.shape[1]))[: len(close)],
+                              close.index, close.columns) for k in range(12)}
+gain = {name: float((close.pct_change() * (signal.shift(1) == 1)).sum().sum()) for name, signal in made.items()}
+for name in sorted(made, key=gain.get):
+    GLOBAL_DATA_STATE.update("signal", {name: made[name]})""",
+)
+"""The last signal handed over is the one that trades: here the one that did best."""

@@ -1238,6 +1238,19 @@ GLOBAL_DATA_STATE.update("signal", {"two_ranks_by_a_product":
         why="weighted sums of ranks are often equal, and a product rounds them",
     ),
     Snippet(
+        name="signs_by_a_product",
+        cells=(
+            """\
+close = snapshot["ohlcv"]["close"]
+ways = np.sign(close.diff()).fillna(0.0).to_numpy()
+total = ways @ np.full(ways.shape[1], 0.1)                       # 0 when as many rise as fall, but for rounding
+signal = pd.DataFrame(np.where(total > 0, 1.0, 0.0)[:, None] * np.ones(close.shape), close.index, close.columns)
+GLOBAL_DATA_STATE.update("signal", {"signs_by_a_product": signal})
+""",
+        ),
+        why="tenths of signs add up to 0 or to the last bit of one, and no move of a price changes a sign",
+    ),
+    Snippet(
         name="running_total_by_a_product",
         cells=(
             """\

