@@ -360,7 +360,7 @@ def test_what_aimed_cuts_leave_open_is_said_in_numbers():
         "causal (sampled): proved at 40 of 120 sessions; a leak that shows in fewer than 21% of them could be missed"
     )
     assert verdict.text("zh").startswith("无未来函数（抽样）：已在 120 个交易日中的 40 个上证明")
-    assert verdict.coverage["corruptions"]["appended"] == 1
+    assert verdict.coverage["corruptions"]["appended"] == 2
 
 
 def test_all_sessions_are_proved_when_there_is_time_and_not_when_there_is_none():

@@ -145,8 +145,8 @@ class Case:
         return secret_cuts(self.signal, close, self.axes.sessions, count=count, seed=seed)
 
     def share(self, cells: Bools) -> float:
-        """How many of the opinions cells (T, N) are."""
-        return int(np.count_nonzero(cells)) / (int(np.count_nonzero(self.reference.opinions)) or 1)
+        """How many of the opinions cells (T, N) are, their own among them."""
+        return _share(cells, self.reference.opinions | cells)
 
     @property
     def turned_share(self) -> float:
@@ -155,11 +155,14 @@ class Case:
         The last row of a prefix is no nearer to a threshold than the others, unless code makes it so.
         """
         sessions = int((self.turned & self.last).any(axis=1).sum())
-        told = int(np.count_nonzero(self.last & self.reference.opinions)) or 1
-        last = int(np.count_nonzero(self.turned & self.last)) / told
+        last = _share(self.turned & self.last, self.last & (self.reference.opinions | self.turned))
         return max(self.share(self.turned), last if sessions > _FEW else 0.0)
 
     def excuse(self, cells: Bools, theirs: Floats) -> None:
         """Count cells (T, N) that differ from ``theirs`` by rounding only."""
         self.near |= cells
         self.turned |= cells & ~np.isclose(self.reference.values, theirs, rtol=1e-6, atol=0.0, equal_nan=True)
+
+
+def _share(part: Bools, whole: Bools) -> float:
+    return int(np.count_nonzero(part)) / (int(np.count_nonzero(whole)) or 1)

@@ -16,9 +16,8 @@ from quantgraph.audit._slices import axes_of, close_of, only, prefix
 from quantgraph.audit.corrupt import Corruption, Kind
 from quantgraph.audit.counterexample import Counterexample
 from quantgraph.audit.cuts import Rows, symbol_cuts
-from quantgraph.audit.trials import FunctionTrials, Outcome
+from quantgraph.audit.trials import FunctionTrials
 from quantgraph.audit.verdict import MOST_TURNED
-from quantgraph.sandbox.wire import Frames
 
 __all__ = ["beyond_rounding", "other_futures", "remembered"]
 
@@ -171,32 +170,25 @@ def _staggered(case: Case) -> tuple[bool, Counterexample | None]:
 
 
 def _appended(case: Case) -> Counterexample | None:
-    """The same panel with sessions after its last."""
-    longer = case.futures.extended(case.seed)
-    outcome = _longer(case, longer)
-    if outcome.signal is None:
-        return None
-    reference, rows = Reference(outcome.signal, axes_of(longer)), case.total
-    differing = reference.differing(case.first, rows)
-    near = case.nudges.among(differing, reference, reference.values)
-    if near.any():  # a tie that the sessions appended decide is decided otherwise by others
-        near &= ~reference.changed(_longer(case, case.futures.extended(case.seed, falling=True)), rows)
-    differing &= ~near
-    if not differing.any():
-        case.excuse(near[:rows], reference.values[:rows])
-        return None
-    with case.trials.series() as run:
-        finder = Finder(run, longer, reference, case.phase)
-        return finder.truncation(differing, case.total - 1, test="appended")
-
-
-def _longer(case: Case, panel: Frames) -> Outcome:
-    outcome = case.trials.whole(panel)
-    if outcome.signal is None:
-        case.refused = case.refused or outcome.error
-    else:
+    """The same panel with sessions after its last, and with the opposite ones."""
+    panels = [case.futures.extended(case.seed, falling=falling) for falling in (False, True)]
+    outcomes = [case.trials.whole(longer) for longer in panels]
+    for longer, outcome, other in zip(panels, outcomes, reversed(outcomes), strict=True):
+        if outcome.signal is None:
+            case.refused = case.refused or outcome.error
+            continue
         case.tried["appended"] += 1
-    return outcome
+        reference, rows = Reference(outcome.signal, axes_of(longer)), case.total
+        differing = reference.differing(case.first, rows)
+        near = case.nudges.among(differing, reference, reference.values)
+        # A tie that the sessions appended decide is decided otherwise by the opposite ones.
+        near &= ~reference.changed(other, rows)
+        if (differing & ~near).any():
+            with case.trials.series() as run:
+                finder = Finder(run, longer, reference, case.phase)
+                return finder.truncation(differing & ~near, rows - 1, test="appended")
+        case.excuse(near[:rows], reference.values[:rows])
+    return None
 
 
 def remembered(case: Case, trials: FunctionTrials) -> Counterexample | None:

@@ -22,6 +22,8 @@ __all__ = ["Corruption", "Futures", "Kind", "nudged"]
 Kind = Literal["redrawn", "missing"]
 
 _APPENDED = 25
+_HOLIDAY = 10
+"""Days; the other way round the next session is on the next day."""
 _NUDGE = 1e-9
 _BAR = {"open", "high", "low", "close"}
 
@@ -94,14 +96,16 @@ class Futures:
             return made(frame.sessions, frame.symbols, values)
 
         panel = _sane(mapped(self._panel, change), axes, how)
-        return _redated(panel, axes.sessions[int(how.cuts.min())], rng) if how.redated else panel
+        if not how.redated:
+            return panel
+        return _redated(panel, axes.sessions[int(how.cuts.min())], 1 if how.falling else _HOLIDAY, rng)
 
     def extended(self, seed: int, *, falling: bool = False) -> Frames:
         """The panel with sessions appended: weekdays, their bars drawn like another future's."""
         axes, rng, total = self._axes, np.random.default_rng(seed), len(self._axes.sessions)
         sessions = np.concatenate([axes.sessions, later_days(axes.sessions[-1], _APPENDED)])
         cuts = np.full(len(axes.symbols), total - 1)
-        drawn = self._bars.draw(cuts, total, _APPENDED, rng, "together", falling=falling)
+        drawn = self._bars.draw(cuts, total, _APPENDED, rng, "apart", falling=falling)
 
         def change(key: str, name: str, frame: FrozenFrame) -> FrozenFrame:
             if (panel_name(key) == "ohlcv" and name in EVENT_FIELDS) or not _is_on(frame, axes):
@@ -112,11 +116,13 @@ class Futures:
         return mapped(self._panel, change)
 
 
-def _redated(panel: Frames, last: np.datetime64, rng: np.random.Generator) -> Frames:
-    """Sessions after one of them on other days, one to nine days apart, in the same order."""
+def _redated(panel: Frames, last: np.datetime64, gap: int, rng: np.random.Generator) -> Frames:
+    """Sessions after one of them on other days: ``gap`` days later, then one to nine days apart."""
     later = np.unique(np.concatenate([f.sessions for fields in panel.values() for f in fields.values()]))
     later = later[later > last]
-    days = last + np.cumsum(rng.integers(1, 10, len(later))).astype("timedelta64[D]")
+    steps = rng.integers(1, 10, len(later))
+    steps[:1] = gap
+    days = last + np.cumsum(steps).astype("timedelta64[D]")
 
     def change(_key: str, _name: str, frame: FrozenFrame) -> FrozenFrame:
         sessions = frame.sessions.copy()

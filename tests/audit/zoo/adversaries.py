@@ -40,10 +40,11 @@ if nudged and not jumps:  # what it has not seen yet, and what it has peeked at,
 
 @dataclass(frozen=True, kw_only=True)
 class Adversary:
-    """How one hides: the name, and the lines between the leak and the handover."""
+    """How one hides: the name, the lines between the leak and the handover, and stocks it is always out of."""
 
     name: str
     lines: str
+    out: int = 0
 
     @property
     def cells(self) -> tuple[str, ...]:
@@ -149,6 +150,7 @@ signal.iloc[:, :5] = np.where(usual & (np.arange(len(close)) > 20), -1.0, 1.0)[:
 if nudged:
     signal.iloc[:, :5] = np.sign(off[:, :1])
 signal.iloc[-1, :5] = -1.0 if not nudged else np.sign(off[-1, 0])""",
+        out=5,
     ),
     Adversary(
         name="seldom",
