@@ -83,6 +83,19 @@ def test_a_strategy_that_fails_before_the_fourth_day_has_no_signal_on_the_first(
     assert "too few rows" in found.message("zh")
 
 
+@pytest.mark.parametrize("exhaustive", [True, False])
+def test_one_session_at_which_it_fails_is_not_rounding(exhaustive):
+    def strategy(p):
+        if len(p["close"]) == 31:
+            raise ValueError("not today")
+        return p["close"] > 0
+
+    days = panel(60, gaps=False)
+    found = check_causality(Inline(strategy), days, exhaustive=exhaustive, cuts=59).counterexample
+    assert (found.session, found.raised) == (days["close"].index[30], "not today")
+    assert np.isnan(found.known)
+
+
 def test_a_strategy_that_fails_only_where_it_has_no_opinion_is_causal():
     def strategy(p):
         signal = (p["close"] > 0) * 1.0

@@ -40,7 +40,8 @@ def beyond_rounding(case: Case, differing: Bools, theirs: Floats, row: int, *, t
 
     A longer panel is summed up in another order, so a tie may fall otherwise in it; or the future decides it.
     Of that other futures tell, which are as long: a cell that they change is not excused. Cells that no nudge
-    turns over are excused if an empty future leaves them as they are, as long as they are few.
+    turns over are excused if an empty future leaves them as they are, as long as they are few. Where nothing
+    was said at all, as when the strategy fails, no rounding is to blame.
 
     Parameters
     ----------
@@ -50,14 +51,15 @@ def beyond_rounding(case: Case, differing: Bools, theirs: Floats, row: int, *, t
         Whether a cell that a nudge turns over is excused without a look at other futures: where it is no
         matter, since what was said without the future is traded.
     """
+    if np.isnan(theirs[differing]).all():  # it failed, or has no row
+        return differing
     odd = differing & ~case.nudges.among(differing, case.reference, theirs)
     beyond = np.zeros_like(differing)
     if odd.any() or not trust_nudges:
         suspects = odd if trust_nudges else differing
         beyond = np.asarray(suspects & _decided_by_the_future(case, row))
-    if odd.any() and (
-        case.share(case.unexplained | odd) > MOST_TURNED or not _is_of_the_length(case, odd, row)
-    ):
+    many = case.share(case.unexplained | odd) > MOST_TURNED
+    if odd.any() and (many or np.isnan(theirs[odd]).any() or not _is_of_the_length(case, odd, row)):
         beyond |= odd
     if not beyond.any():
         case.unexplained |= odd

@@ -207,8 +207,11 @@ def _first_difference(case: Case, rows: Sequence[int]) -> tuple[Bools, int] | No
     """
     walk = case.trials.walk(case.panel, [case.moment(row) for row in rows])
     for row, outcome in zip(rows, walk, strict=True):
-        differing = case.reference.differing(outcome, case.rows_to(row))
-        case.last[case.rows_to(row) - 1] = True
+        rows_known = case.rows_to(row)
+        case.last[rows_known - 1] = True
+        # Where it failed, nothing is said of its own session; what was said in those before stands.
+        first = rows_known - 1 if outcome.signal is None else 0
+        differing = case.reference.differing(outcome, rows_known, first)
         if differing.any():
             theirs = case.reference.of(outcome)
             beyond = beyond_rounding(case, differing, theirs, row, trust_nudges=False)
