@@ -1,4 +1,4 @@
-"""No honest snippet is accused, every second one; with ``make zoo`` all of them, in both markets, at more cuts."""
+"""No honest snippet is accused, every third one; with ``make zoo`` all of them, in both markets, at more cuts."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ CELLS = [
     (snippet, panel)
     for number, snippet in enumerate(HONEST)
     for panel in snippet.panels
-    if WHOLE or (panel != "sample" and (number % 2 == 0 or snippet.name.endswith("_by_a_product")))
+    if WHOLE or (panel != "sample" and (number % 3 == 0 or snippet.name.endswith("_by_a_product")))
 ]
 
 

@@ -1,4 +1,4 @@
-"""Every leaky snippet is refused, in both markets."""
+"""Every leaky snippet is refused, in both markets: here the sparse ones and a part of the others."""
 
 from __future__ import annotations
 
