@@ -184,12 +184,17 @@ def _appended(case: Case) -> Counterexample | None:
         differing = reference.differing(case.first, rows)
         near = case.nudges.among(differing, reference, reference.values)
         # A tie that the sessions appended decide is decided otherwise by the opposite ones.
-        near &= ~reference.changed(other, rows)
-        if (differing & ~near).any():
+        alike = ~reference.changed(other, rows)
+        odd = (differing & ~near & alike)[:rows]
+        if case.share(case.unexplained | odd) <= MOST_TURNED:
+            near[:rows] |= odd
+            case.unexplained |= odd
+        beyond = differing & ~(near & alike)
+        if beyond.any():
             with case.trials.series() as run:
                 finder = Finder(run, longer, reference, case.phase)
-                return finder.truncation(differing & ~near, rows - 1, test="appended")
-        case.excuse(near[:rows], reference.values[:rows])
+                return finder.truncation(beyond, rows - 1, test="appended")
+        case.excuse(differing[:rows], reference.values[:rows])
     return None
 
 
