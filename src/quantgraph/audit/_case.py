@@ -158,6 +158,10 @@ class Case:
         last = _share(self.turned & self.last, self.last & (self.reference.opinions | self.turned))
         return max(self.share(self.turned), last if sessions > _FEW else 0.0)
 
+    def refuse(self, error: str) -> None:
+        """Remember that the strategy failed on a future that could have come; the first failure is told."""
+        self.refused = self.refused or error
+
     def excuse(self, cells: Bools, theirs: Floats) -> None:
         """Count cells (T, N) that differ from ``theirs`` by rounding only."""
         self.near |= cells

@@ -122,7 +122,7 @@ def _changed(case: Case, how: Corruption) -> Bools:
     outcome = case.trials.whole(case.futures.of(how))
     if outcome.signal is None:
         if how.kind != "missing":
-            case.refused = case.refused or outcome.error
+            case.refuse(outcome.error)
         return np.zeros(case.reference.values.shape, dtype=bool)
     case.tried[how.kind] += 1
     known = np.full(len(case.reference.symbols), case.rows_to(int(how.cuts.min())))
@@ -177,7 +177,7 @@ def _appended(case: Case) -> Counterexample | None:
     outcomes = [case.trials.whole(longer) for longer in panels]
     for longer, outcome, other in zip(panels, outcomes, reversed(outcomes), strict=True):
         if outcome.signal is None:
-            case.refused = case.refused or outcome.error
+            case.refuse(outcome.error)
             continue
         case.tried["appended"] += 1
         reference, rows = Reference(outcome.signal, axes_of(longer)), case.total

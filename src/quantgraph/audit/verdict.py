@@ -62,7 +62,7 @@ class Verdict:
     lookback
         The warm-up that was declared.
     near_threshold
-        Cells that differ by rounding only: between a panel and a longer one, and not with another future.
+        Cells that differ by rounding only, between a panel and a longer one.
     turned
         Share of the opinions that rounding turns over: of all, or of those in the last rows of prefixes.
     seed

@@ -32,7 +32,7 @@ def audit(  # noqa: PLR0917 - typer reads options from the parameters
 ) -> None:
     """Prove that each row of a strategy's signal uses only what was known by then, or show where not.
 
-    Exit status: 0 causal, 1 not causal, 2 the strategy or the data cannot be used.
+    Exit status: 0 causal, 1 not causal or undecided, 2 the strategy or the data cannot be used.
     """
     from quantgraph._texts import language_of
     from quantgraph.strategy import audit_strategy, read_strategy
