@@ -1,6 +1,6 @@
 """What recording a model call costs, and replaying a run beyond starting up.
 
-Starting up is importing, and building the graph; the rest of :func:`quantgraph.run.replay` is the replay:
+Starting up is importing, and building the graph; the rest of :func:`quantgraph.runs.replay` is the replay:
 reading the record, running the graph, trading, the report, writing the exports and comparing them.
 """
 
@@ -12,12 +12,12 @@ from pathlib import Path
 
 from core import best, missed, show
 
-from quantgraph.llm.recorded import RecordedChatModel
+from quantgraph.llm.recorded_model import RecordedChatModel
 from quantgraph.recording import Recorder, Scope, in_scope
-from quantgraph.run import replay, run_strategy
-from quantgraph.run.absent import NoCode, NoSource, no_models
-from quantgraph.run.manifest import read_manifest
-from quantgraph.run.opened import Handles, open_run
+from quantgraph.runs import replay, run_strategy
+from quantgraph.runs.manifest import read_manifest
+from quantgraph.runs.replay_stubs import NoCode, NoSource, no_models
+from quantgraph.runs.resources import Handles, open_run
 from quantgraph.settings import load_settings
 from quantgraph.testing import ScriptedChatModel
 

@@ -6,8 +6,8 @@ What the run asked of the world is in its folder: the replay asks nobody, and it
 from __future__ import annotations
 
 from quantgraph import run_strategy
-from quantgraph.run import resume_run
-from quantgraph.run.replay import replay
+from quantgraph.runs import resume_run
+from quantgraph.runs.replay import replay
 
 SENTENCE = "合成30成分股，5日均线上穿20日均线买入，下穿卖出"
 

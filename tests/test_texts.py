@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 import quantgraph
-from quantgraph._texts import escape_controls
+from quantgraph._util.texts import escape_controls
 from quantgraph.errors import BadFile
-from quantgraph.llm.ladder.memory import remember
+from quantgraph.llm.capabilities.capability_cache import remember
 from quantgraph.sandbox.result import error_of
 
 UNCHANGED = [

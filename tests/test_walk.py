@@ -13,7 +13,6 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from quantgraph import _walk
 from quantgraph.agents import SignalRule
 from quantgraph.broker import Account, Market, Order, SessionResult, advance, simulate, trade_session
 from quantgraph.data import open_source
@@ -22,7 +21,7 @@ from quantgraph.market.calendar import sessions
 from quantgraph.market.moment import Moment
 from quantgraph.market.rulebook import Rulebook
 from quantgraph.nodes import TradingDesk, daily_loop_node, decision_node
-from quantgraph.state import DataState, Record, deciding
+from quantgraph.state import DataState, Record, deciding, growing_view
 
 DAYS = sessions("2024-01-02", "2024-01-31")
 CODES = ["600000.SH", "600036.SH", "600519.SH"]
@@ -116,7 +115,7 @@ def test_closed_walks_give_their_descriptors_back(store, ref):
 
 
 def test_where_there_is_no_memory_file_a_nameless_one_on_disk_serves(store, ref, monkeypatch):
-    monkeypatch.delattr(_walk.os, "memfd_create", raising=False)
+    monkeypatch.delattr(growing_view.os, "memfd_create", raising=False)
     frame = store.walk(ref).at(Moment(DAYS[4]))["ohlcv"]["close"]
     pd.testing.assert_frame_equal(frame, panel(5)["close"], check_names=False, check_freq=False)
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from quantgraph.graph import create_trading_graph
     from quantgraph.llm import get_llm
     from quantgraph.market import Moment, Rulebook
-    from quantgraph.run import run_strategy
+    from quantgraph.runs import run_strategy
     from quantgraph.state import GLOBAL_DATA_STATE, DataState
     from quantgraph.subgraphs.signal import create_signal_subgraph
 
@@ -58,7 +58,7 @@ _HOME = {
     "create_trading_graph": "quantgraph.graph",
     "get_llm": "quantgraph.llm",
     "open_source": "quantgraph.data",
-    "run_strategy": "quantgraph.run",
+    "run_strategy": "quantgraph.runs",
 }
 
 

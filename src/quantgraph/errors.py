@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
-from quantgraph._texts import escape_controls
+from quantgraph._util.texts import escape_controls
 
 __all__ = [
     "BadFile",

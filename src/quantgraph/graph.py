@@ -15,11 +15,12 @@ from langgraph.graph.state import CompiledStateGraph
 from quantgraph.agents import SignalRule
 from quantgraph.broker.account import Account
 from quantgraph.broker.decider import Decider
-from quantgraph.broker.ledger import Ledger
+from quantgraph.broker.ledger.ledger import Ledger
 from quantgraph.broker.simulate import BLOCK, under
 from quantgraph.broker.valuation import MarkAt
 from quantgraph.data import MarketDataSource
 from quantgraph.errors import BadOption
+from quantgraph.llm.roles import Model
 from quantgraph.market.rulebook import Rulebook
 from quantgraph.nodes import (
     TradingDesk,
@@ -35,15 +36,15 @@ from quantgraph.nodes import (
     route_after_decision,
     route_after_propose,
 )
-from quantgraph.nodes.desk import database
+from quantgraph.nodes.trading_resources import database
 from quantgraph.recording import Recorder
+from quantgraph.runtime.nested_graphs import STEP_LIMIT
+from quantgraph.runtime.questions import OnClarify
+from quantgraph.runtime.run_node import guarded
 from quantgraph.sandbox import CodeRunner
 from quantgraph.settings import Settings, load_settings
 from quantgraph.state import DataState
 from quantgraph.subgraphs.signal import SignalKit, build_kit, build_signal_graph
-from quantgraph.subgraphs.signal._langgraph import STEP_LIMIT
-from quantgraph.subgraphs.signal.guard import guarded
-from quantgraph.subgraphs.signal.kit import Model, OnClarify
 
 __all__ = ["build_trading_graph", "create_trading_graph", "route_after_signal"]
 

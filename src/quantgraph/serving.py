@@ -11,7 +11,7 @@ import asyncio
 import functools
 
 from quantgraph.graph import CompiledTradingGraph, create_trading_graph
-from quantgraph.nodes.desk import database
+from quantgraph.nodes.trading_resources import database
 from quantgraph.recording import Recorder
 from quantgraph.settings import load_settings
 from quantgraph.state import DataState

@@ -21,7 +21,7 @@ from platformdirs import user_cache_path
 from pydantic import Field, SecretStr, ValidationError, field_validator
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 
-from quantgraph._input_limits import check_text
+from quantgraph._util.input_limits import check_text
 from quantgraph.errors import BadFile, BadOption
 
 __all__ = ["LIGHT_ROLES", "ROLES", "Role", "Settings", "check_role", "load_settings"]

@@ -28,7 +28,7 @@ from numpy.lib.stride_tricks import as_strided
 
 from quantgraph.agents import IsolatedDecider
 from quantgraph.broker import Account, Market, Order, trade_session
-from quantgraph.broker.ledger import Ledger
+from quantgraph.broker.ledger.ledger import Ledger
 from quantgraph.broker.simulate import run_sessions
 from quantgraph.errors import BadOption, FutureRequested, LedgerConflict, QuantGraphError
 from quantgraph.market.moment import Moment
@@ -333,7 +333,7 @@ ATTEMPTS = {
     "program": lambda: __import__("subprocess").run(["true"]),
     "fork": lambda: os.fork(),
     "read another's memory": lambda: readv(os.getppid()),
-    "library": lambda: __import__("quantgraph.broker.ledger"),
+    "library": lambda: __import__("quantgraph.broker.ledger.ledger"),
 }
 
 def readv(process):

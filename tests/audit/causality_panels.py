@@ -7,9 +7,9 @@ from contextlib import nullcontext
 import numpy as np
 import pandas as pd
 
-from quantgraph._frames import FrozenFrame, frozen_array
 from quantgraph.audit import Outcome
-from quantgraph.audit._slices import prefix
+from quantgraph.audit.causality._slices import prefix
+from quantgraph.state.frames import FrozenFrame, frozen_array
 
 
 def panel(sessions=60, symbols=3, seed=0, gaps=True):

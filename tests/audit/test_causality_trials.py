@@ -13,9 +13,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from quantgraph.audit import CodeTrials, FunctionTrials, Trials, check_causality
-from quantgraph.audit._slices import axes_of, prefix, read_panels
-from quantgraph.audit.corrupt import Corruption, Futures, nudged
-from quantgraph.audit.cuts import secret_cuts
+from quantgraph.audit.causality._slices import axes_of, prefix, read_panels
+from quantgraph.audit.causality.corruption import Corruption, Futures, nudged
+from quantgraph.audit.causality.cuts import secret_cuts
 from quantgraph.errors import CodeTimeout
 from quantgraph.market.actions import actions_of
 from quantgraph.market.moment import Moment

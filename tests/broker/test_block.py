@@ -19,14 +19,14 @@ from quantgraph.broker import (
     simulate,
     trade_session,
 )
-from quantgraph.broker._block_market import Task
-from quantgraph.broker._block_market import market_of as arrays_of
-from quantgraph.broker._block_market import rule_of as rule_in_numbers
-from quantgraph.broker._block_run import Run
-from quantgraph.broker._journal import day_lines
-from quantgraph.broker.block import trade_block
-from quantgraph.broker.corporate import ActionBook, action_book
+from quantgraph.broker.corporate_actions import ActionBook, action_book
+from quantgraph.broker.ledger.journal import day_lines
 from quantgraph.broker.valuation import value_of
+from quantgraph.broker.vectorized._market import Task
+from quantgraph.broker.vectorized._market import market_of as arrays_of
+from quantgraph.broker.vectorized._market import rule_of as rule_in_numbers
+from quantgraph.broker.vectorized._run import Run
+from quantgraph.broker.vectorized.block import trade_block
 from quantgraph.data import open_source
 from quantgraph.errors import LedgerConflict, QuantGraphError, UnknownSymbol
 from quantgraph.market.calendar import sessions as sessions_of

@@ -11,12 +11,12 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from quantgraph.broker import _kernel
-from quantgraph.broker._block_tables import MARK, ORDER
-from quantgraph.broker._block_terms import exact_rates, kinds_of, terms_of
-from quantgraph.broker._block_text import fill_texts, mark_texts, names_of
-from quantgraph.broker._compiled import compiled
-from quantgraph.broker._journal import fill_body, marks_body, plain_order
+from quantgraph.broker.ledger.journal import fill_body, marks_body, plain_order
+from quantgraph.broker.vectorized import _kernel
+from quantgraph.broker.vectorized._compiled import compiled
+from quantgraph.broker.vectorized._rule_tables import exact_rates, kinds_of, terms_of
+from quantgraph.broker.vectorized._tables import MARK, ORDER
+from quantgraph.broker.vectorized._text import fill_texts, mark_texts, names_of
 from quantgraph.errors import BadWindow
 from quantgraph.market.rulebook import Rulebook
 

@@ -8,8 +8,8 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pandas as pd
 
-from quantgraph.broker._commits import per_commit
-from quantgraph.broker.corporate import action_book
+from quantgraph.broker.corporate_actions import action_book
+from quantgraph.broker.per_commit import per_commit
 from quantgraph.state import DataState
 
 

@@ -24,7 +24,7 @@ from quantgraph.broker import (
     simulate,
     value_of,
 )
-from quantgraph.broker.corporate import ActionBook, action_book, carried_over, open_account
+from quantgraph.broker.corporate_actions import ActionBook, action_book, carried_over, open_account
 from quantgraph.market.actions import CorporateAction
 from quantgraph.market.moment import Moment
 from quantgraph.market.rulebook import Rulebook

@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 
 from quantgraph.broker import Market
-from quantgraph.broker.fills_file import COLUMNS, fills_table, import_fills, read_fills, write_fills
-from quantgraph.broker.ledger import Ledger
-from quantgraph.broker.position_import import import_positions
+from quantgraph.broker.ledger.fills_file import COLUMNS, fills_table, import_fills, read_fills, write_fills
+from quantgraph.broker.ledger.ledger import Ledger
 from quantgraph.data import open_source
 from quantgraph.errors import BadFile, LedgerConflict, NoData
+from quantgraph.interop.ai_trader.position_import import import_positions
 from quantgraph.market.rulebook import Rulebook
 from quantgraph.state import DataState
 

@@ -21,10 +21,10 @@ from quantgraph.broker import (
     TradingSession,
     execute,
 )
-from quantgraph.broker._journal import chained, day_lines, outcome_of
-from quantgraph.broker.corporate import ActionBook, open_account
+from quantgraph.broker.corporate_actions import ActionBook, open_account
+from quantgraph.broker.ledger.journal import chained, day_lines, outcome_of
 from quantgraph.broker.quotes import Quote
-from quantgraph.broker.result import SessionResult
+from quantgraph.broker.session_result import SessionResult
 from quantgraph.broker.valuation import value_of
 from quantgraph.errors import LedgerConflict
 from quantgraph.market.actions import CorporateAction

@@ -32,7 +32,7 @@ from quantgraph.broker import (
     run_sessions,
     simulate,
 )
-from quantgraph.broker._journal import DayLines, day_lines
+from quantgraph.broker.ledger.journal import DayLines, day_lines
 from quantgraph.market.rulebook import Rulebook
 
 _spec = importlib.util.spec_from_file_location("random_market", Path(__file__).with_name("random_market.py"))

@@ -11,9 +11,9 @@ import pandas as pd
 import pytest
 
 from quantgraph.broker import Account, Ledger, Mark, Order, TradingSession, execute
-from quantgraph.broker.corporate import ActionBook, open_account
+from quantgraph.broker.corporate_actions import ActionBook, open_account
 from quantgraph.broker.quotes import Quote
-from quantgraph.broker.result import SessionResult
+from quantgraph.broker.session_result import SessionResult
 from quantgraph.broker.valuation import value_of
 from quantgraph.errors import BadFile, BadOption, LedgerConflict, StorageUnavailable
 from quantgraph.market.actions import CorporateAction
@@ -392,9 +392,9 @@ def test_the_schema_can_be_made_on_postgresql():
     from sqlalchemy.dialects import postgresql
     from sqlalchemy.schema import CreateTable
 
-    from quantgraph.broker import _tables
+    from quantgraph.broker.ledger import tables
 
-    (one,) = _tables.SCHEMA.sorted_tables
+    (one,) = tables.SCHEMA.sorted_tables
     assert "CREATE TABLE journal" in str(CreateTable(one).compile(dialect=postgresql.dialect()))
 
 

@@ -9,7 +9,9 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from quantgraph.broker.position_file import (
+from quantgraph.data.files.source import FileSource
+from quantgraph.errors import BadFile, BadOption, NoData, UnknownSymbol
+from quantgraph.interop.ai_trader.position_file import (
     PositionFill,
     PositionRecord,
     fills_of,
@@ -17,8 +19,6 @@ from quantgraph.broker.position_file import (
     records_of,
     write_positions,
 )
-from quantgraph.data.files import FileSource
-from quantgraph.errors import BadFile, BadOption, NoData, UnknownSymbol
 
 LEDGERS = {
     "us/positions/claude-3.7-sonnet.position.jsonl": 73,

@@ -7,8 +7,8 @@ import logging
 import pytest
 
 from quantgraph.subgraphs.signal import graph
-from quantgraph.subgraphs.signal.kit import SignalKit
 from quantgraph.subgraphs.signal.nodes import clarify, reflection
+from quantgraph.subgraphs.signal.signal_resources import SignalKit
 from quantgraph.testing import CanaryFound, differences
 
 PLACE = 300

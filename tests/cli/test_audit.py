@@ -12,10 +12,10 @@ from quantgraph.audit import CodeTrials, check_causality
 from quantgraph.cli.main import app
 from quantgraph.data import open_source
 from quantgraph.market.moment import Moment
-from quantgraph.run import run_strategy
+from quantgraph.runs import run_strategy
+from quantgraph.runs.strategy_file import audit_strategy, read_strategy, strategy_source
 from quantgraph.sandbox import default_runner
 from quantgraph.state import DataState
-from quantgraph.strategy import audit_strategy, read_strategy, strategy_source
 
 pytestmark = pytest.mark.usefixtures("whole_audit")
 

@@ -10,9 +10,9 @@ import time
 import pytest
 from langgraph.runtime import RunControl
 
-from quantgraph.cli import going
-from quantgraph.cli.going import _Stop, _stopping
-from quantgraph.run.drive import AT_ONCE
+from quantgraph.cli import run_command
+from quantgraph.cli.run_command import _Stop, _stopping
+from quantgraph.runs.driver import AT_ONCE
 
 
 def test_the_first_signal_stops_at_the_next_step_and_the_second_at_once(capfd):
@@ -27,8 +27,8 @@ def test_the_first_signal_stops_at_the_next_step_and_the_second_at_once(capfd):
 
 def test_what_does_not_end_by_itself_once_it_was_told_twice_is_left(monkeypatch, capfd):
     alarms, exits, before = [], [], signal.getsignal(signal.SIGALRM)
-    monkeypatch.setattr(going.signal, "setitimer", lambda _which, seconds: alarms.append(seconds))
-    monkeypatch.setattr(going.os, "_exit", exits.append)
+    monkeypatch.setattr(run_command.signal, "setitimer", lambda _which, seconds: alarms.append(seconds))
+    monkeypatch.setattr(run_command.os, "_exit", exits.append)
     try:
         with _stopping() as stop:
             stop.handle()

@@ -18,7 +18,7 @@ from pathlib import Path
 import pytest
 
 import quantgraph.cli
-from quantgraph._texts import escape_controls
+from quantgraph._util.texts import escape_controls
 from quantgraph.cli import main
 from quantgraph.cli.console import SafeConsole, echo, echo_json, lines_above, safe_streams
 from quantgraph.cli.view import view
@@ -347,7 +347,7 @@ def test_logs_warnings_and_threads_of_any_library(terminal, monkeypatch):
         print(" ".join(HOSTILE))
         raise RuntimeError(" ".join(HOSTILE))
 
-    monkeypatch.setattr("quantgraph.run.run_strategy", work)
+    monkeypatch.setattr("quantgraph.runs.run_strategy", work)
     for options in ([], ["--debug"]):
         status, shown = terminal("run", SENTENCE, *options)
         assert status == 1

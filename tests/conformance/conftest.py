@@ -22,14 +22,14 @@ from langchain_core.messages import message_to_dict
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.types import Command
 
-from quantgraph.broker.ledger import Ledger
+from quantgraph.broker.ledger.ledger import Ledger
 from quantgraph.broker.orders import Fill
 from quantgraph.graph import create_trading_graph
+from quantgraph.runtime.agent_factory import CALLS_PER_NODE
+from quantgraph.runtime.state import EndedBecause
 from quantgraph.sandbox import default_runner
 from quantgraph.state import DataState
-from quantgraph.subgraphs.signal.kit import CALLS_PER_NODE
-from quantgraph.subgraphs.signal.progress import MAX_CLARIFICATIONS
-from quantgraph.subgraphs.signal.state import EndedBecause
+from quantgraph.subgraphs.signal.state_updates import MAX_CLARIFICATIONS
 from quantgraph.testing import MISBEHAVING, SpoiledChatModel, misbehaving_in
 
 CODES = ("000341.SZ", "000342.SZ", "000343.SZ")
@@ -93,7 +93,7 @@ def secrets(monkeypatch):
 @pytest.fixture
 def impatient(monkeypatch):
     """A failed call is made again at once."""
-    from quantgraph.llm.calls import CallPolicy
+    from quantgraph.llm.retry_policy import CallPolicy
 
     monkeypatch.setitem(CallPolicy.__init__.__kwdefaults__, "first_wait", 0.001)
 

@@ -11,7 +11,7 @@ import pandas as pd
 import pytest
 
 from quantgraph.broker.orders import Fill
-from quantgraph.data.sample import SampleSource
+from quantgraph.data.sample.source import SampleSource
 from quantgraph.settings import ROLES
 from quantgraph.state import DataState, Record
 from quantgraph.testing import INJECTIONS, MISBEHAVING, ScriptedChatModel, SpoiledChatModel

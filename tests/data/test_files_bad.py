@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 
 from quantgraph.data import open_source
-from quantgraph.data.files import FileSource
+from quantgraph.data.files.source import FileSource
 from quantgraph.errors import BadFile, BadOption
 
 HEADER = "ts_code,trade_date,open,high,low,close,pre_close,vol,amount"

@@ -15,9 +15,9 @@ import pandas as pd
 import pytest
 
 from quantgraph.data.as_of import AsOfSource
-from quantgraph.data.source import BAR_FIELDS, INDICATOR_FIELDS, MarketDataSource
-from quantgraph.data.tushare import TushareSource
-from quantgraph.data.tushare_endpoints import INDEX_DAILY
+from quantgraph.data.protocol import BAR_FIELDS, INDICATOR_FIELDS, MarketDataSource
+from quantgraph.data.tushare.endpoints import INDEX_DAILY
+from quantgraph.data.tushare.source import TushareSource
 from quantgraph.errors import (
     BadOption,
     BadWindow,
@@ -30,7 +30,7 @@ from quantgraph.errors import (
     UnknownSymbol,
 )
 from quantgraph.market.moment import Moment
-from quantgraph.testing.tushare_faults import (
+from quantgraph.testing.servers.tushare_faults import (
     TushareFault,
     allowance_used_up,
     bad_token,
@@ -38,7 +38,7 @@ from quantgraph.testing.tushare_faults import (
     http_error,
     no_permission,
 )
-from quantgraph.testing.tushare_stub import TushareStub
+from quantgraph.testing.servers.tushare_stub import TushareStub
 
 TOKEN = "f00dcafe5ec2e7"
 SESSIONS = ["20240102", "20240103", "20240104", "20240105", "20240108", "20240109", "20240110"]
@@ -476,7 +476,7 @@ class TestErrors:
         "change", [{"ts_code": "600519.SH"}, {"trade_date": "20240108"}], ids=["code", "day"]
     )
     def test_rows_that_were_not_asked_for_are_refused(self, source, monkeypatch, change):
-        monkeypatch.setattr("quantgraph.testing.tushare_stub._matching", lambda table, params: table)
+        monkeypatch.setattr("quantgraph.testing.servers.tushare_stub._matching", lambda table, params: table)
         source._store._client._row_limits["daily"] = 10_000
         with pytest.raises(SourceUnavailable, match="the answer also holds"):
             source.daily("600000.SH", start_date="20240102", end_date="20240105")
@@ -711,7 +711,7 @@ class TestCache:
         expected = source.bars(CODES, T("20240102"), T("20240105"))["close"]
         script = (
             "import pandas as pd, pathlib, sys\n"
-            "from quantgraph.data.tushare import TushareSource\n"
+            "from quantgraph.data.tushare.source import TushareSource\n"
             "source = TushareSource(base_url='http://127.0.0.1:9/dataapi', cache_dir=pathlib.Path(sys.argv[1]))\n"
             f"panel = source.bars({list(CODES)}, pd.Timestamp('20240102'), pd.Timestamp('20240105'))\n"
             "assert 'tushare' not in sys.modules\n"

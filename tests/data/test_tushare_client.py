@@ -8,10 +8,10 @@ import sys
 import pandas as pd
 import pytest
 
-from quantgraph.data.tushare_client import TushareClient
-from quantgraph.data.tushare_endpoints import DAILY, ENDPOINTS, NAMECHANGE, TRADE_CAL
+from quantgraph.data.tushare.client import TushareClient
+from quantgraph.data.tushare.endpoints import DAILY, ENDPOINTS, NAMECHANGE, TRADE_CAL
 from quantgraph.errors import BadOption, NotConfigured, PermissionDenied, RateLimited, SourceUnavailable
-from quantgraph.testing.tushare_faults import (
+from quantgraph.testing.servers.tushare_faults import (
     TushareFault,
     allowance_used_up,
     connection_dropped,
@@ -24,7 +24,7 @@ from quantgraph.testing.tushare_faults import (
     reply_cut,
     without_data,
 )
-from quantgraph.testing.tushare_stub import TushareStub
+from quantgraph.testing.servers.tushare_stub import TushareStub
 
 TOKEN = "f00dcafe5ec2e7"
 

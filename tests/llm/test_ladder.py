@@ -12,7 +12,7 @@ from langchain_core.messages import AIMessage, HumanMessage, SystemMessage, Tool
 from pydantic import BaseModel
 
 from quantgraph.errors import BadOption, ModelOutputInvalid
-from quantgraph.llm.ladder import RUNGS, LadderChatModel, ask_json
+from quantgraph.llm.capabilities import RUNGS, LadderChatModel, ask_json
 from quantgraph.llm.roles import role_model
 from quantgraph.settings import load_settings
 from quantgraph.testing import Fault, OpenAIStub, Reply, ScriptedChatModel

@@ -11,11 +11,11 @@ from langchain_core.messages import HumanMessage
 from langchain_openai import ChatOpenAI
 
 from quantgraph.errors import ModelUnavailable, NotConfigured
-from quantgraph.llm.calls import CallPolicy
-from quantgraph.llm.ladder import LadderChatModel
-from quantgraph.llm.ladder.memory import VERSION
+from quantgraph.llm.capabilities import LadderChatModel
+from quantgraph.llm.capabilities.capability_cache import VERSION
 from quantgraph.llm.planner import KeylessPlanner
-from quantgraph.llm.recorded import RecordedChatModel
+from quantgraph.llm.recorded_model import RecordedChatModel
+from quantgraph.llm.retry_policy import CallPolicy
 from quantgraph.llm.roles import role_model
 from quantgraph.recording import Recorder, Scope, in_scope
 from quantgraph.settings import load_settings

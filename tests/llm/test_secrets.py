@@ -11,11 +11,11 @@ from langchain_openai import AzureChatOpenAI, ChatOpenAI
 
 from quantgraph.errors import ModelUnavailable
 from quantgraph.llm.cache import ReplyCache
-from quantgraph.llm.calls import CallPolicy
+from quantgraph.llm.capabilities import LadderChatModel
 from quantgraph.llm.faults import facts_of
-from quantgraph.llm.ladder import LadderChatModel
-from quantgraph.llm.recorded import RecordedChatModel
-from quantgraph.llm.request import request_of
+from quantgraph.llm.model_request import request_of
+from quantgraph.llm.recorded_model import RecordedChatModel
+from quantgraph.llm.retry_policy import CallPolicy
 from quantgraph.recording import Recording, Scope, in_scope
 from quantgraph.testing import Fault, OpenAIStub, ScriptedChatModel
 

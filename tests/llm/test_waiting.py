@@ -19,7 +19,7 @@ from langgraph.runtime import RunControl
 
 from quantgraph.errors import BudgetExceeded
 from quantgraph.llm import RecordedChatModel, get_llm
-from quantgraph.llm.waiting import AT_ONCE
+from quantgraph.llm.cancellation import AT_ONCE
 from quantgraph.recording import Budget, Recorder, Scope, in_scope
 from quantgraph.settings import load_settings
 from quantgraph.testing import Fault, OpenAIStub, ScriptedChatModel

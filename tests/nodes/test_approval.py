@@ -19,16 +19,16 @@ from langgraph.types import Command
 
 from quantgraph.agents import SignalRule
 from quantgraph.broker import Account, Fill, Market, Order
-from quantgraph.broker._journal import day_lines
-from quantgraph.broker.approval import order_of, plain
-from quantgraph.broker.ledger import Ledger
-from quantgraph.broker.morning import open_session, refuse
+from quantgraph.broker.ledger.journal import day_lines
+from quantgraph.broker.ledger.ledger import Ledger
+from quantgraph.broker.open_session import open_session, refuse
+from quantgraph.broker.order_proposal import order_of, plain
 from quantgraph.errors import BadOption, CheckpointerRequired, LedgerConflict
 from quantgraph.graph import create_trading_graph
 from quantgraph.market.rulebook import Rulebook
 from quantgraph.nodes import TradingDesk, approve_node, daily_loop_node, decision_node, propose_node
 from quantgraph.nodes.approval_question import read_approval
-from quantgraph.run import run_strategy
+from quantgraph.runs import run_strategy
 from quantgraph.state import DataState
 
 DAYS = pd.to_datetime(["2024-01-02", "2024-01-03", "2024-01-04", "2024-01-05"])

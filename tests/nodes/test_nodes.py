@@ -11,14 +11,14 @@ import pandas as pd
 import pytest
 from langchain_core.messages import HumanMessage
 
-from quantgraph._run_id import new_run_id
+from quantgraph._util.run_id import new_run_id
 from quantgraph.agents import SignalRule
 from quantgraph.errors import LedgerConflict, NoSignal, UnknownCommit, UnknownSymbol
 from quantgraph.market.rulebook import Rulebook
 from quantgraph.nodes import TradingDesk, daily_loop_node, decision_node, report_node
 from quantgraph.nodes.daily_loop import begin_node
+from quantgraph.runtime.endings import ended
 from quantgraph.state import DataState
-from quantgraph.subgraphs.signal.progress import ended
 
 DAYS = pd.to_datetime(["2024-01-02", "2024-01-03", "2024-01-04", "2024-01-05"])
 CODE = "600519.SH"

@@ -12,7 +12,7 @@ import pytest
 
 from quantgraph.errors import BadOption, BudgetExceeded, NotConfigured, QuantGraphError
 from quantgraph.recording import Budget, Entry, Key, Recorder, Scope, in_scope
-from quantgraph.recording.account import Need, Spent
+from quantgraph.recording.budget_account import Need, Spent
 from quantgraph.recording.entry import error_json
 from quantgraph.recording.tally import Asker, Tally, Ticket, tokens_at_most
 

@@ -8,13 +8,13 @@ import pandas as pd
 import pytest
 
 from quantgraph.data.as_of import AsOfSource
-from quantgraph.data.files import FileSource
-from quantgraph.data.sample import SampleSource
-from quantgraph.data.source import DatedLists, MarketDataSource
+from quantgraph.data.files.source import FileSource
+from quantgraph.data.protocol import DatedLists, MarketDataSource
+from quantgraph.data.sample.source import SampleSource
 from quantgraph.errors import NoData, RateLimited, RunDiverged, UnknownSymbol
 from quantgraph.market.moment import Moment
 from quantgraph.recording import Recorder, Scope, in_scope
-from quantgraph.recording.source import recorded_source
+from quantgraph.recording.recorded_source import recorded_source
 
 INDEX, LISTED = "990030.SH", "603425.SH"  # the stock is there since 20 March 2024
 DAY, END = pd.Timestamp("2024-01-15"), pd.Timestamp("2024-03-29")

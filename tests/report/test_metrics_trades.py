@@ -4,7 +4,7 @@ from decimal import Decimal
 import pandas as pd
 import pytest
 
-from quantgraph.broker.corporate import Delisting, Dividend, Split
+from quantgraph.broker.corporate_actions import Delisting, Dividend, Split
 from quantgraph.broker.orders import Fill, Order
 from quantgraph.errors import BadOption
 from quantgraph.report.orders import trips_of

@@ -34,9 +34,9 @@ from scripted_run import ANSWER, QUESTION, told
 from quantgraph import SignalRule  # noqa: F401 - loaded before the first fork
 from quantgraph.broker import Ledger
 from quantgraph.recording import Recorder, canonical
-from quantgraph.run import identity, resume_run, run_strategy, start
-from quantgraph.run.checkpoints import last_thread
-from quantgraph.run.manifest import FILE
+from quantgraph.runs import identity, resume_run, run_strategy, start
+from quantgraph.runs.checkpoints import last_thread
+from quantgraph.runs.manifest import FILE
 
 RUN = "r"
 

@@ -7,9 +7,9 @@ from langchain_openai import ChatOpenAI
 from pydantic import BaseModel
 
 from quantgraph.llm import RecordedChatModel
-from quantgraph.llm.ladder import LadderChatModel
+from quantgraph.llm.capabilities import LadderChatModel
 from quantgraph.recording import Recorder, Scope, in_scope
-from quantgraph.run.absent import no_models
+from quantgraph.runs.replay_stubs import no_models
 from quantgraph.testing import OpenAIStub, ScriptedChatModel
 
 

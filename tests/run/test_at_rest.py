@@ -15,12 +15,12 @@ import pytest
 from langgraph.runtime import RunControl
 from typer.testing import CliRunner
 
-from quantgraph._frames import freeze
-from quantgraph.broker.ledger import Ledger
+from quantgraph.broker.ledger.ledger import Ledger
 from quantgraph.cli.main import app
 from quantgraph.recording import canonical, digest
-from quantgraph.run import folder, replay, resume_run, run_strategy
+from quantgraph.runs import folder, replay, resume_run, run_strategy
 from quantgraph.state import DataState, Record
+from quantgraph.state.frames import freeze
 
 SENTENCE = "000341.SZ，5日均线上穿20日均线买入，下穿卖出，2025年1月2日到2025年2月28日"
 
@@ -207,11 +207,11 @@ def test_a_copied_folder_names_its_own_files(finished, copy):
 CHILD = """
 import json, sys
 from typer.testing import CliRunner
-from quantgraph.broker.ledger import Ledger
+from quantgraph.broker.ledger.ledger import Ledger
 from quantgraph.cli.main import app
 from quantgraph.errors import StorageUnavailable
 from quantgraph.recording import canonical, digest
-from quantgraph.run import replay, resume_run
+from quantgraph.runs import replay, resume_run
 
 folder, half = sys.argv[1:]
 made = replay(folder)

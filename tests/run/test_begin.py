@@ -8,7 +8,7 @@ from contextlib import contextmanager
 import pytest
 
 from quantgraph.errors import BadOption
-from quantgraph.run import begin, resume_run, run_strategy, start
+from quantgraph.runs import begin, resume_run, run_strategy, start
 
 SENTENCE = "000341.SZ，5日均线上穿20日均线买入，下穿卖出，2025年1月2日到2025年1月14日"
 

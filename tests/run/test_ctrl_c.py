@@ -7,7 +7,7 @@ import signal
 import threading
 import time
 
-from quantgraph.run import run_strategy
+from quantgraph.runs import run_strategy
 from quantgraph.settings import load_settings
 from quantgraph.testing import Fault, OpenAIStub
 

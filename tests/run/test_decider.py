@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 from quantgraph.agents import SignalRule
 from quantgraph.cli.main import app
 from quantgraph.errors import BadOption, FutureRequested, RunMismatch
-from quantgraph.run import replay, replay_from, run_strategy
+from quantgraph.runs import replay, replay_from, run_strategy
 
 SENTENCE = "000341.SZ,000342.SZ，5日均线上穿20日均线买入，下穿卖出，2025年1月2日到2025年1月24日"
 RULE = {"weights": {"000341.SZ": 0.3, "000342.SZ": 0.07}, "max_weight": "0.25", "cash_reserve": 0.1}

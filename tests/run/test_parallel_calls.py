@@ -12,9 +12,9 @@ from langchain_core.runnables import RunnableLambda, RunnableParallel
 from langchain_core.runnables.config import ContextThreadPoolExecutor
 
 from quantgraph.broker import Order
-from quantgraph.llm.recorded import RecordedChatModel
+from quantgraph.llm.recorded_model import RecordedChatModel
 from quantgraph.recording import Recorder, Scope, in_scope
-from quantgraph.run import replay, resume_run, run_strategy
+from quantgraph.runs import replay, resume_run, run_strategy
 from quantgraph.testing import ScriptedChatModel
 
 SENTENCE = "000341.SZ，5日均线上穿20日均线买入，下穿卖出，2025年1月2日到2025年1月7日"

@@ -15,11 +15,11 @@ import pandas as pd
 import pytest
 from typer.testing import CliRunner
 
-from quantgraph.broker.ledger import Ledger
+from quantgraph.broker.ledger.ledger import Ledger
 from quantgraph.cli.main import app
 from quantgraph.errors import BadFile
 from quantgraph.recording import digest
-from quantgraph.run import replay, run_strategy
+from quantgraph.runs import replay, run_strategy
 from quantgraph.settings import load_settings
 from quantgraph.subgraphs.signal.nodes import reflection
 from quantgraph.testing import Fault, OpenAIStub
@@ -127,7 +127,7 @@ def test_code_that_is_another_is_said_and_replayed_all_the_same(recorded, monkey
     told = json.loads((recorded / "run.json").read_text(encoding="utf-8"))
     assert "run/replay.py" in told["identity"]["code"]
     monkeypatch.setattr(
-        sys.modules["quantgraph.run.replay"],
+        sys.modules["quantgraph.runs.replay"],
         "code_files",
         lambda: {**told["identity"]["code"], "graph.py": "x"},
     )

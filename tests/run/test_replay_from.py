@@ -10,11 +10,11 @@ from typer.testing import CliRunner
 
 from quantgraph.agents import SignalRule
 from quantgraph.broker import Order
-from quantgraph.broker.ledger import Ledger
+from quantgraph.broker.ledger.ledger import Ledger
 from quantgraph.cli.main import app
 from quantgraph.errors import BadOption, BadWindow, RunDiverged
-from quantgraph.llm.recorded import RecordedChatModel
-from quantgraph.run import replay, replay_from, resume_run, run_strategy
+from quantgraph.llm.recorded_model import RecordedChatModel
+from quantgraph.runs import replay, replay_from, resume_run, run_strategy
 from quantgraph.settings import load_settings
 from quantgraph.state import decided_at
 from quantgraph.testing import ScriptedChatModel

@@ -17,13 +17,13 @@ from typer.testing import CliRunner
 from quantgraph.agents import SignalRule
 from quantgraph.broker import Ledger
 from quantgraph.cli.main import app
-from quantgraph.data.sample import SampleSource
+from quantgraph.data.sample.source import SampleSource
 from quantgraph.errors import BadFile, BadOption, BudgetExceeded, NoData, RunMismatch, SourceUnavailable
 from quantgraph.market.rulebook import Rulebook
-from quantgraph.run import identity, replay, resume_run, run_strategy
-from quantgraph.run.folder import held
-from quantgraph.run.manifest import ledger_place, read_manifest
-from quantgraph.run.options import Options
+from quantgraph.runs import identity, replay, resume_run, run_strategy
+from quantgraph.runs.folder import held
+from quantgraph.runs.manifest import ledger_place, read_manifest
+from quantgraph.runs.options import Options
 from quantgraph.settings import load_settings
 
 SENTENCE = "000341.SZ，2日均线上穿5日均线买入，下穿卖出，20240102到20240229"

@@ -12,7 +12,7 @@ from langgraph.runtime import RunControl
 
 from quantgraph.errors import BadFile
 from quantgraph.llm import tags
-from quantgraph.run import replay, resume_run, run_strategy
+from quantgraph.runs import replay, resume_run, run_strategy
 from quantgraph.settings import load_settings
 from quantgraph.testing import Fault, OpenAIStub, Reply, ScriptedChatModel
 

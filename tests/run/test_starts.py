@@ -9,8 +9,8 @@ import sys
 
 import pytest
 
-from quantgraph.run import run_strategy
-from quantgraph.run.folder import aside
+from quantgraph.runs import run_strategy
+from quantgraph.runs.folder import aside
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="locks that end with their process are POSIX's")
 
@@ -18,7 +18,7 @@ SENTENCE = "000341.SZ，5日均线上穿20日均线买入，下穿卖出，2025�
 CHILD = """
 import sys
 from pathlib import Path
-from quantgraph.run.folder import aside
+from quantgraph.runs.folder import aside
 with aside(Path(sys.argv[1])) as made:
     (made / "data").mkdir()
     (made / "data" / "half").write_text("x")
@@ -71,7 +71,7 @@ def test_what_was_made_before_this_machine_started_or_on_another_is_left_for_a_d
 def test_a_run_that_is_killed_before_it_has_its_place_is_no_run_and_is_cleared_away(tmp_path):
     code = (
         "import os, signal, sys\n"
-        "from quantgraph.run import begin, run_strategy\n"
+        "from quantgraph.runs import begin, run_strategy\n"
         "begin.write_result = lambda *_: os.kill(os.getpid(), signal.SIGKILL)\n"
         f"run_strategy({SENTENCE!r}, out=sys.argv[1])\n"
     )

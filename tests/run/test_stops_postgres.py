@@ -10,7 +10,7 @@ import pytest
 from langgraph.checkpoint.postgres import PostgresSaver
 
 from quantgraph.errors import StorageUnavailable
-from quantgraph.run import replay, resume_run, run_strategy
+from quantgraph.runs import replay, resume_run, run_strategy
 
 HERE = Path(__file__).parent
 KILLS = 4

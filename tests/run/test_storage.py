@@ -12,11 +12,11 @@ import pytest
 from langgraph.runtime import RunControl
 from typer.testing import CliRunner
 
-from quantgraph import _database
+from quantgraph._util import database
 from quantgraph.broker import Ledger
 from quantgraph.cli.main import app
 from quantgraph.errors import BadFile, StorageUnavailable
-from quantgraph.run import replay, resume_run, run_strategy, start
+from quantgraph.runs import replay, resume_run, run_strategy, start
 
 SENTENCE = "000341.SZ，2日均线上穿5日均线买入，下穿卖出，20240102到20240229"
 
@@ -105,7 +105,7 @@ def test_a_commit_that_cannot_be_written_is_no_answer_of_a_tool(tmp_path, made, 
 
 
 def test_a_ledger_that_another_process_holds_is_waited_for_and_then_named(tmp_path, made, monkeypatch):
-    monkeypatch.setattr(_database, "_BUSY_SECONDS", 0.1)
+    monkeypatch.setattr(database, "_BUSY_SECONDS", 0.1)
     with closing(sqlite3.connect(tmp_path / "held.sqlite", isolation_level=None)) as other:
 
         def hold(event):

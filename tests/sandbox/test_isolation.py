@@ -11,7 +11,7 @@ import pytest
 from quantgraph.errors import CodeFailed, SandboxTooWeak
 from quantgraph.market.moment import Moment
 from quantgraph.sandbox import ForkRunner, FreshRunner, default_runner
-from quantgraph.sandbox.warm import PYTHON, WarmProcess, check_level
+from quantgraph.sandbox.server_process import PYTHON, WarmProcess, check_level
 
 MOMENT = Moment.at("2024-01-08")
 WEAK = (

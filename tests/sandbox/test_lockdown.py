@@ -17,7 +17,7 @@ import pytest
 import quantgraph
 from quantgraph.sandbox import _seccomp
 from quantgraph.sandbox.lockdown import readable_places
-from quantgraph.sandbox.warm import code_environment
+from quantgraph.sandbox.server_process import code_environment
 
 PROBE = Path(__file__).with_name("lockdown_probe.py")
 NOBODY = 65534

@@ -10,9 +10,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from quantgraph._frames import FrozenFrame, freeze
-from quantgraph.sandbox import parcel
-from quantgraph.sandbox.parcel import Parcels, map_parcel, read_parcel
+from quantgraph.sandbox import shared_frames
+from quantgraph.sandbox.shared_frames import Parcels, map_parcel, read_parcel
+from quantgraph.state.frames import FrozenFrame, freeze
 
 
 def frozen(value, rows=3, columns=2):
@@ -100,8 +100,8 @@ def test_where_one_call_reads_in_a_parcel_no_other_call_sees(forker, frames):
 
 def test_the_same_frames_are_written_once_and_let_go_when_one_of_them_dies(parcels, monkeypatch):
     written = []
-    write = parcel._write
-    monkeypatch.setattr(parcel, "_write", lambda listed: written.append(len(listed)) or write(listed))
+    write = shared_frames._write
+    monkeypatch.setattr(shared_frames, "_write", lambda listed: written.append(len(listed)) or write(listed))
     one, two = frozen(1.0), frozen(2.0)
     for _ in range(3):
         os.close(parcels.lend({"ohlcv": {"a": one, "b": two}}))
@@ -119,7 +119,7 @@ def test_only_the_last_few_are_kept_and_a_large_one_alone(parcels, monkeypatch):
     for frames in sets:
         os.close(parcels.lend(frames))
     assert len(parcels._kept) == 4
-    monkeypatch.setattr(parcel, "_LARGE", 10)
+    monkeypatch.setattr(shared_frames, "_LARGE", 10)
     os.close(parcels.lend({"ohlcv": {"a": sets[0]["ohlcv"]["a"], "b": sets[1]["ohlcv"]["a"]}}))
     assert len(parcels._kept) == 1
 

@@ -14,7 +14,7 @@ import pytest
 from quantgraph.errors import CodeFailed, CodeTimeout
 from quantgraph.market.moment import Moment
 from quantgraph.sandbox import CodeRunner, RemoteRunner, open_walk
-from quantgraph.sandbox.warm import PYTHON, code_environment
+from quantgraph.sandbox.server_process import PYTHON, code_environment
 
 
 class Machine(http.server.BaseHTTPRequestHandler):

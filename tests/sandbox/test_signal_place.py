@@ -9,7 +9,7 @@ import pytest
 from quantgraph.errors import CodeFailed
 from quantgraph.market.moment import Moment
 from quantgraph.sandbox import FreshRunner, RemoteRunner, open_walk
-from quantgraph.sandbox.warm import PYTHON, code_environment
+from quantgraph.sandbox.server_process import PYTHON, code_environment
 from quantgraph.tools.trusted import TrustedRunner
 
 CLOSE = "close = snapshot['ohlcv']['close']\nzero = close * 0.0"

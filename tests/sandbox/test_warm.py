@@ -18,12 +18,12 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from quantgraph._frames import freeze
 from quantgraph.errors import CodeFailed, CodeTimeout
 from quantgraph.sandbox import ForkRunner
-from quantgraph.sandbox.folder import WorkFolder
 from quantgraph.sandbox.job import Job
-from quantgraph.sandbox.warm import WarmProcess
+from quantgraph.sandbox.server_process import WarmProcess
+from quantgraph.sandbox.work_folder import WorkFolder
+from quantgraph.state.frames import freeze
 
 
 def test_threads_share_one_warm_process(frames):

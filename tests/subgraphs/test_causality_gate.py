@@ -11,7 +11,7 @@ from quantgraph import create_trading_graph
 from quantgraph.broker import Ledger
 from quantgraph.market.moment import session_of
 from quantgraph.recording import Recorder
-from quantgraph.subgraphs.signal import causality
+from quantgraph.subgraphs.signal import causality_proof
 
 pytestmark = pytest.mark.usefixtures("whole_audit")
 
@@ -208,7 +208,7 @@ def test_a_drawn_seed_is_recorded_before_the_first_run_of_the_code(
         return final["validation"]["data_summary"]["causality"]["coverage"]
 
     with monkeypatch.context() as patch:
-        patch.setattr(causality, "check_causality", Mock(side_effect=SystemError("switched off")))
+        patch.setattr(causality_proof, "check_causality", Mock(side_effect=SystemError("switched off")))
         with pytest.raises(SystemError):
             run("a")
     drawn = {

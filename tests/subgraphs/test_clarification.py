@@ -18,14 +18,15 @@ from langgraph.graph import START, StateGraph
 from langgraph.types import Command
 from typing_extensions import TypedDict
 
-from quantgraph._input_limits import LONGEST_TEXT
-from quantgraph.data.sample import SampleSource
+from quantgraph._util.input_limits import LONGEST_TEXT
+from quantgraph.data.sample.source import SampleSource
 from quantgraph.errors import BadOption
 from quantgraph.recording import Recorder, recorded_answer
+from quantgraph.runtime.questions import ANYTHING, answer_schema, read_answer
+from quantgraph.runtime.state import Clarification
 from quantgraph.state import DataState
-from quantgraph.subgraphs.signal import Clarification, create_signal_subgraph
-from quantgraph.subgraphs.signal.answers import ANYTHING, answer_schema, read_answer
-from quantgraph.subgraphs.signal.fields import to_fetch
+from quantgraph.subgraphs.signal import create_signal_subgraph
+from quantgraph.subgraphs.signal.indicator_fields import to_fetch
 
 THREAD = {"configurable": {"thread_id": "t"}}
 NO_WINDOW = {"start_date": "", "end_date": ""}

@@ -24,8 +24,8 @@ from quantgraph.subgraphs.signal import (
     signal_generate_node,
     validation_node,
 )
-from quantgraph.subgraphs.signal import kit as kit_module
-from quantgraph.subgraphs.signal.progress import MAX_CLARIFICATIONS
+from quantgraph.subgraphs.signal import signal_resources as kit_module
+from quantgraph.subgraphs.signal.state_updates import MAX_CLARIFICATIONS
 from quantgraph.tools import CodeSession, ToolContext, python_repl, tushare_daily_bar
 
 THREAD = {"configurable": {"thread_id": "t"}}

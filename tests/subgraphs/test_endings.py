@@ -6,9 +6,9 @@ from typing import get_args
 
 import pytest
 
-from quantgraph._texts import language_of
-from quantgraph.subgraphs.signal.endings import closing
-from quantgraph.subgraphs.signal.state import EndedBecause
+from quantgraph._util.texts import language_of
+from quantgraph.runtime.endings import closing
+from quantgraph.runtime.state import EndedBecause
 
 
 @pytest.mark.parametrize("language", ["zh", "en"])

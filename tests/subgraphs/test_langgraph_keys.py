@@ -9,14 +9,14 @@ from langgraph._internal._scratchpad import PregelScratchpad
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.graph import START, MessagesState, StateGraph
 
-from quantgraph.subgraphs.signal import _langgraph
+from quantgraph.runtime import nested_graphs
 
 
 def test_the_keys_are_langgraphs():
-    assert _langgraph._CALL == _constants.CONFIG_KEY_CALL
-    assert _langgraph._CHECKPOINTER == _constants.CONFIG_KEY_CHECKPOINTER
-    assert _langgraph._DURABILITY == _constants.CONFIG_KEY_DURABILITY
-    assert _langgraph._SCRATCHPAD == _constants.CONFIG_KEY_SCRATCHPAD
+    assert nested_graphs._CALL == _constants.CONFIG_KEY_CALL
+    assert nested_graphs._CHECKPOINTER == _constants.CONFIG_KEY_CHECKPOINTER
+    assert nested_graphs._DURABILITY == _constants.CONFIG_KEY_DURABILITY
+    assert nested_graphs._SCRATCHPAD == _constants.CONFIG_KEY_SCRATCHPAD
     assert {"resume", "get_null_resume"} <= {field.name for field in fields(PregelScratchpad)}
 
 
@@ -24,7 +24,7 @@ def test_a_graph_knows_whether_it_is_remembered():
     seen = []
 
     def node(state):
-        seen.append(_langgraph.is_remembered())
+        seen.append(nested_graphs.is_remembered())
         return {}
 
     builder = StateGraph(MessagesState)
@@ -34,4 +34,4 @@ def test_a_graph_knows_whether_it_is_remembered():
     builder.compile(checkpointer=InMemorySaver()).invoke({"messages": []}, thread)
     builder.compile().invoke({"messages": []}, thread)
     assert seen == [True, False]
-    assert _langgraph.is_remembered()
+    assert nested_graphs.is_remembered()

@@ -10,12 +10,13 @@ import pytest
 from langchain_core.messages import AIMessage
 from langgraph.graph import START, StateGraph
 
-from quantgraph.data.sample import SampleSource
+from quantgraph.data.sample.source import SampleSource
 from quantgraph.errors import BudgetExceeded, CodeFailed
+from quantgraph.runtime.loop_detection import SAME_STEP_LIMIT, TRAIL_LIMIT, stepped
+from quantgraph.runtime.state import EndedBecause
 from quantgraph.sandbox import CodeResult
-from quantgraph.subgraphs.signal.progress import answered, fresh_state
-from quantgraph.subgraphs.signal.state import EndedBecause, SignalSubgraphState
-from quantgraph.subgraphs.signal.trail import SAME_STEP_LIMIT, TRAIL_LIMIT, stepped
+from quantgraph.subgraphs.signal.state import SignalSubgraphState
+from quantgraph.subgraphs.signal.state_updates import answered, fresh_state
 
 STEPS = 120
 """More than any run here takes; the default limit is 10,007."""

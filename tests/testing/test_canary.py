@@ -14,11 +14,11 @@ import pytest
 from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
 
 from quantgraph.data.as_of import AsOfSource
-from quantgraph.data.sample import SampleSource
+from quantgraph.data.sample.source import SampleSource
 from quantgraph.errors import NoData
 from quantgraph.market.actions import ACTION_FIELDS, DATE_FIELDS
 from quantgraph.market.moment import PHASES, Moment
-from quantgraph.state import DataState, Record
+from quantgraph.state import DataState, Record, growing_view
 from quantgraph.testing import (
     CanaryFound,
     CanarySource,
@@ -216,11 +216,11 @@ def test_views_walks_and_readings_show_what_a_plain_store_shows(phase):
 
 
 def test_a_cut_that_is_one_row_too_long_shows(monkeypatch):
-    from quantgraph import _views, _walk
+    from quantgraph.state import views
 
     store, ref = filled()
-    rows = _views.known_rows
-    for module in (_views, _walk):
+    rows = views.known_rows
+    for module in (views, growing_view):
         monkeypatch.setattr(module, "known_rows", lambda *given: rows(*given) + 1)
     walk = store.walk(ref)
     for moment in (Moment.at("20240612", "open"), MOMENT):

@@ -6,7 +6,7 @@ import pandas as pd
 import pytest
 import requests
 
-from quantgraph.testing.tushare_faults import (
+from quantgraph.testing.servers.tushare_faults import (
     allowance_used_up,
     bad_token,
     connection_dropped,
@@ -19,7 +19,7 @@ from quantgraph.testing.tushare_faults import (
     reply_cut,
     without_data,
 )
-from quantgraph.testing.tushare_stub import TushareStub
+from quantgraph.testing.servers.tushare_stub import TushareStub
 
 DAILY = pd.DataFrame(
     [

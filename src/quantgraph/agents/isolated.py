@@ -13,20 +13,20 @@ from typing import Any, Self
 
 import pandas as pd
 
-from quantgraph._frames import PLAIN_RULE, is_plain
-from quantgraph._texts import escape_controls
-from quantgraph._views import WalkMark
+from quantgraph._util.texts import escape_controls
 from quantgraph.broker import Account, Order
 from quantgraph.errors import BadFile, BadOption, CodeFailed, SandboxTooWeak
 from quantgraph.market.moment import Moment, session_of
 from quantgraph.sandbox.accounts import day_text, orders_of, plain_account
 from quantgraph.sandbox.child import Child
-from quantgraph.sandbox.known import SentView
 from quantgraph.sandbox.lockdown import Level
 from quantgraph.sandbox.result import read_answer
 from quantgraph.sandbox.runner import ForkRunner, can_fork
+from quantgraph.sandbox.view_sync import SentView
 from quantgraph.sandbox.wire import Block, message
 from quantgraph.state import View
+from quantgraph.state.frames import PLAIN_RULE, is_plain
+from quantgraph.state.views import WalkMark
 
 __all__ = ["IsolatedDecider"]
 

@@ -1,12 +1,12 @@
 """Checks that code makes, which no model can overrule."""
 
-from quantgraph.audit.causality import check_causality
-from quantgraph.audit.counterexample import Counterexample
-from quantgraph.audit.quality import check_data, check_signal, signal_counts
-from quantgraph.audit.report import Finding, Report
-from quantgraph.audit.start import measure_warm_up
-from quantgraph.audit.trials import CodeTrials, FunctionTrials, Outcome, Trials
-from quantgraph.audit.verdict import Verdict
+from quantgraph.audit.bars.quality import check_data, check_signal, signal_counts
+from quantgraph.audit.causality.counterexample import Counterexample
+from quantgraph.audit.causality.gate import check_causality
+from quantgraph.audit.causality.trials import CodeTrials, FunctionTrials, Outcome, Trials
+from quantgraph.audit.causality.verdict import Verdict
+from quantgraph.audit.causality.warm_up_length import measure_warm_up
+from quantgraph.audit.findings import Finding, Report
 
 __all__ = [
     "CodeTrials",

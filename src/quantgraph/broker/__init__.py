@@ -8,19 +8,19 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from quantgraph.broker.account import Account, Position, Receivable
-from quantgraph.broker.block import Block, BlockRule
-from quantgraph.broker.corporate import Delisting, Dividend, Event, Payment, Split
+from quantgraph.broker.corporate_actions import Delisting, Dividend, Event, Payment, Split
 from quantgraph.broker.decider import Decider
-from quantgraph.broker.desk import TradingSession, execute, submit
+from quantgraph.broker.execution import TradingSession, execute, submit
 from quantgraph.broker.orders import Fill, Order, Outcome, Quantity, Rejection, RejectionCode
 from quantgraph.broker.quotes import Quote, Quotes, quotes_at
-from quantgraph.broker.result import SessionResult
+from quantgraph.broker.session_result import SessionResult
 from quantgraph.broker.simulate import Market, advance, run_sessions, simulate, trade_session
 from quantgraph.broker.sizing import largest_buy
 from quantgraph.broker.valuation import Mark, MarkAt, last_closes, mark, value_of
+from quantgraph.broker.vectorized.block import Block, BlockRule
 
 if TYPE_CHECKING:
-    from quantgraph.broker.ledger import Ledger
+    from quantgraph.broker.ledger.ledger import Ledger
 
 __all__ = [
     "Account",
@@ -64,7 +64,7 @@ __all__ = [
 
 def __getattr__(name: str) -> Any:
     if name == "Ledger":
-        from quantgraph.broker.ledger import Ledger
+        from quantgraph.broker.ledger.ledger import Ledger
 
         return Ledger
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -26,7 +26,7 @@ class Decider(Protocol):
     It needs a ``name``, which the ledger keeps with every session, and ``decide``. One that has options may
     say them in an attribute ``options``, a mapping of plain JSON: a run is then not continued with others.
     One that need not be asked in every session may say its rule as plain data in ``block_rule(account)``,
-    see :class:`~quantgraph.broker.block.BlockRule`. One that sizes orders by a rulebook may have
+    see :class:`~quantgraph.broker.vectorized.block.BlockRule`. One that sizes orders by a rulebook may have
     ``under(rules)``, which gives the decider that sizes by the market's. One that does not trade the signal
     may say so by ``uses_signal = False``: the sessions that the signal needs before it counts are its too.
     """

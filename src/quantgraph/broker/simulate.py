@@ -11,19 +11,19 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 
 from quantgraph.broker.account import Account
-from quantgraph.broker.block import Block, BlockRule, trade_block
-from quantgraph.broker.corporate import action_book
+from quantgraph.broker.corporate_actions import action_book
 from quantgraph.broker.decider import Decider
-from quantgraph.broker.morning import asked, fill, open_session
-from quantgraph.broker.result import SessionResult
+from quantgraph.broker.open_session import asked, fill, open_session
+from quantgraph.broker.session_result import SessionResult
 from quantgraph.broker.valuation import MarkAt
+from quantgraph.broker.vectorized.block import Block, BlockRule, trade_block
 from quantgraph.errors import BadOption, BadWindow, LedgerConflict
 from quantgraph.market.moment import Moment, session_of
 from quantgraph.market.rulebook import Rulebook
 from quantgraph.state import DataState, View, Walk
 
 if TYPE_CHECKING:
-    from quantgraph.broker.ledger import Ledger
+    from quantgraph.broker.ledger.ledger import Ledger
 
 __all__ = [
     "BLOCK",

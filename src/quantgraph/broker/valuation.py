@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 
 from quantgraph.broker.account import Account
-from quantgraph.broker.corporate import carried_over
+from quantgraph.broker.corporate_actions import carried_over
 from quantgraph.errors import NoData
 from quantgraph.market.money import exact, tidy, worth
 from quantgraph.state import AsOf
@@ -34,7 +34,7 @@ class Mark:
 def last_closes(view: AsOf, symbols: Iterable[str], *, field: MarkAt = "close") -> dict[str, Decimal]:
     """Find the last price known at the view's moment of each symbol that has one.
 
-    Corporate actions since then are taken off, see :func:`~quantgraph.broker.corporate.carried_over`.
+    Corporate actions since then are taken off, see :func:`~quantgraph.broker.corporate_actions.carried_over`.
     """
     today = view.moment.session
     happened = [action for action in view.actions() if action.ex <= today]

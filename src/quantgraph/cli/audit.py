@@ -34,8 +34,8 @@ def audit(  # noqa: PLR0917 - typer reads options from the parameters
 
     Exit status: 0 causal, 1 not causal or undecided, 2 the strategy or the data cannot be used.
     """
-    from quantgraph._texts import language_of
-    from quantgraph.strategy import audit_strategy, read_strategy
+    from quantgraph._util.texts import language_of
+    from quantgraph.runs.strategy_file import audit_strategy, read_strategy
 
     try:
         verdict = audit_strategy(

@@ -18,7 +18,7 @@ from rich.console import Console, ConsoleOptions, RenderableType
 from rich.segment import Segment
 from rich.text import Text
 
-from quantgraph._texts import escape_controls
+from quantgraph._util.texts import escape_controls
 
 __all__ = [
     "SafeConsole",

@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from quantgraph._input_limits import check_text
+from quantgraph._util.input_limits import check_text
 from quantgraph.cli.audit import audit
 from quantgraph.cli.console import echo, echo_traceback, safe_streams
-from quantgraph.cli.going import CANCELLED, FAILED, WRONG_USAGE, fail, go, say
+from quantgraph.cli.ledger_commands import app as ledger
 from quantgraph.cli.replay import replay
 from quantgraph.cli.resume import resume
-from quantgraph.cli.runs import app as ledger
+from quantgraph.cli.run_command import CANCELLED, FAILED, WRONG_USAGE, fail, go, say
 from quantgraph.errors import BadOption, QuantGraphError
 
 if TYPE_CHECKING:
@@ -155,7 +155,7 @@ def _codes(text: str | None) -> list[str]:
 
 
 def _go(question: str, options: dict[str, Any], *, as_json: bool, headless: bool, debug: bool) -> None:
-    from quantgraph.run import run_strategy
+    from quantgraph.runs import run_strategy
     from quantgraph.settings import load_settings
 
     try:

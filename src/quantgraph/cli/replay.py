@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from quantgraph.cli.console import echo, echo_json
-from quantgraph.cli.going import FAILED, WRONG_USAGE, fail, go, say
+from quantgraph.cli.run_command import FAILED, WRONG_USAGE, fail, go, say
 from quantgraph.errors import BadOption, QuantGraphError
 
 if TYPE_CHECKING:
-    from quantgraph.run.replay import Replayed
+    from quantgraph.runs.replay import Replayed
 
 __all__ = ["replay"]
 
@@ -50,10 +50,10 @@ def replay(  # noqa: PLR0917 - typer reads options from the parameters
     Exit status 0: ledger, signal, strategy and result are the same. 1: they are not, and the first difference
     is shown. 2: there is no such run.
     """
-    from quantgraph.cli.opened import latest
+    from quantgraph.cli.ledger_selection import latest
     from quantgraph.recording.sockets import no_network
-    from quantgraph.run.manifest import read_manifest, run_folder
-    from quantgraph.run.replay import replay as again
+    from quantgraph.runs.manifest import read_manifest, run_folder
+    from quantgraph.runs.replay import replay as again
     from quantgraph.settings import load_settings
 
     try:
@@ -84,7 +84,7 @@ def replay(  # noqa: PLR0917 - typer reads options from the parameters
 def _branch(folder: Path, session: str, *, model: str | None, **options: Any) -> dict[str, Any]:
     """Begin the new run; a model that nothing in it asked is told of."""
     from quantgraph.market.moment import session_of
-    from quantgraph.run.branch import replay_from
+    from quantgraph.runs.branch import replay_from
 
     result = replay_from(folder, session, model=model, **options)
     first = f"{session_of(session):%Y%m%d}"

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from quantgraph.cli.going import WRONG_USAGE, fail, go, say
+from quantgraph.cli.run_command import WRONG_USAGE, fail, go, say
 from quantgraph.errors import QuantGraphError
 
 __all__ = ["resume"]
@@ -44,10 +44,10 @@ def resume(  # noqa: PLR0917 - typer reads options from the parameters
     What was answered before is not asked again, no model call that had returned is made again, and no session
     is traded twice. It has to be the same configuration, graph, data and code.
     """
-    from quantgraph.cli.opened import latest
-    from quantgraph.run import resume_run
-    from quantgraph.run.folder import read_result
-    from quantgraph.run.manifest import read_manifest, run_folder
+    from quantgraph.cli.ledger_selection import latest
+    from quantgraph.runs import resume_run
+    from quantgraph.runs.folder import read_result
+    from quantgraph.runs.manifest import read_manifest, run_folder
     from quantgraph.settings import load_settings
 
     given = {"budget": budget, "session_budget": session_budget}

@@ -15,12 +15,12 @@ from rich.panel import Panel
 from rich.syntax import Syntax
 from rich.table import Table
 
-from quantgraph._texts import escape_controls, language_of, say
+from quantgraph._util.texts import escape_controls, language_of, say
 from quantgraph.audit.titles import in_chinese
 from quantgraph.cli.console import SafeConsole, drawing, echo, lines_above, literal
-from quantgraph.cli.ledger import counted
+from quantgraph.cli.ledger_verify import counted
 from quantgraph.report.orders import listed
-from quantgraph.run import Event
+from quantgraph.runs import Event
 from quantgraph.subgraphs.signal.warm_up import not_judged
 
 __all__ = ["View", "prompt", "show_result", "view"]

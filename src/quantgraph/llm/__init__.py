@@ -9,9 +9,9 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from quantgraph.llm.calls import CallPolicy
     from quantgraph.llm.models import get_light_llm, get_llm
-    from quantgraph.llm.recorded import RecordedChatModel
+    from quantgraph.llm.recorded_model import RecordedChatModel
+    from quantgraph.llm.retry_policy import CallPolicy
     from quantgraph.llm.roles import role_model
     from quantgraph.llm.structured import read_json
     from quantgraph.settings import Role
@@ -27,8 +27,8 @@ __all__ = [
 ]
 
 _HOME = {
-    "CallPolicy": "quantgraph.llm.calls",
-    "RecordedChatModel": "quantgraph.llm.recorded",
+    "CallPolicy": "quantgraph.llm.retry_policy",
+    "RecordedChatModel": "quantgraph.llm.recorded_model",
     "Role": "quantgraph.settings",
     "get_light_llm": "quantgraph.llm.models",
     "get_llm": "quantgraph.llm.models",

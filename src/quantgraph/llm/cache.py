@@ -16,7 +16,7 @@ from typing import Literal, NamedTuple
 
 from sqlalchemy import Column, Float, MetaData, String, Table, Text, delete, insert, select
 
-from quantgraph._database import engine_of, make_schema
+from quantgraph._util.database import engine_of, make_schema
 from quantgraph.errors import QuantGraphError
 
 __all__ = ["CacheMode", "Offer", "ReplyCache", "attempt", "forget", "offer", "reply_cache"]

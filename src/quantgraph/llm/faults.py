@@ -25,7 +25,7 @@ from quantgraph.errors import (
     PermissionDenied,
     QuantGraphError,
 )
-from quantgraph.llm.hidden import hidden, shown
+from quantgraph.llm.redaction import hidden, shown
 
 __all__ = ["Fault", "ModelFacts", "NoMessage", "core_of", "facts_of", "read_fault"]
 

@@ -19,7 +19,7 @@ from quantgraph.settings import Role, Settings, check_role, load_settings
 if TYPE_CHECKING:
     from langchain_core.language_models import BaseChatModel
 
-    ModelChoice = str | BaseChatModel | Mapping[Role, "str | BaseChatModel"] | None
+    from quantgraph.llm.roles import Model
 
 __all__ = ["DEFAULT_MODEL", "KEYLESS", "get_light_llm", "get_llm", "is_loopback"]
 
@@ -34,7 +34,7 @@ _KEEPALIVE = ((socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1),)
 
 
 def get_llm(
-    role: Role = "reflection", *, model: ModelChoice = None, settings: Settings | None = None
+    role: Role = "reflection", *, model: Model | None = None, settings: Settings | None = None
 ) -> BaseChatModel:
     """Return the chat model of a role.
 
@@ -60,13 +60,13 @@ def get_llm(
 
 
 def get_light_llm(
-    role: Role = "data_fetch", *, model: ModelChoice = None, settings: Settings | None = None
+    role: Role = "data_fetch", *, model: Model | None = None, settings: Settings | None = None
 ) -> BaseChatModel:
     """Return a role's model for simple work: as :func:`get_llm`, but ``light_model`` before ``model``."""
     return _choose(role, model, settings, light=True)
 
 
-def _choose(role: Role, model: ModelChoice, settings: Settings | None, *, light: bool) -> BaseChatModel:
+def _choose(role: Role, model: Model | None, settings: Settings | None, *, light: bool) -> BaseChatModel:
     from langchain_core.language_models import BaseChatModel
 
     check_role(role)

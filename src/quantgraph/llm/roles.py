@@ -2,29 +2,33 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
+from langchain_core.language_models import BaseChatModel
+
 from quantgraph.llm.cache import reply_cache
-from quantgraph.llm.calls import CallPolicy
-from quantgraph.llm.ladder import LadderChatModel
+from quantgraph.llm.capabilities import LadderChatModel
 from quantgraph.llm.models import get_light_llm, get_llm
 from quantgraph.llm.prices import load_prices
-from quantgraph.llm.recorded import RecordedChatModel
+from quantgraph.llm.recorded_model import RecordedChatModel
+from quantgraph.llm.retry_policy import CallPolicy
 from quantgraph.settings import Role, Settings
 
 if TYPE_CHECKING:
-    from langchain_core.language_models import BaseChatModel
     from pydantic import BaseModel
 
-    from quantgraph.llm.models import ModelChoice
 
-__all__ = ["role_model"]
+__all__ = ["Model", "role_model"]
+
+Model = str | BaseChatModel | Mapping[Role, str | BaseChatModel]
+"""A chat model, a model's name, or either by role."""
 
 
 def role_model(
     role: Role,
     *,
-    model: ModelChoice,
+    model: Model | None,
     settings: Settings,
     light: bool = False,
     answer: type[BaseModel] | None = None,

@@ -13,9 +13,9 @@ from quantgraph.nodes.daily_loop import (
     route_after_decision,
 )
 from quantgraph.nodes.decision import decision_node
-from quantgraph.nodes.desk import TradingDesk
 from quantgraph.nodes.report import report_node
 from quantgraph.nodes.state import TradingState
+from quantgraph.nodes.trading_resources import TradingDesk
 
 __all__ = [
     "TradingDesk",

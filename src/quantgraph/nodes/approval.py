@@ -11,21 +11,21 @@ from typing import Any, Literal, cast
 
 import pandas as pd
 
-from quantgraph.broker.approval import Shown, order_of, plain, shown
-from quantgraph.broker.ledger import Ledger
-from quantgraph.broker.morning import asked, fill, open_session, refuse
+from quantgraph.broker.ledger.ledger import Ledger
+from quantgraph.broker.open_session import asked, fill, open_session, refuse
+from quantgraph.broker.order_proposal import Shown, order_of, plain, shown
 from quantgraph.broker.orders import Order
-from quantgraph.broker.result import SessionResult
+from quantgraph.broker.session_result import SessionResult
 from quantgraph.errors import BadOption
 from quantgraph.market.moment import Moment, session_of
 from quantgraph.nodes.approval_question import approval_question, read_approval
-from quantgraph.nodes.desk import TradingDesk
 from quantgraph.nodes.state import Proposal, TradingState
+from quantgraph.nodes.trading_resources import TradingDesk
 from quantgraph.recording import Entry, Giver, canonical, current_scope, keep_answer, recorded_answer
+from quantgraph.runtime.endings import ended, language, succeeded
+from quantgraph.runtime.questions import answer_of, assumed, check_remembered, question_id
+from quantgraph.runtime.state import Clarification
 from quantgraph.state import deciding
-from quantgraph.subgraphs.signal.answers import answer_of, check_remembered
-from quantgraph.subgraphs.signal.progress import assumed, ended, language, question_id, succeeded
-from quantgraph.subgraphs.signal.state import Clarification
 
 __all__ = [
     "answered_before",

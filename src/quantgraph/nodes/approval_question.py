@@ -6,11 +6,11 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from quantgraph._texts import Language, say
-from quantgraph.broker.approval import Shown
+from quantgraph._util.texts import Language, say
+from quantgraph.broker.order_proposal import Shown
 from quantgraph.market.moment import session_of
-from quantgraph.subgraphs.signal.answers import answer_schema
-from quantgraph.subgraphs.signal.state import Clarification
+from quantgraph.runtime.questions import answer_schema
+from quantgraph.runtime.state import Clarification
 
 __all__ = ["Approval", "approval_question", "read_approval"]
 

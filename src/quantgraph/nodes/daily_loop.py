@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
-from quantgraph._run_id import new_run_id, run_id_of
+from quantgraph._util.run_id import new_run_id, run_id_of
 from quantgraph.nodes.approval import answered_before
-from quantgraph.nodes.desk import TradingDesk
 from quantgraph.nodes.state import TradingState
-from quantgraph.subgraphs.signal.progress import has_signal
+from quantgraph.nodes.trading_resources import TradingDesk
+from quantgraph.runtime.endings import has_signal
 
 __all__ = ["begin_node", "daily_loop_node", "route_after_daily_loop", "route_after_decision"]
 

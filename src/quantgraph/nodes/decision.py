@@ -7,10 +7,10 @@ from typing import Any
 from quantgraph.broker.simulate import commit_sessions
 from quantgraph.market.moment import session_of
 from quantgraph.nodes.approval import settled
-from quantgraph.nodes.desk import TradingDesk
 from quantgraph.nodes.state import TradingState
-from quantgraph.subgraphs.signal._langgraph import STEP_LIMIT
-from quantgraph.subgraphs.signal.events import tell_session
+from quantgraph.nodes.trading_resources import TradingDesk
+from quantgraph.runtime.events import tell_session
+from quantgraph.runtime.nested_graphs import STEP_LIMIT
 
 __all__ = ["decision_node"]
 

@@ -7,7 +7,7 @@ from typing import Any
 import pandas as pd
 from langchain_core.messages import AIMessage
 
-from quantgraph._texts import say
+from quantgraph._util.texts import say
 from quantgraph.errors import (
     NoData,
     NotConfigured,
@@ -17,11 +17,11 @@ from quantgraph.errors import (
     UnknownSymbol,
 )
 from quantgraph.market.moment import session_of
-from quantgraph.nodes.desk import TradingDesk
 from quantgraph.nodes.state import TradingState
+from quantgraph.nodes.trading_resources import TradingDesk
 from quantgraph.report import summarise
 from quantgraph.report.notes import notes_on
-from quantgraph.subgraphs.signal.progress import language
+from quantgraph.runtime.endings import language
 from quantgraph.subgraphs.signal.warm_up import JUDGED
 
 __all__ = ["report_node"]

@@ -6,7 +6,8 @@ from typing import Any, NotRequired
 
 from typing_extensions import TypedDict
 
-from quantgraph.subgraphs.signal.state import Clarification, SignalSubgraphState
+from quantgraph.runtime.state import Clarification
+from quantgraph.subgraphs.signal.state import SignalSubgraphState
 
 __all__ = ["Proposal", "TradingState"]
 
@@ -16,7 +17,7 @@ class Proposal(TypedDict):
 
     session: str
     orders: list[dict[str, Any]]
-    """As in :func:`quantgraph.broker.approval.plain`."""
+    """As in :func:`quantgraph.broker.order_proposal.plain`."""
     question: Clarification | None
     """None where there is nothing to approve."""
     approved: list[str]

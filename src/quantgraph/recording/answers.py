@@ -7,7 +7,7 @@ from typing import Literal
 
 from quantgraph.errors import QuantGraphError, StorageUnavailable
 from quantgraph.recording.entry import Entry, Key, canonical, digest, error_json
-from quantgraph.recording.run import Recording
+from quantgraph.recording.recordings import Recording
 from quantgraph.recording.scope import Scope, current_scope
 
 __all__ = ["OWN_NAME", "Giver", "answer_request", "ask_once", "keep_answer", "recorded_answer"]

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple, TypeVar
 
 from quantgraph.recording.entry import Entry, Key, Kind, canonical, digest
-from quantgraph.recording.run import Recording
+from quantgraph.recording.recordings import Recording
 from quantgraph.state import decided_at
 
 __all__ = ["Call", "Scope", "current_scope", "in_scope", "recorded", "replaying"]

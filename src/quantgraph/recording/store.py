@@ -27,7 +27,7 @@ from sqlalchemy import (
     select,
 )
 
-from quantgraph._database import engine_of, make_schema
+from quantgraph._util.database import engine_of, make_schema
 from quantgraph.errors import BadFile
 from quantgraph.recording.entry import Entry, Key, Kind, canonical, error_of, unnumbered
 

@@ -12,8 +12,8 @@ from decimal import Decimal
 from typing import Any, NamedTuple
 
 from quantgraph.errors import BudgetExceeded
-from quantgraph.recording.account import Account, Need, Spent, Sums
 from quantgraph.recording.budget import Budget
+from quantgraph.recording.budget_account import Account, Need, Spent, Sums
 from quantgraph.recording.entry import Entry
 
 __all__ = ["Asker", "Tally", "Ticket", "not_answered", "tokens_at_most"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from quantgraph._texts import Note
+from quantgraph._util.texts import Note
 from quantgraph.report.orders import listed
 
 __all__ = ["notes_on"]

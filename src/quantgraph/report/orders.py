@@ -10,11 +10,11 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from quantgraph._frames import Floats
-from quantgraph.broker.corporate import Delisting, Event, Split
+from quantgraph.broker.corporate_actions import Delisting, Event, Split
 from quantgraph.broker.orders import Fill, Outcome, refusal
 from quantgraph.report.round_trips import Entitlement, profit_factor, round_trips
 from quantgraph.report.trades import Trade
+from quantgraph.state.frames import Floats
 
 __all__ = ["buys_not_followed", "by_reason", "listed", "trips_of"]
 

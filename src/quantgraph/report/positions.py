@@ -10,10 +10,10 @@ from typing import Any, NamedTuple, get_args
 
 import pandas as pd
 
-from quantgraph.broker._position_replay import LedgerMarket, Mismatch, replay
-from quantgraph.broker.position_file import PositionRecord, scan_positions
 from quantgraph.data import MarketDataSource, Panel, open_source
 from quantgraph.errors import BadOption
+from quantgraph.interop.ai_trader.position_file import PositionRecord, scan_positions
+from quantgraph.interop.ai_trader.position_replay import LedgerMarket, Mismatch, replay
 from quantgraph.report.metrics import max_drawdown, total_return
 
 __all__ = ["LedgerMarket", "Mismatch", "Verification", "verify_positions"]

@@ -20,7 +20,7 @@ from typing import Literal, get_args
 
 import pandas as pd
 
-from quantgraph.broker.corporate import Dividend, Split
+from quantgraph.broker.corporate_actions import Dividend, Split
 from quantgraph.errors import BadOption
 from quantgraph.market.money import exact
 from quantgraph.report.trades import Trade

@@ -10,7 +10,7 @@ from typing import get_args
 
 import pandas as pd
 
-from quantgraph.broker.corporate import Delisting
+from quantgraph.broker.corporate_actions import Delisting
 from quantgraph.broker.orders import Fill
 from quantgraph.errors import BadOption
 from quantgraph.market.money import exact

@@ -11,10 +11,10 @@ from typing import Any
 
 import pandas as pd
 
-from quantgraph._frames import is_plain
 from quantgraph.broker import Account, Order, Position, Quantity, Receivable
 from quantgraph.errors import BadOption, CodeFailed
 from quantgraph.market.moment import session_of
+from quantgraph.state.frames import is_plain
 
 __all__ = ["account_of", "day_text", "orders_of", "plain_account", "plain_orders", "session_at"]
 

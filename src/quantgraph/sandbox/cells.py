@@ -15,9 +15,9 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from quantgraph._frames import FrozenFrame
 from quantgraph.errors import CodeFailed, CodeMemoryExceeded, CodeRefused
 from quantgraph.state import DataState
+from quantgraph.state.frames import FrozenFrame
 
 __all__ = ["Capped", "Cell", "Outcome", "namespace_of", "new_signals", "run_cells"]
 

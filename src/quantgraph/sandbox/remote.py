@@ -10,8 +10,8 @@ from typing import Protocol
 from quantgraph.errors import CodeFailed, CodeTimeout
 from quantgraph.sandbox.result import REPLY_LIMIT, CodeResult, Limits, read_hello, read_result, unreadable
 from quantgraph.sandbox.runner import request_of
+from quantgraph.sandbox.server_process import START_SECONDS
 from quantgraph.sandbox.serving import reader
-from quantgraph.sandbox.warm import START_SECONDS
 from quantgraph.sandbox.wire import Frames, pack
 
 __all__ = ["RemoteRunner", "Transport"]

@@ -10,13 +10,13 @@ from typing import Any, Literal, get_args
 
 import pandas as pd
 
-from quantgraph._frames import FrozenFrame, freeze
-from quantgraph._signals import check_placed
-from quantgraph._texts import escape_controls
+from quantgraph._util.texts import escape_controls
 from quantgraph.errors import BadFrame, CodeFailed, CodeMemoryExceeded, CodeRefused, CodeTimeout
 from quantgraph.sandbox.hints import hint
 from quantgraph.sandbox.lockdown import Level
 from quantgraph.sandbox.wire import Frames, Read, open_message, read_frames, typed
+from quantgraph.state.frames import FrozenFrame, freeze
+from quantgraph.state.signal_axes import check_placed
 
 __all__ = [
     "DIED",

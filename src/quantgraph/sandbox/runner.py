@@ -18,14 +18,20 @@ from typing import IO, Any, Protocol, runtime_checkable
 from quantgraph.sandbox._bwrap import bwrap_prefix
 from quantgraph.sandbox.channel import Channel
 from quantgraph.sandbox.child import Child
-from quantgraph.sandbox.folder import WorkFolder
 from quantgraph.sandbox.job import Job
 from quantgraph.sandbox.lockdown import Level
-from quantgraph.sandbox.parcel import Parcels
 from quantgraph.sandbox.result import CodeResult, Limits, ended, read_hello, read_result
+from quantgraph.sandbox.server_process import (
+    PYTHON,
+    START_SECONDS,
+    WarmProcess,
+    check_level,
+    code_environment,
+)
+from quantgraph.sandbox.shared_frames import Parcels
 from quantgraph.sandbox.walk import CodeWalk, ProcessWalk
-from quantgraph.sandbox.warm import PYTHON, START_SECONDS, WarmProcess, check_level, code_environment
 from quantgraph.sandbox.wire import Block, Frames, message, pack
+from quantgraph.sandbox.work_folder import WorkFolder
 
 __all__ = ["CodeResult", "CodeRunner", "ForkRunner", "FreshRunner", "can_fork", "default_runner"]
 

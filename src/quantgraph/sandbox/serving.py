@@ -11,10 +11,10 @@ import numpy as np
 import pandas as pd
 
 import quantgraph.state
-from quantgraph._frames import FrozenFrame, freeze
 from quantgraph.sandbox.cells import Cell, Outcome, namespace_of, new_signals, run_cells
-from quantgraph.sandbox.steps import GrowingFrames
+from quantgraph.sandbox.frame_sync import GrowingFrames
 from quantgraph.sandbox.wire import Block, Frames, Read, open_message, pack
+from quantgraph.state.frames import FrozenFrame, freeze
 
 if sys.platform != "win32":
     import resource

@@ -9,14 +9,14 @@ from functools import partial
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
-from quantgraph._frames import FrozenFrame
-from quantgraph._views import known_rows
 from quantgraph.errors import BadOption, CodeFailed
 from quantgraph.market.moment import Moment
 from quantgraph.sandbox.child import Child
+from quantgraph.sandbox.frame_sync import SentFrames
 from quantgraph.sandbox.result import CodeResult, read_result
-from quantgraph.sandbox.steps import SentFrames
 from quantgraph.sandbox.wire import Block, Frames, Read, message
+from quantgraph.state.frames import FrozenFrame
+from quantgraph.state.views import known_rows
 
 if TYPE_CHECKING:
     from quantgraph.sandbox.runner import CodeRunner

@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from quantgraph._frames import FrozenFrame
+from quantgraph.state.frames import FrozenFrame
 
 __all__ = [
     "Block",
@@ -96,7 +96,7 @@ def read_frames(header: Mapping[str, Any], body: int, read: Read) -> Iterator[tu
     """Read the ``body`` bytes of frames behind a header made by :func:`pack`, one frame after the other.
 
     Frames are checked to be what they say they are, arrays of the announced shape with text for symbols;
-    whether they are good frames is for :func:`~quantgraph._frames.freeze` to say.
+    whether they are good frames is for :func:`~quantgraph.state.frames.freeze` to say.
 
     Raises
     ------

@@ -14,7 +14,7 @@ import sys
 from pathlib import Path
 from typing import BinaryIO
 
-from quantgraph.sandbox.forks import canary, serve_forks
+from quantgraph.sandbox.fork_server import canary, serve_forks
 from quantgraph.sandbox.lockdown import enter_child, enter_parent, readable_places, self_test
 from quantgraph.sandbox.result import is_enough
 from quantgraph.sandbox.serving import REQUEST_LIMIT, exercise, reader, serve

@@ -11,24 +11,24 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from quantgraph.testing.canary import CanaryStore
-    from quantgraph.testing.canary_find import find_canaries
-    from quantgraph.testing.canary_source import CanarySource
-    from quantgraph.testing.canary_watch import CanaryFound, CanaryWatch, differences
-    from quantgraph.testing.misbehaving import (
+    from quantgraph.testing.canary.find import find_canaries
+    from quantgraph.testing.canary.source import CanarySource
+    from quantgraph.testing.canary.store import CanaryStore
+    from quantgraph.testing.canary.watch import CanaryFound, CanaryWatch, differences
+    from quantgraph.testing.models.faulty import Asked, SpoiledChatModel
+    from quantgraph.testing.models.misbehaving import (
         INJECTIONS,
         MISBEHAVING,
         flaky_model,
         misbehaving_in,
         slow_model,
     )
-    from quantgraph.testing.openai_stub import OpenAIStub
-    from quantgraph.testing.openai_wire import ChatRequest, Fault, Reply
-    from quantgraph.testing.scripted import ModelCall, ScriptedChatModel, ScriptExhausted
-    from quantgraph.testing.spoiled import Asked, SpoiledChatModel
+    from quantgraph.testing.models.scripted import ModelCall, ScriptedChatModel, ScriptExhausted
+    from quantgraph.testing.servers.openai_stub import OpenAIStub
+    from quantgraph.testing.servers.openai_wire import ChatRequest, Fault, Reply
+    from quantgraph.testing.servers.tushare_faults import TushareFault
+    from quantgraph.testing.servers.tushare_stub import TushareRequest, TushareStub
     from quantgraph.testing.states import sample_store, signal_state
-    from quantgraph.testing.tushare_faults import TushareFault
-    from quantgraph.testing.tushare_stub import TushareRequest, TushareStub
 
 __all__ = [
     "INJECTIONS",
@@ -59,31 +59,31 @@ __all__ = [
 ]
 
 _HOME = {
-    "INJECTIONS": "quantgraph.testing.misbehaving",
-    "MISBEHAVING": "quantgraph.testing.misbehaving",
-    "Asked": "quantgraph.testing.spoiled",
-    "CanaryFound": "quantgraph.testing.canary_watch",
-    "CanarySource": "quantgraph.testing.canary_source",
-    "CanaryStore": "quantgraph.testing.canary",
-    "CanaryWatch": "quantgraph.testing.canary_watch",
-    "ChatRequest": "quantgraph.testing.openai_wire",
-    "Fault": "quantgraph.testing.openai_wire",
-    "ModelCall": "quantgraph.testing.scripted",
-    "OpenAIStub": "quantgraph.testing.openai_stub",
-    "Reply": "quantgraph.testing.openai_wire",
-    "ScriptExhausted": "quantgraph.testing.scripted",
-    "ScriptedChatModel": "quantgraph.testing.scripted",
-    "SpoiledChatModel": "quantgraph.testing.spoiled",
-    "TushareFault": "quantgraph.testing.tushare_faults",
-    "TushareRequest": "quantgraph.testing.tushare_stub",
-    "TushareStub": "quantgraph.testing.tushare_stub",
-    "differences": "quantgraph.testing.canary_watch",
-    "find_canaries": "quantgraph.testing.canary_find",
-    "flaky_model": "quantgraph.testing.misbehaving",
-    "misbehaving_in": "quantgraph.testing.misbehaving",
+    "INJECTIONS": "quantgraph.testing.models.misbehaving",
+    "MISBEHAVING": "quantgraph.testing.models.misbehaving",
+    "Asked": "quantgraph.testing.models.faulty",
+    "CanaryFound": "quantgraph.testing.canary.watch",
+    "CanarySource": "quantgraph.testing.canary.source",
+    "CanaryStore": "quantgraph.testing.canary.store",
+    "CanaryWatch": "quantgraph.testing.canary.watch",
+    "ChatRequest": "quantgraph.testing.servers.openai_wire",
+    "Fault": "quantgraph.testing.servers.openai_wire",
+    "ModelCall": "quantgraph.testing.models.scripted",
+    "OpenAIStub": "quantgraph.testing.servers.openai_stub",
+    "Reply": "quantgraph.testing.servers.openai_wire",
+    "ScriptExhausted": "quantgraph.testing.models.scripted",
+    "ScriptedChatModel": "quantgraph.testing.models.scripted",
+    "SpoiledChatModel": "quantgraph.testing.models.faulty",
+    "TushareFault": "quantgraph.testing.servers.tushare_faults",
+    "TushareRequest": "quantgraph.testing.servers.tushare_stub",
+    "TushareStub": "quantgraph.testing.servers.tushare_stub",
+    "differences": "quantgraph.testing.canary.watch",
+    "find_canaries": "quantgraph.testing.canary.find",
+    "flaky_model": "quantgraph.testing.models.misbehaving",
+    "misbehaving_in": "quantgraph.testing.models.misbehaving",
     "sample_store": "quantgraph.testing.states",
     "signal_state": "quantgraph.testing.states",
-    "slow_model": "quantgraph.testing.misbehaving",
+    "slow_model": "quantgraph.testing.models.misbehaving",
 }
 
 

@@ -7,7 +7,7 @@ from typing import Any
 from langchain.tools import ToolRuntime
 from langchain_core.tools import tool
 
-from quantgraph.tools.context import context_of
+from quantgraph.tools.tool_context import context_of
 from quantgraph.tools.window import publish, read_window
 
 __all__ = ["tushare_daily_bar"]

@@ -7,9 +7,9 @@ from typing import Any
 from langchain.tools import ToolRuntime
 from langchain_core.tools import tool
 
-from quantgraph.data.source import INDICATOR_FIELDS
+from quantgraph.data.protocol import INDICATOR_FIELDS
 from quantgraph.errors import BadOption
-from quantgraph.tools.context import context_of
+from quantgraph.tools.tool_context import context_of
 from quantgraph.tools.window import publish, read_window, split_codes
 
 __all__ = ["tushare_daily_basic"]

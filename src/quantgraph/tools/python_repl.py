@@ -11,7 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from quantgraph.sandbox import Isolation
 from quantgraph.tools._repl import PythonAstREPLTool
-from quantgraph.tools.context import context_of
+from quantgraph.tools.tool_context import context_of
 
 __all__ = ["PythonRepl", "python_repl"]
 

@@ -9,13 +9,13 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from quantgraph._texts import Note
+from quantgraph._util.texts import Note
 from quantgraph.data import MarketDataSource, ResolvedSymbols, resolve_symbols
 from quantgraph.data.as_of import AsOfSource
 from quantgraph.errors import BadOption, BadWindow, FutureRequested
 from quantgraph.llm.tags import listed
 from quantgraph.market.moment import Moment, between, session_of
-from quantgraph.tools.context import ToolContext
+from quantgraph.tools.tool_context import ToolContext
 
 __all__ = ["publish", "read_window", "split_codes"]
 

@@ -7,7 +7,7 @@ import pytest
 
 from quantgraph.errors import BadWindow
 from quantgraph.llm.planner.request import Context, read_request
-from quantgraph.subgraphs.signal.texts import default_window
+from quantgraph.subgraphs.signal.messages import default_window
 
 LAST = "20250831"
 

@@ -294,7 +294,7 @@ PATCHES = [
         ("isinstance", "import builtins\nbuiltins.isinstance = lambda *a: True", (FINE, FAILED)),
         (
             "freeze",
-            "import quantgraph.state as s, quantgraph._frames as f\ns.freeze = f.freeze = lambda *a, **k: None",
+            "import quantgraph.state as s, quantgraph.state.frames as f\ns.freeze = f.freeze = lambda *a, **k: None",
             (FINE, FAILED),
         ),
         ("pack", "import quantgraph.sandbox.serving as s\ns.pack = lambda *a, **k: [b'\\xff' * 100]", FAILED),

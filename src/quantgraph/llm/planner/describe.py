@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from quantgraph._texts import Language
+from quantgraph._util.texts import Language
 from quantgraph.llm.planner.rules import (
     AllOf,
     AnyOf,

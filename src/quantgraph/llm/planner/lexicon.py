@@ -10,7 +10,7 @@ import re
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
-from quantgraph._texts import language_of, say
+from quantgraph._util.texts import language_of, say
 from quantgraph.llm.planner.dates import MARK
 from quantgraph.llm.planner.fillers import FILLERS, FILLERS_ZH, NO_TICKERS
 from quantgraph.llm.planner.wording import MOST_DIGITS, digits_of

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from quantgraph._texts import Language
+from quantgraph._util.texts import Language
 from quantgraph.llm.planner.describe import describe
 from quantgraph.llm.planner.request import Missing, Request
 

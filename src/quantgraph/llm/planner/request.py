@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
-from quantgraph._texts import Language, language_of
+from quantgraph._util.texts import Language, language_of
 from quantgraph.errors import BadWindow
 from quantgraph.llm.planner.dates import MARK, Window, find_window, merge, without_dates
 from quantgraph.llm.planner.headings import Heading, find_heading

@@ -11,7 +11,7 @@ from typing import Any, cast
 
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, SystemMessage, ToolMessage
 
-from quantgraph._texts import Language, language_of
+from quantgraph._util.texts import Language, language_of
 from quantgraph.errors import BadWindow, QuantGraphError
 from quantgraph.llm import tags
 from quantgraph.llm.planner import replies

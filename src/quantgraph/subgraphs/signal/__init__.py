@@ -1,7 +1,6 @@
 """From a sentence to an audited signal, as a graph that other graphs import."""
 
 from quantgraph.subgraphs.signal.graph import build_signal_graph, create_signal_subgraph
-from quantgraph.subgraphs.signal.kit import SignalKit, build_kit
 from quantgraph.subgraphs.signal.mapping import map_to_main_state, map_to_subgraph_state
 from quantgraph.subgraphs.signal.nodes import (
     CLARIFY_NODE_PROMPT,
@@ -22,7 +21,8 @@ from quantgraph.subgraphs.signal.routes import (
     route_after_validation,
     route_from_reflection,
 )
-from quantgraph.subgraphs.signal.state import Clarification, SignalSubgraphState
+from quantgraph.subgraphs.signal.signal_resources import SignalKit, build_kit
+from quantgraph.subgraphs.signal.state import SignalSubgraphState
 
 __all__ = [
     "CLARIFY_NODE_PROMPT",
@@ -30,7 +30,6 @@ __all__ = [
     "REFLECTION_NODE_PROMPT",
     "SIGNAL_GENERATE_AGENT_PROMPT",
     "VALIDATION_NODE_PROMPT",
-    "Clarification",
     "SignalKit",
     "SignalSubgraphState",
     "build_kit",

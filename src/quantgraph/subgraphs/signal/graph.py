@@ -12,12 +12,14 @@ from langgraph.graph import END, START, StateGraph
 from langgraph.graph.state import CompiledStateGraph
 
 from quantgraph.data import MarketDataSource
+from quantgraph.llm.roles import Model
 from quantgraph.recording import Recorder
+from quantgraph.runtime.loop_detection import stepped
+from quantgraph.runtime.questions import OnClarify
+from quantgraph.runtime.run_node import guarded
 from quantgraph.sandbox import CodeRunner
 from quantgraph.settings import Settings
 from quantgraph.state import DataState
-from quantgraph.subgraphs.signal.guard import guarded
-from quantgraph.subgraphs.signal.kit import Model, OnClarify, SignalKit, build_kit
 from quantgraph.subgraphs.signal.nodes import (
     clarify_node,
     data_fetch_node,
@@ -32,8 +34,8 @@ from quantgraph.subgraphs.signal.routes import (
     route_after_validation,
     route_from_reflection,
 )
+from quantgraph.subgraphs.signal.signal_resources import SignalKit, build_kit
 from quantgraph.subgraphs.signal.state import SignalSubgraphState
-from quantgraph.subgraphs.signal.trail import stepped
 
 __all__ = ["build_signal_graph", "create_signal_subgraph"]
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, cast
 
-from quantgraph.subgraphs.signal.progress import fresh_state
 from quantgraph.subgraphs.signal.state import SignalSubgraphState
+from quantgraph.subgraphs.signal.state_updates import fresh_state
 
 __all__ = ["map_to_main_state", "map_to_subgraph_state"]
 

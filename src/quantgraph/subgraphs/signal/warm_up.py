@@ -9,15 +9,15 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from quantgraph._frames import Floats
-from quantgraph._texts import Note
+from quantgraph._util.texts import Note
 from quantgraph.audit import CodeTrials, measure_warm_up
 from quantgraph.data import MarketDataSource
 from quantgraph.errors import CodeFailed, QuantGraphError, SandboxTooWeak, StorageUnavailable
 from quantgraph.market.moment import Moment, session_of
 from quantgraph.sandbox import CodeRunner
 from quantgraph.state import DataState
-from quantgraph.subgraphs.signal.request import only_requested, request_symbols
+from quantgraph.state.frames import Floats
+from quantgraph.subgraphs.signal.data_request import only_requested, request_symbols
 
 __all__ = ["JUDGED", "Strategy", "Warmed", "evaluated_from", "in_window", "not_judged", "warmed"]
 

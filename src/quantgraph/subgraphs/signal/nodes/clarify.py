@@ -11,15 +11,18 @@ from typing import Any, Literal, cast
 
 from langchain_core.messages import AIMessage, HumanMessage
 
-from quantgraph._texts import say
+from quantgraph._util.texts import say
 from quantgraph.errors import BadOption
 from quantgraph.llm.tags import neutral, wrap
 from quantgraph.recording import keep_answer
-from quantgraph.subgraphs.signal.answers import Answerer, answer_of, check_remembered
-from quantgraph.subgraphs.signal.kit import MODEL_ERRORS, SignalKit, default_kit
-from quantgraph.subgraphs.signal.progress import answered, assumed, ended, gave_up, question
-from quantgraph.subgraphs.signal.state import Clarification, SignalSubgraphState
-from quantgraph.subgraphs.signal.texts import default_answer, is_default, typical_answers, without_fields
+from quantgraph.runtime.agent_factory import MODEL_ERRORS
+from quantgraph.runtime.endings import ended
+from quantgraph.runtime.questions import Answerer, answer_of, assumed, check_remembered
+from quantgraph.runtime.state import Clarification
+from quantgraph.subgraphs.signal.messages import default_answer, is_default, typical_answers, without_fields
+from quantgraph.subgraphs.signal.signal_resources import SignalKit, default_kit
+from quantgraph.subgraphs.signal.state import SignalSubgraphState
+from quantgraph.subgraphs.signal.state_updates import answered, gave_up, question
 
 __all__ = ["CLARIFY_NODE_PROMPT", "clarify_node"]
 

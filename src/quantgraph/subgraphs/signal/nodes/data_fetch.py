@@ -8,11 +8,13 @@ from typing import Any
 from langchain_core.messages import ToolMessage
 
 from quantgraph.errors import QuantGraphError, UnknownField
-from quantgraph.subgraphs.signal.fields import ask_for_fields, check_source_has
-from quantgraph.subgraphs.signal.kit import MODEL_ERRORS, STOPS, SignalKit, ask, default_kit, tool_errors
-from quantgraph.subgraphs.signal.progress import ended, failed, language, succeeded
-from quantgraph.subgraphs.signal.request import is_data_there, only_requested
+from quantgraph.runtime.agent_factory import MODEL_ERRORS, STOPS, ask, tool_errors
+from quantgraph.runtime.endings import ended, language, succeeded
+from quantgraph.subgraphs.signal.data_request import is_data_there, only_requested
+from quantgraph.subgraphs.signal.indicator_fields import ask_for_fields, check_source_has
+from quantgraph.subgraphs.signal.signal_resources import SignalKit, default_kit
 from quantgraph.subgraphs.signal.state import SignalSubgraphState
+from quantgraph.subgraphs.signal.state_updates import failed
 
 __all__ = ["DATA_FETCH_AGENT_PROMPT", "data_fetch_node"]
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from contextlib import suppress
 from typing import Any
 
-from quantgraph._input_limits import check_sentence
-from quantgraph._texts import language_of, say
+from quantgraph._util.input_limits import check_sentence
+from quantgraph._util.texts import language_of, say
 from quantgraph.data.as_of import AsOfSource
 from quantgraph.data.symbols import INDEX_NAMES, is_code
 from quantgraph.errors import (
@@ -23,20 +23,10 @@ from quantgraph.errors import (
 )
 from quantgraph.llm.tags import neutral, wrap
 from quantgraph.recording import replaying
-from quantgraph.subgraphs.signal.fields import ask_for_fields, check_fields, to_fetch
-from quantgraph.subgraphs.signal.given import check_given, spoken
-from quantgraph.subgraphs.signal.kit import MODEL_ERRORS, SignalKit, ask_for, default_kit
-from quantgraph.subgraphs.signal.progress import (
-    answered,
-    ended,
-    fresh_state,
-    language,
-    question,
-    user_messages,
-    user_text,
-    why_ended,
-)
-from quantgraph.subgraphs.signal.request import (
+from quantgraph.runtime.agent_factory import MODEL_ERRORS, ask_for
+from quantgraph.runtime.endings import ended, language, user_messages, why_ended
+from quantgraph.subgraphs.signal.caller_constraints import check_given, spoken
+from quantgraph.subgraphs.signal.data_request import (
     Decision,
     check_request,
     is_data_there,
@@ -44,8 +34,11 @@ from quantgraph.subgraphs.signal.request import (
     missing_part,
     only_requested,
 )
+from quantgraph.subgraphs.signal.indicator_fields import ask_for_fields, check_fields, to_fetch
+from quantgraph.subgraphs.signal.signal_resources import SignalKit, default_kit
 from quantgraph.subgraphs.signal.state import SignalSubgraphState
-from quantgraph.subgraphs.signal.unread import asked_again
+from quantgraph.subgraphs.signal.state_updates import answered, fresh_state, question, user_text
+from quantgraph.subgraphs.signal.unparsed_text import asked_again
 
 __all__ = ["REFLECTION_NODE_PROMPT", "reflection_node"]
 

@@ -7,16 +7,19 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
-from quantgraph._texts import Note
+from quantgraph._util.texts import Note
 from quantgraph.errors import QuantGraphError
 from quantgraph.llm.tags import listed, wrap
 from quantgraph.recording import recorded
-from quantgraph.subgraphs.signal.kit import MODEL_ERRORS, STOPS, SignalKit, ask, default_kit, tool_errors
-from quantgraph.subgraphs.signal.progress import ended, failed, language, succeeded
-from quantgraph.subgraphs.signal.request import fingerprint
+from quantgraph.runtime.agent_factory import MODEL_ERRORS, STOPS, ask, tool_errors
+from quantgraph.runtime.endings import ended, language, succeeded
+from quantgraph.runtime.tool_call_limits import stopped_by
+from quantgraph.subgraphs.signal.data_request import fingerprint
+from quantgraph.subgraphs.signal.signal_resources import SignalKit, default_kit
 from quantgraph.subgraphs.signal.state import SignalSubgraphState
+from quantgraph.subgraphs.signal.state_updates import failed
 from quantgraph.subgraphs.signal.warm_up import Strategy, warmed
-from quantgraph.tools import ToolContext, stopped_by
+from quantgraph.tools import ToolContext
 
 __all__ = ["SIGNAL_GENERATE_AGENT_PROMPT", "code_hash", "signal_generate_node"]
 

@@ -7,17 +7,19 @@ from typing import Any, Literal
 
 import pandas as pd
 
-from quantgraph._texts import say
+from quantgraph._util.texts import say
 from quantgraph.audit import Finding, Report, check_data, check_signal
 from quantgraph.errors import BadWindow, BudgetExceeded, ModelOutputInvalid, NoProgress, QuantGraphError
 from quantgraph.market.calendar import sessions as exchange_sessions
 from quantgraph.recording import recorded
-from quantgraph.subgraphs.signal.causality import prove
-from quantgraph.subgraphs.signal.kit import MODEL_ERRORS, STOPS, SignalKit, ask_for, default_kit
-from quantgraph.subgraphs.signal.progress import ended, failed, language, succeeded, why_ended
-from quantgraph.subgraphs.signal.request import data_start, request_sessions, request_symbols
+from quantgraph.runtime.agent_factory import MODEL_ERRORS, STOPS, ask_for
+from quantgraph.runtime.endings import ended, language, succeeded, why_ended
+from quantgraph.subgraphs.signal.causality_proof import prove
+from quantgraph.subgraphs.signal.data_request import data_start, request_sessions, request_symbols
 from quantgraph.subgraphs.signal.review import Review
+from quantgraph.subgraphs.signal.signal_resources import SignalKit, default_kit
 from quantgraph.subgraphs.signal.state import SignalSubgraphState
+from quantgraph.subgraphs.signal.state_updates import failed
 from quantgraph.subgraphs.signal.warm_up import in_window, not_judged
 
 __all__ = ["VALIDATION_NODE_PROMPT", "validation_node"]
@@ -83,7 +85,7 @@ def validation_node(state: SignalSubgraphState, *, kit: SignalKit | None = None)
     if wants_signal and target == "data":
         return {**update, "current_task": "signal_gen"}
     text = _closing(state, report, target)
-    return {**update, **ended({**state, **update}, "done", text=text)}  # type: ignore[typeddict-item]
+    return {**update, **ended({**state, **update}, "done", text=text)}
 
 
 def _checked(state: SignalSubgraphState, kit: SignalKit) -> tuple[Target, Report, str]:

@@ -1,0 +1,56 @@
+"""What a text from outside may be: how long a sentence is at most, and that it is text at all."""
+
+from __future__ import annotations
+
+import re
+
+from quantgraph._util.texts import escape_controls
+from quantgraph.errors import BadOption
+
+__all__ = ["LONGEST_TEXT", "check_sentence", "check_text"]
+
+LONGEST_TEXT = 10_000
+"""Characters of a sentence or an answer: what is longer is a file that was pasted by mistake."""
+
+_SURROGATE = re.compile(r"[\ud800-\udfff]")
+
+
+def check_text(text: str, parameter: str) -> None:
+    r"""See that a text can be written as UTF-8.
+
+    An undecodable byte of a command line or a file name arrives as a lone surrogate, which no file in UTF-8
+    and no database takes.
+
+    Raises
+    ------
+    BadOption
+        With the place of the first lone surrogate.
+
+    Examples
+    --------
+    >>> check_text("5日均线\udcff", "question")
+    Traceback (most recent call last):
+    ...
+    quantgraph.errors.BadOption: question is not valid UTF-8 text: character 5 is \udcff
+    """
+    if found := _SURROGATE.search(text):
+        shown = escape_controls(found[0])
+        raise BadOption(
+            f"{parameter} is not valid UTF-8 text: character {found.start() + 1} is {shown}",
+            parameter=parameter,
+        )
+
+
+def check_sentence(text: str, parameter: str) -> None:
+    """See that a sentence is text, and no longer than :data:`LONGEST_TEXT`.
+
+    Raises
+    ------
+    BadOption
+        If it is not.
+    """
+    if len(text) > LONGEST_TEXT:
+        raise BadOption(
+            f"{parameter} has {len(text)} characters; at most {LONGEST_TEXT} are read", parameter=parameter
+        )
+    check_text(text, parameter)

@@ -1,0 +1,259 @@
+"""Checks of data and signals, made by code; every finding has a severity and a place."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from quantgraph.audit.bars._calendar import lacking_sessions, symbol_gaps, thin_sessions
+from quantgraph.audit.bars._cells import Cells
+from quantgraph.audit.bars._prices import bar_order, extreme_returns, prices_above_zero, stale_prices
+from quantgraph.audit.bars._reference import adjustment_factor, price_limits, reference_prices
+from quantgraph.audit.bars._rows import duplicate_sessions, shifted_fields
+from quantgraph.audit.bars._units import indicator_units, volume_units
+from quantgraph.audit.findings import Finding, Report, Severity
+from quantgraph.data.protocol import EVENT_FIELDS
+
+__all__ = ["Finding", "Report", "check_data", "check_signal", "signal_counts"]
+
+Panels = Mapping[str, Mapping[str, pd.DataFrame]]
+
+MISSING_SHARE = 0.5
+
+_CHECKS = (
+    thin_sessions,
+    prices_above_zero,
+    duplicate_sessions,
+    shifted_fields,
+    bar_order,
+    volume_units,
+    indicator_units,
+    symbol_gaps,
+    reference_prices,
+    adjustment_factor,
+    price_limits,
+    extreme_returns,
+    stale_prices,
+)
+"""In this order: each takes out of the cells what it finds, so that one fault is one finding."""
+
+
+def check_data(
+    panels: Panels,
+    *,
+    symbols: Sequence[str],
+    sessions: pd.DatetimeIndex,
+    indicators: Sequence[str] = (),
+    expected_sessions: pd.DatetimeIndex | None = None,
+) -> Report:
+    """Check that what a request needs is there and is sane.
+
+    Parameters
+    ----------
+    panels
+        ``ohlcv`` and ``indicators``, wide frames (T sessions x N symbols, NaN = no trading).
+    symbols, sessions, indicators
+        What the request needs.
+    expected_sessions
+        The exchange's calendar for the window, if it is known.
+    """
+    ohlcv, basics = panels["ohlcv"], panels["indicators"]
+    findings: list[Finding] = list(_missing(ohlcv, basics, symbols, indicators))
+    if "close" in ohlcv:
+        close = ohlcv["close"]
+        cells = Cells(close, {**basics, **ohlcv})
+        findings += lacking_sessions(cells, sessions, expected_sessions)
+        findings += _sparse(close, symbols)
+        with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+            for check in _CHECKS:
+                findings += check(cells)
+        findings += _alignment(close, [("ohlcv", ohlcv), ("indicators", basics)])
+    return Report(
+        checks=(
+            "existence",
+            "shape",
+            "gaps",
+            "prices",
+            "rows",
+            "units",
+            "reference",
+            "limits",
+            "returns",
+            "alignment",
+        ),
+        findings=tuple(findings),
+        summary=_summary(panels),
+    )
+
+
+def _missing(
+    ohlcv: Mapping[str, pd.DataFrame],
+    basics: Mapping[str, pd.DataFrame],
+    symbols: Sequence[str],
+    indicators: Sequence[str],
+) -> Iterator[Finding]:
+    for panel, fields, wanted in (("ohlcv", ohlcv, ("open", "close")), ("indicators", basics, indicators)):
+        for name in wanted:
+            if name not in fields:
+                yield Finding(
+                    severity="error",
+                    code="missing_field",
+                    message=f"{panel} has no {name}; it has {_list(fields)}",
+                )
+    if "close" not in ohlcv:
+        return
+    close = ohlcv["close"]
+    absent = [symbol for symbol in symbols if symbol not in close.columns]
+    if absent:
+        yield Finding(severity="error", code="missing_symbol", message=f"close has no {_list(absent)}")
+    present = [symbol for symbol in symbols if symbol in close.columns]
+    bare = close.columns[np.isnan(close.to_numpy()).all(axis=0)]
+    empty = [symbol for symbol in present if symbol in bare]
+    if empty:
+        severity: Severity = "error" if len(empty) == len(present) else "warning"
+        yield Finding(
+            severity=severity, code="missing_symbol", message=f"{_list(empty)} has no bar in the window"
+        )
+
+
+def _sparse(close: pd.DataFrame, symbols: Sequence[str]) -> Iterator[Finding]:
+    share = close.reindex(columns=[s for s in symbols if s in close.columns]).isna().mean()
+    thin = share[(share > MISSING_SHARE) & (share < 1)]
+    if len(thin):
+        yield Finding(
+            severity="warning",
+            code="many_gaps",
+            message=f"{_list(thin.index)} has no bar on more than {MISSING_SHARE:.0%} of the sessions",
+            symbol=str(thin.index[0]),
+            count=len(thin),
+        )
+
+
+def _alignment(
+    close: pd.DataFrame, panels: Sequence[tuple[str, Mapping[str, pd.DataFrame]]]
+) -> Iterator[Finding]:
+    for panel, fields in panels:
+        for name, frame in fields.items():
+            message = _misaligned(frame, close, sparse=panel == "ohlcv" and name in EVENT_FIELDS)
+            if message:
+                yield Finding(severity="warning", code="misaligned", message=f"{panel}[{name!r}] {message}")
+
+
+def _misaligned(frame: pd.DataFrame, close: pd.DataFrame, *, sparse: bool) -> str:
+    """How the sessions or the symbols of a frame differ from those of close; nothing if they do not."""
+    if not frame.index.equals(close.index) and not (sparse and frame.index.isin(close.index).all()):
+        if len(frame.index) != len(close.index):
+            return f"has {len(frame.index)} sessions, close {len(close.index)}"
+        days = pd.DatetimeIndex(frame.index)
+        strange = days.difference(pd.DatetimeIndex(close.index))
+        if len(strange):
+            return f"has {strange[0]:%Y-%m-%d}, which is no session of close"
+        return "has the sessions of close in another order"
+    if not sparse and not frame.columns.equals(close.columns):
+        lost = close.columns.difference(frame.columns)
+        if len(lost):
+            return f"lacks {_list(lost)} of the symbols of close"
+    return ""
+
+
+def check_signal(name: str, signal: pd.DataFrame, close: pd.DataFrame) -> Report:
+    """Check a signal against the close frame it was made for.
+
+    Its values are known to be 1, 0, -1 or NaN: the data state takes no others.
+    """
+    findings: list[Finding] = []
+    strange = signal.columns.difference(close.columns)
+    if len(strange):
+        findings.append(
+            Finding(
+                severity="error",
+                code="misaligned",
+                message=f"{name} has columns that are no symbols: {_list(strange)}",
+            )
+        )
+    outside = signal.index.difference(close.index)
+    if len(outside):
+        findings.append(
+            Finding(
+                severity="error",
+                code="misaligned",
+                message=f"{name} has {len(outside)} rows that are no sessions of the data, "
+                f"the first is {outside[0]:%Y-%m-%d}",
+            )
+        )
+    short = close.index.difference(signal.index)
+    if len(short):
+        findings.append(
+            Finding(
+                severity="error",
+                code="misaligned",
+                message=f"{name} lacks {len(short)} of {len(close.index)} sessions",
+            )
+        )
+    counts = signal_counts(signal)
+    if counts["nan"] == signal.size:
+        findings.append(
+            Finding(
+                severity="error",
+                code="no_opinion",
+                message=f"{name} has no opinion on any of its {signal.size} cells; are its windows longer "
+                f"than the {len(close.index)} sessions there are?",
+            )
+        )
+    elif not counts["buy"]:
+        findings.append(
+            Finding(severity="warning", code="no_trades", message=f"{name} never buys in this window")
+        )
+    if MISSING_SHARE * signal.size < counts["nan"] < signal.size:
+        findings.append(
+            Finding(
+                severity="warning",
+                code="many_gaps",
+                message=f"{name} has no opinion on {counts['nan'] / signal.size:.0%} of the cells",
+            )
+        )
+    return Report(
+        checks=("existence", "values", "alignment", "distribution"),
+        findings=tuple(findings),
+        summary={"signal_fields": [name], **_extent(signal), "signal_counts": counts},
+    )
+
+
+def signal_counts(signal: pd.DataFrame) -> dict[str, int]:
+    """How many cells buy, sell, keep, or have no opinion."""
+    values = signal.to_numpy()
+    return {
+        "buy": int((values == 1).sum()),
+        "sell": int((values == -1).sum()),
+        "hold": int((values == 0).sum()),
+        "nan": int(np.isnan(values).sum()),
+    }
+
+
+def _summary(panels: Panels) -> dict[str, Any]:
+    listed = {
+        "ohlcv_fields": list(panels["ohlcv"]),
+        "indicator_fields": list(panels["indicators"]),
+        "signal_fields": list(panels.get("signal", {})),
+    }
+    return {**listed, **(_extent(panels["ohlcv"]["close"]) if "close" in panels["ohlcv"] else {})}
+
+
+def _extent(frame: pd.DataFrame) -> dict[str, Any]:
+    span = f"{frame.index[0]:%Y-%m-%d} - {frame.index[-1]:%Y-%m-%d}" if len(frame.index) else "no session"
+    return {
+        "date_range": span,
+        "session_count": len(frame.index),
+        "stock_count": len(frame.columns),
+        "total_data_points": int(frame.notna().to_numpy().sum()),
+    }
+
+
+def _list(names: Any, most: int = 5) -> str:
+    known = [str(name) for name in names]
+    return (
+        ", ".join(known[:most]) + (f" and {len(known) - most} more" if len(known) > most else "") or "nothing"
+    )

@@ -1,0 +1,1 @@
+"""The proof that a signal uses only what was known."""

@@ -1,0 +1,131 @@
+"""How many sessions a signal needs before it no longer depends on where the data begins."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from statistics import median
+
+import numpy as np
+
+from quantgraph.audit.causality._compare import Bools, Reference
+from quantgraph.audit.causality._rounding import Nudges
+from quantgraph.audit.causality._slices import axes_of, read_panels, since
+from quantgraph.audit.causality.cuts import changes
+from quantgraph.audit.causality.trials import Outcome, Run, Trials
+from quantgraph.errors import CodeFailed
+from quantgraph.sandbox.wire import Frames
+from quantgraph.state.frames import Floats
+
+__all__ = ["Start", "measure_warm_up", "start_of"]
+
+_SHARES = (0.0, 0.125, 0.25, 0.5)
+_ROUNDS = 6
+_AIMED = 4
+_MARGIN = 0.1
+
+
+@dataclass(frozen=True, kw_only=True)
+class Start:
+    """The warm-up (None: the whole history), and from how many later starts it was measured."""
+
+    warm_up: int | None
+    starts: int
+
+
+def measure_warm_up(strategy: Trials, panels: object, *, whole: Outcome | None = None) -> int | None:
+    """Sessions after which the signal no longer depends on where the data begins.
+
+    A mean of n sessions needs n, its crossing n + 1, a row by itself 1. NaN differs from 0: a signal that is
+    NaN in its warm-up needs it. Cells that a move of the data by 1e-9 turns over do not count.
+
+    Returns
+    -------
+    int or None
+        None if it depends on the whole history, or if the panel is too short to tell: a mean of 50 on 58
+        sessions and a sum from the first one both give None. Only a longer panel tells them apart; twice
+        the need is enough as a rule.
+
+    Raises
+    ------
+    CodeFailed
+        If the strategy fails on the whole panel.
+    """
+    panel = read_panels(panels)
+    outcome = whole or strategy.whole(panel)
+    if outcome.signal is None:
+        raise CodeFailed(f"the strategy fails on the whole panel: {outcome.error}")
+    with strategy.series() as run:
+        nudges = Nudges(run, panel, outcome, seed=0)
+        return start_of(run, panel, Reference(outcome.signal, axes_of(panel)), nudges).warm_up
+
+
+def start_of(run: Run, panel: Frames, reference: Reference, nudges: Nudges) -> Start:
+    """Measure the warm-up against the signal of the whole panel; ``nudges`` are of that panel."""
+    found = _Measured(run, panel, reference, nudges)
+    total = found.total
+    found.try_from([max(1, int(total * share)) for share in _SHARES])
+    changed = np.flatnonzero(changes(reference.values).any(axis=1))
+    for _ in range(_ROUNDS):
+        need = found.warm_up
+        if need is None:
+            break
+        # A start from which a change of the signal is the first row that counts.
+        aimed = changed[(changed - need + 1 >= 1) & (changed - need + 1 < total - need)] - need + 1
+        fresh = [int(row) for row in aimed if row not in found.last]
+        found.try_from(fresh[:: max(1, len(fresh) // _AIMED)][:_AIMED])
+        if found.warm_up == need:
+            break
+    return Start(warm_up=found.warm_up, starts=len(found.last))
+
+
+class _Measured:
+    """By start (row of the panel) the last row, counted from it, that differs from the whole's, or -1."""
+
+    def __init__(self, run: Run, panel: Frames, reference: Reference, nudges: Nudges) -> None:
+        self._run, self._panel, self._reference, self._nudges = run, panel, reference, nudges
+        self._sessions = axes_of(panel).sessions
+        self.total = len(self._sessions)
+        self.last: dict[int, int] = {}
+        self._unsure: dict[int, tuple[Bools, Floats]] = {}
+
+    def try_from(self, starts: Sequence[int]) -> None:
+        """Run it from later starts. One that fails there says nothing."""
+        for start in dict.fromkeys(starts):
+            outcome = (
+                self._run(since(self._panel, self._sessions[start])) if start < self.total else Outcome()
+            )
+            if outcome.signal is not None:
+                rows = len(self._reference.sessions)
+                differing = self._reference.differing(outcome, rows, self._first(start))
+                self._unsure[start] = differing, self._reference.of(outcome)
+                self.last[start] = self._last(start, differing)
+        need, usual = self.warm_up, median(self.last.values()) if self.last else 0
+        if need is None or need > 2 * usual + 4:  # a sum that begins elsewhere may round otherwise
+            for start, (differing, theirs) in self._unsure.items():
+                if differing.any():
+                    near = self._nudges.among(differing, self._reference, theirs)
+                    self.last[start] = self._last(start, differing & ~near)
+            self._unsure.clear()
+
+    def _first(self, start: int) -> int:
+        return self._reference.rows_to(self._sessions[start]) - 1
+
+    def _last(self, start: int, differing: Bools) -> int:
+        rows = np.flatnonzero(differing.any(axis=1))
+        return int(rows[-1]) - self._first(start) if len(rows) else -1
+
+    @property
+    def warm_up(self) -> int | None:
+        """The longest need seen, if starts agree on it.
+
+        A start has settled when the need ends well before the data does. All others must be too short to
+        settle; and one that drops as many sessions as are needed must have, or all have much the same need.
+        """
+        room = {start: (self.total - start) * (1 - _MARGIN) for start in self.last}
+        settled = {start: last + 2 for start, last in self.last.items() if last + 2 <= room[start]}
+        need = max(settled.values(), default=0)
+        if not need or any(room[start] >= need for start in self.last.keys() - settled.keys()):
+            return None
+        alike = len(settled) > 1 and need <= min(settled.values()) * (1 + _MARGIN) + 2
+        return need if alike or any(start >= need for start in settled) else None

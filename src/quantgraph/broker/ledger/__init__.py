@@ -1,0 +1,1 @@
+"""The ledger: an append-only journal of runs."""

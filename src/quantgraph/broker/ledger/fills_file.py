@@ -1,0 +1,246 @@
+"""Fills as a tidy table: one row a fill, in CSV or Parquet, out of a ledger and into one; and rejections."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from quantgraph.broker.corporate_actions import action_book, open_account
+from quantgraph.broker.ledger.journal import CHARGES, iso
+from quantgraph.broker.ledger.ledger import Ledger
+from quantgraph.broker.orders import Fill, Order, Rejection, whole
+from quantgraph.broker.session_result import SessionResult
+from quantgraph.broker.simulate import Market
+from quantgraph.broker.valuation import mark, value_of
+from quantgraph.errors import BadFile, LedgerConflict, NoData
+from quantgraph.market.moment import Moment, session_of
+from quantgraph.market.money import exact, money, notional
+
+__all__ = [
+    "COLUMNS",
+    "REJECTED",
+    "fills_table",
+    "import_fills",
+    "read_fills",
+    "rejections_table",
+    "write_fills",
+    "write_rejections",
+]
+
+COLUMNS = ("trade_date", "sequence", "ts_code", "side", "quantity", "price", "notional", *CHARGES, "reason")
+REJECTED = ("trade_date", "sequence", "ts_code", "side", "wish", "size", "code", "message", "reason")
+
+_IMPORTED = "imported"
+_NUMBERS = ("quantity", "price", "notional", *CHARGES)
+
+
+def fills_table(fills: Iterable[Fill]) -> pd.DataFrame:
+    """One row a fill, in their order.
+
+    Returns
+    -------
+    pandas.DataFrame
+        Columns :data:`COLUMNS`: ``trade_date`` as ``YYYY-MM-DD``; numbers are exact decimals as text, so that
+        nothing is rounded on the way.
+    """
+    rows = [
+        {
+            "trade_date": iso(fill.session),
+            "sequence": fill.order.sequence,
+            "ts_code": fill.order.symbol,
+            "side": fill.side,
+            **{name: _text(getattr(fill, name)) for name in _NUMBERS},
+            "reason": fill.order.reason,
+        }
+        for fill in fills
+    ]
+    return pd.DataFrame(rows, columns=list(COLUMNS))
+
+
+def write_fills(path: str | Path, fills: Iterable[Fill]) -> None:
+    """Write the table as CSV or Parquet, by the file's ending; in Parquet the numbers are float64.
+
+    Raises
+    ------
+    BadFile
+        If the ending is another one, or the file cannot be written.
+    """
+    _write(Path(path), fills_table(fills), _NUMBERS)
+
+
+def rejections_table(rejections: Iterable[Rejection]) -> pd.DataFrame:
+    """One row a rejected order, or rest of one that a cap cut, in their order.
+
+    Returns
+    -------
+    pandas.DataFrame
+        Columns :data:`REJECTED`: ``trade_date`` as ``YYYY-MM-DD``; ``side`` empty for a target; ``wish``,
+        which of the four sizes was given, and ``size``, how much, an exact decimal as text; ``code`` and
+        ``message`` of the desk, and the decider's ``reason``.
+    """
+    rows = [
+        {
+            "trade_date": iso(rejection.session),
+            "sequence": rejection.order.sequence,
+            "ts_code": rejection.order.symbol,
+            "side": rejection.order.side or "",
+            "wish": rejection.order.size[0],
+            "size": _text(rejection.order.size[1]),
+            "code": rejection.code,
+            "message": rejection.message,
+            "reason": rejection.order.reason,
+        }
+        for rejection in rejections
+    ]
+    return pd.DataFrame(rows, columns=list(REJECTED))
+
+
+def write_rejections(path: str | Path, rejections: Iterable[Rejection]) -> None:
+    """Write that table, as :func:`write_fills` does."""
+    _write(Path(path), rejections_table(rejections), ("size",))
+
+
+def read_fills(path: str | Path) -> list[Fill]:
+    """Read a table of fills, as :func:`write_fills` writes it or with fewer columns.
+
+    Needed are ``trade_date``, ``ts_code``, ``side``, ``quantity`` and ``price``. Without ``sequence`` the
+    fills of a session count from 1, without ``notional`` it is price times quantity, without a charge that
+    is 0.
+
+    Raises
+    ------
+    BadFile
+        If the file is not such a table; names the first bad row.
+    """
+    target = Path(path)
+    try:
+        table = (
+            pd.read_csv(target, dtype=str, keep_default_na=False)
+            if _ending(target) == ".csv"
+            else pd.read_parquet(target)
+        )
+    except (OSError, ValueError) as error:
+        raise BadFile(f"{target} cannot be read: {' '.join(str(error).split())}", file=str(target)) from error
+    missing = [name for name in ("trade_date", "ts_code", "side", "quantity", "price") if name not in table]
+    if missing:
+        raise BadFile(f"{target} has no column {', '.join(missing)}", file=str(target))
+    fills: list[Fill] = []
+    for place, row in enumerate(table.to_dict("records"), 1):
+        before = fills[-1] if fills else None
+        try:
+            fills.append(_fill({str(name): value for name, value in row.items()}, before))
+        except ValueError as error:
+            raise BadFile(f"{target}, row {place}: {error}", file=str(target), row=place) from error
+    return fills
+
+
+def import_fills(
+    ledger: Ledger,
+    run_id: str,
+    market: Market,
+    fills: str | Path | Sequence[Fill],
+    *,
+    cash: Decimal | float | str,
+) -> None:
+    """Enter fills that were made elsewhere as a run: every session from the first fill to the last.
+
+    ``fills`` may be the path of a file for :func:`read_fills`. Corporate actions and marks come from the
+    market's data. The ledger checks the fills as any others: cash,
+    shares, T+1, notional.
+
+    Raises
+    ------
+    NoData
+        If there are no fills, or one of them is in no session of the data.
+    LedgerConflict
+        If a fill does not follow, or the run is there with something else.
+    """
+    if isinstance(fills, str | Path):
+        fills = read_fills(fills)
+    sessions = market.store.snapshot(market.data_ref)["ohlcv"]["open"].index
+    days = sorted({fill.session for fill in fills})
+    strange = [day for day in days if day not in sessions]
+    if strange or not days:
+        raise NoData(f"{strange[0]:%Y-%m-%d} is no session of the data" if strange else "there are no fills")
+    ledger.open_run(run_id, cash, {**market.identity, "decider": _IMPORTED})
+    for session in sessions[(sessions >= days[0]) & (sessions <= days[-1])]:
+        today = [fill for fill in fills if fill.session == session]
+        ledger.commit_day(run_id, _session(ledger, run_id, market, session, today))
+
+
+def _session(
+    ledger: Ledger, run_id: str, market: Market, session: pd.Timestamp, fills: Sequence[Fill]
+) -> SessionResult:
+    evening = market.store.reading(Moment(session, "close"), market.data_ref)
+    book = action_book(market.store, market.data_ref)
+    account, events = open_account(ledger.account(run_id), session, book, market.rules)
+    made = [replace(fill, t_plus=market.rules.t_plus(fill.order.symbol, session.date())) for fill in fills]
+    for fill in made:
+        if fill.side == "sell" and account.quantity(fill.order.symbol) < fill.quantity:
+            raise LedgerConflict(
+                f"run {run_id!r}, {session:%Y-%m-%d}: sells {fill.quantity} {fill.order.symbol}, "
+                f"{account.quantity(fill.order.symbol)} are held",
+                run_id=run_id,
+            )
+        account = account.apply(fill)
+    marks = mark(account, evening, at=market.mark_at)
+    return SessionResult(
+        session=session,
+        decider=_IMPORTED,
+        account=account,
+        events=events,
+        outcomes=tuple(made),
+        marks=marks,
+        value=value_of(account, marks),
+    )
+
+
+def _fill(row: dict[str, Any], before: Fill | None) -> Fill:
+    session = session_of(row["trade_date"], name="trade_date")
+    follows = before is not None and before.session == session
+    sequence = int(row.get("sequence") or (before.order.sequence + 1 if before and follows else 1))
+    quantity, price = whole(exact(row["quantity"], name="quantity")), exact(row["price"], name="price")
+    order = Order(
+        symbol=str(row["ts_code"]),
+        side=row["side"],
+        quantity=quantity,
+        sequence=sequence,
+        reason=str(row.get("reason") or ""),
+    )
+    given = row.get("notional")
+    charges: dict[str, Any] = {name: money(exact(row.get(name) or 0, name=name)) for name in CHARGES}
+    return Fill(
+        order=order,
+        session=session,
+        side=row["side"],
+        price=price,
+        quantity=quantity,
+        notional=notional(price, quantity) if given in (None, "") else exact(given, name="notional"),
+        **charges,
+    )
+
+
+def _write(target: Path, table: pd.DataFrame, numbers: Sequence[str]) -> None:
+    try:
+        if _ending(target) == ".csv":
+            table.to_csv(target, index=False, lineterminator="\n")
+        else:
+            table.astype(dict.fromkeys(numbers, "float64")).to_parquet(target, index=False)
+    except OSError as error:
+        reason = error.strerror or " ".join(str(error).split())
+        raise BadFile(f"{target} cannot be written: {reason}", file=str(target)) from error
+
+
+def _ending(path: Path) -> str:
+    if path.suffix not in (".csv", ".parquet"):
+        raise BadFile(f"{path}; a file that ends in .csv or .parquet is wanted", file=str(path))
+    return path.suffix
+
+
+def _text(value: object) -> str:
+    return f"{value:f}" if isinstance(value, Decimal) else str(value)

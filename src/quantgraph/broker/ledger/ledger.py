@@ -1,0 +1,305 @@
+"""The ledger: an append-only journal of runs; a session is one transaction, and enters once."""
+
+from __future__ import annotations
+
+import json
+import threading
+from bisect import bisect_left
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from decimal import Decimal
+from itertools import zip_longest
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+import pandas as pd
+from sqlalchemy.exc import IntegrityError
+
+from quantgraph.broker.account import Account
+from quantgraph.broker.ledger.explain import explain, grouped, replay
+from quantgraph.broker.ledger.journal import CHARGES, DayLines, Line, day_lines, iso, marks_of, stamp, text
+from quantgraph.broker.ledger.queries import Reader
+from quantgraph.broker.ledger.store import OPENING, Store
+from quantgraph.broker.ledger.tables import RUN_ID_LENGTH
+from quantgraph.broker.session_result import SessionResult
+from quantgraph.errors import BadOption, LedgerConflict
+
+__all__ = ["CHARGES", "Ledger"]
+
+
+@dataclass(kw_only=True)
+class _Tip:
+    """Where a run stands: its last line and what the lines up to it lead to."""
+
+    line: int
+    account: Account
+    hash: str = ""
+    sessions: list[str] = field(default_factory=list)
+
+
+class Ledger(Reader):
+    """Runs as lines of one journal in a database.
+
+    Parameters
+    ----------
+    where
+        A file, made with its folder when it is not there, or a SQLAlchemy URL such as
+        ``postgresql+psycopg://user@host/name``.
+
+    Raises
+    ------
+    BadOption
+        If ``where`` is neither, or would not outlast the process.
+    BadFile
+        Here and later, if it is no database, or one that cannot be reached.
+
+    Notes
+    -----
+    SQLite runs in WAL mode with ``synchronous=FULL``: a session that was committed survives a power
+    cut. One instance may be used by many threads, and many instances may share a database.
+
+    Lines are only ever added. Each carries the hash of the one before it, so that :meth:`check` finds a
+    line that was changed, removed or put in. A whole end that was cut off leaves no trace in what remains:
+    it is found only against something outside the ledger, such as a run's ``result.json``. Cash,
+    positions, cost and profit are what the lines lead to.
+
+    A run has one session after the other. Committing a session that is there already returns what was
+    recorded; if anything differs it is a :class:`LedgerConflict`.
+
+    The lock protects the tips, which save replaying a run for each question, and lets the writers of
+    this process queue fairly instead of polling the file.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder, Ledger(f"{folder}/ledger.db") as ledger:
+    ...     ledger.open_run("a", 100_000, {"market": "cn"})
+    ...     ledger.account("a").cash
+    Decimal('100000.00')
+    """
+
+    def __init__(self, where: str | Path) -> None:
+        super().__init__(Store(where))
+        self.where = where
+        self._lock = threading.RLock()
+        self._tips: dict[str, _Tip] = {}
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close all connections. The ledger may not be used afterwards."""
+        self._store.close()
+
+    def open_run(
+        self, run_id: str, cash: Decimal | float | str, meta: Mapping[str, Any] | None = None
+    ) -> None:
+        """Begin a run with a deposit of cash; opening the same run again does nothing.
+
+        Parameters
+        ----------
+        run_id
+            Name of the run, up to 200 characters.
+        cash
+            Initial cash, in whole cents.
+        meta
+            What else belongs to the run; must be JSON.
+
+        Raises
+        ------
+        LedgerConflict
+            If the run is there with other cash or another ``meta``.
+        BadOption
+            If the cash is not an amount, or the name is empty or too long.
+        """
+        if not 1 <= len(run_id) <= RUN_ID_LENGTH:
+            said = f"run_id has {len(run_id)} characters; 1 to {RUN_ID_LENGTH} are wanted"
+            raise BadOption(said, parameter="run_id")
+        opening = {
+            "run": json.dumps(dict(meta or {}), sort_keys=True, ensure_ascii=False, separators=(",", ":")),
+            "deposit": text({"amount": str(Account.opening(cash).cash)}),
+        }
+        found = self._store.find(run_id)
+        if not found:
+            try:
+                with self._lock:
+                    self._store.append(run_id, -1, run_id, "", list(opening.items()))
+            except IntegrityError:
+                found = self._store.find(run_id)  # another process was first
+        for kind, body in opening.items():
+            if found and found.get(kind) != body:
+                what = _changes(kind, found.get(kind, ""), body)
+                told = f"run {run_id!r} is there with {what}; give another run_id to begin a run of its own"
+                raise LedgerConflict(told, run_id=run_id)
+
+    def commit_day(self, run_id: str, result: SessionResult) -> SessionResult:
+        """Record a session in one transaction, or return what was recorded for it before.
+
+        Its lines are replayed before they are written: they must lead to the very account and value.
+
+        Raises
+        ------
+        LedgerConflict
+            If something else is recorded for the session, it lies before the last one, or its lines do not
+            explain it to the cent.
+        BadOption
+            If there is no such run.
+        """
+        with self._lock:
+            tip = self._tip(run_id)
+            if tip.sessions and iso(result.session) <= tip.sessions[-1]:
+                return self._same(run_id, result)
+            day = day_lines(tip.account, result)
+            explained = explain(run_id, tip.account, day.session, list(day.lines))
+            if explained.account.open_session() != result.account.open_session():
+                raise LedgerConflict(
+                    f"run {run_id!r}, {day.session}: the account is not what its lines lead to",
+                    run_id=run_id,
+                    session=day.session,
+                )
+            try:
+                self._write(run_id, tip, [day], result.account)
+            except IntegrityError:  # another process was first: it recorded the same, or it is a conflict
+                return self._same(run_id, result)
+        return result
+
+    def commit_block(self, run_id: str, before: Account, days: Sequence[DayLines], after: Account) -> None:
+        """Record sessions that were traded in one go and were checked there, a transaction each.
+
+        Raises
+        ------
+        LedgerConflict
+            If the run does not stand at ``before``, or another writer was first.
+        """
+        with self._lock:
+            tip = self._tip(run_id)
+            ahead = tip.sessions and days[0].session <= tip.sessions[-1]  # without a trade in between
+            if ahead or not (tip.account is before or tip.account.open_session() == before.open_session()):
+                raise LedgerConflict(f"run {run_id!r} does not stand where the block begins", run_id=run_id)
+            try:
+                self._write(run_id, tip, days, after)
+            except IntegrityError as error:
+                raise LedgerConflict(
+                    f"run {run_id!r}: another writer was first; resume to go on from there", run_id=run_id
+                ) from error
+
+    def account(self, run_id: str) -> Account:
+        """Return the account after the last committed session; before the first, the initial cash."""
+        with self._lock:
+            return self._tip(run_id).account
+
+    def last_session(self, run_id: str) -> pd.Timestamp | None:
+        """Return the last committed session, None before the first."""
+        with self._lock:
+            sessions = self._tip(run_id).sessions
+        return stamp(sessions[-1]) if sessions else None
+
+    def sessions(self, run_id: str) -> list[pd.Timestamp]:
+        """All committed sessions, ascending."""
+        with self._lock:
+            return [stamp(session) for session in self._tip(run_id).sessions]
+
+    def positions(self, run_id: str) -> pd.DataFrame:
+        """What is held after the last session, and what it has come to.
+
+        Returns
+        -------
+        pandas.DataFrame
+            Index ``ts_code``, ascending. ``quantity`` and ``sellable`` (shares), ``average_cost`` (of a
+            share, fees included), ``mark``, ``carried`` (whether it is an earlier session's), ``value``,
+            ``unrealised`` (value less cost), ``entered`` (ISO date) and ``sessions`` (how many it has been
+            held, the first included).
+        """
+        with self._lock:
+            tip = self._tip(run_id)
+            account, sessions = tip.account.open_session(), list(tip.sessions)
+        body = self._store.last_body(run_id, "marks")
+        marks = marks_of(json.loads(body)) if body else {}
+        rows = [
+            {
+                "ts_code": symbol,
+                "quantity": float(held.quantity),
+                "sellable": float(held.sellable),
+                "average_cost": float(held.average_cost),
+                "mark": float(marks[symbol].price),
+                "carried": marks[symbol].carried,
+                "value": float(marks[symbol].price * held.quantity),
+                "unrealised": float(marks[symbol].price * held.quantity - held.cost),
+                "entered": iso(held.entered),
+                "sessions": len(sessions) - bisect_left(sessions, iso(held.entered)),
+            }
+            for symbol, held in account.positions.items()
+        ]
+        columns = ["quantity", "sellable", "average_cost", "mark", "carried", "value", "unrealised"]
+        return pd.DataFrame(rows, columns=["ts_code", *columns, "entered", "sessions"]).set_index("ts_code")
+
+    def _tip(self, run_id: str) -> _Tip:
+        """Bring the tip of a run to its last line, which another process may have written."""
+        tip = self._tips.pop(run_id, None)  # kept again when all went well
+        line = self._store.last_line(run_id)
+        if tip is None or line < tip.line:  # another file may be at this place now
+            tip = _Tip(account=Account.opening(self.cash(run_id)), line=OPENING - 1)
+        if line > tip.line:
+            rows = self._store.lines(run_id, after=tip.line)
+            for session, lines in grouped(rows):
+                tip.account = replay(tip.account, session, lines).account
+                tip.sessions.append(session)
+            tip.line, tip.hash = rows[-1][0], ""  # another process may have gone on meanwhile
+        if not tip.hash:
+            tip.hash = self._store.hash_of(run_id, tip.line)
+        self._tips[run_id] = tip
+        return tip
+
+    def _write(self, run_id: str, tip: _Tip, days: Iterable[DayLines], after: Account) -> None:
+        del self._tips[run_id]  # found again in the database if this does not come to its end
+        for day in days:
+            tip.line, tip.hash = self._store.append(run_id, tip.line, tip.hash, day.session, day.lines)
+            tip.sessions.append(day.session)
+        tip.account = after
+        self._tips[run_id] = tip
+
+    def _same(self, run_id: str, result: SessionResult) -> SessionResult:
+        account, wanted = Account.opening(self.cash(run_id)), iso(result.session)
+        where = f"run {run_id!r}, {wanted}"
+        for session, lines in grouped(self._store.lines(run_id)):
+            recorded = replay(account, session, lines)
+            if session == wanted:
+                what = _difference(lines, day_lines(account, result).lines)
+                if what is None and recorded.account.open_session() != result.account.open_session():
+                    what = "account"
+                if what:
+                    raise LedgerConflict(
+                        f"{where}: another {what} is recorded for this session", run_id=run_id, what=what
+                    )
+                return recorded
+            account = recorded.account
+        raise LedgerConflict(f"{where}: the session lies before the last one recorded", run_id=run_id)
+
+
+def _changes(kind: str, old: str, new: str) -> str:
+    """Name what differs between two lines of a kind, with both values."""
+    try:
+        had, has = dict(json.loads(old)), json.loads(new)
+    except (TypeError, ValueError):
+        return f"a {kind} line that cannot be read"
+    return ", ".join(
+        f"{name} {_value(had, name)} instead of {_value(has, name)}"
+        for name in sorted({*had, *has})
+        if _value(had, name) != _value(has, name)
+    )
+
+
+def _value(values: Mapping[str, Any], name: str) -> str:
+    return json.dumps(values[name], ensure_ascii=False) if name in values else "missing"
+
+
+def _difference(old: Sequence[Line], new: Sequence[Line]) -> str | None:
+    """Kind of the first line in which two sessions differ."""
+    pairs = zip_longest(old, new, fillvalue=("", ""))
+    return next((a[0] or b[0] for a, b in pairs if a != b), None)

@@ -1,0 +1,298 @@
+"""A block's market and rule as the compiled code wants them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from math import ceil
+
+import numpy as np
+import pandas as pd
+
+from quantgraph.broker.corporate_actions import ActionBook, action_book
+from quantgraph.broker.per_commit import per_commit
+from quantgraph.broker.valuation import MarkAt
+from quantgraph.broker.vectorized._panel import (
+    Layout,
+    Placing,
+    layout_of,
+    no_panel,
+    panel_of,
+    placing_of,
+    values_of,
+)
+from quantgraph.broker.vectorized._rule_tables import exact_rates, kinds_of, terms_of
+from quantgraph.broker.vectorized._tables import LARGEST, Flags, Floats, Ints, Market, Rule
+from quantgraph.broker.vectorized.block import BlockRule
+from quantgraph.market.actions import CorporateAction
+from quantgraph.market.rulebook import Rulebook
+from quantgraph.state import DataState
+
+__all__ = ["ForTheDesk", "Task", "actions_by_symbol", "field_of", "market_of", "rule_of", "signal_of"]
+
+_STATUS = ("is_st", "listing_day", "delisting_day")
+_QUOTED = ("open", "high", "low", "close", "vol", "pre_close", "up_limit", "down_limit", *_STATUS)
+_MOST_SYMBOLS = 20_000
+_PART = 1 << 60
+_NEVER = 1 << 62
+
+
+class ForTheDesk(Exception):
+    """The arrays cannot do the first session."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Task:
+    """A block to be traded: sessions in a row of the data, the first of them in row ``first``."""
+
+    store: DataState
+    data_ref: str
+    sessions: Sequence[pd.Timestamp]
+    first: int
+    layout: Layout
+    rule: BlockRule
+    rules: Rulebook
+    book: ActionBook
+    mark_at: MarkAt
+
+    @classmethod
+    def of(
+        cls,
+        store: DataState,
+        data_ref: str,
+        sessions: Sequence[pd.Timestamp],
+        rule: BlockRule,
+        *,
+        rules: Rulebook,
+        book: ActionBook,
+        mark_at: MarkAt,
+    ) -> Task:
+        """Take as many of the sessions as follow each other in the data and have a row in every field.
+
+        Raises
+        ------
+        ForTheDesk
+            If rules, book or data are of a kind that the arrays do not know.
+        """
+        if rules.market != "cn" or rules.volume_share is not None or not exact_rates(rules):
+            raise ForTheDesk
+        fields = store.snapshot(data_ref)["ohlcv"]
+        if {"open", "close", mark_at} - {*fields}:
+            raise ForTheDesk
+        if book is not action_book(store, data_ref):
+            raise ForTheDesk
+        layout = layout_of(store, data_ref)
+        days = np.array([session.asm8 for session in sessions], "datetime64[us]")
+        first = int(np.searchsorted(layout.sessions, days[0]))
+        there = layout.sessions[first : first + len(days)] == days[: len(layout.sessions) - first]
+        for name in _QUOTED:
+            if name in fields:
+                rows = placing_of(store, data_ref, "ohlcv", name).rows
+                there &= rows[first : first + len(days)] >= 0
+        count = int(np.cumprod(there).sum())
+        if not count or len(layout.symbols) > _MOST_SYMBOLS:
+            raise ForTheDesk
+        return cls(
+            store=store,
+            data_ref=data_ref,
+            sessions=sessions[:count],
+            first=first,
+            layout=layout,
+            rule=rule,
+            rules=rules,
+            book=book,
+            mark_at=mark_at,
+        )
+
+    @property
+    def end(self) -> int:
+        """Row after the last session."""
+        return self.first + len(self.sessions)
+
+
+def field_of(task: Task, panel: str, name: str) -> tuple[Floats, Placing]:
+    """All cells of a field, and where they are."""
+    placing = placing_of(task.store, task.data_ref, panel, name)
+    if not placing.within:
+        raise ForTheDesk
+    return values_of(task.store, task.data_ref, panel, name), placing
+
+
+def signal_of(task: Task) -> tuple[Floats, Placing]:
+    """The signal's cells; the desk says what is wrong where there is none."""
+    names = list(task.store.snapshot(task.data_ref)["signal"])
+    name = task.rule.signal or (names[0] if len(names) == 1 else None)
+    if name not in names:
+        raise ForTheDesk
+    return field_of(task, "signal", name)
+
+
+def market_of(task: Task) -> Market:
+    """Everything about the block's sessions that the compiled code has to know.
+
+    Raises
+    ------
+    ForTheDesk
+        If fields have sessions that ``open`` does not have, or there is no signal.
+    """
+    fields = task.store.snapshot(task.data_ref)["ohlcv"]
+
+    nothing = no_panel(len(task.sessions) + 1, len(task.layout.symbols))
+
+    def panel(name: str) -> Floats:
+        return panel_of(*field_of(task, "ohlcv", name), task.first, task.end) if name in fields else nothing
+
+    past, placing = field_of(task, "ohlcv", "close")
+    signal, entries, stop = nothing, np.zeros(len(task.sessions), np.bool_), _halted(task)
+    if task.rule.trades:
+        cells, where = signal_of(task)
+        signal = panel_of(cells, where, task.first, task.end)
+        entries, unclear = _entries(task, cells, where, placing)
+        stop |= unclear
+    kind, examples = kinds_of(task.layout.symbols, task.rules)
+    era, terms = terms_of(task.rules, examples, task.sessions)
+    if any(name in fields for name in _STATUS):
+        terms["band"] = -1
+    events, events_from = _events(task)
+    ex, ex_from = _ex_dates(task)
+    return Market(
+        open=panel("open"),
+        mark=panel(task.mark_at),
+        close=panel("close"),
+        upper=panel("up_limit"),
+        lower=panel("down_limit"),
+        before=panel("pre_close"),
+        volume=panel("vol"),
+        signal=signal,
+        past=past,
+        past_columns=placing.columns,
+        past_rows=int((placing.rows[: max(0, task.first - 1)] >= 0).sum()),
+        ex_before=_ex_before(task, placing),
+        rank=task.layout.rank,
+        kind=kind,
+        era=era,
+        terms=terms,
+        entries=entries,
+        stop=stop,
+        events=events,
+        events_from=events_from,
+        ex=ex,
+        ex_from=ex_from,
+    )
+
+
+def rule_of(task: Task) -> Rule:
+    """Write the rule in whole numbers."""
+    rule, weights = task.rule, task.rule.weights
+    symbols = len(task.layout.symbols)
+    share, share_of = np.full(symbols, -1 if weights is not None else 0, np.int64), np.ones(symbols, np.int64)
+    for symbol, weight in (weights or {}).items():
+        if symbol in task.layout.place:
+            place = task.layout.place[symbol]
+            share[place], share_of[place] = _parts(weight)
+    ticket = -1 if rule.ticket is None else int(rule.ticket * 100)
+    enough = _NEVER
+    if ticket >= 0 and not rule.cash_reserve and task.mark_at == "close":
+        enough = min(_NEVER, ceil(ticket / rule.max_weight) * 100)
+    invested, invested_of = _parts(1 - rule.cash_reserve)
+    most, most_of = _parts(rule.max_weight)
+    if ticket > LARGEST:
+        raise ForTheDesk
+    return Rule(
+        trades=rule.trades,
+        max_positions=-1 if rule.max_positions is None else rule.max_positions,
+        ticket=ticket,
+        invested=invested,
+        invested_of=invested_of,
+        most=most,
+        most_of=most_of,
+        weighted=weights is not None,
+        share=share,
+        share_of=share_of,
+        enough=enough,
+    )
+
+
+@per_commit
+def actions_by_symbol(store: DataState, data_ref: str) -> dict[str, tuple[CorporateAction, ...]]:
+    """Corporate actions of a commit by symbol, ascending by ex-date."""
+    book = action_book(store, data_ref)
+    found = {
+        (action.symbol, action.ex): action
+        for part in (book.entitled, book.due)
+        for actions in part.values()
+        for action in actions
+    }
+    by_symbol: dict[str, list[CorporateAction]] = {}
+    for key in sorted(found):
+        by_symbol.setdefault(key[0], []).append(found[key])
+    return {symbol: tuple(actions) for symbol, actions in by_symbol.items()}
+
+
+@per_commit
+def _all_ex_dates(store: DataState, data_ref: str) -> tuple[Ints, Ints]:
+    """Row of the first session at or after each action's ex-date, ascending, and its column."""
+    layout = layout_of(store, data_ref)
+    actions = [action for rows in actions_by_symbol(store, data_ref).values() for action in rows]
+    known = [action for action in actions if action.symbol in layout.place]
+    rows = np.searchsorted(layout.sessions, np.array([action.ex.asm8 for action in known], "datetime64[us]"))
+    columns = np.array([layout.place[action.symbol] for action in known], np.int64)
+    order = np.argsort(rows, kind="stable")
+    return rows[order], columns[order]
+
+
+def _ex_dates(task: Task) -> tuple[Ints, Ints]:
+    rows, columns = _all_ex_dates(task.store, task.data_ref)
+    begins = np.searchsorted(rows, np.arange(task.first, task.end + 1))
+    return columns[begins[0] : begins[-1]], begins - begins[0]
+
+
+def _ex_before(task: Task, close: Placing) -> Ints:
+    rows, columns = _all_ex_dates(task.store, task.data_ref)
+    earlier = rows < task.first
+    closes_before = np.concatenate([[0], np.cumsum(close.rows >= 0)])
+    before = np.zeros(len(task.layout.symbols), np.int64)
+    np.maximum.at(before, columns[earlier], closes_before[rows[earlier]])
+    return before
+
+
+def _events(task: Task) -> tuple[Ints, Ints]:
+    columns, ends, place = [], [0], task.layout.place
+    for session in task.sessions:
+        actions = (*task.book.entitled.get(session, ()), *task.book.due.get(session, ()))
+        columns += [place[action.symbol] for action in actions if action.symbol in place]
+        ends.append(len(columns))
+    return np.array(columns, np.int64), np.array(ends, np.int64)
+
+
+def _halted(task: Task) -> Flags:
+    return np.array([task.rules.halted(session.date(), "open") for session in task.sessions], np.bool_)
+
+
+def _entries(task: Task, signal: Floats, where: Placing, close: Placing) -> tuple[Flags, Flags]:
+    """Whether a session's row may open positions, and whether only the desk can tell which row it is.
+
+    It has to be the last row of the signal and of ``close`` at once.
+    """
+    before = np.arange(task.first, task.end) - 1
+    last = [_last_rows(placing)[before] for placing in (where, close)]
+    same = (last[0] == last[1]) & (last[0] >= 0) & (before >= 0)
+    entries = same & (last[0] == before)
+    unclear = same & ~entries
+    if where.strangers.size:
+        rows = where.rows[before]
+        unclear |= entries & (signal[np.ix_(rows, where.strangers)] == 1).any(axis=1)
+    return entries, unclear
+
+
+def _last_rows(placing: Placing) -> Ints:
+    """The last session up to each that the field has a row of, -1 for none."""
+    known = placing.rows >= 0
+    return np.maximum.accumulate(np.where(known, np.arange(len(known)), -1))
+
+
+def _parts(fraction: Fraction) -> tuple[int, int]:
+    if fraction.denominator >= _PART:
+        raise ForTheDesk
+    return fraction.numerator, fraction.denominator

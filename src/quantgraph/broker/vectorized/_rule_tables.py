@@ -1,0 +1,130 @@
+"""A rulebook's answers as whole numbers, by kind of symbol and era.
+
+The rulebook is asked, not read: a rate is what a fill of a billion costs, a band the limits of a close of a
+million. Its tables have the days on which anything changes; between two of them every answer stays the same.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+from bisect import bisect_right
+from collections.abc import Iterator, Sequence
+from decimal import Decimal
+from functools import cache, lru_cache
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from quantgraph.broker.vectorized._tables import RATE, SHARE, TERM, Ints, Table
+from quantgraph.errors import BadOption, BadWindow, UnknownSymbol
+from quantgraph.market._table import rules_of
+from quantgraph.market.boards import exchange_of, fund_kind
+from quantgraph.market.fees import MainlandFees
+from quantgraph.market.money import ZERO, money
+from quantgraph.market.rulebook import Rulebook
+
+__all__ = ["Kinds", "exact_rates", "kinds_of", "terms_of"]
+
+Kinds = tuple[Ints, tuple[str, ...]]
+"""Each symbol's kind, -1 where the rulebook does not know it; and a symbol of each kind."""
+
+_FILL = Decimal(10**12)
+_CLOSE = Decimal(10**6)
+_UNITS = 10**4
+
+
+def exact_rates(rules: Rulebook) -> bool:
+    """Whether the broker's rates are multiples of ``1 / RATE``, and of a kind that is known here."""
+    fees = rules.fees
+    rate = fees.commission_rate if isinstance(fees, MainlandFees) else Decimal(0)
+    known = fees is None or isinstance(fees, MainlandFees)
+    return known and rate * RATE % 1 == 0 and rules.slippage_bps / 10_000 * RATE % 1 == 0
+
+
+@lru_cache(maxsize=8)
+def kinds_of(symbols: tuple[str, ...], rules: Rulebook) -> Kinds:
+    """Sort symbols into kinds of which the rulebook says the same."""
+    places: dict[tuple[str, ...], int] = {}
+    examples: list[str] = []
+    kinds = np.full(len(symbols), -1, np.int64)
+    funds = dict(rules.funds)
+    for column, symbol in enumerate(symbols):
+        try:
+            board = rules.board(symbol)
+            kind = (funds.get(symbol) or fund_kind(symbol)) if board == "fund" else ""
+        except UnknownSymbol:
+            continue
+        key = (board, exchange_of(symbol), kind)
+        if key not in places:
+            places[key] = len(examples)
+            examples.append(symbol)
+        kinds[column] = places[key]
+    return kinds, tuple(examples)
+
+
+def terms_of(
+    rules: Rulebook, examples: Sequence[str], sessions: Sequence[pd.Timestamp]
+) -> tuple[Ints, Table]:
+    """Each session's era, counted from 0, and TERM by era and kind."""
+    eras = [bisect_right(_changes(), session.date()) for session in sessions]
+    terms = np.zeros((eras[-1] - eras[0] + 1, max(1, len(examples))), TERM)
+    for era in sorted({*eras}):
+        for kind, symbol in enumerate(examples):
+            terms[era - eras[0], kind] = _term(rules, symbol, era)
+    return np.array(eras, np.int64) - eras[0], terms
+
+
+@cache
+def _changes() -> list[dt.date]:
+    return sorted({*_since(rules_of("cn"))})
+
+
+def _since(table: Any) -> Iterator[dt.date]:
+    if isinstance(table, dict):
+        if "since" in table:
+            yield table["since"]
+        table = list(table.values())
+    if isinstance(table, list):
+        for part in table:
+            yield from _since(part)
+
+
+@lru_cache(maxsize=1024)
+def _term(rules: Rulebook, symbol: str, era: int) -> tuple[int, ...]:
+    day = _changes()[era - 1] if era else dt.date.min
+    try:
+        lots, cap = rules.lots(symbol, day), rules.order_cap(symbol, day, "open")
+        costs = rules.charges(symbol, "sell", 1, _FILL, day)
+        least = rules.charges(symbol, "sell", 1, ZERO, day).commission
+        t_plus = rules.t_plus(symbol, day)
+    except BadWindow:
+        return (0,) * len(TERM.names or ())
+    if cap is None or cap % lots.step or cap < lots.first:
+        return (0,) * len(TERM.names or ())
+    rate = rules.fees.commission_rate if isinstance(rules.fees, MainlandFees) else Decimal(0)
+    rates = [rate, *(part / _FILL for part in (costs.stamp_duty, costs.transfer_fee, costs.slippage))]
+    return (
+        1,
+        int(lots.first),
+        int(lots.step),
+        cap,
+        t_plus,
+        int(least * 100),
+        *(int(part * RATE) for part in rates),
+        *_band(rules, symbol, day),
+    )
+
+
+def _band(rules: Rulebook, symbol: str, day: dt.date) -> tuple[int, int, int, int, int]:
+    """Of a symbol without any status; -1 where the rulebook refuses to answer."""
+    try:
+        tick = rules.tick(symbol, day, _CLOSE)
+        band, smallest = rules.limits(symbol, day, _CLOSE), rules.limits(symbol, day, tick)
+    except (BadOption, BadWindow):
+        return -1, 0, 0, 1, 0
+    if band is None or smallest is None:
+        return 0, 0, 0, 1, 0
+    up, down = (int(limit / _CLOSE * SHARE) for limit in band)
+    # Ten percent of one tick round to none, unless a limit has to be a tick away.
+    return 1, up, down, int(money(tick * _UNITS)), int(smallest[0] > tick)

@@ -1,0 +1,147 @@
+"""Which run of which ledger ``quantgraph ledger`` is asked about, and how its errors are told."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import typer
+
+from quantgraph.cli.console import echo
+from quantgraph.cli.ledger_verify import MISMATCHES, WRONG_USAGE
+from quantgraph.errors import BadFile, BadOption, LedgerConflict, QuantGraphError
+
+if TYPE_CHECKING:
+    from quantgraph.broker.ledger.ledger import Ledger
+
+__all__ = ["folder_of", "latest", "missing_end", "opened"]
+
+_FILE = "ledger.sqlite"
+_LISTED = 20
+
+
+@contextmanager
+def opened(
+    run: str | None, where: str | None, *, begun: bool = False
+) -> Iterator[tuple[Ledger, str, str | Path]]:
+    """Open the ledger; it, the run's name and the ledger's place. An error ends the command in one line.
+
+    Parameters
+    ----------
+    begun
+        Whether a run that has a folder and no line yet will do.
+    """
+    from quantgraph.broker.ledger.ledger import Ledger
+
+    try:
+        place, name = _place(run, where)
+        with Ledger(place) as book:
+            name = name or (_begun(folder_of(run, place)) if begun and not book.runs() else None)
+            yield book, name or _only(book), place
+    except LedgerConflict as error:
+        echo(f"{error.line}; run 'quantgraph ledger check'", err=True)
+        raise typer.Exit(MISMATCHES) from None
+    except (QuantGraphError, OSError) as error:
+        line = error.line if isinstance(error, QuantGraphError) else f"bad_file: {error}"
+        echo(line, err=True)
+        raise typer.Exit(WRONG_USAGE) from None
+
+
+def missing_end(book: Ledger, run_id: str, place: str | Path) -> str | None:
+    """Hold a ledger against the ``result.json`` beside it: what cannot be, None when there is nothing.
+
+    Raises
+    ------
+    BadFile
+        If the file is no result of a run.
+    """
+    path = Path(place).with_name("result.json")
+    if not path.is_file():
+        return None
+    try:
+        told = json.loads(path.read_text(encoding="utf-8"))
+        if (told["run_id"], told["ended_because"]) != (run_id, "done") or told["account"] is None:
+            return None
+        last, value = str(told["equity"]["sessions"][-1]), float(told["account"]["final_value"])
+    except (OSError, KeyError, IndexError, TypeError, ValueError) as error:
+        raise BadFile(f"{path} is no result of a run: {type(error).__name__}: {error}") from error
+    ends = ("", 0.0)
+    if run_id in book.runs() and len(days := book.days(run_id)):
+        ends = (f"{days.index[-1]:%Y%m%d}", float(days["value"].iloc[-1]))
+    if ends == (last, value):
+        return None
+    stands = f"on {ends[0]} with {ends[1]:,.2f}" if ends[0] else "before its first session"
+    why = "one of them was changed" if ends[0] >= last else "lines at the end are missing"
+    return f"run {run_id!r}: {path} ends on {last} with {value:,.2f}, the ledger {stands}: {why}"
+
+
+def folder_of(run: str | None, place: str | Path) -> Path | None:
+    """The folder of a run, beside its ledger or where the run was said to be; None if it has none."""
+    from quantgraph.runs.manifest import FILE
+    from quantgraph.settings import load_settings
+
+    said = () if run is None else (Path(run), load_settings().runs_dir / run)
+    beside = () if "://" in str(place) else (Path(place).parent,)
+    return next((folder for folder in (*said, *beside) if (folder / FILE).is_file()), *beside or (None,))
+
+
+def _begun(folder: Path | None) -> str | None:
+    """Name of the run in a folder; None where there is none."""
+    from quantgraph.runs.manifest import FILE, read_manifest
+
+    return read_manifest(folder).run_id if folder and (folder / FILE).is_file() else None
+
+
+def _place(run: str | None, where: str | None) -> tuple[str | Path, str | None]:
+    """Where the ledger is, and the run's name if it was said."""
+    from quantgraph.settings import load_settings
+
+    if where is not None:
+        if "://" not in where and not Path(where).is_file():
+            raise BadOption(f"--ledger {where} is no file", parameter="ledger")
+        return where, None if run is None else Path(run).name
+    runs_dir = load_settings().runs_dir
+    if run is None:
+        return latest(runs_dir), None
+    for place in (Path(run), Path(run) / _FILE, runs_dir / run / _FILE):
+        if place.is_file():
+            return place, None
+    inside = [path.parent.name for path in Path(run).glob(f"*/{_FILE}")]
+    if inside:
+        raise BadOption(f"RUN={run!r} is a folder of runs; take one of {_listed(inside)}", parameter="run")
+    told = " or in ".join(map(str, dict.fromkeys((Path(run), runs_dir / run))))
+    raise BadOption(f"RUN={run!r} has no ledger: there is no {_FILE} in {told}", parameter="run")
+
+
+def latest(runs_dir: Path) -> Path:
+    """The ledger that was written to last, of the run that is meant where none is said.
+
+    Raises
+    ------
+    BadOption
+        If there is none.
+    """
+    made = sorted(runs_dir.glob(f"*/{_FILE}"), key=lambda path: path.stat().st_mtime)
+    if not made:
+        raise BadOption(f"RUN is missing, and {runs_dir} has no run to take", parameter="run")
+    return made[-1]
+
+
+def _only(book: Ledger) -> str:
+    runs = book.runs()
+    if not runs:
+        raise BadOption("the ledger holds no run", parameter="run")
+    if len(runs) > 1:
+        raise BadOption(
+            f"the ledger holds several runs: {_listed(runs)}; give one as RUN, and the ledger by --ledger",
+            parameter="run",
+        )
+    return runs[0]
+
+
+def _listed(names: list[str]) -> str:
+    more = f" and {len(names) - _LISTED} more" if len(names) > _LISTED else ""
+    return ", ".join(sorted(names)[:_LISTED]) + more

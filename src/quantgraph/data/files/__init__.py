@@ -1,0 +1,1 @@
+"""Market data from CSV, Parquet and JSON files."""

@@ -1,0 +1,284 @@
+"""A market held in memory, and the source that answers from it."""
+
+from __future__ import annotations
+
+import threading
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from types import MappingProxyType
+
+import pandas as pd
+
+from quantgraph.data.panels import check_window
+from quantgraph.data.protocol import (
+    BAR_FIELDS,
+    EVENT_FIELDS,
+    INDICATOR_FIELDS,
+    STATUS_FIELDS,
+    Members,
+    Panel,
+)
+from quantgraph.errors import NoData, UnknownField, UnknownSymbol
+
+__all__ = ["LEVEL_FIELDS", "DatedName", "FrameSource", "Market", "MemberList", "complete_bars"]
+
+_SHOWN = 5
+_WITHOUT_TRADING = frozenset({*EVENT_FIELDS, *STATUS_FIELDS})
+LEVEL_FIELDS: tuple[str, ...] = ("open", "high", "low", "close")
+
+DatedName = tuple[pd.Timestamp, str]
+"""First day of a name, and the name."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class MemberList:
+    """One published list of an index's members, symbols ascending."""
+
+    listed_on: pd.Timestamp
+    symbols: tuple[str, ...]
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Market:
+    """All a source has: panels over all sessions and symbols, index levels, member lists, names.
+
+    ``bars`` holds at least ``open``; both panels share one index and one set of columns. Member
+    lists are ascending in ``listed_on``. ``names`` are the latest ones; ``dated_names`` has the first day and
+    the name of each of a code's names, ascending, where the days are known. Nothing in here may be changed.
+    """
+
+    bars: Panel
+    indicators: Panel
+    levels: Mapping[str, pd.DataFrame]
+    lists: Mapping[str, tuple[MemberList, ...]]
+    names: Mapping[str, str]
+    dated_names: Mapping[str, tuple[DatedName, ...]] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
+
+    @property
+    def sessions(self) -> pd.DatetimeIndex:
+        """Index of every frame."""
+        return pd.DatetimeIndex(self.bars["open"].index)
+
+    @property
+    def symbols(self) -> tuple[str, ...]:
+        """Columns of every frame."""
+        return tuple(self.bars["open"].columns)
+
+    @cached_property
+    def first_rows(self) -> Mapping[str, int]:
+        """Row of each symbol's first bar; one that has none is left out."""
+        there = self.bars["open"].notna().to_numpy()
+        rows = there.argmax(axis=0)
+        return {
+            symbol: int(row)
+            for symbol, row, column in zip(self.symbols, rows, there.T, strict=True)
+            if column[row]
+        }
+
+
+class FrameSource(ABC):
+    """A :class:`~quantgraph.data.protocol.MarketDataSource` whose whole market fits in memory.
+
+    A subclass says its name, whether it is synthetic, and how to load the market. Loading happens
+    at the first question, once, whichever thread asks; every answer is a copy.
+    """
+
+    def __init__(self) -> None:
+        self._market: Market | None = None
+        self._loading = threading.Lock()
+
+    @property
+    @abstractmethod
+    def name(self) -> str:
+        """Short name shown to people."""
+
+    @property
+    @abstractmethod
+    def synthetic(self) -> bool:
+        """True when the numbers are made up."""
+
+    @abstractmethod
+    def _load(self) -> Market:
+        """Read everything. Called once."""
+
+    @property
+    def market(self) -> Market:
+        """The loaded market, shared and not to be changed."""
+        with self._loading:
+            if self._market is None:
+                self._market = self._load()
+            return self._market
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What a person should know about the data: files left out, values chosen, units converted."""
+        return self.market.notes
+
+    def sessions(self) -> pd.DatetimeIndex:
+        """All sessions, ascending."""
+        return self.market.sessions
+
+    def symbols(self) -> tuple[str, ...]:
+        """All codes, ascending."""
+        return self.market.symbols
+
+    def names(self) -> Mapping[str, str]:
+        """Name by code, read-only; for a renamed stock the latest name."""
+        return MappingProxyType(dict(self.market.names))
+
+    def symbols_on(self, day: pd.Timestamp) -> tuple[str, ...]:
+        """Codes whose first bar is not later than a day, ascending."""
+        rows = int(self.market.sessions.searchsorted(day, side="right"))
+        return tuple(symbol for symbol, row in self.market.first_rows.items() if row < rows)
+
+    def names_on(self, day: pd.Timestamp) -> Mapping[str, str]:
+        """Name by code on a day, of the codes there were; a name whose first day is not known always held."""
+        market = self.market
+        later = set(market.symbols).difference(self.symbols_on(day))
+        names = {}
+        for code, name in market.names.items():
+            dated = market.dated_names.get(code)
+            held = [name] if dated is None else [old for start, old in dated if start <= day]
+            if held and code not in later:
+                names[code] = held[-1]
+        return names
+
+    def members(self, index_code: str, on: pd.Timestamp) -> Members:
+        """Newest list published on or before ``on``, else the earliest later one, marked as such.
+
+        Raises
+        ------
+        UnknownSymbol
+            If there is no list of this index.
+        """
+        lists = self.market.lists.get(index_code)
+        if not lists:
+            known = ", ".join(sorted(self.market.lists)) or "none"
+            raise UnknownSymbol(
+                f"{self.name} has no member list of {index_code}; indices with members: {known}",
+                symbols=(index_code,),
+            )
+        published = [each for each in lists if each.listed_on <= on]
+        chosen = published[-1] if published else lists[0]
+        return Members(
+            index_code=index_code,
+            symbols=chosen.symbols,
+            listed_on=chosen.listed_on,
+            point_in_time=bool(published),
+        )
+
+    def bars(self, symbols: Sequence[str], start: pd.Timestamp, end: pd.Timestamp) -> Panel:
+        """Daily bars: the first seven of ``BAR_FIELDS`` always, the others when the source has them.
+
+        Raises
+        ------
+        BadWindow
+            If the window is reversed.
+        UnknownSymbol
+            Naming the symbols that the source does not have.
+        NoData
+            If no session of the window has a bar of any of the symbols.
+        """
+        return self._cut(self.market.bars, symbols, start, end, what="bars")
+
+    def indicators(
+        self,
+        symbols: Sequence[str],
+        start: pd.Timestamp,
+        end: pd.Timestamp,
+        fields: Sequence[str] = (),
+    ) -> Panel:
+        """Daily indicators, all the source has or those asked for.
+
+        Raises
+        ------
+        UnknownField
+            If a field is not one of ``INDICATOR_FIELDS``.
+        NoData
+            If the source lacks a field, or has no row for the request.
+        BadWindow, UnknownSymbol
+            As for :meth:`bars`.
+        """
+        panel = self.market.indicators
+        strange = [field for field in fields if field not in INDICATOR_FIELDS]
+        if strange:
+            raise UnknownField(
+                f"no such indicator: {', '.join(strange)}; valid: {', '.join(INDICATOR_FIELDS)}",
+                fields=tuple(strange),
+            )
+        missing = [field for field in fields or INDICATOR_FIELDS[:1] if field not in panel]
+        if not panel or (fields and missing):
+            raise NoData(
+                f"{self.name} has no daily indicator {', '.join(missing)}; "
+                f"it has: {', '.join(panel) or 'none'}",
+                fields=tuple(missing),
+                available=tuple(panel),
+            )
+        chosen = {field: panel[field] for field in INDICATOR_FIELDS if field in (fields or panel)}
+        return self._cut(chosen, symbols, start, end, what="indicators")
+
+    def index_bars(self, index_code: str, start: pd.Timestamp, end: pd.Timestamp) -> pd.DataFrame:
+        """Daily levels of an index; of a symbol with bars too, so that a fund can be the benchmark.
+
+        Raises
+        ------
+        BadWindow, UnknownSymbol, NoData
+            As for :meth:`bars`.
+        """
+        check_window(start, end)
+        market = self.market
+        if index_code in market.levels:
+            levels = market.levels[index_code]
+        elif index_code in market.symbols:
+            levels = pd.DataFrame({field: market.bars[field][index_code] for field in LEVEL_FIELDS})
+        else:
+            known = ", ".join(sorted(market.levels)) or "none"
+            raise UnknownSymbol(
+                f"{self.name} has no levels of {index_code}; indices with levels: {known}",
+                symbols=(index_code,),
+            )
+        cut = levels.loc[start:end].dropna(how="all")
+        if cut.empty:
+            raise NoData(
+                f"{self.name} has no level of {index_code} from {start:%Y-%m-%d} to {end:%Y-%m-%d}; "
+                f"it has {levels.index[0]:%Y-%m-%d} to {levels.index[-1]:%Y-%m-%d}"
+            )
+        return cut.copy()
+
+    def _cut(
+        self, panel: Panel, symbols: Sequence[str], start: pd.Timestamp, end: pd.Timestamp, *, what: str
+    ) -> Panel:
+        check_window(start, end)
+        wanted = self._known(symbols)
+        cut = {field: frame.loc[start:end, wanted].copy() for field, frame in panel.items()}
+        traded = (frame for field, frame in cut.items() if field not in _WITHOUT_TRADING)
+        if all(frame.isna().to_numpy().all() for frame in traded):
+            sessions = self.market.sessions
+            shown = ", ".join(wanted[:_SHOWN]) + (" ..." if len(wanted) > _SHOWN else "")
+            raise NoData(
+                f"{self.name} has no {what} of {shown or 'no symbol'} from {start:%Y-%m-%d} to "
+                f"{end:%Y-%m-%d}; its sessions run from {sessions[0]:%Y-%m-%d} to {sessions[-1]:%Y-%m-%d}",
+                symbols=tuple(wanted),
+            )
+        return cut
+
+    def _known(self, symbols: Sequence[str]) -> list[str]:
+        have = set(self.market.symbols)
+        unknown = sorted(set(symbols) - have)
+        if unknown:
+            raise UnknownSymbol(
+                f"{self.name} has no {', '.join(unknown)}; it has {len(have)} symbols, "
+                f"for example {self.market.symbols[0]}",
+                symbols=tuple(unknown),
+            )
+        return sorted(set(symbols))
+
+
+def complete_bars(panel: Panel) -> Panel:
+    """Order a panel by ``BAR_FIELDS``, its first seven fields always there (NaN if unknown)."""
+    blank = panel["open"] * float("nan")
+    always = {field: panel.get(field, blank) for field in BAR_FIELDS[:7]}
+    return always | {field: panel[field] for field in BAR_FIELDS[7:] if field in panel}

@@ -1,0 +1,1 @@
+"""A-share data from tushare."""

@@ -1,0 +1,251 @@
+"""The ``tushare`` package as a client that fails loudly: all pages, typed errors, waits for rate limits.
+
+The package itself returns an empty frame for an HTTP error and raises a bare ``Exception`` with the
+vendor's words for everything else. Here both become errors of :mod:`quantgraph.errors`. Vendor
+exceptions are never chained: those of ``requests`` carry the request, and the request the token.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import threading
+import time
+from collections.abc import Callable, Mapping
+from typing import Any
+from urllib.parse import urlsplit
+
+import pandas as pd
+import requests
+import tenacity
+from pydantic import SecretStr
+
+from quantgraph.data.tushare.endpoints import Endpoint
+from quantgraph.errors import (
+    BadOption,
+    NotConfigured,
+    PermissionDenied,
+    QuantGraphError,
+    RateLimited,
+    SourceUnavailable,
+)
+
+__all__ = ["TOKEN_VARIABLE", "URL_VARIABLE", "TushareClient"]
+
+TOKEN_VARIABLE = "TUSHARE_TOKEN"  # noqa: S105 - the name of the variable, not a token
+URL_VARIABLE = "TUSHARE_URL"
+
+_URL_ATTRIBUTE = "_DataApi__http_url"
+_SET_TOKEN = f"set {TOKEN_VARIABLE} to your token from https://tushare.pro, or pass token=..."
+_SLOW_DOWN = re.compile("每分钟最多")
+_USED_UP = re.compile("每小时最多|每天最多|每日最多")
+_BAD_TOKEN = re.compile("token.{0,4}(不对|无效|失效|过期|错误)", re.IGNORECASE)
+_NOT_ALLOWED = re.compile("权限|积分")
+
+
+class _SlowDown(Exception):
+    """The vendor's limit per minute; it goes away by waiting."""
+
+
+class TushareClient:
+    """Fetches whole tables from tushare.
+
+    Parameters
+    ----------
+    token
+        The vendor's token; else the environment variable ``TUSHARE_TOKEN``, read at first use.
+    base_url
+        Where the endpoints are, for example ``http://127.0.0.1:8000/dataapi``; else the environment
+        variable ``TUSHARE_URL``, else the package's own (plain ``http``: the token travels in clear).
+    timeout
+        Seconds to wait for one reply.
+    max_wait
+        Seconds to wait altogether, per page, when the vendor says that it was asked too often in a minute.
+    row_limits
+        Row limits by endpoint that differ from the documented ones.
+    sleep
+        How to wait; seconds are its argument.
+    """
+
+    def __init__(
+        self,
+        *,
+        token: str | None = None,
+        base_url: str | None = None,
+        timeout: float = 30.0,
+        max_wait: float = 120.0,
+        row_limits: Mapping[str, int] | None = None,
+        sleep: Callable[[float], None] = time.sleep,
+    ) -> None:
+        self._token = SecretStr(token) if token else None
+        self._base_url = base_url
+        self._timeout = timeout
+        self._max_wait = max_wait
+        self._row_limits = dict(row_limits or {})
+        self._sleep = sleep
+        self._api: Any = None
+        self._lock = threading.Lock()  # guards _api: one client for all threads
+
+    @property
+    def url(self) -> str | None:
+        """Where requests go; None means the package's own server."""
+        url = self._base_url or os.environ.get(URL_VARIABLE) or None
+        if url is not None and urlsplit(url).scheme not in {"http", "https"}:
+            raise BadOption(f"base_url={url!r} is no http address, for example http://127.0.0.1:8000/dataapi")
+        return url.rstrip("/") if url else None
+
+    def fetch(self, endpoint: Endpoint, params: Mapping[str, str]) -> pd.DataFrame:
+        """All rows of a request, over as many pages as it takes.
+
+        A page with as many rows as the endpoint's limit is not taken for the last one. Rows that two
+        pages share are kept once.
+
+        Returns
+        -------
+        DataFrame
+            Columns ``endpoint.fields``: text as ``str``, dates as ``datetime64[us]`` (NaT where empty),
+            numbers as float64 (NaN where empty). Without rows when the vendor has none.
+
+        Raises
+        ------
+        NotConfigured
+            If there is no token, or the package is missing.
+        PermissionDenied
+            If the vendor refuses the token, or the token this endpoint.
+        RateLimited
+            If a limit per hour or day is used up, or one per minute did not go away in ``max_wait``.
+        SourceUnavailable
+            If there is no answer, or it is not tushare's protocol.
+        """
+        limit = self._row_limits.get(endpoint.name, endpoint.row_limit)
+        pages: list[pd.DataFrame] = []
+        offset = 0
+        while True:
+            page = self._page(endpoint, {**params, "limit": limit, "offset": offset})
+            if pages and len(page) and page.equals(pages[-1]):
+                raise SourceUnavailable(
+                    f"tushare {endpoint.name}: the same page came twice, so offset={offset} was ignored "
+                    "and the rest of the rows cannot be had; ask for a shorter window",
+                    endpoint=endpoint.name,
+                )
+            pages.append(page)
+            if len(page) < limit:
+                break
+            offset += len(page)
+        filled = [page for page in pages if len(page)] or pages[:1]
+        return pd.concat(filled, ignore_index=True).drop_duplicates(ignore_index=True)
+
+    def _page(self, endpoint: Endpoint, params: Mapping[str, Any]) -> pd.DataFrame:
+        waiting = tenacity.Retrying(
+            retry=tenacity.retry_if_exception_type(_SlowDown),
+            wait=tenacity.wait_exponential(multiplier=5, max=60),
+            stop=lambda state: state.idle_for + state.upcoming_sleep > self._max_wait,
+            sleep=self._sleep,
+            reraise=True,
+        )
+        try:
+            return waiting(self._ask, endpoint, params)
+        except _SlowDown as error:
+            words = str(error)
+        raise RateLimited(
+            f"tushare {endpoint.name}: still over the limit per minute after waiting up to "
+            f"{self._max_wait:g} s: {words}",
+            endpoint=endpoint.name,
+        )
+
+    def _ask(self, endpoint: Endpoint, params: Mapping[str, Any]) -> pd.DataFrame:
+        api = self._connected()
+        failure: Exception
+        try:
+            frame = api.query(endpoint.name, fields=",".join(endpoint.fields), **params)
+        except requests.Timeout:
+            failure = self._unavailable(endpoint, f"no answer within {self._timeout:g} s")
+        except requests.RequestException as error:
+            failure = self._unavailable(endpoint, f"no connection ({type(error).__name__})")
+        except (ValueError, TypeError, LookupError, AttributeError) as error:
+            failure = self._unavailable(endpoint, f"the answer is not its protocol ({type(error).__name__})")
+        except Exception as error:
+            if type(error) is not Exception:
+                raise
+            failure = self._refusal(endpoint, str(error))
+        else:
+            return self._typed(endpoint, frame)
+        raise failure
+
+    def _connected(self) -> Any:
+        with self._lock:
+            if self._api is None:
+                self._api = self._connect()
+            return self._api
+
+    def _connect(self) -> Any:
+        token = self._secret()
+        if not token:
+            raise NotConfigured(f"tushare needs a token and has none; {_SET_TOKEN}")
+        try:
+            import tushare
+        except ImportError as error:
+            raise NotConfigured(
+                f"the package tushare cannot be imported ({error}); run: pip install tushare six"
+            ) from error
+        api = tushare.pro_api(token, timeout=self._timeout)
+        if self.url is not None:
+            if not hasattr(type(api), _URL_ATTRIBUTE):
+                raise NotConfigured(
+                    "this version of the package tushare has no known way to set its address; "
+                    "install tushare 1.4, or do not set base_url"
+                )
+            setattr(api, _URL_ATTRIBUTE, self.url)
+        return api
+
+    def _secret(self) -> str:
+        given = self._token.get_secret_value() if self._token else os.environ.get(TOKEN_VARIABLE, "")
+        return given.strip()
+
+    def _unavailable(self, endpoint: Endpoint, what: str, *, refused: bool = False) -> SourceUnavailable:
+        host = urlsplit(self.url).netloc.rpartition("@")[2] if self.url else "its server"
+        return SourceUnavailable(
+            f"tushare {endpoint.name} at {host}: {what}", endpoint=endpoint.name, refused=refused
+        )
+
+    def _refusal(self, endpoint: Endpoint, words: str) -> QuantGraphError | _SlowDown:
+        said = " ".join(words.replace(self._secret(), "***").split())
+        where = f"tushare {endpoint.name}"
+        if _SLOW_DOWN.search(words):
+            return _SlowDown(said)
+        if _USED_UP.search(words):
+            return RateLimited(f"{where}: the allowance is used up: {said}", endpoint=endpoint.name)
+        if _BAD_TOKEN.search(words):
+            return PermissionDenied(
+                f"{where}: the token is refused: {said}; {_SET_TOKEN}", endpoint=endpoint.name
+            )
+        if _NOT_ALLOWED.search(words):
+            return PermissionDenied(
+                f"{where}: the token may not use this endpoint: {said}", endpoint=endpoint.name
+            )
+        return self._unavailable(endpoint, f"refused with: {said}", refused=True)
+
+    def _typed(self, endpoint: Endpoint, frame: pd.DataFrame) -> pd.DataFrame:
+        if not len(frame.columns):
+            raise self._unavailable(endpoint, "an HTTP error, or an answer without columns")
+        missing = [name for name in endpoint.fields if name not in frame.columns]
+        if missing:
+            raise self._unavailable(endpoint, f"the answer has no column {', '.join(missing)}")
+        columns: dict[str, pd.Series] = {}
+        for name in endpoint.fields:
+            try:
+                columns[name] = _column(frame[name], name, endpoint)
+            except (ValueError, TypeError):
+                break
+        else:
+            return pd.DataFrame(columns)
+        raise self._unavailable(endpoint, f"the answer's column {name} holds something unreadable")
+
+
+def _column(values: pd.Series, name: str, endpoint: Endpoint) -> pd.Series:
+    if name in endpoint.dates:
+        days = values.astype("str").replace("", None)
+        return pd.to_datetime(days, format="%Y%m%d").astype("datetime64[us]")
+    if name in endpoint.numbers:
+        return pd.to_numeric(values).astype("float64")
+    return values.astype("str")

@@ -1,0 +1,1 @@
+"""File formats of other programs: read, written and verified."""

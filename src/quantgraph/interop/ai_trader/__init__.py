@@ -1,0 +1,1 @@
+"""AI-Trader's ledger, ``position.jsonl``."""

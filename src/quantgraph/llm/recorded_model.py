@@ -1,0 +1,282 @@
+"""A chat model around any other: the one place where a model is called."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextvars import copy_context
+from typing import Any, TypeVar
+
+from langchain_core.callbacks import AsyncCallbackManagerForLLMRun, CallbackManagerForLLMRun
+from langchain_core.language_models import BaseChatModel, LanguageModelInput
+from langchain_core.language_models.base import LangSmithParams
+from langchain_core.messages import AIMessage, BaseMessage
+from langchain_core.outputs import ChatGeneration, ChatResult
+from langchain_core.runnables import Runnable, RunnableBinding, RunnableParallel, RunnableSequence
+from langchain_core.tools import BaseTool
+from langchain_core.utils.function_calling import convert_to_openai_tool
+from pydantic import Field, PrivateAttr, SkipValidation
+
+from quantgraph._util.run_id import new_run_id
+from quantgraph.errors import BadOption
+from quantgraph.llm.cache import ReplyCache
+from quantgraph.llm.cancellation import aresult_of, result_of
+from quantgraph.llm.faults import NoMessage, facts_of
+from quantgraph.llm.model_call import Asking
+from quantgraph.llm.model_reply import is_deep
+from quantgraph.llm.model_request import request_of
+from quantgraph.llm.prices import PRICES, Price, price_of
+from quantgraph.llm.retry_policy import CallPolicy
+from quantgraph.llm.token_callbacks import AsyncNamedTokens, NamedTokens
+from quantgraph.recording import Recording, Scope, current_scope
+
+__all__ = ["RecordedChatModel"]
+
+T = TypeVar("T")
+
+_POLL_SECONDS = 0.005
+_NODE_SECONDS = 600.0
+
+
+class RecordedChatModel(BaseChatModel):
+    """A chat model whose calls are recorded, counted, kept within the budget, and repeated where that helps.
+
+    In a run (see :class:`~quantgraph.recording.Scope`) what was answered before is served from its record,
+    and the model inside is not asked. Outside of a run a call is repeated and cached, and that is all.
+
+    Parameters
+    ----------
+    inner
+        The model; it is called without callbacks of its own, so that a token is seen once. Its callbacks,
+        tags and metadata are taken over.
+    role
+        Whose calls these are: every error message starts with it.
+    policy
+        How often, and how patiently, it is asked again. None means :class:`~quantgraph.llm.CallPolicy`.
+    prices
+        Prices by model name, see :func:`~quantgraph.llm.prices.load_prices`.
+    cache
+        Replies of other runs; None keeps none.
+    node_seconds
+        In a node that has worked for longer nothing is sent any more, and nothing is waited for.
+
+    Raises
+    ------
+    ModelUnavailable, NotConfigured, PermissionDenied, ModelOutputInvalid
+        From a call, see :meth:`CallPolicy.run`.
+    BudgetExceeded
+        From a call that would pass a limit; it is not sent. From one that is under way when the time is over.
+    GraphDrained
+        From a call that would be sent, or sent again, once the graph was told to stop.
+    RunDiverged
+        From a call of a replay, if the recorded run did not make it.
+
+    Notes
+    -----
+    A reply is given in one piece by ``stream()``: a stream that breaks is asked for again, and nobody could
+    take back the pieces of the broken one. Callbacks, and so LangGraph's ``messages`` stream, see each token
+    as it comes; the pieces of another attempt have another message id.
+    """
+
+    inner: SkipValidation[BaseChatModel] = Field(repr=False)
+    role: str = "model"
+    tools: tuple[Mapping[str, Any], ...] = ()
+    tool_choice: Any = None
+    structure: Mapping[str, Any] | None = None
+    node_seconds: float = _NODE_SECONDS
+    _policy: CallPolicy = PrivateAttr()
+    _prices: Mapping[str, Price] = PrivateAttr()
+    _replies: ReplyCache | None = PrivateAttr()
+
+    def __init__(
+        self,
+        inner: BaseChatModel,
+        *,
+        role: str = "model",
+        policy: CallPolicy | None = None,
+        prices: Mapping[str, Price] = PRICES,
+        cache: ReplyCache | None = None,
+        node_seconds: float = _NODE_SECONDS,
+    ) -> None:
+        taken_over = ("name", "callbacks", "tags", "metadata", "verbose", "profile")
+        super().__init__(
+            inner=inner,
+            role=role,
+            node_seconds=node_seconds,
+            cache=False,  # LangChain's own, which would answer without a record; the inner model's is used
+            **{field: getattr(inner, field) for field in taken_over},
+        )
+        self.name = inner.get_name()
+        self._policy = policy or CallPolicy()
+        self._prices = prices
+        self._replies = cache
+
+    @property
+    def _llm_type(self) -> str:
+        return "quantgraph-recorded"
+
+    def _get_ls_params(self, stop: list[str] | None = None, **kwargs: Any) -> LangSmithParams:
+        return self.inner._get_ls_params(stop=stop, **kwargs)  # noqa: SLF001 - what tracers show
+
+    def bind_tools(
+        self,
+        tools: Sequence[dict[str, Any] | type | Callable[..., Any] | BaseTool],
+        *,
+        tool_choice: str | None = None,
+        **kwargs: Any,
+    ) -> Runnable[LanguageModelInput, AIMessage]:
+        """The inner model's own binding, recorded."""
+        bound = self.inner.bind_tools(tools, tool_choice=tool_choice, **kwargs)
+        told = tuple(convert_to_openai_tool(tool) for tool in tools)
+        return self._around(bound, tools=told, tool_choice=tool_choice)
+
+    def with_structured_output(
+        self, schema: dict[str, Any] | type, *, include_raw: bool = False, **kwargs: Any
+    ) -> Runnable[LanguageModelInput, Any]:
+        """The inner model's own way, recorded."""
+        if type(self.inner).with_structured_output is BaseChatModel.with_structured_output:
+            return super().with_structured_output(schema, include_raw=include_raw, **kwargs)
+        bound = self.inner.with_structured_output(schema, include_raw=include_raw, **kwargs)
+        return self._around(bound, structure=convert_to_openai_tool(schema)["function"])
+
+    def _around(self, bound: Runnable[Any, Any], **update: Any) -> Runnable[Any, Any]:
+        """The same with this model around the model in it."""
+        if isinstance(bound, BaseChatModel):
+            return self.model_copy(update={"inner": bound, **update})
+        if isinstance(bound, RunnableBinding):
+            return bound.model_copy(update={"bound": self._around(bound.bound, **update)})
+        if isinstance(bound, RunnableSequence):
+            first, *rest = bound.steps
+            return RunnableSequence(self._around(first, **update), *rest)
+        if isinstance(bound, RunnableParallel):
+            return RunnableParallel(
+                {name: self._around(step, **update) for name, step in bound.steps__.items()}
+            )
+        raise BadOption(
+            f"model: {type(self.inner).__name__} binds tools as a {type(bound).__name__}, whose calls cannot "
+            "be recorded; it has to be a chat model, or a binding of one",
+            option="model",
+        )
+
+    def _asking(
+        self, messages: list[BaseMessage], stop: list[str] | None, options: Mapping[str, Any]
+    ) -> Asking:
+        given = {**options, "stop": stop} if stop else options
+        facts = facts_of(self.inner, given)
+        return Asking(
+            request=request_of(
+                self.inner,
+                facts,
+                messages,
+                tools=self.tools,
+                tool_choice=self.tool_choice,
+                schema=self.structure,
+                options=given,
+            ),
+            facts=facts,
+            role=self.role,
+            scope=current_scope() or Scope(recording=Recording(new_run_id()), path=self.role),
+            price=price_of(facts.name, self._prices),
+            cache=self._replies,
+            node_seconds=self.node_seconds,
+        )
+
+    def _generate(
+        self,
+        messages: list[BaseMessage],
+        stop: list[str] | None = None,
+        run_manager: CallbackManagerForLLMRun | None = None,
+        **kwargs: Any,
+    ) -> ChatResult:
+        asking = self._asking(messages, stop, kwargs)
+        known = asking.known()
+        if known is not None:
+            return _result(known)
+
+        def attempt() -> AIMessage:
+            while not asking.begin():
+                time.sleep(_POLL_SECONDS)
+            manager = NamedTokens.of(run_manager, asking.message_id())
+
+            def call() -> ChatResult:
+                return self.inner._generate_with_cache(  # noqa: SLF001 - invoke() would call back twice
+                    messages, stop=stop, run_manager=manager, **kwargs
+                )
+
+            try:
+                message = _message(result_of(call, asking.check_under_way))
+            except BaseException as error:
+                if manager is not None:
+                    manager.left = True
+                asking.failed(error)
+                raise
+            return asking.came(message)
+
+        try:
+            answer = self._policy.run(attempt, facts=asking.facts, what=self.role, check=asking.check)
+        except BaseException as problem:
+            asking.ended(problem)
+            raise
+        return _result(answer)
+
+    async def _agenerate(
+        self,
+        messages: list[BaseMessage],
+        stop: list[str] | None = None,
+        run_manager: AsyncCallbackManagerForLLMRun | None = None,
+        **kwargs: Any,
+    ) -> ChatResult:
+        asking = self._asking(messages, stop, kwargs)
+        known = await _whole(asking.known)
+        if known is not None:
+            return _result(known)
+
+        async def attempt() -> AIMessage:
+            while not await _whole(asking.begin):  # noqa: ASYNC110 - other threads end the wait
+                await asyncio.sleep(_POLL_SECONDS)
+            manager = AsyncNamedTokens.of(run_manager, asking.message_id())
+            try:
+                call = self.inner._agenerate_with_cache(  # noqa: SLF001
+                    messages, stop=stop, run_manager=manager, **kwargs
+                )
+                message = _message(await aresult_of(call, asking.check_under_way))
+            except BaseException as error:
+                asking.failed(error)
+                raise
+            return await _whole(asking.came, message)
+
+        try:
+            answer = await self._policy.arun(attempt, facts=asking.facts, what=self.role, check=asking.check)
+        except BaseException as problem:
+            await _whole(asking.ended, problem)
+            raise
+        return _result(answer)
+
+
+async def _whole(work: Callable[..., T], *given: Any) -> T:
+    """In a thread, and to its end though who waits is cancelled: what came back is written down."""
+    context = copy_context()
+    under_way = asyncio.get_running_loop().run_in_executor(None, lambda: context.run(work, *given))
+    try:
+        return await asyncio.shield(under_way)
+    except asyncio.CancelledError:
+        await asyncio.wait([under_way])
+        under_way.exception()  # it is known, and of no use any more
+        raise
+
+
+def _message(result: ChatResult) -> AIMessage:
+    """The reply; some servers send it under another role."""
+    if not result.generations:
+        raise NoMessage("no message in it")
+    message = result.generations[0].message
+    if is_deep([message.content, message.additional_kwargs, getattr(message, "tool_calls", [])]):
+        raise NoMessage("nested too deeply")
+    if isinstance(message, AIMessage):
+        return message
+    return AIMessage(message.content, response_metadata=message.response_metadata)
+
+
+def _result(message: AIMessage) -> ChatResult:
+    return ChatResult(generations=[ChatGeneration(message=message)])

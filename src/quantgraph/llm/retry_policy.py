@@ -1,0 +1,182 @@
+"""How a model is asked again, and how its errors become ours."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from functools import cache
+from typing import Any, TypeVar
+
+from tenacity import (
+    AsyncRetrying,
+    RetryCallState,
+    Retrying,
+    retry_if_exception,
+    wait_exponential,
+    wait_random,
+)
+
+from quantgraph._util.texts import escape_controls
+from quantgraph.errors import ModelOutputInvalid, ModelUnavailable, QuantGraphError
+from quantgraph.llm.cancellation import arest, rest
+from quantgraph.llm.faults import Fault, ModelFacts, read_fault
+from quantgraph.settings import load_settings
+
+__all__ = ["CallPolicy"]
+
+T = TypeVar("T")
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, kw_only=True)
+class CallPolicy:
+    """How often a model is asked again, and how long is waited before.
+
+    Waits double with jitter from ``first_wait`` up to ``longest_wait`` seconds; a ``Retry-After`` of the
+    server wins. A server that asks for more than ``longest_wait`` is not waited for.
+    """
+
+    max_attempts: int | None = None
+    """None means ``max_attempts`` of the settings, read once a call has failed."""
+    first_wait: float = 0.5
+    longest_wait: float = 60.0
+    sleep: Callable[[float], None] | None = None
+    """What waits in place of the clock; a wait by the clock ends as soon as ``check`` raises."""
+    async_sleep: Callable[[float], Awaitable[None]] | None = None
+
+    def run(
+        self,
+        call: Callable[[], T],
+        *,
+        facts: ModelFacts,
+        what: str,
+        check: Callable[[float], None],
+    ) -> T:
+        """Run ``call`` until it answers, or ``check`` raises.
+
+        It is called with the seconds that would be waited after an attempt that may be made again, and with 0
+        while that is waited; what it raises passes unchanged, in place of the model's fault.
+
+        Raises
+        ------
+        ModelUnavailable
+            Rate limits, server errors, time-outs, lost connections or unreadable replies outlasted all
+            attempts; or the server refused the request.
+        NotConfigured
+            The server refuses the key (401).
+        PermissionDenied
+            The key may not use this model (403).
+        ModelOutputInvalid
+            The answer was cut off or withheld while a structured one was asked for.
+
+        Notes
+        -----
+        Any other exception is not the model's and passes unchanged, unless a secret is in it: no message of
+        ours holds one.
+        """
+        sleep = self.sleep or (lambda seconds: rest(seconds, lambda: check(0.0)))
+        retrying = Retrying(sleep=sleep, **self._rules(facts, what, check))
+        try:
+            return retrying(call)
+        except Exception as error:
+            problem = _ours(error, facts, what, retrying.statistics["attempt_number"])
+            if problem is None:
+                raise
+            cause = facts.presentable(error)
+        raise problem from cause
+
+    async def arun(
+        self,
+        call: Callable[[], Awaitable[T]],
+        *,
+        facts: ModelFacts,
+        what: str,
+        check: Callable[[float], None],
+    ) -> T:
+        """Do as :meth:`run`, for a coroutine function."""
+        sleep = self.async_sleep or (lambda seconds: arest(seconds, lambda: check(0.0)))
+        retrying = AsyncRetrying(sleep=sleep, **self._rules(facts, what, check))
+
+        async def attempt() -> T:
+            return await call()
+
+        try:
+            return await retrying(attempt)
+        except Exception as error:
+            problem = _ours(error, facts, what, retrying.statistics["attempt_number"])
+            if problem is None:
+                raise
+            cause = facts.presentable(error)
+        raise problem from cause
+
+    def _rules(self, facts: ModelFacts, what: str, check: Callable[[float], None]) -> dict[str, Any]:
+        """Build tenacity's options from this policy and from what :func:`read_fault` says."""
+        growing = wait_exponential(multiplier=self.first_wait) + wait_random(0, self.first_wait)
+
+        @cache
+        def limit() -> int:
+            return self.max_attempts or load_settings().max_attempts
+
+        def helps(error: BaseException) -> bool:
+            fault = _fault(error, facts)
+            return fault is not None and fault.retry and (fault.retry_after or 0.0) <= self.longest_wait
+
+        def wait(state: RetryCallState) -> float:
+            fault = _fault(state.outcome.exception() if state.outcome else None, facts)
+            asked = fault.retry_after if fault else None
+            return min(growing(state), self.longest_wait) if asked is None else asked
+
+        def stop(state: RetryCallState) -> bool:
+            last = state.attempt_number >= limit()
+            check(0.0 if last else state.upcoming_sleep)
+            return last
+
+        def tell(state: RetryCallState) -> None:
+            fault = _fault(state.outcome.exception() if state.outcome else None, facts)
+            reason = fault.reason if fault else "failed"
+            _log.info(
+                "%s; asking again in %.1f s",
+                escape_controls(f"{what}: model {facts.name}: {reason}"),
+                state.upcoming_sleep,
+            )
+
+        return {
+            "retry": retry_if_exception(helps),
+            "wait": wait,
+            "stop": stop,
+            "before_sleep": tell,
+            "reraise": True,
+        }
+
+
+def _fault(error: BaseException | None, facts: ModelFacts) -> Fault | None:
+    return read_fault(error, facts) if isinstance(error, Exception) else None
+
+
+def _ours(error: Exception, facts: ModelFacts, what: str, attempts: int) -> QuantGraphError | None:
+    fault = read_fault(error, facts)
+    who = f"{what}: model {facts.name}"
+    if fault is None:
+        if isinstance(error, QuantGraphError) or facts.presentable(error):
+            return None
+        return ModelUnavailable(f"{who} failed: {type(error).__name__}: {facts.clean(str(error))}")
+    if fault.kind is ModelOutputInvalid:
+        text = f"{what}: the answer of model {facts.name} {fault.reason}"
+    elif fault.kind is not ModelUnavailable:
+        text = f"{who}: {fault.reason}"
+    elif fault.retry:
+        text = f"{who} did not answer after {attempts} attempt{'s' * (attempts > 1)}; last: {fault.reason}"
+    else:
+        text = f"{who} refused the request: {fault.reason}"
+    if fault.retry_after:
+        text += f" (the server asks to wait {fault.retry_after:g} s)"
+    return fault.kind(
+        text,
+        what=what,
+        model=facts.name,
+        attempts=attempts,
+        status=fault.status,
+        retry_after=fault.retry_after,
+    )

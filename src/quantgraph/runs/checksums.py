@@ -1,0 +1,115 @@
+"""``checksums.json``: by which each file of a run's folder is known to be the one that the run wrote.
+
+Checksums are 128 bits of BLAKE2b, hexadecimal. What the data state keeps is named by its content, and the
+ledger's lines are a chain of hashes: they need none.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from hashlib import blake2b
+from pathlib import Path
+from typing import Any
+
+from sqlalchemy import MetaData, select
+
+from quantgraph._util.database import engine_of
+from quantgraph._util.files import write_whole
+from quantgraph.errors import BadFile
+from quantgraph.recording import Recording, canonical, digest
+from quantgraph.runs.checkpoints import FILE as CHECKPOINTS
+from quantgraph.runs.manifest import FILE as MANIFEST
+
+__all__ = [
+    "FILE",
+    "RECORD",
+    "RESULT",
+    "at_the_end",
+    "of_file",
+    "of_rows",
+    "read_checksums",
+    "write_checksums",
+]
+
+FILE, RESULT, RECORD = "checksums.json", "result.json", "record"
+
+
+def write_checksums(folder: Path, result: Mapping[str, Any], text: bytes, more: Mapping[str, Any]) -> None:
+    """Write it before the result whose ``text`` is to be written: whenever that is, it holds for both.
+
+    Parameters
+    ----------
+    result
+        Its strategy and signal name files.
+    more
+        What of :func:`at_the_end` is known.
+    """
+    named = [Path(result[each]["path"]).name for each in ("strategy", "signal") if result.get(each)]
+    there = {name: of_file(folder / name) for name in (MANIFEST, RESULT, *named) if (folder / name).is_file()}
+    before = there.pop(RESULT, None)
+    now = blake2b(text, digest_size=16).hexdigest()
+    sums = {**there, **more, RESULT: [now] if before in {None, now} else [before, now]}
+    told = json.dumps({**sums, FILE: _content(sums)}, indent=1)
+    write_whole(folder / FILE, f"{told}\n".encode())
+
+
+def read_checksums(folder: Path) -> dict[str, Any]:
+    """By name, the checksum of each file; of ``result.json`` a list, of the record its lines and content.
+
+    Raises
+    ------
+    BadFile
+        If it is not there, or not as it was written.
+    """
+    path = folder / FILE
+    try:
+        told: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+        said = told.pop(FILE)
+    except (OSError, AttributeError, LookupError, RecursionError, TypeError, ValueError) as error:
+        reason = f"{type(error).__name__}: {error}"
+        raise BadFile(
+            f"{path} is not the file of checksums that a run writes: {reason}", path=str(path)
+        ) from error
+    if said != _content(told):
+        raise BadFile(f"{path} has been changed: its own checksum must be {_content(told)}", path=str(path))
+    return told
+
+
+def at_the_end(folder: Path, recording: Recording) -> dict[str, Any]:
+    """Checksums of what grows while a run goes on: the lines of its record so far, and its checkpoints."""
+    lines, content = recording.content()
+    path = folder / CHECKPOINTS
+    stands = {CHECKPOINTS: of_rows(path)} if path.is_file() else {}
+    return {RECORD: {"lines": lines, "content": content}, **stands}
+
+
+def of_file(path: Path) -> str:
+    """Checksum of a file's bytes."""
+    return blake2b(path.read_bytes(), digest_size=16).hexdigest()
+
+
+def of_rows(path: Path) -> str:
+    """Checksum of all rows of a SQLite file, in whichever order they are.
+
+    Raises
+    ------
+    BadFile
+        If it is damaged.
+    """
+    engine, tables = engine_of(path), MetaData()
+    try:
+        tables.reflect(engine)
+        with engine.connect() as connection:
+            rows = [
+                blake2b(repr((name, *row)).encode(errors="backslashreplace"), digest_size=16).digest()
+                for name, table in tables.tables.items()
+                for row in connection.execute(select(table))
+            ]
+    finally:
+        engine.dispose()
+    return blake2b(b"".join(sorted(rows)), digest_size=16).hexdigest()
+
+
+def _content(sums: Mapping[str, Any]) -> str:
+    return digest(canonical(dict(sums)))

@@ -1,0 +1,76 @@
+"""A decider inside a code process: made once, asked session by session until the host hangs up."""
+
+from __future__ import annotations
+
+import random
+import sys
+from collections.abc import Callable
+from decimal import Decimal
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+import quantgraph.state
+from quantgraph.broker import Order
+from quantgraph.broker.decider import Decider, own_orders
+from quantgraph.errors import BadOption
+from quantgraph.sandbox.accounts import account_of, plain_orders, session_at
+from quantgraph.sandbox.cells import Capped, Cell
+from quantgraph.sandbox.view_sync import GrowingView
+from quantgraph.sandbox.wire import Block, Read, message, open_message
+
+__all__ = ["serve_decider"]
+
+_MODULE = "__decider__"
+
+
+def serve_decider(header: dict[str, Any], read: Read, write: Callable[[Block], Any], *, limit: int) -> None:
+    """Make the decider of a request, say how it is named, and answer for one session after the other."""
+    cell, growing, made = Cell(header["decider"], 1), GrowingView(), {}
+    # Nothing is to be found where the code of strategies finds its data.
+    quantgraph.state.GLOBAL_DATA_STATE = quantgraph.state.DataState()
+
+    def make(answer: dict[str, Any]) -> None:
+        made["decider"] = _made(cell, header["name"], header["options"])
+        answer["name"] = str(getattr(made["decider"], "name", header["name"]))
+        answer["uses_signal"] = bool(getattr(made["decider"], "uses_signal", True))
+
+    def decide(answer: dict[str, Any]) -> None:
+        orders = made["decider"].decide(view, account, session)
+        answer["orders"] = plain_orders(own_orders(header["name"], orders, session))
+
+    def reply(work: Callable[[dict[str, Any]], None], seed: int) -> None:
+        # The same in every run, and in one that was continued: a decider that draws lots draws the same.
+        random.seed(seed)
+        np.random.seed(seed)  # noqa: NPY002 - the global generator is the one that such code uses
+        answer: dict[str, Any] = {}
+        output = Capped(header["output_limit"])
+        error = cell.attempt(lambda: work(answer), output).error
+        for part in message({"error": error, "stdout": output.text(), **answer}):
+            write(part)
+
+    reply(make, 0)
+    while True:
+        try:
+            step, size = open_message(read, limit=limit)
+        except EOFError:
+            return
+        view, account = growing.add(step, read(size)), account_of(step["account"])
+        session = session_at(step["session"])
+        reply(decide, session.toordinal())
+
+
+def _made(cell: Cell, name: str, options: dict[str, Any]) -> Decider:
+    module = ModuleType(_MODULE)
+    # Under its name, for what looks up the module of a class: dataclasses, copies.
+    sys.modules[_MODULE] = module
+    vars(module).update(pd=pd, np=np, Order=Order, Decimal=Decimal)
+    cell.execute(vars(module))
+    if not callable(getattr(module, name, None)):
+        raise BadOption(f"the source has no class or function {name!r}", parameter="name")
+    decider: Decider = getattr(module, name)(**options)
+    if not callable(getattr(decider, "decide", None)):
+        raise BadOption(f"{name} has no method decide(view, account, session)", parameter="name")
+    return decider

@@ -1,0 +1,305 @@
+"""Commits, and commits on disk: an Arrow IPC file a frame, a file of lines for records, a JSON file a commit.
+
+All are named by content.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from quantgraph._util.files import write_whole, writing
+from quantgraph.errors import BadFile
+from quantgraph.state.frames import FrozenFrame
+from quantgraph.state.records import NO_RECORDS, Record, Records
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+__all__ = [
+    "PANELS",
+    "Panels",
+    "Shelf",
+    "Stored",
+    "Tree",
+    "check_stored",
+    "read_tree",
+    "tree_name",
+    "write_tree",
+]
+
+PANELS: tuple[str, ...] = ("ohlcv", "indicators", "signal")
+
+Panels = Mapping[str, Mapping[str, FrozenFrame]]
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Tree:
+    """What a commit names: frames by panel and field, and records."""
+
+    panels: Panels
+    records: Records = NO_RECORDS
+
+    @property
+    def frames(self) -> Iterator[FrozenFrame]:
+        """All frames."""
+        return (frame for fields in self.panels.values() for frame in fields.values())
+
+
+class Shelf:
+    """Frames and records of many commits, equal ones once.
+
+    Attributes
+    ----------
+    nbytes
+        Bytes of all that is on it.
+    """
+
+    def __init__(self) -> None:
+        self.nbytes = 0
+        self._things: dict[str, Any] = {}
+        self._uses: Counter[str] = Counter()
+
+    def take(self, tree: Tree) -> Tree:
+        """Put a commit's things on it; where it has an equal one, the commit returned has that.
+
+        Its fields are in one order, whichever way it came to be: prices first, then by name. Signals stay in
+        the order in which they were handed over: the last one is the strategy's.
+        """
+        panels = {
+            panel: {
+                name: self._take(fields[name])
+                for name in (fields if panel == "signal" else sorted(fields, key=_place))
+            }
+            for panel, fields in tree.panels.items()
+        }
+        return Tree(panels=panels, records=self._take(tree.records))
+
+    def release(self, tree: Tree) -> None:
+        """Take a commit's things off it that no other has."""
+        for frame in tree.frames:
+            self._release(frame)
+        self._release(tree.records)
+
+    def _take(self, thing: Any) -> Any:
+        if not self._uses[thing.digest]:
+            if isinstance(thing, Records):
+                thing = Records(tuple(self._take(entry) for entry in thing.entries))
+            self._things[thing.digest] = thing
+            self.nbytes += thing.nbytes
+        self._uses[thing.digest] += 1
+        return self._things[thing.digest]
+
+    def _release(self, thing: FrozenFrame | Record | Records) -> None:
+        self._uses[thing.digest] -= 1
+        if not self._uses[thing.digest]:
+            self.nbytes -= thing.nbytes
+            del self._things[thing.digest], self._uses[thing.digest]
+            for entry in thing.entries if isinstance(thing, Records) else ():
+                self._release(entry)
+
+
+_PRICES = ("open", "high", "low", "close")
+
+
+def _place(field: str) -> tuple[int, str]:
+    return _PRICES.index(field) if field in _PRICES else len(_PRICES), field
+
+
+_NAME = re.compile(r"[0-9a-f]{32}")
+
+
+def tree_name(tree: Tree) -> str:
+    """Content name of a commit: 32 hex digits over its listing of panels, fields and frames."""
+    return _name_of(_listing(tree))
+
+
+def write_tree(folder: Path, ref: str, tree: Tree) -> None:
+    """Write a commit; files that are there already have the same content and are left alone.
+
+    Raises
+    ------
+    StorageUnavailable
+        If one cannot be written.
+    """
+    with writing(folder):
+        (folder / "objects").mkdir(parents=True, exist_ok=True)
+        (folder / "commits").mkdir(parents=True, exist_ok=True)
+    for frame in tree.frames:
+        path = folder / "objects" / f"{frame.digest}.arrow"
+        if not path.exists():
+            write_whole(path, _encode(frame))
+    path = _records_path(folder, tree.records.digest)
+    if tree.records.entries and not path.exists():
+        write_whole(path, _lines(tree.records))
+    path = folder / "commits" / f"{ref}.json"
+    if not path.exists():
+        write_whole(path, _listing(tree))
+
+
+def read_tree(folder: Path, ref: str) -> Tree | None:
+    """Read a commit back, or None when the folder does not have it.
+
+    Raises
+    ------
+    BadFile
+        If a file cannot be read, is missing, or its content does not have the name it is stored under.
+    """
+    path = folder / "commits" / f"{ref}.json"
+    if not _NAME.fullmatch(ref) or not path.exists():
+        return None
+    panels, records = _read_listing(path, ref)
+    return Tree(
+        panels={
+            panel: {name: _decode(folder / "objects", digest) for name, digest in fields.items()}
+            for panel, fields in panels.items()
+        },
+        records=_read_records(_records_path(folder, records), records) if records else NO_RECORDS,
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Stored:
+    """What a folder of commits holds.
+
+    Attributes
+    ----------
+    commits
+        Their names.
+    files
+        How many files were read.
+    faults
+        What is not as it was written, a file each.
+    """
+
+    commits: frozenset[str]
+    files: int
+    faults: tuple[BadFile, ...]
+
+
+def check_stored(folder: Path) -> Stored:
+    """Read every commit of a folder, and every object that one of them names or that is there, once."""
+    commits = sorted(path.stem for path in (folder / "commits").glob("[!.]*"))
+    objects = {path.name for path in (folder / "objects").glob("[!.]*")}
+    faults: list[BadFile] = []
+    for ref in commits:
+        try:
+            panels, records = _read_listing(folder / "commits" / f"{ref}.json", ref)
+        except BadFile as error:
+            faults.append(error)
+        else:
+            objects |= {f"{digest}.arrow" for fields in panels.values() for digest in fields.values()}
+            objects |= {f"{records}.records"} if records else set()
+    for name in sorted(objects):
+        try:
+            _check_object(folder / "objects" / name)
+        except BadFile as error:
+            faults.append(error)
+    return Stored(commits=frozenset(commits), files=len(commits) + len(objects), faults=tuple(faults))
+
+
+def _check_object(path: Path) -> None:
+    """See that a file holds what its name says, and no other byte than this version of Arrow writes."""
+    if path.suffix == ".records":
+        written: bytes | pa.Buffer = _lines(_read_records(path, path.stem))
+    elif path.suffix == ".arrow":
+        frame, same = _decoded(path, path.stem)
+        written = _encode(frame) if same else path.read_bytes()
+    else:
+        raise BadFile(f"{path} is not an object; objects end in .arrow or .records", path=str(path))
+    if path.read_bytes() != bytes(written):
+        raise BadFile(f"{path} has been changed: not all of its bytes are those written", path=str(path))
+
+
+def _lines(records: Records) -> bytes:
+    return "\n".join(entry.line for entry in records.entries).encode()
+
+
+def _listing(tree: Tree) -> bytes:
+    digests: dict[str, object] = {
+        panel: {name: frame.digest for name, frame in tree.panels[panel].items()} for panel in PANELS
+    }
+    if tree.records.entries:
+        digests["records"] = tree.records.digest
+    return json.dumps(digests, sort_keys=True).encode()
+
+
+def _records_path(folder: Path, digest: str) -> Path:
+    return folder / "objects" / f"{digest}.records"
+
+
+def _read_records(path: Path, digest: str) -> Records:
+    try:
+        records = Records.of(Record.read(line) for line in path.read_text(encoding="utf-8").splitlines())
+    except (OSError, ValueError, TypeError, AttributeError, RecursionError) as error:
+        raise BadFile(f"{path} is not a file of records: {error}", path=str(path)) from error
+    if records.digest != digest:
+        raise _changed(path, records.digest)
+    return records
+
+
+def _read_listing(path: Path, ref: str) -> tuple[dict[str, dict[str, str]], str | None]:
+    try:
+        content = path.read_bytes()
+        told = json.loads(content)
+        listing = {panel: {str(name): str(told[panel][name]) for name in told[panel]} for panel in PANELS}
+        records = told.get("records")
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+        raise BadFile(f"{path} is not a stored commit: {error}", path=str(path)) from error
+    if _name_of(content) != ref:
+        raise _changed(path, _name_of(content))
+    return listing, records
+
+
+def _changed(path: Path, name: str) -> BadFile:
+    return BadFile(f"{path} has been changed: its content is named {name}", path=str(path))
+
+
+def _name_of(content: bytes) -> str:
+    return hashlib.blake2b(content, digest_size=16).hexdigest()
+
+
+def _encode(frame: FrozenFrame) -> pa.Buffer:
+    import pyarrow as pa  # a tenth of a second that only spilling pays
+
+    header = {
+        "symbols": list(frame.symbols),
+        "sessions": frame.sessions.astype("datetime64[D]").astype(int).tolist(),
+    }
+    metadata = {"quantgraph": json.dumps(header), "writer": pa.__version__}
+    schema = pa.schema([("value", pa.float64())], metadata=metadata)
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_file(sink, schema) as writer:
+        writer.write_batch(pa.record_batch([pa.array(frame.values.reshape(-1))], schema=schema))
+    return sink.getvalue()
+
+
+def _decode(folder: Path, digest: str) -> FrozenFrame:
+    return _decoded(folder / f"{digest}.arrow", digest)[0]
+
+
+def _decoded(path: Path, digest: str) -> tuple[FrozenFrame, bool]:
+    """A stored frame, and whether this version of Arrow wrote it: another may lay the same out otherwise."""
+    import pyarrow as pa
+
+    try:
+        table = pa.ipc.open_file(pa.memory_map(str(path), "r")).read_all()
+        header = json.loads(table.schema.metadata[b"quantgraph"])
+        symbols = tuple(header["symbols"])
+        sessions = np.array(header["sessions"], dtype="datetime64[D]").astype("datetime64[us]")
+        values = table.column("value").cast(pa.float64()).chunk(0).to_numpy(zero_copy_only=True)
+        block = values.reshape(len(sessions), len(symbols))
+        frame = FrozenFrame.of(np.frombuffer(sessions.tobytes(), dtype="datetime64[us]"), symbols, block)
+    except (OSError, pa.ArrowException, LookupError, TypeError, ValueError, OverflowError) as error:
+        raise BadFile(f"{path} is not a stored frame: {error}", path=str(path)) from error
+    if frame.digest != digest:
+        raise _changed(path, frame.digest)
+    return frame, table.schema.metadata.get(b"writer") == pa.__version__.encode()

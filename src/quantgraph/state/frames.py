@@ -1,0 +1,275 @@
+"""Frames as they are stored: checked once, immutable, named by their content."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+from typing import Any, TypeGuard
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from quantgraph.errors import BadFrame
+
+__all__ = ["PLAIN_RULE", "FrozenFrame", "freeze", "frozen_array", "is_plain", "merge"]
+
+Floats = NDArray[np.float64]
+Places = NDArray[np.intp]
+Dates = NDArray[np.datetime64]
+
+# The whole years that nanoseconds of 64 bits reach, in which pandas can compute and print every date.
+_FIRST_DAY, _LAST_DAY = np.datetime64("1678-01-01"), np.datetime64("2261-12-31")
+
+# Names end up in one-line messages, prompts, JSON and file names: nothing that breaks out of them.
+_PLAIN = re.compile(
+    r"[^\x00-\x1f\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ud800-\udfff'\"\\]{1,100}"
+)
+PLAIN_RULE = "strings of 1 to 100 characters without control characters, quotes or backslashes"
+
+
+def frozen_array(values: NDArray[Any]) -> NDArray[Any]:
+    """A C-ordered copy over memory that nothing in this process can make writeable again."""
+    block = np.ascontiguousarray(values)
+    return np.frombuffer(block.tobytes(), dtype=block.dtype).reshape(block.shape)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class FrozenFrame:
+    """An immutable wide frame.
+
+    Attributes
+    ----------
+    sessions
+        Shape (T,), ``datetime64[us]``, ascending, unique.
+    symbols
+        N column names, unique.
+    values
+        Shape (T, N), float64, C order, read-only down to the last base.
+    """
+
+    sessions: Dates
+    symbols: tuple[str, ...]
+    values: Floats
+
+    @classmethod
+    def of(cls, sessions: Dates, symbols: tuple[str, ...], values: Floats) -> FrozenFrame:
+        """Wrap arrays that are already frozen."""
+        return cls(sessions=sessions, symbols=symbols, values=values)
+
+    @cached_property
+    def digest(self) -> str:
+        """Content name: 32 hex digits over sessions, symbols and values."""
+        return _digest(self.sessions, self.symbols, self.values)
+
+    @cached_property
+    def _frame(self) -> pd.DataFrame:
+        index = pd.DatetimeIndex(self.sessions, name="trade_date", copy=False)
+        return pd.DataFrame(self.values, index=index, columns=_index_of(self.symbols), copy=False)
+
+    @property
+    def frame(self) -> pd.DataFrame:
+        """A frame of its own for every caller; writing into it copies and never reaches the store."""
+        return self._frame.copy(deep=False)
+
+    @property
+    def columns(self) -> pd.Index[str]:
+        """The symbols as an index of its own for every caller."""
+        return _index_of(self.symbols).view()
+
+    @property
+    def nbytes(self) -> int:
+        """Size in memory, in bytes."""
+        return self.values.nbytes + self.sessions.nbytes
+
+    def head(self, rows: int, symbols: tuple[str, ...] | None = None) -> FrozenFrame:
+        """The first ``rows`` sessions, of ``symbols`` if given, in memory of their own, which ends there.
+
+        NaN for symbols that it does not have. It is itself where that is all there is to it.
+        """
+        symbols = self.symbols if symbols is None else symbols
+        if rows >= len(self.sessions) and symbols == self.symbols:
+            return self
+        values = self.cells(slice(rows), self.places_of(symbols))
+        return FrozenFrame.of(frozen_array(self.sessions[:rows]), symbols, frozen_array(values))
+
+    def prefix(self, rows: int) -> FrozenFrame:
+        """The first ``rows`` sessions in the same memory: whoever has it can reach all of it."""
+        return FrozenFrame.of(self.sessions[:rows], self.symbols, self.values[:rows])
+
+    def places_of(self, symbols: tuple[str, ...]) -> Places | None:
+        """Columns in which it has other symbols, -1 for none; None if they are its own."""
+        if symbols == self.symbols:
+            return None
+        return _index_of(self.symbols).get_indexer(_index_of(symbols))
+
+    def cells(self, rows: slice, places: Places | None) -> Floats:
+        """Values of some sessions in the columns that :meth:`places_of` found; NaN where that is -1."""
+        block = self.values[rows]
+        if places is None:
+            return block
+        found = np.full((len(block), len(places)), np.nan)
+        found[:, places >= 0] = block[:, places[places >= 0]]
+        return found
+
+
+@lru_cache(maxsize=64)
+def _index_of(symbols: tuple[str, ...]) -> pd.Index[str]:
+    # A view makes frames of the same symbols at every session, and an index of 5000 takes a millisecond.
+    return pd.Index(list(symbols), dtype="str", name="ts_code")
+
+
+def _digest(sessions: Dates, symbols: tuple[str, ...], values: Floats) -> str:
+    name = hashlib.blake2b(digest_size=16)
+    name.update(json.dumps([len(sessions), symbols]).encode())
+    name.update(sessions.astype("datetime64[D]").astype("<i8").tobytes())
+    name.update(np.ascontiguousarray(values, dtype="<f8").data)
+    return name.hexdigest()
+
+
+def freeze(panel: str, name: object, frame: object, *, symbols: tuple[str, ...] | None = None) -> FrozenFrame:
+    """Check a frame and its name, and store it immutably.
+
+    Names of frames and of columns are strings of 1 to 100 characters that can be encoded in UTF-8 and
+    hold no control or invisible formatting character, no quote and no backslash. Sessions are dates of the
+    years 1678 to 2261.
+
+    Parameters
+    ----------
+    symbols
+        The frame's columns, if they were found good in another frame.
+
+    Raises
+    ------
+    BadFrame
+        Wrong name, type, index, columns or cells. The message names the first offending place.
+    """
+    if not is_plain(name):
+        raise BadFrame(f"{panel} has {_shown(name)} as a field name; field names are {PLAIN_RULE}")
+    where = f"{panel}[{name!r}]"
+    if not isinstance(frame, pd.DataFrame):
+        raise BadFrame(f"{where} is a {type(frame).__name__}; a pandas DataFrame is wanted")
+    if frame.empty:
+        raise BadFrame(f"{where} has shape {frame.shape}; at least one session and one symbol are wanted")
+    sessions = _sessions(where, frame.index)
+    symbols = _symbols(where, frame.columns) if symbols is None else symbols
+    values = _values(where, frame)
+    _check_cells(where, panel, values, sessions, symbols)
+    return FrozenFrame.of(frozen_array(sessions), symbols, frozen_array(values))
+
+
+def is_plain(name: object) -> TypeGuard[str]:
+    """Whether a name consists of the characters that names of fields may have."""
+    return isinstance(name, str) and _PLAIN.fullmatch(name) is not None
+
+
+def _shown(thing: object) -> str:
+    text = " ".join(repr(thing).split())
+    return text if len(text) <= 60 else f"{text[:60]}…"
+
+
+def _sessions(where: str, index: pd.Index) -> Dates:
+    if not isinstance(index, pd.DatetimeIndex):
+        raise BadFrame(f"{where} has an index of {index.dtype}; a DatetimeIndex of sessions is wanted")
+    if index.tz is not None:
+        raise BadFrame(
+            f"{where} has an index in time zone {index.tz}; sessions are naive dates: "
+            "use frame.index.tz_convert(the exchange's zone).tz_localize(None).normalize()"
+        )
+    if index.hasnans:
+        raise BadFrame(f"{where} has NaT in its index at row {int(np.argmax(index.isna()))}")
+    days = index.to_numpy().astype("datetime64[D]")
+    far = (days < _FIRST_DAY) | (days > _LAST_DAY)
+    if far.any():
+        row = int(np.argmax(far))
+        raise BadFrame(
+            f"{where} has {days[row]} in its index at row {row}; sessions are dates of the years 1678 to "
+            "2261, so pass unit= to pd.to_datetime if they were made of numbers"
+        )
+    odd = index != index.normalize()
+    if odd.any():
+        raise BadFrame(
+            f"{where} has {index[int(np.argmax(odd))]} in its index; sessions are dates at midnight"
+        )
+    if not index.is_unique:
+        twice = f"{index[int(np.argmax(index.duplicated()))]:%Y-%m-%d}"
+        raise BadFrame(f"{where} has session {twice} twice", session=twice)
+    sessions = index.to_numpy().astype("datetime64[us]")
+    if not index.is_monotonic_increasing:
+        row = int(np.argmax(np.diff(sessions) < np.timedelta64(0))) + 1
+        day = f"{index[row]:%Y-%m-%d}"
+        raise BadFrame(f"{where} is not sorted: row {row} ({day}) is before the row above it", session=day)
+    return sessions
+
+
+def _symbols(where: str, columns: pd.Index) -> tuple[str, ...]:
+    for position, column in enumerate(columns):
+        if not is_plain(column):
+            raise BadFrame(f"{where} has {_shown(column)} as column {position}; ts_codes are {PLAIN_RULE}")
+    if not columns.is_unique:
+        raise BadFrame(f"{where} has column {columns[int(np.argmax(columns.duplicated()))]!r} twice")
+    return tuple(columns)
+
+
+def _values(where: str, frame: pd.DataFrame) -> Floats:
+    strange = [column for column, dtype in frame.dtypes.items() if getattr(dtype, "kind", "O") not in "iuf"]
+    if strange:
+        raise _not_a_number(where, frame[strange])
+    # Adding 0.0 folds -0.0 into 0.0 and the mask folds NaN payloads, so that equal content has one name.
+    values = frame.to_numpy(dtype=np.float64, na_value=np.nan) + 0.0
+    values[np.isnan(values)] = np.nan
+    return values
+
+
+def _not_a_number(where: str, frame: pd.DataFrame) -> BadFrame:
+    for session, row in zip(frame.index, frame.to_numpy(dtype=object), strict=True):
+        for symbol, cell in zip(frame.columns, row, strict=True):
+            truth = isinstance(cell, bool | np.bool_)
+            if truth or not isinstance(cell, int | float | np.number):
+                place = {"session": f"{session:%Y-%m-%d}", "symbol": symbol, "value": _shown(cell)}
+                mend = ": use .astype(float)" if truth else ""
+                return BadFrame(
+                    f"{where} has {_shown(cell)} at ({session:%Y-%m-%d}, {symbol}); numbers are wanted{mend}",
+                    **place,
+                )
+    dtype, column = frame.dtypes.iloc[0], frame.columns[0]
+    return BadFrame(
+        f"{where} has dtype {dtype} in column {column}; float64 is wanted: use .astype(float)", symbol=column
+    )
+
+
+def _check_cells(where: str, panel: str, values: Floats, sessions: Dates, symbols: tuple[str, ...]) -> None:
+    if panel == "signal":
+        bad = ~(np.isnan(values) | (values == 0) | (values == 1) | (values == -1))
+        wanted = "signal values are 1, 0, -1 or NaN"
+    else:
+        bad = np.isinf(values)
+        wanted = "finite numbers or NaN are wanted"
+    if bad.any():
+        row, column = (int(i) for i in np.argwhere(bad)[0])
+        place = f"({sessions[row].astype('datetime64[D]')}, {symbols[column]})"
+        raise BadFrame(
+            f"{where} has {values[row, column]:g} at {place}; {wanted}",
+            session=str(sessions[row].astype("datetime64[D]")),
+            symbol=symbols[column],
+            value=float(values[row, column]),
+        )
+
+
+def merge(old: FrozenFrame, new: FrozenFrame) -> FrozenFrame:
+    """Union of sessions and symbols; where both have a number the new one stands, NaN never erases."""
+    if old.digest == new.digest:
+        return old
+    sessions = np.union1d(old.sessions, new.sessions)
+    symbols = tuple(sorted({*old.symbols, *new.symbols}))
+    place = {symbol: position for position, symbol in enumerate(symbols)}
+    values = np.full((len(sessions), len(symbols)), np.nan)
+    for part in (old, new):
+        rows = np.searchsorted(sessions, part.sessions)
+        columns = np.array([place[symbol] for symbol in part.symbols])
+        block = values[np.ix_(rows, columns)]
+        values[np.ix_(rows, columns)] = np.where(np.isnan(part.values), block, part.values)
+    return FrozenFrame.of(frozen_array(sessions), symbols, frozen_array(values))

@@ -1,0 +1,209 @@
+"""Records: things with a date that are no numbers, such as names, lists of an index, filings and news."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import sys
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from datetime import date, datetime
+from functools import cached_property
+from typing import Any, Literal, get_args
+
+import numpy as np
+
+from quantgraph.errors import BadOption
+from quantgraph.market.moment import Moment, instant_of
+from quantgraph.state.frames import PLAIN_RULE, Dates, is_plain
+
+__all__ = ["KINDS", "NO_RECORDS", "Kind", "Record", "Records", "members_of", "names_of", "of_kind"]
+
+Kind = Literal["name", "membership", "suspension", "filing", "news", "memory"]
+KINDS: tuple[Kind, ...] = get_args(Kind)
+
+_UNTOLD = datetime(1, 1, 1)  # noqa: DTZ001 - local, as all instants here
+_OVERHEAD = 512
+"""Bytes that a record takes beside its text, about."""
+
+
+@dataclass(frozen=True, init=False, repr=False)
+class Record:
+    """Something said, and when it became known.
+
+    Parameters
+    ----------
+    kind
+        One of :data:`KINDS`.
+    known
+        When it became known: a naive ``datetime`` in the exchange's local time; a ``date``, if only the day
+        is told: then when that day is over; None if it is not told at all: then no moment knows it.
+    symbol
+        Whom it is about, or ``""``.
+    body
+        Plain JSON. Of a name ``{"name": ...}``, of a membership ``{"index": ..., "symbols": [...]}``.
+
+    Raises
+    ------
+    BadOption
+        If one of them is something else; ``known`` with a time zone is.
+    """
+
+    kind: Kind
+    known: date | None
+    symbol: str
+    _body: str
+
+    def __init__(self, kind: Kind, known: date | None, symbol: str = "", body: object = None) -> None:
+        if kind not in KINDS:
+            raise BadOption(f"kind={kind!r:.60} of a record; valid are {', '.join(KINDS)}", parameter="kind")
+        if not isinstance(symbol, str) or (symbol and not is_plain(symbol)):
+            raise BadOption(
+                f"symbol={symbol!r:.60} of a record; valid are '' and {PLAIN_RULE}", parameter="symbol"
+            )
+        if known is not None and (isinstance(known, datetime) or not isinstance(known, date)):
+            known = instant_of(known)
+        text = _text(body)
+        _check_shape(kind, symbol, body)
+        for name, value in (("kind", kind), ("known", known), ("symbol", symbol), ("_body", text)):
+            object.__setattr__(self, name, value)
+
+    @property
+    def body(self) -> Any:
+        """A copy of its own for every caller."""
+        return json.loads(self._body)
+
+    @property
+    def instant(self) -> datetime | None:
+        """From when on it is known, None if that is not told; see :func:`.instant_of`."""
+        return None if self.known is None else instant_of(self.known)
+
+    @cached_property
+    def digest(self) -> str:
+        """Content name: 32 hex digits."""
+        return hashlib.blake2b(self.line.encode(), digest_size=16).hexdigest()
+
+    @property
+    def line(self) -> str:
+        """All of it as one line of JSON, which :meth:`read` reads."""
+        known = None if self.known is None else self.known.isoformat()
+        return json.dumps([self.kind, known, self.symbol, self._body])
+
+    @classmethod
+    def read(cls, line: str) -> Record:
+        """Read what :attr:`line` wrote."""
+        kind, told, symbol, body = json.loads(line)
+        known = None
+        if told is not None:  # a date alone has no hour in it
+            known = datetime.fromisoformat(told) if "T" in told else date.fromisoformat(told)
+        return cls(kind, known, symbol, json.loads(body))
+
+    @property
+    def nbytes(self) -> int:
+        """Size in memory, in bytes."""
+        return sys.getsizeof(self._body) + _OVERHEAD
+
+    def __repr__(self) -> str:
+        return f"Record({self.kind} {self.symbol or '-'}, known {self.known or 'never'}: {self._body:.60})"
+
+
+@dataclass(frozen=True, eq=False)
+class Records:
+    """Records of a commit.
+
+    Attributes
+    ----------
+    entries
+        In order of becoming known, those of which that is not told last; each once.
+    """
+
+    entries: tuple[Record, ...]
+
+    @classmethod
+    def of(cls, entries: Iterable[Record]) -> Records:
+        """Put records in order; what is equal counts once."""
+        return cls(tuple(sorted(set(entries), key=_order)))
+
+    @cached_property
+    def digest(self) -> str:
+        """Content name: 32 hex digits."""
+        return hashlib.blake2b(
+            "".join(entry.digest for entry in self.entries).encode(), digest_size=16
+        ).hexdigest()
+
+    @cached_property
+    def _instants(self) -> Dates:
+        told = [entry.instant for entry in self.entries if entry.instant is not None]
+        return np.array(told, dtype="datetime64[us]")
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the list alone, without what is listed."""
+        return sys.getsizeof(self.entries)
+
+    def known(self, moment: Moment) -> tuple[Record, ...]:
+        """Those that were published before the moment."""
+        return self.entries[: int(np.searchsorted(self._instants, moment.stands_at.to_datetime64()))]
+
+
+NO_RECORDS = Records(())
+
+
+def of_kind(records: Iterable[Record], kind: Kind, symbol: str | None) -> tuple[Record, ...]:
+    """Those of a kind, and about a symbol if one is given, in their order."""
+    if kind not in KINDS:
+        raise BadOption(f"kind={kind!r:.60} of records; valid are {', '.join(KINDS)}", parameter="kind")
+    return tuple(
+        record for record in records if record.kind == kind and (symbol is None or record.symbol == symbol)
+    )
+
+
+def names_of(records: Iterable[Record]) -> dict[str, str]:
+    """By symbol the name that became known last."""
+    return {record.symbol: record.body["name"] for record in of_kind(records, "name", None)}
+
+
+def members_of(records: Iterable[Record], index: str) -> tuple[str, ...] | None:
+    """The list of an index that became known last; None without one."""
+    lists = (record.body for record in reversed(of_kind(records, "membership", None)))
+    return next((tuple(body["symbols"]) for body in lists if body["index"] == index), None)
+
+
+def _order(record: Record) -> tuple[bool, datetime, str, str, str]:
+    instant = record.instant
+    return instant is None, instant or _UNTOLD, record.kind, record.symbol, record.digest
+
+
+def _text(body: object) -> str:
+    try:
+        text = json.dumps(body, sort_keys=True, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+        text.encode()
+        plain = json.loads(text) == body
+    except (TypeError, ValueError, RecursionError) as error:
+        raise BadOption(f"body of a record is no plain JSON: {' '.join(str(error).split()):.200}") from error
+    if not plain:
+        raise BadOption(
+            f"body={body!r:.60} of a record; plain JSON is wanted: dict with str keys, list, str, int, "
+            "float, bool, None",
+            parameter="body",
+        )
+    return text
+
+
+def _check_shape(kind: Kind, symbol: str, body: object) -> None:
+    told = body if isinstance(body, Mapping) else {}
+    if kind == "name" and not (symbol and _is_text(told.get("name"))):
+        raise BadOption(
+            f"body={body!r:.60} of a name; a symbol and {{'name': text}} are wanted", parameter="body"
+        )
+    symbols = told.get("symbols")
+    listed = isinstance(symbols, list) and all(_is_text(item) for item in symbols)
+    if kind == "membership" and not (_is_text(told.get("index")) and listed):
+        raise BadOption(
+            f"body={body!r:.60} of a membership; {{'index': code, 'symbols': [codes]}} is wanted",
+            parameter="body",
+        )
+
+
+def _is_text(value: object) -> bool:
+    return isinstance(value, str) and value != ""

@@ -1,0 +1,97 @@
+"""The answers that the subgraph offers, in Chinese and English."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Sequence
+
+import pandas as pd
+
+from quantgraph._util.texts import Language, say
+from quantgraph.data import MarketDataSource
+
+__all__ = [
+    "DEFAULT_STRATEGY",
+    "default_answer",
+    "default_window",
+    "is_default",
+    "typical_answers",
+    "without_fields",
+]
+
+DEFAULT_STRATEGY: dict[Language, str] = {
+    "zh": "5日均线上穿20日均线买入，下穿卖出",
+    "en": "buy when the 5-day average crosses above the 20-day average, sell when it crosses below",
+}
+_STRATEGIES: dict[Language, tuple[str, ...]] = {
+    "zh": (DEFAULT_STRATEGY["zh"], "RSI(14)低于30买入，高于70卖出", "收盘价上穿20日均线买入，下穿卖出"),
+    "en": (
+        DEFAULT_STRATEGY["en"],
+        "buy when RSI(14) is below 30, sell when it is above 70",
+        "buy when the close crosses above the 20-day average, sell when it crosses below",
+    ),
+}
+_MONTHS = (12, 6, 36)
+_ALL: dict[Language, str] = {"zh": "全部股票", "en": "all stocks"}
+_YES = re.compile(
+    r"\W*(默认|用默认|使用默认|默认方案|好|好的|可以|行|default|use the default|ok|okay|yes|y)\W*",
+    re.IGNORECASE,
+)
+
+
+def is_default(answer: str) -> bool:
+    """Whether an answer accepts the default that was offered.
+
+    >>> is_default("默认"), is_default("OK."), is_default("600519.SH")
+    (True, True, False)
+    """
+    return bool(_YES.fullmatch(answer))
+
+
+def default_window(sessions: pd.DatetimeIndex, months: int = 12) -> tuple[str, str]:
+    """The last year, or so many months, up to the last session, as YYYYMMDD."""
+    last = sessions[-1]
+    first = max(sessions[0], last - pd.DateOffset(months=months) + pd.Timedelta(days=1))
+    return f"{first:%Y%m%d}", f"{last:%Y%m%d}"
+
+
+def without_fields(names: Sequence[str], language: Language) -> str:
+    """The answer that gives up indicator fields.
+
+    >>> without_fields(["roe", "peg"], "en")
+    'go on without roe, peg'
+    """
+    return say(language, zh=f"不使用 {'、'.join(names)}", en=f"go on without {', '.join(names)}")
+
+
+def typical_answers(kind: str, language: Language, source: MarketDataSource) -> list[str]:
+    """A few answers to a question, each of which can be read; none to a question about what went wrong."""
+    if kind == "window":
+        windows = (default_window(source.sessions(), months) for months in _MONTHS)
+        return list(dict.fromkeys(_window(*window, language) for window in windows))
+    if kind == "symbol":
+        listed = source.symbols()
+        indices = [name for code, name in source.names().items() if code not in listed and name]
+        return [_ALL[language], *indices[:2], *listed[:2]]
+    return list(_STRATEGIES[language]) if kind == "strategy" else []
+
+
+def _window(start: str, end: str, language: Language) -> str:
+    return say(language, zh=f"{start}到{end}", en=f"from {start} to {end}")
+
+
+def default_answer(
+    kind: str, language: Language, sessions: pd.DatetimeIndex, *, plan_without: Collection[str] | None = None
+) -> str | None:
+    """The documented default for a kind of question, as a sentence that reflection can read.
+
+    The parts are: all stocks of the source (``symbol``), the last year (``window``) and
+    :data:`DEFAULT_STRATEGY` (``strategy``). A failure has no default of its own. With ``plan_without`` it is
+    a plan of all parts but those named there, which are known already.
+    """
+    window = _window(*default_window(sessions), language)
+    parts = {"symbol": _ALL[language], "window": window, "strategy": DEFAULT_STRATEGY[language]}
+    if plan_without is None:
+        return parts.get(kind)
+    join = "，" if language == "zh" else ", "
+    return join.join(text for part, text in parts.items() if part == kind or part not in plan_without)

@@ -1,0 +1,1 @@
+"""Canaries: everything after a moment is an unmistakable sentinel."""

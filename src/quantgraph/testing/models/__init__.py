@@ -1,0 +1,1 @@
+"""Chat models for tests: scripted, faulty, misbehaving."""

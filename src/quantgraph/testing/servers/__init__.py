@@ -1,0 +1,1 @@
+"""Stub servers for tests, on loopback."""
