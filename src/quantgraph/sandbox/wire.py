@@ -84,7 +84,7 @@ def encode_frames(header: Mapping[str, Any], frames: Frames) -> list[Block]:
 
 
 def decode_frames(read: Read, *, limit: int) -> tuple[dict[str, Any], dict[str, dict[str, FrozenFrame]]]:
-    """Read a message of :func:`encode_frames`; raises what :func:`read_header` and :func:`read_frames` raise."""
+    """Read a message of :func:`encode_frames`; raises like :func:`read_header` and :func:`read_frames`."""
     header, body = read_header(read, limit=limit)
     frames: dict[str, dict[str, FrozenFrame]] = {}
     for panel, name, frame in read_frames(header, body, read):
