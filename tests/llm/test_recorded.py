@@ -24,13 +24,14 @@ from langchain_core.tools import tool
 from langgraph.graph import START, MessagesState, StateGraph
 from pydantic import BaseModel
 
+from quantgraph._util.canonical_json import canonical_json
 from quantgraph.errors import BudgetExceeded, ModelUnavailable, RunDiverged
 from quantgraph.llm import CallPolicy, RecordedChatModel, get_llm
 from quantgraph.llm.faults import facts_of
 from quantgraph.llm.model_reply import finish_of, is_usable, message_of, reply_of, tokens_of
 from quantgraph.llm.model_request import request_of
 from quantgraph.llm.planner import KeylessPlanner
-from quantgraph.recording import Budget, Entry, Mode, Recorder, Recording, Scope, canonical, in_scope
+from quantgraph.recording import Budget, Entry, Mode, Recorder, Recording, Scope, in_scope
 from quantgraph.settings import load_settings
 from quantgraph.testing import Fault, OpenAIStub, Reply, ScriptedChatModel
 
@@ -487,7 +488,7 @@ def test_awaited_in_a_stream_a_broken_one_is_asked_again(tmp_path: Path) -> None
     ],
 )
 def test_a_reply_comes_back_equal(message: AIMessage) -> None:
-    assert message_of(json.loads(canonical(reply_of(message)))) == message
+    assert message_of(json.loads(canonical_json(reply_of(message)))) == message
 
 
 @pytest.mark.parametrize(

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from langchain_core.messages import AIMessage
 
+from quantgraph._util.canonical_json import canonical_json, content_hash
 from quantgraph.errors import BudgetExceeded, ModelUnavailable, QuantGraphError, StorageUnavailable
 from quantgraph.llm.cache import ReplyCache, offer
 from quantgraph.llm.cancellation import AT_ONCE, control_of_run, drained, left
@@ -18,7 +19,7 @@ from quantgraph.llm.faults import ModelFacts, read_fault
 from quantgraph.llm.model_reply import finish_of, is_usable, message_of, reply_of, tokens_of
 from quantgraph.llm.model_request import Request
 from quantgraph.llm.prices import Price
-from quantgraph.recording import Entry, Key, Scope, canonical, digest
+from quantgraph.recording import Entry, Key, Scope
 from quantgraph.recording.budget_account import Need, Spent
 from quantgraph.recording.entry import error_json
 from quantgraph.recording.scope import Call
@@ -112,7 +113,7 @@ class Asking:
 
     def came(self, message: AIMessage) -> AIMessage:
         """Write a reply down; returned is what will be served in its place."""
-        text = self.facts.hide(canonical(reply_of(message)))
+        text = self.facts.hide(canonical_json(reply_of(message)))
         prompt, completion = tokens_of(message)
         facts = self._settle(prompt, completion, self._most(tokens_at_most(text)))
         entry = self._entry(reply=text, facts={**facts, "finish": finish_of(message)})
@@ -180,7 +181,7 @@ class Asking:
         if self.cache is None:
             return None
         before = self.scope.times_before(self._call)
-        self._cached_as = digest(f"{self.request.digest}|{before}") if before else self.request.digest
+        self._cached_as = content_hash(f"{self.request.digest}|{before}") if before else self.request.digest
         return self.cache.get(self._cached_as)
 
     def _check_time(self, ahead: float) -> None:
@@ -239,7 +240,7 @@ class Asking:
         )
 
     def _hidden(self, error: Mapping[str, Any]) -> Any:
-        return json.loads(self.facts.hide(canonical(error)))
+        return json.loads(self.facts.hide(canonical_json(error)))
 
     def _write_failed(self) -> None:
         if self._failed is not None:
@@ -260,4 +261,4 @@ class Asking:
         return message
 
     def _id(self, key: Key, attempt: int) -> str:
-        return digest(f"{self.scope.recording.run_id}|{key.path}|{key.seq}|{key.digest}|{attempt}")
+        return content_hash(f"{self.scope.recording.run_id}|{key.path}|{key.seq}|{key.digest}|{attempt}")

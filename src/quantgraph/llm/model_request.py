@@ -14,9 +14,9 @@ from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AIMessage, BaseMessage, ToolMessage
 from pydantic import BaseModel
 
+from quantgraph._util.canonical_json import canonical_json, content_hash
 from quantgraph.llm.faults import ModelFacts, core_of
 from quantgraph.llm.redaction import shown
-from quantgraph.recording import canonical, digest
 
 __all__ = ["Request", "plain", "request_of"]
 
@@ -35,7 +35,7 @@ class Request:
     @cached_property
     def digest(self) -> str:
         """Name of the request by its content."""
-        return digest(self.text)
+        return content_hash(self.text)
 
     @property
     def max_tokens(self) -> int | None:
@@ -84,7 +84,7 @@ def request_of(
         "tool_choice": plain(tool_choice if tools else choice),
         "schema": None if schema is _NOTHING else plain(schema),
     }
-    return Request(text=facts.hide(canonical(request)), params=params)
+    return Request(text=facts.hide(canonical_json(request)), params=params)
 
 
 def plain(value: Any) -> Any:

@@ -13,24 +13,25 @@ from typing import Any
 
 from langgraph.runtime import RunControl
 
+from quantgraph._util.canonical_json import canonical_json
 from quantgraph._util.run_id import new_run_id
 from quantgraph.broker.decider import Decider
 from quantgraph.broker.ledger.ledger import Ledger
 from quantgraph.data import MarketDataSource, open_source
 from quantgraph.errors import BadWindow, RunDiverged
+from quantgraph.llm.roles import Model
 from quantgraph.market.moment import session_of
 from quantgraph.nodes.trading_resources import database
-from quantgraph.recording import Entry, Recorder, canonical
-from quantgraph.runs.replay_stubs import recorded_on_clarify, replay_models
+from quantgraph.recording import Entry, Recorder
 from quantgraph.runs.begin import start_run
 from quantgraph.runs.decider import recorded_decider
 from quantgraph.runs.driver import Answer, Driver, RunEvent
 from quantgraph.runs.identity import check_decider
-from quantgraph.runs.manifest import Manifest, existing_ledger, read_manifest, find_run_folder
+from quantgraph.runs.manifest import Manifest, existing_ledger, find_run_folder, read_manifest
+from quantgraph.runs.replay_stubs import recorded_on_clarify, replay_models
 from quantgraph.runs.resources import Resources
 from quantgraph.runs.source_spec import recorded_source_name
 from quantgraph.settings import ROLES, Role, Settings, load_settings
-from quantgraph.llm.roles import Model
 
 __all__ = ["replay_from"]
 
@@ -186,7 +187,7 @@ def _check_before(where: str | Path, before: Manifest, made: Path, first: str) -
 def _lines_before(where: str | Path, run_id: str, first: str) -> list[tuple[str, str, str]]:
     with Ledger(where) as book:
         return [
-            (line["session"], line["kind"], canonical(line["body"]))
+            (line["session"], line["kind"], canonical_json(line["body"]))
             for line in (book.journal(run_id) if run_id in book.runs() else ())
             if line["session"] and line["session"].replace("-", "") < first
         ]

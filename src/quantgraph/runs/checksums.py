@@ -8,16 +8,16 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from hashlib import blake2b
 from pathlib import Path
 from typing import Any
 
 from sqlalchemy import MetaData, select
 
+from quantgraph._util.canonical_json import canonical_json, content_hash, file_hash
 from quantgraph._util.database import open_engine
 from quantgraph._util.files import write_atomic
 from quantgraph.errors import BadFile
-from quantgraph.recording import Recording, canonical, digest
+from quantgraph.recording import Recording
 from quantgraph.runs.checkpoints import CHECKPOINTS_FILE
 from quantgraph.runs.manifest import MANIFEST_FILE
 
@@ -26,9 +26,8 @@ __all__ = [
     "RECORD_KEY",
     "RESULT_FILE",
     "final_checksums",
-    "file_checksum",
-    "rows_checksum",
     "read_checksums",
+    "rows_checksum",
     "write_checksums",
 ]
 
@@ -46,9 +45,13 @@ def write_checksums(folder: Path, result: Mapping[str, Any], text: bytes, more: 
         What of :func:`final_checksums` is known.
     """
     named = [Path(result[each]["path"]).name for each in ("strategy", "signal") if result.get(each)]
-    there = {name: file_checksum(folder / name) for name in (MANIFEST_FILE, RESULT_FILE, *named) if (folder / name).is_file()}
+    there = {
+        name: file_hash(folder / name)
+        for name in (MANIFEST_FILE, RESULT_FILE, *named)
+        if (folder / name).is_file()
+    }
     before = there.pop(RESULT_FILE, None)
-    now = blake2b(text, digest_size=16).hexdigest()
+    now = content_hash(text)
     sums = {**there, **more, RESULT_FILE: [now] if before in {None, now} else [before, now]}
     told = json.dumps({**sums, CHECKSUMS_FILE: _content(sums)}, indent=1)
     write_atomic(folder / CHECKSUMS_FILE, f"{told}\n".encode())
@@ -84,11 +87,6 @@ def final_checksums(folder: Path, recording: Recording) -> dict[str, Any]:
     return {RECORD_KEY: {"lines": lines, "content": content}, **stands}
 
 
-def file_checksum(path: Path) -> str:
-    """Checksum of a file's bytes."""
-    return blake2b(path.read_bytes(), digest_size=16).hexdigest()
-
-
 def rows_checksum(path: Path) -> str:
     """Checksum of all rows of a SQLite file, in whichever order they are.
 
@@ -102,14 +100,14 @@ def rows_checksum(path: Path) -> str:
         tables.reflect(engine)
         with engine.connect() as connection:
             rows = [
-                blake2b(repr((name, *row)).encode(errors="backslashreplace"), digest_size=16).digest()
+                content_hash(repr((name, *row)))
                 for name, table in tables.tables.items()
                 for row in connection.execute(select(table))
             ]
     finally:
         engine.dispose()
-    return blake2b(b"".join(sorted(rows)), digest_size=16).hexdigest()
+    return content_hash(*sorted(rows))
 
 
 def _content(sums: Mapping[str, Any]) -> str:
-    return digest(canonical(dict(sums)))
+    return content_hash(canonical_json(dict(sums)))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import islice, zip_longest
@@ -12,13 +11,14 @@ from typing import Any, Literal
 import numpy as np
 import pandas as pd
 
+from quantgraph._util.canonical_json import canonical_json
 from quantgraph.broker.ledger.ledger import Ledger
 from quantgraph.errors import BadFile, LedgerConflict
 from quantgraph.recording.divergence import changes
 
 __all__ = [
-    "ReplayDifference",
     "Export",
+    "ReplayDifference",
     "compare_ledgers",
     "compare_results",
     "compare_signals",
@@ -59,7 +59,9 @@ class ReplayDifference:
         return f"{self.export} {self.place}: {sides}"
 
 
-def compare_ledgers(recorded: Ledger, replayed: Ledger, run_id: str, *, whole: bool) -> list[ReplayDifference]:
+def compare_ledgers(
+    recorded: Ledger, replayed: Ledger, run_id: str, *, whole: bool
+) -> list[ReplayDifference]:
     """The journals, line by line with their hashes; of a run that did not end, as far as it got.
 
     The recorded one has to be sound, too: a line that was changed afterwards is a difference.
@@ -82,14 +84,18 @@ def compare_ledgers(recorded: Ledger, replayed: Ledger, run_id: str, *, whole: b
 def _lines(book: Ledger, run_id: str) -> Iterator[str]:
     if run_id in book.runs():
         for row in book.journal(run_id):
-            yield json.dumps(row, ensure_ascii=False, separators=(",", ":"))
+            yield canonical_json(row, sort_keys=False)
 
 
 def compare_signals(recorded: Path, replayed: Path) -> list[ReplayDifference]:
     """The frames of two files, bit by bit."""
     if not (recorded.is_file() and replayed.is_file()):
         old, new = ("a signal" if path.is_file() else "" for path in (recorded, replayed))
-        return [] if old == new else [ReplayDifference(export="signal", place="file", recorded=old, replayed=new)]
+        return (
+            []
+            if old == new
+            else [ReplayDifference(export="signal", place="file", recorded=old, replayed=new)]
+        )
     if recorded.read_bytes() == replayed.read_bytes():
         return []
     try:
@@ -122,7 +128,9 @@ def compare_strategies(recorded: Path, replayed: Path) -> list[ReplayDifference]
     )
     pairs = enumerate(zip_longest(there, here, fillvalue=""), start=1)
     return [
-        ReplayDifference(export="strategy", place=f"line {number}", recorded=old.rstrip(), replayed=new.rstrip())
+        ReplayDifference(
+            export="strategy", place=f"line {number}", recorded=old.rstrip(), replayed=new.rstrip()
+        )
         for number, (old, new) in pairs
         if old != new
     ][:1]
@@ -131,7 +139,9 @@ def compare_strategies(recorded: Path, replayed: Path) -> list[ReplayDifference]
 def compare_results(recorded: Mapping[str, Any], replayed: Mapping[str, Any]) -> list[ReplayDifference]:
     """What ``result.json`` says, but for where and when it was made."""
     return [
-        ReplayDifference(export="result", place=change.place, recorded=change.old[:200], replayed=change.new[:200])
+        ReplayDifference(
+            export="result", place=change.place, recorded=change.old[:200], replayed=change.new[:200]
+        )
         for change in islice(changes(without_places(recorded), without_places(replayed)), _MOST)
     ]
 

@@ -6,28 +6,27 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
-from hashlib import blake2b
 from pathlib import Path
 from typing import Any, Literal, get_args
 
 import quantgraph
+from quantgraph._util.canonical_json import canonical_json, content_hash, file_hash
 from quantgraph.agents import SignalRule
 from quantgraph.broker.decider import Decider
 from quantgraph.errors import RunMismatch
 from quantgraph.llm import get_light_llm, get_llm
 from quantgraph.llm.faults import facts_of
 from quantgraph.llm.model_request import request_of
-from quantgraph.recording import canonical, digest
-from quantgraph.runs.resources import Resources
+from quantgraph.llm.roles import Model
 from quantgraph.runs.options import RunSpec
+from quantgraph.runs.resources import Resources
 from quantgraph.runs.source_spec import source_fingerprint
 from quantgraph.settings import LIGHT_ROLES, Role, Settings
-from quantgraph.llm.roles import Model
 
 __all__ = [
     "IDENTITY_SETTINGS",
-    "IdentityDifference",
     "Identity",
+    "IdentityDifference",
     "check_decider",
     "check_same",
     "code_files",
@@ -106,7 +105,7 @@ class Identity:
     @property
     def hash(self) -> str:
         """Name of the whole by its content, 32 hex digits."""
-        return digest(canonical({part: getattr(self, part) for part in get_args(Part)}))
+        return content_hash(canonical_json({part: getattr(self, part) for part in get_args(Part)}))
 
     def differences(self, now: Identity) -> list[IdentityDifference]:
         """What another one has otherwise."""
@@ -211,7 +210,7 @@ def _options(options: RunSpec) -> dict[str, Any]:
 
 def _decider(decider: Decider) -> dict[str, Any]:
     """Name and options, and the class of one that is not the package's rule."""
-    told = _json(canonical(dict(getattr(decider, "options", {}))))
+    told = _json(canonical_json(dict(getattr(decider, "options", {}))))
     kind = {} if type(decider) is SignalRule else {"class": type(decider).__name__}
     return {"decider": decider.name} | {f"decider.{name}": value for name, value in (told | kind).items()}
 
@@ -239,10 +238,7 @@ def _json(text: str) -> dict[str, Any]:
 def code_files() -> dict[str, str]:
     """A hash of each file of this package, by its path in it."""
     root = Path(quantgraph.__file__).parent
-    return {
-        str(path.relative_to(root)): blake2b(path.read_bytes(), digest_size=16).hexdigest()
-        for path in sorted(root.rglob("*.py"))
-    }
+    return {str(path.relative_to(root)): file_hash(path) for path in sorted(root.rglob("*.py"))}
 
 
 def _cut(value: Any) -> str:

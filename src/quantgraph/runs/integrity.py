@@ -8,17 +8,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ParamSpec
 
+from quantgraph._util.canonical_json import content_hash, file_hash
 from quantgraph._util.database import open_engine
-from quantgraph.state.commits import check_stored_commits
 from quantgraph.errors import BadFile
-from quantgraph.recording import Recorder, Recording, digest
+from quantgraph.recording import Recorder, Recording
 from quantgraph.runs.checkpoints import CHECKPOINTS_FILE
-from quantgraph.runs.checksums import CHECKSUMS_FILE, RECORD_KEY, RESULT_FILE, file_checksum, rows_checksum, read_checksums
+from quantgraph.runs.checksums import CHECKSUMS_FILE, RECORD_KEY, RESULT_FILE, read_checksums, rows_checksum
 from quantgraph.runs.folder import read_result
-from quantgraph.runs.manifest import MANIFEST_FILE
-from quantgraph.runs.manifest import ledger_location, read_manifest
+from quantgraph.runs.manifest import MANIFEST_FILE, ledger_location, read_manifest
 from quantgraph.runs.replay import recorded_commits
 from quantgraph.state import DataState
+from quantgraph.state.commits import check_stored_commits
 
 __all__ = ["IntegrityReport", "check_run_folder"]
 
@@ -78,10 +78,15 @@ def _check_kept(folder: Path, ledger: str | Path) -> IntegrityReport:
     faults += _tried(_check_database, folder / CHECKPOINTS_FILE, sums.get(CHECKPOINTS_FILE))
     stored = check_stored_commits(folder / "data")
     faults += stored.faults
-    if (folder / MANIFEST_FILE).is_file():  # where it never was, data and record are those of the run replayed
+    if (
+        folder / MANIFEST_FILE
+    ).is_file():  # where it never was, data and record are those of the run replayed
         faults += _tried(read_manifest, folder)
         faults += _tried(_check_record, folder, ledger, sums.get(RECORD_KEY), stored.commits)
-    there = sum((folder / name).is_file() for name in {MANIFEST_FILE, CHECKSUMS_FILE, RESULT_FILE, CHECKPOINTS_FILE, *named})
+    there = sum(
+        (folder / name).is_file()
+        for name in {MANIFEST_FILE, CHECKSUMS_FILE, RESULT_FILE, CHECKPOINTS_FILE, *named}
+    )
     return IntegrityReport(files=there + stored.files, faults=tuple(faults))
 
 
@@ -96,7 +101,7 @@ def _check_file(path: Path, checksums: str | list[str]) -> None:
     valid = [checksums] if isinstance(checksums, str) else checksums
     if not path.is_file():
         raise BadFile(f"{path} is missing; the run left it there", path=str(path))
-    if file_checksum(path) not in valid:
+    if file_hash(path) not in valid:
         raise BadFile(f"{path} has been changed: its checksum must be {' or '.join(valid)}", path=str(path))
 
 
@@ -138,7 +143,7 @@ def _check_record(
 def _check_lines(recording: Recording, checksum: Mapping[str, Any] | None) -> None:
     where = f"the record of run {recording.run_id!r} was changed"
     for number, entry in enumerate(recording.entries(), start=1):
-        if digest(entry.request) != entry.key.digest:
+        if content_hash(entry.request) != entry.key.digest:
             raise BadFile(f"{where} at its line {number}: the request must have the hash {entry.key.digest}")
     if checksum is None:
         return

@@ -14,10 +14,10 @@ from typing import Any
 from langchain_core.messages import HumanMessage
 from sqlalchemy.engine import make_url
 
+from quantgraph._util.canonical_json import content_hash
 from quantgraph._util.files import write_atomic
 from quantgraph.errors import BadFile, BadOption
 from quantgraph.nodes.trading_resources import database
-from quantgraph.recording import digest
 from quantgraph.runs.identity import IDENTITY_SETTINGS, Identity
 from quantgraph.runs.options import RunSpec
 from quantgraph.settings import Settings
@@ -26,10 +26,10 @@ __all__ = [
     "MANIFEST_FILE",
     "Manifest",
     "existing_ledger",
-    "ledger_location",
-    "read_manifest",
     "find_run_folder",
+    "ledger_location",
     "library_versions",
+    "read_manifest",
 ]
 
 MANIFEST_FILE = "run.json"
@@ -73,7 +73,7 @@ class Manifest:
     def task(self) -> Mapping[str, Any]:
         """What the graph of the run is begun with."""
         return {
-            "messages": [HumanMessage(self.options.question, id=digest(f"{self.run_id}|0"))],
+            "messages": [HumanMessage(self.options.question, id=content_hash(f"{self.run_id}|0"))],
             "given": self.options.given,
             "run_id": self.run_id,
         }

@@ -12,15 +12,14 @@ from typing import Any
 
 from langgraph.checkpoint.memory import InMemorySaver
 
+from quantgraph._util.canonical_json import content_hash
 from quantgraph.broker.decider import Decider
 from quantgraph.broker.ledger.ledger import Ledger
 from quantgraph.errors import BadFile, QuantGraphError, RunDiverged, StorageUnavailable, UnknownCommit
 from quantgraph.llm.capabilities.active_mode import PATH as LADDER
 from quantgraph.nodes.trading_resources import database
-from quantgraph.recording import Entry, Recorder, Recording, digest
+from quantgraph.recording import Entry, Recorder, Recording
 from quantgraph.recording.sockets import no_network
-from quantgraph.runs.replay_stubs import DatedReplaySource, ReplayCodeRunner, ReplaySource, recorded_on_clarify, replay_models
-from quantgraph.runs.execute import execute_run
 from quantgraph.runs.compare import (
     ReplayDifference,
     compare_ledgers,
@@ -31,11 +30,19 @@ from quantgraph.runs.compare import (
 )
 from quantgraph.runs.decider import recorded_decider
 from quantgraph.runs.driver import Driver, state_of
+from quantgraph.runs.execute import execute_run
 from quantgraph.runs.folder import make_run_folder, read_result
 from quantgraph.runs.identity import check_decider, code_files
-from quantgraph.runs.manifest import Manifest, existing_ledger, read_manifest, find_run_folder
-from quantgraph.runs.resources import Resources, open_run
+from quantgraph.runs.manifest import Manifest, existing_ledger, find_run_folder, read_manifest
 from quantgraph.runs.outcome import save_outputs
+from quantgraph.runs.replay_stubs import (
+    DatedReplaySource,
+    ReplayCodeRunner,
+    ReplaySource,
+    recorded_on_clarify,
+    replay_models,
+)
+from quantgraph.runs.resources import Resources, open_run
 from quantgraph.settings import Settings, load_settings
 from quantgraph.state import DataState
 
@@ -197,12 +204,16 @@ def _again(manifest: Manifest, folder: Path, handles: Resources, *, failed: bool
     """The run once more, in its new folder; if it fails now, that is what is compared."""
     with open_run(manifest.options, manifest.run_id, folder, handles) as opened:
         try:
-            return execute_run(manifest, folder, opened, Driver(), handles.source, manifest.task, manifest.run_id)
+            return execute_run(
+                manifest, folder, opened, Driver(), handles.source, manifest.task, manifest.run_id
+            )
         except Exception as error:
             if isinstance(error, StorageUnavailable) or not (failed or isinstance(error, QuantGraphError)):
                 raise
             # One that was stopped goes on from there into what is not recorded: it is compared as it stood.
-            save_outputs(folder, manifest.options.question, state_of(opened.graph, manifest.run_id), opened.store)
+            save_outputs(
+                folder, manifest.options.question, state_of(opened.graph, manifest.run_id), opened.store
+            )
             return read_result(folder) or {}
 
 
@@ -253,7 +264,7 @@ def _in_the_record(
         yield ReplayDifference(
             export="record", place=place, recorded=f"a {entry.key.kind} request: {entry.request[:200]}"
         )
-    altered = (entry for entry in entries if digest(entry.request) != entry.key.digest)
+    altered = (entry for entry in entries if content_hash(entry.request) != entry.key.digest)
     for entry in islice(altered, 1):
         place = f"{entry.key.path} number {entry.key.seq}"
         yield ReplayDifference(

@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import partial
-from hashlib import blake2b, file_digest
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
+from quantgraph._util.canonical_json import content_hash, file_hash
 from quantgraph._util.input_limits import check_text
 from quantgraph.data import MarketDataSource
 from quantgraph.data.files.source import FileSource
 from quantgraph.data.sample.source import SampleSource
 from quantgraph.errors import BadFile, BadOption
 
-__all__ = ["source_fingerprint", "source_json", "recorded_source_name"]
+__all__ = ["recorded_source_name", "source_fingerprint", "source_json"]
 
 
 def source_json(source: MarketDataSource, spec: object) -> dict[str, Any]:
@@ -57,7 +56,7 @@ def source_fingerprint(source: MarketDataSource) -> dict[str, str]:
     """
     if isinstance(source, SampleSource):
         folder = files("quantgraph.data.sample")
-        return {each.name: _hash(each.read_bytes()) for each in folder.iterdir() if each.is_file()}
+        return {each.name: content_hash(each.read_bytes()) for each in folder.iterdir() if each.is_file()}
     if isinstance(source, FileSource):
         path = Path(source.name)
         try:
@@ -65,17 +64,7 @@ def source_fingerprint(source: MarketDataSource) -> dict[str, str]:
             seen = [each for each in found if each.is_file() and not each.name.startswith(".")]
             for each in seen:
                 check_text(each.name, f"source: the file name {each.name!a}")
-            return {each.name: _hash_file(each) for each in seen}
+            return {each.name: file_hash(each) for each in seen}
         except OSError as error:
             raise BadFile(f"{error.filename} cannot be read: {error.strerror}", file=source.name) from error
     return {"source": f"{type(source).__qualname__} {source.name}"}
-
-
-def _hash(content: bytes) -> str:
-    return blake2b(content, digest_size=16).hexdigest()
-
-
-def _hash_file(path: Path) -> str:
-    """The same without the whole of it in memory."""
-    with path.open("rb") as file:
-        return file_digest(file, partial(blake2b, digest_size=16)).hexdigest()

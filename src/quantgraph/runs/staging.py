@@ -16,7 +16,7 @@ from contextlib import contextmanager, suppress
 from functools import cache
 from pathlib import Path
 
-from quantgraph.recording import digest
+from quantgraph._util.canonical_json import content_hash
 
 if os.name == "posix":
     import fcntl
@@ -104,4 +104,4 @@ def _machine() -> str:
         told = _BOOT.read_text()
     except OSError:
         told = platform.node()
-    return digest(told)[:8]
+    return content_hash(told)[:8]

@@ -16,6 +16,7 @@ from typing import Any, Self
 import pandas as pd
 from sqlalchemy.exc import IntegrityError
 
+from quantgraph._util.canonical_json import canonical_json
 from quantgraph.broker.account import Account
 from quantgraph.broker.ledger.explain import explain, grouped, replay
 from quantgraph.broker.ledger.journal import CHARGES, DayLines, Line, day_lines, iso, marks_of, stamp, text
@@ -122,7 +123,7 @@ class Ledger(Reader):
             said = f"run_id has {len(run_id)} characters; 1 to {RUN_ID_LENGTH} are wanted"
             raise BadOption(said, parameter="run_id")
         opening = {
-            "run": json.dumps(dict(meta or {}), sort_keys=True, ensure_ascii=False, separators=(",", ":")),
+            "run": canonical_json(dict(meta or {})),
             "deposit": text({"amount": str(Account.opening(cash).cash)}),
         }
         found = self._store.find(run_id)

@@ -10,11 +10,12 @@ from typing import Any
 
 from langchain_core.language_models import BaseChatModel
 
+from quantgraph._util.canonical_json import canonical_json, content_hash
 from quantgraph.llm.capabilities.capability_cache import recall, remember
 from quantgraph.llm.capabilities.modes import RUNGS, Rung, below
 from quantgraph.llm.capabilities.probe import probe
 from quantgraph.llm.faults import core_of, facts_of
-from quantgraph.recording import Key, Scope, canonical, current_scope, digest, in_scope, recorded
+from quantgraph.recording import Key, Scope, current_scope, in_scope, recorded
 from quantgraph.settings import load_settings
 
 __all__ = ["Footing", "Standing"]
@@ -114,15 +115,15 @@ class Footing:
 
     def _was_refused(self, what: str, scope: Scope) -> bool:
         """Whether it was before the state that the node that runs has begun from."""
-        fact = scope.recording.last("fact", digest(canonical(self._refusal(what))))
+        fact = scope.recording.last("fact", content_hash(canonical_json(self._refusal(what))))
         return fact is not None and fact.key.seq <= scope.before.get(fact.key.path, 0)
 
     def _find_in(self, scope: Scope) -> Rung:
-        request = canonical({"rung_of": {"base_url": self._url, "model": self._name}})
+        request = canonical_json({"rung_of": {"base_url": self._url, "model": self._name}})
         # Calls of a probe have numbers of their own: a replay makes none, and counts the others as they were.
         aside = Scope(recording=scope.recording, path=f"{PATH}/probe")
         with in_scope(aside):
-            return scope.recording.once(Key(PATH, 0, "fact", digest(request)), request, self._find)
+            return scope.recording.once(Key(PATH, 0, "fact", content_hash(request)), request, self._find)
 
     def _find(self) -> Rung:
         rung = recall(self._folder(), self._url or "", self._name)

@@ -7,9 +7,9 @@ import logging
 from pathlib import Path
 from uuid import uuid4
 
+from quantgraph._util.canonical_json import canonical_json, content_hash
 from quantgraph._util.texts import escape_controls
 from quantgraph.llm.capabilities.modes import RUNGS, Rung
-from quantgraph.recording import canonical, digest
 
 __all__ = ["VERSION", "recall", "remember"]
 
@@ -32,7 +32,7 @@ def recall(folder: Path, base_url: str, model: str) -> Rung | None:
 def remember(folder: Path, base_url: str, model: str, rung: Rung) -> None:
     """Write a rung down; where that cannot be done, the log says so and the model is probed again."""
     path = _path(folder, base_url, model)
-    text = canonical({"version": VERSION, "base_url": base_url, "model": model, "rung": rung})
+    text = canonical_json({"version": VERSION, "base_url": base_url, "model": model, "rung": rung})
     unfinished = path.with_name(f"{path.name}.{uuid4().hex}")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -44,4 +44,4 @@ def remember(folder: Path, base_url: str, model: str, rung: Rung) -> None:
 
 
 def _path(folder: Path, base_url: str, model: str) -> Path:
-    return folder / "rungs" / f"{digest(canonical([base_url, model]))}.json"
+    return folder / "rungs" / f"{content_hash(canonical_json([base_url, model]))}.json"

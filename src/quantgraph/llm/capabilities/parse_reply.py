@@ -14,13 +14,13 @@ from dataclasses import dataclass
 from langchain_core.messages import AIMessage, InvalidToolCall
 from langchain_core.messages.tool import ToolCall, tool_call
 
+from quantgraph._util.canonical_json import canonical_json, content_hash
 from quantgraph.llm.capabilities.markup import calls_in_markup
 from quantgraph.llm.capabilities.protocol import Wanted
 from quantgraph.llm.capabilities.text_tool_call import Spec, Spoken, by_name, calls_of, read_args
 from quantgraph.llm.model_reply import finish_of, is_cut_off
 from quantgraph.llm.repair import mended
 from quantgraph.llm.structured import Found, objects_in, reply_text, without_thoughts
-from quantgraph.recording import canonical, digest
 
 __all__ = ["Reading", "read_reply"]
 
@@ -137,4 +137,4 @@ def _made(one: Spoken, wanted: Wanted, id_: str) -> ToolCall:
 
 
 def _id(one: Spoken, turn: int, place: int) -> str:
-    return f"call_{digest(canonical([turn, place, one.name, one.args]))[:24]}"
+    return f"call_{content_hash(canonical_json([turn, place, one.name, one.args]))[:24]}"
