@@ -13,10 +13,9 @@ from hypothesis import strategies as st
 
 from quantgraph.broker.ledger.journal import fill_body, marks_body, plain_order
 from quantgraph.broker.vectorized import _kernel
-from quantgraph.broker.vectorized._compiled import compiled
+from quantgraph.broker.vectorized._arrays import MARK, ORDER, compiled
+from quantgraph.broker.vectorized._line_writer import fill_texts, mark_texts, names_of
 from quantgraph.broker.vectorized._rule_tables import exact_rates, kinds_of, terms_of
-from quantgraph.broker.vectorized._tables import MARK, ORDER
-from quantgraph.broker.vectorized._text import fill_texts, mark_texts, names_of
 from quantgraph.errors import BadWindow
 from quantgraph.market.rulebook import Rulebook
 

@@ -14,7 +14,7 @@ import pandas as pd
 
 import quantgraph.state
 from quantgraph.broker import Order
-from quantgraph.broker.decider import Decider, own_orders
+from quantgraph.broker.decider import Decider, validate_orders
 from quantgraph.errors import BadOption
 from quantgraph.sandbox.accounts import account_of, plain_orders, session_at
 from quantgraph.sandbox.cells import Capped, Cell
@@ -39,7 +39,7 @@ def serve_decider(header: dict[str, Any], read: Read, write: Callable[[Block], A
 
     def decide(answer: dict[str, Any]) -> None:
         orders = made["decider"].decide(view, account, session)
-        answer["orders"] = plain_orders(own_orders(header["name"], orders, session))
+        answer["orders"] = plain_orders(validate_orders(header["name"], orders, session))
 
     def reply(work: Callable[[dict[str, Any]], None], seed: int) -> None:
         # The same in every run, and in one that was continued: a decider that draws lots draws the same.
