@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from quantgraph.cli.console import SafeConsole, echo, echo_json
-from quantgraph.cli.ledger_selection import folder_of, missing_end, opened
+from quantgraph.cli.ledger_selection import missing_end, open_ledger, run_folder_of
 from quantgraph.cli.ledger_verify import MISMATCHES, app, counted
 from quantgraph.errors import BadFile, BadOption, LedgerConflict
 
@@ -57,7 +57,7 @@ class Format(StrEnum):
 @app.command()
 def show(run: Run = None, ledger: Where = None, as_json: AsJson = False) -> None:
     """Show where a run stands: cash, holdings, cost, profit."""
-    with opened(run, ledger) as (book, run_id, _):
+    with open_ledger(run, ledger) as (book, run_id, _):
         book.check(run_id)
         told = _standing(book, run_id)
     if as_json:
@@ -72,17 +72,17 @@ def check(run: Run = None, ledger: Where = None, as_json: AsJson = False) -> Non
 
     Exit status 1: something does not follow, or a file is not as the run left it.
     """
-    from quantgraph.runs.integrity import check_folder
-    from quantgraph.runs.manifest import ledger_place
+    from quantgraph.runs.integrity import check_run_folder
+    from quantgraph.runs.manifest import ledger_location
 
-    with opened(run, ledger, begun=True) as (book, run_id, place):
-        kept = check_folder(folder_of(run, place), place)
+    with open_ledger(run, ledger, begun=True) as (book, run_id, place):
+        kept = check_run_folder(run_folder_of(run, place), place)
         lines, problems = None, [fault.line for fault in kept.faults]
         try:
             lines = book.check(run_id) if book.runs() else 0
             problem = missing_end(book, run_id, place)
         except LedgerConflict as error:
-            problem = f"{ledger_place(place)}: {error.message}"
+            problem = f"{ledger_location(place)}: {error.message}"
         except BadFile:
             if not problems:
                 raise
@@ -121,7 +121,7 @@ def export(
     from quantgraph.broker.ledger import write_fills, write_rejections
     from quantgraph.interop.ai_trader.position_file import write_positions
 
-    with opened(run, ledger) as (book, run_id, _):
+    with open_ledger(run, ledger) as (book, run_id, _):
         if to.is_dir() or not to.parent.is_dir():
             what = f"{to} is a folder" if to.is_dir() else f"there is no folder {to.parent}"
             raise BadOption(f"--to {to}: {what}; a file in a folder that exists is wanted", parameter="to")

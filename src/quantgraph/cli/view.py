@@ -20,10 +20,10 @@ from quantgraph.audit.titles import in_chinese
 from quantgraph.cli.console import SafeConsole, drawing, echo, lines_above, literal
 from quantgraph.cli.ledger_verify import counted
 from quantgraph.report.orders import listed
-from quantgraph.runs import Event
+from quantgraph.runs import RunEvent
 from quantgraph.subgraphs.signal.warm_up import not_judged
 
-__all__ = ["View", "prompt", "show_result", "view"]
+__all__ = ["RunDisplay", "ask_on_terminal", "open_display", "show_result"]
 
 Words = Callable[[str, str], str]
 
@@ -32,10 +32,10 @@ STEPS_A_LINE = 50
 _LABEL = len("largest weight")
 
 
-class View(Protocol):
+class RunDisplay(Protocol):
     """Shows events, and makes room for a question."""
 
-    def watch(self, event: Event) -> None:
+    def watch(self, event: RunEvent) -> None:
         """Show an event."""
 
     @contextmanager
@@ -44,7 +44,7 @@ class View(Protocol):
 
 
 @contextmanager
-def view(question: str) -> Iterator[View]:
+def open_display(question: str) -> Iterator[RunDisplay]:
     """A live view if stderr is a terminal, else plain lines."""
     console = SafeConsole(stderr=True)
     if not console.is_terminal:
@@ -63,7 +63,7 @@ class _Plain:
     def __init__(self) -> None:
         self._steps = 0
 
-    def watch(self, event: Event) -> None:
+    def watch(self, event: RunEvent) -> None:
         if event.kind == "question":
             return  # it stands at the prompt
         if event.kind == "session":
@@ -90,7 +90,7 @@ class _Live:
         self._session = ""
         self._draw()
 
-    def watch(self, event: Event) -> None:
+    def watch(self, event: RunEvent) -> None:
         if event.kind == "session":
             self._session = event.text
         elif event.kind != "question":
@@ -115,7 +115,7 @@ class _Live:
         self._live.update(Panel(Group(*parts), title=literal(self._question[:80]), title_align="left"))
 
 
-def prompt(live: View) -> Callable[[Mapping[str, Any]], str | None]:
+def ask_on_terminal(live: RunDisplay) -> Callable[[Mapping[str, Any]], str | None]:
     """Asks a clarification on the terminal; without more input nobody answers it."""
 
     def ask(question: Mapping[str, Any]) -> str | None:

@@ -18,13 +18,13 @@ from quantgraph.runs.strategy_file import strategy_source
 from quantgraph.subgraphs.signal.data_request import request_symbols
 from quantgraph.subgraphs.signal.warm_up import JUDGED
 
-__all__ = ["outcome", "saved"]
+__all__ = ["run_outcome", "save_outputs"]
 
 _REPORTED = ("account", "benchmark", "index", "periods_per_year", "cash", "equity")
 """What a result repeats of a report's summary."""
 
 
-def outcome(state: Mapping[str, Any], market: MarketDataSource) -> dict[str, Any]:
+def run_outcome(state: Mapping[str, Any], market: MarketDataSource) -> dict[str, Any]:
     """What the state says of the end and of the request."""
     request, history = state.get("request") or {}, list(state.get("execution_history") or [])
     because, errors = state.get("ended_because") or "cancelled", state.get("error_messages") or []
@@ -46,7 +46,7 @@ def _known(market: MarketDataSource) -> AsOfSource:
     return AsOfSource(market, Moment(market.sessions()[-1]))
 
 
-def saved(folder: Path, question: str, state: Mapping[str, Any], store: DataState) -> dict[str, Any]:
+def save_outputs(folder: Path, question: str, state: Mapping[str, Any], store: DataState) -> dict[str, Any]:
     """Write strategy and signal, if there are any, and say where they and the account are."""
     strategy, summary = state.get("strategy") or {}, state.get("summary") or {}
     told: dict[str, Any] = {"strategy": None, "signal": None}
