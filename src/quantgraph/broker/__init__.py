@@ -61,10 +61,11 @@ __all__ = [
     "value_of",
 ]
 
+if not TYPE_CHECKING:  # a type checker must still find misspelt names
 
-def __getattr__(name: str) -> Any:
-    if name == "Ledger":
-        from quantgraph.broker.ledger import Ledger
+    def __getattr__(name: str) -> Any:
+        if name == "Ledger":
+            from quantgraph.broker.ledger import Ledger
 
-        return Ledger
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+            return Ledger
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -30,9 +30,10 @@ __all__ = [
     "write_rejections",
 ]
 
+if not TYPE_CHECKING:  # a type checker must still find misspelt names
 
-def __getattr__(name: str) -> Any:
-    if name not in __all__:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    module = "ledger" if name in ("CHARGES", "Ledger") else "fills_file"
-    return getattr(import_module(f"{__name__}.{module}"), name)
+    def __getattr__(name: str) -> Any:
+        if name not in __all__:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        module = "ledger" if name in ("CHARGES", "Ledger") else "fills_file"
+        return getattr(import_module(f"{__name__}.{module}"), name)
