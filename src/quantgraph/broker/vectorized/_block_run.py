@@ -38,7 +38,7 @@ from quantgraph.broker.vectorized._market import (
     signal_of,
 )
 from quantgraph.errors import LedgerConflict
-from quantgraph.market.money import exact
+from quantgraph.market.money import to_decimal
 
 __all__ = ["BlockRun", "amount_of"]
 
@@ -262,7 +262,7 @@ class BlockRun:
             return None
         actions = actions_by_symbol(task.store, task.data_ref).get(task.layout.symbols[column], ())
         since = [action for action in actions if known[1] < action.ex <= session]
-        return price_after_actions(exact(known[0]), since)
+        return price_after_actions(to_decimal(known[0]), since)
 
     def _t_plus(self, column: int) -> int:
         market = self.market
