@@ -26,7 +26,7 @@ from quantgraph.sandbox.view_sync import SentView
 from quantgraph.sandbox.wire import Block, message
 from quantgraph.state import View
 from quantgraph.state.frames import PLAIN_RULE, is_plain
-from quantgraph.state.views import WalkMark
+from quantgraph.state.views import GrowingViewId
 
 __all__ = ["IsolatedDecider"]
 
@@ -104,8 +104,8 @@ class IsolatedDecider:
         self._runner = ForkRunner(timeout=timeout, memory_mb=memory_mb, isolation=isolation)
         # The lock protects the table of runs; threads may trade runs at the same time.
         self._lock = threading.Lock()
-        self._runs: weakref.WeakKeyDictionary[WalkMark, _Run] = weakref.WeakKeyDictionary()
-        self._alone = WalkMark()
+        self._runs: weakref.WeakKeyDictionary[GrowingViewId, _Run] = weakref.WeakKeyDictionary()
+        self._alone = GrowingViewId()
         first = _Run(self._runner, self._opening)
         told = first.begin()
         first.close()
@@ -138,7 +138,7 @@ class IsolatedDecider:
         CodeFailed, CodeTimeout, CodeMemoryExceeded, CodeRefused
             If the code fails, with the line; or its process ends; or what it returns are no orders.
         """
-        mark = view.walk or self._alone
+        mark = view.growing_view_id or self._alone
         with self._lock:
             run = self._runs.get(mark)
             if run is None:

@@ -14,8 +14,8 @@ from typing import Any
 
 from sqlalchemy import MetaData, select
 
-from quantgraph._util.database import engine_of
-from quantgraph._util.files import write_whole
+from quantgraph._util.database import open_engine
+from quantgraph._util.files import write_atomic
 from quantgraph.errors import BadFile
 from quantgraph.recording import Recording, canonical, digest
 from quantgraph.runs.checkpoints import CHECKPOINTS_FILE
@@ -51,7 +51,7 @@ def write_checksums(folder: Path, result: Mapping[str, Any], text: bytes, more: 
     now = blake2b(text, digest_size=16).hexdigest()
     sums = {**there, **more, RESULT_FILE: [now] if before in {None, now} else [before, now]}
     told = json.dumps({**sums, CHECKSUMS_FILE: _content(sums)}, indent=1)
-    write_whole(folder / CHECKSUMS_FILE, f"{told}\n".encode())
+    write_atomic(folder / CHECKSUMS_FILE, f"{told}\n".encode())
 
 
 def read_checksums(folder: Path) -> dict[str, Any]:
@@ -97,7 +97,7 @@ def rows_checksum(path: Path) -> str:
     BadFile
         If it is damaged.
     """
-    engine, tables = engine_of(path), MetaData()
+    engine, tables = open_engine(path), MetaData()
     try:
         tables.reflect(engine)
         with engine.connect() as connection:

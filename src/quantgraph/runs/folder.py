@@ -9,7 +9,7 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
-from quantgraph._util.files import write_whole, writing
+from quantgraph._util.files import write_atomic, storage_errors
 from quantgraph.errors import BadFile, BadOption
 from quantgraph.runs.checksums import RESULT_FILE, write_checksums
 from quantgraph.runs.manifest import MANIFEST_FILE
@@ -88,9 +88,9 @@ def lock_run(folder: Path) -> Iterator[None]:
 def write_result(folder: Path, result: Mapping[str, Any], sums: Mapping[str, Any] | None = None) -> None:
     """Write ``result.json``, and before it ``checksums.json``, ``sums`` among them."""
     text = json.dumps(result, ensure_ascii=False, indent=2, allow_nan=False) + "\n"
-    with writing(folder):
+    with storage_errors(folder):
         write_checksums(folder, result, text.encode(), sums or {})
-    write_whole(folder / RESULT_FILE, text.encode())
+    write_atomic(folder / RESULT_FILE, text.encode())
 
 
 def read_result(folder: Path) -> dict[str, Any] | None:

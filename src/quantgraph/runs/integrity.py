@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ParamSpec
 
-from quantgraph._util.database import engine_of
-from quantgraph.state.commits import check_stored
+from quantgraph._util.database import open_engine
+from quantgraph.state.commits import check_stored_commits
 from quantgraph.errors import BadFile
 from quantgraph.recording import Recorder, Recording, digest
 from quantgraph.runs.checkpoints import CHECKPOINTS_FILE
@@ -76,7 +76,7 @@ def _check_kept(folder: Path, ledger: str | Path) -> IntegrityReport:
     named = [name for name in sums if name not in {RECORD_KEY, CHECKPOINTS_FILE}]
     faults += [fault for name in named for fault in _tried(_check_file, folder / name, sums[name])]
     faults += _tried(_check_database, folder / CHECKPOINTS_FILE, sums.get(CHECKPOINTS_FILE))
-    stored = check_stored(folder / "data")
+    stored = check_stored_commits(folder / "data")
     faults += stored.faults
     if (folder / MANIFEST_FILE).is_file():  # where it never was, data and record are those of the run replayed
         faults += _tried(read_manifest, folder)
@@ -106,7 +106,7 @@ def _check_database(path: Path, checksum: str | None = None) -> None:
         if checksum is not None:
             raise BadFile(f"{path} is missing; the run left it there", path=str(path))
         return
-    engine = engine_of(path)
+    engine = open_engine(path)
     try:
         with engine.connect() as connection:
             (said,) = connection.exec_driver_sql("PRAGMA integrity_check(1)").scalars()

@@ -8,7 +8,7 @@ from typing import Any
 
 import pandas as pd
 
-from quantgraph._util.files import write_whole
+from quantgraph._util.files import write_atomic
 from quantgraph.audit import signal_counts
 from quantgraph.data import MarketDataSource
 from quantgraph.data.as_of import AsOfSource
@@ -52,7 +52,7 @@ def save_outputs(folder: Path, question: str, state: Mapping[str, Any], store: D
     told: dict[str, Any] = {"strategy": None, "signal": None}
     if strategy and state.get("signal_ready"):
         path = folder / "strategy.py"
-        write_whole(path, strategy_source(strategy, question).encode())
+        write_atomic(path, strategy_source(strategy, question).encode())
         told["strategy"] = {key: strategy[key] for key in ("name", "code_hash", "data_ref")} | {
             "path": str(path)
         }
@@ -64,5 +64,5 @@ def save_outputs(folder: Path, question: str, state: Mapping[str, Any], store: D
 
 
 def _save_signal(path: Path, name: str, signal: pd.DataFrame) -> dict[str, Any]:
-    write_whole(path, signal.to_parquet())
+    write_atomic(path, signal.to_parquet())
     return {"name": name, "path": str(path), "counts": signal_counts(signal)}

@@ -18,7 +18,7 @@ from quantgraph.broker.decider import Decider, own_orders
 from quantgraph.errors import BadOption
 from quantgraph.sandbox.accounts import account_of, plain_orders, session_at
 from quantgraph.sandbox.cells import Capped, Cell
-from quantgraph.sandbox.view_sync import GrowingView
+from quantgraph.sandbox.view_sync import ReceivedView
 from quantgraph.sandbox.wire import Block, Read, message, open_message
 
 __all__ = ["serve_decider"]
@@ -28,7 +28,7 @@ _MODULE = "__decider__"
 
 def serve_decider(header: dict[str, Any], read: Read, write: Callable[[Block], Any], *, limit: int) -> None:
     """Make the decider of a request, say how it is named, and answer for one session after the other."""
-    cell, growing, made = Cell(header["decider"], 1), GrowingView(), {}
+    cell, growing, made = Cell(header["decider"], 1), ReceivedView(), {}
     # Nothing is to be found where the code of strategies finds its data.
     quantgraph.state.GLOBAL_DATA_STATE = quantgraph.state.DataState()
 

@@ -15,7 +15,7 @@ from quantgraph.state import View
 from quantgraph.state.commits import PANELS
 from quantgraph.state.records import Record
 
-__all__ = ["GrowingView", "SentView"]
+__all__ = ["ReceivedView", "SentView"]
 
 
 class SentView:
@@ -48,7 +48,7 @@ class SentView:
         return [_plain_action(action) for action in fresh]
 
 
-class GrowingView:
+class ReceivedView:
     """The child's end: the view as far as it was sent.
 
     Its ``data_ref`` is empty. A commit's name is made from all that is in it, so who has the name can try out
