@@ -18,14 +18,6 @@ __all__ = [
     "reference_prices",
     "stale_prices",
 ]
-    "adjustment_factor",
-    "bar_order",
-    "extreme_returns",
-    "price_limits",
-    "prices_above_zero",
-    "reference_prices",
-    "stale_prices",
-]
 
 OWN_SHARES = 0.1
 """Shares that a company holds itself get no dividend, and the exchange takes what the others get over all
