@@ -56,8 +56,8 @@ def find_canaries(thing: object) -> list[str]:
     A number counts from 1e37 on, so that the square root of a sentinel does, and an infinite one does: that
     is what becomes of a sentinel in ``float32`` or of a high power, and no store takes one. An ``int`` counts
     from 1e60 on, for names of 128 bits are below. What is of ordinary size (a ratio of two sentinels, a
-    logarithm, a rank) cannot be told; :func:`~quantgraph.testing.canary.watch.differences` of two plantings
-    does.
+    logarithm, a rank) cannot be told; compare two runs by
+    :func:`~quantgraph.testing.canary.canary_watch.differences`.
 
     Examples
     --------
