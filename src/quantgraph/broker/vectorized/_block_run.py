@@ -10,7 +10,7 @@ import pandas as pd
 
 from quantgraph.broker.account import Account, Position, Receivable
 from quantgraph.broker.corporate_actions import Event, apply_corporate_actions, price_after_actions
-from quantgraph.broker.vectorized import _kernel
+from quantgraph.broker.vectorized import _account_kernel
 from quantgraph.broker.vectorized._arrays import (
     DAY,
     DONE,
@@ -96,7 +96,7 @@ class BlockRun:
         """Trade; return how many sessions could be."""
         t, phase = 0, MORNING
         while True:
-            why, t = _kernel.run(t, phase, self.market, self.rule, self.state, self.log)
+            why, t = _account_kernel.run(t, phase, self.market, self.rule, self.state, self.log)
             if why in {DONE, STOPPED}:
                 return t
             phase = ORDERS if why == EVENTS else MARKS
@@ -199,7 +199,7 @@ class BlockRun:
         values, where = signal_of(self.task)
         entered = [position.entered.asm8 for position in self.before.positions.values()]
         rows = self.task.layout.sessions[where.rows >= 0]
-        return _kernel.last_opinions(
+        return _account_kernel.last_opinions(
             values,
             np.searchsorted(rows, np.array(entered, "datetime64[us]")),
             int((where.rows[: self.task.first] >= 0).sum()),
