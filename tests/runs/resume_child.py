@@ -32,8 +32,8 @@ from langgraph.runtime import RunControl
 from scripted_run import ANSWER, QUESTION, told
 
 from quantgraph import SignalRule  # noqa: F401 - loaded before the first fork
-from quantgraph.broker import Ledger
 from quantgraph._util.canonical_json import canonical_json
+from quantgraph.broker import Ledger
 from quantgraph.recording import Recorder
 from quantgraph.runs import identity, resume_run, run_strategy, start
 from quantgraph.runs.checkpoints import last_thread

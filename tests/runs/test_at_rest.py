@@ -15,9 +15,9 @@ import pytest
 from langgraph.runtime import RunControl
 from typer.testing import CliRunner
 
-from quantgraph.broker.ledger.ledger import Ledger
-from quantgraph.cli.main import app
 from quantgraph._util.canonical_json import canonical_json, content_hash
+from quantgraph.broker.ledger import Ledger
+from quantgraph.cli.main import app
 from quantgraph.runs import folder, replay, resume_run, run_strategy
 from quantgraph.state import DataState, Record
 from quantgraph.state.frames import freeze
@@ -207,7 +207,7 @@ def test_a_copied_folder_names_its_own_files(finished, copy):
 CHILD = """
 import json, sys
 from typer.testing import CliRunner
-from quantgraph.broker.ledger.ledger import Ledger
+from quantgraph.broker.ledger import Ledger
 from quantgraph.cli.main import app
 from quantgraph.errors import StorageUnavailable
 from quantgraph._util.canonical_json import canonical_json, content_hash

@@ -15,10 +15,10 @@ import pandas as pd
 import pytest
 from typer.testing import CliRunner
 
-from quantgraph.broker.ledger.ledger import Ledger
+from quantgraph._util.canonical_json import content_hash
+from quantgraph.broker.ledger import Ledger
 from quantgraph.cli.main import app
 from quantgraph.errors import BadFile
-from quantgraph._util.canonical_json import content_hash
 from quantgraph.runs import replay, run_strategy
 from quantgraph.settings import load_settings
 from quantgraph.subgraphs.signal.nodes import reflection

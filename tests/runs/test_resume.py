@@ -325,7 +325,10 @@ def test_a_run_whose_source_was_down_or_had_nothing_goes_on_when_it_has_and_repl
 
 def test_a_run_that_goes_on_elsewhere_is_left_alone(tmp_path):
     half = run_strategy(SENTENCE, out=tmp_path, **stop_at("reflection"))
-    with lock_run(tmp_path / half["run_id"]), pytest.raises(BadOption, match="is going on in another process"):
+    with (
+        lock_run(tmp_path / half["run_id"]),
+        pytest.raises(BadOption, match="is going on in another process"),
+    ):
         resume_run(half["run_dir"])
 
 

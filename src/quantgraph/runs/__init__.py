@@ -6,4 +6,4 @@ from quantgraph.runs.replay import ReplayResult, replay
 from quantgraph.runs.resume import resume_run
 from quantgraph.runs.start import run_strategy
 
-__all__ = ["RunEvent", "ReplayResult", "replay", "replay_from", "resume_run", "run_strategy"]
+__all__ = ["ReplayResult", "RunEvent", "replay", "replay_from", "resume_run", "run_strategy"]

@@ -8,14 +8,14 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from quantgraph.runs.execute import execute_run, initial_result
+from quantgraph.llm.roles import Model
 from quantgraph.runs.driver import Driver
-from quantgraph.runs.folder import staged_run_folder, lock_run, write_result
+from quantgraph.runs.execute import execute_run, initial_result
+from quantgraph.runs.folder import lock_run, staged_run_folder, write_result
 from quantgraph.runs.identity import identity_of
 from quantgraph.runs.manifest import Manifest, ledger_location, library_versions
-from quantgraph.runs.resources import Resources, open_run
 from quantgraph.runs.options import RunSpec
-from quantgraph.llm.roles import Model
+from quantgraph.runs.resources import Resources, open_run
 
 __all__ = ["start_run"]
 

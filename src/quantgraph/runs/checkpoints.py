@@ -16,7 +16,7 @@ from langgraph.checkpoint.sqlite import SqliteSaver
 from quantgraph._util.database import storage_error
 from quantgraph.errors import BadFile
 
-__all__ = ["open_checkpointer", "last_thread", "next_thread"]
+__all__ = ["last_thread", "next_thread", "open_checkpointer"]
 
 CHECKPOINTS_FILE = "checkpoints.sqlite"
 _BUSY_SECONDS = 60

@@ -15,9 +15,9 @@ from langgraph.runtime import RunControl
 from langgraph.types import Command, StateSnapshot
 
 from quantgraph.llm.cancellation import AT_ONCE
+from quantgraph.runtime.events import line_of
 from quantgraph.runtime.nested_graphs import STEP_LIMIT
 from quantgraph.runtime.questions import not_async
-from quantgraph.runtime.events import line_of
 
 __all__ = ["AT_ONCE", "Answer", "Driver", "RunEvent", "state_of", "thread_config"]
 

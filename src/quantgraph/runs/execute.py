@@ -17,8 +17,8 @@ from quantgraph.runs.checksums import final_checksums
 from quantgraph.runs.driver import Driver, state_of
 from quantgraph.runs.folder import write_result
 from quantgraph.runs.manifest import Manifest
-from quantgraph.runs.resources import OpenRun
 from quantgraph.runs.outcome import run_outcome, save_outputs
+from quantgraph.runs.resources import OpenRun
 
 __all__ = ["execute_run", "initial_result"]
 

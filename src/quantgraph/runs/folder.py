@@ -9,7 +9,7 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
-from quantgraph._util.files import write_atomic, storage_errors
+from quantgraph._util.files import storage_errors, write_atomic
 from quantgraph.errors import BadFile, BadOption
 from quantgraph.runs.checksums import RESULT_FILE, write_checksums
 from quantgraph.runs.manifest import MANIFEST_FILE
@@ -18,7 +18,7 @@ from quantgraph.runs.staging import staging_folder
 if os.name == "posix":
     import fcntl
 
-__all__ = ["staged_run_folder", "lock_run", "make_run_folder", "read_result", "write_result"]
+__all__ = ["lock_run", "make_run_folder", "read_result", "staged_run_folder", "write_result"]
 
 
 def make_run_folder(folder: Path) -> None:

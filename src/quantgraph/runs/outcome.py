@@ -13,8 +13,8 @@ from quantgraph.audit import signal_counts
 from quantgraph.data import MarketDataSource
 from quantgraph.data.as_of import AsOfSource
 from quantgraph.market.moment import Moment
-from quantgraph.state import DataState
 from quantgraph.runs.strategy_file import strategy_source
+from quantgraph.state import DataState
 from quantgraph.subgraphs.signal.data_request import request_symbols
 from quantgraph.subgraphs.signal.warm_up import JUDGED
 

@@ -14,7 +14,7 @@ from langgraph.checkpoint.memory import InMemorySaver
 
 from quantgraph._util.canonical_json import content_hash
 from quantgraph.broker.decider import Decider
-from quantgraph.broker.ledger.ledger import Ledger
+from quantgraph.broker.ledger import Ledger
 from quantgraph.errors import BadFile, QuantGraphError, RunDiverged, StorageUnavailable, UnknownCommit
 from quantgraph.llm.capabilities.active_mode import PATH as LADDER
 from quantgraph.nodes.trading_resources import database

@@ -11,22 +11,22 @@ from typing import Any
 from langgraph.checkpoint.base import BaseCheckpointSaver
 
 from quantgraph.broker.decider import Decider
-from quantgraph.broker.ledger.ledger import Ledger
+from quantgraph.broker.ledger import Ledger
 from quantgraph.data import MarketDataSource
 from quantgraph.graph import create_trading_graph
+from quantgraph.llm.roles import Model
 from quantgraph.nodes.trading_resources import database
 from quantgraph.recording import Recorder
 from quantgraph.recording.budget import Budget
 from quantgraph.runs.checkpoints import open_checkpointer
 from quantgraph.runs.options import RunSpec
+from quantgraph.runtime.questions import OnClarify
 from quantgraph.sandbox import CodeRunner
 from quantgraph.settings import Settings
 from quantgraph.state import DataState
 from quantgraph.subgraphs.signal import create_signal_subgraph
-from quantgraph.llm.roles import Model
-from quantgraph.runtime.questions import OnClarify
 
-__all__ = ["Resources", "OpenRun", "open_run"]
+__all__ = ["OpenRun", "Resources", "open_run"]
 
 
 @dataclass(frozen=True, kw_only=True)

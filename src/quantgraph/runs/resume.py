@@ -12,21 +12,21 @@ from langgraph.runtime import RunControl
 from quantgraph.broker.decider import Decider
 from quantgraph.data import MarketDataSource, open_source
 from quantgraph.errors import BadOption
+from quantgraph.llm.roles import Model
 from quantgraph.nodes.trading_resources import database
 from quantgraph.recording import Recorder
-from quantgraph.runs.replay_stubs import recorded_on_clarify
-from quantgraph.runs.execute import execute_run
 from quantgraph.runs.checkpoints import last_thread, next_thread
 from quantgraph.runs.decider import recorded_decider
 from quantgraph.runs.driver import Answer, Driver, RunEvent, state_of
+from quantgraph.runs.execute import execute_run
 from quantgraph.runs.folder import lock_run, read_result
 from quantgraph.runs.identity import check_same, identity_of
-from quantgraph.runs.manifest import Manifest, existing_ledger, read_manifest, find_run_folder
+from quantgraph.runs.manifest import Manifest, existing_ledger, find_run_folder, read_manifest
+from quantgraph.runs.replay_stubs import recorded_on_clarify
 from quantgraph.runs.resources import Resources, open_run
 from quantgraph.runs.source_spec import recorded_source_name
-from quantgraph.settings import Settings, load_settings
-from quantgraph.llm.roles import Model
 from quantgraph.runtime.questions import OnClarify
+from quantgraph.settings import Settings, load_settings
 from quantgraph.subgraphs.signal.state_updates import MAX_CLARIFICATIONS
 
 __all__ = ["questions_used_up", "resume_run"]

@@ -16,15 +16,15 @@ from quantgraph.broker.account import Account
 from quantgraph.broker.decider import Decider
 from quantgraph.data import MarketDataSource, open_source
 from quantgraph.errors import BadOption
+from quantgraph.llm.roles import Model
 from quantgraph.market.rulebook import Rulebook
 from quantgraph.runs.begin import start_run
 from quantgraph.runs.driver import Answer, Driver, RunEvent
-from quantgraph.runs.resources import Resources
 from quantgraph.runs.options import RunSpec
+from quantgraph.runs.resources import Resources
 from quantgraph.runs.source_spec import source_json
-from quantgraph.settings import Settings, load_settings
-from quantgraph.llm.roles import Model
 from quantgraph.runtime.questions import OnClarify
+from quantgraph.settings import Settings, load_settings
 
 __all__ = ["run_strategy"]
 
