@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from quantgraph.testing.canary.source import CanarySource
     from quantgraph.testing.canary.store import CanaryStore
     from quantgraph.testing.canary.watch import CanaryFound, CanaryWatch, differences
-    from quantgraph.testing.models.faulty import Asked, SpoiledChatModel
+    from quantgraph.testing.models.faulty_model import FaultContext, FaultyChatModel
     from quantgraph.testing.models.misbehaving import (
         INJECTIONS,
         MISBEHAVING,
@@ -26,26 +26,25 @@ if TYPE_CHECKING:
     from quantgraph.testing.models.scripted import ModelCall, ScriptedChatModel, ScriptExhausted
     from quantgraph.testing.servers.openai_stub import OpenAIStub
     from quantgraph.testing.servers.openai_wire import ChatRequest, Fault, Reply
-    from quantgraph.testing.servers.tushare_faults import TushareFault
-    from quantgraph.testing.servers.tushare_stub import TushareRequest, TushareStub
-    from quantgraph.testing.states import sample_store, signal_state
+    from quantgraph.testing.servers.tushare_stub import TushareFault, TushareRequest, TushareStub
+    from quantgraph.testing.signal_states import sample_store, signal_state
 
 __all__ = [
     "INJECTIONS",
     "MISBEHAVING",
-    "Asked",
     "CanaryFound",
     "CanarySource",
     "CanaryStore",
     "CanaryWatch",
     "ChatRequest",
     "Fault",
+    "FaultContext",
+    "FaultyChatModel",
     "ModelCall",
     "OpenAIStub",
     "Reply",
     "ScriptExhausted",
     "ScriptedChatModel",
-    "SpoiledChatModel",
     "TushareFault",
     "TushareRequest",
     "TushareStub",
@@ -61,7 +60,7 @@ __all__ = [
 _HOME = {
     "INJECTIONS": "quantgraph.testing.models.misbehaving",
     "MISBEHAVING": "quantgraph.testing.models.misbehaving",
-    "Asked": "quantgraph.testing.models.faulty",
+    "FaultContext": "quantgraph.testing.models.faulty_model",
     "CanaryFound": "quantgraph.testing.canary.watch",
     "CanarySource": "quantgraph.testing.canary.source",
     "CanaryStore": "quantgraph.testing.canary.store",
@@ -73,16 +72,16 @@ _HOME = {
     "Reply": "quantgraph.testing.servers.openai_wire",
     "ScriptExhausted": "quantgraph.testing.models.scripted",
     "ScriptedChatModel": "quantgraph.testing.models.scripted",
-    "SpoiledChatModel": "quantgraph.testing.models.faulty",
-    "TushareFault": "quantgraph.testing.servers.tushare_faults",
+    "FaultyChatModel": "quantgraph.testing.models.faulty_model",
+    "TushareFault": "quantgraph.testing.servers.tushare_stub",
     "TushareRequest": "quantgraph.testing.servers.tushare_stub",
     "TushareStub": "quantgraph.testing.servers.tushare_stub",
     "differences": "quantgraph.testing.canary.watch",
     "find_canaries": "quantgraph.testing.canary.find",
     "flaky_model": "quantgraph.testing.models.misbehaving",
     "misbehaving_in": "quantgraph.testing.models.misbehaving",
-    "sample_store": "quantgraph.testing.states",
-    "signal_state": "quantgraph.testing.states",
+    "sample_store": "quantgraph.testing.signal_states",
+    "signal_state": "quantgraph.testing.signal_states",
     "slow_model": "quantgraph.testing.models.misbehaving",
 }
 

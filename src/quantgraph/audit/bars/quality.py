@@ -15,7 +15,7 @@ from quantgraph.audit.bars._reference import adjustment_factor, price_limits, re
 from quantgraph.audit.bars._rows import duplicate_sessions, shifted_fields
 from quantgraph.audit.bars._units import indicator_units, volume_units
 from quantgraph.audit.findings import Finding, Report, Severity
-from quantgraph.data.protocol import EVENT_FIELDS
+from quantgraph.data.market_data import EVENT_FIELDS
 
 __all__ = ["Finding", "Report", "check_data", "check_signal", "signal_counts"]
 

@@ -12,7 +12,7 @@ from quantgraph.audit.causality._compare import Bools
 from quantgraph.audit.causality._redraw import Bars, Style, later_days
 from quantgraph.audit.causality._slices import Axes, axes_of, made, mapped, panel_name, rows_known
 from quantgraph.audit.causality.cuts import Rows
-from quantgraph.data.protocol import EVENT_FIELDS, STATUS_FIELDS
+from quantgraph.data.market_data import EVENT_FIELDS, STATUS_FIELDS
 from quantgraph.market.moment import Moment, Phase
 from quantgraph.sandbox.wire import Frames
 from quantgraph.state.frames import Floats, FrozenFrame

@@ -19,7 +19,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from quantgraph.data.protocol import EVENT_FIELDS
+from quantgraph.data.market_data import EVENT_FIELDS
 from quantgraph.market.moment import Moment
 from quantgraph.state import DataState, Reading, Record, Snapshot, View, Walk, WorkingTree
 from quantgraph.state.commits import Tree
