@@ -16,10 +16,10 @@ from quantgraph.broker.orders import Fill, Order, Outcome, Quantity, Rejection
 from quantgraph.broker.quotes import Quote
 from quantgraph.broker.sizing import side_of
 from quantgraph.errors import BadOption, LedgerConflict
-from quantgraph.market.money import exact
+from quantgraph.market.money import to_decimal
 from quantgraph.market.rulebook import OrderType, Rulebook
 
-__all__ = ["TradingSession", "execute", "submit"]
+__all__ = ["TradingSession", "submit", "submit_batch"]
 
 _TURN: dict[OrderType, int] = {"open": 0, "limit": 1, "close": 2}
 """Opening auction, the day, closing auction."""
@@ -133,7 +133,7 @@ class TradingSession:
         if quote is not None and quote.close is not None and type == "close":
             price = quote.close
         if 0 < price < math.inf:
-            return exact(price)
+            return to_decimal(price)
         if symbol not in self._prices:
             raise BadOption(f"{symbol} is held and has no known price; weights need one", parameter="prices")
         return self._prices[symbol]
@@ -146,7 +146,7 @@ class TradingSession:
         return _TURN[order.type], side == "buy", order.sequence
 
 
-def execute(desk: TradingSession, orders: Iterable[Order]) -> None:
+def submit_batch(desk: TradingSession, orders: Iterable[Order]) -> None:
     """Submit a batch: sells before buys in each auction, so that a buy may spend what a sale brings.
 
     Raises

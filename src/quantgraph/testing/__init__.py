@@ -1,8 +1,8 @@
-"""For tests of what is built on quantgraph: scripted and misbehaving models, stub servers, canaries.
+"""For tests of projects that build on quantgraph: scripted and misbehaving models, stub servers, canaries.
 
 As pytest fixtures they are in :mod:`quantgraph.testing.pytest_plugin`.
 
-Importing this package loads nothing heavy; each name is imported when it is first used.
+Importing this package loads nothing heavy; each name is imported on first use.
 """
 
 from __future__ import annotations
@@ -11,10 +11,9 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from quantgraph.testing.canary.find import find_canaries
-    from quantgraph.testing.canary.source import CanarySource
-    from quantgraph.testing.canary.store import CanaryStore
-    from quantgraph.testing.canary.watch import CanaryFound, CanaryWatch, differences
+    from quantgraph.testing.canary.canary_data import CanarySource, CanaryStore
+    from quantgraph.testing.canary.canary_watch import CanaryFound, CanaryWatch, differences
+    from quantgraph.testing.canary.sentinels import find_canaries
     from quantgraph.testing.models.faulty_model import FaultContext, FaultyChatModel
     from quantgraph.testing.models.misbehaving import (
         INJECTIONS,
@@ -57,39 +56,25 @@ __all__ = [
     "slow_model",
 ]
 
-_HOME = {
-    "INJECTIONS": "quantgraph.testing.models.misbehaving",
-    "MISBEHAVING": "quantgraph.testing.models.misbehaving",
-    "FaultContext": "quantgraph.testing.models.faulty_model",
-    "CanaryFound": "quantgraph.testing.canary.watch",
-    "CanarySource": "quantgraph.testing.canary.source",
-    "CanaryStore": "quantgraph.testing.canary.store",
-    "CanaryWatch": "quantgraph.testing.canary.watch",
-    "ChatRequest": "quantgraph.testing.servers.openai_wire",
-    "Fault": "quantgraph.testing.servers.openai_wire",
-    "ModelCall": "quantgraph.testing.models.scripted",
-    "OpenAIStub": "quantgraph.testing.servers.openai_stub",
-    "Reply": "quantgraph.testing.servers.openai_wire",
-    "ScriptExhausted": "quantgraph.testing.models.scripted",
-    "ScriptedChatModel": "quantgraph.testing.models.scripted",
-    "FaultyChatModel": "quantgraph.testing.models.faulty_model",
-    "TushareFault": "quantgraph.testing.servers.tushare_stub",
-    "TushareRequest": "quantgraph.testing.servers.tushare_stub",
-    "TushareStub": "quantgraph.testing.servers.tushare_stub",
-    "differences": "quantgraph.testing.canary.watch",
-    "find_canaries": "quantgraph.testing.canary.find",
-    "flaky_model": "quantgraph.testing.models.misbehaving",
-    "misbehaving_in": "quantgraph.testing.models.misbehaving",
-    "sample_store": "quantgraph.testing.signal_states",
-    "signal_state": "quantgraph.testing.signal_states",
-    "slow_model": "quantgraph.testing.models.misbehaving",
+_MODULES: dict[str, tuple[str, ...]] = {
+    "canary.canary_data": ("CanarySource", "CanaryStore"),
+    "canary.canary_watch": ("CanaryFound", "CanaryWatch", "differences"),
+    "canary.sentinels": ("find_canaries",),
+    "models.faulty_model": ("FaultContext", "FaultyChatModel"),
+    "models.misbehaving": ("INJECTIONS", "MISBEHAVING", "flaky_model", "misbehaving_in", "slow_model"),
+    "models.scripted": ("ModelCall", "ScriptExhausted", "ScriptedChatModel"),
+    "servers.openai_stub": ("OpenAIStub",),
+    "servers.openai_wire": ("ChatRequest", "Fault", "Reply"),
+    "servers.tushare_stub": ("TushareFault", "TushareRequest", "TushareStub"),
+    "signal_states": ("sample_store", "signal_state"),
 }
+_HOME = {name: module for module, names in _MODULES.items() for name in names}
 
 
 def __getattr__(name: str) -> Any:
     if name not in _HOME:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(_HOME[name]), name)
+    return getattr(import_module(f"{__name__}.{_HOME[name]}"), name)
 
 
 def __dir__() -> list[str]:

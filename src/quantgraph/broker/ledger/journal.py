@@ -18,18 +18,18 @@ import pandas as pd
 
 from quantgraph.broker.account import Account
 from quantgraph.broker.corporate_actions import Delisting, Dividend, Event, Payment, Split, apply_event
-from quantgraph.broker.orders import SIZES, Fill, Order, Outcome, Quantity, Rejection, whole
+from quantgraph.broker.orders import SIZES, Fill, Order, Outcome, Quantity, Rejection, normalize_quantity
 from quantgraph.broker.session_result import SessionResult
 from quantgraph.broker.valuation import Mark
 from quantgraph.errors import LedgerConflict
-from quantgraph.market.money import ZERO, exact, tidy, worth
+from quantgraph.market.money import ZERO, market_value, to_decimal, trim_zeros
 
 __all__ = [
     "CHARGES",
     "EVENTS",
     "DayLines",
     "Line",
-    "chained",
+    "chain_hash",
     "day_body",
     "day_lines",
     "delisting_profits",
@@ -41,7 +41,7 @@ __all__ = [
     "outcome_of",
     "plain_order",
     "rejection_body",
-    "stamp",
+    "session_from_iso",
     "text",
 ]
 
@@ -64,7 +64,7 @@ def iso(session: pd.Timestamp) -> str:
     return session.date().isoformat()
 
 
-def stamp(session: str) -> pd.Timestamp:
+def session_from_iso(session: str) -> pd.Timestamp:
     """Read a stored session."""
     return pd.Timestamp(session).as_unit("us")
 
@@ -75,7 +75,7 @@ def text(value: Any) -> str:
     return plain.encode(errors="backslashreplace").decode()
 
 
-def chained(before: str, line: int, session: str, kind: str, body: str) -> str:
+def chain_hash(before: str, line: int, session: str, kind: str, body: str) -> str:
     """Hash of a line over the hash of the line before it, for the first over the run's name.
 
     128 bits of BLAKE2b, hexadecimal.
@@ -214,7 +214,7 @@ def marks_of(body: Mapping[str, Any]) -> dict[str, Mark]:
     """Read the marks."""
     carried = set(body["carried"])
     return {
-        symbol: Mark(price=exact(price), carried=symbol in carried)
+        symbol: Mark(price=to_decimal(price), carried=symbol in carried)
         for symbol, price in body["prices"].items()
     }
 
@@ -270,17 +270,17 @@ def _day_body_of(before: Account, result: SessionResult) -> str:
     account, fills = result.account, result.fills
     profits = _profits(before, result)
     worths = {
-        symbol: worth(result.marks[symbol].price, position.quantity)
+        symbol: market_value(result.marks[symbol].price, position.quantity)
         for symbol, position in account.positions.items()
     }
     return day_body(
         result.decider,
         str(account.cash),
         str(account.owed),
-        str(tidy(sum(worths.values(), Decimal(0)))),
+        str(trim_zeros(sum(worths.values(), Decimal(0)))),
         str(result.value),
         len(account.positions),
-        str(tidy(max(worths.values(), default=ZERO))),
+        str(trim_zeros(max(worths.values(), default=ZERO))),
         len(fills),
         len(result.rejections),
         str(sum((fill.notional for fill in fills), ZERO)),
@@ -322,12 +322,12 @@ _KINDS = {made: kind for kind, made in EVENTS.items()}
 
 
 def _quantity(value: str) -> Quantity:
-    return whole(Decimal(value))
+    return normalize_quantity(Decimal(value))
 
 
 _READ: dict[str, Callable[[str], Any]] = {
     "symbol": str,
-    "pay": stamp,
+    "pay": session_from_iso,
     **dict.fromkeys(("quantity", "before", "after"), _quantity),
     **dict.fromkeys(("per_share", "amount", "ratio", "cash"), Decimal),
 }
