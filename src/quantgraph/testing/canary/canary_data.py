@@ -45,7 +45,7 @@ class CanarySource:
     Parameters
     ----------
     source
-        Any source. If it is no :class:`~quantgraph.data.market_data.DatedLists`, names and codes are on no day
+        Any source. If it is no :class:`.DatedLists`, names and codes are on no day
         sentinels but for the added ones.
     as_of, seed
         As for :class:`~quantgraph.testing.canary.canary_data.CanaryStore`.
