@@ -9,9 +9,9 @@ from langchain_core.messages import AIMessage
 
 from quantgraph.errors import ModelUnavailable
 from quantgraph.llm import CallPolicy, RecordedChatModel
-from quantgraph.llm.capabilities.markup import calls_in_markup
+from quantgraph.llm.capabilities.text_tool_call import calls_in_markup
 from quantgraph.llm.capabilities.parse_reply import read_reply
-from quantgraph.llm.capabilities.protocol import Wanted
+from quantgraph.llm.capabilities.modes import Wanted
 from quantgraph.llm.structured import objects_in
 from quantgraph.testing import ScriptedChatModel
 

@@ -13,7 +13,7 @@ from pydantic import BaseModel
 
 from quantgraph.errors import BadOption, ModelOutputInvalid
 from quantgraph.llm.capabilities import RUNGS, LadderChatModel, ask_json
-from quantgraph.llm.roles import role_model
+from quantgraph.llm.models import role_model
 from quantgraph.settings import load_settings
 from quantgraph.testing import Fault, OpenAIStub, Reply, ScriptedChatModel
 

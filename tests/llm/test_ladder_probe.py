@@ -16,7 +16,7 @@ from quantgraph.llm.capabilities.capability_cache import VERSION
 from quantgraph.llm.planner import KeylessPlanner
 from quantgraph.llm.recorded_model import RecordedChatModel
 from quantgraph.llm.retry_policy import CallPolicy
-from quantgraph.llm.roles import role_model
+from quantgraph.llm.models import role_model
 from quantgraph.recording import Recorder, Scope, in_scope
 from quantgraph.settings import load_settings
 from quantgraph.testing import Fault, OpenAIStub, Reply, ScriptedChatModel

@@ -27,8 +27,8 @@ from pydantic import BaseModel
 from quantgraph.errors import BudgetExceeded, ModelUnavailable, RunDiverged
 from quantgraph.llm import CallPolicy, RecordedChatModel, get_llm
 from quantgraph.llm.faults import facts_of
-from quantgraph.llm.model_reply import finish_of, is_usable, message_of, reply_of, tokens_of
-from quantgraph.llm.model_request import request_of
+from quantgraph.llm.model_json import finish_of, is_usable, message_of, reply_of, tokens_of
+from quantgraph.llm.model_json import request_of
 from quantgraph.llm.planner import KeylessPlanner
 from quantgraph.recording import Budget, Entry, Mode, Recorder, Recording, Scope, canonical, in_scope
 from quantgraph.settings import load_settings

@@ -13,7 +13,7 @@ from quantgraph.errors import ModelUnavailable
 from quantgraph.llm.cache import ReplyCache
 from quantgraph.llm.capabilities import LadderChatModel
 from quantgraph.llm.faults import facts_of
-from quantgraph.llm.model_request import request_of
+from quantgraph.llm.model_json import request_of
 from quantgraph.llm.recorded_model import RecordedChatModel
 from quantgraph.llm.retry_policy import CallPolicy
 from quantgraph.recording import Recording, Scope, in_scope

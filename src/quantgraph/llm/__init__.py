@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from quantgraph.llm.models import get_light_llm, get_llm
     from quantgraph.llm.recorded_model import RecordedChatModel
     from quantgraph.llm.retry_policy import CallPolicy
-    from quantgraph.llm.roles import role_model
+    from quantgraph.llm.models import role_model
     from quantgraph.llm.structured import read_json
     from quantgraph.settings import Role
 
@@ -33,7 +33,7 @@ _HOME = {
     "get_light_llm": "quantgraph.llm.models",
     "get_llm": "quantgraph.llm.models",
     "read_json": "quantgraph.llm.structured",
-    "role_model": "quantgraph.llm.roles",
+    "role_model": "quantgraph.llm.models",
 }
 
 

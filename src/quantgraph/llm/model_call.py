@@ -15,9 +15,9 @@ from quantgraph.errors import BudgetExceeded, ModelUnavailable, QuantGraphError,
 from quantgraph.llm.cache import ReplyCache, offer
 from quantgraph.llm.cancellation import AT_ONCE, control_of_run, drained, left
 from quantgraph.llm.faults import ModelFacts, read_fault
-from quantgraph.llm.model_reply import finish_of, is_usable, message_of, reply_of, tokens_of
-from quantgraph.llm.model_request import Request
-from quantgraph.llm.prices import Price
+from quantgraph.llm.model_json import finish_of, is_usable, message_of, reply_of, tokens_of
+from quantgraph.llm.model_json import Request
+from quantgraph.llm.token_prices import Price
 from quantgraph.recording import Entry, Key, Scope, canonical, digest
 from quantgraph.recording.budget_account import Need, Spent
 from quantgraph.recording.entry import error_json

@@ -24,9 +24,9 @@ from quantgraph.llm.cache import ReplyCache
 from quantgraph.llm.cancellation import aresult_of, result_of
 from quantgraph.llm.faults import NoMessage, facts_of
 from quantgraph.llm.model_call import Asking
-from quantgraph.llm.model_reply import is_deep
-from quantgraph.llm.model_request import request_of
-from quantgraph.llm.prices import PRICES, Price, price_of
+from quantgraph.llm.model_json import is_deep
+from quantgraph.llm.model_json import request_of
+from quantgraph.llm.token_prices import PRICES, Price, price_of
 from quantgraph.llm.retry_policy import CallPolicy
 from quantgraph.llm.token_callbacks import AsyncNamedTokens, NamedTokens
 from quantgraph.recording import Recording, Scope, current_scope
@@ -55,7 +55,7 @@ class RecordedChatModel(BaseChatModel):
     policy
         How often, and how patiently, it is asked again. None means :class:`~quantgraph.llm.CallPolicy`.
     prices
-        Prices by model name, see :func:`~quantgraph.llm.prices.load_prices`.
+        Prices by model name, see :func:`~quantgraph.llm.token_prices.load_prices`.
     cache
         Replies of other runs; None keeps none.
     node_seconds

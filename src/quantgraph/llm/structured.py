@@ -91,7 +91,7 @@ def read_json(text: str | Sequence[str | dict[str, Any]], schema: type[T], *, cu
     schema
         What the object has to be.
     cut_off
-        Whether its server says so, see :func:`~quantgraph.llm.model_reply.is_cut_off`.
+        Whether its server says so, see :func:`~quantgraph.llm.model_json.is_cut_off`.
 
     Raises
     ------

@@ -16,13 +16,13 @@ from quantgraph.broker.decider import Decider
 from quantgraph.errors import RunMismatch
 from quantgraph.llm import get_light_llm, get_llm
 from quantgraph.llm.faults import facts_of
-from quantgraph.llm.model_request import request_of
+from quantgraph.llm.model_json import request_of
 from quantgraph.recording import canonical, digest
 from quantgraph.runs.resources import Resources
 from quantgraph.runs.options import RunSpec
 from quantgraph.runs.source_spec import source_fingerprint
 from quantgraph.settings import LIGHT_ROLES, Role, Settings
-from quantgraph.llm.roles import Model
+from quantgraph.llm.models import Model
 
 __all__ = [
     "IDENTITY_SETTINGS",

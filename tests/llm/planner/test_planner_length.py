@@ -8,7 +8,7 @@ import pytest
 
 from quantgraph.errors import BadWindow
 from quantgraph.llm.planner.request import Context, read_request
-from quantgraph.llm.planner.wording import digits_of
+from quantgraph.llm.planner.normalisation import digits_of
 
 CONTEXT = Context(
     first_session="20230103", last_session="20251231", names={"贵州茅台": "600519.SH"}, examples=("合成30",)

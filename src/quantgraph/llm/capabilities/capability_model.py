@@ -19,11 +19,11 @@ from pydantic import BaseModel, PrivateAttr, SkipValidation
 
 from quantgraph.errors import BadOption, ModelOutputInvalid
 from quantgraph.llm.cache import attempt, forget
-from quantgraph.llm.capabilities.active_mode import Footing
-from quantgraph.llm.capabilities.mode_request import ask_on
+from quantgraph.llm.capabilities.capability_cache import Footing
+from quantgraph.llm.capabilities.modes import ask_on
 from quantgraph.llm.capabilities.modes import RUNGS, Rung, is_refused
 from quantgraph.llm.capabilities.parse_reply import Reading, read_reply
-from quantgraph.llm.capabilities.protocol import Wanted, format_of
+from quantgraph.llm.capabilities.modes import Wanted, format_of
 from quantgraph.llm.faults import facts_of, read_fault
 from quantgraph.llm.structured import reply_text, without_thoughts
 
@@ -46,7 +46,7 @@ class LadderChatModel(BaseChatModel):
     inner
         The model.
     rung
-        ``auto`` finds out, see :class:`~quantgraph.llm.capabilities.active_mode.Footing`; a rung is used as
+        ``auto`` finds out, see :class:`~quantgraph.llm.capabilities.capability_cache.Footing`; a rung is used as
         it is.
     answer
         What the final answer has to be; on the rung ``json_schema`` the server holds it to that. Whoever asks

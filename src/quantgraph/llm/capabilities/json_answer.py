@@ -10,7 +10,7 @@ from pydantic import BaseModel
 
 from quantgraph.errors import ModelOutputInvalid
 from quantgraph.llm.cache import attempt
-from quantgraph.llm.model_reply import is_cut_off
+from quantgraph.llm.model_json import is_cut_off
 from quantgraph.llm.structured import read_json
 
 __all__ = ["ask_json"]

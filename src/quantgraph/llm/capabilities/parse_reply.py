@@ -14,10 +14,10 @@ from dataclasses import dataclass
 from langchain_core.messages import AIMessage, InvalidToolCall
 from langchain_core.messages.tool import ToolCall, tool_call
 
-from quantgraph.llm.capabilities.markup import calls_in_markup
-from quantgraph.llm.capabilities.protocol import Wanted
+from quantgraph.llm.capabilities.text_tool_call import calls_in_markup
+from quantgraph.llm.capabilities.modes import Wanted
 from quantgraph.llm.capabilities.text_tool_call import Spec, Spoken, by_name, calls_of, read_args
-from quantgraph.llm.model_reply import finish_of, is_cut_off
+from quantgraph.llm.model_json import finish_of, is_cut_off
 from quantgraph.llm.repair import mended
 from quantgraph.llm.structured import Found, objects_in, reply_text, without_thoughts
 from quantgraph.recording import canonical, digest

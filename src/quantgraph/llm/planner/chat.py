@@ -23,7 +23,7 @@ from langchain_core.runnables import Runnable
 from langchain_core.tools import BaseTool
 from langchain_core.utils.function_calling import convert_to_openai_tool
 
-from quantgraph.llm.planner.turns import Turn, decide
+from quantgraph.llm.planner.planner_turn import Turn, decide
 
 __all__ = ["KeylessPlanner"]
 

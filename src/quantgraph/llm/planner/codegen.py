@@ -14,7 +14,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from quantgraph.llm.planner.describe import describe, figure
-from quantgraph.llm.planner.naming import lookback_of, name_of, slug
+from quantgraph.llm.planner.describe import lookback_of, name_of, slug
 from quantgraph.llm.planner.rules import (
     AllOf,
     AnyOf,

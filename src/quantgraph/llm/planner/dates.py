@@ -14,7 +14,7 @@ from datetime import date
 
 from quantgraph.errors import BadWindow
 from quantgraph.llm.planner.periods import Period, period_at
-from quantgraph.llm.planner.slashed import rewritten
+from quantgraph.llm.planner.periods import rewritten
 
 __all__ = ["MARK", "Window", "find_window", "malformed_dates", "merge", "without_dates"]
 

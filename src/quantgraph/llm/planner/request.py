@@ -10,7 +10,7 @@ from typing import Literal
 from quantgraph._util.texts import Language, language_of
 from quantgraph.errors import BadWindow
 from quantgraph.llm.planner.dates import MARK, Window, find_window, merge, without_dates
-from quantgraph.llm.planner.headings import Heading, find_heading
+from quantgraph.llm.planner.styles import Heading, find_heading
 from quantgraph.llm.planner.lexicon import (
     DATA_KINDS,
     FIELD_NAMES,
@@ -24,8 +24,8 @@ from quantgraph.llm.planner.parameters import Line, crosses_of, with_parameters
 from quantgraph.llm.planner.rules import Average, Rule, fields_of
 from quantgraph.llm.planner.strategies import Clauses, read_clauses, rule_of
 from quantgraph.llm.planner.styles import styles_of
-from quantgraph.llm.planner.symbols import find_symbols, is_shouted
-from quantgraph.llm.planner.wording import cleaned, legible, normalise, one_space
+from quantgraph.llm.planner.securities import find_symbols, is_shouted
+from quantgraph.llm.planner.normalisation import cleaned, legible, normalise, one_space
 
 __all__ = ["Context", "Intent", "Language", "Missing", "Request", "read_request"]
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from quantgraph.llm.planner.grammar import Joined, Said, readings, turns
 from quantgraph.llm.planner.lexicon import DATA_KINDS, Token
 from quantgraph.llm.planner.meaning import Memory, after_clause, meant, remember
-from quantgraph.llm.planner.named import (
+from quantgraph.llm.planner.named_rules import (
     middle_exit,
     named_bands,
     named_indicator,
@@ -32,8 +32,8 @@ from quantgraph.llm.planner.rules import (
     leaves_of,
     opposite,
 )
-from quantgraph.llm.planner.shortened import bare_side, elided_cross, is_reversion, joint_of, same_line_exit
-from quantgraph.llm.planner.wording import cleaned, legible
+from quantgraph.llm.planner.named_rules import bare_side, elided_cross, is_reversion, joint_of, same_line_exit
+from quantgraph.llm.planner.normalisation import cleaned, legible
 
 __all__ = ["Clauses", "read_clauses", "rule_of"]
 

@@ -7,8 +7,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from quantgraph.data.symbols import INDEX_NAMES
-from quantgraph.llm.planner.fillers import NO_TICKERS
-from quantgraph.llm.planner.wording import one_space
+from quantgraph.llm.planner.lexicon import NO_TICKERS
+from quantgraph.llm.planner.normalisation import one_space
 
 __all__ = ["ALL", "INDEX_CODES", "Found", "exchange_of", "find_symbols", "is_shouted"]
 

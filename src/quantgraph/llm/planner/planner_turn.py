@@ -16,8 +16,8 @@ from quantgraph.errors import BadWindow, QuantGraphError
 from quantgraph.llm import tags
 from quantgraph.llm.planner import replies
 from quantgraph.llm.planner.codegen import write_code
-from quantgraph.llm.planner.filling import CODE_TOOL, Tool, dictated, facts_of, filled, properties_of
-from quantgraph.llm.planner.reflection import reflection, refused_window
+from quantgraph.llm.planner.tool_arguments import CODE_TOOL, Tool, dictated, facts_of, filled, properties_of
+from quantgraph.llm.planner.tool_arguments import reflection, refused_window
 from quantgraph.llm.planner.request import Context, read_request
 
 __all__ = ["Call", "Turn", "decide"]
