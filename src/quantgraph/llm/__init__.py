@@ -9,10 +9,9 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from quantgraph.llm.models import get_light_llm, get_llm
+    from quantgraph.llm.models import get_light_llm, get_llm, role_model
     from quantgraph.llm.recorded_model import RecordedChatModel
     from quantgraph.llm.retry_policy import CallPolicy
-    from quantgraph.llm.models import role_model
     from quantgraph.llm.structured import read_json
     from quantgraph.settings import Role
 

@@ -1,22 +1,33 @@
 """A model's reply as JSON and back: what is live and what is served later are the same message."""
 
 from __future__ import annotations
-from collections.abc import Mapping
-from typing import Any
-from langchain_core.messages import AIMessage
-from quantgraph.llm.structured import without_thoughts
+
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, cast
+
 from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AIMessage, BaseMessage, ToolMessage
 from pydantic import BaseModel
-from quantgraph.llm.faults import ModelFacts, core_of
-from quantgraph.llm.redaction import shown
+
+from quantgraph.llm.faults import ModelFacts, innermost_model
+from quantgraph.llm.redaction import without_secrets
+from quantgraph.llm.structured import without_thoughts
 from quantgraph.recording import canonical, digest
 
-__all__ = ['Request', 'finish_of', 'is_cut_off', 'is_deep', 'is_usable', 'message_of', 'plain', 'reply_of', 'request_of', 'tokens_of']
+__all__ = [
+    "ModelRequest",
+    "build_request",
+    "finish_reason",
+    "is_cut_off",
+    "is_too_deep",
+    "is_usable",
+    "message_from_json",
+    "reply_to_json",
+    "to_json",
+    "token_counts",
+]
 
 _SAID_ELSEWHERE = frozenset({"model", "model_name", "base_url", "bound_tools", "tool_choice", "tools"})
 _LIMITS = ("max_tokens", "max_completion_tokens", "max_output_tokens", "num_predict")
@@ -24,7 +35,7 @@ _NOTHING = object()
 
 
 @dataclass(frozen=True)
-class Request:
+class ModelRequest:
     """A request: its canonical JSON, and what is read off it."""
 
     text: str
@@ -42,7 +53,7 @@ class Request:
         return next((limit for limit in given if isinstance(limit, int) and limit > 0), None)
 
 
-def request_of(
+def build_request(
     model: BaseChatModel,
     facts: ModelFacts,
     messages: Sequence[BaseMessage],
@@ -51,7 +62,7 @@ def request_of(
     tool_choice: Any = None,
     schema: Mapping[str, Any] | None = None,
     options: Mapping[str, Any] | None = None,
-) -> Request:
+) -> ModelRequest:
     """Write down what a model is asked.
 
     Parameters
@@ -70,30 +81,30 @@ def request_of(
         What else the call is given, ``stop`` and ``response_format`` among it.
     """
     given = dict(options or {})
-    schema = plain(given.pop("response_format", None)) or schema
+    schema = to_json(given.pop("response_format", None)) or schema
     bound, choice = given.pop("tools", None), given.pop("tool_choice", None)
-    params = _params({**_own(core_of(model)), **given})
+    params = _params({**_own(innermost_model(model)), **given})
     request = {
         "model": facts.name,
         "base_url": facts.base_url,
         "params": params,
         "messages": [_message(message) for message in messages],
-        "tools": plain(list(tools) or bound or []),
-        "tool_choice": plain(tool_choice if tools else choice),
-        "schema": None if schema is _NOTHING else plain(schema),
+        "tools": to_json(list(tools) or bound or []),
+        "tool_choice": to_json(tool_choice if tools else choice),
+        "schema": None if schema is _NOTHING else to_json(schema),
     }
-    return Request(text=facts.hide(canonical(request)), params=params)
+    return ModelRequest(text=facts.hide(canonical(request)), params=params)
 
 
-def plain(value: Any) -> Any:
+def to_json(value: Any) -> Any:
     """A value as JSON; what is none is left out of mappings and lists."""
     if value is None or isinstance(value, bool | int | float | str):
         return value
     if isinstance(value, Mapping):
-        told = {str(name): plain(one) for name, one in value.items()}
+        told = {str(name): to_json(one) for name, one in value.items()}
         return {name: one for name, one in told.items() if one is not _NOTHING}
     if isinstance(value, list | tuple):
-        return [one for one in map(plain, value) if one is not _NOTHING]
+        return [one for one in map(to_json, value) if one is not _NOTHING]
     if isinstance(value, type) and issubclass(value, BaseModel):
         return value.model_json_schema()
     if isinstance(value, BaseModel):
@@ -108,23 +119,23 @@ def _own(model: BaseChatModel) -> dict[str, Any]:
 
 
 def _params(given: Mapping[str, Any]) -> dict[str, Any]:
-    told = plain({name: value for name, value in given.items() if name not in _SAID_ELSEWHERE})
-    return {name: value for name, value in shown(told).items() if value is not None}
+    told = to_json({name: value for name, value in given.items() if name not in _SAID_ELSEWHERE})
+    return {name: value for name, value in without_secrets(told).items() if value is not None}
 
 
 def _message(message: BaseMessage) -> dict[str, Any]:
-    told: dict[str, Any] = {"role": message.type, "content": plain(message.content)}
+    told: dict[str, Any] = {"role": message.type, "content": to_json(message.content)}
     if message.name:
         told["name"] = message.name
     if isinstance(message, AIMessage):
         calls = [
-            {"id": call["id"], "name": call["name"], "args": plain(call["args"])}
+            {"id": call["id"], "name": call["name"], "args": to_json(call["args"])}
             for call in message.tool_calls
         ]
         told |= {"tool_calls": calls} if calls else {}
-        unread = plain(message.invalid_tool_calls)
+        unread = to_json(message.invalid_tool_calls)
         told |= {"invalid_tool_calls": unread} if unread else {}
-        more = plain(message.additional_kwargs)
+        more = to_json(message.additional_kwargs)
         told |= {"more": more} if more else {}
     if isinstance(message, ToolMessage):
         told |= {"tool_call_id": message.tool_call_id, "status": message.status}
@@ -153,32 +164,32 @@ _ALWAYS = ("content", "response_metadata")
 _GIVEN_BY_LANGCHAIN = "lc_"
 
 
-def reply_of(message: AIMessage) -> dict[str, Any]:
+def reply_to_json(message: AIMessage) -> dict[str, Any]:
     """What of a reply is kept: content, tool calls, usage, how it ended and which model it was.
 
     The id of the message is kept if the server gave it.
     """
-    metadata = {name: plain(message.response_metadata.get(name)) for name in _METADATA}
+    metadata = {name: to_json(message.response_metadata.get(name)) for name in _METADATA}
     own_id = message.id if message.id and not message.id.startswith(_GIVEN_BY_LANGCHAIN) else None
     told = {
         "id": own_id,
         "name": message.name,
-        "content": plain(message.content),
-        "tool_calls": plain(message.tool_calls),
-        "invalid_tool_calls": plain(message.invalid_tool_calls),
-        "additional_kwargs": plain(message.additional_kwargs),
-        "usage_metadata": plain(message.usage_metadata) if tokens_of(message)[0] is not None else None,
+        "content": to_json(message.content),
+        "tool_calls": to_json(message.tool_calls),
+        "invalid_tool_calls": to_json(message.invalid_tool_calls),
+        "additional_kwargs": to_json(message.additional_kwargs),
+        "usage_metadata": to_json(message.usage_metadata) if token_counts(message)[0] is not None else None,
         "response_metadata": {name: value for name, value in metadata.items() if value is not None},
     }
     return {name: value for name, value in told.items() if value or name in _ALWAYS}
 
 
-def message_of(reply: Mapping[str, Any]) -> AIMessage:
-    """The message that :func:`reply_of` told of."""
+def message_from_json(reply: Mapping[str, Any]) -> AIMessage:
+    """The message that :func:`reply_to_json` told of."""
     return AIMessage(**reply)
 
 
-def tokens_of(message: AIMessage) -> tuple[int, int] | tuple[None, None]:
+def token_counts(message: AIMessage) -> tuple[int, int] | tuple[None, None]:
     """Prompt and completion tokens, as the server counted them; None if it did not say, or said nonsense."""
     usage: Mapping[str, Any] = message.usage_metadata or {}
     told = [usage.get(name) for name in ("input_tokens", "output_tokens", "total_tokens")]
@@ -186,7 +197,7 @@ def tokens_of(message: AIMessage) -> tuple[int, int] | tuple[None, None]:
     return (usage["input_tokens"], usage["output_tokens"]) if whole else (None, None)
 
 
-def finish_of(message: AIMessage) -> str | None:
+def finish_reason(message: AIMessage) -> str | None:
     """Why the model stopped, in its server's word as the record takes it; None if it does not say."""
     metadata = message.response_metadata
     details = metadata.get("incomplete_details")  # of OpenAI's Responses, whose status says only that it is
@@ -200,7 +211,7 @@ def is_cut_off(message: AIMessage) -> bool:
 
     It may have come to a limit, have been withheld from there on, or have been broken off.
     """
-    return (finish_of(message) or "").lower() in _CUT
+    return (finish_reason(message) or "").lower() in _CUT
 
 
 def is_usable(message: AIMessage) -> bool:
@@ -210,7 +221,7 @@ def is_usable(message: AIMessage) -> bool:
     return said and not is_cut_off(message) and not refused and not message.invalid_tool_calls
 
 
-def is_deep(value: Any, levels: int = _DEEPEST) -> bool:
+def is_too_deep(value: Any, levels: int = _DEEPEST) -> bool:
     """Whether JSON is nested so deeply that nobody means anything by it."""
     inner = value.values() if isinstance(value, Mapping) else value if isinstance(value, list) else ()
-    return levels < 0 or any(is_deep(one, levels - 1) for one in inner)
+    return levels < 0 or any(is_too_deep(one, levels - 1) for one in inner)

@@ -4,27 +4,28 @@ Building a model never touches the network.
 """
 
 from __future__ import annotations
+
 import ipaddress
 import socket
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
-from pydantic import SecretStr
-from quantgraph.errors import BadOption, NotConfigured
-from quantgraph.settings import Role, Settings, check_role, load_settings
+
 from langchain_core.language_models import BaseChatModel
+from pydantic import SecretStr
+
+from quantgraph.errors import BadOption, NotConfigured
 from quantgraph.llm.cache import reply_cache
-from quantgraph.llm.capabilities import LadderChatModel
-from quantgraph.llm.token_prices import load_prices
+from quantgraph.llm.capabilities import CapabilityChatModel
 from quantgraph.llm.recorded_model import RecordedChatModel
 from quantgraph.llm.retry_policy import CallPolicy
-from quantgraph.settings import Role, Settings
+from quantgraph.llm.token_prices import load_prices
+from quantgraph.settings import Role, Settings, check_role, load_settings
 
-__all__ = ['DEFAULT_MODEL', 'KEYLESS', 'Model', 'get_light_llm', 'get_llm', 'is_loopback', 'role_model']
+__all__ = ["DEFAULT_MODEL", "KEYLESS", "Model", "get_light_llm", "get_llm", "is_loopback", "role_model"]
 
 if TYPE_CHECKING:
     from pydantic import BaseModel
-
 
 
 Model = str | BaseChatModel | Mapping[Role, str | BaseChatModel]
@@ -62,7 +63,9 @@ def role_model(
         cache=reply_cache(settings.cache_dir, settings.llm_cache, settings.llm_cache_ttl_hours),
         node_seconds=settings.node_seconds,
     )
-    return LadderChatModel(recorded, rung=settings.model_rung, answer=answer, cache_dir=settings.cache_dir)
+    return CapabilityChatModel(
+        recorded, rung=settings.model_rung, answer=answer, cache_dir=settings.cache_dir
+    )
 
 
 if TYPE_CHECKING:

@@ -1,16 +1,16 @@
 """A tool call that a model wrote as text, and the reading of its arguments."""
 
 from __future__ import annotations
+
 import json
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any
-from quantgraph.llm.structured import objects_in
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any, Final
 
-__all__ = ['Spec', 'Spoken', 'by_name', 'calls_in_markup', 'calls_of', 'read_args']
+from quantgraph.llm.structured import find_json
+
+__all__ = ["TextToolCall", "ToolSpec", "calls_in_json", "calls_in_markup", "read_args", "tools_by_name"]
 
 _DSML = re.compile(r"<(/?)\s*[｜|]\s*DSML\s*[｜|]\s*")  # DeepSeek V3.2: before each of the tags below
 
@@ -70,7 +70,7 @@ _IN_JSON = re.compile(r"\s*+(?:\{|```)")
 _STRING = re.compile(r"string\s*=\s*[\"']?true")
 
 
-def calls_in_markup(text: str, tools: Sequence[Spec], *, cut_off: bool) -> list[Spoken]:
+def calls_in_markup(text: str, tools: Sequence[ToolSpec], *, cut_off: bool) -> list[TextToolCall]:
     """The calls of a text, in order, those of unknown tools too, up to the first that has a fault.
 
     A call whose markup is not closed counts if its JSON is whole and the reply was not cut off. ``begin`` is
@@ -78,18 +78,20 @@ def calls_in_markup(text: str, tools: Sequence[Spec], *, cut_off: bool) -> list[
     tag that is only spoken of opens no call.
     """
     text = _DSML.sub(r"<\1", text)
-    found: list[Spoken] = []
-    for call in _calls(text, by_name(tools), cut_off=cut_off):
+    found: list[TextToolCall] = []
+    for call in _calls(text, tools_by_name(tools), cut_off=cut_off):
         found.append(call)
         if call.fault:
             break
     wrapper = _WRAPPER.search(text, 0, found[0].begin) if found else None
     if wrapper is None:
         return found
-    return [Spoken(name=one.name, begin=wrapper.start(), args=one.args, fault=one.fault) for one in found]
+    return [
+        TextToolCall(name=one.name, begin=wrapper.start(), args=one.args, fault=one.fault) for one in found
+    ]
 
 
-def _calls(text: str, known: Mapping[str, Spec], *, cut_off: bool) -> Iterator[Spoken]:
+def _calls(text: str, known: Mapping[str, ToolSpec], *, cut_off: bool) -> Iterator[TextToolCall]:
     for match in _CALL.finditer(text):
         form = str(match.lastgroup).removeprefix("body")
         body, closed = match[f"body{form}"], match.end(f"body{form}") < len(text)
@@ -108,29 +110,33 @@ def _is_call(body: str, *, closed: bool, known: bool) -> bool:
     return known and (closed or not body.strip())
 
 
-def _json_calls(body: str, begin: int, *, cut_off: bool) -> Iterator[Spoken]:
-    for place, one in enumerate(objects_in(body, cut_off=cut_off)):
-        calls = calls_of(one.value, begin, marked=True)
+def _json_calls(body: str, begin: int, *, cut_off: bool) -> Iterator[TextToolCall]:
+    for place, one in enumerate(find_json(body, cut_off=cut_off)):
+        calls = calls_in_json(one.value, begin, marked=True)
         if place and not calls and one.value is not None:
             return
         problem = one.problem or "it names no tool"
         yield from calls or [
-            Spoken(name="", begin=begin, fault=f"the call of a tool cannot be read: {problem}")
+            TextToolCall(name="", begin=begin, fault=f"the call of a tool cannot be read: {problem}")
         ]
 
 
-def _element(name: str, body: str, begin: int, tool: Spec, *, closed: bool, cut_off: bool) -> Spoken:
+def _element(
+    name: str, body: str, begin: int, tool: ToolSpec, *, closed: bool, cut_off: bool
+) -> TextToolCall:
     if _IN_JSON.match(body) or not _IN_PARAMETERS.search(body):
         return read_args(name, body, begin, cut_off=cut_off)
     parameters, rest = _parameters(body)
     if not closed or _IN_PARAMETERS.search(rest):
-        return Spoken(name=name, begin=begin, fault=f"the call of {name} is never closed; was it cut off?")
+        return TextToolCall(
+            name=name, begin=begin, fault=f"the call of {name} is never closed; was it cut off?"
+        )
     fields = tool.get("parameters", {}).get("properties", {})
     args: dict[str, Any] = {}
     for tag, value in parameters:
         key = tag["short"] or tag["name"] or tag["key"].strip()
         args[key] = _value(value, fields.get(key, {}), is_text=bool(_STRING.search(tag["more"] or "")))
-    return Spoken(name=name, begin=begin, args=args)
+    return TextToolCall(name=name, begin=begin, args=args)
 
 
 def _parameters(body: str) -> tuple[list[tuple[re.Match[str], str]], str]:
@@ -165,12 +171,12 @@ _ARGS = ("args", "arguments", "parameters")
 _OF_A_CALL = frozenset({*_NAMES, *_ARGS, "id", "type"})
 _OF_A_MESSAGE = frozenset({"role", "content", "tool_calls"})
 
-Spec = Mapping[str, Any]
+ToolSpec = Mapping[str, Any]
 """A tool as under ``function`` of OpenAI's form: ``name``, ``description``, ``parameters``."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class Spoken:
+class TextToolCall:
     """One call, and where in the text it begins; ``fault`` says why it cannot be made."""
 
     name: str
@@ -179,25 +185,25 @@ class Spoken:
     fault: str | None = None
 
 
-def by_name(tools: Sequence[Spec]) -> dict[str, Spec]:
+def tools_by_name(tools: Sequence[ToolSpec]) -> dict[str, ToolSpec]:
     """The tools by their names."""
     return {str(tool["name"]): tool for tool in tools}
 
 
-def read_args(name: str, text: str, begin: int, *, cut_off: bool) -> Spoken:
+def read_args(name: str, text: str, begin: int, *, cut_off: bool) -> TextToolCall:
     """A call whose arguments are a JSON object in ``text``, bare or in a fence; nothing is no arguments."""
     if not text.strip() and not cut_off:
-        return Spoken(name=name, begin=begin)
-    found = objects_in(text, cut_off=cut_off)
+        return TextToolCall(name=name, begin=begin)
+    found = find_json(text, cut_off=cut_off)
     if len(found) == 1 and isinstance(found[0].value, dict):
-        return Spoken(name=name, begin=begin, args=found[0].value)
+        return TextToolCall(name=name, begin=begin, args=found[0].value)
     problem = next((one.problem for one in found if one.problem), None)
     shown = json.dumps(" ".join(text.split())[:60], ensure_ascii=False)
     fault = f"the arguments of the call of {name} are not one JSON object: {problem or shown}"
-    return Spoken(name=name, begin=begin, fault=fault)
+    return TextToolCall(name=name, begin=begin, fault=fault)
 
 
-def calls_of(value: object, begin: int, *, marked: bool = False) -> list[Spoken]:
+def calls_in_json(value: object, begin: int, *, marked: bool = False) -> list[TextToolCall]:
     """The calls that a JSON value is: one, a list of them, or a message's ``tool_calls``; none if it is more.
 
     Parameters
@@ -212,7 +218,7 @@ def calls_of(value: object, begin: int, *, marked: bool = False) -> list[Spoken]
     return whole if len(whole) == len(calls) else []
 
 
-def _call_of(value: Any, begin: int, *, marked: bool) -> Spoken | None:
+def _call_of(value: Any, begin: int, *, marked: bool) -> TextToolCall | None:
     """An object as a call: a name and arguments and nothing else, or OpenAI's form around them."""
     if isinstance(value, dict) and isinstance(value.get("function"), dict):
         value = value["function"]
@@ -224,4 +230,4 @@ def _call_of(value: Any, begin: int, *, marked: bool) -> Spoken | None:
         return None
     if isinstance(args, str):
         return read_args(name, args, begin, cut_off=False)
-    return Spoken(name=name, begin=begin, args=args)
+    return TextToolCall(name=name, begin=begin, args=args)

@@ -1,6 +1,9 @@
 """A rule in words, in Chinese or English."""
 
 from __future__ import annotations
+
+import hashlib
+
 from quantgraph._util.texts import Language
 from quantgraph.llm.planner.rules import (
     AllOf,
@@ -21,42 +24,20 @@ from quantgraph.llm.planner.rules import (
     Return,
     Rsi,
     Scaled,
-    Value,
-)
-import hashlib
-from quantgraph.llm.planner.rules import (
-    AllOf,
-    AnyOf,
-    Average,
-    Band,
-    Bar,
-    Compare,
-    Condition,
-    Cross,
-    Extreme,
-    Indicator,
-    Kdj,
-    Macd,
-    Not,
-    Number,
-    Rank,
-    Return,
-    Rsi,
-    Rule,
-    Scaled,
+    TradingRule,
     Value,
     leaves_of,
     opposite,
 )
 
-__all__ = ['describe', 'figure', 'lookback_of', 'name_of', 'slug']
+__all__ = ["describe", "format_number", "lookback_of", "name_of", "slug"]
 
 _LONGEST_NAME = 80
 
 
 def slug(value: float) -> str:
     """A number as part of a name."""
-    return figure(value).replace(".", "p").replace("-", "minus")
+    return format_number(value).replace(".", "p").replace("-", "minus")
 
 
 def _sessions_of(value: Value) -> int:
@@ -74,7 +55,7 @@ def _sessions_of(value: Value) -> int:
     return 1
 
 
-def lookback_of(rule: Rule) -> int:
+def lookback_of(rule: TradingRule) -> int:
     """Sessions up to and including the first one that can have a signal."""
     longest = 1
     for leaf in (*leaves_of(rule.entry), *leaves_of(rule.exit)):
@@ -143,7 +124,7 @@ def _down(cross: Cross) -> str:
     return "" if cross.direction == "up" else "_down"
 
 
-def name_of(rule: Rule) -> str:
+def name_of(rule: TradingRule) -> str:
     """Descriptive name of a rule's signal, at most 80 letters; the exit is named if it is no opposite."""
     name = _condition_name(rule.entry)
     if rule.exit != opposite(rule.entry):
@@ -157,10 +138,10 @@ def name_of(rule: Rule) -> str:
 _SIDES = {"upper": ("上轨", "upper"), "middle": ("中轨", "middle"), "lower": ("下轨", "lower")}
 
 
-def figure(value: float) -> str:
+def format_number(value: float) -> str:
     """A number without a needless fraction.
 
-    >>> figure(20.0), figure(1.5)
+    >>> format_number(20.0), format_number(1.5)
     ('20', '1.5')
     """
     return str(int(value)) if value == int(value) else repr(value)
@@ -169,7 +150,7 @@ def figure(value: float) -> str:
 def _value(value: Value, zh: bool) -> str:  # noqa: C901, PLR0911 - one case a node
     match value:
         case Number(value=number):
-            return figure(number)
+            return format_number(number)
         case Bar(field=name):
             return (
                 ("收盘价" if name == "close" else "成交量")
@@ -179,14 +160,14 @@ def _value(value: Value, zh: bool) -> str:  # noqa: C901, PLR0911 - one case a n
         case Average(kind=kind, period=period, field=name):
             return f"{kind.upper()}({period})" + ((" 均量" if zh else " of volume") if name == "vol" else "")
         case Scaled(factor=factor, value=average):
-            return f"{figure(factor)} x {_value(average, zh)}"
+            return f"{format_number(factor)} x {_value(average, zh)}"
         case Macd(part=part, fast=fast, slow=slow, signal=signal):
             return f"{part.upper()}({fast},{slow}" + (f",{signal})" if part == "dea" else ")")
         case Rsi(period=period):
             return f"RSI({period})"
         case Band(side=side, period=period, width=width):
-            name = f"布林({period},{figure(width)}){_SIDES[side][0]}"
-            return name if zh else f"{_SIDES[side][1]} Bollinger band ({period}, {figure(width)})"
+            name = f"布林({period},{format_number(width)}){_SIDES[side][0]}"
+            return name if zh else f"{_SIDES[side][1]} Bollinger band ({period}, {format_number(width)})"
         case Kdj(part=part, period=n, smooth_k=m, smooth_d=d):
             return f"KDJ({n},{m},{d}).{part.upper()}"
         case Return(period=period):
@@ -199,7 +180,7 @@ def _value(value: Value, zh: bool) -> str:  # noqa: C901, PLR0911 - one case a n
 
 
 def _rank(rank: Rank, zh: bool) -> str:
-    amount = figure(rank.amount) + ("%" if rank.unit == "percent" else "")
+    amount = format_number(rank.amount) + ("%" if rank.unit == "percent" else "")
     top = rank.side == "top"
     if zh:
         unit = "" if rank.unit == "percent" else "只"
@@ -209,7 +190,7 @@ def _rank(rank: Rank, zh: bool) -> str:
 
 def _threshold(compare: Compare, zh: bool) -> str:
     if isinstance(compare.left, Return) and isinstance(compare.right, Number):
-        return figure(round(100 * compare.right.value, 10)) + "%"
+        return format_number(round(100 * compare.right.value, 10)) + "%"
     return _value(compare.right, zh)
 
 

@@ -5,14 +5,26 @@ token ``UNKNOWN``; a filler is a word that carries no trading content and makes 
 """
 
 from __future__ import annotations
+
 import re
 from dataclasses import dataclass, replace
 from functools import lru_cache
+
 from quantgraph._util.texts import language_of, say
 from quantgraph.llm.planner.dates import MARK
-from quantgraph.llm.planner.normalisation import MOST_DIGITS, digits_of
+from quantgraph.llm.planner.normalisation import MOST_DIGITS, longest_number
 
-__all__ = ['DATA_KINDS', 'FIELD_NAMES', 'FILLERS', 'FILLERS_ZH', 'NO_TICKERS', 'STRATEGY_KINDS', 'Token', 'is_word', 'tokens_of']
+__all__ = [
+    "DATA_KINDS",
+    "FIELD_NAMES",
+    "FILLERS",
+    "FILLERS_ZH",
+    "NO_TICKERS",
+    "STRATEGY_KINDS",
+    "Token",
+    "is_word",
+    "tokens_of",
+]
 
 _FILL_ZH = (
     "请帮我", "帮我", "帮忙", "请问", "请", "我想要", "我想", "我要", "我们", "我", "你好", "您好", "您", "你", "想要", "想", "希望", "麻烦",
@@ -228,7 +240,7 @@ def _token_at(text: str, at: int, previous: Token | None) -> Token | None:
         if match and match.end() > at and (best is None or match.end() > best.end):
             value = _value(kind, match) * (10.0 if kind == "BILLION" else 1.0)
             best = Token(kind=_ALIASES.get(kind, kind), text=match[0], value=value, begin=at, end=match.end())
-    if best is not None and (count := digits_of(best.text)) > MOST_DIGITS:
+    if best is not None and (count := longest_number(best.text)) > MOST_DIGITS:
         told = f"{best.text[:MOST_DIGITS]}… ({_too_many(text, count)})"
         return Token(kind="UNKNOWN", text=told, begin=at, end=best.end)
     return best

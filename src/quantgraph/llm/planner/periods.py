@@ -1,14 +1,16 @@
 """Stretches of time as people write them: a day, a month, a quarter, a half, a year, the last six months."""
 
 from __future__ import annotations
+
 import calendar
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import date, timedelta
+
 from quantgraph.errors import BadWindow
 
-__all__ = ['Period', 'period_at', 'rewritten']
+__all__ = ["Period", "normalise_dates", "period_at"]
 
 _YEAR_DIGITS = r"(?:19|20)\d{2}"
 _DAY = (
@@ -50,14 +52,14 @@ def _orders(text: str) -> set[str]:
     return found
 
 
-def rewritten(text: str, mark: str) -> tuple[str, tuple[str, ...]]:
+def normalise_dates(text: str, mark: str) -> tuple[str, tuple[str, ...]]:
     """The text with these dates as ``YYYY-MM-DD`` or with years of four digits, and those that stay open.
 
     ``mark`` stands where an open one was.
 
-    >>> rewritten("3/1/2025 - 10/31/2025", "*")
+    >>> normalise_dates("3/1/2025 - 10/31/2025", "*")
     ('2025-03-01 - 2025-10-31', ())
-    >>> rewritten("3/1/2025 to 4/1/2025,23年到24年", "*")
+    >>> normalise_dates("3/1/2025 to 4/1/2025,23年到24年", "*")
     ('*,2023年到2024年', ('3/1/2025 to 4/1/2025',))
     """
     orders = _orders(text)

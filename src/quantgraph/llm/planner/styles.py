@@ -1,14 +1,25 @@
 """Styles that a line names without a rule: ``均值回归策略``, ``a value strategy``."""
 
 from __future__ import annotations
+
 import re
 from collections.abc import Sequence
-from quantgraph.llm.planner.lexicon import FILLERS_ZH
-from quantgraph.llm.planner.lexicon import Token
 from dataclasses import dataclass
-from quantgraph.llm.planner.rules import Bar, Compare, Extreme, Indicator, Number, Rank, Rule, leaves_of
 
-__all__ = ['Heading', 'find_heading', 'styles_of']
+from quantgraph.llm.planner.lexicon import FILLERS_ZH, Token
+from quantgraph.llm.planner.rules import (
+    Bar,
+    Compare,
+    Extreme,
+    Indicator,
+    Number,
+    Rank,
+    TradingRule,
+    leaves_of,
+)
+
+__all__ = ["Heading", "find_heading", "styles_of"]
+
 
 @dataclass(frozen=True, kw_only=True)
 class Heading:
@@ -24,7 +35,7 @@ class Heading:
         """Whether it speaks of holding stocks, so that a rank behind it needs no verb."""
         return bool(self.fields)
 
-    def fits(self, rule: Rule) -> bool:
+    def fits(self, rule: TradingRule) -> bool:
         """Whether the entry of a rule is of this style."""
         return any(self._fits(leaf) for leaf in leaves_of(rule.entry))
 

@@ -1,20 +1,30 @@
 """Arguments of tools and schemas from what a sentence says, by the names of the arguments."""
 
 from __future__ import annotations
+
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
+
+from quantgraph.errors import BadWindow
 from quantgraph.llm.planner import replies
 from quantgraph.llm.planner.codegen import write_code
-from quantgraph.llm.planner.request import Request
-from collections.abc import Mapping
-from dataclasses import replace
-from quantgraph.errors import BadWindow
 from quantgraph.llm.planner.dates import malformed_dates, without_dates
-from quantgraph.llm.planner.request import Context, Missing, Request, read_request
-from quantgraph.llm.planner.normalisation import cleaned, normalise
+from quantgraph.llm.planner.normalisation import clean_words, normalise
+from quantgraph.llm.planner.request import Missing, ParsedRequest, RequestContext, read_request
 
-__all__ = ['CODE_TOOL', 'Tool', 'dictated', 'facts_of', 'filled', 'properties_of', 'reflection', 'refused_window']
+__all__ = [
+    "CODE_TOOL",
+    "Tool",
+    "dictated_arguments",
+    "fill_arguments",
+    "malformed_date_answer",
+    "reflection_answer",
+    "request_facts",
+    "tool_parameters",
+]
+
 
 def _with_codes(text: str, names: Mapping[str, str]) -> str:
     """The text with names as codes, so that it reads the same where the names are not known."""
@@ -24,8 +34,8 @@ def _with_codes(text: str, names: Mapping[str, str]) -> str:
     return text.strip()
 
 
-def reflection(
-    request: Request, text: str, context: Context, facts: Mapping[str, Any], errors: str
+def reflection_answer(
+    request: ParsedRequest, text: str, context: RequestContext, facts: Mapping[str, Any], errors: str
 ) -> dict[str, Any]:
     """What was read, what is asked, and what comes next, as the object that the reflection answers with.
 
@@ -33,7 +43,7 @@ def reflection(
     found no place.
     """
     asked = request.missing[0] if request.missing else None
-    query = replies.asked(request, context.examples)
+    query = replies.next_question(request, context.examples)
     if asked is not None:
         action = "clarify"
     elif facts.get("signal_ready") is True and not errors:
@@ -63,8 +73,8 @@ def reflection(
     }
 
 
-def refused_window(
-    error: BadWindow, text: str, context: Context, facts: Mapping[str, Any], errors: str
+def malformed_date_answer(
+    error: BadWindow, text: str, context: RequestContext, facts: Mapping[str, Any], errors: str
 ) -> dict[str, Any]:
     """The decision on what is left without the malformed date; the date is asked for in its turn."""
     lines = [normalise(line) for line in text.splitlines()]
@@ -76,7 +86,7 @@ def refused_window(
         missing = ("window", *(part for part in request.missing if part != "window"))
     unread = (*dates, *request.unread)
     request = replace(request, start=None, end=None, missing=missing, unread=unread)
-    found = reflection(request, "\n".join(map(cleaned, rest)), context, facts, errors)
+    found = reflection_answer(request, "\n".join(map(clean_words, rest)), context, facts, errors)
     if missing[0] == "window":
         found["clarification_question"] = replies.refused_date(error.message, request.language)
     return found
@@ -89,13 +99,13 @@ Tool = Mapping[str, Any]
 """A bound tool in OpenAI's form, the part under ``function``."""
 
 
-def properties_of(tool: Tool) -> dict[str, Any]:
+def tool_parameters(tool: Tool) -> dict[str, Any]:
     """Arguments of a tool by name."""
     properties = (tool.get("parameters") or {}).get("properties")
     return properties if isinstance(properties, dict) else {}
 
 
-def facts_of(request: Request, text: str, examples: Sequence[str] = ()) -> dict[str, Any]:
+def request_facts(request: ParsedRequest, text: str, examples: Sequence[str] = ()) -> dict[str, Any]:
     """Everything read, by the names that a schema may ask for. Empty where nothing was read.
 
     ``examples`` are those of the question about the stocks.
@@ -122,7 +132,7 @@ def facts_of(request: Request, text: str, examples: Sequence[str] = ()) -> dict[
         "missing": list(request.missing),
         "unread": list(request.unread),
         "needs_clarification": bool(request.missing),
-        "clarification_question": replies.asked(request, examples),
+        "clarification_question": replies.next_question(request, examples),
         "query": write_code(request.strategy).source if request.strategy else "",
     }
 
@@ -137,9 +147,9 @@ def _typed(value: Any, schema: Mapping[str, Any]) -> Any:
     return value
 
 
-def filled(tool: Tool, facts: Mapping[str, Any], forced: bool) -> dict[str, Any] | None:
+def fill_arguments(tool: Tool, facts: Mapping[str, Any], forced: bool) -> dict[str, Any] | None:
     """Arguments of a tool from the facts; None if it requires something that was not read."""
-    properties = properties_of(tool)
+    properties = tool_parameters(tool)
     required = (tool.get("parameters") or {}).get("required") or []
     if tool.get("name") != CODE_TOOL:
         facts = {key: value for key, value in facts.items() if key != "query"}
@@ -152,14 +162,14 @@ def filled(tool: Tool, facts: Mapping[str, Any], forced: bool) -> dict[str, Any]
     return kept or None
 
 
-def dictated(tool: Tool, text: str) -> dict[str, Any] | None:
+def dictated_arguments(tool: Tool, text: str) -> dict[str, Any] | None:
     """Arguments of a tool that a text says to call, with each value behind its name; None if it says less.
 
     >>> report = {"name": "report", "parameters": {"properties": {"word": {}, "count": {}}}}
-    >>> dictated(report, 'Call the tool report with the word "ready" and the count 7.')
+    >>> dictated_arguments(report, 'Call the tool report with the word "ready" and the count 7.')
     {'word': 'ready', 'count': 7}
     """
-    properties = properties_of(tool)
+    properties = tool_parameters(tool)
     if not re.search(rf"\bcall (?:the )?(?:tool )?{re.escape(str(tool.get('name')))}\b", text, re.IGNORECASE):
         return None
     said = {key: re.search(rf'\b{re.escape(key)}\b[\s:=]*(?:"([^"]*)"|(-?\d+))', text) for key in properties}
