@@ -36,8 +36,8 @@ def without_secrets(value: Any) -> Any:
 
     What is named like one is left out, however deep it stands, and so are user, password and query of a URL.
 
-    >>> without_secrets({"max_tokens": 9, "apiKeys": ["a"], "at": "http://me:pw@host/v1?code=b", "sort_keys": 1})
-    {'max_tokens': 9, 'at': 'http://host/v1', 'sort_keys': 1}
+    >>> without_secrets({"max_tokens": 9, "apiKeys": ["a"], "at": "http://me:pw@host/v1?code=b", "keys": 1})
+    {'max_tokens': 9, 'at': 'http://host/v1', 'keys': 1}
     """
     if isinstance(value, Mapping):
         return {

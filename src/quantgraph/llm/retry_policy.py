@@ -19,6 +19,7 @@ from tenacity import (
 
 from quantgraph._util.texts import escape_controls
 from quantgraph.errors import ModelOutputInvalid, ModelUnavailable, QuantGraphError
+from quantgraph.llm.cancellation import async_interruptible_sleep, interruptible_sleep
 from quantgraph.llm.faults import ModelFacts, ModelFault, classify_error
 from quantgraph.settings import load_settings
 

@@ -15,7 +15,7 @@ from langgraph.runtime import RunControl
 
 from quantgraph._util.run_id import new_run_id
 from quantgraph.broker.decider import Decider
-from quantgraph.broker.ledger.ledger import Ledger
+from quantgraph.broker.ledger import Ledger
 from quantgraph.data import MarketDataSource, open_source
 from quantgraph.errors import BadWindow, RunDiverged
 from quantgraph.market.moment import session_of

@@ -13,7 +13,7 @@ from typing import Any
 from langgraph.checkpoint.memory import InMemorySaver
 
 from quantgraph.broker.decider import Decider
-from quantgraph.broker.ledger.ledger import Ledger
+from quantgraph.broker.ledger import Ledger
 from quantgraph.errors import BadFile, QuantGraphError, RunDiverged, StorageUnavailable, UnknownCommit
 from quantgraph.llm.capabilities.capability_cache import RECORDING_PATH as LADDER
 from quantgraph.nodes.trading_resources import database

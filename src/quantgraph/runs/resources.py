@@ -11,7 +11,7 @@ from typing import Any
 from langgraph.checkpoint.base import BaseCheckpointSaver
 
 from quantgraph.broker.decider import Decider
-from quantgraph.broker.ledger.ledger import Ledger
+from quantgraph.broker.ledger import Ledger
 from quantgraph.data import MarketDataSource
 from quantgraph.graph import create_trading_graph
 from quantgraph.nodes.trading_resources import database
