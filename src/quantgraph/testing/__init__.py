@@ -22,7 +22,7 @@ if TYPE_CHECKING:
         misbehaving_in,
         slow_model,
     )
-    from quantgraph.testing.models.scripted import ModelCall, ScriptedChatModel, ScriptExhausted
+    from quantgraph.testing.models.scripted import RecordedCall, ScriptedChatModel, ScriptExhausted
     from quantgraph.testing.servers.openai_stub import OpenAIStub
     from quantgraph.testing.servers.openai_wire import ChatRequest, Fault, Reply
     from quantgraph.testing.servers.tushare_stub import TushareFault, TushareRequest, TushareStub
@@ -39,8 +39,8 @@ __all__ = [
     "Fault",
     "FaultContext",
     "FaultyChatModel",
-    "ModelCall",
     "OpenAIStub",
+    "RecordedCall",
     "Reply",
     "ScriptExhausted",
     "ScriptedChatModel",
@@ -62,7 +62,7 @@ _MODULES: dict[str, tuple[str, ...]] = {
     "canary.sentinels": ("find_canaries",),
     "models.faulty_model": ("FaultContext", "FaultyChatModel"),
     "models.misbehaving": ("INJECTIONS", "MISBEHAVING", "flaky_model", "misbehaving_in", "slow_model"),
-    "models.scripted": ("ModelCall", "ScriptExhausted", "ScriptedChatModel"),
+    "models.scripted": ("RecordedCall", "ScriptExhausted", "ScriptedChatModel"),
     "servers.openai_stub": ("OpenAIStub",),
     "servers.openai_wire": ("ChatRequest", "Fault", "Reply"),
     "servers.tushare_stub": ("TushareFault", "TushareRequest", "TushareStub"),

@@ -14,7 +14,7 @@ from langchain_core.messages.tool import invalid_tool_call, tool_call
 from pydantic import Field, PrivateAttr
 
 from quantgraph.llm.planner import KeylessPlanner
-from quantgraph.testing.models.scripted import Answer, CallLog, ModelCall, ScriptedChatModel
+from quantgraph.testing.models.scripted import Answer, CallLog, RecordedCall, ScriptedChatModel
 
 __all__ = [
     "FaultContext",
@@ -151,7 +151,7 @@ class FaultyChatModel(ScriptedChatModel):
         self._spoil = spoil
         self._tape = CallLog(self._answer)
 
-    def _answer(self, call: ModelCall) -> Answer:
+    def _answer(self, call: RecordedCall) -> Answer:
         asked = FaultContext(
             number=call.number,
             messages=call.messages,
