@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 
 from quantgraph._util.canonical_json import canonical_json, content_hash
-from quantgraph.data.protocol import DatedLists, MarketDataSource, Members, Panel
+from quantgraph.data.market_data import DatedLists, MarketDataSource, Members, Panel
 from quantgraph.errors import RunDiverged
 from quantgraph.recording.entry import Key
 from quantgraph.recording.scope import current_scope, replaying

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from quantgraph.llm.roles import Model
+from quantgraph.llm.models import Model
 from quantgraph.runs.driver import Driver
 from quantgraph.runs.execute import execute_run, initial_result
 from quantgraph.runs.folder import lock_run, staged_run_folder, write_result

@@ -19,7 +19,7 @@ from quantgraph.broker.decider import Decider
 from quantgraph.broker.ledger import Ledger
 from quantgraph.data import MarketDataSource, open_source
 from quantgraph.errors import BadWindow, RunDiverged
-from quantgraph.llm.roles import Model
+from quantgraph.llm.models import Model
 from quantgraph.market.moment import session_of
 from quantgraph.nodes.trading_resources import database
 from quantgraph.recording import Entry, Recorder

@@ -14,7 +14,7 @@ from quantgraph.broker.decider import Decider
 from quantgraph.broker.ledger import Ledger
 from quantgraph.data import MarketDataSource
 from quantgraph.graph import create_trading_graph
-from quantgraph.llm.roles import Model
+from quantgraph.llm.models import Model
 from quantgraph.nodes.trading_resources import database
 from quantgraph.recording import Recorder
 from quantgraph.recording.budget import Budget

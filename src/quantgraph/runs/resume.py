@@ -12,7 +12,7 @@ from langgraph.runtime import RunControl
 from quantgraph.broker.decider import Decider
 from quantgraph.data import MarketDataSource, open_source
 from quantgraph.errors import BadOption
-from quantgraph.llm.roles import Model
+from quantgraph.llm.models import Model
 from quantgraph.nodes.trading_resources import database
 from quantgraph.recording import Recorder
 from quantgraph.runs.checkpoints import last_thread, next_thread

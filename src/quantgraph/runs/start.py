@@ -16,7 +16,7 @@ from quantgraph.broker.account import Account
 from quantgraph.broker.decider import Decider
 from quantgraph.data import MarketDataSource, open_source
 from quantgraph.errors import BadOption
-from quantgraph.llm.roles import Model
+from quantgraph.llm.models import Model
 from quantgraph.market.rulebook import Rulebook
 from quantgraph.runs.begin import start_run
 from quantgraph.runs.driver import Answer, Driver, RunEvent
