@@ -20,7 +20,7 @@ from quantgraph.broker.simulate import BLOCK_SESSIONS, under
 from quantgraph.broker.valuation import MarkAt
 from quantgraph.data import MarketDataSource
 from quantgraph.errors import BadOption
-from quantgraph.llm.roles import Model
+from quantgraph.llm.models import Model
 from quantgraph.market.rulebook import Rulebook
 from quantgraph.nodes import (
     TradingDesk,

@@ -30,7 +30,7 @@ from quantgraph.runs.manifest import Manifest, existing_ledger, read_manifest, f
 from quantgraph.runs.resources import Resources
 from quantgraph.runs.source_spec import recorded_source_name
 from quantgraph.settings import ROLES, Role, Settings, load_settings
-from quantgraph.llm.roles import Model
+from quantgraph.llm.models import Model
 
 __all__ = ["replay_from"]
 

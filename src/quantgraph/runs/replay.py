@@ -15,7 +15,7 @@ from langgraph.checkpoint.memory import InMemorySaver
 from quantgraph.broker.decider import Decider
 from quantgraph.broker.ledger import Ledger
 from quantgraph.errors import BadFile, QuantGraphError, RunDiverged, StorageUnavailable, UnknownCommit
-from quantgraph.llm.capabilities.active_mode import PATH as LADDER
+from quantgraph.llm.capabilities.capability_cache import RECORDING_PATH as LADDER
 from quantgraph.nodes.trading_resources import database
 from quantgraph.recording import Entry, Recorder, Recording, digest
 from quantgraph.recording.sockets import no_network

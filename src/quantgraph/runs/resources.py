@@ -23,7 +23,7 @@ from quantgraph.sandbox import CodeRunner
 from quantgraph.settings import Settings
 from quantgraph.state import DataState
 from quantgraph.subgraphs.signal import create_signal_subgraph
-from quantgraph.llm.roles import Model
+from quantgraph.llm.models import Model
 from quantgraph.runtime.questions import OnClarify
 
 __all__ = ["Resources", "OpenRun", "open_run"]
