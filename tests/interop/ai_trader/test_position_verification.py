@@ -13,7 +13,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from quantgraph.data.files.source import FileSource
+from quantgraph.data.files import FileSource
 from quantgraph.errors import BadFile, BadOption
 from quantgraph.interop.ai_trader import read_positions, records_of, verify_positions, write_positions
 

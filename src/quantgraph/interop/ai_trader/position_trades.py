@@ -10,8 +10,8 @@ from typing import Any, NamedTuple
 
 import pandas as pd
 
+from quantgraph.broker.ledger import Ledger
 from quantgraph.broker.ledger.fills_file import import_fills
-from quantgraph.broker.ledger.ledger import Ledger
 from quantgraph.broker.orders import Fill, Order
 from quantgraph.broker.simulate import Market
 from quantgraph.errors import BadOption, NoData, UnknownSymbol
