@@ -162,15 +162,15 @@ def test_a_journal_that_was_emptied_is_missed(copy):
 
 
 def test_a_result_and_its_checksums_hold_whenever_the_run_was_killed(copy, monkeypatch):
-    write_whole = result_module.write_whole
+    write_atomic = result_module.write_atomic
 
     def killed(path, content):
         if path.name == "result.json":
             raise KeyboardInterrupt
-        write_whole(path, content)
+        write_atomic(path, content)
 
     told = json.loads((copy / "result.json").read_text(encoding="utf-8"))
-    monkeypatch.setattr(result_module, "write_whole", killed)
+    monkeypatch.setattr(result_module, "write_atomic", killed)
     with pytest.raises(KeyboardInterrupt):
         result_module.write_result(copy, {**told, "state": "running"})
     monkeypatch.undo()

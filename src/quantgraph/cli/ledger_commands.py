@@ -138,7 +138,7 @@ def export(
 
 
 def _standing(book: Ledger, run_id: str) -> dict[str, Any]:
-    from quantgraph.report.orders import by_reason
+    from quantgraph.report.order_statistics import rejection_counts
 
     days, held = book.days(run_id), book.positions(run_id)
     account, meta = book.account(run_id), book.meta(run_id)
@@ -155,7 +155,7 @@ def _standing(book: Ledger, run_id: str) -> dict[str, Any]:
         "value": float(days["value"].iloc[-1]) if len(days) else float(account.cash),
         "fills": int(days["fills"].sum()) if len(days) else 0,
         "rejections": int(days["rejections"].sum()) if len(days) else 0,
-        "rejections_by_reason": by_reason(book.orders(run_id)),
+        "rejections_by_reason": rejection_counts(book.orders(run_id)),
         "realised": round(float(days["realised"].sum()), 2) if len(days) else 0.0,
         "dividends": round(float(days["dividends"].sum()), 2) if len(days) else 0.0,
         "positions": held.reset_index().to_dict("records"),
@@ -166,13 +166,13 @@ def _print(told: dict[str, Any]) -> None:
     from rich.box import SIMPLE
     from rich.table import Table
 
-    from quantgraph.report.orders import listed
+    from quantgraph.report.order_statistics import format_counts
 
     console = SafeConsole()
     if not told["sessions"]:
         console.print(f"{told['run_id']}: no session yet, cash {told['cash']:,.2f}", soft_wrap=True)
         return
-    why = f" ({listed(told['rejections_by_reason'])})" if told["rejections"] else ""
+    why = f" ({format_counts(told['rejections_by_reason'])})" if told["rejections"] else ""
     console.print(
         f"{told['run_id']}: {counted(told['sessions'], 'session')}, {told['first']} to {told['last']}, "
         f"{counted(told['fills'], 'fill')}, {counted(told['rejections'], 'rejection')}{why}",

@@ -16,10 +16,10 @@ from rich.syntax import Syntax
 from rich.table import Table
 
 from quantgraph._util.texts import escape_controls, language_of, say
-from quantgraph.audit.titles import in_chinese
+from quantgraph.audit.findings import in_chinese
 from quantgraph.cli.console import SafeConsole, drawing, echo, lines_above, literal
 from quantgraph.cli.ledger_verify import counted
-from quantgraph.report.orders import listed
+from quantgraph.report.order_statistics import format_counts
 from quantgraph.runs import RunEvent
 from quantgraph.subgraphs.signal.warm_up import not_judged
 
@@ -300,7 +300,7 @@ def _add_details(table: Table, account: Mapping[str, Any], words: Words) -> None
         )
         table.add_row(words("回撤区间", "drawdown"), told)
     if account["rejections"]:
-        told = f"{account['rejections']} ({listed(account['rejections_by_reason'])})"
+        told = f"{account['rejections']} ({format_counts(account['rejections_by_reason'])})"
         table.add_row(words("被拒委托", "rejected"), told)
 
 

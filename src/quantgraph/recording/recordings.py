@@ -17,7 +17,7 @@ from quantgraph.recording.entry import ANEW, Entry, Key, Kind, canonical, digest
 from quantgraph.recording.replay_lookup import Served
 from quantgraph.recording.store import Tape
 from quantgraph.recording.tally import Tally
-from quantgraph.state import decided_at
+from quantgraph.state import decision_moment
 
 __all__ = ["Mode", "Recorder", "Recording"]
 
@@ -169,7 +169,7 @@ class Recording:
             return True
         if key.kind == "fact" or key.path.startswith("ladder/"):
             return False  # what the live model is able to
-        moment = decided_at()  # outside of a decision there are models before the first session alone
+        moment = decision_moment()  # outside of a decision there are models before the first session alone
         return key.kind == "model" if moment is None else f"{moment.session:%Y%m%d}" < self.until
 
 

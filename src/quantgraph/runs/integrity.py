@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ParamSpec
 
-from quantgraph._util.database import engine_of
+from quantgraph._util.database import open_engine
 from quantgraph.errors import BadFile, UnknownCommit
 from quantgraph.recording import Entry, Recorder, Recording, digest
 from quantgraph.runs.manifest import MANIFEST_FILE, ledger_location, read_manifest
@@ -23,7 +23,7 @@ from quantgraph.runs.result import (
     rows_checksum,
 )
 from quantgraph.state import DataState
-from quantgraph.state.commits import check_stored
+from quantgraph.state.commits import check_stored_commits
 
 __all__ = ["IntegrityReport", "check_recorded_commits", "check_run_folder"]
 
@@ -109,7 +109,7 @@ def _check_folder(folder: Path, ledger: str | Path) -> IntegrityReport:
     named = [name for name in sums if name not in {RECORD_KEY, CHECKPOINTS_FILE}]
     faults += [fault for name in named for fault in _faults(_check_file, folder / name, sums[name])]
     faults += _faults(_check_database, folder / CHECKPOINTS_FILE, sums.get(CHECKPOINTS_FILE))
-    stored = check_stored(folder / "data")
+    stored = check_stored_commits(folder / "data")
     faults += stored.faults
     if (folder / MANIFEST_FILE).is_file():  # without it, data and record are those of the replayed run
         faults += _faults(read_manifest, folder)
@@ -140,7 +140,7 @@ def _check_database(path: Path, checksum: str | None = None) -> None:
         if checksum is not None:
             raise BadFile(f"{path} is missing; the run left it there", path=str(path))
         return
-    engine = engine_of(path)
+    engine = open_engine(path)
     try:
         with engine.connect() as connection:
             (report,) = connection.exec_driver_sql("PRAGMA integrity_check(1)").scalars()

@@ -14,7 +14,7 @@ from typing import Any
 from langchain_core.messages import HumanMessage
 from sqlalchemy.engine import make_url
 
-from quantgraph._util.files import write_whole
+from quantgraph._util.files import write_atomic
 from quantgraph.errors import BadFile, BadOption
 from quantgraph.nodes.trading_resources import database
 from quantgraph.recording import digest
@@ -106,7 +106,7 @@ class Manifest:
             "identity": {"hash": self.identity.hash, **vars(self.identity)},
         }
         text = json.dumps(stored, ensure_ascii=False, indent=1, allow_nan=False)
-        write_whole(folder / MANIFEST_FILE, f"{text}\n".encode())
+        write_atomic(folder / MANIFEST_FILE, f"{text}\n".encode())
 
 
 def read_manifest(folder: Path) -> Manifest:

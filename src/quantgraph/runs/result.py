@@ -15,8 +15,8 @@ from typing import Any
 import pandas as pd
 from sqlalchemy import MetaData, select
 
-from quantgraph._util.database import engine_of
-from quantgraph._util.files import write_whole, writing
+from quantgraph._util.database import open_engine
+from quantgraph._util.files import storage_errors, write_atomic
 from quantgraph.audit import signal_counts
 from quantgraph.data import MarketDataSource
 from quantgraph.data.as_of import AsOfSource
@@ -89,7 +89,7 @@ def save_outputs(folder: Path, question: str, state: Mapping[str, Any], store: D
     saved: dict[str, Any] = {"strategy": None, "signal": None}
     if strategy and state.get("signal_ready"):
         path = folder / "strategy.py"
-        write_whole(path, strategy_source(strategy, question).encode())
+        write_atomic(path, strategy_source(strategy, question).encode())
         saved["strategy"] = {key: strategy[key] for key in ("name", "code_hash", "data_ref")} | {
             "path": str(path)
         }
@@ -101,16 +101,16 @@ def save_outputs(folder: Path, question: str, state: Mapping[str, Any], store: D
 
 
 def _save_signal(path: Path, name: str, signal: pd.DataFrame) -> dict[str, Any]:
-    write_whole(path, signal.to_parquet())
+    write_atomic(path, signal.to_parquet())
     return {"name": name, "path": str(path), "counts": signal_counts(signal)}
 
 
 def write_result(folder: Path, result: Mapping[str, Any], sums: Mapping[str, Any] | None = None) -> None:
     """Write ``result.json``, and before it ``checksums.json``, which includes ``sums``."""
     text = json.dumps(result, ensure_ascii=False, indent=2, allow_nan=False).encode() + b"\n"
-    with writing(folder):
+    with storage_errors(folder):
         _write_checksums(folder, result, text, sums or {})
-    write_whole(folder / RESULT_FILE, text)
+    write_atomic(folder / RESULT_FILE, text)
 
 
 def read_result(folder: Path) -> dict[str, Any] | None:
@@ -154,7 +154,7 @@ def _write_checksums(folder: Path, result: Mapping[str, Any], text: bytes, more:
     now = blake2b(text, digest_size=16).hexdigest()
     sums |= {**more, RESULT_FILE: [now] if before in {None, now} else [before, now]}
     stored = json.dumps({**sums, CHECKSUMS_FILE: digest(canonical(sums))}, indent=1)
-    write_whole(folder / CHECKSUMS_FILE, f"{stored}\n".encode())
+    write_atomic(folder / CHECKSUMS_FILE, f"{stored}\n".encode())
 
 
 def read_checksums(folder: Path) -> dict[str, Any]:
@@ -200,7 +200,7 @@ def rows_checksum(path: Path) -> str:
     BadFile
         If the file is damaged.
     """
-    engine, tables = engine_of(path), MetaData()
+    engine, tables = open_engine(path), MetaData()
     try:
         tables.reflect(engine)
         with engine.connect() as connection:

@@ -53,7 +53,7 @@ class RecordedTools(AgentMiddleware[Any, Any, Any]):
 
         told = recorded("tool", {"tool": call["name"], "args": call["args"]}, ask)
         if not made:
-            context.tree.stand_on(told["ref"])
+            context.tree.move_to(told["ref"])
             context.code.restore(told["cells"], told["names"])
         return ToolMessage(
             told["content"],

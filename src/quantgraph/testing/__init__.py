@@ -11,10 +11,9 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from quantgraph.testing.canary.find import find_canaries
-    from quantgraph.testing.canary.source import CanarySource
-    from quantgraph.testing.canary.store import CanaryStore
-    from quantgraph.testing.canary.watch import CanaryFound, CanaryWatch, differences
+    from quantgraph.testing.canary.canary_data import CanarySource, CanaryStore
+    from quantgraph.testing.canary.canary_watch import CanaryFound, CanaryWatch, differences
+    from quantgraph.testing.canary.sentinels import find_canaries
     from quantgraph.testing.models.faulty import Asked, SpoiledChatModel
     from quantgraph.testing.models.misbehaving import (
         INJECTIONS,
@@ -62,10 +61,10 @@ _HOME = {
     "INJECTIONS": "quantgraph.testing.models.misbehaving",
     "MISBEHAVING": "quantgraph.testing.models.misbehaving",
     "Asked": "quantgraph.testing.models.faulty",
-    "CanaryFound": "quantgraph.testing.canary.watch",
-    "CanarySource": "quantgraph.testing.canary.source",
-    "CanaryStore": "quantgraph.testing.canary.store",
-    "CanaryWatch": "quantgraph.testing.canary.watch",
+    "CanaryFound": "quantgraph.testing.canary.canary_watch",
+    "CanarySource": "quantgraph.testing.canary.canary_data",
+    "CanaryStore": "quantgraph.testing.canary.canary_data",
+    "CanaryWatch": "quantgraph.testing.canary.canary_watch",
     "ChatRequest": "quantgraph.testing.servers.openai_wire",
     "Fault": "quantgraph.testing.servers.openai_wire",
     "ModelCall": "quantgraph.testing.models.scripted",
@@ -77,8 +76,8 @@ _HOME = {
     "TushareFault": "quantgraph.testing.servers.tushare_faults",
     "TushareRequest": "quantgraph.testing.servers.tushare_stub",
     "TushareStub": "quantgraph.testing.servers.tushare_stub",
-    "differences": "quantgraph.testing.canary.watch",
-    "find_canaries": "quantgraph.testing.canary.find",
+    "differences": "quantgraph.testing.canary.canary_watch",
+    "find_canaries": "quantgraph.testing.canary.sentinels",
     "flaky_model": "quantgraph.testing.models.misbehaving",
     "misbehaving_in": "quantgraph.testing.models.misbehaving",
     "sample_store": "quantgraph.testing.states",

@@ -15,7 +15,7 @@ import numpy as np
 import pandas as pd
 from pydantic import BaseModel
 
-from quantgraph.state.records import KINDS
+from quantgraph.state.records import RECORD_KINDS
 from quantgraph.state.views import View
 
 __all__ = ["MAGNITUDE", "MARK", "find_canaries"]
@@ -56,8 +56,8 @@ def find_canaries(thing: object) -> list[str]:
     A number counts from 1e37 on, so that the square root of a sentinel does, and an infinite one does: that
     is what becomes of a sentinel in ``float32`` or of a high power, and no store takes one. An ``int`` counts
     from 1e60 on, for names of 128 bits are below. What is of ordinary size (a ratio of two sentinels, a
-    logarithm, a rank) cannot be told; :func:`~quantgraph.testing.canary.watch.differences` of two plantings
-    does.
+    logarithm, a rank) cannot be told; compare two runs by
+    :func:`~quantgraph.testing.canary.canary_watch.differences`.
 
     Examples
     --------
@@ -137,7 +137,7 @@ def _of_dataclass(thing: Any) -> Parts:
 def _of_view(view: View) -> Parts:
     yield from _of_mapping(view)
     yield from ((".names()", view.names()), (".actions()", view.actions()))
-    yield from ((f".records({kind!r})", view.records(kind)) for kind in KINDS)
+    yield from ((f".records({kind!r})", view.records(kind)) for kind in RECORD_KINDS)
 
 
 _PARTS: tuple[tuple[Any, Callable[[Any], Parts]], ...] = (

@@ -10,16 +10,16 @@ from typing import Any, Literal
 
 import numpy as np
 
-from quantgraph.audit.causality._case import Case
-from quantgraph.audit.causality._compare import Bools, first_row
-from quantgraph.audit.causality._futures import beyond_rounding, other_futures, remembered
-from quantgraph.audit.causality._shrink import Finder
-from quantgraph.audit.causality._slices import axes_of, read_panels
-from quantgraph.audit.causality._suspects import places
+from quantgraph.audit.causality._future_tests import beyond_rounding, other_futures, remembered
+from quantgraph.audit.causality._lookahead_hints import code_hints
+from quantgraph.audit.causality._minimize import Minimizer
+from quantgraph.audit.causality._panel_slices import axes_of, read_panels
+from quantgraph.audit.causality._proof_state import ProofState
+from quantgraph.audit.causality._signal_comparison import Bools, first_row
 from quantgraph.audit.causality._walk_forward import walked
 from quantgraph.audit.causality.counterexample import Counterexample
-from quantgraph.audit.causality.trials import FunctionTrials, Outcome, Trials
-from quantgraph.audit.causality.verdict import MOST_TURNED, Method, Result, Verdict
+from quantgraph.audit.causality.trials import FunctionTrials, TrialOutcome, Trials
+from quantgraph.audit.causality.verdict import MAX_FLIPPED_SHARE, Method, Result, Verdict
 from quantgraph.audit.causality.warm_up_length import start_of
 from quantgraph.errors import BadOption
 from quantgraph.market.moment import PHASES, Phase
@@ -42,7 +42,7 @@ def check_causality(
     lookback: int | None = None,
     decide_at: Phase = "post_close",
     seed: int | None = None,
-    whole: Outcome | None = None,
+    whole: TrialOutcome | None = None,
     warm_up: bool = True,
 ) -> Verdict:
     """Prove that row t of a strategy's signal uses only what is known at t, or show a cell that does not.
@@ -94,7 +94,7 @@ def check_causality(
     # An older signal in the panel may itself know the future, and a prefix of it as well.
     panel = {name: fields for name, fields in read_panels(panels).items() if name != "signal"}
     every = _cells_of(panel) <= cells if exhaustive == "auto" else bool(exhaustive)
-    case = Case(trials, panel, decide_at, 0 if every else _drawn(seed), whole)
+    case = ProofState(trials, panel, decide_at, 0 if every else _drawn(seed), whole)
     if whole is None and not _repeats(case):
         return _verdict(case, started, "not_deterministic", every=every)
     verdict = _walked(case, started) if every else _sampled(case, started, cuts)
@@ -133,7 +133,7 @@ def _drawn(seed: int | None) -> int:
     return secrets.randbits(32) if seed is None else seed
 
 
-def _repeats(case: Case) -> bool:
+def _repeats(case: ProofState) -> bool:
     """Whether the strategy gives the same on the whole panel in another process."""
     again = case.trials.whole(case.panel)
     return (
@@ -141,7 +141,7 @@ def _repeats(case: Case) -> bool:
     )
 
 
-def _walked(case: Case, started: float) -> Verdict:
+def _walked(case: ProofState, started: float) -> Verdict:
     """Every session: what was computed without the future is the signal."""
     with case.trials.series() as run:
         found = walked(case, run)
@@ -150,24 +150,24 @@ def _walked(case: Case, started: float) -> Verdict:
     return replace(_verdict(case, started, "causal", every=True), signal=found.frame)
 
 
-def _sampled(case: Case, started: float, cuts: int) -> Verdict:
+def _sampled(case: ProofState, started: float, cuts: int) -> Verdict:
     """Some sessions: the plainest tests first, until one refutes it."""
     rows, drawn = case.cuts(min(cuts, case.total), case.seed)
     found = _cut_at(case, rows) or other_futures(case)
     if found:
         return _refuted(case, started, found, every=False)
     verdict = replace(_verdict(case, started, "causal", every=False), drawn=drawn)
-    if case.refused or verdict.turned > MOST_TURNED:
+    if case.refused or verdict.turned > MAX_FLIPPED_SHARE:
         return replace(verdict, result="undecided", refused=case.refused)
     return verdict
 
 
-def _refuted(case: Case, started: float, found: Counterexample, *, every: bool) -> Verdict:
+def _refuted(case: ProofState, started: float, found: Counterexample, *, every: bool) -> Verdict:
     verdict = _verdict(case, started, "not_causal", every=every)
-    return replace(verdict, counterexample=replace(found, places=places(case.trials.cells)))
+    return replace(verdict, counterexample=replace(found, places=code_hints(case.trials.cells)))
 
 
-def _verdict(case: Case, started: float, result: Result, *, every: bool) -> Verdict:
+def _verdict(case: ProofState, started: float, result: Result, *, every: bool) -> Verdict:
     method: Method = "walked" if every else "sampled"
     return Verdict(
         result=result,
@@ -184,7 +184,7 @@ def _verdict(case: Case, started: float, result: Result, *, every: bool) -> Verd
     )
 
 
-def _cut_at(case: Case, rows: Sequence[int]) -> Counterexample | None:
+def _cut_at(case: ProofState, rows: Sequence[int]) -> Counterexample | None:
     """Prefixes of the panel up to ascending rows: narrow down the first difference."""
     hit = _first_difference(case, rows)
     if hit is None:
@@ -197,10 +197,10 @@ def _cut_at(case: Case, rows: Sequence[int]) -> Counterexample | None:
     likely = [row for row in open_rows if told[case.rows_to(row) - 1]] or open_rows
     better = _first_difference(case, likely[:: 1 + len(likely) // _EARLIER])
     with case.trials.series() as run:
-        return Finder(run, case.panel, case.reference, case.phase).truncation(*(better or hit))
+        return Minimizer(run, case.panel, case.reference, case.phase).truncation(*(better or hit))
 
 
-def _first_difference(case: Case, rows: Sequence[int]) -> tuple[Bools, int] | None:
+def _first_difference(case: ProofState, rows: Sequence[int]) -> tuple[Bools, int] | None:
     """The first row after which a cut changes known cells, and which; rows before it are proved.
 
     None is any more once the strategy has failed on another future.

@@ -10,15 +10,15 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from quantgraph.audit.causality._slices import FLAT, axes_of, close_of, panel_name
-from quantgraph.audit.causality.cuts import Rows
+from quantgraph.audit.causality._cuts import Rows
+from quantgraph.audit.causality._panel_slices import FLAT, axes_of, close_of, panel_name
 from quantgraph.data.protocol import EVENT_FIELDS, STATUS_FIELDS
 from quantgraph.errors import QuantGraphError
 from quantgraph.market.rulebook import Rulebook
 from quantgraph.sandbox.wire import Frames
 from quantgraph.state.frames import Dates, Floats, FrozenFrame
 
-__all__ = ["STYLES", "Bars", "Draw", "Style", "grid_of", "later_days"]
+__all__ = ["STYLES", "BarSampler", "SampledBars", "Style", "grid_of", "later_days"]
 
 Style = Literal["apart", "together", "alike"]
 """How a symbol's first sessions are drawn: among its best for some symbols and its worst for the others;
@@ -49,7 +49,7 @@ Number = TypeVar("Number", np.float64, np.int64)
 
 
 @dataclass(frozen=True, kw_only=True)
-class Draw:
+class SampledBars:
     """Later sessions of a panel, K of them, each cell (K, N) taken from a session of its symbol.
 
     Attributes
@@ -77,7 +77,7 @@ class Draw:
     flags: NDArray[np.bool_]
 
 
-class Bars:
+class BarSampler:
     """What may be drawn of a panel: returns of each symbol, its grid of prices, and its price limit."""
 
     def __init__(self, panel: Frames) -> None:
@@ -88,7 +88,7 @@ class Bars:
 
     def draw(
         self, cuts: Rows, first: int, count: int, rng: np.random.Generator, style: Style, *, falling: bool
-    ) -> Draw:
+    ) -> SampledBars:
         """Draw ``count`` sessions from row ``first`` on; a symbol's begin after row ``cuts[n]``.
 
         A cell of a symbol whose turn has not come is drawn too, and means nothing. Equal generators draw
@@ -112,7 +112,7 @@ class Bars:
         moves[idle | (steps == 0)] = 0.0
         base = self._last_known(cuts)
         before, close = self._on_grid(base, base * np.exp(np.cumsum(moves, axis=0)))
-        return Draw(
+        return SampledBars(
             cuts=cuts,
             source=source,
             idle=idle,
@@ -122,7 +122,7 @@ class Bars:
             flags=rng.random(len(cuts)) < 0.5,
         )
 
-    def rows(self, key: str, name: str, frame: FrozenFrame, draw: Draw, *, first: int) -> Floats:
+    def rows(self, key: str, name: str, frame: FrozenFrame, draw: SampledBars, *, first: int) -> Floats:
         """Cells (K, N) of a frame on the panel's axes as they were drawn, from row ``first`` on."""
         count = len(draw.source)
         bars = panel_name(key) == "ohlcv"
@@ -220,10 +220,10 @@ class Bars:
         close = _rounded(close, self._grid)
         return np.vstack([base, close[:-1]]), close
 
-    def _floor(self, draw: Draw) -> Floats:
+    def _floor(self, draw: SampledBars) -> Floats:
         return np.where(np.isnan(self._bands), -np.inf, draw.before * (1 - self._bands))
 
-    def _ceiling(self, draw: Draw) -> Floats:
+    def _ceiling(self, draw: SampledBars) -> Floats:
         return np.where(np.isnan(self._bands), np.inf, draw.before * (1 + self._bands))
 
 

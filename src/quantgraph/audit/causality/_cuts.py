@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from quantgraph.audit.causality._compare import Bools
+from quantgraph.audit.causality._signal_comparison import Bools
 from quantgraph.state.frames import Dates, Floats
 
 __all__ = ["secret_cuts", "symbol_cuts"]

@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from quantgraph.audit.causality._slices import Axes
-from quantgraph.audit.causality.trials import Outcome
+from quantgraph.audit.causality._panel_slices import Axes
+from quantgraph.audit.causality.trials import TrialOutcome
 from quantgraph.state.frames import Dates, Floats, FrozenFrame
 
-__all__ = ["Bools", "Reference", "first_row"]
+__all__ = ["Bools", "ReferenceSignal", "first_row"]
 
 Bools = NDArray[np.bool_]
 
@@ -20,14 +20,14 @@ _ROUNDING = 1e-12
 
 
 @dataclass(frozen=True, kw_only=True)
-class Cells:
+class AlignedSignal:
     """A signal on the axes of a reference: values (T, N), NaN where absent, and where it is present."""
 
     values: Floats
     present: Bools
 
 
-class Reference:
+class ReferenceSignal:
     """A signal that others are held against, on the axes of its panel and whatever it has beside them.
 
     Parameters
@@ -66,11 +66,11 @@ class Reference:
         """How many rows are not later than a session."""
         return int(np.searchsorted(self.sessions, np.datetime64(session, "us"), side="right"))
 
-    def of(self, outcome: Outcome) -> Floats:
+    def of(self, outcome: TrialOutcome) -> Floats:
         """Values (T, N) of another signal on these axes, NaN where it has no cell."""
         return self._other(outcome).values
 
-    def differing(self, outcome: Outcome, rows: int, first: int = 0) -> Bools:
+    def differing(self, outcome: TrialOutcome, rows: int, first: int = 0) -> Bools:
         """Where another signal says something else in rows ``first`` to ``rows``: (T, N), False elsewhere.
 
         NaN equals NaN and nothing else. A cell that one of the two does not have is no opinion: it equals
@@ -83,7 +83,7 @@ class Reference:
         found[part] = _unequal(ours.values[part], theirs.values[part], both)
         return found
 
-    def changed(self, outcome: Outcome, rows: int) -> Bools:
+    def changed(self, outcome: TrialOutcome, rows: int) -> Bools:
         """As :meth:`differing`, for a signal of a panel of the same shape.
 
         Rounding does not differ then, and nothing is excused but what a strategy makes that drops rows of the
@@ -92,12 +92,12 @@ class Reference:
         close = np.isclose(self.values, self.of(outcome), rtol=_ROUNDING, atol=0.0)
         return np.asarray(self.differing(outcome, rows) & ~close)
 
-    def unequal(self, one: Outcome, other: Outcome, row: int) -> Bools:
+    def unequal(self, one: TrialOutcome, other: TrialOutcome, row: int) -> Bools:
         """Where two signals differ in a row: (N,), by the same rule."""
         a, b = self._other(one), self._other(other)
         return _unequal(a.values[row], b.values[row], a.present[row] & b.present[row])
 
-    def row_of(self, outcome: Outcome, row: int) -> tuple[Floats, Bools]:
+    def row_of(self, outcome: TrialOutcome, row: int) -> tuple[Floats, Bools]:
         """Values (N,) of another signal in a row, NaN where it has no cell, and where it has one."""
         values, present = np.full(len(self.symbols), np.nan), np.zeros(len(self.symbols), dtype=bool)
         signal = outcome.signal
@@ -122,12 +122,14 @@ class Reference:
             self._found[symbols] = np.array([self._columns.get(symbol, -1) for symbol in symbols], np.int64)
         return self._found[symbols]
 
-    def _other(self, outcome: Outcome) -> Cells:
+    def _other(self, outcome: TrialOutcome) -> AlignedSignal:
         if outcome.signal is None:
-            return Cells(values=np.full(self.values.shape, np.nan), present=np.zeros(self.values.shape, bool))
+            return AlignedSignal(
+                values=np.full(self.values.shape, np.nan), present=np.zeros(self.values.shape, bool)
+            )
         return self._placed(outcome.signal)
 
-    def _placed(self, signal: FrozenFrame) -> Cells:
+    def _placed(self, signal: FrozenFrame) -> AlignedSignal:
         shape = len(self.sessions), len(self.symbols)
         values, present = np.full(shape, np.nan), np.zeros(shape, dtype=bool)
         rows = np.searchsorted(self.sessions, signal.sessions)
@@ -135,12 +137,12 @@ class Reference:
         kept[kept] = self.sessions[rows[kept]] == signal.sessions[kept]
         if signal.symbols == self.symbols and kept.all() and np.array_equal(rows, np.arange(len(rows))):
             values[: len(rows)], present[: len(rows)] = signal.values, True
-            return Cells(values=values, present=present)
+            return AlignedSignal(values=values, present=present)
         columns = self._columns_of(signal.symbols)
         known = columns >= 0
         place = np.ix_(rows[kept], columns[known])
         values[place], present[place] = signal.values[kept][:, known], True
-        return Cells(values=values, present=present)
+        return AlignedSignal(values=values, present=present)
 
 
 def _unequal(a: Floats, b: Floats, both: Bools) -> Bools:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from quantgraph.audit.bars._cells import BAR, TICK, Cells, Floats, Mask
+from quantgraph.audit.bars._bar_arrays import BAR, TICK, BarArrays, Floats, Mask
 from quantgraph.audit.findings import Finding
 
 __all__ = ["indicator_units", "volume_units"]
@@ -35,7 +35,7 @@ _VOLUME_READINGS = {
 }
 
 
-def volume_units(cells: Cells) -> Iterator[Finding]:
+def volume_units(cells: BarArrays) -> Iterator[Finding]:
     """Average price of a session, amount over vol: it lies between low and high."""
     vol = np.where(cells["vol"] > 0, cells["vol"], np.nan)
     average = cells["amount"] * 10 / vol
@@ -69,7 +69,7 @@ def volume_units(cells: Cells) -> Iterator[Finding]:
     yield from _outside(cells, outside & (power == 0))
 
 
-def _outside(cells: Cells, outside: Mask) -> Iterator[Finding]:
+def _outside(cells: BarArrays, outside: Mask) -> Iterator[Finding]:
     adjusted = outside & (outside.sum(axis=0) > ADJUSTED_SHARE * cells.traded.sum(axis=0))
     adjusted &= outside.sum(axis=0) > 1
     if adjusted.any():
@@ -90,7 +90,7 @@ def _outside(cells: Cells, outside: Mask) -> Iterator[Finding]:
         )
 
 
-def indicator_units(cells: Cells) -> Iterator[Finding]:
+def indicator_units(cells: BarArrays) -> Iterator[Finding]:
     """Turnover in percent, share counts in ten thousands, market values in ten thousand CNY."""
     for name, of, by in (
         ("turnover_rate", "vol", "float_share"),
@@ -127,6 +127,6 @@ def _power(ratio: Floats) -> Floats:
     return np.where(np.abs(log - power) < UNIT_SLACK, power, 0.0)
 
 
-def _whole(cells: Cells) -> Mask:
+def _whole(cells: BarArrays) -> Mask:
     whole: Mask = np.logical_and.reduce([cells[name] % 1 == 0 for name in BAR])
     return whole

@@ -17,8 +17,8 @@ from langchain_core.tracers.context import register_configure_hook
 
 from quantgraph.broker.ledger.ledger import Ledger
 from quantgraph.state import DataState
-from quantgraph.testing.canary.find import find_canaries
-from quantgraph.testing.canary.store import CanaryStore
+from quantgraph.testing.canary.canary_data import CanaryStore
+from quantgraph.testing.canary.sentinels import find_canaries
 
 __all__ = ["CanaryFound", "CanaryWatch", "differences"]
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 import pandas as pd
 
-from quantgraph.audit.bars._cells import TICK, Cells, Mask
+from quantgraph.audit.bars._bar_arrays import TICK, BarArrays, Mask
 from quantgraph.audit.findings import Finding, Severity
 
 __all__ = ["lacking_sessions", "symbol_gaps", "thin_sessions"]
@@ -22,7 +22,7 @@ _SLACK = 1e-6
 
 
 def lacking_sessions(
-    cells: Cells, sessions: pd.DatetimeIndex, expected: pd.DatetimeIndex | None
+    cells: BarArrays, sessions: pd.DatetimeIndex, expected: pd.DatetimeIndex | None
 ) -> Iterator[Finding]:
     """Sessions asked for, and sessions of the exchange, against those that the data has."""
     lost = sessions.difference(cells.sessions)
@@ -65,7 +65,7 @@ def _days(code: str, days: pd.DatetimeIndex, message: str) -> Finding:
     )
 
 
-def thin_sessions(cells: Cells) -> Iterator[Finding]:
+def thin_sessions(cells: BarArrays) -> Iterator[Finding]:
     """Sessions on which most symbols that trade before and after have no bar."""
     missing, alive = _missing(cells)
     thin = _thin(missing, alive)
@@ -82,7 +82,7 @@ def thin_sessions(cells: Cells) -> Iterator[Finding]:
         )
 
 
-def symbol_gaps(cells: Cells) -> Iterator[Finding]:
+def symbol_gaps(cells: BarArrays) -> Iterator[Finding]:
     """Bars that a symbol lacks between others, and that no suspension explains.
 
     After a suspension ``pre_close`` is the close before it, less what actions since then took. Where it is
@@ -110,7 +110,7 @@ def symbol_gaps(cells: Cells) -> Iterator[Finding]:
     cells.drop(off, "pre_close")
 
 
-def _missing(cells: Cells) -> tuple[Mask, Mask]:
+def _missing(cells: BarArrays) -> tuple[Mask, Mask]:
     """Cells without a bar between bars of their symbol, and all cells between such bars."""
     later = np.logical_or.accumulate(cells.traded[::-1], axis=0)[::-1]
     alive = later & (cells.traded | (cells.last >= 0))

@@ -9,7 +9,7 @@ from typing import Any
 
 from quantgraph._util.texts import Note
 
-__all__ = ["Place", "places"]
+__all__ = ["CodeHint", "code_hints"]
 
 _MOST = 3
 
@@ -55,7 +55,7 @@ _WINDOWED = {"rolling", "expanding", "ewm"}
 
 
 @dataclass(frozen=True, kw_only=True)
-class Place:
+class CodeHint:
     """A line of a strategy: cell and line from 1, its text, and what it does wrong, if that is known."""
 
     cell: int
@@ -68,14 +68,14 @@ class Place:
         return {"cell": self.cell, "line": self.line, "text": self.text, "why": str(self.why or "")}
 
 
-def places(cells: Sequence[str]) -> tuple[Place, ...]:
+def code_hints(cells: Sequence[str]) -> tuple[CodeHint, ...]:
     """Lines with a look-ahead idiom, the plainest kind only, three at most; else the one of the handover.
 
     Text proves nothing: whose strategy was seen to use the future is told where to look first.
     """
-    certain: list[Place] = []
-    maybe: list[Place] = []
-    handed: list[Place] = []
+    certain: list[CodeHint] = []
+    maybe: list[CodeHint] = []
+    handed: list[CodeHint] = []
     for number, cell in enumerate(cells, start=1):
         try:
             tree = ast.parse(cell)
@@ -85,10 +85,10 @@ def places(cells: Sequence[str]) -> tuple[Place, ...]:
         for node in ast.walk(tree):
             line = getattr(node, "lineno", 0)
             text = lines[line - 1].strip() if line else ""
-            certain += [Place(cell=number, line=line, text=text, why=why) for why in _certain(node)]
-            maybe += [Place(cell=number, line=line, text=text, why=why) for why in _likely(node)]
+            certain += [CodeHint(cell=number, line=line, text=text, why=why) for why in _certain(node)]
+            maybe += [CodeHint(cell=number, line=line, text=text, why=why) for why in _likely(node)]
             if _hands_over(node):
-                handed.append(Place(cell=number, line=line, text=text))
+                handed.append(CodeHint(cell=number, line=line, text=text))
     by_line = {(place.cell, place.line): place for place in reversed(certain or maybe)}
     return tuple(by_line[key] for key in sorted(by_line))[:_MOST] or tuple(handed[-1:])
 

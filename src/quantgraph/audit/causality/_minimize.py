@@ -8,16 +8,16 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pandas as pd
 
-from quantgraph.audit.causality._compare import Bools, Reference, first_row
-from quantgraph.audit.causality._slices import axes_of, only, prefix
-from quantgraph.audit.causality.corruption import Corruption
-from quantgraph.audit.causality.counterexample import Counterexample, Test
-from quantgraph.audit.causality.cuts import Rows
-from quantgraph.audit.causality.trials import Outcome, Run
+from quantgraph.audit.causality._alternative_futures import FutureSpec
+from quantgraph.audit.causality._cuts import Rows
+from quantgraph.audit.causality._panel_slices import axes_of, only, prefix
+from quantgraph.audit.causality._signal_comparison import Bools, ReferenceSignal, first_row
+from quantgraph.audit.causality.counterexample import Counterexample, TestKind
+from quantgraph.audit.causality.trials import RunPanel, TrialOutcome
 from quantgraph.market.moment import Moment, Phase
 from quantgraph.sandbox.wire import Frames
 
-__all__ = ["Finder"]
+__all__ = ["Minimizer"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -31,17 +31,17 @@ class _Cell:
     raised: str = ""
 
 
-class Finder:
+class Minimizer:
     """Narrows a difference down on one panel.
 
     What it finds is shown, and proves nothing that was not seen before: any way to run will do.
     """
 
-    def __init__(self, run: Run, panel: Frames, reference: Reference, phase: Phase) -> None:
+    def __init__(self, run: RunPanel, panel: Frames, reference: ReferenceSignal, phase: Phase) -> None:
         self._run, self._panel, self._reference, self._phase = run, panel, reference, phase
         self._sessions = axes_of(panel).sessions
 
-    def truncation(self, differing: Bools, cut: int, *, test: Test = "truncation") -> Counterexample:
+    def truncation(self, differing: Bools, cut: int, *, test: TestKind = "truncation") -> Counterexample:
         """From cells (T, N) in which the panel cut after row ``cut`` differs from the whole."""
         row = first_row(differing)
         columns = np.flatnonzero(differing[row])
@@ -70,7 +70,7 @@ class Finder:
         return self._told(test, cell, needs=step - base, alone=alone)
 
     def corruption(
-        self, differing: Bools, how: Corruption, corrupted: Callable[[Corruption], Frames]
+        self, differing: Bools, how: FutureSpec, corrupted: Callable[[FutureSpec], Frames]
     ) -> Counterexample:
         """From cells (T, N) that another future after one cut for all symbols changes."""
         row = first_row(differing)
@@ -99,7 +99,7 @@ class Finder:
         base = int(np.searchsorted(self._sessions, self._reference.sessions[row]))
         return self._told("corruption", cell, needs=step - base, alone=False)
 
-    def memory(self, differing: Bools, after: Outcome) -> Counterexample:
+    def memory(self, differing: Bools, after: TrialOutcome) -> Counterexample:
         """From cells (T, N) of the reference that are others once a longer panel was seen."""
         row, column = (int(place) for place in np.argwhere(differing)[0])
         known, later = self._reference.values[row, column], self._reference.of(after)[row, column]
@@ -109,7 +109,7 @@ class Finder:
     def _after(self, row: int) -> Moment:
         return Moment(pd.Timestamp(self._sessions[row]))
 
-    def _changed(self, first: Outcome, other: Outcome, row: int, columns: Rows) -> _Cell | None:
+    def _changed(self, first: TrialOutcome, other: TrialOutcome, row: int, columns: Rows) -> _Cell | None:
         a, b = self._reference.of(first)[row], self._reference.of(other)[row]
         unequal = self._reference.unequal(first, other, row)
         found = [int(column) for column in columns if unequal[column]]
@@ -119,7 +119,7 @@ class Finder:
             row=row, column=found[0], known=float(a[found[0]]), later=float(b[found[0]]), raised=first.error
         )
 
-    def _given(self, first: Outcome, row: int, column: int) -> _Cell:
+    def _given(self, first: TrialOutcome, row: int, column: int) -> _Cell:
         known, later = self._reference.of(first)[row, column], self._reference.values[row, column]
         return _Cell(row=row, column=column, known=float(known), later=float(later), raised=first.error)
 
@@ -135,7 +135,7 @@ class Finder:
         first, later = self._run(before(single)), self._run(after(single))
         return bool(self._reference.unequal(first, later, cell.row)[cell.column])
 
-    def _told(self, test: Test, cell: _Cell, *, needs: int, alone: bool) -> Counterexample:
+    def _told(self, test: TestKind, cell: _Cell, *, needs: int, alone: bool) -> Counterexample:
         return Counterexample(
             test=test,
             session=pd.Timestamp(self._reference.sessions[cell.row]),

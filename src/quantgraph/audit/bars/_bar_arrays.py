@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from quantgraph.audit.findings import Finding, Severity
 
-__all__ = ["BAR", "TICK", "Cells", "Floats", "Mask", "below"]
+__all__ = ["BAR", "TICK", "BarArrays", "Floats", "Mask", "below"]
 
 Floats = NDArray[np.float64]
 Mask = NDArray[np.bool_]
@@ -21,7 +21,7 @@ TICK = 0.01
 """Largest step of a mainland or US price (CNY, USD); what differs by no more may be rounded."""
 
 
-class Cells:
+class BarArrays:
     """Fields on the sessions and symbols of ``close``, shape (T, N), NaN where there is no number.
 
     A field that is not there is NaN throughout, so a check compares and finds nothing. What a check has

@@ -8,18 +8,18 @@ from typing import Literal
 import numpy as np
 import pandas as pd
 
-from quantgraph.audit.causality._compare import Bools
-from quantgraph.audit.causality._redraw import Bars, Style, later_days
-from quantgraph.audit.causality._slices import Axes, axes_of, made, mapped, panel_name, rows_known
-from quantgraph.audit.causality.cuts import Rows
+from quantgraph.audit.causality._bar_sampling import BarSampler, Style, later_days
+from quantgraph.audit.causality._cuts import Rows
+from quantgraph.audit.causality._panel_slices import Axes, axes_of, made, mapped, panel_name, rows_known
+from quantgraph.audit.causality._signal_comparison import Bools
 from quantgraph.data.protocol import EVENT_FIELDS, STATUS_FIELDS
 from quantgraph.market.moment import Moment, Phase
 from quantgraph.sandbox.wire import Frames
 from quantgraph.state.frames import Floats, FrozenFrame
 
-__all__ = ["Corruption", "Futures", "Kind", "nudged"]
+__all__ = ["AlternativeFutures", "FutureKind", "FutureSpec", "perturbed"]
 
-Kind = Literal["redrawn", "missing"]
+FutureKind = Literal["redrawn", "missing"]
 
 _APPENDED = 25
 _HOLIDAY = 10
@@ -29,7 +29,7 @@ _BAR = {"open", "high", "low", "close"}
 
 
 @dataclass(frozen=True, kw_only=True)
-class Corruption:
+class FutureSpec:
     """What to put in place of the future.
 
     Attributes
@@ -50,7 +50,7 @@ class Corruption:
         How many sessions after the cut are replaced; None is all.
     """
 
-    kind: Kind
+    kind: FutureKind
     cuts: Rows
     phase: Phase
     seed: int
@@ -60,7 +60,7 @@ class Corruption:
     sessions: int | None = None
 
 
-class Futures:
+class AlternativeFutures:
     """Other futures of one panel.
 
     Bars are drawn whole, so that a high stays the highest and a low the lowest. Prices lie on the grid of
@@ -68,9 +68,9 @@ class Futures:
     """
 
     def __init__(self, panel: Frames) -> None:
-        self._panel, self._axes, self._bars = panel, axes_of(panel), Bars(panel)
+        self._panel, self._axes, self._bars = panel, axes_of(panel), BarSampler(panel)
 
-    def of(self, how: Corruption) -> Frames:
+    def of(self, how: FutureSpec) -> Frames:
         """The panel with another future."""
         axes, first = self._axes, int(how.cuts.min()) + (how.phase == "post_close")
         rng = np.random.default_rng(how.seed)
@@ -143,7 +143,7 @@ def _shuffled(values: Floats, rng: np.random.Generator) -> Floats:
     return rows
 
 
-def _later(key: str, name: str, frame: FrozenFrame, axes: Axes, how: Corruption) -> Bools:
+def _later(key: str, name: str, frame: FrozenFrame, axes: Axes, how: FutureSpec) -> Bools:
     """Where a frame is later than the cut of its symbol, as far as it is to be replaced: (T, N)."""
     rows = np.unique(how.cuts)
     moments = [Moment(pd.Timestamp(axes.sessions[row]), how.phase) for row in rows]
@@ -159,7 +159,7 @@ def _later(key: str, name: str, frame: FrozenFrame, axes: Axes, how: Corruption)
     return np.asarray((row >= first[place]) & (row < last[place]))
 
 
-def _sane(panel: Frames, axes: Axes, how: Corruption) -> Frames:
+def _sane(panel: Frames, axes: Axes, how: FutureSpec) -> Frames:
     """Highs and lows that hold a bar of which a part, its open, was kept."""
     if how.phase == "post_close":
         return panel
@@ -178,7 +178,7 @@ def _sane(panel: Frames, axes: Axes, how: Corruption) -> Frames:
     return mapped(panel, widened)
 
 
-def nudged(panel: Frames, moment: Moment, seed: int, sign: float) -> Frames:
+def perturbed(panel: Frames, moment: Moment, seed: int, sign: float) -> Frames:
     """The panel with what was known at a moment moved by some 1e-9 of itself, each bar as a whole."""
     axes, rng = axes_of(panel), np.random.default_rng(seed)
     factor = 1 + sign * _NUDGE * rng.standard_normal((len(axes.sessions), len(axes.symbols)))

@@ -10,24 +10,24 @@ from functools import cached_property
 import numpy as np
 import pandas as pd
 
-from quantgraph.audit.causality._compare import Bools, Reference
-from quantgraph.audit.causality._rounding import Nudges
-from quantgraph.audit.causality._slices import axes_of, close_of
-from quantgraph.audit.causality.corruption import Futures
-from quantgraph.audit.causality.cuts import secret_cuts
-from quantgraph.audit.causality.trials import CodeTrials, FunctionTrials, Outcome, Run, Trials
+from quantgraph.audit.causality._alternative_futures import AlternativeFutures
+from quantgraph.audit.causality._cuts import secret_cuts
+from quantgraph.audit.causality._panel_slices import axes_of, close_of
+from quantgraph.audit.causality._rounding import Perturbations
+from quantgraph.audit.causality._signal_comparison import Bools, ReferenceSignal
+from quantgraph.audit.causality.trials import CodeTrials, FunctionTrials, RunPanel, TrialOutcome, Trials
 from quantgraph.errors import CodeFailed
 from quantgraph.market.moment import Moment, Phase
 from quantgraph.sandbox.wire import Frames
 from quantgraph.state.frames import Floats
 
-__all__ = ["Case", "Counted"]
+__all__ = ["CountedTrials", "ProofState"]
 
 _FEW = 2
 """Sessions in which ties may come together by chance."""
 
 
-class Counted:
+class CountedTrials:
     """Trials that count how often the strategy was run."""
 
     def __init__(self, trials: Trials) -> None:
@@ -44,30 +44,30 @@ class Counted:
         """Source of the strategy, empty where it is not known."""
         return self._trials.cells if isinstance(self._trials, CodeTrials | FunctionTrials) else ()
 
-    def walk(self, panel: Frames, moments: Sequence[Moment]) -> Iterator[Outcome]:
+    def walk(self, panel: Frames, moments: Sequence[Moment]) -> Iterator[TrialOutcome]:
         """See :class:`Trials`."""
         for outcome in self._trials.walk(panel, moments):
             self.evaluations += 1
             yield outcome
 
-    def whole(self, panel: Frames) -> Outcome:
+    def whole(self, panel: Frames) -> TrialOutcome:
         """See :class:`Trials`."""
         self.evaluations += 1
         return self._trials.whole(panel)
 
     @contextmanager
-    def series(self) -> Iterator[Run]:
+    def series(self) -> Iterator[RunPanel]:
         """See :class:`Trials`."""
         with self._trials.series() as run:
 
-            def counted(panel: Frames) -> Outcome:
+            def counted(panel: Frames) -> TrialOutcome:
                 self.evaluations += 1
                 return run(panel)
 
             yield counted
 
 
-class Case:
+class ProofState:
     """What all tests of one audit share.
 
     Parameters
@@ -101,17 +101,17 @@ class Case:
     """
 
     def __init__(
-        self, trials: Trials, panel: Frames, phase: Phase, seed: int, whole: Outcome | None = None
+        self, trials: Trials, panel: Frames, phase: Phase, seed: int, whole: TrialOutcome | None = None
     ) -> None:
-        self.trials = Counted(trials)
+        self.trials = CountedTrials(trials)
         self.panel, self.phase, self.seed = panel, phase, seed
         self.axes = axes_of(panel)
         self.total = len(self.axes.sessions)
         self.first = whole or self.trials.whole(panel)
         if self.first.signal is None:
             raise CodeFailed(f"the strategy fails on the whole panel: {self.first.error}")
-        self.reference = Reference(self.first.signal, self.axes)
-        self.nudges = Nudges(self.trials.whole, panel, self.first, seed)
+        self.reference = ReferenceSignal(self.first.signal, self.axes)
+        self.nudges = Perturbations(self.trials.whole, panel, self.first, seed)
         self.tried: Counter[str] = Counter()
         self.proved: set[int] = set()
         self.near: Bools = np.zeros(self.reference.values.shape, dtype=bool)
@@ -121,9 +121,9 @@ class Case:
         self.refused = ""
 
     @cached_property
-    def futures(self) -> Futures:
+    def futures(self) -> AlternativeFutures:
         """Other futures of the panel."""
-        return Futures(self.panel)
+        return AlternativeFutures(self.panel)
 
     def moment(self, row: int) -> Moment:
         """When the signal of a row is decided."""

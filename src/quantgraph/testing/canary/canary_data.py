@@ -1,34 +1,144 @@
-"""Canaries: a store in which everything after a moment is an unmistakable sentinel.
+"""A data state and a source in which everything after a moment is an unmistakable sentinel.
 
-A run over it, and over a :class:`~quantgraph.testing.canary.source.CanarySource`, that knows no future says
-no sentinel: not in a prompt, a reply, a tool's result, an error, a log line, a signal or the ledger.
-:class:`~quantgraph.testing.canary.watch.CanaryWatch` listens for them. What can carry no number (a signal of
-1, 0 and -1; a ratio, a rank, a logarithm) is compared between two plantings of opposite sign whose numbers
-compare otherwise: ``seed=0`` and ``seed=1``.
+A run over both that uses no future shows no sentinel: not in a prompt, a reply, a tool's result, an error, a
+log line, a signal or the ledger. :class:`~quantgraph.testing.canary.canary_watch.CanaryWatch` looks for them.
+A result that carries no magnitude (a signal of 1, 0 and -1, a ratio, a rank, a logarithm) is compared between
+two runs whose sentinels have opposite signs and another order: ``seed=0`` and ``seed=1``.
 """
 
 from __future__ import annotations
 
 import zlib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from quantgraph.data import MarketDataSource, Members, Panel
+from quantgraph.data.as_of import AsOfSource
 from quantgraph.data.protocol import EVENT_FIELDS
+from quantgraph.errors import BadWindow, NoData, UnknownSymbol
 from quantgraph.market.moment import Moment
-from quantgraph.state import DataState, Reading, Record, Snapshot, View, Walk, WorkingTree
-from quantgraph.state.commits import Tree
+from quantgraph.state import DataState, GrowingView, Record, Snapshot, TrustedView, View, WorkingTree
+from quantgraph.state.commits import Commit
 from quantgraph.state.frames import FrozenFrame
-from quantgraph.state.records import KINDS, Records
+from quantgraph.state.records import RECORD_KINDS, Records
 from quantgraph.state.views import known_rows
-from quantgraph.testing.canary.find import MAGNITUDE, MARK, find_canaries
+from quantgraph.testing.canary.sentinels import MAGNITUDE, MARK, find_canaries
 
-__all__ = ["CANARY_SESSIONS", "CANARY_SYMBOL", "CanaryStore", "planted", "sentinels"]
+__all__ = ["CANARY_SESSIONS", "CANARY_SYMBOL", "CanarySource", "CanaryStore", "planted", "sentinels"]
+
+Answer = TypeVar("Answer")
+
+
+class CanarySource:
+    """A source that answers with sentinels about everything after a moment.
+
+    It has three more sessions than ``source``, in the year 2177, and a stock that nobody knows before; names
+    that are not asked for a day are those of that time, and so are the member lists. What it refuses, it
+    refuses with a word about 2177. A run over it needs an ``as_of``, for its last session is a sentinel.
+
+    Parameters
+    ----------
+    source
+        Any source. If it is no :class:`~quantgraph.data.protocol.DatedLists`, names and codes are on no day
+        sentinels but for the added ones.
+    as_of, seed
+        As for :class:`~quantgraph.testing.canary.canary_data.CanaryStore`.
+    """
+
+    def __init__(self, source: MarketDataSource, as_of: Moment, *, seed: int = 0) -> None:
+        self._source = source
+        self._as_of = as_of
+        self._seed = seed
+
+    @property
+    def name(self) -> str:
+        """The source's."""
+        return self._source.name
+
+    @property
+    def synthetic(self) -> bool:
+        """The source's."""
+        return self._source.synthetic
+
+    def sessions(self) -> pd.DatetimeIndex:
+        """The source's, and the three more."""
+        return pd.DatetimeIndex(self._source.sessions().append(CANARY_SESSIONS))
+
+    def symbols(self) -> tuple[str, ...]:
+        """The source's, and one more."""
+        return tuple(sorted((*self._source.symbols(), CANARY_SYMBOL)))
+
+    def symbols_on(self, day: pd.Timestamp) -> tuple[str, ...]:
+        """The source's, and one more after the moment."""
+        return AsOfSource(self._source, Moment(day)).symbols() if self._knows(day) else self.symbols()
+
+    def names(self) -> Mapping[str, str]:
+        """Names as they will be."""
+        named = {code: f"{name} {MARK}" for code, name in self._source.names().items()}
+        return named | {CANARY_SYMBOL: MARK}
+
+    def names_on(self, day: pd.Timestamp) -> Mapping[str, str]:
+        """The source's, and those that will be after the moment."""
+        return AsOfSource(self._source, Moment(day)).names() if self._knows(day) else self.names()
+
+    def members(self, index_code: str, on: pd.Timestamp) -> Members:
+        """The source's; after the moment the stock that nobody knows is the only member."""
+        if self._knows(on):
+            return _refused(lambda: self._source.members(index_code, on))
+        listed_on = CANARY_SESSIONS[0]
+        return Members(
+            index_code=index_code, symbols=(CANARY_SYMBOL,), listed_on=listed_on, point_in_time=True
+        )
+
+    def bars(self, symbols: Sequence[str], start: pd.Timestamp, end: pd.Timestamp) -> Panel:
+        """The source's, and sentinels after the moment."""
+        frames = _refused(lambda: self._source.bars(symbols, start, end))
+        return {name: self._plant("ohlcv", name, frame, end) for name, frame in frames.items()}
+
+    def indicators(
+        self,
+        symbols: Sequence[str],
+        start: pd.Timestamp,
+        end: pd.Timestamp,
+        fields: Sequence[str] = (),
+    ) -> Panel:
+        """The source's, and sentinels after the moment."""
+        frames = _refused(lambda: self._source.indicators(symbols, start, end, fields))
+        return {name: self._plant("indicators", name, frame, end) for name, frame in frames.items()}
+
+    def index_bars(self, index_code: str, start: pd.Timestamp, end: pd.Timestamp) -> pd.DataFrame:
+        """The source's, and sentinels after the moment."""
+        levels = _refused(lambda: self._source.index_bars(index_code, start, end))
+        fields = {name: self._plant("ohlcv", str(name), levels[[name]], end) for name in levels.columns}
+        return pd.DataFrame({name: frame[name] for name, frame in fields.items()})
+
+    def _knows(self, day: pd.Timestamp) -> bool:
+        return day <= self._as_of.session
+
+    def _plant(self, panel: str, name: str, frame: pd.DataFrame, end: pd.Timestamp) -> pd.DataFrame:
+        index = pd.DatetimeIndex(frame.index).append(
+            CANARY_SESSIONS[: CANARY_SESSIONS.searchsorted(end, side="right")]
+        )
+        longer = frame.reindex(index)
+        rows = known_rows(panel, name, index.to_numpy(), self._as_of)
+        longer.iloc[rows:] = sentinels(panel, name, longer.shape, self._seed)[rows:]
+        return longer
+
+
+def _refused(ask: Callable[[], Answer]) -> Answer:
+    try:
+        return ask()
+    except (NoData, BadWindow, UnknownSymbol) as error:
+        raise type(error)(
+            f"{error.message}; its sessions run to {CANARY_SESSIONS[-1]:%Y-%m-%d}", **error.data
+        ) from error
+
 
 CANARY_SESSIONS = pd.DatetimeIndex(["2177-07-07", "2177-07-08", "2177-07-09"], name="trade_date").as_unit(
     "us"
@@ -66,15 +176,15 @@ class CanaryStore(DataState):
         with self._planted(moment):
             return super().view(moment, ref)
 
-    def walk(self, ref: str | None = None) -> Walk:
+    def growing_view(self, ref: str | None = None) -> GrowingView:
         """Views one moment after the other, each cut from a commit with sentinels after it."""
-        walk = super().walk(ref)
+        walk = super().growing_view(ref)
         return _CanaryWalk(walk.data_ref, self._find(walk.data_ref)[1], self.seed)
 
-    def reading(self, moment: Moment, ref: str | None = None) -> Reading:
+    def trusted_view(self, moment: Moment, ref: str | None = None) -> TrustedView:
         """A commit as known at ``moment`` for trusted code, with sentinels after it."""
         with self._planted(moment):
-            return super().reading(moment, ref)
+            return super().trusted_view(moment, ref)
 
     def snapshot(self, ref: str | None = None) -> Snapshot:
         """Everything of a commit, with sentinels after the run's moment."""
@@ -118,7 +228,7 @@ class CanaryStore(DataState):
         finally:
             self._after.reset(before)
 
-    def _find(self, ref: str | None) -> tuple[str, Tree]:
+    def _find(self, ref: str | None) -> tuple[str, Commit]:
         ref, tree = super()._find(ref)
         moment = self._after.get()
         return ref, tree if moment is None else planted(tree, moment, self.seed)
@@ -132,10 +242,10 @@ class _CanaryTree(WorkingTree):
         return self._store.view(moment, self.ref)
 
 
-class _CanaryWalk(Walk):
+class _CanaryWalk(GrowingView):
     """A walk over a commit whose rows are sentinels until the very moment that knows them."""
 
-    def __init__(self, ref: str, tree: Tree, seed: int) -> None:
+    def __init__(self, ref: str, tree: Commit, seed: int) -> None:
         super().__init__(ref, tree)
         self._whole, self._seed = tree, seed
 
@@ -144,9 +254,9 @@ class _CanaryWalk(Walk):
         return super().at(moment)
 
 
-def planted(tree: Tree, moment: Moment, seed: int) -> Tree:
+def planted(tree: Commit, moment: Moment, seed: int) -> Commit:
     """A commit with sentinels in place of all that is not known at a moment."""
-    return Tree(
+    return Commit(
         panels={
             panel: {name: _planted(panel, name, fields, moment, seed) for name in fields}
             for panel, fields in tree.panels.items()
@@ -179,13 +289,13 @@ def _announced(frame: FrozenFrame, declared: FrozenFrame, moment: Moment) -> NDA
 
 
 def _records(records: Records, moment: Moment) -> Records:
-    known = records.known(moment)
+    known = records.as_of(moment)
     later = [
         Record(each.kind, each.known, each.symbol, _said(each.kind))
         for each in records.entries
         if each not in known
     ]
-    added = [Record(kind, CANARY_SESSIONS[0].date(), CANARY_SYMBOL, _said(kind)) for kind in KINDS]
+    added = [Record(kind, CANARY_SESSIONS[0].date(), CANARY_SYMBOL, _said(kind)) for kind in RECORD_KINDS]
     return Records.of([*known, *later, *added])
 
 

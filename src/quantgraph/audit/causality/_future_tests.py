@@ -7,16 +7,16 @@ from functools import partial
 
 import numpy as np
 
-from quantgraph.audit.causality._case import Case
-from quantgraph.audit.causality._compare import Bools, Reference
-from quantgraph.audit.causality._redraw import STYLES, Style
-from quantgraph.audit.causality._shrink import Finder
-from quantgraph.audit.causality._slices import axes_of, close_of, only, prefix
-from quantgraph.audit.causality.corruption import Corruption, Kind
+from quantgraph.audit.causality._alternative_futures import FutureKind, FutureSpec
+from quantgraph.audit.causality._bar_sampling import STYLES, Style
+from quantgraph.audit.causality._cuts import Rows, symbol_cuts
+from quantgraph.audit.causality._minimize import Minimizer
+from quantgraph.audit.causality._panel_slices import axes_of, close_of, only, prefix
+from quantgraph.audit.causality._proof_state import ProofState
+from quantgraph.audit.causality._signal_comparison import Bools, ReferenceSignal
 from quantgraph.audit.causality.counterexample import Counterexample
-from quantgraph.audit.causality.cuts import Rows, symbol_cuts
 from quantgraph.audit.causality.trials import FunctionTrials
-from quantgraph.audit.causality.verdict import MOST_TURNED
+from quantgraph.audit.causality.verdict import MAX_FLIPPED_SHARE
 from quantgraph.state.frames import Floats
 
 __all__ = ["beyond_rounding", "other_futures", "remembered"]
@@ -26,7 +26,7 @@ _UNIFORM = 12
 _OTHERS = 2
 
 
-def other_futures(case: Case) -> Counterexample | None:
+def other_futures(case: ProofState) -> Counterexample | None:
     """Rows after a cut replaced: per symbol where symbols go apart, else at more places for all alike.
 
     Each runs in a process of its own: what code kept of one would tell it of the next.
@@ -35,7 +35,9 @@ def other_futures(case: Case) -> Counterexample | None:
     return found or _uniform(case, apart=apart) or _appended(case)
 
 
-def beyond_rounding(case: Case, differing: Bools, theirs: Floats, row: int, *, trust_nudges: bool) -> Bools:
+def beyond_rounding(
+    case: ProofState, differing: Bools, theirs: Floats, row: int, *, trust_nudges: bool
+) -> Bools:
     """Those of the ``differing`` cells (T, N) that are not excused as rounding; the others are counted.
 
     A longer panel is summed up in another order, so a tie may fall otherwise in it; or the future decides it.
@@ -58,7 +60,7 @@ def beyond_rounding(case: Case, differing: Bools, theirs: Floats, row: int, *, t
     if odd.any() or not trust_nudges:
         suspects = odd if trust_nudges else differing
         beyond = np.asarray(suspects & _decided_by_the_future(case, row))
-    many = case.share(case.unexplained | odd) > MOST_TURNED
+    many = case.share(case.unexplained | odd) > MAX_FLIPPED_SHARE
     if odd.any() and (many or np.isnan(theirs[odd]).any() or not _is_of_the_length(case, odd, row)):
         beyond |= odd
     if not beyond.any():
@@ -67,7 +69,7 @@ def beyond_rounding(case: Case, differing: Bools, theirs: Floats, row: int, *, t
     return beyond
 
 
-def _is_of_the_length(case: Case, cells: Bools, row: int) -> bool:
+def _is_of_the_length(case: ProofState, cells: Bools, row: int) -> bool:
     """Whether cells (T, N) come out as they do where later sessions are there, and nothing is known of them.
 
     Code that looks ahead says then what it says without them.
@@ -79,7 +81,7 @@ def _is_of_the_length(case: Case, cells: Bools, row: int) -> bool:
     return case.tried["missing"] > before and not (changed & cells).any()
 
 
-def _decided_by_the_future(case: Case, row: int) -> Bools:
+def _decided_by_the_future(case: ProofState, row: int) -> Bools:
     """Cells (T, N) up to a row that another future of the same length after it changes."""
     cuts = np.full(len(case.axes.symbols), row)
     changed = np.zeros(case.reference.values.shape, dtype=bool)
@@ -89,7 +91,7 @@ def _decided_by_the_future(case: Case, row: int) -> Bools:
     return changed
 
 
-def _uniform(case: Case, *, apart: bool) -> Counterexample | None:
+def _uniform(case: ProofState, *, apart: bool) -> Counterexample | None:
     rows, _ = case.cuts(min(_OTHERS if apart else _UNIFORM, case.total), case.seed + 1)
     for number, row in enumerate(rows):
         cuts = np.full(len(case.axes.symbols), row)
@@ -103,18 +105,18 @@ def _uniform(case: Case, *, apart: bool) -> Counterexample | None:
     return None
 
 
-def _future(case: Case, kind: Kind, cuts: Rows, number: int) -> Corruption:
-    return Corruption(kind=kind, cuts=cuts, phase=case.phase, seed=case.seed + number)
+def _future(case: ProofState, kind: FutureKind, cuts: Rows, number: int) -> FutureSpec:
+    return FutureSpec(kind=kind, cuts=cuts, phase=case.phase, seed=case.seed + number)
 
 
-def _pair(case: Case, cuts: Rows, number: int, style: Style) -> list[Corruption]:
+def _pair(case: ProofState, cuts: Rows, number: int, style: Style) -> list[FutureSpec]:
     """A future, and the same the other way round; on other days too, where all symbols are cut alike."""
     redated = style != "apart" and bool((cuts == cuts[0]).all())
     future = replace(_future(case, "redrawn", cuts, number), style=style, redated=redated)
     return [future, replace(future, falling=True)]
 
 
-def _changed(case: Case, how: Corruption) -> Bools:
+def _changed(case: ProofState, how: FutureSpec) -> Bools:
     """Cells up to each symbol's cut that another future changes.
 
     A strategy that fails on a future that could have come is remembered for it: nothing was settled there.
@@ -133,17 +135,17 @@ def _changed(case: Case, how: Corruption) -> Bools:
     return np.asarray(differing & (np.arange(len(differing))[:, None] < known))
 
 
-def _replaced(case: Case, how: Corruption) -> Counterexample | None:
+def _replaced(case: ProofState, how: FutureSpec) -> Counterexample | None:
     """Try another future after one cut for all symbols: what it changes before the cut is no accident."""
     differing = _changed(case, how)
     if not differing.any():
         return None
     with case.trials.series() as run:
-        finder = Finder(run, case.panel, case.reference, case.phase)
+        finder = Minimizer(run, case.panel, case.reference, case.phase)
         return finder.corruption(differing, how, case.futures.of)
 
 
-def _separable(case: Case) -> bool:
+def _separable(case: ProofState) -> bool:
     """Whether each symbol's signal seems to depend on its own data only."""
     symbols = case.axes.symbols
     if len(symbols) == 1:
@@ -155,7 +157,7 @@ def _separable(case: Case) -> bool:
     return not differing[:, : len(symbols) : 2].any()
 
 
-def _staggered(case: Case) -> tuple[bool, Counterexample | None]:
+def _staggered(case: ProofState) -> tuple[bool, Counterexample | None]:
     """Whether symbols go apart, and what cuts of their own for each show: many places in one run."""
     close = close_of(case.panel).values
     for number, cuts in enumerate(symbol_cuts(case.signal, close, count=_STAGGERED, seed=case.seed)):
@@ -171,7 +173,7 @@ def _staggered(case: Case) -> tuple[bool, Counterexample | None]:
     return True, None
 
 
-def _appended(case: Case) -> Counterexample | None:
+def _appended(case: ProofState) -> Counterexample | None:
     """The same panel with sessions after its last, and with the opposite ones."""
     panels = [case.futures.extended(case.seed, falling=falling) for falling in (False, True)]
     outcomes = [case.trials.whole(longer) for longer in panels]
@@ -180,25 +182,25 @@ def _appended(case: Case) -> Counterexample | None:
             case.refuse(outcome.error)
             continue
         case.tried["appended"] += 1
-        reference, rows = Reference(outcome.signal, axes_of(longer)), case.total
+        reference, rows = ReferenceSignal(outcome.signal, axes_of(longer)), case.total
         differing = reference.differing(case.first, rows)
         near = case.nudges.among(differing, reference, reference.values)
         # A tie that the sessions appended decide is decided otherwise by the opposite ones.
         alike = ~reference.changed(other, rows)
         odd = (differing & ~near & alike)[:rows]
-        if case.share(case.unexplained | odd) <= MOST_TURNED:
+        if case.share(case.unexplained | odd) <= MAX_FLIPPED_SHARE:
             near[:rows] |= odd
             case.unexplained |= odd
         beyond = differing & ~(near & alike)
         if beyond.any():
             with case.trials.series() as run:
-                finder = Finder(run, longer, reference, case.phase)
+                finder = Minimizer(run, longer, reference, case.phase)
                 return finder.truncation(beyond, rows - 1, test="appended")
         case.excuse(differing[:rows], reference.values[:rows])
     return None
 
 
-def remembered(case: Case, trials: FunctionTrials) -> Counterexample | None:
+def remembered(case: ProofState, trials: FunctionTrials) -> Counterexample | None:
     """Prefixes after a longer panel, in one process: what a function keeps from call to call."""
     start = np.zeros(len(case.axes.symbols), dtype=np.int64)
     longer = case.futures.of(_future(case, "redrawn", start, 0))
@@ -208,8 +210,8 @@ def remembered(case: Case, trials: FunctionTrials) -> Counterexample | None:
     for moment, fresh, outcome in zip(moments, case.trials.walk(case.panel, moments), after, strict=True):
         if outcome.signal is None or fresh.signal is None:
             continue
-        reference = Reference(fresh.signal, case.axes)
+        reference = ReferenceSignal(fresh.signal, case.axes)
         differing = reference.differing(outcome, reference.rows_to(moment.session))
         if differing.any():
-            return Finder(case.trials.whole, case.panel, reference, case.phase).memory(differing, outcome)
+            return Minimizer(case.trials.whole, case.panel, reference, case.phase).memory(differing, outcome)
     return None
