@@ -22,7 +22,7 @@ from langchain_core.messages import message_to_dict
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.types import Command
 
-from quantgraph.broker.ledger.ledger import Ledger
+from quantgraph.broker.ledger import Ledger
 from quantgraph.broker.orders import Fill
 from quantgraph.graph import create_trading_graph
 from quantgraph.runtime.agent_factory import CALLS_PER_NODE

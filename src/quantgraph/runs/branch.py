@@ -15,10 +15,10 @@ from langgraph.runtime import RunControl
 
 from quantgraph._util.run_id import new_run_id
 from quantgraph.broker.decider import Decider
-from quantgraph.broker.ledger.ledger import Ledger
+from quantgraph.broker.ledger import Ledger
 from quantgraph.data import MarketDataSource, open_source
 from quantgraph.errors import BadWindow, RunDiverged
-from quantgraph.llm.roles import Model
+from quantgraph.llm.models import Model
 from quantgraph.market.moment import session_of
 from quantgraph.nodes.trading_resources import database
 from quantgraph.recording import Entry, Recorder, canonical
@@ -30,6 +30,10 @@ from quantgraph.runs.resources import Resources
 from quantgraph.runs.specification import recorded_source_name
 from quantgraph.runs.start import start_run
 from quantgraph.settings import ROLES, Role, Settings, load_settings
+<<<<<<< HEAD
+=======
+from quantgraph.llm.models import Model
+>>>>>>> origin/main
 
 __all__ = ["replay_from"]
 

@@ -13,9 +13,15 @@ from typing import Any
 from langgraph.checkpoint.memory import InMemorySaver
 
 from quantgraph.broker.decider import Decider
-from quantgraph.broker.ledger.ledger import Ledger
+<<<<<<< HEAD
+from quantgraph.broker.ledger import Ledger
 from quantgraph.errors import BadFile, QuantGraphError, RunDiverged, StorageUnavailable
-from quantgraph.llm.capabilities.active_mode import PATH as CAPABILITIES
+from quantgraph.llm.capabilities.capability_cache import RECORDING_PATH as CAPABILITIES
+=======
+from quantgraph.broker.ledger import Ledger
+from quantgraph.errors import BadFile, QuantGraphError, RunDiverged, StorageUnavailable, UnknownCommit
+from quantgraph.llm.capabilities.capability_cache import RECORDING_PATH as LADDER
+>>>>>>> origin/main
 from quantgraph.nodes.trading_resources import database
 from quantgraph.recording import Entry, Recorder, Recording, digest
 from quantgraph.recording.sockets import no_network

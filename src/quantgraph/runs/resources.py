@@ -16,11 +16,11 @@ from langgraph.checkpoint.sqlite import SqliteSaver
 
 from quantgraph._util.database import storage_error
 from quantgraph.broker.decider import Decider
-from quantgraph.broker.ledger.ledger import Ledger
+from quantgraph.broker.ledger import Ledger
 from quantgraph.data import MarketDataSource
 from quantgraph.errors import BadFile
 from quantgraph.graph import create_trading_graph
-from quantgraph.llm.roles import Model
+from quantgraph.llm.models import Model
 from quantgraph.nodes.trading_resources import database
 from quantgraph.recording import Recorder
 from quantgraph.recording.budget import Budget
@@ -30,6 +30,11 @@ from quantgraph.sandbox import CodeRunner
 from quantgraph.settings import Settings
 from quantgraph.state import DataState
 from quantgraph.subgraphs.signal import create_signal_subgraph
+<<<<<<< HEAD
+=======
+from quantgraph.llm.models import Model
+from quantgraph.runtime.questions import OnClarify
+>>>>>>> origin/main
 
 __all__ = ["CHECKPOINTS_FILE", "OpenRun", "Resources", "open_run"]
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
         misbehaving_in,
         slow_model,
     )
-    from quantgraph.testing.models.scripted import ModelCall, ScriptedChatModel, ScriptExhausted
+    from quantgraph.testing.models.scripted import RecordedCall, ScriptedChatModel, ScriptExhausted
     from quantgraph.testing.servers.openai_stub import OpenAIStub
     from quantgraph.testing.servers.openai_wire import ChatRequest, Fault, Reply
     from quantgraph.testing.servers.tushare_faults import TushareFault
@@ -39,8 +39,8 @@ __all__ = [
     "CanaryWatch",
     "ChatRequest",
     "Fault",
-    "ModelCall",
     "OpenAIStub",
+    "RecordedCall",
     "Reply",
     "ScriptExhausted",
     "ScriptedChatModel",
@@ -67,7 +67,7 @@ _HOME = {
     "CanaryWatch": "quantgraph.testing.canary.canary_watch",
     "ChatRequest": "quantgraph.testing.servers.openai_wire",
     "Fault": "quantgraph.testing.servers.openai_wire",
-    "ModelCall": "quantgraph.testing.models.scripted",
+    "RecordedCall": "quantgraph.testing.models.scripted",
     "OpenAIStub": "quantgraph.testing.servers.openai_stub",
     "Reply": "quantgraph.testing.servers.openai_wire",
     "ScriptExhausted": "quantgraph.testing.models.scripted",

@@ -11,7 +11,7 @@ from langchain_core.messages import AIMessage, BaseMessage
 from pydantic import Field, PrivateAttr
 
 from quantgraph.llm.planner import KeylessPlanner
-from quantgraph.testing.models.scripted import Answer, ModelCall, ScriptedChatModel, Tape
+from quantgraph.testing.models.scripted import Answer, RecordedCall, ScriptedChatModel, Tape
 
 __all__ = ["Asked", "Spoil", "SpoiledChatModel"]
 
@@ -67,7 +67,7 @@ class SpoiledChatModel(ScriptedChatModel):
         self._spoil = spoil
         self._tape = Tape(self._answer)
 
-    def _answer(self, call: ModelCall) -> Answer:
+    def _answer(self, call: RecordedCall) -> Answer:
         asked = Asked(
             number=call.number,
             messages=call.messages,

@@ -20,7 +20,7 @@ from pydantic import PrivateAttr
 
 from quantgraph.testing.models.structured_output import Method, structured
 
-__all__ = ["Answer", "ModelCall", "ScriptExhausted", "ScriptedChatModel", "Tape"]
+__all__ = ["Answer", "RecordedCall", "ScriptExhausted", "ScriptedChatModel", "Tape"]
 
 Answer = str | AIMessage | Exception
 Step = Answer | Callable[[list[BaseMessage]], Answer]
@@ -31,7 +31,7 @@ class ScriptExhausted(AssertionError):
 
 
 @dataclass(frozen=True, kw_only=True)
-class ModelCall:
+class RecordedCall:
     """One call as the model saw it; ``number`` counts from 1."""
 
     number: int
@@ -45,12 +45,12 @@ class ModelCall:
 class Tape:
     """The calls of a model and of all its bound copies, each answered by one function."""
 
-    def __init__(self, answer: Callable[[ModelCall], Answer]) -> None:
+    def __init__(self, answer: Callable[[RecordedCall], Answer]) -> None:
         self._answer = answer
         self._lock = threading.Lock()  # parallel nodes call the same model
-        self._calls: list[ModelCall] = []
+        self._calls: list[RecordedCall] = []
 
-    def play(self, call: ModelCall) -> AIMessage:
+    def play(self, call: RecordedCall) -> AIMessage:
         """Number a call, keep it and answer it."""
         with self._lock:
             call = replace(call, number=len(self._calls) + 1)
@@ -60,7 +60,7 @@ class Tape:
             raise answer
         return AIMessage(answer) if isinstance(answer, str) else answer.model_copy(deep=True)
 
-    def calls(self) -> tuple[ModelCall, ...]:
+    def calls(self) -> tuple[RecordedCall, ...]:
         """All calls so far."""
         with self._lock:
             return tuple(self._calls)
@@ -107,7 +107,7 @@ class ScriptedChatModel(BaseChatModel):
             self._tape, self._length = Tape(lambda call: _step(steps, call)), len(steps)
 
     @property
-    def calls(self) -> tuple[ModelCall, ...]:
+    def calls(self) -> tuple[RecordedCall, ...]:
         """All calls so far, those of bound copies included."""
         return self._tape.calls()
 
@@ -168,7 +168,7 @@ class ScriptedChatModel(BaseChatModel):
         self, messages: list[BaseMessage], stop: list[str] | None, options: Mapping[str, Any]
     ) -> AIMessage:
         return self._tape.play(
-            ModelCall(
+            RecordedCall(
                 number=0,
                 messages=tuple(messages),
                 tools=self.bound_tools,
@@ -179,7 +179,7 @@ class ScriptedChatModel(BaseChatModel):
         )
 
 
-def _step(steps: Sequence[Step], call: ModelCall) -> Answer:
+def _step(steps: Sequence[Step], call: RecordedCall) -> Answer:
     if call.number > len(steps):
         last = str(call.messages[-1].text)[:80] if call.messages else ""
         raise ScriptExhausted(

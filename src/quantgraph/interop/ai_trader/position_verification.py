@@ -13,8 +13,7 @@ import pandas as pd
 from quantgraph.data import MarketDataSource, Panel, open_source
 from quantgraph.errors import BadOption
 from quantgraph.interop.ai_trader.position_file import PositionRecord, scan_positions
-from quantgraph.interop.ai_trader.position_replay import LedgerMarket, Mismatch, replay
-from quantgraph.report.metrics import max_drawdown, total_return
+from quantgraph.interop.ai_trader.position_replay import LedgerMarket, Mismatch, replay_positions
 
 __all__ = ["LedgerMarket", "Mismatch", "Verification", "verify_positions"]
 
@@ -90,14 +89,14 @@ def verify_positions(
     measurable = not any(records[0].positions.values()) and bool((values > 0).all())
     return Verification(
         records=len(records),
-        mismatches=tuple(replay(scanned, bars, market)),
+        mismatches=tuple(replay_positions(scanned, bars, market)),
         first_date=records[0].date,
         last_date=records[-1].date,
         sessions=len(values) - 1,
         carried=valuation.carried,
         final_value=None if math.isnan(valuation.values[-1]) else valuation.values[-1],
-        total_return=total_return(values) if measurable else None,
-        max_drawdown=max_drawdown(values).depth if measurable else None,
+        total_return=float(values.iloc[-1] / values.iloc[0] - 1) if measurable else None,
+        max_drawdown=float((values / values.cummax() - 1).min()) if measurable else None,
     )
 
 

@@ -12,8 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from quantgraph.broker.ledger.journal import fill_body, marks_body, plain_order
-from quantgraph.broker.vectorized._compiled import compiled
-from quantgraph.broker.vectorized._tables import Ints, Table
+from quantgraph.broker.vectorized._arrays import Ints, Table, compiled
 from quantgraph.market.money import ZERO
 
 __all__ = ["REASONS", "Names", "fill_texts", "mark_texts", "names_of"]

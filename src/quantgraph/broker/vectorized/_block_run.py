@@ -9,10 +9,9 @@ import numpy as np
 import pandas as pd
 
 from quantgraph.broker.account import Account, Position, Receivable
-from quantgraph.broker.corporate_actions import Event, carried_over, open_account
-from quantgraph.broker.vectorized import _kernel
-from quantgraph.broker.vectorized._market import ForTheDesk, Task, actions_by_symbol, field_of, signal_of
-from quantgraph.broker.vectorized._tables import (
+from quantgraph.broker.corporate_actions import Event, apply_corporate_actions, price_after_actions
+from quantgraph.broker.vectorized import _account_kernel
+from quantgraph.broker.vectorized._arrays import (
     DAY,
     DONE,
     EVENTS,
@@ -24,17 +23,24 @@ from quantgraph.broker.vectorized._tables import (
     ORDERS,
     PURSE,
     STOPPED,
+    AccountArrays,
+    BlockLog,
     Ints,
-    Log,
-    Market,
-    Rule,
-    State,
+    MarketArrays,
+    RuleArrays,
     Table,
+)
+from quantgraph.broker.vectorized._market import (
+    BlockTask,
+    FallbackRequired,
+    actions_by_symbol,
+    field_of,
+    signal_of,
 )
 from quantgraph.errors import LedgerConflict
 from quantgraph.market.money import to_decimal
 
-__all__ = ["Run", "amount_of"]
+__all__ = ["BlockRun", "amount_of"]
 
 _UNITS = 10_000
 _NEVER = 1 << 62
@@ -46,7 +52,7 @@ def amount_of(cents: int) -> Decimal:
 
 
 @dataclass(kw_only=True)
-class Run:
+class BlockRun:
     """A block on its way; make it, :meth:`go`, and :meth:`check`.
 
     Attributes
@@ -63,13 +69,13 @@ class Run:
         Cash and shares by column that they brought, by session.
     """
 
-    task: Task
-    market: Market
-    rule: Rule
+    task: BlockTask
+    market: MarketArrays
+    rule: RuleArrays
     before: Account
     count: int
-    state: State = field(init=False)
-    log: Log = field(init=False)
+    state: AccountArrays = field(init=False)
+    log: BlockLog = field(init=False)
     receivables: tuple[Receivable, ...] = field(init=False)
     mornings: dict[int, tuple[Account, tuple[Event, ...]]] = field(init=False, default_factory=dict)
     moved_cash: Ints = field(init=False)
@@ -79,7 +85,7 @@ class Run:
         symbols = len(self.task.layout.symbols)
         self.receivables = self.before.receivables
         self.state = self._state()
-        self.log = Log(
+        self.log = BlockLog(
             orders=np.empty(self.count * symbols, ORDER),
             marks=np.empty(self.count * symbols, MARK),
             days=np.zeros(self.count, DAY),
@@ -90,7 +96,7 @@ class Run:
         """Trade; return how many sessions could be."""
         t, phase = 0, MORNING
         while True:
-            why, t = _kernel.run(t, phase, self.market, self.rule, self.state, self.log)
+            why, t = _account_kernel.run(t, phase, self.market, self.rule, self.state, self.log)
             if why in {DONE, STOPPED}:
                 return t
             phase = ORDERS if why == EVENTS else MARKS
@@ -156,7 +162,7 @@ class Run:
                 session=str(first.date()),
             )
 
-    def _state(self) -> State:
+    def _state(self) -> AccountArrays:
         task, positions = self.task, self.before.positions
         symbols, held = len(task.layout.symbols), len(positions)
         columns = np.array([task.layout.place.get(symbol, -1) for symbol in positions], np.int64)
@@ -165,7 +171,7 @@ class Run:
         shares = [position.quantity for position in positions.values()]
         paid = [_cents(position.cost) for position in positions.values()]
         if not whole or (columns < 0).any() or max(cash, owed, *shares, *paid) > LARGEST:
-            raise ForTheDesk
+            raise FallbackRequired
         zeros = np.zeros((5, symbols), np.int64)
         quantity, opinion, cost, wanted, tickets = zeros
         quantity[columns], cost[columns] = shares, paid
@@ -175,7 +181,7 @@ class Run:
             opinion[columns] = self._opinions(columns)
             self._priced(columns)
         purse = np.array([(cash, owed, held, 0, 0, 0, self._next_pay())], PURSE)
-        return State(
+        return AccountArrays(
             purse=purse,
             quantity=quantity,
             opinion=opinion,
@@ -193,7 +199,7 @@ class Run:
         values, where = signal_of(self.task)
         entered = [position.entered.asm8 for position in self.before.positions.values()]
         rows = self.task.layout.sessions[where.rows >= 0]
-        return _kernel.last_opinions(
+        return _account_kernel.last_opinions(
             values,
             np.searchsorted(rows, np.array(entered, "datetime64[us]")),
             int((where.rows[: self.task.first] >= 0).sum()),
@@ -204,7 +210,7 @@ class Run:
         """See that everything held has had a close: without one the desk cannot tell the account's worth."""
         for column in columns[np.isnan(self.market.close[0, columns])].tolist():
             if _last_known(self.task, "close", column, self.task.first) is None:
-                raise ForTheDesk
+                raise FallbackRequired
 
     def _next_pay(self) -> int:
         if not self.receivables:
@@ -224,7 +230,7 @@ class Run:
             for column, quantity, cost in found
         }
         before = Account(cash=amount_of(cash), positions=held, receivables=self.receivables)
-        account, events = open_account(before, session, self.task.book, self.task.rules)
+        account, events = apply_corporate_actions(before, session, self.task.book, self.task.rules)
         after = [account.quantity(layout.symbols[column]) for column in columns.tolist()]
         amounts = _cents(account.cash), _cents(account.owed)
         if max(*amounts, *after) > LARGEST:
@@ -256,14 +262,14 @@ class Run:
             return None
         actions = actions_by_symbol(task.store, task.data_ref).get(task.layout.symbols[column], ())
         since = [action for action in actions if known[1] < action.ex <= session]
-        return carried_over(to_decimal(known[0]), since)
+        return price_after_actions(to_decimal(known[0]), since)
 
     def _t_plus(self, column: int) -> int:
         market = self.market
         return int(market.terms["t_plus"][market.era[self.count - 1], market.kind[column]])
 
 
-def _last_known(task: Task, name: str, column: int, end: int) -> tuple[float, pd.Timestamp] | None:
+def _last_known(task: BlockTask, name: str, column: int, end: int) -> tuple[float, pd.Timestamp] | None:
     """The last price of a field before row ``end``, and its session."""
     values, where = field_of(task, "ohlcv", name)
     rows = np.flatnonzero(where.rows[:end] >= 0)
@@ -277,7 +283,7 @@ def _last_known(task: Task, name: str, column: int, end: int) -> tuple[float, pd
 def _cents(amount: Decimal) -> int:
     """Money in cents; the journal shows an amount as it is written, so it has to be written to the cent."""
     if amount.as_tuple().exponent != -2:
-        raise ForTheDesk
+        raise FallbackRequired
     return int(amount.scaleb(2))
 
 

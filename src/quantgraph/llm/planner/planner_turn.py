@@ -16,11 +16,19 @@ from quantgraph.errors import BadWindow, QuantGraphError
 from quantgraph.llm import tags
 from quantgraph.llm.planner import replies
 from quantgraph.llm.planner.codegen import write_code
-from quantgraph.llm.planner.filling import CODE_TOOL, Tool, dictated, facts_of, filled, properties_of
-from quantgraph.llm.planner.reflection import reflection, refused_window
-from quantgraph.llm.planner.request import Context, read_request
+from quantgraph.llm.planner.request import RequestContext, read_request
+from quantgraph.llm.planner.tool_arguments import (
+    CODE_TOOL,
+    Tool,
+    dictated_arguments,
+    fill_arguments,
+    malformed_date_answer,
+    reflection_answer,
+    request_facts,
+    tool_parameters,
+)
 
-__all__ = ["Call", "Turn", "decide"]
+__all__ = ["PlannerCall", "PlannerTurn", "answer_conversation"]
 
 BAR_TOOL = "tushare_daily_bar"
 INDICATOR_TOOL = "tushare_daily_basic"
@@ -28,7 +36,7 @@ _DRIVERS: tuple[tags.Tag, ...] = ("clarify", "validate", "fetch", "strategy", "u
 
 
 @dataclass(frozen=True, kw_only=True)
-class Call:
+class PlannerCall:
     """A tool call; its id is a hash of its content."""
 
     name: str
@@ -42,11 +50,11 @@ class Call:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Turn:
+class PlannerTurn:
     """A text, or one tool call."""
 
     text: str = ""
-    call: Call | None = None
+    call: PlannerCall | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -58,7 +66,7 @@ class _Scene:
     forced: bool
     begin: int
 
-    def answer_to(self, call: Call) -> ToolMessage | None:
+    def answer_to(self, call: PlannerCall) -> ToolMessage | None:
         """The tool's answer to this very call. A server in between may have given the call another id."""
         since = self.messages[self.begin + 1 :]
         asked = {
@@ -97,12 +105,12 @@ def _day(value: object) -> str | None:
     return text if re.fullmatch(r"\d{8}", text) else None
 
 
-def _context(scene: _Scene) -> tuple[Context, dict[str, Any]]:
+def _context(scene: _Scene) -> tuple[RequestContext, dict[str, Any]]:
     facts = _json_object(scene.part("context"))
     names = facts.get("names")
     pairs = names if isinstance(names, dict) else {}
     examples = facts.get("examples")
-    context = Context(
+    context = RequestContext(
         first_session=_day(facts.get("first_session")),
         last_session=_day(facts.get("last_session")),
         names={str(name): str(code) for name, code in pairs.items()},
@@ -115,25 +123,25 @@ def _fenced(value: Mapping[str, Any]) -> str:
     return f"```json\n{json.dumps(value, ensure_ascii=False, indent=2)}\n```"
 
 
-def _as_schema(scene: _Scene, value: dict[str, Any]) -> Turn:
+def _as_schema(scene: _Scene, value: dict[str, Any]) -> PlannerTurn:
     """The object as a call of the bound schema it fits, else as fenced JSON."""
     for name, tool in scene.tools.items():
-        known = properties_of(tool)
+        known = tool_parameters(tool)
         if known and set(known) <= set(value) and set(known) & {"task_type", "validation_passed"}:
-            call = Call(name=name, args={key: value[key] for key in known})
+            call = PlannerCall(name=name, args={key: value[key] for key in known})
             if scene.answer_to(call) is None:
-                return Turn(call=call)
-    return Turn(text=_fenced(value))
+                return PlannerTurn(call=call)
+    return PlannerTurn(text=_fenced(value))
 
 
-def _reflect(scene: _Scene, text: str) -> Turn:
+def _reflect(scene: _Scene, text: str) -> PlannerTurn:
     context, facts = _context(scene)
     errors = scene.part("errors") or ""
     try:
         request = read_request(text, context)
     except BadWindow as error:
-        return _as_schema(scene, refused_window(error, text, context, facts, errors))
-    return _as_schema(scene, reflection(request, text, context, facts, errors))
+        return _as_schema(scene, malformed_date_answer(error, text, context, facts, errors))
+    return _as_schema(scene, reflection_answer(request, text, context, facts, errors))
 
 
 def _codes_of(kind: type[QuantGraphError]) -> set[str]:
@@ -145,7 +153,7 @@ def _failed(message: ToolMessage) -> bool:
     return message.status == "error" or message.text.split(":", 1)[0].strip() in _codes_of(QuantGraphError)
 
 
-def _fetch(scene: _Scene, text: str) -> Turn:
+def _fetch(scene: _Scene, text: str) -> PlannerTurn:
     wish = _json_object(text)
     symbols = wish.get("ts_code") or ""
     codes = ",".join(map(str, symbols)) if isinstance(symbols, list) else str(symbols)
@@ -153,20 +161,20 @@ def _fetch(scene: _Scene, text: str) -> Turn:
     fields = [str(name) for name in wish.get("required_indicators") or []]
     language = _scene_language(scene, wish)
     window = {"ts_code": codes, "start_date": start, "end_date": end}
-    calls = [Call(name=BAR_TOOL, args=window)]
+    calls = [PlannerCall(name=BAR_TOOL, args=window)]
     if fields:
-        calls.append(Call(name=INDICATOR_TOOL, args={**window, "fields": ",".join(fields)}))
+        calls.append(PlannerCall(name=INDICATOR_TOOL, args={**window, "fields": ",".join(fields)}))
     for call in calls:
         answer = scene.answer_to(call)
         if answer is None and call.name not in scene.tools:
-            return Turn(
+            return PlannerTurn(
                 text=replies.fetch_failed(call.name, "not_configured: the tool is not bound.", language)
             )
         if answer is None:
-            return Turn(call=call)
+            return PlannerTurn(call=call)
         if _failed(answer):
-            return Turn(text=replies.fetch_failed(call.name, answer.text, language))
-    return Turn(text=replies.fetched(codes, start, end, fields, language))
+            return PlannerTurn(text=replies.fetch_failed(call.name, answer.text, language))
+    return PlannerTurn(text=replies.fetched(codes, start, end, fields, language))
 
 
 def _scene_language(scene: _Scene, wish: Mapping[str, Any]) -> Language:
@@ -181,30 +189,30 @@ def _scene_language(scene: _Scene, wish: Mapping[str, Any]) -> Language:
     return language_of(scene.messages[scene.begin].text) if scene.messages else "en"
 
 
-def _code(scene: _Scene, text: str) -> Turn:
+def _code(scene: _Scene, text: str) -> PlannerTurn:
     context, _ = _context(scene)
     try:
         request = read_request(text, context)
     except BadWindow as error:
-        return Turn(text=replies.strategy_failed(error.line, language_of(text)))
+        return PlannerTurn(text=replies.strategy_failed(error.line, language_of(text)))
     if request.strategy is None:
-        return Turn(text=replies.strategy_unread(request.unread or (text,), request.language))
+        return PlannerTurn(text=replies.strategy_unread(request.unread or (text,), request.language))
     code = write_code(request.strategy)
-    call = Call(name=CODE_TOOL, args={"query": code.source})
+    call = PlannerCall(name=CODE_TOOL, args={"query": code.source})
     answer = scene.answer_to(call)
     if answer is None:
         if CODE_TOOL not in scene.tools:
-            return Turn(text=f"```python\n{code.source}```")
-        return Turn(call=call)
+            return PlannerTurn(text=f"```python\n{code.source}```")
+        return PlannerTurn(call=call)
     marker = f"signal {code.name}:"
     if _failed(answer) or marker not in answer.text:
-        return Turn(text=replies.strategy_failed(answer.text, request.language))
+        return PlannerTurn(text=replies.strategy_failed(answer.text, request.language))
     counts = answer.text[answer.text.index(marker) + len(marker) :].split("\n")
     line = ", ".join(part.strip() for part in counts[:2] if part.strip())
-    return Turn(text=replies.stored(code.name, replies.rule_text(request), line, request.language))
+    return PlannerTurn(text=replies.stored(code.name, replies.rule_text(request), line, request.language))
 
 
-def _clarify(scene: _Scene, text: str) -> Turn:
+def _clarify(scene: _Scene, text: str) -> PlannerTurn:
     context, _ = _context(scene)
     wish = _json_object(text)
     reason = str(wish.get("reason") or "")
@@ -212,12 +220,12 @@ def _clarify(scene: _Scene, text: str) -> Turn:
     spoken = cast(Language, language) if language in ("zh", "en") else language_of(reason)
     number = wish.get("round")
     round_ = number if isinstance(number, int) else 1
-    return Turn(
+    return PlannerTurn(
         text=replies.clarification(reason, str(wish.get("kind") or ""), round_, spoken, context.examples)
     )
 
 
-def _validate(scene: _Scene, text: str) -> Turn:  # noqa: ARG001 - handlers share a signature
+def _validate(scene: _Scene, text: str) -> PlannerTurn:  # noqa: ARG001 - handlers share a signature
     verdict: dict[str, Any] = {
         "validation_passed": True,
         "checks_performed": [],
@@ -228,7 +236,7 @@ def _validate(scene: _Scene, text: str) -> Turn:  # noqa: ARG001 - handlers shar
     return _as_schema(scene, verdict)
 
 
-def _plain(scene: _Scene) -> Turn:
+def _plain(scene: _Scene) -> PlannerTurn:
     """A prompt without tags: fill what is bound from the newest words of the user, else answer."""
     said = [message.text for message in scene.messages if isinstance(message, HumanMessage)]
     text = said[-1] if said else ""
@@ -236,28 +244,28 @@ def _plain(scene: _Scene) -> Turn:
     try:
         request = read_request(text, context)
     except BadWindow as error:
-        return Turn(text=error.line)
-    facts = facts_of(request, text, context.examples)
+        return PlannerTurn(text=error.line)
+    facts = request_facts(request, text, context.examples)
     answers: list[str] = []
     for name, tool in scene.tools.items():
         if name == INDICATOR_TOOL and not request.fields:
             continue
-        args = dictated(tool, text) or filled(tool, facts, scene.forced)
+        args = dictated_arguments(tool, text) or fill_arguments(tool, facts, scene.forced)
         if args is None:
             continue
-        call = Call(name=name, args=args)
+        call = PlannerCall(name=name, args=args)
         answer = scene.answer_to(call)
         if answer is None:
-            return Turn(call=call)
+            return PlannerTurn(call=call)
         if _failed(answer):
-            return Turn(text=replies.fetch_failed(name, answer.text, request.language))
+            return PlannerTurn(text=replies.fetch_failed(name, answer.text, request.language))
         answers.append(answer.text)
     if answers:
-        return Turn(text="\n".join(answers))
+        return PlannerTurn(text="\n".join(answers))
     if not request.symbols and request.intent == "unclear":
-        return Turn(text=replies.introduction(request.language))
-    ask = replies.asked(request, context.examples) or ""
-    return Turn(text=f"{replies.analysis(request, '')} {ask}".strip())
+        return PlannerTurn(text=replies.introduction(request.language))
+    ask = replies.next_question(request, context.examples) or ""
+    return PlannerTurn(text=f"{replies.analysis(request, '')} {ask}".strip())
 
 
 _HANDLERS = {
@@ -290,7 +298,7 @@ def _driver(messages: Sequence[BaseMessage], since: int) -> tuple[tags.Tag, str,
     return None
 
 
-def decide(messages: Sequence[BaseMessage], tools: Sequence[Tool], forced: bool) -> Turn:
+def answer_conversation(messages: Sequence[BaseMessage], tools: Sequence[Tool], forced: bool) -> PlannerTurn:
     """The answer to a conversation.
 
     Parameters

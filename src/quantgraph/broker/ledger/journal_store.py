@@ -6,15 +6,32 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from sqlalchemy import func, insert, select
+from sqlalchemy import Column, Integer, MetaData, String, Table, Text, func, insert, select
 
 from quantgraph._util.database import create_tables, open_engine
 from quantgraph.broker.ledger.explain import Stored
-from quantgraph.broker.ledger.journal import Line, chained
-from quantgraph.broker.ledger.tables import SCHEMA, journal
+from quantgraph.broker.ledger.journal import Line, chain_hash
 from quantgraph.errors import BadOption, LedgerConflict
 
-__all__ = ["OPENING", "Store"]
+__all__ = ["OPENING", "RUN_ID_LENGTH", "SCHEMA", "JournalStore", "journal"]
+
+RUN_ID_LENGTH = 200
+
+SCHEMA = MetaData()
+
+journal = Table(
+    "journal",
+    SCHEMA,
+    Column("run_id", String(RUN_ID_LENGTH), primary_key=True),
+    Column("line", Integer, primary_key=True, autoincrement=False),
+    Column("session", String(10), nullable=False),
+    Column("kind", String(10), nullable=False),
+    Column("body", Text, nullable=False),
+    Column("hash", String(32), nullable=False),
+    sqlite_with_rowid=False,
+)
+"""One row a line. The key lets one writer alone append a line to a run."""
+
 
 OPENING = 2
 """Lines before the first session: the run and its deposit."""
@@ -22,7 +39,7 @@ OPENING = 2
 _COLUMNS = ("run_id", "line", "session", "kind", "body", "hash")
 
 
-class Store:
+class JournalStore:
     """A database with a journal, made when it is not there."""
 
     def __init__(self, where: str | Path) -> None:
@@ -50,7 +67,7 @@ class Store:
         rows = []
         for kind, body in lines:
             line += 1
-            before = chained(before, line, session, kind, body)
+            before = chain_hash(before, line, session, kind, body)
             rows.append((run_id, line, session, kind, body, before))
         with self._writer.begin() as connection:
             given = rows if self._positional else [dict(zip(_COLUMNS, row, strict=True)) for row in rows]

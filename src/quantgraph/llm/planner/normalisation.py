@@ -7,7 +7,7 @@ import unicodedata
 from bisect import bisect_left
 from functools import lru_cache
 
-__all__ = ["MOST_DIGITS", "cleaned", "digits_of", "legible", "normalise", "one_space"]
+__all__ = ["MOST_DIGITS", "clean_words", "collapse_spaces", "longest_number", "normalise", "readable_excerpt"]
 
 MOST_DIGITS = 15
 """Digits of a number in a sentence: as many as a float holds exactly."""
@@ -97,12 +97,12 @@ _DEVIATIONS_ZH = re.compile(
 _HAS_LINES = re.compile(r"布林|boll|均线|[se]?ma\b|轨", re.IGNORECASE)
 
 
-def cleaned(text: str) -> str:
+def clean_words(text: str) -> str:
     r"""Words as they are shown: one line without control characters and outer punctuation.
 
     Empty where nothing but punctuation or a measure word is left.
 
-    >>> cleaned(" MACD大于0,\x1f "), cleaned("个"), cleaned("!?")
+    >>> clean_words(" MACD大于0,\x1f "), clean_words("个"), clean_words("!?")
     ('MACD大于0', '', '')
     """
     shown = (" " if unicodedata.category(letter)[0] in "CZ" else letter for letter in text)
@@ -114,10 +114,10 @@ _HAN = re.compile(r"[\u4e00-\u9fff]")
 _PAUSE = re.compile(r"[,;:!?\n\x1f。、;]")
 
 
-def legible(word: str, text: str, begin: int, end: int) -> str:
+def readable_excerpt(word: str, text: str, begin: int, end: int) -> str:
     """What was not read, at its place in the text; a lone Chinese character comes with the clause it stands in.
 
-    >>> legible("小", "MACD金叉,小市值买入", 7, 8), legible("茅台", "茅台,买入", 0, 2)
+    >>> readable_excerpt("小", "MACD金叉,小市值买入", 7, 8), readable_excerpt("茅台", "茅台,买入", 0, 2)
     ('小市值买入', '茅台')
     """
     if not _HAN.fullmatch(word):
@@ -143,10 +143,10 @@ def _clause(text: str, begin: int, end: int) -> str:
 _NUMBER = re.compile(r"\d+(?:\.\d+)?")
 
 
-def digits_of(text: str) -> int:
+def longest_number(text: str) -> int:
     """Significant digits of the longest number in a text.
 
-    >>> digits_of("0.05到123.45"), digits_of("均线")
+    >>> longest_number("0.05到123.45"), longest_number("均线")
     (5, 0)
     """
     return max((len(number.replace(".", "").lstrip("0")) for number in _NUMBER.findall(text)), default=0)
@@ -170,7 +170,7 @@ def _number(numeral: str) -> int:
     return total + digit
 
 
-def one_space(text: str) -> str:
+def collapse_spaces(text: str) -> str:
     """A text without runs of spaces, which patterns would try to share out in every way."""
     return _SPACES.sub(lambda run: _MARK if _MARK in run[0] else " ", text)
 
@@ -185,7 +185,7 @@ def normalise(text: str) -> str:
     if len(plain) > 2 * len(text) + 12:  # one character may stand for eighteen, in no language that is read
         plain = unicodedata.normalize("NFC", text)
     text = _CONTROL.sub(" ", _INVISIBLE.sub("", plain))
-    text = one_space(text)
+    text = collapse_spaces(text)
     text = re.sub(r"[\u2018\u2019]", "'", text).replace("\u2212", "-")
     text = text.replace("半年", "6个月") if not re.search(r"[上下]半年", text) else text
     text = _PERCENT_OF.sub(lambda m: f"{m[1] if m[1][0].isdigit() else _number(m[1])}%", text)

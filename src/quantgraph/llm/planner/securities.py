@@ -7,10 +7,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from quantgraph.data.symbols import INDEX_NAMES
-from quantgraph.llm.planner.fillers import NO_TICKERS
-from quantgraph.llm.planner.wording import one_space
+from quantgraph.llm.planner.lexicon import NO_TICKERS
+from quantgraph.llm.planner.normalisation import collapse_spaces
 
-__all__ = ["ALL", "INDEX_CODES", "Found", "exchange_of", "find_symbols", "is_shouted"]
+__all__ = ["ALL", "INDEX_CODES", "SymbolMatch", "exchange_of", "find_symbols", "is_shouted"]
 
 ALL = "ALL"
 """Token for every symbol the source has."""
@@ -60,7 +60,7 @@ _EXCHANGES = {"SS": "SH", "XSHG": "SH", "XSHE": "SZ"}
 
 
 @dataclass(frozen=True, kw_only=True)
-class Found:
+class SymbolMatch:
     """Tokens in reading order, each once, and the text without them."""
 
     symbols: tuple[str, ...]
@@ -129,7 +129,7 @@ def is_shouted(text: str, is_word: Callable[[str], bool]) -> bool:
     return any(is_word(word.lower()) and word.lower() not in NO_TICKERS for word in words)
 
 
-def find_symbols(text: str, names: Mapping[str, str], is_word: Callable[[str], bool]) -> Found:
+def find_symbols(text: str, names: Mapping[str, str], is_word: Callable[[str], bool]) -> SymbolMatch:
     """Read codes, names, indices and tickers out of a normalised text.
 
     Parameters
@@ -155,4 +155,6 @@ def find_symbols(text: str, names: Mapping[str, str], is_word: Callable[[str], b
         marks.take(_LETTER, lambda m: m[1])
         marks.take(_TICKER, lambda m: None if is_word(m[1].lower()) else m[1])
     tokens = tuple(dict.fromkeys(token for _, token in sorted(marks.found)))
-    return Found(symbols=tokens, rest=one_space(re.sub(r"\(\s*+\)", " ", one_space(marks.text))))
+    return SymbolMatch(
+        symbols=tokens, rest=collapse_spaces(re.sub(r"\(\s*+\)", " ", collapse_spaces(marks.text)))
+    )

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Callable
+from typing import NamedTuple, TypeVar, cast
 
 import numpy as np
+from numba import njit
 from numpy.typing import NDArray
 
 __all__ = [
@@ -23,15 +25,32 @@ __all__ = [
     "SHARE",
     "STOPPED",
     "TERM",
+    "AccountArrays",
+    "BlockLog",
     "Flags",
     "Floats",
     "Ints",
-    "Log",
-    "Market",
-    "Rule",
-    "State",
+    "MarketArrays",
+    "RuleArrays",
     "Table",
+    "compiled",
 ]
+
+F = TypeVar("F", bound=Callable[..., object])
+
+
+def compiled(function: F) -> F:
+    """Compile a function when it is first called, and keep the result beside its file or in the user's cache.
+
+    Where neither can be written, each process compiles anew. Integers wrap at 64 bits. The cache is
+    renewed when the function's own file changes: what it calls has to stand there, and who changes a constant
+    that it takes from another file has to touch its file, too.
+    """
+    try:
+        return cast("F", njit(cache=True, error_model="numpy")(function))
+    except RuntimeError:  # numba found no folder for the cache
+        return cast("F", njit(error_model="numpy")(function))
+
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -77,7 +96,7 @@ PURSE = _table("cash owed held orders marks asked next_pay")
 prices are asked for; the session of the next payment."""
 
 
-class Market(NamedTuple):
+class MarketArrays(NamedTuple):
     """S sessions of N symbols; panels have a row more, the session before.
 
     What the data does not have is NaN in them.
@@ -125,7 +144,7 @@ class Market(NamedTuple):
     ex_from: Ints
 
 
-class Rule(NamedTuple):
+class RuleArrays(NamedTuple):
     """A :class:`~quantgraph.broker.BlockRule` in whole numbers; -1 is None, fractions are in two parts.
 
     Attributes
@@ -149,7 +168,7 @@ class Rule(NamedTuple):
     enough: int
 
 
-class State(NamedTuple):
+class AccountArrays(NamedTuple):
     """The account by column, and room to work in.
 
     Attributes
@@ -177,7 +196,7 @@ class State(NamedTuple):
     asked: Ints
 
 
-class Log(NamedTuple):
+class BlockLog(NamedTuple):
     """What happened; ``orders`` and ``marks`` have room for all that can."""
 
     orders: Table

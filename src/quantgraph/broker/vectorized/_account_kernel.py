@@ -15,8 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from quantgraph.broker.vectorized._compiled import compiled
-from quantgraph.broker.vectorized._tables import (
+from quantgraph.broker.vectorized._arrays import (
     DONE,
     EVENTS,
     LARGEST,
@@ -27,12 +26,13 @@ from quantgraph.broker.vectorized._tables import (
     RATE,
     SHARE,
     STOPPED,
+    AccountArrays,
+    BlockLog,
     Floats,
     Ints,
-    Log,
-    Market,
-    Rule,
-    State,
+    MarketArrays,
+    RuleArrays,
+    compiled,
 )
 
 __all__ = ["band_of", "charges_of", "last_opinions", "run"]
@@ -42,7 +42,7 @@ _TRIES = 16
 
 @compiled
 def run(  # noqa: PLR0917 - compiled code takes arguments by place
-    t: int, phase: int, market: Market, rule: Rule, state: State, log: Log
+    t: int, phase: int, market: MarketArrays, rule: RuleArrays, state: AccountArrays, log: BlockLog
 ) -> tuple[int, int]:
     """Go on with session ``t`` at a phase; return why it ends, and where.
 
@@ -84,7 +84,7 @@ def last_opinions(signal: Floats, first: Ints, rows: int, columns: Ints) -> Ints
 
 
 @compiled
-def _orders(t: int, market: Market, rule: Rule, state: State, log: Log) -> bool:
+def _orders(t: int, market: MarketArrays, rule: RuleArrays, state: AccountArrays, log: BlockLog) -> bool:
     """Sell, then buy; False where the session is one for the desk."""
     if market.stop[t]:
         return False
@@ -99,7 +99,7 @@ def _orders(t: int, market: Market, rule: Rule, state: State, log: Log) -> bool:
 
 
 @compiled
-def _opinions(t: int, market: Market, rule: Rule, state: State) -> int:
+def _opinions(t: int, market: MarketArrays, rule: RuleArrays, state: AccountArrays) -> int:
     """Note the row's opinions of what is held, and list what to enter in ascending order of symbol."""
     row, rank, share, enters = market.signal[t], market.rank, rule.share, market.entries[t]
     quantity, opinion, found, wanted = state.quantity, state.opinion, state.wanted, 0
@@ -118,7 +118,7 @@ def _opinions(t: int, market: Market, rule: Rule, state: State) -> int:
 
 
 @compiled
-def _sells(t: int, market: Market, state: State, log: Log) -> int:
+def _sells(t: int, market: MarketArrays, state: AccountArrays, log: BlockLog) -> int:
     """Sell what has to go, keep the rest in its order; what was sold at the open, in 1e-4; -1 to stop."""
     opens, volume = market.open[t + 1], market.volume[t + 1]
     lower, before = market.lower[t + 1], market.before[t + 1]
@@ -155,7 +155,13 @@ def _sells(t: int, market: Market, state: State, log: Log) -> int:
 
 @compiled
 def _buys(  # noqa: PLR0917
-    t: int, wanted: int, worth: int, market: Market, rule: Rule, state: State, log: Log
+    t: int,
+    wanted: int,
+    worth: int,
+    market: MarketArrays,
+    rule: RuleArrays,
+    state: AccountArrays,
+    log: BlockLog,
 ) -> bool:
     """Enter what is in ``wanted``; ``worth`` is the morning's account without what is still held, in 1e-4."""
     opens, volume = market.open[t + 1], market.volume[t + 1]
@@ -222,7 +228,7 @@ def _merge(bought: int, count: int, rank: Ints, held: Ints, found: Ints) -> None
 
 
 @compiled
-def _worth(t: int, worth: int, market: Market, rule: Rule, state: State) -> int:
+def _worth(t: int, worth: int, market: MarketArrays, rule: RuleArrays, state: AccountArrays) -> int:
     """Add what is held at today's open, or at its last close, until more of it does not matter."""
     opens, volume, held, quantity = market.open[t + 1], market.volume[t + 1], state.held, state.quantity
     for place in range(state.purse[0].held):
@@ -239,7 +245,7 @@ def _worth(t: int, worth: int, market: Market, rule: Rule, state: State) -> int:
 
 
 @compiled
-def _tickets(wanted: int, worth: int, rule: Rule, state: State) -> None:
+def _tickets(wanted: int, worth: int, rule: RuleArrays, state: AccountArrays) -> None:
     purse, wished = state.purse[0], 0
     investable = _floor(worth, rule.invested, rule.invested_of)
     most = _floor(investable, rule.most, rule.most_of)
@@ -361,7 +367,7 @@ def _opening(value: float, volume: float) -> int:
 
 
 @compiled
-def _last_close(t: int, column: int, market: Market, state: State) -> int:
+def _last_close(t: int, column: int, market: MarketArrays, state: AccountArrays) -> int:
     """The last close before session ``t``; 0 if there is none, -1 if it is no price or went ex since."""
     row = t
     while row >= 0 and np.isnan(market.close[row, column]):
@@ -398,7 +404,7 @@ def _too_much(price: int, quantity: int) -> bool:
 
 
 @compiled
-def _has_events(t: int, market: Market, state: State) -> bool:
+def _has_events(t: int, market: MarketArrays, state: AccountArrays) -> bool:
     if t >= state.purse[0].next_pay:
         return True
     for place in range(market.events_from[t], market.events_from[t + 1]):
@@ -408,7 +414,7 @@ def _has_events(t: int, market: Market, state: State) -> bool:
 
 
 @compiled
-def _marks(t: int, market: Market, state: State, log: Log) -> int:
+def _marks(t: int, market: MarketArrays, state: AccountArrays, log: BlockLog) -> int:
     """Value what is held and close the day; how many carried prices are wanted first; -1 to stop."""
     values, held, quantity, carried = market.mark[t + 1], state.held, state.quantity, state.carried
     purse, marks, asked, stocks, largest = state.purse[0], log.marks, 0, 0, 0
