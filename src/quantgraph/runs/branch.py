@@ -30,10 +30,6 @@ from quantgraph.runs.resources import Resources
 from quantgraph.runs.specification import recorded_source_name
 from quantgraph.runs.start import start_run
 from quantgraph.settings import ROLES, Role, Settings, load_settings
-<<<<<<< HEAD
-=======
-from quantgraph.llm.models import Model
->>>>>>> origin/main
 
 __all__ = ["replay_from"]
 

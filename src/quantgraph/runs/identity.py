@@ -17,22 +17,13 @@ from quantgraph.agents import SignalRule
 from quantgraph.broker.decider import Decider
 from quantgraph.errors import RunMismatch
 from quantgraph.llm import get_light_llm, get_llm
-<<<<<<< HEAD
 from quantgraph.llm.faults import model_facts
 from quantgraph.llm.model_json import build_request
 from quantgraph.llm.models import Model
-=======
-from quantgraph.llm.faults import model_facts
-from quantgraph.llm.model_json import build_request
->>>>>>> origin/main
 from quantgraph.recording import canonical, digest
 from quantgraph.runs.resources import Resources
 from quantgraph.runs.specification import RunSpec, source_fingerprint
 from quantgraph.settings import LIGHT_ROLES, Role, Settings
-<<<<<<< HEAD
-=======
-from quantgraph.llm.models import Model
->>>>>>> origin/main
 
 __all__ = [
     "IDENTITY_SETTINGS",
@@ -200,7 +191,6 @@ def check_decider(run_id: str, then: Identity, decider: Decider) -> None:
     check_identity(run_id, then, replace(then, configuration=others | _decider_values(decider)))
 
 
-<<<<<<< HEAD
 def recorded_decider(identity: Identity) -> SignalRule:
     """The run's ``SignalRule`` with its options; the default one if the run had another decider."""
     stored = identity.configuration
@@ -208,49 +198,6 @@ def recorded_decider(identity: Identity) -> SignalRule:
         return SignalRule()
     options = {
         name.removeprefix(_DECIDER): value for name, value in stored.items() if name.startswith(_DECIDER)
-=======
-def _of_decider(name: str) -> bool:
-    return name.partition(".")[0] == "decider"
-
-
-def _shown(differences: Sequence[IdentityDifference]) -> str:
-    """All of them to read, by part; what changed alike is one line."""
-    parts: dict[Part, dict[str, list[str]]] = {}
-    for each in differences:
-        parts.setdefault(each.part, {}).setdefault(each.change, []).append(each.name)
-    return "\n".join(
-        line
-        for part, changes in parts.items()
-        for line in (f"{part}:", *(f"  {_few(names)}: {change}" for change, names in changes.items()))
-    )
-
-
-def _options(options: RunSpec) -> dict[str, Any]:
-    """All but who answers questions, which is nobody's business but the user's."""
-    told = options.as_json()
-    rules = told.pop("rules")
-    del told["on_clarify"]
-    return told | {f"rules.{name}": value for name, value in rules.items()}
-
-
-def _decider(decider: Decider) -> dict[str, Any]:
-    """Name and options, and the class of one that is not the package's rule."""
-    told = _json(canonical(dict(getattr(decider, "options", {}))))
-    kind = {} if type(decider) is SignalRule else {"class": type(decider).__name__}
-    return {"decider": decider.name} | {f"decider.{name}": value for name, value in (told | kind).items()}
-
-
-def _model(role: Role, model: Model | None, settings: Settings) -> dict[str, Any]:
-    """What a request to it says of it: nothing secret, and nothing that is no JSON."""
-    choose = get_light_llm if role in LIGHT_ROLES else get_llm
-    chosen = choose(role, model=model, settings=settings)
-    said = _json(build_request(chosen, model_facts(chosen), ()).text)
-    place = f" at {said['base_url']}" if said["base_url"] else ""
-    return {
-        f"model.{role}": said["model"] + place,
-        f"model.{role}.class": type(chosen).__name__,
-        **{f"model.{role}.{name}": value for name, value in said["params"].items()},
->>>>>>> origin/main
     }
     options |= {name: _decimal(options[name]) for name in ("max_weight", "cash_reserve")}
     if options["weights"] is not None:

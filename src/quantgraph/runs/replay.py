@@ -13,15 +13,9 @@ from typing import Any
 from langgraph.checkpoint.memory import InMemorySaver
 
 from quantgraph.broker.decider import Decider
-<<<<<<< HEAD
 from quantgraph.broker.ledger import Ledger
 from quantgraph.errors import BadFile, QuantGraphError, RunDiverged, StorageUnavailable
 from quantgraph.llm.capabilities.capability_cache import RECORDING_PATH as CAPABILITIES
-=======
-from quantgraph.broker.ledger import Ledger
-from quantgraph.errors import BadFile, QuantGraphError, RunDiverged, StorageUnavailable, UnknownCommit
-from quantgraph.llm.capabilities.capability_cache import RECORDING_PATH as LADDER
->>>>>>> origin/main
 from quantgraph.nodes.trading_resources import database
 from quantgraph.recording import Entry, Recorder, Recording, digest
 from quantgraph.recording.sockets import no_network

@@ -30,11 +30,6 @@ from quantgraph.sandbox import CodeRunner
 from quantgraph.settings import Settings
 from quantgraph.state import DataState
 from quantgraph.subgraphs.signal import create_signal_subgraph
-<<<<<<< HEAD
-=======
-from quantgraph.llm.models import Model
-from quantgraph.runtime.questions import OnClarify
->>>>>>> origin/main
 
 __all__ = ["CHECKPOINTS_FILE", "OpenRun", "Resources", "open_run"]
 

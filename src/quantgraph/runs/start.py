@@ -18,7 +18,6 @@ from quantgraph.broker.account import Account
 from quantgraph.broker.decider import Decider
 from quantgraph.data import MarketDataSource, open_source
 from quantgraph.errors import BadOption
-<<<<<<< HEAD
 from quantgraph.llm.models import Model
 from quantgraph.market.rulebook import Rulebook
 from quantgraph.runs.execute import Answer, Driver, RunEvent, execute_run
@@ -28,16 +27,6 @@ from quantgraph.runs.manifest import Manifest, ledger_location, library_versions
 from quantgraph.runs.resources import Resources, open_run
 from quantgraph.runs.result import initial_result, write_result
 from quantgraph.runs.specification import RunSpec, source_json
-=======
-from quantgraph.market.rulebook import Rulebook
-from quantgraph.runs.begin import start_run
-from quantgraph.runs.driver import Answer, Driver, RunEvent
-from quantgraph.runs.resources import Resources
-from quantgraph.runs.options import RunSpec
-from quantgraph.runs.source_spec import source_json
-from quantgraph.settings import Settings, load_settings
-from quantgraph.llm.models import Model
->>>>>>> origin/main
 from quantgraph.runtime.questions import OnClarify
 from quantgraph.settings import Settings, load_settings
 
