@@ -13,7 +13,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from quantgraph.data.files.source import FileSource
+from quantgraph.data.files import FileSource
 from quantgraph.errors import BadFile, BadOption
 from quantgraph.interop.ai_trader.position_file import read_positions, records_of, write_positions
 from quantgraph.interop.ai_trader.position_verification import verify_positions

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from quantgraph.data.sample.source import SampleSource
+from quantgraph.data.sample import SampleSource
 from quantgraph.errors import BadOption, NotConfigured
 from quantgraph.runs import resume_run, run_strategy, start
 from quantgraph.runs.strategy_file import strategy_source

@@ -34,7 +34,7 @@ def verify(
 
     Exit status 0: every record follows from the one before. 1: some do not. 2: nothing could be checked.
     """
-    from quantgraph.data.files.source import FileSource
+    from quantgraph.data.files import FileSource
     from quantgraph.interop.ai_trader.position_verification import verify_positions
     from quantgraph.settings import load_settings
 

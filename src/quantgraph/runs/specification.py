@@ -14,8 +14,8 @@ from typing import Any, Literal
 from quantgraph._util.input_limits import check_text
 from quantgraph.broker.account import Account
 from quantgraph.data import MarketDataSource
-from quantgraph.data.files.source import FileSource
-from quantgraph.data.sample.source import SampleSource
+from quantgraph.data.files import FileSource
+from quantgraph.data.sample import SampleSource
 from quantgraph.errors import BadFile, BadOption, BadWindow
 from quantgraph.market.fees import MainlandFees, UsFees
 from quantgraph.market.moment import session_of
@@ -165,7 +165,7 @@ def source_fingerprint(source: MarketDataSource) -> dict[str, str]:
         If a file name is not UTF-8 text.
     """
     if isinstance(source, SampleSource):
-        folder = files("quantgraph.data.sample")
+        folder = files("quantgraph.data.sample") / "market"
         return {
             each.name: blake2b(each.read_bytes(), digest_size=16).hexdigest()
             for each in folder.iterdir()

@@ -1,16 +1,34 @@
-"""What spoilers work with: the JSON values of an answer, put back changed, and calls of bound tools."""
+"""A chat model that knows the right answer and gives another one."""
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
-from langchain_core.messages import AIMessage
+from langchain_core.language_models import BaseChatModel
+from langchain_core.messages import AIMessage, BaseMessage
 from langchain_core.messages.tool import invalid_tool_call, tool_call
+from pydantic import Field, PrivateAttr
 
-__all__ = ["Tool", "call", "example_call", "leaves", "parameters", "rebuilt", "rewritten", "with_text"]
+from quantgraph.llm.planner import KeylessPlanner
+from quantgraph.testing.models.scripted import Answer, CallLog, RecordedCall, ScriptedChatModel
+
+__all__ = [
+    "FaultContext",
+    "FaultyChatModel",
+    "Spoil",
+    "Tool",
+    "call",
+    "example_call",
+    "leaves",
+    "parameters",
+    "rebuilt",
+    "rewritten",
+    "with_text",
+]
 
 Tool = Mapping[str, Any]
 
@@ -80,3 +98,70 @@ def with_text(right: AIMessage, write: Callable[[str, dict[str, Any]], str]) -> 
     """The answer with its tool calls written into the text, each by ``write(name, arguments)``."""
     written = [write(one["name"], one["args"]) for one in right.tool_calls]
     return AIMessage("\n".join([str(right.text), *written]).strip())
+
+
+@dataclass(frozen=True, kw_only=True)
+class FaultContext:
+    """One question to a spoiled model.
+
+    Attributes
+    ----------
+    number
+        Of the call, from 1.
+    messages
+        The conversation.
+    tools
+        The bound tools, in OpenAI's form.
+    right
+        What the model within answers.
+    """
+
+    number: int
+    messages: tuple[BaseMessage, ...]
+    tools: tuple[Mapping[str, Any], ...]
+    right: AIMessage
+
+
+Spoil = Callable[[FaultContext], Answer]
+
+
+class FaultyChatModel(ScriptedChatModel):
+    """Chat model whose every answer is a good model's, spoiled. The same calls give the same answers.
+
+    Parameters
+    ----------
+    spoil
+        Makes the answer of what was asked: a text, an ``AIMessage``, or an exception to raise.
+    inner
+        Who knows the right answer. Default: the keyless planner.
+
+    Examples
+    --------
+    >>> model = FaultyChatModel(lambda asked: asked.right.text.upper(), model_name="shouts")
+    >>> "NOT A LANGUAGE MODEL" in model.invoke("who are you?").text, len(model.calls)
+    (True, 1)
+    """
+
+    inner: BaseChatModel = Field(default_factory=KeylessPlanner)
+
+    _spoil: Spoil = PrivateAttr()
+
+    def __init__(self, spoil: Spoil, **fields: Any) -> None:
+        super().__init__(**fields)
+        self._spoil = spoil
+        self._tape = CallLog(self._answer)
+
+    def _answer(self, call: RecordedCall) -> Answer:
+        asked = FaultContext(
+            number=call.number,
+            messages=call.messages,
+            tools=tuple(tool["function"] for tool in call.tools),
+            right=self._right(call.messages, call.tools, call.tool_choice),
+        )
+        return self._spoil(asked)
+
+    def _right(
+        self, messages: Sequence[BaseMessage], tools: Sequence[dict[str, Any]], choice: str | None
+    ) -> AIMessage:
+        model = self.inner.bind_tools(tools, tool_choice=choice) if tools else self.inner
+        return model.invoke(list(messages))

@@ -7,7 +7,7 @@ from typing import Any, Literal, cast, get_args
 from langchain_core.messages import HumanMessage
 from langgraph.checkpoint.memory import InMemorySaver
 
-from quantgraph.data.sample.source import SampleSource
+from quantgraph.data.sample import SampleSource
 from quantgraph.errors import BadOption
 from quantgraph.market.moment import session_of
 from quantgraph.state import DataState

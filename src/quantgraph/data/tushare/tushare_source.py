@@ -9,11 +9,18 @@ from pathlib import Path
 
 import pandas as pd
 
-from quantgraph.data.files._events import read_events
-from quantgraph.data.files._placing import place_events
-from quantgraph.data.files._readers import Table
-from quantgraph.data.panels import check_window, long_to_panel, session_index
-from quantgraph.data.protocol import BAR_FIELDS, EVENT_FIELDS, INDICATOR_FIELDS, Panel
+from quantgraph.data.checked_tables import CheckedTable
+from quantgraph.data.event_tables import events_from_table, events_on_sessions
+from quantgraph.data.market_data import (
+    BAR_FIELDS,
+    EVENT_FIELDS,
+    INDICATOR_FIELDS,
+    LEVEL_FIELDS,
+    Panel,
+    check_window,
+    long_to_panel,
+    session_index,
+)
 from quantgraph.data.tushare.client import TushareClient
 from quantgraph.data.tushare.endpoints import (
     ADJ_FACTOR,
@@ -24,9 +31,9 @@ from quantgraph.data.tushare.endpoints import (
     STK_LIMIT,
     Endpoint,
 )
-from quantgraph.data.tushare.lists import Notes, TushareLists
 from quantgraph.data.tushare.parquet_cache import ParquetCache
-from quantgraph.data.tushare.store import TushareStore, shanghai_now
+from quantgraph.data.tushare.tushare_store import TushareStore, shanghai_now
+from quantgraph.data.tushare.tushare_tables import TushareTables
 from quantgraph.errors import (
     BadOption,
     BadWindow,
@@ -38,33 +45,31 @@ from quantgraph.errors import (
 )
 from quantgraph.settings import load_settings
 
-__all__ = ["TushareSource"]
+__all__ = ["TushareSource", "cache_folder"]
 
 _STOCK_CODE = re.compile(r"[0-9A-Z]{6}\.(SH|SZ|BJ)")
-_LEVELS = ("open", "high", "low", "close")
 _OPTIONAL: tuple[tuple[Endpoint, tuple[str, ...]], ...] = (
     (STK_LIMIT, ("up_limit", "down_limit")),
     (ADJ_FACTOR, ("adj_factor",)),
 )
 
 
-class TushareSource(TushareLists):
+class TushareSource(TushareTables):
     """Daily A-share data of tushare, kept in a local cache.
 
-    A :class:`~quantgraph.data.protocol.MarketDataSource`; the vendor's own tables are methods as well
-    (:class:`~quantgraph.data.tushare.tables.TushareTables`). Making one needs neither a token nor a network,
-    nor does a request that the cache answers. May be used by several threads.
+    A :class:`~quantgraph.data.market_data.MarketDataSource`; :meth:`query` gives the vendor's own tables.
+    Neither construction nor a request served from the cache needs a token or a network. Thread-safe.
 
     Parameters
     ----------
     token
-        The vendor's token; else the environment variable ``TUSHARE_TOKEN``. It goes to the vendor
-        and nowhere else.
+        The vendor's token; else the environment variable ``TUSHARE_TOKEN``. It is sent to the vendor
+        only.
     base_url
-        Where the endpoints are; else the environment variable ``TUSHARE_URL``, else the package's own.
+        Address of the endpoints; else the environment variable ``TUSHARE_URL``, else the package's own.
     cache_dir
         Folder of the cache; None is :func:`cache_folder` of the settings' ``cache_dir``.
-        Rules: :mod:`quantgraph.data.tushare.store`.
+        Rules: :mod:`quantgraph.data.tushare.tushare_store`.
     timeout
         Seconds to wait for one reply.
     max_wait
@@ -72,7 +77,7 @@ class TushareSource(TushareLists):
     row_limits
         Row limits by endpoint that differ from the documented ones.
     sleep, now
-        How to wait, and the current time with its zone.
+        Functions: wait so many seconds, and the current time with its zone.
 
     Examples
     --------
@@ -102,8 +107,7 @@ class TushareSource(TushareLists):
         )
         folder = cache_dir if cache_dir is not None else cache_folder(load_settings().cache_dir, client.url)
         self._cache = ParquetCache(folder)
-        notes = Notes()
-        super().__init__(TushareStore(client, self._cache, now=now, note=notes.add), notes)
+        super().__init__(TushareStore(client, self._cache, now=now))
 
     def __repr__(self) -> str:
         return f"TushareSource(cache_dir={str(self._cache.folder)!r})"
@@ -115,21 +119,21 @@ class TushareSource(TushareLists):
 
     @property
     def synthetic(self) -> bool:
-        """False: these are the market's numbers."""
+        """False: the numbers are the market's."""
         return False
 
     def bars(self, symbols: Sequence[str], start: pd.Timestamp, end: pd.Timestamp) -> Panel:
         """Daily bars: ``daily``, with ``stk_limit``, ``adj_factor`` and the actions of ``dividend``.
 
-        The last three are left out, with a note, when the token may not read them or the server does not
-        have them; the first two of them also when they have no row for the window. Bars are NaN where a
-        stock was not traded. The vendor is asked by stock or by session, whichever takes fewer requests.
+        The last three are left out, with a note, if the token may not read them or the server does not
+        have them; ``stk_limit`` and ``adj_factor`` also if they have no row for the window. Bars are NaN
+        where a stock was not traded. Requests are by stock or by session, whichever are fewer.
         """
         codes, sessions = self._request(symbols, start, end)
         daily = self._rows(DAILY, codes, sessions)
-        self._check_known(codes, daily)
+        self._check_listed(codes, daily)
         if daily.empty:
-            raise self._nothing("bars", codes, sessions)
+            raise self._no_data("bars", codes, sessions)
         panel = _panel(daily, DAILY, BAR_FIELDS, sessions, codes)
         traded = panel["close"].notna()
         for endpoint, fields in _OPTIONAL:
@@ -155,9 +159,9 @@ class TushareSource(TushareLists):
             )
         codes, sessions = self._request(symbols, start, end)
         rows = self._rows(DAILY_BASIC, codes, sessions)
-        self._check_known(codes, rows)
+        self._check_listed(codes, rows)
         if rows.empty:
-            raise self._nothing("indicators", codes, sessions)
+            raise self._no_data("indicators", codes, sessions)
         return _panel(rows, DAILY_BASIC, tuple(fields) or INDICATOR_FIELDS, sessions, codes)
 
     def index_bars(self, index_code: str, start: pd.Timestamp, end: pd.Timestamp) -> pd.DataFrame:
@@ -166,8 +170,8 @@ class TushareSource(TushareLists):
         rows = self._store.series(INDEX_DAILY, index_code, sessions[0], sessions[-1])
         if rows.empty:
             self._check_index(index_code)
-            raise self._nothing("levels", (index_code,), sessions)
-        levels = _panel(rows, INDEX_DAILY, _LEVELS, sessions, (index_code,))
+            raise self._no_data("levels", (index_code,), sessions)
+        levels = _panel(rows, INDEX_DAILY, LEVEL_FIELDS, sessions, (index_code,))
         return pd.DataFrame({field: frame[index_code] for field, frame in levels.items()})
 
     def _request(
@@ -206,28 +210,29 @@ class TushareSource(TushareLists):
         except (PermissionDenied, SourceUnavailable) as error:
             if not isinstance(error, PermissionDenied) and not error.data.get("refused"):
                 raise
-            self._notes.add(f"bars come without the fields of {endpoint.name}: {error}")
+            self._store.note(f"bars come without the fields of {endpoint.name}: {error}")
             return None
 
     def _has_rows(self, endpoint: Endpoint, rows: pd.DataFrame, sessions: pd.DatetimeIndex) -> bool:
         if rows.empty:
             window = f"{sessions[0]:%Y-%m-%d} to {sessions[-1]:%Y-%m-%d}"
-            self._notes.add(f"bars of {window} come without the fields of {endpoint.name}: it has no rows")
+            self._store.note(f"bars of {window} come without the fields of {endpoint.name}: it has no rows")
         return not rows.empty
 
     def _events(self, codes: tuple[str, ...], sessions: pd.DatetimeIndex) -> Panel:
-        """Dividends and splits; a window without any has them as frames of NaN."""
+        """Dividends and splits; NaN frames in a window without any."""
         rows = self._optional_rows(DIVIDEND, codes, sessions)
         if rows is None:
             return {}
         file = f"tushare {DIVIDEND.name}"
-        tables = [Table(kind="events", file=file, rows=events) for events in read_events(rows, file)]
-        placed, notes = place_events(tables, sessions, codes)
+        frames = events_from_table(rows, file)
+        tables = [CheckedTable(kind="events", file=file, rows=frame) for frame in frames]
+        placed, notes = events_on_sessions(tables, sessions, codes)
         for note in notes:
-            self._notes.add(f"{file}: {note}")
+            self._store.note(f"{file}: {note}")
         return long_to_panel(placed, EVENT_FIELDS, sessions, codes)
 
-    def _nothing(self, what: str, codes: tuple[str, ...], sessions: pd.DatetimeIndex) -> NoData:
+    def _no_data(self, what: str, codes: tuple[str, ...], sessions: pd.DatetimeIndex) -> NoData:
         shown = ", ".join(codes[:5]) + (f" and {len(codes) - 5} more" if len(codes) > 5 else "")
         return NoData(
             f"tushare has no {what} of {shown} in {sessions[0]:%Y-%m-%d} to {sessions[-1]:%Y-%m-%d}",
@@ -249,6 +254,6 @@ def _panel(
 
 
 def cache_folder(root: Path, url: str | None) -> Path:
-    """Folder of tushare's cache below ``root``; every other server than the vendor's has one of its own."""
+    """Folder of tushare's cache below ``root``; a server other than the vendor's has a folder of its own."""
     folder = root / "tushare"
     return folder / re.sub(r"[^A-Za-z0-9.-]+", "_", url) if url else folder

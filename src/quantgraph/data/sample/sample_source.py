@@ -1,8 +1,8 @@
-"""The embedded default: sixty invented stocks, three years, every board. Synthetic, and says so.
+"""The embedded default source: sixty invented stocks, three years, every board. Synthetic.
 
-The shipped table holds what cannot be derived (``scripts/make_sample.py`` makes it and tells how).
+The files in ``market/`` hold what cannot be derived; ``scripts/make_sample.py`` makes them and documents how.
 Price limits and daily indicators are derived here, so that they always agree with prices, volumes,
-share counts and accounts. Indicators have four decimals, as tushare's.
+share counts and accounts. Indicators have four decimals, like tushare's.
 """
 
 from __future__ import annotations
@@ -17,18 +17,24 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from quantgraph.data.frame_source import LEVEL_FIELDS, DatedName, FrameSource, Market, MemberList
-from quantgraph.data.panels import session_index, spread
-from quantgraph.data.protocol import BAR_FIELDS, INDICATOR_FIELDS
+from quantgraph.data.frame_source import DatedName, FrameSource, MarketTables, MemberList
+from quantgraph.data.market_data import (
+    BAR_FIELDS,
+    INDICATOR_FIELDS,
+    LEVEL_FIELDS,
+    columns_to_panel,
+    session_index,
+)
 
 __all__ = ["NO_LIMIT", "SampleSource"]
 
 NO_LIMIT: tuple[float, float] = (99999.99, 0.01)
-"""Upper and lower limit price (CNY) of sessions without a price limit, the first after a listing."""
+"""Limit prices (CNY), upper and lower, of sessions without a price limit: the first after a listing."""
 
 _NOTE = "synthetic: invented stocks and prices, no real company; made by scripts/make_sample.py"
+_FILES = files("quantgraph.data.sample") / "market"
 _RATIO_SESSIONS = 5
-_loading = threading.Lock()
+_loading = threading.Lock()  # one thread parses the shipped files
 
 Column = np.ndarray[Any, np.dtype[Any]]
 
@@ -49,34 +55,36 @@ class SampleSource(FrameSource):
 
     @property
     def synthetic(self) -> bool:
-        """True: nothing in here is real."""
+        """True: no stock or price in it is real."""
         return True
 
     def special_treatment(self) -> pd.DataFrame:
         """Sessions under ST, by stock: ``ts_code``, ``name``, ``start``, ``end`` (exclusive, NaT = open)."""
-        return special_treatment(_about()["names"])
+        return special_treatment(_facts()["names"])
 
-    def _load(self) -> Market:
+    def _load(self) -> MarketTables:
         with _loading:
             return _market()
 
 
 @cache
-def _market() -> Market:
-    about, table = _about(), _daily()
-    index_code = next(iter(about["members"]))
+def _market() -> MarketTables:
+    facts, table = _facts(), _daily()
+    index_code = next(iter(facts["members"]))
     of_index = table.codes == index_code
     index, stocks = table.rows(of_index), table.rows(~of_index)
     sessions, symbols = session_index(stocks.dates), sorted(set(stocks.codes))
     levels = pd.DataFrame({field: index[f"{field}_fen"] / 100 for field in LEVEL_FIELDS}, index=index.dates)
-    panel = spread(stocks.codes, stocks.dates, _bars(stocks) | _indicators(stocks), sessions, symbols)
-    return Market(
+    panel = columns_to_panel(
+        stocks.codes, stocks.dates, _bars(stocks) | _indicators(stocks), sessions, symbols
+    )
+    return MarketTables(
         bars={field: panel[field] for field in BAR_FIELDS if field in panel},
         indicators={field: panel[field] for field in INDICATOR_FIELDS},
         levels={index_code: levels.set_axis(session_index(levels.index))},
-        lists={code: _lists(by_date) for code, by_date in about["members"].items()},
-        names={code: name for code, name, _ in about["names"]},
-        dated_names=_dated_names(about["names"]),
+        lists={code: _lists(by_date) for code, by_date in facts["members"].items()},
+        names={code: name for code, name, _ in facts["names"]},
+        dated_names=_dated_names(facts["names"]),
         notes=(_NOTE,),
     )
 
@@ -95,7 +103,7 @@ def special_treatment(names: list[list[str]]) -> pd.DataFrame:
 
 @dataclass(frozen=True)
 class _Table:
-    """Columns of the shipped table by name, rows by code and session."""
+    """Shipped table: columns by name, rows in order of code and session."""
 
     codes: Column
     dates: Column
@@ -113,7 +121,7 @@ def _daily() -> _Table:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    content = files("quantgraph.data.sample").joinpath("daily.parquet").read_bytes()
+    content = _FILES.joinpath("daily.parquet").read_bytes()
     table = pq.read_table(pa.BufferReader(content), read_dictionary=["ts_code"])
     codes = table.column("ts_code").combine_chunks()
     columns = {name: table.column(name).to_numpy() for name in table.column_names[2:]}
@@ -124,10 +132,10 @@ def _daily() -> _Table:
 
 
 @cache
-def _about() -> dict[str, Any]:
-    content = files("quantgraph.data.sample").joinpath("market.json").read_text(encoding="utf-8")
-    about: dict[str, Any] = json.loads(content)
-    return about
+def _facts() -> dict[str, Any]:
+    content = _FILES.joinpath("market.json").read_text(encoding="utf-8")
+    facts: dict[str, Any] = json.loads(content)
+    return facts
 
 
 def _lists(by_date: dict[str, list[str]]) -> tuple[MemberList, ...]:
@@ -152,7 +160,7 @@ def _bars(table: _Table) -> dict[str, Column]:
 
 
 def _payouts(table: _Table) -> dict[str, Column]:
-    """Cash (CNY, three decimals) and bonus shares that make the ex-date's ``pre_close`` of the last close."""
+    """Cash (CNY, three decimals) and bonus shares that turn the last close into the next ``pre_close``."""
     before = np.r_[0, table["close_fen"][:-1]]
     ex = np.r_[False, table.codes[1:] == table.codes[:-1]] & (table["pre_close_fen"] != before)
     shares = np.r_[1.0, table["total_share"][:-1]]
@@ -197,13 +205,13 @@ def _indicators(table: _Table) -> dict[str, Column]:
     return {field: np.round(values, 4) for field, values in columns.items()}
 
 
-def _multiple(value: Column, of: Column) -> Column:
-    """Market value over an account; NaN where the account is not positive."""
-    return value / np.where(of > 0, of, np.nan)
+def _multiple(value: Column, figure: Column) -> Column:
+    """Market value over an accounting figure; NaN where the figure is not positive."""
+    return value / np.where(figure > 0, figure, np.nan)
 
 
 def _volume_ratio(codes: Column, vol: Column) -> Column:
-    """Volume over the mean of the five traded sessions before; NaN in a stock's first five."""
+    """Volume over the mean of the previous five traded sessions; NaN in a stock's first five."""
     total = np.concatenate([[0.0], np.cumsum(vol)])
     row = np.arange(len(vol))
     first = np.maximum.accumulate(np.where(np.r_[True, codes[1:] != codes[:-1]], row, 0))

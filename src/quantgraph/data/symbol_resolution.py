@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import pandas as pd
 
 from quantgraph._util.texts import Note
-from quantgraph.data.protocol import MarketDataSource, Members
+from quantgraph.data.market_data import MarketDataSource, Members
 from quantgraph.errors import BadOption, UnknownSymbol
 
 __all__ = ["INDEX_NAMES", "ResolvedSymbols", "exchange_code", "is_code", "is_index_code", "resolve_symbols"]
