@@ -36,8 +36,8 @@ from quantgraph._util.canonical_json import canonical_json
 from quantgraph.broker import Ledger
 from quantgraph.recording import Recorder
 from quantgraph.runs import identity, resume_run, run_strategy, start
-from quantgraph.runs.checkpoints import last_thread
 from quantgraph.runs.manifest import MANIFEST_FILE
+from quantgraph.runs.resume import last_thread
 
 RUN = "r"
 
@@ -161,12 +161,7 @@ def outcome(place: Place) -> dict[str, Any]:
     del result["seconds"], result["run_dir"], result["started"]
     for part in ("strategy", "signal"):
         del result[part]["path"]
-    return {
-        "journal": journal,
-        "state": canonical_json(values),
-        "result": result,
-        "asked": sorted(asked(place)),
-    }
+    return {"journal": journal, "state": canonical_json(values), "result": result, "asked": sorted(asked(place))}
 
 
 def is_apart(place: Place) -> bool:
@@ -257,7 +252,7 @@ def deaths(
 
 def main(ways: str, saver: str, kills: int, seed: int, folder: Path) -> None:
     start.new_run_id = lambda: RUN
-    identity.code_files()  # read once, before the first fork
+    identity.code_hashes()  # read once, before the first fork
     legs = Legs(folder)
     whole = opened(folder / "whole", saver)
     first = stopped(whole, legs, 0, None)

@@ -239,8 +239,6 @@ class CapabilityCache:
         with in_scope(aside):
             key = Key(RECORDING_PATH, 0, "fact", content_hash(request))
             return scope.recording.once(key, request, self._find)
-                Key(RECORDING_PATH, 0, "fact", content_hash(request)), request, self._find
-            )
 
     def _find(self) -> CapabilityMode:
         rung = load_mode(self._folder(), self._url or "", self._name)
