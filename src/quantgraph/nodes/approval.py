@@ -11,9 +11,10 @@ from typing import Any, Literal, cast
 
 import pandas as pd
 
-from quantgraph.broker.ledger.ledger import Ledger
-from quantgraph.broker.open_session import asked, fill, open_session, refuse
-from quantgraph.broker.order_proposal import Shown, order_of, plain, shown
+from quantgraph._util.canonical_json import canonical_json
+from quantgraph.broker.ledger import Ledger
+from quantgraph.broker.open_session import collect_orders, fill_orders, open_session, reject_orders
+from quantgraph.broker.order_proposal import OrderProposal, order_from_json, order_to_json, proposals_of
 from quantgraph.broker.orders import Order
 from quantgraph.broker.session_result import SessionResult
 from quantgraph.errors import BadOption
@@ -21,7 +22,7 @@ from quantgraph.market.moment import Moment, session_of
 from quantgraph.nodes.approval_question import approval_question, read_approval
 from quantgraph.nodes.state import Proposal, TradingState
 from quantgraph.nodes.trading_resources import TradingDesk
-from quantgraph.recording import Entry, Giver, canonical, current_scope, keep_answer, recorded_answer
+from quantgraph.recording import Entry, Giver, current_scope, keep_answer, recorded_answer
 from quantgraph.runtime.endings import ended, language, succeeded
 from quantgraph.runtime.questions import answer_of, assumed, check_remembered, question_id
 from quantgraph.runtime.state import Clarification
@@ -55,19 +56,19 @@ def propose_node(state: TradingState, *, desk: TradingDesk) -> dict[str, Any]:
         return {"proposal": None}
     morning = open_session(desk.market(state), session, ledger.account(run_id))
     with desk.walk(run_id, state, session) as walk:
-        orders = asked(desk.decider, walk.at(Moment(session, "open")), morning.account)
+        orders = collect_orders(desk.decider, walk.at(Moment(session, "open")), morning.account)
     proposal: Proposal = {
         "session": f"{session:%Y%m%d}",
-        "orders": [plain(order) for order in orders],
+        "orders": [order_to_json(order) for order in orders],
         "question": None,
         "approved": [],
     }
-    name = question_id(state, proposal["session"], canonical(proposal["orders"]))
+    name = question_id(state, proposal["session"], canonical_json(proposal["orders"]))
     if orders and _approved_before(state, name):
         proposal["approved"] = [order["sequence"] for order in proposal["orders"]]
     elif orders:
         proposal["question"] = approval_question(
-            name, proposal["session"], shown(morning, orders), language(state)
+            name, proposal["session"], proposals_of(morning, orders), language(state)
         )
     return {"proposal": proposal}
 
@@ -88,7 +89,7 @@ def approve_node(state: TradingState, *, desk: TradingDesk) -> dict[str, Any]:
     except BadOption as error:
         desk.close(state["run_id"])
         return ended(state, "needs_answer", f"needs_answer: {error.message}")
-    sequences = sorted(read_approval(said, cast("list[Shown]", task["orders"])).sequences)
+    sequences = sorted(read_approval(said, cast("list[OrderProposal]", task["orders"])).sequences)
     approved = {**proposal, "approved": [str(sequence) for sequence in sequences]}
     return {"proposal": approved, **_answered(state, proposal["session"], said, who)}
 
@@ -124,9 +125,11 @@ def settled(state: TradingState, desk: TradingDesk) -> SessionResult | None:
     morning = open_session(desk.market(state), session_of(state["session"]), account)
     orders: dict[bool, list[Order]] = {True: [], False: []}
     for told in proposal["orders"]:
-        orders[told["sequence"] in proposal["approved"]].append(order_of(told))
-    result = fill(morning, desk.decider.name, orders[True])
-    refused = refuse(morning, desk.decider.name, orders[False], "not_approved", "the order was not approved")
+        orders[told["sequence"] in proposal["approved"]].append(order_from_json(told))
+    result = fill_orders(morning, desk.decider.name, orders[True])
+    refused = reject_orders(
+        morning, desk.decider.name, orders[False], "not_approved", "the order was not approved"
+    )
     return replace(result, outcomes=(*result.outcomes, *refused.outcomes))
 
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from quantgraph._util.texts import Language, say
-from quantgraph.broker.order_proposal import Shown
+from quantgraph.broker.order_proposal import OrderProposal
 from quantgraph.market.moment import session_of
 from quantgraph.runtime.questions import answer_schema
 from quantgraph.runtime.state import Clarification
@@ -41,7 +41,7 @@ class Approval:
     rest: bool = False
 
 
-def read_approval(answer: str, orders: Sequence[Shown]) -> Approval:
+def read_approval(answer: str, orders: Sequence[OrderProposal]) -> Approval:
     """What an answer that fits the question's schema approves.
 
     Numbers are the places in which the orders are shown, from 1; a symbol stands for all of its orders.
@@ -69,7 +69,9 @@ def read_approval(answer: str, orders: Sequence[Shown]) -> Approval:
     return Approval(sequences=everything if said in _ALSO_YES else frozenset())
 
 
-def approval_question(name: str, session: str, orders: list[Shown], language: Language) -> Clarification:
+def approval_question(
+    name: str, session: str, orders: list[OrderProposal], language: Language
+) -> Clarification:
     """The question of the id ``name``; both languages' words are answers, and none is the default."""
     yes, no, rest = _WORDS[language]
     day = f"{session_of(session):%Y-%m-%d}"
@@ -97,7 +99,7 @@ def approval_question(name: str, session: str, orders: list[Shown], language: La
     }
 
 
-def _pattern(orders: Sequence[Shown]) -> str:
+def _pattern(orders: Sequence[OrderProposal]) -> str:
     """The words alone, or numbers or symbols of orders, after a word or alone."""
     named = dict.fromkeys([*map(str, range(1, len(orders) + 1)), *(order["symbol"] for order in orders)])
     one = f"(?:{'|'.join(map(re.escape, named))})"
@@ -110,7 +112,7 @@ def _without_verb(said: str) -> str:
     return said.removeprefix(verb).strip()
 
 
-def _line(order: Shown, language: Language) -> str:
+def _line(order: OrderProposal, language: Language) -> str:
     """``buy 9900 600000.SH at the open, reference price 10 (signal 1)``."""
     side, shares = order["side"] or "", order["shares"] or ""
     (zh_when, en_when), price = _TYPES[order["type"]], order["price"] or "-"

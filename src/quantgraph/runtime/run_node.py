@@ -10,10 +10,11 @@ from langchain_core.messages import AnyMessage, convert_to_messages
 from langgraph.errors import GraphInterrupt
 from langgraph.runtime import get_runtime
 
+from quantgraph._util.canonical_json import content_hash
 from quantgraph._util.run_id import run_id_of
 from quantgraph.errors import BudgetExceeded, ModelOutputInvalid, ModelUnavailable, NoProgress
-from quantgraph.llm.cache import Offer, attempt, forget
-from quantgraph.recording import Recorder, Recording, Scope, digest, in_scope
+from quantgraph.llm.cache import PendingReply, cached_attempt, drop_replies
+from quantgraph.recording import Recorder, Recording, Scope, in_scope
 from quantgraph.runtime.agent_factory import DATA_ERRORS
 from quantgraph.runtime.endings import ended, requests_ended, why_ended
 from quantgraph.runtime.events import tell_finished, tell_model, tell_paused, tell_started
@@ -47,7 +48,7 @@ def guarded(node: Callable[[Any], Update], name: str, recorder: Recorder, state:
         heard=tell_model,
     )
     tell_started(scope.path)
-    with in_scope(scope), _rested_by_errors(scope.recording), attempt() as replies:
+    with in_scope(scope), _rested_by_errors(scope.recording), cached_attempt() as replies:
         try:
             with detached_from_host(name):
                 update = node(state) if _has_steps(state, name) else _out_of_steps(state)
@@ -74,7 +75,7 @@ def _out_of_steps(state: Mapping[str, Any]) -> Update:
     return ended(state, "cancelled", told)
 
 
-def _judge(replies: list[Offer], update: Update, recording: Recording) -> None:
+def _judge(replies: list[PendingReply], update: Update, recording: Recording) -> None:
     """Keep for other runs what a step asked that has worked, or leave it open until its work was checked.
 
     It has not worked if it names an error, ends the run early, or has to put a question to the user.
@@ -82,7 +83,7 @@ def _judge(replies: list[Offer], update: Update, recording: Recording) -> None:
     replies[:0] = recording.memory.pop(_UNCHECKED, [])
     asks = (update.get("clarification") or {}).get("question") == ""  # not yet worded: by who asks it
     if update.get("error_messages") or asks or update.get("ended_because") not in (None, "done"):
-        forget(replies)
+        drop_replies(replies)
     elif update.get("current_task") == "validate":
         recording.memory[_UNCHECKED] = replies.copy()
         replies.clear()
@@ -113,5 +114,5 @@ def _named(run_id: str, state: Mapping[str, Any], messages: Sequence[Any]) -> li
     made = convert_to_messages(messages)
     first = len(state.get("messages", ()))
     for place, message in enumerate(made, start=first):
-        message.id = message.id or digest(f"{run_id}|{place}")
+        message.id = message.id or content_hash(f"{run_id}|{place}")
     return cast("list[AnyMessage]", made)

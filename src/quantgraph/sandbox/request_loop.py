@@ -14,7 +14,7 @@ import pandas as pd
 
 import quantgraph.state
 from quantgraph.broker import Order
-from quantgraph.broker.decider import Decider, own_orders
+from quantgraph.broker.decider import Decider, validate_orders
 from quantgraph.errors import BadOption
 from quantgraph.sandbox.cell_runner import (
     CappedOutput,
@@ -78,7 +78,7 @@ def serve_decider(header: dict[str, Any], read: Read, write: Write) -> None:
 
     def decide() -> dict[str, Any]:
         orders = decider.decide(view, account, session)
-        return {"orders": orders_to_json(own_orders(header["name"], orders, session))}
+        return {"orders": orders_to_json(validate_orders(header["name"], orders, session))}
 
     def reply(work: Callable[[], dict[str, Any]], seed: int) -> None:
         # The same seed in every run, resumed ones included: unseeded draws are the same too.

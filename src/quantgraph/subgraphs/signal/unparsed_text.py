@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from quantgraph._util.texts import Language, say
-from quantgraph.llm.planner.wording import normalise
+from quantgraph.llm.planner.normalisation import normalise
 from quantgraph.runtime.endings import language, user_messages
 from quantgraph.subgraphs.signal.state import SignalSubgraphState
 from quantgraph.subgraphs.signal.state_updates import question, user_text

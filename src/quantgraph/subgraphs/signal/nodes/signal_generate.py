@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
+from quantgraph._util.canonical_json import content_hash
 from quantgraph._util.texts import Note
 from quantgraph.errors import QuantGraphError
-from quantgraph.llm.tags import listed, wrap
+from quantgraph.llm.tags import field_list, wrap
 from quantgraph.recording import recorded
 from quantgraph.runtime.agent_factory import MODEL_ERRORS, STOPS, ask, tool_errors
 from quantgraph.runtime.endings import ended, language, succeeded
@@ -71,8 +71,8 @@ def signal_generate_node(state: SignalSubgraphState, *, kit: SignalKit | None = 
     context = kit.context(state, data_ref)
     view = context.tree.view(context.as_of)
     prompt = SIGNAL_GENERATE_AGENT_PROMPT.format(
-        available_ohlcv=listed(view["ohlcv"]),
-        available_indicators=listed(view["indicators"]),
+        available_ohlcv=field_list(view["ohlcv"]),
+        available_indicators=field_list(view["indicators"]),
         strategy_description=wrap("strategy", request["strategy"]),
         error_messages=wrap("errors", "\n".join(state.get("error_messages", []))) or "-",
     )
@@ -156,4 +156,4 @@ def _made(
 
 def code_hash(cells: Sequence[str]) -> str:
     """Name of a strategy's source by its content."""
-    return hashlib.blake2b("\n# cell\n".join(cells).encode(), digest_size=16).hexdigest()
+    return content_hash("\n# cell\n".join(cells))
