@@ -15,10 +15,11 @@ import pytest
 from langgraph.runtime import RunControl
 from typer.testing import CliRunner
 
+from quantgraph._util.canonical_json import canonical_json, content_hash
 from quantgraph.broker.ledger import Ledger
 from quantgraph.cli.main import app
-from quantgraph.recording import canonical, digest
-from quantgraph.runs import folder, replay, resume_run, run_strategy
+from quantgraph.runs import replay, resume_run, run_strategy
+from quantgraph.runs import result as result_module
 from quantgraph.state import DataState, Record
 from quantgraph.state.frames import freeze
 
@@ -161,16 +162,20 @@ def test_a_journal_that_was_emptied_is_missed(copy):
 
 
 def test_a_result_and_its_checksums_hold_whenever_the_run_was_killed(copy, monkeypatch):
+    write_atomic = result_module.write_atomic
+
     def killed(path, content):
-        raise KeyboardInterrupt
+        if path.name == "result.json":
+            raise KeyboardInterrupt
+        write_atomic(path, content)
 
     told = json.loads((copy / "result.json").read_text(encoding="utf-8"))
-    monkeypatch.setattr(folder, "write_atomic", killed)
+    monkeypatch.setattr(result_module, "write_atomic", killed)
     with pytest.raises(KeyboardInterrupt):
-        folder.write_result(copy, {**told, "state": "running"})
+        result_module.write_result(copy, {**told, "state": "running"})
     monkeypatch.undo()
     assert check(copy)[0] == 0
-    folder.write_result(copy, {**told, "state": "running"})
+    result_module.write_result(copy, {**told, "state": "running"})
     assert check(copy)[0] == 0
 
 
@@ -210,12 +215,12 @@ from typer.testing import CliRunner
 from quantgraph.broker.ledger import Ledger
 from quantgraph.cli.main import app
 from quantgraph.errors import StorageUnavailable
-from quantgraph.recording import canonical, digest
+from quantgraph._util.canonical_json import canonical_json, content_hash
 from quantgraph.runs import replay, resume_run
 
 folder, half = sys.argv[1:]
 made = replay(folder)
-told = {"differences": [each.line for each in made.differences], "result": digest(canonical(made.result))}
+told = {"differences": [each.line for each in made.differences], "result": content_hash(canonical_json(made.result))}
 for command in ("show", "check"):
     done = CliRunner().invoke(app, ["ledger", command, folder, *(["--json"] if command == "show" else [])])
     told[command] = [done.exit_code, done.stdout]
@@ -288,7 +293,7 @@ def test_a_replay_is_the_same_under_four_hash_seeds_from_a_copied_folder_and_on_
         out, err = process.communicate()
         assert process.returncode == 0, err
         told.append(json.loads(out.splitlines()[-1]))
-    expected = digest(canonical(replay(finished).result))
+    expected = content_hash(canonical_json(replay(finished).result))
     assert [(each["differences"], each["result"]) for each in told] == [([], expected)] * 4
     assert {each["check"][0] for each in told} == {0}
     assert len({each["show"][1] for each in told}) == 1
