@@ -18,7 +18,7 @@ from langgraph.checkpoint.sqlite import SqliteSaver
 from quantgraph.agents import SignalRule
 from quantgraph.broker.ledger import Ledger
 from quantgraph.broker.simulate import BLOCK_SESSIONS, Market, run_sessions
-from quantgraph.data.sample.source import SampleSource
+from quantgraph.data.sample import SampleSource
 from quantgraph.errors import BadOption, LedgerConflict, NoSignal, UnknownCommit
 from quantgraph.graph import create_trading_graph, route_after_signal
 from quantgraph.market.rulebook import Rulebook

@@ -22,7 +22,7 @@ from quantgraph.audit.bars._price_checks import (
 from quantgraph.audit.bars._rows import duplicate_sessions, shifted_fields
 from quantgraph.audit.bars._session_checks import lacking_sessions, symbol_gaps, thin_sessions
 from quantgraph.audit.findings import Finding, Report, Severity
-from quantgraph.data.protocol import EVENT_FIELDS
+from quantgraph.data.market_data import EVENT_FIELDS
 
 __all__ = ["Finding", "Report", "check_data", "check_signal", "signal_counts"]
 

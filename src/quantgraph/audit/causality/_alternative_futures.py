@@ -12,7 +12,7 @@ from quantgraph.audit.causality._bar_sampling import BarSampler, Style, later_da
 from quantgraph.audit.causality._cuts import Rows
 from quantgraph.audit.causality._panel_slices import Axes, axes_of, made, mapped, panel_name, rows_known
 from quantgraph.audit.causality._signal_comparison import Bools
-from quantgraph.data.protocol import EVENT_FIELDS, STATUS_FIELDS
+from quantgraph.data.market_data import EVENT_FIELDS, STATUS_FIELDS
 from quantgraph.market.moment import Moment, Phase
 from quantgraph.sandbox.wire import Frames
 from quantgraph.state.frames import Floats, FrozenFrame

@@ -11,6 +11,7 @@ from typing import Any
 from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AIMessage, HumanMessage
 
+from quantgraph._util.canonical_json import canonical_json, content_hash
 from quantgraph.errors import ModelOutputInvalid
 from quantgraph.llm.capabilities.modes import (
     MODES,
@@ -22,7 +23,7 @@ from quantgraph.llm.capabilities.modes import (
 )
 from quantgraph.llm.capabilities.parse_reply import parse_reply
 from quantgraph.llm.faults import innermost_model, model_facts
-from quantgraph.recording import Key, Scope, canonical, current_scope, digest, in_scope, recorded
+from quantgraph.recording import Key, Scope, current_scope, in_scope, recorded
 
 __all__ = ["RECORDING_PATH", "ActiveMode", "CapabilityCache", "probe_mode"]
 
@@ -142,14 +143,14 @@ class CapabilityCache:
 
     def _was_refused(self, what: str, scope: Scope) -> bool:
         """Whether the refusal precedes the state from which the current node has begun."""
-        fact = scope.recording.last("fact", digest(canonical(self._refusal(what))))
+        fact = scope.recording.last("fact", content_hash(canonical_json(self._refusal(what))))
         return fact is not None and fact.key.seq <= scope.before.get(fact.key.path, 0)
 
     def _find_in_run(self, scope: Scope) -> CapabilityMode:
-        request = canonical({"rung_of": {"base_url": self._url, "model": self._name}})
+        request = canonical_json({"rung_of": {"base_url": self._url, "model": self._name}})
         # Calls of a probe have numbers of their own: a replay makes none, and counts the others as they were.
         with in_scope(Scope(recording=scope.recording, path=f"{RECORDING_PATH}/probe")):
-            key = Key(RECORDING_PATH, 0, "fact", digest(request))
+            key = Key(RECORDING_PATH, 0, "fact", content_hash(request))
             return scope.recording.once(key, request, self._find)
 
     def _find(self) -> CapabilityMode:

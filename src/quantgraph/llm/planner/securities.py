@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from quantgraph.data.symbols import INDEX_NAMES
+from quantgraph.data.symbol_resolution import INDEX_NAMES
 from quantgraph.llm.planner.lexicon import NO_TICKERS
 from quantgraph.llm.planner.normalisation import collapse_spaces
 

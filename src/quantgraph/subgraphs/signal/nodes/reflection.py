@@ -8,7 +8,7 @@ from typing import Any
 from quantgraph._util.input_limits import check_sentence
 from quantgraph._util.texts import language_of, say
 from quantgraph.data.as_of import AsOfSource
-from quantgraph.data.symbols import INDEX_NAMES, is_code
+from quantgraph.data.symbol_resolution import INDEX_NAMES, is_code
 from quantgraph.errors import (
     BadOption,
     BadWindow,
