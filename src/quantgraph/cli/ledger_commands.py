@@ -15,7 +15,7 @@ from quantgraph.errors import BadFile, BadOption, LedgerConflict
 
 if TYPE_CHECKING:
     from quantgraph.broker.ledger import Ledger
-    from quantgraph.interop.ai_trader.position_verification import Verification
+    from quantgraph.interop.ai_trader import Verification
 
 __all__ = ["app", "check", "export", "show", "verify"]
 
@@ -119,7 +119,7 @@ def export(
 ) -> None:
     """Write the journal, the fills, the rejections, or AI-Trader's records of a run to a file."""
     from quantgraph.broker.ledger import write_fills, write_rejections
-    from quantgraph.interop.ai_trader.position_file import write_positions
+    from quantgraph.interop.ai_trader import write_positions
 
     with open_ledger(run, ledger) as (book, run_id, _):
         if to.is_dir() or not to.parent.is_dir():
@@ -149,7 +149,7 @@ def verify(
     Exit status 0: every record follows from the one before. 1: some do not. 2: nothing could be checked.
     """
     from quantgraph.data.files import FileSource
-    from quantgraph.interop.ai_trader.position_verification import verify_positions
+    from quantgraph.interop.ai_trader import verify_positions
     from quantgraph.settings import load_settings
 
     with usage_errors():
@@ -237,7 +237,7 @@ def _json_line(row: dict[str, Any]) -> str:
 
 
 def _position_records(book: Ledger, run_id: str) -> list[Any]:
-    from quantgraph.interop.ai_trader.position_file import PositionFill, records_of
+    from quantgraph.interop.ai_trader import PositionFill, records_of
 
     sessions = [f"{day:%Y-%m-%d}" for day in book.sessions(run_id)]
     if not sessions:

@@ -11,6 +11,7 @@ from typing import Any, Literal, cast
 
 import pandas as pd
 
+from quantgraph._util.canonical_json import canonical_json
 from quantgraph.broker.ledger import Ledger
 from quantgraph.broker.open_session import collect_orders, fill_orders, open_session, reject_orders
 from quantgraph.broker.order_proposal import OrderProposal, order_from_json, order_to_json, proposals_of
@@ -21,7 +22,7 @@ from quantgraph.market.moment import Moment, session_of
 from quantgraph.nodes.approval_question import approval_question, read_approval
 from quantgraph.nodes.state import Proposal, TradingState
 from quantgraph.nodes.trading_resources import TradingDesk
-from quantgraph.recording import Entry, Giver, canonical, current_scope, keep_answer, recorded_answer
+from quantgraph.recording import Entry, Giver, current_scope, keep_answer, recorded_answer
 from quantgraph.runtime.endings import ended, language, succeeded
 from quantgraph.runtime.questions import answer_of, assumed, check_remembered, question_id
 from quantgraph.runtime.state import Clarification
@@ -62,7 +63,7 @@ def propose_node(state: TradingState, *, desk: TradingDesk) -> dict[str, Any]:
         "question": None,
         "approved": [],
     }
-    name = question_id(state, proposal["session"], canonical(proposal["orders"]))
+    name = question_id(state, proposal["session"], canonical_json(proposal["orders"]))
     if orders and _approved_before(state, name):
         proposal["approved"] = [order["sequence"] for order in proposal["orders"]]
     elif orders:

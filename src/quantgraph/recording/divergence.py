@@ -8,8 +8,9 @@ from collections.abc import Iterator, Sequence
 from itertools import islice
 from typing import Any, NamedTuple
 
+from quantgraph._util.canonical_json import canonical_json
 from quantgraph.errors import RunDiverged
-from quantgraph.recording.entry import Entry, Key, canonical
+from quantgraph.recording.entry import Entry, Key
 
 __all__ = ["Change", "changes", "diff", "diverged", "nearest", "question"]
 
@@ -92,7 +93,7 @@ def changes(old: Any, new: Any, place: str = "") -> Iterator[Change]:
             dict(enumerate(old)), dict(enumerate(new)), {number: f"{place}[{number}]" for number in numbers}
         )
     elif old != new:
-        yield Change(place or "all", canonical(old), canonical(new))
+        yield Change(place or "all", canonical_json(old), canonical_json(new))
 
 
 def _inside(old: dict[Any, Any], new: dict[Any, Any], places: dict[Any, str]) -> Iterator[Change]:
@@ -100,7 +101,7 @@ def _inside(old: dict[Any, Any], new: dict[Any, Any], places: dict[Any, str]) ->
         if name in old and name in new:
             yield from changes(old[name], new[name], place)
         else:
-            yield Change(place, *(canonical(side[name]) if name in side else "" for side in (old, new)))
+            yield Change(place, *(canonical_json(side[name]) if name in side else "" for side in (old, new)))
 
 
 def diff(recorded: Entry, key: Key, request: str) -> str:

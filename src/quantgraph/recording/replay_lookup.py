@@ -6,9 +6,10 @@ import threading
 from collections import defaultdict
 from collections.abc import Iterable
 
+from quantgraph._util.canonical_json import canonical_json, content_hash
 from quantgraph.errors import RunDiverged
 from quantgraph.recording.divergence import diverged, question
-from quantgraph.recording.entry import ANEW, Entry, Key, Kind, canonical, digest, unnumbered
+from quantgraph.recording.entry import ANEW, Entry, Key, Kind, unnumbered
 
 __all__ = ["Served"]
 
@@ -113,4 +114,8 @@ class Served:
 
 def _asked(key: Key, request: str) -> Key:
     """What a question is known by when it does not matter which model it is put to."""
-    return key._replace(digest=digest(canonical(question(key, request)))) if key.kind == "model" else key
+    return (
+        key._replace(digest=content_hash(canonical_json(question(key, request))))
+        if key.kind == "model"
+        else key
+    )

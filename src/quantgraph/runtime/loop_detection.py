@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from quantgraph._util.canonical_json import canonical_json, content_hash
 from quantgraph._util.texts import say
-from quantgraph.recording import canonical, digest
 from quantgraph.runtime.endings import ended, language
 
 __all__ = ["SAME_STEP_LIMIT", "TRAIL_LIMIT", "stepped"]
@@ -56,4 +56,6 @@ def stepped(node: Callable[[Any], Update], name: str, state: Mapping[str, Any]) 
 def _fingerprint(state: Mapping[str, Any]) -> str:
     """Name of what matters in a state, by content."""
     matters = {key: state.get(key) for key in _MATTERS}
-    return digest(canonical(matters | {"strategy": (state.get("strategy") or {}).get("code_hash")}))
+    return content_hash(
+        canonical_json(matters | {"strategy": (state.get("strategy") or {}).get("code_hash")})
+    )

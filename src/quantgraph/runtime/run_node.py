@@ -10,10 +10,11 @@ from langchain_core.messages import AnyMessage, convert_to_messages
 from langgraph.errors import GraphInterrupt
 from langgraph.runtime import get_runtime
 
+from quantgraph._util.canonical_json import content_hash
 from quantgraph._util.run_id import run_id_of
 from quantgraph.errors import BudgetExceeded, ModelOutputInvalid, ModelUnavailable, NoProgress
 from quantgraph.llm.cache import PendingReply, cached_attempt, drop_replies
-from quantgraph.recording import Recorder, Recording, Scope, digest, in_scope
+from quantgraph.recording import Recorder, Recording, Scope, in_scope
 from quantgraph.runtime.agent_factory import DATA_ERRORS
 from quantgraph.runtime.endings import ended, requests_ended, why_ended
 from quantgraph.runtime.events import tell_finished, tell_model, tell_paused, tell_started
@@ -113,5 +114,5 @@ def _named(run_id: str, state: Mapping[str, Any], messages: Sequence[Any]) -> li
     made = convert_to_messages(messages)
     first = len(state.get("messages", ()))
     for place, message in enumerate(made, start=first):
-        message.id = message.id or digest(f"{run_id}|{place}")
+        message.id = message.id or content_hash(f"{run_id}|{place}")
     return cast("list[AnyMessage]", made)

@@ -12,6 +12,8 @@ from langchain.agents.middleware import AgentMiddleware, ToolCallRequest, hook_c
 from langchain_core.messages import AIMessage, AnyMessage, ToolMessage
 from langgraph.types import Command
 
+from quantgraph._util.canonical_json import canonical_json
+
 __all__ = ["LoopGuard", "stopped_by"]
 
 REPEATS_RUN = 2
@@ -116,4 +118,4 @@ def _calls_before(messages: Sequence[AnyMessage], call_id: str | None) -> list[A
 
 
 def _named(call: Any) -> str:
-    return json.dumps([call["name"], call["args"]], sort_keys=True)
+    return canonical_json([call["name"], call["args"]])
