@@ -32,7 +32,7 @@ from quantgraph.errors import (
     UnknownCommit,
     UnknownSymbol,
 )
-from quantgraph.llm.capabilities import ask_json
+from quantgraph.llm.structured import ask_json
 from quantgraph.llm.tags import Tag, wrap
 from quantgraph.runtime.nested_graphs import SAVES_NOTHING, STEP_LIMIT
 from quantgraph.runtime.recorded_tools import RecordedTools
@@ -135,7 +135,7 @@ def ask_for(
     tag: Tag,
     facts: Mapping[str, Any],
 ) -> T:
-    """As :func:`ask`, for an answer that is a JSON object; see :func:`~quantgraph.llm.capabilities.ask_json`.
+    """As :func:`ask`, for an answer that is a JSON object; see :func:`~quantgraph.llm.structured.ask_json`.
 
     Raises
     ------
