@@ -489,13 +489,15 @@ class TestErrors:
 
 class TestOptionalFields:
     @pytest.mark.parametrize(
-        ("endpoint", "left_out"),
+        ("endpoint", "ignored_message_ids"),
         [("stk_limit", {"up_limit", "down_limit"}), ("adj_factor", {"adj_factor"})],
     )
-    def test_fields_without_permission_are_left_out_with_a_note(self, stub, source, endpoint, left_out):
+    def test_fields_without_permission_are_left_out_with_a_note(
+        self, stub, source, endpoint, ignored_message_ids
+    ):
         stub.fail(endpoint, no_permission())
         panel = source.bars(CODES, T("20240102"), T("20240105"))
-        assert set(WITH_ACTIONS) - set(panel) == left_out
+        assert set(WITH_ACTIONS) - set(panel) == ignored_message_ids
         assert len(source.notes) == 1
         assert endpoint in source.notes[0]
         assert "权限" in source.notes[0]

@@ -51,7 +51,7 @@ def replay(  # noqa: PLR0917 - typer reads options from the parameters
     is shown. 2: there is no such run.
     """
     from quantgraph.cli.ledger_selection import latest
-    from quantgraph.recording.sockets import no_network
+    from quantgraph.recording.no_network import no_network
     from quantgraph.runs.manifest import read_manifest, run_folder
     from quantgraph.runs.replay import replay as again
     from quantgraph.settings import load_settings

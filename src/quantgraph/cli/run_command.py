@@ -52,7 +52,7 @@ def go(
     ``first_answer`` is given to the first question; the others are asked unless it is ``headless``.
     """
     from quantgraph.cli.view import prompt, show_result, view
-    from quantgraph.runtime.endings import closing
+    from quantgraph.runtime.endings import closing_text
 
     try:
         with view(question) as live, _stopping() as stop:
@@ -80,14 +80,14 @@ def go(
     if because == "done":
         return
     say(f"{result['error']}  [{because}, {result['run_dir']}]")
-    for line in filter(None, (closing(because, "", language_of(result["question"])), _hint(result))):
+    for line in filter(None, (closing_text(because, "", language_of(result["question"])), _hint(result))):
         say(line)
     raise typer.Exit(CANCELLED if because == "cancelled" else FAILED)
 
 
 def _hint(result: Mapping[str, Any]) -> str:
     """The command that goes on with a run, empty where that would end so again, or the error has it."""
-    from quantgraph.recording.recordings import PASSING
+    from quantgraph.recording.recordings import PASSING_ERRORS
     from quantgraph.runs.resume import asked_all
 
     because, error = result["ended_because"], result["error"]
@@ -98,7 +98,7 @@ def _hint(result: Mapping[str, Any]) -> str:
         whose, most, limit = spent.groups()
         option = "--budget" if whose == "run" else "--session-budget"
         return f"{on} {option} {limit.replace(' ', '_')}=N, with N above {most}"
-    passes = error.partition(":")[0] in PASSING
+    passes = error.partition(":")[0] in PASSING_ERRORS
     return on if because in _PASSING_ENDS and passes else ""
 
 

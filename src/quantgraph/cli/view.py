@@ -21,7 +21,7 @@ from quantgraph.cli.console import SafeConsole, drawing, echo, lines_above, lite
 from quantgraph.cli.ledger_verify import counted
 from quantgraph.report.orders import listed
 from quantgraph.runs import Event
-from quantgraph.subgraphs.signal.warm_up import not_judged
+from quantgraph.subgraphs.signal.warm_up import not_evaluated_text
 
 __all__ = ["View", "prompt", "show_result", "view"]
 
@@ -207,7 +207,9 @@ def _add_facts(table: Table, result: Mapping[str, Any], words: Words) -> None:
         )
         table.add_row(words("信号", "signal"), told)
     if result.get("causality"):
-        text = result["causality"]["text"] + say(language_of(result["question"]), **not_judged(result))
+        text = result["causality"]["text"] + say(
+            language_of(result["question"]), **not_evaluated_text(result)
+        )
         table.add_row(words("因果性", "causality"), text)
 
 

@@ -19,7 +19,7 @@ from quantgraph.broker.ledger.ledger import Ledger
 from quantgraph.data import MarketDataSource, open_source
 from quantgraph.errors import BadWindow, RunDiverged
 from quantgraph.market.moment import session_of
-from quantgraph.nodes.trading_resources import database
+from quantgraph.nodes.trading_resources import run_database_path
 from quantgraph.recording import Entry, Recorder, canonical
 from quantgraph.runs.replay_stubs import answerer_of, no_models
 from quantgraph.runs.begin import begin
@@ -152,7 +152,7 @@ def _copy(folder: Path, entries: Sequence[Entry], made: Path) -> None:
     """Put into the new run's folder what it has from the other: nothing was sent for it here."""
     if (folder / "data").is_dir():
         shutil.copytree(folder / "data", made / "data", copy_function=_link)
-    recorder = Recorder(database(made.parent, made.name))
+    recorder = Recorder(run_database_path(made.parent, made.name))
     for entry in entries:
         facts = {name: fact for name, fact in entry.facts.items() if name != "seconds"}
         recorder.of(made.name).add(replace(entry, facts=facts))
@@ -170,7 +170,7 @@ def _models(entries: Sequence[Entry], model: Model | None, rung: str) -> dict[Ro
 
 def _check_before(where: str | Path, before: Manifest, made: Path, first: str) -> None:
     """See that the branch begins where it says, as far as it got."""
-    runs = ((where, before.run_id), (database(made.parent, made.name), made.name))
+    runs = ((where, before.run_id), (run_database_path(made.parent, made.name), made.name))
     there, here = (_lines_before(book, run_id, first) for book, run_id in runs)
     for line, recorded in zip(here, there, strict=False):
         if line != recorded:

@@ -16,8 +16,8 @@ from langgraph.types import Command, StateSnapshot
 
 from quantgraph.llm.cancellation import AT_ONCE
 from quantgraph.runtime.nested_graphs import STEP_LIMIT
-from quantgraph.runtime.questions import not_async
-from quantgraph.runtime.events import line_of
+from quantgraph.runtime.questions import check_not_async
+from quantgraph.runtime.events import update_line
 
 __all__ = ["AT_ONCE", "Answer", "Driver", "Event", "state_of", "thread_config"]
 
@@ -88,7 +88,7 @@ class Driver:
             if wrong >= WRONG_ANSWERS:
                 return asked
             self._tell(Event(kind="question", name="clarify", text=asked["question"]))
-            said = not_async(self.answer(asked), "answer") if self.answer else None
+            said = check_not_async(self.answer(asked), "answer") if self.answer else None
             if said is None:
                 return asked
             self._tell(Event(kind="answer", name="clarify", text=said))
@@ -120,7 +120,7 @@ class Driver:
                 elif name == "daily_loop" and change.get("session"):
                     self._tell(Event(kind="session", name=name, text=change["session"]))
                 elif name in _NODES:
-                    line = line_of(change or {}).removeprefix(f"{name}: ")
+                    line = update_line(change or {}).removeprefix(f"{name}: ")
                     self._tell(Event(kind="node", name=name, text=line))
         return asked
 

@@ -16,7 +16,7 @@ from sqlalchemy.engine import make_url
 
 from quantgraph._util.files import write_whole
 from quantgraph.errors import BadFile, BadOption
-from quantgraph.nodes.trading_resources import database
+from quantgraph.nodes.trading_resources import run_database_path
 from quantgraph.recording import digest
 from quantgraph.runs.identity import SETTINGS, Identity
 from quantgraph.runs.options import Options
@@ -158,7 +158,7 @@ def ledger_of(manifest: Manifest, folder: Path) -> str | Path:
     BadFile
         If it is a file, and is missing or empty.
     """
-    where = manifest.ledger or database(folder.parent, folder.name)
+    where = manifest.ledger or run_database_path(folder.parent, folder.name)
     if "://" not in str(where) and not (Path(where).is_file() and Path(where).stat().st_size):
         raise BadFile(f"{where} is missing or empty, the ledger of run {manifest.run_id}", path=str(where))
     return where

@@ -16,7 +16,7 @@ from quantgraph.market.moment import Moment
 from quantgraph.state import DataState
 from quantgraph.runs.strategy_file import strategy_source
 from quantgraph.subgraphs.signal.data_request import request_symbols
-from quantgraph.subgraphs.signal.warm_up import JUDGED
+from quantgraph.subgraphs.signal.warm_up import EVALUATION_FIELDS
 
 __all__ = ["outcome", "saved"]
 
@@ -59,7 +59,7 @@ def saved(folder: Path, question: str, state: Mapping[str, Any], store: DataStat
         signal = store.snapshot(state["data_ref"])["signal"][strategy["name"]]
         told["signal"] = _save_signal(folder / "signal.parquet", strategy["name"], signal)
     found = (state.get("validation") or {}).get("data_summary", {})
-    told |= {key: found.get(key) for key in JUDGED}
+    told |= {key: found.get(key) for key in EVALUATION_FIELDS}
     return told | {key: summary.get(key) for key in _REPORTED}
 
 

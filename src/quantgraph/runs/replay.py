@@ -16,9 +16,9 @@ from quantgraph.broker.decider import Decider
 from quantgraph.broker.ledger.ledger import Ledger
 from quantgraph.errors import BadFile, QuantGraphError, RunDiverged, StorageUnavailable, UnknownCommit
 from quantgraph.llm.capabilities.active_mode import PATH as LADDER
-from quantgraph.nodes.trading_resources import database
+from quantgraph.nodes.trading_resources import run_database_path
 from quantgraph.recording import Entry, Recorder, Recording, digest
-from quantgraph.recording.sockets import no_network
+from quantgraph.recording.no_network import no_network
 from quantgraph.runs.replay_stubs import DatedNoSource, NoCode, NoSource, answerer_of, no_models
 from quantgraph.runs.execute import carry
 from quantgraph.runs.compare import (
@@ -227,7 +227,7 @@ def commits_named(entries: Iterable[Entry]) -> Iterator[str]:
 
 def _divergence(manifest: Manifest, recording: Recording, before: Mapping[str, Any]) -> RunDiverged | None:
     """The first question without an answer; of a run that was stopped, unless that is where it was."""
-    met = recording.served and recording.served.divergence
+    met = recording.replay_lookup and recording.replay_lookup.divergence
     if not met or (before["ended_because"] in _UNFINISHED and not _unasked(recording)):
         return None
     also = manifest.other_versions
@@ -236,7 +236,7 @@ def _divergence(manifest: Manifest, recording: Recording, before: Mapping[str, A
 
 def _unasked(recording: Recording) -> list[Entry]:
     """What was recorded and not asked for; a probe is not made again where its finding is recorded."""
-    left = recording.served.unasked() if recording.served else []
+    left = recording.replay_lookup.unasked() if recording.replay_lookup else []
     return [entry for entry in left if not entry.key.path.startswith(f"{LADDER}/")]
 
 
@@ -271,7 +271,7 @@ def _compare(
     where: str | Path,
 ) -> Iterator[Difference]:
     whole = before["ended_because"] not in _UNFINISHED
-    with Ledger(where) as old, Ledger(database(here.parent, here.name)) as new:
+    with Ledger(where) as old, Ledger(run_database_path(here.parent, here.name)) as new:
         yield from compare_ledgers(old, new, manifest.run_id, whole=whole)
     if whole or (there / "strategy.py").is_file():
         yield from compare_signals(there / "signal.parquet", here / "signal.parquet")

@@ -14,7 +14,7 @@ from quantgraph.broker.decider import Decider
 from quantgraph.broker.ledger.ledger import Ledger
 from quantgraph.data import MarketDataSource
 from quantgraph.graph import create_trading_graph
-from quantgraph.nodes.trading_resources import database
+from quantgraph.nodes.trading_resources import run_database_path
 from quantgraph.recording import Recorder
 from quantgraph.recording.budget import Budget
 from quantgraph.runs.checkpoints import checkpoints
@@ -79,7 +79,7 @@ def open_run(options: Options, run_id: str, folder: Path, handles: Handles) -> I
         If one of the options or handles is no good.
     """
     settings = handles.settings
-    where = handles.ledger or database(folder.parent, folder.name)
+    where = handles.ledger or run_database_path(folder.parent, folder.name)
     recorder = handles.recorder or Recorder(
         where,
         mode="replay" if options.branch_from else "record",

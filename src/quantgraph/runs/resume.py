@@ -12,7 +12,7 @@ from langgraph.runtime import RunControl
 from quantgraph.broker.decider import Decider
 from quantgraph.data import MarketDataSource, open_source
 from quantgraph.errors import BadOption
-from quantgraph.nodes.trading_resources import database
+from quantgraph.nodes.trading_resources import run_database_path
 from quantgraph.recording import Recorder
 from quantgraph.runs.replay_stubs import answerer_of
 from quantgraph.runs.execute import carry
@@ -107,7 +107,7 @@ def resume_run(
         if before["ended_because"] in _FINAL or asked_all(before):
             return before
         market = open_source(source or spec_of(manifest.source), settings=settings)
-        where = ledger or _place(manifest) or database(folder.parent, folder.name)
+        where = ledger or _place(manifest) or run_database_path(folder.parent, folder.name)
         if "run_id" in before and ledger is None:
             ledger_of(manifest, folder)  # with an empty one everything would be paid for again
         unanswered = before["ended_because"] == "needs_answer" and answer is not None
@@ -128,7 +128,7 @@ def resume_run(
             task = None
             if thread is None or state_of(opened.graph, thread).get("ended_because") not in {None, "done"}:
                 task, thread = manifest.task, next_thread(manifest.run_id, thread)
-                opened.recorder.of(manifest.run_id).begin_anew()
+                opened.recorder.of(manifest.run_id).mark_restart()
             return carry(manifest, folder, opened, driver, market, task, thread)
 
 

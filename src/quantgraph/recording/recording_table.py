@@ -29,9 +29,9 @@ from sqlalchemy import (
 
 from quantgraph._util.database import engine_of, make_schema
 from quantgraph.errors import BadFile
-from quantgraph.recording.entry import Entry, Key, Kind, canonical, error_of, unnumbered
+from quantgraph.recording.entry import Entry, Key, Kind, canonical, error_of, without_number
 
-__all__ = ["SCHEMA", "Tape", "recording"]
+__all__ = ["SCHEMA", "RecordingTable", "recording"]
 
 SCHEMA = MetaData()
 
@@ -68,7 +68,7 @@ _AT_ONCE = 500
 _FACTS = ("role", "model", "prompt_tokens", "completion_tokens", "cost", "seconds", "finish", "cached")
 
 
-class Tape:
+class RecordingTable:
     """The table of a database, made when it is not there. Safe to use from several threads.
 
     A line that was added outlives the process. In SQLite it outlives a loss of power once the ledger beside
@@ -117,7 +117,7 @@ class Tape:
     def numbers(self, run_id: str, key: Key) -> list[int]:
         """Under which numbers a path's request was answered, ascending."""
         with self._lock:
-            return sorted(self._index(run_id).answered.get(unnumbered(key), ()))
+            return sorted(self._index(run_id).answered.get(without_number(key), ()))
 
     def last(self, run_id: str, kind: Kind, digest: str) -> Entry | None:
         """The last entry of a request that was given to whoever asked, wherever it was asked."""
@@ -149,7 +149,7 @@ class Tape:
                 connection.execute(self._insert, _row(run_id, index.last + 1, entry))
             index.last += 1
             if entry.final:
-                index.answered[unnumbered(entry.key)].add(entry.key.seq)
+                index.answered[without_number(entry.key)].add(entry.key.seq)
 
     def cached(self, run_id: str) -> int:
         """How many replies of a run came out of a cache; the replies themselves are not read."""
@@ -186,7 +186,7 @@ class Tape:
             index = _Index(max((row.line for row in rows), default=0))
             for row in rows:
                 if row.final:
-                    index.answered[unnumbered(Key(*row[2:]))].add(row.seq)
+                    index.answered[without_number(Key(*row[2:]))].add(row.seq)
             self._runs[run_id] = index
         return self._runs[run_id]
 
