@@ -16,7 +16,7 @@ from langgraph.checkpoint.sqlite import SqliteSaver
 from langgraph.types import Command
 
 from quantgraph import create_trading_graph
-from quantgraph._util.input_limits import LONGEST_TEXT, check_sentence, check_text
+from quantgraph._util.input_limits import MAX_TEXT_LENGTH, check_sentence, check_text
 from quantgraph.cli import main
 from quantgraph.data import open_source
 from quantgraph.errors import BadFile, BadOption
@@ -52,7 +52,7 @@ def command(monkeypatch, capfd):
 
 
 def test_the_greatest_length_is_that_of_an_answer():
-    assert LONGEST_TEXT == 10_000
+    assert MAX_TEXT_LENGTH == 10_000
     text, named = answer_schema("q")["anyOf"]
     assert text["maxLength"] == named["properties"]["answer"]["maxLength"] == 10_000
     check_sentence("买" * 10_000, "question")

@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 from quantgraph.errors import BadFile, BadOption, UnknownCommit
 from quantgraph.market.moment import PHASES, Moment
 from quantgraph.state import DataState, Record
-from quantgraph.state.commits import Tree, tree_name
-from quantgraph.state.records import KINDS
+from quantgraph.state.commits import Commit, commit_name
+from quantgraph.state.records import RECORD_KINDS
 
 CODE = "600519.SH"
 DAY = dt.date(2024, 1, 3)
@@ -53,8 +53,8 @@ def test_what_was_published_before_a_phase_stands_is_known_at_it(store, known, p
     store.record([news(known)])
     on_the_day = [p for p in PHASES if store.view(Moment.at("2024-01-03", p)).records("news")]
     assert on_the_day == list(PHASES[PHASES.index(phase) :])
-    assert Moment.at("2024-01-04", "pre_open").knows_instant(known)
-    assert not Moment.at("2024-01-02", "close").knows_instant(known)
+    assert Moment.at("2024-01-04", "pre_open").knows_published(known)
+    assert not Moment.at("2024-01-02", "close").knows_published(known)
 
 
 def test_what_has_no_date_is_never_known(store):
@@ -68,7 +68,7 @@ def test_time_zones_are_refused_with_the_way_out(store):
     with pytest.raises(BadOption, match=r"astimezone\(ZoneInfo\('Asia/Shanghai'\)\)\.replace\(tzinfo=None\)"):
         news(aware)
     with pytest.raises(BadOption, match="time zone"):
-        Moment.at("2024-01-03").knows_instant(pd.Timestamp(aware))
+        Moment.at("2024-01-03").knows_published(pd.Timestamp(aware))
     local = aware.astimezone(ZoneInfo("Asia/Shanghai")).replace(tzinfo=None)
     assert news(local).known == at(9)
 
@@ -172,7 +172,7 @@ def test_commits_without_records_keep_the_names_they_have_always_had(store, fram
     assert store.empty == "254df77c5ff972fa865003cb7d1a5764"
     assert store.update("ohlcv", {"close": frame}) == "328418f0fbeeeadabfee1bb96b1a5dd3"
     assert store.record([]) == store.head
-    assert tree_name(Tree(panels={"ohlcv": {}, "indicators": {}, "signal": {}})) == store.empty
+    assert commit_name(Commit(panels={"ohlcv": {}, "indicators": {}, "signal": {}})) == store.empty
 
 
 def test_records_stay_when_frames_come_and_go(store, frame):
@@ -201,7 +201,7 @@ JSON = st.recursive(
 )
 INSTANTS = st.none() | st.dates() | st.datetimes().map(lambda instant: instant.replace(fold=0))
 PLAIN = st.tuples(
-    st.sampled_from([kind for kind in KINDS if kind not in ("name", "membership")]),
+    st.sampled_from([kind for kind in RECORD_KINDS if kind not in ("name", "membership")]),
     INSTANTS,
     st.sampled_from(["", CODE]),
     JSON,
@@ -214,7 +214,7 @@ def test_records_come_back_from_disk_as_they_went(tmp_path_factory, given):
     folder = tmp_path_factory.mktemp("spill")
     ref = DataState(folder).record(Record(*each) for each in given)
     back = DataState(folder).snapshot(ref)
-    found = [record for kind in KINDS for record in back.records(kind)]
+    found = [record for kind in RECORD_KINDS for record in back.records(kind)]
 
     def line(kind, known, symbol, body):
         return f"{kind} {known!r} {symbol} {json.dumps(body, sort_keys=True)}"
@@ -222,7 +222,7 @@ def test_records_come_back_from_disk_as_they_went(tmp_path_factory, given):
     assert sorted(line(r.kind, r.known, r.symbol, r.body) for r in found) == sorted(
         {line(*each) for each in given}
     )
-    for kind in KINDS:
+    for kind in RECORD_KINDS:
         instants = [record.instant or dt.datetime.max for record in back.records(kind)]
         assert instants == sorted(instants)
 
@@ -273,6 +273,6 @@ def test_records_of_many_commits_are_held_once_and_counted_as_what_they_take():
 def test_many_records_are_cut_in_no_time(store):
     days = pd.bdate_range("2015-01-01", periods=2500)
     ref = store.record(news(day.date(), f"{day:%Y%m%d}") for day in days)
-    walk = store.walk(ref)
+    walk = store.growing_view(ref)
     counts = [len(walk.at(Moment(day, "open")).records("news")) for day in days]
     assert counts == np.arange(2500).tolist()

@@ -439,7 +439,7 @@ def test_symbols_and_fields_that_look_alike_when_joined_have_their_own_names(fra
     ones = (frame * 0 + 1).iloc[:, :2]
     split = [ones.set_axis(columns, axis=1) for columns in (["a,b", "c"], ["a", "b,c"])]
     assert len({DataState().update("signal", {"s": part}) for part in split}) == 2
-    from quantgraph.state.commits import Tree, tree_name
+    from quantgraph.state.commits import Commit, commit_name
     from quantgraph.state.frames import FrozenFrame, freeze
 
     frozen = freeze("signal", "s", ones)
@@ -447,7 +447,7 @@ def test_symbols_and_fields_that_look_alike_when_joined_have_their_own_names(fra
     assert joined[0].digest != joined[1].digest
     digest = frozen.digest
     names = [
-        tree_name(Tree(panels={"ohlcv": {}, "indicators": {}, "signal": fields}))
+        commit_name(Commit(panels={"ohlcv": {}, "indicators": {}, "signal": fields}))
         for fields in ({"s": frozen, "t": frozen}, {f"s\t{digest}\nsignal\tt": frozen})
     ]
     assert names[0] != names[1]

@@ -12,7 +12,7 @@ import quantgraph
 from quantgraph._util.texts import escape_controls
 from quantgraph.errors import BadFile
 from quantgraph.llm.capabilities.capability_cache import remember
-from quantgraph.sandbox.result import error_of
+from quantgraph.sandbox.result import code_error
 
 UNCHANGED = [
     "合成30成分股，5日均线上穿20日均线买入；“下穿”卖出——2025年！？《均线》（示例）￥1,234.56",
@@ -66,7 +66,7 @@ def test_an_error_that_generated_code_tells_of_is_harmless_as_a_message_too():
         "message": "\x1b]0;x\x07",
         "code": "code_failed",
     }
-    error = error_of(told, "full")
+    error = code_error(told, "full")
     assert str(error) == r"line 3 (raise E # \x9b2J): E\x1b[2J: \x1b]0;x\x07"
     assert error.data["type"] == r"E\x1b[2J"
 

@@ -39,12 +39,12 @@ Ways = dict[str, Callable[[DataState, str, Moment], View]]
 WAYS: Ways = {
     "cut": lambda store, ref, moment: store.view(moment, ref),
     "walk": lambda store, ref, moment: _walked(store, ref, moment),
-    "jump": lambda store, ref, moment: store.walk(ref).at(moment),
+    "jump": lambda store, ref, moment: store.growing_view(ref).at(moment),
 }
 
 
 def _walked(store: DataState, ref: str, moment: Moment) -> View:
-    walk = store.walk(ref)
+    walk = store.growing_view(ref)
     for day in DAYS[DAYS < moment.session]:
         walk.at(Moment(day, "open"))
     return walk.at(moment)
@@ -187,7 +187,7 @@ def test_no_later_number_session_or_word_can_be_reached_from_a_view(market, told
     announced = {float(action.cash) for action in view.actions()}
     assert not numbers & future - announced
     assert not instants & days - {_micros(action.ex) for action in view.actions()}
-    known = [note for note in NOTES if moment.knows_instant(note.known)]
+    known = [note for note in NOTES if moment.knows_published(note.known)]
     assert all((note.body["text"] in text) == (note in known) for note in NOTES)
 
 
@@ -195,7 +195,7 @@ def test_the_search_does_find_what_is_there(market, told):
     store, ref = market
     moment = Moment(DAYS[9], "open")
     future, days = later(told, moment)
-    for leak in (store.reading(moment, ref), store.snapshot(ref), store.walk(ref)):
+    for leak in (store.trusted_view(moment, ref), store.snapshot(ref), store.growing_view(ref)):
         numbers, instants, text = found(leak)
         assert future <= numbers
         assert days <= instants
@@ -270,7 +270,7 @@ def test_strides_past_the_end_meet_the_end_of_the_memory_or_rows_that_are_not_wr
 
 def test_the_size_of_a_walks_memory_does_not_tell_how_many_sessions_are_to_come(store, told):
     def sizes(days: int) -> list[int]:
-        walk = store.walk(store.override(ohlcv={"close": told["ohlcv"]["close"].iloc[:days]}))
+        walk = store.growing_view(store.override(ohlcv={"close": told["ohlcv"]["close"].iloc[:days]}))
         roots = [walk.at(Moment(DAYS[row]))["ohlcv"]["close"].to_numpy() for row in (0, 9, 15, 16, 17)]
         while any(isinstance(root, np.ndarray) for root in roots):
             roots = [root.base if isinstance(root, np.ndarray) else root for root in roots]
@@ -282,7 +282,7 @@ def test_the_size_of_a_walks_memory_does_not_tell_how_many_sessions_are_to_come(
 
 def test_views_from_before_a_walk_moved_on_keep_what_they_had(store, told):
     close = told["ohlcv"]["close"]
-    walk = store.walk(store.update("ohlcv", {"close": close}))
+    walk = store.growing_view(store.update("ohlcv", {"close": close}))
     views = [walk.at(Moment(day)) for day in DAYS]
     for rows, view in enumerate(views, start=1):
         assert view["ohlcv"]["close"].to_numpy().tolist() == close.iloc[:rows].to_numpy().tolist()
@@ -291,7 +291,7 @@ def test_views_from_before_a_walk_moved_on_keep_what_they_had(store, told):
 
 def test_an_earlier_view_of_a_walk_meets_nothing_that_the_run_does_not_know_by_now(market, told):
     store, ref = market
-    walk = store.walk(ref)
+    walk = store.growing_view(ref)
     early = used(walk.at(Moment(DAYS[3], "open")))
     before = early["ohlcv"]["close"]
     now = Moment(DAYS[12], "close")
@@ -303,7 +303,7 @@ def test_an_earlier_view_of_a_walk_meets_nothing_that_the_run_does_not_know_by_n
 
 def test_two_walks_over_a_commit_share_no_memory(market, told):
     store, ref = market
-    first, second = store.walk(ref), store.walk(ref)
+    first, second = store.growing_view(ref), store.growing_view(ref)
     early = first.at(Moment(DAYS[2], "open"))
     second.at(Moment(DAYS[-1]))
     assert not found(early)[0] & later(told, Moment(DAYS[2], "open"))[0] - {
@@ -397,7 +397,7 @@ def test_a_walk_a_cut_and_rows_taken_by_pandas_are_the_same(made, moments):
     store = DataState()
     for panel in ("signal", "ohlcv", "indicators"):  # a signal is held against the prices that are there
         store.update(panel, made[panel])
-    walk = store.walk()
+    walk = store.growing_view()
     for moment in sorted(moments, key=lambda each: (each.session, PHASES.index(each.phase))):
         cut, walked = store.view(moment), walk.at(moment)
         assert cut.actions() == walked.actions()

@@ -41,7 +41,7 @@ def ref(store: DataState) -> str:
 
 
 def test_the_close_of_a_session_comes_after_its_open(store, ref):
-    walk = store.walk(ref)
+    walk = store.growing_view(ref)
     lengths = []
     for phase in ("pre_open", "open", "close", "post_close"):
         view = walk.at(Moment(DAYS[4], phase))
@@ -52,7 +52,10 @@ def test_the_close_of_a_session_comes_after_its_open(store, ref):
 def test_a_field_without_a_row_so_far_is_nan_and_not_the_future(store):
     st = pd.DataFrame(1.0, index=DAYS[8:9], columns=CODES[:1])
     ref = store.update("ohlcv", {**panel(), "is_st": st, "high": panel()["close"].iloc[8:9]})
-    for view in (store.walk(ref).at(Moment(DAYS[4], "open")), store.reading(Moment(DAYS[4], "open"), ref)):
+    for view in (
+        store.growing_view(ref).at(Moment(DAYS[4], "open")),
+        store.trusted_view(Moment(DAYS[4], "open"), ref),
+    ):
         for day in (None, DAYS[2], DAYS[4]):
             assert view.row("ohlcv", "is_st", day).isna().all()
         for name, day in (("is_st", DAYS[5]), ("high", DAYS[4]), ("high", DAYS[8])):
@@ -61,23 +64,25 @@ def test_a_field_without_a_row_so_far_is_nan_and_not_the_future(store):
 
 
 def test_a_walk_only_goes_on(store, ref):
-    walk = store.walk(ref)
+    walk = store.growing_view(ref)
     assert walk.reaches(Moment(DAYS[0]))
     walk.at(Moment(DAYS[4], "close"))
     walk.at(Moment(DAYS[4], "close"))
-    with pytest.raises(BadOption, match=r"2024-01-08 open comes before 2024-01-08 close.*store\.walk\(ref\)"):
+    with pytest.raises(
+        BadOption, match=r"2024-01-08 open comes before 2024-01-08 close.*store\.growing_view\(ref\)"
+    ):
         walk.at(Moment(DAYS[4], "open"))
     assert not walk.reaches(Moment(DAYS[4], "open"))
 
 
 def test_a_walk_begins_before_the_data_and_ends_after_it(store, ref):
-    walk = store.walk(ref)
+    walk = store.growing_view(ref)
     assert len(walk.at(Moment.at("2020-01-01"))["ohlcv"]["open"]) == 0
     assert len(walk.at(Moment.at("2030-01-01"))["ohlcv"]["open"]) == len(DAYS)
     other = DataState()
     other.adopt(store.view(Moment.at("2020-01-01"), ref).frozen())
-    assert other.walk().at(Moment(DAYS[0]))["ohlcv"]["open"].shape == (0, len(CODES))
-    assert store.walk(store.empty).at(Moment(DAYS[0])).frozen() == {
+    assert other.growing_view().at(Moment(DAYS[0]))["ohlcv"]["open"].shape == (0, len(CODES))
+    assert store.growing_view(store.empty).at(Moment(DAYS[0])).frozen() == {
         "ohlcv": {},
         "indicators": {},
         "signal": {},
@@ -85,7 +90,7 @@ def test_a_walk_begins_before_the_data_and_ends_after_it(store, ref):
 
 
 def test_a_view_stays_as_it_was_while_the_walk_goes_on(store, ref):
-    walk = store.walk(ref)
+    walk = store.growing_view(ref)
     first = walk.at(Moment(DAYS[4], "open"))
     before = first.frozen()
     for day in DAYS[5:]:
@@ -107,16 +112,16 @@ def test_closed_walks_give_their_descriptors_back(store, ref):
     gc.collect()
     before = lowest_free()
     for _ in range(50):
-        store.walk(ref).at(Moment(DAYS[4]))
+        store.growing_view(ref).at(Moment(DAYS[4]))
     gc.collect()
     assert lowest_free() == before
-    view = store.walk(ref).at(Moment(DAYS[4]))
+    view = store.growing_view(ref).at(Moment(DAYS[4]))
     assert len(view["ohlcv"]["open"]) == 5
 
 
 def test_where_there_is_no_memory_file_a_nameless_one_on_disk_serves(store, ref, monkeypatch):
     monkeypatch.delattr(growing_view.os, "memfd_create", raising=False)
-    frame = store.walk(ref).at(Moment(DAYS[4]))["ohlcv"]["close"]
+    frame = store.growing_view(ref).at(Moment(DAYS[4]))["ohlcv"]["close"]
     pd.testing.assert_frame_equal(frame, panel(5)["close"], check_names=False, check_freq=False)
 
 
@@ -169,7 +174,7 @@ def test_the_loop_gives_what_views_cut_one_by_one_give(shared_data):
 
 def test_a_part_of_a_run_goes_on_with_its_walk_and_trades_the_same(store, ref):
     market = Market(store=store, data_ref=ref, rules=Rulebook.mainland())
-    account, walk, parts = Account.opening(1_000_000), store.walk(ref), []
+    account, walk, parts = Account.opening(1_000_000), store.growing_view(ref), []
     for day in DAYS:
         for done in advance(market, [day], SignalRule(), account=account, walk=walk):
             parts.append(done)
@@ -182,8 +187,8 @@ ASKING = {
     "snapshot": lambda store, ref: store.snapshot(ref),
     "get_field": lambda store, ref: store.get_field("ohlcv", ref),
     "checkout": lambda store, ref: store.checkout(ref),
-    "walk": lambda store, ref: store.walk(ref),
-    "reading": lambda store, ref: store.reading(Moment(DAYS[0]), ref),
+    "walk": lambda store, ref: store.growing_view(ref),
+    "reading": lambda store, ref: store.trusted_view(Moment(DAYS[0]), ref),
     "a later view": lambda store, ref: store.view(Moment(DAYS[4], "close"), ref),
 }
 
@@ -291,8 +296,8 @@ def test_a_run_keeps_its_walk_between_steps_and_no_other_run_has_it(resources, r
 
 
 def test_one_walk_serves_all_steps_of_a_run(resources, ref, monkeypatch):
-    made, make = [], DataState.walk
-    monkeypatch.setattr(DataState, "walk", lambda *given: made.append(given) or make(*given))
+    made, make = [], DataState.growing_view
+    monkeypatch.setattr(DataState, "growing_view", lambda *given: made.append(given) or make(*given))
     state = {
         "data_ref": ref,
         "strategy": {"name": "s", "code_hash": "abc"},

@@ -15,8 +15,8 @@ import pandas as pd
 import pytest
 from langgraph.checkpoint.memory import InMemorySaver
 
-from quantgraph.agents import Decider, IsolatedDecider
-from quantgraph.broker import Account, Market, Order, Position, Receivable, simulate, trade_session
+from quantgraph.agents import IsolatedDecider
+from quantgraph.broker import Account, Decider, Market, Order, Position, Receivable, simulate, trade_session
 from quantgraph.broker.ledger.ledger import Ledger
 from quantgraph.broker.simulate import run_sessions
 from quantgraph.errors import (
@@ -33,8 +33,13 @@ from quantgraph.graph import create_trading_graph
 from quantgraph.market.moment import Moment
 from quantgraph.market.rulebook import Rulebook
 from quantgraph.sandbox import ForkRunner
-from quantgraph.sandbox.accounts import account_of, orders_of, plain_account, plain_orders
-from quantgraph.sandbox.channel import Channel
+from quantgraph.sandbox.account_json import (
+    account_from_json,
+    account_to_json,
+    orders_from_json,
+    orders_to_json,
+)
+from quantgraph.sandbox.child import Channel
 from quantgraph.state import DataState, Record
 
 DAYS = pd.bdate_range("2024-01-02", periods=40)
@@ -655,7 +660,7 @@ def test_amounts_are_exact_on_their_way_there_and_back():
         },
         receivables=(Receivable(symbol="AAPL", amount=Decimal("1E-8"), pay=DAYS[2]),),
     )
-    there = account_of(json.loads(json.dumps(plain_account(account))))
+    there = account_from_json(json.loads(json.dumps(account_to_json(account))))
     assert there == account
     assert repr(there) == repr(account)
     orders = [
@@ -675,9 +680,9 @@ def test_amounts_are_exact_on_their_way_there_and_back():
             sequence=4,
         ),
     ]
-    assert repr(orders_of(json.loads(json.dumps(plain_orders(orders))))) == repr(orders)
+    assert repr(orders_from_json(json.loads(json.dumps(orders_to_json(orders))))) == repr(orders)
 
 
 def test_every_error_is_of_the_family():
     with pytest.raises(QuantGraphError):
-        orders_of([{"symbol": "a"}])
+        orders_from_json([{"symbol": "a"}])

@@ -5,8 +5,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from quantgraph.agents import Decider, SignalRule
-from quantgraph.broker import Account, Market, Position, Receivable, advance, simulate
+from quantgraph.agents import SignalRule
+from quantgraph.broker import Account, Decider, Market, Position, Receivable, advance, simulate
 from quantgraph.errors import BadOption, NoSignal, UnknownField
 from quantgraph.market.moment import Moment
 from quantgraph.market.rulebook import Rulebook

@@ -73,7 +73,7 @@ def sealed(codes, child):
     pid = os.fork()
     if not pid:
         if child:
-            lockdown.enter_child(**child)
+            lockdown.seal_child(**child)
         told = json.dumps({name: outcome(code) for name, code in codes.items()}).encode()
         while told:
             told = told[os.write(theirs, told) :]
@@ -99,9 +99,9 @@ def main(told):
     if told.get("thread"):
         threading.Thread(target=time.sleep, args=(60,), daemon=True).start()
     if told.get("parent"):
-        lockdown.enter_parent(lockdown.readable_places())
+        lockdown.seal_parent(lockdown.readable_places())
     if told.get("once"):
-        lockdown.enter_child(**told["child"])
+        lockdown.seal_child(**told["child"])
         json.dump({name: outcome(code) for name, code in codes.items()}, sys.stdout)
         sys.stdout.flush()
         os._exit(0)

@@ -284,7 +284,7 @@ def test_closing_ends_the_child(panels):
 
 
 def test_only_new_rows_are_sent(forker, panels, monkeypatch):
-    from quantgraph.sandbox.channel import Channel
+    from quantgraph.sandbox.child import Channel
 
     sent = []
     send = Channel.send

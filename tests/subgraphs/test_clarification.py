@@ -18,7 +18,7 @@ from langgraph.graph import START, StateGraph
 from langgraph.types import Command
 from typing_extensions import TypedDict
 
-from quantgraph._util.input_limits import LONGEST_TEXT
+from quantgraph._util.input_limits import MAX_TEXT_LENGTH
 from quantgraph.data.sample.source import SampleSource
 from quantgraph.errors import BadOption
 from quantgraph.recording import Recorder, recorded_answer
@@ -72,8 +72,8 @@ def test_a_question_is_the_typed_object_in_plain_json(play, graph_of):
         (ANY_TEXT, 20240102, None),
         (ANY_TEXT, ["x"], None),
         (ANY_TEXT, None, None),
-        (ANY_TEXT, "x" * LONGEST_TEXT, "x" * LONGEST_TEXT),
-        (ANY_TEXT, {"answer": "x" * (LONGEST_TEXT + 1)}, None),
+        (ANY_TEXT, "x" * MAX_TEXT_LENGTH, "x" * MAX_TEXT_LENGTH),
+        (ANY_TEXT, {"answer": "x" * (MAX_TEXT_LENGTH + 1)}, None),
         ("^(yes|no)$", "no", "no"),
         ("^(yes|no)$", {"answer": "yes", "id": "q"}, "yes"),
         ("^(yes|no)$", "maybe", None),

@@ -138,10 +138,10 @@ def test_cells_that_were_run_before_are_restored_without_running(play, runner, s
 def test_a_tree_is_put_on_a_commit_that_was_made_before(store, frame):
     tree = store.checkout()
     ref = store.update("ohlcv", {"close": frame})
-    tree.stand_on(ref)
+    tree.move_to(ref)
     assert tree.update("ohlcv", {"open": frame}) == store.update("ohlcv", {"open": frame}, base=ref)
     with pytest.raises(UnknownCommit):
-        tree.stand_on("0" * 32)
+        tree.move_to("0" * 32)
 
 
 def test_a_run_leaves_no_database_open(play, runner, tmp_path):

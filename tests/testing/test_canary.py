@@ -200,7 +200,7 @@ def test_views_walks_and_readings_show_what_a_plain_store_shows(phase):
     plain = DataState()
     plain.adopt(DataState.view(store, Moment(END), ref).frozen())
     plain.record(DataState.snapshot(store, ref).records("news"))
-    walk = store.walk(ref)
+    walk = store.growing_view(ref)
     for session in SAMPLE.bars([ONE], START, END)["open"].index[::4]:
         moment = Moment(session, phase)
         expected = plain.view(moment)
@@ -211,7 +211,7 @@ def test_views_walks_and_readings_show_what_a_plain_store_shows(phase):
             assert seen.records("news") == expected.records("news")
         for panel in expected:
             for name in expected[panel]:
-                for seen in (store.view(moment, ref), walk.at(moment), store.reading(moment, ref)):
+                for seen in (store.view(moment, ref), walk.at(moment), store.trusted_view(moment, ref)):
                     pd.testing.assert_frame_equal(seen[panel][name], expected[panel][name])
 
 
@@ -222,11 +222,11 @@ def test_a_cut_that_is_one_row_too_long_shows(monkeypatch):
     rows = views.known_rows
     for module in (views, growing_view):
         monkeypatch.setattr(module, "known_rows", lambda *given: rows(*given) + 1)
-    walk = store.walk(ref)
+    walk = store.growing_view(ref)
     for moment in (Moment.at("20240612", "open"), MOMENT):
         assert find_canaries(store.view(moment, ref)["ohlcv"])
         assert find_canaries(walk.at(moment)["ohlcv"])
-        assert find_canaries(store.reading(moment, ref)["ohlcv"])
+        assert find_canaries(store.trusted_view(moment, ref)["ohlcv"])
 
 
 @pytest.mark.parametrize("read", [CanaryStore.snapshot, lambda store, ref: store.checkout(ref).snapshot()])

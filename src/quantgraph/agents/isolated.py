@@ -17,16 +17,16 @@ from quantgraph._util.texts import escape_controls
 from quantgraph.broker import Account, Order
 from quantgraph.errors import BadFile, BadOption, CodeFailed, SandboxTooWeak
 from quantgraph.market.moment import Moment, session_of
-from quantgraph.sandbox.accounts import day_text, orders_of, plain_account
+from quantgraph.sandbox.account_json import account_to_json, date_text, orders_from_json
 from quantgraph.sandbox.child import Child
-from quantgraph.sandbox.lockdown import Level
-from quantgraph.sandbox.result import read_answer
+from quantgraph.sandbox.lockdown import IsolationLevel
+from quantgraph.sandbox.result import read_json_reply
 from quantgraph.sandbox.runner import ForkRunner, can_fork
-from quantgraph.sandbox.view_sync import SentView
-from quantgraph.sandbox.wire import Block, message
+from quantgraph.sandbox.view_sync import ViewSender
+from quantgraph.sandbox.wire import Block, encode_message
 from quantgraph.state import View
 from quantgraph.state.frames import PLAIN_RULE, is_plain
-from quantgraph.state.views import WalkMark
+from quantgraph.state.views import GrowingViewId
 
 __all__ = ["IsolatedDecider"]
 
@@ -95,7 +95,7 @@ class IsolatedDecider:
         options: Mapping[str, Any] | None = None,
         timeout: float = 30.0,
         memory_mb: int = 2048,
-        isolation: Level = "full",
+        isolation: IsolationLevel = "full",
     ) -> None:
         given = _checked(source, name, options)
         if not can_fork():
@@ -104,8 +104,8 @@ class IsolatedDecider:
         self._runner = ForkRunner(timeout=timeout, memory_mb=memory_mb, isolation=isolation)
         # The lock protects the table of runs; threads may trade runs at the same time.
         self._lock = threading.Lock()
-        self._runs: weakref.WeakKeyDictionary[WalkMark, _Run] = weakref.WeakKeyDictionary()
-        self._alone = WalkMark()
+        self._runs: weakref.WeakKeyDictionary[GrowingViewId, _Run] = weakref.WeakKeyDictionary()
+        self._alone = GrowingViewId()
         first = _Run(self._runner, self._opening)
         told = first.begin()
         first.close()
@@ -138,7 +138,7 @@ class IsolatedDecider:
         CodeFailed, CodeTimeout, CodeMemoryExceeded, CodeRefused
             If the code fails, with the line; or its process ends; or what it returns are no orders.
         """
-        mark = view.walk or self._alone
+        mark = view.growing_view_id or self._alone
         with self._lock:
             run = self._runs.get(mark)
             if run is None:
@@ -176,13 +176,13 @@ class _Run:
         self._opening = opening | {"output_limit": runner.output_limit}
         self._lock = threading.Lock()
         self._last: tuple[str, Moment] | None = None
-        self._sent = SentView()
+        self._sent = ViewSender()
 
     def begin(self) -> dict[str, Any]:
         """Let a new child make the decider, and return what it says of itself."""
         self._child.close()
-        self._sent, self._last = SentView(), None
-        return self._ask(message(self._opening))
+        self._sent, self._last = ViewSender(), None
+        return self._ask(encode_message(self._opening))
 
     def decide(self, view: View, account: Account, session: pd.Timestamp) -> tuple[str, list[Order]]:
         """What was printed, and the orders."""
@@ -190,10 +190,10 @@ class _Run:
             if not (self._child.lives and self._goes_on(view)):
                 self.begin()
             header, blocks = self._sent.next(view)
-            header |= {"account": plain_account(account), "session": day_text(session_of(session))}
+            header |= {"account": account_to_json(account), "session": date_text(session_of(session))}
             try:
-                told = self._ask(message(header, blocks))
-                orders = orders_of(told.get("orders"))
+                told = self._ask(encode_message(header, blocks))
+                orders = orders_from_json(told.get("orders"))
             except BaseException:
                 self.close()
                 raise
@@ -205,7 +205,7 @@ class _Run:
 
     def _ask(self, parts: list[Block]) -> dict[str, Any]:
         answer, error = self._child.ask(
-            parts, lambda read, started: read_answer(read, self._child.limits, started, self._child.level)
+            parts, lambda read, started: read_json_reply(read, self._child.limits, started, self._child.level)
         )
         if error:
             self.close()

@@ -27,7 +27,7 @@ from quantgraph.broker import (
 )
 from quantgraph.broker.decider import require_rules
 from quantgraph.errors import BadOption, NoData, NoSignal
-from quantgraph.market.money import CENT, ZERO, exact, money
+from quantgraph.market.money import CENT, ZERO, money, to_decimal
 from quantgraph.market.rulebook import Rulebook, Side
 from quantgraph.state import View
 
@@ -290,7 +290,7 @@ def _prices(view: View, quotes: Quotes, symbols: Iterable[str]) -> dict[str, Dec
     """Today's open, or the last known close; a symbol with neither is left out."""
     symbols = sorted(symbols)
     opens = {symbol: quotes[symbol].open for symbol in symbols if symbol in quotes}
-    found = {symbol: exact(price) for symbol, price in opens.items() if 0 < price < math.inf}
+    found = {symbol: to_decimal(price) for symbol, price in opens.items() if 0 < price < math.inf}
     missing = [symbol for symbol in symbols if symbol not in found]
     return found | last_closes(view, missing) if missing else found
 
@@ -309,7 +309,8 @@ def _cents(amount: Decimal) -> int:
 
 def _shares(weights: Mapping[str, float]) -> dict[str, Fraction]:
     shares = {
-        symbol: Fraction(exact(weight, name=f"weights[{symbol!r}]")) for symbol, weight in weights.items()
+        symbol: Fraction(to_decimal(weight, name=f"weights[{symbol!r}]"))
+        for symbol, weight in weights.items()
     }
     for symbol, share in shares.items():
         if not 0 <= share <= 1:
@@ -332,21 +333,21 @@ def _at_least_one(value: int | None) -> int | None:
 
 
 def _max_weight(value: float) -> Fraction:
-    weight = Fraction(exact(value, name="max_weight"))
+    weight = Fraction(to_decimal(value, name="max_weight"))
     if not 0 < weight <= 1:
         raise BadOption(f"max_weight={value!r}; a number in (0, 1] is wanted", parameter="max_weight")
     return weight
 
 
 def _reserve(value: float) -> Fraction:
-    reserve = Fraction(exact(value, name="cash_reserve"))
+    reserve = Fraction(to_decimal(value, name="cash_reserve"))
     if not 0 <= reserve < 1:
         raise BadOption(f"cash_reserve={value!r}; a number in [0, 1) is wanted", parameter="cash_reserve")
     return reserve
 
 
 def _ticket(value: Decimal | float | str) -> Decimal:
-    amount = exact(value, name="ticket")
+    amount = to_decimal(value, name="ticket")
     if amount <= 0 or money(amount) != amount:
         raise BadOption(f"ticket={value!r}; an amount above 0 in whole cents is wanted", parameter="ticket")
     return amount

@@ -12,7 +12,7 @@ import pandas as pd
 
 from quantgraph.broker.orders import Fill, Quantity, whole
 from quantgraph.errors import BadOption
-from quantgraph.market.money import ZERO, exact, money
+from quantgraph.market.money import ZERO, money, to_decimal
 
 __all__ = ["Account", "Position", "Receivable"]
 
@@ -95,7 +95,7 @@ class Account:
         BadOption
             If the cash is negative, not finite, or not a whole number of cents.
         """
-        amount = exact(cash, name="cash")
+        amount = to_decimal(cash, name="cash")
         if amount < 0 or money(amount) != amount:
             raise BadOption(f"cash={cash!r}; at least 0 and in whole cents is wanted", parameter="cash")
         return cls(cash=money(amount))

@@ -112,7 +112,7 @@ def action_book(store: DataState, data_ref: str) -> ActionBook:
     entitled: dict[pd.Timestamp, list[CorporateAction]] = {}
     due: dict[pd.Timestamp, list[CorporateAction]] = {}
     for action in actions:
-        days = [(action.entitled_on(sessions), entitled)] if action.cash else []
+        days = [(action.entitlement_session(sessions), entitled)] if action.cash else []
         if action.ratio != 1 or action.delisting is not None:
             days.append((action.ex, due))
         for day, part in days:  # on a day that is no session it happens in the next

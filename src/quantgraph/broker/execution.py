@@ -16,7 +16,7 @@ from quantgraph.broker.orders import Fill, Order, Outcome, Quantity, Rejection
 from quantgraph.broker.quotes import Quote
 from quantgraph.broker.sizing import side_of
 from quantgraph.errors import BadOption, LedgerConflict
-from quantgraph.market.money import exact
+from quantgraph.market.money import to_decimal
 from quantgraph.market.rulebook import OrderType, Rulebook
 
 __all__ = ["TradingSession", "execute", "submit"]
@@ -133,7 +133,7 @@ class TradingSession:
         if quote is not None and quote.close is not None and type == "close":
             price = quote.close
         if 0 < price < math.inf:
-            return exact(price)
+            return to_decimal(price)
         if symbol not in self._prices:
             raise BadOption(f"{symbol} is held and has no known price; weights need one", parameter="prices")
         return self._prices[symbol]

@@ -19,8 +19,8 @@ from quantgraph.broker.quotes import Quotes, quotes_at
 from quantgraph.broker.session_result import SessionResult
 from quantgraph.broker.valuation import last_closes, mark, value_of
 from quantgraph.market.moment import Moment
-from quantgraph.market.money import exact
-from quantgraph.state import Reading, View, deciding
+from quantgraph.market.money import to_decimal
+from quantgraph.state import TrustedView, View, deciding
 
 if TYPE_CHECKING:
     from quantgraph.broker.simulate import Market
@@ -44,14 +44,14 @@ class Morning:
     session: pd.Timestamp
     account: Account
     events: tuple[Event, ...]
-    at_open: Reading
-    at_close: Reading
+    at_open: TrustedView
+    at_close: TrustedView
 
 
 def open_session(market: Market, session: pd.Timestamp, account: Account) -> Morning:
     """Open a session with the account that the one before it left."""
     store, ref = market.store, market.data_ref
-    at_open, at_close = (store.reading(Moment(session, phase), ref) for phase in ("open", "close"))
+    at_open, at_close = (store.trusted_view(Moment(session, phase), ref) for phase in ("open", "close"))
     book = action_book(store, ref)
     opens = _prices(quotes_at(at_open), account, at_open) if book.due.get(session) else {}
     morning, events = open_account(account, session, book, market.rules, opens)
@@ -110,7 +110,7 @@ def _result(morning: Morning, decider: str, account: Account, outcomes: tuple[Ou
     )
 
 
-def _prices(quotes: Quotes, account: Account, view: Reading) -> dict[str, Decimal]:
+def _prices(quotes: Quotes, account: Account, view: TrustedView) -> dict[str, Decimal]:
     """Opens of what is held, or else the last known closes."""
     opens = _opens(quotes, account)
     return last_closes(view, account.positions.keys() - opens.keys()) | opens
@@ -118,4 +118,4 @@ def _prices(quotes: Quotes, account: Account, view: Reading) -> dict[str, Decima
 
 def _opens(quotes: Quotes, account: Account) -> dict[str, Decimal]:
     opens = {symbol: quotes[symbol].open for symbol in account.positions if symbol in quotes}
-    return {symbol: exact(price) for symbol, price in opens.items() if 0 < price < math.inf}
+    return {symbol: to_decimal(price) for symbol, price in opens.items() if 0 < price < math.inf}

@@ -13,7 +13,7 @@ from quantgraph.broker.orders import Fill, Order, Quantity, Rejection, whole
 from quantgraph.broker.quotes import Quote
 from quantgraph.broker.sizing import LARGEST, Refusal, Sized, side_of, sized
 from quantgraph.errors import UnknownSymbol
-from quantgraph.market.money import exact, notional
+from quantgraph.market.money import notional, to_decimal
 from quantgraph.market.rulebook import Lots, Rulebook, Side
 
 __all__ = ["reference_price", "submit"]
@@ -131,7 +131,7 @@ def _market_price(  # noqa: PLR0917
         return "market_closed", f"{symbol} did not reach the limit {limit} before the close"
     if not 0 < price < math.inf:
         return "no_price", f"{symbol} has no {order.type} price ({price}); a positive one is wanted"
-    return exact(price)
+    return to_decimal(price)
 
 
 def _limit_price(symbol: str, limit: Decimal, rules: Rulebook, session: pd.Timestamp) -> Refusal | None:
@@ -152,7 +152,7 @@ def reference_price(order: Order, quote: Quote | None) -> Decimal | None:
     if quote is None:
         return None
     price = quote.open if order.type == "open" or quote.close is None else quote.close
-    return exact(price) if 0 < price < math.inf else None
+    return to_decimal(price) if 0 < price < math.inf else None
 
 
 def _quantity(order: Order, wish: Sized, rules: Rulebook, session: pd.Timestamp) -> Refusal | None:
@@ -215,9 +215,11 @@ def _band(
     symbol: str, quote: Quote, rules: Rulebook, session: pd.Timestamp
 ) -> tuple[Decimal | None, Decimal | None]:
     """Upper and lower limit: of the data, else by the rules; None where there is none."""
-    given = [exact(price) if 0 < price < math.inf else None for price in (quote.up_limit, quote.down_limit)]
+    given = [
+        to_decimal(price) if 0 < price < math.inf else None for price in (quote.up_limit, quote.down_limit)
+    ]
     if None in given and 0 < quote.pre_close < math.inf:
-        band = rules.limits(symbol, session.date(), exact(quote.pre_close), quote.status) or (None, None)
+        band = rules.limits(symbol, session.date(), to_decimal(quote.pre_close), quote.status) or (None, None)
         given = [limit if known is None else known for known, limit in zip(given, band, strict=True)]
     upper, lower = given
     return upper, lower
@@ -231,7 +233,7 @@ def _by_volume(  # noqa: PLR0917
         return wish.quantity
     if math.isnan(quote.volume):
         return 0
-    cap = max(Decimal(0), exact(quote.volume) * rules.volume_share - traded)
+    cap = max(Decimal(0), to_decimal(quote.volume) * rules.volume_share - traded)
     if wish.quantity <= cap:
         return wish.quantity
     lots = rules.lots(symbol, session.date())

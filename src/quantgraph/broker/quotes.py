@@ -6,8 +6,8 @@ import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from quantgraph.market.rulebook import OrderType, Side, Status
-from quantgraph.state import AsOf
+from quantgraph.market.rulebook import ListingStatus, OrderType, Side
+from quantgraph.state import BaseView
 
 __all__ = ["Quote", "Quotes", "quotes_at"]
 
@@ -15,7 +15,7 @@ _MORNING = ("pre_close", "up_limit", "down_limit")
 _LATER = ("high", "low", "close", "vol")
 _STATUS = ("is_st", "listing_day", "delisting_day")
 _SHARES_PER_HAND = 100
-_PLAIN = Status()
+_PLAIN = ListingStatus()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,7 +41,7 @@ class Quote:
     pre_close: float = math.nan
     up_limit: float = math.nan
     down_limit: float = math.nan
-    status: Status = _PLAIN
+    status: ListingStatus = _PLAIN
 
     @property
     def suspended(self) -> bool:
@@ -104,7 +104,7 @@ class Quotes(Mapping[str, Quote]):
         return len(self._rows["open"])
 
 
-def quotes_at(view: AsOf) -> Quotes:
+def quotes_at(view: BaseView) -> Quotes:
     """Quotes of the view's session, with all that is known of it at the view's moment.
 
     Raises
@@ -128,12 +128,12 @@ def _reaches(price: float, limit: float, side: Side) -> bool:
     return price <= limit if side == "buy" else price >= limit
 
 
-def _status(values: Mapping[str, float]) -> Status:
+def _status(values: Mapping[str, float]) -> ListingStatus:
     def count(name: str) -> int | None:
         value = values.get(name, math.nan)
         return None if math.isnan(value) else int(value)
 
-    return Status(
+    return ListingStatus(
         st=values.get("is_st") == 1,
         listing_day=count("listing_day"),
         delisting_day=count("delisting_day"),

@@ -20,7 +20,7 @@ from quantgraph.broker.vectorized.block import Block, BlockRule, trade_block
 from quantgraph.errors import BadOption, BadWindow, LedgerConflict
 from quantgraph.market.moment import Moment, session_of
 from quantgraph.market.rulebook import Rulebook
-from quantgraph.state import DataState, View, Walk
+from quantgraph.state import DataState, GrowingView, View
 
 if TYPE_CHECKING:
     from quantgraph.broker.ledger.ledger import Ledger
@@ -104,8 +104,8 @@ def trade_session(market: Market, session: pd.Timestamp, account: Account, decid
     decider
         Who decides.
     """
-    view = market.store.walk(market.data_ref).at(Moment(session, "open"))
-    view.walk = None  # whether the next session is of the same run nobody knows
+    view = market.store.growing_view(market.data_ref).at(Moment(session, "open"))
+    view.growing_view_id = None  # whether the next session is of the same run nobody knows
     return _traded(market, account, under(decider, market.rules), view)
 
 
@@ -119,7 +119,7 @@ def simulate(
     BadWindow
         If they are not sessions of the data that follow each other without a gap.
     """
-    decider, walk = under(decider, market.rules), market.store.walk(market.data_ref)
+    decider, walk = under(decider, market.rules), market.store.growing_view(market.data_ref)
     for session in _checked(market, sessions):
         result = _traded(market, account, decider, walk.at(Moment(session, "open")))
         yield result
@@ -132,7 +132,7 @@ def advance(
     decider: Decider,
     *,
     account: Account,
-    walk: Walk | None = None,
+    walk: GrowingView | None = None,
 ) -> Iterator[SessionResult | Block]:
     """Trade sessions in blocks where the decider has a :class:`BlockRule`, else one by one.
 
@@ -140,7 +140,7 @@ def advance(
     to be asked in the next session. Who calls this for one part of a run after the other gives them the run's
     own ``walk`` over the market's commit.
     """
-    decider, walk = under(decider, market.rules), walk or market.store.walk(market.data_ref)
+    decider, walk = under(decider, market.rules), walk or market.store.growing_view(market.data_ref)
     left, blocks = list(sessions), market.cells >= market.blocks_from
     while left:
         rule = _block_rule(decider, account) if blocks else None
@@ -211,7 +211,7 @@ def commit_sessions(
     *,
     ledger: Ledger,
     run_id: str,
-    walk: Walk | None = None,
+    walk: GrowingView | None = None,
     tell: Callable[[pd.Timestamp, Decimal], None] = lambda _session, _value: None,
 ) -> None:
     """Trade sessions that follow the last one of a run, and commit each as one transaction.

@@ -14,8 +14,8 @@ import pandas as pd
 from quantgraph.broker.account import Account
 from quantgraph.broker.corporate_actions import carried_over
 from quantgraph.errors import NoData
-from quantgraph.market.money import exact, tidy, worth
-from quantgraph.state import AsOf
+from quantgraph.market.money import market_value, to_decimal, trim_zeros
+from quantgraph.state import BaseView
 
 __all__ = ["Mark", "MarkAt", "last_closes", "mark", "value_of", "values_of"]
 
@@ -31,7 +31,7 @@ class Mark:
     carried: bool = False
 
 
-def last_closes(view: AsOf, symbols: Iterable[str], *, field: MarkAt = "close") -> dict[str, Decimal]:
+def last_closes(view: BaseView, symbols: Iterable[str], *, field: MarkAt = "close") -> dict[str, Decimal]:
     """Find the last price known at the view's moment of each symbol that has one.
 
     Corporate actions since then are taken off, see :func:`~quantgraph.broker.corporate_actions.carried_over`.
@@ -46,13 +46,13 @@ def last_closes(view: AsOf, symbols: Iterable[str], *, field: MarkAt = "close") 
         column = prices[symbol].to_numpy()
         known = np.flatnonzero(~np.isnan(column))
         if known.size:
-            price, since = exact(float(column[known[-1]])), prices.index[known[-1]]
+            price, since = to_decimal(float(column[known[-1]])), prices.index[known[-1]]
             since_then = (action for action in happened if action.symbol == symbol and action.ex > since)
             found[symbol] = carried_over(price, since_then)
     return found
 
 
-def mark(account: Account, view: AsOf, *, at: MarkAt = "close") -> dict[str, Mark]:
+def mark(account: Account, view: BaseView, *, at: MarkAt = "close") -> dict[str, Mark]:
     """Mark all holdings at the close, or the open, of the view's session.
 
     Raises
@@ -66,7 +66,7 @@ def mark(account: Account, view: AsOf, *, at: MarkAt = "close") -> dict[str, Mar
         return {}
     prices = view.numbers("ohlcv", at, view.moment.session)
     marks = {
-        symbol: Mark(price=exact(price))
+        symbol: Mark(price=to_decimal(price))
         for symbol in account.positions
         if not math.isnan(price := prices.get(symbol, math.nan))
     }
@@ -80,8 +80,10 @@ def mark(account: Account, view: AsOf, *, at: MarkAt = "close") -> dict[str, Mar
 
 def value_of(account: Account, marks: Mapping[str, Mark]) -> Decimal:
     """Cash, dividends on their way and holdings, exact: at least two decimals."""
-    holdings = (worth(marks[name].price, position.quantity) for name, position in account.positions.items())
-    return tidy(account.cash + account.owed + sum(holdings, Decimal(0)))
+    holdings = (
+        market_value(marks[name].price, position.quantity) for name, position in account.positions.items()
+    )
+    return trim_zeros(account.cash + account.owed + sum(holdings, Decimal(0)))
 
 
 def values_of(cash: Decimal, values: Iterable[tuple[pd.Timestamp, Decimal]]) -> pd.Series[float]:
@@ -93,7 +95,7 @@ def values_of(cash: Decimal, values: Iterable[tuple[pd.Timestamp, Decimal]]) -> 
     return pd.Series([float(value) for _, value in pairs], index=index, dtype="float64", name="value")
 
 
-def _marked(symbol: str, marks: Mapping[str, Mark], view: AsOf) -> Mark:
+def _marked(symbol: str, marks: Mapping[str, Mark], view: BaseView) -> Mark:
     if symbol not in marks:
         raise NoData(f"{symbol} is held and has no price up to {view.moment.session:%Y-%m-%d}", symbol=symbol)
     return marks[symbol]

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from quantgraph.cli.console import SafeConsole, echo, echo_json
-from quantgraph.cli.ledger_selection import folder_of, missing_end, opened
+from quantgraph.cli.ledger_selection import missing_end, open_ledger, run_folder_of
 from quantgraph.cli.ledger_verify import MISMATCHES, app, counted
 from quantgraph.errors import BadFile, BadOption, LedgerConflict
 
@@ -57,7 +57,7 @@ class Format(StrEnum):
 @app.command()
 def show(run: Run = None, ledger: Where = None, as_json: AsJson = False) -> None:
     """Show where a run stands: cash, holdings, cost, profit."""
-    with opened(run, ledger) as (book, run_id, _):
+    with open_ledger(run, ledger) as (book, run_id, _):
         book.check(run_id)
         told = _standing(book, run_id)
     if as_json:
@@ -72,17 +72,17 @@ def check(run: Run = None, ledger: Where = None, as_json: AsJson = False) -> Non
 
     Exit status 1: something does not follow, or a file is not as the run left it.
     """
-    from quantgraph.runs.integrity import check_folder
-    from quantgraph.runs.manifest import ledger_place
+    from quantgraph.runs.integrity import check_run_folder
+    from quantgraph.runs.manifest import ledger_location
 
-    with opened(run, ledger, begun=True) as (book, run_id, place):
-        kept = check_folder(folder_of(run, place), place)
+    with open_ledger(run, ledger, begun=True) as (book, run_id, place):
+        kept = check_run_folder(run_folder_of(run, place), place)
         lines, problems = None, [fault.line for fault in kept.faults]
         try:
             lines = book.check(run_id) if book.runs() else 0
             problem = missing_end(book, run_id, place)
         except LedgerConflict as error:
-            problem = f"{ledger_place(place)}: {error.message}"
+            problem = f"{ledger_location(place)}: {error.message}"
         except BadFile:
             if not problems:
                 raise
@@ -121,7 +121,7 @@ def export(
     from quantgraph.broker.ledger.fills_file import write_fills, write_rejections
     from quantgraph.interop.ai_trader.position_file import write_positions
 
-    with opened(run, ledger) as (book, run_id, _):
+    with open_ledger(run, ledger) as (book, run_id, _):
         if to.is_dir() or not to.parent.is_dir():
             what = f"{to} is a folder" if to.is_dir() else f"there is no folder {to.parent}"
             raise BadOption(f"--to {to}: {what}; a file in a folder that exists is wanted", parameter="to")
@@ -138,7 +138,7 @@ def export(
 
 
 def _standing(book: Ledger, run_id: str) -> dict[str, Any]:
-    from quantgraph.report.orders import by_reason
+    from quantgraph.report.order_statistics import rejection_counts
 
     days, held = book.days(run_id), book.positions(run_id)
     account, meta = book.account(run_id), book.meta(run_id)
@@ -155,7 +155,7 @@ def _standing(book: Ledger, run_id: str) -> dict[str, Any]:
         "value": float(days["value"].iloc[-1]) if len(days) else float(account.cash),
         "fills": int(days["fills"].sum()) if len(days) else 0,
         "rejections": int(days["rejections"].sum()) if len(days) else 0,
-        "rejections_by_reason": by_reason(book.orders(run_id)),
+        "rejections_by_reason": rejection_counts(book.orders(run_id)),
         "realised": round(float(days["realised"].sum()), 2) if len(days) else 0.0,
         "dividends": round(float(days["dividends"].sum()), 2) if len(days) else 0.0,
         "positions": held.reset_index().to_dict("records"),
@@ -166,13 +166,13 @@ def _print(told: dict[str, Any]) -> None:
     from rich.box import SIMPLE
     from rich.table import Table
 
-    from quantgraph.report.orders import listed
+    from quantgraph.report.order_statistics import format_counts
 
     console = SafeConsole()
     if not told["sessions"]:
         console.print(f"{told['run_id']}: no session yet, cash {told['cash']:,.2f}", soft_wrap=True)
         return
-    why = f" ({listed(told['rejections_by_reason'])})" if told["rejections"] else ""
+    why = f" ({format_counts(told['rejections_by_reason'])})" if told["rejections"] else ""
     console.print(
         f"{told['run_id']}: {counted(told['sessions'], 'session')}, {told['first']} to {told['last']}, "
         f"{counted(told['fills'], 'fill')}, {counted(told['rejections'], 'rejection')}{why}",

@@ -17,14 +17,14 @@ from quantgraph.errors import BadFile, BadOption, LedgerConflict, QuantGraphErro
 if TYPE_CHECKING:
     from quantgraph.broker.ledger.ledger import Ledger
 
-__all__ = ["folder_of", "latest", "missing_end", "opened"]
+__all__ = ["latest_ledger", "missing_end", "open_ledger", "run_folder_of"]
 
 _FILE = "ledger.sqlite"
 _LISTED = 20
 
 
 @contextmanager
-def opened(
+def open_ledger(
     run: str | None, where: str | None, *, begun: bool = False
 ) -> Iterator[tuple[Ledger, str, str | Path]]:
     """Open the ledger; it, the run's name and the ledger's place. An error ends the command in one line.
@@ -39,7 +39,7 @@ def opened(
     try:
         place, name = _place(run, where)
         with Ledger(place) as book:
-            name = name or (_begun(folder_of(run, place)) if begun and not book.runs() else None)
+            name = name or (_begun(run_folder_of(run, place)) if begun and not book.runs() else None)
             yield book, name or _only(book), place
     except LedgerConflict as error:
         echo(f"{error.line}; run 'quantgraph ledger check'", err=True)
@@ -78,21 +78,23 @@ def missing_end(book: Ledger, run_id: str, place: str | Path) -> str | None:
     return f"run {run_id!r}: {path} ends on {last} with {value:,.2f}, the ledger {stands}: {why}"
 
 
-def folder_of(run: str | None, place: str | Path) -> Path | None:
+def run_folder_of(run: str | None, place: str | Path) -> Path | None:
     """The folder of a run, beside its ledger or where the run was said to be; None if it has none."""
-    from quantgraph.runs.manifest import FILE
+    from quantgraph.runs.manifest import MANIFEST_FILE
     from quantgraph.settings import load_settings
 
     said = () if run is None else (Path(run), load_settings().runs_dir / run)
     beside = () if "://" in str(place) else (Path(place).parent,)
-    return next((folder for folder in (*said, *beside) if (folder / FILE).is_file()), *beside or (None,))
+    return next(
+        (folder for folder in (*said, *beside) if (folder / MANIFEST_FILE).is_file()), *beside or (None,)
+    )
 
 
 def _begun(folder: Path | None) -> str | None:
     """Name of the run in a folder; None where there is none."""
-    from quantgraph.runs.manifest import FILE, read_manifest
+    from quantgraph.runs.manifest import MANIFEST_FILE, read_manifest
 
-    return read_manifest(folder).run_id if folder and (folder / FILE).is_file() else None
+    return read_manifest(folder).run_id if folder and (folder / MANIFEST_FILE).is_file() else None
 
 
 def _place(run: str | None, where: str | None) -> tuple[str | Path, str | None]:
@@ -105,7 +107,7 @@ def _place(run: str | None, where: str | None) -> tuple[str | Path, str | None]:
         return where, None if run is None else Path(run).name
     runs_dir = load_settings().runs_dir
     if run is None:
-        return latest(runs_dir), None
+        return latest_ledger(runs_dir), None
     for place in (Path(run), Path(run) / _FILE, runs_dir / run / _FILE):
         if place.is_file():
             return place, None
@@ -116,7 +118,7 @@ def _place(run: str | None, where: str | None) -> tuple[str | Path, str | None]:
     raise BadOption(f"RUN={run!r} has no ledger: there is no {_FILE} in {told}", parameter="run")
 
 
-def latest(runs_dir: Path) -> Path:
+def latest_ledger(runs_dir: Path) -> Path:
     """The ledger that was written to last, of the run that is meant where none is said.
 
     Raises

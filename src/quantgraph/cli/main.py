@@ -17,7 +17,7 @@ from quantgraph.cli.console import echo, echo_traceback, safe_streams
 from quantgraph.cli.ledger_commands import app as ledger
 from quantgraph.cli.replay import replay
 from quantgraph.cli.resume import resume
-from quantgraph.cli.run_command import CANCELLED, FAILED, WRONG_USAGE, fail, go, say
+from quantgraph.cli.run_command import CANCELLED, FAILED, WRONG_USAGE, print_error, print_status, run_and_show
 from quantgraph.errors import BadOption, QuantGraphError
 
 if TYPE_CHECKING:
@@ -169,9 +169,11 @@ def _go(question: str, options: dict[str, Any], *, as_json: bool, headless: bool
         budgets = {name: options.pop(name) for name in ("budget", "session_budget")}
         options["settings"] = load_settings(**{name: text for name, text in budgets.items() if text})
     except QuantGraphError as error:
-        fail(error, debug=debug)
+        print_error(error, debug=debug)
         raise typer.Exit(WRONG_USAGE) from None
-    go(question, partial(run_strategy, question, **options), as_json=as_json, headless=headless, debug=debug)
+    run_and_show(
+        question, partial(run_strategy, question, **options), as_json=as_json, headless=headless, debug=debug
+    )
 
 
 def _rules(market: str, slippage_bps: float, funds: Sequence[str]) -> Rulebook:
@@ -207,17 +209,17 @@ def _main() -> None:
             check_text(argument, f"argument {number}")
         app()
     except BadOption as error:
-        fail(error, debug=False)
+        print_error(error, debug=False)
         sys.exit(WRONG_USAGE)
     except KeyboardInterrupt:
-        say("cancelled")
+        print_status("cancelled")
         sys.exit(CANCELLED)
     except Exception as error:  # noqa: BLE001 - the last door
         debug = "--debug" in sys.argv
         if debug:
             echo_traceback(error)
         hint = "" if debug or sys.argv[1:2] == ["ledger"] else " (--debug shows where)"
-        say(f"{type(error).__name__}: {' '.join(str(error).split())[:300]}{hint}")
+        print_status(f"{type(error).__name__}: {' '.join(str(error).split())[:300]}{hint}")
         sys.exit(FAILED)
     finally:
         if signals.getsignal(signals.SIGINT) is _interrupted:

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from quantgraph.cli.console import echo, echo_json
-from quantgraph.cli.run_command import FAILED, WRONG_USAGE, fail, go, say
+from quantgraph.cli.run_command import FAILED, WRONG_USAGE, print_error, print_status, run_and_show
 from quantgraph.errors import BadOption, QuantGraphError
 
 if TYPE_CHECKING:
-    from quantgraph.runs.replay import Replayed
+    from quantgraph.runs.replay import ReplayResult
 
 __all__ = ["replay"]
 
@@ -50,15 +50,15 @@ def replay(  # noqa: PLR0917 - typer reads options from the parameters
     Exit status 0: ledger, signal, strategy and result are the same. 1: they are not, and the first difference
     is shown. 2: there is no such run.
     """
-    from quantgraph.cli.ledger_selection import latest
+    from quantgraph.cli.ledger_selection import latest_ledger
     from quantgraph.recording.no_network import no_network
-    from quantgraph.runs.manifest import read_manifest, run_folder
+    from quantgraph.runs.manifest import find_run_folder, read_manifest
     from quantgraph.runs.replay import replay as again
     from quantgraph.settings import load_settings
 
     try:
         runs_dir = out or load_settings().runs_dir
-        folder = run_folder(run or latest(runs_dir).parent, runs_dir)
+        folder = find_run_folder(run or latest_ledger(runs_dir).parent, runs_dir)
         if session is None:
             if model is not None:
                 raise BadOption("--model without --from: a replay asks no model", parameter="model")
@@ -67,11 +67,11 @@ def replay(  # noqa: PLR0917 - typer reads options from the parameters
         else:
             question = read_manifest(folder).options.question
     except QuantGraphError as error:
-        fail(error, debug=debug)
+        print_error(error, debug=debug)
         raise typer.Exit(WRONG_USAGE) from None
     if session is not None:
         work = partial(_branch, folder, session, model=model, out=keep)
-        go(question, work, as_json=as_json, headless=headless, debug=debug)
+        run_and_show(question, work, as_json=as_json, headless=headless, debug=debug)
         return
     if as_json:
         echo_json(_told(replayed))
@@ -89,11 +89,11 @@ def _branch(folder: Path, session: str, *, model: str | None, **options: Any) ->
     result = replay_from(folder, session, model=model, **options)
     first = f"{session_of(session):%Y%m%d}"
     if model is not None and not any((row["session"] or "") >= first for row in result["usage"]):
-        say(f"--model {model} changed nothing: this run asks no model from {first} on")
+        print_status(f"--model {model} changed nothing: this run asks no model from {first} on")
     return result
 
 
-def _told(replayed: Replayed) -> dict[str, object]:
+def _told(replayed: ReplayResult) -> dict[str, object]:
     divergence = replayed.divergence
     return {
         "run_id": replayed.run_id,
@@ -107,7 +107,7 @@ def _told(replayed: Replayed) -> dict[str, object]:
     }
 
 
-def _show(replayed: Replayed) -> None:
+def _show(replayed: ReplayResult) -> None:
     if replayed.identical:
         echo(f"{replayed.run_id}: identical (ledger, signal, strategy, result)")
     for difference in replayed.differences:
@@ -116,6 +116,6 @@ def _show(replayed: Replayed) -> None:
         echo(replayed.divergence.data.get("diff", ""))
     if replayed.changed_code:
         names = ", ".join(replayed.changed_code[:5]) + (" ..." if len(replayed.changed_code) > 5 else "")
-        say(f"made with another quantgraph: {names}")
+        print_status(f"made with another quantgraph: {names}")
     if replayed.other_versions and not replayed.divergence:  # which says it itself
-        say(replayed.other_versions)
+        print_status(replayed.other_versions)

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from quantgraph.cli.run_command import WRONG_USAGE, fail, go, say
+from quantgraph.cli.run_command import WRONG_USAGE, print_error, print_status, run_and_show
 from quantgraph.errors import QuantGraphError
 
 __all__ = ["resume"]
@@ -44,32 +44,32 @@ def resume(  # noqa: PLR0917 - typer reads options from the parameters
     What was answered before is not asked again, no model call that had returned is made again, and no session
     is traded twice. It has to be the same configuration, graph, data and code.
     """
-    from quantgraph.cli.ledger_selection import latest
+    from quantgraph.cli.ledger_selection import latest_ledger
     from quantgraph.runs import resume_run
     from quantgraph.runs.folder import read_result
-    from quantgraph.runs.manifest import read_manifest, run_folder
+    from quantgraph.runs.manifest import find_run_folder, read_manifest
     from quantgraph.settings import load_settings
 
     given = {"budget": budget, "session_budget": session_budget}
     try:
         settings = load_settings(**{name: text for name, text in given.items() if text})
         runs_dir = out or settings.runs_dir
-        folder = run_folder(run or latest(runs_dir).parent, runs_dir)
+        folder = find_run_folder(run or latest_ledger(runs_dir).parent, runs_dir)
         manifest, before = read_manifest(folder), read_result(folder) or {}
     except QuantGraphError as error:
-        fail(error, debug=debug)
+        print_error(error, debug=debug)
         raise typer.Exit(WRONG_USAGE) from None
     if before.get("ended_because") == "done":
-        say(f"run {manifest.run_id} is done{' and takes no answer' if answer is not None else ''}")
+        print_status(f"run {manifest.run_id} is done{' and takes no answer' if answer is not None else ''}")
         answer = None
 
     def work(**options: Any) -> dict[str, Any]:
         result = resume_run(folder, model=model, settings=settings, **options)
         if manifest.other_versions:
-            say(manifest.other_versions)
+            print_status(manifest.other_versions)
         return result
 
-    go(
+    run_and_show(
         manifest.options.question,
         work,
         as_json=as_json,

@@ -19,7 +19,7 @@ from quantgraph.errors import BadFile, BadOption, BadWindow, QuantGraphError, Ru
 if TYPE_CHECKING:
     from langgraph.runtime import RunControl
 
-__all__ = ["CANCELLED", "FAILED", "WRONG_USAGE", "fail", "go", "say"]
+__all__ = ["CANCELLED", "FAILED", "WRONG_USAGE", "print_error", "print_status", "run_and_show"]
 
 FAILED, WRONG_USAGE, CANCELLED = 1, 2, 130
 _SPENT = re.compile(
@@ -38,7 +38,7 @@ Answer = Callable[[Mapping[str, Any]], str | None]
 Work = Callable[..., dict[str, Any]]
 
 
-def go(
+def run_and_show(
     question: str,
     work: Work,
     *,
@@ -51,26 +51,26 @@ def go(
 
     ``first_answer`` is given to the first question; the others are asked unless it is ``headless``.
     """
-    from quantgraph.cli.view import prompt, show_result, view
+    from quantgraph.cli.view import ask_on_terminal, open_display, show_result
     from quantgraph.runtime.endings import closing_text
 
     try:
-        with view(question) as live, _stopping() as stop:
-            ask = None if headless else stop.asking(prompt(live))
+        with open_display(question) as live, _stopping() as stop:
+            ask = None if headless else stop.asking(ask_on_terminal(live))
             answer = ask if first_answer is None else _first(first_answer, ask)
             result = work(answer=answer, watch=live.watch, control=stop.control)
     except QuantGraphError as error:
         run_dir = error.data.get("run_dir")  # none where no run has begun
         if run_dir is None and isinstance(error, _WRONG):
-            fail(error, debug=debug)
+            print_error(error, debug=debug)
             raise typer.Exit(WRONG_USAGE) from None
         if as_json:
             place = {"run_id": error.data.get("run_id"), "run_dir": run_dir}
             stands = {"state": "failed", "ended_because": None, "question": question, "error": error.line}
             echo_json(place | stands)
-        fail(error, debug=debug)
+        print_error(error, debug=debug)
         if run_dir:
-            say(f"quantgraph resume {run_dir}")
+            print_status(f"quantgraph resume {run_dir}")
         raise typer.Exit(FAILED) from None
     if as_json:
         echo_json(result)
@@ -79,21 +79,21 @@ def go(
     because = result["ended_because"]
     if because == "done":
         return
-    say(f"{result['error']}  [{because}, {result['run_dir']}]")
+    print_status(f"{result['error']}  [{because}, {result['run_dir']}]")
     for line in filter(None, (closing_text(because, "", language_of(result["question"])), _hint(result))):
-        say(line)
+        print_status(line)
     raise typer.Exit(CANCELLED if because == "cancelled" else FAILED)
 
 
 def _hint(result: Mapping[str, Any]) -> str:
     """The command that goes on with a run, empty where that would end so again, or the error has it."""
     from quantgraph.recording.recordings import PASSING_ERRORS
-    from quantgraph.runs.resume import asked_all
+    from quantgraph.runs.resume import questions_used_up
 
     because, error = result["ended_because"], result["error"]
     on = f"quantgraph resume {result['run_dir']}"
     if because == "needs_answer":
-        return "" if asked_all(result) else f"{on} --answer TEXT"
+        return "" if questions_used_up(result) else f"{on} --answer TEXT"
     if spent := _SPENT.search(error):
         whose, most, limit = spent.groups()
         option = "--budget" if whose == "run" else "--session-budget"
@@ -189,13 +189,13 @@ def _first(text: str, others: Answer | None) -> Answer:
     return answer
 
 
-def fail(error: QuantGraphError, *, debug: bool) -> None:
+def print_error(error: QuantGraphError, *, debug: bool) -> None:
     """One line, and below it what differs; with a traceback before it if that is asked for."""
     if debug:
         echo_traceback(error)
     echo("\n".join(filter(None, (error.line, error.data.get("diff")))), err=True)
 
 
-def say(line: str) -> None:
+def print_status(line: str) -> None:
     """A line on stderr."""
     echo(escape_controls(line), err=True)

@@ -19,11 +19,11 @@ from quantgraph._util.texts import escape_controls, language_of, say
 from quantgraph.audit.titles import in_chinese
 from quantgraph.cli.console import SafeConsole, drawing, echo, lines_above, literal
 from quantgraph.cli.ledger_verify import counted
-from quantgraph.report.orders import listed
-from quantgraph.runs import Event
+from quantgraph.report.order_statistics import format_counts
+from quantgraph.runs import RunEvent
 from quantgraph.subgraphs.signal.warm_up import not_evaluated_text
 
-__all__ = ["View", "prompt", "show_result", "view"]
+__all__ = ["RunDisplay", "ask_on_terminal", "open_display", "show_result"]
 
 Words = Callable[[str, str], str]
 
@@ -32,10 +32,10 @@ STEPS_A_LINE = 50
 _LABEL = len("largest weight")
 
 
-class View(Protocol):
+class RunDisplay(Protocol):
     """Shows events, and makes room for a question."""
 
-    def watch(self, event: Event) -> None:
+    def watch(self, event: RunEvent) -> None:
         """Show an event."""
 
     @contextmanager
@@ -44,7 +44,7 @@ class View(Protocol):
 
 
 @contextmanager
-def view(question: str) -> Iterator[View]:
+def open_display(question: str) -> Iterator[RunDisplay]:
     """A live view if stderr is a terminal, else plain lines."""
     console = SafeConsole(stderr=True)
     if not console.is_terminal:
@@ -63,7 +63,7 @@ class _Plain:
     def __init__(self) -> None:
         self._steps = 0
 
-    def watch(self, event: Event) -> None:
+    def watch(self, event: RunEvent) -> None:
         if event.kind == "question":
             return  # it stands at the prompt
         if event.kind == "session":
@@ -90,7 +90,7 @@ class _Live:
         self._session = ""
         self._draw()
 
-    def watch(self, event: Event) -> None:
+    def watch(self, event: RunEvent) -> None:
         if event.kind == "session":
             self._session = event.text
         elif event.kind != "question":
@@ -115,7 +115,7 @@ class _Live:
         self._live.update(Panel(Group(*parts), title=literal(self._question[:80]), title_align="left"))
 
 
-def prompt(live: View) -> Callable[[Mapping[str, Any]], str | None]:
+def ask_on_terminal(live: RunDisplay) -> Callable[[Mapping[str, Any]], str | None]:
     """Asks a clarification on the terminal; without more input nobody answers it."""
 
     def ask(question: Mapping[str, Any]) -> str | None:
@@ -302,7 +302,7 @@ def _add_details(table: Table, account: Mapping[str, Any], words: Words) -> None
         )
         table.add_row(words("回撤区间", "drawdown"), told)
     if account["rejections"]:
-        told = f"{account['rejections']} ({listed(account['rejections_by_reason'])})"
+        told = f"{account['rejections']} ({format_counts(account['rejections_by_reason'])})"
         table.add_row(words("被拒委托", "rejected"), told)
 
 

@@ -16,7 +16,7 @@ from typing import Literal, NamedTuple
 
 from sqlalchemy import Column, Float, MetaData, String, Table, Text, delete, insert, select
 
-from quantgraph._util.database import engine_of, make_schema
+from quantgraph._util.database import create_tables, open_engine
 from quantgraph.errors import QuantGraphError
 
 __all__ = ["CacheMode", "Offer", "ReplyCache", "attempt", "forget", "offer", "reply_cache"]
@@ -51,9 +51,9 @@ class ReplyCache:
     def __init__(self, path: Path, *, mode: CacheMode = "full", ttl_hours: float = 24.0) -> None:
         self.mode = mode
         self._seconds = ttl_hours * _HOUR
-        self._engine = engine_of(path)
+        self._engine = open_engine(path)
         self._writer = self._engine.execution_options(quantgraph_writes=True)
-        make_schema(self._engine, _SCHEMA)
+        create_tables(self._engine, _SCHEMA)
 
     def get(self, request: str) -> str | None:
         """The reply to a request, by its name; None if there is none, it is too old, or none is served."""

@@ -20,7 +20,7 @@ from quantgraph.market.moment import session_of
 from quantgraph.nodes.state import TradingState
 from quantgraph.nodes.trading_resources import TradingResources
 from quantgraph.report import summarise
-from quantgraph.report.notes import notes_on
+from quantgraph.report.notes import summary_notes
 from quantgraph.runtime.endings import language
 from quantgraph.subgraphs.signal.warm_up import EVALUATION_FIELDS
 
@@ -53,7 +53,7 @@ def report_node(state: TradingState, *, resources: TradingResources) -> dict[str
     found = state.get("validation", {}).get("data_summary", {})
     summary |= {key: found.get(key) for key in EVALUATION_FIELDS}
     user_language = language(state)
-    summary["notes"] = [note.text(user_language) for note in notes_on(summary)]
+    summary["notes"] = [note.text(user_language) for note in summary_notes(summary)]
     account, benchmark = summary["account"], summary["benchmark"]
     text = say(
         user_language,

@@ -19,13 +19,13 @@ from quantgraph.broker.simulate import Market, run_identity
 from quantgraph.broker.valuation import MarkAt
 from quantgraph.data import MarketDataSource
 from quantgraph.errors import BadOption, NoSignal, UnknownSymbol
-from quantgraph.market.moment import Moment, between, session_of
+from quantgraph.market.moment import Moment, session_of, sessions_between
 from quantgraph.market.money import CENT
 from quantgraph.market.rulebook import Rulebook
 from quantgraph.nodes.state import TradingState
 from quantgraph.recording import Recorder
 from quantgraph.runtime.questions import OnClarify
-from quantgraph.state import DataState, Walk
+from quantgraph.state import DataState, GrowingView
 
 __all__ = ["TradingResources", "run_database_path"]
 
@@ -90,7 +90,7 @@ class TradingResources:
     approve: bool = False
     on_clarify: OnClarify = "ask"
     _open: dict[str, Ledger] = field(default_factory=dict, repr=False)
-    _walks: OrderedDict[str, Walk] = field(default_factory=OrderedDict, repr=False)
+    _walks: OrderedDict[str, GrowingView] = field(default_factory=OrderedDict, repr=False)
     _lock: threading.Lock = field(default_factory=threading.Lock, repr=False)
 
     def market(self, state: TradingState) -> Market:
@@ -127,7 +127,7 @@ class TradingResources:
         return ledger
 
     @contextmanager
-    def walk(self, run_id: str, state: TradingState, first: pd.Timestamp) -> Iterator[Walk]:
+    def walk(self, run_id: str, state: TradingState, first: pd.Timestamp) -> Iterator[GrowingView]:
         """A run's walk over the data, from ``first`` on; the next step of the run goes on with it.
 
         Nobody else has it meanwhile. After an error it is not kept.
@@ -136,7 +136,7 @@ class TradingResources:
         with self._lock:
             walk = self._walks.pop(run_id, None)
         if walk is None or walk.data_ref != ref or not walk.reaches(Moment(first, "open")):
-            walk = self.store.walk(ref)
+            walk = self.store.growing_view(ref)
         yield walk
         with self._lock:
             self._walks[run_id] = walk
@@ -188,7 +188,7 @@ class TradingResources:
         request, first = state["request"], state["request"]["start"]
         if getattr(self.decider, "uses_signal", True):
             first = max(first, state["strategy"].get("evaluated_from") or first)
-        return between(index, session_of(first), session_of(request["end"]))
+        return sessions_between(index, session_of(first), session_of(request["end"]))
 
     def _has_board(self, symbol: str) -> bool:
         try:

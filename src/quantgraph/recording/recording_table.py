@@ -27,7 +27,7 @@ from sqlalchemy import (
     select,
 )
 
-from quantgraph._util.database import engine_of, make_schema
+from quantgraph._util.database import create_tables, open_engine
 from quantgraph.errors import BadFile
 from quantgraph.recording.entry import Entry, Key, Kind, canonical, error_of, without_number
 
@@ -77,14 +77,14 @@ class RecordingTable:
     """
 
     def __init__(self, where: str | Path) -> None:
-        self.engine = engine_of(where)
+        self.engine = open_engine(where)
         if self.engine.dialect.name == "sqlite":
             event.listen(self.engine, "connect", _without_flush)
         self._writer = self.engine.execution_options(quantgraph_writes=True)
         self._lock = threading.Lock()  # lines of a run are numbered one after the other
         self._runs: dict[str, _Index] = {}
         self._insert = insert(recording)
-        make_schema(self.engine, SCHEMA)
+        create_tables(self.engine, SCHEMA)
 
     def close(self) -> None:
         """Close all connections; they are made again when they are needed, and the table is read again."""

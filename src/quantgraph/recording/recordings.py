@@ -17,7 +17,7 @@ from quantgraph.recording.budget_tracker import BudgetTracker
 from quantgraph.recording.entry import RESTART_PATH, Entry, Key, Kind, canonical, digest, error_json
 from quantgraph.recording.recording_table import RecordingTable
 from quantgraph.recording.replay_lookup import ReplayLookup
-from quantgraph.state import decided_at
+from quantgraph.state import decision_moment
 
 __all__ = ["Mode", "Recorder", "Recording"]
 
@@ -169,7 +169,7 @@ class Recording:
             return True
         if key.kind == "fact" or key.path.startswith("ladder/"):
             return False  # what the live model is able to
-        moment = decided_at()  # outside of a decision there are models before the first session alone
+        moment = decision_moment()  # outside of a decision there are models before the first session alone
         return key.kind == "model" if moment is None else f"{moment.session:%Y%m%d}" < self.until
 
 

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple, TypeVar
 
 from quantgraph.recording.entry import Entry, Key, Kind, canonical, digest
 from quantgraph.recording.recordings import Recording
-from quantgraph.state import decided_at
+from quantgraph.state import decision_moment
 
 __all__ = ["NumberedCall", "Scope", "current_scope", "in_scope", "recorded", "replaying"]
 
@@ -70,7 +70,7 @@ class Scope:
     @property
     def session(self) -> str | None:
         """The session that is being decided, ``YYYYMMDD``."""
-        moment = decided_at()
+        moment = decision_moment()
         return None if moment is None else f"{moment.session:%Y%m%d}"
 
     def place(self) -> tuple[str, int]:

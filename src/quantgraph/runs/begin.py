@@ -8,22 +8,22 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from quantgraph.runs.execute import carry, head
+from quantgraph.runs.execute import execute_run, initial_result
 from quantgraph.runs.driver import Driver
-from quantgraph.runs.folder import aside, held, write_result
+from quantgraph.runs.folder import staged_run_folder, lock_run, write_result
 from quantgraph.runs.identity import identity_of
-from quantgraph.runs.manifest import Manifest, ledger_place, versions
-from quantgraph.runs.resources import Handles, open_run
-from quantgraph.runs.options import Options
+from quantgraph.runs.manifest import Manifest, ledger_location, library_versions
+from quantgraph.runs.resources import Resources, open_run
+from quantgraph.runs.options import RunSpec
 from quantgraph.llm.roles import Model
 
-__all__ = ["begin"]
+__all__ = ["start_run"]
 
 
-def begin(
-    options: Options,
+def start_run(
+    options: RunSpec,
     folder: Path,
-    handles: Handles,
+    handles: Resources,
     driver: Driver,
     *,
     source: Mapping[str, Any],
@@ -49,7 +49,7 @@ def begin(
         As :func:`~quantgraph.runs.run_strategy` does.
     """
     run_id, settings = folder.name, handles.settings
-    with aside(folder) as made:
+    with staged_run_folder(folder) as made:
         if fill is not None:
             fill(made)
         with open_run(options, run_id, made, handles) as opened:
@@ -60,11 +60,11 @@ def begin(
             options=options,
             source=source,
             budgets={"budget": settings.budget, "session_budget": settings.session_budget},
-            ledger=ledger_place(handles.ledger),
-            versions=versions(),
+            ledger=ledger_location(handles.ledger),
+            versions=library_versions(),
             identity=identity,
         )
         manifest.write(made)
-        write_result(made, head(manifest, folder))
-    with held(folder), open_run(options, run_id, folder, handles) as opened:
-        return carry(manifest, folder, opened, driver, handles.source, manifest.task, run_id)
+        write_result(made, initial_result(manifest, folder))
+    with lock_run(folder), open_run(options, run_id, folder, handles) as opened:
+        return execute_run(manifest, folder, opened, driver, handles.source, manifest.task, run_id)

@@ -21,14 +21,14 @@ from quantgraph.errors import BadWindow, RunDiverged
 from quantgraph.market.moment import session_of
 from quantgraph.nodes.trading_resources import run_database_path
 from quantgraph.recording import Entry, Recorder, canonical
-from quantgraph.runs.replay_stubs import answerer_of, no_models
-from quantgraph.runs.begin import begin
-from quantgraph.runs.decider import decider_of
-from quantgraph.runs.driver import Answer, Driver, Event
+from quantgraph.runs.replay_stubs import recorded_on_clarify, replay_models
+from quantgraph.runs.begin import start_run
+from quantgraph.runs.decider import recorded_decider
+from quantgraph.runs.driver import Answer, Driver, RunEvent
 from quantgraph.runs.identity import check_decider
-from quantgraph.runs.manifest import Manifest, ledger_of, read_manifest, run_folder
-from quantgraph.runs.resources import Handles
-from quantgraph.runs.source_spec import spec_of
+from quantgraph.runs.manifest import Manifest, existing_ledger, read_manifest, find_run_folder
+from quantgraph.runs.resources import Resources
+from quantgraph.runs.source_spec import recorded_source_name
 from quantgraph.settings import ROLES, Role, Settings, load_settings
 from quantgraph.llm.roles import Model
 
@@ -43,7 +43,7 @@ def replay_from(
     decider: Decider | None = None,
     source: str | Path | MarketDataSource | None = None,
     answer: Answer | None = None,
-    watch: Callable[[Event], None] | None = None,
+    watch: Callable[[RunEvent], None] | None = None,
     control: RunControl | None = None,
     ledger: str | Path | None = None,
     runs_dir: str | Path | None = None,
@@ -94,15 +94,15 @@ def replay_from(
         If the sessions before it do not come out as they were recorded.
     """
     settings = settings or load_settings()
-    folder = run_folder(run, Path(runs_dir or settings.runs_dir))
+    folder = find_run_folder(run, Path(runs_dir or settings.runs_dir))
     before = read_manifest(folder)
-    where = ledger or ledger_of(before, folder)
+    where = ledger or existing_ledger(before, folder)
     first = _session(where, before.run_id, session)
     if decider is None:
-        decider = decider_of(before.identity.configuration)
+        decider = recorded_decider(before.identity.configuration)
         check_decider(before.run_id, before.identity, decider)
     settings = before.as_then(settings)
-    market = open_source(spec_of(before.source) if source is None else source, settings=settings)
+    market = open_source(recorded_source_name(before.source) if source is None else source, settings=settings)
     options = replace(before.options, branch_of=before.run_id, branch_from=first)
     if options.on_clarify == "function":
         options = replace(options, on_clarify="ask")  # what it answered is in the record
@@ -111,15 +111,15 @@ def replay_from(
     recorder = Recorder(where)
     entries = [entry for entry in recorder.of(before.run_id).entries() if (entry.session or "") < first]
     recorder.close(before.run_id)
-    handles = Handles(
+    handles = Resources(
         settings=settings,
         source=market,
         model=_models(entries, model, settings.model_rung),
-        on_clarify=answerer_of(options, entries),
+        on_clarify=recorded_on_clarify(options, entries),
         decider=decider,
     )
     copy = partial(_copy, folder, entries)
-    result = begin(options, made, handles, driver, source=before.source, model=model, fill=copy)
+    result = start_run(options, made, handles, driver, source=before.source, model=model, fill=copy)
     _check_before(where, before, made, first)
     return result
 
@@ -162,7 +162,7 @@ def _copy(folder: Path, entries: Sequence[Entry], made: Path) -> None:
 def _models(entries: Sequence[Entry], model: Model | None, rung: str) -> dict[Role, Any]:
     """Nobody for the roles that were asked before the first session: they have had their say."""
     asked = {entry.facts.get("role") for entry in entries if entry.session is None}
-    kept = {role: silent for role, silent in no_models(entries, rung).items() if role in asked}
+    kept = {role: silent for role, silent in replay_models(entries, rung).items() if role in asked}
     if model is None or isinstance(model, Mapping):
         return {**(model or {}), **kept}
     return {**dict.fromkeys(ROLES, model), **kept}

@@ -16,9 +16,9 @@ from langgraph.checkpoint.sqlite import SqliteSaver
 from quantgraph._util.database import storage_error
 from quantgraph.errors import BadFile
 
-__all__ = ["checkpoints", "last_thread", "next_thread"]
+__all__ = ["open_checkpointer", "last_thread", "next_thread"]
 
-FILE = "checkpoints.sqlite"
+CHECKPOINTS_FILE = "checkpoints.sqlite"
 _BUSY_SECONDS = 60
 
 T = TypeVar("T")
@@ -26,7 +26,7 @@ Saver = BaseCheckpointSaver[Any]
 
 
 @contextmanager
-def checkpoints(folder: Path, saver: Saver | None) -> Iterator[Saver]:
+def open_checkpointer(folder: Path, saver: Saver | None) -> Iterator[Saver]:
     """The caller's saver, or one in the folder that is closed afterwards.
 
     Raises
@@ -39,7 +39,7 @@ def checkpoints(folder: Path, saver: Saver | None) -> Iterator[Saver]:
     if saver is not None:
         yield _telling(saver, f"the {type(saver).__name__} of the run")
         return
-    path = folder / FILE
+    path = folder / CHECKPOINTS_FILE
     with _told(path):
         connection = sqlite3.connect(path, check_same_thread=False, timeout=_BUSY_SECONDS)
     with closing(connection):

@@ -14,25 +14,25 @@ from typing import Any
 
 from sqlalchemy import MetaData, select
 
-from quantgraph._util.database import engine_of
-from quantgraph._util.files import write_whole
+from quantgraph._util.database import open_engine
+from quantgraph._util.files import write_atomic
 from quantgraph.errors import BadFile
 from quantgraph.recording import Recording, canonical, digest
-from quantgraph.runs.checkpoints import FILE as CHECKPOINTS
-from quantgraph.runs.manifest import FILE as MANIFEST
+from quantgraph.runs.checkpoints import CHECKPOINTS_FILE
+from quantgraph.runs.manifest import MANIFEST_FILE
 
 __all__ = [
-    "FILE",
-    "RECORD",
-    "RESULT",
-    "at_the_end",
-    "of_file",
-    "of_rows",
+    "CHECKSUMS_FILE",
+    "RECORD_KEY",
+    "RESULT_FILE",
+    "final_checksums",
+    "file_checksum",
+    "rows_checksum",
     "read_checksums",
     "write_checksums",
 ]
 
-FILE, RESULT, RECORD = "checksums.json", "result.json", "record"
+CHECKSUMS_FILE, RESULT_FILE, RECORD_KEY = "checksums.json", "result.json", "record"
 
 
 def write_checksums(folder: Path, result: Mapping[str, Any], text: bytes, more: Mapping[str, Any]) -> None:
@@ -43,15 +43,15 @@ def write_checksums(folder: Path, result: Mapping[str, Any], text: bytes, more: 
     result
         Its strategy and signal name files.
     more
-        What of :func:`at_the_end` is known.
+        What of :func:`final_checksums` is known.
     """
     named = [Path(result[each]["path"]).name for each in ("strategy", "signal") if result.get(each)]
-    there = {name: of_file(folder / name) for name in (MANIFEST, RESULT, *named) if (folder / name).is_file()}
-    before = there.pop(RESULT, None)
+    there = {name: file_checksum(folder / name) for name in (MANIFEST_FILE, RESULT_FILE, *named) if (folder / name).is_file()}
+    before = there.pop(RESULT_FILE, None)
     now = blake2b(text, digest_size=16).hexdigest()
-    sums = {**there, **more, RESULT: [now] if before in {None, now} else [before, now]}
-    told = json.dumps({**sums, FILE: _content(sums)}, indent=1)
-    write_whole(folder / FILE, f"{told}\n".encode())
+    sums = {**there, **more, RESULT_FILE: [now] if before in {None, now} else [before, now]}
+    told = json.dumps({**sums, CHECKSUMS_FILE: _content(sums)}, indent=1)
+    write_atomic(folder / CHECKSUMS_FILE, f"{told}\n".encode())
 
 
 def read_checksums(folder: Path) -> dict[str, Any]:
@@ -62,10 +62,10 @@ def read_checksums(folder: Path) -> dict[str, Any]:
     BadFile
         If it is not there, or not as it was written.
     """
-    path = folder / FILE
+    path = folder / CHECKSUMS_FILE
     try:
         told: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-        said = told.pop(FILE)
+        said = told.pop(CHECKSUMS_FILE)
     except (OSError, AttributeError, LookupError, RecursionError, TypeError, ValueError) as error:
         reason = f"{type(error).__name__}: {error}"
         raise BadFile(
@@ -76,20 +76,20 @@ def read_checksums(folder: Path) -> dict[str, Any]:
     return told
 
 
-def at_the_end(folder: Path, recording: Recording) -> dict[str, Any]:
+def final_checksums(folder: Path, recording: Recording) -> dict[str, Any]:
     """Checksums of what grows while a run goes on: the lines of its record so far, and its checkpoints."""
     lines, content = recording.content()
-    path = folder / CHECKPOINTS
-    stands = {CHECKPOINTS: of_rows(path)} if path.is_file() else {}
-    return {RECORD: {"lines": lines, "content": content}, **stands}
+    path = folder / CHECKPOINTS_FILE
+    stands = {CHECKPOINTS_FILE: rows_checksum(path)} if path.is_file() else {}
+    return {RECORD_KEY: {"lines": lines, "content": content}, **stands}
 
 
-def of_file(path: Path) -> str:
+def file_checksum(path: Path) -> str:
     """Checksum of a file's bytes."""
     return blake2b(path.read_bytes(), digest_size=16).hexdigest()
 
 
-def of_rows(path: Path) -> str:
+def rows_checksum(path: Path) -> str:
     """Checksum of all rows of a SQLite file, in whichever order they are.
 
     Raises
@@ -97,7 +97,7 @@ def of_rows(path: Path) -> str:
     BadFile
         If it is damaged.
     """
-    engine, tables = engine_of(path), MetaData()
+    engine, tables = open_engine(path), MetaData()
     try:
         tables.reflect(engine)
         with engine.connect() as connection:

@@ -17,7 +17,7 @@ from quantgraph.errors import BadFile, LedgerConflict
 from quantgraph.recording.replay_lookup import changes
 
 __all__ = [
-    "Difference",
+    "ReplayDifference",
     "Export",
     "compare_ledgers",
     "compare_results",
@@ -34,7 +34,7 @@ _MOST = 20
 
 
 @dataclass(frozen=True, kw_only=True)
-class Difference:
+class ReplayDifference:
     """Something that a run and its replay do not have alike.
 
     Attributes
@@ -59,7 +59,7 @@ class Difference:
         return f"{self.export} {self.place}: {sides}"
 
 
-def compare_ledgers(recorded: Ledger, replayed: Ledger, run_id: str, *, whole: bool) -> list[Difference]:
+def compare_ledgers(recorded: Ledger, replayed: Ledger, run_id: str, *, whole: bool) -> list[ReplayDifference]:
     """The journals, line by line with their hashes; of a run that did not end, as far as it got.
 
     The recorded one has to be sound, too: a line that was changed afterwards is a difference.
@@ -67,7 +67,7 @@ def compare_ledgers(recorded: Ledger, replayed: Ledger, run_id: str, *, whole: b
     there, here = (list(_lines(book, run_id)) for book in (recorded, replayed))
     pairs = zip_longest(there, here if whole else here[: len(there)], fillvalue="")
     found = [
-        Difference(export="ledger", place=f"line {number}", recorded=old[:300], replayed=new[:300])
+        ReplayDifference(export="ledger", place=f"line {number}", recorded=old[:300], replayed=new[:300])
         for number, (old, new) in enumerate(pairs)
         if old != new
     ]
@@ -75,7 +75,7 @@ def compare_ledgers(recorded: Ledger, replayed: Ledger, run_id: str, *, whole: b
         try:
             recorded.check(run_id)
         except LedgerConflict as error:
-            found = [Difference(export="ledger", place="chain", recorded=error.message)]
+            found = [ReplayDifference(export="ledger", place="chain", recorded=error.message)]
     return found[:1]
 
 
@@ -85,11 +85,11 @@ def _lines(book: Ledger, run_id: str) -> Iterator[str]:
             yield json.dumps(row, ensure_ascii=False, separators=(",", ":"))
 
 
-def compare_signals(recorded: Path, replayed: Path) -> list[Difference]:
+def compare_signals(recorded: Path, replayed: Path) -> list[ReplayDifference]:
     """The frames of two files, bit by bit."""
     if not (recorded.is_file() and replayed.is_file()):
         old, new = ("a signal" if path.is_file() else "" for path in (recorded, replayed))
-        return [] if old == new else [Difference(export="signal", place="file", recorded=old, replayed=new)]
+        return [] if old == new else [ReplayDifference(export="signal", place="file", recorded=old, replayed=new)]
     if recorded.read_bytes() == replayed.read_bytes():
         return []
     try:
@@ -98,11 +98,11 @@ def compare_signals(recorded: Path, replayed: Path) -> list[Difference]:
         raise BadFile(f"{recorded} is no signal: {error}", path=str(recorded)) from error
     if not (there.index.equals(here.index) and there.columns.equals(here.columns)):
         old, new = (f"{len(frame)} x {len(frame.columns)}" for frame in (there, here))
-        return [Difference(export="signal", place="sessions or symbols", recorded=old, replayed=new)]
+        return [ReplayDifference(export="signal", place="sessions or symbols", recorded=old, replayed=new)]
     old_cells, new_cells = there.to_numpy("float64"), here.to_numpy("float64")
     apart = np.argwhere(old_cells.view("int64") != new_cells.view("int64"))
     return [
-        Difference(
+        ReplayDifference(
             export="signal",
             place=f"{there.index[row]:%Y-%m-%d} {there.columns[column]}",
             recorded=str(old_cells[row, column]),
@@ -112,7 +112,7 @@ def compare_signals(recorded: Path, replayed: Path) -> list[Difference]:
     ]
 
 
-def compare_strategies(recorded: Path, replayed: Path) -> list[Difference]:
+def compare_strategies(recorded: Path, replayed: Path) -> list[ReplayDifference]:
     """Two files, line by line."""
     there, here = (
         path.read_bytes().decode(errors="backslashreplace").splitlines(keepends=True)
@@ -122,16 +122,16 @@ def compare_strategies(recorded: Path, replayed: Path) -> list[Difference]:
     )
     pairs = enumerate(zip_longest(there, here, fillvalue=""), start=1)
     return [
-        Difference(export="strategy", place=f"line {number}", recorded=old.rstrip(), replayed=new.rstrip())
+        ReplayDifference(export="strategy", place=f"line {number}", recorded=old.rstrip(), replayed=new.rstrip())
         for number, (old, new) in pairs
         if old != new
     ][:1]
 
 
-def compare_results(recorded: Mapping[str, Any], replayed: Mapping[str, Any]) -> list[Difference]:
+def compare_results(recorded: Mapping[str, Any], replayed: Mapping[str, Any]) -> list[ReplayDifference]:
     """What ``result.json`` says, but for where and when it was made."""
     return [
-        Difference(export="result", place=change.place, recorded=change.old[:200], replayed=change.new[:200])
+        ReplayDifference(export="result", place=change.place, recorded=change.old[:200], replayed=change.new[:200])
         for change in islice(changes(without_places(recorded), without_places(replayed)), _MOST)
     ]
 

@@ -9,12 +9,12 @@ from typing import Any
 
 from quantgraph.agents import SignalRule
 
-__all__ = ["decider_of"]
+__all__ = ["recorded_decider"]
 
 _PART = "decider."
 
 
-def decider_of(configuration: Mapping[str, Any]) -> SignalRule:
+def recorded_decider(configuration: Mapping[str, Any]) -> SignalRule:
     """The run's ``SignalRule``, with its options; the default one if somebody else decided.
 
     Parameters

@@ -19,7 +19,7 @@ from quantgraph.runtime.nested_graphs import STEP_LIMIT
 from quantgraph.runtime.questions import check_not_async
 from quantgraph.runtime.events import update_line
 
-__all__ = ["AT_ONCE", "Answer", "Driver", "Event", "state_of", "thread_config"]
+__all__ = ["AT_ONCE", "Answer", "Driver", "RunEvent", "state_of", "thread_config"]
 
 Answer = Callable[[Mapping[str, Any]], str | None]
 """Given a question, its answer; None if nobody can say."""
@@ -31,7 +31,7 @@ _NODES = ("reflection", "data_fetch", "signal_generate", "validate", "clarify", 
 
 
 @dataclass(frozen=True, kw_only=True)
-class Event:
+class RunEvent:
     """Something to show while a run goes on.
 
     ``node``: a node has finished, ``text`` is the last line of the history. ``session``: a session was
@@ -61,7 +61,7 @@ class Driver:
     """
 
     answer: Answer | None = None
-    watch: Callable[[Event], None] | None = None
+    watch: Callable[[RunEvent], None] | None = None
     control: RunControl | None = None
     took: dict[str, float] = field(default_factory=dict)
 
@@ -87,14 +87,14 @@ class Driver:
             wrong = wrong + 1 if "error" in asked else 0
             if wrong >= WRONG_ANSWERS:
                 return asked
-            self._tell(Event(kind="question", name="clarify", text=asked["question"]))
+            self._tell(RunEvent(kind="question", name="clarify", text=asked["question"]))
             said = check_not_async(self.answer(asked), "answer") if self.answer else None
             if said is None:
                 return asked
-            self._tell(Event(kind="answer", name="clarify", text=said))
+            self._tell(RunEvent(kind="answer", name="clarify", text=said))
             step = Command(resume=said)
 
-    def _tell(self, event: Event) -> None:
+    def _tell(self, event: RunEvent) -> None:
         if self.watch:
             self.watch(event)
 
@@ -118,10 +118,10 @@ class Driver:
                 if name == "__interrupt__":
                     asked = change[0].value
                 elif name == "daily_loop" and change.get("session"):
-                    self._tell(Event(kind="session", name=name, text=change["session"]))
+                    self._tell(RunEvent(kind="session", name=name, text=change["session"]))
                 elif name in _NODES:
                     line = update_line(change or {}).removeprefix(f"{name}: ")
-                    self._tell(Event(kind="node", name=name, text=line))
+                    self._tell(RunEvent(kind="node", name=name, text=line))
         return asked
 
 

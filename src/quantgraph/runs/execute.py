@@ -13,17 +13,17 @@ from quantgraph.data import MarketDataSource
 from quantgraph.errors import QuantGraphError, StorageUnavailable
 from quantgraph.recording import Recording, Scope, in_scope, recorded_answer
 from quantgraph.recording.recorded_source import recorded_source
-from quantgraph.runs.checksums import at_the_end
+from quantgraph.runs.checksums import final_checksums
 from quantgraph.runs.driver import Driver, state_of
 from quantgraph.runs.folder import write_result
 from quantgraph.runs.manifest import Manifest
 from quantgraph.runs.resources import OpenRun
-from quantgraph.runs.outcome import outcome, saved
+from quantgraph.runs.outcome import run_outcome, save_outputs
 
-__all__ = ["carry", "head"]
+__all__ = ["execute_run", "initial_result"]
 
 
-def carry(  # noqa: PLR0917 - one call, in order
+def execute_run(  # noqa: PLR0917 - one call, in order
     manifest: Manifest,
     folder: Path,
     opened: OpenRun,
@@ -57,7 +57,7 @@ def carry(  # noqa: PLR0917 - one call, in order
         return opened.recorder.of(manifest.run_id)
 
     driver.answer = lambda asked: recorded_answer(recording(), asked["id"]) or (ask(asked) if ask else None)
-    result = head(manifest, folder)
+    result = initial_result(manifest, folder)
     with _told(folder, dict(result)):
         write_result(folder, result)
         stopped: dict[str, Any] = {}
@@ -72,13 +72,13 @@ def carry(  # noqa: PLR0917 - one call, in order
             stopped = {"ended_because": "cancelled", "error": line}
         state = state_of(opened.graph, thread)
         with in_scope(Scope(recording=recording(), path="outcome")):  # nothing newer than the nodes
-            result |= outcome(state, recorded_source(source))
-        result |= saved(folder, manifest.options.question, state, opened.store)
+            result |= run_outcome(state, recorded_source(source))
+        result |= save_outputs(folder, manifest.options.question, state, opened.store)
         result |= {"usage": recording().usage(), "cached": recording().cached()}
         result |= {"seconds": driver.took} | stopped | {"state": "ended"}
         # A reply that nobody waited for may still come in; the record of a replay is another run's.
         unsettled = result["ended_because"] == "cancelled" or recording().replays
-        write_result(folder, result, {} if unsettled else at_the_end(folder, recording()))
+        write_result(folder, result, {} if unsettled else final_checksums(folder, recording()))
     return result
 
 
@@ -97,7 +97,7 @@ def _told(folder: Path, begun: Mapping[str, Any]) -> Iterator[None]:
         raise
 
 
-def head(manifest: Manifest, folder: Path) -> dict[str, Any]:
+def initial_result(manifest: Manifest, folder: Path) -> dict[str, Any]:
     """What can be said of a run before it ended: a result that says ``running``."""
     return {
         "run_id": manifest.run_id,

@@ -9,19 +9,19 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
-from quantgraph._util.files import write_whole, writing
+from quantgraph._util.files import write_atomic, storage_errors
 from quantgraph.errors import BadFile, BadOption
-from quantgraph.runs.checksums import RESULT, write_checksums
-from quantgraph.runs.manifest import FILE
-from quantgraph.runs.staging import hidden
+from quantgraph.runs.checksums import RESULT_FILE, write_checksums
+from quantgraph.runs.manifest import MANIFEST_FILE
+from quantgraph.runs.staging import staging_folder
 
 if os.name == "posix":
     import fcntl
 
-__all__ = ["aside", "held", "make", "read_result", "write_result"]
+__all__ = ["staged_run_folder", "lock_run", "make_run_folder", "read_result", "write_result"]
 
 
-def make(folder: Path) -> None:
+def make_run_folder(folder: Path) -> None:
     """Make the folder of a new run.
 
     Raises
@@ -34,7 +34,7 @@ def make(folder: Path) -> None:
 
 
 @contextmanager
-def aside(folder: Path) -> Iterator[Path]:
+def staged_run_folder(folder: Path) -> Iterator[Path]:
     """A folder of that name to make a run in, out of sight: in the end it is put in its place, or is no more.
 
     What starts that were killed have left beside it is removed.
@@ -42,13 +42,13 @@ def aside(folder: Path) -> Iterator[Path]:
     Raises
     ------
     BadOption
-        As from :func:`make`.
+        As from :func:`make_run_folder`.
     """
     with ExitStack() as stack:
         with _possible(folder):
             if not folder.parent.exists():
                 folder.parent.mkdir(parents=True, exist_ok=True)
-            made = stack.enter_context(hidden(folder.parent)) / folder.name
+            made = stack.enter_context(staging_folder(folder.parent)) / folder.name
             made.mkdir()
         yield made
         with _possible(folder):
@@ -66,7 +66,7 @@ def _possible(folder: Path) -> Iterator[None]:
 
 
 @contextmanager
-def held(folder: Path) -> Iterator[None]:
+def lock_run(folder: Path) -> Iterator[None]:
     """Hold a run whose ``run.json`` is there; it is let go when this process ends, however it ends.
 
     Raises
@@ -74,7 +74,7 @@ def held(folder: Path) -> Iterator[None]:
     BadOption
         If another one holds it: two would pay for every call twice.
     """
-    with (folder / FILE).open("rb") as file:
+    with (folder / MANIFEST_FILE).open("rb") as file:
         if os.name == "posix":
             try:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -88,9 +88,9 @@ def held(folder: Path) -> Iterator[None]:
 def write_result(folder: Path, result: Mapping[str, Any], sums: Mapping[str, Any] | None = None) -> None:
     """Write ``result.json``, and before it ``checksums.json``, ``sums`` among them."""
     text = json.dumps(result, ensure_ascii=False, indent=2, allow_nan=False) + "\n"
-    with writing(folder):
+    with storage_errors(folder):
         write_checksums(folder, result, text.encode(), sums or {})
-    write_whole(folder / RESULT, text.encode())
+    write_atomic(folder / RESULT_FILE, text.encode())
 
 
 def read_result(folder: Path) -> dict[str, Any] | None:
@@ -103,7 +103,7 @@ def read_result(folder: Path) -> dict[str, Any] | None:
     BadFile
         If it is not what a run writes.
     """
-    path = folder / RESULT
+    path = folder / RESULT_FILE
     if not path.is_file():
         return None
     try:

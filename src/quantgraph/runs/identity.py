@@ -18,15 +18,15 @@ from quantgraph.llm import get_light_llm, get_llm
 from quantgraph.llm.faults import facts_of
 from quantgraph.llm.model_request import request_of
 from quantgraph.recording import canonical, digest
-from quantgraph.runs.resources import Handles
-from quantgraph.runs.options import Options
-from quantgraph.runs.source_spec import fingerprint
+from quantgraph.runs.resources import Resources
+from quantgraph.runs.options import RunSpec
+from quantgraph.runs.source_spec import source_fingerprint
 from quantgraph.settings import LIGHT_ROLES, Role, Settings
 from quantgraph.llm.roles import Model
 
 __all__ = [
-    "SETTINGS",
-    "Difference",
+    "IDENTITY_SETTINGS",
+    "IdentityDifference",
     "Identity",
     "check_decider",
     "check_same",
@@ -36,7 +36,7 @@ __all__ = [
 
 Part = Literal["configuration", "graph", "data", "code"]
 
-SETTINGS = (
+IDENTITY_SETTINGS = (
     "temperature",
     "model_rung",
     "code_timeout",
@@ -59,7 +59,7 @@ _WIDTH, _NAMED = 60, 5
 
 
 @dataclass(frozen=True, kw_only=True)
-class Difference:
+class IdentityDifference:
     """One thing that is not as it was; None where it was not, or is not any more."""
 
     part: Part
@@ -93,7 +93,7 @@ class Identity:
     graph
         ``always`` or ``conditional`` by edge, ``begin -> signal``.
     data
-        What the source holds, see :func:`~quantgraph.runs.source_spec.fingerprint`.
+        What the source holds, see :func:`~quantgraph.runs.source_spec.source_fingerprint`.
     code
         A hash of each file of this package; prompts are in them.
     """
@@ -108,10 +108,10 @@ class Identity:
         """Name of the whole by its content, 32 hex digits."""
         return digest(canonical({part: getattr(self, part) for part in get_args(Part)}))
 
-    def differences(self, now: Identity) -> list[Difference]:
+    def differences(self, now: Identity) -> list[IdentityDifference]:
         """What another one has otherwise."""
         return [
-            Difference(part=part, name=name, old=old.get(name), new=new.get(name))
+            IdentityDifference(part=part, name=name, old=old.get(name), new=new.get(name))
             for part in get_args(Part)
             for old, new in [(getattr(self, part), getattr(now, part))]
             for name in sorted({*old, *new})
@@ -119,13 +119,13 @@ class Identity:
         ]
 
 
-def identity_of(options: Options, graph: Any, handles: Handles) -> Identity:
+def identity_of(options: RunSpec, graph: Any, handles: Resources) -> Identity:
     """Look at everything that a run of these options would use now."""
     settings = handles.settings
     configuration = (
         _options(options)
         | _decider(handles.decider or SignalRule())
-        | {f"settings.{name}": getattr(settings, name) for name in SETTINGS}
+        | {f"settings.{name}": getattr(settings, name) for name in IDENTITY_SETTINGS}
     )
     for role in _ROLES:
         configuration |= _model(role, handles.model, settings)
@@ -135,7 +135,7 @@ def identity_of(options: Options, graph: Any, handles: Handles) -> Identity:
             f"{edge.source} -> {edge.target}": "conditional" if edge.conditional else "always"
             for edge in graph.get_graph(xray=True).edges
         },
-        data=fingerprint(handles.source),
+        data=source_fingerprint(handles.source),
         code=code_files(),
     )
 
@@ -189,7 +189,7 @@ def _of_decider(name: str) -> bool:
     return name.partition(".")[0] == "decider"
 
 
-def _shown(differences: Sequence[Difference]) -> str:
+def _shown(differences: Sequence[IdentityDifference]) -> str:
     """All of them to read, by part; what changed alike is one line."""
     parts: dict[Part, dict[str, list[str]]] = {}
     for each in differences:
@@ -201,7 +201,7 @@ def _shown(differences: Sequence[Difference]) -> str:
     )
 
 
-def _options(options: Options) -> dict[str, Any]:
+def _options(options: RunSpec) -> dict[str, Any]:
     """All but who answers questions, which is nobody's business but the user's."""
     told = options.as_json()
     rules = told.pop("rules")

@@ -14,26 +14,26 @@ from typing import Any
 from langchain_core.messages import HumanMessage
 from sqlalchemy.engine import make_url
 
-from quantgraph._util.files import write_whole
+from quantgraph._util.files import write_atomic
 from quantgraph.errors import BadFile, BadOption
 from quantgraph.nodes.trading_resources import run_database_path
 from quantgraph.recording import digest
-from quantgraph.runs.identity import SETTINGS, Identity
-from quantgraph.runs.options import Options
+from quantgraph.runs.identity import IDENTITY_SETTINGS, Identity
+from quantgraph.runs.options import RunSpec
 from quantgraph.settings import Settings
 
 __all__ = [
-    "FILE",
+    "MANIFEST_FILE",
     "Manifest",
-    "ledger_of",
-    "ledger_place",
+    "existing_ledger",
+    "ledger_location",
     "read_manifest",
-    "run_folder",
-    "versions",
+    "find_run_folder",
+    "library_versions",
 ]
 
-FILE = "run.json"
-_FORMAT = 1
+MANIFEST_FILE = "run.json"
+_FORMAT = 2
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -62,7 +62,7 @@ class Manifest:
 
     run_id: str
     started: str
-    options: Options
+    options: RunSpec
     source: Mapping[str, Any]
     budgets: Mapping[str, str | None]
     ledger: str | None
@@ -84,7 +84,7 @@ class Manifest:
 
         No reason to refuse a run, but perhaps the reason why it comes out otherwise.
         """
-        now = versions()
+        now = library_versions()
         changed = [
             f"{name} {old} -> {now.get(name, 'none')}"
             for name, old in self.versions.items()
@@ -94,7 +94,7 @@ class Manifest:
 
     def as_then(self, settings: Settings) -> Settings:
         """Settings with those that matter as the run had them."""
-        then = {name: self.identity.configuration[f"settings.{name}"] for name in SETTINGS}
+        then = {name: self.identity.configuration[f"settings.{name}"] for name in IDENTITY_SETTINGS}
         return settings.model_copy(update=then)
 
     def write(self, folder: Path) -> None:
@@ -106,7 +106,7 @@ class Manifest:
             "identity": {"hash": self.identity.hash, **vars(self.identity)},
         }
         text = json.dumps(told, ensure_ascii=False, indent=1, allow_nan=False)
-        write_whole(folder / FILE, f"{text}\n".encode())
+        write_atomic(folder / MANIFEST_FILE, f"{text}\n".encode())
 
 
 def read_manifest(folder: Path) -> Manifest:
@@ -117,14 +117,13 @@ def read_manifest(folder: Path) -> Manifest:
     BadFile
         If it is not there, or not one that this version writes.
     """
-    path = folder / FILE
+    path = folder / MANIFEST_FILE
     try:
         told = json.loads(path.read_text(encoding="utf-8"))
-        if told.pop("format") != _FORMAT:
-            raise BadFile(f"{path} was written by another version of quantgraph", file=str(path))
+        _check_format(path, told)
         identity = {name: value for name, value in told["identity"].items() if name != "hash"}
         return Manifest(
-            **{**told, "options": Options.from_json(told["options"]), "identity": Identity(**identity)}
+            **{**told, "options": RunSpec.from_json(told["options"]), "identity": Identity(**identity)}
         )
     except (OSError, AttributeError, KeyError, TypeError, ValueError) as error:
         if isinstance(error, BadFile):
@@ -132,7 +131,18 @@ def read_manifest(folder: Path) -> Manifest:
         raise BadFile(f"{path} does not say what run this is: {type(error).__name__}: {error}") from error
 
 
-def run_folder(run: str | Path, runs_dir: Path) -> Path:
+def _check_format(path: Path, stored: dict[str, Any]) -> None:
+    number = stored.pop("format")
+    if number != _FORMAT:
+        writer = stored.get("versions", {}).get("quantgraph", "version unknown")
+        raise BadFile(
+            f"{path} has format {number}, and this quantgraph reads format {_FORMAT} only; resume or replay "
+            f"the run with the quantgraph that wrote it ({writer}), or begin a new run",
+            file=str(path),
+        )
+
+
+def find_run_folder(run: str | Path, runs_dir: Path) -> Path:
     """The folder of a run, given by itself or by the run's name.
 
     Raises
@@ -142,15 +152,15 @@ def run_folder(run: str | Path, runs_dir: Path) -> Path:
     """
     places = dict.fromkeys((Path(run), runs_dir / run))  # an absolute path is one place
     for folder in places:
-        if (folder / FILE).is_file():
+        if (folder / MANIFEST_FILE).is_file():
             return folder
-    told = f"RUN={str(run)!r}: there is no {FILE} in {' or in '.join(map(str, places))}"
+    told = f"RUN={str(run)!r}: there is no {MANIFEST_FILE} in {' or in '.join(map(str, places))}"
     if any((folder / "ledger.sqlite").is_file() for folder in places):
         told += "; a run of your own graph is resumed and replayed with that graph, see docs/embedding.md"
     raise BadOption(told, parameter="run")
 
 
-def ledger_of(manifest: Manifest, folder: Path) -> str | Path:
+def existing_ledger(manifest: Manifest, folder: Path) -> str | Path:
     """Where a run's ledger and record are; opening a file that is not there would make an empty one.
 
     Raises
@@ -164,7 +174,7 @@ def ledger_of(manifest: Manifest, folder: Path) -> str | Path:
     return where
 
 
-def ledger_place(ledger: str | Path | None) -> str | None:
+def ledger_location(ledger: str | Path | None) -> str | None:
     """Where a ledger of the caller's is, in a form that may be written down."""
     if isinstance(ledger, str) and "://" in ledger:
         return make_url(ledger).difference_update_query(["password"]).render_as_string(hide_password=True)
@@ -172,7 +182,7 @@ def ledger_place(ledger: str | Path | None) -> str | None:
 
 
 @cache
-def versions() -> dict[str, str]:
+def library_versions() -> dict[str, str]:
     """Of Python and of the libraries that matter."""
     names = ("quantgraph", "langgraph", "langchain-core", "langchain-openai", "pandas", "numpy", "TA-Lib")
     return {"python": platform.python_version(), **{name: version(name) for name in names}}

@@ -13,13 +13,13 @@ from quantgraph.market.fees import MainlandFees, UsFees
 from quantgraph.market.moment import session_of
 from quantgraph.market.rulebook import Rulebook
 
-__all__ = ["Asking", "Options"]
+__all__ = ["OnClarifyMode", "RunSpec"]
 
-Asking = Literal["ask", "default", "fail", "function"]
+OnClarifyMode = Literal["ask", "default", "fail", "function"]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Options:
+class RunSpec:
     """The arguments of a run that are no handles.
 
     Attributes
@@ -48,7 +48,7 @@ class Options:
     rules: Rulebook
     trade: bool = True
     approve: bool = False
-    on_clarify: Asking = "default"
+    on_clarify: OnClarifyMode = "default"
     branch_of: str = ""
     branch_from: str = ""
 
@@ -79,7 +79,7 @@ class Options:
         }
 
     @classmethod
-    def from_json(cls, told: Mapping[str, Any]) -> Options:
+    def from_json(cls, told: Mapping[str, Any]) -> RunSpec:
         """What :meth:`as_json` told of."""
         return cls(
             **{

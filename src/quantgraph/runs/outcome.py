@@ -8,7 +8,7 @@ from typing import Any
 
 import pandas as pd
 
-from quantgraph._util.files import write_whole
+from quantgraph._util.files import write_atomic
 from quantgraph.audit import signal_counts
 from quantgraph.data import MarketDataSource
 from quantgraph.data.as_of import AsOfSource
@@ -18,13 +18,13 @@ from quantgraph.runs.strategy_file import strategy_source
 from quantgraph.subgraphs.signal.data_request import request_symbols
 from quantgraph.subgraphs.signal.warm_up import EVALUATION_FIELDS
 
-__all__ = ["outcome", "saved"]
+__all__ = ["run_outcome", "save_outputs"]
 
 _REPORTED = ("account", "benchmark", "index", "periods_per_year", "cash", "equity")
 """What a result repeats of a report's summary."""
 
 
-def outcome(state: Mapping[str, Any], market: MarketDataSource) -> dict[str, Any]:
+def run_outcome(state: Mapping[str, Any], market: MarketDataSource) -> dict[str, Any]:
     """What the state says of the end and of the request."""
     request, history = state.get("request") or {}, list(state.get("execution_history") or [])
     because, errors = state.get("ended_because") or "cancelled", state.get("error_messages") or []
@@ -46,13 +46,13 @@ def _known(market: MarketDataSource) -> AsOfSource:
     return AsOfSource(market, Moment(market.sessions()[-1]))
 
 
-def saved(folder: Path, question: str, state: Mapping[str, Any], store: DataState) -> dict[str, Any]:
+def save_outputs(folder: Path, question: str, state: Mapping[str, Any], store: DataState) -> dict[str, Any]:
     """Write strategy and signal, if there are any, and say where they and the account are."""
     strategy, summary = state.get("strategy") or {}, state.get("summary") or {}
     told: dict[str, Any] = {"strategy": None, "signal": None}
     if strategy and state.get("signal_ready"):
         path = folder / "strategy.py"
-        write_whole(path, strategy_source(strategy, question).encode())
+        write_atomic(path, strategy_source(strategy, question).encode())
         told["strategy"] = {key: strategy[key] for key in ("name", "code_hash", "data_ref")} | {
             "path": str(path)
         }
@@ -64,5 +64,5 @@ def saved(folder: Path, question: str, state: Mapping[str, Any], store: DataStat
 
 
 def _save_signal(path: Path, name: str, signal: pd.DataFrame) -> dict[str, Any]:
-    write_whole(path, signal.to_parquet())
+    write_atomic(path, signal.to_parquet())
     return {"name": name, "path": str(path), "counts": signal_counts(signal)}

@@ -19,27 +19,27 @@ from quantgraph.llm.capabilities.active_mode import PATH as LADDER
 from quantgraph.nodes.trading_resources import run_database_path
 from quantgraph.recording import Entry, Recorder, Recording, digest
 from quantgraph.recording.no_network import no_network
-from quantgraph.runs.replay_stubs import DatedNoSource, NoCode, NoSource, answerer_of, no_models
-from quantgraph.runs.execute import carry
+from quantgraph.runs.replay_stubs import DatedReplaySource, ReplayCodeRunner, ReplaySource, recorded_on_clarify, replay_models
+from quantgraph.runs.execute import execute_run
 from quantgraph.runs.compare import (
-    Difference,
+    ReplayDifference,
     compare_ledgers,
     compare_results,
     compare_signals,
     compare_strategies,
     without_places,
 )
-from quantgraph.runs.decider import decider_of
+from quantgraph.runs.decider import recorded_decider
 from quantgraph.runs.driver import Driver, state_of
-from quantgraph.runs.folder import make, read_result
+from quantgraph.runs.folder import make_run_folder, read_result
 from quantgraph.runs.identity import check_decider, code_files
-from quantgraph.runs.manifest import Manifest, ledger_of, read_manifest, run_folder
-from quantgraph.runs.resources import Handles, open_run
-from quantgraph.runs.outcome import saved
+from quantgraph.runs.manifest import Manifest, existing_ledger, read_manifest, find_run_folder
+from quantgraph.runs.resources import Resources, open_run
+from quantgraph.runs.outcome import save_outputs
 from quantgraph.settings import Settings, load_settings
 from quantgraph.state import DataState
 
-__all__ = ["Replayed", "commits_named", "replay"]
+__all__ = ["ReplayResult", "recorded_commits", "replay"]
 
 _UNFINISHED = frozenset({None, "cancelled"})
 """Why a run ended that did not come to an end of its own: it is held against as much of its replay."""
@@ -49,7 +49,7 @@ _REFS = ("ref", "data_ref", "signal_ref")
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
-class Replayed:
+class ReplayResult:
     """What a replay came to.
 
     Attributes
@@ -72,7 +72,7 @@ class Replayed:
     """
 
     run_id: str
-    differences: tuple[Difference, ...]
+    differences: tuple[ReplayDifference, ...]
     divergence: RunDiverged | None
     changed_code: tuple[str, ...]
     other_versions: str
@@ -99,7 +99,7 @@ def replay(
     runs_dir: str | Path | None = None,
     out: str | Path | None = None,
     settings: Settings | None = None,
-) -> Replayed:
+) -> ReplayResult:
     """Run a run again from its record alone, and compare what comes out with what came out then.
 
     No model, source or code process is there, no key is needed, and this context reaches no network. The
@@ -128,12 +128,12 @@ def replay(
         If the decider is not the one that the run was begun with.
     """
     settings = settings or load_settings()
-    folder = run_folder(run, Path(runs_dir or settings.runs_dir))
+    folder = find_run_folder(run, Path(runs_dir or settings.runs_dir))
     manifest, before = read_manifest(folder), read_result(folder) or {"ended_because": None}
-    where = ledger or ledger_of(manifest, folder)
+    where = ledger or existing_ledger(manifest, folder)
     if before.get("strategy") and not (folder / "data").is_dir():
         raise BadFile(f"{folder / 'data'} is missing, the data of run {manifest.run_id}", path=str(folder))
-    decider = decider or decider_of(manifest.identity.configuration)
+    decider = decider or recorded_decider(manifest.identity.configuration)
     check_decider(manifest.run_id, manifest.identity, decider)
     recorder = Recorder(where, mode="replay")
     recording = recorder.of(manifest.run_id)
@@ -154,7 +154,7 @@ def replay(
         if differences:
             _check_data(folder / "data", entries)
     now = replace(manifest.identity, code=code_files())
-    return Replayed(
+    return ReplayResult(
         run_id=manifest.run_id,
         differences=tuple(differences),
         divergence=divergence,
@@ -170,22 +170,22 @@ def _place(manifest: Manifest, out: str | Path | None) -> Iterator[Path]:
     """A folder for what is made anew."""
     with tempfile.TemporaryDirectory(prefix="quantgraph-replay-") as scratch:
         made = Path(out or scratch) / manifest.run_id
-        make(made)
+        make_run_folder(made)
         yield made
 
 
-def _handles(manifest: Manifest, entries: Sequence[Entry], settings: Settings) -> Handles:
+def _handles(manifest: Manifest, entries: Sequence[Entry], settings: Settings) -> Resources:
     name, synthetic = manifest.source["name"], manifest.source["synthetic"]
-    kind = DatedNoSource if any(map(_by_day, entries)) else NoSource
+    kind = DatedReplaySource if any(map(_by_day, entries)) else ReplaySource
     nothing = {"budget": None, "session_budget": None, "prices": None, "llm_cache": "off"}
     settings = manifest.as_then(settings).model_copy(update=nothing)
-    return Handles(
+    return Resources(
         settings=settings,
         source=kind(name, synthetic=synthetic),
-        model=no_models(entries, settings.model_rung),
-        on_clarify=answerer_of(manifest.options, entries),
+        model=replay_models(entries, settings.model_rung),
+        on_clarify=recorded_on_clarify(manifest.options, entries),
         checkpointer=InMemorySaver(),
-        runner=NoCode(),
+        runner=ReplayCodeRunner(),
     )
 
 
@@ -193,30 +193,30 @@ def _by_day(entry: Entry) -> bool:
     return entry.key.kind == "source" and '"method":"names_on"' in entry.request
 
 
-def _again(manifest: Manifest, folder: Path, handles: Handles, *, failed: bool) -> dict[str, Any]:
+def _again(manifest: Manifest, folder: Path, handles: Resources, *, failed: bool) -> dict[str, Any]:
     """The run once more, in its new folder; if it fails now, that is what is compared."""
     with open_run(manifest.options, manifest.run_id, folder, handles) as opened:
         try:
-            return carry(manifest, folder, opened, Driver(), handles.source, manifest.task, manifest.run_id)
+            return execute_run(manifest, folder, opened, Driver(), handles.source, manifest.task, manifest.run_id)
         except Exception as error:
             if isinstance(error, StorageUnavailable) or not (failed or isinstance(error, QuantGraphError)):
                 raise
             # One that was stopped goes on from there into what is not recorded: it is compared as it stood.
-            saved(folder, manifest.options.question, state_of(opened.graph, manifest.run_id), opened.store)
+            save_outputs(folder, manifest.options.question, state_of(opened.graph, manifest.run_id), opened.store)
             return read_result(folder) or {}
 
 
 def _check_data(folder: Path, entries: Sequence[Entry]) -> None:
     """Whether recorded commits are what they were; if not, nothing else needs an explanation."""
     store = DataState(folder, read_only=True)
-    for ref in commits_named(entries):
+    for ref in recorded_commits(entries):
         try:
             store.snapshot(ref)
         except UnknownCommit as error:
             raise BadFile(f"{folder} has been changed: {error.message}", path=str(folder)) from error
 
 
-def commits_named(entries: Iterable[Entry]) -> Iterator[str]:
+def recorded_commits(entries: Iterable[Entry]) -> Iterator[str]:
     """The commits that tools and checks told of."""
     for entry in entries:
         made = entry.outcome() if entry.reply and entry.key.kind in {"tool", "code"} else None
@@ -242,21 +242,21 @@ def _unasked(recording: Recording) -> list[Entry]:
 
 def _in_the_record(
     recording: Recording, entries: Sequence[Entry], divergence: RunDiverged | None
-) -> Iterator[Difference]:
+) -> Iterator[ReplayDifference]:
     """Where it and the replay part; else what was left over, and what is no more as it was recorded."""
     if divergence:
         place = f"{divergence.data['path']} number {divergence.data['seq']}"
-        yield Difference(export="record", place=place, replayed=divergence.message)
+        yield ReplayDifference(export="record", place=place, replayed=divergence.message)
         return
     for entry in _unasked(recording)[:1]:
         place = f"{entry.key.path} number {entry.key.seq}"
-        yield Difference(
+        yield ReplayDifference(
             export="record", place=place, recorded=f"a {entry.key.kind} request: {entry.request[:200]}"
         )
     altered = (entry for entry in entries if digest(entry.request) != entry.key.digest)
     for entry in islice(altered, 1):
         place = f"{entry.key.path} number {entry.key.seq}"
-        yield Difference(
+        yield ReplayDifference(
             export="record", place=place, recorded=f"a {entry.key.kind} request that was changed afterwards"
         )
 
@@ -269,7 +269,7 @@ def _compare(
     there: Path,
     here: Path,
     where: str | Path,
-) -> Iterator[Difference]:
+) -> Iterator[ReplayDifference]:
     whole = before["ended_because"] not in _UNFINISHED
     with Ledger(where) as old, Ledger(run_database_path(here.parent, here.name)) as new:
         yield from compare_ledgers(old, new, manifest.run_id, whole=whole)

@@ -13,13 +13,13 @@ from langchain_core.runnables import Runnable
 
 from quantgraph.errors import RunDiverged
 from quantgraph.recording import Entry
-from quantgraph.runs.options import Options
+from quantgraph.runs.options import RunSpec
 from quantgraph.sandbox import CodeResult
 from quantgraph.sandbox.wire import Frames
 from quantgraph.settings import ROLES, Role
 from quantgraph.runtime.questions import OnClarify
 
-__all__ = ["DatedNoSource", "NoCode", "NoSource", "answerer_of", "no_models"]
+__all__ = ["DatedReplaySource", "ReplayCodeRunner", "ReplaySource", "recorded_on_clarify", "replay_models"]
 
 
 class _NoModel(BaseChatModel):
@@ -43,7 +43,7 @@ class _NoServer(_NoModelWithTools):
     openai_api_base: str
 
 
-def no_models(entries: Iterable[Entry], rung: str) -> dict[Role, BaseChatModel]:
+def replay_models(entries: Iterable[Entry], rung: str) -> dict[Role, BaseChatModel]:
     """A model for each role that bears the name and the address of the recorded one, and is never called.
 
     What it can do is what it was used for: who chooses between tools and text by the kind of a model chooses
@@ -70,7 +70,7 @@ def _of(requests: Sequence[Mapping[str, Any]], probed: Mapping[str, str], *, fix
     return kind(model_name=name, base_url=url)
 
 
-class NoSource:
+class ReplaySource:
     """A source that is never asked.
 
     Parameters
@@ -89,13 +89,13 @@ class NoSource:
     sessions = symbols = names = members = bars = indicators = index_bars = _ask
 
 
-class DatedNoSource(NoSource):
+class DatedReplaySource(ReplaySource):
     """In place of a source with lists by day."""
 
-    symbols_on = names_on = NoSource._ask  # noqa: SLF001 - its base is of this module
+    symbols_on = names_on = ReplaySource._ask  # noqa: SLF001 - its base is of this module
 
 
-class NoCode:
+class ReplayCodeRunner:
     """A runner that runs nothing."""
 
     def run(self, cells: Sequence[str], frames: Frames) -> CodeResult:  # noqa: ARG002
@@ -103,7 +103,7 @@ class NoCode:
         _nobody(f"a process for {len(cells)} cells of code")
 
 
-def answerer_of(options: Options, entries: Iterable[Entry]) -> OnClarify:
+def recorded_on_clarify(options: RunSpec, entries: Iterable[Entry]) -> OnClarify:
     """Who answers: nobody in place of a function, else as it was.
 
     Whoever resumes a run may have let himself be asked where it was begun with the defaults.

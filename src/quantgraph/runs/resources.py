@@ -17,8 +17,8 @@ from quantgraph.graph import create_trading_graph
 from quantgraph.nodes.trading_resources import run_database_path
 from quantgraph.recording import Recorder
 from quantgraph.recording.budget import Budget
-from quantgraph.runs.checkpoints import checkpoints
-from quantgraph.runs.options import Options
+from quantgraph.runs.checkpoints import open_checkpointer
+from quantgraph.runs.options import RunSpec
 from quantgraph.sandbox import CodeRunner
 from quantgraph.settings import Settings
 from quantgraph.state import DataState
@@ -26,11 +26,11 @@ from quantgraph.subgraphs.signal import create_signal_subgraph
 from quantgraph.llm.roles import Model
 from quantgraph.runtime.questions import OnClarify
 
-__all__ = ["Handles", "OpenRun", "open_run"]
+__all__ = ["Resources", "OpenRun", "open_run"]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Handles:
+class Resources:
     """What a run needs and cannot be written down.
 
     Attributes
@@ -70,7 +70,7 @@ class OpenRun:
 
 
 @contextmanager
-def open_run(options: Options, run_id: str, folder: Path, handles: Handles) -> Iterator[OpenRun]:
+def open_run(options: RunSpec, run_id: str, folder: Path, handles: Resources) -> Iterator[OpenRun]:
     """Build the graph of a run in its folder, which is there.
 
     Raises
@@ -90,7 +90,7 @@ def open_run(options: Options, run_id: str, folder: Path, handles: Handles) -> I
     store = handles.store or DataState(folder / "data")
     with ExitStack() as closing:
         closing.callback(recorder.close, run_id)
-        saver = closing.enter_context(checkpoints(folder, handles.checkpointer))
+        saver = closing.enter_context(open_checkpointer(folder, handles.checkpointer))
         given: dict[str, Any] = {
             "model": handles.model,
             "source": handles.source,

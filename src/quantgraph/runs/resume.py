@@ -14,22 +14,22 @@ from quantgraph.data import MarketDataSource, open_source
 from quantgraph.errors import BadOption
 from quantgraph.nodes.trading_resources import run_database_path
 from quantgraph.recording import Recorder
-from quantgraph.runs.replay_stubs import answerer_of
-from quantgraph.runs.execute import carry
+from quantgraph.runs.replay_stubs import recorded_on_clarify
+from quantgraph.runs.execute import execute_run
 from quantgraph.runs.checkpoints import last_thread, next_thread
-from quantgraph.runs.decider import decider_of
-from quantgraph.runs.driver import Answer, Driver, Event, state_of
-from quantgraph.runs.folder import held, read_result
+from quantgraph.runs.decider import recorded_decider
+from quantgraph.runs.driver import Answer, Driver, RunEvent, state_of
+from quantgraph.runs.folder import lock_run, read_result
 from quantgraph.runs.identity import check_same, identity_of
-from quantgraph.runs.manifest import Manifest, ledger_of, read_manifest, run_folder
-from quantgraph.runs.resources import Handles, open_run
-from quantgraph.runs.source_spec import spec_of
+from quantgraph.runs.manifest import Manifest, existing_ledger, read_manifest, find_run_folder
+from quantgraph.runs.resources import Resources, open_run
+from quantgraph.runs.source_spec import recorded_source_name
 from quantgraph.settings import Settings, load_settings
 from quantgraph.llm.roles import Model
 from quantgraph.runtime.questions import OnClarify
 from quantgraph.subgraphs.signal.state_updates import MAX_CLARIFICATIONS
 
-__all__ = ["asked_all", "resume_run"]
+__all__ = ["questions_used_up", "resume_run"]
 
 _FINAL = frozenset({"done", "max_retries", "repeated_error", "no_progress", "causality_failed"})
 """How a run ends that would end so again."""
@@ -46,7 +46,7 @@ def resume_run(
     checkpointer: BaseCheckpointSaver[Any] | None = None,
     ledger: str | Path | None = None,
     runs_dir: str | Path | None = None,
-    watch: Callable[[Event], None] | None = None,
+    watch: Callable[[RunEvent], None] | None = None,
     control: RunControl | None = None,
     settings: Settings | None = None,
 ) -> dict[str, Any]:
@@ -95,30 +95,30 @@ def resume_run(
         As from :func:`run_strategy`.
     """
     settings = settings or load_settings()
-    folder = run_folder(run, Path(runs_dir or settings.runs_dir))
+    folder = find_run_folder(run, Path(runs_dir or settings.runs_dir))
     manifest = read_manifest(folder)
     limits = {name: getattr(settings, name) or limit for name, limit in manifest.budgets.items()}
     settings = settings.model_copy(update=limits)
-    with held(folder):
+    with lock_run(folder):
         before = read_result(folder) or {"ended_because": None}
-        if asked_all(before) and answer is not None:
+        if questions_used_up(before) and answer is not None:
             told = f"the {MAX_CLARIFICATIONS} questions of run {manifest.run_id} are used up, and it takes no"
             raise BadOption(f"{told} answer; begin a new run with the whole sentence", parameter="answer")
-        if before["ended_because"] in _FINAL or asked_all(before):
+        if before["ended_because"] in _FINAL or questions_used_up(before):
             return before
-        market = open_source(source or spec_of(manifest.source), settings=settings)
+        market = open_source(source or recorded_source_name(manifest.source), settings=settings)
         where = ledger or _place(manifest) or run_database_path(folder.parent, folder.name)
         if "run_id" in before and ledger is None:
-            ledger_of(manifest, folder)  # with an empty one everything would be paid for again
+            existing_ledger(manifest, folder)  # with an empty one everything would be paid for again
         unanswered = before["ended_because"] == "needs_answer" and answer is not None
-        handles = Handles(
+        handles = Resources(
             settings=settings,
             source=market,
             model=model,
             on_clarify=on_clarify or ("ask" if unanswered else _who(manifest, where)),
             checkpointer=checkpointer,
             ledger=where,
-            decider=decider or decider_of(manifest.identity.configuration),
+            decider=decider or recorded_decider(manifest.identity.configuration),
         )
         driver = Driver(answer=_answers(answer), watch=watch, control=control)
         with open_run(manifest.options, manifest.run_id, folder, handles) as opened:
@@ -129,10 +129,10 @@ def resume_run(
             if thread is None or state_of(opened.graph, thread).get("ended_because") not in {None, "done"}:
                 task, thread = manifest.task, next_thread(manifest.run_id, thread)
                 opened.recorder.of(manifest.run_id).mark_restart()
-            return carry(manifest, folder, opened, driver, market, task, thread)
+            return execute_run(manifest, folder, opened, driver, market, task, thread)
 
 
-def asked_all(result: Mapping[str, Any]) -> bool:
+def questions_used_up(result: Mapping[str, Any]) -> bool:
     """Whether a run ended for want of an answer once all questions that it may ask were answered."""
     answered = sum(line.startswith("clarified: ") for line in result.get("history", ()))
     waits = "asked" in result
@@ -146,7 +146,7 @@ def _who(manifest: Manifest, where: str | Path) -> OnClarify:
         raise BadOption(told, parameter="on_clarify")
     recorder = Recorder(where)
     try:
-        return answerer_of(manifest.options, recorder.of(manifest.run_id).entries())
+        return recorded_on_clarify(manifest.options, recorder.of(manifest.run_id).entries())
     finally:
         recorder.close(manifest.run_id)
 

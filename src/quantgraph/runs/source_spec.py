@@ -15,7 +15,7 @@ from quantgraph.data.files.source import FileSource
 from quantgraph.data.sample.source import SampleSource
 from quantgraph.errors import BadFile, BadOption
 
-__all__ = ["fingerprint", "source_json", "spec_of"]
+__all__ = ["source_fingerprint", "source_json", "recorded_source_name"]
 
 
 def source_json(source: MarketDataSource, spec: object) -> dict[str, Any]:
@@ -27,7 +27,7 @@ def source_json(source: MarketDataSource, spec: object) -> dict[str, Any]:
     return {"name": source.name, "synthetic": source.synthetic, "open": where}
 
 
-def spec_of(told: Mapping[str, Any]) -> str:
+def recorded_source_name(told: Mapping[str, Any]) -> str:
     """What opens the source of a run again.
 
     Raises
@@ -42,7 +42,7 @@ def spec_of(told: Mapping[str, Any]) -> str:
     return str(told["open"])
 
 
-def fingerprint(source: MarketDataSource) -> dict[str, str]:
+def source_fingerprint(source: MarketDataSource) -> dict[str, str]:
     """What a source holds, by name: of files their content, for reading them takes longer than this.
 
     Of a folder those that the source reads, which are none of its sub-folders. What a server holds nobody can

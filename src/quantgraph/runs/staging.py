@@ -21,7 +21,7 @@ from quantgraph.recording import digest
 if os.name == "posix":
     import fcntl
 
-__all__ = ["hidden"]
+__all__ = ["staging_folder"]
 
 _PREFIX = ".start-"
 _BOOT = Path("/proc/sys/kernel/random/boot_id")
@@ -29,7 +29,7 @@ _DAY = 86_400.0
 
 
 @contextmanager
-def hidden(parent: Path) -> Iterator[Path]:
+def staging_folder(parent: Path) -> Iterator[Path]:
     """A hidden folder, removed in the end with all that is in it; first those that killed starts left.
 
     Raises

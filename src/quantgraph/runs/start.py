@@ -17,10 +17,10 @@ from quantgraph.broker.decider import Decider
 from quantgraph.data import MarketDataSource, open_source
 from quantgraph.errors import BadOption
 from quantgraph.market.rulebook import Rulebook
-from quantgraph.runs.begin import begin
-from quantgraph.runs.driver import Answer, Driver, Event
-from quantgraph.runs.resources import Handles
-from quantgraph.runs.options import Options
+from quantgraph.runs.begin import start_run
+from quantgraph.runs.driver import Answer, Driver, RunEvent
+from quantgraph.runs.resources import Resources
+from quantgraph.runs.options import RunSpec
 from quantgraph.runs.source_spec import source_json
 from quantgraph.settings import Settings, load_settings
 from quantgraph.llm.roles import Model
@@ -44,7 +44,7 @@ def run_strategy(
     answer: Answer | None = None,
     on_clarify: OnClarify | None = None,
     approve: bool = False,
-    watch: Callable[[Event], None] | None = None,
+    watch: Callable[[RunEvent], None] | None = None,
     control: RunControl | None = None,
     trade: bool = True,
     checkpointer: BaseCheckpointSaver[Any] | None = None,
@@ -116,7 +116,7 @@ def run_strategy(
     who = on_clarify or ("default" if answer is None else "ask")
     settings = settings or load_settings()
     market = open_source(source, settings=settings)
-    options = Options(
+    options = RunSpec(
         question=question,
         symbols=tuple(symbols),
         start=start or "",
@@ -127,7 +127,7 @@ def run_strategy(
         approve=approve,
         on_clarify="function" if callable(who) else who,
     )
-    handles = Handles(
+    handles = Resources(
         settings=settings,
         source=market,
         model=model,
@@ -139,7 +139,7 @@ def run_strategy(
     folder = Path(out or settings.runs_dir) / new_run_id()
     driver = Driver(answer=answer, watch=watch, control=control)
     told = source_json(market, settings.data_source if source is None else source)
-    return begin(options, folder, handles, driver, source=told, model=model)
+    return start_run(options, folder, handles, driver, source=told, model=model)
 
 
 def _check_texts(question: str, **others: object) -> None:

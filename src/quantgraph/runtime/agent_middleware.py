@@ -56,7 +56,7 @@ class RecordedToolsMiddleware(AgentMiddleware[Any, Any, Any]):
 
         told = recorded("tool", {"tool": call["name"], "args": call["args"]}, ask)
         if not made:
-            context.tree.stand_on(told["ref"])
+            context.tree.move_to(told["ref"])
             context.code.restore(told["cells"], told["names"])
         return ToolMessage(
             told["content"],

@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any, Literal, TypeVar
 
-from quantgraph._util.input_limits import LONGEST_TEXT
+from quantgraph._util.input_limits import MAX_TEXT_LENGTH
 from quantgraph._util.texts import Note
 from quantgraph.errors import BadOption, CheckpointerRequired
 from quantgraph.recording import AnsweredBy, ask_once, current_scope, digest, keep_answer
@@ -45,7 +45,7 @@ def answer_schema(question_id: str, pattern: str = ANY_TEXT) -> dict[str, Any]:
 
     ``pattern`` is what is in the text; how it is capitalised does not matter to :func:`parse_answer`.
     """
-    text = {"type": "string", "pattern": pattern, "maxLength": LONGEST_TEXT}
+    text = {"type": "string", "pattern": pattern, "maxLength": MAX_TEXT_LENGTH}
     named = {
         "type": "object",
         "properties": {"answer": text, "id": {"const": question_id}},
@@ -76,10 +76,10 @@ def parse_answer(task: Clarification, answer: object) -> str | Note:
         kind = type(text).__name__
         also = f"{{'answer': …, 'id': '{task['id']}'}}"
         return Note(zh=f"回答不是文字（{kind}）；{zh}，或 {also}", en=f"{kind} is no text; {en}, or {also}")
-    if len(text) > LONGEST_TEXT:
+    if len(text) > MAX_TEXT_LENGTH:
         return Note(
-            zh=f"回答有 {len(text)} 个字符，最多 {LONGEST_TEXT} 个；{zh}",
-            en=f"the answer has {len(text)} characters, {LONGEST_TEXT} are the most; {en}",
+            zh=f"回答有 {len(text)} 个字符，最多 {MAX_TEXT_LENGTH} 个；{zh}",
+            en=f"the answer has {len(text)} characters, {MAX_TEXT_LENGTH} are the most; {en}",
         )
     text = text.strip().encode(errors="replace").decode()
     if not text:

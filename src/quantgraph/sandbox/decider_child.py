@@ -16,10 +16,10 @@ import quantgraph.state
 from quantgraph.broker import Order
 from quantgraph.broker.decider import Decider, own_orders
 from quantgraph.errors import BadOption
-from quantgraph.sandbox.accounts import account_of, plain_orders, session_at
-from quantgraph.sandbox.cells import Capped, Cell
-from quantgraph.sandbox.view_sync import GrowingView
-from quantgraph.sandbox.wire import Block, Read, message, open_message
+from quantgraph.sandbox.account_json import account_from_json, orders_to_json, parse_session
+from quantgraph.sandbox.cell_runner import CappedOutput, Cell
+from quantgraph.sandbox.view_sync import ViewReceiver
+from quantgraph.sandbox.wire import Block, Read, encode_message, read_header
 
 __all__ = ["serve_decider"]
 
@@ -28,7 +28,7 @@ _MODULE = "__decider__"
 
 def serve_decider(header: dict[str, Any], read: Read, write: Callable[[Block], Any], *, limit: int) -> None:
     """Make the decider of a request, say how it is named, and answer for one session after the other."""
-    cell, growing, made = Cell(header["decider"], 1), GrowingView(), {}
+    cell, growing, made = Cell(header["decider"], 1), ViewReceiver(), {}
     # Nothing is to be found where the code of strategies finds its data.
     quantgraph.state.GLOBAL_DATA_STATE = quantgraph.state.DataState()
 
@@ -39,26 +39,26 @@ def serve_decider(header: dict[str, Any], read: Read, write: Callable[[Block], A
 
     def decide(answer: dict[str, Any]) -> None:
         orders = made["decider"].decide(view, account, session)
-        answer["orders"] = plain_orders(own_orders(header["name"], orders, session))
+        answer["orders"] = orders_to_json(own_orders(header["name"], orders, session))
 
     def reply(work: Callable[[dict[str, Any]], None], seed: int) -> None:
         # The same in every run, and in one that was continued: a decider that draws lots draws the same.
         random.seed(seed)
         np.random.seed(seed)  # noqa: NPY002 - the global generator is the one that such code uses
         answer: dict[str, Any] = {}
-        output = Capped(header["output_limit"])
+        output = CappedOutput(header["output_limit"])
         error = cell.attempt(lambda: work(answer), output).error
-        for part in message({"error": error, "stdout": output.text(), **answer}):
+        for part in encode_message({"error": error, "stdout": output.text(), **answer}):
             write(part)
 
     reply(make, 0)
     while True:
         try:
-            step, size = open_message(read, limit=limit)
+            step, size = read_header(read, limit=limit)
         except EOFError:
             return
-        view, account = growing.add(step, read(size)), account_of(step["account"])
-        session = session_at(step["session"])
+        view, account = growing.add(step, read(size)), account_from_json(step["account"])
+        session = parse_session(step["session"])
         reply(decide, session.toordinal())
 
 

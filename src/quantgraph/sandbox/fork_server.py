@@ -15,27 +15,27 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from quantgraph.sandbox.decider_child import serve_decider
-from quantgraph.sandbox.job import Job
-from quantgraph.sandbox.lockdown import enter_child, enter_parent, readable_places, self_test
+from quantgraph.sandbox.lockdown import readable_places, seal_child, seal_parent, self_test
+from quantgraph.sandbox.request_loop import REQUEST_LIMIT, exact_reader, serve_cells, serve_walk
 from quantgraph.sandbox.result import DIED
-from quantgraph.sandbox.serving import REQUEST_LIMIT, reader, serve, serve_walk
-from quantgraph.sandbox.shared_frames import map_parcel, read_parcel
-from quantgraph.sandbox.wire import open_message, pack
+from quantgraph.sandbox.server_process import ForkRequest
+from quantgraph.sandbox.shared_frames import map_shared_frames, read_shared_frames
+from quantgraph.sandbox.wire import encode_frames, read_header
 
-__all__ = ["canary", "serve_forks"]
+__all__ = ["canary_file", "serve_forks"]
 
 _TEST_SECONDS = 10.0
 _TEST_MEMORY = 256 << 20
 
 
-def canary() -> Path:
+def canary_file() -> Path:
     """A file of the host's that sealed code must not be able to read: quantgraph's own."""
     return Path(__file__)
 
 
 def serve_forks(control: socket.socket) -> None:
     """Seal this process, say how well that went, and serve until the host is gone."""
-    enter_parent([*readable_places(), Path.cwd()])
+    seal_parent([*readable_places(), Path.cwd()])
     with contextlib.suppress(ConnectionError):
         control.sendall(_tested() + b"\n")
         _Forks(control).serve()
@@ -49,8 +49,8 @@ def _tested() -> bytes:
     told, telling = os.pipe()
     if not os.fork():
         try:
-            enter_child(memory=_TEST_MEMORY, seconds=_TEST_SECONDS)
-            level, reason = self_test(canary())
+            seal_child(memory=_TEST_MEMORY, seconds=_TEST_SECONDS)
+            level, reason = self_test(canary_file())
             os.write(telling, json.dumps({"level": level, "reason": reason}).encode())
         finally:
             os._exit(0)
@@ -133,7 +133,7 @@ class _Forks:
 
     def _accept(self) -> bool:
         """Fork for what the host hands over; False if it has gone."""
-        told, descriptors, flags, _ = socket.recv_fds(self._control, Job.SIZE, 2)
+        told, descriptors, flags, _ = socket.recv_fds(self._control, ForkRequest.SIZE, 2)
         if not told:
             return False
         if not descriptors or flags & socket.MSG_CTRUNC:
@@ -141,10 +141,10 @@ class _Forks:
             for descriptor in descriptors:
                 os.close(descriptor)
             return True
-        self._fork(Job.read(told), socket.socket(fileno=descriptors[0]), descriptors[1:])
+        self._fork(ForkRequest.read(told), socket.socket(fileno=descriptors[0]), descriptors[1:])
         return True
 
-    def _fork(self, job: Job, connection: socket.socket, parcel: list[int]) -> None:
+    def _fork(self, job: ForkRequest, connection: socket.socket, parcel: list[int]) -> None:
         try:
             number = os.fork()
         except OSError as error:
@@ -159,7 +159,7 @@ class _Forks:
         for descriptor in parcel:
             os.close(descriptor)
 
-    def _be_child(self, job: Job, connection: socket.socket, parcel: list[int]) -> None:
+    def _be_child(self, job: ForkRequest, connection: socket.socket, parcel: list[int]) -> None:
         try:
             os.setsid()
             signal.set_wakeup_fd(-1)
@@ -172,15 +172,15 @@ class _Forks:
             with contextlib.suppress(OSError):  # behind closed files nothing can be left, and none is needed
                 os.mkdir(str(os.getpid()))  # noqa: PTH102
                 os.chdir(str(os.getpid()))
-            memory = [map_parcel(descriptor) for descriptor in parcel]
+            memory = [map_shared_frames(descriptor) for descriptor in parcel]
             for descriptor in parcel:
                 os.close(descriptor)
-            enter_child(memory=job.memory + sum(map(len, memory)), seconds=job.seconds)
+            seal_child(memory=job.memory + sum(map(len, memory)), seconds=job.seconds)
             with connection, connection.makefile("rb") as stream:
-                read = reader(stream)
-                header, _ = open_message(read, limit=REQUEST_LIMIT)
+                read = exact_reader(stream)
+                header, _ = read_header(read, limit=REQUEST_LIMIT)
                 if memory:
-                    serve(header, read_parcel(memory[0]), connection.sendall)
+                    serve_cells(header, read_shared_frames(memory[0]), connection.sendall)
                 elif "decider" in header:
                     serve_decider(header, read, connection.sendall, limit=REQUEST_LIMIT)
                 else:
@@ -193,4 +193,4 @@ def _tell(connection: socket.socket, error: dict[str, object]) -> None:
     """A reply in place of the child's; a host that has hung up, or does not read, is not waited for."""
     header = {"stdout": "", "value": "", "error": error, "kilobytes": 0}
     with connection, contextlib.suppress(OSError):
-        connection.send(b"".join(pack(header, {})), socket.MSG_DONTWAIT)
+        connection.send(b"".join(encode_frames(header, {})), socket.MSG_DONTWAIT)

@@ -23,16 +23,15 @@ from pathlib import Path
 from typing import Literal
 
 from quantgraph.sandbox import _linux
-from quantgraph.sandbox._landlock import close_files
-from quantgraph.sandbox._readable import readable_places
+from quantgraph.sandbox._landlock import close_files, readable_places
 from quantgraph.sandbox._seccomp import close_calls
 
 if sys.platform != "win32":
     import resource
 
-__all__ = ["Level", "enter_child", "enter_parent", "readable_places", "self_test"]
+__all__ = ["IsolationLevel", "readable_places", "seal_child", "seal_parent", "self_test"]
 
-Level = Literal["full", "limits_only", "none"]
+IsolationLevel = Literal["full", "limits_only", "none"]
 
 _OPEN_FILES = 64
 _STACK = 8 << 20
@@ -41,7 +40,7 @@ _lacking: list[str] = []  # why the level is not full; children inherit it
 _parent: dict[str, int] = {}  # the warm process: its number, its threads, the bytes of its address space
 
 
-def enter_parent(readable: Sequence[Path]) -> None:
+def seal_parent(readable: Sequence[Path]) -> None:
     """Close all files but ``readable`` to this process and its children, and give up its rights; once.
 
     Call it after the imports. It closes them to the thread that calls, which is all that a fork takes along;
@@ -57,7 +56,7 @@ def enter_parent(readable: Sequence[Path]) -> None:
     _note(close_files(readable))
 
 
-def enter_child(*, memory: int, seconds: float) -> None:
+def seal_child(*, memory: int, seconds: float) -> None:
     """Take the limits and close the system calls, in each child before it touches the request.
 
     Parameters
@@ -83,7 +82,7 @@ def enter_child(*, memory: int, seconds: float) -> None:
     _note(close_calls())
 
 
-def self_test(canary: Path) -> tuple[Level, str]:
+def self_test(canary: Path) -> tuple[IsolationLevel, str]:
     """Try in a sealed child what must not work.
 
     Parameters

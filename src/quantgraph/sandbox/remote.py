@@ -8,11 +8,18 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from quantgraph.errors import CodeFailed, CodeTimeout
-from quantgraph.sandbox.result import REPLY_LIMIT, CodeResult, Limits, read_hello, read_result, unreadable
-from quantgraph.sandbox.runner import request_of
+from quantgraph.sandbox.request_loop import exact_reader
+from quantgraph.sandbox.result import (
+    REPLY_LIMIT,
+    CodeResult,
+    Limits,
+    read_handshake,
+    read_result,
+    unreadable_reply,
+)
+from quantgraph.sandbox.runner import cells_request
 from quantgraph.sandbox.server_process import START_SECONDS
-from quantgraph.sandbox.serving import reader
-from quantgraph.sandbox.wire import Frames, pack
+from quantgraph.sandbox.wire import Frames, encode_frames
 
 __all__ = ["RemoteRunner", "Transport"]
 
@@ -66,16 +73,16 @@ class RemoteRunner:
     def run(self, cells: Sequence[str], frames: Frames) -> CodeResult:
         """Run cells, see :class:`~quantgraph.sandbox.CodeRunner`."""
         started, limits = time.perf_counter(), self._limits
-        request = b"".join(pack(request_of(cells, limits, "none"), frames))
+        request = b"".join(encode_frames(cells_request(cells, limits, "none"), frames))
         try:
             reply = self._exchange(request, timeout=limits.timeout + START_SECONDS, limit=REPLY_LIMIT)
         except OSError as error:
             return self._lost(error, started)
         if len(reply) > REPLY_LIMIT:
-            return unreadable(ValueError(f"a reply of {len(reply)} bytes"), limits, started, "remote")
-        read = reader(io.BytesIO(reply))
+            return unreadable_reply(ValueError(f"a reply of {len(reply)} bytes"), limits, started, "remote")
+        read = exact_reader(io.BytesIO(reply))
         try:
-            read_hello(read)
+            read_handshake(read)
             return read_result(read, limits, started, "remote", frames=frames)
         except EOFError:
             died = CodeFailed("the code's process died far away, or it is none of quantgraph's")

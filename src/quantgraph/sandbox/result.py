@@ -13,8 +13,8 @@ import pandas as pd
 from quantgraph._util.texts import escape_controls
 from quantgraph.errors import BadFrame, CodeFailed, CodeMemoryExceeded, CodeRefused, CodeTimeout
 from quantgraph.sandbox.hints import hint
-from quantgraph.sandbox.lockdown import Level
-from quantgraph.sandbox.wire import Frames, Read, open_message, read_frames, typed
+from quantgraph.sandbox.lockdown import IsolationLevel
+from quantgraph.sandbox.wire import Frames, Read, read_frames, read_header, require_type
 from quantgraph.state.frames import FrozenFrame, freeze
 from quantgraph.state.signal_axes import check_placed
 
@@ -24,14 +24,14 @@ __all__ = [
     "CodeResult",
     "Isolation",
     "Limits",
-    "check_handed_over",
-    "ended",
-    "error_of",
-    "is_enough",
-    "read_answer",
-    "read_hello",
+    "check_signal_axes",
+    "code_error",
+    "exit_error",
+    "is_at_least",
+    "read_handshake",
+    "read_json_reply",
     "read_result",
-    "unreadable",
+    "unreadable_reply",
 ]
 
 Isolation = Literal["full", "limits_only", "none", "trusted", "remote"]
@@ -112,7 +112,7 @@ def read_result(
     """
     try:
         header_limit = _HEADER_LIMIT + 12 * limits.output_limit
-        header, size = open_message(read, limit=REPLY_LIMIT, header_limit=header_limit)
+        header, size = read_header(read, limit=REPLY_LIMIT, header_limit=header_limit)
         signals = _signals(header, size, read, frames)
         return CodeResult(
             stdout=_text(header["stdout"], limits.output_limit + _DROPPED_NOTE),
@@ -121,22 +121,25 @@ def read_result(
             error=_error(header["error"], limits, time.perf_counter() - started, isolation),
             seconds=time.perf_counter() - started,
             isolation=isolation,
-            memory_mb=min(max(typed(header["kilobytes"], int), 0), _KILOBYTES_LIMIT) / 1024,
+            memory_mb=min(max(require_type(header["kilobytes"], int), 0), _KILOBYTES_LIMIT) / 1024,
         )
     except (EOFError, OSError):
         raise
     except CodeFailed as error:
         return CodeResult(error=error, seconds=time.perf_counter() - started, isolation=isolation)
     except Exception as error:  # noqa: BLE001 - an enemy's bytes may make a library raise anything
-        return unreadable(error, limits, started, isolation)
+        return unreadable_reply(error, limits, started, isolation)
 
 
 def _signals(header: dict[str, Any], size: int, read: Read, frames: Frames) -> dict[str, pd.DataFrame]:
-    count = len(typed(header["frames"], list))
+    count = len(require_type(header["frames"], list))
     if count > _MOST_SIGNALS:
         raise CodeFailed(f"the code handed over {count} signals; at most {_MOST_SIGNALS} are taken")
-    for axis in typed(header["axes"], list):
-        sessions, symbols = len(typed(axis["sessions"], list)), len(typed(axis["symbols"], list))
+    for axis in require_type(header["axes"], list):
+        sessions, symbols = (
+            len(require_type(axis["sessions"], list)),
+            len(require_type(axis["symbols"], list)),
+        )
         if sessions + symbols > _MOST_NAMES or sessions * symbols > _MOST_CELLS:
             raise CodeFailed(
                 f"the code handed over a signal of {sessions} sessions and {symbols} symbols; "
@@ -149,12 +152,12 @@ def _signals(header: dict[str, Any], size: int, read: Read, frames: Frames) -> d
             known = told.symbols if told.symbols in checked else None
             frozen = freeze(panel, name, told.frame, symbols=known)
             checked.add(told.symbols)
-            check_handed_over(name, frozen, frames)
+            check_signal_axes(name, frozen, frames)
             signals[name] = frozen.frame
     return signals
 
 
-def check_handed_over(name: str, signal: FrozenFrame, frames: Frames) -> None:
+def check_signal_axes(name: str, signal: FrozenFrame, frames: Frames) -> None:
     """Refuse a signal that does not stand on the sessions and symbols of the frames which the code was given.
 
     The code's own store has refused it already, unless the code put other data there, or wrote the reply.
@@ -172,7 +175,7 @@ def check_handed_over(name: str, signal: FrozenFrame, frames: Frames) -> None:
         ) from error
 
 
-def read_answer(
+def read_json_reply(
     read: Read, limits: Limits, started: float, isolation: Isolation
 ) -> tuple[dict[str, Any], CodeFailed | None]:
     """Read an answer without frames: the whole of it, to be checked, and the error that it tells of.
@@ -185,7 +188,7 @@ def read_answer(
         If there is none, or not all of it.
     """
     try:
-        header, size = open_message(read, limit=_ANSWER_LIMIT)
+        header, size = read_header(read, limit=_ANSWER_LIMIT)
         if size:
             raise ValueError(f"{size} bytes behind an answer")
         header["stdout"] = _text(header["stdout"], limits.output_limit + _DROPPED_NOTE)
@@ -193,18 +196,18 @@ def read_answer(
     except (EOFError, OSError):
         raise
     except Exception as error:  # noqa: BLE001 - as above
-        return {}, unreadable(error, limits, started, isolation).error
+        return {}, unreadable_reply(error, limits, started, isolation).error
 
 
-def is_enough(level: Level, least: Level) -> bool:
+def is_at_least(level: IsolationLevel, least: IsolationLevel) -> bool:
     """Whether a level is the least that is accepted, or better."""
     return _LEVELS.index(level) <= _LEVELS.index(least)
 
 
-_LEVELS: tuple[Level, ...] = get_args(Level)  # strongest first
+_LEVELS: tuple[IsolationLevel, ...] = get_args(IsolationLevel)  # strongest first
 
 
-def read_hello(read: Read) -> tuple[object, object]:
+def read_handshake(read: Read) -> tuple[object, object]:
     """What a process that serves one call says before it runs code: its level, and why it is not full.
 
     Raises
@@ -213,7 +216,7 @@ def read_hello(read: Read) -> tuple[object, object]:
         If it says nothing of the kind.
     """
     try:
-        header, _ = open_message(read, limit=_TEXT_LIMIT)
+        header, _ = read_header(read, limit=_TEXT_LIMIT)
         return header["level"], header["reason"]
     except OSError:
         raise
@@ -221,17 +224,17 @@ def read_hello(read: Read) -> tuple[object, object]:
         raise EOFError from error
 
 
-def unreadable(error: Exception, limits: Limits, started: float, isolation: Isolation) -> CodeResult:
+def unreadable_reply(error: Exception, limits: Limits, started: float, isolation: Isolation) -> CodeResult:
     """The result when a reply is none; past the deadline it is one that was ended while it wrote."""
     seconds = time.perf_counter() - started
     reason = f"{type(error).__name__}: {error}"
     failed = CodeFailed("the code's process sent an unreadable reply", reason=reason[:_TEXT_LIMIT])
     if seconds >= limits.timeout:
-        failed = ended(None, limits, seconds)
+        failed = exit_error(None, limits, seconds)
     return CodeResult(error=failed, seconds=seconds, isolation=isolation)
 
 
-def ended(status: int | None, limits: Limits, seconds: float, *, late: bool = False) -> CodeFailed:
+def exit_error(status: int | None, limits: Limits, seconds: float, *, late: bool = False) -> CodeFailed:
     """Why a process ended without a reply.
 
     Parameters
@@ -262,14 +265,14 @@ def _error(told: Any, limits: Limits, seconds: float, isolation: Isolation) -> C
     if told is None:
         return None
     if told["code"] == DIED:
-        status, late = typed(told["status"], int), typed(told["late"], bool)
+        status, late = require_type(told["status"], int), require_type(told["late"], bool)
         if status not in _STATUSES:
             raise ValueError("a status that no process ends with")
-        return ended(status, limits, seconds, late=late)
-    return error_of(told, isolation, memory_mb=limits.memory_mb)
+        return exit_error(status, limits, seconds, late=late)
+    return code_error(told, isolation, memory_mb=limits.memory_mb)
 
 
-def error_of(told: Any, isolation: Isolation, *, memory_mb: int | None = None) -> CodeFailed:
+def code_error(told: Any, isolation: Isolation, *, memory_mb: int | None = None) -> CodeFailed:
     """The error that a code process tells of, with the line of the cell.
 
     What was denied is a refusal where code is sealed; elsewhere it is between the user and the system.
@@ -280,7 +283,7 @@ def error_of(told: Any, isolation: Isolation, *, memory_mb: int | None = None) -
         If it is not told as it should be.
     """
     kind, line, text = _line_of_text(told["type"]), told["line"], _line_of_text(told["text"])
-    if line is not None and typed(line, int) not in range(_LINES_LIMIT):
+    if line is not None and require_type(line, int) not in range(_LINES_LIMIT):
         raise ValueError("a line number that no cell has")
     place = f"line {line} ({text}): " if line else ""
     if told["code"] == CodeMemoryExceeded.code:

@@ -16,22 +16,21 @@ from collections.abc import Sequence
 from typing import IO, Any, Protocol, runtime_checkable
 
 from quantgraph.sandbox._bwrap import bwrap_prefix
-from quantgraph.sandbox.channel import Channel
-from quantgraph.sandbox.child import Child
-from quantgraph.sandbox.job import Job
-from quantgraph.sandbox.lockdown import Level
-from quantgraph.sandbox.result import CodeResult, Limits, ended, read_hello, read_result
+from quantgraph.sandbox.child import Channel, Child
+from quantgraph.sandbox.lockdown import IsolationLevel
+from quantgraph.sandbox.result import CodeResult, Limits, exit_error, read_handshake, read_result
 from quantgraph.sandbox.server_process import (
     PYTHON,
     START_SECONDS,
-    WarmProcess,
+    ForkRequest,
+    ServerProcess,
+    WorkFolder,
     check_level,
     code_environment,
 )
-from quantgraph.sandbox.shared_frames import Parcels
+from quantgraph.sandbox.shared_frames import SharedFramesCache
 from quantgraph.sandbox.walk import CodeWalk, ProcessWalk
-from quantgraph.sandbox.wire import Block, Frames, message, pack
-from quantgraph.sandbox.work_folder import WorkFolder
+from quantgraph.sandbox.wire import Block, Frames, encode_frames, encode_message
 
 __all__ = ["CodeResult", "CodeRunner", "ForkRunner", "FreshRunner", "can_fork", "default_runner"]
 
@@ -60,7 +59,7 @@ class _ProcessRunner:
         timeout: float = 30.0,
         memory_mb: int = 2048,
         output_limit: int = 20_000,
-        isolation: Level = "full",
+        isolation: IsolationLevel = "full",
     ) -> None:
         self.timeout = timeout
         self.memory_mb = memory_mb
@@ -114,21 +113,21 @@ class FreshRunner(_ProcessRunner):
         ):
             assert process.stdin is not None  # noqa: S101 - both are pipes, see above
             assert process.stdout is not None  # noqa: S101
-            request = pack(request_of(cells, limits, self.isolation), frames)
+            request = encode_frames(cells_request(cells, limits, self.isolation), frames)
             writer = threading.Thread(target=_feed, args=(process.stdin, request))
             ending = threading.Timer(self.timeout + START_SECONDS / 3, _kill, [process])
             writer.start()
             ending.start()
             # Read by the piece: a reply without an end must not fill the host's memory.
             read = functools.partial(_exactly, process.stdout)
-            level: Level = "none"
+            level: IsolationLevel = "none"
             try:
-                level = check_level(*read_hello(read), self.isolation)
+                level = check_level(*read_handshake(read), self.isolation)
                 return read_result(read, limits, started, level, frames=frames)
             except (EOFError, OSError):
                 seconds = time.perf_counter() - started
                 return CodeResult(
-                    error=ended(_status(process), limits, seconds), seconds=seconds, isolation=level
+                    error=exit_error(_status(process), limits, seconds), seconds=seconds, isolation=level
                 )
             finally:
                 ending.cancel()
@@ -136,7 +135,7 @@ class FreshRunner(_ProcessRunner):
                 writer.join()
 
 
-def request_of(cells: Sequence[str], limits: Limits, isolation: Level) -> dict[str, Any]:
+def cells_request(cells: Sequence[str], limits: Limits, isolation: IsolationLevel) -> dict[str, Any]:
     """What is asked of a process that serves one call."""
     return {
         "cells": list(cells),
@@ -194,18 +193,18 @@ class ForkRunner(_ProcessRunner):
         timeout: float = 30.0,
         memory_mb: int = 2048,
         output_limit: int = 20_000,
-        isolation: Level = "full",
+        isolation: IsolationLevel = "full",
     ) -> None:
         super().__init__(timeout=timeout, memory_mb=memory_mb, output_limit=output_limit, isolation=isolation)
-        self._warm = WarmProcess(isolation)
-        self._parcels = Parcels()
+        self._warm = ServerProcess(isolation)
+        self._parcels = SharedFramesCache()
         # Once, for the runner's end and for the interpreter's, whichever is first.
         weakref.finalize(self, _close, self._warm, self._parcels)
 
     def run(self, cells: Sequence[str], frames: Frames) -> CodeResult:
         """Run cells, see :class:`CodeRunner`."""
         limits = self._limits()
-        job = Job(deadline=limits.timeout, seconds=limits.timeout, memory=limits.memory_mb << 20)
+        job = ForkRequest(deadline=limits.timeout, seconds=limits.timeout, memory=limits.memory_mb << 20)
         parcel = self._parcels.lend(frames)
         try:
             self._warm.start()
@@ -215,7 +214,7 @@ class ForkRunner(_ProcessRunner):
         finally:
             os.close(parcel)
         with contextlib.closing(Channel(connection, started + limits.timeout + _GRACE)) as channel:
-            channel.send(message({"cells": list(cells), "output_limit": limits.output_limit}))
+            channel.send(encode_message({"cells": list(cells), "output_limit": limits.output_limit}))
             try:
                 return read_result(channel.read, limits, started, self._warm.level, frames=frames)
             except (EOFError, OSError) as error:
@@ -224,7 +223,7 @@ class ForkRunner(_ProcessRunner):
                     # The warm process ends a child at its deadline; one that does not is none any more.
                     self._warm.close(patient=False)
                 return CodeResult(
-                    error=ended(None, limits, seconds), seconds=seconds, isolation=self._warm.level
+                    error=exit_error(None, limits, seconds), seconds=seconds, isolation=self._warm.level
                 )
 
     def walk(self, cells: Sequence[str], frames: Frames) -> CodeWalk:
@@ -236,7 +235,7 @@ class ForkRunner(_ProcessRunner):
 
     def child(self, more: int = 0) -> Child:
         """A child that stays until it is closed, with ``more`` bytes of memory than the limit."""
-        job = Job(deadline=math.inf, seconds=_DAY, memory=(self.memory_mb << 20) + more)
+        job = ForkRequest(deadline=math.inf, seconds=_DAY, memory=(self.memory_mb << 20) + more)
 
         def connect() -> Channel:
             return Channel(self._warm.connect(job), math.inf)
@@ -265,13 +264,15 @@ def can_fork() -> bool:
     return hasattr(os, "fork") and hasattr(socket, "send_fds")
 
 
-def _close(warm: WarmProcess, parcels: Parcels) -> None:
+def _close(warm: ServerProcess, parcels: SharedFramesCache) -> None:
     warm.close()
     parcels.close()
 
 
 @functools.cache
-def default_runner(timeout: float = 30.0, memory_mb: int = 2048, isolation: Level = "full") -> CodeRunner:
+def default_runner(
+    timeout: float = 30.0, memory_mb: int = 2048, isolation: IsolationLevel = "full"
+) -> CodeRunner:
     """The process's runner with these limits: warm where the system can fork, else fresh."""
     kind = ForkRunner if can_fork() else FreshRunner
     return kind(timeout=timeout, memory_mb=memory_mb, isolation=isolation)

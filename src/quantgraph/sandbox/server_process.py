@@ -5,21 +5,119 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import shutil
 import socket
+import struct
 import subprocess
 import sys
+import tempfile
 import threading
+import time
 from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, cast, get_args
 
 from quantgraph.errors import CodeFailed, SandboxTooWeak
 from quantgraph.sandbox._bwrap import bwrap_prefix
-from quantgraph.sandbox.job import Job
-from quantgraph.sandbox.lockdown import Level
-from quantgraph.sandbox.result import is_enough
-from quantgraph.sandbox.work_folder import WorkFolder
+from quantgraph.sandbox.lockdown import IsolationLevel
+from quantgraph.sandbox.result import is_at_least
 
-__all__ = ["PYTHON", "START_SECONDS", "WarmProcess", "check_level", "code_environment"]
+__all__ = [
+    "PYTHON",
+    "START_SECONDS",
+    "ForkRequest",
+    "ServerProcess",
+    "WorkFolder",
+    "check_level",
+    "code_environment",
+]
+
+if os.name == "posix":
+    import fcntl
+
+
+_PREFIX = "quantgraph-code-"
+_SECONDS = 60.0
+
+
+class WorkFolder:
+    """A temporary folder, held by a lock that ends with this process.
+
+    A sealed process cannot remove the folder of a host that was killed. So whoever makes the next one
+    removes those that nobody holds.
+    """
+
+    def __init__(self) -> None:
+        for old in Path(tempfile.gettempdir()).glob(f"{_PREFIX}*"):
+            _remove_forgotten(old)
+        self.path = tempfile.mkdtemp(prefix=_PREFIX)
+        self._held = _hold(self.path)
+
+    def close(self) -> None:
+        """Remove it with all that is in it."""
+        shutil.rmtree(self.path, ignore_errors=True)
+        if self._held is not None:
+            os.close(self._held)
+            self._held = None
+
+
+def _hold(path: str | Path) -> int | None:
+    if os.name != "posix":
+        return None
+    held = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    try:
+        fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        os.close(held)
+        raise
+    return held
+
+
+def _remove_forgotten(path: Path) -> None:
+    # Another user's, or one that is held; or so new that its maker may not hold it yet.
+    with contextlib.suppress(OSError):
+        if path.lstat().st_mtime > time.time() - _SECONDS:
+            return
+        held = _hold(path)
+        shutil.rmtree(path, ignore_errors=True)
+        if held is not None:
+            os.close(held)
+
+
+_STRUCT = struct.Struct("<ddQ")
+
+
+@dataclass(frozen=True, kw_only=True)
+class ForkRequest:
+    """The limits of one child.
+
+    Attributes
+    ----------
+    deadline
+        Seconds after which it is ended; infinite for one that the host ends.
+    seconds
+        Processor time that it may use.
+    memory
+        Bytes that it may use beyond the warm process and the frames it is given.
+    """
+
+    deadline: float
+    seconds: float
+    memory: int
+
+    SIZE = _STRUCT.size
+
+    def packed(self) -> bytes:
+        """Always ``SIZE`` bytes, which a socket hands over whole."""
+        return _STRUCT.pack(self.deadline, self.seconds, self.memory)
+
+    @classmethod
+    def read(cls, told: bytes) -> ForkRequest:
+        """The job that :meth:`packed` wrote."""
+        deadline, seconds, memory = _STRUCT.unpack(told)
+        return cls(deadline=deadline, seconds=seconds, memory=memory)
+
 
 PYTHON = (sys.executable, "-P", "-s", "-W", "ignore", "-m", "quantgraph.sandbox.worker")
 START_SECONDS = 30.0
@@ -43,7 +141,7 @@ def code_environment() -> dict[str, str]:
     return wanted
 
 
-def check_level(level: Any, reason: object, least: Level) -> Level:
+def check_level(level: Any, reason: object, least: IsolationLevel) -> IsolationLevel:
     """What a code process says of itself, if it is enough.
 
     Raises
@@ -51,19 +149,19 @@ def check_level(level: Any, reason: object, least: Level) -> Level:
     SandboxTooWeak
         If the level is below ``least``; says what is missing and how to accept it.
     """
-    if level not in get_args(Level):
+    if level not in get_args(IsolationLevel):
         raise CodeFailed("the code process did not say how well it is locked in")
-    if not is_enough(level, least):
+    if not is_at_least(level, least):
         raise SandboxTooWeak(
             f"generated code can be locked in here only to {level!r}, and {least!r} is asked for: {reason}; "
             f"to accept it set QUANTGRAPH_CODE_ISOLATION={level} or pass isolation={level!r}",
             level=level,
             reason=str(reason),
         )
-    return cast(Level, level)
+    return cast(IsolationLevel, level)
 
 
-class WarmProcess:
+class ServerProcess:
     """A process started when it is needed, and again when it has died.
 
     The lock protects its start and end, and the handing over of a connection, against threads that
@@ -75,16 +173,16 @@ class WarmProcess:
         How well it is locked in, as it found when it started.
     """
 
-    def __init__(self, least: Level = "full", command: Sequence[str] = PYTHON) -> None:
+    def __init__(self, least: IsolationLevel = "full", command: Sequence[str] = PYTHON) -> None:
         self._least = least
         self._command = command
         self._lock = threading.Lock()
         self._control: socket.socket | None = None
-        self.level: Level = "none"
+        self.level: IsolationLevel = "none"
         self.process: subprocess.Popen[bytes] | None = None
         self.folder: WorkFolder | None = None
 
-    def connect(self, job: Job, parcel: int | None = None) -> socket.socket:
+    def connect(self, job: ForkRequest, parcel: int | None = None) -> socket.socket:
         """A connection to a new child, which has the frames of ``parcel`` and the limits of ``job``.
 
         Raises

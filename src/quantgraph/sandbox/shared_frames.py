@@ -15,10 +15,10 @@ from typing import Any
 
 import numpy as np
 
-from quantgraph.sandbox.wire import Block, Frames, bytes_of
+from quantgraph.sandbox.wire import Block, Frames, array_bytes
 from quantgraph.state.frames import FrozenFrame
 
-__all__ = ["Parcels", "map_parcel", "read_parcel", "with_token"]
+__all__ = ["SharedFramesCache", "map_shared_frames", "read_shared_frames", "with_token"]
 
 _LENGTH = struct.Struct("<Q")
 _ALIGN = 64
@@ -26,7 +26,7 @@ _KEPT = 4
 _LARGE = 256 << 20
 
 
-class Parcels:
+class SharedFramesCache:
     """The parcels of the last few sets of frames, each kept as long as all its frames live.
 
     The lock protects the list against threads that run code at the same time; it is held while a parcel is
@@ -82,7 +82,7 @@ def _write(listed: list[tuple[str, str, FrozenFrame]]) -> int:
     start = _aligned(_LENGTH.size + len(text))
     blocks: list[tuple[int, Block]] = [(0, _LENGTH.pack(len(text)) + text)]
     blocks += [
-        (start + entry["offset"], bytes_of(frame.values))
+        (start + entry["offset"], array_bytes(frame.values))
         for entry, (_, _, frame) in zip(table, listed, strict=True)
     ]
     return _sealed(blocks)
@@ -121,13 +121,13 @@ def _fill(descriptor: int, blocks: list[tuple[int, Block]]) -> None:
             offset, rest = offset + done, rest[done:]  # noqa: PLW2901
 
 
-def map_parcel(descriptor: int) -> mmap.mmap:
+def map_shared_frames(descriptor: int) -> mmap.mmap:
     """Map a parcel, to be read and not to be written."""
     # A private mapping: Linux before 6.7 refuses a shared one of memory that is sealed against writing.
     return mmap.mmap(descriptor, 0, flags=mmap.MAP_PRIVATE, prot=mmap.PROT_READ)
 
 
-def read_parcel(memory: mmap.mmap) -> dict[str, dict[str, FrozenFrame]]:
+def read_shared_frames(memory: mmap.mmap) -> dict[str, dict[str, FrozenFrame]]:
     """The frames of a mapped parcel, without a copy."""
     (length,) = _LENGTH.unpack_from(memory)
     head = json.loads(memory[_LENGTH.size : _LENGTH.size + length])

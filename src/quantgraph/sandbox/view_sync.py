@@ -2,27 +2,125 @@
 
 from __future__ import annotations
 
+import mmap
 from decimal import Decimal
 from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
 
 from quantgraph.errors import BadFrame
 from quantgraph.market.actions import CorporateAction
 from quantgraph.market.moment import Moment
-from quantgraph.sandbox.accounts import day_text, session_at
-from quantgraph.sandbox.frame_sync import GrowingFrames, SentFrames
-from quantgraph.sandbox.wire import Block
+from quantgraph.sandbox.account_json import date_text, parse_session
+from quantgraph.sandbox.shared_frames import with_token
+from quantgraph.sandbox.wire import Block, Frames, array_bytes
 from quantgraph.state import View
 from quantgraph.state.commits import PANELS
+from quantgraph.state.frames import FrozenFrame
 from quantgraph.state.records import Record
 
-__all__ = ["GrowingView", "SentView"]
+__all__ = ["FramesReceiver", "FramesSender", "ViewReceiver", "ViewSender"]
 
 
-class SentView:
+class FramesSender:
+    """The host's end: what was sent of frames, and what is to be sent next."""
+
+    def __init__(self) -> None:
+        self.restart()
+
+    def restart(self) -> None:
+        """Nothing was sent yet."""
+        self._table: list[tuple[str, str, tuple[str, ...]]] = []
+        self._sent: list[int] = []
+
+    def next(self, frames: Frames) -> tuple[dict[str, Any], list[Block]]:
+        """Header and blocks that bring a child to ``frames``, which begin with the rows sent before.
+
+        Where there are other fields or symbols than before, everything is sent anew.
+        """
+        listed = [(panel, name, frame) for panel, fields in frames.items() for name, frame in fields.items()]
+        table = [(panel, name, frame.symbols) for panel, name, frame in listed]
+        header: dict[str, Any] = {}
+        if table != self._table:
+            self._table, self._sent = table, [0] * len(table)
+            axes = {symbols: number for number, symbols in enumerate(dict.fromkeys(row[2] for row in table))}
+            header["symbols"] = list(axes)
+            header["fields"] = [(panel, name, axes[symbols]) for panel, name, symbols in table]
+        blocks: list[Block] = []
+        for (_, _, frame), first in zip(listed, self._sent, strict=True):
+            blocks += [array_bytes(frame.sessions[first:].view("<i8")), array_bytes(frame.values[first:])]
+        now = [len(frame.sessions) for _, _, frame in listed]
+        header["rows"] = [last - first for first, last in zip(self._sent, now, strict=True)]
+        self._sent = now
+        return header, [block for block in blocks if len(block)]
+
+
+class FramesReceiver:
+    """The child's end: the frames as far as they were sent."""
+
+    def __init__(self) -> None:
+        self._symbols: list[tuple[str, ...]] = []
+        self._fields: list[tuple[str, str, int]] = []
+        self._sessions: list[_Rows] = []
+        self._values: list[_Rows] = []
+        self._step = 0
+
+    def add(self, header: dict[str, Any], body: bytes | bytearray) -> dict[str, dict[str, FrozenFrame]]:
+        """Append what became known, and return all that is known now."""
+        if "fields" in header:
+            self._symbols = [tuple(symbols) for symbols in header["symbols"]]
+            self._fields = [tuple(entry) for entry in header["fields"]]
+            self._sessions = [_Rows("<i8", 1) for _ in self._fields]
+            self._values = [_Rows("<f8", len(self._symbols[axis])) for _, _, axis in self._fields]
+        self._step += 1
+        start = 0
+        frames: dict[str, dict[str, FrozenFrame]] = {}
+        told = zip(self._fields, self._sessions, self._values, header["rows"], strict=True)
+        for place, ((panel, name, axis), sessions, values, rows) in enumerate(told):
+            for part in (sessions, values):
+                start += part.append(body, start, rows)
+            days = sessions.known()[:, 0].view("datetime64[us]")
+            frame = FrozenFrame.of(days, self._symbols[axis], values.known())
+            frames.setdefault(panel, {})[name] = with_token(frame, f"{self._step}-{place}")
+        return frames
+
+
+class _Rows:
+    """Rows in memory that doubles when it is full. What it shows of it ends with the last row."""
+
+    def __init__(self, dtype: str, width: int) -> None:
+        self._dtype = np.dtype(dtype)
+        self._width = width
+        self._rows = self._room = 0
+        self._memory: mmap.mmap | None = None
+
+    def append(self, body: bytes | bytearray, start: int, count: int) -> int:
+        """Append ``count`` rows that begin at a place of ``body``, and return their bytes."""
+        rows, row = self._rows + count, self._width * self._dtype.itemsize
+        if rows > self._room and row:
+            known, self._room = self.known(), 1 << max(rows - 1, 15).bit_length()
+            self._memory = mmap.mmap(-1, self._room * row)
+            self._memory[: known.nbytes] = known.data.cast("B") if known.size else b""
+        if self._memory is not None:
+            self._memory[self._rows * row : rows * row] = memoryview(body)[start : start + count * row]
+        self._rows = rows
+        return count * row
+
+    def known(self) -> NDArray[Any]:
+        """All rows, read-only down to the last base."""
+        if self._memory is None:
+            return np.zeros((self._rows, self._width), self._dtype)
+        size = self._rows * self._width
+        shown = memoryview(self._memory)[: size * self._dtype.itemsize].toreadonly()
+        return np.frombuffer(shown, self._dtype).reshape(self._rows, self._width)
+
+
+class ViewSender:
     """The host's end: what was sent of a view, and what is to be sent of the next one."""
 
     def __init__(self) -> None:
-        self._frames = SentFrames()
+        self._frames = FramesSender()
         self._actions: set[CorporateAction] = set()
         self._records = 0
 
@@ -30,7 +128,7 @@ class SentView:
         """Header and blocks that bring a child to ``view``, which knows all that those before it knew."""
         header, blocks = self._frames.next(view.frozen())
         records = view.all_records()
-        header["moment"] = [day_text(view.moment.session), view.moment.phase]
+        header["moment"] = [date_text(view.moment.session), view.moment.phase]
         header["actions"] = self._new_actions(view)
         header["records"] = [record.line for record in records[self._records :]]
         self._records = len(records)
@@ -48,7 +146,7 @@ class SentView:
         return [_plain_action(action) for action in fresh]
 
 
-class GrowingView:
+class ViewReceiver:
     """The child's end: the view as far as it was sent.
 
     Its ``data_ref`` is empty. A commit's name is made from all that is in it, so who has the name can try out
@@ -56,7 +154,7 @@ class GrowingView:
     """
 
     def __init__(self) -> None:
-        self._frames = GrowingFrames()
+        self._frames = FramesReceiver()
         self._actions: list[CorporateAction] = []
         self._records: list[Record] = []
 
@@ -70,7 +168,7 @@ class GrowingView:
         self._records += map(Record.read, header["records"])
         return View(
             "",
-            Moment(session_at(session), phase),
+            Moment(parse_session(session), phase),
             fields={panel: frames.get(panel, {}) for panel in PANELS},
             actions=None if header["actions"] is None else tuple(self._actions),
             records=tuple(self._records),
@@ -84,7 +182,7 @@ _DATES = ("ex", "declared", "record", "pay")
 def _plain_action(action: CorporateAction) -> dict[str, str]:
     told = {name: getattr(action, name) for name in (*_AMOUNTS, *_DATES)}
     plain = {
-        name: day_text(value) if name in _DATES else str(value)
+        name: date_text(value) if name in _DATES else str(value)
         for name, value in told.items()
         if value is not None
     }
@@ -93,5 +191,5 @@ def _plain_action(action: CorporateAction) -> dict[str, str]:
 
 def _action_of(told: dict[str, str]) -> CorporateAction:
     given: dict[str, Any] = {name: Decimal(told[name]) for name in _AMOUNTS if name in told}
-    given |= {name: session_at(told[name]) for name in _DATES if name in told}
+    given |= {name: parse_session(told[name]) for name in _DATES if name in told}
     return CorporateAction(symbol=told["symbol"], **given)

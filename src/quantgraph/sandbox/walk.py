@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Self
 from quantgraph.errors import BadOption, CodeFailed
 from quantgraph.market.moment import Moment
 from quantgraph.sandbox.child import Child
-from quantgraph.sandbox.frame_sync import SentFrames
 from quantgraph.sandbox.result import CodeResult, read_result
-from quantgraph.sandbox.wire import Block, Frames, Read, message
+from quantgraph.sandbox.view_sync import FramesSender
+from quantgraph.sandbox.wire import Block, Frames, Read, encode_message
 from quantgraph.state.frames import FrozenFrame
 from quantgraph.state.views import known_rows
 
@@ -104,16 +104,16 @@ class ProcessWalk(CodeWalk):
     """A walk in one child. If a step ends it, the next one begins with another."""
 
     def __init__(self, child: Child, cells: Sequence[str], frames: Frames) -> None:
-        self._child, self._frames, self._sent = child, frames, SentFrames()
+        self._child, self._frames, self._sent = child, frames, FramesSender()
         self._opening = {"walk": list(cells), "output_limit": child.limits.output_limit}
 
     def _step(self, moment: Moment) -> CodeResult:
         opening: list[Block] = []
         if not self._child.lives:
             self._sent.restart()
-            opening = message(self._opening)
+            opening = encode_message(self._opening)
         known = _known(self._frames, moment, FrozenFrame.prefix)
-        step = message(*self._sent.next(known))
+        step = encode_message(*self._sent.next(known))
         begun = time.perf_counter()
         try:
             result = self._child.ask([*opening, *step], partial(self._read, known))

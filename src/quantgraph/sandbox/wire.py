@@ -19,13 +19,13 @@ __all__ = [
     "Block",
     "Frames",
     "Read",
-    "bytes_of",
-    "message",
-    "open_message",
-    "pack",
+    "array_bytes",
+    "decode_frames",
+    "encode_frames",
+    "encode_message",
     "read_frames",
-    "typed",
-    "unpack",
+    "read_header",
+    "require_type",
 ]
 
 T = TypeVar("T")
@@ -39,13 +39,13 @@ Read = Callable[[int], bytes | bytearray]
 """Returns exactly as many bytes as asked for, or raises EOFError or OSError."""
 
 
-def message(header: Mapping[str, Any], blocks: Sequence[Block] = ()) -> list[Block]:
+def encode_message(header: Mapping[str, Any], blocks: Sequence[Block] = ()) -> list[Block]:
     """Parts of a message, in order: two lengths, the header, the blocks."""
     text = json.dumps(header).encode()
     return [_LENGTH.pack(len(text), sum(memoryview(block).nbytes for block in blocks)), text, *blocks]
 
 
-def open_message(read: Read, *, limit: int, header_limit: int = _HEADER_LIMIT) -> tuple[dict[str, Any], int]:
+def read_header(read: Read, *, limit: int, header_limit: int = _HEADER_LIMIT) -> tuple[dict[str, Any], int]:
     """Read a message's header, and say how many bytes of blocks follow.
 
     Raises
@@ -58,15 +58,15 @@ def open_message(read: Read, *, limit: int, header_limit: int = _HEADER_LIMIT) -
         raise ValueError(
             f"a message of {head} and {body} bytes; at most {header_limit} and {limit} are taken"
         )
-    return typed(json.loads(read(head)), dict), body
+    return require_type(json.loads(read(head)), dict), body
 
 
-def bytes_of(values: NDArray[Any]) -> Block:
+def array_bytes(values: NDArray[Any]) -> Block:
     """The memory of a C-ordered array, without a copy."""
     return values.data.cast("B") if values.size else b""
 
 
-def pack(header: Mapping[str, Any], frames: Frames) -> list[Block]:
+def encode_frames(header: Mapping[str, Any], frames: Frames) -> list[Block]:
     """Parts of a message that carries frames, in order."""
     axes: dict[tuple[bytes, tuple[str, ...]], int] = {}
     table: list[dict[str, Any]] = []
@@ -75,17 +75,17 @@ def pack(header: Mapping[str, Any], frames: Frames) -> list[Block]:
         for name, frame in fields.items():
             axis = axes.setdefault((frame.sessions.tobytes(), frame.symbols), len(axes))
             table.append({"panel": panel, "name": name, "axis": axis})
-            blocks.append(bytes_of(frame.values))
+            blocks.append(array_bytes(frame.values))
     listed = [
         {"sessions": np.frombuffer(days, dtype="<i8").tolist(), "symbols": list(symbols)}
         for days, symbols in axes
     ]
-    return message({**header, "frames": table, "axes": listed}, blocks)
+    return encode_message({**header, "frames": table, "axes": listed}, blocks)
 
 
-def unpack(read: Read, *, limit: int) -> tuple[dict[str, Any], dict[str, dict[str, FrozenFrame]]]:
-    """Read a message made by :func:`pack`; raises what :func:`open_message` and :func:`read_frames` raise."""
-    header, body = open_message(read, limit=limit)
+def decode_frames(read: Read, *, limit: int) -> tuple[dict[str, Any], dict[str, dict[str, FrozenFrame]]]:
+    """Read a message of :func:`encode_frames`; raises like :func:`read_header` and :func:`read_frames`."""
+    header, body = read_header(read, limit=limit)
     frames: dict[str, dict[str, FrozenFrame]] = {}
     for panel, name, frame in read_frames(header, body, read):
         frames.setdefault(panel, {})[name] = frame
@@ -93,7 +93,7 @@ def unpack(read: Read, *, limit: int) -> tuple[dict[str, Any], dict[str, dict[st
 
 
 def read_frames(header: Mapping[str, Any], body: int, read: Read) -> Iterator[tuple[str, str, FrozenFrame]]:
-    """Read the ``body`` bytes of frames behind a header made by :func:`pack`, one frame after the other.
+    """Read the ``body`` bytes of frames behind a header of :func:`encode_frames`, frame by frame.
 
     Frames are checked to be what they say they are, arrays of the announced shape with text for symbols;
     whether they are good frames is for :func:`~quantgraph.state.frames.freeze` to say.
@@ -103,10 +103,14 @@ def read_frames(header: Mapping[str, Any], body: int, read: Read) -> Iterator[tu
     ValueError, TypeError, LookupError, OverflowError
         If its parts are malformed or do not fit together.
     """
-    axes = [_axis(typed(told, dict)) for told in typed(header["axes"], list)]
-    for told in typed(header["frames"], list):
-        entry = typed(told, dict)
-        panel, name, number = typed(entry["panel"], str), typed(entry["name"], str), typed(entry["axis"], int)
+    axes = [_axis(require_type(told, dict)) for told in require_type(header["axes"], list)]
+    for told in require_type(header["frames"], list):
+        entry = require_type(told, dict)
+        panel, name, number = (
+            require_type(entry["panel"], str),
+            require_type(entry["name"], str),
+            require_type(entry["axis"], int),
+        )
         if number < 0:
             raise ValueError(f"there is no axis {number}")
         sessions, symbols = axes[number]
@@ -122,13 +126,13 @@ def read_frames(header: Mapping[str, Any], body: int, read: Read) -> Iterator[tu
 
 
 def _axis(told: dict[str, Any]) -> tuple[NDArray[np.datetime64], tuple[str, ...]]:
-    days = [typed(day, int) for day in typed(told["sessions"], list)]
-    symbols = tuple(typed(symbol, str) for symbol in typed(told["symbols"], list))
+    days = [require_type(day, int) for day in require_type(told["sessions"], list)]
+    symbols = tuple(require_type(symbol, str) for symbol in require_type(told["symbols"], list))
     sessions = np.array(days, dtype="<i8")
     return np.frombuffer(sessions.tobytes(), dtype="datetime64[us]"), symbols
 
 
-def typed(thing: Any, kind: type[T]) -> T:
+def require_type(thing: Any, kind: type[T]) -> T:
     """The thing itself if it is exactly of that type, else TypeError."""
     if type(thing) is not kind:
         raise TypeError(f"{type(thing).__name__} where {kind.__name__} is wanted")

@@ -14,11 +14,11 @@ import sys
 from pathlib import Path
 from typing import BinaryIO
 
-from quantgraph.sandbox.fork_server import canary, serve_forks
-from quantgraph.sandbox.lockdown import enter_child, enter_parent, readable_places, self_test
-from quantgraph.sandbox.result import is_enough
-from quantgraph.sandbox.serving import REQUEST_LIMIT, exercise, reader, serve
-from quantgraph.sandbox.wire import message, unpack
+from quantgraph.sandbox.fork_server import canary_file, serve_forks
+from quantgraph.sandbox.lockdown import readable_places, seal_child, seal_parent, self_test
+from quantgraph.sandbox.request_loop import REQUEST_LIMIT, exact_reader, preload, serve_cells
+from quantgraph.sandbox.result import is_at_least
+from quantgraph.sandbox.wire import decode_frames, encode_message
 
 
 def _serve_once() -> None:
@@ -27,20 +27,20 @@ def _serve_once() -> None:
     null = os.open(os.devnull, os.O_RDWR)
     for standard in (1, 2):
         os.dup2(null, standard)
-    enter_parent([*readable_places(), Path.cwd()])
-    header, frames = unpack(reader(sys.stdin.buffer), limit=REQUEST_LIMIT)
+    seal_parent([*readable_places(), Path.cwd()])
+    header, frames = decode_frames(exact_reader(sys.stdin.buffer), limit=REQUEST_LIMIT)
     os.dup2(null, 0)
     os.close(null)
     if hasattr(os, "fork"):
         _leave_to_child(reply)
-    enter_child(memory=header["memory"], seconds=header["seconds"])
-    level, reason = self_test(canary())
+    seal_child(memory=header["memory"], seconds=header["seconds"])
+    level, reason = self_test(canary_file())
     with reply:
-        for part in message({"level": level, "reason": reason}):
+        for part in encode_message({"level": level, "reason": reason}):
             reply.write(part)
         reply.flush()
-        if is_enough(level, header["isolation"]):
-            serve(header, frames, reply.write)
+        if is_at_least(level, header["isolation"]):
+            serve_cells(header, frames, reply.write)
 
 
 def _leave_to_child(reply: BinaryIO) -> None:
@@ -56,7 +56,7 @@ def _leave_to_child(reply: BinaryIO) -> None:
 
 def main(arguments: list[str]) -> None:
     """Serve forks on the inherited socket whose number is given, or one call with ``--once``."""
-    exercise()
+    preload()
     if arguments == ["--once"]:
         _serve_once()
         return

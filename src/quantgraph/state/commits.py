@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from quantgraph._util.files import write_whole, writing
+from quantgraph._util.files import storage_errors, write_atomic
 from quantgraph.errors import BadFile
 from quantgraph.state.frames import FrozenFrame
 from quantgraph.state.records import NO_RECORDS, Record, Records
@@ -26,14 +26,14 @@ if TYPE_CHECKING:
 
 __all__ = [
     "PANELS",
+    "Commit",
+    "CommitCache",
     "Panels",
-    "Shelf",
-    "Stored",
-    "Tree",
-    "check_stored",
-    "read_tree",
-    "tree_name",
-    "write_tree",
+    "StoredCommits",
+    "check_stored_commits",
+    "commit_name",
+    "read_commit",
+    "write_commit",
 ]
 
 PANELS: tuple[str, ...] = ("ohlcv", "indicators", "signal")
@@ -42,7 +42,7 @@ Panels = Mapping[str, Mapping[str, FrozenFrame]]
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Tree:
+class Commit:
     """What a commit names: frames by panel and field, and records."""
 
     panels: Panels
@@ -54,7 +54,7 @@ class Tree:
         return (frame for fields in self.panels.values() for frame in fields.values())
 
 
-class Shelf:
+class CommitCache:
     """Frames and records of many commits, equal ones once.
 
     Attributes
@@ -68,7 +68,7 @@ class Shelf:
         self._things: dict[str, Any] = {}
         self._uses: Counter[str] = Counter()
 
-    def take(self, tree: Tree) -> Tree:
+    def take(self, tree: Commit) -> Commit:
         """Put a commit's things on it; where it has an equal one, the commit returned has that.
 
         Its fields are in one order, whichever way it came to be: prices first, then by name. Signals stay in
@@ -81,9 +81,9 @@ class Shelf:
             }
             for panel, fields in tree.panels.items()
         }
-        return Tree(panels=panels, records=self._take(tree.records))
+        return Commit(panels=panels, records=self._take(tree.records))
 
-    def release(self, tree: Tree) -> None:
+    def release(self, tree: Commit) -> None:
         """Take a commit's things off it that no other has."""
         for frame in tree.frames:
             self._release(frame)
@@ -117,12 +117,12 @@ def _place(field: str) -> tuple[int, str]:
 _NAME = re.compile(r"[0-9a-f]{32}")
 
 
-def tree_name(tree: Tree) -> str:
+def commit_name(tree: Commit) -> str:
     """Content name of a commit: 32 hex digits over its listing of panels, fields and frames."""
     return _name_of(_listing(tree))
 
 
-def write_tree(folder: Path, ref: str, tree: Tree) -> None:
+def write_commit(folder: Path, ref: str, tree: Commit) -> None:
     """Write a commit; files that are there already have the same content and are left alone.
 
     Raises
@@ -130,22 +130,22 @@ def write_tree(folder: Path, ref: str, tree: Tree) -> None:
     StorageUnavailable
         If one cannot be written.
     """
-    with writing(folder):
+    with storage_errors(folder):
         (folder / "objects").mkdir(parents=True, exist_ok=True)
         (folder / "commits").mkdir(parents=True, exist_ok=True)
     for frame in tree.frames:
         path = folder / "objects" / f"{frame.digest}.arrow"
         if not path.exists():
-            write_whole(path, _encode(frame))
+            write_atomic(path, _encode(frame))
     path = _records_path(folder, tree.records.digest)
     if tree.records.entries and not path.exists():
-        write_whole(path, _lines(tree.records))
+        write_atomic(path, _lines(tree.records))
     path = folder / "commits" / f"{ref}.json"
     if not path.exists():
-        write_whole(path, _listing(tree))
+        write_atomic(path, _listing(tree))
 
 
-def read_tree(folder: Path, ref: str) -> Tree | None:
+def read_commit(folder: Path, ref: str) -> Commit | None:
     """Read a commit back, or None when the folder does not have it.
 
     Raises
@@ -157,7 +157,7 @@ def read_tree(folder: Path, ref: str) -> Tree | None:
     if not _NAME.fullmatch(ref) or not path.exists():
         return None
     panels, records = _read_listing(path, ref)
-    return Tree(
+    return Commit(
         panels={
             panel: {name: _decode(folder / "objects", digest) for name, digest in fields.items()}
             for panel, fields in panels.items()
@@ -167,7 +167,7 @@ def read_tree(folder: Path, ref: str) -> Tree | None:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Stored:
+class StoredCommits:
     """What a folder of commits holds.
 
     Attributes
@@ -185,7 +185,7 @@ class Stored:
     faults: tuple[BadFile, ...]
 
 
-def check_stored(folder: Path) -> Stored:
+def check_stored_commits(folder: Path) -> StoredCommits:
     """Read every commit of a folder, and every object that one of them names or that is there, once."""
     commits = sorted(path.stem for path in (folder / "commits").glob("[!.]*"))
     objects = {path.name for path in (folder / "objects").glob("[!.]*")}
@@ -203,7 +203,7 @@ def check_stored(folder: Path) -> Stored:
             _check_object(folder / "objects" / name)
         except BadFile as error:
             faults.append(error)
-    return Stored(commits=frozenset(commits), files=len(commits) + len(objects), faults=tuple(faults))
+    return StoredCommits(commits=frozenset(commits), files=len(commits) + len(objects), faults=tuple(faults))
 
 
 def _check_object(path: Path) -> None:
@@ -223,7 +223,7 @@ def _lines(records: Records) -> bytes:
     return "\n".join(entry.line for entry in records.entries).encode()
 
 
-def _listing(tree: Tree) -> bytes:
+def _listing(tree: Commit) -> bytes:
     digests: dict[str, object] = {
         panel: {name: frame.digest for name, frame in tree.panels[panel].items()} for panel in PANELS
     }

@@ -13,14 +13,14 @@ from numpy.typing import NDArray
 
 from quantgraph.errors import BadOption
 from quantgraph.market.moment import Moment, Phase, known_from
-from quantgraph.state.commits import Tree
+from quantgraph.state.commits import Commit
 from quantgraph.state.frames import FrozenFrame
 from quantgraph.state.views import (
-    AsOf,
+    BaseView,
     Fields,
+    GrowingViewId,
     Told,
     View,
-    WalkMark,
     actions_at,
     actions_told,
     known_frame,
@@ -29,12 +29,12 @@ from quantgraph.state.views import (
     panel_of,
 )
 
-__all__ = ["Reading", "Walk"]
+__all__ = ["GrowingView", "TrustedView"]
 
 Key = tuple[str, str]
 
 
-class Walk:
+class GrowingView:
     """The views of one run, moment by moment, at the cost of the rows that became known in between.
 
     All its frames are over memory that grows: a row is written when it becomes known, and nothing later was
@@ -46,13 +46,13 @@ class Walk:
     It holds the commit. The views do not lead to it.
     """
 
-    def __init__(self, ref: str, tree: Tree) -> None:
+    def __init__(self, ref: str, tree: Commit) -> None:
         self.data_ref = ref
         self.moment: Moment | None = None
         self._tree = tree
         self._grown: list[_Grown] = []
         self._room = 0
-        self._mark = WalkMark()
+        self._id = GrowingViewId()
 
     def reaches(self, moment: Moment) -> bool:
         """Whether it has not gone past a moment."""
@@ -69,7 +69,7 @@ class Walk:
         if not self.reaches(moment):
             raise BadOption(
                 f"moment={moment} comes before {self.moment}, where this walk stands; a walk only goes on: "
-                "begin another one with store.walk(ref)",
+                "begin another one with store.growing_view(ref)",
                 parameter="moment",
             )
         if self.moment is None:
@@ -93,8 +93,8 @@ class Walk:
             moment,
             fields=fields,
             actions=actions_told(self._tree, fields["ohlcv"], moment),
-            records=self._tree.records.known(moment),
-            walk=self._mark,
+            records=self._tree.records.as_of(moment),
+            growing_view_id=self._id,
         )
 
     def _make_room(self, rows: int) -> None:
@@ -127,7 +127,7 @@ class _Grown:
     def known(self, moment: Moment) -> int:
         return known_rows(*self._first, self._sessions, moment)
 
-    def grow(self, tree: Tree, rows: int) -> dict[Key, FrozenFrame]:
+    def grow(self, tree: Commit, rows: int) -> dict[Key, FrozenFrame]:
         """Write what is not written of the first ``rows``, and give them out."""
         fresh = slice(self._rows, rows)
         if rows > self._rows:
@@ -175,7 +175,7 @@ def _block(memory: _Memory, rows: int, columns: int) -> tuple[NDArray[Any], NDAr
     return written.reshape(rows, columns), read.reshape(rows, columns)
 
 
-def _grown_of(tree: Tree) -> list[_Grown]:
+def _grown_of(tree: Commit) -> list[_Grown]:
     groups: dict[tuple[Phase, bytes], dict[Key, tuple[FrozenFrame, tuple[str, ...]]]] = {}
     for panel, named in tree.panels.items():
         for name, frame in named.items():
@@ -186,13 +186,13 @@ def _grown_of(tree: Tree) -> list[_Grown]:
     return [_Grown(group) for group in groups.values()]
 
 
-class Reading(AsOf):
+class TrustedView(BaseView):
     """A commit as known at a moment, for the desk, which is trusted: rows are cut when they are asked for.
 
     Nothing is copied, so whoever is given one can reach the whole commit. A decider is given a :class:`View`.
     """
 
-    def __init__(self, ref: str, tree: Tree, moment: Moment) -> None:
+    def __init__(self, ref: str, tree: Commit, moment: Moment) -> None:
         self.data_ref = ref
         self.moment = moment
         self._tree = tree

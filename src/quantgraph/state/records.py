@@ -17,10 +17,19 @@ from quantgraph.errors import BadOption
 from quantgraph.market.moment import Moment, instant_of
 from quantgraph.state.frames import PLAIN_RULE, Dates, is_plain
 
-__all__ = ["KINDS", "NO_RECORDS", "Kind", "Record", "Records", "members_of", "names_of", "of_kind"]
+__all__ = [
+    "NO_RECORDS",
+    "RECORD_KINDS",
+    "Record",
+    "RecordKind",
+    "Records",
+    "members_of",
+    "names_of",
+    "of_kind",
+]
 
-Kind = Literal["name", "membership", "suspension", "filing", "news", "memory"]
-KINDS: tuple[Kind, ...] = get_args(Kind)
+RecordKind = Literal["name", "membership", "suspension", "filing", "news", "memory"]
+RECORD_KINDS: tuple[RecordKind, ...] = get_args(RecordKind)
 
 _UNTOLD = datetime(1, 1, 1)  # noqa: DTZ001 - local, as all instants here
 _OVERHEAD = 512
@@ -34,7 +43,7 @@ class Record:
     Parameters
     ----------
     kind
-        One of :data:`KINDS`.
+        One of :data:`RECORD_KINDS`.
     known
         When it became known: a naive ``datetime`` in the exchange's local time; a ``date``, if only the day
         is told: then when that day is over; None if it is not told at all: then no moment knows it.
@@ -49,14 +58,16 @@ class Record:
         If one of them is something else; ``known`` with a time zone is.
     """
 
-    kind: Kind
+    kind: RecordKind
     known: date | None
     symbol: str
     _body: str
 
-    def __init__(self, kind: Kind, known: date | None, symbol: str = "", body: object = None) -> None:
-        if kind not in KINDS:
-            raise BadOption(f"kind={kind!r:.60} of a record; valid are {', '.join(KINDS)}", parameter="kind")
+    def __init__(self, kind: RecordKind, known: date | None, symbol: str = "", body: object = None) -> None:
+        if kind not in RECORD_KINDS:
+            raise BadOption(
+                f"kind={kind!r:.60} of a record; valid are {', '.join(RECORD_KINDS)}", parameter="kind"
+            )
         if not isinstance(symbol, str) or (symbol and not is_plain(symbol)):
             raise BadOption(
                 f"symbol={symbol!r:.60} of a record; valid are '' and {PLAIN_RULE}", parameter="symbol"
@@ -141,21 +152,27 @@ class Records:
         """Bytes of the list alone, without what is listed."""
         return sys.getsizeof(self.entries)
 
-    def known(self, moment: Moment) -> tuple[Record, ...]:
+    def as_of(self, moment: Moment) -> tuple[Record, ...]:
         """Those that were published before the moment."""
-        return self.entries[: int(np.searchsorted(self._instants, moment.stands_at.to_datetime64()))]
+        return self.entries[: int(np.searchsorted(self._instants, moment.timestamp.to_datetime64()))]
 
 
 NO_RECORDS = Records(())
 
 
-def of_kind(records: Iterable[Record], kind: Kind, symbol: str | None) -> tuple[Record, ...]:
+def of_kind(records: Iterable[Record], kind: RecordKind, symbol: str | None) -> tuple[Record, ...]:
     """Those of a kind, and about a symbol if one is given, in their order."""
-    if kind not in KINDS:
-        raise BadOption(f"kind={kind!r:.60} of records; valid are {', '.join(KINDS)}", parameter="kind")
+    if kind not in RECORD_KINDS:
+        raise BadOption(
+            f"kind={kind!r:.60} of records; valid are {', '.join(RECORD_KINDS)}", parameter="kind"
+        )
     return tuple(
         record for record in records if record.kind == kind and (symbol is None or record.symbol == symbol)
     )
+
+
+def _unknown_kind(kind: object) -> BadOption:
+    return BadOption(f"kind={kind!r:.60} of a record; valid are {', '.join(RECORD_KINDS)}", parameter="kind")
 
 
 def names_of(records: Iterable[Record]) -> dict[str, str]:
@@ -190,7 +207,7 @@ def _text(body: object) -> str:
     return text
 
 
-def _check_shape(kind: Kind, symbol: str, body: object) -> None:
+def _check_shape(kind: RecordKind, symbol: str, body: object) -> None:
     told = body if isinstance(body, Mapping) else {}
     if kind == "name" and not (symbol and _is_text(told.get("name"))):
         raise BadOption(

@@ -15,17 +15,17 @@ from quantgraph.errors import BadFrame, FutureRequested, UnknownField
 from quantgraph.market.actions import ACTION_FIELDS, DATE_FIELDS, CorporateAction, KnownActions
 from quantgraph.market.adjust import adjusted
 from quantgraph.market.moment import Moment, session_of
-from quantgraph.state.commits import PANELS, Panels, Tree
+from quantgraph.state.commits import PANELS, Commit, Panels
 from quantgraph.state.frames import Dates, Floats, FrozenFrame, frozen_array
-from quantgraph.state.records import Kind, Record, members_of, names_of, of_kind
+from quantgraph.state.records import Record, RecordKind, members_of, names_of, of_kind
 
 __all__ = [
-    "AsOf",
+    "BaseView",
     "Fields",
+    "GrowingViewId",
     "Snapshot",
     "Told",
     "View",
-    "WalkMark",
     "actions_at",
     "actions_told",
     "known_frame",
@@ -109,14 +109,14 @@ class Snapshot(_Panels):
 
     __slots__ = ("_tree", "ref")
 
-    def __init__(self, ref: str, tree: Tree) -> None:
+    def __init__(self, ref: str, tree: Commit) -> None:
         self.ref = ref
         self._tree = tree
 
     def __getitem__(self, panel: str) -> Fields:
         return Fields(panel, panel_of(self._tree.panels, panel))
 
-    def records(self, kind: Kind, symbol: str | None = None) -> tuple[Record, ...]:
+    def records(self, kind: RecordKind, symbol: str | None = None) -> tuple[Record, ...]:
         """All records of a kind, in order of becoming known; those of which that is not told come last."""
         return of_kind(self._tree.records.entries, kind, symbol)
 
@@ -124,8 +124,8 @@ class Snapshot(_Panels):
         return f"Snapshot({self.ref[:12]}; {'; '.join(repr(self[panel]) for panel in PANELS)})"
 
 
-class AsOf(_Panels, ABC):
-    """A commit as known at a moment: what :class:`View` and :class:`.Reading` have in common.
+class BaseView(_Panels, ABC):
+    """A commit as known at a moment: what :class:`View` and :class:`.TrustedView` have in common.
 
     A field whose row of the moment's own session is not known yet (``close`` at the open) ends one session
     earlier than one whose is.
@@ -192,18 +192,18 @@ class AsOf(_Panels, ABC):
         return frame, frame.values[place] if place >= 0 else np.full(len(frame.symbols), np.nan)
 
 
-class WalkMark:
+class GrowingViewId:
     """Says that views are of one walk, as long as the walk or one of them lives. It holds nothing."""
 
     __slots__ = ("__weakref__",)
 
 
-class View(AsOf):
+class View(BaseView):
     """A commit as known at a moment, and nothing else.
 
     It holds what was known: nothing in it leads to a later row, action or record. A frame lives in memory
-    that ends at the moment, so neither ``.base`` nor strides lead past it; that of a :class:`.Walk` lives in
-    memory in which nothing later has been written.
+    that ends at the moment, so neither ``.base`` nor strides lead past it; that of a :class:`.GrowingView`
+    lives in memory in which nothing later has been written.
 
     Which symbols a field has in the data tells what is to come. So all fields of ``ohlcv`` and ``indicators``
     have the columns of ``close`` (without one, of ``open``), NaN where nothing is known; another symbol has a
@@ -213,8 +213,8 @@ class View(AsOf):
 
     Attributes
     ----------
-    walk
-        The same for all views of one :class:`.Walk`, None for a view that stands alone.
+    growing_view_id
+        The same for all views of one :class:`.GrowingView`, None for a view that stands alone.
     """
 
     def __init__(
@@ -225,17 +225,17 @@ class View(AsOf):
         fields: Mapping[str, Mapping[str, FrozenFrame]],
         actions: Told | Literal["to read"],
         records: tuple[Record, ...],
-        walk: WalkMark | None = None,
+        growing_view_id: GrowingViewId | None = None,
     ) -> None:
         self.data_ref = ref
         self.moment = moment
         self._fields = fields
         self._actions = actions
         self._records = records
-        self.walk = walk
+        self.growing_view_id = growing_view_id
 
     @classmethod
-    def cut(cls, ref: str, tree: Tree, moment: Moment) -> View:
+    def cut(cls, ref: str, tree: Commit, moment: Moment) -> View:
         """Take out of a commit what was known at a moment."""
         fields = {
             panel: {name: known_frame(tree, panel, name, moment) for name in named}
@@ -246,7 +246,7 @@ class View(AsOf):
             moment,
             fields=fields,
             actions=actions_told(tree, fields["ohlcv"], moment),
-            records=tree.records.known(moment),
+            records=tree.records.as_of(moment),
         )
 
     def __getitem__(self, panel: str) -> Fields:
@@ -260,10 +260,10 @@ class View(AsOf):
         """All records known at the moment, in order of becoming known, for handing to another process."""
         return self._records
 
-    def records(self, kind: Kind, symbol: str | None = None) -> tuple[Record, ...]:
+    def records(self, kind: RecordKind, symbol: str | None = None) -> tuple[Record, ...]:
         """Records of a kind that were known at the moment, in order of becoming known.
 
-        See :data:`quantgraph.market.moment.STANDS_AT`. A later text for the same thing comes after the
+        See :data:`quantgraph.market.moment.PHASE_TIME`. A later text for the same thing comes after the
         earlier one and does not replace it.
 
         Raises
@@ -286,7 +286,7 @@ class View(AsOf):
         return actions_at(self._fields["ohlcv"], self.moment) if self._actions == "to read" else self._actions
 
 
-def known_frame(tree: Tree, panel: str, name: str, moment: Moment) -> FrozenFrame:
+def known_frame(tree: Commit, panel: str, name: str, moment: Moment) -> FrozenFrame:
     """Cut one field of a commit at a moment."""
     frame = tree.panels[panel][name]
     rows, symbols = known_rows(panel, name, frame.sessions, moment), known_symbols(tree.panels, panel, name)
@@ -310,7 +310,7 @@ def _listed(panels: Panels) -> tuple[str, ...]:
     return next((panels["ohlcv"][name].symbols for name in _LISTING if name in panels["ohlcv"]), ())
 
 
-def actions_told(tree: Tree, known: Mapping[str, FrozenFrame], moment: Moment) -> Told | Literal["to read"]:
+def actions_told(tree: Commit, known: Mapping[str, FrozenFrame], moment: Moment) -> Told | Literal["to read"]:
     """The actions of a commit known at a moment, to be read later where ``known`` is all there is to them."""
     used = _action_fields(tree.panels["ohlcv"])
     if all(known[name] is frame for name, frame in used.items()):

@@ -12,8 +12,8 @@ from pydantic import PrivateAttr
 
 from quantgraph.errors import CodeFailed
 from quantgraph.sandbox import CodeResult, CodeRunner, default_runner
-from quantgraph.sandbox.cells import Cell, Outcome, namespace_of, new_signals, run_cells
-from quantgraph.sandbox.result import check_handed_over, error_of
+from quantgraph.sandbox.cell_runner import Cell, CellOutcome, cell_namespace, new_signals, run_cells
+from quantgraph.sandbox.result import check_signal_axes, code_error
 from quantgraph.sandbox.wire import Frames
 from quantgraph.settings import Settings
 from quantgraph.state import DataState
@@ -60,7 +60,7 @@ class TrustedRunner:
         """
         store = DataState()
         store.adopt(frames)
-        tool, outcome = _TrustedRepl.over(store, self._output_limit), Outcome()
+        tool, outcome = _TrustedRepl.over(store, self._output_limit), CellOutcome()
         with self._lock:
             started = time.perf_counter()
             for cell in cells:
@@ -73,14 +73,14 @@ class TrustedRunner:
         signals = new_signals(store, frames)
         try:
             for name, frozen in signals.items():
-                check_handed_over(name, frozen, frames)
+                check_signal_axes(name, frozen, frames)
         except CodeFailed as error:
             return CodeResult(error=error, seconds=seconds, isolation="trusted")
         return CodeResult(
             stdout=outcome.stdout,
             value=outcome.value,
             signals={name: frozen.frame for name, frozen in signals.items()},
-            error=error_of(outcome.error, "trusted") if outcome.error else None,
+            error=code_error(outcome.error, "trusted") if outcome.error else None,
             seconds=seconds,
             isolation="trusted",
         )
@@ -100,10 +100,10 @@ class _TrustedRepl(PythonAstREPLTool):
     def over(cls, store: DataState, output_limit: int) -> _TrustedRepl:
         tool = cls(output_limit=output_limit)
         # Assigned, because the constructor copies: two dictionaries would be two scopes.
-        tool.globals = tool.locals = namespace_of(store)
+        tool.globals = tool.locals = cell_namespace(store)
         return tool
 
-    def _run(self, query: str, run_manager: CallbackManagerForToolRun | None = None) -> Outcome:  # type: ignore[override] # noqa: ARG002
+    def _run(self, query: str, run_manager: CallbackManagerForToolRun | None = None) -> CellOutcome:  # type: ignore[override] # noqa: ARG002
         self._count += 1
         return run_cells([Cell(query, self._count)], self.globals or {}, self.output_limit)
 

@@ -14,7 +14,7 @@ from quantgraph.data import MarketDataSource, ResolvedSymbols, resolve_symbols
 from quantgraph.data.as_of import AsOfSource
 from quantgraph.errors import BadOption, BadWindow, FutureRequested
 from quantgraph.llm.tags import listed
-from quantgraph.market.moment import Moment, between, session_of
+from quantgraph.market.moment import Moment, session_of, sessions_between
 from quantgraph.tools.tool_context import ToolContext
 
 __all__ = ["publish_frames", "read_window", "split_codes"]
@@ -64,7 +64,7 @@ def read_window(
         end = limit
     known = AsOfSource(source, as_of)
     sessions = known.sessions()
-    inside = between(sessions, start, end)
+    inside = sessions_between(sessions, start, end)
     if inside.empty:
         raise BadWindow(
             f"there is no session from {start:%Y%m%d} to {end:%Y%m%d}; {known.name} has "

@@ -297,7 +297,11 @@ PATCHES = [
             "import quantgraph.state as s, quantgraph.state.frames as f\ns.freeze = f.freeze = lambda *a, **k: None",
             (FINE, FAILED),
         ),
-        ("pack", "import quantgraph.sandbox.serving as s\ns.pack = lambda *a, **k: [b'\\xff' * 100]", FAILED),
+        (
+            "pack",
+            "import quantgraph.sandbox.request_loop as s\ns.pack = lambda *a, **k: [b'\\xff' * 100]",
+            FAILED,
+        ),
         (
             "data state",
             "import quantgraph.state as s\ns.DataState.snapshot = lambda self: {'signal': {'s': 7}}",

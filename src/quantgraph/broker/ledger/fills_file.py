@@ -19,7 +19,7 @@ from quantgraph.broker.simulate import Market
 from quantgraph.broker.valuation import mark, value_of
 from quantgraph.errors import BadFile, LedgerConflict, NoData
 from quantgraph.market.moment import Moment, session_of
-from quantgraph.market.money import exact, money, notional
+from quantgraph.market.money import money, notional, to_decimal
 
 __all__ = [
     "COLUMNS",
@@ -176,7 +176,7 @@ def import_fills(
 def _session(
     ledger: Ledger, run_id: str, market: Market, session: pd.Timestamp, fills: Sequence[Fill]
 ) -> SessionResult:
-    evening = market.store.reading(Moment(session, "close"), market.data_ref)
+    evening = market.store.trusted_view(Moment(session, "close"), market.data_ref)
     book = action_book(market.store, market.data_ref)
     account, events = open_account(ledger.account(run_id), session, book, market.rules)
     made = [replace(fill, t_plus=market.rules.t_plus(fill.order.symbol, session.date())) for fill in fills]
@@ -204,7 +204,10 @@ def _fill(row: dict[str, Any], before: Fill | None) -> Fill:
     session = session_of(row["trade_date"], name="trade_date")
     follows = before is not None and before.session == session
     sequence = int(row.get("sequence") or (before.order.sequence + 1 if before and follows else 1))
-    quantity, price = whole(exact(row["quantity"], name="quantity")), exact(row["price"], name="price")
+    quantity, price = (
+        whole(to_decimal(row["quantity"], name="quantity")),
+        to_decimal(row["price"], name="price"),
+    )
     order = Order(
         symbol=str(row["ts_code"]),
         side=row["side"],
@@ -213,14 +216,14 @@ def _fill(row: dict[str, Any], before: Fill | None) -> Fill:
         reason=str(row.get("reason") or ""),
     )
     given = row.get("notional")
-    charges: dict[str, Any] = {name: money(exact(row.get(name) or 0, name=name)) for name in CHARGES}
+    charges: dict[str, Any] = {name: money(to_decimal(row.get(name) or 0, name=name)) for name in CHARGES}
     return Fill(
         order=order,
         session=session,
         side=row["side"],
         price=price,
         quantity=quantity,
-        notional=notional(price, quantity) if given in (None, "") else exact(given, name="notional"),
+        notional=notional(price, quantity) if given in (None, "") else to_decimal(given, name="notional"),
         **charges,
     )
 

@@ -22,7 +22,7 @@ from quantgraph.broker.orders import SIZES, Fill, Order, Outcome, Quantity, Reje
 from quantgraph.broker.session_result import SessionResult
 from quantgraph.broker.valuation import Mark
 from quantgraph.errors import LedgerConflict
-from quantgraph.market.money import ZERO, exact, tidy, worth
+from quantgraph.market.money import ZERO, market_value, to_decimal, trim_zeros
 
 __all__ = [
     "CHARGES",
@@ -214,7 +214,7 @@ def marks_of(body: Mapping[str, Any]) -> dict[str, Mark]:
     """Read the marks."""
     carried = set(body["carried"])
     return {
-        symbol: Mark(price=exact(price), carried=symbol in carried)
+        symbol: Mark(price=to_decimal(price), carried=symbol in carried)
         for symbol, price in body["prices"].items()
     }
 
@@ -270,17 +270,17 @@ def _day_body_of(before: Account, result: SessionResult) -> str:
     account, fills = result.account, result.fills
     profits = _profits(before, result)
     worths = {
-        symbol: worth(result.marks[symbol].price, position.quantity)
+        symbol: market_value(result.marks[symbol].price, position.quantity)
         for symbol, position in account.positions.items()
     }
     return day_body(
         result.decider,
         str(account.cash),
         str(account.owed),
-        str(tidy(sum(worths.values(), Decimal(0)))),
+        str(trim_zeros(sum(worths.values(), Decimal(0)))),
         str(result.value),
         len(account.positions),
-        str(tidy(max(worths.values(), default=ZERO))),
+        str(trim_zeros(max(worths.values(), default=ZERO))),
         len(fills),
         len(result.rejections),
         str(sum((fill.notional for fill in fills), ZERO)),

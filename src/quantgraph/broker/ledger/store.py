@@ -8,7 +8,7 @@ from typing import Any
 
 from sqlalchemy import func, insert, select
 
-from quantgraph._util.database import engine_of, make_schema
+from quantgraph._util.database import create_tables, open_engine
 from quantgraph.broker.ledger.explain import Stored
 from quantgraph.broker.ledger.journal import Line, chained
 from quantgraph.broker.ledger.tables import SCHEMA, journal
@@ -26,12 +26,12 @@ class Store:
     """A database with a journal, made when it is not there."""
 
     def __init__(self, where: str | Path) -> None:
-        self.engine = engine_of(where)
+        self.engine = open_engine(where)
         self._writer = self.engine.execution_options(quantgraph_writes=True)
         # Given to the driver as text: it is always the same, and a session may have thousands of rows.
         statement = insert(journal).compile(dialect=self.engine.dialect)
         self._insert, self._positional = str(statement), statement.positional
-        make_schema(self.engine, SCHEMA)
+        create_tables(self.engine, SCHEMA)
 
     def close(self) -> None:
         """Close all connections."""

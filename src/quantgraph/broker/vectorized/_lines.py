@@ -23,7 +23,7 @@ from quantgraph.broker.vectorized._run import Run, amount_of
 from quantgraph.broker.vectorized._tables import Floats, Ints
 from quantgraph.broker.vectorized._text import REASONS, Names, fill_texts, mark_texts, names_of
 from quantgraph.errors import LedgerConflict
-from quantgraph.market.money import ZERO, tidy
+from quantgraph.market.money import ZERO, trim_zeros
 
 __all__ = ["days_of", "worths_of"]
 
@@ -171,4 +171,4 @@ def _dividends(run: Run, t: int) -> Decimal:
 
 def _exact(amount: int) -> Decimal:
     """An amount in 1e-4 as the account's values are written."""
-    return tidy(Decimal(amount).scaleb(-4))
+    return trim_zeros(Decimal(amount).scaleb(-4))

@@ -32,7 +32,7 @@ from quantgraph.broker.vectorized._tables import (
     Table,
 )
 from quantgraph.errors import LedgerConflict
-from quantgraph.market.money import exact
+from quantgraph.market.money import to_decimal
 
 __all__ = ["Run", "amount_of"]
 
@@ -256,7 +256,7 @@ class Run:
             return None
         actions = actions_by_symbol(task.store, task.data_ref).get(task.layout.symbols[column], ())
         since = [action for action in actions if known[1] < action.ex <= session]
-        return carried_over(exact(known[0]), since)
+        return carried_over(to_decimal(known[0]), since)
 
     def _t_plus(self, column: int) -> int:
         market = self.market

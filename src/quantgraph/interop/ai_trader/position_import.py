@@ -11,7 +11,7 @@ from quantgraph.broker.ledger.ledger import Ledger
 from quantgraph.broker.orders import Fill, Order
 from quantgraph.broker.simulate import Market
 from quantgraph.interop.ai_trader.position_file import PositionFill, fills_of, read_positions
-from quantgraph.market.money import ZERO, exact, money, notional
+from quantgraph.market.money import ZERO, money, notional, to_decimal
 
 __all__ = ["import_positions"]
 
@@ -32,11 +32,11 @@ def import_positions(ledger: Ledger, run_id: str, market: Market, path: str | Pa
     records = read_positions(path)
     opens = market.store.snapshot(market.data_ref)["ohlcv"]["open"]
     fills = [_fill(trade, number) for number, trade in enumerate(fills_of(records, opens), 1)]
-    import_fills(ledger, run_id, market, fills, cash=money(exact(records[0].cash)))
+    import_fills(ledger, run_id, market, fills, cash=money(to_decimal(records[0].cash)))
 
 
 def _fill(trade: PositionFill, sequence: int) -> Fill:
-    price = exact(trade.price)
+    price = to_decimal(trade.price)
     costs = trade.costs or {}
     total = costs.get("total_cost", sum(costs.values()))
     return Fill(
@@ -46,7 +46,7 @@ def _fill(trade: PositionFill, sequence: int) -> Fill:
         price=price,
         quantity=trade.amount,
         notional=notional(price, trade.amount),
-        commission=money(exact(total)),
+        commission=money(to_decimal(total)),
         stamp_duty=ZERO,
         transfer_fee=ZERO,
     )

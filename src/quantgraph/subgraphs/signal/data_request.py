@@ -14,7 +14,7 @@ from quantgraph._util.input_limits import check_sentence
 from quantgraph._util.texts import Note, language_of, say
 from quantgraph.data import MarketDataSource, resolve_symbols
 from quantgraph.errors import BadOption, BadWindow
-from quantgraph.market.moment import Moment, between, session_of
+from quantgraph.market.moment import Moment, session_of, sessions_between
 from quantgraph.state import DataState
 from quantgraph.tools.window import read_window, split_codes
 
@@ -181,7 +181,7 @@ def request_symbols(request: Mapping[str, Any], source: MarketDataSource) -> tup
 
 def request_sessions(request: Mapping[str, Any], source: MarketDataSource) -> pd.DatetimeIndex:
     """The sessions of a checked request's window."""
-    return between(source.sessions(), session_of(request["start"]), session_of(request["end"]))
+    return sessions_between(source.sessions(), session_of(request["start"]), session_of(request["end"]))
 
 
 def data_start(request: Mapping[str, Any]) -> pd.Timestamp:

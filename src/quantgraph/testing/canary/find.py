@@ -15,7 +15,7 @@ import numpy as np
 import pandas as pd
 from pydantic import BaseModel
 
-from quantgraph.state.records import KINDS
+from quantgraph.state.records import RECORD_KINDS
 from quantgraph.state.views import View
 
 __all__ = ["MAGNITUDE", "MARK", "find_canaries"]
@@ -137,7 +137,7 @@ def _of_dataclass(thing: Any) -> Parts:
 def _of_view(view: View) -> Parts:
     yield from _of_mapping(view)
     yield from ((".names()", view.names()), (".actions()", view.actions()))
-    yield from ((f".records({kind!r})", view.records(kind)) for kind in KINDS)
+    yield from ((f".records({kind!r})", view.records(kind)) for kind in RECORD_KINDS)
 
 
 _PARTS: tuple[tuple[Any, Callable[[Any], Parts]], ...] = (

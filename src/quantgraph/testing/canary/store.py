@@ -21,10 +21,10 @@ from numpy.typing import NDArray
 
 from quantgraph.data.protocol import EVENT_FIELDS
 from quantgraph.market.moment import Moment
-from quantgraph.state import DataState, Reading, Record, Snapshot, View, Walk, WorkingTree
-from quantgraph.state.commits import Tree
+from quantgraph.state import DataState, GrowingView, Record, Snapshot, TrustedView, View, WorkingTree
+from quantgraph.state.commits import Commit
 from quantgraph.state.frames import FrozenFrame
-from quantgraph.state.records import KINDS, Records
+from quantgraph.state.records import RECORD_KINDS, Records
 from quantgraph.state.views import known_rows
 from quantgraph.testing.canary.find import MAGNITUDE, MARK, find_canaries
 
@@ -66,15 +66,15 @@ class CanaryStore(DataState):
         with self._planted(moment):
             return super().view(moment, ref)
 
-    def walk(self, ref: str | None = None) -> Walk:
+    def growing_view(self, ref: str | None = None) -> GrowingView:
         """Views one moment after the other, each cut from a commit with sentinels after it."""
-        walk = super().walk(ref)
+        walk = super().growing_view(ref)
         return _CanaryWalk(walk.data_ref, self._find(walk.data_ref)[1], self.seed)
 
-    def reading(self, moment: Moment, ref: str | None = None) -> Reading:
+    def trusted_view(self, moment: Moment, ref: str | None = None) -> TrustedView:
         """A commit as known at ``moment`` for trusted code, with sentinels after it."""
         with self._planted(moment):
-            return super().reading(moment, ref)
+            return super().trusted_view(moment, ref)
 
     def snapshot(self, ref: str | None = None) -> Snapshot:
         """Everything of a commit, with sentinels after the run's moment."""
@@ -118,7 +118,7 @@ class CanaryStore(DataState):
         finally:
             self._after.reset(before)
 
-    def _find(self, ref: str | None) -> tuple[str, Tree]:
+    def _find(self, ref: str | None) -> tuple[str, Commit]:
         ref, tree = super()._find(ref)
         moment = self._after.get()
         return ref, tree if moment is None else planted(tree, moment, self.seed)
@@ -132,10 +132,10 @@ class _CanaryTree(WorkingTree):
         return self._store.view(moment, self.ref)
 
 
-class _CanaryWalk(Walk):
+class _CanaryWalk(GrowingView):
     """A walk over a commit whose rows are sentinels until the very moment that knows them."""
 
-    def __init__(self, ref: str, tree: Tree, seed: int) -> None:
+    def __init__(self, ref: str, tree: Commit, seed: int) -> None:
         super().__init__(ref, tree)
         self._whole, self._seed = tree, seed
 
@@ -144,9 +144,9 @@ class _CanaryWalk(Walk):
         return super().at(moment)
 
 
-def planted(tree: Tree, moment: Moment, seed: int) -> Tree:
+def planted(tree: Commit, moment: Moment, seed: int) -> Commit:
     """A commit with sentinels in place of all that is not known at a moment."""
-    return Tree(
+    return Commit(
         panels={
             panel: {name: _planted(panel, name, fields, moment, seed) for name in fields}
             for panel, fields in tree.panels.items()
@@ -179,13 +179,13 @@ def _announced(frame: FrozenFrame, declared: FrozenFrame, moment: Moment) -> NDA
 
 
 def _records(records: Records, moment: Moment) -> Records:
-    known = records.known(moment)
+    known = records.as_of(moment)
     later = [
         Record(each.kind, each.known, each.symbol, _said(each.kind))
         for each in records.entries
         if each not in known
     ]
-    added = [Record(kind, CANARY_SESSIONS[0].date(), CANARY_SYMBOL, _said(kind)) for kind in KINDS]
+    added = [Record(kind, CANARY_SESSIONS[0].date(), CANARY_SYMBOL, _said(kind)) for kind in RECORD_KINDS]
     return Records.of([*known, *later, *added])
 
 

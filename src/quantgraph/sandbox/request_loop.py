@@ -11,22 +11,22 @@ import numpy as np
 import pandas as pd
 
 import quantgraph.state
-from quantgraph.sandbox.cells import Cell, Outcome, namespace_of, new_signals, run_cells
-from quantgraph.sandbox.frame_sync import GrowingFrames
-from quantgraph.sandbox.wire import Block, Frames, Read, open_message, pack
+from quantgraph.sandbox.cell_runner import Cell, CellOutcome, cell_namespace, new_signals, run_cells
+from quantgraph.sandbox.view_sync import FramesReceiver
+from quantgraph.sandbox.wire import Block, Frames, Read, encode_frames, read_header
 from quantgraph.state.frames import FrozenFrame, freeze
 
 if sys.platform != "win32":
     import resource
 
-__all__ = ["REQUEST_LIMIT", "exercise", "reader", "serve", "serve_walk"]
+__all__ = ["REQUEST_LIMIT", "exact_reader", "preload", "serve_cells", "serve_walk"]
 
 REQUEST_LIMIT = 8 << 30
 
 Write = Callable[[Block], Any]
 
 
-def serve(header: dict[str, Any], frames: Frames, write: Write) -> None:
+def serve_cells(header: dict[str, Any], frames: Frames, write: Write) -> None:
     """Run the cells of a request and write the reply."""
     before = _kilobytes()
     outcome, signals = _run(_compiled(header["cells"]), frames, header["output_limit"])
@@ -36,10 +36,10 @@ def serve(header: dict[str, Any], frames: Frames, write: Write) -> None:
 def serve_walk(header: dict[str, Any], read: Read, write: Write) -> None:
     """Run the cells of a request at each step of a walk, and of walks after it, until the host hangs up."""
     before = _kilobytes()
-    cells, growing = _compiled(header["walk"]), GrowingFrames()
+    cells, growing = _compiled(header["walk"]), FramesReceiver()
     while True:
         try:
-            step, size = open_message(read, limit=REQUEST_LIMIT)
+            step, size = read_header(read, limit=REQUEST_LIMIT)
         except EOFError:
             return
         frames = growing.add(step, read(size))
@@ -51,7 +51,7 @@ def _compiled(cells: list[str]) -> list[Cell]:
     return [Cell(source, number) for number, source in enumerate(cells, start=1)]
 
 
-def _run(cells: list[Cell], frames: Frames, output_limit: int) -> tuple[Outcome, dict[str, FrozenFrame]]:
+def _run(cells: list[Cell], frames: Frames, output_limit: int) -> tuple[CellOutcome, dict[str, FrozenFrame]]:
     # Every run draws its own randomness, so that an unseeded strategy is seen to be one.
     random.seed()
     np.random.seed()  # noqa: NPY002 - the global generator is the one that generated code uses
@@ -59,18 +59,18 @@ def _run(cells: list[Cell], frames: Frames, output_limit: int) -> tuple[Outcome,
     store.adopt(frames)
     # Whatever way the code imports it, it is this one.
     quantgraph.state.GLOBAL_DATA_STATE = store
-    outcome = run_cells(cells, namespace_of(store), output_limit)
+    outcome = run_cells(cells, cell_namespace(store), output_limit)
     return outcome, new_signals(store, frames)
 
 
-def _reply(write: Write, outcome: Outcome, signals: dict[str, FrozenFrame], before: int) -> None:
+def _reply(write: Write, outcome: CellOutcome, signals: dict[str, FrozenFrame], before: int) -> None:
     header = {
         "stdout": outcome.stdout,
         "value": outcome.value,
         "error": outcome.error,
         "kilobytes": _kilobytes() - before,
     }
-    for part in pack(header, {"signal": signals}):
+    for part in encode_frames(header, {"signal": signals}):
         write(part)
 
 
@@ -82,7 +82,7 @@ def _kilobytes() -> int:
     return most // 1024 if sys.platform == "darwin" else most
 
 
-def reader(stream: Any) -> Read:
+def exact_reader(stream: Any) -> Read:
     """Exactly as many bytes of a stream as asked for."""
 
     def read(size: int) -> bytes:
@@ -94,7 +94,7 @@ def reader(stream: Any) -> Read:
     return read
 
 
-def exercise() -> None:
+def preload() -> None:
     """What strategies do, done once: what libraries import and build on first use is then there."""
     import talib  # noqa: F401 - imported once, so that every fork has it
 
@@ -108,4 +108,4 @@ def exercise() -> None:
         "print(signal)\n"
         "signal.loc['2024-01-05':].iloc[-1]"
     )
-    serve({"cells": [cell], "output_limit": 1_000}, {"ohlcv": {"close": close}}, len)
+    serve_cells({"cells": [cell], "output_limit": 1_000}, {"ohlcv": {"close": close}}, len)

@@ -33,7 +33,7 @@ def test_a_run_that_is_killed_while_its_databases_are_made_is_not_there_or_can_b
 
     monkeypatch.setattr(start, "new_run_id", lambda: "r")
     monkeypatch.setattr(begin, "open_run", watched)
-    monkeypatch.setattr(begin, "carry", killed)
+    monkeypatch.setattr(begin, "execute_run", killed)
     with pytest.raises(Killed):
         run_strategy(SENTENCE, out=tmp_path)
     assert seen[0] is None

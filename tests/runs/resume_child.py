@@ -36,7 +36,7 @@ from quantgraph.broker import Ledger
 from quantgraph.recording import Recorder, canonical
 from quantgraph.runs import identity, resume_run, run_strategy, start
 from quantgraph.runs.checkpoints import last_thread
-from quantgraph.runs.manifest import FILE
+from quantgraph.runs.manifest import MANIFEST_FILE
 
 RUN = "r"
 
@@ -71,7 +71,7 @@ def work(place: Place, steps: int | None) -> str:
     """Begin or go on; stop after so many supersteps, None for none. Returns how it ended."""
     control = RunControl()
     options: dict[str, Any] = {"answer": lambda _question: ANSWER, "control": control, "ledger": place.url}
-    if not (place.folder / RUN / FILE).is_file():
+    if not (place.folder / RUN / MANIFEST_FILE).is_file():
         shutil.rmtree(place.folder / RUN, ignore_errors=True)
     begun = (place.folder / RUN).exists()
     with counted(place, steps, control) as saver:
@@ -209,7 +209,7 @@ def killed(place: Place, legs: Legs, kills: int, rng: random.Random, whole: floa
         if ended != "killed":
             assert ended == "done", ended
             return {"legs": made, "records": records}
-        records[made[-1]] = asked(place) if (place.folder / RUN / FILE).is_file() else []
+        records[made[-1]] = asked(place) if (place.folder / RUN / MANIFEST_FILE).is_file() else []
 
 
 def opened(folder: Path, saver: str) -> Place:

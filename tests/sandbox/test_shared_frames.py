@@ -11,7 +11,7 @@ import pandas as pd
 import pytest
 
 from quantgraph.sandbox import shared_frames
-from quantgraph.sandbox.shared_frames import Parcels, map_parcel, read_parcel
+from quantgraph.sandbox.shared_frames import SharedFramesCache, map_shared_frames, read_shared_frames
 from quantgraph.state.frames import FrozenFrame, freeze
 
 
@@ -23,14 +23,14 @@ def frozen(value, rows=3, columns=2):
 
 @pytest.fixture
 def parcels():
-    made = Parcels()
+    made = SharedFramesCache()
     yield made
     made.close()
 
 
 def opened(parcels, frames):
     lent = parcels.lend(frames)
-    memory = map_parcel(lent)
+    memory = map_shared_frames(lent)
     os.close(lent)
     return memory
 
@@ -40,7 +40,7 @@ def test_frames_come_out_as_they_went_in(parcels, frames, monkeypatch, system):
     if system == "a file":
         monkeypatch.delattr(os, "memfd_create")
     frames = {**frames, "indicators": {"rare": frozen(np.nan, 1, 4)}, "signal": {}}
-    found = read_parcel(opened(parcels, frames))
+    found = read_shared_frames(opened(parcels, frames))
     assert {panel: list(fields) for panel, fields in found.items()} == {
         "ohlcv": ["open", "close"],
         "indicators": ["rare"],
@@ -52,9 +52,9 @@ def test_frames_come_out_as_they_went_in(parcels, frames, monkeypatch, system):
 
 
 def test_a_field_without_a_row_and_no_frames_at_all_are_parcels_too(parcels, frames):
-    found = read_parcel(opened(parcels, {"ohlcv": {"close": frames["ohlcv"]["close"].head(0)}}))
+    found = read_shared_frames(opened(parcels, {"ohlcv": {"close": frames["ohlcv"]["close"].head(0)}}))
     assert found["ohlcv"]["close"].frame.shape == (0, 3)
-    assert read_parcel(opened(parcels, {})) == {}
+    assert read_shared_frames(opened(parcels, {})) == {}
 
 
 @pytest.mark.parametrize("system", ["memfd", "a file"])
@@ -72,7 +72,7 @@ def test_who_was_lent_a_parcel_cannot_change_it(parcels, frames, monkeypatch, sy
         with pytest.raises(OSError):
             attempt()
     os.close(lent)
-    values = read_parcel(opened(parcels, frames))["ohlcv"]["close"].values
+    values = read_shared_frames(opened(parcels, frames))["ohlcv"]["close"].values
     with pytest.raises(ValueError, match="WRITEABLE"):
         values.flags.writeable = True
 
@@ -125,6 +125,6 @@ def test_only_the_last_few_are_kept_and_a_large_one_alone(parcels, monkeypatch):
 
 
 def test_the_child_does_not_read_all_data_to_name_it(parcels, frames):
-    frame = read_parcel(opened(parcels, frames))["ohlcv"]["close"]
+    frame = read_shared_frames(opened(parcels, frames))["ohlcv"]["close"]
     assert isinstance(frame, FrozenFrame)
     assert frame.digest == "given-1"

@@ -16,7 +16,14 @@ from quantgraph.errors import BadOption, CodeFailed
 from quantgraph.market.moment import session_of
 from quantgraph.state.frames import is_plain
 
-__all__ = ["account_of", "day_text", "orders_of", "plain_account", "plain_orders", "session_at"]
+__all__ = [
+    "account_from_json",
+    "account_to_json",
+    "date_text",
+    "orders_from_json",
+    "orders_to_json",
+    "parse_session",
+]
 
 _MOST_ORDERS = 10_000
 _MOST_REASON = 2_000
@@ -26,31 +33,31 @@ _DIGITS = 15
 """More than any amount or number of shares has before its point."""
 
 
-def day_text(session: pd.Timestamp) -> str:
+def date_text(session: pd.Timestamp) -> str:
     """Write a date."""
     return session.date().isoformat()
 
 
 @lru_cache(maxsize=10_000)
-def session_at(text: str) -> pd.Timestamp:
+def parse_session(text: str) -> pd.Timestamp:
     """Read a date."""
     return session_of(text)
 
 
-def plain_account(account: Account) -> dict[str, Any]:
+def account_to_json(account: Account) -> dict[str, Any]:
     """Write an account."""
     return {
         "cash": str(account.cash),
         "positions": [
-            [symbol, _plain(held.quantity), _plain(held.sellable), str(held.cost), day_text(held.entered)]
+            [symbol, _plain(held.quantity), _plain(held.sellable), str(held.cost), date_text(held.entered)]
             for symbol, held in account.positions.items()
         ],
-        "receivables": [[owed.symbol, str(owed.amount), day_text(owed.pay)] for owed in account.receivables],
+        "receivables": [[owed.symbol, str(owed.amount), date_text(owed.pay)] for owed in account.receivables],
     }
 
 
-def account_of(told: dict[str, Any]) -> Account:
-    """Read what :func:`plain_account` wrote."""
+def account_from_json(told: dict[str, Any]) -> Account:
+    """Read what :func:`account_to_json` wrote."""
     return Account(
         cash=Decimal(told["cash"]),
         positions={
@@ -58,25 +65,25 @@ def account_of(told: dict[str, Any]) -> Account:
                 quantity=_quantity(quantity),
                 sellable=_quantity(sellable),
                 cost=Decimal(cost),
-                entered=session_at(entered),
+                entered=parse_session(entered),
             )
             for symbol, quantity, sellable, cost, entered in told["positions"]
         },
         receivables=tuple(
-            Receivable(symbol=symbol, amount=Decimal(amount), pay=session_at(pay))
+            Receivable(symbol=symbol, amount=Decimal(amount), pay=parse_session(pay))
             for symbol, amount, pay in told["receivables"]
         ),
     )
 
 
-def plain_orders(orders: Iterable[Order]) -> list[dict[str, Any]]:
+def orders_to_json(orders: Iterable[Order]) -> list[dict[str, Any]]:
     """Write orders; what an order does not say is left out."""
     told = [{name: getattr(order, name) for name in _READ} for order in orders]
     return [{name: _plain(value) for name, value in order.items() if value is not None} for order in told]
 
 
-def orders_of(told: object) -> list[Order]:
-    """Read what :func:`plain_orders` wrote, or somebody else who may have written anything.
+def orders_from_json(told: object) -> list[Order]:
+    """Read what :func:`orders_to_json` wrote, or somebody else who may have written anything.
 
     Raises
     ------

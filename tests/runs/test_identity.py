@@ -17,9 +17,9 @@ from quantgraph.errors import BadFile, RunMismatch
 from quantgraph.market.rulebook import Rulebook
 from quantgraph.runs import resume_run, run_strategy
 from quantgraph.runs.identity import identity_of
-from quantgraph.runs.options import Options
-from quantgraph.runs.resources import Handles
-from quantgraph.runs.source_spec import fingerprint
+from quantgraph.runs.options import RunSpec
+from quantgraph.runs.resources import Resources
+from quantgraph.runs.source_spec import source_fingerprint
 from quantgraph.settings import load_settings
 from quantgraph.testing import ScriptedChatModel
 
@@ -28,8 +28,8 @@ SENTENCE = "000341.SZ，2日均线上穿5日均线买入，下穿卖出，202401
 
 
 def configuration(model):
-    handles = Handles(settings=load_settings(), source=SampleSource(), model=model)
-    options = Options(question="q", rules=Rulebook.mainland())
+    handles = Resources(settings=load_settings(), source=SampleSource(), model=model)
+    options = RunSpec(question="q", rules=Rulebook.mainland())
     told = identity_of(options, GRAPH, handles).configuration
     assert json.loads(json.dumps(told, allow_nan=False)) == told, "as run.json gives it back"
     return told
@@ -76,7 +76,7 @@ def test_an_unreadable_file_of_the_source_is_named(a_share, monkeypatch):
 
     monkeypatch.setattr(Path, "open", locked)
     with pytest.raises(BadFile, match="cannot be read: Permission denied"):
-        fingerprint(FileSource(a_share))
+        source_fingerprint(FileSource(a_share))
 
 
 def test_whoever_resumes_with_another_model_or_code_is_shown_old_and_new_in_one_block(tmp_path):
@@ -86,7 +86,7 @@ def test_whoever_resumes_with_another_model_or_code_is_shown_old_and_new_in_one_
     path = tmp_path / half["run_id"] / "run.json"
     told = json.loads(path.read_text())
     told["versions"]["numpy"] = "1.0"
-    told["identity"]["code"] |= {"graph.py": "0", "strategy.py": "0", "old.py": "0"}
+    told["identity"]["code"] |= {"graph.py": "0", "serving.py": "0", "old.py": "0"}
     path.write_text(json.dumps(told))
     with pytest.raises(RunMismatch) as caught:
         resume_run(path.parent, model=openai(temperature=0.7, seed=3))
@@ -98,7 +98,7 @@ def test_whoever_resumes_with_another_model_or_code_is_shown_old_and_new_in_one_
         "  model.*.seed: nothing -> 3",
         "  model.*.temperature: 0.1 -> 0.7",
         "code:",
-        "  graph.py, strategy.py: changed",
+        "  graph.py, serving.py: changed",
         "  old.py: gone",
     ]
     assert caught.value.__notes__ == [block]

@@ -10,7 +10,7 @@ import sys
 import pytest
 
 from quantgraph.runs import run_strategy
-from quantgraph.runs.folder import aside
+from quantgraph.runs.folder import staged_run_folder
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="locks that end with their process are POSIX's")
 
@@ -18,8 +18,8 @@ SENTENCE = "000341.SZ，5日均线上穿20日均线买入，下穿卖出，2025�
 CHILD = """
 import sys
 from pathlib import Path
-from quantgraph.runs.folder import aside
-with aside(Path(sys.argv[1])) as made:
+from quantgraph.runs.folder import staged_run_folder
+with staged_run_folder(Path(sys.argv[1])) as made:
     (made / "data").mkdir()
     (made / "data" / "half").write_text("x")
     print(made.parent.name, flush=True)
@@ -63,7 +63,7 @@ def test_what_was_made_before_this_machine_started_or_on_another_is_left_for_a_d
     (tmp_path / left).rename(old)
     young.mkdir()
     os.utime(old, (0, os.stat(old).st_mtime - 90_000))
-    with aside(tmp_path / "next"):
+    with staged_run_folder(tmp_path / "next"):
         pass
     assert {path.name for path in tmp_path.iterdir()} == {"next", young.name}
 
@@ -79,6 +79,6 @@ def test_a_run_that_is_killed_before_it_has_its_place_is_no_run_and_is_cleared_a
     assert done.returncode == -signal.SIGKILL
     (left,) = tmp_path.iterdir()
     assert (next(left.iterdir()) / "run.json").is_file()
-    with aside(tmp_path / "next") as made:
+    with staged_run_folder(tmp_path / "next") as made:
         assert list(tmp_path.iterdir()) == [made.parent]
     assert list(tmp_path.iterdir()) == [tmp_path / "next"]

@@ -9,7 +9,7 @@ from pydantic import BaseModel
 from quantgraph.llm import RecordedChatModel
 from quantgraph.llm.capabilities import LadderChatModel
 from quantgraph.recording import Recorder, Scope, in_scope
-from quantgraph.runs.replay_stubs import no_models
+from quantgraph.runs.replay_stubs import replay_models
 from quantgraph.testing import OpenAIStub, ScriptedChatModel
 
 
@@ -47,7 +47,7 @@ def test_a_model_with_an_address_that_nobody_probed_is_replayed_as_it_was(tmp_pa
         recorder.close("r")
     recorder = Recorder(tmp_path / "run.sqlite", mode="replay")
     recording = recorder.of("r")
-    silent = no_models(list(recording.entries()), rung)["reflection"]
+    silent = replay_models(list(recording.entries()), rung)["reflection"]
     with in_scope(Scope(recording=recording, path="node")):
         assert ask(silent, rung) == live == ['{"a": 1}', '{"a": 2}']
     recorder.close("r")

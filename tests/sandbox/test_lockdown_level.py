@@ -11,7 +11,7 @@ import pytest
 from quantgraph.errors import CodeFailed, SandboxTooWeak
 from quantgraph.market.moment import Moment
 from quantgraph.sandbox import ForkRunner, FreshRunner, default_runner
-from quantgraph.sandbox.server_process import PYTHON, WarmProcess, check_level
+from quantgraph.sandbox.server_process import PYTHON, ServerProcess, check_level
 
 MOMENT = Moment.at("2024-01-08")
 WEAK = (
@@ -25,7 +25,7 @@ WEAK = (
 
 def weak(least):
     runner = ForkRunner(timeout=15.0, isolation=least)
-    runner._warm = WarmProcess(least, [*PYTHON[:-2], "-c", WEAK])
+    runner._warm = ServerProcess(least, [*PYTHON[:-2], "-c", WEAK])
     return runner
 
 
@@ -94,14 +94,14 @@ def test_a_fresh_process_that_is_too_weak_runs_nothing_either(frames, monkeypatc
 def test_a_fresh_process_checks_itself_before_it_runs_code(tmp_path, frames):
     """Also when its host would not: the request says what is asked for."""
     from quantgraph.sandbox.result import Limits
-    from quantgraph.sandbox.runner import request_of
+    from quantgraph.sandbox.runner import cells_request
     from quantgraph.sandbox.wire import pack
 
     proof = tmp_path / "ran"
     cell = f"import os\nos.mkdir({str(proof)!r})"
     for least, ran in (("full", False), ("limits_only", True)):
         limits = Limits(timeout=10.0, memory_mb=512, output_limit=100)
-        request = b"".join(pack(request_of([cell], limits, least), frames))
+        request = b"".join(pack(cells_request([cell], limits, least), frames))
         subprocess.run([*PYTHON[:-2], "-c", WEAK, "--once"], input=request, capture_output=True, check=True)
         assert proof.exists() is ran
 
@@ -139,7 +139,7 @@ def test_an_ordinary_user_has_the_same_walls(frames):
         "os.setgroups([])\nos.setgid(65534)\nos.setuid(65534)\nworker.main(sys.argv[1:])"
     )
     runner = ForkRunner(timeout=15.0)
-    runner._warm = WarmProcess("full", [*PYTHON[:-2], "-c", as_nobody])
+    runner._warm = ServerProcess("full", [*PYTHON[:-2], "-c", as_nobody])
     assert runner.run(["import os\nos.getuid()"], frames).value == "65534"
     result = runner.run(["open('/etc/passwd')"], frames)
     assert (result.isolation, result.error.code) == ("full", "code_refused")

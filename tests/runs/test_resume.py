@@ -21,9 +21,9 @@ from quantgraph.data.sample.source import SampleSource
 from quantgraph.errors import BadFile, BadOption, BudgetExceeded, NoData, RunMismatch, SourceUnavailable
 from quantgraph.market.rulebook import Rulebook
 from quantgraph.runs import identity, replay, resume_run, run_strategy
-from quantgraph.runs.folder import held
-from quantgraph.runs.manifest import ledger_place, read_manifest
-from quantgraph.runs.options import Options
+from quantgraph.runs.folder import lock_run
+from quantgraph.runs.manifest import ledger_location, read_manifest
+from quantgraph.runs.options import RunSpec
 from quantgraph.settings import load_settings
 
 SENTENCE = "000341.SZ，2日均线上穿5日均线买入，下穿卖出，20240102到20240229"
@@ -58,7 +58,7 @@ def test_the_folder_says_what_the_run_is_before_anything_is_asked(tmp_path, aske
     done = run_strategy(SENTENCE, model="keyless", cash="500000", rules=rules, out=tmp_path, watch=watch)
     (manifest,) = seen[0][1]
     assert manifest.run_id == done["run_id"]
-    assert manifest.options == Options(question=SENTENCE, cash=Decimal("500000.00"), rules=rules)
+    assert manifest.options == RunSpec(question=SENTENCE, cash=Decimal("500000.00"), rules=rules)
     text = (tmp_path / done["run_id"] / "run.json").read_text()
     assert json.loads(text)["identity"]["hash"] == manifest.identity.hash
     assert "sk-secret" not in text
@@ -69,7 +69,7 @@ def test_the_folder_says_what_the_run_is_before_anything_is_asked(tmp_path, aske
     "url", ["postgresql+psycopg://me:secret@host/db", "postgresql+psycopg://host/db?user=me&password=secret"]
 )
 def test_no_password_of_a_ledger_is_written_down(url):
-    assert "secret" not in str(ledger_place(url))
+    assert "secret" not in str(ledger_location(url))
 
 
 @pytest.mark.parametrize(
@@ -81,8 +81,8 @@ def test_no_password_of_a_ledger_is_written_down(url):
     ],
 )
 def test_rules_are_the_same_when_they_are_read_again(rules):
-    options = Options(question="q", rules=rules, symbols=("AAPL",), cash=Decimal("1000.50"))
-    again = Options.from_json(json.loads(json.dumps(options.as_json())))
+    options = RunSpec(question="q", rules=rules, symbols=("AAPL",), cash=Decimal("1000.50"))
+    again = RunSpec.from_json(json.loads(json.dumps(options.as_json())))
     assert again == options
     assert repr(again.rules) == repr(rules)
 
@@ -325,7 +325,7 @@ def test_a_run_whose_source_was_down_or_had_nothing_goes_on_when_it_has_and_repl
 
 def test_a_run_that_goes_on_elsewhere_is_left_alone(tmp_path):
     half = run_strategy(SENTENCE, out=tmp_path, **stop_at("reflection"))
-    with held(tmp_path / half["run_id"]), pytest.raises(BadOption, match="is going on in another process"):
+    with lock_run(tmp_path / half["run_id"]), pytest.raises(BadOption, match="is going on in another process"):
         resume_run(half["run_dir"])
 
 

@@ -217,8 +217,8 @@ class Cheat(Honest):
             "snapshot": lambda: store.snapshot(ref),
             "field": lambda: store.get_field("ohlcv", ref),
             "later": lambda: store.view(Moment(tomorrow, "close"), ref),
-            "walk": lambda: store.walk(ref),
-            "reading": lambda: store.reading(Moment(DAYS[0]), ref),
+            "walk": lambda: store.growing_view(ref),
+            "reading": lambda: store.trusted_view(Moment(DAYS[0]), ref),
             "checkout": lambda: store.checkout(ref),
             "another store": lambda: DataState().snapshot(),
             "spill": lambda: store.spill_to("spilled"),
@@ -301,7 +301,7 @@ def test_a_session_traded_alone_is_as_safe(market):
 
 def test_the_search_finds_what_can_be_found(market):
     today, moment = 50, Moment(DAYS[50], "open")
-    for leak in (market.store.reading(moment, market.data_ref), market.store.snapshot(market.data_ref)):
+    for leak in (market.store.trusted_view(moment, market.data_ref), market.store.snapshot(market.data_ref)):
         hits, _ = found(everything([leak]), today)
         assert cell(51, "open", 0) in hits
         assert cell(50, "close", 3) in hits

@@ -9,6 +9,7 @@ import pytest
 
 from quantgraph.errors import CodeFailed, CodeTimeout
 from quantgraph.sandbox import ForkRunner, FreshRunner, result
+from quantgraph.state import frames as frame_module
 
 FORGE = """
 import json, os, struct
@@ -103,10 +104,10 @@ FORGERIES = {
     ),
     "a header of 3 MB": "everywhere(answer(b' ' * 3_000_000 + json.dumps(PLAIN).encode()))",
     "a patched check": """
-import quantgraph.state.frames, quantgraph.state
+import quantgraph.state.frames, quantgraph.state.data_state
 def lax(panel, name, frame, strict=quantgraph.state.frames.freeze):
     return strict('ohlcv', name, frame)
-quantgraph.state.frames.freeze = quantgraph.state.freeze = lax
+quantgraph.state.frames.freeze = quantgraph.state.data_state.freeze = lax
 GLOBAL_DATA_STATE.update('signal', {'s': snapshot['ohlcv']['close'] * 0 + 0.5})
 """,
 }
@@ -175,8 +176,8 @@ def test_more_than_a_reply_may_hold_is_said(forker, frames, code, words):
 
 def test_names_that_many_signals_share_are_checked_once(forker, frames, monkeypatch):
     seen = []
-    is_plain = frames.is_plain
-    monkeypatch.setattr(frames, "is_plain", lambda name: seen.append(name) or is_plain(name))
+    is_plain = frame_module.is_plain
+    monkeypatch.setattr(frame_module, "is_plain", lambda name: seen.append(name) or is_plain(name))
     names = ["000001.SZ", "600000.SH", "600519.SH"]
     code = f"everywhere(signal(names={names}, values=(1.0, 0.0, -1.0), count=32))"
     result = forker.run([FORGE, code], frames)

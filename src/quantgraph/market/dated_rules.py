@@ -13,15 +13,15 @@ from typing import Any, Generic, Literal, TypeVar
 
 from quantgraph.errors import BadWindow
 
-__all__ = ["Dated", "Market", "digest", "rules_of"]
+__all__ = ["DatedValues", "MarketCode", "load_rules", "rules_digest"]
 
-Market = Literal["cn", "us"]
+MarketCode = Literal["cn", "us"]
 T = TypeVar("T")
 
-_FILES: dict[Market, str] = {"cn": "mainland.toml", "us": "us.toml"}
+_FILES: dict[MarketCode, str] = {"cn": "mainland.toml", "us": "us.toml"}
 
 
-class Dated(Generic[T]):
+class DatedValues(Generic[T]):
     """Values by the day since which they hold.
 
     Parameters
@@ -61,13 +61,13 @@ class Dated(Generic[T]):
 
 
 @cache
-def rules_of(market: Market) -> dict[str, Any]:
+def load_rules(market: MarketCode) -> dict[str, Any]:
     """Tables of a market's rule file; not to be changed by the caller."""
     file = files("quantgraph.market").joinpath("_rules", _FILES[market])
     return tomllib.loads(file.read_text(encoding="utf-8"))
 
 
 @cache
-def digest(market: Market) -> str:
+def rules_digest(market: MarketCode) -> str:
     """Short hash of a market's tables: two runs with the same digest had the same rules."""
-    return blake2b(repr(rules_of(market)).encode(), digest_size=8).hexdigest()
+    return blake2b(repr(load_rules(market)).encode(), digest_size=8).hexdigest()

@@ -16,7 +16,7 @@ from quantgraph.errors import BadOption, BadWindow, RunDiverged
 from quantgraph.llm.recorded_model import RecordedChatModel
 from quantgraph.runs import replay, replay_from, resume_run, run_strategy
 from quantgraph.settings import load_settings
-from quantgraph.state import decided_at
+from quantgraph.state import decision_moment
 from quantgraph.testing import ScriptedChatModel
 
 SENTENCE = "000341.SZ，5日均线上穿20日均线买入，下穿卖出，2025年1月2日到2025年1月14日"
@@ -135,7 +135,7 @@ def test_answers_before_the_session_are_served_and_orders_from_it_on_are_asked_a
         return window if question["kind"] == "window" else "reject"
 
     def function(question):
-        return person(question) if decided_at() is None else "approve all that follow"
+        return person(question) if decision_moment() is None else "approve all that follow"
 
     told = run_strategy(
         rule, decider=Asking(saying(1, "small")), on_clarify=function, approve=True, out=tmp_path

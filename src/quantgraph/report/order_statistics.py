@@ -16,27 +16,27 @@ from quantgraph.report.round_trips import Entitlement, profit_factor, round_trip
 from quantgraph.report.trades import Trade
 from quantgraph.state.frames import Floats
 
-__all__ = ["buys_not_followed", "by_reason", "listed", "trips_of"]
+__all__ = ["count_unfollowed_buys", "format_counts", "rejection_counts", "round_trip_statistics"]
 
 _DUST = 1e-6
 """Shares that are left of adding up floats."""
 
 
-def by_reason(outcomes: Iterable[Outcome]) -> dict[str, int]:
+def rejection_counts(outcomes: Iterable[Outcome]) -> dict[str, int]:
     """How many orders were refused, or cut, by code, the most frequent first."""
     return dict(Counter(refused.code for each in outcomes if (refused := refusal(each))).most_common())
 
 
-def listed(reasons: Mapping[str, int]) -> str:
+def format_counts(reasons: Mapping[str, int]) -> str:
     """Such counts in a line.
 
-    >>> listed({"limit_up": 3, "suspended": 1})
+    >>> format_counts({"limit_up": 3, "suspended": 1})
     'limit_up 3, suspended 1'
     """
     return ", ".join(f"{code} {count:,}" for code, count in reasons.items())
 
 
-def trips_of(
+def round_trip_statistics(
     outcomes: Iterable[Outcome], events: Iterable[Event], sessions: pd.DatetimeIndex
 ) -> dict[str, Any]:
     """Round trips at average cost and without dividends, as ``win_rate`` and ``realised`` count them.
@@ -80,7 +80,7 @@ def _merged_away(split: Split) -> Trade:
     )
 
 
-def buys_not_followed(
+def count_unfollowed_buys(
     signal: pd.DataFrame, outcomes: Iterable[Outcome], events: Iterable[Event], sessions: pd.DatetimeIndex
 ) -> int:
     """Count buys of a signal, of what was not held, for which no order was made.

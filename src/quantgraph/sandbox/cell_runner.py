@@ -19,13 +19,13 @@ from quantgraph.errors import CodeFailed, CodeMemoryExceeded, CodeRefused
 from quantgraph.state import DataState
 from quantgraph.state.frames import FrozenFrame
 
-__all__ = ["Capped", "Cell", "Outcome", "namespace_of", "new_signals", "run_cells"]
+__all__ = ["CappedOutput", "Cell", "CellOutcome", "cell_namespace", "new_signals", "run_cells"]
 
 _VALUE_LIMIT = 4_000
 
 
 @dataclass(frozen=True, kw_only=True)
-class Outcome:
+class CellOutcome:
     """What cells gave: as in :class:`~quantgraph.sandbox.CodeResult`, the error in words."""
 
     stdout: str = ""
@@ -47,7 +47,7 @@ class Cell:
         except BaseException as error:  # noqa: BLE001 - whatever is wrong with it is told when it runs
             self._fault = error
 
-    def run(self, namespace: dict[str, Any], output: io.TextIOBase) -> Outcome:
+    def run(self, namespace: dict[str, Any], output: io.TextIOBase) -> CellOutcome:
         """Run it; what it raises, exits included, is its outcome."""
         return self.attempt(lambda: self.execute(namespace), output)
 
@@ -59,14 +59,14 @@ class Cell:
         exec(statements, namespace)  # noqa: S102 - running code is what this is for
         return eval(last, namespace) if last else None  # noqa: S307
 
-    def attempt(self, work: Callable[[], object], output: io.TextIOBase) -> Outcome:
+    def attempt(self, work: Callable[[], object], output: io.TextIOBase) -> CellOutcome:
         """Do something with what the cell defined; what that raises, exits included, is the outcome."""
         try:
             with contextlib.redirect_stdout(output), contextlib.redirect_stderr(output):
                 value = work()
-                return Outcome(value="" if value is None else repr(value)[:_VALUE_LIMIT])
+                return CellOutcome(value="" if value is None else repr(value)[:_VALUE_LIMIT])
         except BaseException as error:  # noqa: BLE001
-            return Outcome(error=self._describe(error), raised=error)
+            return CellOutcome(error=self._describe(error), raised=error)
 
     def _describe(self, error: BaseException) -> dict[str, Any]:
         frames = traceback.walk_tb(error.__traceback__)
@@ -107,18 +107,18 @@ def _code_of(error: BaseException) -> str:
     return CodeFailed.code
 
 
-def run_cells(cells: Sequence[Cell], namespace: dict[str, Any], output_limit: int) -> Outcome:
+def run_cells(cells: Sequence[Cell], namespace: dict[str, Any], output_limit: int) -> CellOutcome:
     """Run cells until one fails; the outcome is the last one's."""
-    output, outcome = Capped(output_limit), Outcome()
+    output, outcome = CappedOutput(output_limit), CellOutcome()
     for cell in cells:
-        output = Capped(output_limit)
+        output = CappedOutput(output_limit)
         outcome = cell.run(namespace, output)
         if outcome.error:
             break
-    return Outcome(stdout=output.text(), value=outcome.value, error=outcome.error, raised=outcome.raised)
+    return CellOutcome(stdout=output.text(), value=outcome.value, error=outcome.error, raised=outcome.raised)
 
 
-def namespace_of(store: DataState) -> dict[str, Any]:
+def cell_namespace(store: DataState) -> dict[str, Any]:
     """What cells find in scope."""
     return {
         "__name__": "__strategy__",
@@ -142,7 +142,7 @@ def new_signals(store: DataState, frames: Mapping[str, Mapping[str, FrozenFrame]
     return found
 
 
-class Capped(io.TextIOBase):
+class CappedOutput(io.TextIOBase):
     """Text kept up to a limit; what comes after is counted and dropped."""
 
     def __init__(self, limit: int) -> None:

@@ -165,7 +165,7 @@ def test_a_result_and_its_checksums_hold_whenever_the_run_was_killed(copy, monke
         raise KeyboardInterrupt
 
     told = json.loads((copy / "result.json").read_text(encoding="utf-8"))
-    monkeypatch.setattr(folder, "write_whole", killed)
+    monkeypatch.setattr(folder, "write_atomic", killed)
     with pytest.raises(KeyboardInterrupt):
         folder.write_result(copy, {**told, "state": "running"})
     monkeypatch.undo()

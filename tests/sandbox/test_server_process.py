@@ -20,9 +20,7 @@ import pytest
 
 from quantgraph.errors import CodeFailed, CodeTimeout
 from quantgraph.sandbox import ForkRunner
-from quantgraph.sandbox.job import Job
-from quantgraph.sandbox.server_process import WarmProcess
-from quantgraph.sandbox.work_folder import WorkFolder
+from quantgraph.sandbox.server_process import ForkRequest, ServerProcess, WorkFolder
 from quantgraph.state.frames import freeze
 
 
@@ -90,7 +88,7 @@ def test_a_message_without_a_connection_does_not_end_the_warm_process(frames):
     runner = ForkRunner()
     runner.run(["1"], frames)
     pid = runner._warm.process.pid
-    runner._warm._control.sendall(Job(deadline=3, seconds=3, memory=1).packed())
+    runner._warm._control.sendall(ForkRequest(deadline=3, seconds=3, memory=1).packed())
     assert runner.run(["2"], frames).value == "2"
     assert runner._warm.process.pid == pid
     runner.close()
@@ -110,7 +108,7 @@ def test_when_no_process_can_be_made_the_call_says_so(frames):
     }  # more than a socket holds
     for request in (frames, large):
         runner = ForkRunner()
-        runner._warm = WarmProcess(command=[sys.executable, "-c", code])
+        runner._warm = ServerProcess(command=[sys.executable, "-c", code])
         result = runner.run(["1"], request)
         assert result.error.message == (
             "BlockingIOError: no process could be made for the code: [Errno 11] no more processes"
@@ -121,7 +119,7 @@ def test_when_no_process_can_be_made_the_call_says_so(frames):
 
 def test_a_process_that_does_not_start_is_one_line_and_leaves_nothing(frames):
     runner = ForkRunner()
-    runner._warm = WarmProcess(command=[sys.executable, "-c", "pass"])
+    runner._warm = ServerProcess(command=[sys.executable, "-c", "pass"])
     with pytest.raises(CodeFailed, match="the code process did not start; try: "):
         runner.run(["1"], frames)
     assert (runner._warm.process, runner._warm.folder) == (None, None)
@@ -175,7 +173,7 @@ def test_a_folder_that_is_held_is_left_alone_by_others():
 def test_a_host_that_stops_waiting_ends_the_child(frames):
     runner = ForkRunner(timeout=30.0)
     runner.run(["1"], frames)
-    connection = runner._warm.connect(Job(deadline=30.0, seconds=30.0, memory=1 << 30))
+    connection = runner._warm.connect(ForkRequest(deadline=30.0, seconds=30.0, memory=1 << 30))
     child = os.pidfd_open(child_of(runner._warm.process.pid))
     connection.close()
     assert select.select([child], [], [], 5)[0]
