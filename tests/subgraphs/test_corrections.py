@@ -16,6 +16,7 @@ from langgraph.types import Command
 
 from quantgraph.errors import BadFrame, UnknownSymbol
 from quantgraph.market.moment import Moment
+from quantgraph.runtime import agent_factory
 from quantgraph.subgraphs.signal import (
     clarify_node,
     create_signal_subgraph,
@@ -352,14 +353,14 @@ def test_09_the_model_words_a_question_once_and_the_answer_is_to_the_question_as
 
 def test_10_models_and_agents_are_built_once_for_a_graph(play, store, monkeypatch):
     built = []
-    for name in ("create_agent", "role_model"):
-        real = getattr(signal_resources, name)
+    for module, name in ((agent_factory, "create_agent"), (signal_resources, "role_model")):
+        real = getattr(module, name)
 
         def counted(*args, _real=real, _name=name, **kwargs):
             built.append(_name)
             return _real(*args, **kwargs)
 
-        monkeypatch.setattr(signal_resources, name, counted)
+        monkeypatch.setattr(module, name, counted)
     cast = play.Cast()
     graph = create_signal_subgraph(model=cast.model, source="sample", store=store)
     assert sorted(built) == ["create_agent"] * 4 + ["role_model"] * 5
