@@ -13,7 +13,7 @@ from langgraph.graph import END, START, MessagesState, StateGraph
 from langgraph.types import Command
 
 from quantgraph import DataState, create_signal_subgraph, create_trading_graph
-from quantgraph.broker.ledger.ledger import Ledger
+from quantgraph.broker.ledger import Ledger
 from quantgraph.recording import Recorder
 from quantgraph.runtime import events
 from quantgraph.runtime.run_node import run_node

@@ -11,7 +11,7 @@ import pytest
 import quantgraph
 from quantgraph._util.texts import escape_controls
 from quantgraph.errors import BadFile
-from quantgraph.llm.capabilities.capability_cache import remember
+from quantgraph.llm.capabilities.capability_cache import store_mode
 from quantgraph.sandbox.result import code_error
 
 UNCHANGED = [
@@ -73,7 +73,7 @@ def test_an_error_that_generated_code_tells_of_is_harmless_as_a_message_too():
 
 def test_a_line_of_the_log_is_harmless(tmp_path, caplog):
     (tmp_path / "rungs").write_text("a file where a folder should be")
-    remember(tmp_path, "http://127.0.0.1", "model\x1b[2J\n", "text")
+    store_mode(tmp_path, "http://127.0.0.1", "model\x1b[2J\n", "text")
     assert r"model\x1b[2J\n cannot be kept" in caplog.records[0].getMessage()
 
 

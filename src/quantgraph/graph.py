@@ -15,12 +15,12 @@ from langgraph.graph.state import CompiledStateGraph
 from quantgraph.agents import SignalRule
 from quantgraph.broker.account import Account
 from quantgraph.broker.decider import Decider
-from quantgraph.broker.ledger.ledger import Ledger
-from quantgraph.broker.simulate import BLOCK, under
+from quantgraph.broker.ledger import Ledger
+from quantgraph.broker.simulate import BLOCK_SESSIONS, under
 from quantgraph.broker.valuation import MarkAt
 from quantgraph.data import MarketDataSource
 from quantgraph.errors import BadOption
-from quantgraph.llm.roles import Model
+from quantgraph.llm.models import Model
 from quantgraph.market.rulebook import Rulebook
 from quantgraph.nodes import (
     TradingResources,
@@ -204,7 +204,7 @@ def _ledger(where: Ledger | str | Path | None) -> Ledger | None:
 
 def _step(sessions: int | None, decider: Decider, approve: bool) -> int:
     if sessions is None:
-        return BLOCK if hasattr(decider, "block_rule") and not approve else 1
+        return BLOCK_SESSIONS if hasattr(decider, "block_rule") and not approve else 1
     if approve and sessions != 1:
         raise BadOption(
             f"sessions_per_step={sessions!r} with approve=True, which asks about each session; 1 is wanted",

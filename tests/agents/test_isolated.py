@@ -17,7 +17,7 @@ from langgraph.checkpoint.memory import InMemorySaver
 
 from quantgraph.agents import IsolatedDecider
 from quantgraph.broker import Account, Decider, Market, Order, Position, Receivable, simulate, trade_session
-from quantgraph.broker.ledger.ledger import Ledger
+from quantgraph.broker.ledger import Ledger
 from quantgraph.broker.simulate import run_sessions
 from quantgraph.errors import (
     BadFile,

@@ -7,8 +7,8 @@ from contextlib import nullcontext
 import numpy as np
 import pandas as pd
 
-from quantgraph.audit import Outcome
-from quantgraph.audit.causality._slices import prefix
+from quantgraph.audit import TrialOutcome
+from quantgraph.audit.causality._panel_slices import prefix
 from quantgraph.state.frames import FrozenFrame, frozen_array
 
 
@@ -69,10 +69,10 @@ class Inline:
         try:
             signal = self.function({name: frame.frame for name, frame in fields.items()})
         except Exception as error:
-            return Outcome(error=str(error))
+            return TrialOutcome(error=str(error))
         sessions = frozen_array(signal.index.to_numpy().astype("datetime64[us]"))
         values = frozen_array(signal.to_numpy(dtype=float))
-        return Outcome(signal=FrozenFrame.of(sessions, tuple(signal.columns), values))
+        return TrialOutcome(signal=FrozenFrame.of(sessions, tuple(signal.columns), values))
 
     def series(self):
         return nullcontext(self.whole)

@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 from quantgraph.audit import CodeTrials, check_causality
-from quantgraph.audit.causality._slices import prefix, read_panels
+from quantgraph.audit.causality._panel_slices import prefix, read_panels
 from quantgraph.errors import BadFrame, BadOption, CodeFailed
 from quantgraph.market.moment import Moment
 from quantgraph.sandbox import default_runner

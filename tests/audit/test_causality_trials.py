@@ -13,9 +13,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from quantgraph.audit import CodeTrials, FunctionTrials, Trials, check_causality
-from quantgraph.audit.causality._slices import axes_of, prefix, read_panels
-from quantgraph.audit.causality.corruption import Corruption, Futures, nudged
-from quantgraph.audit.causality.cuts import secret_cuts
+from quantgraph.audit.causality._alternative_futures import AlternativeFutures, FutureSpec, perturbed
+from quantgraph.audit.causality._cuts import secret_cuts
+from quantgraph.audit.causality._panel_slices import axes_of, prefix, read_panels
 from quantgraph.errors import CodeTimeout
 from quantgraph.market.actions import actions_of
 from quantgraph.market.moment import Moment
@@ -221,8 +221,8 @@ def test_another_future_keeps_the_past_and_holds_sane_bars(seed, kind, phase, fa
     bars |= {"dividend": dividend, "action_declared": dividend * 0 + 20240110}
     frames = read_panels({"ohlcv": bars})
     moment = Moment(pd.Timestamp(axes_of(frames).sessions[cut]), phase)
-    how = Corruption(kind=kind, cuts=np.full(3, cut), phase=phase, seed=seed, falling=falling)
-    other = Futures(frames).of(how)
+    how = FutureSpec(kind=kind, cuts=np.full(3, cut), phase=phase, seed=seed, falling=falling)
+    other = AlternativeFutures(frames).of(how)
     for name, frame in prefix(frames, moment)["ohlcv"].items():
         known = prefix(other, moment)["ohlcv"][name]
         assert np.array_equal(known.values, frame.values, equal_nan=True), name
@@ -236,7 +236,7 @@ def test_another_future_keeps_the_past_and_holds_sane_bars(seed, kind, phase, fa
     assert np.isin(flags[~np.isnan(flags)], [0.0, 1.0]).all()
     actions_of(made)
     if kind == "redrawn" and phase == "post_close":
-        opposite = Futures(frames).of(replace(how, falling=not falling))["ohlcv"]["close"].frame
+        opposite = AlternativeFutures(frames).of(replace(how, falling=not falling))["ohlcv"]["close"].frame
         before = made["close"].ffill().iloc[cut]
         ways = [np.sign(other.iloc[cut + 1] - before).dropna() for other in (made["close"], opposite)]
         assert (ways[0] + ways[1] == 0).all()  # what is best in one is worst in the other
@@ -245,8 +245,10 @@ def test_another_future_keeps_the_past_and_holds_sane_bars(seed, kind, phase, fa
 def test_redrawn_prices_lie_on_their_grid_and_inside_their_limits(a_share):
     """A tenth up or down for the main boards, a fifth for STAR: in cents, half a cent for what is rounded."""
     frames = market(a_share)
-    how = Corruption(kind="redrawn", cuts=np.full(50, 90), phase="post_close", seed=5)
-    bars = {name: frame.frame.iloc[90:] for name, frame in Futures(frames).of(how)["ohlcv"].items()}
+    how = FutureSpec(kind="redrawn", cuts=np.full(50, 90), phase="post_close", seed=5)
+    bars = {
+        name: frame.frame.iloc[90:] for name, frame in AlternativeFutures(frames).of(how)["ohlcv"].items()
+    }
     before = bars["close"].ffill().shift(1)
     band = np.array([0.2 if symbol.startswith("688") else 0.1 for symbol in before.columns])
     for name in ("open", "high", "low", "close"):
@@ -265,17 +267,17 @@ def test_redrawn_prices_lie_on_their_grid_and_inside_their_limits(a_share):
 
 def test_symbols_can_be_cut_on_days_of_their_own():
     frames = read_panels(panel(40, 3, gaps=False))
-    how = Corruption(kind="redrawn", cuts=np.array([5, 20, 30]), phase="post_close", seed=1)
-    changed = Futures(frames).of(how)[""]["close"].values != frames[""]["close"].values
+    how = FutureSpec(kind="redrawn", cuts=np.array([5, 20, 30]), phase="post_close", seed=1)
+    changed = AlternativeFutures(frames).of(how)[""]["close"].values != frames[""]["close"].values
     assert [int(column.argmax()) for column in changed.T] == [6, 21, 31]
-    limited = Corruption(kind="redrawn", cuts=np.full(3, 5), phase="post_close", seed=1, sessions=2)
-    changed = Futures(frames).of(limited)[""]["close"].values != frames[""]["close"].values
+    limited = FutureSpec(kind="redrawn", cuts=np.full(3, 5), phase="post_close", seed=1, sessions=2)
+    changed = AlternativeFutures(frames).of(limited)[""]["close"].values != frames[""]["close"].values
     assert np.flatnonzero(changed.any(axis=1)).tolist() == [6, 7]
 
 
 def test_appended_and_nudged_panels_keep_what_was_there():
     frames = read_panels(panel(40))
-    longer, moved = Futures(frames).extended(1), nudged(frames, moments(frames, 19)[0], 0, 1.0)
+    longer, moved = AlternativeFutures(frames).extended(1), perturbed(frames, moments(frames, 19)[0], 0, 1.0)
     assert len(axes_of(longer).sessions) > 45
     for name, frame in frames[""].items():
         assert np.array_equal(longer[""][name].values[:40], frame.values, equal_nan=True)

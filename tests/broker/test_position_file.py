@@ -9,7 +9,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from quantgraph.data.files.source import FileSource
+from quantgraph.data.files import FileSource
 from quantgraph.errors import BadFile, BadOption, NoData, UnknownSymbol
 from quantgraph.interop.ai_trader.position_file import (
     PositionFill,

@@ -12,7 +12,7 @@ import pandas as pd
 import pytest
 from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
 
-from quantgraph.data.sample.source import SampleSource
+from quantgraph.data.sample import SampleSource
 from quantgraph.llm import tags
 from quantgraph.market.moment import Moment
 from quantgraph.sandbox import CodeResult

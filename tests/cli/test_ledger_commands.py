@@ -13,7 +13,7 @@ import pytest
 from typer.testing import CliRunner
 
 from quantgraph.broker import Market, Order, run_sessions
-from quantgraph.broker.ledger.ledger import Ledger
+from quantgraph.broker.ledger import Ledger
 from quantgraph.cli.main import app
 from quantgraph.data import open_source
 from quantgraph.market.rulebook import Rulebook

@@ -6,7 +6,7 @@ import pandas as pd
 import pytest
 
 from quantgraph.data import open_source, resolve_symbols
-from quantgraph.data.symbols import exchange_code
+from quantgraph.data.symbol_resolution import exchange_code
 from quantgraph.errors import BadOption, UnknownSymbol
 
 ON = pd.Timestamp("2024-01-03")

@@ -11,8 +11,9 @@ import pytest
 from quantgraph.data.tushare.client import TushareClient
 from quantgraph.data.tushare.endpoints import DAILY, ENDPOINTS, NAMECHANGE, TRADE_CAL
 from quantgraph.errors import BadOption, NotConfigured, PermissionDenied, RateLimited, SourceUnavailable
-from quantgraph.testing.servers.tushare_faults import (
+from quantgraph.testing.servers.tushare_stub import (
     TushareFault,
+    TushareStub,
     allowance_used_up,
     connection_dropped,
     garbage,
@@ -24,7 +25,6 @@ from quantgraph.testing.servers.tushare_faults import (
     reply_cut,
     without_data,
 )
-from quantgraph.testing.servers.tushare_stub import TushareStub
 
 TOKEN = "f00dcafe5ec2e7"
 

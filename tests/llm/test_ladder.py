@@ -12,8 +12,8 @@ from langchain_core.messages import AIMessage, HumanMessage, SystemMessage, Tool
 from pydantic import BaseModel
 
 from quantgraph.errors import BadOption, ModelOutputInvalid
-from quantgraph.llm.capabilities import RUNGS, LadderChatModel, ask_json
-from quantgraph.llm.roles import role_model
+from quantgraph.llm.capabilities import MODES, CapabilityChatModel, ask_json
+from quantgraph.llm.models import role_model
 from quantgraph.settings import load_settings
 from quantgraph.testing import Fault, OpenAIStub, Reply, ScriptedChatModel
 
@@ -39,7 +39,7 @@ class Verdict(BaseModel):
 
 def ladder(*script, rung="native", tools=(add, say), **options):
     inner = ScriptedChatModel(script)
-    return inner, LadderChatModel(inner, rung=rung).bind_tools(list(tools), **options)
+    return inner, CapabilityChatModel(inner, rung=rung).bind_tools(list(tools), **options)
 
 
 def calls_of(message):
@@ -91,7 +91,7 @@ SLIPS = {
 }
 
 
-@pytest.mark.parametrize("rung", RUNGS)
+@pytest.mark.parametrize("rung", MODES)
 @pytest.mark.parametrize("slip", SLIPS.values(), ids=SLIPS.keys())
 def test_a_call_written_as_text_is_a_call_on_every_rung(slip, rung):
     _, model = ladder(f"Let me add.\n{slip}", rung=rung)
@@ -166,7 +166,7 @@ def test_on_the_native_rung_what_may_be_an_answer_is_one(text):
 
 def test_without_tools_nothing_is_a_call():
     inner = ScriptedChatModel([SLIPS["hermes"]])
-    message = LadderChatModel(inner, rung="text").invoke(QUESTION)
+    message = CapabilityChatModel(inner, rung="text").invoke(QUESTION)
     assert (message.text, message.tool_calls) == (SLIPS["hermes"], [])
 
 
@@ -174,7 +174,7 @@ def test_without_tools_nothing_is_a_call():
 def test_an_unknown_tool_is_a_call_that_the_agent_tells_the_model_cannot_be_made(rung):
     script = ['<tool_call>{"name": "subtract", "arguments": {"a": 1}}</tool_call>', "I cannot."]
     inner = ScriptedChatModel(script)
-    result = create_agent(LadderChatModel(inner, rung=rung), [add]).invoke({"messages": QUESTION})
+    result = create_agent(CapabilityChatModel(inner, rung=rung), [add]).invoke({"messages": QUESTION})
     assert "subtract is not a valid tool" in inner.calls[1].messages[-1].text
     assert result["messages"][-1].text == "I cannot."
 
@@ -193,7 +193,7 @@ def test_a_null_string_of_an_optional_argument_is_null(null):
 def test_numbers_as_texts_reach_the_tool_as_numbers():
     script = ['{"tool": "add", "args": {"a": "1", "b": "2"}}', '{"answer": "3"}']
     inner = ScriptedChatModel(script)
-    agent = create_agent(LadderChatModel(inner, rung="json_mode"), [add])
+    agent = create_agent(CapabilityChatModel(inner, rung="json_mode"), [add])
     messages = agent.invoke({"messages": QUESTION})["messages"]
     assert [messages[2].text, messages[3].text] == ["3", "3"]
 
@@ -259,7 +259,7 @@ def test_an_answer_cut_off_at_the_length_limit_by_exception_is_asked_for_again_a
     half = Reply(content='{"tool": "add", "ar', finish_reason="length")
     with OpenAIStub([half, '{"tool": "add", "args": {"a": 1, "b": 2}}', half, half]) as stub:
         inner = ChatOpenAI(model="m", base_url=stub.base_url, api_key="k", max_retries=0)
-        model = LadderChatModel(inner, rung="json_schema").bind_tools([add])
+        model = CapabilityChatModel(inner, rung="json_schema").bind_tools([add])
         assert calls_of(model.invoke(QUESTION)) == ADDED
         assert model.invoke(QUESTION).tool_calls == []
         assert "cut off" in stub.requests[1].messages[-1]["content"]
@@ -324,14 +324,14 @@ def test_the_tokens_of_a_repair_are_counted():
 
 def test_a_model_that_cannot_bind_tools_calls_them_all_the_same():
     replies = ['```json\n{"tool": "add", "args": {"a": 1, "b": 2}}\n```', '{"answer": "It is 3."}']
-    agent = create_agent(LadderChatModel(FakeListChatModel(responses=replies)), [add])
+    agent = create_agent(CapabilityChatModel(FakeListChatModel(responses=replies)), [add])
     messages = agent.invoke({"messages": QUESTION})["messages"]
     assert [message.text for message in messages[2:]] == ["3", "It is 3."]
 
 
 def test_an_unknown_rung_is_refused():
     with pytest.raises(BadOption, match="rung='best'; valid are auto, native, json_schema, json_mode, text"):
-        LadderChatModel(ScriptedChatModel(), rung="best")
+        CapabilityChatModel(ScriptedChatModel(), rung="best")
 
 
 # ask_json ---------------------------------------------------------------------------------------------
@@ -339,7 +339,7 @@ def test_an_unknown_rung_is_refused():
 
 def asked(*script, schema=Verdict, rung="native"):
     inner = ScriptedChatModel(script)
-    model = LadderChatModel(inner, rung=rung, answer=schema)
+    model = CapabilityChatModel(inner, rung=rung, answer=schema)
     return inner, lambda: ask_json(lambda messages: [model.invoke(messages)], QUESTION, schema)
 
 
@@ -369,7 +369,7 @@ def test_a_faulty_answer_gets_one_question_that_names_the_fault_and_then_an_erro
     assert len(inner.calls) == 2
 
 
-@pytest.mark.parametrize("rung", RUNGS)
+@pytest.mark.parametrize("rung", MODES)
 def test_an_answer_of_a_schema_needs_no_repair_on_any_rung(rung):
     inner, ask = asked('<think>sell?</think> {"action": "buy", "weight": "0.5"}', rung=rung)
     assert ask() == Verdict(action="buy", weight=0.5)
@@ -382,7 +382,7 @@ def test_the_schema_of_an_answer_is_asked_for_where_no_tool_is_and_a_refusal_of_
     refusal = Fault.http(400, "response_format is not supported by this model")
     with OpenAIStub([refusal, *['{"action": "buy"}'] * 3]) as stub:
         inner = ChatOpenAI(model="m", base_url=stub.base_url, api_key="k", max_retries=0)
-        model = LadderChatModel(inner, rung="native", answer=Verdict)
+        model = CapabilityChatModel(inner, rung="native", answer=Verdict)
         for _ in range(2):
             assert json.loads(model.invoke(QUESTION).text) == {"action": "buy"}
         model.bind_tools([add]).invoke(QUESTION)
@@ -398,7 +398,7 @@ def test_tokens_of_a_native_reply_are_streamed_and_no_protocol_is():
     for rung, reply in {"native": "It is three.", "text": '{"answer": "It is three."}'}.items():
         with OpenAIStub([reply]) as stub:
             inner = ChatOpenAI(model="m", base_url=stub.base_url, api_key="k", max_retries=0)
-            agent = create_agent(LadderChatModel(inner, rung=rung), [add])
+            agent = create_agent(CapabilityChatModel(inner, rung=rung), [add])
             seen = [chunk.text for chunk, _ in agent.stream({"messages": QUESTION}, stream_mode="messages")]
         assert "".join(seen) == "It is three."
         assert (len([text for text in seen if text]) > 1) == (rung == "native")
@@ -412,7 +412,7 @@ def test_structured_output_works_as_on_any_model_that_calls_tools():
     ) as stub:
         inner = ChatOpenAI(model="m", base_url=stub.base_url, api_key="k", max_retries=0)
         for rung, action in {"native": "buy", "json_schema": "sell"}.items():
-            model = LadderChatModel(inner, rung=rung).with_structured_output(Verdict)
+            model = CapabilityChatModel(inner, rung=rung).with_structured_output(Verdict)
             assert model.invoke("?") == Verdict(action=action)
 
 

@@ -11,12 +11,12 @@ from langchain_core.messages import HumanMessage
 from langchain_openai import ChatOpenAI
 
 from quantgraph.errors import ModelUnavailable, NotConfigured
-from quantgraph.llm.capabilities import LadderChatModel
-from quantgraph.llm.capabilities.capability_cache import VERSION
+from quantgraph.llm.capabilities import CapabilityChatModel
+from quantgraph.llm.capabilities.capability_cache import PROBE_VERSION
+from quantgraph.llm.models import role_model
 from quantgraph.llm.planner import KeylessPlanner
 from quantgraph.llm.recorded_model import RecordedChatModel
 from quantgraph.llm.retry_policy import CallPolicy
-from quantgraph.llm.roles import role_model
 from quantgraph.recording import Recorder, Scope, in_scope
 from quantgraph.settings import load_settings
 from quantgraph.testing import Fault, OpenAIStub, Reply, ScriptedChatModel
@@ -50,7 +50,7 @@ def server(can):
 def behind(stub, **options):
     inner = ChatOpenAI(model="m", base_url=stub.base_url, api_key="sk-secret", max_retries=0)
     policy = CallPolicy(max_attempts=1)
-    return LadderChatModel(RecordedChatModel(inner, role="reflection", policy=policy), **options)
+    return CapabilityChatModel(RecordedChatModel(inner, role="reflection", policy=policy), **options)
 
 
 @pytest.mark.parametrize(
@@ -129,7 +129,7 @@ def test_what_is_remembered_is_by_server_and_model_without_secrets_and_of_one_ve
             assert kept.keys() == {"version", "base_url", "model", "rung"}
             path.write_text(json.dumps({**kept, "rung": "json_mode"}))
         assert behind(one, cache_dir=tmp_path).rung == "json_mode", "the file is what counts"
-        files[0].write_text(json.dumps({**json.loads(files[0].read_text()), "version": VERSION + 1}))
+        files[0].write_text(json.dumps({**json.loads(files[0].read_text()), "version": PROBE_VERSION + 1}))
         files[1].write_text("{")
         assert {behind(stub, cache_dir=tmp_path).rung for stub in (one, two)} == {"native", "json_schema"}
 
@@ -158,11 +158,11 @@ def test_an_argument_or_the_settings_override_the_probe(tmp_path, monkeypatch):
 
 def test_models_without_a_server_are_taken_at_their_word(tmp_path):
     inner = ScriptedChatModel()
-    assert LadderChatModel(inner, cache_dir=tmp_path).rung == "native"
+    assert CapabilityChatModel(inner, cache_dir=tmp_path).rung == "native"
     assert not inner.calls
-    assert LadderChatModel(KeylessPlanner(), cache_dir=tmp_path).rung == "native"
-    assert LadderChatModel(FakeListChatModel(responses=["x"]), cache_dir=tmp_path).rung == "text"
-    assert LadderChatModel(RecordedChatModel(FakeListChatModel(responses=["x"]))).rung == "text"
+    assert CapabilityChatModel(KeylessPlanner(), cache_dir=tmp_path).rung == "native"
+    assert CapabilityChatModel(FakeListChatModel(responses=["x"]), cache_dir=tmp_path).rung == "text"
+    assert CapabilityChatModel(RecordedChatModel(FakeListChatModel(responses=["x"]))).rung == "text"
 
 
 def test_plain_talk_needs_no_probe(tmp_path):
@@ -272,7 +272,7 @@ def test_what_one_run_learns_of_a_model_without_a_server_the_next_does_not_know(
             return super()._generate(messages, stop, run_manager, **kwargs)
 
     inner = NoTools([CALL] * 3)
-    model = LadderChatModel(RecordedChatModel(inner)).bind_tools([add])
+    model = CapabilityChatModel(RecordedChatModel(inner)).bind_tools([add])
     for run, calls in (("r1", 2), ("r1", 3), ("r2", 2)):
         with in_scope(
             Scope(recording=Recorder(tmp_path / "x.sqlite").of(run), path="n", calls={"n": calls})

@@ -26,9 +26,15 @@ from pydantic import BaseModel
 
 from quantgraph.errors import BudgetExceeded, ModelUnavailable, RunDiverged
 from quantgraph.llm import CallPolicy, RecordedChatModel, get_llm
-from quantgraph.llm.faults import facts_of
-from quantgraph.llm.model_reply import finish_of, is_usable, message_of, reply_of, tokens_of
-from quantgraph.llm.model_request import request_of
+from quantgraph.llm.faults import model_facts
+from quantgraph.llm.model_json import (
+    build_request,
+    finish_reason,
+    is_usable,
+    message_from_json,
+    reply_to_json,
+    token_counts,
+)
 from quantgraph.llm.planner import KeylessPlanner
 from quantgraph.recording import Budget, Entry, Mode, Recorder, Recording, Scope, canonical, in_scope
 from quantgraph.settings import load_settings
@@ -490,7 +496,7 @@ def test_awaited_in_a_stream_a_broken_one_is_asked_again(tmp_path: Path) -> None
     ],
 )
 def test_a_reply_comes_back_equal(message: AIMessage) -> None:
-    assert message_of(json.loads(canonical(reply_of(message)))) == message
+    assert message_from_json(json.loads(canonical(reply_to_json(message)))) == message
 
 
 @pytest.mark.parametrize(
@@ -500,12 +506,12 @@ def test_a_reply_comes_back_equal(message: AIMessage) -> None:
 def test_a_count_that_cannot_be_is_not_known(usage: tuple[int, ...], known: tuple[int | None, ...]) -> None:
     names = ("input_tokens", "output_tokens", "total_tokens")
     told: Any = dict(zip(names, usage, strict=True))
-    assert tokens_of(AIMessage("fine", usage_metadata=told)) == known
+    assert token_counts(AIMessage("fine", usage_metadata=told)) == known
 
 
 def test_a_word_that_no_database_takes_is_cut() -> None:
     message = AIMessage("", response_metadata={"finish_reason": "st\0o" + "p" * 90})
-    assert finish_of(message) == "sto" + "p" * 37
+    assert finish_reason(message) == "sto" + "p" * 37
 
 
 @pytest.mark.parametrize(
@@ -537,7 +543,7 @@ def test_a_request_has_one_text_whatever_ids_the_messages_have() -> None:
     def text(mark: str) -> str:
         called = AIMessage("", id=mark, tool_calls=[{"name": "f", "args": {}, "id": "call_1"}])
         result = ToolMessage("1", id=mark, tool_call_id="call_1", artifact=object())
-        return request_of(model, facts_of(model), [HumanMessage("Hi", id=mark), called, result]).text
+        return build_request(model, model_facts(model), [HumanMessage("Hi", id=mark), called, result]).text
 
     assert text("one") == text("two")
     assert json.loads(text("one"))["messages"][2]["tool_call_id"] == "call_1"

@@ -19,10 +19,10 @@ from langgraph.types import Command
 
 from quantgraph.agents import SignalRule
 from quantgraph.broker import Account, Fill, Market, Order
+from quantgraph.broker.ledger import Ledger
 from quantgraph.broker.ledger.journal import day_lines
-from quantgraph.broker.ledger.ledger import Ledger
-from quantgraph.broker.open_session import open_session, refuse
-from quantgraph.broker.order_proposal import order_of, plain
+from quantgraph.broker.open_session import open_session, reject_orders
+from quantgraph.broker.order_proposal import order_from_json, order_to_json
 from quantgraph.errors import BadOption, CheckpointerRequired, LedgerConflict
 from quantgraph.graph import create_trading_graph
 from quantgraph.market.rulebook import Rulebook
@@ -432,14 +432,14 @@ SIZES_OF = st.one_of(
 def test_an_order_comes_back_from_json_as_it_was(size, limit, reason):
     limited = {} if limit is None else {"type": "limit", "limit_price": limit}
     order = Order(symbol="600519.SH", sequence=7, reason=reason, **size, **limited)
-    assert order_of(json.loads(json.dumps(plain(order)))) == order
+    assert order_from_json(json.loads(json.dumps(order_to_json(order)))) == order
 
 
 def test_half_a_surrogate_pair_in_a_reason_is_told_and_kept(store):
     order = Order(symbol=CODE, side="buy", quantity=100, sequence=1, reason="up \ud83d")
-    again = order_of(json.loads(json.dumps(plain(order)).encode()))
+    again = order_from_json(json.loads(json.dumps(order_to_json(order)).encode()))
     assert again.reason == "up \\ud83d"
     market = Market(store=store, data_ref=committed(store), rules=Rulebook.mainland())
     morning = open_session(market, DAYS[0], Account.opening(1000))
-    result = refuse(morning, "d", [again], "not_approved", "no")
+    result = reject_orders(morning, "d", [again], "not_approved", "no")
     assert "ud83d" in day_lines(Account.opening(1000), result).lines[0][1]

@@ -13,10 +13,10 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from quantgraph.data.files.source import FileSource
+from quantgraph.data.files import FileSource
 from quantgraph.errors import BadFile, BadOption
 from quantgraph.interop.ai_trader.position_file import read_positions, records_of, write_positions
-from quantgraph.report.positions import verify_positions
+from quantgraph.interop.ai_trader.position_verification import verify_positions
 
 US = "us/daily_prices_nasdaq_100_20250610_20251030.csv.gz"
 CN = "a_share/daily_prices_sse_50_20251009_20251119.csv"

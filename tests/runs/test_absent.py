@@ -7,7 +7,7 @@ from langchain_openai import ChatOpenAI
 from pydantic import BaseModel
 
 from quantgraph.llm import RecordedChatModel
-from quantgraph.llm.capabilities import LadderChatModel
+from quantgraph.llm.capabilities import CapabilityChatModel
 from quantgraph.recording import Recorder, Scope, in_scope
 from quantgraph.runs.replay_stubs import replay_models
 from quantgraph.testing import OpenAIStub, ScriptedChatModel
@@ -29,7 +29,7 @@ def price(symbol: str) -> str:
 
 
 def ask(model, rung):
-    ladder = LadderChatModel(RecordedChatModel(model, role="reflection"), rung=rung, answer=Answer)
+    ladder = CapabilityChatModel(RecordedChatModel(model, role="reflection"), rung=rung, answer=Answer)
     return [ladder.bind_tools([price]).invoke("How much?").text, ladder.invoke("How much?").text]
 
 

@@ -15,7 +15,7 @@ import pytest
 from langgraph.runtime import RunControl
 from typer.testing import CliRunner
 
-from quantgraph.broker.ledger.ledger import Ledger
+from quantgraph.broker.ledger import Ledger
 from quantgraph.cli.main import app
 from quantgraph.recording import canonical, digest
 from quantgraph.runs import folder, replay, resume_run, run_strategy
@@ -207,7 +207,7 @@ def test_a_copied_folder_names_its_own_files(finished, copy):
 CHILD = """
 import json, sys
 from typer.testing import CliRunner
-from quantgraph.broker.ledger.ledger import Ledger
+from quantgraph.broker.ledger import Ledger
 from quantgraph.cli.main import app
 from quantgraph.errors import StorageUnavailable
 from quantgraph.recording import canonical, digest

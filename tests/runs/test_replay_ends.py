@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from langgraph.runtime import RunControl
 
-from quantgraph.broker.ledger.ledger import Ledger
+from quantgraph.broker.ledger import Ledger
 from quantgraph.runs import replay, resume_run, run_strategy
 from quantgraph.settings import load_settings
 from quantgraph.testing import OpenAIStub

@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 
 from quantgraph.agents import SignalRule
 from quantgraph.broker import Order
-from quantgraph.broker.ledger.ledger import Ledger
+from quantgraph.broker.ledger import Ledger
 from quantgraph.cli.main import app
 from quantgraph.errors import BadOption, BadWindow, RunDiverged
 from quantgraph.llm.recorded_model import RecordedChatModel

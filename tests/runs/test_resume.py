@@ -17,7 +17,7 @@ from typer.testing import CliRunner
 from quantgraph.agents import SignalRule
 from quantgraph.broker import Ledger
 from quantgraph.cli.main import app
-from quantgraph.data.sample.source import SampleSource
+from quantgraph.data.sample import SampleSource
 from quantgraph.errors import BadFile, BadOption, BudgetExceeded, NoData, RunMismatch, SourceUnavailable
 from quantgraph.market.rulebook import Rulebook
 from quantgraph.runs import identity, replay, resume_run, run_strategy

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from quantgraph.data.sample.source import SampleSource
+from quantgraph.data.sample import SampleSource
 from quantgraph.errors import BadOption, NotConfigured
 from quantgraph.runs import run_strategy
 from quantgraph.runs.strategy_file import strategy_source

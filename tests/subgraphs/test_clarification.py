@@ -19,7 +19,7 @@ from langgraph.types import Command
 from typing_extensions import TypedDict
 
 from quantgraph._util.input_limits import MAX_TEXT_LENGTH
-from quantgraph.data.sample.source import SampleSource
+from quantgraph.data.sample import SampleSource
 from quantgraph.errors import BadOption
 from quantgraph.recording import Recorder, recorded_answer
 from quantgraph.runtime.questions import ANY_TEXT, answer_schema, parse_answer

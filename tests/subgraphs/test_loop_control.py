@@ -10,7 +10,7 @@ import pytest
 from langchain_core.messages import AIMessage
 from langgraph.graph import START, StateGraph
 
-from quantgraph.data.sample.source import SampleSource
+from quantgraph.data.sample import SampleSource
 from quantgraph.errors import BudgetExceeded, CodeFailed
 from quantgraph.runtime.run_node import SAME_STEP_LIMIT, TRAIL_LIMIT, with_loop_detection
 from quantgraph.runtime.state import EndedBecause

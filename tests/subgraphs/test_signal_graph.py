@@ -11,7 +11,7 @@ from langchain_core.messages import AIMessage, HumanMessage
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.types import Command
 
-from quantgraph.data.sample.source import SampleSource
+from quantgraph.data.sample import SampleSource
 from quantgraph.errors import BadOption, CheckpointerRequired, ModelUnavailable
 from quantgraph.state import DataState
 from quantgraph.subgraphs.signal import (

@@ -18,8 +18,8 @@ from quantgraph.subgraphs.signal.data_request import ReflectionReply
 from quantgraph.testing import (
     INJECTIONS,
     MISBEHAVING,
+    FaultyChatModel,
     OpenAIStub,
-    SpoiledChatModel,
     flaky_model,
     misbehaving_in,
     sample_store,
@@ -60,7 +60,7 @@ def answers(model):
 def test_two_of_a_kind_answer_alike_and_unlike_a_good_model(name):
     first = answers(MISBEHAVING[name]())
     assert first == answers(MISBEHAVING[name]())
-    right = answers(SpoiledChatModel(lambda asked: asked.right))
+    right = answers(FaultyChatModel(lambda asked: asked.right))
     alike_in_text = {"obeys_data", "slow", "thinking_blocks"}
     assert (first == right) == (name in alike_in_text)
 
@@ -126,7 +126,7 @@ def test_the_obeying_model_is_right_until_it_reads_the_text(text):
 
 def test_a_cast_has_one_that_misbehaves():
     cast = misbehaving_in("clarify", "refuses")
-    assert {role for role, model in cast.items() if isinstance(model, SpoiledChatModel)} == {"clarify"}
+    assert {role for role, model in cast.items() if isinstance(model, FaultyChatModel)} == {"clarify"}
     with pytest.raises(BadOption, match="role"):
         misbehaving_in("director", "refuses")
     with pytest.raises(BadOption, match="valid are prose, "):

@@ -6,7 +6,8 @@ import pandas as pd
 import pytest
 import requests
 
-from quantgraph.testing.servers.tushare_faults import (
+from quantgraph.testing.servers.tushare_stub import (
+    TushareStub,
     allowance_used_up,
     bad_token,
     connection_dropped,
@@ -19,7 +20,6 @@ from quantgraph.testing.servers.tushare_faults import (
     reply_cut,
     without_data,
 )
-from quantgraph.testing.servers.tushare_stub import TushareStub
 
 DAILY = pd.DataFrame(
     [

@@ -20,10 +20,10 @@ from quantgraph.broker import (
     Quantity,
     Quotes,
     TradingSession,
-    execute,
     largest_buy,
     last_closes,
     quotes_at,
+    submit_batch,
 )
 from quantgraph.broker.decider import require_rules
 from quantgraph.errors import BadOption, NoData, NoSignal
@@ -195,7 +195,7 @@ class SignalRule:
         leaving = _leaving(signal, account)
         exits = self._orders("sell", leaving, "signal -1", session, numbers)
         desk = TradingSession(account, quotes, self._rules, session)
-        execute(desk, exits)
+        submit_batch(desk, exits)
         entries = self._entries(view, signal, account, kept=len(desk.account.positions))
         if not entries:
             return exits

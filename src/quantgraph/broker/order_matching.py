@@ -9,9 +9,9 @@ from decimal import Decimal
 import pandas as pd
 
 from quantgraph.broker.account import Account
-from quantgraph.broker.orders import Fill, Order, Quantity, Rejection, whole
+from quantgraph.broker.orders import Fill, Order, Quantity, Rejection, normalize_quantity
 from quantgraph.broker.quotes import Quote
-from quantgraph.broker.sizing import LARGEST, Refusal, Sized, side_of, sized
+from quantgraph.broker.sizing import LARGEST, Refusal, SizedOrder, side_of, size_order
 from quantgraph.errors import UnknownSymbol
 from quantgraph.market.money import notional, to_decimal
 from quantgraph.market.rulebook import Lots, Rulebook, Side
@@ -80,7 +80,7 @@ def _judged(  # noqa: PLR0917 - the parameters of submit
     price = _market_price(order, account, quote, rules, session, others)
     if quote is None or isinstance(price, tuple):
         return price if isinstance(price, tuple) else ("unknown_symbol", order.symbol)
-    wish = sized(order, price, account, rules, session, others)
+    wish = size_order(order, price, account, rules, session, others)
     if isinstance(wish, tuple):
         return wish
     refusal = (
@@ -155,7 +155,7 @@ def reference_price(order: Order, quote: Quote | None) -> Decimal | None:
     return to_decimal(price) if 0 < price < math.inf else None
 
 
-def _quantity(order: Order, wish: Sized, rules: Rulebook, session: pd.Timestamp) -> Refusal | None:
+def _quantity(order: Order, wish: SizedOrder, rules: Rulebook, session: pd.Timestamp) -> Refusal | None:
     quantity, day = wish.quantity, session.date()
     if not 0 < quantity <= LARGEST or quantity % rules.fraction_step:
         wanted = "a positive number" if rules.fraction_step < 1 else "a positive whole number"
@@ -167,7 +167,7 @@ def _quantity(order: Order, wish: Sized, rules: Rulebook, session: pd.Timestamp)
 
 
 def _shares(
-    order: Order, wish: Sized, account: Account, rules: Rulebook, session: pd.Timestamp
+    order: Order, wish: SizedOrder, account: Account, rules: Rulebook, session: pd.Timestamp
 ) -> Refusal | None:
     symbol, quantity = order.symbol, wish.quantity
     lots = rules.lots(symbol, session.date())
@@ -196,7 +196,7 @@ def _lots(lots: Lots) -> str:
 
 
 def _limits(  # noqa: PLR0917
-    order: Order, wish: Sized, price: Decimal, quote: Quote, rules: Rulebook, session: pd.Timestamp
+    order: Order, wish: SizedOrder, price: Decimal, quote: Quote, rules: Rulebook, session: pd.Timestamp
 ) -> Refusal | None:
     symbol, asked = order.symbol, order.limit_price
     upper, lower = _band(symbol, quote, rules, session)
@@ -226,7 +226,7 @@ def _band(
 
 
 def _by_volume(  # noqa: PLR0917
-    wish: Sized, symbol: str, quote: Quote, rules: Rulebook, session: pd.Timestamp, traded: Quantity
+    wish: SizedOrder, symbol: str, quote: Quote, rules: Rulebook, session: pd.Timestamp, traded: Quantity
 ) -> Quantity:
     """Shares that the volume cap lets through, in steps that may be traded; none where no volume is known."""
     if rules.volume_share is None or quote.volume is None:
@@ -238,10 +238,10 @@ def _by_volume(  # noqa: PLR0917
         return wish.quantity
     lots = rules.lots(symbol, session.date())
     allowed = (cap // lots.step) * lots.step
-    return whole(allowed) if allowed >= lots.first else 0
+    return normalize_quantity(allowed) if allowed >= lots.first else 0
 
 
-def _capped(order: Order, wish: Sized, allowed: Quantity, quote: Quote, rules: Rulebook) -> str:
+def _capped(order: Order, wish: SizedOrder, allowed: Quantity, quote: Quote, rules: Rulebook) -> str:
     return (
         f"{allowed} of {wish.quantity} shares of {order.symbol}; the cap is {rules.volume_share} of the "
         f"session's volume, {quote.volume:.0f}"

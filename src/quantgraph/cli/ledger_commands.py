@@ -15,7 +15,7 @@ from quantgraph.cli.ledger_verify import MISMATCHES, app, counted
 from quantgraph.errors import BadFile, BadOption, LedgerConflict
 
 if TYPE_CHECKING:
-    from quantgraph.broker.ledger.ledger import Ledger
+    from quantgraph.broker.ledger import Ledger
 
 __all__ = ["app", "check", "export", "show"]
 
@@ -118,7 +118,7 @@ def export(
     ledger: Where = None,
 ) -> None:
     """Write the journal, the fills, the rejections, or AI-Trader's records of a run to a file."""
-    from quantgraph.broker.ledger.fills_file import write_fills, write_rejections
+    from quantgraph.broker.ledger import write_fills, write_rejections
     from quantgraph.interop.ai_trader.position_file import write_positions
 
     with open_ledger(run, ledger) as (book, run_id, _):

@@ -15,7 +15,7 @@ from quantgraph.cli.ledger_verify import MISMATCHES, WRONG_USAGE
 from quantgraph.errors import BadFile, BadOption, LedgerConflict, QuantGraphError
 
 if TYPE_CHECKING:
-    from quantgraph.broker.ledger.ledger import Ledger
+    from quantgraph.broker.ledger import Ledger
 
 __all__ = ["latest_ledger", "missing_end", "open_ledger", "run_folder_of"]
 
@@ -34,7 +34,7 @@ def open_ledger(
     begun
         Whether a run that has a folder and no line yet will do.
     """
-    from quantgraph.broker.ledger.ledger import Ledger
+    from quantgraph.broker.ledger import Ledger
 
     try:
         place, name = _place(run, where)

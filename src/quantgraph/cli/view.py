@@ -16,7 +16,7 @@ from rich.syntax import Syntax
 from rich.table import Table
 
 from quantgraph._util.texts import escape_controls, language_of, say
-from quantgraph.audit.titles import in_chinese
+from quantgraph.audit.findings import in_chinese
 from quantgraph.cli.console import SafeConsole, drawing, echo, lines_above, literal
 from quantgraph.cli.ledger_verify import counted
 from quantgraph.report.order_statistics import format_counts

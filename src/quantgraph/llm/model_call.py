@@ -12,12 +12,18 @@ from typing import TYPE_CHECKING, Any
 from langchain_core.messages import AIMessage
 
 from quantgraph.errors import BudgetExceeded, ModelUnavailable, QuantGraphError, StorageUnavailable
-from quantgraph.llm.cache import ReplyCache, offer
-from quantgraph.llm.cancellation import AT_ONCE, control_of_run, drained, left
-from quantgraph.llm.faults import ModelFacts, read_fault
-from quantgraph.llm.model_reply import finish_of, is_usable, message_of, reply_of, tokens_of
-from quantgraph.llm.model_request import Request
-from quantgraph.llm.prices import Price
+from quantgraph.llm.cache import ReplyCache, add_pending
+from quantgraph.llm.cancellation import AT_ONCE, current_run_control, drain_error, is_abandoned
+from quantgraph.llm.faults import ModelFacts, classify_error
+from quantgraph.llm.model_json import (
+    ModelRequest,
+    finish_reason,
+    is_usable,
+    message_from_json,
+    reply_to_json,
+    token_counts,
+)
+from quantgraph.llm.token_prices import Price
 from quantgraph.recording import Entry, Key, Scope, canonical, digest
 from quantgraph.recording.budget import CallEstimate, CallUsage
 from quantgraph.recording.budget_tracker import Caller, Reservation, max_tokens_of, no_answer_text
@@ -27,11 +33,11 @@ from quantgraph.recording.scope import NumberedCall
 if TYPE_CHECKING:
     from langgraph.runtime import RunControl
 
-__all__ = ["Asking"]
+__all__ = ["ModelCall"]
 
 
 @dataclass(kw_only=True)
-class Asking:
+class ModelCall:
     """One question and its attempts, of one thread or task.
 
     Attributes
@@ -42,7 +48,7 @@ class Asking:
         Number of the attempt under way, from 1.
     """
 
-    request: Request
+    request: ModelRequest
     facts: ModelFacts
     role: str
     scope: Scope
@@ -61,10 +67,10 @@ class Asking:
 
     def __post_init__(self) -> None:
         self._session = self.scope.session
-        self._control = control_of_run()
+        self._control = current_run_control()
         self._call = self.scope.next_call(self.request.digest)
 
-    def known(self) -> AIMessage | None:
+    def recorded_reply(self) -> AIMessage | None:
         """What was answered here before, or to the same request in another run; None if it has to be asked.
 
         Raises
@@ -82,15 +88,17 @@ class Asking:
                 return None
             self.attempt = 1
             nothing = {"prompt_tokens": 0, "completion_tokens": 0, "cost": "0", "seconds": 0.0}
-            facts = self._facts(finish=finish_of(message_of(json.loads(kept))), cached=True, **nothing)
+            facts = self._facts(
+                finish=finish_reason(message_from_json(json.loads(kept))), cached=True, **nothing
+            )
             entry = self._entry(reply=kept, facts=facts)
             self.scope.recording.add(entry)
             if self.cache is not None:
-                offer(self.cache, self._cached_as, None)
+                add_pending(self.cache, self._cached_as, None)
         self._tell(entry, served=True)
         return self._message(entry)
 
-    def begin(self) -> bool:
+    def reserve(self) -> bool:
         """Take leave to send the next attempt; False if it has to wait for calls under way.
 
         Raises
@@ -104,30 +112,32 @@ class Asking:
         self.check()
         self._write_failed()
         asker = Caller(self.role, self.facts.name, self._session)
-        self._ticket = self.scope.recording.budget_tracker.reserve(asker, self._most(self.request.max_tokens))
+        self._ticket = self.scope.recording.budget_tracker.reserve(
+            asker, self._needs(self.request.max_tokens)
+        )
         if self._ticket is None:
             return False
         self.attempt += 1
         self._began = time.monotonic()
         return True
 
-    def came(self, message: AIMessage) -> AIMessage:
+    def on_reply(self, message: AIMessage) -> AIMessage:
         """Write a reply down; returned is what will be served in its place."""
-        text = self.facts.hide(canonical(reply_of(message)))
-        prompt, completion = tokens_of(message)
-        facts = self._settle(prompt, completion, self._most(max_tokens_of(text)))
-        entry = self._entry(reply=text, facts={**facts, "finish": finish_of(message)})
+        text = self.facts.hide(canonical(reply_to_json(message)))
+        prompt, completion = token_counts(message)
+        facts = self._settle(prompt, completion, self._needs(max_tokens_of(text)))
+        entry = self._entry(reply=text, facts={**facts, "finish": finish_reason(message)})
         self._end(entry)
         if self.cache is not None and is_usable(message):
-            offer(self.cache, self._cached_as, text)
+            add_pending(self.cache, self._cached_as, text)
         return self._message(entry)
 
-    def failed(self, error: BaseException) -> None:
+    def on_failure(self, error: BaseException) -> None:
         """Count an attempt that gave no reply; it is written down once the next begins, or none does."""
-        fault = read_fault(error, self.facts) if isinstance(error, Exception) else None
+        fault = classify_error(error, self.facts) if isinstance(error, Exception) else None
         # An error status is no completion, and costs nothing; of all else nobody knows.
         tokens = None if fault is None or fault.status is None else 0
-        facts = self._settle(tokens, tokens, self._most(0))
+        facts = self._settle(tokens, tokens, self._needs(0))
         if isinstance(error, QuantGraphError):
             told = error_json(error)
         else:
@@ -135,7 +145,7 @@ class Asking:
             told = error_json(ModelUnavailable(reason) if fault else QuantGraphError(reason))
         self._failed = self._entry(error=told, facts=facts, final=False)
 
-    def ended(self, problem: BaseException) -> None:
+    def on_end(self, problem: BaseException) -> None:
         """Write down how it ended, if without a reply: with an error of ours, or with another."""
         if self._ticket is not None:  # who asks was stopped before it was sent
             self.scope.recording.budget_tracker.release(self._ticket)
@@ -148,7 +158,7 @@ class Asking:
             self._end(self._entry(error=told, facts=self._facts()))
         elif self._failed is not None:
             last, self._failed = self._failed, None
-            self._end(replace(last, error=self._hidden(told), final=True) if told else last)
+            self._end(replace(last, error=self._redacted(told), final=True) if told else last)
 
     def check(self, seconds: float = 0.0) -> None:
         """See that the run was not told to stop, and that there is time to wait for so long.
@@ -161,15 +171,15 @@ class Asking:
             If the time of the node, the session or the run is over by then.
         """
         if self._control is not None and self._control.drain_reason is not None:
-            raise drained(self._control.drain_reason)
-        if left():
-            raise drained(AT_ONCE)
+            raise drain_error(self._control.drain_reason)
+        if is_abandoned():
+            raise drain_error(AT_ONCE)
         self._check_time(seconds)
 
-    def check_under_way(self) -> None:
+    def check_in_flight(self) -> None:
         """Do as :meth:`check` while the model is at work: what was sent is waited for, unless in a hurry."""
-        if left() or (self._control is not None and self._control.drain_reason == AT_ONCE):
-            raise drained(AT_ONCE)
+        if is_abandoned() or (self._control is not None and self._control.drain_reason == AT_ONCE):
+            raise drain_error(AT_ONCE)
         self._check_time(0.0)
 
     def message_id(self) -> str:
@@ -193,7 +203,7 @@ class Asking:
                 limit="seconds",
             )
 
-    def _most(self, completion: int | None) -> CallEstimate:
+    def _needs(self, completion: int | None) -> CallEstimate:
         """What a call takes at most if its reply has at most so many tokens."""
         prompt = max_tokens_of(self.request.text)
         if self.price is None:
@@ -228,7 +238,7 @@ class Asking:
 
     def _entry(self, *, facts: Mapping[str, Any], final: bool = True, **outcome: Any) -> Entry:
         if outcome.get("error"):
-            outcome["error"] = self._hidden(outcome["error"])
+            outcome["error"] = self._redacted(outcome["error"])
         return Entry(
             key=self._key,
             request=self.request.text,
@@ -239,7 +249,7 @@ class Asking:
             **outcome,
         )
 
-    def _hidden(self, error: Mapping[str, Any]) -> Any:
+    def _redacted(self, error: Mapping[str, Any]) -> Any:
         return json.loads(self.facts.hide(canonical(error)))
 
     def _write_failed(self) -> None:
@@ -248,7 +258,9 @@ class Asking:
             self._failed = None
 
     def _end(self, entry: Entry) -> None:
-        self.scope.recording.add(replace(entry, final=entry.final and not left()))  # given to nobody then
+        self.scope.recording.add(
+            replace(entry, final=entry.final and not is_abandoned())
+        )  # given to nobody then
         self._tell(entry, served=False)
 
     def _tell(self, entry: Entry, *, served: bool) -> None:
@@ -256,7 +268,7 @@ class Asking:
             self.scope.on_model_call(entry, served)
 
     def _message(self, entry: Entry) -> AIMessage:
-        message = message_of(entry.outcome())
+        message = message_from_json(entry.outcome())
         message.id = message.id or self._id(entry.key, entry.attempt)
         return message
 

@@ -11,17 +11,68 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
+from langchain_core.language_models import BaseChatModel
 from pydantic import SecretStr
 
 from quantgraph.errors import BadOption, NotConfigured
+from quantgraph.llm.cache import reply_cache
+from quantgraph.llm.capabilities import CapabilityChatModel
+from quantgraph.llm.recorded_model import RecordedChatModel
+from quantgraph.llm.retry_policy import CallPolicy
+from quantgraph.llm.token_prices import load_prices
 from quantgraph.settings import Role, Settings, check_role, load_settings
+
+__all__ = ["DEFAULT_MODEL", "KEYLESS", "Model", "get_light_llm", "get_llm", "is_loopback", "role_model"]
+
+if TYPE_CHECKING:
+    from pydantic import BaseModel
+
+
+Model = str | BaseChatModel | Mapping[Role, str | BaseChatModel]
+"""A chat model, a model's name, or either by role."""
+
+
+def role_model(
+    role: Role,
+    *,
+    model: Model | None,
+    settings: Settings,
+    light: bool = False,
+    answer: type[BaseModel] | None = None,
+) -> BaseChatModel:
+    """The model of a role, see :func:`~quantgraph.llm.get_llm`, in its wrapper and on its ladder.
+
+    Parameters
+    ----------
+    light
+        Whether it is simple work, see :func:`~quantgraph.llm.get_light_llm`.
+    answer
+        What its last reply has to be: a JSON object of this kind. None means text.
+
+    Raises
+    ------
+    BadFile
+        If the file of prices is none.
+    """
+    choose = get_light_llm if light else get_llm
+    recorded = RecordedChatModel(
+        choose(role, model=model, settings=settings),
+        role=role,
+        policy=CallPolicy(max_attempts=settings.max_attempts),
+        prices=load_prices(settings.prices),
+        cache=reply_cache(settings.cache_dir, settings.llm_cache, settings.llm_cache_ttl_hours),
+        node_seconds=settings.node_seconds,
+    )
+    return CapabilityChatModel(
+        recorded, rung=settings.model_rung, answer=answer, cache_dir=settings.cache_dir
+    )
+
 
 if TYPE_CHECKING:
     from langchain_core.language_models import BaseChatModel
 
-    from quantgraph.llm.roles import Model
+    from quantgraph.llm.models import Model
 
-__all__ = ["DEFAULT_MODEL", "KEYLESS", "get_light_llm", "get_llm", "is_loopback"]
 
 KEYLESS = "keyless"
 """The model name that asks for the keyless planner although a key is there."""

@@ -14,9 +14,9 @@ from langchain_core.utils.json_schema import dereference_refs
 from pydantic import BaseModel, ValidationError
 
 from quantgraph.errors import ModelOutputInvalid
-from quantgraph.llm.repair import mended, repaired
+from quantgraph.llm.repair import normalise_nulls, repair_json
 
-__all__ = ["Found", "objects_in", "read_json", "reply_text", "without_thoughts"]
+__all__ = ["JsonCandidate", "find_json", "read_json", "reply_text", "without_thoughts"]
 
 T = TypeVar("T", bound=BaseModel)
 
@@ -37,7 +37,7 @@ _FENCE_BEFORE = re.compile(r"```\s*(?:json\w*)?\s*\Z", re.IGNORECASE)
 
 
 @dataclass(frozen=True, kw_only=True)
-class Found:
+class JsonCandidate:
     """Something in the reply that is, or was meant to be, JSON: its value or what is wrong with it.
 
     A list is both: it can be read, and is no object.
@@ -91,7 +91,7 @@ def read_json(text: str | Sequence[str | dict[str, Any]], schema: type[T], *, cu
     schema
         What the object has to be.
     cut_off
-        Whether its server says so, see :func:`~quantgraph.llm.model_reply.is_cut_off`.
+        Whether its server says so, see :func:`~quantgraph.llm.model_json.is_cut_off`.
 
     Raises
     ------
@@ -107,14 +107,14 @@ def read_json(text: str | Sequence[str | dict[str, Any]], schema: type[T], *, cu
     Answer(action='hold {for now}')
     """
     reply = reply_text(text)
-    candidates = objects_in(reply, cut_off=cut_off)
+    candidates = find_json(reply, cut_off=cut_off)
     problem: ModelOutputInvalid | None = None
     for one in reversed(candidates):
         if one.problem is not None:
             problem = problem or ModelOutputInvalid(f"the reply's JSON is broken: {one.problem}", reply=reply)
             break  # what stands before a broken object may be a draft of it
         try:
-            return schema.model_validate_json(json.dumps(mended(one.value, _plain_schema(schema))))
+            return schema.model_validate_json(json.dumps(normalise_nulls(one.value, _plain_schema(schema))))
         except ValidationError as error:
             problem = problem or _misfit(error, schema, reply)
     begins = f"it begins {_begin(reply)!r}" if reply.strip() else "it is empty"
@@ -127,7 +127,7 @@ def _plain_schema(schema: type[BaseModel]) -> dict[str, Any]:
     return plain
 
 
-def objects_in(reply: str, *, cut_off: bool = False) -> list[Found]:
+def find_json(reply: str, *, cut_off: bool = False) -> list[JsonCandidate]:
     """What is, or was meant to be, a JSON object: those in fences if there are any, else all, in order."""
     found = _scan(reply, cut_off)
     return [one for one in found if one.fenced] or found
@@ -151,11 +151,11 @@ def _misfit(error: ValidationError, schema: type[BaseModel], reply: str) -> Mode
     return ModelOutputInvalid(line, reply=reply, faults=faults)
 
 
-def _scan(reply: str, cut_off: bool) -> list[Found]:
+def _scan(reply: str, cut_off: bool) -> list[JsonCandidate]:
     """Find what is JSON at the top level of a reply, in order; thoughts are stepped over."""
     if len(reply) > _LONGEST:
-        return [Found(begin=0, problem=f"of {len(reply)} characters, at most {_LONGEST} are read")]
-    all_found: list[Found] = []
+        return [JsonCandidate(begin=0, problem=f"of {len(reply)} characters, at most {_LONGEST} are read")]
+    all_found: list[JsonCandidate] = []
     position = unclosed = seen = 0
     while unclosed < _UNCLOSED_BRACES and seen < _OBJECTS and (start := _START.search(reply, position)):
         at, position = start.start(), start.end()
@@ -164,7 +164,11 @@ def _scan(reply: str, cut_off: bool) -> list[Found]:
         elif start.group().startswith("<"):
             end = _THOUGHT_END.search(reply, at)
             if end is None:
-                return [Found(begin=at, problem="its thinking block is never closed; the reply was cut off")]
+                return [
+                    JsonCandidate(
+                        begin=at, problem="its thinking block is never closed; the reply was cut off"
+                    )
+                ]
             position = end.end()
         elif start.group() == "{" or _LOOKS_LIKE_LIST.match(reply, at):
             found, position = _decode(reply, at, cut_off)
@@ -174,7 +178,7 @@ def _scan(reply: str, cut_off: bool) -> list[Found]:
     return all_found
 
 
-def _decode(reply: str, at: int, cut_off: bool) -> tuple[Found | None, int]:
+def _decode(reply: str, at: int, cut_off: bool) -> tuple[JsonCandidate | None, int]:
     """Decode what starts at a bracket; return it with the position to go on from."""
     fenced = _FENCE_BEFORE.search(reply, max(0, at - 40), at) is not None
     if reply[at] == "{" and not _LOOKS_LIKE_OBJECT.match(reply, at):
@@ -182,31 +186,33 @@ def _decode(reply: str, at: int, cut_off: bool) -> tuple[Found | None, int]:
     try:
         value, end = _DECODER.raw_decode(reply, at)
     except RecursionError:
-        return Found(begin=at, problem="it is nested too deeply", fenced=fenced), len(reply)
+        return JsonCandidate(begin=at, problem="it is nested too deeply", fenced=fenced), len(reply)
     except ValueError as error:
         return _broken(reply, at, error, fenced=fenced, mend=not cut_off)
     if isinstance(value, list):
         problem = "it is a list; one object is asked for"
-        return Found(begin=at, value=value, problem=problem, fenced=fenced), end
-    return Found(begin=at, value=value, fenced=fenced), end
+        return JsonCandidate(begin=at, value=value, problem=problem, fenced=fenced), end
+    return JsonCandidate(begin=at, value=value, fenced=fenced), end
 
 
-def _broken(reply: str, at: int, error: ValueError, *, fenced: bool, mend: bool) -> tuple[Found | None, int]:
+def _broken(
+    reply: str, at: int, error: ValueError, *, fenced: bool, mend: bool
+) -> tuple[JsonCandidate | None, int]:
     """Judge a bracket that looks like JSON and is none: a broken object is stepped over whole."""
     end = _balanced_end(reply, at) if reply[at] == "{" else None
     if end is None and _THOUGHT_END.search(reply, at):
         return None, at + 1
     if end is None:
         problem = f"{_begin(reply[at:])!r} is never closed or broken inside; was the reply cut off?"
-        return Found(begin=at, problem=problem, fenced=fenced), len(reply)
+        return JsonCandidate(begin=at, problem=problem, fenced=fenced), len(reply)
     mend = mend and isinstance(error, json.JSONDecodeError) and not _GOES_ON.match(reply, end)
-    value = repaired(reply[at:end]) if mend else None
+    value = repair_json(reply[at:end]) if mend else None
     if isinstance(value, dict):
-        return Found(begin=at, value=value, fenced=fenced), end
+        return JsonCandidate(begin=at, value=value, fenced=fenced), end
     reason = (
         f"{error.msg} at character {error.pos}" if isinstance(error, json.JSONDecodeError) else str(error)
     )
-    return Found(begin=at, problem=f"{reason}, in {_begin(reply[at:end])!r}", fenced=fenced), end
+    return JsonCandidate(begin=at, problem=f"{reason}, in {_begin(reply[at:end])!r}", fenced=fenced), end
 
 
 def _balanced_end(reply: str, at: int) -> int | None:

@@ -14,9 +14,9 @@ from typing import Any, Literal, cast
 import pandas as pd
 
 from quantgraph._util.texts import Language, say
-from quantgraph.broker.ledger.ledger import Ledger
-from quantgraph.broker.open_session import asked, fill, open_session, refuse
-from quantgraph.broker.order_proposal import Shown, order_of, plain, shown
+from quantgraph.broker.ledger import Ledger
+from quantgraph.broker.open_session import collect_orders, fill_orders, open_session, reject_orders
+from quantgraph.broker.order_proposal import OrderProposal, order_from_json, order_to_json, proposals_of
 from quantgraph.broker.orders import Order
 from quantgraph.broker.session_result import SessionResult
 from quantgraph.errors import BadOption
@@ -74,7 +74,7 @@ class Approval:
     rest: bool = False
 
 
-def parse_approval(answer: str, orders: Sequence[Shown]) -> Approval:
+def parse_approval(answer: str, orders: Sequence[OrderProposal]) -> Approval:
     """What an answer that fits the question's schema approves.
 
     Numbers are the places in which the orders are shown, from 1; a symbol stands for all of its orders.
@@ -102,7 +102,9 @@ def parse_approval(answer: str, orders: Sequence[Shown]) -> Approval:
     return Approval(sequences=everything if said in _ALSO_YES else frozenset())
 
 
-def approval_question(name: str, session: str, orders: list[Shown], language: Language) -> Clarification:
+def approval_question(
+    name: str, session: str, orders: list[OrderProposal], language: Language
+) -> Clarification:
     """The question of the id ``name``; both languages' words are answers, and none is the default."""
     yes, no, rest = _WORDS[language]
     day = f"{session_of(session):%Y-%m-%d}"
@@ -130,7 +132,7 @@ def approval_question(name: str, session: str, orders: list[Shown], language: La
     }
 
 
-def _pattern(orders: Sequence[Shown]) -> str:
+def _pattern(orders: Sequence[OrderProposal]) -> str:
     """The words alone, or numbers or symbols of orders, after a word or alone."""
     named = dict.fromkeys([*map(str, range(1, len(orders) + 1)), *(order["symbol"] for order in orders)])
     one = f"(?:{'|'.join(map(re.escape, named))})"
@@ -143,7 +145,7 @@ def _without_verb(said: str) -> str:
     return said.removeprefix(verb).strip()
 
 
-def _line(order: Shown, language: Language) -> str:
+def _line(order: OrderProposal, language: Language) -> str:
     """``buy 9900 600000.SH at the open, reference price 10 (signal 1)``."""
     side, shares = order["side"] or "", order["shares"] or ""
     (zh_when, en_when), price = _TYPES[order["type"]], order["price"] or "-"
@@ -176,10 +178,10 @@ def propose_node(state: TradingState, *, resources: TradingResources) -> dict[st
         return {"proposal": None}
     morning = open_session(resources.market(state), session, ledger.account(run_id))
     with resources.walk(run_id, state, session) as walk:
-        orders = asked(resources.decider, walk.at(Moment(session, "open")), morning.account)
+        orders = collect_orders(resources.decider, walk.at(Moment(session, "open")), morning.account)
     proposal: Proposal = {
         "session": f"{session:%Y%m%d}",
-        "orders": [plain(order) for order in orders],
+        "orders": [order_to_json(order) for order in orders],
         "question": None,
         "approved": [],
     }
@@ -188,7 +190,7 @@ def propose_node(state: TradingState, *, resources: TradingResources) -> dict[st
         proposal["approved"] = [order["sequence"] for order in proposal["orders"]]
     elif orders:
         proposal["question"] = approval_question(
-            name, proposal["session"], shown(morning, orders), language(state)
+            name, proposal["session"], proposals_of(morning, orders), language(state)
         )
     return {"proposal": proposal}
 
@@ -209,7 +211,7 @@ def approve_node(state: TradingState, *, resources: TradingResources) -> dict[st
     except BadOption as error:
         resources.close(state["run_id"])
         return end_update(state, "needs_answer", f"needs_answer: {error.message}")
-    sequences = sorted(parse_approval(said, cast("list[Shown]", task["orders"])).sequences)
+    sequences = sorted(parse_approval(said, cast("list[OrderProposal]", task["orders"])).sequences)
     approved = {**proposal, "approved": [str(sequence) for sequence in sequences]}
     return {"proposal": approved, **_answered(state, proposal["session"], said, who)}
 
@@ -245,9 +247,9 @@ def approved_result(state: TradingState, resources: TradingResources) -> Session
     morning = open_session(resources.market(state), session_of(state["session"]), account)
     orders: dict[bool, list[Order]] = {True: [], False: []}
     for told in proposal["orders"]:
-        orders[told["sequence"] in proposal["approved"]].append(order_of(told))
-    result = fill(morning, resources.decider.name, orders[True])
-    refused = refuse(
+        orders[told["sequence"] in proposal["approved"]].append(order_from_json(told))
+    result = fill_orders(morning, resources.decider.name, orders[True])
+    refused = reject_orders(
         morning, resources.decider.name, orders[False], "not_approved", "the order was not approved"
     )
     return replace(result, outcomes=(*result.outcomes, *refused.outcomes))

@@ -14,7 +14,7 @@ from pathlib import Path
 import pandas as pd
 
 from quantgraph.broker.decider import Decider
-from quantgraph.broker.ledger.ledger import Ledger
+from quantgraph.broker.ledger import Ledger
 from quantgraph.broker.simulate import Market, run_identity
 from quantgraph.broker.valuation import MarkAt
 from quantgraph.data import MarketDataSource

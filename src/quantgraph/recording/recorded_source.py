@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 import numpy as np
 import pandas as pd
 
-from quantgraph.data.protocol import DatedLists, MarketDataSource, Members, Panel
+from quantgraph.data.market_data import DatedLists, MarketDataSource, Members, Panel
 from quantgraph.errors import RunDiverged
 from quantgraph.recording.entry import Key, canonical, digest
 from quantgraph.recording.scope import current_scope, replaying

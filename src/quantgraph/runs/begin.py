@@ -15,7 +15,7 @@ from quantgraph.runs.identity import identity_of
 from quantgraph.runs.manifest import Manifest, ledger_location, library_versions
 from quantgraph.runs.resources import Resources, open_run
 from quantgraph.runs.options import RunSpec
-from quantgraph.llm.roles import Model
+from quantgraph.llm.models import Model
 
 __all__ = ["start_run"]
 

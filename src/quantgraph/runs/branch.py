@@ -15,7 +15,7 @@ from langgraph.runtime import RunControl
 
 from quantgraph._util.run_id import new_run_id
 from quantgraph.broker.decider import Decider
-from quantgraph.broker.ledger.ledger import Ledger
+from quantgraph.broker.ledger import Ledger
 from quantgraph.data import MarketDataSource, open_source
 from quantgraph.errors import BadWindow, RunDiverged
 from quantgraph.market.moment import session_of
@@ -30,7 +30,7 @@ from quantgraph.runs.manifest import Manifest, existing_ledger, read_manifest, f
 from quantgraph.runs.resources import Resources
 from quantgraph.runs.source_spec import recorded_source_name
 from quantgraph.settings import ROLES, Role, Settings, load_settings
-from quantgraph.llm.roles import Model
+from quantgraph.llm.models import Model
 
 __all__ = ["replay_from"]
 

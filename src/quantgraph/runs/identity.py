@@ -15,14 +15,14 @@ from quantgraph.agents import SignalRule
 from quantgraph.broker.decider import Decider
 from quantgraph.errors import RunMismatch
 from quantgraph.llm import get_light_llm, get_llm
-from quantgraph.llm.faults import facts_of
-from quantgraph.llm.model_request import request_of
+from quantgraph.llm.faults import model_facts
+from quantgraph.llm.model_json import build_request
 from quantgraph.recording import canonical, digest
 from quantgraph.runs.resources import Resources
 from quantgraph.runs.options import RunSpec
 from quantgraph.runs.source_spec import source_fingerprint
 from quantgraph.settings import LIGHT_ROLES, Role, Settings
-from quantgraph.llm.roles import Model
+from quantgraph.llm.models import Model
 
 __all__ = [
     "IDENTITY_SETTINGS",
@@ -220,7 +220,7 @@ def _model(role: Role, model: Model | None, settings: Settings) -> dict[str, Any
     """What a request to it says of it: nothing secret, and nothing that is no JSON."""
     choose = get_light_llm if role in LIGHT_ROLES else get_llm
     chosen = choose(role, model=model, settings=settings)
-    said = _json(request_of(chosen, facts_of(chosen), ()).text)
+    said = _json(build_request(chosen, model_facts(chosen), ()).text)
     place = f" at {said['base_url']}" if said["base_url"] else ""
     return {
         f"model.{role}": said["model"] + place,

@@ -47,7 +47,7 @@ def check_run_folder(folder: Path | None, ledger: str | Path) -> IntegrityReport
     ``result.json``, ``run.json`` and the files that the result names must have the checksums of
     ``checksums.json``, and so must checkpoints and record, as far as they went when the run ended; commits
     and objects of the data must have the content they are named by, and every commit that the run names must
-    be there. Of the ledger's lines :meth:`~quantgraph.broker.ledger.ledger.Ledger.check` tells.
+    be there. Of the ledger's lines :meth:`~quantgraph.broker.Ledger.check` tells.
 
     Parameters
     ----------

@@ -13,9 +13,9 @@ from typing import Any
 from langgraph.checkpoint.memory import InMemorySaver
 
 from quantgraph.broker.decider import Decider
-from quantgraph.broker.ledger.ledger import Ledger
+from quantgraph.broker.ledger import Ledger
 from quantgraph.errors import BadFile, QuantGraphError, RunDiverged, StorageUnavailable, UnknownCommit
-from quantgraph.llm.capabilities.active_mode import PATH as LADDER
+from quantgraph.llm.capabilities.capability_cache import RECORDING_PATH as LADDER
 from quantgraph.nodes.trading_resources import run_database_path
 from quantgraph.recording import Entry, Recorder, Recording, digest
 from quantgraph.recording.no_network import no_network

@@ -11,7 +11,7 @@ from typing import Any
 from langgraph.checkpoint.base import BaseCheckpointSaver
 
 from quantgraph.broker.decider import Decider
-from quantgraph.broker.ledger.ledger import Ledger
+from quantgraph.broker.ledger import Ledger
 from quantgraph.data import MarketDataSource
 from quantgraph.graph import create_trading_graph
 from quantgraph.nodes.trading_resources import run_database_path
@@ -23,7 +23,7 @@ from quantgraph.sandbox import CodeRunner
 from quantgraph.settings import Settings
 from quantgraph.state import DataState
 from quantgraph.subgraphs.signal import create_signal_subgraph
-from quantgraph.llm.roles import Model
+from quantgraph.llm.models import Model
 from quantgraph.runtime.questions import OnClarify
 
 __all__ = ["Resources", "OpenRun", "open_run"]

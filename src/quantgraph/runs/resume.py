@@ -25,7 +25,7 @@ from quantgraph.runs.manifest import Manifest, existing_ledger, read_manifest, f
 from quantgraph.runs.resources import Resources, open_run
 from quantgraph.runs.source_spec import recorded_source_name
 from quantgraph.settings import Settings, load_settings
-from quantgraph.llm.roles import Model
+from quantgraph.llm.models import Model
 from quantgraph.runtime.questions import OnClarify
 from quantgraph.subgraphs.signal.state_updates import MAX_CLARIFICATIONS
 

@@ -11,8 +11,8 @@ from typing import Any
 
 from quantgraph._util.input_limits import check_text
 from quantgraph.data import MarketDataSource
-from quantgraph.data.files.source import FileSource
-from quantgraph.data.sample.source import SampleSource
+from quantgraph.data.files import FileSource
+from quantgraph.data.sample import SampleSource
 from quantgraph.errors import BadFile, BadOption
 
 __all__ = ["source_fingerprint", "source_json", "recorded_source_name"]
@@ -56,7 +56,7 @@ def source_fingerprint(source: MarketDataSource) -> dict[str, str]:
         If the name of one is not UTF-8 text.
     """
     if isinstance(source, SampleSource):
-        folder = files("quantgraph.data.sample")
+        folder = files("quantgraph.data.sample") / "market"
         return {each.name: _hash(each.read_bytes()) for each in folder.iterdir() if each.is_file()}
     if isinstance(source, FileSource):
         path = Path(source.name)

@@ -23,7 +23,7 @@ from quantgraph.runs.resources import Resources
 from quantgraph.runs.options import RunSpec
 from quantgraph.runs.source_spec import source_json
 from quantgraph.settings import Settings, load_settings
-from quantgraph.llm.roles import Model
+from quantgraph.llm.models import Model
 from quantgraph.runtime.questions import OnClarify
 
 __all__ = ["run_strategy"]

@@ -13,7 +13,7 @@ from langgraph.runtime import get_runtime
 from quantgraph._util.run_id import run_id_of
 from quantgraph._util.texts import say
 from quantgraph.errors import BudgetExceeded, ModelOutputInvalid, ModelUnavailable, NoProgress
-from quantgraph.llm.cache import Offer, attempt, forget
+from quantgraph.llm.cache import PendingReply, cached_attempt, drop_replies
 from quantgraph.recording import Recorder, Recording, Scope, canonical, digest, in_scope
 from quantgraph.runtime.agent_factory import DATA_ERRORS
 from quantgraph.runtime.endings import count_ended_requests, end_reason, end_update, language
@@ -95,7 +95,7 @@ def run_node(
         on_model_call=emit_model_call,
     )
     emit_started(scope.path)
-    with in_scope(scope), _rested_by_errors(scope.recording), attempt() as replies:
+    with in_scope(scope), _rested_by_errors(scope.recording), cached_attempt() as replies:
         try:
             with detached_from_host(name):
                 update = node(state) if _has_steps(state, name) else _out_of_steps(state)
@@ -122,7 +122,7 @@ def _out_of_steps(state: Mapping[str, Any]) -> Update:
     return end_update(state, "cancelled", told)
 
 
-def _judge(replies: list[Offer], update: Update, recording: Recording) -> None:
+def _judge(replies: list[PendingReply], update: Update, recording: Recording) -> None:
     """Keep for other runs what a step asked that has worked, or leave it open until its work was checked.
 
     It has not worked if it names an error, ends the run early, or has to put a question to the user.
@@ -130,7 +130,7 @@ def _judge(replies: list[Offer], update: Update, recording: Recording) -> None:
     replies[:0] = recording.memory.pop(_UNCHECKED, [])
     asks = (update.get("clarification") or {}).get("question") == ""  # not yet worded: by who asks it
     if update.get("error_messages") or asks or update.get("ended_because") not in (None, "done"):
-        forget(replies)
+        drop_replies(replies)
     elif update.get("current_task") == "validate":
         recording.memory[_UNCHECKED] = replies.copy()
         replies.clear()

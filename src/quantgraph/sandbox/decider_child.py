@@ -14,7 +14,7 @@ import pandas as pd
 
 import quantgraph.state
 from quantgraph.broker import Order
-from quantgraph.broker.decider import Decider, own_orders
+from quantgraph.broker.decider import Decider, validate_orders
 from quantgraph.errors import BadOption
 from quantgraph.sandbox.account_json import account_from_json, orders_to_json, parse_session
 from quantgraph.sandbox.cell_runner import CappedOutput, Cell
@@ -39,7 +39,7 @@ def serve_decider(header: dict[str, Any], read: Read, write: Callable[[Block], A
 
     def decide(answer: dict[str, Any]) -> None:
         orders = made["decider"].decide(view, account, session)
-        answer["orders"] = orders_to_json(own_orders(header["name"], orders, session))
+        answer["orders"] = orders_to_json(validate_orders(header["name"], orders, session))
 
     def reply(work: Callable[[dict[str, Any]], None], seed: int) -> None:
         # The same in every run, and in one that was continued: a decider that draws lots draws the same.

@@ -7,7 +7,7 @@ from typing import Any
 from langchain.tools import ToolRuntime
 from langchain_core.tools import tool
 
-from quantgraph.data.protocol import INDICATOR_FIELDS
+from quantgraph.data.market_data import INDICATOR_FIELDS
 from quantgraph.errors import BadOption
 from quantgraph.tools.tool_context import current_context
 from quantgraph.tools.window import publish_frames, read_window, split_codes

@@ -13,7 +13,7 @@ from quantgraph._util.texts import Note
 from quantgraph.data import MarketDataSource, ResolvedSymbols, resolve_symbols
 from quantgraph.data.as_of import AsOfSource
 from quantgraph.errors import BadOption, BadWindow, FutureRequested
-from quantgraph.llm.tags import listed
+from quantgraph.llm.tags import field_list
 from quantgraph.market.moment import Moment, session_of, sessions_between
 from quantgraph.tools.tool_context import ToolContext
 
@@ -96,7 +96,7 @@ def publish_frames(
         "remarks": [note.en for note in remarks],
     }
     text = (
-        f"{panel}: {listed(frames)} for {counts['symbols']} symbols x {counts['sessions']} sessions, "
+        f"{panel}: {field_list(frames)} for {counts['symbols']} symbols x {counts['sessions']} sessions, "
         f"{counts['first_session']} to {counts['last_session']}, {missing} cells of {first.size} empty"
     )
     if context.source.synthetic:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from quantgraph.audit.bars._cells import BAR, TICK, Cells, Floats, Mask
+from quantgraph.audit.bars._bar_arrays import BAR, TICK, BarArrays, Floats, Mask
 from quantgraph.audit.findings import Finding
 
 __all__ = ["duplicate_sessions", "shifted_fields"]
@@ -39,7 +39,7 @@ _RELATIVE = 2e-3
 """Indicators have four decimals: a turnover of 0.0300 % is rounded by 0.2 %."""
 
 
-def duplicate_sessions(cells: Cells) -> Iterator[Finding]:
+def duplicate_sessions(cells: BarArrays) -> Iterator[Finding]:
     """Sessions whose bars are, for most symbols, those of another session."""
     again, partner = _same_volume(cells)
     trading = (cells["vol"] > 0).sum(axis=1)
@@ -67,7 +67,7 @@ def duplicate_sessions(cells: Cells) -> Iterator[Finding]:
     cells.drop(double, "up_limit", "down_limit", "adj_factor")
 
 
-def _same_volume(cells: Cells) -> tuple[Mask, Counts]:
+def _same_volume(cells: BarArrays) -> tuple[Mask, Counts]:
     """Whether a probe has the volume of a session in another one too, and one such session."""
     probes = cells["vol"][:, :: max(1, cells.shape[1] // PROBES)]
     vol = np.ascontiguousarray(np.where(probes > 0, probes, np.nan).T)
@@ -97,7 +97,7 @@ class _Relation:
     drops: tuple[str, ...]
 
 
-def shifted_fields(cells: Cells) -> Iterator[Finding]:
+def shifted_fields(cells: BarArrays) -> Iterator[Finding]:
     """Fields that fit the bars of the session before or after, and not their own."""
     for relation in _relations(cells):
         own = _breaks(relation.value, relation.low, relation.high)
@@ -131,7 +131,7 @@ def _breaks(value: Floats, low: Floats, high: Floats) -> Counts:
     return count
 
 
-def _relations(cells: Cells) -> Iterator[_Relation]:
+def _relations(cells: BarArrays) -> Iterator[_Relation]:
     # Read one by one: what one has taken out the next does not see.
     for name in ("open", "close"):
         yield _Relation(

@@ -8,14 +8,21 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from quantgraph.audit.bars._calendar import lacking_sessions, symbol_gaps, thin_sessions
-from quantgraph.audit.bars._cells import Cells
-from quantgraph.audit.bars._prices import bar_order, extreme_returns, prices_above_zero, stale_prices
-from quantgraph.audit.bars._reference import adjustment_factor, price_limits, reference_prices
+from quantgraph.audit.bars._bar_arrays import BarArrays
+from quantgraph.audit.bars._field_checks import indicator_units, volume_units
+from quantgraph.audit.bars._price_checks import (
+    adjustment_factor,
+    bar_order,
+    extreme_returns,
+    price_limits,
+    prices_above_zero,
+    reference_prices,
+    stale_prices,
+)
 from quantgraph.audit.bars._rows import duplicate_sessions, shifted_fields
-from quantgraph.audit.bars._units import indicator_units, volume_units
+from quantgraph.audit.bars._session_checks import lacking_sessions, symbol_gaps, thin_sessions
 from quantgraph.audit.findings import Finding, Report, Severity
-from quantgraph.data.protocol import EVENT_FIELDS
+from quantgraph.data.market_data import EVENT_FIELDS
 
 __all__ = ["Finding", "Report", "check_data", "check_signal", "signal_counts"]
 
@@ -64,7 +71,7 @@ def check_data(
     findings: list[Finding] = list(_missing(ohlcv, basics, symbols, indicators))
     if "close" in ohlcv:
         close = ohlcv["close"]
-        cells = Cells(close, {**basics, **ohlcv})
+        cells = BarArrays(close, {**basics, **ohlcv})
         findings += lacking_sessions(cells, sessions, expected_sessions)
         findings += _sparse(close, symbols)
         with np.errstate(divide="ignore", invalid="ignore", over="ignore"):

@@ -7,15 +7,15 @@ from functools import cached_property
 import numpy as np
 import pandas as pd
 
-from quantgraph.audit.causality._compare import Bools, Reference
-from quantgraph.audit.causality._slices import axes_of
-from quantgraph.audit.causality.corruption import nudged
-from quantgraph.audit.causality.trials import Outcome, Run
+from quantgraph.audit.causality._alternative_futures import perturbed
+from quantgraph.audit.causality._panel_slices import axes_of
+from quantgraph.audit.causality._signal_comparison import Bools, ReferenceSignal
+from quantgraph.audit.causality.trials import RunPanel, TrialOutcome
 from quantgraph.market.moment import Moment
 from quantgraph.sandbox.wire import Frames
 from quantgraph.state.frames import Floats
 
-__all__ = ["Nudges"]
+__all__ = ["Perturbations"]
 
 _PAIRS = 3
 _MOVED = 1e-6
@@ -23,7 +23,7 @@ _SHARE = 0.25
 _FEW = 3
 
 
-class Nudges:
+class Perturbations:
     """Cells of a panel's signal that come out either way when the panel is moved by 1e-9 of itself.
 
     A sum taken in another order, as BLAS takes it for another number of rows, moves a number by some 1e-16
@@ -41,19 +41,19 @@ class Nudges:
         Equal seeds give equal moves.
     """
 
-    def __init__(self, run: Run, panel: Frames, given: Outcome, seed: int) -> None:
+    def __init__(self, run: RunPanel, panel: Frames, given: TrialOutcome, seed: int) -> None:
         self._run, self._panel, self._given, self._seed = run, panel, given, seed
 
     @cached_property
-    def _outcomes(self) -> list[Outcome]:
+    def _outcomes(self) -> list[TrialOutcome]:
         end = Moment(pd.Timestamp(axes_of(self._panel).sessions[-1]))
         return [
-            self._run(nudged(self._panel, end, self._seed + number, sign))
+            self._run(perturbed(self._panel, end, self._seed + number, sign))
             for number in range(_PAIRS)
             for sign in (1.0, -1.0)
         ]
 
-    def among(self, differing: Bools, reference: Reference, theirs: Floats) -> Bools:
+    def among(self, differing: Bools, reference: ReferenceSignal, theirs: Floats) -> Bools:
         """Those of the ``differing`` cells (T, N) whose value in ``theirs`` comes out of such a move too.
 
         Both are on the axes of ``reference``.

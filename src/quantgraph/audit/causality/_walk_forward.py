@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import numpy as np
 
-from quantgraph.audit.causality._case import Case
-from quantgraph.audit.causality._futures import beyond_rounding
-from quantgraph.audit.causality._shrink import Finder
-from quantgraph.audit.causality._slices import made
+from quantgraph.audit.causality._future_tests import beyond_rounding
+from quantgraph.audit.causality._minimize import Minimizer
+from quantgraph.audit.causality._panel_slices import made
+from quantgraph.audit.causality._proof_state import ProofState
 from quantgraph.audit.causality.counterexample import Counterexample
-from quantgraph.audit.causality.trials import Run
+from quantgraph.audit.causality.trials import RunPanel
 from quantgraph.state.frames import FrozenFrame
 
 __all__ = ["walked"]
 
 
-def walked(case: Case, run: Run) -> FrozenFrame | Counterexample:
+def walked(case: ProofState, run: RunPanel) -> FrozenFrame | Counterexample:
     """Row t of the signal is the last row of the run on what was known at t; NaN where that has none.
 
     The signal of the whole panel is held against it, and is good for nothing else: where the two differ by
@@ -44,7 +44,7 @@ def walked(case: Case, run: Run) -> FrozenFrame | Counterexample:
         if differing.any():
             beyond = beyond_rounding(case, differing, values, row, trust_nudges=True)
             if beyond.any():
-                return Finder(run, case.panel, reference, case.phase).truncation(beyond, row)
+                return Minimizer(run, case.panel, reference, case.phase).truncation(beyond, row)
         case.proved.add(row)
     rows = np.searchsorted(reference.sessions, case.axes.sessions)
     columns = np.flatnonzero(spoken if spoken.any() else ~spoken)

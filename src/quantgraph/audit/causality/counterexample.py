@@ -9,12 +9,12 @@ from typing import Any, Literal
 import pandas as pd
 
 from quantgraph._util.texts import say
-from quantgraph.audit.causality._suspects import Place
+from quantgraph.audit.causality._lookahead_hints import CodeHint
 from quantgraph.market.moment import Phase
 
-__all__ = ["Counterexample", "Test"]
+__all__ = ["Counterexample", "TestKind"]
 
-Test = Literal["truncation", "corruption", "appended", "memory"]
+TestKind = Literal["truncation", "corruption", "appended", "memory"]
 
 _LINE = 120
 _ZH: dict[Phase, str] = {"pre_open": "开盘前", "open": "开盘", "close": "收盘", "post_close": "收盘后"}
@@ -46,7 +46,7 @@ class Counterexample:
         Lines to look at first.
     """
 
-    test: Test
+    test: TestKind
     session: pd.Timestamp
     symbol: str
     known: float
@@ -55,7 +55,7 @@ class Counterexample:
     symbols: int
     phase: Phase = "post_close"
     raised: str = ""
-    places: tuple[Place, ...] = ()
+    places: tuple[CodeHint, ...] = ()
 
     def message(self, language: str) -> str:
         """One line by which a model can mend its code."""
@@ -135,7 +135,7 @@ def _value(value: float, language: str) -> str:
     return say(language, zh="无观点", en="no opinion") if math.isnan(value) else f"{value:.12g}"
 
 
-def _place(place: Place, language: str) -> str:
+def _place(place: CodeHint, language: str) -> str:
     text = place.text if len(place.text) <= _LINE else f"{place.text[:_LINE]}…"
     why = f"{say(language, zh='，', en=', ')}{place.why.text(language)}" if place.why else ""
     return say(

@@ -18,7 +18,7 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 import pandas as pd
 
-from quantgraph.audit.causality._slices import FLAT, axes_of, made, panel_name, prefix
+from quantgraph.audit.causality._panel_slices import FLAT, axes_of, made, panel_name, prefix
 from quantgraph.errors import BadFrame, CodeMemoryExceeded, CodeTimeout
 from quantgraph.market.moment import Moment
 from quantgraph.sandbox import CodeResult, CodeRunner
@@ -27,7 +27,7 @@ from quantgraph.sandbox.wire import Frames
 from quantgraph.state.frames import FrozenFrame
 from quantgraph.state.signal_axes import check_placed
 
-__all__ = ["CodeTrials", "FunctionTrials", "Outcome", "Run", "Trials"]
+__all__ = ["CodeTrials", "FunctionTrials", "RunPanel", "TrialOutcome", "Trials"]
 
 _END = Moment.at("2262-01-01")
 
@@ -38,14 +38,14 @@ Strategy = Callable[[Any], Any]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Outcome:
+class TrialOutcome:
     """What a strategy gave: its signal, or in one line why there is none."""
 
     signal: FrozenFrame | None = None
     error: str = ""
 
 
-Run = Callable[[Frames], Outcome]
+RunPanel = Callable[[Frames], TrialOutcome]
 
 
 @runtime_checkable
@@ -56,13 +56,13 @@ class Trials(Protocol):
     def sealed(self) -> bool:
         """Whether all runs so far were in processes that held what they were given, and nothing else."""
 
-    def walk(self, panel: Frames, moments: Sequence[Moment]) -> Iterator[Outcome]:
+    def walk(self, panel: Frames, moments: Sequence[Moment]) -> Iterator[TrialOutcome]:
         """Run it on what was known at each of ascending moments, in one process that never gets more."""
 
-    def whole(self, panel: Frames) -> Outcome:
+    def whole(self, panel: Frames) -> TrialOutcome:
         """Run it on all of a panel, in a process of its own."""
 
-    def series(self) -> AbstractContextManager[Run]:
+    def series(self) -> AbstractContextManager[RunPanel]:
         """A way to run it on one panel after the other, in one process if that is cheaper."""
 
 
@@ -86,7 +86,7 @@ class CodeTrials:
         self._name = name
         self._names: list[str] = []
 
-    def walk(self, panel: Frames, moments: Sequence[Moment]) -> Iterator[Outcome]:
+    def walk(self, panel: Frames, moments: Sequence[Moment]) -> Iterator[TrialOutcome]:
         """See :class:`Trials`. Too much time or memory is raised: it says nothing of a signal."""
         if all(moment.phase == "post_close" for moment in moments):
             with open_walk(self._runner, self.cells, _named(panel)) as walk:
@@ -96,17 +96,17 @@ class CodeTrials:
             for moment in moments:
                 yield self.whole(prefix(panel, moment))
 
-    def whole(self, panel: Frames) -> Outcome:
+    def whole(self, panel: Frames) -> TrialOutcome:
         """See :class:`Trials`."""
         return self._outcome(self._runner.run(self.cells, _named(panel)), panel)
 
     @contextlib.contextmanager
-    def series(self) -> Iterator[Run]:
+    def series(self) -> Iterator[RunPanel]:
         """See :class:`Trials`."""
         with contextlib.ExitStack() as stack:
             walks: list[CodeWalk] = []
 
-            def run(panel: Frames) -> Outcome:
+            def run(panel: Frames) -> TrialOutcome:
                 if walks:
                     walks[0].over(_named(panel))
                 else:
@@ -115,32 +115,32 @@ class CodeTrials:
 
             yield run
 
-    def _outcome(self, result: CodeResult, panel: Frames) -> Outcome:
+    def _outcome(self, result: CodeResult, panel: Frames) -> TrialOutcome:
         self.sealed = self.sealed and result.isolation in _SEALED
         if isinstance(result.error, CodeTimeout | CodeMemoryExceeded):
             raise result.error
         if result.error is not None:
-            return Outcome(error=result.error.message)
+            return TrialOutcome(error=result.error.message)
         names = [*result.signals]
         self._names = self._names or names
         if [each for each in self._names if each in names] != [each for each in names if each in self._names]:
             # The last one is the one that trades: code that sorts them chooses it.
-            return Outcome(error=f"the signals are handed over in another order: {', '.join(names)}")
+            return TrialOutcome(error=f"the signals are handed over in another order: {', '.join(names)}")
         name = self._name or next(reversed(names), "")
         if name not in result.signals:
-            return Outcome(error=f"no signal {name} was handed over".replace("  ", " "))
+            return TrialOutcome(error=f"no signal {name} was handed over".replace("  ", " "))
         frame = result.signals[name]
         sessions = frame.index.to_numpy().astype("datetime64[us]")
         return _placed(name, FrozenFrame.of(sessions, tuple(frame.columns), frame.to_numpy()), panel)
 
 
-def _placed(name: str, signal: FrozenFrame, panel: Frames) -> Outcome:
+def _placed(name: str, signal: FrozenFrame, panel: Frames) -> TrialOutcome:
     """A signal that stands on the sessions and symbols of the panel, or why it does not."""
     try:
         check_placed(name, signal, _named(panel).get("ohlcv", {}))
     except BadFrame as error:
-        return Outcome(error=error.message)
-    return Outcome(signal=signal)
+        return TrialOutcome(error=error.message)
+    return TrialOutcome(signal=signal)
 
 
 def _named(panel: Frames) -> Frames:
@@ -169,20 +169,20 @@ class FunctionTrials:
             return (textwrap.dedent(inspect.getsource(self._function)),)
         return ()
 
-    def walk(self, panel: Frames, moments: Sequence[Moment]) -> Iterator[Outcome]:
+    def walk(self, panel: Frames, moments: Sequence[Moment]) -> Iterator[TrialOutcome]:
         """See :class:`Trials`."""
         return self.in_turn([partial(prefix, panel, moment) for moment in moments])
 
-    def whole(self, panel: Frames) -> Outcome:
+    def whole(self, panel: Frames) -> TrialOutcome:
         """See :class:`Trials`."""
         return next(self.in_turn([lambda: panel]))
 
     @contextlib.contextmanager
-    def series(self) -> Iterator[Run]:
+    def series(self) -> Iterator[RunPanel]:
         """See :class:`Trials`. Each in a process of its own: a fork has all that there is to be sent."""
         yield self.whole
 
-    def in_turn(self, panels: Sequence[Callable[[], Frames]]) -> Iterator[Outcome]:
+    def in_turn(self, panels: Sequence[Callable[[], Frames]]) -> Iterator[TrialOutcome]:
         """Run it on one panel after the other in one process; each is made when its turn has come."""
         if "fork" not in multiprocessing.get_all_start_methods():
             yield from (_run(self._function, panel()) for panel in panels)
@@ -200,10 +200,10 @@ class FunctionTrials:
                 try:
                     told = ours.recv()
                 except EOFError:
-                    yield Outcome(error="the function ended its process")
+                    yield TrialOutcome(error="the function ended its process")
                     yield from self.in_turn(panels[done + 1 :])
                     return
-                yield Outcome(signal=made(*told)) if isinstance(told, tuple) else Outcome(error=told)
+                yield TrialOutcome(error=told) if isinstance(told, str) else TrialOutcome(signal=made(*told))
         finally:
             process.kill()
             process.join()
@@ -220,14 +220,14 @@ def _serve(pipe: Connection, function: Strategy, panels: Sequence[Callable[[], F
         pipe.send((signal.sessions, signal.symbols, signal.values) if signal else outcome.error)
 
 
-def _run(function: Strategy, panel: Frames) -> Outcome:
+def _run(function: Strategy, panel: Frames) -> TrialOutcome:
     frames = {key: {name: frame.frame for name, frame in fields.items()} for key, fields in panel.items()}
     try:
         return _placed("signal", _signal(function(frames.get(FLAT, frames)), panel), panel)
     except BadFrame as error:
-        return Outcome(error=error.message)
+        return TrialOutcome(error=error.message)
     except Exception as error:  # noqa: BLE001 - whatever it raises is its result
-        return Outcome(error=" ".join(f"{type(error).__name__}: {error}".split())[:1_000])
+        return TrialOutcome(error=" ".join(f"{type(error).__name__}: {error}".split())[:1_000])
 
 
 def _signal(result: object, panel: Frames) -> FrozenFrame:

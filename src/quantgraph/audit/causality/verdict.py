@@ -12,12 +12,12 @@ from quantgraph._util.texts import Note, say
 from quantgraph.audit.causality.counterexample import Counterexample
 from quantgraph.audit.findings import Finding, Severity
 
-__all__ = ["MOST_TURNED", "Method", "Result", "Verdict"]
+__all__ = ["MAX_FLIPPED_SHARE", "Method", "Result", "Verdict"]
 
 Result = Literal["causal", "not_causal", "not_deterministic", "undecided"]
 Method = Literal["walked", "sampled"]
 
-MOST_TURNED = 0.05
+MAX_FLIPPED_SHARE = 0.05
 """Share of the opinions that rounding may turn over, where sessions are sampled or no nudge does: code that
 says so many things otherwise once a session is not its last does not do what it seems to."""
 
@@ -211,10 +211,10 @@ class Verdict:
             )
         return say(
             language,
-            zh=f"舍入误差使 {self.turned:.1%} 的观点翻转，超过 {MOST_TURNED:.0%}：无法与未来函数区分；"
+            zh=f"舍入误差使 {self.turned:.1%} 的观点翻转，超过 {MAX_FLIPPED_SHARE:.0%}：无法与未来函数区分；"
             "请避免比较相等的数",
-            en=f"rounding turns {self.turned:.1%} of the opinions over, more than {MOST_TURNED:.0%}: that "
-            "cannot be told from the future; do not compare numbers that are equal",
+            en=f"rounding turns {self.turned:.1%} of the opinions over, more than {MAX_FLIPPED_SHARE:.0%}: "
+            "that cannot be told from the future; do not compare numbers that are equal",
         )
 
     def findings(self, language: str = "en") -> tuple[Finding, ...]:

@@ -8,16 +8,16 @@ from statistics import median
 
 import numpy as np
 
-from quantgraph.audit.causality._compare import Bools, Reference
-from quantgraph.audit.causality._rounding import Nudges
-from quantgraph.audit.causality._slices import axes_of, read_panels, since
-from quantgraph.audit.causality.cuts import changes
-from quantgraph.audit.causality.trials import Outcome, Run, Trials
+from quantgraph.audit.causality._cuts import changes
+from quantgraph.audit.causality._panel_slices import axes_of, read_panels, since
+from quantgraph.audit.causality._rounding import Perturbations
+from quantgraph.audit.causality._signal_comparison import Bools, ReferenceSignal
+from quantgraph.audit.causality.trials import RunPanel, TrialOutcome, Trials
 from quantgraph.errors import CodeFailed
 from quantgraph.sandbox.wire import Frames
 from quantgraph.state.frames import Floats
 
-__all__ = ["Start", "measure_warm_up", "start_of"]
+__all__ = ["WarmUp", "measure_warm_up", "start_of"]
 
 _SHARES = (0.0, 0.125, 0.25, 0.5)
 _ROUNDS = 6
@@ -26,14 +26,14 @@ _MARGIN = 0.1
 
 
 @dataclass(frozen=True, kw_only=True)
-class Start:
+class WarmUp:
     """The warm-up (None: the whole history), and from how many later starts it was measured."""
 
     warm_up: int | None
     starts: int
 
 
-def measure_warm_up(strategy: Trials, panels: object, *, whole: Outcome | None = None) -> int | None:
+def measure_warm_up(strategy: Trials, panels: object, *, whole: TrialOutcome | None = None) -> int | None:
     """Sessions after which the signal no longer depends on where the data begins.
 
     A mean of n sessions needs n, its crossing n + 1, a row by itself 1. NaN differs from 0: a signal that is
@@ -56,11 +56,11 @@ def measure_warm_up(strategy: Trials, panels: object, *, whole: Outcome | None =
     if outcome.signal is None:
         raise CodeFailed(f"the strategy fails on the whole panel: {outcome.error}")
     with strategy.series() as run:
-        nudges = Nudges(run, panel, outcome, seed=0)
-        return start_of(run, panel, Reference(outcome.signal, axes_of(panel)), nudges).warm_up
+        nudges = Perturbations(run, panel, outcome, seed=0)
+        return start_of(run, panel, ReferenceSignal(outcome.signal, axes_of(panel)), nudges).warm_up
 
 
-def start_of(run: Run, panel: Frames, reference: Reference, nudges: Nudges) -> Start:
+def start_of(run: RunPanel, panel: Frames, reference: ReferenceSignal, nudges: Perturbations) -> WarmUp:
     """Measure the warm-up against the signal of the whole panel; ``nudges`` are of that panel."""
     found = _Measured(run, panel, reference, nudges)
     total = found.total
@@ -76,13 +76,15 @@ def start_of(run: Run, panel: Frames, reference: Reference, nudges: Nudges) -> S
         found.try_from(fresh[:: max(1, len(fresh) // _AIMED)][:_AIMED])
         if found.warm_up == need:
             break
-    return Start(warm_up=found.warm_up, starts=len(found.last))
+    return WarmUp(warm_up=found.warm_up, starts=len(found.last))
 
 
 class _Measured:
     """By start (row of the panel) the last row, counted from it, that differs from the whole's, or -1."""
 
-    def __init__(self, run: Run, panel: Frames, reference: Reference, nudges: Nudges) -> None:
+    def __init__(
+        self, run: RunPanel, panel: Frames, reference: ReferenceSignal, nudges: Perturbations
+    ) -> None:
         self._run, self._panel, self._reference, self._nudges = run, panel, reference, nudges
         self._sessions = axes_of(panel).sessions
         self.total = len(self._sessions)
@@ -93,7 +95,7 @@ class _Measured:
         """Run it from later starts. One that fails there says nothing."""
         for start in dict.fromkeys(starts):
             outcome = (
-                self._run(since(self._panel, self._sessions[start])) if start < self.total else Outcome()
+                self._run(since(self._panel, self._sessions[start])) if start < self.total else TrialOutcome()
             )
             if outcome.signal is not None:
                 rows = len(self._reference.sessions)

@@ -47,7 +47,7 @@ def read_positions(path: str | Path) -> list[PositionRecord]:
     """Read all records.
 
     Whether they follow from each other is the question of
-    :func:`~quantgraph.report.positions.verify_positions`.
+    :func:`~quantgraph.interop.ai_trader.position_verification.verify_positions`.
 
     Raises
     ------

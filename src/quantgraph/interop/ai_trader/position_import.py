@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pandas as pd
 
+from quantgraph.broker.ledger import Ledger
 from quantgraph.broker.ledger.fills_file import import_fills
-from quantgraph.broker.ledger.ledger import Ledger
 from quantgraph.broker.orders import Fill, Order
 from quantgraph.broker.simulate import Market
 from quantgraph.interop.ai_trader.position_file import PositionFill, fills_of, read_positions

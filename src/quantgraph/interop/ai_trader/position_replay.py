@@ -19,8 +19,8 @@ import pandas as pd
 from quantgraph.errors import BadFile, BadWindow, UnknownSymbol
 from quantgraph.interop.ai_trader.position_record import PositionRecord
 from quantgraph.interop.ai_trader.position_state import (
-    Finding,
-    State,
+    PositionState,
+    RecordFinding,
     after,
     below_zero,
     differences,
@@ -30,7 +30,7 @@ from quantgraph.interop.ai_trader.position_state import (
 )
 from quantgraph.market.rulebook import Rulebook
 
-__all__ = ["LedgerMarket", "Mismatch", "replay"]
+__all__ = ["LedgerMarket", "Mismatch", "replay_positions"]
 
 LedgerMarket = Literal["cn", "us"]
 
@@ -54,7 +54,7 @@ class Mismatch:
     message: str
 
 
-def replay(
+def replay_positions(
     scanned: Iterable[tuple[int, PositionRecord | BadFile]],
     bars: Mapping[str, pd.DataFrame],
     market: LedgerMarket,
@@ -123,18 +123,18 @@ class _Follower:
         self._prices = prices
         self._market = market
         self._ids: tuple[int, ...] = (0,)
-        self._states: tuple[State, ...] = ()
+        self._states: tuple[PositionState, ...] = ()
         self._since = ""
         self._bought: Counter[tuple[str, str]] = Counter()
         self._at_start = True
 
-    def unread(self, error: BadFile) -> list[Finding]:
+    def unread(self, error: BadFile) -> list[RecordFinding]:
         """Go past a line that is no record: it may stand for one, or for none."""
         self._ids = (self._ids[0] + 1, *self._ids)
         self._states = ()
-        return [Finding(error.data["field"], "a record", error.data["found"], str(error))]
+        return [RecordFinding(error.data["field"], "a record", error.data["found"], str(error))]
 
-    def follow(self, record: PositionRecord) -> list[Finding]:
+    def follow(self, record: PositionRecord) -> list[RecordFinding]:
         """Hold a record against the one before and go on from it."""
         registration = self._at_start and record.action is None
         findings = [*self._id(record), *self._date(record, registration=registration)]
@@ -144,35 +144,35 @@ class _Follower:
         self._at_start = False
         return findings
 
-    def _id(self, record: PositionRecord) -> Iterator[Finding]:
+    def _id(self, record: PositionRecord) -> Iterator[RecordFinding]:
         if record.id not in self._ids:
             wanted = self._ids[0]
             why = "a line is missing or the id was changed"
-            yield Finding("id", wanted, record.id, f"id {record.id} where {wanted} follows: {why}")
+            yield RecordFinding("id", wanted, record.id, f"id {record.id} where {wanted} follows: {why}")
 
-    def _date(self, record: PositionRecord, *, registration: bool) -> Iterator[Finding]:
+    def _date(self, record: PositionRecord, *, registration: bool) -> Iterator[RecordFinding]:
         if not registration and not self._prices.is_session(record.date):
             message = f"date {record.date!r} is no session of the prices, {self._prices.span}"
-            yield Finding("date", "a session", record.date, message)
+            yield RecordFinding("date", "a session", record.date, message)
         elif record.date < self._since:
-            yield Finding("date", self._since, record.date, f"date {record.date} after {self._since}")
+            yield RecordFinding("date", self._since, record.date, f"date {record.date} after {self._since}")
 
-    def _register(self, record: PositionRecord) -> list[Finding]:
+    def _register(self, record: PositionRecord) -> list[RecordFinding]:
         opened, findings = opening(record)
         self._states = (opened,) if record.cash >= 0 else ()
         return findings
 
-    def _transition(self, record: PositionRecord) -> list[Finding]:
+    def _transition(self, record: PositionRecord) -> list[RecordFinding]:
         recorded = state_of(record)
         candidates, self._states = self._states, (recorded,)
         if record.action is None:
             message = "this_action is missing after the first record"
-            return [Finding("this_action", "an action", None, message)]
+            return [RecordFinding("this_action", "an action", None, message)]
         price, findings = self._price(record)
         if not candidates:
             if self._at_start and record.id == self._ids[-1]:
                 message = "the first record is no registration: it has an action"
-                findings.append(Finding("this_action", None, record.action, message))
+                findings.append(RecordFinding("this_action", None, record.action, message))
             return [*findings, *self._rules(record, None)]
         outcomes = [(before, after(before, record, price)) for before in candidates]
         before, expected = min(outcomes, key=lambda outcome: len(differences(outcome[1], recorded)))
@@ -185,31 +185,33 @@ class _Follower:
             self._bought[record.date, record.symbol] += max(0, min(record.amount, grown))
         return [*findings, *self._rules(record, before)]
 
-    def _price(self, record: PositionRecord) -> tuple[float, list[Finding]]:
+    def _price(self, record: PositionRecord) -> tuple[float, list[RecordFinding]]:
         """Price of the fill, NaN if nobody knows it."""
         symbol, date = record.symbol, record.date
         if record.action == "no_trade":
             return math.nan, []
         if not self._prices.knows(symbol):
             message = f"symbol {symbol!r} is unknown to the prices"
-            return math.nan, [Finding("this_action.symbol", "a symbol of the prices", symbol, message)]
+            return math.nan, [RecordFinding("this_action.symbol", "a symbol of the prices", symbol, message)]
         opened = self._prices.at("open", date, symbol)
         if not record.amount or not self._prices.is_session(date):
             return opened, []
         if math.isnan(opened):
             message = f"{symbol} has no price on {date}"
-            return math.nan, [Finding("this_action.symbol", "a symbol with a price", symbol, message)]
+            return math.nan, [RecordFinding("this_action.symbol", "a symbol with a price", symbol, message)]
         return (opened, []) if record.price is None else self._traded_at(record, opened, record.price)
 
-    def _traded_at(self, record: PositionRecord, opened: float, price: float) -> tuple[float, list[Finding]]:
+    def _traded_at(
+        self, record: PositionRecord, opened: float, price: float
+    ) -> tuple[float, list[RecordFinding]]:
         """Check a recorded price: the open, or one within the session's range."""
         low, high = (self._prices.at(field, record.date, record.symbol) for field in ("low", "high"))
         if price == opened or low <= price <= high:
             return price, []
         message = f"price {price} of {record.symbol} was not traded on {record.date}, its open is {opened}"
-        return opened, [Finding("this_action.price", opened, price, message)]
+        return opened, [RecordFinding("this_action.price", opened, price, message)]
 
-    def _rules(self, record: PositionRecord, before: State | None) -> Iterator[Finding]:
+    def _rules(self, record: PositionRecord, before: PositionState | None) -> Iterator[RecordFinding]:
         symbol, amount = record.symbol, record.amount
         if before:
             yield from below_zero(before, record)
@@ -219,12 +221,12 @@ class _Follower:
         odd = 0 if _by_single_shares(symbol, amount, record.date) else amount % _LOT
         if odd and (record.action == "buy" or (held is not None and odd != held % _LOT)):
             message = f"{record.action} of {amount} {symbol} is not in lots of {_LOT}"
-            yield Finding("this_action.amount", f"lots of {_LOT}", amount, message)
+            yield RecordFinding("this_action.amount", f"lots of {_LOT}", amount, message)
         if record.action == "sell" and held is not None:
             free = held - self._bought[record.date, symbol]
             if amount > free:
                 message = f"sells {amount} {symbol} of which {free} were not bought on {record.date} (T+1)"
-                yield Finding("this_action.amount", free, amount, message)
+                yield RecordFinding("this_action.amount", free, amount, message)
 
 
 def _by_single_shares(symbol: str, amount: int, day: str) -> bool:

@@ -18,23 +18,28 @@ from langchain_core.utils.function_calling import convert_to_openai_tool
 from pydantic import BaseModel, PrivateAttr, SkipValidation
 
 from quantgraph.errors import BadOption, ModelOutputInvalid
-from quantgraph.llm.cache import attempt, forget
-from quantgraph.llm.capabilities.active_mode import Footing
-from quantgraph.llm.capabilities.mode_request import ask_on
-from quantgraph.llm.capabilities.modes import RUNGS, Rung, is_refused
-from quantgraph.llm.capabilities.parse_reply import Reading, read_reply
-from quantgraph.llm.capabilities.protocol import Wanted, format_of
-from quantgraph.llm.faults import facts_of, read_fault
+from quantgraph.llm.cache import cached_attempt, drop_replies
+from quantgraph.llm.capabilities.capability_cache import CapabilityCache
+from quantgraph.llm.capabilities.modes import (
+    MODES,
+    CapabilityMode,
+    ReplyForm,
+    is_refused,
+    response_format,
+    send_request,
+)
+from quantgraph.llm.capabilities.parse_reply import ParsedReply, parse_reply
+from quantgraph.llm.faults import classify_error, model_facts
 from quantgraph.llm.structured import reply_text, without_thoughts
 
-__all__ = ["LadderChatModel"]
+__all__ = ["CapabilityChatModel"]
 
 _FREE = (None, "auto", "none", False)
 _TAKEN_OVER = ("name", "callbacks", "tags", "metadata", "verbose", "profile")
 """Fields of the inner model: one model run is seen from outside, and that is ours."""
 
 
-class LadderChatModel(BaseChatModel):
+class CapabilityChatModel(BaseChatModel):
     """To its user a model that calls tools natively; inside it asks on the rung that the inner model can do.
 
     Calls that the model writes as text are calls all the same, see
@@ -46,8 +51,7 @@ class LadderChatModel(BaseChatModel):
     inner
         The model.
     rung
-        ``auto`` finds out, see :class:`~quantgraph.llm.capabilities.active_mode.Footing`; a rung is used as
-        it is.
+        ``auto`` finds out, see :class:`~quantgraph.llm.capabilities.capability_cache.CapabilityCache`.
     answer
         What the final answer has to be; on the rung ``json_schema`` the server holds it to that. Whoever asks
         reads it with :func:`~quantgraph.llm.capabilities.ask_json`.
@@ -67,7 +71,8 @@ class LadderChatModel(BaseChatModel):
     Examples
     --------
     >>> from langchain_core.language_models import FakeListChatModel
-    >>> model = LadderChatModel(FakeListChatModel(responses=['{"tool": "add", "args": {"a": 1, "b": 2}}']))
+    >>> inner = FakeListChatModel(responses=['{"tool": "add", "args": {"a": 1, "b": 2}}'])
+    >>> model = CapabilityChatModel(inner)
     >>> def add(a: int, b: int) -> int:
     ...     "Add two numbers."
     >>> model.bind_tools([add]).invoke("What is 1 + 2?").tool_calls[0]["args"]
@@ -79,22 +84,22 @@ class LadderChatModel(BaseChatModel):
     bound_tools: tuple[dict[str, Any], ...] = ()
     bound_options: Mapping[str, Any] = {}
 
-    _footing: Footing = PrivateAttr()
+    _footing: CapabilityCache = PrivateAttr()
 
     def __init__(
         self,
         inner: BaseChatModel,
         *,
-        rung: Rung | Literal["auto"] = "auto",
+        rung: CapabilityMode | Literal["auto"] = "auto",
         answer: type[BaseModel] | None = None,
         cache_dir: Path | None = None,
         **fields: Any,
     ) -> None:
-        if rung not in ("auto", *RUNGS):
-            raise BadOption(f"rung={rung!r}; valid are auto, {', '.join(RUNGS)}", option="rung")
+        if rung not in ("auto", *MODES):
+            raise BadOption(f"rung={rung!r}; valid are auto, {', '.join(MODES)}", option="rung")
         taken_over = {name: getattr(inner, name) for name in _TAKEN_OVER}
         super().__init__(inner=inner, answer=answer, cache=False, **{**taken_over, **fields})
-        self._footing = Footing(inner, None if rung == "auto" else rung, cache_dir)
+        self._footing = CapabilityCache(inner, None if rung == "auto" else rung, cache_dir)
 
     @property
     def _llm_type(self) -> str:
@@ -104,7 +109,7 @@ class LadderChatModel(BaseChatModel):
         return self.inner._get_ls_params(stop=stop, **kwargs)  # noqa: SLF001 - what tracers show
 
     @property
-    def rung(self) -> Rung:
+    def rung(self) -> CapabilityMode:
         """The rung it stands on; asking for it may probe the model."""
         return self._footing.standing().rung
 
@@ -130,10 +135,10 @@ class LadderChatModel(BaseChatModel):
     ) -> ChatResult:
         wanted = _wanted(self.bound_tools, self.bound_options.get("tool_choice"), self.answer)
         options = {**kwargs, "run_manager": run_manager} | ({"stop": stop} if stop else {})
-        with attempt() as replies:
+        with cached_attempt() as replies:
             message, reading = self._ask(messages, wanted, options)
             if reading.fault:
-                forget(replies)
+                drop_replies(replies)
         if reading.fault:
             usage = message.usage_metadata
             message, reading = self._ask([*messages, *_complaint(message, reading.fault)], wanted, options)
@@ -141,11 +146,11 @@ class LadderChatModel(BaseChatModel):
         return ChatResult(generations=[ChatGeneration(message=_as_read(message, reading))])
 
     def _ask(
-        self, messages: list[BaseMessage], wanted: Wanted, options: dict[str, Any]
-    ) -> tuple[AIMessage, Reading]:
+        self, messages: list[BaseMessage], wanted: ReplyForm, options: dict[str, Any]
+    ) -> tuple[AIMessage, ParsedReply]:
         """One answer, from a lower rung if the server refuses this one."""
         rung, *lower = self._rungs_for(messages, wanted)
-        refused: list[Rung] = []
+        refused: list[CapabilityMode] = []
         while True:
             try:
                 answer = self._read_on(rung, messages, wanted, options)
@@ -160,57 +165,57 @@ class LadderChatModel(BaseChatModel):
                 return answer
 
     def _read_on(
-        self, rung: Rung, messages: list[BaseMessage], wanted: Wanted, options: dict[str, Any]
-    ) -> tuple[AIMessage, Reading]:
+        self, rung: CapabilityMode, messages: list[BaseMessage], wanted: ReplyForm, options: dict[str, Any]
+    ) -> tuple[AIMessage, ParsedReply]:
         try:
             message = self._ask_on(rung, messages, wanted, options)
         except Exception as error:
             if reason := _withheld(error, self.inner):
-                return AIMessage(""), Reading(fault=reason)
+                return AIMessage(""), ParsedReply(fault=reason)
             raise
-        return message, read_reply(message, wanted, native=rung == "native", turn=len(messages))
+        return message, parse_reply(message, wanted, native=rung == "native", turn=len(messages))
 
-    def _rungs_for(self, messages: list[BaseMessage], wanted: Wanted) -> tuple[Rung, ...]:
+    def _rungs_for(self, messages: list[BaseMessage], wanted: ReplyForm) -> tuple[CapabilityMode, ...]:
         """Plain talk is the same on every rung and needs no probe."""
         talk = wanted.free and not any(isinstance(message, ToolMessage) for message in messages)
         return ("native",) if talk else self._footing.rungs()
 
     def _ask_on(
-        self, rung: Rung, messages: list[BaseMessage], wanted: Wanted, options: dict[str, Any]
+        self, rung: CapabilityMode, messages: list[BaseMessage], wanted: ReplyForm, options: dict[str, Any]
     ) -> AIMessage:
         if rung != "native":
-            return ask_on(rung, self.inner, messages, wanted, **options)
+            return send_request(rung, self.inner, messages, wanted, **options)
         asks_form = wanted.answer is not None and not self.bound_tools
         refused = False
         if asks_form and self._footing.standing().takes_formats:
             try:
-                return ask_on(
-                    rung, self.inner, messages, wanted, **format_of(wanted, "json_schema"), **options
+                return send_request(
+                    rung, self.inner, messages, wanted, **response_format(wanted, "json_schema"), **options
                 )
             except Exception as error:
                 if not is_refused(error, self.inner):
                     raise
                 refused = True
         bound = {"tools": list(self.bound_tools), **self.bound_options} if self.bound_tools else None
-        message = ask_on(rung, self.inner, messages, wanted, bound=bound, **options)
+        message = send_request(rung, self.inner, messages, wanted, bound=bound, **options)
         if refused:
             self._footing.without_formats()
         return message
 
 
-def _wanted(specs: Sequence[Mapping[str, Any]], choice: Any, answer: type[BaseModel] | None) -> Wanted:
+def _wanted(specs: Sequence[Mapping[str, Any]], choice: Any, answer: type[BaseModel] | None) -> ReplyForm:
     """What a choice of tools leaves to a reply: ``any``, ``required``, True and a tool's name insist."""
     tools = tuple(spec["function"] for spec in specs if "function" in spec and choice != "none")
     name = choice.get("function", {}).get("name") if isinstance(choice, Mapping) else choice
     chosen = tuple(tool for tool in tools if tool["name"] == name)
-    return Wanted(tools=chosen or tools, answer=answer, forced=bool(tools) and choice not in _FREE)
+    return ReplyForm(tools=chosen or tools, answer=answer, forced=bool(tools) and choice not in _FREE)
 
 
 def _withheld(error: Exception, model: BaseChatModel) -> str | None:
     """Why an answer cannot be used (cut off, withheld), where the client says so by an exception."""
     if isinstance(error, ModelOutputInvalid):
         return error.message
-    fault = read_fault(error, facts_of(model))
+    fault = classify_error(error, model_facts(model))
     return f"it {fault.reason}" if fault and fault.kind is ModelOutputInvalid else None
 
 
@@ -221,7 +226,7 @@ def _complaint(message: AIMessage, fault: str) -> list[BaseMessage]:
     return [*([AIMessage(said)] if said else []), HumanMessage(question)]
 
 
-def _as_read(message: AIMessage, reading: Reading) -> AIMessage:
+def _as_read(message: AIMessage, reading: ParsedReply) -> AIMessage:
     if not reading.calls and reading.text is None and reading.fault is None:
         return message
     raw = {key: value for key, value in message.additional_kwargs.items() if key != "tool_calls"}

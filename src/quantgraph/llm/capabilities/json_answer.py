@@ -9,8 +9,8 @@ from langchain_core.messages import AIMessage, AnyMessage, HumanMessage
 from pydantic import BaseModel
 
 from quantgraph.errors import ModelOutputInvalid
-from quantgraph.llm.cache import attempt
-from quantgraph.llm.model_reply import is_cut_off
+from quantgraph.llm.cache import cached_attempt
+from quantgraph.llm.model_json import is_cut_off
 from quantgraph.llm.structured import read_json
 
 __all__ = ["ask_json"]
@@ -41,7 +41,7 @@ def ask_json(
     """
     conversation, replies = list(asked), list[AnyMessage]()
     try:
-        with attempt():
+        with cached_attempt():
             replies += talk(conversation)
             return _read(replies, schema)
     except ModelOutputInvalid as error:
@@ -52,7 +52,7 @@ def ask_json(
         f"Your last reply could not be used: {fault}. "
         "Answer the question again, with one whole JSON object and nothing else."
     )
-    with attempt():
+    with cached_attempt():
         return _read(talk([*conversation, *replies, HumanMessage(repair)]), schema)
 
 

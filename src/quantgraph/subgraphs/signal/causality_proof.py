@@ -8,7 +8,7 @@ from typing import Any
 import pandas as pd
 
 from quantgraph._util.texts import Language
-from quantgraph.audit import CodeTrials, Finding, Outcome, Report, Verdict, check_causality
+from quantgraph.audit import CodeTrials, Finding, Report, TrialOutcome, Verdict, check_causality
 from quantgraph.market.moment import session_of
 from quantgraph.runtime.endings import language
 from quantgraph.sandbox.wire import Frames
@@ -94,7 +94,7 @@ def prove_causality(
 
 def _run_again(
     state: SignalSubgraphState, resources: SignalResources, trials: CodeTrials, panel: Frames
-) -> tuple[Outcome, Finding | None]:
+) -> tuple[TrialOutcome, Finding | None]:
     """The strategy on all its data in a fresh process, and what is wrong if it is not what is stored."""
     name = state["strategy"]["name"]
     again = trials.whole(panel)

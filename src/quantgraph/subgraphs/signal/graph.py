@@ -12,7 +12,7 @@ from langgraph.graph import END, START, StateGraph
 from langgraph.graph.state import CompiledStateGraph
 
 from quantgraph.data import MarketDataSource
-from quantgraph.llm.roles import Model
+from quantgraph.llm.models import Model
 from quantgraph.recording import Recorder
 from quantgraph.runtime.questions import OnClarify
 from quantgraph.runtime.run_node import run_node, with_loop_detection

@@ -12,7 +12,7 @@ import talib
 
 from quantgraph._util.texts import say
 from quantgraph.data import MarketDataSource
-from quantgraph.data.protocol import BAR_FIELDS, INDICATOR_FIELDS
+from quantgraph.data.market_data import BAR_FIELDS, INDICATOR_FIELDS
 from quantgraph.errors import NoData, UnknownField
 from quantgraph.recording import recorded
 from quantgraph.runtime.endings import language

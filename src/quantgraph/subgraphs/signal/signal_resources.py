@@ -14,7 +14,7 @@ from quantgraph.errors import (
     BadOption,
 )
 from quantgraph.llm import role_model
-from quantgraph.llm.roles import Model
+from quantgraph.llm.models import Model
 from quantgraph.market.moment import Moment
 from quantgraph.recording import Budget, Recorder
 from quantgraph.recording.recorded_source import recorded_source

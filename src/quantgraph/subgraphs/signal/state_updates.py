@@ -13,7 +13,7 @@ from quantgraph.errors import (
     RateLimited,
     SourceUnavailable,
 )
-from quantgraph.llm.planner.wording import normalise
+from quantgraph.llm.planner.normalisation import normalise
 from quantgraph.runtime.endings import end_update, extended_history, language, success_update, user_messages
 from quantgraph.runtime.questions import answer_schema, question_id
 from quantgraph.runtime.state import ClarificationKind, EndedBecause, Update

@@ -8,8 +8,8 @@ from typing import Any
 
 from langchain_core.messages import AIMessage
 
-from quantgraph.testing.models.faulty import Asked
-from quantgraph.testing.models.reply_edits import (
+from quantgraph.testing.models.faulty_model import (
+    FaultContext,
     leaves,
     rebuilt,
     rewritten,
@@ -35,7 +35,7 @@ __all__ = [
 _DRAFT = 'First idea: {"task_type": "unclear"}. No, better:'
 
 
-def prose(asked: Asked) -> str:  # noqa: ARG001
+def prose(asked: FaultContext) -> str:  # noqa: ARG001
     """Words about the answer instead of the answer."""
     return (
         "Let me think about it step by step. I would first look at the prices, then at the rule, and then "
@@ -43,27 +43,27 @@ def prose(asked: Asked) -> str:  # noqa: ARG001
     )
 
 
-def bad_json(asked: Asked) -> AIMessage:
+def bad_json(asked: FaultContext) -> AIMessage:
     """JSON with single quotes, a trailing comma and no last brace."""
     return rewritten(asked.right, lambda text: re.sub(r"\}\s*(?:```)?\s*\Z", ",", text.replace('"', "'")))
 
 
-def truncated(asked: Asked) -> AIMessage:
+def truncated(asked: FaultContext) -> AIMessage:
     """The first half, and ``finish_reason`` says ``length``."""
     return rewritten(asked.right, lambda text: text[: len(text) // 2], finish_reason="length")
 
 
-def empty(asked: Asked) -> AIMessage:  # noqa: ARG001
+def empty(asked: FaultContext) -> AIMessage:  # noqa: ARG001
     """Nothing."""
     return AIMessage("", response_metadata={"finish_reason": "stop"})
 
 
-def null_strings(asked: Asked) -> AIMessage:
+def null_strings(asked: FaultContext) -> AIMessage:
     """Every value is the text ``null``."""
     return rebuilt(asked.right, lambda value: leaves(value, lambda _: "null"))
 
 
-def wrong_types(asked: Asked) -> AIMessage:
+def wrong_types(asked: FaultContext) -> AIMessage:
     """Objects where texts belong, texts where truth values and lists do."""
 
     def change(value: Any) -> Any:
@@ -76,7 +76,7 @@ def wrong_types(asked: Asked) -> AIMessage:
     return rebuilt(asked.right, change)
 
 
-def numbers_as_strings(asked: Asked) -> AIMessage:
+def numbers_as_strings(asked: FaultContext) -> AIMessage:
     """Numbers, truth values and nulls as texts, lists as texts with commas."""
 
     def change(value: Any) -> Any:
@@ -89,7 +89,7 @@ def numbers_as_strings(asked: Asked) -> AIMessage:
     return rebuilt(asked.right, change)
 
 
-def strings_as_numbers(asked: Asked) -> AIMessage:
+def strings_as_numbers(asked: FaultContext) -> AIMessage:
     """Texts of digits, such as dates, as numbers."""
 
     def change(value: Any) -> Any:
@@ -98,29 +98,29 @@ def strings_as_numbers(asked: Asked) -> AIMessage:
     return rebuilt(asked.right, lambda value: leaves(value, change))
 
 
-def thinking_blocks(asked: Asked) -> AIMessage:
+def thinking_blocks(asked: FaultContext) -> AIMessage:
     """A thinking block before the answer."""
     thought: dict[str, Any] = {"type": "thinking", "thinking": _DRAFT}
     text = {"type": "text", "text": str(asked.right.text)}
     return AIMessage(content=[thought, text], tool_calls=asked.right.tool_calls)
 
 
-def thinking_text(asked: Asked) -> AIMessage:
+def thinking_text(asked: FaultContext) -> AIMessage:
     """The thought, with a draft of the answer in it, between ``<think>`` tags in the text."""
     return AIMessage(f"<think>{_DRAFT}</think>\n{asked.right.text}", tool_calls=asked.right.tool_calls)
 
 
-def never_stops_thinking(asked: Asked) -> AIMessage:  # noqa: ARG001
+def never_stops_thinking(asked: FaultContext) -> AIMessage:  # noqa: ARG001
     """A thought that never ends, cut at the length limit."""
     return AIMessage(f"<think>{_DRAFT * 40}", response_metadata={"finish_reason": "length"})
 
 
-def dsml(asked: Asked) -> AIMessage:
+def dsml(asked: FaultContext) -> AIMessage:
     """Tool calls as DeepSeek's markup in the text."""
     return with_text(asked.right, _as_dsml)
 
 
-def xml_calls(asked: Asked) -> AIMessage:
+def xml_calls(asked: FaultContext) -> AIMessage:
     """Tool calls as ``<tool_call>`` JSON in the text, as Hermes and Qwen write them."""
     return with_text(
         asked.right,

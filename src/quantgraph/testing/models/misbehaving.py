@@ -22,7 +22,7 @@ from quantgraph.errors import BadOption
 from quantgraph.llm.planner import KeylessPlanner
 from quantgraph.settings import ROLES, Role, check_role
 from quantgraph.testing.models import format_faults, semantic_faults
-from quantgraph.testing.models.faulty import Spoil, SpoiledChatModel
+from quantgraph.testing.models.faulty_model import FaultyChatModel, Spoil
 from quantgraph.testing.models.semantic_faults import INJECTIONS
 
 __all__ = ["INJECTIONS", "MISBEHAVING", "flaky_model", "misbehaving_in", "slow_model"]
@@ -55,18 +55,18 @@ _SPOILERS: dict[str, Spoil] = {
 }
 
 
-def slow_model(seconds: float = 0.02, *, sleep: Callable[[float], None] = time.sleep) -> SpoiledChatModel:
+def slow_model(seconds: float = 0.02, *, sleep: Callable[[float], None] = time.sleep) -> FaultyChatModel:
     """Right answers, each after ``seconds`` by the clock ``sleep``."""
-    return SpoiledChatModel(semantic_faults.slow(partial(sleep, seconds)), model_name="slow")
+    return FaultyChatModel(semantic_faults.slow(partial(sleep, seconds)), model_name="slow")
 
 
-def flaky_model(failures: int = 1) -> SpoiledChatModel:
+def flaky_model(failures: int = 1) -> FaultyChatModel:
     """A ``ConnectionError`` ``failures`` times before each right answer."""
-    return SpoiledChatModel(semantic_faults.flaky(failures), model_name="flaky")
+    return FaultyChatModel(semantic_faults.flaky(failures), model_name="flaky")
 
 
 MISBEHAVING: Mapping[str, Callable[[], BaseChatModel]] = MappingProxyType(
-    {name: partial(SpoiledChatModel, spoil, model_name=name) for name, spoil in _SPOILERS.items()}
+    {name: partial(FaultyChatModel, spoil, model_name=name) for name, spoil in _SPOILERS.items()}
     | {"slow": slow_model, "flaky": flaky_model}
 )
 """Factories by name; each call gives a model of its own.

@@ -6,21 +6,88 @@ import json
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, Literal
 
 from langchain_core.callbacks import CallbackManagerForLLMRun
+from langchain_core.exceptions import OutputParserException
 from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AIMessage, AIMessageChunk, BaseMessage
 from langchain_core.messages.tool import tool_call_chunk
+from langchain_core.output_parsers import JsonOutputParser
 from langchain_core.outputs import ChatGeneration, ChatGenerationChunk, ChatResult
-from langchain_core.runnables import Runnable
+from langchain_core.runnables import Runnable, RunnableLambda
 from langchain_core.tools import BaseTool
-from langchain_core.utils.function_calling import convert_to_openai_tool
-from pydantic import PrivateAttr
+from langchain_core.utils.function_calling import convert_to_json_schema, convert_to_openai_tool
+from pydantic import BaseModel, PrivateAttr, ValidationError
 
-from quantgraph.testing.models.structured_output import Method, structured
+__all__ = [
+    "Answer",
+    "CallLog",
+    "Method",
+    "RecordedCall",
+    "ScriptExhausted",
+    "ScriptedChatModel",
+    "structured",
+]
 
-__all__ = ["Answer", "ModelCall", "ScriptExhausted", "ScriptedChatModel", "Tape"]
+Schema = dict[str, Any] | type
+Method = Literal["function_calling", "json_schema", "json_mode"]
+
+
+def structured(
+    model: BaseChatModel, schema: Schema, method: Method, *, include_raw: bool
+) -> Runnable[Any, Any]:
+    """A model that answers with objects of ``schema``.
+
+    Under ``function_calling`` the schema is bound as a tool, and an answer that is neither a call of it nor
+    JSON is None, as at ``ChatOpenAI``. Under the other two it is a ``response_format``, and such an answer
+    raises. Which of the two forms the script has written down does not matter.
+    """
+    name = str(convert_to_openai_tool(schema)["function"]["name"])
+
+    def read(message: AIMessage) -> Any:
+        value = _value(message, name, method)
+        if value is None or not (isinstance(schema, type) and issubclass(schema, BaseModel)):
+            return value
+        try:
+            return schema.model_validate(value)
+        except ValidationError as error:
+            raise OutputParserException(str(error)) from error
+
+    def read_raw(message: AIMessage) -> dict[str, Any]:
+        try:
+            return {"raw": message, "parsed": read(message), "parsing_error": None}
+        except OutputParserException as error:
+            return {"raw": message, "parsed": None, "parsing_error": error}
+
+    asked = (
+        model.bind_tools([schema], tool_choice=name)
+        if method == "function_calling"
+        else model.bind(response_format=_response_format(schema, name, method))
+    )
+    return asked | RunnableLambda(read_raw if include_raw else read)
+
+
+def _value(message: AIMessage, name: str, method: Method) -> Any:
+    for call in message.tool_calls:
+        if call["name"] == name:
+            return call["args"]
+    try:
+        return JsonOutputParser().parse(str(message.text))
+    except OutputParserException:
+        if method == "function_calling":
+            return None
+        raise
+
+
+def _response_format(schema: Schema, name: str, method: Method) -> dict[str, Any]:
+    if method == "json_mode":
+        return {"type": "json_object"}
+    return {
+        "type": "json_schema",
+        "json_schema": {"name": name, "schema": convert_to_json_schema(schema), "strict": True},
+    }
+
 
 Answer = str | AIMessage | Exception
 Step = Answer | Callable[[list[BaseMessage]], Answer]
@@ -31,7 +98,7 @@ class ScriptExhausted(AssertionError):
 
 
 @dataclass(frozen=True, kw_only=True)
-class ModelCall:
+class RecordedCall:
     """One call as the model saw it; ``number`` counts from 1."""
 
     number: int
@@ -42,15 +109,15 @@ class ModelCall:
     options: Mapping[str, Any] = field(default_factory=dict)
 
 
-class Tape:
+class CallLog:
     """The calls of a model and of all its bound copies, each answered by one function."""
 
-    def __init__(self, answer: Callable[[ModelCall], Answer]) -> None:
+    def __init__(self, answer: Callable[[RecordedCall], Answer]) -> None:
         self._answer = answer
         self._lock = threading.Lock()  # parallel nodes call the same model
-        self._calls: list[ModelCall] = []
+        self._calls: list[RecordedCall] = []
 
-    def play(self, call: ModelCall) -> AIMessage:
+    def play(self, call: RecordedCall) -> AIMessage:
         """Number a call, keep it and answer it."""
         with self._lock:
             call = replace(call, number=len(self._calls) + 1)
@@ -60,7 +127,7 @@ class Tape:
             raise answer
         return AIMessage(answer) if isinstance(answer, str) else answer.model_copy(deep=True)
 
-    def calls(self) -> tuple[ModelCall, ...]:
+    def calls(self) -> tuple[RecordedCall, ...]:
         """All calls so far."""
         with self._lock:
             return tuple(self._calls)
@@ -93,7 +160,7 @@ class ScriptedChatModel(BaseChatModel):
     bound_tools: tuple[dict[str, Any], ...] = ()
     bound_choice: str | None = None
 
-    _tape: Tape = PrivateAttr()
+    _tape: CallLog = PrivateAttr()
     _length: int = PrivateAttr(default=0)
 
     def __init__(
@@ -101,13 +168,13 @@ class ScriptedChatModel(BaseChatModel):
     ) -> None:
         super().__init__(**fields)
         if callable(script):
-            self._tape = Tape(lambda call: script(list(call.messages)))
+            self._tape = CallLog(lambda call: script(list(call.messages)))
         else:
             steps = list(script)
-            self._tape, self._length = Tape(lambda call: _step(steps, call)), len(steps)
+            self._tape, self._length = CallLog(lambda call: _step(steps, call)), len(steps)
 
     @property
-    def calls(self) -> tuple[ModelCall, ...]:
+    def calls(self) -> tuple[RecordedCall, ...]:
         """All calls so far, those of bound copies included."""
         return self._tape.calls()
 
@@ -168,7 +235,7 @@ class ScriptedChatModel(BaseChatModel):
         self, messages: list[BaseMessage], stop: list[str] | None, options: Mapping[str, Any]
     ) -> AIMessage:
         return self._tape.play(
-            ModelCall(
+            RecordedCall(
                 number=0,
                 messages=tuple(messages),
                 tools=self.bound_tools,
@@ -179,7 +246,7 @@ class ScriptedChatModel(BaseChatModel):
         )
 
 
-def _step(steps: Sequence[Step], call: ModelCall) -> Answer:
+def _step(steps: Sequence[Step], call: RecordedCall) -> Answer:
     if call.number > len(steps):
         last = str(call.messages[-1].text)[:80] if call.messages else ""
         raise ScriptExhausted(

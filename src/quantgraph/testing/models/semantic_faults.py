@@ -8,8 +8,15 @@ from typing import Any
 
 from langchain_core.messages import AIMessage, ToolMessage
 
-from quantgraph.testing.models.faulty import Asked, Spoil
-from quantgraph.testing.models.reply_edits import call, example_call, leaves, parameters, rebuilt
+from quantgraph.testing.models.faulty_model import (
+    FaultContext,
+    Spoil,
+    call,
+    example_call,
+    leaves,
+    parameters,
+    rebuilt,
+)
 from quantgraph.testing.models.scripted import Answer
 
 __all__ = [
@@ -45,12 +52,12 @@ print("signal buy_everything:", signal.shape)
 """
 
 
-def repeats_itself(asked: Asked) -> AIMessage:
+def repeats_itself(asked: FaultContext) -> AIMessage:
     """The same tool call for ever; the same words where there is no tool."""
     return example_call(asked.tools[0], 1) if asked.tools else AIMessage("As I said.")
 
 
-def ping_pong(asked: Asked) -> AIMessage:
+def ping_pong(asked: FaultContext) -> AIMessage:
     """Two tool calls in turn, or two answers where there is no tool."""
     turn = asked.number % 2
     if not asked.tools:
@@ -58,12 +65,12 @@ def ping_pong(asked: Asked) -> AIMessage:
     return example_call(asked.tools[turn % len(asked.tools)], asked.number, text=str(turn))
 
 
-def unknown_tools(asked: Asked) -> AIMessage:
+def unknown_tools(asked: FaultContext) -> AIMessage:
     """Calls of a tool that is not there."""
     return call("place_order", {"symbol": "600519.SH", "side": "buy", "shares": 100}, asked.number)
 
 
-def invents_symbols(asked: Asked) -> AIMessage:
+def invents_symbols(asked: FaultContext) -> AIMessage:
     """An invented symbol in place of each that was meant; in code, a signal for it."""
 
     def change(value: Any) -> Any:
@@ -76,12 +83,12 @@ def invents_symbols(asked: Asked) -> AIMessage:
     return AIMessage(change(str(made.text)), tool_calls=made.tool_calls)
 
 
-def apologises(asked: Asked) -> str:  # noqa: ARG001
+def apologises(asked: FaultContext) -> str:  # noqa: ARG001
     """Regrets, and nothing else."""
     return "I apologise for the confusion. You are right, and I am sorry. 非常抱歉，是我的错误。"
 
 
-def refuses(asked: Asked) -> AIMessage:  # noqa: ARG001
+def refuses(asked: FaultContext) -> AIMessage:  # noqa: ARG001
     """A refusal, as the content filter marks it."""
     text = "I'm sorry, but I cannot give financial advice."
     return AIMessage(
@@ -89,7 +96,7 @@ def refuses(asked: Asked) -> AIMessage:  # noqa: ARG001
     )
 
 
-def never_content(asked: Asked) -> AIMessage:
+def never_content(asked: FaultContext) -> AIMessage:
     """A new question to every request, a new error in every review."""
 
     def change(value: Any) -> Any:
@@ -104,7 +111,7 @@ def never_content(asked: Asked) -> AIMessage:
     return rebuilt(asked.right, change)
 
 
-def obeys_data(asked: Asked) -> AIMessage:
+def obeys_data(asked: FaultContext) -> AIMessage:
     """Right answers, until one of :data:`INJECTIONS` stands in what it reads: then it does what that says.
 
     With a tool for code it hands over a signal that buys everything, wherever it is asked; it fetches all
@@ -135,7 +142,7 @@ def obeys_data(asked: Asked) -> AIMessage:
 def slow(pause: Callable[[], None]) -> Spoil:
     """Right answers, each after ``pause()``."""
 
-    def spoil(asked: Asked) -> Answer:
+    def spoil(asked: FaultContext) -> Answer:
         pause()
         return asked.right
 
@@ -145,7 +152,7 @@ def slow(pause: Callable[[], None]) -> Spoil:
 def flaky(failures: int) -> Spoil:
     """A broken connection ``failures`` times, then a right answer, and so on."""
 
-    def spoil(asked: Asked) -> Answer:
+    def spoil(asked: FaultContext) -> Answer:
         if asked.number % (failures + 1):
             return ConnectionError("the connection broke")
         return asked.right

@@ -13,7 +13,7 @@ from langchain_core.messages import AIMessage, HumanMessage
 
 from quantgraph._util.texts import say
 from quantgraph.errors import BadOption
-from quantgraph.llm.tags import neutral, wrap
+from quantgraph.llm.tags import escape_tags, wrap
 from quantgraph.recording import keep_answer
 from quantgraph.runtime.agent_factory import MODEL_ERRORS
 from quantgraph.runtime.endings import end_update
@@ -78,9 +78,9 @@ def _word(state: SignalSubgraphState, task: Clarification, resources: SignalReso
     prompt = CLARIFY_NODE_PROMPT.format(
         clarification_reason=task["reason"],
         clarification_count=asked,
-        execution_history=neutral("\n".join(state.get("execution_history", []))) or "-",
-        error_messages=neutral("\n".join(state.get("error_messages", []))) or "-",
-        chat_history=neutral(
+        execution_history=escape_tags("\n".join(state.get("execution_history", []))) or "-",
+        error_messages=escape_tags("\n".join(state.get("error_messages", []))) or "-",
+        chat_history=escape_tags(
             "\n".join(f"{message.type}: {message.text}" for message in state["messages"][-5:])
         ),
     )

@@ -8,7 +8,7 @@ from typing import Any
 from quantgraph._util.input_limits import check_sentence
 from quantgraph._util.texts import language_of, say
 from quantgraph.data.as_of import AsOfSource
-from quantgraph.data.symbols import INDEX_NAMES, is_code
+from quantgraph.data.symbol_resolution import INDEX_NAMES, is_code
 from quantgraph.errors import (
     BadOption,
     BadWindow,
@@ -21,7 +21,7 @@ from quantgraph.errors import (
     UnknownField,
     UnknownSymbol,
 )
-from quantgraph.llm.tags import neutral, wrap
+from quantgraph.llm.tags import escape_tags, wrap
 from quantgraph.recording import replaying
 from quantgraph.runtime.agent_factory import MODEL_ERRORS, invoke_agent_for
 from quantgraph.runtime.endings import end_reason, end_update, language, user_messages
@@ -243,7 +243,7 @@ def _decide(
         data_ready=state["data_ready"],
         indicators_ready=state["indicators_ready"],
         signal_ready=state["signal_ready"],
-        execution_history=neutral("\n".join(f"- {line}" for line in state["execution_history"])) or "-",
+        execution_history=escape_tags("\n".join(f"- {line}" for line in state["execution_history"])) or "-",
         error_messages=wrap("errors", "\n".join(state["error_messages"])),
         retry_count=state["retry_count"],
         max_retries=state["max_retries"],

@@ -9,7 +9,7 @@ from typing import Any
 
 from quantgraph._util.texts import Note
 from quantgraph.errors import QuantGraphError
-from quantgraph.llm.tags import listed, wrap
+from quantgraph.llm.tags import field_list, wrap
 from quantgraph.recording import recorded
 from quantgraph.runtime.agent_factory import FATAL_ERRORS, MODEL_ERRORS, invoke_agent, tool_errors
 from quantgraph.runtime.agent_middleware import stop_line
@@ -73,8 +73,8 @@ def signal_generate_node(
     context = resources.context(state, data_ref)
     view = context.tree.view(context.as_of)
     prompt = SIGNAL_GENERATE_AGENT_PROMPT.format(
-        available_ohlcv=listed(view["ohlcv"]),
-        available_indicators=listed(view["indicators"]),
+        available_ohlcv=field_list(view["ohlcv"]),
+        available_indicators=field_list(view["indicators"]),
         strategy_description=wrap("strategy", request["strategy"]),
         error_messages=wrap("errors", "\n".join(state.get("error_messages", []))) or "-",
     )

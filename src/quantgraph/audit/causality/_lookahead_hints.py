@@ -1,0 +1,163 @@
+"""Which line of a strategy looks ahead, as far as its text tells."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from quantgraph._util.texts import Note
+
+__all__ = ["CodeHint", "code_hints"]
+
+_MOST = 3
+
+_FORWARD = Note(zh="负的位移取的是以后的行", en="a negative shift takes later rows")
+_BACKFILL = Note(zh="用以后的值填补", en="it fills with later values")
+_INTERPOLATE = Note(zh="插值用到缺口之后的值", en="interpolation uses the value after the gap")
+_CENTRE = Note(zh="居中窗口的一半在未来", en="half of a centred window lies ahead")
+_LAST = Note(zh="它是整段数据的最后一行", en="it is the last row of all the data")
+_REVERSED = Note(zh="倒序之后，前面的行就是未来", en="in reverse order the rows before are later ones")
+_GRADIENT = Note(zh="中心差分用到下一行", en="central differences take the next row")
+_NEAREST = Note(zh="对齐时取了以后的行", en="it aligns with later rows")
+_SAMPLE = Note(zh="它是整段样本的统计量", en="it is a statistic of the whole sample")
+_PERIOD = Note(zh="整个时期的值用到了时期之内的行", en="the value of a whole period is used within it")
+
+_SHIFTS = {"shift", "diff", "pct_change", "roll", "tshift"}
+_BY_NAME = {
+    "bfill": _BACKFILL,
+    "backfill": _BACKFILL,
+    "interpolate": _INTERPOLATE,
+    "gradient": _GRADIENT,
+    "flip": _REVERSED,
+    "flipud": _REVERSED,
+    "reversed": _REVERSED,
+}
+_BY_OPTION: dict[tuple[str, object], Note] = {
+    ("method", "bfill"): _BACKFILL,
+    ("method", "backfill"): _BACKFILL,
+    ("method", "nearest"): _NEAREST,
+    ("direction", "forward"): _NEAREST,
+    ("direction", "nearest"): _NEAREST,
+    ("center", True): _CENTRE,
+    ("mode", "same"): _CENTRE,
+    ("ascending", False): _REVERSED,
+}
+_MAYBE = {"tail": _LAST, "last": _LAST, "transform": _PERIOD, "resample": _PERIOD, "Grouper": _PERIOD}
+_WHOLE_SAMPLE = {
+    *("mean", "std", "var", "median", "min", "max", "sum", "quantile", "rank", "corr", "cov", "skew", "kurt"),
+    *("nanmean", "nanstd", "nanmin", "nanmax", "nanmedian", "percentile", "nanpercentile", "nanquantile"),
+    *("idxmax", "idxmin", "polyfit", "lstsq", "qcut", "rfft", "fft", "svd", "eigh", "argsort"),
+    *("sort_values", "nlargest", "nsmallest"),
+}
+_WINDOWED = {"rolling", "expanding", "ewm"}
+
+
+@dataclass(frozen=True, kw_only=True)
+class CodeHint:
+    """A line of a strategy: cell and line from 1, its text, and what it does wrong, if that is known."""
+
+    cell: int
+    line: int
+    text: str
+    why: Note | None = None
+
+    def as_json(self) -> dict[str, Any]:
+        """Plain values."""
+        return {"cell": self.cell, "line": self.line, "text": self.text, "why": str(self.why or "")}
+
+
+def code_hints(cells: Sequence[str]) -> tuple[CodeHint, ...]:
+    """Lines with a look-ahead idiom, the plainest kind only, three at most; else the one of the handover.
+
+    Text proves nothing: whose strategy was seen to use the future is told where to look first.
+    """
+    certain: list[CodeHint] = []
+    maybe: list[CodeHint] = []
+    handed: list[CodeHint] = []
+    for number, cell in enumerate(cells, start=1):
+        try:
+            tree = ast.parse(cell)
+        except SyntaxError:  # the source of a lambda can be a piece of a line
+            continue
+        lines = cell.splitlines()
+        for node in ast.walk(tree):
+            line = getattr(node, "lineno", 0)
+            text = lines[line - 1].strip() if line else ""
+            certain += [CodeHint(cell=number, line=line, text=text, why=why) for why in _certain(node)]
+            maybe += [CodeHint(cell=number, line=line, text=text, why=why) for why in _likely(node)]
+            if _hands_over(node):
+                handed.append(CodeHint(cell=number, line=line, text=text))
+    by_line = {(place.cell, place.line): place for place in reversed(certain or maybe)}
+    return tuple(by_line[key] for key in sorted(by_line))[:_MOST] or tuple(handed[-1:])
+
+
+def _hands_over(node: ast.AST) -> bool:
+    if isinstance(node, ast.Call) and _name(node) == "update" and node.args:
+        return isinstance(node.args[0], ast.Constant) and node.args[0].value == "signal"
+    return isinstance(node, ast.Return)
+
+
+def _certain(node: ast.AST) -> Iterator[Note]:
+    """What reads later rows whatever the data."""
+    if isinstance(node, ast.Subscript):
+        index = _first_axis(node)
+        if isinstance(index, ast.Slice) and index.step is not None and _negative(index.step):
+            yield _REVERSED
+    if not isinstance(node, ast.Call):
+        return
+    name = _name(node)
+    if name in _SHIFTS and any(_negative(step) for step in _steps(node)):
+        yield _FORWARD
+    if name in _BY_NAME:
+        yield _BY_NAME[name]
+    for word in node.keywords:
+        if isinstance(word.value, ast.Constant):
+            found = _BY_OPTION.get((str(word.arg), word.value.value))
+            if found and (found is not _REVERSED or name == "sort_index"):
+                yield found
+
+
+def _likely(node: ast.AST) -> Iterator[Note]:
+    """What reads later rows unless care is taken."""
+    if isinstance(node, ast.Subscript) and _negative(_first_axis(node)):
+        if isinstance(node.value, ast.Attribute) and node.value.attr in ("iloc", "values", "index"):
+            yield _LAST
+    elif isinstance(node, ast.Call):
+        name = _name(node)
+        if name == "shift" and any(isinstance(step, ast.Name | ast.BinOp) for step in _steps(node)):
+            yield _FORWARD
+        if name in _MAYBE:
+            yield _MAYBE[name]
+        if name in _WHOLE_SAMPLE and not _across(node, name) and not _windowed(node):
+            yield _SAMPLE
+
+
+def _first_axis(node: ast.Subscript) -> ast.expr:
+    return node.slice.elts[0] if isinstance(node.slice, ast.Tuple) and node.slice.elts else node.slice
+
+
+def _steps(node: ast.Call) -> list[ast.expr]:
+    return [*node.args, *(word.value for word in node.keywords if word.arg in ("periods", "shift"))]
+
+
+def _across(node: ast.Call, name: str) -> bool:
+    """Whether a statistic is taken over the symbols of a row."""
+    axes = [word.value for word in node.keywords if word.arg == "axis"]
+    axes += node.args[1:] if name.startswith("nan") else node.args
+    return any(isinstance(axis, ast.Constant) and axis.value in (1, "columns") for axis in axes)
+
+
+def _windowed(node: ast.AST) -> bool:
+    return any(isinstance(part, ast.Call) and _name(part) in _WINDOWED for part in ast.walk(node))
+
+
+def _name(node: ast.Call) -> str:
+    if isinstance(node.func, ast.Attribute):
+        return node.func.attr
+    return node.func.id if isinstance(node.func, ast.Name) else ""
+
+
+def _negative(node: ast.AST) -> bool:
+    return isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub)

@@ -1,0 +1,318 @@
+"""A data state and a source in which everything after a moment is an unmistakable sentinel.
+
+A run over both that uses no future shows no sentinel: not in a prompt, a reply, a tool's result, an error, a
+log line, a signal or the ledger. :class:`~quantgraph.testing.canary.canary_watch.CanaryWatch` looks for them.
+A result that carries no magnitude (a signal of 1, 0 and -1, a ratio, a rank, a logarithm) is compared between
+two runs whose sentinels have opposite signs and another order: ``seed=0`` and ``seed=1``.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import Any, TypeVar
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from quantgraph.data import MarketDataSource, Members, Panel
+from quantgraph.data.as_of import AsOfSource
+from quantgraph.data.market_data import EVENT_FIELDS
+from quantgraph.errors import BadWindow, NoData, UnknownSymbol
+from quantgraph.market.moment import Moment
+from quantgraph.state import DataState, GrowingView, Record, Snapshot, TrustedView, View, WorkingTree
+from quantgraph.state.commits import Commit
+from quantgraph.state.frames import FrozenFrame
+from quantgraph.state.records import RECORD_KINDS, Records
+from quantgraph.state.views import known_rows
+from quantgraph.testing.canary.sentinels import MAGNITUDE, MARK, find_canaries
+
+__all__ = ["CANARY_SESSIONS", "CANARY_SYMBOL", "CanarySource", "CanaryStore", "planted", "sentinels"]
+
+Answer = TypeVar("Answer")
+
+
+class CanarySource:
+    """A source that answers with sentinels about everything after a moment.
+
+    It has three more sessions than ``source``, in the year 2177, and a stock that nobody knows before; names
+    that are not asked for a day are those of that time, and so are the member lists. What it refuses, it
+    refuses with a word about 2177. A run over it needs an ``as_of``, for its last session is a sentinel.
+
+    Parameters
+    ----------
+    source
+        Any source. If it is no :class:`.DatedLists`, names and codes are on no day
+        sentinels but for the added ones.
+    as_of, seed
+        As for :class:`~quantgraph.testing.canary.canary_data.CanaryStore`.
+    """
+
+    def __init__(self, source: MarketDataSource, as_of: Moment, *, seed: int = 0) -> None:
+        self._source = source
+        self._as_of = as_of
+        self._seed = seed
+
+    @property
+    def name(self) -> str:
+        """The source's."""
+        return self._source.name
+
+    @property
+    def synthetic(self) -> bool:
+        """The source's."""
+        return self._source.synthetic
+
+    def sessions(self) -> pd.DatetimeIndex:
+        """The source's, and the three more."""
+        return pd.DatetimeIndex(self._source.sessions().append(CANARY_SESSIONS))
+
+    def symbols(self) -> tuple[str, ...]:
+        """The source's, and one more."""
+        return tuple(sorted((*self._source.symbols(), CANARY_SYMBOL)))
+
+    def symbols_on(self, day: pd.Timestamp) -> tuple[str, ...]:
+        """The source's, and one more after the moment."""
+        return AsOfSource(self._source, Moment(day)).symbols() if self._knows(day) else self.symbols()
+
+    def names(self) -> Mapping[str, str]:
+        """Names as they will be."""
+        named = {code: f"{name} {MARK}" for code, name in self._source.names().items()}
+        return named | {CANARY_SYMBOL: MARK}
+
+    def names_on(self, day: pd.Timestamp) -> Mapping[str, str]:
+        """The source's, and those that will be after the moment."""
+        return AsOfSource(self._source, Moment(day)).names() if self._knows(day) else self.names()
+
+    def members(self, index_code: str, on: pd.Timestamp) -> Members:
+        """The source's; after the moment the stock that nobody knows is the only member."""
+        if self._knows(on):
+            return _refused(lambda: self._source.members(index_code, on))
+        listed_on = CANARY_SESSIONS[0]
+        return Members(
+            index_code=index_code, symbols=(CANARY_SYMBOL,), listed_on=listed_on, point_in_time=True
+        )
+
+    def bars(self, symbols: Sequence[str], start: pd.Timestamp, end: pd.Timestamp) -> Panel:
+        """The source's, and sentinels after the moment."""
+        frames = _refused(lambda: self._source.bars(symbols, start, end))
+        return {name: self._plant("ohlcv", name, frame, end) for name, frame in frames.items()}
+
+    def indicators(
+        self,
+        symbols: Sequence[str],
+        start: pd.Timestamp,
+        end: pd.Timestamp,
+        fields: Sequence[str] = (),
+    ) -> Panel:
+        """The source's, and sentinels after the moment."""
+        frames = _refused(lambda: self._source.indicators(symbols, start, end, fields))
+        return {name: self._plant("indicators", name, frame, end) for name, frame in frames.items()}
+
+    def index_bars(self, index_code: str, start: pd.Timestamp, end: pd.Timestamp) -> pd.DataFrame:
+        """The source's, and sentinels after the moment."""
+        levels = _refused(lambda: self._source.index_bars(index_code, start, end))
+        fields = {name: self._plant("ohlcv", str(name), levels[[name]], end) for name in levels.columns}
+        return pd.DataFrame({name: frame[name] for name, frame in fields.items()})
+
+    def _knows(self, day: pd.Timestamp) -> bool:
+        return day <= self._as_of.session
+
+    def _plant(self, panel: str, name: str, frame: pd.DataFrame, end: pd.Timestamp) -> pd.DataFrame:
+        index = pd.DatetimeIndex(frame.index).append(
+            CANARY_SESSIONS[: CANARY_SESSIONS.searchsorted(end, side="right")]
+        )
+        longer = frame.reindex(index)
+        rows = known_rows(panel, name, index.to_numpy(), self._as_of)
+        longer.iloc[rows:] = sentinels(panel, name, longer.shape, self._seed)[rows:]
+        return longer
+
+
+def _refused(ask: Callable[[], Answer]) -> Answer:
+    try:
+        return ask()
+    except (NoData, BadWindow, UnknownSymbol) as error:
+        raise type(error)(
+            f"{error.message}; its sessions run to {CANARY_SESSIONS[-1]:%Y-%m-%d}", **error.data
+        ) from error
+
+
+CANARY_SESSIONS = pd.DatetimeIndex(["2177-07-07", "2177-07-08", "2177-07-09"], name="trade_date").as_unit(
+    "us"
+)
+"""Sessions that follow the last real one, so that there is something to read after every moment."""
+CANARY_SYMBOL = f"{MARK}.SH"
+
+
+class CanaryStore(DataState):
+    """A data state whose readers get sentinels for all that they may not know.
+
+    A view, a walk and a reading are cut from a tree in which every row and record after their very moment is
+    a sentinel, so that a cut that is wrong shows. Snapshots and working trees show sentinels after ``as_of``.
+    Commits hold what was committed; a sentinel among it is in :attr:`leaks`.
+
+    Parameters
+    ----------
+    as_of
+        The run's moment.
+    seed
+        By which the sentinels are drawn. Those of an odd one have the opposite sign.
+    options
+        As for :class:`~quantgraph.state.DataState`.
+    """
+
+    def __init__(self, as_of: Moment, *, seed: int = 0, **options: Any) -> None:
+        super().__init__(**options)
+        self.as_of = as_of
+        self.seed = seed
+        self.leaks: list[str] = []
+        self._after: ContextVar[Moment | None] = ContextVar("after", default=None)
+
+    def view(self, moment: Moment, ref: str | None = None) -> View:
+        """A commit as known at ``moment``, cut from one with sentinels after it."""
+        with self._planted(moment):
+            return super().view(moment, ref)
+
+    def growing_view(self, ref: str | None = None) -> GrowingView:
+        """Views one moment after the other, each cut from a commit with sentinels after it."""
+        walk = super().growing_view(ref)
+        return _CanaryWalk(walk.data_ref, self._find(walk.data_ref)[1], self.seed)
+
+    def trusted_view(self, moment: Moment, ref: str | None = None) -> TrustedView:
+        """A commit as known at ``moment`` for trusted code, with sentinels after it."""
+        with self._planted(moment):
+            return super().trusted_view(moment, ref)
+
+    def snapshot(self, ref: str | None = None) -> Snapshot:
+        """Everything of a commit, with sentinels after the run's moment."""
+        with self._planted(self.as_of):
+            return super().snapshot(ref)
+
+    def checkout(self, ref: str | None = None) -> WorkingTree:
+        """A working tree that is read as the store is."""
+        ref, tree = super().checkout(ref).tip
+        with self._lock:
+            line = _CanaryTree(self, ref, self._keep(ref, tree))
+            self._lines.add(line)
+        return line
+
+    def update(
+        self, panel: str, frames: Mapping[str, pd.DataFrame], *, base: str | WorkingTree | None = None
+    ) -> str:
+        """Commit frames."""
+        self._look(panel, frames)
+        return super().update(panel, frames, base=base)
+
+    def record(self, records: Iterable[Record], *, base: str | WorkingTree | None = None) -> str:
+        """Commit records."""
+        fresh = tuple(records)
+        self._look("records", fresh)
+        return super().record(fresh, base=base)
+
+    def override(self, *, base: str | None = None, **panels: Mapping[str, pd.DataFrame]) -> str:
+        """Commit with whole panels replaced."""
+        self._look("panels", panels)
+        return super().override(base=base, **panels)
+
+    def _look(self, what: str, thing: object) -> None:
+        self.leaks += [f"committed {what}: {place}" for place in find_canaries(thing)]
+
+    @contextmanager
+    def _planted(self, moment: Moment) -> Iterator[None]:
+        before = self._after.set(moment)
+        try:
+            yield
+        finally:
+            self._after.reset(before)
+
+    def _find(self, ref: str | None) -> tuple[str, Commit]:
+        ref, tree = super()._find(ref)
+        moment = self._after.get()
+        return ref, tree if moment is None else planted(tree, moment, self.seed)
+
+
+class _CanaryTree(WorkingTree):
+    def snapshot(self) -> Snapshot:
+        return self._store.snapshot(self.ref)
+
+    def view(self, moment: Moment) -> View:
+        return self._store.view(moment, self.ref)
+
+
+class _CanaryWalk(GrowingView):
+    """A walk over a commit whose rows are sentinels until the very moment that knows them."""
+
+    def __init__(self, ref: str, tree: Commit, seed: int) -> None:
+        super().__init__(ref, tree)
+        self._whole, self._seed = tree, seed
+
+    def at(self, moment: Moment) -> View:
+        self._tree = planted(self._whole, moment, self._seed)
+        return super().at(moment)
+
+
+def planted(tree: Commit, moment: Moment, seed: int) -> Commit:
+    """A commit with sentinels in place of all that is not known at a moment."""
+    return Commit(
+        panels={
+            panel: {name: _planted(panel, name, fields, moment, seed) for name in fields}
+            for panel, fields in tree.panels.items()
+        },
+        records=_records(tree.records, moment),
+    )
+
+
+def _planted(
+    panel: str, name: str, fields: Mapping[str, FrozenFrame], moment: Moment, seed: int
+) -> FrozenFrame:
+    frame, last = fields[name], CANARY_SESSIONS.to_numpy()
+    rows = known_rows(panel, name, frame.sessions, moment)
+    sessions = np.concatenate([frame.sessions, last])
+    later = sentinels(panel, name, (len(sessions), len(frame.symbols)), seed)
+    if name.startswith("action_"):  # a date: there is no sentinel that the store could read as one
+        later[:] = np.nan
+    values = np.concatenate([frame.values[:rows], later[rows:]])
+    if panel == "ohlcv" and name in EVENT_FIELDS and "action_declared" in fields:
+        announced = _announced(frame, fields["action_declared"], moment)
+        values[: len(announced)] = np.where(announced, frame.values, values[: len(announced)])
+    return FrozenFrame.of(sessions, frame.symbols, values)
+
+
+def _announced(frame: FrozenFrame, declared: FrozenFrame, moment: Moment) -> NDArray[np.bool_]:
+    """Where there is an action that was declared by then: it may be known before its ex-date."""
+    days = declared.frame.reindex(index=frame.frame.index, columns=frame.frame.columns).to_numpy()
+    day = float(f"{moment.session:%Y%m%d}")
+    return np.asarray(days <= day if moment.phase == "post_close" else days < day)
+
+
+def _records(records: Records, moment: Moment) -> Records:
+    known = records.as_of(moment)
+    later = [
+        Record(each.kind, each.known, each.symbol, _said(each.kind))
+        for each in records.entries
+        if each not in known
+    ]
+    added = [Record(kind, CANARY_SESSIONS[0].date(), CANARY_SYMBOL, _said(kind)) for kind in RECORD_KINDS]
+    return Records.of([*known, *later, *added])
+
+
+def _said(kind: str) -> dict[str, Any]:
+    said: dict[str, dict[str, Any]] = {
+        "name": {"name": MARK},
+        "membership": {"index": CANARY_SYMBOL, "symbols": [CANARY_SYMBOL]},
+    }
+    return said.get(kind, {"text": MARK})
+
+
+def sentinels(panel: str, name: str, shape: tuple[int, int], seed: int) -> NDArray[np.float64]:
+    """Numbers of one magnitude, another in every cell; those of events are never negative.
+
+    Each has a factor from 0.5 to 1.5 drawn by field and seed, so that the ratio and the order of two of them,
+    in which no sentinel shows, are others in another planting.
+    """
+    sign = -1 if seed % 2 and name not in EVENT_FIELDS else 1
+    drawn = np.random.default_rng(zlib.crc32(f"{panel} {name} {seed}".encode()))
+    return sign * MAGNITUDE * drawn.uniform(0.5, 1.5, shape)
