@@ -161,7 +161,7 @@ SITUATIONS = [
         {},
         "needs 10005.10 with fees, cash is 10005.00",
     ),
-    ("insufficient_shares", sell(200), holding(100), {}, "200 shares of 600000.SH wished, 100 held"),
+    ("insufficient_shares", sell(200), holding(100), {}, "200 shares of 600000.SH to sell, 100 held"),
     ("insufficient_shares", sell(100), None, {}, "0 held"),
     ("t_plus_one", sell(300), holding(300, sellable=200), {}, "100 of 300 shares of 600000.SH were bought"),
     ("limit_up", buy(100), None, {"quote": Quote(open=11.0, pre_close=10.0)}, "its upper limit is 11.00"),

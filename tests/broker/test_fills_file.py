@@ -19,7 +19,7 @@ from quantgraph.broker.ledger.fills_file import (
 )
 from quantgraph.data import open_source
 from quantgraph.errors import BadFile, LedgerConflict, NoData
-from quantgraph.interop.ai_trader.position_import import import_positions
+from quantgraph.interop.ai_trader import import_positions
 from quantgraph.market.rulebook import Rulebook
 from quantgraph.state import DataState
 

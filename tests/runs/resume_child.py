@@ -35,7 +35,7 @@ from quantgraph import SignalRule  # noqa: F401 - loaded before the first fork
 from quantgraph.broker import Ledger
 from quantgraph.recording import Recorder, canonical
 from quantgraph.runs import identity, resume_run, run_strategy, start
-from quantgraph.runs.checkpoints import last_thread
+from quantgraph.runs.resume import last_thread
 from quantgraph.runs.manifest import MANIFEST_FILE
 
 RUN = "r"
@@ -251,7 +251,7 @@ def deaths(
 
 def main(ways: str, saver: str, kills: int, seed: int, folder: Path) -> None:
     start.new_run_id = lambda: RUN
-    identity.code_files()  # read once, before the first fork
+    identity.code_hashes()  # read once, before the first fork
     legs = Legs(folder)
     whole = opened(folder / "whole", saver)
     first = stopped(whole, legs, 0, None)

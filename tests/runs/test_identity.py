@@ -17,9 +17,9 @@ from quantgraph.errors import BadFile, RunMismatch
 from quantgraph.market.rulebook import Rulebook
 from quantgraph.runs import resume_run, run_strategy
 from quantgraph.runs.identity import identity_of
-from quantgraph.runs.options import RunSpec
+from quantgraph.runs.specification import RunSpec
 from quantgraph.runs.resources import Resources
-from quantgraph.runs.source_spec import source_fingerprint
+from quantgraph.runs.specification import source_fingerprint
 from quantgraph.settings import load_settings
 from quantgraph.testing import ScriptedChatModel
 

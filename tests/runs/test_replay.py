@@ -125,10 +125,10 @@ def test_a_changed_prompt_is_shown_as_a_diff_of_the_first_request_that_is_anothe
 
 def test_code_that_is_another_is_said_and_replayed_all_the_same(recorded, monkeypatch):
     told = json.loads((recorded / "run.json").read_text(encoding="utf-8"))
-    assert "run/replay.py" in told["identity"]["code"]
+    assert "runs/replay.py" in told["identity"]["code"]
     monkeypatch.setattr(
         sys.modules["quantgraph.runs.replay"],
-        "code_files",
+        "code_hashes",
         lambda: {**told["identity"]["code"], "graph.py": "x"},
     )
     replayed = replay(recorded)

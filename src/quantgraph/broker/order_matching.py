@@ -16,7 +16,7 @@ from quantgraph.errors import UnknownSymbol
 from quantgraph.market.money import notional, to_decimal
 from quantgraph.market.rulebook import Lots, Rulebook, Side
 
-__all__ = ["reference_price", "submit"]
+__all__ = ["fits_lots", "reference_price", "submit"]
 
 
 def submit(
@@ -85,7 +85,7 @@ def _judged(  # noqa: PLR0917 - the parameters of submit
         return wish
     refusal = (
         _quantity(order, wish, rules, session)
-        or _shares(order, wish, account, rules, session)
+        or _check_shares(order, wish, account, rules, session)
         or _limits(order, wish, price, quote, rules, session)
     )
     if refusal:
@@ -166,29 +166,32 @@ def _quantity(order: Order, wish: SizedOrder, rules: Rulebook, session: pd.Times
     return None
 
 
-def _shares(
-    order: Order, wish: SizedOrder, account: Account, rules: Rulebook, session: pd.Timestamp
+def fits_lots(side: Side, quantity: Quantity, held: Quantity, lots: Lots) -> bool:
+    """Whether a quantity is in lots; a sale may also take all that is held, or its odd rest."""
+    if quantity % lots.step == 0 and quantity >= lots.first:
+        return True
+    if side == "buy":
+        return False
+    return quantity == held or (lots.step == lots.first and quantity % lots.step == held % lots.step)
+
+
+def _check_shares(
+    order: Order, sized: SizedOrder, account: Account, rules: Rulebook, session: pd.Timestamp
 ) -> Refusal | None:
-    symbol, quantity = order.symbol, wish.quantity
-    lots = rules.lots(symbol, session.date())
-    odd = quantity % lots.step != 0 or quantity < lots.first
-    if wish.side == "buy":
-        return ("lot_size", f"{quantity} shares of {symbol}; {_lots(lots)}") if odd else None
+    symbol, quantity, lots = order.symbol, sized.quantity, rules.lots(order.symbol, session.date())
     position = account.positions.get(symbol)
     held = position.quantity if position else 0
-    if position is None or quantity > held:
-        return "insufficient_shares", f"{quantity} shares of {symbol} wished, {held} held"
-    if quantity > position.sellable:
-        text = f"{position.bought_today} of {held} shares of {symbol} were bought in this session"
-        return "t_plus_one", text
-    if odd and not _with_odd_rest(quantity, held, lots):
-        return "lot_size", f"{quantity} of {held} shares of {symbol}; {_lots(lots)}, or the whole odd rest"
-    return None
-
-
-def _with_odd_rest(quantity: Quantity, held: Quantity, lots: Lots) -> bool:
-    """Whether a sale is allowed though it is no lot: all there is, or the odd rest with lots or alone."""
-    return quantity == held or (lots.step == lots.first and quantity % lots.step == held % lots.step)
+    if sized.side == "sell":
+        if position is None or quantity > held:
+            return "insufficient_shares", f"{quantity} shares of {symbol} to sell, {held} held"
+        if quantity > position.sellable:
+            text = f"{position.bought_today} of {held} shares of {symbol} were bought in this session"
+            return "t_plus_one", text
+    if fits_lots(sized.side, quantity, held, lots):
+        return None
+    if sized.side == "buy":
+        return "lot_size", f"{quantity} shares of {symbol}; {_lots(lots)}"
+    return "lot_size", f"{quantity} of {held} shares of {symbol}; {_lots(lots)}, or the whole odd rest"
 
 
 def _lots(lots: Lots) -> str:

@@ -119,7 +119,7 @@ def export(
 ) -> None:
     """Write the journal, the fills, the rejections, or AI-Trader's records of a run to a file."""
     from quantgraph.broker.ledger import write_fills, write_rejections
-    from quantgraph.interop.ai_trader.position_file import write_positions
+    from quantgraph.interop.ai_trader import write_positions
 
     with open_ledger(run, ledger) as (book, run_id, _):
         if to.is_dir() or not to.parent.is_dir():
@@ -209,7 +209,7 @@ def _line(row: dict[str, Any]) -> str:
 
 
 def _records(book: Ledger, run_id: str) -> list[Any]:
-    from quantgraph.interop.ai_trader.position_file import PositionFill, records_of
+    from quantgraph.interop.ai_trader import PositionFill, records_of
 
     sessions = [f"{day:%Y-%m-%d}" for day in book.sessions(run_id)]
     if not sessions:

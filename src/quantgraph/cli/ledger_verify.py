@@ -11,7 +11,7 @@ from quantgraph.cli.console import SafeConsole, echo, echo_json
 from quantgraph.errors import BadFile, QuantGraphError
 
 if TYPE_CHECKING:
-    from quantgraph.interop.ai_trader.position_verification import Verification
+    from quantgraph.interop.ai_trader import Verification
 
 __all__ = ["MISMATCHES", "WRONG_USAGE", "app", "counted"]
 
@@ -35,7 +35,7 @@ def verify(
     Exit status 0: every record follows from the one before. 1: some do not. 2: nothing could be checked.
     """
     from quantgraph.data.files import FileSource
-    from quantgraph.interop.ai_trader.position_verification import verify_positions
+    from quantgraph.interop.ai_trader import verify_positions
     from quantgraph.settings import load_settings
 
     try:

@@ -65,7 +65,7 @@ def replay(  # noqa: PLR0917 - typer reads options from the parameters
             with no_network(everywhere=True):
                 replayed = again(folder, out=keep)
         else:
-            question = read_manifest(folder).options.question
+            question = read_manifest(folder).spec.question
     except QuantGraphError as error:
         print_error(error, debug=debug)
         raise typer.Exit(WRONG_USAGE) from None

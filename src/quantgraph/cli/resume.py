@@ -46,8 +46,8 @@ def resume(  # noqa: PLR0917 - typer reads options from the parameters
     """
     from quantgraph.cli.ledger_selection import latest_ledger
     from quantgraph.runs import resume_run
-    from quantgraph.runs.folder import read_result
     from quantgraph.runs.manifest import find_run_folder, read_manifest
+    from quantgraph.runs.result import read_result
     from quantgraph.settings import load_settings
 
     given = {"budget": budget, "session_budget": session_budget}
@@ -70,7 +70,7 @@ def resume(  # noqa: PLR0917 - typer reads options from the parameters
         return result
 
     run_and_show(
-        manifest.options.question,
+        manifest.spec.question,
         work,
         as_json=as_json,
         headless=headless,

@@ -150,7 +150,7 @@ class _Stop:
 def _stopping() -> Iterator[_Stop]:
     from langgraph.runtime import RunControl
 
-    from quantgraph.runs.driver import AT_ONCE
+    from quantgraph.llm.cancellation import AT_ONCE
 
     control = RunControl()
 

@@ -1,4 +1,4 @@
-"""Verifying AI-Trader's ``position.jsonl``: does each record follow, and what was the account worth."""
+"""Verifying a ``position.jsonl`` against prices: whether each record follows, and the account's value."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ import math
 from bisect import bisect_right
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, NamedTuple, get_args
+from typing import Any, get_args
 
 import pandas as pd
 
-from quantgraph.data import MarketDataSource, Panel, open_source
+from quantgraph.data import MarketDataSource, open_source
 from quantgraph.errors import BadOption
 from quantgraph.interop.ai_trader.position_file import PositionRecord, scan_positions
 from quantgraph.interop.ai_trader.position_replay import LedgerMarket, Mismatch, replay_positions
@@ -20,10 +20,10 @@ __all__ = ["LedgerMarket", "Mismatch", "Verification", "verify_positions"]
 
 @dataclass(frozen=True, kw_only=True)
 class Verification:
-    """What a ledger is worth and which of its lines do not follow.
+    """The value of a ledger, and its lines that do not follow.
 
-    Values are the recorded ones, whether they follow or not: the initial cash, then cash and shares at
-    the close of each session of the prices from ``first_date`` to ``last_date``, both inclusive.
+    Values come from the recorded states, whether they follow or not: the initial cash, then cash and shares
+    at the close of each session of the prices from ``first_date`` to ``last_date``, both inclusive.
 
     Attributes
     ----------
@@ -34,10 +34,10 @@ class Verification:
     sessions
         Sessions from the first date to the last.
     carried
-        How often a holding had no close in a session and was valued at its last one.
+        How often a holding without a close in a session was valued at its last one.
     final_value, total_return, max_drawdown
-        In the market's currency, and as fractions (drawdown 0 or negative). None where a holding never
-        had a close, or an account that did not open with cash alone, or fell to nothing, has no return.
+        In the market's currency, and as fractions (drawdown 0 or negative). The value is None where a holding
+        never had a close; the fractions also where the account did not open with cash alone, or fell to 0.
     """
 
     records: int
@@ -65,17 +65,16 @@ def verify_positions(
     file
         A ``position.jsonl``.
     prices
-        Daily bars as :func:`~quantgraph.data.open_source` takes them: unadjusted, all sessions of the
-        ledger, complete sessions as the calendar.
+        Daily bars for :func:`~quantgraph.data.open_source`: unadjusted, with every session of the ledger.
     market
-        ``cn`` or ``us``: the rules a trade has to keep.
+        ``cn`` or ``us``: the rules that trades must keep.
 
     Raises
     ------
     BadFile
-        If a file cannot be read, or is not what it has to be.
+        If a file cannot be read or has another format.
     BadOption
-        If ``market`` is none of the two, or ``prices`` is no source.
+        If ``market`` is another one, or ``prices`` is not a source.
     """
     if market not in get_args(LedgerMarket):
         raise BadOption(f"market={market!r}; valid: {', '.join(get_args(LedgerMarket))}", parameter="market")
@@ -84,8 +83,8 @@ def verify_positions(
     sessions = source.sessions()
     bars = source.bars(source.symbols(), sessions[0], sessions[-1])
     records = [record for _, record in scanned if isinstance(record, PositionRecord)]
-    valuation = _valuation(records, bars)
-    values = pd.Series(valuation.values, dtype="float64")
+    recorded, carried = _values(records, bars["close"])
+    values = pd.Series(recorded, dtype="float64")
     measurable = not any(records[0].positions.values()) and bool((values > 0).all())
     return Verification(
         records=len(records),
@@ -93,36 +92,26 @@ def verify_positions(
         first_date=records[0].date,
         last_date=records[-1].date,
         sessions=len(values) - 1,
-        carried=valuation.carried,
-        final_value=None if math.isnan(valuation.values[-1]) else valuation.values[-1],
+        carried=carried,
+        final_value=None if math.isnan(recorded[-1]) else recorded[-1],
         total_return=float(values.iloc[-1] / values.iloc[0] - 1) if measurable else None,
         max_drawdown=float((values / values.cummax() - 1).min()) if measurable else None,
     )
 
 
-class _Valuation(NamedTuple):
-    values: list[float]
-    carried: int
+def _values(records: list[PositionRecord], closes: pd.DataFrame) -> tuple[list[float], int]:
+    """The initial cash and the value at each close, and how many closes were carried.
 
-
-def _valuation(records: list[PositionRecord], bars: Panel) -> _Valuation:
-    """Initial cash and one value a session; NaN where a holding never had a close."""
-    closes = bars["close"]
-    filled, columns = closes.ffill().to_numpy(), {symbol: n for n, symbol in enumerate(closes.columns)}
-    missing = closes.isna().to_numpy()
-    days = pd.DatetimeIndex(closes.index).strftime("%Y-%m-%d")
-    ends = {record.date: record for record in records}
-    dates = sorted(ends)
+    NaN where a holding never had a close.
+    """
+    filled, missing = closes.ffill(), closes.isna()
+    last_of = {record.date: record for record in records}
+    dates = sorted(last_of)
     values, carried = [records[0].cash], 0
-    for row, day in enumerate(days):
-        if not records[0].date <= day <= records[-1].date:
-            continue
-        state = ends[dates[bisect_right(dates, day) - 1]]
-        held = {columns.get(symbol): shares for symbol, shares in state.positions.items() if shares}
-        worth = (
-            math.nan if column is None else shares * float(filled[row, column])
-            for column, shares in held.items()
-        )
-        values.append(state.cash + sum(worth))
-        carried += sum(bool(missing[row, column]) for column in held if column is not None)
-    return _Valuation(values, carried)
+    for row, day in enumerate(pd.DatetimeIndex(closes.index).strftime("%Y-%m-%d")):
+        if records[0].date <= day <= records[-1].date:
+            state = last_of[dates[bisect_right(dates, day) - 1]]
+            held = pd.Series({symbol: n for symbol, n in state.positions.items() if n}, dtype="float64")
+            values.append(state.cash + sum((held * filled.iloc[row].reindex(held.index)).tolist()))
+            carried += int(missing.iloc[row].reindex(held.index, fill_value=False).sum())
+    return values, carried

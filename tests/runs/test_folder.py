@@ -71,8 +71,8 @@ def test_what_was_made_before_this_machine_started_or_on_another_is_left_for_a_d
 def test_a_run_that_is_killed_before_it_has_its_place_is_no_run_and_is_cleared_away(tmp_path):
     code = (
         "import os, signal, sys\n"
-        "from quantgraph.runs import begin, run_strategy\n"
-        "begin.write_result = lambda *_: os.kill(os.getpid(), signal.SIGKILL)\n"
+        "from quantgraph.runs import run_strategy, start\n"
+        "start.write_result = lambda *_: os.kill(os.getpid(), signal.SIGKILL)\n"
         f"run_strategy({SENTENCE!r}, out=sys.argv[1])\n"
     )
     done = subprocess.run([sys.executable, "-c", code, str(tmp_path)], check=False, capture_output=True)

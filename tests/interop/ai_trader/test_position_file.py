@@ -11,7 +11,7 @@ import pytest
 
 from quantgraph.data.files import FileSource
 from quantgraph.errors import BadFile, BadOption, NoData, UnknownSymbol
-from quantgraph.interop.ai_trader.position_file import (
+from quantgraph.interop.ai_trader import (
     PositionFill,
     PositionRecord,
     fills_of,
@@ -78,31 +78,31 @@ def test_optional_keys_survive(tmp_path):
 
 
 BAD_LINES = {
-    line()[:40]: "no JSON",
-    "[1]": "the line is no JSON object",
+    line()[:40]: "invalid JSON",
+    "[1]": "the line is not a JSON object",
     '{"date": "2024-01-02", "id": 1}': "misses positions",
     line(more=1): "has more",
-    line(date=20240102): "date is no printable text",
-    line(id="1"): "id is no whole number",
-    line(id=True): "id is no whole number",
-    line(positions=[]): "positions is no JSON object",
+    line(date=20240102): "date is not printable text",
+    line(id="1"): "id is not a whole number",
+    line(id=True): "id is not a whole number",
+    line(positions=[]): "positions is not a JSON object",
     line(positions={"A": 1}): "has no CASH",
-    line(positions={"A": 1.5, "CASH": 1.0}): "positions.A is no whole number",
-    line(positions={"A": 1, "CASH": "1"}): "positions.CASH is no number",
-    line(positions={"A": 1, "CASH": None}): "positions.CASH is no number; found None",
-    line(positions={"A": 1, "CASH": True}): "positions.CASH is no number; found True",
+    line(positions={"A": 1.5, "CASH": 1.0}): "positions.A is not a whole number",
+    line(positions={"A": 1, "CASH": "1"}): "positions.CASH is not a number",
+    line(positions={"A": 1, "CASH": None}): "positions.CASH is not a number; found None",
+    line(positions={"A": 1, "CASH": True}): "positions.CASH is not a number; found True",
     line(positions={"A": 1, "CASH": 10**17}): "positions.CASH is too large to be exact",
     line(positions={"A": 1, "CASH": 10**400}): "positions.CASH is too large to be exact",
-    line(date="2025-13-40"): "date is no date YYYY-MM-DD; found '2025-13-40'",
+    line(date="2025-13-40"): "date is not a date YYYY-MM-DD; found '2025-13-40'",
     line(positions={"A": 1, "CASH": float("nan")}): "positions.CASH is not finite",
     line(positions={"A": 1, "CASH": float("inf")}): "positions.CASH is not finite",
-    line(positions={"\u001b[2J": 1, "CASH": 1.0}): "a key is no printable text",
-    line(this_action="buy"): "this_action is no JSON object",
+    line(positions={"\u001b[2J": 1, "CASH": 1.0}): "a key is not printable text",
+    line(this_action="buy"): "this_action is not a JSON object",
     line(this_action={"action": "buy", "symbol": "A"}): "misses amount",
-    line(this_action={"action": "short", "symbol": "A", "amount": 1}): "none of buy, sell, no_trade",
-    line(this_action={"action": ["buy"], "symbol": "A", "amount": 1}): "none of buy, sell, no_trade",
-    line(this_action={"action": "buy", "symbol": "A", "amount": 1.0}): "amount is no whole number",
-    line(this_action={"action": "buy", "symbol": "A", "amount": 10**17}): "amount is no whole number",
+    line(this_action={"action": "short", "symbol": "A", "amount": 1}): "not one of buy, sell, no_trade",
+    line(this_action={"action": ["buy"], "symbol": "A", "amount": 1}): "not one of buy, sell, no_trade",
+    line(this_action={"action": "buy", "symbol": "A", "amount": 1.0}): "amount is not a whole number",
+    line(this_action={"action": "buy", "symbol": "A", "amount": 10**17}): "amount is not a whole number",
     line(this_action={"action": "buy", "symbol": "A", "amount": -1}): "amount is negative",
     line(this_action={"action": "no_trade", "symbol": "A", "amount": 0}): "no_trade with a symbol",
     line(this_action={"action": "buy", "symbol": "A", "amount": 1, "trading_costs": {"x": -1}}): "negative",
@@ -115,8 +115,8 @@ BAD_LINES = {
         }
     ): "not the sum of its parts",
     line()[:-1] + ', "id": 2}': "id is there more than once",
-    "[" * 100_000: "no JSON",
-    '{"id": ' + "1" * 5000 + "}": "no JSON",
+    "[" * 100_000: "invalid JSON",
+    '{"id": ' + "1" * 5000 + "}": "invalid JSON",
 }
 
 
@@ -139,7 +139,7 @@ def test_a_line_that_is_no_record_is_named(text, reason, tmp_path):
 @pytest.mark.parametrize("content", [b"", b"\n \n", b"date,id\n1,2\n", b"\xff\xfe\n"])
 def test_a_file_without_a_record_is_refused(content, tmp_path):
     (tmp_path / "bad.jsonl").write_bytes(content)
-    with pytest.raises(BadFile, match="holds no record"):
+    with pytest.raises(BadFile, match="has no record"):
         read_positions(tmp_path / "bad.jsonl")
 
 
@@ -265,7 +265,7 @@ def test_trades_that_make_no_ledger_are_refused(fills, error, reason):
 
 def test_dates_of_another_form_are_refused():
     for opening, sessions in (("20240102", SESSIONS), ("2024-01-02", ["2024-1-2"])):
-        with pytest.raises(BadOption, match="no date YYYY-MM-DD"):
+        with pytest.raises(BadOption, match="not a date YYYY-MM-DD"):
             records_of(opening, 1000.0, SYMBOLS, [], sessions=sessions)
 
 

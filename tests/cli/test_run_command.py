@@ -12,7 +12,7 @@ from langgraph.runtime import RunControl
 
 from quantgraph.cli import run_command
 from quantgraph.cli.run_command import _Stop, _stopping
-from quantgraph.runs.driver import AT_ONCE
+from quantgraph.llm.cancellation import AT_ONCE
 
 
 def test_the_first_signal_stops_at_the_next_step_and_the_second_at_once(capfd):

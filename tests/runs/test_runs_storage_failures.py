@@ -133,10 +133,10 @@ def copied(tmp_path, made):
     ("which", "name", "content", "told"),
     [
         ("done", "run.json", b"5", "resume: run.json does not say what run this is"),
-        ("done", "result.json", b"\xff", "replay: result.json is no result of a run"),
+        ("done", "result.json", b"\xff", "replay: result.json is not a result of a run"),
         ("half", "ledger.sqlite", b"", "resume: ledger.sqlite is missing or empty"),
         ("done", "ledger.sqlite", b"", "replay: ledger.sqlite is missing or empty"),
-        ("done", "signal.parquet", b"\xff", "replay: signal.parquet is no signal"),
+        ("done", "signal.parquet", b"\xff", "replay: signal.parquet is not a signal"),
         ("done", "data/objects/*", b"", "replay: is not a stored frame"),
         ("done", "data/commits/*", None, "replay: data has been changed: commit"),
     ],

@@ -78,8 +78,8 @@ def test_before_the_session_nobody_is_asked_and_from_it_on_the_other_model_is(re
     assert fills == ["100"] * 4 + ["300"] * (len(fills) - 4)
     assert len(fills) > 6
     manifest = json.loads((Path(told["run_dir"]) / "run.json").read_text(encoding="utf-8"))
-    assert manifest["options"]["branch_of"] == Path(recorded).name
-    assert manifest["options"]["branch_from"] == "20250108"
+    assert manifest["spec"]["branch_of"] == Path(recorded).name
+    assert manifest["spec"]["branch_from"] == "20250108"
     usage = {(row["role"], row["model"], row["session"]): row["calls"] for row in told["usage"]}
     assert set(usage.values()) == {1}
     assert {(role, model) for role, model, _ in usage} == {("decision", "large")}  # what was served is free
@@ -169,5 +169,5 @@ def test_a_day_that_the_run_did_not_trade_is_no_place_to_branch_off(recorded, tm
 def test_a_branch_that_does_not_begin_as_the_run_did_is_told_by_the_first_line_that_is_another(
     recorded, tmp_path
 ):
-    with pytest.raises(RunDiverged, match="session 2025-01-02 is not what run"):
+    with pytest.raises(RunDiverged, match="session 2025-01-02 differs from the one that run"):
         replay_from(recorded, LIVE, decider=SignalRule(), out=tmp_path)

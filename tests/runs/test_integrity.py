@@ -18,7 +18,8 @@ from typer.testing import CliRunner
 from quantgraph.broker.ledger import Ledger
 from quantgraph.cli.main import app
 from quantgraph.recording import canonical, digest
-from quantgraph.runs import folder, replay, resume_run, run_strategy
+from quantgraph.runs import replay, resume_run, run_strategy
+from quantgraph.runs import result as result_module
 from quantgraph.state import DataState, Record
 from quantgraph.state.frames import freeze
 
@@ -161,16 +162,20 @@ def test_a_journal_that_was_emptied_is_missed(copy):
 
 
 def test_a_result_and_its_checksums_hold_whenever_the_run_was_killed(copy, monkeypatch):
+    write_atomic = result_module.write_atomic
+
     def killed(path, content):
-        raise KeyboardInterrupt
+        if path.name == "result.json":
+            raise KeyboardInterrupt
+        write_atomic(path, content)
 
     told = json.loads((copy / "result.json").read_text(encoding="utf-8"))
-    monkeypatch.setattr(folder, "write_atomic", killed)
+    monkeypatch.setattr(result_module, "write_atomic", killed)
     with pytest.raises(KeyboardInterrupt):
-        folder.write_result(copy, {**told, "state": "running"})
+        result_module.write_result(copy, {**told, "state": "running"})
     monkeypatch.undo()
     assert check(copy)[0] == 0
-    folder.write_result(copy, {**told, "state": "running"})
+    result_module.write_result(copy, {**told, "state": "running"})
     assert check(copy)[0] == 0
 
 

@@ -15,8 +15,7 @@ import pytest
 
 from quantgraph.data.files import FileSource
 from quantgraph.errors import BadFile, BadOption
-from quantgraph.interop.ai_trader.position_file import read_positions, records_of, write_positions
-from quantgraph.interop.ai_trader.position_verification import verify_positions
+from quantgraph.interop.ai_trader import read_positions, records_of, verify_positions, write_positions
 
 US = "us/daily_prices_nasdaq_100_20250610_20251030.csv.gz"
 CN = "a_share/daily_prices_sse_50_20251009_20251119.csv"
@@ -376,7 +375,7 @@ def test_a_malformed_date_is_a_mismatch_of_its_line_alone(date, row, shared_data
     path.write_text("".join(json.dumps(document) + "\n" for document in documents))
     found = verify_positions(path, shared_data / "ai-trader" / CN, "cn")
     assert only(found) == (row % len(whole) + 1, "date", repr(date))
-    assert "is no date YYYY-MM-DD" in found.mismatches[0].message
+    assert "is not a date YYYY-MM-DD" in found.mismatches[0].message
     assert found.final_value is not None
 
 
