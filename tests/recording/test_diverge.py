@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import pytest
 
+from quantgraph._util.canonical_json import canonical_json, content_hash
 from quantgraph.errors import ModelUnavailable, RunDiverged
-from quantgraph.recording import Entry, Key, Recording, canonical, digest
+from quantgraph.recording import Entry, Key, Recording
 from quantgraph.recording.entry import error_json
 from quantgraph.recording.recording_table import RecordingTable
 
 
 def model_call(text, *, path="signal/reflection", seq=1, model="big", reply="ok", **more):
-    request = canonical({"model": model, "messages": [{"role": "user", "content": text}], "tools": []})
-    return Entry(key=Key(path, seq, "model", digest(request)), request=request, reply=f'"{reply}"', **more)
+    request = canonical_json({"model": model, "messages": [{"role": "user", "content": text}], "tools": []})
+    return Entry(
+        key=Key(path, seq, "model", content_hash(request)), request=request, reply=f'"{reply}"', **more
+    )
 
 
 @pytest.fixture

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import logging
 import threading
@@ -13,6 +12,7 @@ from typing import Any, Self
 
 import pandas as pd
 
+from quantgraph._util.canonical_json import content_hash
 from quantgraph._util.texts import escape_controls
 from quantgraph.broker import Account, Order
 from quantgraph.errors import BadFile, BadOption, CodeFailed, SandboxTooWeak
@@ -239,4 +239,4 @@ def _is_plain_json(given: dict[Any, Any]) -> bool:
 
 
 def _code_hash(source: str, name: str) -> str:
-    return hashlib.blake2b(f"{name}\n{source}".encode(errors="surrogatepass"), digest_size=16).hexdigest()
+    return content_hash(f"{name}\n{source}")

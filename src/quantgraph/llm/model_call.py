@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from langchain_core.messages import AIMessage
 
+from quantgraph._util.canonical_json import canonical_json, content_hash
 from quantgraph.errors import BudgetExceeded, ModelUnavailable, QuantGraphError, StorageUnavailable
 from quantgraph.llm.cache import ReplyCache, add_pending
 from quantgraph.llm.cancellation import AT_ONCE, current_run_control, drain_error, is_abandoned
@@ -24,7 +25,7 @@ from quantgraph.llm.model_json import (
     token_counts,
 )
 from quantgraph.llm.token_prices import Price
-from quantgraph.recording import Entry, Key, Scope, canonical, digest
+from quantgraph.recording import Entry, Key, Scope
 from quantgraph.recording.budget import CallEstimate, CallUsage
 from quantgraph.recording.budget_tracker import Caller, Reservation, max_tokens_of, no_answer_text
 from quantgraph.recording.entry import error_json
@@ -123,7 +124,7 @@ class ModelCall:
 
     def on_reply(self, message: AIMessage) -> AIMessage:
         """Write a reply down; returned is what will be served in its place."""
-        text = self.facts.hide(canonical(reply_to_json(message)))
+        text = self.facts.hide(canonical_json(reply_to_json(message)))
         prompt, completion = token_counts(message)
         facts = self._settle(prompt, completion, self._needs(max_tokens_of(text)))
         entry = self._entry(reply=text, facts={**facts, "finish": finish_reason(message)})
@@ -191,7 +192,7 @@ class ModelCall:
         if self.cache is None:
             return None
         before = self.scope.times_before(self._call)
-        self._cached_as = digest(f"{self.request.digest}|{before}") if before else self.request.digest
+        self._cached_as = content_hash(f"{self.request.digest}|{before}") if before else self.request.digest
         return self.cache.get(self._cached_as)
 
     def _check_time(self, ahead: float) -> None:
@@ -250,7 +251,7 @@ class ModelCall:
         )
 
     def _redacted(self, error: Mapping[str, Any]) -> Any:
-        return json.loads(self.facts.hide(canonical(error)))
+        return json.loads(self.facts.hide(canonical_json(error)))
 
     def _write_failed(self) -> None:
         if self._failed is not None:
@@ -273,4 +274,4 @@ class ModelCall:
         return message
 
     def _id(self, key: Key, attempt: int) -> str:
-        return digest(f"{self.scope.recording.run_id}|{key.path}|{key.seq}|{key.digest}|{attempt}")
+        return content_hash(f"{self.scope.recording.run_id}|{key.path}|{key.seq}|{key.digest}|{attempt}")

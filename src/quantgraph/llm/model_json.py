@@ -11,10 +11,10 @@ from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AIMessage, BaseMessage, ToolMessage
 from pydantic import BaseModel
 
+from quantgraph._util.canonical_json import canonical_json, content_hash
 from quantgraph.llm.faults import ModelFacts, innermost_model
 from quantgraph.llm.redaction import without_secrets
 from quantgraph.llm.structured import without_thoughts
-from quantgraph.recording import canonical, digest
 
 __all__ = [
     "ModelRequest",
@@ -44,7 +44,7 @@ class ModelRequest:
     @cached_property
     def digest(self) -> str:
         """Name of the request by its content."""
-        return digest(self.text)
+        return content_hash(self.text)
 
     @property
     def max_tokens(self) -> int | None:
@@ -93,7 +93,7 @@ def build_request(
         "tool_choice": to_json(tool_choice if tools else choice),
         "schema": None if schema is _NOTHING else to_json(schema),
     }
-    return ModelRequest(text=facts.hide(canonical(request)), params=params)
+    return ModelRequest(text=facts.hide(canonical_json(request)), params=params)
 
 
 def to_json(value: Any) -> Any:

@@ -13,6 +13,7 @@ from typing import Any, Literal, cast
 
 import pandas as pd
 
+from quantgraph._util.canonical_json import canonical_json
 from quantgraph._util.texts import Language, say
 from quantgraph.broker.ledger import Ledger
 from quantgraph.broker.open_session import collect_orders, fill_orders, open_session, reject_orders
@@ -23,7 +24,7 @@ from quantgraph.errors import BadOption
 from quantgraph.market.moment import Moment, session_of
 from quantgraph.nodes.state import Proposal, TradingState
 from quantgraph.nodes.trading_resources import TradingResources
-from quantgraph.recording import AnsweredBy, Entry, canonical, current_scope, keep_answer, recorded_answer
+from quantgraph.recording import AnsweredBy, Entry, current_scope, keep_answer, recorded_answer
 from quantgraph.runtime.endings import end_update, language, success_update
 from quantgraph.runtime.questions import (
     answer_schema,
@@ -185,7 +186,7 @@ def propose_node(state: TradingState, *, resources: TradingResources) -> dict[st
         "question": None,
         "approved": [],
     }
-    name = question_id(state, proposal["session"], canonical(proposal["orders"]))
+    name = question_id(state, proposal["session"], canonical_json(proposal["orders"]))
     if orders and _approved_before(state, name):
         proposal["approved"] = [order["sequence"] for order in proposal["orders"]]
     elif orders:

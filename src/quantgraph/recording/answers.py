@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Literal
 
+from quantgraph._util.canonical_json import canonical_json, content_hash
 from quantgraph.errors import QuantGraphError, StorageUnavailable
-from quantgraph.recording.entry import Entry, Key, canonical, digest, error_json
+from quantgraph.recording.entry import Entry, Key, error_json
 from quantgraph.recording.recordings import Recording
 from quantgraph.recording.scope import Scope, current_scope
 
@@ -86,15 +87,15 @@ def ask_once(question_id: str, ask: Callable[[], str]) -> tuple[str, AnsweredBy 
 
 
 def _place(scope: Scope, question_id: str) -> tuple[Key, str]:
-    request, (path, seq) = canonical(answer_request(question_id)), scope.place()
-    return Key(path, seq, "answer", digest(request)), request
+    request, (path, seq) = canonical_json(answer_request(question_id)), scope.place()
+    return Key(path, seq, "answer", content_hash(request)), request
 
 
 def _entry(scope: Scope, key: Key, request: str, text: str, by: AnsweredBy | None) -> Entry:
     facts = {"role": by} if by else {}
-    return Entry(key=key, request=request, reply=canonical(text), session=scope.session, facts=facts)
+    return Entry(key=key, request=request, reply=canonical_json(text), session=scope.session, facts=facts)
 
 
 def _last(recording: Recording, question_id: str) -> Entry | None:
-    entry = recording.last("answer", digest(canonical(answer_request(question_id))))
+    entry = recording.last("answer", content_hash(canonical_json(answer_request(question_id))))
     return None if entry is None or entry.error is not None else entry

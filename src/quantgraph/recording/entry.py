@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -16,8 +15,6 @@ __all__ = [
     "Entry",
     "Key",
     "Kind",
-    "canonical",
-    "digest",
     "error_json",
     "error_of",
     "without_number",
@@ -34,23 +31,6 @@ _FAMILY: dict[str, type[QuantGraphError]] = {
 
 RESTART_PATH = "begun anew"
 """Path of the line which says that a run was begun anew: what stands before it need not be asked again."""
-
-
-def canonical(value: Any, *, sort_keys: bool = True) -> str:
-    """A JSON value as the one text that stands for it: no spaces, keys sorted unless their order counts.
-
-    Half a character (a lone surrogate, which models write at times and no database takes) is a ``?``.
-
-    >>> canonical({"b": [1.5, None], "a": "均线"})
-    '{"a":"均线","b":[1.5,null]}'
-    """
-    text = json.dumps(value, ensure_ascii=False, sort_keys=sort_keys, separators=(",", ":"))
-    return text.encode("utf-8", "replace").decode()
-
-
-def digest(text: str) -> str:
-    """Name of a text by its content, 32 hex digits."""
-    return hashlib.blake2b(text.encode(), digest_size=16).hexdigest()
 
 
 class Key(NamedTuple):

@@ -27,9 +27,10 @@ from sqlalchemy import (
     select,
 )
 
+from quantgraph._util.canonical_json import canonical_json
 from quantgraph._util.database import create_tables, open_engine
 from quantgraph.errors import BadFile
-from quantgraph.recording.entry import Entry, Key, Kind, canonical, error_of, without_number
+from quantgraph.recording.entry import Entry, Key, Kind, error_of, without_number
 
 __all__ = ["SCHEMA", "RecordingTable", "recording"]
 
@@ -170,7 +171,7 @@ class RecordingTable:
         count, content = 0, hashlib.blake2b(digest_size=16)
         with self.engine.connect() as connection:
             for row in connection.execution_options(yield_per=_AT_ONCE).execute(query):
-                content.update(canonical(list(row)).encode())
+                content.update(canonical_json(list(row)).encode())
                 count += 1
         return count, content.hexdigest()
 
@@ -218,7 +219,7 @@ def _row(run_id: str, line: int, entry: Entry) -> dict[str, Any]:
         **{name: entry.facts.get(name) for name in _FACTS},
         "request": entry.request,
         "reply": entry.reply,
-        "error": None if entry.error is None else canonical(entry.error),
+        "error": None if entry.error is None else canonical_json(entry.error),
     }
 
 

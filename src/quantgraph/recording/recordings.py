@@ -11,10 +11,11 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
+from quantgraph._util.canonical_json import canonical_json, content_hash
 from quantgraph.errors import QuantGraphError, StorageUnavailable
 from quantgraph.recording.budget import Budget
 from quantgraph.recording.budget_tracker import BudgetTracker
-from quantgraph.recording.entry import RESTART_PATH, Entry, Key, Kind, canonical, digest, error_json
+from quantgraph.recording.entry import RESTART_PATH, Entry, Key, Kind, error_json
 from quantgraph.recording.recording_table import RecordingTable
 from quantgraph.recording.replay_lookup import ReplayLookup
 from quantgraph.state import decision_moment
@@ -145,18 +146,18 @@ class Recording:
         except QuantGraphError as error:
             self.add(Entry(key=key, request=request, error=error_json(error), session=session))
             raise
-        text = canonical(answer, sort_keys=False)
+        text = canonical_json(answer, sort_keys=False)
         self.add(Entry(key=key, request=request, reply=text, session=session))
         made: T = json.loads(text)  # what a replay gives, down to the types
         return made
 
     def content(self, lines: int | None = None) -> tuple[int, str]:
         """How many lines there are, ``lines`` at most, and the hash of all that stands in them."""
-        return self._tape.content(self.run_id, lines) if self._tape else (0, digest(""))
+        return self._tape.content(self.run_id, lines) if self._tape else (0, content_hash(""))
 
     def mark_restart(self) -> None:
         """Say that the run is begun once more: it is served what it asks again, and may go another way."""
-        self.add(Entry(key=Key(RESTART_PATH, 0, "fact", digest("{}")), request="{}", reply="null"))
+        self.add(Entry(key=Key(RESTART_PATH, 0, "fact", content_hash("{}")), request="{}", reply="null"))
 
     def close(self) -> None:
         """Close the database; it is opened again when it is needed."""

@@ -10,8 +10,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 from typing import Any, NamedTuple
 
+from quantgraph._util.canonical_json import canonical_json, content_hash
 from quantgraph.errors import RunDiverged
-from quantgraph.recording.entry import RESTART_PATH, Entry, Key, Kind, canonical, digest, without_number
+from quantgraph.recording.entry import RESTART_PATH, Entry, Key, Kind, without_number
 
 __all__ = ["Change", "ReplayLookup", "changes", "diff", "divergence_error", "nearest", "question"]
 
@@ -94,7 +95,7 @@ def changes(old: Any, new: Any, place: str = "") -> Iterator[Change]:
             dict(enumerate(old)), dict(enumerate(new)), {number: f"{place}[{number}]" for number in numbers}
         )
     elif old != new:
-        yield Change(place or "all", canonical(old), canonical(new))
+        yield Change(place or "all", canonical_json(old), canonical_json(new))
 
 
 def _inside(old: dict[Any, Any], new: dict[Any, Any], places: dict[Any, str]) -> Iterator[Change]:
@@ -102,7 +103,7 @@ def _inside(old: dict[Any, Any], new: dict[Any, Any], places: dict[Any, str]) ->
         if name in old and name in new:
             yield from changes(old[name], new[name], place)
         else:
-            yield Change(place, *(canonical(side[name]) if name in side else "" for side in (old, new)))
+            yield Change(place, *(canonical_json(side[name]) if name in side else "" for side in (old, new)))
 
 
 def diff(recorded: Entry, key: Key, request: str) -> str:
@@ -241,4 +242,8 @@ class ReplayLookup:
 
 def _asked(key: Key, request: str) -> Key:
     """What a question is known by when it does not matter which model it is put to."""
-    return key._replace(digest=digest(canonical(question(key, request)))) if key.kind == "model" else key
+    return (
+        key._replace(digest=content_hash(canonical_json(question(key, request))))
+        if key.kind == "model"
+        else key
+    )

@@ -11,7 +11,8 @@ from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, TypeVar
 
-from quantgraph.recording.entry import Entry, Key, Kind, canonical, digest
+from quantgraph._util.canonical_json import canonical_json, content_hash
+from quantgraph.recording.entry import Entry, Key, Kind
 from quantgraph.recording.recordings import Recording
 from quantgraph.state import decision_moment
 
@@ -157,6 +158,6 @@ def recorded(kind: Kind, request: Mapping[str, Any], ask: Callable[[], T]) -> T:
     scope = current_scope()
     if scope is None:
         return ask()
-    text = canonical(request)
+    text = canonical_json(request)
     path, seq = scope.place()
-    return scope.recording.once(Key(path, seq, kind, digest(text)), text, ask, session=scope.session)
+    return scope.recording.once(Key(path, seq, kind, content_hash(text)), text, ask, session=scope.session)

@@ -13,6 +13,7 @@ from typing import Any
 
 from langgraph.runtime import RunControl
 
+from quantgraph._util.canonical_json import canonical_json
 from quantgraph._util.run_id import new_run_id
 from quantgraph.broker.decider import Decider
 from quantgraph.broker.ledger import Ledger
@@ -21,7 +22,7 @@ from quantgraph.errors import BadWindow, RunDiverged
 from quantgraph.llm.models import Model
 from quantgraph.market.moment import session_of
 from quantgraph.nodes.trading_resources import run_database_path
-from quantgraph.recording import Entry, Recorder, canonical
+from quantgraph.recording import Entry, Recorder
 from quantgraph.runs.execute import Answer, Driver, RunEvent
 from quantgraph.runs.identity import check_decider, recorded_decider
 from quantgraph.runs.manifest import Manifest, existing_ledger, find_run_folder, read_manifest
@@ -195,7 +196,7 @@ def _check_repeated(place: str | Path, recorded: Manifest, new_folder: Path, fir
 def _journal_before(place: str | Path, run_id: str, first: str) -> list[tuple[str, str, str]]:
     with Ledger(place) as book:
         return [
-            (line["session"], line["kind"], canonical(line["body"]))
+            (line["session"], line["kind"], canonical_json(line["body"]))
             for line in (book.journal(run_id) if run_id in book.runs() else ())
             if line["session"] and line["session"].replace("-", "") < first
         ]

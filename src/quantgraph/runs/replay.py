@@ -12,12 +12,13 @@ from typing import Any
 
 from langgraph.checkpoint.memory import InMemorySaver
 
+from quantgraph._util.canonical_json import content_hash
 from quantgraph.broker.decider import Decider
 from quantgraph.broker.ledger import Ledger
 from quantgraph.errors import BadFile, QuantGraphError, RunDiverged, StorageUnavailable
 from quantgraph.llm.capabilities.capability_cache import RECORDING_PATH as CAPABILITIES
 from quantgraph.nodes.trading_resources import run_database_path
-from quantgraph.recording import Entry, Recorder, Recording, digest
+from quantgraph.recording import Entry, Recorder, Recording
 from quantgraph.recording.no_network import no_network
 from quantgraph.runs.compare import (
     ReplayDifference,
@@ -233,7 +234,7 @@ def _record_differences(
         place = f"{divergence.data['path']} number {divergence.data['seq']}"
         yield ReplayDifference(export="record", place=place, replayed=divergence.message)
         return
-    changed = (entry for entry in entries if digest(entry.request) != entry.key.digest)
+    changed = (entry for entry in entries if content_hash(entry.request) != entry.key.digest)
     for entry in _unused(recording)[:1]:
         yield _entry_difference(entry, f": {entry.request[:200]}")
     for entry in islice(changed, 1):

@@ -12,6 +12,7 @@ from langchain.agents.middleware import AgentMiddleware, ToolCallRequest, hook_c
 from langchain_core.messages import AIMessage, AnyMessage, ToolMessage
 from langgraph.types import Command
 
+from quantgraph._util.canonical_json import canonical_json
 from quantgraph.recording import recorded
 from quantgraph.tools.tool_context import ToolContext
 
@@ -169,4 +170,4 @@ def _calls_before(messages: Sequence[AnyMessage], call_id: str | None) -> list[A
 
 
 def _named(call: Any) -> str:
-    return json.dumps([call["name"], call["args"]], sort_keys=True)
+    return canonical_json([call["name"], call["args"]])

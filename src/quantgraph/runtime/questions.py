@@ -7,10 +7,11 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any, Literal, TypeVar
 
+from quantgraph._util.canonical_json import content_hash
 from quantgraph._util.input_limits import MAX_TEXT_LENGTH
 from quantgraph._util.texts import Note
 from quantgraph.errors import BadOption, CheckpointerRequired
-from quantgraph.recording import AnsweredBy, ask_once, current_scope, digest, keep_answer
+from quantgraph.recording import AnsweredBy, ask_once, current_scope, keep_answer
 from quantgraph.recording.answers import OWN_NAME
 from quantgraph.runtime.nested_graphs import has_checkpointer, interrupt_host
 from quantgraph.runtime.state import Clarification, ClarificationKind, Update
@@ -183,7 +184,7 @@ def question_id(state: Mapping[str, Any], *content: object) -> str:
     """
     scope = current_scope()
     graph = scope.path.rpartition("/")[0] if scope else ""
-    run, own = digest(str(state.get("run_id"))), digest("|".join(map(str, (graph, *content))))
+    run, own = content_hash(str(state.get("run_id"))), content_hash("|".join(map(str, (graph, *content))))
     return run[:8] + own[:OWN_NAME]
 
 

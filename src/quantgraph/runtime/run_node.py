@@ -10,11 +10,12 @@ from langchain_core.messages import AnyMessage, convert_to_messages
 from langgraph.errors import GraphInterrupt
 from langgraph.runtime import get_runtime
 
+from quantgraph._util.canonical_json import canonical_json, content_hash
 from quantgraph._util.run_id import run_id_of
 from quantgraph._util.texts import say
 from quantgraph.errors import BudgetExceeded, ModelOutputInvalid, ModelUnavailable, NoProgress
 from quantgraph.llm.cache import PendingReply, cached_attempt, drop_replies
-from quantgraph.recording import Recorder, Recording, Scope, canonical, digest, in_scope
+from quantgraph.recording import Recorder, Recording, Scope, in_scope
 from quantgraph.runtime.agent_factory import DATA_ERRORS
 from quantgraph.runtime.endings import count_ended_requests, end_reason, end_update, language
 from quantgraph.runtime.events import emit_finished, emit_model_call, emit_paused, emit_started
@@ -66,7 +67,9 @@ def with_loop_detection(node: Callable[[Any], Update], name: str, state: Mapping
 def _fingerprint(state: Mapping[str, Any]) -> str:
     """Name of what matters in a state, by content."""
     matters = {key: state.get(key) for key in _MATTERS}
-    return digest(canonical(matters | {"strategy": (state.get("strategy") or {}).get("code_hash")}))
+    return content_hash(
+        canonical_json(matters | {"strategy": (state.get("strategy") or {}).get("code_hash")})
+    )
 
 
 _ENDINGS = (*DATA_ERRORS, BudgetExceeded, ModelOutputInvalid, ModelUnavailable, NoProgress)
@@ -161,5 +164,5 @@ def _named(run_id: str, state: Mapping[str, Any], messages: Sequence[Any]) -> li
     made = convert_to_messages(messages)
     first = len(state.get("messages", ()))
     for place, message in enumerate(made, start=first):
-        message.id = message.id or digest(f"{run_id}|{place}")
+        message.id = message.id or content_hash(f"{run_id}|{place}")
     return cast("list[AnyMessage]", made)

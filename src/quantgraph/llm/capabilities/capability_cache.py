@@ -14,6 +14,7 @@ from uuid import uuid4
 from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AIMessage, HumanMessage
 
+from quantgraph._util.canonical_json import canonical_json, content_hash
 from quantgraph._util.texts import escape_controls
 from quantgraph.errors import ModelOutputInvalid
 from quantgraph.llm.capabilities.modes import (
@@ -27,7 +28,7 @@ from quantgraph.llm.capabilities.modes import (
 )
 from quantgraph.llm.capabilities.parse_reply import parse_reply
 from quantgraph.llm.faults import innermost_model, model_facts
-from quantgraph.recording import Key, Scope, canonical, current_scope, digest, in_scope, recorded
+from quantgraph.recording import Key, Scope, current_scope, in_scope, recorded
 from quantgraph.settings import load_settings
 
 __all__ = ["PROBE_VERSION", "ActiveMode", "CapabilityCache", "load_mode", "probe_mode", "store_mode"]
@@ -51,7 +52,7 @@ def load_mode(folder: Path, base_url: str, model: str) -> CapabilityMode | None:
 def store_mode(folder: Path, base_url: str, model: str, rung: CapabilityMode) -> None:
     """Write a rung down; where that cannot be done, the log says so and the model is probed again."""
     path = _path(folder, base_url, model)
-    text = canonical({"version": PROBE_VERSION, "base_url": base_url, "model": model, "rung": rung})
+    text = canonical_json({"version": PROBE_VERSION, "base_url": base_url, "model": model, "rung": rung})
     unfinished = path.with_name(f"{path.name}.{uuid4().hex}")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -63,7 +64,7 @@ def store_mode(folder: Path, base_url: str, model: str, rung: CapabilityMode) ->
 
 
 def _path(folder: Path, base_url: str, model: str) -> Path:
-    return folder / "rungs" / f"{digest(canonical([base_url, model]))}.json"
+    return folder / "rungs" / f"{content_hash(canonical_json([base_url, model]))}.json"
 
 
 _ARGS = {"word": "ready", "count": 7}
@@ -228,15 +229,16 @@ class CapabilityCache:
 
     def _was_refused(self, what: str, scope: Scope) -> bool:
         """Whether it was before the state that the node that runs has begun from."""
-        fact = scope.recording.last("fact", digest(canonical(self._refusal(what))))
+        fact = scope.recording.last("fact", content_hash(canonical_json(self._refusal(what))))
         return fact is not None and fact.key.seq <= scope.before.get(fact.key.path, 0)
 
     def _find_in(self, scope: Scope) -> CapabilityMode:
-        request = canonical({"rung_of": {"base_url": self._url, "model": self._name}})
+        request = canonical_json({"rung_of": {"base_url": self._url, "model": self._name}})
         # Calls of a probe have numbers of their own: a replay makes none, and counts the others as they were.
         aside = Scope(recording=scope.recording, path=f"{RECORDING_PATH}/probe")
         with in_scope(aside):
-            return scope.recording.once(Key(RECORDING_PATH, 0, "fact", digest(request)), request, self._find)
+            key = Key(RECORDING_PATH, 0, "fact", content_hash(request))
+            return scope.recording.once(key, request, self._find)
 
     def _find(self) -> CapabilityMode:
         rung = load_mode(self._folder(), self._url or "", self._name)

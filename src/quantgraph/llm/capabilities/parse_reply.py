@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from langchain_core.messages import AIMessage, InvalidToolCall
 from langchain_core.messages.tool import ToolCall, tool_call
 
+from quantgraph._util.canonical_json import canonical_json, content_hash
 from quantgraph.llm.capabilities.modes import ReplyForm
 from quantgraph.llm.capabilities.text_tool_call import (
     TextToolCall,
@@ -26,7 +27,6 @@ from quantgraph.llm.capabilities.text_tool_call import (
 from quantgraph.llm.model_json import finish_reason, is_cut_off
 from quantgraph.llm.repair import normalise_nulls
 from quantgraph.llm.structured import JsonCandidate, find_json, reply_text, without_thoughts
-from quantgraph.recording import canonical, digest
 
 __all__ = ["ParsedReply", "parse_reply"]
 
@@ -147,4 +147,4 @@ def _made(one: TextToolCall, wanted: ReplyForm, id_: str) -> ToolCall:
 
 
 def _id(one: TextToolCall, turn: int, place: int) -> str:
-    return f"call_{digest(canonical([turn, place, one.name, one.args]))[:24]}"
+    return f"call_{content_hash(canonical_json([turn, place, one.name, one.args]))[:24]}"

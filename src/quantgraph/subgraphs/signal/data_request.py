@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 from collections.abc import Mapping
 from typing import Any, Literal
 
 import pandas as pd
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
+from quantgraph._util.canonical_json import canonical_json, content_hash
 from quantgraph._util.input_limits import check_sentence
 from quantgraph._util.texts import Note, language_of, say
 from quantgraph.data import MarketDataSource, resolve_symbols
@@ -244,5 +243,4 @@ def has_signal(store: DataState, ref: str, request: Mapping[str, Any], strategy:
 
 def request_hash(request: Mapping[str, Any]) -> str:
     """Name of a request by its content."""
-    text = json.dumps(dict(request), sort_keys=True, ensure_ascii=False)
-    return hashlib.blake2b(text.encode(), digest_size=8).hexdigest()
+    return content_hash(canonical_json(dict(request)), size=8)

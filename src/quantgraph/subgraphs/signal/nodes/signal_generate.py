@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
+from quantgraph._util.canonical_json import content_hash
 from quantgraph._util.texts import Note
 from quantgraph.errors import QuantGraphError
 from quantgraph.llm.tags import field_list, wrap
@@ -158,4 +158,4 @@ def _made(
 
 def code_hash(cells: Sequence[str]) -> str:
     """Name of a strategy's source by its content."""
-    return hashlib.blake2b("\n# cell\n".join(cells).encode(), digest_size=16).hexdigest()
+    return content_hash("\n# cell\n".join(cells))
