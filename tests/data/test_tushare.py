@@ -264,9 +264,9 @@ class TestPanels:
         expected = real[real["ts_code"] == "600519.SH"].set_index("trade_date").sort_index()
         codes = sorted(real["ts_code"].unique())
         with TushareStub({"daily": real, "trade_cal": calendar}, row_limits={"daily": 100}) as stub:
-            stub.fail("stk_limit", no_permission())
-            stub.fail("adj_factor", no_permission())
-            stub.fail("dividend", no_permission())
+            stub.add_faults("stk_limit", no_permission())
+            stub.add_faults("adj_factor", no_permission())
+            stub.add_faults("dividend", no_permission())
             source = TushareSource(
                 TOKEN,
                 base_url=stub.url,
@@ -309,13 +309,13 @@ class TestLists:
         assert len(names) == 7
 
     def test_names_that_may_not_be_read_are_left_out_with_a_note(self, stub, source):
-        stub.fail("index_basic", no_permission())
+        stub.add_faults("index_basic", no_permission())
         assert source.names()["600519.SH"] == "贵州茅台"
         assert ["index_basic" in note for note in source.notes] == [True]
 
     def test_without_lists_of_stocks_and_indices_the_changes_of_names_stand_in(self, stub, source):
-        stub.fail("stock_basic", no_permission())
-        stub.fail("index_basic", no_permission())
+        stub.add_faults("stock_basic", no_permission())
+        stub.add_faults("index_basic", no_permission())
         assert source.symbols() == ("600000.SH",)  # the only one in namechange
         assert source.names() == {"600000.SH": "G浦发"}  # its last one
         told = " ".join(source.notes)
@@ -339,7 +339,7 @@ class TestLists:
         assert names["000001.SZ"] == "平安银行"  # never renamed
 
     def test_without_changes_of_names_they_are_todays_and_a_note_says_so(self, stub, source):
-        stub.fail("namechange", no_permission())
+        stub.add_faults("namechange", no_permission())
         assert AsOfSource(source, Moment.at("20011231")).names()["600000.SH"] == "浦发银行"
         assert any("names are today's" in note for note in source.notes)
 
@@ -353,8 +353,8 @@ class TestLists:
         )
 
     def test_without_any_list_the_first_refusal_is_told(self, stub, source):
-        stub.fail("stock_basic", no_permission())
-        stub.fail("namechange", no_permission())
+        stub.add_faults("stock_basic", no_permission())
+        stub.add_faults("namechange", no_permission())
         with pytest.raises(PermissionDenied, match="stock_basic"):
             source.symbols()
 
@@ -371,7 +371,7 @@ class TestLists:
 
     def test_members_of_long_ago_are_found(self, stub, source):
         old = [("000903.SH", "600519.SH", "20120629", 1.0)]
-        stub.put(
+        stub.set_table(
             "index_weight", pd.DataFrame(old, columns=["index_code", "con_code", "trade_date", "weight"])
         )
         found = source.members("000903.SH", T("20240105"))
@@ -481,7 +481,7 @@ class TestErrors:
 
     def test_two_different_rows_of_one_day_are_refused(self, stub, source):
         daily = tables()["daily"]
-        stub.put("daily", pd.concat([daily, daily.head(1).assign(close=1.0)]))
+        stub.set_table("daily", pd.concat([daily, daily.head(1).assign(close=1.0)]))
         with pytest.raises(SourceUnavailable, match="more than once"):
             source.bars(CODES, T("20240102"), T("20240105"))
 
@@ -495,34 +495,32 @@ class TestErrors:
             source.query("daily", "600000.SH", start_date="20240102", end_date="20240105")
 
     def test_an_http_error_is_not_taken_for_no_data(self, stub, source):
-        stub.fail("daily", http_error(500))
+        stub.add_faults("daily", http_error(500))
         with pytest.raises(SourceUnavailable):
             source.bars(CODES, T("20240102"), T("20240105"))
 
 
 class TestOptionalFields:
     @pytest.mark.parametrize(
-        ("endpoint", "ignored_message_ids"),
+        ("endpoint", "left_out"),
         [("stk_limit", {"up_limit", "down_limit"}), ("adj_factor", {"adj_factor"})],
     )
-    def test_fields_without_permission_are_left_out_with_a_note(
-        self, stub, source, endpoint, ignored_message_ids
-    ):
-        stub.fail(endpoint, no_permission())
+    def test_fields_without_permission_are_left_out_with_a_note(self, stub, source, endpoint, left_out):
+        stub.add_faults(endpoint, no_permission())
         panel = source.bars(CODES, T("20240102"), T("20240105"))
-        assert set(WITH_ACTIONS) - set(panel) == ignored_message_ids
+        assert set(WITH_ACTIONS) - set(panel) == left_out
         assert len(source.notes) == 1
         assert endpoint in source.notes[0]
         assert "权限" in source.notes[0]
 
     def test_fields_without_rows_are_left_out_with_a_note(self, stub, source):
-        stub.put("stk_limit", tables()["stk_limit"].head(0))
+        stub.set_table("stk_limit", tables()["stk_limit"].head(0))
         panel = source.bars(CODES, T("20240102"), T("20240105"))
         assert "up_limit" not in panel
         assert "has no rows" in source.notes[0]
 
     def test_another_failure_of_theirs_is_not_swallowed(self, stub, source):
-        stub.fail("adj_factor", http_error(500))
+        stub.add_faults("adj_factor", http_error(500))
         with pytest.raises(SourceUnavailable, match="adj_factor"):
             source.bars(CODES, T("20240102"), T("20240105"))
 
@@ -530,12 +528,12 @@ class TestOptionalFields:
         "fault", [no_permission(), TushareFault(kind="refusal", code=40101, message="请指定正确的接口名")]
     )
     def test_a_server_that_refuses_dividends_is_noted(self, stub, source, fault):
-        stub.fail("dividend", fault)
+        stub.add_faults("dividend", fault)
         assert tuple(source.bars(CODES, T("20240102"), T("20240105"))) == TRADED
         assert ["fields of dividend" in note for note in source.notes] == [True]
 
     def test_a_broken_answer_about_dividends_is_not_swallowed(self, stub, source):
-        stub.fail("dividend", connection_dropped())
+        stub.add_faults("dividend", connection_dropped())
         with pytest.raises(SourceUnavailable, match="dividend"):
             source.bars(CODES, T("20240102"), T("20240105"))
 
@@ -567,19 +565,19 @@ class TestOptionalFields:
         assert source.query("dividend", "600000.SH").empty
 
     def test_a_note_is_kept_once(self, stub, source):
-        stub.fail("stk_limit", no_permission())
+        stub.add_faults("stk_limit", no_permission())
         for _ in range(2):
             source.bars(CODES, T("20240102"), T("20240105"))
         assert len(source.notes) == 1
 
     def test_a_stock_that_cannot_be_checked_is_noted(self, stub, source):
-        stub.fail("stock_basic", allowance_used_up())
+        stub.add_faults("stock_basic", allowance_used_up())
         panel = source.bars(["600001.SH", "600519.SH"], T("20240102"), T("20240105"))
         assert panel["close"]["600001.SH"].isna().all()
         assert "600001.SH; whether they exist" in source.notes[0]
 
     def test_daily_itself_without_permission_is_an_error(self, stub, source):
-        stub.fail("daily", no_permission())
+        stub.add_faults("daily", no_permission())
         with pytest.raises(PermissionDenied):
             source.bars(CODES, T("20240102"), T("20240105"))
 
@@ -673,10 +671,10 @@ class TestCache:
             return TushareSource(TOKEN, base_url=stub.url, cache_dir=tmp_path, now=noon(day, hour))
 
         complete = tables()["daily"]
-        stub.put("daily", complete[complete["trade_date"] < "20240110"])
+        stub.set_table("daily", complete[complete["trade_date"] < "20240110"])
         evening = source_at("2024-01-10", 18)
         assert len(evening.query("daily", "600519.SH", start_date="20240102", end_date="20240110")) == 6
-        stub.put("daily", complete)
+        stub.set_table("daily", complete)
         assert len(evening.query("daily", "600519.SH", start_date="20240102", end_date="20240110")) == 7
         assert stub.requests[-1].params["start_date"] == "20240110"
         next_day = source_at("2024-01-11", 9)
@@ -692,7 +690,7 @@ class TestCache:
 
     @pytest.mark.parametrize(("today", "requests"), [("2024-01-15", 2), ("2024-01-25", 1)])
     def test_an_empty_page_is_kept_when_the_vendor_cannot_be_late(self, stub, tmp_path, today, requests):
-        stub.put("daily", tables()["daily"].head(0))
+        stub.set_table("daily", tables()["daily"].head(0))
         source = TushareSource(TOKEN, base_url=stub.url, cache_dir=tmp_path, now=noon(today))
         for _ in range(2):
             with pytest.raises(NoData):
@@ -706,7 +704,7 @@ class TestCache:
 
     def test_an_old_list_serves_when_there_is_no_new_one(self, stub, tmp_path):
         TushareSource(TOKEN, base_url=stub.url, cache_dir=tmp_path, now=noon("2024-01-15")).symbols()
-        stub.fail("*", connection_dropped())
+        stub.add_faults("*", connection_dropped())
         later = TushareSource(TOKEN, base_url=stub.url, cache_dir=tmp_path, now=noon("2024-01-16"))
         assert len(later.symbols()) == 4
         assert "stock_basic is as of 2024-01-15" in later.notes[0]
@@ -768,7 +766,7 @@ class TestCache:
         for file in tmp_path.rglob("*.parquet"):
             if file.parent.name != "trade_cal":
                 file.write_bytes(b"nonsense")
-        stub.fail("*", connection_dropped())
+        stub.add_faults("*", connection_dropped())
         with pytest.raises(SourceUnavailable, match=r"no connection.*cached copy.*is damaged.*delete it"):
             ask()
 
@@ -779,7 +777,7 @@ class TestCache:
         assert source.bars(CODES, T("20240102"), T("20240110"))["close"].count().sum() == 20
 
     def test_an_error_is_not_kept(self, stub, source):
-        stub.fail("daily", http_error(500, times=1))
+        stub.add_faults("daily", http_error(500, times=1))
         with pytest.raises(SourceUnavailable):
             source.query("daily", "600519.SH", start_date="20240102", end_date="20240105")
         assert len(source.query("daily", "600519.SH", start_date="20240102", end_date="20240105")) == 4
@@ -821,7 +819,7 @@ class TestToken:
         source.bars(CODES, T("20240102"), T("20240110"))
         source.names()
         source.members("000300.SH", T("20240104"))
-        stub.fail("daily_basic", bad_token())
+        stub.add_faults("daily_basic", bad_token())
         with pytest.raises(PermissionDenied) as caught:
             source.indicators(CODES, T("20240102"), T("20240110"))
         files = [file for file in tmp_path.rglob("*") if file.is_file()]
@@ -845,7 +843,7 @@ class TestToken:
 
     def test_limits_pass_through_the_source(self, stub, tmp_path):
         waits: list[float] = []
-        stub.fail("daily", allowance_used_up())
+        stub.add_faults("daily", allowance_used_up())
         source = TushareSource(TOKEN, base_url=stub.url, cache_dir=tmp_path, sleep=waits.append)
         with pytest.raises(RateLimited):
             source.query("daily", "600519.SH", start_date="20240102", end_date="20240105")

@@ -26,7 +26,7 @@ def asked(scope, *questions, replies=()):
     model = ScriptedChatModel(list(replies))
     with in_scope(scope):
         messages = [RecordedChatModel(model).invoke(question) for question in questions]
-    assert model.left == 0
+    assert model.remaining == 0
     return messages
 
 

@@ -60,7 +60,7 @@ def answers(model):
 def test_two_of_a_kind_answer_alike_and_unlike_a_good_model(name):
     first = answers(MISBEHAVING[name]())
     assert first == answers(MISBEHAVING[name]())
-    right = answers(FaultyChatModel(lambda asked: asked.right))
+    right = answers(FaultyChatModel(lambda context: context.correct))
     alike_in_text = {"obeys_data", "slow", "thinking_blocks"}
     assert (first == right) == (name in alike_in_text)
 

@@ -160,16 +160,16 @@ def test_faults_are_used_up_in_their_order():
 
 def test_faults_of_all_endpoints_can_be_added_and_forgotten():
     with TushareStub({"daily": DAILY}) as stub:
-        stub.fail("*", no_permission())
+        stub.add_faults("*", no_permission())
         with pytest.raises(Exception, match="权限"):
             client(stub).daily()
-        stub.heal()
+        stub.clear_faults()
         assert len(client(stub).daily()) == 5
 
 
 def test_a_table_can_be_replaced_while_the_stub_runs():
     with TushareStub({"daily": DAILY}) as stub:
-        stub.put("daily", DAILY.head(1))
+        stub.set_table("daily", DAILY.head(1))
         assert len(client(stub).daily()) == 1
 
 
