@@ -150,13 +150,13 @@ def main(rows, folder):
         }
 
     def watched(task):
-        before, warm = state(folder), runner._warm.process.pid
+        before, warm = state(folder), runner._server.process.pid
         outcome = task()
         following = runner.run(["float(snapshot['ohlcv']['close'].rolling(2).mean().sum().sum())"], frames)
         expected = float(pd.DataFrame(values[:40]).rolling(2).mean().sum().sum())
         harmed = harm(before, state(folder))
         harmed += ["next call"] * (following.value != repr(expected))
-        harmed += ["warm process"] * (runner._warm.process.pid != warm)
+        harmed += ["warm process"] * (runner._server.process.pid != warm)
         harmed += ["signals"] * bool(signals)
         harmed += ["panel"] * (not np.array_equal(frames["ohlcv"]["close"].values, values[:40]))
         return outcome, harmed
@@ -183,7 +183,7 @@ def main(rows, folder):
         reached = True
     except BlockingIOError:
         reached = False
-    left = children(runner._warm.process.pid)
+    left = children(runner._server.process.pid)
     runner.close()
     json.dump({"outcomes": outcomes, "reached": reached, "left": left, "user": os.getuid()}, sys.stdout)
 
