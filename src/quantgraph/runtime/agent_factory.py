@@ -32,7 +32,7 @@ from quantgraph.errors import (
     UnknownCommit,
     UnknownSymbol,
 )
-from quantgraph.llm.capabilities import ask_json
+from quantgraph.llm.structured import ask_json
 from quantgraph.llm.tags import Tag, wrap
 from quantgraph.runtime.agent_middleware import CallLimitMiddleware, RecordedToolsMiddleware, stop_line
 from quantgraph.runtime.nested_graphs import NO_CHECKPOINTS, STEP_LIMIT
@@ -136,7 +136,7 @@ def invoke_agent_for(
 ) -> T:
     """Like :func:`invoke_agent`, but for an answer that is a JSON object.
 
-    See :func:`~quantgraph.llm.capabilities.ask_json`.
+    See :func:`~quantgraph.llm.structured.ask_json`.
 
     Raises
     ------
