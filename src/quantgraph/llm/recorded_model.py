@@ -65,17 +65,17 @@ class RecordedChatModel(BaseChatModel):
     ModelUnavailable, NotConfigured, PermissionDenied, ModelOutputInvalid
         From a call, see :meth:`CallPolicy.run`.
     BudgetExceeded
-        Before a call that would exceed a limit, or during a call when the time is over.
+        Before a call that would exceed a limit, or in a call when the time is over.
     GraphDrained
-        From a call that would be sent or retried after the graph was requested to stop.
+        Before a call or a retry, if the graph was requested to stop.
     RunDiverged
         From a call of a replay, if the recorded run did not make it.
 
     Notes
     -----
     ``stream()`` returns a reply in one piece, since pieces of a broken stream could not be taken back before
-    a retry. Callbacks, and so LangGraph's ``messages`` stream, see each token as it comes; the tokens of another
-    attempt have another message id.
+    a retry. Callbacks, and so LangGraph's ``messages`` stream, see each token as it comes; the tokens of
+    another attempt have another message id.
     """
 
     inner: SkipValidation[BaseChatModel] = Field(repr=False)

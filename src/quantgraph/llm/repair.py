@@ -74,8 +74,8 @@ def _token(word: str) -> str | float:
 def normalise_nulls(value: Any, schema: Mapping[str, Any]) -> Any:
     """A value with null in place of ``"null"``, ``"None"`` or ``""``.
 
-    Such a string becomes null if the schema allows null. If the schema allows neither null nor strings and the
-    field is optional, the field is left out. A string that the schema allows stays.
+    Such a string becomes null if the schema allows null. If the schema allows neither null nor strings and
+    the field is optional, the field is left out. A string that the schema allows stays.
 
     Parameters
     ----------

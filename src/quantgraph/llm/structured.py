@@ -149,7 +149,7 @@ def _plain_schema(schema: type[BaseModel]) -> dict[str, Any]:
 
 
 def find_json(reply: str, *, cut_off: bool = False) -> list[JsonCandidate]:
-    """Pieces of a reply that are, or were meant to be, JSON objects, in order; fenced ones alone if any are."""
+    """Pieces of a reply that are, or were meant to be, JSON objects, in order; only fenced ones if any."""
     found = _scan(reply, cut_off)
     return [one for one in found if one.fenced] or found
 
