@@ -172,5 +172,5 @@ def test_a_path_that_does_not_exist_is_refused_at_once(tmp_path: Path) -> None:
         FileSource(tmp_path / "none")
     with pytest.raises(BadOption, match="valid: sample, tushare, the path"):
         open_source(str(tmp_path / "none"))
-    with pytest.raises(BadOption, match="is no source"):
+    with pytest.raises(BadOption, match="is not a source"):
         open_source(42)  # type: ignore[arg-type]
