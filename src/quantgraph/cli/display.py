@@ -1,4 +1,4 @@
-"""What a run shows: a live view on a terminal, plain lines elsewhere, always on stderr."""
+"""Display of a run: its progress on stderr, live or as plain lines, and its result on stdout."""
 
 from __future__ import annotations
 
@@ -17,71 +17,77 @@ from rich.table import Table
 
 from quantgraph._util.texts import escape_controls, language_of, say
 from quantgraph.audit.findings import in_chinese
-from quantgraph.cli.console import SafeConsole, drawing, echo, lines_above, literal
-from quantgraph.cli.ledger_verify import counted
+from quantgraph.cli.console import (
+    SafeConsole,
+    ansi_text,
+    counted,
+    lines_above,
+    literal,
+    print_status,
+)
 from quantgraph.report.order_statistics import format_counts
 from quantgraph.runs import RunEvent
-from quantgraph.subgraphs.signal.warm_up import not_judged
+from quantgraph.subgraphs.signal.warm_up import not_evaluated_text
 
 __all__ = ["RunDisplay", "ask_on_terminal", "open_display", "show_result"]
 
 Words = Callable[[str, str], str]
 
-SHOWN_LINES = 12
-STEPS_A_LINE = 50
-_LABEL = len("largest weight")
+_LIVE_LINES = 12
+_SESSIONS_A_LINE = 50
+_LABEL_WIDTH = len("largest weight")
 
 
 class RunDisplay(Protocol):
-    """Shows events, and makes room for a question."""
+    """Shows events, and pauses for a question."""
 
     def watch(self, event: RunEvent) -> None:
         """Show an event."""
 
     @contextmanager
     def paused(self) -> Iterator[None]:
-        """Leave the terminal alone meanwhile."""
+        """Leave the terminal to a question."""
 
 
 @contextmanager
 def open_display(question: str) -> Iterator[RunDisplay]:
-    """A live view if stderr is a terminal, else plain lines."""
+    """A live display if stderr is a terminal, else plain lines."""
     console = SafeConsole(stderr=True)
     if not console.is_terminal:
-        yield _Plain()
+        yield _PlainDisplay()
         return
     live = Live(
         console=console, refresh_per_second=12, transient=True, redirect_stdout=False, redirect_stderr=False
     )
     with live, lines_above(console):
-        yield _Live(live, question)
+        yield _LiveDisplay(live, question)
 
 
-class _Plain:
-    """A line for each node, and one for every fifty steps of the daily loop."""
+class _PlainDisplay:
+    """A line for each node, and one for every fifty sessions."""
 
     def __init__(self) -> None:
-        self._steps = 0
+        self._sessions = 0
 
     def watch(self, event: RunEvent) -> None:
         if event.kind == "question":
-            return  # it stands at the prompt
+            return  # the prompt shows it
         if event.kind == "session":
-            self._steps += 1
-            if self._steps % STEPS_A_LINE != 1:
+            self._sessions += 1
+            if self._sessions % _SESSIONS_A_LINE != 1:
                 return
             line = f"daily_loop: {event.text}"
         else:
             line = f"{event.name}: {event.text}" if event.text else event.name
-        echo(escape_controls(line), err=True)
+        print_status(line)
 
     @contextmanager
     def paused(self) -> Iterator[None]:
         yield
 
 
-class _Live:
-    """The nodes as they finish, and the session being traded."""
+class _LiveDisplay:
+    """The latest nodes that have finished, and the session that is traded."""
 
     def __init__(self, live: Live, question: str) -> None:
         self._live = live
@@ -107,7 +113,7 @@ class _Live:
 
     def _draw(self) -> None:
         table = Table.grid(padding=(0, 2))
-        for name, text in self._lines[-SHOWN_LINES:]:
+        for name, text in self._lines[-_LIVE_LINES:]:
             table.add_row(literal(name, "cyan"), literal(text.splitlines()[0] if text else ""))
         parts: list[RenderableType] = [table]
         if self._session:
@@ -115,20 +121,20 @@ class _Live:
         self._live.update(Panel(Group(*parts), title=literal(self._question[:80]), title_align="left"))
 
 
-def ask_on_terminal(live: RunDisplay) -> Callable[[Mapping[str, Any]], str | None]:
-    """Asks a clarification on the terminal; without more input nobody answers it."""
+def ask_on_terminal(display: RunDisplay) -> Callable[[Mapping[str, Any]], str | None]:
+    """A function that asks a question on the terminal; its answer is None at the end of the input."""
 
     def ask(question: Mapping[str, Any]) -> str | None:
-        with live.paused():
+        with display.paused():
             console = SafeConsole(stderr=True)
             if question.get("error"):
                 console.print(literal(question["error"]), style="yellow")
             console.print(literal(question["question"]), style="bold")
             console.print("> ", end="")
             if isinstance(sys.stdin, io.TextIOWrapper) and sys.stdin.errors != "replace":
-                sys.stdin.reconfigure(errors="replace")  # a byte that is not text must not end the run
+                sys.stdin.reconfigure(errors="replace")  # invalid bytes must not end the run
             line = sys.stdin.readline()
-            if not (line and sys.stdin.isatty()):  # nobody's Enter ended the line
+            if not (line and sys.stdin.isatty()):  # no Enter key has ended the line
                 console.print()
         return line.strip() if line else None
 
@@ -136,7 +142,7 @@ def ask_on_terminal(live: RunDisplay) -> Callable[[Mapping[str, Any]], str | Non
 
 
 def show_result(result: Mapping[str, Any]) -> None:
-    """The summary of a finished run, on stdout, in the language of the question."""
+    """Print the summary of a run on stdout, in the language of the question."""
     console = SafeConsole()
     language = language_of(result["question"])
 
@@ -168,7 +174,7 @@ def show_result(result: Mapping[str, Any]) -> None:
     if result.get("equity"):
         names = words("账户", "account"), words("等权买入持有", "equal-weight buy-and-hold")
         console.print("⢕⢕ {}  •• {}".format(*names))
-        console.print(drawing(_curve(result["equity"], width=min(console.width, 100))))
+        console.print(ansi_text(_equity_curves(result["equity"], width=min(console.width, 100))))
     console.print(f"{words('文件夹', 'folder')}: {result['run_dir']}", soft_wrap=True)
 
 
@@ -179,7 +185,7 @@ def _code(path: str) -> str:
 
 
 def _tables(result: Mapping[str, Any], words: Words) -> Iterator[Table]:
-    """Facts, account, remarks: apart, or the columns of the account would be the width of a fact."""
+    """Facts, account and remarks, each with columns of its own width."""
     facts, account, remarks = _grid(), _grid(), _grid()
     _add_facts(facts, result, words)
     if result["account"]:
@@ -190,7 +196,7 @@ def _tables(result: Mapping[str, Any], words: Words) -> Iterator[Table]:
 
 def _grid() -> Table:
     table = Table.grid(padding=(0, 2))
-    table.add_column(min_width=_LABEL)
+    table.add_column(min_width=_LABEL_WIDTH)
     return table
 
 
@@ -201,13 +207,15 @@ def _add_facts(table: Table, result: Mapping[str, Any], words: Words) -> None:
         table.add_row(words("区间", "window"), f"{window['start']} - {window['end']}")
     if result["signal"]:
         counts = result["signal"]["counts"]
-        told = words(
+        text = words(
             f"买入 {counts['buy']}，卖出 {counts['sell']}，不变 {counts['hold']}，无观点 {counts['nan']}",
             f"{counts['buy']} buy, {counts['sell']} sell, {counts['hold']} keep, {counts['nan']} no opinion",
         )
-        table.add_row(words("信号", "signal"), told)
+        table.add_row(words("信号", "signal"), text)
     if result.get("causality"):
-        text = result["causality"]["text"] + say(language_of(result["question"]), **not_judged(result))
+        text = result["causality"]["text"] + say(
+            language_of(result["question"]), **not_evaluated_text(result)
+        )
         table.add_row(words("因果性", "causality"), text)
 
 
@@ -219,22 +227,22 @@ def _add_remarks(table: Table, result: Mapping[str, Any], words: Words) -> None:
         table.add_row(words("模型", "models"), _usage(result["usage"], result.get("cached", 0), words))
     for issue in (result["validation"] or {}).get("issues_found", []):
         if issue["severity"] != "info":
-            told = words(in_chinese(issue), issue["message"])
-            table.add_row(words("检查", "check"), told, style="yellow")
-    for line in _assumed(result["assumptions"], words):
+            text = words(in_chinese(issue), issue["message"])
+            table.add_row(words("检查", "check"), text, style="yellow")
+    for line in _assumption_lines(result["assumptions"], words):
         table.add_row(words("假设", "assumed"), line, style="yellow")
     for line in result["notes"]:
         table.add_row(words("注意", "note"), line, style="yellow")
 
 
-def _assumed(lines: Sequence[str], words: Words) -> list[str]:
-    """What was taken for granted; orders that nobody approved are one line, however many sessions."""
+def _assumption_lines(lines: Sequence[str], words: Words) -> list[str]:
+    """The assumptions; one line stands for all sessions whose orders were not approved by default."""
     others = [line for line in lines if not (line.startswith("approval: ") and line.endswith("(default)"))]
     if refused := len(lines) - len(others):
         others.append(
             words(
                 f"{refused} 个交易日的订单无人批准，均未发送（逐日列在 result.json 中）",
-                f"nobody was asked: the orders of {counted(refused, 'session')} were not sent "
+                f"approval was not asked: the orders of {counted(refused, 'session')} were not sent "
                 "(result.json lists them)",
             )
         )
@@ -242,7 +250,7 @@ def _assumed(lines: Sequence[str], words: Words) -> list[str]:
 
 
 def _usage(rows: Sequence[Mapping[str, Any]], cached: int, words: Words) -> str:
-    """Calls, tokens and cost of all roles; of what one of them does not know, nothing is said but that."""
+    """Calls, tokens and cost of all roles; a sum with an unknown part is unknown."""
     served = words(f"{cached} 次取自缓存", f"{cached:,} from the cache")
     if not rows:
         return served
@@ -252,11 +260,11 @@ def _usage(rows: Sequence[Mapping[str, Any]], cached: int, words: Words) -> str:
     used = unknown if None in tokens else f"{sum(tokens):,}"
     cost = unknown if "unknown" in costs else f"{sum(map(Decimal, costs)):f}"
     calls = sum(row["calls"] for row in rows)
-    told = words(
+    text = words(
         f"调用 {calls} 次，token {used}，费用 {cost}",
         f"{counted(calls, 'call')}, {used} tokens, cost {cost}",
     )
-    return told + (words("，", ", ") + served if cached else "")
+    return text + (words("，", ", ") + served if cached else "")
 
 
 def _add_account(table: Table, result: Mapping[str, Any], words: Words) -> None:
@@ -272,7 +280,7 @@ def _add_account(table: Table, result: Mapping[str, Any], words: Words) -> None:
         (words("夏普比率", "Sharpe ratio"), "sharpe", "{:.2f}"),
         (words("最大回撤", "max drawdown"), "max_drawdown", "{:.2%}"),
     ):
-        table.add_row(label, *(_shown(each[key], shown) for each in (account, *beside)))
+        table.add_row(label, *(_formatted(each[key], shown) for each in (account, *beside)))
     for label, key, shown in (
         (words("胜率", "win rate"), "win_rate", "{:.0%}"),
         (words("换手", "turnover"), "turnover", "{:.1f}"),
@@ -280,49 +288,47 @@ def _add_account(table: Table, result: Mapping[str, Any], words: Words) -> None:
         (words("最大单一持仓", "largest weight"), "largest_weight", "{:.0%}"),
         (words("分红", "dividends"), "dividends", "{:,.2f}"),
     ):
-        table.add_row(label, _shown(account[key], shown))
+        table.add_row(label, _formatted(account[key], shown))
     table.add_row(words("成交", "trades"), str(account["trades"]))
     table.add_row(words("费用", "costs"), f"{account['costs']['total']:,.2f}")
 
 
-def _shown(value: float | None, how: str) -> str:
+def _formatted(value: float | None, how: str) -> str:
     return "-" if value is None else how.format(value)
 
 
 def _add_details(table: Table, account: Mapping[str, Any], words: Words) -> None:
-    """What is too long for a column beside the benchmark's."""
+    """Rows that are too long for the columns of account and benchmark."""
     dates = account["drawdown"]
     if dates["peak"] is not None:
         back = dates["recovery"]
-        told = words(
+        text = words(
             f"{dates['peak']} - {dates['trough']}，" + (f"{back} 恢复" if back else "未恢复"),
-            f"{dates['peak']} - {dates['trough']}, " + (f"made good {back}" if back else "not made good"),
+            f"{dates['peak']} - {dates['trough']}, " + (f"recovered {back}" if back else "not recovered"),
         )
-        table.add_row(words("回撤区间", "drawdown"), told)
+        table.add_row(words("回撤区间", "drawdown"), text)
     if account["rejections"]:
-        told = f"{account['rejections']} ({format_counts(account['rejections_by_reason'])})"
-        table.add_row(words("被拒委托", "rejected"), told)
+        text = f"{account['rejections']} ({format_counts(account['rejections_by_reason'])})"
+        table.add_row(words("被拒委托", "rejected"), text)
 
 
 def _add_ex_dates(table: Table, ex_dates: Mapping[str, Any] | None, words: Words) -> None:
     if ex_dates is None:
-        told = words(
-            "数据中没有分红，无法知道除权除息", "the data have no dividends: what went ex is not known"
-        )
-        table.add_row(words("注意", "note"), told, style="yellow")
+        text = words("数据中没有分红，无法知道除权除息", "the data have no dividends: ex-dates are not known")
+        table.add_row(words("注意", "note"), text, style="yellow")
     elif ex_dates["count"]:
         count, amount = ex_dates["count"], f"{ex_dates['not_credited']:,.0f}"
-        told = words(
+        text = words(
             f"持有期间 {count} 次除权除息，数据中没有分红记录，约 {amount} 元未计入账户",
             f"{count} ex-dates while held without a dividend in the data, about {amount} not credited",
         )
-        table.add_row(words("注意", "note"), told, style="yellow")
+        table.add_row(words("注意", "note"), text, style="yellow")
 
 
-def _curve(equity: Mapping[str, Any], *, width: int) -> str:
-    """The two equity curves over the sessions, without the cash before the first of them.
+def _equity_curves(equity: Mapping[str, Any], *, width: int) -> str:
+    """Equity curves of account and benchmark, without the initial cash.
 
-    They are named outside the drawing: plotext takes wide characters for narrow ones.
+    The legend is printed outside of the drawing: plotext takes wide characters for narrow ones.
     """
     import plotext
 
