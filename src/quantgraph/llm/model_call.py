@@ -26,10 +26,10 @@ from quantgraph.llm.model_json import (
 )
 from quantgraph.llm.token_prices import Price
 from quantgraph.recording import Entry, Key, Scope
-from quantgraph.recording.budget_account import Need, Spent
+from quantgraph.recording.budget import CallEstimate, CallUsage
+from quantgraph.recording.budget_tracker import Caller, Reservation, max_tokens_of, no_answer_text
 from quantgraph.recording.entry import error_json
-from quantgraph.recording.scope import Call
-from quantgraph.recording.tally import Asker, Ticket, not_answered, tokens_at_most
+from quantgraph.recording.scope import NumberedCall
 
 if TYPE_CHECKING:
     from langgraph.runtime import RunControl
@@ -57,11 +57,11 @@ class ModelCall:
     cache: ReplyCache | None
     node_seconds: float
     attempt: int = 0
-    _call: Call = field(init=False)
+    _call: NumberedCall = field(init=False)
     _key: Key = field(init=False)
     _session: str | None = field(init=False)
     _control: RunControl | None = field(init=False)
-    _ticket: Ticket | None = field(init=False, default=None)
+    _ticket: Reservation | None = field(init=False, default=None)
     _began: float = field(init=False, default=0.0)
     _failed: Entry | None = field(init=False, default=None)
     _cached_as: str = field(init=False, default="")
@@ -105,14 +105,16 @@ class ModelCall:
         Raises
         ------
         BudgetExceeded, NotConfigured
-            See :meth:`~quantgraph.recording.tally.Tally.reserve`; or the node's time is over.
+            See :meth:`~quantgraph.recording.budget_tracker.BudgetTracker.reserve`; or the node's time is over.
         GraphDrained
             If the run was requested to stop.
         """
         self.check()
         self._record_failed()
-        asker = Asker(self.role, self.facts.name, self._session)
-        self._ticket = self.scope.recording.tally.reserve(asker, self._needs(self.request.max_tokens))
+        caller = Caller(self.role, self.facts.name, self._session)
+        self._ticket = self.scope.recording.budget_tracker.reserve(
+            caller, self._needs(self.request.max_tokens)
+        )
         if self._ticket is None:
             return False
         self.attempt += 1
@@ -123,7 +125,7 @@ class ModelCall:
         """Record a reply and return it as replays will serve it."""
         text = self.facts.hide(canonical_json(reply_to_json(message)))
         prompt, completion = token_counts(message)
-        facts = self._settle(prompt, completion, self._needs(tokens_at_most(text)))
+        facts = self._settle(prompt, completion, self._needs(max_tokens_of(text)))
         entry = self._entry(reply=text, facts={**facts, "finish": finish_reason(message)})
         self._record(entry)
         if self.cache is not None and is_usable(message):
@@ -146,7 +148,7 @@ class ModelCall:
     def on_end(self, problem: BaseException) -> None:
         """Record the end of a call without a reply: a ``QuantGraphError`` or another exception."""
         if self._ticket is not None:  # stopped before the attempt was sent
-            self.scope.recording.tally.give_back(self._ticket)
+            self.scope.recording.budget_tracker.release(self._ticket)
         error_fields = None
         if isinstance(problem, QuantGraphError) and not isinstance(problem, StorageUnavailable):
             error_fields = error_json(problem)
@@ -195,11 +197,11 @@ class ModelCall:
         return self.cache.get(self._cached_as)
 
     def _check_time(self, ahead: float) -> None:
-        self.scope.recording.tally.check_seconds(self._session, ahead)
+        self.scope.recording.budget_tracker.check_seconds(self._session, ahead)
         if time.monotonic() + ahead - self.scope.begun >= self.node_seconds:
             raise BudgetExceeded(
                 f"{self.role}: a node may work for {self.node_seconds:g} seconds (settings: node_seconds)"
-                + not_answered(ahead),
+                + no_answer_text(ahead),
                 limit="seconds",
             )
 
@@ -207,24 +209,24 @@ class ModelCall:
         """The most that a call takes if its reply has at most so many tokens."""
         prompt = tokens_at_most(self.request.text)
         if self.price is None:
-            return Need(prompt_tokens=prompt, completion_tokens=completion)
+            return CallEstimate(prompt_tokens=prompt, completion_tokens=completion)
         endless = completion is None and self.price.completion > 0
-        return Need(
+        return CallEstimate(
             prompt_tokens=prompt,
             completion_tokens=completion,
             money=None if endless else self.price.cost(prompt, completion or 0),
             least_money=self.price.cost(prompt, 0),
         )
 
-    def _settle(self, prompt: int | None, completion: int | None, most: Need) -> dict[str, Any]:
+    def _settle(self, prompt: int | None, completion: int | None, most: CallEstimate) -> dict[str, Any]:
         cost = None
         if prompt == completion == 0 or self.price == Price(Decimal(0), Decimal(0)):
             cost = Decimal(0)
         elif self.price is not None and prompt is not None and completion is not None:
             cost = self.price.cost(prompt, completion)
         if self._ticket is not None:
-            spent = Spent(prompt_tokens=prompt, completion_tokens=completion, cost=cost, at_most=most)
-            self.scope.recording.tally.settle(self._ticket, spent)
+            spent = CallUsage(prompt_tokens=prompt, completion_tokens=completion, cost=cost, at_most=most)
+            self.scope.recording.budget_tracker.settle(self._ticket, spent)
             self._ticket = None
         return self._facts(
             prompt_tokens=prompt,

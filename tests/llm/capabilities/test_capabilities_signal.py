@@ -13,7 +13,7 @@ from quantgraph.llm.planner import KeylessPlanner
 from quantgraph.llm.structured import read_json
 from quantgraph.state import DataState
 from quantgraph.subgraphs.signal import create_signal_subgraph
-from quantgraph.subgraphs.signal.data_request import Decision
+from quantgraph.subgraphs.signal.data_request import ReflectionReply
 from quantgraph.testing import Fault, OpenAIStub, Reply
 
 SENTENCE = (
@@ -162,5 +162,5 @@ def test_what_the_planner_decided_is_a_whole_cast(here):
     turns, _, signal = here
     called = [call["name"] for turn in turns for call in turn.tool_calls]
     assert called == ["tushare_daily_bar", "tushare_daily_basic", "python_repl"]
-    assert read_json(turns[0].content, Decision).user_intent.params.required_indicators == ["pe"]
+    assert read_json(turns[0].content, ReflectionReply).user_intent.params.required_indicators == ["pe"]
     assert set(signal.to_numpy().ravel()) > {1.0, -1.0}
