@@ -105,7 +105,8 @@ class ModelCall:
         Raises
         ------
         BudgetExceeded, NotConfigured
-            See :meth:`~quantgraph.recording.budget_tracker.BudgetTracker.reserve`; or the node's time is over.
+            See :meth:`~quantgraph.recording.budget_tracker.BudgetTracker.reserve`, and for the end of the
+            node's time.
         GraphDrained
             If the run was requested to stop.
         """
@@ -205,9 +206,9 @@ class ModelCall:
                 limit="seconds",
             )
 
-    def _needs(self, completion: int | None) -> Need:
+    def _needs(self, completion: int | None) -> CallEstimate:
         """The most that a call takes if its reply has at most so many tokens."""
-        prompt = tokens_at_most(self.request.text)
+        prompt = max_tokens_of(self.request.text)
         if self.price is None:
             return CallEstimate(prompt_tokens=prompt, completion_tokens=completion)
         endless = completion is None and self.price.completion > 0
@@ -266,8 +267,8 @@ class ModelCall:
         self._notify(entry, served=False)
 
     def _notify(self, entry: Entry, *, served: bool) -> None:
-        if self.scope.heard is not None:
-            self.scope.heard(entry, served)
+        if self.scope.on_model_call is not None:
+            self.scope.on_model_call(entry, served)
 
     def _message(self, entry: Entry) -> AIMessage:
         message = message_from_json(entry.outcome())
