@@ -59,14 +59,14 @@ def replaying_a_run(folder: Path) -> None:
 
 def build(run: str) -> None:
     manifest = read_manifest(Path(run))
-    handles = Resources(
+    resources = Resources(
         settings=load_settings(),
         source=ReplaySource("sample", synthetic=True),
         model=replay_models([], "native"),
         runner=ReplayCodeRunner(),
         recorder=Recorder(),
     )
-    with tempfile.TemporaryDirectory() as empty, open_run(manifest.options, "run", Path(empty), handles):
+    with tempfile.TemporaryDirectory() as empty, open_run(manifest.spec, "run", Path(empty), resources):
         pass
 
 

@@ -60,7 +60,7 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-FOLDER = Path(__file__).resolve().parents[1] / "src" / "quantgraph" / "data" / "sample"
+FOLDER = Path(__file__).resolve().parents[1] / "src" / "quantgraph" / "data" / "sample" / "market"
 SEED = 20230103
 FIRST, LAST = "2023-01-03", "2025-12-31"
 INDEX_CODE, INDEX_NAME, INDEX_BASE, INDEX_SIZE = "990030.SH", "合成30", 100_000, 30

@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 from langgraph.checkpoint.memory import InMemorySaver
 
-from quantgraph.data.sample.source import SampleSource
+from quantgraph.data.sample import SampleSource
 from quantgraph.settings import load_settings
 from quantgraph.state import GLOBAL_DATA_STATE
 from quantgraph.subgraphs.signal import create_signal_subgraph

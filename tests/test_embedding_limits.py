@@ -7,7 +7,7 @@ from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.graph import END, START, MessagesState, StateGraph
 
 from quantgraph import create_trading_graph
-from quantgraph.broker.ledger.ledger import Ledger
+from quantgraph.broker.ledger import Ledger
 
 RULE = "000341.SZ, buy when the 5-day average crosses above the {} average, sell when below, 2025Q1"
 SESSIONS = 57

@@ -14,7 +14,7 @@ from typing import Any, get_args
 import pytest
 
 from quantgraph import DataState, create_signal_subgraph, create_trading_graph
-from quantgraph.broker.ledger.ledger import Ledger
+from quantgraph.broker.ledger import Ledger
 from quantgraph.recording import Entry, Recorder
 from quantgraph.runtime.state import EndedBecause
 from quantgraph.settings import load_settings

@@ -28,7 +28,7 @@ from numpy.lib.stride_tricks import as_strided
 
 from quantgraph.agents import IsolatedDecider
 from quantgraph.broker import Account, Market, Order, trade_session
-from quantgraph.broker.ledger.ledger import Ledger
+from quantgraph.broker.ledger import Ledger
 from quantgraph.broker.simulate import run_sessions
 from quantgraph.errors import BadOption, FutureRequested, LedgerConflict, QuantGraphError
 from quantgraph.market.moment import Moment

@@ -19,9 +19,9 @@ from quantgraph.broker import (
     Quote,
     Rejection,
     TradingSession,
-    execute,
     quotes_at,
     submit,
+    submit_batch,
 )
 from quantgraph.broker.orders import REJECTION_CODES
 from quantgraph.errors import BadOption, BadWindow, LedgerConflict
@@ -161,7 +161,7 @@ SITUATIONS = [
         {},
         "needs 10005.10 with fees, cash is 10005.00",
     ),
-    ("insufficient_shares", sell(200), holding(100), {}, "200 shares of 600000.SH wished, 100 held"),
+    ("insufficient_shares", sell(200), holding(100), {}, "200 shares of 600000.SH to sell, 100 held"),
     ("insufficient_shares", sell(100), None, {}, "0 held"),
     ("t_plus_one", sell(300), holding(300, sellable=200), {}, "100 of 300 shares of 600000.SH were bought"),
     ("limit_up", buy(100), None, {"quote": Quote(open=11.0, pre_close=10.0)}, "its upper limit is 11.00"),
@@ -476,7 +476,7 @@ def test_slippage_costs_cash_and_leaves_the_price():
 
 def traded(orders, account, quotes, rules=RULES, **more):
     desk = TradingSession(account, quotes, rules, DAY, **more)
-    execute(desk, orders)
+    submit_batch(desk, orders)
     return desk
 
 
@@ -532,7 +532,7 @@ def test_a_rejection_changes_nothing():
 def test_a_sequence_used_twice_in_a_batch_is_an_error_and_nothing_is_traded():
     desk = TradingSession(Account.opening(10_000), {CODE: QUOTE}, RULES, DAY)
     with pytest.raises(BadOption, match=r"sequence=1 of 600000\.SH is used twice"):
-        execute(desk, [buy(100), buy(200)])
+        submit_batch(desk, [buy(100), buy(200)])
     assert desk.outcomes == ()
 
 
@@ -657,7 +657,7 @@ def test_a_target_at_the_close_sells_first_when_the_close_makes_it_a_sale():
     quotes = {CODE: Quote(open=10.0, close=12.0), other: Quote(open=10.0, close=10.0)}
     account = holding(1000, cash="0.00")
     desk = TradingSession(account, quotes, Rulebook.zero_cost(), pd.Timestamp("2024-01-02"))
-    execute(
+    submit_batch(
         desk,
         [
             Order(symbol=other, side="buy", quantity=200, type="close", sequence=1),

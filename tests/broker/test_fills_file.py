@@ -9,11 +9,17 @@ from pathlib import Path
 import pytest
 
 from quantgraph.broker import Market
-from quantgraph.broker.ledger.fills_file import COLUMNS, fills_table, import_fills, read_fills, write_fills
-from quantgraph.broker.ledger.ledger import Ledger
+from quantgraph.broker.ledger import Ledger
+from quantgraph.broker.ledger.fills_file import (
+    FILL_COLUMNS,
+    fills_table,
+    import_fills,
+    read_fills,
+    write_fills,
+)
 from quantgraph.data import open_source
 from quantgraph.errors import BadFile, LedgerConflict, NoData
-from quantgraph.interop.ai_trader.position_import import import_positions
+from quantgraph.interop.ai_trader import import_positions
 from quantgraph.market.rulebook import Rulebook
 from quantgraph.state import DataState
 
@@ -94,7 +100,7 @@ def test_the_table_is_tidy(shared_data: Path, ledger: Ledger) -> None:
     market = market_of(shared_data, "a_share")
     import_positions(ledger, "real", market, real(shared_data, "a_share", "qwen3-max"))
     table = fills_table(ledger.fills("real")[:2])
-    assert tuple(table.columns) == COLUMNS
+    assert tuple(table.columns) == FILL_COLUMNS
     assert len(table) == 2
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from quantgraph.agents import SignalRule
 from quantgraph.broker import Account, Order
-from quantgraph.broker.ledger.ledger import Ledger
+from quantgraph.broker.ledger import Ledger
 from quantgraph.broker.simulate import Market, trade_session
 from quantgraph.graph import create_trading_graph
 from quantgraph.market.rulebook import Rulebook

@@ -129,7 +129,7 @@ def test_the_file_that_a_run_saves_is_audited_in_its_language(tmp_path):
     [
         (None, [], "bad_file: "),
         ("", [], "bad_file: "),
-        ('"""a docstring and no cell"""\n\n# %%\n\n', [], "holds no code"),
+        ('"""a docstring and no cell"""\n\n# %%\n\n', [], "has no code"),
         ("1 + 1", [], "code_failed: the strategy fails on the whole panel: no signal was handed over"),
         ("raise ValueError('no')", [], "ValueError: no"),
         (HONEST, ["--symbols", "999999.SZ"], "unknown_symbol: "),

@@ -22,7 +22,7 @@ from langchain_core.messages import message_to_dict
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.types import Command
 
-from quantgraph.broker.ledger.ledger import Ledger
+from quantgraph.broker.ledger import Ledger
 from quantgraph.broker.orders import Fill
 from quantgraph.graph import create_trading_graph
 from quantgraph.runtime.agent_factory import CALLS_PER_NODE
@@ -30,7 +30,7 @@ from quantgraph.runtime.state import EndedBecause
 from quantgraph.sandbox import default_runner
 from quantgraph.state import DataState
 from quantgraph.subgraphs.signal.state_updates import MAX_CLARIFICATIONS
-from quantgraph.testing import MISBEHAVING, SpoiledChatModel, misbehaving_in
+from quantgraph.testing import MISBEHAVING, FaultyChatModel, misbehaving_in
 
 CODES = ("000341.SZ", "000342.SZ", "000343.SZ")
 WINDOW = "20240102到20240131"
@@ -102,20 +102,20 @@ class Stage:
     """One model for all that misbehave, so that they share a graph: who stands on it changes from run to run."""
 
     def __init__(self):
-        self.model = SpoiledChatModel(self._spoil, model_name="stage")
+        self.model = FaultyChatModel(self._fault, model_name="stage")
         self._before = 0
 
     def enter(self, name):
         self._before += self.calls
-        self._who = MISBEHAVING[name]()._spoil
+        self._current = MISBEHAVING[name]()._fault
 
     @property
     def calls(self):
         """Of the one who stands on it."""
         return len(self.model.calls) - self._before
 
-    def _spoil(self, asked):
-        return self._who(replace(asked, number=asked.number - self._before))
+    def _fault(self, context):
+        return self._current(replace(context, number=context.number - self._before))
 
 
 @pytest.fixture(scope="session")

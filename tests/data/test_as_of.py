@@ -10,9 +10,9 @@ import pytest
 
 from quantgraph.data import MarketDataSource, Members, resolve_symbols
 from quantgraph.data.as_of import AsOfSource
-from quantgraph.data.files.source import FileSource
-from quantgraph.data.protocol import DatedLists
-from quantgraph.data.sample.source import SampleSource
+from quantgraph.data.files import FileSource
+from quantgraph.data.market_data import DatedLists
+from quantgraph.data.sample import SampleSource
 from quantgraph.errors import (
     BadFile,
     BadWindow,

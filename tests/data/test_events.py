@@ -9,8 +9,8 @@ import pandas as pd
 import pytest
 
 from quantgraph.data import open_source
-from quantgraph.data.files.source import FileSource
-from quantgraph.data.protocol import Panel
+from quantgraph.data.files import FileSource
+from quantgraph.data.market_data import Panel
 from quantgraph.errors import BadFile, NoData
 from quantgraph.state import DataState
 

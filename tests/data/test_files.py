@@ -12,8 +12,8 @@ import pandas as pd
 import pytest
 
 from quantgraph.data import BAR_FIELDS, MarketDataSource, open_source
-from quantgraph.data.files.source import FileSource
-from quantgraph.data.panels import long_to_panel
+from quantgraph.data.files import FileSource
+from quantgraph.data.market_data import long_to_panel
 from quantgraph.errors import BadWindow, NoData, UnknownField, UnknownSymbol
 
 REAL = Path(__file__).resolve().parents[2] / ".." / "shared" / "data" / "ai-trader"

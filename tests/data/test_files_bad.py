@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 
 from quantgraph.data import open_source
-from quantgraph.data.files.source import FileSource
+from quantgraph.data.files import FileSource
 from quantgraph.errors import BadFile, BadOption
 
 HEADER = "ts_code,trade_date,open,high,low,close,pre_close,vol,amount"
@@ -110,7 +110,7 @@ def test_a_time_of_day_is_refused(tmp_path: Path) -> None:
         ("wide.csv", f"{HEADER}\n{GOOD},1\n{GOOD},1\n".encode(), "more cells than its header"),
         ("list.json", b"[1, 2]", 'has no "Meta Data"'),
         ("hourly.json", b'{"Meta Data": {}, "Time Series (60min)": {}}', "Time Series (60min)"),
-        ("other.csv", b"a,b\n1,2\n", "columns (a, b) are no bars"),
+        ("other.csv", b"a,b\n1,2\n", "columns (a, b) are not those of bars"),
         ("bars.xlsx", b"PK", "unknown ending; valid: .csv, .csv.gz, .parquet"),
     ],
 )

@@ -15,7 +15,7 @@ import pandas as pd
 import pytest
 
 from quantgraph.data import BAR_FIELDS, INDICATOR_FIELDS, MarketDataSource, open_source
-from quantgraph.data.sample.source import NO_LIMIT, SampleSource
+from quantgraph.data.sample import NO_LIMIT, SampleSource
 
 SCRIPT = Path(__file__).resolve().parents[2] / "scripts" / "make_sample.py"
 TICK = Decimal("0.01")

@@ -15,9 +15,9 @@ import pandas as pd
 import pytest
 
 from quantgraph.data.as_of import AsOfSource
-from quantgraph.data.protocol import BAR_FIELDS, INDICATOR_FIELDS, MarketDataSource
+from quantgraph.data.market_data import BAR_FIELDS, INDICATOR_FIELDS, MarketDataSource
+from quantgraph.data.tushare import TushareSource
 from quantgraph.data.tushare.endpoints import INDEX_DAILY
-from quantgraph.data.tushare.source import TushareSource
 from quantgraph.errors import (
     BadOption,
     BadWindow,
@@ -30,15 +30,15 @@ from quantgraph.errors import (
     UnknownSymbol,
 )
 from quantgraph.market.moment import Moment
-from quantgraph.testing.servers.tushare_faults import (
+from quantgraph.testing.servers.tushare_stub import (
     TushareFault,
+    TushareStub,
     allowance_used_up,
     bad_token,
     connection_dropped,
     http_error,
     no_permission,
 )
-from quantgraph.testing.servers.tushare_stub import TushareStub
 
 TOKEN = "f00dcafe5ec2e7"
 SESSIONS = ["20240102", "20240103", "20240104", "20240105", "20240108", "20240109", "20240110"]
@@ -264,9 +264,9 @@ class TestPanels:
         expected = real[real["ts_code"] == "600519.SH"].set_index("trade_date").sort_index()
         codes = sorted(real["ts_code"].unique())
         with TushareStub({"daily": real, "trade_cal": calendar}, row_limits={"daily": 100}) as stub:
-            stub.fail("stk_limit", no_permission())
-            stub.fail("adj_factor", no_permission())
-            stub.fail("dividend", no_permission())
+            stub.add_faults("stk_limit", no_permission())
+            stub.add_faults("adj_factor", no_permission())
+            stub.add_faults("dividend", no_permission())
             source = TushareSource(
                 TOKEN,
                 base_url=stub.url,
@@ -309,13 +309,13 @@ class TestLists:
         assert len(names) == 7
 
     def test_names_that_may_not_be_read_are_left_out_with_a_note(self, stub, source):
-        stub.fail("index_basic", no_permission())
+        stub.add_faults("index_basic", no_permission())
         assert source.names()["600519.SH"] == "贵州茅台"
         assert ["index_basic" in note for note in source.notes] == [True]
 
     def test_without_lists_of_stocks_and_indices_the_changes_of_names_stand_in(self, stub, source):
-        stub.fail("stock_basic", no_permission())
-        stub.fail("index_basic", no_permission())
+        stub.add_faults("stock_basic", no_permission())
+        stub.add_faults("index_basic", no_permission())
         assert source.symbols() == ("600000.SH",)  # the only one in namechange
         assert source.names() == {"600000.SH": "G浦发"}  # its last one
         told = " ".join(source.notes)
@@ -339,7 +339,7 @@ class TestLists:
         assert names["000001.SZ"] == "平安银行"  # never renamed
 
     def test_without_changes_of_names_they_are_todays_and_a_note_says_so(self, stub, source):
-        stub.fail("namechange", no_permission())
+        stub.add_faults("namechange", no_permission())
         assert AsOfSource(source, Moment.at("20011231")).names()["600000.SH"] == "浦发银行"
         assert any("names are today's" in note for note in source.notes)
 
@@ -353,8 +353,8 @@ class TestLists:
         )
 
     def test_without_any_list_the_first_refusal_is_told(self, stub, source):
-        stub.fail("stock_basic", no_permission())
-        stub.fail("namechange", no_permission())
+        stub.add_faults("stock_basic", no_permission())
+        stub.add_faults("namechange", no_permission())
         with pytest.raises(PermissionDenied, match="stock_basic"):
             source.symbols()
 
@@ -371,7 +371,7 @@ class TestLists:
 
     def test_members_of_long_ago_are_found(self, stub, source):
         old = [("000903.SH", "600519.SH", "20120629", 1.0)]
-        stub.put(
+        stub.set_table(
             "index_weight", pd.DataFrame(old, columns=["index_code", "con_code", "trade_date", "weight"])
         )
         found = source.members("000903.SH", T("20240105"))
@@ -384,47 +384,60 @@ class TestLists:
 
 class TestRawTables:
     def test_daily_has_the_columns_of_the_vendor_sorted_by_day(self, source):
-        rows = source.daily("600519.SH", start_date="20240103", end_date="2024-01-05")
+        rows = source.query("daily", "600519.SH", start_date="20240103", end_date="2024-01-05")
         assert list(rows.columns[:3]) == ["ts_code", "trade_date", "open"]
         assert rows["trade_date"].tolist() == [T("20240103"), T("20240104"), T("20240105")]
         assert rows["trade_date"].dtype == "datetime64[us]"
 
     @pytest.mark.parametrize("endpoint", ["daily", "daily_basic", "adj_factor", "stk_limit"])
     def test_a_day_has_all_stocks_and_a_comma_list_some(self, source, endpoint):
-        table = getattr(source, endpoint)
-        assert table(trade_date="20240103")["ts_code"].tolist() == list(CODES)
-        some = table("600519.SH,000001.SZ", trade_date="20240103")
+        assert source.query(endpoint, trade_date="20240103")["ts_code"].tolist() == list(CODES)
+        some = source.query(endpoint, "600519.SH,000001.SZ", trade_date="20240103")
         assert some["ts_code"].tolist() == ["000001.SZ", "600519.SH"]
 
     def test_a_window_of_all_stocks(self, source):
-        rows = source.daily(start_date="20240103", end_date="20240104")
+        rows = source.query("daily", start_date="20240103", end_date="20240104")
         assert len(rows) == 5
         assert rows["trade_date"].is_monotonic_increasing
 
     def test_the_other_tables(self, source):
-        assert source.index_daily("000300.SH", start_date="20240110")["close"].tolist() == [3411.0]
-        assert len(source.index_weight("000300.SH", start_date="20231201", end_date="20231231")) == 2
-        calendar = source.trade_cal(start_date="20240106", end_date="20240109")
+        assert source.query("index_daily", "000300.SH", start_date="20240110")["close"].tolist() == [3411.0]
+        assert len(source.query("index_weight", "000300.SH", start_date="20231201", end_date="20231231")) == 2
+        calendar = source.query("trade_cal", start_date="20240106", end_date="20240109")
         assert calendar["is_open"].tolist() == [0, 0, 1, 1]
-        assert source.namechange("600000.SH")["name"].tolist() == ["浦发银行", "G浦发"]
+        assert source.query("namechange", "600000.SH")["name"].tolist() == ["浦发银行", "G浦发"]
 
     def test_suspensions_announced_for_the_future_are_not_shown(self, source):
-        assert source.suspend_d("600519.SH", end_date="20241231").empty
-        assert source.suspend_d("600000.SH")["trade_date"].tolist() == [T("20240104")]
+        assert source.query("suspend_d", "600519.SH", end_date="20241231").empty
+        assert source.query("suspend_d", "600000.SH")["trade_date"].tolist() == [T("20240104")]
 
     def test_no_row_is_no_data(self, source):
         with pytest.raises(NoData, match="daily has no row"):
-            source.daily("600001.SH", start_date="20240103", end_date="20240105")
+            source.query("daily", "600001.SH", start_date="20240103", end_date="20240105")
         with pytest.raises(NoData, match="2024-02-01"):
-            source.daily("600519.SH", start_date="20240201")
+            source.query("daily", "600519.SH", start_date="20240201")
+
+    def test_lists_are_whole_or_by_code(self, source):
+        assert len(source.query("stock_basic")) == 4  # the delisted one too
+        assert source.query("stock_basic", "600001.SH")["list_status"].tolist() == ["D"]
+        assert source.query("index_basic")["ts_code"].tolist() == ["000001.SH", "000300.SH", "399001.SZ"]
+
+    def test_an_unknown_table_names_the_known_ones(self, source):
+        with pytest.raises(BadOption, match="endpoint='income'; valid: daily, daily_basic, adj_factor"):
+            source.query("income")
+
+    @pytest.mark.parametrize("codes", ["", "000300.SH,000016.SH"])
+    def test_an_index_table_needs_one_code(self, source, codes):
+        with pytest.raises(BadOption, match="index_daily needs one ts_code"):
+            source.query("index_daily", codes)
 
     def test_half_a_request_is_a_bad_option(self, source):
-        with pytest.raises(BadOption, match="give ts_code"):
-            source.daily()
+        with pytest.raises(BadOption, match="give code"):
+            source.query("daily")
         with pytest.raises(BadOption, match="stands alone"):
-            source.daily(trade_date="20240103", start_date="20240103")
+            source.query("daily", trade_date="20240103", start_date="20240103")
         with pytest.raises(BadWindow, match="is after"):
-            source.daily("600519.SH", start_date="20240105", end_date="20240103")
+            source.query("daily", "600519.SH", start_date="20240105", end_date="20240103")
 
 
 class TestErrors:
@@ -468,7 +481,7 @@ class TestErrors:
 
     def test_two_different_rows_of_one_day_are_refused(self, stub, source):
         daily = tables()["daily"]
-        stub.put("daily", pd.concat([daily, daily.head(1).assign(close=1.0)]))
+        stub.set_table("daily", pd.concat([daily, daily.head(1).assign(close=1.0)]))
         with pytest.raises(SourceUnavailable, match="more than once"):
             source.bars(CODES, T("20240102"), T("20240105"))
 
@@ -479,10 +492,10 @@ class TestErrors:
         monkeypatch.setattr("quantgraph.testing.servers.tushare_stub._matching", lambda table, params: table)
         source._store._client._row_limits["daily"] = 10_000
         with pytest.raises(SourceUnavailable, match="the answer also holds"):
-            source.daily("600000.SH", start_date="20240102", end_date="20240105")
+            source.query("daily", "600000.SH", start_date="20240102", end_date="20240105")
 
     def test_an_http_error_is_not_taken_for_no_data(self, stub, source):
-        stub.fail("daily", http_error(500))
+        stub.add_faults("daily", http_error(500))
         with pytest.raises(SourceUnavailable):
             source.bars(CODES, T("20240102"), T("20240105"))
 
@@ -493,7 +506,7 @@ class TestOptionalFields:
         [("stk_limit", {"up_limit", "down_limit"}), ("adj_factor", {"adj_factor"})],
     )
     def test_fields_without_permission_are_left_out_with_a_note(self, stub, source, endpoint, left_out):
-        stub.fail(endpoint, no_permission())
+        stub.add_faults(endpoint, no_permission())
         panel = source.bars(CODES, T("20240102"), T("20240105"))
         assert set(WITH_ACTIONS) - set(panel) == left_out
         assert len(source.notes) == 1
@@ -501,13 +514,13 @@ class TestOptionalFields:
         assert "权限" in source.notes[0]
 
     def test_fields_without_rows_are_left_out_with_a_note(self, stub, source):
-        stub.put("stk_limit", tables()["stk_limit"].head(0))
+        stub.set_table("stk_limit", tables()["stk_limit"].head(0))
         panel = source.bars(CODES, T("20240102"), T("20240105"))
         assert "up_limit" not in panel
         assert "has no rows" in source.notes[0]
 
     def test_another_failure_of_theirs_is_not_swallowed(self, stub, source):
-        stub.fail("adj_factor", http_error(500))
+        stub.add_faults("adj_factor", http_error(500))
         with pytest.raises(SourceUnavailable, match="adj_factor"):
             source.bars(CODES, T("20240102"), T("20240105"))
 
@@ -515,12 +528,12 @@ class TestOptionalFields:
         "fault", [no_permission(), TushareFault(kind="refusal", code=40101, message="请指定正确的接口名")]
     )
     def test_a_server_that_refuses_dividends_is_noted(self, stub, source, fault):
-        stub.fail("dividend", fault)
+        stub.add_faults("dividend", fault)
         assert tuple(source.bars(CODES, T("20240102"), T("20240105"))) == TRADED
         assert ["fields of dividend" in note for note in source.notes] == [True]
 
     def test_a_broken_answer_about_dividends_is_not_swallowed(self, stub, source):
-        stub.fail("dividend", connection_dropped())
+        stub.add_faults("dividend", connection_dropped())
         with pytest.raises(SourceUnavailable, match="dividend"):
             source.bars(CODES, T("20240102"), T("20240105"))
 
@@ -547,24 +560,24 @@ class TestOptionalFields:
         )
 
     def test_the_raw_table_has_ex_dates_in_the_window_only(self, source):
-        rows = source.dividend("000001.SZ", start_date="20240101")
+        rows = source.query("dividend", "000001.SZ", start_date="20240101")
         assert rows["cash_div_tax"].tolist() == [0.12]
-        assert source.dividend("600000.SH").empty
+        assert source.query("dividend", "600000.SH").empty
 
     def test_a_note_is_kept_once(self, stub, source):
-        stub.fail("stk_limit", no_permission())
+        stub.add_faults("stk_limit", no_permission())
         for _ in range(2):
             source.bars(CODES, T("20240102"), T("20240105"))
         assert len(source.notes) == 1
 
     def test_a_stock_that_cannot_be_checked_is_noted(self, stub, source):
-        stub.fail("stock_basic", allowance_used_up())
+        stub.add_faults("stock_basic", allowance_used_up())
         panel = source.bars(["600001.SH", "600519.SH"], T("20240102"), T("20240105"))
         assert panel["close"]["600001.SH"].isna().all()
         assert "600001.SH; whether they exist" in source.notes[0]
 
     def test_daily_itself_without_permission_is_an_error(self, stub, source):
-        stub.fail("daily", no_permission())
+        stub.add_faults("daily", no_permission())
         with pytest.raises(PermissionDenied):
             source.bars(CODES, T("20240102"), T("20240105"))
 
@@ -587,7 +600,7 @@ class TestFewCalls:
             source = TushareSource(TOKEN, base_url=stub.url, cache_dir=tmp_path / way, now=noon("2024-01-15"))
             if way == "day":
                 for day in SESSIONS[:3]:
-                    source.daily(trade_date=day)
+                    source.query("daily", trade_date=day)
             panels.append(source.bars(CODES[:2], T("20240102"), T("20240104")))
         for field in WITH_ACTIONS:
             pd.testing.assert_frame_equal(panels[0][field], panels[1][field])
@@ -631,8 +644,8 @@ class TestCache:
         assert part["open"]["600519.SH"].tolist() == [1702, 1703]
 
     def test_only_missing_days_are_asked_for(self, stub, source):
-        source.daily("600519.SH", start_date="20240103", end_date="20240104")
-        source.daily("600519.SH", start_date="20240102", end_date="20240109")
+        source.query("daily", "600519.SH", start_date="20240103", end_date="20240104")
+        source.query("daily", "600519.SH", start_date="20240102", end_date="20240109")
         windows = [(call.params["start_date"], call.params["end_date"]) for call in stub.requests]
         assert windows == [
             ("20240103", "20240104"),
@@ -641,16 +654,16 @@ class TestCache:
         ]
 
     def test_a_window_far_from_the_cached_one_fills_the_gap_too(self, stub, source):
-        source.daily("600519.SH", start_date="20240109", end_date="20240110")
-        source.daily("600519.SH", start_date="20240102", end_date="20240103")
-        rows = source.daily("600519.SH", start_date="20240102", end_date="20240110")
+        source.query("daily", "600519.SH", start_date="20240109", end_date="20240110")
+        source.query("daily", "600519.SH", start_date="20240102", end_date="20240103")
+        rows = source.query("daily", "600519.SH", start_date="20240102", end_date="20240110")
         assert len(rows) == 7
         assert asked(stub) == {"daily": 2}
 
     def test_a_day_without_rows_is_not_asked_for_again(self, stub, source):
         for _ in range(2):
             with pytest.raises(NoData):
-                source.daily("600001.SH", start_date="20240102", end_date="20240105")
+                source.query("daily", "600001.SH", start_date="20240102", end_date="20240105")
         assert asked(stub) == {"daily": 1}
 
     def test_today_is_asked_for_again_until_it_is_over(self, stub, tmp_path):
@@ -658,30 +671,30 @@ class TestCache:
             return TushareSource(TOKEN, base_url=stub.url, cache_dir=tmp_path, now=noon(day, hour))
 
         complete = tables()["daily"]
-        stub.put("daily", complete[complete["trade_date"] < "20240110"])
+        stub.set_table("daily", complete[complete["trade_date"] < "20240110"])
         evening = source_at("2024-01-10", 18)
-        assert len(evening.daily("600519.SH", start_date="20240102", end_date="20240110")) == 6
-        stub.put("daily", complete)
-        assert len(evening.daily("600519.SH", start_date="20240102", end_date="20240110")) == 7
+        assert len(evening.query("daily", "600519.SH", start_date="20240102", end_date="20240110")) == 6
+        stub.set_table("daily", complete)
+        assert len(evening.query("daily", "600519.SH", start_date="20240102", end_date="20240110")) == 7
         assert stub.requests[-1].params["start_date"] == "20240110"
         next_day = source_at("2024-01-11", 9)
         for _ in range(2):
-            assert len(next_day.daily("600519.SH", start_date="20240102", end_date="20240110")) == 7
+            assert len(next_day.query("daily", "600519.SH", start_date="20240102", end_date="20240110")) == 7
         assert asked(stub) == {"daily": 3}
 
     def test_the_page_of_today_is_not_kept(self, stub, tmp_path):
         source = TushareSource(TOKEN, base_url=stub.url, cache_dir=tmp_path, now=noon("2024-01-10", 18))
         for _ in range(2):
-            assert len(source.daily(trade_date="20240110")) == 3
+            assert len(source.query("daily", trade_date="20240110")) == 3
         assert asked(stub)["daily"] == 2
 
     @pytest.mark.parametrize(("today", "requests"), [("2024-01-15", 2), ("2024-01-25", 1)])
     def test_an_empty_page_is_kept_when_the_vendor_cannot_be_late(self, stub, tmp_path, today, requests):
-        stub.put("daily", tables()["daily"].head(0))
+        stub.set_table("daily", tables()["daily"].head(0))
         source = TushareSource(TOKEN, base_url=stub.url, cache_dir=tmp_path, now=noon(today))
         for _ in range(2):
             with pytest.raises(NoData):
-                source.daily(trade_date="20240110")
+                source.query("daily", trade_date="20240110")
         assert asked(stub)["daily"] == requests
 
     def test_lists_are_asked_for_once_a_day(self, stub, tmp_path):
@@ -691,7 +704,7 @@ class TestCache:
 
     def test_an_old_list_serves_when_there_is_no_new_one(self, stub, tmp_path):
         TushareSource(TOKEN, base_url=stub.url, cache_dir=tmp_path, now=noon("2024-01-15")).symbols()
-        stub.fail("*", connection_dropped())
+        stub.add_faults("*", connection_dropped())
         later = TushareSource(TOKEN, base_url=stub.url, cache_dir=tmp_path, now=noon("2024-01-16"))
         assert len(later.symbols()) == 4
         assert "stock_basic is as of 2024-01-15" in later.notes[0]
@@ -711,7 +724,7 @@ class TestCache:
         expected = source.bars(CODES, T("20240102"), T("20240105"))["close"]
         script = (
             "import pandas as pd, pathlib, sys\n"
-            "from quantgraph.data.tushare.source import TushareSource\n"
+            "from quantgraph.data.tushare import TushareSource\n"
             "source = TushareSource(base_url='http://127.0.0.1:9/dataapi', cache_dir=pathlib.Path(sys.argv[1]))\n"
             f"panel = source.bars({list(CODES)}, pd.Timestamp('20240102'), pd.Timestamp('20240105'))\n"
             "assert 'tushare' not in sys.modules\n"
@@ -734,26 +747,26 @@ class TestCache:
             offline.bars(CODES, T("20240102"), T("20240110"))
 
     def test_a_damaged_file_is_fetched_again_with_a_note(self, stub, source, tmp_path):
-        source.daily("600519.SH", start_date="20240102", end_date="20240105")
+        source.query("daily", "600519.SH", start_date="20240102", end_date="20240105")
         (file,) = (tmp_path / "daily").iterdir()
         file.write_bytes(file.read_bytes()[:100])
-        assert len(source.daily("600519.SH", start_date="20240102", end_date="20240105")) == 4
+        assert len(source.query("daily", "600519.SH", start_date="20240102", end_date="20240105")) == 4
         assert "is damaged" in source.notes[0]
-        source.daily("600519.SH", start_date="20240102", end_date="20240105")
+        source.query("daily", "600519.SH", start_date="20240102", end_date="20240105")
         assert asked(stub) == {"daily": 2}
 
     @pytest.mark.parametrize("kind", ["series", "day", "list"])
     def test_a_damaged_file_without_a_network_is_a_clear_error(self, stub, source, tmp_path, kind):
         ask = {
-            "series": lambda: source.daily("600519.SH", start_date="20240102", end_date="20240105"),
-            "day": lambda: source.daily(trade_date="20240102"),
+            "series": lambda: source.query("daily", "600519.SH", start_date="20240102", end_date="20240105"),
+            "day": lambda: source.query("daily", trade_date="20240102"),
             "list": source.symbols,
         }[kind]
         ask()
         for file in tmp_path.rglob("*.parquet"):
             if file.parent.name != "trade_cal":
                 file.write_bytes(b"nonsense")
-        stub.fail("*", connection_dropped())
+        stub.add_faults("*", connection_dropped())
         with pytest.raises(SourceUnavailable, match=r"no connection.*cached copy.*is damaged.*delete it"):
             ask()
 
@@ -764,10 +777,10 @@ class TestCache:
         assert source.bars(CODES, T("20240102"), T("20240110"))["close"].count().sum() == 20
 
     def test_an_error_is_not_kept(self, stub, source):
-        stub.fail("daily", http_error(500, times=1))
+        stub.add_faults("daily", http_error(500, times=1))
         with pytest.raises(SourceUnavailable):
-            source.daily("600519.SH", start_date="20240102", end_date="20240105")
-        assert len(source.daily("600519.SH", start_date="20240102", end_date="20240105")) == 4
+            source.query("daily", "600519.SH", start_date="20240102", end_date="20240105")
+        assert len(source.query("daily", "600519.SH", start_date="20240102", end_date="20240105")) == 4
 
     def test_threads_that_want_the_same_fetch_it_once(self, stub, source):
         barrier = threading.Barrier(6)
@@ -788,9 +801,9 @@ class TestCache:
         assert asked(stub) == {"trade_cal": 1, "daily": 2, "stk_limit": 2, "adj_factor": 2, "dividend": 2}
 
     def test_callers_cannot_change_the_cache(self, source):
-        first = source.daily("600519.SH", start_date="20240102", end_date="20240105")
+        first = source.query("daily", "600519.SH", start_date="20240102", end_date="20240105")
         first["close"] = 0.0
-        again = source.daily("600519.SH", start_date="20240102", end_date="20240105")
+        again = source.query("daily", "600519.SH", start_date="20240102", end_date="20240105")
         assert (again["close"] > 1700).all()
 
 
@@ -806,7 +819,7 @@ class TestToken:
         source.bars(CODES, T("20240102"), T("20240110"))
         source.names()
         source.members("000300.SH", T("20240104"))
-        stub.fail("daily_basic", bad_token())
+        stub.add_faults("daily_basic", bad_token())
         with pytest.raises(PermissionDenied) as caught:
             source.indicators(CODES, T("20240102"), T("20240110"))
         files = [file for file in tmp_path.rglob("*") if file.is_file()]
@@ -830,8 +843,8 @@ class TestToken:
 
     def test_limits_pass_through_the_source(self, stub, tmp_path):
         waits: list[float] = []
-        stub.fail("daily", allowance_used_up())
+        stub.add_faults("daily", allowance_used_up())
         source = TushareSource(TOKEN, base_url=stub.url, cache_dir=tmp_path, sleep=waits.append)
         with pytest.raises(RateLimited):
-            source.daily("600519.SH", start_date="20240102", end_date="20240105")
+            source.query("daily", "600519.SH", start_date="20240102", end_date="20240105")
         assert waits == []

@@ -11,8 +11,9 @@ import pytest
 from quantgraph.data.tushare.client import TushareClient
 from quantgraph.data.tushare.endpoints import DAILY, ENDPOINTS, NAMECHANGE, TRADE_CAL
 from quantgraph.errors import BadOption, NotConfigured, PermissionDenied, RateLimited, SourceUnavailable
-from quantgraph.testing.servers.tushare_faults import (
+from quantgraph.testing.servers.tushare_stub import (
     TushareFault,
+    TushareStub,
     allowance_used_up,
     connection_dropped,
     garbage,
@@ -24,7 +25,6 @@ from quantgraph.testing.servers.tushare_faults import (
     reply_cut,
     without_data,
 )
-from quantgraph.testing.servers.tushare_stub import TushareStub
 
 TOKEN = "f00dcafe5ec2e7"
 
@@ -87,7 +87,7 @@ def test_a_vendor_that_cuts_at_the_limit_does_not_lose_rows():
 def test_a_vendor_that_ignores_the_offset_is_noticed(stub):
     rows = bars(1)[list(DAILY.fields)].to_numpy().tolist()
     page = pd.Series({"code": 0, "data": {"fields": list(DAILY.fields), "items": rows}}).to_json()
-    stub.fail("daily", garbage(body=page))
+    stub.add_faults("daily", garbage(body=page))
     with pytest.raises(SourceUnavailable, match="the same page came twice"):
         client(stub, row_limits={"daily": 1}).fetch(DAILY, {})
     assert len(stub.requests) == 2
@@ -118,11 +118,11 @@ def test_no_row_is_an_empty_frame_with_types(stub):
 
 
 def test_missing_dates_numbers_and_texts_stay_missing(stub):
-    stub.put("trade_cal", pd.DataFrame([("SSE", "20240102", None, 1)], columns=list(TRADE_CAL.fields)))
+    stub.set_table("trade_cal", pd.DataFrame([("SSE", "20240102", None, 1)], columns=list(TRADE_CAL.fields)))
     row = client(stub).fetch(TRADE_CAL, {}).iloc[0]
     assert pd.isna(row["pretrade_date"])
     names = [("600000.SH", "浦发", None, "20200101", None, "20200101")]
-    stub.put("namechange", pd.DataFrame(names, columns=list(NAMECHANGE.fields)))
+    stub.set_table("namechange", pd.DataFrame(names, columns=list(NAMECHANGE.fields)))
     row = client(stub).fetch(NAMECHANGE, {}).iloc[0]
     assert pd.isna(row["change_reason"])
     assert pd.isna(row["end_date"])
@@ -149,7 +149,7 @@ def test_missing_dates_numbers_and_texts_stay_missing(stub):
     ids=lambda value: value if isinstance(value, str) else value.kind,
 )
 def test_what_is_no_answer_is_an_unavailable_source(stub, fault, words):
-    stub.fail("daily", fault)
+    stub.add_faults("daily", fault)
     with pytest.raises(SourceUnavailable, match=words) as caught:
         client(stub, timeout=patience(fault)).fetch(DAILY, {})
     assert "daily" in str(caught.value)
@@ -158,7 +158,7 @@ def test_what_is_no_answer_is_an_unavailable_source(stub, fault, words):
 
 @pytest.mark.parametrize(("column", "value"), [("trade_date", "2024-13-45"), ("close", "n/a")])
 def test_unreadable_cells_name_their_column(stub, column, value):
-    stub.put("daily", bars(1).astype("object").assign(**{column: value}))
+    stub.set_table("daily", bars(1).astype("object").assign(**{column: value}))
     with pytest.raises(SourceUnavailable, match=f"column {column} holds"):
         client(stub).fetch(DAILY, {})
 
@@ -172,7 +172,7 @@ def test_a_closed_port_is_an_unavailable_source():
 
 def test_the_limit_per_minute_is_waited_out_with_growing_pauses(stub):
     waits: list[float] = []
-    stub.fail("daily", rate_limited(3))
+    stub.add_faults("daily", rate_limited(3))
     rows = client(stub, sleep=waits.append).fetch(DAILY, {})
     assert len(rows) == 7
     assert waits == [5, 10, 20]
@@ -180,7 +180,7 @@ def test_the_limit_per_minute_is_waited_out_with_growing_pauses(stub):
 
 def test_waiting_ends_at_max_wait(stub):
     waits: list[float] = []
-    stub.fail("daily", rate_limited())
+    stub.add_faults("daily", rate_limited())
     with pytest.raises(RateLimited, match="每分钟最多访问该接口500次") as caught:
         client(stub, sleep=waits.append, max_wait=36).fetch(DAILY, {})
     assert sum(waits) == 35
@@ -189,7 +189,7 @@ def test_waiting_ends_at_max_wait(stub):
 
 def test_the_limit_per_day_is_not_waited_out(stub):
     waits: list[float] = []
-    stub.fail("daily", allowance_used_up())
+    stub.add_faults("daily", allowance_used_up())
     with pytest.raises(RateLimited, match="每天最多访问"):
         client(stub, sleep=waits.append).fetch(DAILY, {})
     assert waits == []
@@ -198,7 +198,7 @@ def test_the_limit_per_day_is_not_waited_out(stub):
 
 @pytest.mark.parametrize("fault", [no_permission(), points_missing()], ids=["permission", "points"])
 def test_a_refused_endpoint_is_permission_denied(stub, fault):
-    stub.fail("daily", fault)
+    stub.add_faults("daily", fault)
     with pytest.raises(PermissionDenied, match="daily: the token may not use this endpoint"):
         client(stub).fetch(DAILY, {})
 
@@ -262,7 +262,7 @@ def test_a_package_that_keeps_its_address_elsewhere_gets_no_token(stub, monkeypa
 )
 def test_the_token_is_in_no_error_and_no_log(stub, fault, caplog):
     caplog.set_level(logging.DEBUG)
-    stub.fail("daily", fault)
+    stub.add_faults("daily", fault)
     asking = client(stub, timeout=patience(fault), max_wait=0)
     with pytest.raises((SourceUnavailable, PermissionDenied, RateLimited)) as caught:
         asking.fetch(DAILY, {})

@@ -18,7 +18,7 @@ import pytest
 
 from quantgraph.cli import main
 from quantgraph.data import open_source
-from quantgraph.data.files.source import FileSource
+from quantgraph.data.files import FileSource
 from quantgraph.errors import BadFile, BadOption
 from quantgraph.settings import load_settings
 
@@ -75,7 +75,7 @@ def test_memory_stays_bounded_whatever_is_packed(tmp_path):
     script = """\
 import resource, sys
 from pathlib import Path
-from quantgraph.data.files.source import FileSource
+from quantgraph.data.files import FileSource
 from quantgraph.errors import BadFile
 import pandas, pyarrow.parquet
 resource.setrlimit(resource.RLIMIT_DATA, (1 << 30, 1 << 30))
@@ -106,7 +106,7 @@ def test_where_memory_is_gone_all_the_same_the_file_is_named(tmp_path, monkeypat
         raise MemoryError
 
     monkeypatch.setattr(pd, "read_csv", none_left)
-    assert refusal(path).message == "bars.csv needs more memory than there is"
+    assert refusal(path).message == "bars.csv needs more memory than is available"
 
 
 def test_what_is_not_packed_counts_as_it_lies_there(tmp_path):

@@ -18,7 +18,7 @@ from langchain_core.messages import HumanMessage
 
 from quantgraph.errors import BudgetExceeded, NotConfigured
 from quantgraph.llm import CallPolicy, RecordedChatModel, get_llm
-from quantgraph.llm.prices import load_prices
+from quantgraph.llm.token_prices import load_prices
 from quantgraph.market.moment import Moment
 from quantgraph.recording import Budget, Recorder, Recording, Scope, in_scope
 from quantgraph.settings import load_settings

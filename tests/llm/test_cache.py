@@ -14,7 +14,7 @@ from langchain_core.messages import HumanMessage
 
 from quantgraph.errors import NoProgress
 from quantgraph.llm import RecordedChatModel, role_model
-from quantgraph.llm.cache import CacheMode, ReplyCache, attempt
+from quantgraph.llm.cache import CacheMode, ReplyCache, cached_attempt
 from quantgraph.recording import Budget, Recorder, Scope, in_scope
 from quantgraph.settings import load_settings
 from quantgraph.testing import OpenAIStub, Reply, ScriptedChatModel
@@ -134,7 +134,7 @@ def test_a_reply_is_kept_with_its_attempt_and_forgotten_with_it(tmp_path: Path) 
 
     def calls(end: BaseException | None = None) -> int:
         inner = ScriptedChatModel(["fine"])
-        with suppress(NoProgress, KeyboardInterrupt), attempt(), attempt():
+        with suppress(NoProgress, KeyboardInterrupt), cached_attempt(), cached_attempt():
             RecordedChatModel(inner, cache=cache).invoke(HI)
             if end is not None:
                 raise end

@@ -13,7 +13,7 @@ from quantgraph.settings import Role, load_settings
 from quantgraph.state import DataState
 from quantgraph.subgraphs.signal import create_signal_subgraph
 from quantgraph.testing import MISBEHAVING, misbehaving_in
-from quantgraph.testing.models.faulty import Asked, SpoiledChatModel
+from quantgraph.testing.models.faulty_model import FaultContext, FaultyChatModel
 
 SENTENCE = "000341.SZ，2日均线上穿5日均线买入，下穿卖出，20240102到20240131"
 LEAK = """\
@@ -35,10 +35,10 @@ def run(cast: Any, model: Any, tmp_path: Path, **options: Any) -> tuple[str | No
     return final.get("ended_because"), len(model.calls)
 
 
-def looks_ahead(asked: Asked) -> AIMessage:
+def looks_ahead(context: FaultContext) -> AIMessage:
     """Right, but for the code."""
-    calls = [{**call, "args": {"query": LEAK}} for call in asked.right.tool_calls]
-    return AIMessage(asked.right.content, tool_calls=calls)
+    calls = [{**call, "args": {"query": LEAK}} for call in context.correct.tool_calls]
+    return AIMessage(context.correct.content, tool_calls=calls)
 
 
 def test_a_run_that_went_well_is_served_whole(tmp_path: Path) -> None:
@@ -59,7 +59,7 @@ def test_a_run_that_went_well_is_served_whole(tmp_path: Path) -> None:
 def test_what_a_role_said_in_vain_is_asked_again(tmp_path: Path, role: Role, name: str, end: str) -> None:
     ends = []
     for _ in range(2):
-        bad = SpoiledChatModel(looks_ahead) if name == "looks_ahead" else MISBEHAVING[name]()
+        bad = FaultyChatModel(looks_ahead) if name == "looks_ahead" else MISBEHAVING[name]()
         ends.append(run(misbehaving_in(role, bad), bad, tmp_path))
     assert ends[0][0] == end
     assert ends[0][1] > 0

@@ -9,10 +9,10 @@ from langchain_core.messages import AIMessage
 
 from quantgraph.errors import ModelUnavailable
 from quantgraph.llm import CallPolicy, RecordedChatModel
-from quantgraph.llm.capabilities.markup import calls_in_markup
-from quantgraph.llm.capabilities.parse_reply import read_reply
-from quantgraph.llm.capabilities.protocol import Wanted
-from quantgraph.llm.structured import objects_in
+from quantgraph.llm.capabilities.modes import ReplyForm
+from quantgraph.llm.capabilities.parse_reply import parse_reply
+from quantgraph.llm.capabilities.text_tool_call import calls_in_markup
+from quantgraph.llm.structured import find_json
 from quantgraph.testing import ScriptedChatModel
 
 TOOL = {"name": "python_repl", "parameters": {"type": "object", "properties": {"query": {"type": "string"}}}}
@@ -28,13 +28,13 @@ PIECES = [
 def test_a_model_that_repeats_itself_for_ever_is_read_within_seconds(piece):
     begun = time.process_time()
     for reply in ("<function=python_repl>" + piece * 40_000, piece * 40_000):
-        objects_in(reply)
+        find_json(reply)
         calls_in_markup(reply, [TOOL], cut_off=False)
     assert time.process_time() - begun < 5
 
 
 def test_a_reply_of_ten_megabytes_is_a_fault():
-    (found,) = objects_in('{"a": 1}' + " " * 10_000_000)
+    (found,) = find_json('{"a": 1}' + " " * 10_000_000)
     assert "at most 1000000 are read" in found.problem
 
 
@@ -53,7 +53,7 @@ def test_a_reply_that_is_nested_without_end_is_not_the_protocol():
 def test_calls_that_share_an_id_get_ids_of_their_own():
     calls = [{"name": "python_repl", "args": {"query": text}, "id": "same"} for text in "abb"]
     calls.append({"name": "python_repl", "args": {"query": "c"}, "id": "own"})
-    read = read_reply(AIMessage("", tool_calls=calls), Wanted(tools=(TOOL,)), native=True, turn=1)
+    read = parse_reply(AIMessage("", tool_calls=calls), ReplyForm(tools=(TOOL,)), native=True, turn=1)
     ids = [call["id"] for call in read.calls]
     assert len(set(ids)) == 4
     assert ids[-1] == "own"

@@ -27,7 +27,7 @@ from pydantic import BaseModel, SecretStr
 
 from quantgraph.errors import ModelOutputInvalid, ModelUnavailable, NotConfigured, PermissionDenied
 from quantgraph.llm import RecordedChatModel, get_llm
-from quantgraph.llm.faults import facts_of
+from quantgraph.llm.faults import model_facts
 from quantgraph.llm.retry_policy import CallPolicy
 from quantgraph.settings import load_settings
 from quantgraph.testing import Fault, OpenAIStub, Reply, ScriptedChatModel
@@ -432,7 +432,7 @@ def test_a_key_in_an_address_or_deep_in_the_options_is_known_for_what_it_is():
         model_kwargs={"extra_headers": {"Authorization": "Bearer of-a-header"}},
         default_query={"api-key": "of-the-query"},
     )
-    facts = facts_of(model)
+    facts = model_facts(model)
     assert facts.base_url == "https://host/v1"
     secrets = ("of-the-address", "of-the-model", "of-a-header", "of-the-query")
     assert facts.hide(f"2026-01-01 {' '.join(secrets)}") == "2026-01-01 *** *** *** ***"

@@ -24,13 +24,20 @@ from langchain_core.tools import tool
 from langgraph.graph import START, MessagesState, StateGraph
 from pydantic import BaseModel
 
+from quantgraph._util.canonical_json import canonical_json
 from quantgraph.errors import BudgetExceeded, ModelUnavailable, RunDiverged
 from quantgraph.llm import CallPolicy, RecordedChatModel, get_llm
-from quantgraph.llm.faults import facts_of
-from quantgraph.llm.model_reply import finish_of, is_usable, message_of, reply_of, tokens_of
-from quantgraph.llm.model_request import request_of
+from quantgraph.llm.faults import model_facts
+from quantgraph.llm.model_json import (
+    build_request,
+    finish_reason,
+    is_usable,
+    message_from_json,
+    reply_to_json,
+    token_counts,
+)
 from quantgraph.llm.planner import KeylessPlanner
-from quantgraph.recording import Budget, Entry, Mode, Recorder, Recording, Scope, canonical, in_scope
+from quantgraph.recording import Budget, Entry, Mode, Recorder, Recording, Scope, in_scope
 from quantgraph.settings import load_settings
 from quantgraph.testing import Fault, OpenAIStub, Reply, ScriptedChatModel
 
@@ -216,7 +223,10 @@ def test_a_call_that_was_broken_off_is_noted_for_it_may_have_cost(tmp_path: Path
 
 @pytest.mark.parametrize(
     ("where", "sent"),
-    [("quantgraph.recording.Recording.add", 1), ("quantgraph.recording.tally.Tally.reserve", 0)],
+    [
+        ("quantgraph.recording.Recording.add", 1),
+        ("quantgraph.recording.budget_tracker.BudgetTracker.reserve", 0),
+    ],
 )
 def test_a_task_that_is_cancelled_loses_no_reply_and_holds_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, where: str, sent: int
@@ -487,7 +497,7 @@ def test_awaited_in_a_stream_a_broken_one_is_asked_again(tmp_path: Path) -> None
     ],
 )
 def test_a_reply_comes_back_equal(message: AIMessage) -> None:
-    assert message_of(json.loads(canonical(reply_of(message)))) == message
+    assert message_from_json(json.loads(canonical_json(reply_to_json(message)))) == message
 
 
 @pytest.mark.parametrize(
@@ -497,12 +507,12 @@ def test_a_reply_comes_back_equal(message: AIMessage) -> None:
 def test_a_count_that_cannot_be_is_not_known(usage: tuple[int, ...], known: tuple[int | None, ...]) -> None:
     names = ("input_tokens", "output_tokens", "total_tokens")
     told: Any = dict(zip(names, usage, strict=True))
-    assert tokens_of(AIMessage("fine", usage_metadata=told)) == known
+    assert token_counts(AIMessage("fine", usage_metadata=told)) == known
 
 
 def test_a_word_that_no_database_takes_is_cut() -> None:
     message = AIMessage("", response_metadata={"finish_reason": "st\0o" + "p" * 90})
-    assert finish_of(message) == "sto" + "p" * 37
+    assert finish_reason(message) == "sto" + "p" * 37
 
 
 @pytest.mark.parametrize(
@@ -534,7 +544,7 @@ def test_a_request_has_one_text_whatever_ids_the_messages_have() -> None:
     def text(mark: str) -> str:
         called = AIMessage("", id=mark, tool_calls=[{"name": "f", "args": {}, "id": "call_1"}])
         result = ToolMessage("1", id=mark, tool_call_id="call_1", artifact=object())
-        return request_of(model, facts_of(model), [HumanMessage("Hi", id=mark), called, result]).text
+        return build_request(model, model_facts(model), [HumanMessage("Hi", id=mark), called, result]).text
 
     assert text("one") == text("two")
     assert json.loads(text("one"))["messages"][2]["tool_call_id"] == "call_1"

@@ -11,9 +11,9 @@ from langchain_openai import AzureChatOpenAI, ChatOpenAI
 
 from quantgraph.errors import ModelUnavailable
 from quantgraph.llm.cache import ReplyCache
-from quantgraph.llm.capabilities import LadderChatModel
-from quantgraph.llm.faults import facts_of
-from quantgraph.llm.model_request import request_of
+from quantgraph.llm.capabilities import CapabilityChatModel
+from quantgraph.llm.faults import model_facts
+from quantgraph.llm.model_json import build_request
 from quantgraph.llm.recorded_model import RecordedChatModel
 from quantgraph.llm.retry_policy import CallPolicy
 from quantgraph.recording import Recording, Scope, in_scope
@@ -47,7 +47,7 @@ def openai(body, url="http://127.0.0.1:9/v1", **more):
 
 
 def asked(model):
-    return request_of(model, facts_of(model), ())
+    return build_request(model, model_facts(model), ())
 
 
 def test_what_is_named_like_a_secret_is_in_no_request_however_deep_and_is_known_as_one():
@@ -58,7 +58,7 @@ def test_what_is_named_like_a_secret_is_in_no_request_however_deep_and_is_known_
     model = openai(body(SECRET))
     assert asked(model).params["extra_body"] == {"provider": {"keep": 1, "all": [{}]}}
     assert asked(model).text == asked(openai(body("another"))).text
-    assert {facts_of(model).hide(f"{SECRET}-{name}") for name in NAMES} == {"***"}
+    assert {model_facts(model).hide(f"{SECRET}-{name}") for name in NAMES} == {"***"}
 
 
 def test_numbers_of_tokens_and_switches_and_longer_words_are_no_secrets():
@@ -67,7 +67,7 @@ def test_numbers_of_tokens_and_switches_and_longer_words_are_no_secrets():
     assert asked(openai({"guided_json": schema})).params["extra_body"] == {"guided_json": schema}
     public = {"X-Title": "quantgraph", "api-version": "2024-01-02"}
     model = openai(None, default_headers=public, default_query=public)
-    assert facts_of(model).secrets == ("sk-abcdefgh",), "or no reply could speak of that day"
+    assert model_facts(model).secrets == ("sk-abcdefgh",), "or no reply could speak of that day"
 
 
 def test_of_a_url_among_the_options_stand_neither_user_nor_query():
@@ -89,7 +89,7 @@ def test_what_a_server_echoes_of_headers_query_and_user_is_in_no_record_error_or
         inner = openai(None, url, default_headers=sent, default_query={"code": "Query+4567/8"})
         live = RecordedChatModel(inner, policy=CallPolicy(max_attempts=1), cache=cache)
         model = live.bind(extra_headers={"X-Mine": "In-The-Call-9"})
-        scope = Scope(recording=recording, path="node", heard=lambda entry, _: heard.append(entry))
+        scope = Scope(recording=recording, path="node", on_model_call=lambda entry, _: heard.append(entry))
         with in_scope(scope):
             replies = [model.invoke("hello").text]
             with pytest.raises(ModelUnavailable) as caught:
@@ -125,14 +125,14 @@ def test_the_address_is_the_one_that_the_client_uses(monkeypatch):
         with monkeypatch.context() as patched:
             patched.setenv(variable, f"http://me:{SECRET}@one.example/v1/?key={SECRET}")
             model = ChatOpenAI(model="m", api_key="sk-abcdefgh")
-        assert facts_of(model).base_url == "http://one.example/v1", "that of when it was made"
-        assert facts_of(model).hide(SECRET) == "***"
+        assert model_facts(model).base_url == "http://one.example/v1", "that of when it was made"
+        assert model_facts(model).hide(SECRET) == "***"
         assert SECRET not in asked(model).text
-    assert facts_of(ChatOpenAI(model="m", api_key="sk-abcdefgh")).base_url == "https://api.openai.com/v1"
-    assert facts_of(LadderChatModel(model)).base_url == "http://one.example/v1"
+    assert model_facts(ChatOpenAI(model="m", api_key="sk-abcdefgh")).base_url == "https://api.openai.com/v1"
+    assert model_facts(CapabilityChatModel(model)).base_url == "http://one.example/v1"
     given = {"api_version": "1", "api_key": "k1234567", "azure_deployment": "d"}
     azure = AzureChatOpenAI(azure_endpoint="https://one.example/", **given)
-    assert facts_of(azure).base_url == "https://one.example/openai/deployments/d"
+    assert model_facts(azure).base_url == "https://one.example/openai/deployments/d"
 
 
 class Client:
@@ -149,12 +149,14 @@ class Elsewhere(ScriptedChatModel):
 
 
 def test_models_of_other_makers_have_their_addresses_too():
-    assert facts_of(Elsewhere(["a"], anthropic_api_url="https://a.example/")).base_url == "https://a.example"
-    assert facts_of(Elsewhere(["a"], endpoint="https://b.example/v2")).base_url == "https://b.example/v2"
+    assert (
+        model_facts(Elsewhere(["a"], anthropic_api_url="https://a.example/")).base_url == "https://a.example"
+    )
+    assert model_facts(Elsewhere(["a"], endpoint="https://b.example/v2")).base_url == "https://b.example/v2"
     local = Elsewhere(["a"])
     local._client = Client("http://c.example:11434")
-    assert facts_of(local).host == "c.example:11434"
-    assert facts_of(ScriptedChatModel(["a"])).base_url is None
+    assert model_facts(local).host == "c.example:11434"
+    assert model_facts(ScriptedChatModel(["a"])).base_url is None
 
 
 def test_a_cache_serves_no_reply_of_another_server(tmp_path, monkeypatch):

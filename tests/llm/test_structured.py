@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from pydantic import BaseModel, ConfigDict, Field, JsonValue
 
 from quantgraph.errors import ModelOutputInvalid
-from quantgraph.llm.repair import repaired
-from quantgraph.llm.structured import objects_in, read_json
+from quantgraph.llm.repair import repair_json
+from quantgraph.llm.structured import find_json, read_json
 
 
 class Answer(BaseModel):
@@ -149,8 +149,8 @@ def test_broken_json_whose_words_are_all_there_is_repaired(reply: str) -> None:
 
 def test_a_quote_too_many_does_not_make_fields_part_of_a_text() -> None:
     """The words are all there, and in their order; what was structure is not."""
-    assert repaired('{"first":" {"a": -1, "b": 2}') is None
-    assert repaired('{"first":" "a": 1, "last": "x"}') is None
+    assert repair_json('{"first":" {"a": -1, "b": 2}') is None
+    assert repair_json('{"first":" "a": 1, "last": "x"}') is None
 
 
 @pytest.mark.parametrize(
@@ -187,7 +187,7 @@ def test_a_repair_loses_and_adds_no_word(value: dict[str, JsonValue], at: int, p
     """One character of an object is lost, or one is put in."""
     text = json.dumps({"first": value, "last": 1}, ensure_ascii=False)
     broken = text[: at % len(text)] + put + text[at % len(text) + (not put) :]
-    for found in objects_in(broken):
+    for found in find_json(broken):
         if found.problem is None and found.begin == 0:
             written = json.dumps(found.value, ensure_ascii=False)
             assert re.findall(r"\w+", broken.casefold()) == re.findall(r"\w+", written.casefold())

@@ -24,7 +24,7 @@ from typing_extensions import TypedDict
 
 from quantgraph import DataState, create_signal_subgraph, create_trading_graph
 from quantgraph.broker import Ledger, Order
-from quantgraph.data.sample.source import SampleSource
+from quantgraph.data.sample import SampleSource
 from quantgraph.errors import BadOption, CheckpointerRequired
 from quantgraph.llm import RecordedChatModel
 from quantgraph.testing import ScriptedChatModel

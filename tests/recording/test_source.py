@@ -8,9 +8,9 @@ import pandas as pd
 import pytest
 
 from quantgraph.data.as_of import AsOfSource
-from quantgraph.data.files.source import FileSource
-from quantgraph.data.protocol import DatedLists, MarketDataSource
-from quantgraph.data.sample.source import SampleSource
+from quantgraph.data.files import FileSource
+from quantgraph.data.market_data import DatedLists, MarketDataSource
+from quantgraph.data.sample import SampleSource
 from quantgraph.errors import NoData, RateLimited, RunDiverged, UnknownSymbol
 from quantgraph.market.moment import Moment
 from quantgraph.recording import Recorder, Scope, in_scope

@@ -12,14 +12,13 @@ from langgraph.runtime import RunControl
 from typer.testing import CliRunner
 
 from quantgraph.cli.main import app
-from quantgraph.data.sample.source import SampleSource
+from quantgraph.data.sample import SampleSource
 from quantgraph.errors import BadFile, RunMismatch
 from quantgraph.market.rulebook import Rulebook
 from quantgraph.runs import resume_run, run_strategy
 from quantgraph.runs.identity import identity_of
-from quantgraph.runs.options import RunSpec
 from quantgraph.runs.resources import Resources
-from quantgraph.runs.source_spec import source_fingerprint
+from quantgraph.runs.specification import RunSpec, source_fingerprint
 from quantgraph.settings import load_settings
 from quantgraph.testing import ScriptedChatModel
 
@@ -69,7 +68,7 @@ def test_parameters_that_are_no_json_neither_break_it_nor_change_it():
 
 
 def test_an_unreadable_file_of_the_source_is_named(a_share, monkeypatch):
-    from quantgraph.data.files.source import FileSource
+    from quantgraph.data.files import FileSource
 
     def locked(self, *_, **__):
         raise PermissionError(13, "Permission denied", str(self))

@@ -17,13 +17,13 @@ from typer.testing import CliRunner
 from quantgraph.agents import SignalRule
 from quantgraph.broker import Ledger
 from quantgraph.cli.main import app
-from quantgraph.data.sample.source import SampleSource
+from quantgraph.data.sample import SampleSource
 from quantgraph.errors import BadFile, BadOption, BudgetExceeded, NoData, RunMismatch, SourceUnavailable
 from quantgraph.market.rulebook import Rulebook
 from quantgraph.runs import identity, replay, resume_run, run_strategy
 from quantgraph.runs.folder import lock_run
 from quantgraph.runs.manifest import ledger_location, read_manifest
-from quantgraph.runs.options import RunSpec
+from quantgraph.runs.specification import RunSpec
 from quantgraph.settings import load_settings
 
 SENTENCE = "000341.SZ，2日均线上穿5日均线买入，下穿卖出，20240102到20240229"
@@ -58,7 +58,7 @@ def test_the_folder_says_what_the_run_is_before_anything_is_asked(tmp_path, aske
     done = run_strategy(SENTENCE, model="keyless", cash="500000", rules=rules, out=tmp_path, watch=watch)
     (manifest,) = seen[0][1]
     assert manifest.run_id == done["run_id"]
-    assert manifest.options == RunSpec(question=SENTENCE, cash=Decimal("500000.00"), rules=rules)
+    assert manifest.spec == RunSpec(question=SENTENCE, cash=Decimal("500000.00"), rules=rules)
     text = (tmp_path / done["run_id"] / "run.json").read_text()
     assert json.loads(text)["identity"]["hash"] == manifest.identity.hash
     assert "sk-secret" not in text
@@ -261,7 +261,7 @@ def test_another_configuration_or_code_is_refused_and_shown(tmp_path, monkeypatc
     files = dict(identity.code_files())
     files["nodes/report.py"] = "0"
     del files["graph.py"]
-    monkeypatch.setattr(identity, "code_files", lambda: files)
+    monkeypatch.setattr(identity, "code_hashes", lambda: files)
     with pytest.raises(RunMismatch) as error:
         resume_run(half["run_dir"])
     assert "other configuration (settings.temperature: 0.0 -> 0.7; set it as it was)" in error.value.line

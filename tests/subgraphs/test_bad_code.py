@@ -37,7 +37,7 @@ BAD_CODE = {
     ),
     "ends itself": (
         "import os\nos._exit(0)",
-        "code_failed: the code's process died: it ended itself with status 0",
+        "code_failed: the code's process died: it exited with status 0",
     ),
     "reads the keys": (
         "open('.env').read()",
@@ -85,7 +85,7 @@ BAD_CODE = {
         "more = pd.concat([close, close.iloc[:1].set_axis([pd.Timestamp('2024-02-01')])])\n"
         "GLOBAL_DATA_STATE.update('ohlcv', {'close': more})\n"
         "GLOBAL_DATA_STATE.update('signal', {'s': more * 0})",
-        "code_failed: the code handed over a signal of other data: signal['s'] has 0 at (2024-02-01, 000341.SZ)",
+        "code_failed: the code returned a signal of other data: signal['s'] has 0 at (2024-02-01, 000341.SZ)",
     ),
     "hands over a time zone": (hand_over("(close * 0).tz_localize('UTC')"), "has an index in time zone UTC"),
     "hands over nothing": ("1 + 1", "no_signal: the code handed over no signal"),

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from langchain_core.messages import HumanMessage, message_to_dict
 
-from quantgraph.data.sample.source import SampleSource
+from quantgraph.data.sample import SampleSource
 from quantgraph.errors import CodeFailed, NoSignal, UnknownCommit
 from quantgraph.graph import create_trading_graph
 from quantgraph.market.moment import Moment

@@ -14,7 +14,7 @@ import pytest
 from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
 
 from quantgraph.data.as_of import AsOfSource
-from quantgraph.data.sample.source import SampleSource
+from quantgraph.data.sample import SampleSource
 from quantgraph.errors import NoData
 from quantgraph.market.actions import ACTION_FIELDS, DATE_FIELDS
 from quantgraph.market.moment import PHASES, Moment

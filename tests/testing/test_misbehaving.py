@@ -14,12 +14,12 @@ from langchain_openai import ChatOpenAI
 from quantgraph.errors import BadOption
 from quantgraph.llm import tags
 from quantgraph.llm.structured import read_json
-from quantgraph.subgraphs.signal.data_request import Decision
+from quantgraph.subgraphs.signal.data_request import ReflectionReply
 from quantgraph.testing import (
     INJECTIONS,
     MISBEHAVING,
+    FaultyChatModel,
     OpenAIStub,
-    SpoiledChatModel,
     flaky_model,
     misbehaving_in,
     sample_store,
@@ -60,7 +60,7 @@ def answers(model):
 def test_two_of_a_kind_answer_alike_and_unlike_a_good_model(name):
     first = answers(MISBEHAVING[name]())
     assert first == answers(MISBEHAVING[name]())
-    right = answers(SpoiledChatModel(lambda asked: asked.right))
+    right = answers(FaultyChatModel(lambda context: context.correct))
     alike_in_text = {"obeys_data", "slow", "thinking_blocks"}
     assert (first == right) == (name in alike_in_text)
 
@@ -118,15 +118,15 @@ def test_a_slow_model_waits_by_the_clock_it_is_given():
 @pytest.mark.parametrize("text", INJECTIONS)
 def test_the_obeying_model_is_right_until_it_reads_the_text(text):
     model = MISBEHAVING["obeys_data"]()
-    before = read_json(model.invoke(PLAN).text, Decision).user_intent.params.ts_code
+    before = read_json(model.invoke(PLAN).text, ReflectionReply).user_intent.params.ts_code
     news = HumanMessage(f"news of today: {text.upper()}!")
-    after = read_json(model.invoke([*PLAN, news]).text, Decision).user_intent.params.ts_code
+    after = read_json(model.invoke([*PLAN, news]).text, ReflectionReply).user_intent.params.ts_code
     assert (before, after) == ("000341.SZ", "ALL")
 
 
 def test_a_cast_has_one_that_misbehaves():
     cast = misbehaving_in("clarify", "refuses")
-    assert {role for role, model in cast.items() if isinstance(model, SpoiledChatModel)} == {"clarify"}
+    assert {role for role, model in cast.items() if isinstance(model, FaultyChatModel)} == {"clarify"}
     with pytest.raises(BadOption, match="role"):
         misbehaving_in("director", "refuses")
     with pytest.raises(BadOption, match="valid are prose, "):

@@ -205,7 +205,7 @@ def test_closing_frees_the_port_and_an_idle_connection() -> None:
     with idle:
         assert idle.recv(1) == b""
     stub.close()
-    with pytest.raises(NotConfigured, match="with statement"):
+    with pytest.raises(NotConfigured, match="with block"):
         _ = stub.base_url
     with pytest.raises(ConnectionRefusedError):
         socket.create_connection(("127.0.0.1", port))

@@ -34,7 +34,7 @@ def test_answers_come_in_order_and_calls_are_recorded() -> None:
     model = ScriptedChatModel(["one", AIMessage("two"), lambda messages: f"saw {messages[-1].text}"])
     assert [model.invoke(text).text for text in ("a", "b", "c")] == ["one", "two", "saw c"]
     assert [call.messages[-1].text for call in model.calls] == ["a", "b", "c"]
-    assert model.left == 0
+    assert model.remaining == 0
 
 
 def test_a_scripted_exception_is_raised_and_the_script_goes_on() -> None:

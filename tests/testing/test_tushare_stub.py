@@ -6,7 +6,8 @@ import pandas as pd
 import pytest
 import requests
 
-from quantgraph.testing.servers.tushare_faults import (
+from quantgraph.testing.servers.tushare_stub import (
+    TushareStub,
     allowance_used_up,
     bad_token,
     connection_dropped,
@@ -19,7 +20,6 @@ from quantgraph.testing.servers.tushare_faults import (
     reply_cut,
     without_data,
 )
-from quantgraph.testing.servers.tushare_stub import TushareStub
 
 DAILY = pd.DataFrame(
     [
@@ -160,16 +160,16 @@ def test_faults_are_used_up_in_their_order():
 
 def test_faults_of_all_endpoints_can_be_added_and_forgotten():
     with TushareStub({"daily": DAILY}) as stub:
-        stub.fail("*", no_permission())
+        stub.add_faults("*", no_permission())
         with pytest.raises(Exception, match="权限"):
             client(stub).daily()
-        stub.heal()
+        stub.clear_faults()
         assert len(client(stub).daily()) == 5
 
 
 def test_a_table_can_be_replaced_while_the_stub_runs():
     with TushareStub({"daily": DAILY}) as stub:
-        stub.put("daily", DAILY.head(1))
+        stub.set_table("daily", DAILY.head(1))
         assert len(client(stub).daily()) == 1
 
 

@@ -9,7 +9,7 @@ from langchain.agents.middleware import ToolErrorMiddleware
 from langchain_core.messages import AIMessage, ToolMessage
 
 from quantgraph.data.as_of import AsOfSource
-from quantgraph.data.sample.source import SampleSource
+from quantgraph.data.sample import SampleSource
 from quantgraph.errors import BadOption, BadWindow, FutureRequested, UnknownSymbol
 from quantgraph.market.moment import Moment
 from quantgraph.sandbox import default_runner

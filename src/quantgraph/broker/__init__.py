@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from quantgraph.broker.account import Account, Position, Receivable
 from quantgraph.broker.corporate_actions import Delisting, Dividend, Event, Payment, Split
 from quantgraph.broker.decider import Decider
-from quantgraph.broker.execution import TradingSession, execute, submit
+from quantgraph.broker.execution import TradingSession, submit, submit_batch
 from quantgraph.broker.orders import Fill, Order, Outcome, Quantity, Rejection, RejectionCode
 from quantgraph.broker.quotes import Quote, Quotes, quotes_at
 from quantgraph.broker.session_result import SessionResult
@@ -20,7 +20,7 @@ from quantgraph.broker.valuation import Mark, MarkAt, last_closes, mark, value_o
 from quantgraph.broker.vectorized.block import Block, BlockRule
 
 if TYPE_CHECKING:
-    from quantgraph.broker.ledger.ledger import Ledger
+    from quantgraph.broker.ledger import Ledger
 
 __all__ = [
     "Account",
@@ -49,7 +49,6 @@ __all__ = [
     "Split",
     "TradingSession",
     "advance",
-    "execute",
     "largest_buy",
     "last_closes",
     "mark",
@@ -57,14 +56,16 @@ __all__ = [
     "run_sessions",
     "simulate",
     "submit",
+    "submit_batch",
     "trade_session",
     "value_of",
 ]
 
+if not TYPE_CHECKING:  # a type checker must still find misspelt names
 
-def __getattr__(name: str) -> Any:
-    if name == "Ledger":
-        from quantgraph.broker.ledger.ledger import Ledger
+    def __getattr__(name: str) -> Any:
+        if name == "Ledger":
+            from quantgraph.broker.ledger import Ledger
 
-        return Ledger
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+            return Ledger
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

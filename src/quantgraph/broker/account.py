@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 import pandas as pd
 
-from quantgraph.broker.orders import Fill, Quantity, whole
+from quantgraph.broker.orders import Fill, Quantity, normalize_quantity
 from quantgraph.errors import BadOption
 from quantgraph.market.money import ZERO, money, to_decimal
 
@@ -110,10 +110,10 @@ class Account:
         position = self.positions.get(symbol)
         return position.quantity if position else 0
 
-    def twin(self) -> Account:
+    def copy(self) -> Account:
         """The same in objects of its own: whoever writes into them by some trick writes into no other."""
-        positions = {symbol: _twin(position) for symbol, position in self.positions.items()}
-        return Account(cash=self.cash, positions=positions, receivables=tuple(map(_twin, self.receivables)))
+        positions = {symbol: _copied(position) for symbol, position in self.positions.items()}
+        return Account(cash=self.cash, positions=positions, receivables=tuple(map(_copied, self.receivables)))
 
     def open_session(self) -> Account:
         """Return the account on the next session's morning: what was bought before may be sold."""
@@ -144,23 +144,23 @@ def _bought(held: Position | None, fill: Fill) -> Position:
         return Position(quantity=fill.quantity, sellable=free, cost=paid, entered=fill.session)
     return replace(
         held,
-        quantity=whole(held.quantity + fill.quantity),
-        sellable=whole(held.sellable + free),
+        quantity=normalize_quantity(held.quantity + fill.quantity),
+        sellable=normalize_quantity(held.sellable + free),
         cost=held.cost + paid,
     )
 
 
 def _sold(held: Position, fill: Fill) -> Position:
-    left = whole(held.quantity - fill.quantity)
+    left = normalize_quantity(held.quantity - fill.quantity)
     return replace(
         held,
         quantity=left,
-        sellable=whole(held.sellable - fill.quantity),
+        sellable=normalize_quantity(held.sellable - fill.quantity),
         cost=money(held.cost * left / held.quantity),
     )
 
 
-def _twin(value: Plain) -> Plain:
+def _copied(value: Plain) -> Plain:
     made = object.__new__(type(value))
     vars(made).update(vars(value))
     return made

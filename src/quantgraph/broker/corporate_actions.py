@@ -9,7 +9,7 @@ from decimal import ROUND_FLOOR, ROUND_HALF_UP, Decimal
 import pandas as pd
 
 from quantgraph.broker.account import Account, Receivable
-from quantgraph.broker.orders import Quantity, whole
+from quantgraph.broker.orders import Quantity, normalize_quantity
 from quantgraph.broker.per_commit import per_commit
 from quantgraph.market.actions import CorporateAction, actions_of
 from quantgraph.market.money import ZERO, money, notional
@@ -24,10 +24,10 @@ __all__ = [
     "Payment",
     "Split",
     "action_book",
+    "apply_corporate_actions",
     "apply_event",
-    "carried_over",
-    "open_account",
     "pays",
+    "price_after_actions",
     "shares_after",
 ]
 
@@ -125,7 +125,7 @@ def action_book(store: DataState, data_ref: str) -> ActionBook:
     )
 
 
-def open_account(
+def apply_corporate_actions(
     account: Account,
     session: pd.Timestamp,
     book: ActionBook,
@@ -189,7 +189,7 @@ def pays(event: Payment, row: Receivable) -> bool:
     return row.symbol == event.symbol and row.amount == event.amount and row.pay <= event.session
 
 
-def carried_over(price: Decimal, actions: Iterable[CorporateAction]) -> Decimal:
+def price_after_actions(price: Decimal, actions: Iterable[CorporateAction]) -> Decimal:
     """What a last price is worth after corporate actions without a new one: ``(price - cash) / ratio``.
 
     Half up to four decimals after each, and not below 0.
@@ -244,5 +244,10 @@ def _change(
     after = (exact / step).to_integral_value(rounding=ROUND_FLOOR) * step
     cash = money((exact - after) * opens[symbol]) if rules.market == "us" and symbol in opens else ZERO
     return Split(
-        symbol=symbol, session=session, ratio=action.ratio, before=held, after=whole(after), cash=cash
+        symbol=symbol,
+        session=session,
+        ratio=action.ratio,
+        before=held,
+        after=normalize_quantity(after),
+        cash=cash,
     )

@@ -14,7 +14,7 @@ from quantgraph.errors import BadOption
 from quantgraph.market.rulebook import Rulebook
 from quantgraph.state import View
 
-__all__ = ["Decider", "own_orders", "require_rules"]
+__all__ = ["Decider", "require_rules", "validate_orders"]
 
 _ORDER = tuple(field.name for field in fields(Order))
 
@@ -50,7 +50,7 @@ class Decider(Protocol):
         """
 
 
-def own_orders(name: str, returned: object, session: pd.Timestamp) -> list[Order]:
+def validate_orders(name: str, returned: object, session: pd.Timestamp) -> list[Order]:
     """Take what a decider returned as values of one's own: what it does to its own later changes nothing.
 
     Raises

@@ -19,7 +19,7 @@ from quantgraph.errors import BadOption, LedgerConflict
 from quantgraph.market.money import to_decimal
 from quantgraph.market.rulebook import OrderType, Rulebook
 
-__all__ = ["TradingSession", "execute", "submit"]
+__all__ = ["TradingSession", "submit", "submit_batch"]
 
 _TURN: dict[OrderType, int] = {"open": 0, "limit": 1, "close": 2}
 """Opening auction, the day, closing auction."""
@@ -146,7 +146,7 @@ class TradingSession:
         return _TURN[order.type], side == "buy", order.sequence
 
 
-def execute(desk: TradingSession, orders: Iterable[Order]) -> None:
+def submit_batch(desk: TradingSession, orders: Iterable[Order]) -> None:
     """Submit a batch: sells before buys in each auction, so that a buy may spend what a sale brings.
 
     Raises

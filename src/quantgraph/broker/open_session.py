@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING
 import pandas as pd
 
 from quantgraph.broker.account import Account
-from quantgraph.broker.corporate_actions import Event, action_book, open_account
-from quantgraph.broker.decider import Decider, own_orders
-from quantgraph.broker.execution import TradingSession, execute
+from quantgraph.broker.corporate_actions import Event, action_book, apply_corporate_actions
+from quantgraph.broker.decider import Decider, validate_orders
+from quantgraph.broker.execution import TradingSession, submit_batch
 from quantgraph.broker.orders import Order, Outcome, Rejection, RejectionCode
 from quantgraph.broker.quotes import Quotes, quotes_at
 from quantgraph.broker.session_result import SessionResult
@@ -25,11 +25,11 @@ from quantgraph.state import TrustedView, View, deciding
 if TYPE_CHECKING:
     from quantgraph.broker.simulate import Market
 
-__all__ = ["Morning", "asked", "fill", "open_session", "precheck", "refuse"]
+__all__ = ["OpenSession", "collect_orders", "fill_orders", "open_session", "precheck", "reject_orders"]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Morning:
+class OpenSession:
     """A session that is open.
 
     Attributes
@@ -48,38 +48,38 @@ class Morning:
     at_close: TrustedView
 
 
-def open_session(market: Market, session: pd.Timestamp, account: Account) -> Morning:
+def open_session(market: Market, session: pd.Timestamp, account: Account) -> OpenSession:
     """Open a session with the account that the one before it left."""
     store, ref = market.store, market.data_ref
     at_open, at_close = (store.trusted_view(Moment(session, phase), ref) for phase in ("open", "close"))
     book = action_book(store, ref)
     opens = _prices(quotes_at(at_open), account, at_open) if book.due.get(session) else {}
-    morning, events = open_account(account, session, book, market.rules, opens)
-    return Morning(
+    morning, events = apply_corporate_actions(account, session, book, market.rules, opens)
+    return OpenSession(
         market=market, session=session, account=morning, events=events, at_open=at_open, at_close=at_close
     )
 
 
-def asked(decider: Decider, view: View, account: Account) -> list[Order]:
+def collect_orders(decider: Decider, view: View, account: Account) -> list[Order]:
     """Ask the decider. It is given an account of its own, and keeps no hold of the orders."""
     session = view.moment.session
     with deciding(view.moment):
-        return own_orders(decider.name, decider.decide(view, account.twin(), session), session)
+        return validate_orders(decider.name, decider.decide(view, account.copy(), session), session)
 
 
-def fill(morning: Morning, decider: str, orders: Sequence[Order]) -> SessionResult:
+def fill_orders(morning: OpenSession, decider: str, orders: Sequence[Order]) -> SessionResult:
     """Fill the orders, by a desk that knows the whole session."""
     desk = _executed(morning, quotes_at(morning.at_close), orders)
     return _result(morning, decider, desk.account, desk.outcomes)
 
 
-def precheck(morning: Morning, orders: Sequence[Order]) -> tuple[Outcome, ...]:
+def precheck(morning: OpenSession, orders: Sequence[Order]) -> tuple[Outcome, ...]:
     """What becomes of the orders as far as can be known at the open, in the order they are submitted."""
     return _executed(morning, quotes_at(morning.at_open), orders).outcomes
 
 
-def refuse(
-    morning: Morning, decider: str, orders: Iterable[Order], code: RejectionCode, message: str
+def reject_orders(
+    morning: OpenSession, decider: str, orders: Iterable[Order], code: RejectionCode, message: str
 ) -> SessionResult:
     """Send none of the orders: each is a rejection."""
     outcomes = [
@@ -88,16 +88,18 @@ def refuse(
     return _result(morning, decider, morning.account, tuple(outcomes))
 
 
-def _executed(morning: Morning, quotes: Quotes, orders: Sequence[Order]) -> TradingSession:
+def _executed(morning: OpenSession, quotes: Quotes, orders: Sequence[Order]) -> TradingSession:
     account = morning.account
     unpriced = account.positions.keys() - _opens(quotes, account).keys() if orders else set()
     prices = last_closes(morning.at_open, unpriced) if unpriced else None
     desk = TradingSession(account, quotes, morning.market.rules, morning.session, prices=prices)
-    execute(desk, orders)
+    submit_batch(desk, orders)
     return desk
 
 
-def _result(morning: Morning, decider: str, account: Account, outcomes: tuple[Outcome, ...]) -> SessionResult:
+def _result(
+    morning: OpenSession, decider: str, account: Account, outcomes: tuple[Outcome, ...]
+) -> SessionResult:
     marks = mark(account, morning.at_close, at=morning.market.mark_at)
     return SessionResult(
         session=morning.session,

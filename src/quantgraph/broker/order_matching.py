@@ -9,14 +9,14 @@ from decimal import Decimal
 import pandas as pd
 
 from quantgraph.broker.account import Account
-from quantgraph.broker.orders import Fill, Order, Quantity, Rejection, whole
+from quantgraph.broker.orders import Fill, Order, Quantity, Rejection, normalize_quantity
 from quantgraph.broker.quotes import Quote
-from quantgraph.broker.sizing import LARGEST, Refusal, Sized, side_of, sized
+from quantgraph.broker.sizing import LARGEST, Refusal, SizedOrder, side_of, size_order
 from quantgraph.errors import UnknownSymbol
 from quantgraph.market.money import notional, to_decimal
 from quantgraph.market.rulebook import Lots, Rulebook, Side
 
-__all__ = ["reference_price", "submit"]
+__all__ = ["fits_lots", "reference_price", "submit"]
 
 
 def submit(
@@ -80,12 +80,12 @@ def _judged(  # noqa: PLR0917 - the parameters of submit
     price = _market_price(order, account, quote, rules, session, others)
     if quote is None or isinstance(price, tuple):
         return price if isinstance(price, tuple) else ("unknown_symbol", order.symbol)
-    wish = sized(order, price, account, rules, session, others)
+    wish = size_order(order, price, account, rules, session, others)
     if isinstance(wish, tuple):
         return wish
     refusal = (
         _quantity(order, wish, rules, session)
-        or _shares(order, wish, account, rules, session)
+        or _check_shares(order, wish, account, rules, session)
         or _limits(order, wish, price, quote, rules, session)
     )
     if refusal:
@@ -155,7 +155,7 @@ def reference_price(order: Order, quote: Quote | None) -> Decimal | None:
     return to_decimal(price) if 0 < price < math.inf else None
 
 
-def _quantity(order: Order, wish: Sized, rules: Rulebook, session: pd.Timestamp) -> Refusal | None:
+def _quantity(order: Order, wish: SizedOrder, rules: Rulebook, session: pd.Timestamp) -> Refusal | None:
     quantity, day = wish.quantity, session.date()
     if not 0 < quantity <= LARGEST or quantity % rules.fraction_step:
         wanted = "a positive number" if rules.fraction_step < 1 else "a positive whole number"
@@ -166,29 +166,32 @@ def _quantity(order: Order, wish: Sized, rules: Rulebook, session: pd.Timestamp)
     return None
 
 
-def _shares(
-    order: Order, wish: Sized, account: Account, rules: Rulebook, session: pd.Timestamp
+def fits_lots(side: Side, quantity: Quantity, held: Quantity, lots: Lots) -> bool:
+    """Whether a quantity is in lots; a sale may also take all that is held, or its odd rest."""
+    if quantity % lots.step == 0 and quantity >= lots.first:
+        return True
+    if side == "buy":
+        return False
+    return quantity == held or (lots.step == lots.first and quantity % lots.step == held % lots.step)
+
+
+def _check_shares(
+    order: Order, sized: SizedOrder, account: Account, rules: Rulebook, session: pd.Timestamp
 ) -> Refusal | None:
-    symbol, quantity = order.symbol, wish.quantity
-    lots = rules.lots(symbol, session.date())
-    odd = quantity % lots.step != 0 or quantity < lots.first
-    if wish.side == "buy":
-        return ("lot_size", f"{quantity} shares of {symbol}; {_lots(lots)}") if odd else None
+    symbol, quantity, lots = order.symbol, sized.quantity, rules.lots(order.symbol, session.date())
     position = account.positions.get(symbol)
     held = position.quantity if position else 0
-    if position is None or quantity > held:
-        return "insufficient_shares", f"{quantity} shares of {symbol} wished, {held} held"
-    if quantity > position.sellable:
-        text = f"{position.bought_today} of {held} shares of {symbol} were bought in this session"
-        return "t_plus_one", text
-    if odd and not _with_odd_rest(quantity, held, lots):
-        return "lot_size", f"{quantity} of {held} shares of {symbol}; {_lots(lots)}, or the whole odd rest"
-    return None
-
-
-def _with_odd_rest(quantity: Quantity, held: Quantity, lots: Lots) -> bool:
-    """Whether a sale is allowed though it is no lot: all there is, or the odd rest with lots or alone."""
-    return quantity == held or (lots.step == lots.first and quantity % lots.step == held % lots.step)
+    if sized.side == "sell":
+        if position is None or quantity > held:
+            return "insufficient_shares", f"{quantity} shares of {symbol} to sell, {held} held"
+        if quantity > position.sellable:
+            text = f"{position.bought_today} of {held} shares of {symbol} were bought in this session"
+            return "t_plus_one", text
+    if fits_lots(sized.side, quantity, held, lots):
+        return None
+    if sized.side == "buy":
+        return "lot_size", f"{quantity} shares of {symbol}; {_lots(lots)}"
+    return "lot_size", f"{quantity} of {held} shares of {symbol}; {_lots(lots)}, or the whole odd rest"
 
 
 def _lots(lots: Lots) -> str:
@@ -196,7 +199,7 @@ def _lots(lots: Lots) -> str:
 
 
 def _limits(  # noqa: PLR0917
-    order: Order, wish: Sized, price: Decimal, quote: Quote, rules: Rulebook, session: pd.Timestamp
+    order: Order, wish: SizedOrder, price: Decimal, quote: Quote, rules: Rulebook, session: pd.Timestamp
 ) -> Refusal | None:
     symbol, asked = order.symbol, order.limit_price
     upper, lower = _band(symbol, quote, rules, session)
@@ -226,7 +229,7 @@ def _band(
 
 
 def _by_volume(  # noqa: PLR0917
-    wish: Sized, symbol: str, quote: Quote, rules: Rulebook, session: pd.Timestamp, traded: Quantity
+    wish: SizedOrder, symbol: str, quote: Quote, rules: Rulebook, session: pd.Timestamp, traded: Quantity
 ) -> Quantity:
     """Shares that the volume cap lets through, in steps that may be traded; none where no volume is known."""
     if rules.volume_share is None or quote.volume is None:
@@ -238,10 +241,10 @@ def _by_volume(  # noqa: PLR0917
         return wish.quantity
     lots = rules.lots(symbol, session.date())
     allowed = (cap // lots.step) * lots.step
-    return whole(allowed) if allowed >= lots.first else 0
+    return normalize_quantity(allowed) if allowed >= lots.first else 0
 
 
-def _capped(order: Order, wish: Sized, allowed: Quantity, quote: Quote, rules: Rulebook) -> str:
+def _capped(order: Order, wish: SizedOrder, allowed: Quantity, quote: Quote, rules: Rulebook) -> str:
     return (
         f"{allowed} of {wish.quantity} shares of {order.symbol}; the cap is {rules.volume_share} of the "
         f"session's volume, {quote.volume:.0f}"

@@ -8,18 +8,18 @@ from typing import Any
 
 from typing_extensions import TypedDict
 
-from quantgraph.broker.open_session import Morning, precheck
+from quantgraph.broker.open_session import OpenSession, precheck
 from quantgraph.broker.order_matching import reference_price
 from quantgraph.broker.orders import SIZES, Fill, Order, Outcome
 from quantgraph.broker.quotes import Quotes, quotes_at
 from quantgraph.market.rulebook import OrderType, Side
 
-__all__ = ["Shown", "order_of", "plain", "shown"]
+__all__ = ["OrderProposal", "order_from_json", "order_to_json", "proposals_of"]
 
 _NUMBERS = (*SIZES, "limit_price")
 
 
-class Shown(TypedDict):
+class OrderProposal(TypedDict):
     """An order with what is known of it at the open. Numbers are exact texts."""
 
     sequence: int
@@ -39,7 +39,7 @@ class Shown(TypedDict):
     """Why the desk would refuse it, ``code: message``; None if it would fill it."""
 
 
-def shown(morning: Morning, orders: Sequence[Order]) -> list[Shown]:
+def proposals_of(morning: OpenSession, orders: Sequence[Order]) -> list[OrderProposal]:
     """The orders as somebody who approves them sees them, in the order in which they are submitted.
 
     Raises
@@ -51,7 +51,7 @@ def shown(morning: Morning, orders: Sequence[Order]) -> list[Shown]:
     return [_shown(outcome, quotes) for outcome in precheck(morning, orders)]
 
 
-def plain(order: Order) -> dict[str, Any]:
+def order_to_json(order: Order) -> dict[str, Any]:
     """An order as JSON; half a surrogate pair in a text is escaped, as UTF-8 has none."""
     numbers = {name: value for name in _NUMBERS if (value := getattr(order, name)) is not None}
     return {
@@ -64,8 +64,8 @@ def plain(order: Order) -> dict[str, Any]:
     }
 
 
-def order_of(told: dict[str, Any]) -> Order:
-    """The order that :func:`plain` told of."""
+def order_from_json(told: dict[str, Any]) -> Order:
+    """The order that :func:`order_to_json` told of."""
     numbers: dict[str, Any] = {
         name: int(told[name]) if "quantity" in name and "." not in told[name] else Decimal(told[name])
         for name in _NUMBERS
@@ -74,7 +74,7 @@ def order_of(told: dict[str, Any]) -> Order:
     return Order(**{**told, "sequence": int(told["sequence"]), **numbers})
 
 
-def _shown(outcome: Outcome, quotes: Quotes) -> Shown:
+def _shown(outcome: Outcome, quotes: Quotes) -> OrderProposal:
     order = outcome.order
     name, size = order.size
     side, shares = order.side, order.quantity

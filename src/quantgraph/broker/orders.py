@@ -22,8 +22,8 @@ __all__ = [
     "Quantity",
     "Rejection",
     "RejectionCode",
-    "refusal",
-    "whole",
+    "normalize_quantity",
+    "rejection_of",
 ]
 
 Quantity = int | Decimal
@@ -53,10 +53,10 @@ REJECTION_CODES: tuple[RejectionCode, ...] = get_args(RejectionCode)
 SIZES = ("quantity", "target_quantity", "target_weight", "target_value")
 
 
-def whole(quantity: Quantity) -> Quantity:
+def normalize_quantity(quantity: Quantity) -> Quantity:
     """Write whole shares as an int, and others without trailing zeros.
 
-    >>> whole(Decimal("100.000")), whole(Decimal("2.50"))
+    >>> normalize_quantity(Decimal("100.000")), normalize_quantity(Decimal("2.50"))
     (100, Decimal('2.5'))
     """
     if isinstance(quantity, int):
@@ -230,6 +230,6 @@ Outcome = Fill | Rejection
 """Every order ends as one of the two."""
 
 
-def refusal(outcome: Outcome) -> Rejection | None:
+def rejection_of(outcome: Outcome) -> Rejection | None:
     """What of an order was not executed: the rejection, or the rest that a cap cut; None for a whole fill."""
     return outcome if isinstance(outcome, Rejection) else outcome.rest

@@ -52,5 +52,5 @@ class SessionResult:
     @property
     def rejections(self) -> tuple[Rejection, ...]:
         """The rejections among the outcomes, and the rests of fills that a cap cut."""
-        whole = [outcome for outcome in self.outcomes if isinstance(outcome, Rejection)]
-        return tuple(whole + [fill.rest for fill in self.fills if fill.rest is not None])
+        refused = [outcome for outcome in self.outcomes if isinstance(outcome, Rejection)]
+        return tuple(refused + [fill.rest for fill in self.fills if fill.rest is not None])

@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
-from hashlib import blake2b
 from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
+from quantgraph._util.canonical_json import content_hash
 from quantgraph.broker.account import Account
 from quantgraph.broker.corporate_actions import action_book
 from quantgraph.broker.decider import Decider
-from quantgraph.broker.open_session import asked, fill, open_session
+from quantgraph.broker.open_session import collect_orders, fill_orders, open_session
 from quantgraph.broker.session_result import SessionResult
 from quantgraph.broker.valuation import MarkAt
 from quantgraph.broker.vectorized.block import Block, BlockRule, trade_block
@@ -23,10 +23,10 @@ from quantgraph.market.rulebook import Rulebook
 from quantgraph.state import DataState, GrowingView, View
 
 if TYPE_CHECKING:
-    from quantgraph.broker.ledger.ledger import Ledger
+    from quantgraph.broker.ledger import Ledger
 
 __all__ = [
-    "BLOCK",
+    "BLOCK_SESSIONS",
     "Market",
     "advance",
     "commit_sessions",
@@ -38,7 +38,7 @@ __all__ = [
 ]
 
 
-BLOCK = 128
+BLOCK_SESSIONS = 128
 """Sessions of a block: enough to pay for its start, few enough to keep its arrays small."""
 
 
@@ -84,7 +84,7 @@ class Market:
         rules = self.rules
         return {
             "data_ref": self.data_ref,
-            "rules": f"{rules.name} {blake2b(repr(rules).encode(), digest_size=8).hexdigest()}",
+            "rules": f"{rules.name} {content_hash(repr(rules), size=8)}",
             "mark_at": self.mark_at,
         }
 
@@ -147,7 +147,7 @@ def advance(
         block = rule and trade_block(
             market.store,
             market.data_ref,
-            left[:BLOCK],
+            left[:BLOCK_SESSIONS],
             rule,
             account=account,
             rules=market.rules,
@@ -248,12 +248,12 @@ def under(decider: Decider, rules: Rulebook) -> Decider:
 def _traded(market: Market, account: Account, decider: Decider, view: View) -> SessionResult:
     """Trade the session at whose open ``view`` stands: the decider's; the desk reads for itself."""
     morning = open_session(market, view.moment.session, account)
-    return fill(morning, decider.name, asked(decider, view, morning.account))
+    return fill_orders(morning, decider.name, collect_orders(decider, view, morning.account))
 
 
 def _block_rule(decider: Decider, account: Account) -> BlockRule | None:
     ask = getattr(decider, "block_rule", None)
-    rule: BlockRule | None = ask(account.twin()) if ask else None
+    rule: BlockRule | None = ask(account.copy()) if ask else None
     return rule
 
 

@@ -8,12 +8,12 @@ from decimal import ROUND_CEILING, Decimal
 import pandas as pd
 
 from quantgraph.broker.account import Account
-from quantgraph.broker.orders import Order, Quantity, RejectionCode, whole
+from quantgraph.broker.orders import Order, Quantity, RejectionCode, normalize_quantity
 from quantgraph.errors import BadOption
 from quantgraph.market.money import notional
 from quantgraph.market.rulebook import Lots, Rulebook, Side
 
-__all__ = ["LARGEST", "Refusal", "Sized", "largest_buy", "largest_buys", "side_of", "sized"]
+__all__ = ["LARGEST", "Refusal", "SizedOrder", "largest_buy", "side_of", "size_order", "split_buys"]
 
 Refusal = tuple[RejectionCode, str]
 
@@ -22,7 +22,7 @@ LARGEST = 10**12
 
 
 @dataclass(frozen=True, kw_only=True)
-class Sized:
+class SizedOrder:
     """An order with its side and its shares."""
 
     side: Side
@@ -41,14 +41,14 @@ def side_of(order: Order, held: Quantity, price: Decimal | None, others: Decimal
     return "buy" if _wished(name, size, others, price * held) >= price * held else "sell"
 
 
-def sized(  # noqa: PLR0917 - the parameters of submit
+def size_order(  # noqa: PLR0917 - the parameters of submit
     order: Order,
     price: Decimal,
     account: Account,
     rules: Rulebook,
     session: pd.Timestamp,
     others: Decimal | None,
-) -> Sized | Refusal:
+) -> SizedOrder | Refusal:
     """Turn an order's size into a side and shares at a price.
 
     A buy towards ``target_weight`` or ``target_value`` includes its fees: notional and fees together fit
@@ -57,21 +57,21 @@ def sized(  # noqa: PLR0917 - the parameters of submit
     """
     name, size = order.size
     if order.side is not None:
-        return Sized(side=order.side, quantity=whole(size))
+        return SizedOrder(side=order.side, quantity=normalize_quantity(size))
     held, symbol = account.quantity(order.symbol), order.symbol
     if size < 0:
         return "short_not_allowed", f"{name}={size} of {symbol}; at least 0 is wanted"
     if name == "target_quantity":
-        return _towards(symbol, held, whole(size))
+        return _towards(symbol, held, normalize_quantity(size))
     wished = _wished(name, size, others, price * held)
     if wished > LARGEST:
         return "bad_quantity", f"{name}={size} of {symbol}; an amount of at most {LARGEST} is wanted"
     room = wished - price * held
     if room >= 0:
         more = largest_buy(symbol, price, room, rules, session)
-        return Sized(side="buy", quantity=more) if more else _too_little(symbol, f"{name}={size}", held)
+        return SizedOrder(side="buy", quantity=more) if more else _too_little(symbol, f"{name}={size}", held)
     less = _largest_sale(price, wished, held, rules.lots(symbol, session.date()))
-    return Sized(side="sell", quantity=less) if less else _too_little(symbol, f"{name}={size}", held)
+    return SizedOrder(side="sell", quantity=less) if less else _too_little(symbol, f"{name}={size}", held)
 
 
 def largest_buy(
@@ -104,10 +104,10 @@ def largest_buy(
         middle = (steps + most + 1) // 2
         steps, most = (middle, most) if paid(middle) <= budget else (steps, middle - 1)
     quantity: Quantity = lots.step * steps
-    return whole(quantity) if quantity >= lots.first else 0
+    return normalize_quantity(quantity) if quantity >= lots.first else 0
 
 
-def largest_buys(
+def split_buys(
     symbol: str, price: Decimal, budget: Decimal, rules: Rulebook, session: pd.Timestamp
 ) -> list[Quantity]:
     """Spend a budget in as many orders at the open as the size that one may have makes necessary."""
@@ -127,15 +127,15 @@ def _largest_sale(price: Decimal, wished: Decimal, held: Quantity, lots: Lots) -
     step = Decimal(lots.step)
     surplus = (Decimal(held) - wished / price) / step
     steps = surplus.to_integral_value(rounding=ROUND_CEILING)
-    return whole(min(Decimal(held), Decimal(steps) * step))
+    return normalize_quantity(min(Decimal(held), Decimal(steps) * step))
 
 
-def _towards(symbol: str, held: Quantity, target: Quantity) -> Sized | Refusal:
+def _towards(symbol: str, held: Quantity, target: Quantity) -> SizedOrder | Refusal:
     if target == held:
         return "bad_quantity", f"nothing to trade: {held} shares of {symbol} are held already"
     if target > held:
-        return Sized(side="buy", quantity=whole(target - held))
-    return Sized(side="sell", quantity=whole(held - target))
+        return SizedOrder(side="buy", quantity=normalize_quantity(target - held))
+    return SizedOrder(side="sell", quantity=normalize_quantity(held - target))
 
 
 def _too_little(symbol: str, wish: str, held: Quantity) -> Refusal:

@@ -12,12 +12,12 @@ import numpy as np
 import pandas as pd
 
 from quantgraph.broker.account import Account
-from quantgraph.broker.corporate_actions import carried_over
+from quantgraph.broker.corporate_actions import price_after_actions
 from quantgraph.errors import NoData
 from quantgraph.market.money import market_value, to_decimal, trim_zeros
 from quantgraph.state import BaseView
 
-__all__ = ["Mark", "MarkAt", "last_closes", "mark", "value_of", "values_of"]
+__all__ = ["Mark", "MarkAt", "last_closes", "mark", "value_of", "value_series"]
 
 MarkAt = Literal["close", "open"]
 """The price of a session that holdings are valued at."""
@@ -48,7 +48,7 @@ def last_closes(view: BaseView, symbols: Iterable[str], *, field: MarkAt = "clos
         if known.size:
             price, since = to_decimal(float(column[known[-1]])), prices.index[known[-1]]
             since_then = (action for action in happened if action.symbol == symbol and action.ex > since)
-            found[symbol] = carried_over(price, since_then)
+            found[symbol] = price_after_actions(price, since_then)
     return found
 
 
@@ -86,7 +86,7 @@ def value_of(account: Account, marks: Mapping[str, Mark]) -> Decimal:
     return trim_zeros(account.cash + account.owed + sum(holdings, Decimal(0)))
 
 
-def values_of(cash: Decimal, values: Iterable[tuple[pd.Timestamp, Decimal]]) -> pd.Series[float]:
+def value_series(cash: Decimal, values: Iterable[tuple[pd.Timestamp, Decimal]]) -> pd.Series[float]:
     """Values of a run as a float series that begins with the initial cash, see :meth:`Ledger.values`."""
     pairs = list(values)
     if pairs:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from quantgraph.data.protocol import BAR_FIELDS, INDICATOR_FIELDS, MarketDataSource, Members, Panel
-from quantgraph.data.symbols import INDEX_NAMES, ResolvedSymbols, resolve_symbols
+from quantgraph.data.market_data import BAR_FIELDS, INDICATOR_FIELDS, MarketDataSource, Members, Panel
+from quantgraph.data.symbol_resolution import INDEX_NAMES, ResolvedSymbols, resolve_symbols
 from quantgraph.errors import BadOption
 from quantgraph.settings import Settings, load_settings
 
@@ -47,12 +47,11 @@ def open_source(
     if spec is None:
         spec = (settings or load_settings()).data_source
     if spec == "sample":
-        from quantgraph.data.sample.source import SampleSource
+        from quantgraph.data.sample import SampleSource
 
         return SampleSource()
     if spec == "tushare":
-        from quantgraph.data.tushare.client import URL_VARIABLE
-        from quantgraph.data.tushare.source import TushareSource, cache_folder
+        from quantgraph.data.tushare import URL_VARIABLE, TushareSource, cache_folder
 
         settings = settings or load_settings()
         token = settings.tushare_token
@@ -68,7 +67,7 @@ def open_source(
 
 
 def _from_path(spec: str | Path, settings: Settings) -> MarketDataSource:
-    from quantgraph.data.files.source import FileSource
+    from quantgraph.data.files import FileSource
 
     if not str(spec).strip() or not Path(spec).exists():
         raise BadOption(

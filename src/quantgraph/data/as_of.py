@@ -10,8 +10,7 @@ from typing import TypeVar
 import numpy as np
 import pandas as pd
 
-from quantgraph.data.panels import check_window
-from quantgraph.data.protocol import DatedLists, MarketDataSource, Members, Panel
+from quantgraph.data.market_data import DatedLists, MarketDataSource, Members, Panel, check_window
 from quantgraph.errors import BadWindow, FutureRequested, NoData, QuantGraphError, UnknownSymbol
 from quantgraph.market.moment import Moment
 from quantgraph.state.views import known_rows
@@ -38,13 +37,13 @@ Answer = TypeVar("Answer")
 
 
 class AsOfSource:
-    """A source as known at a moment; itself a :class:`~quantgraph.data.protocol.MarketDataSource`.
+    """A source as known at a moment; itself a :class:`~quantgraph.data.market_data.MarketDataSource`.
 
     No answer holds a row of a later session, and in the row of the moment's own session fields that are not
     known in its phase are NaN (:meth:`.Moment.knows`; of an index ``open`` counts as that of a stock). A
     window's end is clamped to the moment. Refusals of the source that tell a later date are worded anew.
 
-    Lists are those of the moment's day if the source is a :class:`~quantgraph.data.protocol.DatedLists`. One
+    Lists are those of the moment's day if the source is a :class:`.DatedLists`. One
     that is not cannot tell: then ``symbols()`` may hold later listings and ``names()`` later names, marks
     like ST among them. What a source has to say of its whole (``notes``, the ``attrs`` of its frames) is not
     passed on. ``name`` is: a path given by the user may hold dates.

@@ -19,7 +19,15 @@ from sqlalchemy import Column, Float, MetaData, String, Table, Text, delete, ins
 from quantgraph._util.database import create_tables, open_engine
 from quantgraph.errors import QuantGraphError
 
-__all__ = ["CacheMode", "Offer", "ReplyCache", "attempt", "forget", "offer", "reply_cache"]
+__all__ = [
+    "CacheMode",
+    "PendingReply",
+    "ReplyCache",
+    "add_pending",
+    "cached_attempt",
+    "drop_replies",
+    "reply_cache",
+]
 
 CacheMode = Literal["off", "llm_write_only", "full"]
 """``full``: a reply that is there is served. ``llm_write_only``: the model is asked, and its reply kept."""
@@ -87,7 +95,7 @@ def reply_cache(folder: Path, mode: CacheMode, ttl_hours: float) -> ReplyCache |
     return ReplyCache(folder / "models.sqlite", mode=mode, ttl_hours=ttl_hours)
 
 
-class Offer(NamedTuple):
+class PendingReply(NamedTuple):
     """A reply that an attempt has got: a new one, or (None) the one that is kept."""
 
     cache: ReplyCache
@@ -95,40 +103,40 @@ class Offer(NamedTuple):
     reply: str | None
 
 
-_ATTEMPT: ContextVar[list[Offer] | None] = ContextVar("attempt", default=None)
+_ATTEMPT: ContextVar[list[PendingReply] | None] = ContextVar("attempt", default=None)
 
 
-def offer(cache: ReplyCache, request: str, reply: str | None) -> None:
+def add_pending(cache: ReplyCache, request: str, reply: str | None) -> None:
     """Leave a reply to the attempt that is made; outside of all it is kept at once."""
     made = _ATTEMPT.get()
     if made is not None:
-        made.append(Offer(cache, request, reply))
+        made.append(PendingReply(cache, request, reply))
     elif reply is not None:
         cache.put(request, reply)
 
 
 @contextmanager
-def attempt() -> Iterator[list[Offer]]:
+def cached_attempt() -> Iterator[list[PendingReply]]:
     """While an attempt is made, whose replies are in the list. It holds for what inherits the context.
 
     It has worked if it ends without an error: what is in the list then goes to the attempt around it, and is
     kept where there is none. If it ends with an error of ours all is forgotten. An interrupted one changes
     nothing.
     """
-    made: list[Offer] = []
+    made: list[PendingReply] = []
     token = _ATTEMPT.set(made)
     try:
         yield made
     except QuantGraphError:
-        forget(made)
+        drop_replies(made)
         raise
     finally:
         _ATTEMPT.reset(token)
     for offered in made:
-        offer(*offered)
+        add_pending(*offered)
 
 
-def forget(offers: list[Offer]) -> None:
+def drop_replies(offers: list[PendingReply]) -> None:
     """Keep no reply of an attempt that has failed, though it was kept before; nothing is left in the list."""
     for one in offers:
         one.cache.drop(one.request)

@@ -1,6 +1,6 @@
 """Waiting for a model, or until it may be asked again, and leaving off when there is a reason to.
 
-``check`` is called every :data:`GLANCE` seconds of a wait; what it raises ends the wait.
+``check`` is called every :data:`CHECK_SECONDS` seconds of a wait; what it raises ends the wait.
 """
 
 from __future__ import annotations
@@ -17,7 +17,16 @@ if TYPE_CHECKING:
     from langgraph.errors import GraphDrained
     from langgraph.runtime import RunControl
 
-__all__ = ["AT_ONCE", "arest", "aresult_of", "control_of_run", "drained", "left", "rest", "result_of"]
+__all__ = [
+    "AT_ONCE",
+    "async_interruptible_sleep",
+    "await_call",
+    "current_run_control",
+    "drain_error",
+    "interruptible_sleep",
+    "is_abandoned",
+    "run_in_thread",
+]
 
 T = TypeVar("T")
 Check = Callable[[], None]
@@ -25,11 +34,11 @@ Check = Callable[[], None]
 AT_ONCE = "at once"
 """Reason of a drain that leaves a model call which is under way, too."""
 
-GLANCE = 0.05
-_LEFT: ContextVar[tuple[threading.Event, ...]] = ContextVar("left", default=())
+CHECK_SECONDS = 0.05
+_ABANDONED: ContextVar[tuple[threading.Event, ...]] = ContextVar("left", default=())
 
 
-def control_of_run() -> RunControl | None:
+def current_run_control() -> RunControl | None:
     """Where the graph that runs here is told to stop; None outside of one."""
     from langgraph.runtime import get_runtime
 
@@ -39,35 +48,35 @@ def control_of_run() -> RunControl | None:
         return None
 
 
-def drained(reason: str) -> GraphDrained:
+def drain_error(reason: str) -> GraphDrained:
     """The error of a run that was told to stop."""
     from langgraph.errors import GraphDrained
 
     return GraphDrained(reason)
 
 
-def left() -> bool:
+def is_abandoned() -> bool:
     """Whether this runs inside of a call that nobody waits for any more: a model may ask others."""
-    return any(event.is_set() for event in _LEFT.get())
+    return any(event.is_set() for event in _ABANDONED.get())
 
 
-def rest(seconds: float, check: Check) -> None:
+def interruptible_sleep(seconds: float, check: Check) -> None:
     """Sleep."""
     end = time.monotonic() + seconds
     while (left := end - time.monotonic()) > 0:
         check()
-        time.sleep(min(left, GLANCE))
+        time.sleep(min(left, CHECK_SECONDS))
 
 
-async def arest(seconds: float, check: Check) -> None:
+async def async_interruptible_sleep(seconds: float, check: Check) -> None:
     """Sleep in a task."""
     end = time.monotonic() + seconds
     while (left := end - time.monotonic()) > 0:
         check()
-        await asyncio.sleep(min(left, GLANCE))
+        await asyncio.sleep(min(left, CHECK_SECONDS))
 
 
-def result_of(call: Callable[[], T], check: Check) -> T:
+def run_in_thread(call: Callable[[], T], check: Check) -> T:
     """What a call returns or raises; it is made in a thread of its own, which no process waits for.
 
     A call that is left goes on in its thread until its own timeout, and what it returns is dropped: nothing
@@ -77,7 +86,7 @@ def result_of(call: Callable[[], T], check: Check) -> T:
     gone = threading.Event()
 
     def work() -> None:
-        _LEFT.set((*_LEFT.get(), gone))
+        _ABANDONED.set((*_ABANDONED.get(), gone))
         try:
             under_way.set_result(call())
         except BaseException as error:  # noqa: BLE001 - it is raised where it is waited for
@@ -85,7 +94,7 @@ def result_of(call: Callable[[], T], check: Check) -> T:
 
     threading.Thread(target=copy_context().run, args=(work,), name="model call", daemon=True).start()
     try:
-        while not wait([under_way], timeout=GLANCE).done:
+        while not wait([under_way], timeout=CHECK_SECONDS).done:
             check()
     except BaseException:
         gone.set()
@@ -93,11 +102,11 @@ def result_of(call: Callable[[], T], check: Check) -> T:
     return under_way.result()
 
 
-async def aresult_of(call: Awaitable[T], check: Check) -> T:
+async def await_call(call: Awaitable[T], check: Check) -> T:
     """What a call returns or raises; one that is left is cancelled."""
     under_way = asyncio.ensure_future(call)
     try:
-        while not (await asyncio.wait([under_way], timeout=GLANCE))[0]:
+        while not (await asyncio.wait([under_way], timeout=CHECK_SECONDS))[0]:
             check()
     except BaseException:
         under_way.cancel()

@@ -25,9 +25,9 @@ from quantgraph.errors import (
     PermissionDenied,
     QuantGraphError,
 )
-from quantgraph.llm.redaction import hidden, shown
+from quantgraph.llm.redaction import secrets_in, without_secrets
 
-__all__ = ["Fault", "ModelFacts", "NoMessage", "core_of", "facts_of", "read_fault"]
+__all__ = ["MissingMessage", "ModelFacts", "ModelFault", "classify_error", "innermost_model", "model_facts"]
 
 _RETRY_STATUS = frozenset({HTTPStatus.REQUEST_TIMEOUT, HTTPStatus.CONFLICT, HTTPStatus.TOO_MANY_REQUESTS})
 _TIMEOUTS = frozenset({"APITimeoutError", "TimeoutException", "TimeoutError"})
@@ -60,7 +60,7 @@ _CLIENTS = ("root_client", "root_async_client", "_client")
 _URLS = re.compile(r"(?:base_url|api_base|api_url|endpoint|endpoint_url|server_url)$")
 
 
-class NoMessage(Exception):
+class MissingMessage(Exception):
     """A reply without a message in it, or with none that can be read."""
 
 
@@ -97,7 +97,7 @@ class ModelFacts:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Fault:
+class ModelFault:
     """One failed call: what happened, whether asking again may help, and the wait the server asks for."""
 
     reason: str
@@ -107,14 +107,14 @@ class Fault:
     kind: type[QuantGraphError] = ModelUnavailable
 
 
-def core_of(model: Any) -> Any:
+def innermost_model(model: Any) -> Any:
     """The model inside of wrappers (``inner``) and bindings (``bound``)."""
     while (inner := getattr(model, "inner", None) or getattr(model, "bound", None)) is not None:
         model = inner
     return model
 
 
-def facts_of(model: object, options: Mapping[str, Any] | None = None) -> ModelFacts:
+def model_facts(model: object, options: Mapping[str, Any] | None = None) -> ModelFacts:
     """Read name, address and secrets off a chat model, or off whatever is around one.
 
     Parameters
@@ -122,15 +122,15 @@ def facts_of(model: object, options: Mapping[str, Any] | None = None) -> ModelFa
     options
         What else a call is given; there are secrets in it, too.
     """
-    model = core_of(model)
+    model = innermost_model(model)
     name = getattr(model, "model_name", None) or getattr(model, "model", None)
     fields = {**(getattr(model, "__pydantic_private__", None) or {}), **getattr(model, "__dict__", {})}
     url = _address(fields)
     query = {"default_query": dict(parse_qsl(urlsplit(url).query))}
-    found = {one for one in hidden([fields, options, url, query]) if len(one) >= _SHORTEST_SECRET}
+    found = {one for one in secrets_in([fields, options, url, query]) if len(one) >= _SHORTEST_SECRET}
     return ModelFacts(
         name=name if isinstance(name, str) else type(model).__name__,
-        base_url=shown(url).rstrip("/") or None,
+        base_url=without_secrets(url).rstrip("/") or None,
         secrets=tuple(sorted({form for one in found for form in _forms(one)}, key=len, reverse=True)),
     )
 
@@ -149,7 +149,7 @@ def _forms(secret: str) -> tuple[str, ...]:
     return secret, repr(secret)[1:-1], json.dumps(secret, ensure_ascii=False)[1:-1], quote_plus(secret)
 
 
-def read_fault(error: Exception, facts: ModelFacts) -> Fault | None:
+def classify_error(error: Exception, facts: ModelFacts) -> ModelFault | None:
     """Classify an exception of a model call; None when it is not the model's fault.
 
     Notes
@@ -164,13 +164,13 @@ def read_fault(error: Exception, facts: ModelFacts) -> Fault | None:
         return _read_status(error, status, facts)
     reason = _never_sent(error)
     if reason is not None:
-        return Fault(reason=reason, retry=False, kind=NotConfigured)
+        return ModelFault(reason=reason, retry=False, kind=NotConfigured)
     reason = _transport_reason(error, facts)
     if reason is not None:
-        return Fault(reason=reason, retry=True)
+        return ModelFault(reason=reason, retry=True)
     for kind in type(error).__mro__:
         if kind.__name__ in _CUT_SHORT:
-            return Fault(reason=_CUT_SHORT[kind.__name__], retry=False, kind=ModelOutputInvalid)
+            return ModelFault(reason=_CUT_SHORT[kind.__name__], retry=False, kind=ModelOutputInvalid)
     return None
 
 
@@ -188,7 +188,7 @@ def _never_sent(error: Exception) -> str | None:
 
 
 def _transport_reason(error: Exception, facts: ModelFacts) -> str | None:
-    if isinstance(error, NoMessage):
+    if isinstance(error, MissingMessage):
         return f"the reply is not the protocol ({error})"
     names = {kind.__name__ for kind in type(error).__mro__}
     if names & _TIMEOUTS:
@@ -202,21 +202,21 @@ def _transport_reason(error: Exception, facts: ModelFacts) -> str | None:
     return None
 
 
-def _read_status(error: Exception, status: int, facts: ModelFacts) -> Fault:
+def _read_status(error: Exception, status: int, facts: ModelFacts) -> ModelFault:
     if status == HTTPStatus.UNAUTHORIZED:
-        return Fault(
+        return ModelFault(
             reason="the key is refused (HTTP 401); set OPENAI_API_KEY to a key of this server",
             retry=False,
             status=status,
             kind=NotConfigured,
         )
     if status == HTTPStatus.FORBIDDEN:
-        return Fault(
+        return ModelFault(
             reason="this key may not use it (HTTP 403)", retry=False, status=status, kind=PermissionDenied
         )
     said = _server_message(error, facts)
     spent = getattr(error, "code", None) == "insufficient_quota"
-    return Fault(
+    return ModelFault(
         reason=f"HTTP {status}" + (f": {said}" if said else ""),
         retry=(status in _RETRY_STATUS and not spent) or _may_pass(status),
         status=status,

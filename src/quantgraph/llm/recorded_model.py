@@ -21,14 +21,13 @@ from pydantic import Field, PrivateAttr, SkipValidation
 from quantgraph._util.run_id import new_run_id
 from quantgraph.errors import BadOption
 from quantgraph.llm.cache import ReplyCache
-from quantgraph.llm.cancellation import aresult_of, result_of
-from quantgraph.llm.faults import NoMessage, facts_of
-from quantgraph.llm.model_call import Asking
-from quantgraph.llm.model_reply import is_deep
-from quantgraph.llm.model_request import request_of
-from quantgraph.llm.prices import PRICES, Price, price_of
+from quantgraph.llm.cancellation import await_call, run_in_thread
+from quantgraph.llm.faults import MissingMessage, model_facts
+from quantgraph.llm.model_call import ModelCall
+from quantgraph.llm.model_json import build_request, is_too_deep
 from quantgraph.llm.retry_policy import CallPolicy
-from quantgraph.llm.token_callbacks import AsyncNamedTokens, NamedTokens
+from quantgraph.llm.token_callbacks import AsyncTokenCallbacks, TokenCallbacks
+from quantgraph.llm.token_prices import PRICES, Price, price_of
 from quantgraph.recording import Recording, Scope, current_scope
 
 __all__ = ["RecordedChatModel"]
@@ -55,7 +54,7 @@ class RecordedChatModel(BaseChatModel):
     policy
         How often, and how patiently, it is asked again. None means :class:`~quantgraph.llm.CallPolicy`.
     prices
-        Prices by model name, see :func:`~quantgraph.llm.prices.load_prices`.
+        Prices by model name, see :func:`~quantgraph.llm.token_prices.load_prices`.
     cache
         Replies of other runs; None keeps none.
     node_seconds
@@ -159,13 +158,13 @@ class RecordedChatModel(BaseChatModel):
             option="model",
         )
 
-    def _asking(
+    def _call(
         self, messages: list[BaseMessage], stop: list[str] | None, options: Mapping[str, Any]
-    ) -> Asking:
+    ) -> ModelCall:
         given = {**options, "stop": stop} if stop else options
-        facts = facts_of(self.inner, given)
-        return Asking(
-            request=request_of(
+        facts = model_facts(self.inner, given)
+        return ModelCall(
+            request=build_request(
                 self.inner,
                 facts,
                 messages,
@@ -189,34 +188,34 @@ class RecordedChatModel(BaseChatModel):
         run_manager: CallbackManagerForLLMRun | None = None,
         **kwargs: Any,
     ) -> ChatResult:
-        asking = self._asking(messages, stop, kwargs)
-        known = asking.known()
-        if known is not None:
-            return _result(known)
+        call = self._call(messages, stop, kwargs)
+        recorded = call.recorded_reply()
+        if recorded is not None:
+            return _result(recorded)
 
         def attempt() -> AIMessage:
-            while not asking.begin():
+            while not call.reserve():
                 time.sleep(_POLL_SECONDS)
-            manager = NamedTokens.of(run_manager, asking.message_id())
+            manager = TokenCallbacks.of(run_manager, call.message_id())
 
-            def call() -> ChatResult:
+            def generate() -> ChatResult:
                 return self.inner._generate_with_cache(  # noqa: SLF001 - invoke() would call back twice
                     messages, stop=stop, run_manager=manager, **kwargs
                 )
 
             try:
-                message = _message(result_of(call, asking.check_under_way))
+                message = _message(run_in_thread(generate, call.check_in_flight))
             except BaseException as error:
                 if manager is not None:
-                    manager.left = True
-                asking.failed(error)
+                    manager.abandoned = True
+                call.on_failure(error)
                 raise
-            return asking.came(message)
+            return call.on_reply(message)
 
         try:
-            answer = self._policy.run(attempt, facts=asking.facts, what=self.role, check=asking.check)
+            answer = self._policy.run(attempt, facts=call.facts, what=self.role, check=call.check)
         except BaseException as problem:
-            asking.ended(problem)
+            call.on_end(problem)
             raise
         return _result(answer)
 
@@ -227,34 +226,34 @@ class RecordedChatModel(BaseChatModel):
         run_manager: AsyncCallbackManagerForLLMRun | None = None,
         **kwargs: Any,
     ) -> ChatResult:
-        asking = self._asking(messages, stop, kwargs)
-        known = await _whole(asking.known)
-        if known is not None:
-            return _result(known)
+        call = self._call(messages, stop, kwargs)
+        recorded = await _run_to_end(call.recorded_reply)
+        if recorded is not None:
+            return _result(recorded)
 
         async def attempt() -> AIMessage:
-            while not await _whole(asking.begin):  # noqa: ASYNC110 - other threads end the wait
+            while not await _run_to_end(call.reserve):  # noqa: ASYNC110 - other threads end the wait
                 await asyncio.sleep(_POLL_SECONDS)
-            manager = AsyncNamedTokens.of(run_manager, asking.message_id())
+            manager = AsyncTokenCallbacks.of(run_manager, call.message_id())
             try:
-                call = self.inner._agenerate_with_cache(  # noqa: SLF001
+                reply = self.inner._agenerate_with_cache(  # noqa: SLF001
                     messages, stop=stop, run_manager=manager, **kwargs
                 )
-                message = _message(await aresult_of(call, asking.check_under_way))
+                message = _message(await await_call(reply, call.check_in_flight))
             except BaseException as error:
-                asking.failed(error)
+                call.on_failure(error)
                 raise
-            return await _whole(asking.came, message)
+            return await _run_to_end(call.on_reply, message)
 
         try:
-            answer = await self._policy.arun(attempt, facts=asking.facts, what=self.role, check=asking.check)
+            answer = await self._policy.arun(attempt, facts=call.facts, what=self.role, check=call.check)
         except BaseException as problem:
-            await _whole(asking.ended, problem)
+            await _run_to_end(call.on_end, problem)
             raise
         return _result(answer)
 
 
-async def _whole(work: Callable[..., T], *given: Any) -> T:
+async def _run_to_end(work: Callable[..., T], *given: Any) -> T:
     """In a thread, and to its end though who waits is cancelled: what came back is written down."""
     context = copy_context()
     under_way = asyncio.get_running_loop().run_in_executor(None, lambda: context.run(work, *given))
@@ -269,10 +268,10 @@ async def _whole(work: Callable[..., T], *given: Any) -> T:
 def _message(result: ChatResult) -> AIMessage:
     """The reply; some servers send it under another role."""
     if not result.generations:
-        raise NoMessage("no message in it")
+        raise MissingMessage("no message in it")
     message = result.generations[0].message
-    if is_deep([message.content, message.additional_kwargs, getattr(message, "tool_calls", [])]):
-        raise NoMessage("nested too deeply")
+    if is_too_deep([message.content, message.additional_kwargs, getattr(message, "tool_calls", [])]):
+        raise MissingMessage("nested too deeply")
     if isinstance(message, AIMessage):
         return message
     return AIMessage(message.content, response_metadata=message.response_metadata)

@@ -14,7 +14,7 @@ from typing import Any
 
 import json_repair
 
-__all__ = ["mended", "repaired"]
+__all__ = ["normalise_nulls", "repair_json"]
 
 _NULLS = frozenset({"", "null", "none"})
 _LITERALS = {"none": "null"}
@@ -23,7 +23,7 @@ _STRUCTURE = re.compile(r"""[{}\[\]]|["'“”]\s*[:,]""")
 _LEADING_ZEROS = re.compile(r"-?0\d")
 
 
-def repaired(text: str) -> Any:
+def repair_json(text: str) -> Any:
     """The value of a balanced piece of broken JSON; None if it cannot be had without guessing.
 
     Mended are quotes, commas, colons and the literals of Python. Given up are a key given twice, a missing
@@ -36,8 +36,10 @@ def repaired(text: str) -> Any:
 
     Examples
     --------
-    >>> repaired("{'action': 'buy', sure: True,}"), repaired("{'weight': 5%}"), repaired("{'a': 1, 'a': 2}")
-    ({'action': 'buy', 'sure': True}, None, None)
+    >>> repair_json("{'action': 'buy', sure: True,}")
+    {'action': 'buy', 'sure': True}
+    >>> repair_json("{'weight': 5%}"), repair_json("{'a': 1, 'a': 2}")
+    (None, None)
     """
     try:
         value = json_repair.loads(text, strict=True, skip_json_loads=True)
@@ -70,7 +72,7 @@ def _token(word: str) -> str | float:
     return _LITERALS.get(word, word)
 
 
-def mended(value: Any, schema: Mapping[str, Any]) -> Any:
+def normalise_nulls(value: Any, schema: Mapping[str, Any]) -> Any:
     """A value of a reply with null where ``"null"``, ``"None"`` or ``""`` stands for it.
 
     Such a text becomes null where the schema takes null; where it takes neither null nor a text, and the
@@ -84,7 +86,7 @@ def mended(value: Any, schema: Mapping[str, Any]) -> Any:
     Examples
     --------
     >>> fields = {"note": {"anyOf": [{"type": "string"}, {"type": "null"}]}, "n": {"type": "integer"}}
-    >>> mended({"note": "None", "n": ""}, {"type": "object", "properties": fields})
+    >>> normalise_nulls({"note": "None", "n": ""}, {"type": "object", "properties": fields})
     {'note': None}
     """
     options = _options(schema)
@@ -93,7 +95,7 @@ def mended(value: Any, schema: Mapping[str, Any]) -> Any:
         return None if is_null else value
     if isinstance(value, list):
         items = [option["items"] for option in options if isinstance(option.get("items"), Mapping)]
-        return [mended(item, items[0]) for item in value] if items else value
+        return [normalise_nulls(item, items[0]) for item in value] if items else value
     if not isinstance(value, dict):
         return value
     return _mended_object(value, options)
@@ -110,7 +112,7 @@ def _mended_object(value: dict[str, Any], options: list[Mapping[str, Any]]) -> d
     result = {}
     for name, item in value.items():
         field = properties.get(name, others)
-        item = mended(item, field)  # noqa: PLW2901
+        item = normalise_nulls(item, field)  # noqa: PLW2901
         if isinstance(item, str) and _says_null(item) and name not in required and not _takes_text(field):
             continue
         result[name] = item

@@ -19,8 +19,8 @@ from tenacity import (
 
 from quantgraph._util.texts import escape_controls
 from quantgraph.errors import ModelOutputInvalid, ModelUnavailable, QuantGraphError
-from quantgraph.llm.cancellation import arest, rest
-from quantgraph.llm.faults import Fault, ModelFacts, read_fault
+from quantgraph.llm.cancellation import async_interruptible_sleep, interruptible_sleep
+from quantgraph.llm.faults import ModelFacts, ModelFault, classify_error
 from quantgraph.settings import load_settings
 
 __all__ = ["CallPolicy"]
@@ -76,12 +76,12 @@ class CallPolicy:
         Any other exception is not the model's and passes unchanged, unless a secret is in it: no message of
         ours holds one.
         """
-        sleep = self.sleep or (lambda seconds: rest(seconds, lambda: check(0.0)))
+        sleep = self.sleep or (lambda seconds: interruptible_sleep(seconds, lambda: check(0.0)))
         retrying = Retrying(sleep=sleep, **self._rules(facts, what, check))
         try:
             return retrying(call)
         except Exception as error:
-            problem = _ours(error, facts, what, retrying.statistics["attempt_number"])
+            problem = _typed_error(error, facts, what, retrying.statistics["attempt_number"])
             if problem is None:
                 raise
             cause = facts.presentable(error)
@@ -96,7 +96,7 @@ class CallPolicy:
         check: Callable[[float], None],
     ) -> T:
         """Do as :meth:`run`, for a coroutine function."""
-        sleep = self.async_sleep or (lambda seconds: arest(seconds, lambda: check(0.0)))
+        sleep = self.async_sleep or (lambda seconds: async_interruptible_sleep(seconds, lambda: check(0.0)))
         retrying = AsyncRetrying(sleep=sleep, **self._rules(facts, what, check))
 
         async def attempt() -> T:
@@ -105,14 +105,14 @@ class CallPolicy:
         try:
             return await retrying(attempt)
         except Exception as error:
-            problem = _ours(error, facts, what, retrying.statistics["attempt_number"])
+            problem = _typed_error(error, facts, what, retrying.statistics["attempt_number"])
             if problem is None:
                 raise
             cause = facts.presentable(error)
         raise problem from cause
 
     def _rules(self, facts: ModelFacts, what: str, check: Callable[[float], None]) -> dict[str, Any]:
-        """Build tenacity's options from this policy and from what :func:`read_fault` says."""
+        """Build tenacity's options from this policy and from what :func:`classify_error` says."""
         growing = wait_exponential(multiplier=self.first_wait) + wait_random(0, self.first_wait)
 
         @cache
@@ -151,12 +151,12 @@ class CallPolicy:
         }
 
 
-def _fault(error: BaseException | None, facts: ModelFacts) -> Fault | None:
-    return read_fault(error, facts) if isinstance(error, Exception) else None
+def _fault(error: BaseException | None, facts: ModelFacts) -> ModelFault | None:
+    return classify_error(error, facts) if isinstance(error, Exception) else None
 
 
-def _ours(error: Exception, facts: ModelFacts, what: str, attempts: int) -> QuantGraphError | None:
-    fault = read_fault(error, facts)
+def _typed_error(error: Exception, facts: ModelFacts, what: str, attempts: int) -> QuantGraphError | None:
+    fault = classify_error(error, facts)
     who = f"{what}: model {facts.name}"
     if fault is None:
         if isinstance(error, QuantGraphError) or facts.presentable(error):

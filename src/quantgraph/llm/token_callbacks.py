@@ -12,14 +12,14 @@ from langchain_core.callbacks import AsyncCallbackManagerForLLMRun, CallbackMana
 from langchain_core.callbacks.manager import BaseRunManager
 from langchain_core.outputs import ChatGenerationChunk, GenerationChunk
 
-__all__ = ["AsyncNamedTokens", "NamedTokens"]
+__all__ = ["AsyncTokenCallbacks", "TokenCallbacks"]
 
-_GIVEN_BY_LANGCHAIN = "lc_"
+_LANGCHAIN_ID = "lc_"
 
 
-class _Named(BaseRunManager):
+class _WithMessageId(BaseRunManager):
     message_id: str
-    left = False
+    abandoned = False
     """Nobody waits for the reply any more: the next token breaks its stream off."""
 
     @classmethod
@@ -42,15 +42,15 @@ class _Named(BaseRunManager):
 
     def name(self, chunk: GenerationChunk | ChatGenerationChunk | None) -> None:
         """Give a chunk the id, if the server gave it none."""
-        if self.left:
+        if self.abandoned:
             raise TimeoutError("nobody waits for this reply any more")
         if isinstance(chunk, ChatGenerationChunk):
             own = chunk.message.id
-            if own is None or own.startswith(_GIVEN_BY_LANGCHAIN):
+            if own is None or own.startswith(_LANGCHAIN_ID):
                 chunk.message.id = self.message_id
 
 
-class NamedTokens(_Named, CallbackManagerForLLMRun):
+class TokenCallbacks(_WithMessageId, CallbackManagerForLLMRun):
     """For a call in a thread."""
 
     def on_llm_new_token(
@@ -65,7 +65,7 @@ class NamedTokens(_Named, CallbackManagerForLLMRun):
         super().on_llm_new_token(token, chunk=chunk, **kwargs)
 
 
-class AsyncNamedTokens(_Named, AsyncCallbackManagerForLLMRun):
+class AsyncTokenCallbacks(_WithMessageId, AsyncCallbackManagerForLLMRun):
     """For a call in a task."""
 
     async def on_llm_new_token(

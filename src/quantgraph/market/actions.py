@@ -1,6 +1,6 @@
 """Corporate actions: what happens to a holding without a trade.
 
-The sparse fields of the ``ohlcv`` panel say it by session (:data:`quantgraph.data.protocol.EVENT_FIELDS`);
+The sparse fields of the ``ohlcv`` panel say it by session (:data:`quantgraph.data.market_data.EVENT_FIELDS`);
 here they become values in exact decimals, each with the moment from which it may be known.
 """
 

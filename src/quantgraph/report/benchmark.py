@@ -18,8 +18,8 @@ from quantgraph.broker import (
     quotes_at,
 )
 from quantgraph.broker.decider import require_rules
-from quantgraph.broker.sizing import largest_buys
-from quantgraph.broker.valuation import MarkAt, values_of
+from quantgraph.broker.sizing import split_buys
+from quantgraph.broker.valuation import MarkAt, value_series
 from quantgraph.errors import BadWindow, NoData
 from quantgraph.market.money import CENT, to_decimal
 from quantgraph.market.rulebook import Rulebook
@@ -85,7 +85,7 @@ class BuyAndHold:
         wanted = [
             (symbol, quantity)
             for symbol, price in sorted(opens.items())
-            for quantity in largest_buys(symbol, to_decimal(price), ticket, self._rules, session)
+            for quantity in split_buys(symbol, to_decimal(price), ticket, self._rules, session)
         ]
         return [
             Order(symbol=symbol, side="buy", quantity=quantity, sequence=sequence, reason="buy and hold")
@@ -126,7 +126,7 @@ def buy_and_hold_values(
             bought |= {fill.order.symbol for fill in done.fills}
     if not values:
         raise BadWindow("a benchmark needs at least one session", parameter="sessions")
-    return values_of(start.cash, values), len(bought)
+    return value_series(start.cash, values), len(bought)
 
 
 def index_buy_and_hold(
@@ -160,9 +160,9 @@ def index_buy_and_hold(
     if not base > 0 or marks.isna().any():
         raise NoData(f"the index has no level on {index[0]:%Y-%m-%d}")
     start, growth = to_decimal(cash), (marks / base).tolist()
-    return values_of(start, [(day, start * to_decimal(x)) for day, x in zip(index, growth, strict=True)])
+    return value_series(start, [(day, start * to_decimal(x)) for day, x in zip(index, growth, strict=True)])
 
 
 def cash_only(sessions: Iterable[pd.Timestamp], *, cash: Decimal | float | str) -> pd.Series[float]:
     """The initial cash, untouched."""
-    return values_of(to_decimal(cash), [(day, to_decimal(cash)) for day in sessions])
+    return value_series(to_decimal(cash), [(day, to_decimal(cash)) for day in sessions])

@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 
 from quantgraph.broker.corporate_actions import Delisting, Event, Split
-from quantgraph.broker.orders import Fill, Outcome, refusal
+from quantgraph.broker.orders import Fill, Outcome, rejection_of
 from quantgraph.report.round_trips import Entitlement, profit_factor, round_trips
 from quantgraph.report.trades import Trade
 from quantgraph.state.frames import Floats
@@ -24,7 +24,7 @@ _DUST = 1e-6
 
 def rejection_counts(outcomes: Iterable[Outcome]) -> dict[str, int]:
     """How many orders were refused, or cut, by code, the most frequent first."""
-    return dict(Counter(refused.code for each in outcomes if (refused := refusal(each))).most_common())
+    return dict(Counter(refused.code for each in outcomes if (refused := rejection_of(each))).most_common())
 
 
 def format_counts(reasons: Mapping[str, int]) -> str:

@@ -12,7 +12,7 @@ import pandas as pd
 
 from quantgraph.audit import signal_counts
 from quantgraph.broker import Market
-from quantgraph.broker.ledger.ledger import CHARGES, Ledger
+from quantgraph.broker.ledger import CHARGES, Ledger
 from quantgraph.report.benchmark import buy_and_hold_values, index_buy_and_hold
 from quantgraph.report.downside import sortino_ratio
 from quantgraph.report.metrics import (

@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 from quantgraph.audit import Finding, check_data
-from quantgraph.data.sample.source import SampleSource
+from quantgraph.data.sample import SampleSource
 from quantgraph.market.calendar import sessions
 
 START, END = pd.Timestamp("2024-03-01"), pd.Timestamp("2024-08-30")

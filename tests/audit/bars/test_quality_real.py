@@ -11,8 +11,8 @@ import pytest
 
 from quantgraph.audit import Finding, check_data
 from quantgraph.data import MarketDataSource, open_source
-from quantgraph.data.files.source import FileSource
-from quantgraph.data.sample.source import SampleSource
+from quantgraph.data.files import FileSource
+from quantgraph.data.sample import SampleSource
 from quantgraph.market.calendar import sessions
 
 FIRST = "daily_prices_sse_50_20250102_20251031.csv"

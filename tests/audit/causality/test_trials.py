@@ -14,7 +14,7 @@ from quantgraph.audit.causality._panel_slices import axes_of, prefix, read_panel
 from quantgraph.errors import CodeTimeout
 from quantgraph.market.moment import Moment
 from quantgraph.sandbox import CodeResult, default_runner
-from quantgraph.tools.trusted import TrustedRunner
+from quantgraph.tools.trusted_runner import TrustedRunner
 
 from .causality_panels import cross, panel, state
 

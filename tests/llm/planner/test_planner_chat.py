@@ -15,7 +15,7 @@ from langchain_core.tools import BaseTool, tool
 from pydantic import BaseModel
 
 from quantgraph.llm import tags
-from quantgraph.llm.planner import Context, KeylessPlanner, read_request, write_code
+from quantgraph.llm.planner import KeylessPlanner, RequestContext, read_request, write_code
 
 RULE = "5日均线上穿20日均线买入，下穿卖出"
 FULL = f"贵州茅台，去年，{RULE}"
@@ -209,9 +209,9 @@ def test_reflection_reads_the_whole_request(planner: KeylessPlanner) -> None:
 
 def test_the_strategy_description_reads_the_same_without_the_context(planner: KeylessPlanner) -> None:
     described = decision(planner, FULL)["user_intent"]["params"]["strategy_desc"]
-    plain = read_request(described, Context()).strategy
+    plain = read_request(described, RequestContext()).strategy
     assert plain is not None
-    assert plain == read_request(RULE, Context()).strategy
+    assert plain == read_request(RULE, RequestContext()).strategy
 
 
 def test_reflection_goes_on_where_the_context_says_the_run_stands(planner: KeylessPlanner) -> None:
@@ -229,7 +229,7 @@ def test_where_nothing_could_be_read_a_whole_sentence_is_shown_that_can_be(
     known = CONTEXT | {"examples": ["000341.SZ", "合成30"]}
     query = decision(planner, request_, context=known)["clarification_question"]
     example = re.split('[“”"]', query)[-2]
-    shown = read_request(example, Context(last_session="20251231"))
+    shown = read_request(example, RequestContext(last_session="20251231"))
     assert (shown.symbols, shown.missing, shown.unread) == (("000341.SZ",), (), ())
     assert "最近一年" not in decision(planner, f"茅台 2024年 {RULE}")["clarification_question"]
 
@@ -383,7 +383,7 @@ def test_an_agent_writes_the_code_and_sums_up(planner: KeylessPlanner) -> None:
         planner, recording_tools(calls), system_prompt=f"Write code. {tags.wrap('strategy', RULE)}"
     )
     result = agent.invoke({"messages": [HumanMessage("go on")]})
-    strategy = read_request(RULE, Context()).strategy
+    strategy = read_request(RULE, RequestContext()).strategy
     assert strategy is not None
     assert calls == [("python_repl", {"query": write_code(strategy).source})]
     assert result["messages"][-1].text == (

@@ -11,7 +11,7 @@ import pytest
 import talib
 
 from quantgraph.llm.planner.codegen import Code, write_code
-from quantgraph.llm.planner.request import Context, read_request
+from quantgraph.llm.planner.request import RequestContext, read_request
 
 Numbers = list[float | None]
 Truths = list[bool | None]
@@ -77,7 +77,7 @@ COLUMNS = list(PANEL["ohlcv"]["close"].columns)
 
 
 def code_of(sentence: str) -> Code:
-    request = read_request(sentence, Context())
+    request = read_request(sentence, RequestContext())
     assert request.strategy is not None, request.unread
     return write_code(request.strategy)
 

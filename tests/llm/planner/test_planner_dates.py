@@ -6,7 +6,7 @@ import pandas as pd
 import pytest
 
 from quantgraph.errors import BadWindow
-from quantgraph.llm.planner.request import Context, read_request
+from quantgraph.llm.planner.request import RequestContext, read_request
 from quantgraph.subgraphs.signal.messages import default_window
 
 LAST = "20250831"
@@ -92,7 +92,7 @@ FORMS = {
 
 @pytest.mark.parametrize(("text", "window"), FORMS.items(), ids=list(FORMS))
 def test_a_form_of_date_reads_to_its_window(text: str, window: tuple[str | None, str | None]) -> None:
-    request = read_request(f"600519 {text}", Context(last_session=LAST))
+    request = read_request(f"600519 {text}", RequestContext(last_session=LAST))
     assert (request.start, request.end) == window
     assert ("window" in request.missing) == (None in window)
 
@@ -103,7 +103,7 @@ def test_a_window_does_not_disturb_the_rule_beside_it(text: str) -> None:
         f"600519，{text}，5日均线上穿20日均线买入，下穿卖出",
         f"buy 600519 when SMA(5) crosses above SMA(20), {text}",
     ):
-        request = read_request(sentence, Context(last_session=LAST))
+        request = read_request(sentence, RequestContext(last_session=LAST))
         assert (request.start, request.end) == FORMS[text]
         assert request.missing == ()
 
@@ -113,20 +113,22 @@ def test_a_window_does_not_disturb_the_rule_beside_it(text: str) -> None:
 )
 def test_a_malformed_date_is_one_clear_line(text: str) -> None:
     with pytest.raises(BadWindow) as caught:
-        read_request(f"600519 {text} MACD金叉买入", Context(last_session=LAST))
+        read_request(f"600519 {text} MACD金叉买入", RequestContext(last_session=LAST))
     assert "\n" not in str(caught.value)
     assert "2024" in str(caught.value)
 
 
 def test_relative_dates_without_a_last_session_are_asked_for() -> None:
     for text in ("去年", "最近一年", "last 6 months", "since 2024-03-01", "上半年"):
-        assert "window" in read_request(f"600519 {text} MACD金叉买入", Context()).missing
+        assert "window" in read_request(f"600519 {text} MACD金叉买入", RequestContext()).missing
 
 
 @pytest.mark.parametrize("text", [*FORMS, "去年3月到9月", "今年一季度"])
 def test_the_rule_beside_a_window_reads_the_same_without_a_last_session(text: str) -> None:
     sentence = f"600519，{text}，5日均线上穿20日均线买入，下穿卖出"
-    plain, known = (read_request(sentence, context) for context in (Context(), Context(last_session=LAST)))
+    plain, known = (
+        read_request(sentence, context) for context in (RequestContext(), RequestContext(last_session=LAST))
+    )
     assert plain.strategy == known.strategy
     assert plain.unread == known.unread
 
@@ -137,12 +139,12 @@ def test_a_look_back_of_a_strategy_is_no_window() -> None:
         "突破前20日最高价买入",
         "buy when the return over the last 20 days is above 5%",
     ):
-        request = read_request(f"600519 {text}", Context(last_session=LAST))
+        request = read_request(f"600519 {text}", RequestContext(last_session=LAST))
         assert (request.start, request.strategy is not None) == (None, True)
 
 
 def test_a_later_end_completes_an_earlier_start() -> None:
-    request = read_request("600519 since 2024-03-01\nuntil 2024-06", Context(last_session=LAST))
+    request = read_request("600519 since 2024-03-01\nuntil 2024-06", RequestContext(last_session=LAST))
     assert (request.start, request.end) == ("20240301", "20240630")
 
 
@@ -167,14 +169,14 @@ def test_a_later_end_completes_an_earlier_start() -> None:
 def test_a_rolling_window_starts_the_day_after_the_same_day_so_long_before(
     text: str, last: str, start: str
 ) -> None:
-    request = read_request(f"600519 {text}", Context(last_session=last))
+    request = read_request(f"600519 {text}", RequestContext(last_session=last))
     assert (request.start, request.end) == (start, last)
 
 
 @pytest.mark.parametrize("last", ["20251231", "20250831", "20240229", "20250228", "20250301"])
 def test_the_last_year_is_the_default_window_of_the_host(last: str) -> None:
     sessions = pd.DatetimeIndex([pd.Timestamp("2020-01-02"), pd.Timestamp(last)])
-    request = read_request("600519 最近一年", Context(last_session=last))
+    request = read_request("600519 最近一年", RequestContext(last_session=last))
     assert (request.start, request.end) == default_window(sessions)
 
 
@@ -191,12 +193,12 @@ def test_the_last_year_is_the_default_window_of_the_host(last: str) -> None:
     ],
 )
 def test_a_date_that_stays_open_is_asked_about_as_a_whole(text: str) -> None:
-    request = read_request(f"600519 {text} MACD金叉买入", Context(last_session=LAST))
+    request = read_request(f"600519 {text} MACD金叉买入", RequestContext(last_session=LAST))
     assert request.missing == ("window",)
     assert request.unread == (text,)
 
 
 @pytest.mark.parametrize("lines", ["三月到五月\n2024年", "2024年\n三月到五月"])
 def test_months_take_the_year_that_another_line_names(lines: str) -> None:
-    request = read_request(f"600519 MACD金叉买入\n{lines}", Context(last_session=LAST))
+    request = read_request(f"600519 MACD金叉买入\n{lines}", RequestContext(last_session=LAST))
     assert (request.start, request.end, request.unread) == ("20240301", "20240531", ())

@@ -7,10 +7,10 @@ import time
 import pytest
 
 from quantgraph.errors import BadWindow
-from quantgraph.llm.planner.request import Context, read_request
-from quantgraph.llm.planner.wording import digits_of
+from quantgraph.llm.planner.normalisation import longest_number
+from quantgraph.llm.planner.request import RequestContext, read_request
 
-CONTEXT = Context(
+CONTEXT = RequestContext(
     first_session="20230103", last_session="20251231", names={"贵州茅台": "600519.SH"}, examples=("合成30",)
 )
 SHORT, LONG = 2_500, 10_000
@@ -110,7 +110,7 @@ def test_number_words_without_end_are_not_read(text: str) -> None:
 def test_fifteen_digits_are_read_exactly() -> None:
     request = read_request("合成30 2024年 成交量高于123456789012345买入", CONTEXT)
     assert "123456789012345.0" in repr(request.strategy)
-    assert digits_of("0.000123456789012345 007") == 15
+    assert longest_number("0.000123456789012345 007") == 15
 
 
 @pytest.mark.parametrize("count", ["9999", "99999999999999999999", "9" * 5_000])

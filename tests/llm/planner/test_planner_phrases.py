@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from quantgraph.llm.planner.describe import describe
-from quantgraph.llm.planner.request import Context, Request, read_request
+from quantgraph.llm.planner.request import ParsedRequest, RequestContext, read_request
 from quantgraph.llm.planner.rules import AnyOf, Compare, Not, Number, Rsi, opposite
 
 MACD = "DIF(12,26) crosses above DEA(12,26,9) | DIF(12,26) crosses below DEA(12,26,9)"
@@ -13,8 +13,8 @@ SMA = "SMA(5) crosses above SMA(20) | SMA(5) crosses below SMA(20)"
 LOWEST_10 = "bottom 10 by pe | not (bottom 10 by pe)"
 
 
-def read(text: str) -> Request:
-    return read_request(text, Context(last_session="20251231"))
+def read(text: str) -> ParsedRequest:
+    return read_request(text, RequestContext(last_session="20251231"))
 
 
 def rule(text: str) -> str:

@@ -11,16 +11,16 @@ from hypothesis import strategies as st
 from quantgraph.errors import BadWindow
 from quantgraph.llm.planner.codegen import write_code
 from quantgraph.llm.planner.describe import describe
-from quantgraph.llm.planner.request import Context, Request, read_request
+from quantgraph.llm.planner.request import ParsedRequest, RequestContext, read_request
 
-CONTEXT = Context(
+CONTEXT = RequestContext(
     first_session="20220104",
     last_session="20250630",
     names={"贵州茅台": "600519.SH", "平安银行": "000001.SZ", "Kweichow Moutai": "600519.SH"},
 )
 
 
-def read(text: str) -> Request:
+def read(text: str) -> ParsedRequest:
     return read_request(text, CONTEXT)
 
 

@@ -5,14 +5,14 @@ from __future__ import annotations
 import pytest
 
 from quantgraph.llm.planner.describe import describe
-from quantgraph.llm.planner.request import Context, Request, read_request
+from quantgraph.llm.planner.request import ParsedRequest, RequestContext, read_request
 
 REVERSION = "close < lower Bollinger band (20, 2) | close > upper Bollinger band (20, 2)"
 LOW_PE_MOMENTUM = "top 10% by 20-day return and pe < 30"
 
 
-def read(text: str) -> Request:
-    return read_request(text, Context(last_session="20251231"))
+def read(text: str) -> ParsedRequest:
+    return read_request(text, RequestContext(last_session="20251231"))
 
 
 def rule(text: str) -> str:

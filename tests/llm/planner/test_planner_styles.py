@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from langchain_core.messages import HumanMessage
 
-from quantgraph.llm.planner.request import Context, read_request
+from quantgraph.llm.planner.request import RequestContext, read_request
 from quantgraph.state import DataState
 from quantgraph.subgraphs.signal import create_signal_subgraph
 
@@ -27,7 +27,7 @@ NAMED = [
     "strategy by ranking, 合成30, 2025",
     "mean reversion on 合成30 in 2025",
 ]
-CONTEXT = Context(first_session="20230103", last_session="20251231", names={"合成30": "990030.SH"})
+CONTEXT = RequestContext(first_session="20230103", last_session="20251231", names={"合成30": "990030.SH"})
 
 
 @pytest.mark.parametrize("sentence", NAMED)

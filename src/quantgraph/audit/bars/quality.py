@@ -26,7 +26,7 @@ from quantgraph.audit.bars._session_checks import (
     thin_sessions,
 )
 from quantgraph.audit.findings import Finding, Report, Severity
-from quantgraph.data.protocol import EVENT_FIELDS
+from quantgraph.data.market_data import EVENT_FIELDS
 
 __all__ = ["check_data", "check_signal", "signal_counts"]
 

@@ -10,7 +10,7 @@ import pandas as pd
 
 from quantgraph.audit.causality._bar_sampling import BarSampler, FirstMoves, later_days
 from quantgraph.audit.causality._panel_slices import axes_of, map_frames, panel_name, rows_known, to_frame
-from quantgraph.data.protocol import EVENT_FIELDS
+from quantgraph.data.market_data import EVENT_FIELDS
 from quantgraph.market.moment import Moment, Phase
 from quantgraph.sandbox.wire import Frames
 from quantgraph.state.frames import FrozenFrame

@@ -11,7 +11,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from quantgraph.audit.causality._panel_slices import FLAT, axes_of, close_of, panel_name
-from quantgraph.data.protocol import EVENT_FIELDS, STATUS_FIELDS
+from quantgraph.data.market_data import EVENT_FIELDS, STATUS_FIELDS
 from quantgraph.errors import QuantGraphError
 from quantgraph.market.rulebook import Rulebook
 from quantgraph.sandbox.wire import Frames

@@ -16,7 +16,7 @@ from quantgraph.audit.causality._panel_slices import (
     to_frame,
 )
 from quantgraph.audit.causality.trials import RunPanel, TrialOutcome
-from quantgraph.data.protocol import EVENT_FIELDS, STATUS_FIELDS
+from quantgraph.data.market_data import EVENT_FIELDS, STATUS_FIELDS
 from quantgraph.sandbox.wire import Frames
 from quantgraph.state.frames import Dates, Floats, FrozenFrame
 

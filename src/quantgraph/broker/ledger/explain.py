@@ -9,20 +9,20 @@ from typing import Any
 
 from quantgraph.broker.account import Account
 from quantgraph.broker.corporate_actions import Event, Payment, Split, apply_event, shares_after
-from quantgraph.broker.ledger.journal import Line, day_lines, event_of, marks_of, outcome_of, stamp
+from quantgraph.broker.ledger.journal import Line, day_lines, event_of, marks_of, outcome_of, session_from_iso
 from quantgraph.broker.orders import Fill
 from quantgraph.broker.session_result import SessionResult
 from quantgraph.broker.valuation import value_of
 from quantgraph.errors import LedgerConflict
 from quantgraph.market.money import notional
 
-__all__ = ["explain", "grouped", "replay"]
+__all__ = ["lines_by_session", "replay_session", "verify_session"]
 
 Stored = tuple[int, str, str, str]
 """Line number, session, kind and body."""
 
 
-def grouped(rows: Iterable[Stored]) -> Iterator[tuple[str, list[Line]]]:
+def lines_by_session(rows: Iterable[Stored]) -> Iterator[tuple[str, list[Line]]]:
     """Group lines by session; a session ends with its ``day`` line."""
     lines: list[Line] = []
     for _, session, kind, body in rows:
@@ -32,9 +32,9 @@ def grouped(rows: Iterable[Stored]) -> Iterator[tuple[str, list[Line]]]:
             lines = []
 
 
-def replay(before: Account, session: str, lines: Iterable[Line]) -> SessionResult:
+def replay_session(before: Account, session: str, lines: Iterable[Line]) -> SessionResult:
     """Build a session from its lines and the account before it; nothing is checked."""
-    day, account, events, outcomes = stamp(session), before.open_session(), [], []
+    day, account, events, outcomes = session_from_iso(session), before.open_session(), [], []
     marks: dict[str, Any] = {}
     for kind, text in lines:
         body = json.loads(text)
@@ -58,7 +58,7 @@ def replay(before: Account, session: str, lines: Iterable[Line]) -> SessionResul
     )
 
 
-def explain(run_id: str, before: Account, session: str, lines: list[Line]) -> SessionResult:
+def verify_session(run_id: str, before: Account, session: str, lines: list[Line]) -> SessionResult:
     """Replay a session and see that everything in it follows, to the cent.
 
     Raises
@@ -68,7 +68,7 @@ def explain(run_id: str, before: Account, session: str, lines: list[Line]) -> Se
     """
     where = f"run {run_id!r}, {session}"
     try:
-        result = replay(before, session, lines)
+        result = replay_session(before, session, lines)
     except (KeyError, TypeError, AttributeError, ValueError, ArithmeticError, StopIteration) as error:
         raise LedgerConflict(
             f"{where}: the lines cannot be replayed ({type(error).__name__}: {error})", run_id=run_id

@@ -10,10 +10,10 @@ from typing import Any
 
 import pandas as pd
 
-from quantgraph.broker.corporate_actions import action_book, open_account
+from quantgraph.broker.corporate_actions import action_book, apply_corporate_actions
 from quantgraph.broker.ledger.journal import CHARGES, iso
 from quantgraph.broker.ledger.ledger import Ledger
-from quantgraph.broker.orders import Fill, Order, Rejection, whole
+from quantgraph.broker.orders import Fill, Order, Rejection, normalize_quantity
 from quantgraph.broker.session_result import SessionResult
 from quantgraph.broker.simulate import Market
 from quantgraph.broker.valuation import mark, value_of
@@ -22,8 +22,8 @@ from quantgraph.market.moment import Moment, session_of
 from quantgraph.market.money import money, notional, to_decimal
 
 __all__ = [
-    "COLUMNS",
-    "REJECTED",
+    "FILL_COLUMNS",
+    "REJECTION_COLUMNS",
     "fills_table",
     "import_fills",
     "read_fills",
@@ -32,8 +32,18 @@ __all__ = [
     "write_rejections",
 ]
 
-COLUMNS = ("trade_date", "sequence", "ts_code", "side", "quantity", "price", "notional", *CHARGES, "reason")
-REJECTED = ("trade_date", "sequence", "ts_code", "side", "wish", "size", "code", "message", "reason")
+FILL_COLUMNS = (
+    "trade_date",
+    "sequence",
+    "ts_code",
+    "side",
+    "quantity",
+    "price",
+    "notional",
+    *CHARGES,
+    "reason",
+)
+REJECTION_COLUMNS = ("trade_date", "sequence", "ts_code", "side", "wish", "size", "code", "message", "reason")
 
 _IMPORTED = "imported"
 _NUMBERS = ("quantity", "price", "notional", *CHARGES)
@@ -45,8 +55,8 @@ def fills_table(fills: Iterable[Fill]) -> pd.DataFrame:
     Returns
     -------
     pandas.DataFrame
-        Columns :data:`COLUMNS`: ``trade_date`` as ``YYYY-MM-DD``; numbers are exact decimals as text, so that
-        nothing is rounded on the way.
+        Columns :data:`FILL_COLUMNS`: ``trade_date`` as ``YYYY-MM-DD``; numbers are exact decimals as
+        text, so that nothing is rounded.
     """
     rows = [
         {
@@ -59,7 +69,7 @@ def fills_table(fills: Iterable[Fill]) -> pd.DataFrame:
         }
         for fill in fills
     ]
-    return pd.DataFrame(rows, columns=list(COLUMNS))
+    return pd.DataFrame(rows, columns=list(FILL_COLUMNS))
 
 
 def write_fills(path: str | Path, fills: Iterable[Fill]) -> None:
@@ -79,8 +89,8 @@ def rejections_table(rejections: Iterable[Rejection]) -> pd.DataFrame:
     Returns
     -------
     pandas.DataFrame
-        Columns :data:`REJECTED`: ``trade_date`` as ``YYYY-MM-DD``; ``side`` empty for a target; ``wish``,
-        which of the four sizes was given, and ``size``, how much, an exact decimal as text; ``code`` and
+        Columns :data:`REJECTION_COLUMNS`: ``trade_date`` as ``YYYY-MM-DD``; ``side`` empty for a target;
+        ``wish``, which of the four sizes was given, and ``size``, an exact decimal as text; ``code``
         ``message`` of the desk, and the decider's ``reason``.
     """
     rows = [
@@ -97,7 +107,7 @@ def rejections_table(rejections: Iterable[Rejection]) -> pd.DataFrame:
         }
         for rejection in rejections
     ]
-    return pd.DataFrame(rows, columns=list(REJECTED))
+    return pd.DataFrame(rows, columns=list(REJECTION_COLUMNS))
 
 
 def write_rejections(path: str | Path, rejections: Iterable[Rejection]) -> None:
@@ -178,7 +188,7 @@ def _session(
 ) -> SessionResult:
     evening = market.store.trusted_view(Moment(session, "close"), market.data_ref)
     book = action_book(market.store, market.data_ref)
-    account, events = open_account(ledger.account(run_id), session, book, market.rules)
+    account, events = apply_corporate_actions(ledger.account(run_id), session, book, market.rules)
     made = [replace(fill, t_plus=market.rules.t_plus(fill.order.symbol, session.date())) for fill in fills]
     for fill in made:
         if fill.side == "sell" and account.quantity(fill.order.symbol) < fill.quantity:
@@ -205,7 +215,7 @@ def _fill(row: dict[str, Any], before: Fill | None) -> Fill:
     follows = before is not None and before.session == session
     sequence = int(row.get("sequence") or (before.order.sequence + 1 if before and follows else 1))
     quantity, price = (
-        whole(to_decimal(row["quantity"], name="quantity")),
+        normalize_quantity(to_decimal(row["quantity"], name="quantity")),
         to_decimal(row["price"], name="price"),
     )
     order = Order(

@@ -11,14 +11,14 @@ import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
-from hashlib import blake2b
 from typing import Any
 
 import pandas as pd
 
+from quantgraph._util.canonical_json import content_hash
 from quantgraph.broker.account import Account
 from quantgraph.broker.corporate_actions import Delisting, Dividend, Event, Payment, Split, apply_event
-from quantgraph.broker.orders import SIZES, Fill, Order, Outcome, Quantity, Rejection, whole
+from quantgraph.broker.orders import SIZES, Fill, Order, Outcome, Quantity, Rejection, normalize_quantity
 from quantgraph.broker.session_result import SessionResult
 from quantgraph.broker.valuation import Mark
 from quantgraph.errors import LedgerConflict
@@ -29,7 +29,7 @@ __all__ = [
     "EVENTS",
     "DayLines",
     "Line",
-    "chained",
+    "chain_hash",
     "day_body",
     "day_lines",
     "delisting_profits",
@@ -41,7 +41,7 @@ __all__ = [
     "outcome_of",
     "plain_order",
     "rejection_body",
-    "stamp",
+    "session_from_iso",
     "text",
 ]
 
@@ -64,7 +64,7 @@ def iso(session: pd.Timestamp) -> str:
     return session.date().isoformat()
 
 
-def stamp(session: str) -> pd.Timestamp:
+def session_from_iso(session: str) -> pd.Timestamp:
     """Read a stored session."""
     return pd.Timestamp(session).as_unit("us")
 
@@ -75,12 +75,12 @@ def text(value: Any) -> str:
     return plain.encode(errors="backslashreplace").decode()
 
 
-def chained(before: str, line: int, session: str, kind: str, body: str) -> str:
+def chain_hash(before: str, line: int, session: str, kind: str, body: str) -> str:
     """Hash of a line over the hash of the line before it, for the first over the run's name.
 
     128 bits of BLAKE2b, hexadecimal.
     """
-    return blake2b(f"{before}\n{line}\n{session}\n{kind}\n{body}".encode(), digest_size=16).hexdigest()
+    return content_hash(f"{before}\n{line}\n{session}\n{kind}\n{body}")
 
 
 def day_lines(before: Account, result: SessionResult) -> DayLines:
@@ -322,12 +322,12 @@ _KINDS = {made: kind for kind, made in EVENTS.items()}
 
 
 def _quantity(value: str) -> Quantity:
-    return whole(Decimal(value))
+    return normalize_quantity(Decimal(value))
 
 
 _READ: dict[str, Callable[[str], Any]] = {
     "symbol": str,
-    "pay": stamp,
+    "pay": session_from_iso,
     **dict.fromkeys(("quantity", "before", "after"), _quantity),
     **dict.fromkeys(("per_share", "amount", "ratio", "cash"), Decimal),
 }

@@ -16,12 +16,21 @@ from typing import Any, Self
 import pandas as pd
 from sqlalchemy.exc import IntegrityError
 
+from quantgraph._util.canonical_json import canonical_json
 from quantgraph.broker.account import Account
-from quantgraph.broker.ledger.explain import explain, grouped, replay
-from quantgraph.broker.ledger.journal import CHARGES, DayLines, Line, day_lines, iso, marks_of, stamp, text
-from quantgraph.broker.ledger.queries import Reader
-from quantgraph.broker.ledger.store import OPENING, Store
-from quantgraph.broker.ledger.tables import RUN_ID_LENGTH
+from quantgraph.broker.ledger.explain import lines_by_session, replay_session, verify_session
+from quantgraph.broker.ledger.journal import (
+    CHARGES,
+    DayLines,
+    Line,
+    day_lines,
+    iso,
+    marks_of,
+    session_from_iso,
+    text,
+)
+from quantgraph.broker.ledger.journal_store import OPENING, RUN_ID_LENGTH, JournalStore
+from quantgraph.broker.ledger.queries import LedgerQueries
 from quantgraph.broker.session_result import SessionResult
 from quantgraph.errors import BadOption, LedgerConflict
 
@@ -38,7 +47,7 @@ class _Tip:
     sessions: list[str] = field(default_factory=list)
 
 
-class Ledger(Reader):
+class Ledger(LedgerQueries):
     """Runs as lines of one journal in a database.
 
     Parameters
@@ -80,7 +89,7 @@ class Ledger(Reader):
     """
 
     def __init__(self, where: str | Path) -> None:
-        super().__init__(Store(where))
+        super().__init__(JournalStore(where))
         self.where = where
         self._lock = threading.RLock()
         self._tips: dict[str, _Tip] = {}
@@ -122,7 +131,7 @@ class Ledger(Reader):
             said = f"run_id has {len(run_id)} characters; 1 to {RUN_ID_LENGTH} are wanted"
             raise BadOption(said, parameter="run_id")
         opening = {
-            "run": json.dumps(dict(meta or {}), sort_keys=True, ensure_ascii=False, separators=(",", ":")),
+            "run": canonical_json(dict(meta or {})),
             "deposit": text({"amount": str(Account.opening(cash).cash)}),
         }
         found = self._store.find(run_id)
@@ -156,7 +165,7 @@ class Ledger(Reader):
             if tip.sessions and iso(result.session) <= tip.sessions[-1]:
                 return self._same(run_id, result)
             day = day_lines(tip.account, result)
-            explained = explain(run_id, tip.account, day.session, list(day.lines))
+            explained = verify_session(run_id, tip.account, day.session, list(day.lines))
             if explained.account.open_session() != result.account.open_session():
                 raise LedgerConflict(
                     f"run {run_id!r}, {day.session}: the account is not what its lines lead to",
@@ -198,12 +207,12 @@ class Ledger(Reader):
         """Return the last committed session, None before the first."""
         with self._lock:
             sessions = self._tip(run_id).sessions
-        return stamp(sessions[-1]) if sessions else None
+        return session_from_iso(sessions[-1]) if sessions else None
 
     def sessions(self, run_id: str) -> list[pd.Timestamp]:
         """All committed sessions, ascending."""
         with self._lock:
-            return [stamp(session) for session in self._tip(run_id).sessions]
+            return [session_from_iso(session) for session in self._tip(run_id).sessions]
 
     def positions(self, run_id: str) -> pd.DataFrame:
         """What is held after the last session, and what it has come to.
@@ -247,8 +256,8 @@ class Ledger(Reader):
             tip = _Tip(account=Account.opening(self.cash(run_id)), line=OPENING - 1)
         if line > tip.line:
             rows = self._store.lines(run_id, after=tip.line)
-            for session, lines in grouped(rows):
-                tip.account = replay(tip.account, session, lines).account
+            for session, lines in lines_by_session(rows):
+                tip.account = replay_session(tip.account, session, lines).account
                 tip.sessions.append(session)
             tip.line, tip.hash = rows[-1][0], ""  # another process may have gone on meanwhile
         if not tip.hash:
@@ -267,8 +276,8 @@ class Ledger(Reader):
     def _same(self, run_id: str, result: SessionResult) -> SessionResult:
         account, wanted = Account.opening(self.cash(run_id)), iso(result.session)
         where = f"run {run_id!r}, {wanted}"
-        for session, lines in grouped(self._store.lines(run_id)):
-            recorded = replay(account, session, lines)
+        for session, lines in lines_by_session(self._store.lines(run_id)):
+            recorded = replay_session(account, session, lines)
             if session == wanted:
                 what = _difference(lines, day_lines(account, result).lines)
                 if what is None and recorded.account.open_session() != result.account.open_session():

@@ -11,23 +11,30 @@ import pandas as pd
 
 from quantgraph.broker.account import Account
 from quantgraph.broker.corporate_actions import Event
-from quantgraph.broker.ledger.explain import explain, grouped, replay
-from quantgraph.broker.ledger.journal import CHARGES, EVENTS, chained, event_of, outcome_of, stamp
-from quantgraph.broker.ledger.store import OPENING, Store
-from quantgraph.broker.orders import Fill, Outcome, Rejection, refusal
+from quantgraph.broker.ledger.explain import lines_by_session, replay_session, verify_session
+from quantgraph.broker.ledger.journal import (
+    CHARGES,
+    EVENTS,
+    chain_hash,
+    event_of,
+    outcome_of,
+    session_from_iso,
+)
+from quantgraph.broker.ledger.journal_store import OPENING, JournalStore
+from quantgraph.broker.orders import Fill, Outcome, Rejection, rejection_of
 from quantgraph.broker.session_result import SessionResult
-from quantgraph.broker.valuation import values_of
+from quantgraph.broker.valuation import value_series
 from quantgraph.errors import LedgerConflict
 from quantgraph.market.money import ZERO
 from quantgraph.market.rulebook import Charges
 
-__all__ = ["Reader"]
+__all__ = ["LedgerQueries"]
 
 
-class Reader:
+class LedgerQueries:
     """The side of a :class:`~quantgraph.broker.Ledger` that only reads."""
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: JournalStore) -> None:
         self._store = store
 
     def runs(self) -> list[str]:
@@ -46,8 +53,8 @@ class Reader:
     def results(self, run_id: str) -> Iterator[SessionResult]:
         """Every session as it was recorded, one after the other."""
         account = Account.opening(self.cash(run_id))
-        for session, lines in grouped(self._store.lines(run_id)):
-            result = replay(account, session, lines)
+        for session, lines in lines_by_session(self._store.lines(run_id)):
+            result = replay_session(account, session, lines)
             yield result
             account = result.account
 
@@ -67,7 +74,8 @@ class Reader:
             session. Float64, in the market's currency.
         """
         rows = [
-            (stamp(session), json.loads(body)) for _, session, _, body in self._store.lines(run_id, "day")
+            (session_from_iso(session), json.loads(body))
+            for _, session, _, body in self._store.lines(run_id, "day")
         ]
         table = pd.DataFrame(
             [body for _, body in rows],
@@ -86,9 +94,9 @@ class Reader:
             the first session.
         """
         days = self._store.lines(run_id, "day")
-        return values_of(
+        return value_series(
             self.cash(run_id),
-            [(stamp(session), Decimal(json.loads(body)["value"])) for _, session, _, body in days],
+            [(session_from_iso(session), Decimal(json.loads(body)["value"])) for _, session, _, body in days],
         )
 
     def holdings(self, run_id: str) -> tuple[pd.DataFrame, pd.DataFrame]:
@@ -119,7 +127,7 @@ class Reader:
     def orders(self, run_id: str) -> list[Outcome]:
         """Return what became of every order, in the order they were executed."""
         return [
-            outcome_of(kind, json.loads(body), stamp(session))
+            outcome_of(kind, json.loads(body), session_from_iso(session))
             for _, session, kind, body in self._store.lines(run_id, "fill", "rejection")
         ]
 
@@ -129,12 +137,12 @@ class Reader:
 
     def rejections(self, run_id: str) -> list[Rejection]:
         """Return the rejections among :meth:`orders`, and the rests of fills that a cap cut."""
-        return [refused for order in self.orders(run_id) if (refused := refusal(order))]
+        return [refused for order in self.orders(run_id) if (refused := rejection_of(order))]
 
     def events(self, run_id: str) -> list[Event]:
         """Return what corporate actions did, in the order it happened."""
         return [
-            event_of(kind, json.loads(body), stamp(session))
+            event_of(kind, json.loads(body), session_from_iso(session))
             for _, session, kind, body in self._store.lines(run_id, *EVENTS)
         ]
 
@@ -160,7 +168,7 @@ class Reader:
         """
         before = run_id
         for place, row in enumerate(self._store.rows(run_id)):
-            if (row.line, row.hash) != (place, chained(before, place, row.session, row.kind, row.body)):
+            if (row.line, row.hash) != (place, chain_hash(before, place, row.session, row.kind, row.body)):
                 raise LedgerConflict(
                     f"run {run_id!r}: the chain breaks at line {place} ({row.session or 'opening'}, "
                     f"{row.kind}): it, or a line before it, is not what was written",
@@ -180,8 +188,8 @@ class Reader:
             raise LedgerConflict(
                 f"run {run_id!r}: its deposit is no amount", run_id=run_id, line=1
             ) from error
-        for session, lines in grouped(self._store.lines(run_id)):
-            account = explain(run_id, account, session, lines).account
+        for session, lines in lines_by_session(self._store.lines(run_id)):
+            account = verify_session(run_id, account, session, lines).account
         return place + 1
 
     def journal(self, run_id: str) -> Iterator[dict[str, Any]]:

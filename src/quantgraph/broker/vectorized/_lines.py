@@ -18,10 +18,10 @@ from quantgraph.broker.ledger.journal import DayLines, Line, day_body, day_lines
 from quantgraph.broker.orders import Fill, Order
 from quantgraph.broker.quotes import Quotes
 from quantgraph.broker.session_result import SessionResult
-from quantgraph.broker.vectorized._panel import Placing, placing_of, values_of
-from quantgraph.broker.vectorized._run import Run, amount_of
-from quantgraph.broker.vectorized._tables import Floats, Ints
-from quantgraph.broker.vectorized._text import REASONS, Names, fill_texts, mark_texts, names_of
+from quantgraph.broker.vectorized._arrays import Floats, Ints
+from quantgraph.broker.vectorized._block_run import BlockRun, amount_of
+from quantgraph.broker.vectorized._line_writer import REASONS, Names, fill_texts, mark_texts, names_of
+from quantgraph.broker.vectorized._panel import Placing, cells_of, placing_of
 from quantgraph.errors import LedgerConflict
 from quantgraph.market.money import ZERO, trim_zeros
 
@@ -30,19 +30,19 @@ __all__ = ["days_of", "worths_of"]
 _SUMS = ("notional", "commission", "duty", "transfer", "slippage", "profit")
 
 
-def worths_of(run: Run) -> tuple[Decimal, ...]:
+def worths_of(run: BlockRun) -> tuple[Decimal, ...]:
     """The account's value at the end of each session."""
     days = run.log.days
     return tuple(_exact(worth) for worth in ((days["cash"] + days["owed"]) * 100 + days["stocks"]).tolist())
 
 
-def days_of(run: Run, values: tuple[Decimal, ...]) -> list[DayLines]:
+def days_of(run: BlockRun, values: tuple[Decimal, ...]) -> list[DayLines]:
     """Lines of each session."""
     return _Lines(run).days(values)
 
 
 class _Lines:
-    def __init__(self, run: Run) -> None:
+    def __init__(self, run: BlockRun) -> None:
         self._run = run
 
     def days(self, values: tuple[Decimal, ...]) -> list[DayLines]:
@@ -142,7 +142,7 @@ class _Lines:
     def _fields(self) -> dict[str, tuple[Floats, Placing]]:
         store, data_ref = self._run.task.store, self._run.task.data_ref
         return {
-            name: (values_of(store, data_ref, "ohlcv", name), placing_of(store, data_ref, "ohlcv", name))
+            name: (cells_of(store, data_ref, "ohlcv", name), placing_of(store, data_ref, "ohlcv", name))
             for name in store.snapshot(data_ref)["ohlcv"]
         }
 
@@ -164,7 +164,7 @@ def _between(amounts: Ints, ends: Ints) -> list[int]:
     return sums
 
 
-def _dividends(run: Run, t: int) -> Decimal:
+def _dividends(run: BlockRun, t: int) -> Decimal:
     _, events = run.mornings.get(t, (None, ()))
     return sum((event.amount for event in events if isinstance(event, Dividend)), ZERO)
 

@@ -11,10 +11,10 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from quantgraph.broker.per_commit import per_commit
-from quantgraph.broker.vectorized._tables import Floats, Ints
+from quantgraph.broker.vectorized._arrays import Floats, Ints
 from quantgraph.state import DataState
 
-__all__ = ["Layout", "Placing", "layout_of", "no_panel", "panel_of", "placing_of", "values_of"]
+__all__ = ["Layout", "Placing", "cells_of", "layout_of", "no_panel", "panel_of", "placing_of"]
 
 Dates = NDArray[np.datetime64]
 
@@ -88,7 +88,7 @@ def placing_of(store: DataState, data_ref: str, panel: str, name: str) -> Placin
     )
 
 
-def values_of(store: DataState, data_ref: str, panel: str, name: str) -> Floats:
+def cells_of(store: DataState, data_ref: str, panel: str, name: str) -> Floats:
     """All cells of a field as they are stored: C order, read-only."""
     return store.snapshot(data_ref)[panel][name].to_numpy()
 

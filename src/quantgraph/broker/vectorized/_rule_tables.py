@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from quantgraph.broker.vectorized._tables import RATE, SHARE, TERM, Ints, Table
+from quantgraph.broker.vectorized._arrays import RATE, SHARE, TERM, Ints, Table
 from quantgraph.errors import BadOption, BadWindow, UnknownSymbol
 from quantgraph.market.boards import exchange_of, fund_kind
 from quantgraph.market.dated_rules import load_rules

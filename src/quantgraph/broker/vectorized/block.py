@@ -111,21 +111,21 @@ def trade_block(
         If the orders do not lead to the cash and the holdings at the end, or the desk would fill what was
         refused: an error in here, found before anything is recorded.
     """
+    from quantgraph.broker.vectorized._block_run import BlockRun
     from quantgraph.broker.vectorized._lines import days_of, worths_of
-    from quantgraph.broker.vectorized._market import ForTheDesk, Task, market_of, rule_of
-    from quantgraph.broker.vectorized._run import Run
+    from quantgraph.broker.vectorized._market import BlockTask, FallbackRequired, market_of, rule_of
 
     if rule.rules not in (None, rules):
         return None
     try:
-        task = Task.of(store, data_ref, sessions, rule, rules=rules, book=book, mark_at=mark_at)
+        task = BlockTask.of(store, data_ref, sessions, rule, rules=rules, book=book, mark_at=mark_at)
         market, plain = market_of(task), rule_of(task)
-        run = Run(task=task, market=market, rule=plain, before=account, count=len(task.sessions))
+        run = BlockRun(task=task, market=market, rule=plain, before=account, count=len(task.sessions))
         done = run.go()
         if 0 < done < run.count:  # the session after them has begun in the arrays: once more, without it
-            run = Run(task=task, market=market, rule=plain, before=account, count=done)
+            run = BlockRun(task=task, market=market, rule=plain, before=account, count=done)
             run.go()
-    except ForTheDesk:
+    except FallbackRequired:
         return None
     if not done:
         return None

@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from quantgraph.llm.planner.chat import KeylessPlanner
     from quantgraph.llm.planner.codegen import Code, write_code
-    from quantgraph.llm.planner.request import Context, Request, read_request
+    from quantgraph.llm.planner.request import ParsedRequest, RequestContext, read_request
 
-__all__ = ["Code", "Context", "KeylessPlanner", "Request", "read_request", "write_code"]
+__all__ = ["Code", "KeylessPlanner", "ParsedRequest", "RequestContext", "read_request", "write_code"]
 
 _HOMES = {
     "Code": "codegen",
-    "Context": "request",
+    "RequestContext": "request",
     "KeylessPlanner": "chat",
-    "Request": "request",
+    "ParsedRequest": "request",
     "read_request": "request",
     "write_code": "codegen",
 }

@@ -23,7 +23,7 @@ from langchain_core.runnables import Runnable
 from langchain_core.tools import BaseTool
 from langchain_core.utils.function_calling import convert_to_openai_tool
 
-from quantgraph.llm.planner.turns import Turn, decide
+from quantgraph.llm.planner.planner_turn import PlannerTurn, answer_conversation
 
 __all__ = ["KeylessPlanner"]
 
@@ -64,9 +64,9 @@ class KeylessPlanner(BaseChatModel):
         specs = tuple(convert_to_openai_tool(tool) for tool in tools)
         return self.model_copy(update={"bound_tools": specs, "tool_choice": tool_choice})
 
-    def _turn(self, messages: Sequence[BaseMessage]) -> Turn:
+    def _turn(self, messages: Sequence[BaseMessage]) -> PlannerTurn:
         tools = [spec["function"] for spec in self.bound_tools]
-        return decide(messages, tools, forced=self.tool_choice not in (None, "auto", "none"))
+        return answer_conversation(messages, tools, forced=self.tool_choice not in (None, "auto", "none"))
 
     def _generate(
         self,
@@ -101,7 +101,7 @@ class KeylessPlanner(BaseChatModel):
             yield chunk
 
 
-def _pieces(turn: Turn) -> Iterator[AIMessageChunk]:
+def _pieces(turn: PlannerTurn) -> Iterator[AIMessageChunk]:
     """A turn word by word; the arguments of a call in two pieces."""
     for word in re.findall(r"\S+\s*|\s+", turn.text):
         yield AIMessageChunk(content=word)

@@ -13,8 +13,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from quantgraph.llm.planner.describe import describe, figure
-from quantgraph.llm.planner.naming import lookback_of, name_of, slug
+from quantgraph.llm.planner.describe import describe, format_number, lookback_of, name_of, slug
 from quantgraph.llm.planner.rules import (
     AllOf,
     AnyOf,
@@ -33,8 +32,8 @@ from quantgraph.llm.planner.rules import (
     Rank,
     Return,
     Rsi,
-    Rule,
     Scaled,
+    TradingRule,
     Value,
     fields_of,
 )
@@ -80,7 +79,7 @@ class _Cell:
         """Name of a value's frame, or the figure of a constant."""
         match value:
             case Number(value=number):
-                return figure(number)
+                return format_number(number)
             case Bar(field=name):
                 return self.bar(name)
             case Indicator(field=name):
@@ -88,7 +87,7 @@ class _Cell:
             case Average():
                 return self._average(value)
             case Scaled(factor=factor, value=average):
-                return f"{figure(factor)} * {self._average(average)}"
+                return f"{format_number(factor)} * {self._average(average)}"
             case Macd():
                 return self._macd(value)
             case Rsi(period=period):
@@ -149,7 +148,7 @@ class _Cell:
         name = f"{name}_{band.period}_{slug(band.width)}"
         spread = f"std_{band.period}"
         self.define(spread, f"{spread} = close.rolling({band.period}).std(ddof=0)")
-        return self.define(name, f"{name} = {middle} {sign} {figure(band.width)} * {spread}")
+        return self.define(name, f"{name} = {middle} {sign} {format_number(band.width)} * {spread}")
 
     def _kdj(self, kdj: Kdj) -> str:
         n, m, d = kdj.period, kdj.smooth_k, kdj.smooth_d
@@ -217,7 +216,7 @@ class _Cell:
                 before.append(text)
             elif isinstance(side, Scaled):
                 name = self.value(side.value)
-                before.append(f"{figure(side.factor)} * {name}.shift(1)")
+                before.append(f"{format_number(side.factor)} * {name}.shift(1)")
                 self.need(f"{name}.shift(1)")
             else:
                 before.append(f"{text}.shift(1)")
@@ -231,9 +230,9 @@ class _Cell:
         place = f"{'best' if rank.side == 'top' else 'worst'}_{value}"
         self.define(place, f'{place} = {value}.rank(axis=1, ascending={rank.side == "bottom"}, method="max")')
         if rank.unit == "count":
-            return f"({place} <= {figure(rank.amount)})"
+            return f"({place} <= {format_number(rank.amount)})"
         count = self.define(f"symbols_with_{value}", f"symbols_with_{value} = {value}.count(axis=1)")
-        return f"(100 * {place}).le({figure(rank.amount)} * {count}, axis=0)"
+        return f"(100 * {place}).le({format_number(rank.amount)} * {count}, axis=0)"
 
 
 def _body(cell: _Cell, entry: str, exit_: str) -> list[str]:
@@ -270,7 +269,7 @@ def _squeeze(lines: list[str]) -> str:
     return "\n".join(kept) + "\n"
 
 
-def write_code(rule: Rule) -> Code:
+def write_code(rule: TradingRule) -> Code:
     """The cell that computes a rule's signal and stores it under a descriptive name.
 
     In scope it expects ``pd``, ``np`` and ``GLOBAL_DATA_STATE``; it imports ``talib`` where it needs it. The signal has the index and

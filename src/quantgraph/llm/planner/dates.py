@@ -13,10 +13,9 @@ from dataclasses import dataclass
 from datetime import date
 
 from quantgraph.errors import BadWindow
-from quantgraph.llm.planner.periods import Period, period_at
-from quantgraph.llm.planner.slashed import rewritten
+from quantgraph.llm.planner.periods import Period, normalise_dates, period_at
 
-__all__ = ["MARK", "Window", "find_window", "malformed_dates", "merge", "without_dates"]
+__all__ = ["MARK", "Window", "find_window", "malformed_dates", "merge_windows", "without_dates"]
 
 MARK = "\x1f"
 """Stands in the text where a date was."""
@@ -184,7 +183,7 @@ def _skip(pattern: re.Pattern[str], text: str, at: int) -> int:
     return match.end() if match else at
 
 
-def merge(older: Window, newer: Window) -> Window:
+def merge_windows(older: Window, newer: Window) -> Window:
     """A later answer over an earlier one: what it names replaces, what it leaves out stays."""
     if newer.start is None and newer.end is None:
         return older if older.start or older.end or not newer.named else newer
@@ -244,7 +243,7 @@ def find_window(text: str, last_session: str | None) -> tuple[Window, str]:
     text, relative = _with_years(text, last)
     counted = _SESSIONS.findall(text)
     text = _SESSIONS.sub(MARK, text)
-    text, open_ = rewritten(text, f" {MARK} ")
+    text, open_ = normalise_dates(text, f" {MARK} ")
     items = list(_items(text, last))
     written = [text[item.begin : item.end].strip() for item in items]
     for item in reversed(items):

@@ -8,7 +8,15 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from quantgraph.llm.planner.grammar import Joined, Negated, Said, SaidCompare, SaidRank, SaidState, SaidTurn
+from quantgraph.llm.planner.grammar import (
+    Clause,
+    CompareClause,
+    CrossClause,
+    JoinedClause,
+    NegatedClause,
+    RankClause,
+    StateClause,
+)
 from quantgraph.llm.planner.operands import BandSide, Bare, Falling, Group, Histogram, Level, Operand
 from quantgraph.llm.planner.rules import (
     AllOf,
@@ -34,7 +42,7 @@ from quantgraph.llm.planner.rules import (
     leaves_of,
 )
 
-__all__ = ["Memory", "after_clause", "meant", "remember"]
+__all__ = ["Memory", "after_clause", "remember", "resolve"]
 
 PERCENT_FIELDS = ("turnover_rate", "dv_ratio")
 CAP_FIELDS = ("total_mv", "circ_mv")
@@ -74,7 +82,7 @@ class Memory:
     ascending: Value | Falling | None = None
 
 
-Meant = tuple[Condition, Memory]
+Resolved = tuple[Condition, Memory]
 
 
 def remember(memory: Memory, left: Value, right: Value | None = None) -> Memory:
@@ -220,12 +228,12 @@ def _compared(left: Value, word: str, right: Value) -> Condition:
     return Compare(left=left, op=_OPERATORS[word], right=right)
 
 
-def _break_alone(said: SaidCompare, memory: Memory) -> SaidCompare:
+def _break_alone(said: CompareClause, memory: Memory) -> CompareClause:
     """``跌破卖出``: the price and the one line that the clause before compares it with."""
     return said if memory.price_line is None else replace(said, left=Bar(), right=memory.price_line)
 
 
-def _compare(said: SaidCompare, memory: Memory) -> Meant | None:
+def _compare(said: CompareClause, memory: Memory) -> Resolved | None:
     if isinstance(said.left, Group) and isinstance(said.left.left, Band) and isinstance(said.right, BandSide):
         memory = replace(memory, band=said.left.left)
         said = replace(said, left=Bar())
@@ -239,7 +247,7 @@ def _compare(said: SaidCompare, memory: Memory) -> Meant | None:
     return _of_sides(left, said.word, right, memory)
 
 
-def _of_sides(left: Operand | None, word: str, right: Operand | None, memory: Memory) -> Meant | None:
+def _of_sides(left: Operand | None, word: str, right: Operand | None, memory: Memory) -> Resolved | None:
     if isinstance(left, Histogram):
         return _histogram(left, word, memory) if _is_zero(right) else None
     if isinstance(left, Falling):
@@ -258,16 +266,16 @@ def _is_zero(right: Operand | None) -> bool:
     return isinstance(right, Level) and right.value == 0
 
 
-def _lines(lines: Group, word: str, memory: Memory) -> Meant:
+def _lines(lines: Group, word: str, memory: Memory) -> Resolved:
     return _compared(lines.left, word, lines.right), remember(memory, lines.left, lines.right)
 
 
-def _histogram(histogram: Histogram, word: str, memory: Memory) -> Meant:
+def _histogram(histogram: Histogram, word: str, memory: Memory) -> Resolved:
     condition, seen = _lines(histogram.lines, word, memory)
     return condition, replace(seen, left=histogram, right=None)
 
 
-def _group_line(group: Group, word: str, right: Operand | None, memory: Memory) -> Meant | None:
+def _group_line(group: Group, word: str, right: Operand | None, memory: Memory) -> Resolved | None:
     """``MACD crosses above its signal line``; ``MACD above the zero line`` speaks of the DIF.
 
     The bare name against a number is the DIF to some and the histogram to others: not read.
@@ -282,7 +290,7 @@ def _group_line(group: Group, word: str, right: Operand | None, memory: Memory) 
     return None
 
 
-def _fallen(falling: Falling, word: str, right: Operand | None, memory: Memory) -> Meant | None:
+def _fallen(falling: Falling, word: str, right: Operand | None, memory: Memory) -> Resolved | None:
     """A fall of more than x is a return below -x."""
     if not isinstance(right, Level) or right.unit != "percent" or word not in _OPERATORS:
         return None
@@ -291,25 +299,25 @@ def _fallen(falling: Falling, word: str, right: Operand | None, memory: Memory) 
     return Compare(left=left, op=_MIRRORED[_OPERATORS[word]], right=value), seen
 
 
-def _state(said: SaidState, memory: Memory) -> Meant | None:
+def _state(said: StateClause, memory: Memory) -> Resolved | None:
     left = memory.left if said.left is None else said.left
     if said.state in ("POSITIVE", "NEGATIVE"):
         if not isinstance(left, Return | Macd | Histogram):
             return None
         word = "ABOVE" if said.state == "POSITIVE" else "BELOW"
-        return _compare(SaidCompare(left=left, word=word, right=Level(value=0.0, unit="plain")), memory)
+        return _compare(CompareClause(left=left, word=word, right=Level(value=0.0, unit="plain")), memory)
     if said.state in ("TURNS_UP", "TURNS_DOWN"):
         if not isinstance(left, Return | Macd | Histogram):
             return None
         word = "CROSS_UP" if said.state == "TURNS_UP" else "CROSS_DOWN"
-        return _compare(SaidCompare(left=left, word=word, right=Level(value=0.0, unit="plain")), memory)
+        return _compare(CompareClause(left=left, word=word, right=Level(value=0.0, unit="plain")), memory)
     if not isinstance(left, Rsi):
         return None
     word, level = ("BELOW", 30.0) if said.state == "OVERSOLD" else ("ABOVE", 70.0)
-    return _compare(SaidCompare(left=left, word=word, right=Level(value=level, unit="plain")), memory)
+    return _compare(CompareClause(left=left, word=word, right=Level(value=level, unit="plain")), memory)
 
 
-def _turn(said: SaidTurn, memory: Memory) -> Meant | None:
+def _turn(said: CrossClause, memory: Memory) -> Resolved | None:
     if said.left is None and memory.turns > 1:
         return None
     left, right = (memory.crossed or (None, None)) if said.left is None else (said.left, said.right)
@@ -327,7 +335,7 @@ def _turn(said: SaidTurn, memory: Memory) -> Meant | None:
 _OTHER_END: dict[Literal["top", "bottom"], Literal["top", "bottom"]] = {"top": "bottom", "bottom": "top"}
 
 
-def _rank(said: SaidRank, memory: Memory, *, negated: bool) -> Meant | None:
+def _rank(said: RankClause, memory: Memory, *, negated: bool) -> Resolved | None:
     """A rank. ``前20`` behind ``市盈率最低的10只`` is the lowest 20; to sell these would sell what was bought."""
     subject = said.value if said.value is not None else memory.ranked
     value, side = subject, said.side
@@ -354,10 +362,10 @@ def _rank(said: SaidRank, memory: Memory, *, negated: bool) -> Meant | None:
     return rank, replace(memory, left=ranked, right=None, ranked=ranked, rank=rank, ascending=ascending)
 
 
-def _joined(said: Joined, memory: Memory) -> Meant | None:
+def _joined(said: JoinedClause, memory: Memory) -> Resolved | None:
     parts: list[Condition] = []
     for part in said.parts:
-        found = meant(part, memory)
+        found = resolve(part, memory)
         if found is None:
             return None
         condition, memory = found
@@ -365,19 +373,21 @@ def _joined(said: Joined, memory: Memory) -> Meant | None:
     return (AllOf if said.word == "and" else AnyOf)(parts=tuple(parts)), memory
 
 
-def meant(said: Said, memory: Memory) -> Meant | None:
+def resolve(said: Clause, memory: Memory) -> Resolved | None:
     """The condition that was meant and the memory after it; None if that would be a guess."""
     match said:
-        case SaidCompare():
+        case CompareClause():
             return _compare(said, memory)
-        case SaidState():
+        case StateClause():
             return _state(said, memory)
-        case SaidTurn():
+        case CrossClause():
             return _turn(said, memory)
-        case SaidRank():
+        case RankClause():
             return _rank(said, memory, negated=False)
-        case Negated(part=part):
-            found = _rank(part, memory, negated=True) if isinstance(part, SaidRank) else meant(part, memory)
+        case NegatedClause(part=part):
+            found = (
+                _rank(part, memory, negated=True) if isinstance(part, RankClause) else resolve(part, memory)
+            )
             return None if found is None else (Not(part=found[0]), found[1])
-        case Joined():
+        case JoinedClause():
             return _joined(said, memory)

@@ -86,7 +86,7 @@ class Level:
 
 
 Operand = Value | Bare | BandSide | Falling | Group | Histogram | Level
-Reading = tuple[Operand, int]
+OperandParse = tuple[Operand, int]
 
 
 def kind_at(tokens: Sequence[Token], at: int) -> str:
@@ -166,7 +166,7 @@ def pairs(tokens: Sequence[Token], at: int) -> Iterator[tuple[tuple[Average, Ave
             yield (_average(kind, int(numbers[0])), _average(kind, int(numbers[1]))), end
 
 
-def _scaled(tokens: Sequence[Token], at: int) -> Iterator[Reading]:
+def _scaled(tokens: Sequence[Token], at: int) -> Iterator[OperandParse]:
     if kind_at(tokens, at) == "TIMES":
         for value, end in averages(tokens, at + 1):
             yield Scaled(factor=tokens[at].value, value=value), end
@@ -175,7 +175,7 @@ def _scaled(tokens: Sequence[Token], at: int) -> Iterator[Reading]:
             yield Scaled(factor=tokens[end].value, value=value), end + 1
 
 
-def _of_bar(tokens: Sequence[Token], at: int) -> Iterator[Reading]:
+def _of_bar(tokens: Sequence[Token], at: int) -> Iterator[OperandParse]:
     if kind_at(tokens, at) == "PRICE":
         yield Bar(field="close"), at + 1
         for value, end in averages(tokens, at + 1):
@@ -187,7 +187,7 @@ def _of_bar(tokens: Sequence[Token], at: int) -> Iterator[Reading]:
             yield Average(kind=value.kind, period=value.period, field="vol"), end
 
 
-def _rsi(tokens: Sequence[Token], at: int) -> Iterator[Reading]:
+def _rsi(tokens: Sequence[Token], at: int) -> Iterator[OperandParse]:
     if kind_at(tokens, at) in ("DAYS", "NUM") and kind_at(tokens, at + 1) == "RSI":
         days = _whole(tokens[at])
         if days is not None and days >= 2:
@@ -220,7 +220,7 @@ def _group(tokens: Sequence[Token], at: int) -> Iterator[tuple[Group, int]]:
         yield Group(left=k, right=d), end
 
 
-def _of_group(tokens: Sequence[Token], at: int) -> Iterator[Reading]:
+def _of_group(tokens: Sequence[Token], at: int) -> Iterator[OperandParse]:
     """A group, one of its lines behind its name (``KDJ的J值``), or a line alone (``J值``)."""
     for group, end in _group(tokens, at):
         yield group, end
@@ -270,7 +270,7 @@ def band_words(tokens: Sequence[Token], at: int) -> tuple[str, bool, list[float]
     return side, named, numbers, at
 
 
-def _band(tokens: Sequence[Token], at: int) -> Iterator[Reading]:
+def _band(tokens: Sequence[Token], at: int) -> Iterator[OperandParse]:
     """Bollinger, side and parameters in any order; a side alone is a :class:`BandSide`."""
     side, named, numbers, end = band_words(tokens, at)
     if end < 0:
@@ -292,7 +292,7 @@ def _band(tokens: Sequence[Token], at: int) -> Iterator[Reading]:
         yield Group(left=upper, right=lower), end
 
 
-def _over_days(tokens: Sequence[Token], at: int) -> Iterator[Reading]:
+def _over_days(tokens: Sequence[Token], at: int) -> Iterator[OperandParse]:
     """Returns, falls and extremes, which need a number of days; momentum alone is that of 20."""
     if kind_at(tokens, at) == "MOMENTUM":
         yield Return(), at + 1
@@ -311,25 +311,25 @@ def _over_days(tokens: Sequence[Token], at: int) -> Iterator[Reading]:
             yield Extreme(side="high" if word == "HIGHN" else "low", period=days), at + 2
 
 
-def _level(tokens: Sequence[Token], at: int) -> Iterator[Reading]:
+def _level(tokens: Sequence[Token], at: int) -> Iterator[OperandParse]:
     units = {"NUM": "plain", "PCT": "percent", "YI": "yi", "ZERO": "zero"}
     here = kind_at(tokens, at)
     if here in units:
         yield Level(value=tokens[at].value, unit=units[here]), at + 1
 
 
-def _field(tokens: Sequence[Token], at: int) -> Iterator[Reading]:
+def _field(tokens: Sequence[Token], at: int) -> Iterator[OperandParse]:
     here = kind_at(tokens, at)
     if here.startswith("FIELD:"):
         yield Indicator(field=here.removeprefix("FIELD:")), at + 1
 
 
-def _bare(tokens: Sequence[Token], at: int) -> Iterator[Reading]:
+def _bare(tokens: Sequence[Token], at: int) -> Iterator[OperandParse]:
     if kind_at(tokens, at) == "DAYS" and (days := _whole(tokens[at])) is not None:
         yield Bare(period=days), at + 1
 
 
-def operands(tokens: Sequence[Token], at: int) -> Iterator[Reading]:
+def operands(tokens: Sequence[Token], at: int) -> Iterator[OperandParse]:
     """Every reading of a value that starts at a place."""
     yield from averages(tokens, at)
     for reader in (_scaled, _of_bar, _rsi, _of_group, _band, _over_days, _level, _field, _bare):

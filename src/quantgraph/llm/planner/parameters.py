@@ -13,19 +13,19 @@ from dataclasses import dataclass, replace
 from itertools import groupby
 from operator import itemgetter
 
-from quantgraph.llm.planner.describe import figure
+from quantgraph.llm.planner.describe import format_number
 from quantgraph.llm.planner.lexicon import Token
 from quantgraph.llm.planner.operands import averages, band_words, kind_at, pairs, params_at
 from quantgraph.llm.planner.rules import Average
 
-__all__ = ["Line", "crosses_of", "with_parameters"]
+__all__ = ["TokenLine", "complete_parameters", "count_crosses"]
 
 Tokens = Sequence[Token]
 Numbers = tuple[float, ...]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Line:
+class TokenLine:
     """Tokens of one line and what was written."""
 
     tokens: tuple[Token, ...]
@@ -114,7 +114,7 @@ def _mentions(tokens: Tokens) -> Iterator[_Mention]:
         at = behind
 
 
-def _rounds(lines: Sequence[Line]) -> list[int]:
+def _rounds(lines: Sequence[TokenLine]) -> list[int]:
     """Number of the round of each line."""
     found: list[int] = []
     number, bought = 0, False
@@ -127,14 +127,14 @@ def _rounds(lines: Sequence[Line]) -> list[int]:
     return found
 
 
-def _by_round(lines: Sequence[Line]) -> Iterator[tuple[int, list[Line]]]:
+def _by_round(lines: Sequence[TokenLine]) -> Iterator[tuple[int, list[TokenLine]]]:
     """The lines of each round; a round's lines stand together."""
     for number, pairs_ in groupby(zip(_rounds(lines), lines, strict=True), key=itemgetter(0)):
         yield number, [line for _, line in pairs_]
 
 
 def _number(kind: str, value: float, place: int) -> Token:
-    return Token(kind=kind, text=figure(value), value=value, begin=place, end=place)
+    return Token(kind=kind, text=format_number(value), value=value, begin=place, end=place)
 
 
 def _brackets(numbers: Numbers, place: int) -> list[Token]:
@@ -156,14 +156,14 @@ def _completed(tokens: Tokens, mention: _Mention, numbers: Numbers) -> list[Toke
     return [*words, *_brackets(numbers, last)]
 
 
-def _open(line: Line, mention: _Mention, named: frozenset[Numbers]) -> Token:
+def _open(line: TokenLine, mention: _Mention, named: frozenset[Numbers]) -> Token:
     """A name that could have several parameters, as a word that was not read."""
     begin, end = line.tokens[mention.begin].begin, line.tokens[mention.end - 1].end
-    choices = " / ".join(",".join(map(figure, numbers)) for numbers in sorted(named))
+    choices = " / ".join(",".join(map(format_number, numbers)) for numbers in sorted(named))
     return Token(kind="UNKNOWN", text=f"{line.text[begin:end]} ({choices})", begin=begin, end=end)
 
 
-def _read_again(line: Line, named: dict[str, frozenset[Numbers]]) -> Line:
+def _read_again(line: TokenLine, named: dict[str, frozenset[Numbers]]) -> TokenLine:
     tokens = list(line.tokens)
     for mention in reversed(list(_mentions(line.tokens))):
         choices = named[mention.family]
@@ -183,7 +183,7 @@ _COUNTS = {"RSI": 1, "MACD": 3, "KDJ": 3, "BOLL": 2, "RETURN": 1}
 _OF_DAYS = ("MOMENTUM", "RETURN", "LOSS", "HIGHN", "LOWN", "RSI", "BOLL", "UPPER", "MIDDLE", "LOWER", "TIMES")
 
 
-def _averages_of(lines: Sequence[Line]) -> frozenset[Average]:
+def _averages_of(lines: Sequence[TokenLine]) -> frozenset[Average]:
     """Averages that are named; days whose average a partner names count as one of their own."""
     found: set[Average] = set()
     for line in lines:
@@ -197,7 +197,7 @@ def _averages_of(lines: Sequence[Line]) -> frozenset[Average]:
     return frozenset(found)
 
 
-def _with_average(line: Line, named: frozenset[Average], volume: bool) -> Line:
+def _with_average(line: TokenLine, named: frozenset[Average], volume: bool) -> TokenLine:
     """A bare *average* with the days of the only one that was named; beside volume it stays open."""
     if len(named) != 1 or volume:
         return line
@@ -218,7 +218,7 @@ def _with_average(line: Line, named: frozenset[Average], volume: bool) -> Line:
     return replace(line, tokens=tuple(found))
 
 
-def with_parameters(lines: Sequence[Line]) -> list[Line]:
+def complete_parameters(lines: Sequence[TokenLine]) -> list[TokenLine]:
     """The lines with every bare indicator name completed by what the request names for it."""
     named: dict[str, list[frozenset[Numbers]]] = {family: [] for family in _FAMILIES}
     for _, of_round in _by_round(lines):
@@ -229,7 +229,7 @@ def with_parameters(lines: Sequence[Line]) -> list[Line]:
                     m.numbers for m in mentions if m.family == family and len(m.numbers) == _COUNTS[family]
                 )
             )
-    found: list[Line] = []
+    found: list[TokenLine] = []
     volume, so_far = False, frozenset[Average]()
     choices: dict[str, frozenset[Numbers]] = dict.fromkeys(_FAMILIES, frozenset())
     for number, of_round in _by_round(lines):
@@ -241,7 +241,7 @@ def with_parameters(lines: Sequence[Line]) -> list[Line]:
     return found
 
 
-def crosses_of(lines: Sequence[Line]) -> list[int]:
+def count_crosses(lines: Sequence[TokenLine]) -> list[int]:
     """For each line, how many crosses a bare *golden cross* could speak of in its round."""
     found: list[int] = []
     for _, of_round in _by_round(lines):

@@ -6,15 +6,15 @@ from collections.abc import Sequence
 
 from quantgraph._util.texts import Language
 from quantgraph.llm.planner.describe import describe
-from quantgraph.llm.planner.request import Missing, Request
+from quantgraph.llm.planner.request import Missing, ParsedRequest
 
 __all__ = [
     "analysis",
-    "asked",
     "clarification",
     "fetch_failed",
     "fetched",
     "introduction",
+    "next_question",
     "question",
     "refused_date",
     "rule_text",
@@ -95,7 +95,7 @@ def question(about: Missing, unread: Sequence[str], language: Language, examples
     return f"{head}{ask}? {example[0].upper()}{example[1:]}."
 
 
-def asked(request: Request, examples: Sequence[str] = ()) -> str | None:
+def next_question(request: ParsedRequest, examples: Sequence[str] = ()) -> str | None:
     """The question about what is missing first; None where nothing is.
 
     Where words and nothing else were found it shows a whole sentence that can be read.
@@ -121,7 +121,7 @@ def refused_date(why: str, language: Language) -> str:
     return head + question("window", (), language)
 
 
-def rule_text(request: Request) -> str:
+def rule_text(request: ParsedRequest) -> str:
     """Entry and exit that were read; empty without a strategy."""
     rule = request.strategy
     if rule is None:
@@ -130,7 +130,7 @@ def rule_text(request: Request) -> str:
     return f"买入：{entry}；卖出：{exit_}" if request.language == "zh" else f"buy: {entry}; sell: {exit_}"
 
 
-def analysis(request: Request, errors: str) -> str:
+def analysis(request: ParsedRequest, errors: str) -> str:
     """One or two sentences on what was read and what failed before."""
     zh = request.language == "zh"
     parts: list[str] = []

@@ -9,8 +9,7 @@ from typing import Literal
 
 from quantgraph._util.texts import Language, language_of
 from quantgraph.errors import BadWindow
-from quantgraph.llm.planner.dates import MARK, Window, find_window, merge, without_dates
-from quantgraph.llm.planner.headings import Heading, find_heading
+from quantgraph.llm.planner.dates import MARK, Window, find_window, merge_windows, without_dates
 from quantgraph.llm.planner.lexicon import (
     DATA_KINDS,
     FIELD_NAMES,
@@ -20,21 +19,21 @@ from quantgraph.llm.planner.lexicon import (
     tokens_of,
 )
 from quantgraph.llm.planner.meaning import Memory
-from quantgraph.llm.planner.parameters import Line, crosses_of, with_parameters
-from quantgraph.llm.planner.rules import Average, Rule, fields_of
-from quantgraph.llm.planner.strategies import Clauses, read_clauses, rule_of
-from quantgraph.llm.planner.styles import styles_of
-from quantgraph.llm.planner.symbols import find_symbols, is_shouted
-from quantgraph.llm.planner.wording import cleaned, legible, normalise, one_space
+from quantgraph.llm.planner.normalisation import clean_words, collapse_spaces, normalise, readable_excerpt
+from quantgraph.llm.planner.parameters import TokenLine, complete_parameters, count_crosses
+from quantgraph.llm.planner.rules import Average, TradingRule, fields_of
+from quantgraph.llm.planner.securities import find_symbols, is_shouted
+from quantgraph.llm.planner.strategies import LineRule, read_line_rule, rule_of
+from quantgraph.llm.planner.styles import Heading, find_heading, styles_of
 
-__all__ = ["Context", "Intent", "Language", "Missing", "Request", "read_request"]
+__all__ = ["Intent", "Language", "Missing", "ParsedRequest", "RequestContext", "read_request"]
 
 Intent = Literal["data_fetch", "signal_gen", "mixed", "unclear"]
 Missing = Literal["symbols", "window", "strategy"]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Context:
+class RequestContext:
     """What the host knows when it asks.
 
     Parameters
@@ -54,7 +53,7 @@ class Context:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Request:
+class ParsedRequest:
     """What was read. Dates are ``YYYYMMDD`` or None; ``fields`` are daily indicators, bars are implied.
 
     ``missing`` lists what has to be asked, in the order of asking; ``unread`` the words with a bearing
@@ -64,7 +63,7 @@ class Request:
     symbols: tuple[str, ...]
     start: str | None
     end: str | None
-    strategy: Rule | None
+    strategy: TradingRule | None
     fields: tuple[str, ...]
     intent: Intent
     missing: tuple[Missing, ...]
@@ -119,14 +118,14 @@ def _under(heading: Heading, text: str) -> list[Token]:
     return [*tokens[:ahead], Token(kind="BUY", text="", begin=heading.end, end=heading.end), *tokens[ahead:]]
 
 
-def _read_line(line: str, context: Context, *, headings: bool) -> _Line:
+def _read_line(line: str, context: RequestContext, *, headings: bool) -> _Line:
     found = find_symbols(normalise(line), context.names, is_word)
     refused: BadWindow | None = None
     try:
         window, text = find_window(found.rest, context.last_session)
     except BadWindow as error:
         window, text, refused = Window(), without_dates(found.rest), error
-    text = one_space(text)
+    text = collapse_spaces(text)
     heading = find_heading(text) if headings else None
     tokens = tokens_of(text) if heading is None else _under(heading, text)
     names = [] if found.symbols else [token for token in tokens if _looks_like_a_name(token, text)]
@@ -145,8 +144,8 @@ def _read_line(line: str, context: Context, *, headings: bool) -> _Line:
 def _completed(lines: list[_Line]) -> list[_Line]:
     """The lines with the parameters that a bare indicator name takes from the rest of the request."""
     spoken = [line for line in lines if line.speaks_of_strategy]
-    plain = [Line(tokens=line.tokens, text=line.text) for line in spoken]
-    done = iter(zip(with_parameters(plain), crosses_of(plain), strict=True))
+    plain = [TokenLine(tokens=line.tokens, text=line.text) for line in spoken]
+    done = iter(zip(complete_parameters(plain), count_crosses(plain), strict=True))
     found: list[_Line] = []
     for line in lines:
         if line.speaks_of_strategy:
@@ -174,7 +173,7 @@ def _window(lines: list[_Line]) -> Window:
     refused: BadWindow | None = None
     for line in lines:
         refused = line.refused or (None if line.window.start or line.window.end else refused)
-        window = merge(window, line.window)
+        window = merge_windows(window, line.window)
     if refused is not None:
         raise refused
     return window
@@ -193,19 +192,19 @@ def _names_only_the_golden_cross(lines: list[_Line]) -> bool:
     return golden and not any(token.kind in _LINES for token in said)
 
 
-def _clauses(lines: list[_Line]) -> list[Clauses]:
+def _clauses(lines: list[_Line]) -> list[LineRule]:
     """Clauses of the lines that speak of a strategy, or add unknown words to one."""
     if not any(line.speaks_of_strategy for line in lines):
         return []
-    found: list[Clauses] = []
+    found: list[LineRule] = []
     memory = _TEXTBOOK if _names_only_the_golden_cross(lines) else Memory()
     named = selling = False
     for line in lines:
         named = named or bool(line.symbols)
         if line.speaks_of_strategy or (line.has("UNKNOWN") and named and found):
-            clauses = read_clauses(line.tokens, line.text, replace(memory, turns=line.turns))
+            clauses = read_line_rule(line.tokens, line.text, replace(memory, turns=line.turns))
             if selling and not line.has("BUY", "SELL"):
-                clauses = Clauses(failed=(line.text,), memory=memory)
+                clauses = LineRule(failed=(line.text,), memory=memory)
             selling = bool(clauses.failed) and (selling or line.announces_an_exit)
             if clauses.failed and _only_announces(line):
                 clauses = replace(clauses, failed=styles_of(line.tokens, line.text))
@@ -220,7 +219,7 @@ def _only_announces(line: _Line) -> bool:
     return all(token.kind in ignored for token in line.tokens)
 
 
-def _fields(lines: list[_Line], rule: Rule | None) -> tuple[str, ...]:
+def _fields(lines: list[_Line], rule: TradingRule | None) -> tuple[str, ...]:
     wanted = dict.fromkeys(fields_of(rule) if rule else ())
     for line in lines:
         for token in line.tokens:
@@ -244,7 +243,7 @@ def _intent(lines: list[_Line], wants_rule: bool) -> Intent:
     return "data_fetch" if wants_data or only_data else "unclear"
 
 
-def _language(text: str, context: Context) -> Language:
+def _language(text: str, context: RequestContext) -> Language:
     """The language of the first line: later ones are answers."""
     first = text.strip().partition("\n")[0]
     for name in context.names:
@@ -252,20 +251,22 @@ def _language(text: str, context: Context) -> Language:
     return language_of(first.lower() if is_shouted(first, is_word) else first)
 
 
-def _unread(lines: list[_Line], clauses: list[Clauses], contradiction: str) -> tuple[str, ...]:
+def _unread(lines: list[_Line], clauses: list[LineRule], contradiction: str) -> tuple[str, ...]:
     found: list[str] = []
     for line in lines:
         found += (*line.names, *line.window.unread)
         unknown = (token for token in line.tokens if token.kind == "UNKNOWN")
         strange = unknown if line.speaks_of_strategy else line.beyond_data()
-        found += dict.fromkeys(legible(token.text, line.text, token.begin, token.end) for token in strange)
+        found += dict.fromkeys(
+            readable_excerpt(token.text, line.text, token.begin, token.end) for token in strange
+        )
     for clause in clauses:
         found += clause.failed
     found.append(contradiction)
-    return tuple(text for text in dict.fromkeys(map(cleaned, dict.fromkeys(found))) if text)
+    return tuple(text for text in dict.fromkeys(map(clean_words, dict.fromkeys(found))) if text)
 
 
-def read_request(text: str, context: Context) -> Request:
+def read_request(text: str, context: RequestContext) -> ParsedRequest:
     """Read a request of one or several lines; a later line answers or overrides an earlier one.
 
     Raises
@@ -276,14 +277,14 @@ def read_request(text: str, context: Context) -> Request:
 
     Examples
     --------
-    >>> request = read_request("600519 2024年 MACD金叉买入，死叉卖出", Context())
+    >>> request = read_request("600519 2024年 MACD金叉买入，死叉卖出", RequestContext())
     >>> request.symbols, request.start, request.end, request.missing
     (('600519.SH',), '20240101', '20241231', ())
     """
     return _read(text, context, headings=True)
 
 
-def _read(text: str, context: Context, *, headings: bool) -> Request:
+def _read(text: str, context: RequestContext, *, headings: bool) -> ParsedRequest:
     """The request, without the headings of its lines unless there is one that the rule does not bear out."""
     said = [line for line in text.splitlines() if line.strip()]
     lines = _with_years(_completed([_read_line(line, context, headings=headings) for line in said]))
@@ -304,7 +305,7 @@ def _read(text: str, context: Context, *, headings: bool) -> Request:
         missing.append("window")
     if rule is None and intent != "data_fetch":
         missing.append("strategy")
-    return Request(
+    return ParsedRequest(
         symbols=symbols,
         start=window.start,
         end=end,

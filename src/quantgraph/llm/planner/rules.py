@@ -29,8 +29,8 @@ __all__ = [
     "Rank",
     "Return",
     "Rsi",
-    "Rule",
     "Scaled",
+    "TradingRule",
     "Value",
     "contradicts",
     "fields_of",
@@ -191,7 +191,7 @@ Condition = Compare | Cross | Rank | AllOf | AnyOf | Not
 
 
 @dataclass(frozen=True, kw_only=True)
-class Rule:
+class TradingRule:
     """Signal 1 where ``entry`` holds, -1 where ``exit`` holds (exit wins), NaN before all is known."""
 
     entry: Condition
@@ -260,7 +260,7 @@ def is_bullish(condition: Condition) -> bool:
     return False
 
 
-def fields_of(rule: Rule) -> tuple[str, ...]:
+def fields_of(rule: TradingRule) -> tuple[str, ...]:
     """Daily indicators the rule reads, in reading order. Bars are implied."""
     found: dict[str, None] = {}
     for leaf in (*leaves_of(rule.entry), *leaves_of(rule.exit)):

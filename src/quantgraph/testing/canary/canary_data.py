@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from quantgraph.data import MarketDataSource, Members, Panel
 from quantgraph.data.as_of import AsOfSource
-from quantgraph.data.protocol import EVENT_FIELDS
+from quantgraph.data.market_data import EVENT_FIELDS
 from quantgraph.errors import BadWindow, NoData, UnknownSymbol
 from quantgraph.market.moment import Moment
 from quantgraph.state import DataState, GrowingView, Record, Snapshot, TrustedView, View, WorkingTree
@@ -45,7 +45,7 @@ class CanarySource:
     Parameters
     ----------
     source
-        Any source. If it is no :class:`~quantgraph.data.protocol.DatedLists`, names and codes are on no day
+        Any source. If it is no :class:`.DatedLists`, names and codes are on no day
         sentinels but for the added ones.
     as_of, seed
         As for :class:`~quantgraph.testing.canary.canary_data.CanaryStore`.
