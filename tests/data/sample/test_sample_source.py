@@ -17,7 +17,7 @@ import pytest
 from quantgraph.data import BAR_FIELDS, INDICATOR_FIELDS, MarketDataSource, open_source
 from quantgraph.data.sample import NO_LIMIT, SampleSource
 
-SCRIPT = Path(__file__).resolve().parents[2] / "scripts" / "make_sample.py"
+SCRIPT = Path(__file__).resolve().parents[3] / "scripts" / "make_sample.py"
 TICK = Decimal("0.01")
 # exchange_calendars 4.13 reads time zones in a way that pandas 3.1 is going to change.
 calendar_warns = pytest.mark.filterwarnings("ignore:Series.values returning:DeprecationWarning")
