@@ -12,8 +12,8 @@ import pytest
 
 from quantgraph.broker import Account, Ledger, Mark, Order, TradingSession, submit_batch
 from quantgraph.broker.corporate_actions import ActionBook, apply_corporate_actions
+from quantgraph.broker.open_session import SessionResult
 from quantgraph.broker.quotes import Quote
-from quantgraph.broker.session_result import SessionResult
 from quantgraph.broker.valuation import value_of
 from quantgraph.errors import BadFile, BadOption, LedgerConflict, StorageUnavailable
 from quantgraph.market.actions import CorporateAction

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from quantgraph._util.texts import Language, say
-from quantgraph.broker.order_proposal import OrderProposal
+from quantgraph.broker.open_session import OrderProposal
 from quantgraph.market.moment import session_of
 from quantgraph.runtime.questions import answer_schema
 from quantgraph.runtime.state import Clarification

@@ -42,8 +42,8 @@ def decision_node(state: TradingState, *, desk: TradingDesk) -> dict[str, Any]:
                 desk.decider,
                 ledger=ledger,
                 run_id=run_id,
-                walk=walk,
-                tell=tell_session,
+                growing_view=walk,
+                on_session=tell_session,
             )
     return {}
 
