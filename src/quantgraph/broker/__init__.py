@@ -1,6 +1,6 @@
 """Orders, fills, the simulated market, and the ledger.
 
-``Ledger`` loads SQLAlchemy and ``Block`` loads numba; both are imported on first use.
+``Ledger`` loads SQLAlchemy and is imported on first use.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from quantgraph.broker.account import Account, Position, Receivable
 from quantgraph.broker.corporate_actions import Delisting, Dividend, Event, Payment, Split
 from quantgraph.broker.decider import BlockRule, Decider
 from quantgraph.broker.execution import TradingSession, submit_batch
-from quantgraph.broker.open_session import SessionResult
+from quantgraph.broker.open_session import Block, SessionResult
 from quantgraph.broker.order_matching import submit
 from quantgraph.broker.orders import Fill, Order, Outcome, Quantity, Rejection, RejectionCode
 from quantgraph.broker.quotes import Quote, Quotes, quotes_at
@@ -21,7 +21,6 @@ from quantgraph.broker.valuation import Mark, MarkAt, last_closes, mark, value_o
 
 if TYPE_CHECKING:
     from quantgraph.broker.ledger import Ledger
-    from quantgraph.broker.vectorized import Block
 
 __all__ = [
     "Account",
@@ -69,8 +68,4 @@ if not TYPE_CHECKING:  # a type checker must still find misspelt names
             from quantgraph.broker.ledger import Ledger
 
             return Ledger
-        if name == "Block":
-            from quantgraph.broker.vectorized import Block
-
-            return Block
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

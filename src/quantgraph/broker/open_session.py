@@ -1,11 +1,12 @@
-"""An open session: the decider's orders, their outcomes, and the result that the ledger keeps."""
+"""An open session: its orders and their outcomes; results of one session and of a block of them."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 import pandas as pd
@@ -33,9 +34,11 @@ from quantgraph.market.rulebook import OrderType, Side
 from quantgraph.state import TrustedView, View, deciding
 
 if TYPE_CHECKING:
+    from quantgraph.broker.ledger.journal import DayLines
     from quantgraph.broker.simulate import Market
 
 __all__ = [
+    "Block",
     "OpenSession",
     "OrderProposal",
     "SessionResult",
@@ -106,6 +109,31 @@ class SessionResult:
         """The rejections among the outcomes, then the parts of fills that the volume cap cut off."""
         rejected = [outcome for outcome in self.outcomes if isinstance(outcome, Rejection)]
         return tuple(rejected + [fill.rest for fill in self.fills if fill.rest is not None])
+
+
+@dataclass(frozen=True, kw_only=True)
+class Block:
+    """What a block of sessions did.
+
+    Attributes
+    ----------
+    sessions, values
+        The sessions that were traded, and the account's value at the end of each.
+    account
+        After the last of them.
+    write
+        Writes their lines.
+    """
+
+    sessions: tuple[pd.Timestamp, ...]
+    values: tuple[Decimal, ...]
+    account: Account
+    write: Callable[[], Sequence[DayLines]]
+
+    @cached_property
+    def days(self) -> Sequence[DayLines]:
+        """Their lines for the journal, written on first use."""
+        return self.write()
 
 
 class OrderProposal(TypedDict):

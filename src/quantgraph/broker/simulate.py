@@ -13,7 +13,7 @@ import pandas as pd
 from quantgraph.broker.account import Account
 from quantgraph.broker.corporate_actions import action_book
 from quantgraph.broker.decider import BlockRule, Decider
-from quantgraph.broker.open_session import SessionResult, collect_orders, fill_orders, open_session
+from quantgraph.broker.open_session import Block, SessionResult, collect_orders, fill_orders, open_session
 from quantgraph.broker.valuation import MarkAt
 from quantgraph.errors import BadOption, BadWindow, LedgerConflict
 from quantgraph.market.moment import Moment, session_of
@@ -22,7 +22,6 @@ from quantgraph.state import DataState, GrowingView, View
 
 if TYPE_CHECKING:
     from quantgraph.broker.ledger import Ledger
-    from quantgraph.broker.vectorized import Block
 
 __all__ = [
     "BLOCK_SESSIONS",

@@ -5,8 +5,8 @@ Fills and lines are those that the sessions would have one by one.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from decimal import Decimal
 from functools import cached_property, lru_cache
 from typing import Literal
@@ -18,7 +18,7 @@ from quantgraph.broker.account import Account, Position
 from quantgraph.broker.corporate_actions import ActionBook, Dividend
 from quantgraph.broker.decider import BlockRule
 from quantgraph.broker.ledger.journal import DayLines, Line, day_body, day_lines, delisting_profits, iso
-from quantgraph.broker.open_session import SessionResult
+from quantgraph.broker.open_session import Block, SessionResult
 from quantgraph.broker.order_matching import submit
 from quantgraph.broker.orders import Fill, Order
 from quantgraph.broker.quotes import Quotes
@@ -33,34 +33,9 @@ from quantgraph.market.money import ZERO, trim_zeros
 from quantgraph.market.rulebook import Rulebook
 from quantgraph.state import DataState
 
-__all__ = ["Block", "trade_block"]
+__all__ = ["trade_block"]
 
 _SUMS = ("notional", "commission", "duty", "transfer", "slippage", "profit")
-
-
-@dataclass(frozen=True, kw_only=True)
-class Block:
-    """What a block of sessions did.
-
-    Attributes
-    ----------
-    sessions, values
-        The sessions that were traded, and the account's value at the end of each.
-    account
-        After the last of them.
-    write
-        Writes their lines.
-    """
-
-    sessions: tuple[pd.Timestamp, ...]
-    values: tuple[Decimal, ...]
-    account: Account
-    write: Callable[[], Sequence[DayLines]]
-
-    @cached_property
-    def days(self) -> Sequence[DayLines]:
-        """Their lines for the journal, written on first use."""
-        return self.write()
 
 
 def trade_block(
