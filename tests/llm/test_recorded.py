@@ -24,6 +24,7 @@ from langchain_core.tools import tool
 from langgraph.graph import START, MessagesState, StateGraph
 from pydantic import BaseModel
 
+from quantgraph._util.canonical_json import canonical_json
 from quantgraph.errors import BudgetExceeded, ModelUnavailable, RunDiverged
 from quantgraph.llm import CallPolicy, RecordedChatModel, get_llm
 from quantgraph.llm.faults import model_facts
@@ -36,7 +37,7 @@ from quantgraph.llm.model_json import (
     token_counts,
 )
 from quantgraph.llm.planner import KeylessPlanner
-from quantgraph.recording import Budget, Entry, Mode, Recorder, Recording, Scope, canonical, in_scope
+from quantgraph.recording import Budget, Entry, Mode, Recorder, Recording, Scope, in_scope
 from quantgraph.settings import load_settings
 from quantgraph.testing import Fault, OpenAIStub, Reply, ScriptedChatModel
 
@@ -222,7 +223,10 @@ def test_a_call_that_was_broken_off_is_noted_for_it_may_have_cost(tmp_path: Path
 
 @pytest.mark.parametrize(
     ("where", "sent"),
-    [("quantgraph.recording.Recording.add", 1), ("quantgraph.recording.tally.Tally.reserve", 0)],
+    [
+        ("quantgraph.recording.Recording.add", 1),
+        ("quantgraph.recording.budget_tracker.BudgetTracker.reserve", 0),
+    ],
 )
 def test_a_task_that_is_cancelled_loses_no_reply_and_holds_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, where: str, sent: int
@@ -493,7 +497,7 @@ def test_awaited_in_a_stream_a_broken_one_is_asked_again(tmp_path: Path) -> None
     ],
 )
 def test_a_reply_comes_back_equal(message: AIMessage) -> None:
-    assert message_from_json(json.loads(canonical(reply_to_json(message)))) == message
+    assert message_from_json(json.loads(canonical_json(reply_to_json(message)))) == message
 
 
 @pytest.mark.parametrize(

@@ -32,11 +32,12 @@ from langgraph.runtime import RunControl
 from scripted_run import ANSWER, QUESTION, told
 
 from quantgraph import SignalRule  # noqa: F401 - loaded before the first fork
+from quantgraph._util.canonical_json import canonical_json
 from quantgraph.broker import Ledger
-from quantgraph.recording import Recorder, canonical
+from quantgraph.recording import Recorder
 from quantgraph.runs import identity, resume_run, run_strategy, start
-from quantgraph.runs.resume import last_thread
 from quantgraph.runs.manifest import MANIFEST_FILE
+from quantgraph.runs.resume import last_thread
 
 RUN = "r"
 
@@ -160,7 +161,7 @@ def outcome(place: Place) -> dict[str, Any]:
     del result["seconds"], result["run_dir"], result["started"]
     for part in ("strategy", "signal"):
         del result[part]["path"]
-    return {"journal": journal, "state": canonical(values), "result": result, "asked": sorted(asked(place))}
+    return {"journal": journal, "state": canonical_json(values), "result": result, "asked": sorted(asked(place))}
 
 
 def is_apart(place: Place) -> bool:

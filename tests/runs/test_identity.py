@@ -17,9 +17,8 @@ from quantgraph.errors import BadFile, RunMismatch
 from quantgraph.market.rulebook import Rulebook
 from quantgraph.runs import resume_run, run_strategy
 from quantgraph.runs.identity import identity_of
-from quantgraph.runs.specification import RunSpec
 from quantgraph.runs.resources import Resources
-from quantgraph.runs.specification import source_fingerprint
+from quantgraph.runs.specification import RunSpec, source_fingerprint
 from quantgraph.settings import load_settings
 from quantgraph.testing import ScriptedChatModel
 

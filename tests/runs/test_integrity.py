@@ -15,9 +15,9 @@ import pytest
 from langgraph.runtime import RunControl
 from typer.testing import CliRunner
 
+from quantgraph._util.canonical_json import canonical_json, content_hash
 from quantgraph.broker.ledger import Ledger
 from quantgraph.cli.main import app
-from quantgraph.recording import canonical, digest
 from quantgraph.runs import replay, resume_run, run_strategy
 from quantgraph.runs import result as result_module
 from quantgraph.state import DataState, Record
@@ -215,12 +215,12 @@ from typer.testing import CliRunner
 from quantgraph.broker.ledger import Ledger
 from quantgraph.cli.main import app
 from quantgraph.errors import StorageUnavailable
-from quantgraph.recording import canonical, digest
+from quantgraph._util.canonical_json import canonical_json, content_hash
 from quantgraph.runs import replay, resume_run
 
 folder, half = sys.argv[1:]
 made = replay(folder)
-told = {"differences": [each.line for each in made.differences], "result": digest(canonical(made.result))}
+told = {"differences": [each.line for each in made.differences], "result": content_hash(canonical_json(made.result))}
 for command in ("show", "check"):
     done = CliRunner().invoke(app, ["ledger", command, folder, *(["--json"] if command == "show" else [])])
     told[command] = [done.exit_code, done.stdout]
@@ -293,7 +293,7 @@ def test_a_replay_is_the_same_under_four_hash_seeds_from_a_copied_folder_and_on_
         out, err = process.communicate()
         assert process.returncode == 0, err
         told.append(json.loads(out.splitlines()[-1]))
-    expected = digest(canonical(replay(finished).result))
+    expected = content_hash(canonical_json(replay(finished).result))
     assert [(each["differences"], each["result"]) for each in told] == [([], expected)] * 4
     assert {each["check"][0] for each in told} == {0}
     assert len({each["show"][1] for each in told}) == 1

@@ -15,10 +15,10 @@ import pandas as pd
 import pytest
 from typer.testing import CliRunner
 
+from quantgraph._util.canonical_json import content_hash
 from quantgraph.broker.ledger import Ledger
 from quantgraph.cli.main import app
 from quantgraph.errors import BadFile
-from quantgraph.recording import digest
 from quantgraph.runs import replay, run_strategy
 from quantgraph.settings import load_settings
 from quantgraph.subgraphs.signal.nodes import reflection
@@ -167,7 +167,7 @@ def test_what_was_recorded_and_is_not_asked_again_is_told(copy):
         "INSERT INTO recording (run_id, line, path, seq, kind, digest, attempt, final, at, request, reply) "
         "VALUES (?, 9999, 'signal/validate', 9, 'tool', ?, 1, 1, '', '{\"name\":\"python_repl\"}', 'null')",
         copy.name,
-        digest('{"name":"python_repl"}'),
+        content_hash('{"name":"python_repl"}'),
     )
     (difference,) = replay(copy).differences
     assert (difference.export, difference.place) == ("record", "signal/validate number 9")

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
-from hashlib import blake2b
 from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
+from quantgraph._util.canonical_json import content_hash
 from quantgraph.broker.account import Account
 from quantgraph.broker.corporate_actions import action_book
 from quantgraph.broker.decider import BlockRule, Decider
@@ -81,7 +81,7 @@ class Market:
         rules = self.rules
         return {
             "data_ref": self.data_ref,
-            "rules": f"{rules.name} {blake2b(repr(rules).encode(), digest_size=8).hexdigest()}",
+            "rules": f"{rules.name} {content_hash(repr(rules), size=8)}",
             "mark_at": self.mark_at,
         }
 

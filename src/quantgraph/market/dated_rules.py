@@ -7,10 +7,10 @@ import tomllib
 from bisect import bisect_right
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
-from hashlib import blake2b
 from importlib.resources import files
 from typing import Any, Generic, Literal, TypeVar
 
+from quantgraph._util.canonical_json import content_hash
 from quantgraph.errors import BadWindow
 
 __all__ = ["DatedValues", "MarketCode", "load_rules", "rules_digest"]
@@ -70,4 +70,4 @@ def load_rules(market: MarketCode) -> dict[str, Any]:
 @cache
 def rules_digest(market: MarketCode) -> str:
     """Short hash of a market's tables: two runs with the same digest had the same rules."""
-    return blake2b(repr(load_rules(market)).encode(), digest_size=8).hexdigest()
+    return content_hash(repr(load_rules(market)), size=8)

@@ -16,8 +16,8 @@ from contextlib import ExitStack, contextmanager, suppress
 from functools import cache
 from pathlib import Path
 
+from quantgraph._util.canonical_json import content_hash
 from quantgraph.errors import BadOption
-from quantgraph.recording import digest
 from quantgraph.runs.manifest import MANIFEST_FILE
 
 if os.name == "posix":
@@ -164,4 +164,4 @@ def _machine() -> str:
         name = _BOOT_ID.read_text()
     except OSError:
         name = platform.node()
-    return digest(name)[:8]
+    return content_hash(name)[:8]

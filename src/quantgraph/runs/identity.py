@@ -8,11 +8,11 @@ from dataclasses import dataclass, replace
 from decimal import Decimal
 from fractions import Fraction
 from functools import cache
-from hashlib import blake2b
 from pathlib import Path
 from typing import Any, Literal, get_args
 
 import quantgraph
+from quantgraph._util.canonical_json import canonical_json, content_hash
 from quantgraph.agents import SignalRule
 from quantgraph.broker.decider import Decider
 from quantgraph.errors import RunMismatch
@@ -20,7 +20,6 @@ from quantgraph.llm import get_light_llm, get_llm
 from quantgraph.llm.faults import model_facts
 from quantgraph.llm.model_json import build_request
 from quantgraph.llm.models import Model
-from quantgraph.recording import canonical, digest
 from quantgraph.runs.resources import Resources
 from quantgraph.runs.specification import RunSpec, source_fingerprint
 from quantgraph.settings import LIGHT_ROLES, Role, Settings
@@ -112,7 +111,7 @@ class Identity:
     @property
     def hash(self) -> str:
         """Content hash of all parts, 32 hex digits."""
-        return digest(canonical({part: getattr(self, part) for part in get_args(Part)}))
+        return content_hash(canonical_json({part: getattr(self, part) for part in get_args(Part)}))
 
     def differences(self, now: Identity) -> list[IdentityDifference]:
         """Values that differ from those of another identity."""
@@ -215,7 +214,7 @@ def code_hashes() -> dict[str, str]:
     """A hash of each file of this package, by its path in it."""
     root = Path(quantgraph.__file__).parent
     return {
-        str(path.relative_to(root)): blake2b(path.read_bytes(), digest_size=16).hexdigest()
+        str(path.relative_to(root)): content_hash(path.read_bytes())
         for path in sorted(root.rglob("*.py"))
     }
 
@@ -234,7 +233,7 @@ def _of_decider(name: str) -> bool:
 
 def _decider_values(decider: Decider) -> dict[str, Any]:
     """Name and options, and the class unless it is ``SignalRule``."""
-    options = _json(canonical(dict(getattr(decider, "options", {}))))
+    options = _json(canonical_json(dict(getattr(decider, "options", {}))))
     kind = {} if type(decider) is SignalRule else {"class": type(decider).__name__}
     return {"decider": decider.name} | {_DECIDER + name: value for name, value in (options | kind).items()}
 

@@ -8,9 +8,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ParamSpec
 
+from quantgraph._util.canonical_json import content_hash
 from quantgraph._util.database import open_engine
 from quantgraph.errors import BadFile, UnknownCommit
-from quantgraph.recording import Entry, Recorder, Recording, digest
+from quantgraph.recording import Entry, Recorder, Recording
 from quantgraph.runs.manifest import MANIFEST_FILE, ledger_location, read_manifest
 from quantgraph.runs.resources import CHECKPOINTS_FILE
 from quantgraph.runs.result import (
@@ -172,7 +173,7 @@ def _check_record(
 def _check_lines(recording: Recording, checksum: Mapping[str, Any] | None) -> None:
     subject = f"the record of run {recording.run_id!r} was changed"
     for number, entry in enumerate(recording.entries(), start=1):
-        if digest(entry.request) != entry.key.digest:
+        if content_hash(entry.request) != entry.key.digest:
             raise BadFile(f"{subject} at its line {number}: the request must have the hash {entry.key.digest}")
     if checksum is None:
         return

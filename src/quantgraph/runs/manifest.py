@@ -14,10 +14,10 @@ from typing import Any
 from langchain_core.messages import HumanMessage
 from sqlalchemy.engine import make_url
 
+from quantgraph._util.canonical_json import content_hash
 from quantgraph._util.files import write_atomic
 from quantgraph.errors import BadFile, BadOption
-from quantgraph.nodes.trading_resources import database
-from quantgraph.recording import digest
+from quantgraph.nodes.trading_resources import run_database_path
 from quantgraph.runs.identity import IDENTITY_SETTINGS, Identity
 from quantgraph.runs.specification import RunSpec
 from quantgraph.settings import Settings
@@ -73,7 +73,7 @@ class Manifest:
     def graph_input(self) -> Mapping[str, Any]:
         """The initial state of the run's graph."""
         return {
-            "messages": [HumanMessage(self.spec.question, id=digest(f"{self.run_id}|0"))],
+            "messages": [HumanMessage(self.spec.question, id=content_hash(f"{self.run_id}|0"))],
             "given": self.spec.given,
             "run_id": self.run_id,
         }
@@ -168,7 +168,7 @@ def existing_ledger(manifest: Manifest, folder: Path) -> str | Path:
     BadFile
         If it is a file that is missing or empty.
     """
-    place = manifest.ledger or database(folder.parent, folder.name)
+    place = manifest.ledger or run_database_path(folder.parent, folder.name)
     if "://" not in str(place) and not (Path(place).is_file() and Path(place).stat().st_size):
         raise BadFile(f"{place} is missing or empty, the ledger of run {manifest.run_id}", path=str(place))
     return place

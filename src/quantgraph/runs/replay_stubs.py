@@ -14,10 +14,10 @@ from langchain_core.runnables import Runnable
 from quantgraph.errors import RunDiverged
 from quantgraph.recording import Entry
 from quantgraph.runs.specification import RunSpec
+from quantgraph.runtime.questions import OnClarify
 from quantgraph.sandbox import CodeResult
 from quantgraph.sandbox.wire import Frames
 from quantgraph.settings import ROLES, Role
-from quantgraph.runtime.questions import OnClarify
 
 __all__ = ["DatedReplaySource", "ReplayCodeRunner", "ReplaySource", "recorded_on_clarify", "replay_models"]
 

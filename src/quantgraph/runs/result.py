@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from hashlib import blake2b
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 from sqlalchemy import MetaData, select
 
+from quantgraph._util.canonical_json import canonical_json, content_hash
 from quantgraph._util.database import open_engine
 from quantgraph._util.files import storage_errors, write_atomic
 from quantgraph.audit import signal_counts
@@ -22,13 +22,13 @@ from quantgraph.data import MarketDataSource
 from quantgraph.data.as_of import AsOfSource
 from quantgraph.errors import BadFile
 from quantgraph.market.moment import Moment
-from quantgraph.recording import Recording, canonical, digest
+from quantgraph.recording import Recording
 from quantgraph.runs.manifest import MANIFEST_FILE, Manifest
 from quantgraph.runs.resources import CHECKPOINTS_FILE
 from quantgraph.runs.strategy_file import strategy_source
 from quantgraph.state import DataState
 from quantgraph.subgraphs.signal.data_request import request_symbols
-from quantgraph.subgraphs.signal.warm_up import JUDGED
+from quantgraph.subgraphs.signal.warm_up import EVALUATION_FIELDS
 
 __all__ = [
     "CHECKSUMS_FILE",
@@ -96,7 +96,7 @@ def save_outputs(folder: Path, question: str, state: Mapping[str, Any], store: D
         signal = store.snapshot(state["data_ref"])["signal"][strategy["name"]]
         saved["signal"] = _save_signal(folder / "signal.parquet", strategy["name"], signal)
     data_summary = (state.get("validation") or {}).get("data_summary", {})
-    saved |= {key: data_summary.get(key) for key in JUDGED}
+    saved |= {key: data_summary.get(key) for key in EVALUATION_FIELDS}
     return saved | {key: summary.get(key) for key in _REPORTED}
 
 
@@ -151,9 +151,9 @@ def _write_checksums(folder: Path, result: Mapping[str, Any], text: bytes, more:
         if (folder / name).is_file()
     }
     before = sums.pop(RESULT_FILE, None)
-    now = blake2b(text, digest_size=16).hexdigest()
+    now = content_hash(text)
     sums |= {**more, RESULT_FILE: [now] if before in {None, now} else [before, now]}
-    stored = json.dumps({**sums, CHECKSUMS_FILE: digest(canonical(sums))}, indent=1)
+    stored = json.dumps({**sums, CHECKSUMS_FILE: content_hash(canonical_json(sums))}, indent=1)
     write_atomic(folder / CHECKSUMS_FILE, f"{stored}\n".encode())
 
 
@@ -174,7 +174,7 @@ def read_checksums(folder: Path) -> dict[str, Any]:
         raise BadFile(
             f"{path} is not the file of checksums that a run writes: {reason}", path=str(path)
         ) from error
-    if own != (content := digest(canonical(sums))):
+    if own != (content := content_hash(canonical_json(sums))):
         raise BadFile(f"{path} has been changed: its own checksum must be {content}", path=str(path))
     return sums
 
@@ -189,7 +189,7 @@ def final_checksums(folder: Path, recording: Recording) -> dict[str, Any]:
 
 def file_checksum(path: Path) -> str:
     """Checksum of a file's bytes."""
-    return blake2b(path.read_bytes(), digest_size=16).hexdigest()
+    return content_hash(path.read_bytes())
 
 
 def rows_checksum(path: Path) -> str:
@@ -205,10 +205,10 @@ def rows_checksum(path: Path) -> str:
         tables.reflect(engine)
         with engine.connect() as connection:
             rows = [
-                blake2b(repr((name, *row)).encode(errors="backslashreplace"), digest_size=16).digest()
+                content_hash(repr((name, *row)))
                 for name, table in tables.tables.items()
                 for row in connection.execute(select(table))
             ]
     finally:
         engine.dispose()
-    return blake2b(b"".join(sorted(rows)), digest_size=16).hexdigest()
+    return content_hash(*sorted(rows))

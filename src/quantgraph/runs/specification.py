@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from decimal import Decimal
-from functools import partial
-from hashlib import blake2b, file_digest
 from importlib.resources import files
 from pathlib import Path
 from typing import Any, Literal
 
+from quantgraph._util.canonical_json import content_hash, file_hash
 from quantgraph._util.input_limits import check_text
 from quantgraph.broker.account import Account
 from quantgraph.data import MarketDataSource
@@ -167,7 +166,7 @@ def source_fingerprint(source: MarketDataSource) -> dict[str, str]:
     if isinstance(source, SampleSource):
         folder = files("quantgraph.data.sample") / "market"
         return {
-            each.name: blake2b(each.read_bytes(), digest_size=16).hexdigest()
+            each.name: content_hash(each.read_bytes())
             for each in folder.iterdir()
             if each.is_file()
         }
@@ -178,12 +177,9 @@ def source_fingerprint(source: MarketDataSource) -> dict[str, str]:
             read = [each for each in inside if each.is_file() and not each.name.startswith(".")]
             for each in read:
                 check_text(each.name, f"source: the file name {each.name!a}")
-            return {each.name: _file_hash(each) for each in read}
+            return {each.name: file_hash(each) for each in read}
         except OSError as error:
             raise BadFile(f"{error.filename} cannot be read: {error.strerror}", file=source.name) from error
     return {"source": f"{type(source).__qualname__} {source.name}"}
 
 
-def _file_hash(path: Path) -> str:
-    with path.open("rb") as file:
-        return file_digest(file, partial(blake2b, digest_size=16)).hexdigest()

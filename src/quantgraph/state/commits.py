@@ -5,7 +5,6 @@ All are named by content.
 
 from __future__ import annotations
 
-import hashlib
 import json
 import re
 from collections import Counter
@@ -16,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from quantgraph._util.canonical_json import canonical_json, content_hash
 from quantgraph._util.files import storage_errors, write_atomic
 from quantgraph.errors import BadFile
 from quantgraph.state.frames import FrozenFrame
@@ -119,7 +119,7 @@ _NAME = re.compile(r"[0-9a-f]{32}")
 
 def commit_name(tree: Commit) -> str:
     """Content name of a commit: 32 hex digits over its listing of panels, fields and frames."""
-    return _name_of(_listing(tree))
+    return content_hash(_listing(tree))
 
 
 def write_commit(folder: Path, ref: str, tree: Commit) -> None:
@@ -229,7 +229,7 @@ def _listing(tree: Commit) -> bytes:
     }
     if tree.records.entries:
         digests["records"] = tree.records.digest
-    return json.dumps(digests, sort_keys=True).encode()
+    return canonical_json(digests).encode()
 
 
 def _records_path(folder: Path, digest: str) -> Path:
@@ -238,7 +238,7 @@ def _records_path(folder: Path, digest: str) -> Path:
 
 def _read_records(path: Path, digest: str) -> Records:
     try:
-        records = Records.of(Record.read(line) for line in path.read_text(encoding="utf-8").splitlines())
+        records = Records.of(Record.read(line) for line in path.read_text(encoding="utf-8").split("\n"))
     except (OSError, ValueError, TypeError, AttributeError, RecursionError) as error:
         raise BadFile(f"{path} is not a file of records: {error}", path=str(path)) from error
     if records.digest != digest:
@@ -254,17 +254,13 @@ def _read_listing(path: Path, ref: str) -> tuple[dict[str, dict[str, str]], str 
         records = told.get("records")
     except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise BadFile(f"{path} is not a stored commit: {error}", path=str(path)) from error
-    if _name_of(content) != ref:
-        raise _changed(path, _name_of(content))
+    if content_hash(content) != ref:
+        raise _changed(path, content_hash(content))
     return listing, records
 
 
 def _changed(path: Path, name: str) -> BadFile:
     return BadFile(f"{path} has been changed: its content is named {name}", path=str(path))
-
-
-def _name_of(content: bytes) -> str:
-    return hashlib.blake2b(content, digest_size=16).hexdigest()
 
 
 def _encode(frame: FrozenFrame) -> pa.Buffer:
@@ -274,7 +270,7 @@ def _encode(frame: FrozenFrame) -> pa.Buffer:
         "symbols": list(frame.symbols),
         "sessions": frame.sessions.astype("datetime64[D]").astype(int).tolist(),
     }
-    metadata = {"quantgraph": json.dumps(header), "writer": pa.__version__}
+    metadata = {"quantgraph": canonical_json(header), "writer": pa.__version__}
     schema = pa.schema([("value", pa.float64())], metadata=metadata)
     sink = pa.BufferOutputStream()
     with pa.ipc.new_file(sink, schema) as writer:

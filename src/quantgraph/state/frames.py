@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 import re
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
@@ -13,6 +11,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from quantgraph._util.canonical_json import canonical_json, content_hash
 from quantgraph.errors import BadFrame
 
 __all__ = ["PLAIN_RULE", "FrozenFrame", "freeze", "frozen_array", "is_plain", "merge"]
@@ -123,11 +122,11 @@ def _index_of(symbols: tuple[str, ...]) -> pd.Index[str]:
 
 
 def _digest(sessions: Dates, symbols: tuple[str, ...], values: Floats) -> str:
-    name = hashlib.blake2b(digest_size=16)
-    name.update(json.dumps([len(sessions), symbols]).encode())
-    name.update(sessions.astype("datetime64[D]").astype("<i8").tobytes())
-    name.update(np.ascontiguousarray(values, dtype="<f8").data)
-    return name.hexdigest()
+    return content_hash(
+        canonical_json([len(sessions), symbols]),
+        sessions.astype("datetime64[D]").astype("<i8").tobytes(),
+        np.ascontiguousarray(values, dtype="<f8").data,
+    )
 
 
 def freeze(panel: str, name: object, frame: object, *, symbols: tuple[str, ...] | None = None) -> FrozenFrame:

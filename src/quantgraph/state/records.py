@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import sys
 from collections.abc import Iterable, Mapping
@@ -13,6 +12,7 @@ from typing import Any, Literal, get_args
 
 import numpy as np
 
+from quantgraph._util.canonical_json import canonical_json, content_hash
 from quantgraph.errors import BadOption
 from quantgraph.market.moment import Moment, instant_of
 from quantgraph.state.frames import PLAIN_RULE, Dates, is_plain
@@ -74,7 +74,7 @@ class Record:
             )
         if known is not None and (isinstance(known, datetime) or not isinstance(known, date)):
             known = instant_of(known)
-        text = _text(body)
+        text = _json_text(body)
         _check_shape(kind, symbol, body)
         for name, value in (("kind", kind), ("known", known), ("symbol", symbol), ("_body", text)):
             object.__setattr__(self, name, value)
@@ -92,13 +92,13 @@ class Record:
     @cached_property
     def digest(self) -> str:
         """Content name: 32 hex digits."""
-        return hashlib.blake2b(self.line.encode(), digest_size=16).hexdigest()
+        return content_hash(self.line)
 
     @property
     def line(self) -> str:
         """All of it as one line of JSON, which :meth:`read` reads."""
         known = None if self.known is None else self.known.isoformat()
-        return json.dumps([self.kind, known, self.symbol, self._body])
+        return canonical_json([self.kind, known, self.symbol, self._body])
 
     @classmethod
     def read(cls, line: str) -> Record:
@@ -138,9 +138,7 @@ class Records:
     @cached_property
     def digest(self) -> str:
         """Content name: 32 hex digits."""
-        return hashlib.blake2b(
-            "".join(entry.digest for entry in self.entries).encode(), digest_size=16
-        ).hexdigest()
+        return content_hash(*(entry.digest for entry in self.entries))
 
     @cached_property
     def _instants(self) -> Dates:
@@ -191,20 +189,20 @@ def _order(record: Record) -> tuple[bool, datetime, str, str, str]:
     return instant is None, instant or _UNTOLD, record.kind, record.symbol, record.digest
 
 
-def _text(body: object) -> str:
+def _json_text(body: object) -> str:
     try:
-        text = json.dumps(body, sort_keys=True, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
-        text.encode()
-        plain = json.loads(text) == body
+        text = canonical_json(body, allow_nan=False)
+        if json.loads(text) == body:
+            return text
     except (TypeError, ValueError, RecursionError) as error:
-        raise BadOption(f"body of a record is no plain JSON: {' '.join(str(error).split()):.200}") from error
-    if not plain:
-        raise BadOption(
-            f"body={body!r:.60} of a record; plain JSON is wanted: dict with str keys, list, str, int, "
-            "float, bool, None",
-            parameter="body",
-        )
-    return text
+        reason = f"{' '.join(str(error).split()):.200}"
+    else:  # a tuple, a key that is not a str, a lone surrogate
+        reason = f"{body!r:.60} does not come back as it was"
+    raise BadOption(
+        f"record body is not JSON-serializable: {reason}; valid are dict with str keys, list, str, int, "
+        "float, bool and None",
+        parameter="body",
+    )
 
 
 def _check_shape(kind: RecordKind, symbol: str, body: object) -> None:

@@ -13,11 +13,11 @@ import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
-from hashlib import blake2b
 from typing import Any
 
 import pandas as pd
 
+from quantgraph._util.canonical_json import content_hash
 from quantgraph.broker.account import Account
 from quantgraph.broker.corporate_actions import Delisting, Dividend, Event, Payment, Split, apply_event
 from quantgraph.broker.open_session import SessionResult
@@ -98,7 +98,7 @@ def compact_json(value: Any) -> str:
 
 def chain_hash(before: str, line: int, session: str, kind: str, body: str) -> str:
     """Hash of a line and of the hash before it (of the first line: the run's name), 128 bits of BLAKE2b."""
-    return blake2b(f"{before}\n{line}\n{session}\n{kind}\n{body}".encode(), digest_size=16).hexdigest()
+    return content_hash(f"{before}\n{line}\n{session}\n{kind}\n{body}")
 
 
 def day_lines(before: Account, result: SessionResult) -> DayLines:

@@ -16,6 +16,7 @@ from typing import Any, Self
 import pandas as pd
 from sqlalchemy.exc import IntegrityError
 
+from quantgraph._util.canonical_json import canonical_json
 from quantgraph.broker.account import Account
 from quantgraph.broker.ledger.journal import (
     CHARGES,
@@ -129,7 +130,7 @@ class Ledger(LedgerQueries):
             said = f"run_id has {len(run_id)} characters; must have 1 to {RUN_ID_LENGTH}"
             raise BadOption(said, parameter="run_id")
         opening = {
-            "run": json.dumps(dict(meta or {}), sort_keys=True, ensure_ascii=False, separators=(",", ":")),
+            "run": canonical_json(dict(meta or {})),
             "deposit": compact_json({"amount": str(Account.opening(cash).cash)}),
         }
         found = self._store.find(run_id)

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import hashlib
-
+from quantgraph._util.canonical_json import content_hash
 from quantgraph._util.texts import Language
 from quantgraph.llm.planner.rules import (
     AllOf,
@@ -131,7 +130,7 @@ def name_of(rule: TradingRule) -> str:
         name = f"{name}_exit_{_condition_name(rule.exit)}"
     if len(name) <= _LONGEST_NAME:
         return name
-    digest = hashlib.sha256(name.encode()).hexdigest()[:8]
+    digest = content_hash(name, size=4)
     return f"{name[: _LONGEST_NAME - 9].rstrip('_')}_{digest}"
 
 

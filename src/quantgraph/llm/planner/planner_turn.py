@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import re
 from collections.abc import Mapping, Sequence
@@ -11,6 +10,7 @@ from typing import Any, cast
 
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, SystemMessage, ToolMessage
 
+from quantgraph._util.canonical_json import canonical_json, content_hash
 from quantgraph._util.texts import Language, language_of
 from quantgraph.errors import BadWindow, QuantGraphError
 from quantgraph.llm import tags
@@ -45,8 +45,7 @@ class PlannerCall:
     @property
     def id(self) -> str:
         """Hash of name and arguments."""
-        text = json.dumps([self.name, self.args], ensure_ascii=False, sort_keys=True)
-        return "call_" + hashlib.sha256(text.encode()).hexdigest()[:24]
+        return "call_" + content_hash(canonical_json([self.name, self.args]), size=12)
 
 
 @dataclass(frozen=True, kw_only=True)
