@@ -11,6 +11,7 @@ import pytest
 
 from quantgraph.data.market_data import BAR_FIELDS, INDICATOR_FIELDS, MarketDataSource
 from quantgraph.data.tushare import TushareSource
+from quantgraph.data.tushare.client import TushareClient
 from quantgraph.errors import (
     BadOption,
     BadWindow,
@@ -111,9 +112,8 @@ class TestPanels:
             stub.add_faults("dividend", no_permission())
             source = TushareSource(
                 TOKEN,
-                base_url=stub.url,
+                client=TushareClient(token=TOKEN, base_url=stub.url, row_limits={"daily": 100}),
                 cache_dir=tmp_path,
-                row_limits={"daily": 100},
                 now=noon("2025-11-20"),
             )
             panel = source.bars(codes, T(days[0]), T(days[-1]))
@@ -301,7 +301,8 @@ class TestToken:
     def test_limits_pass_through_the_source(self, stub, tmp_path):
         waits: list[float] = []
         stub.add_faults("daily", allowance_used_up())
-        source = TushareSource(TOKEN, base_url=stub.url, cache_dir=tmp_path, sleep=waits.append)
+        client = TushareClient(token=TOKEN, base_url=stub.url, sleep=waits.append)
+        source = TushareSource(client=client, cache_dir=tmp_path)
         with pytest.raises(RateLimited):
             source.query("daily", "600519.SH", start_date="20240102", end_date="20240105")
         assert waits == []

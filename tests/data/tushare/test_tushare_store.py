@@ -13,6 +13,7 @@ import pytest
 
 from quantgraph.data.market_data import BAR_FIELDS
 from quantgraph.data.tushare import TushareSource
+from quantgraph.data.tushare.client import TushareClient
 from quantgraph.errors import (
     NoData,
     NotConfigured,
@@ -76,9 +77,8 @@ class TestFewCalls:
             "index_weight": 1,
         }
         with TushareStub(tables, row_limits=limits) as stub:
-            source = TushareSource(
-                TOKEN, base_url=stub.url, cache_dir=tmp_path, row_limits=limits, now=noon("2024-01-15")
-            )
+            client = TushareClient(token=TOKEN, base_url=stub.url, row_limits=limits)
+            source = TushareSource(client=client, cache_dir=tmp_path, now=noon("2024-01-15"))
             panel = source.bars(CODES, T("20240102"), T("20240110"))
             assert source.members("000300.SH", T("20240104")).symbols == ("000001.SZ", "600519.SH")
         counts = {field: int(frame.count().sum()) for field, frame in panel.items()}
