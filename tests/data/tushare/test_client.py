@@ -243,7 +243,7 @@ def test_a_missing_package_is_not_configured(stub, monkeypatch):
         client(stub).fetch(ENDPOINTS["daily"], {})
 
 
-def test_a_package_that_keeps_its_address_elsewhere_gets_no_token(stub, monkeypatch):
+def test_a_package_version_with_an_unknown_address_attribute_gets_no_token(stub, monkeypatch):
     from tushare.pro import client as vendor
 
     monkeypatch.delattr(vendor.DataApi, "_DataApi__http_url")

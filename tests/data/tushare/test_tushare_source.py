@@ -85,7 +85,7 @@ class TestPanels:
         assert panel["pb"]["600519.SH"].tolist() == [1, 2, 3, 4]
         assert panel["pe"].isna().all(axis=None)
 
-    def test_only_the_wanted_indicators_come(self, source):
+    def test_only_requested_indicators_are_returned(self, source):
         assert list(source.indicators(CODES, T("20240103"), T("20240108"), ["pb", "pe"])) == ["pb", "pe"]
         with pytest.raises(UnknownField, match=r"no field eps; valid are turnover_rate"):
             source.indicators(CODES, T("20240103"), T("20240108"), ["eps"])
@@ -201,7 +201,7 @@ class TestOptionalFields:
         assert "up_limit" not in panel
         assert "has no rows" in source.notes[0]
 
-    def test_another_failure_of_theirs_is_not_swallowed(self, stub, source):
+    def test_other_failures_of_optional_tables_are_raised(self, stub, source):
         stub.add_faults("adj_factor", http_error(500))
         with pytest.raises(SourceUnavailable, match="adj_factor"):
             source.bars(CODES, T("20240102"), T("20240105"))
@@ -214,7 +214,7 @@ class TestOptionalFields:
         assert tuple(source.bars(CODES, T("20240102"), T("20240105"))) == TRADED
         assert ["fields of dividend" in note for note in source.notes] == [True]
 
-    def test_a_broken_answer_about_dividends_is_not_swallowed(self, stub, source):
+    def test_a_broken_answer_about_dividends_is_raised(self, stub, source):
         stub.add_faults("dividend", connection_dropped())
         with pytest.raises(SourceUnavailable, match="dividend"):
             source.bars(CODES, T("20240102"), T("20240105"))
@@ -224,7 +224,7 @@ class TestOptionalFields:
         assert panel["dividend"].isna().all(axis=None)
         assert source.notes == ()
 
-    def test_dividends_carried_out_stand_on_their_ex_date(self, source):
+    def test_implemented_dividends_are_placed_on_their_ex_date(self, source):
         panel = source.bars(CODES, T("20240102"), T("20240110"))
         ex = {name: panel[name].loc[T("20240104"), "600519.SH"] for name in WITH_ACTIONS[10:]}
         assert ex == {
@@ -265,7 +265,7 @@ class TestOptionalFields:
 
 
 class TestToken:
-    def test_making_a_source_needs_nothing_and_makes_nothing(self, tmp_path):
+    def test_construction_needs_no_token_and_creates_no_folder(self, tmp_path):
         folder = tmp_path / "cache"
         source = TushareSource(cache_dir=folder)
         assert source.notes == ()

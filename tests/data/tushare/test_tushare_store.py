@@ -89,7 +89,7 @@ class TestFewCalls:
 
 
 class TestCache:
-    def test_the_same_request_again_asks_nothing(self, stub, source):
+    def test_a_repeated_request_is_served_from_the_cache(self, stub, source):
         first = source.bars(CODES, T("20240102"), T("20240110"))
         before = len(stub.requests)
         again = source.bars(CODES, T("20240102"), T("20240110"))
@@ -97,7 +97,7 @@ class TestCache:
         for field in WITH_ACTIONS:
             pd.testing.assert_frame_equal(first[field], again[field])
 
-    def test_a_part_of_what_is_cached_asks_nothing(self, stub, source):
+    def test_a_part_of_a_cached_window_needs_no_request(self, stub, source):
         source.bars(CODES, T("20240102"), T("20240110"))
         before = len(stub.requests)
         part = source.bars(["600519.SH"], T("20240104"), T("20240105"))
@@ -203,7 +203,7 @@ class TestCache:
         )
         assert done.stdout.strip() == expected.to_csv().strip(), done.stderr
 
-    def test_what_is_not_cached_needs_a_token(self, stub, source, tmp_path):
+    def test_an_uncached_request_needs_a_token(self, stub, source, tmp_path):
         source.bars(CODES, T("20240102"), T("20240105"))
         offline = TushareSource(base_url=stub.url, cache_dir=tmp_path, now=noon("2024-01-15"))
         with pytest.raises(NotConfigured, match="TUSHARE_TOKEN"):
@@ -245,7 +245,7 @@ class TestCache:
             source.query("daily", "600519.SH", start_date="20240102", end_date="20240105")
         assert len(source.query("daily", "600519.SH", start_date="20240102", end_date="20240105")) == 4
 
-    def test_threads_that_want_the_same_fetch_it_once(self, stub, source):
+    def test_concurrent_equal_requests_fetch_once(self, stub, source):
         barrier = threading.Barrier(6)
         panels: list[pd.DataFrame] = []
 
