@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import importlib.util
 from pathlib import Path
 
 import pytest
+from load_script import load_script
 
 HERE = Path(__file__).parent
 CASES = [
@@ -17,20 +17,13 @@ CASES = [
 pytestmark = pytest.mark.timeout(300)
 
 
-def module(path):
-    spec = importlib.util.spec_from_file_location(path.stem, path)
-    found = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(found)
-    return found
-
-
-agents = module(HERE / "agent_kills.py")
+agents = load_script(HERE / "agent_kills.py")
 
 
 @pytest.fixture(scope="module")
 def played(tmp_path_factory):
     """All cases; one process starts them all."""
-    with module(HERE.parent / "broker" / "postgres.py").server() as server:
+    with load_script(HERE.parent / "broker" / "postgres.py").server() as server:
         places = [*agents.cases(None), *agents.cases(server.database())]
         told, served = agents.play(tmp_path_factory.mktemp("agent"), places)
     return told, served, {place["name"]: place for place in places}

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import importlib.util
 import operator
-import sys
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -19,6 +17,7 @@ from langgraph.checkpoint.sqlite import SqliteSaver
 from langgraph.graph import END, START, StateGraph
 from langgraph.graph.message import add_messages
 from langgraph.types import Command
+from load_script import load_script
 from typing_extensions import TypedDict
 
 from quantgraph import DataState, create_signal_subgraph
@@ -33,15 +32,8 @@ ANSWER = "from 20240102 to 20240628"
 STEPS = ["reflection", "data_fetch", "validate", "reflection", "signal_generate", "validate"]
 
 
-def module(path: str) -> Any:
-    spec = importlib.util.spec_from_file_location(Path(path).stem, TESTS / path)
-    loaded = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = loaded  # its annotations are looked up there
-    spec.loader.exec_module(loaded)
-    return loaded
-
-
-child, postgres = module("support/clarify_child.py"), module("broker/postgres.py")
+child = load_script(TESTS / "support" / "clarify_child.py")
+postgres = load_script(TESTS / "broker" / "postgres.py")
 
 
 def counted(old: dict[str, int], new: dict[str, int]) -> dict[str, int]:

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import importlib.util
-import sys
 import threading
 import time
 from collections.abc import AsyncIterator, Callable
@@ -16,16 +14,12 @@ import pytest
 from langgraph.checkpoint.sqlite.aio import AsyncSqliteSaver
 from langgraph.graph import START, MessagesState, StateGraph
 from langgraph.types import Command
+from load_script import load_script
 
 from quantgraph import DataState, create_trading_graph
 from quantgraph.data import open_source
 
-_spec = importlib.util.spec_from_file_location(
-    "child", Path(__file__).parent / "support" / "clarify_child.py"
-)
-child = importlib.util.module_from_spec(_spec)
-sys.modules["child"] = child  # its annotations are looked up there
-_spec.loader.exec_module(child)
+child = load_script(Path(__file__).parent / "support" / "clarify_child.py")
 
 THREAD = {"configurable": {"thread_id": "t"}}
 WAIT = 0.2
