@@ -15,8 +15,7 @@ from quantgraph.sandbox.child import Child
 from quantgraph.sandbox.result import CodeResult, read_result
 from quantgraph.sandbox.view_sync import FramesSender
 from quantgraph.sandbox.wire import Block, Frames, Read, encode_message
-from quantgraph.state.frames import FrozenFrame
-from quantgraph.state.views import known_rows
+from quantgraph.state.cut import cut_panels
 
 if TYPE_CHECKING:
     from quantgraph.sandbox.runner import CodeRunner
@@ -91,7 +90,7 @@ class _CutWalk(CodeWalk):
         self._runner, self._cells, self._frames = runner, tuple(cells), frames
 
     def _step(self, moment: Moment) -> CodeResult:
-        return self._runner.run(self._cells, _known(self._frames, moment, FrozenFrame.head))
+        return self._runner.run(self._cells, cut_panels(self._frames, moment))
 
     def _begin(self, frames: Frames) -> None:
         self._frames = frames
@@ -112,7 +111,7 @@ class ProcessWalk(CodeWalk):
         if not self._child.lives:
             self._sent.restart()
             opening = encode_message(self._opening)
-        known = _known(self._frames, moment, FrozenFrame.prefix)
+        known = cut_panels(self._frames, moment, copy=False)
         step = encode_message(*self._sent.next(known))
         begun = time.perf_counter()
         try:
@@ -135,15 +134,3 @@ class ProcessWalk(CodeWalk):
     def close(self) -> None:
         """End the child."""
         self._child.close()
-
-
-def _known(
-    frames: Frames, moment: Moment, cut: Callable[[FrozenFrame, int], FrozenFrame]
-) -> dict[str, dict[str, FrozenFrame]]:
-    return {
-        panel: {
-            name: cut(frame, known_rows(panel, name, frame.sessions, moment))
-            for name, frame in fields.items()
-        }
-        for panel, fields in frames.items()
-    }
