@@ -33,13 +33,13 @@ from quantgraph.graph import create_trading_graph
 from quantgraph.market.moment import Moment
 from quantgraph.market.rulebook import Rulebook
 from quantgraph.sandbox import ForkRunner
-from quantgraph.sandbox.account_json import (
+from quantgraph.sandbox.child import Channel
+from quantgraph.sandbox.trading_json import (
     account_from_json,
     account_to_json,
     orders_from_json,
     orders_to_json,
 )
-from quantgraph.sandbox.child import Channel
 from quantgraph.state import DataState, Record
 
 DAYS = pd.bdate_range("2024-01-02", periods=40)
@@ -504,7 +504,7 @@ FAILURES = {
         CodeFailed,
         "10001 orders",
     ),
-    "import os; os._exit(7)": (CodeFailed, "ended itself with status 7"),
+    "import os; os._exit(7)": (CodeFailed, "exited with status 7"),
     "import os; os.kill(os.getpid(), 9)": (CodeRefused, "no other processes"),
     "open('/etc/passwd')": (CodeRefused, "no files"),
     "import socket; socket.create_connection(('127.0.0.1', 80))": (CodeRefused, "no network"),
@@ -553,7 +553,7 @@ def test_a_session_has_a_time_limit_and_the_run_goes_on_where_it_stopped(
         ("Decider = dict", "no method decide"),
         ("class Decider:\n def __init__(self, days): pass", "TypeError"),
         ("class Decider:\n name = 'a\\nb'\n def decide(self, *given): return []", "name"),
-        ("import os; os._exit(0)", "ended itself"),
+        ("import os; os._exit(0)", "exited with status"),
     ],
 )
 def test_a_source_that_makes_no_decider_is_refused_at_once(isolated, source, words):
@@ -607,10 +607,10 @@ FORGERIES = {
     "everywhere(answer([1]))": UNREADABLE,
     "everywhere(answer({'stdout': 1, 'error': None, 'orders': []}))": UNREADABLE,
     "everywhere(answer({'stdout': '', 'error': 'x', 'orders': []}))": UNREADABLE,
-    "everywhere(answer({'stdout': '', 'error': None}))": "NoneType where a list",
-    "orders(orders={})": "dict where a list",
-    "orders(1)": "order 2: int where",
-    "orders({**ORDER, 'price': 1})": "order 2: there is no 'price'",
+    "everywhere(answer({'stdout': '', 'error': None}))": "must be a list, not NoneType",
+    "orders(orders={})": "must be a list, not dict",
+    "orders(1)": "order 2: must be dict, not int",
+    "orders({**ORDER, 'price': 1})": "order 2: an order has no field 'price'",
     "orders({'symbol': 'a'})": "order 2: .*sequence",
     "orders({**ORDER, 'symbol': ['a']})": "order 2: symbol=",
     "orders({**ORDER, 'symbol': 'a' * 10_000})": "order 2: symbol=",

@@ -140,7 +140,7 @@ def test_only_the_result_of_this_run_that_is_done_counts(run_dir: Path) -> None:
     result_of(run_dir, equity=None)
     status, _, err = call("check", run_dir)
     assert (status, err.count("\n")) == (2, 1)
-    assert "result.json is no result of a run" in err
+    assert "result.json is not a result of a run" in err
 
 
 def test_a_run_is_found_by_its_file_or_as_the_only_one_of_a_ledger(run_dir: Path, tmp_path: Path) -> None:
@@ -222,7 +222,7 @@ def test_what_is_exported_for_ai_trader_follows_record_by_record(
         (("show", "nowhere"), "bad_option: RUN='nowhere' has no ledger"),
         (("show", "README.md"), "cannot be used as a run's database: file is not a database"),
         (("check", "typo", "--ledger", "runs/held/ledger.sqlite"), "run_id='typo' is not in this ledger"),
-        (("check", "held", "--ledger", "no.sqlite"), "bad_option: --ledger no.sqlite is no file"),
+        (("check", "held", "--ledger", "no.sqlite"), "bad_option: --ledger no.sqlite is not a file"),
         (("export", "held", "--to", "x.xlsx", "--format", "csv"), "a file that ends in .csv or .parquet"),
     ],
 )

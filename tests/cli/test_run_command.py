@@ -11,12 +11,12 @@ import pytest
 from langgraph.runtime import RunControl
 
 from quantgraph.cli import run_command
-from quantgraph.cli.run_command import _Stop, _stopping
+from quantgraph.cli.run_command import _stop_signals, _StopHandler
 from quantgraph.llm.cancellation import AT_ONCE
 
 
 def test_the_first_signal_stops_at_the_next_step_and_the_second_at_once(capfd):
-    stop = _Stop(RunControl())
+    stop = _StopHandler(RunControl())
     stop.handle()
     assert stop.control.drain_requested
     assert "once more stops at once" in capfd.readouterr().err
@@ -30,7 +30,7 @@ def test_what_does_not_end_by_itself_once_it_was_told_twice_is_left(monkeypatch,
     monkeypatch.setattr(run_command.signal, "setitimer", lambda _which, seconds: alarms.append(seconds))
     monkeypatch.setattr(run_command.os, "_exit", exits.append)
     try:
-        with _stopping() as stop:
+        with _stop_signals() as stop:
             stop.handle()
             assert not alarms
             with pytest.raises(KeyboardInterrupt):
@@ -61,7 +61,7 @@ def test_however_often_it_is_told_to_stop_the_command_ends_quietly():
 
 
 def test_a_question_that_waits_is_left_at_once():
-    stop = _Stop(RunControl())
+    stop = _StopHandler(RunControl())
 
     def ask(_question):
         stop.handle()
@@ -72,7 +72,7 @@ def test_a_question_that_waits_is_left_at_once():
 
 
 def test_a_question_that_was_answered_is_no_more_in_the_way():
-    stop = _Stop(RunControl())
+    stop = _StopHandler(RunControl())
     assert stop.asking(lambda _question: "yes")({}) == "yes"
     stop.handle()
     assert stop.control.drain_requested
@@ -87,5 +87,5 @@ def test_a_signal_in_the_middle_of_a_write_to_stderr_stops_the_run_all_the_same(
 
     control = RunControl()
     monkeypatch.setattr("sys.stderr", Busy())
-    _Stop(control).handle()
+    _StopHandler(control).handle()
     assert control.drain_requested

@@ -102,20 +102,20 @@ class Stage:
     """One model for all that misbehave, so that they share a graph: who stands on it changes from run to run."""
 
     def __init__(self):
-        self.model = FaultyChatModel(self._spoil, model_name="stage")
+        self.model = FaultyChatModel(self._fault, model_name="stage")
         self._before = 0
 
     def enter(self, name):
         self._before += self.calls
-        self._who = MISBEHAVING[name]()._spoil
+        self._current = MISBEHAVING[name]()._fault
 
     @property
     def calls(self):
         """Of the one who stands on it."""
         return len(self.model.calls) - self._before
 
-    def _spoil(self, asked):
-        return self._who(replace(asked, number=asked.number - self._before))
+    def _fault(self, context):
+        return self._current(replace(context, number=context.number - self._before))
 
 
 @pytest.fixture(scope="session")

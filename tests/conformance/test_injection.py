@@ -20,7 +20,7 @@ CODES = ["000341.SZ", "000342.SZ", "000343.SZ"]
 SENTENCE = f"{','.join(CODES)}，2日均线上穿5日均线买入，下穿卖出，20240102到20240131"
 ENGLISH = f"{','.join(CODES)}, buy when SMA(2) crosses above SMA(5), sell when it crosses below, 20240102 to 20240131"
 MODELS = {
-    "good": lambda: FaultyChatModel(lambda asked: asked.right, model_name="good"),
+    "good": lambda: FaultyChatModel(lambda context: context.correct, model_name="good"),
     "obeying": MISBEHAVING["obeys_data"],
 }
 

@@ -35,10 +35,10 @@ def run(cast: Any, model: Any, tmp_path: Path, **options: Any) -> tuple[str | No
     return final.get("ended_because"), len(model.calls)
 
 
-def looks_ahead(asked: FaultContext) -> AIMessage:
+def looks_ahead(context: FaultContext) -> AIMessage:
     """Right, but for the code."""
-    calls = [{**call, "args": {"query": LEAK}} for call in asked.right.tool_calls]
-    return AIMessage(asked.right.content, tool_calls=calls)
+    calls = [{**call, "args": {"query": LEAK}} for call in context.correct.tool_calls]
+    return AIMessage(context.correct.content, tool_calls=calls)
 
 
 def test_a_run_that_went_well_is_served_whole(tmp_path: Path) -> None:

@@ -22,7 +22,7 @@ import numpy as np
 import pandas as pd
 import talib
 
-from quantgraph.sandbox import _landlock, _linux, _seccomp, lockdown
+from quantgraph.sandbox import _linux, _seccomp, lockdown
 
 # Codes may need them where the interpreter's own folder is closed to the user that they run as.
 LOADED = (multiprocessing.popen_fork, subprocess, _posixshmem)
@@ -42,13 +42,14 @@ def raw(number, *arguments):
 def take_away(names):
     """Make the calls of these names fail as on a kernel that does not have them."""
     numbers = set().union(*(WITHOUT[name] for name in names))
+    original = _linux.call
 
     def call(name, *arguments):
         if name == "syscall" and arguments[0] in numbers:
             raise OSError(errno.ENOSYS, os.strerror(errno.ENOSYS))
-        return _linux.call(name, *arguments)
+        return original(name, *arguments)
 
-    _landlock.call = _seccomp.call = call
+    _linux.call = _seccomp.call = call
 
 
 def namespace():

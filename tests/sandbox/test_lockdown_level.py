@@ -11,7 +11,8 @@ import pytest
 from quantgraph.errors import CodeFailed, SandboxTooWeak
 from quantgraph.market.moment import Moment
 from quantgraph.sandbox import ForkRunner, FreshRunner, default_runner
-from quantgraph.sandbox.server_process import PYTHON, ServerProcess, check_level
+from quantgraph.sandbox.process_setup import PYTHON
+from quantgraph.sandbox.server_process import ServerProcess, check_level
 
 MOMENT = Moment.at("2024-01-08")
 WEAK = (
@@ -25,7 +26,7 @@ WEAK = (
 
 def weak(least):
     runner = ForkRunner(timeout=15.0, isolation=least)
-    runner._warm = ServerProcess(least, [*PYTHON[:-2], "-c", WEAK])
+    runner._server = ServerProcess(least, [*PYTHON[:-2], "-c", WEAK])
     return runner
 
 
@@ -43,14 +44,14 @@ def test_below_what_is_asked_for_nothing_runs_and_one_line_says_what_is_missing(
             call()
         first, *reasons, last = caught.value.message.split("; ")
         assert first.startswith(
-            "generated code can be locked in here only to 'limits_only', and 'full' is asked for: "
+            "this system isolates generated code only at level 'limits_only', but 'full' is required: "
             "the code can read files, list folders, "
         )
         assert reasons == ["no Landlock", "no seccomp"]
         assert (
             last == "to accept it set QUANTGRAPH_CODE_ISOLATION=limits_only or pass isolation='limits_only'"
         )
-    assert runner._warm.process is None
+    assert runner._server.process is None
 
 
 @pytest.mark.parametrize("least", ["limits_only", "none"])
@@ -78,7 +79,7 @@ def test_without_closed_files_each_child_has_an_empty_folder_of_its_own(frames):
             ["import os\nfound = os.listdir('.')\nos.mkdir('left')\nfound, os.getcwd()"], frames
         )
         assert made.value.startswith("([], ")
-    warm = Path(runner._warm.folder.path)
+    warm = Path(runner._server.folder.path)
     assert runner.run(["1"], frames).error is None
     runner.close()
     assert not warm.exists()
@@ -86,7 +87,7 @@ def test_without_closed_files_each_child_has_an_empty_folder_of_its_own(frames):
 
 def test_a_fresh_process_that_is_too_weak_runs_nothing_either(frames, monkeypatch, tmp_path):
     monkeypatch.setattr("quantgraph.sandbox.runner.PYTHON", (*PYTHON[:-2], "-c", WEAK))
-    with pytest.raises(SandboxTooWeak, match="only to 'limits_only', and 'full' is asked for"):
+    with pytest.raises(SandboxTooWeak, match="only at level 'limits_only', but 'full' is required"):
         FreshRunner().run(["1"], frames)
     assert FreshRunner(isolation="limits_only").run(["1"], frames).isolation == "limits_only"
 
@@ -95,19 +96,19 @@ def test_a_fresh_process_checks_itself_before_it_runs_code(tmp_path, frames):
     """Also when its host would not: the request says what is asked for."""
     from quantgraph.sandbox.result import Limits
     from quantgraph.sandbox.runner import cells_request
-    from quantgraph.sandbox.wire import pack
+    from quantgraph.sandbox.wire import encode_frames
 
     proof = tmp_path / "ran"
     cell = f"import os\nos.mkdir({str(proof)!r})"
     for least, ran in (("full", False), ("limits_only", True)):
         limits = Limits(timeout=10.0, memory_mb=512, output_limit=100)
-        request = b"".join(pack(cells_request([cell], limits, least), frames))
+        request = b"".join(encode_frames(cells_request([cell], limits, least), frames))
         subprocess.run([*PYTHON[:-2], "-c", WEAK, "--once"], input=request, capture_output=True, check=True)
         assert proof.exists() is ran
 
 
 def test_a_process_that_says_nothing_of_its_level_is_not_believed():
-    with pytest.raises(CodeFailed, match="did not say how well it is locked in"):
+    with pytest.raises(CodeFailed, match="did not report its isolation level"):
         check_level("perfect", "", "none")
 
 
@@ -135,11 +136,11 @@ def test_files_of_the_host_and_of_quantgraph_are_out_of_reach(forker, frames, tm
 @pytest.mark.skipif(os.getuid() != 0, reason="only root can become another user")
 def test_an_ordinary_user_has_the_same_walls(frames):
     as_nobody = (
-        "import os, sys\nfrom quantgraph.sandbox import worker\nworker.exercise()\n"
+        "import os, sys\nfrom quantgraph.sandbox import worker\nworker.preload()\n"
         "os.setgroups([])\nos.setgid(65534)\nos.setuid(65534)\nworker.main(sys.argv[1:])"
     )
     runner = ForkRunner(timeout=15.0)
-    runner._warm = ServerProcess("full", [*PYTHON[:-2], "-c", as_nobody])
+    runner._server = ServerProcess("full", [*PYTHON[:-2], "-c", as_nobody])
     assert runner.run(["import os\nos.getuid()"], frames).value == "65534"
     result = runner.run(["open('/etc/passwd')"], frames)
     assert (result.isolation, result.error.code) == ("full", "code_refused")

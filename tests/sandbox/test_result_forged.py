@@ -131,7 +131,7 @@ def test_a_forged_reply_of_a_fresh_process_is_an_error_too(frames, case):
 
 def test_a_reply_that_ends_early_is_a_death(forker, frames):
     result = forker.run([FORGE, "everywhere(answer(PLAIN, lengths=(5000, 0)))"], frames)
-    assert "died without a word" in result.error.message
+    assert "died without a reply" in result.error.message
 
 
 def test_text_that_is_too_long_or_cannot_be_encoded_is_cut_and_replaced(forker, frames):
@@ -157,7 +157,7 @@ def test_a_reply_without_end_does_not_fill_the_hosts_memory(frames):
 @pytest.mark.parametrize(
     ("code", "words"),
     [
-        ("signal(count=33)", "33 signals; at most 32 are taken"),
+        ("signal(count=33)", "33 signals; at most 32 are allowed"),
         (
             "signal(range(20_000), range(10_001), ())",
             "a signal of 20000 sessions and 10001 symbols; at most 30000",
@@ -189,14 +189,14 @@ def test_names_that_many_signals_share_are_checked_once(forker, frames, monkeypa
 def test_a_reply_that_takes_too_long_to_check_ends_at_the_deadline(frames, monkeypatch):
     runner, freeze = ForkRunner(timeout=0.2), result.freeze
     runner.run(["1"], frames)
-    warm = runner._warm.process
+    warm = runner._server.process
     monkeypatch.setattr(result, "freeze", lambda *a, **k: time.sleep(0.2) or freeze(*a, **k))
     started = time.perf_counter()
     assert type(runner.run([FORGE, "everywhere(signal(count=32))"], frames).error) is CodeTimeout
     assert time.perf_counter() - started < 4.0
     runner.timeout = 20.0
     assert runner.run(["1"], frames).value == "1"
-    assert runner._warm.process is warm
+    assert runner._server.process is warm
     runner.close()
 
 

@@ -9,8 +9,8 @@ import pytest
 from quantgraph.errors import CodeFailed
 from quantgraph.market.moment import Moment
 from quantgraph.sandbox import FreshRunner, RemoteRunner, open_walk
-from quantgraph.sandbox.server_process import PYTHON, code_environment
-from quantgraph.tools.trusted import TrustedRunner
+from quantgraph.sandbox.process_setup import PYTHON, code_environment
+from quantgraph.tools.trusted_runner import TrustedRunner
 
 CLOSE = "close = snapshot['ohlcv']['close']\nzero = close * 0.0"
 LATER = f"{CLOSE}\nzero.index = zero.index + pd.Timedelta(days=1)"
@@ -63,9 +63,7 @@ def test_the_code_gets_the_error_with_its_line(runner, frames):
 def test_code_that_changes_its_own_data_first_is_refused_by_the_host(runner, frames):
     result = runner.run([f"{LATER}\n{LONGER}"], frames)
     assert type(result.error) is CodeFailed
-    assert result.error.message.startswith(
-        "the code handed over a signal of other data: signal['s'] has 0 at ("
-    )
+    assert result.error.message.startswith("the code returned a signal of other data: signal['s'] has 0 at (")
     assert result.error.data == {"session": "2024-01-06", "symbol": "000001.SZ", "value": 0.0}
     assert result.signals == {}
 

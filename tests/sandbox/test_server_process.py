@@ -20,7 +20,8 @@ import pytest
 
 from quantgraph.errors import CodeFailed, CodeTimeout
 from quantgraph.sandbox import ForkRunner
-from quantgraph.sandbox.server_process import ForkRequest, ServerProcess, WorkFolder
+from quantgraph.sandbox.process_setup import WorkFolder
+from quantgraph.sandbox.server_process import ForkRequest, ServerProcess
 from quantgraph.state.frames import freeze
 
 
@@ -34,17 +35,17 @@ def test_threads_share_one_warm_process(frames):
 
     with ThreadPoolExecutor(8) as pool:
         assert list(pool.map(call, range(8))) == [str(number * 2) for number in range(8)]
-    pid = runner._warm.process.pid
+    pid = runner._server.process.pid
     assert runner.run(["1"], frames).value == "1"
-    assert runner._warm.process.pid == pid
+    assert runner._server.process.pid == pid
     runner.close()
 
 
 def test_a_warm_process_that_was_killed_is_started_again(frames):
     runner = ForkRunner()
     runner.run(["1"], frames)
-    runner._warm.process.kill()
-    runner._warm.process.wait()
+    runner._server.process.kill()
+    runner._server.process.wait()
     assert runner.run(["2"], frames).value == "2"
     runner.close()
 
@@ -52,7 +53,7 @@ def test_a_warm_process_that_was_killed_is_started_again(frames):
 def test_closing_ends_the_process_and_removes_its_folder(frames):
     runner = ForkRunner()
     runner.run(["1"], frames)
-    pid, folder = runner._warm.process.pid, runner._warm.folder.path
+    pid, folder = runner._server.process.pid, runner._server.folder.path
     runner.close()
     assert not os.path.exists(folder)
     with pytest.raises(ProcessLookupError):
@@ -65,9 +66,9 @@ def test_restarting_removes_the_old_folder_and_registers_nothing_new(frames):
     folders = []
     for _ in range(3):
         assert runner.run(["1"], frames).error is None
-        folders.append(runner._warm.folder.path)
-        runner._warm.process.kill()
-        runner._warm.process.wait()
+        folders.append(runner._server.folder.path)
+        runner._server.process.kill()
+        runner._server.process.wait()
     runner.run(["1"], frames)
     assert [os.path.exists(folder) for folder in folders] == [False] * 3
     assert atexit._ncallbacks() <= registered + 1
@@ -77,7 +78,7 @@ def test_restarting_removes_the_old_folder_and_registers_nothing_new(frames):
 def test_a_runner_that_is_forgotten_ends_its_process(frames):
     runner = ForkRunner()
     runner.run(["1"], frames)
-    process, folder = runner._warm.process, runner._warm.folder.path
+    process, folder = runner._server.process, runner._server.folder.path
     del runner
     gc.collect()
     assert process.returncode is not None
@@ -87,10 +88,10 @@ def test_a_runner_that_is_forgotten_ends_its_process(frames):
 def test_a_message_without_a_connection_does_not_end_the_warm_process(frames):
     runner = ForkRunner()
     runner.run(["1"], frames)
-    pid = runner._warm.process.pid
-    runner._warm._control.sendall(ForkRequest(deadline=3, seconds=3, memory=1).packed())
+    pid = runner._server.process.pid
+    runner._server._control.sendall(ForkRequest(deadline=3, seconds=3, memory=1).packed())
     assert runner.run(["2"], frames).value == "2"
-    assert runner._warm.process.pid == pid
+    assert runner._server.process.pid == pid
     runner.close()
 
 
@@ -108,21 +109,21 @@ def test_when_no_process_can_be_made_the_call_says_so(frames):
     }  # more than a socket holds
     for request in (frames, large):
         runner = ForkRunner()
-        runner._warm = ServerProcess(command=[sys.executable, "-c", code])
+        runner._server = ServerProcess(command=[sys.executable, "-c", code])
         result = runner.run(["1"], request)
         assert result.error.message == (
-            "BlockingIOError: no process could be made for the code: [Errno 11] no more processes"
+            "BlockingIOError: cannot fork a process for the code: [Errno 11] no more processes"
         )
         assert runner.run(["2"], frames).value == "2"
-        runner._warm.close()
+        runner._server.close()
 
 
 def test_a_process_that_does_not_start_is_one_line_and_leaves_nothing(frames):
     runner = ForkRunner()
-    runner._warm = ServerProcess(command=[sys.executable, "-c", "pass"])
+    runner._server = ServerProcess(command=[sys.executable, "-c", "pass"])
     with pytest.raises(CodeFailed, match="the code process did not start; try: "):
         runner.run(["1"], frames)
-    assert (runner._warm.process, runner._warm.folder) == (None, None)
+    assert (runner._server.process, runner._server.folder) == (None, None)
 
 
 def child_of(pid):
@@ -141,7 +142,7 @@ def test_when_the_host_is_killed_the_warm_process_and_its_child_end_and_the_next
     code = (
         "import threading\nfrom quantgraph.sandbox import ForkRunner\nrunner = ForkRunner()\nrunner.run(['1'], {})\n"
         "threading.Thread(target=runner.run, args=([open(0).read()], {})).start()\n"
-        "print(runner._warm.process.pid, runner._warm.folder.path, flush=True)"
+        "print(runner._server.process.pid, runner._server.folder.path, flush=True)"
     )
     cell = "while True: pass"
     with subprocess.Popen(
@@ -173,8 +174,8 @@ def test_a_folder_that_is_held_is_left_alone_by_others():
 def test_a_host_that_stops_waiting_ends_the_child(frames):
     runner = ForkRunner(timeout=30.0)
     runner.run(["1"], frames)
-    connection = runner._warm.connect(ForkRequest(deadline=30.0, seconds=30.0, memory=1 << 30))
-    child = os.pidfd_open(child_of(runner._warm.process.pid))
+    connection = runner._server.connect(ForkRequest(deadline=30.0, seconds=30.0, memory=1 << 30))
+    child = os.pidfd_open(child_of(runner._server.process.pid))
     connection.close()
     assert select.select([child], [], [], 5)[0]
     os.close(child)
@@ -184,7 +185,7 @@ def test_a_host_that_stops_waiting_ends_the_child(frames):
 def test_when_the_warm_process_hangs_the_host_keeps_the_deadline_and_starts_another(frames):
     runner = ForkRunner(timeout=20.0)
     runner.run(["1"], frames)
-    os.kill(runner._warm.process.pid, signal.SIGSTOP)
+    os.kill(runner._server.process.pid, signal.SIGSTOP)
     runner.timeout = 0.3
     started = time.perf_counter()
     assert isinstance(runner.run(["1"], frames).error, CodeTimeout)

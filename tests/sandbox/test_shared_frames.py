@@ -22,25 +22,25 @@ def frozen(value, rows=3, columns=2):
 
 
 @pytest.fixture
-def parcels():
+def cache():
     made = SharedFramesCache()
     yield made
     made.close()
 
 
-def opened(parcels, frames):
-    lent = parcels.lend(frames)
+def opened(cache, frames):
+    lent = cache.open(frames)
     memory = map_shared_frames(lent)
     os.close(lent)
     return memory
 
 
 @pytest.mark.parametrize("system", ["memfd", "a file"])
-def test_frames_come_out_as_they_went_in(parcels, frames, monkeypatch, system):
+def test_frames_come_out_as_they_went_in(cache, frames, monkeypatch, system):
     if system == "a file":
         monkeypatch.delattr(os, "memfd_create")
     frames = {**frames, "indicators": {"rare": frozen(np.nan, 1, 4)}, "signal": {}}
-    found = read_shared_frames(opened(parcels, frames))
+    found = read_shared_frames(opened(cache, frames))
     assert {panel: list(fields) for panel, fields in found.items()} == {
         "ohlcv": ["open", "close"],
         "indicators": ["rare"],
@@ -51,17 +51,17 @@ def test_frames_come_out_as_they_went_in(parcels, frames, monkeypatch, system):
             assert frame.values.ctypes.data % 64 == 0
 
 
-def test_a_field_without_a_row_and_no_frames_at_all_are_parcels_too(parcels, frames):
-    found = read_shared_frames(opened(parcels, {"ohlcv": {"close": frames["ohlcv"]["close"].head(0)}}))
+def test_a_field_without_a_row_and_no_frames_at_all_are_cache_too(cache, frames):
+    found = read_shared_frames(opened(cache, {"ohlcv": {"close": frames["ohlcv"]["close"].head(0)}}))
     assert found["ohlcv"]["close"].frame.shape == (0, 3)
-    assert read_shared_frames(opened(parcels, {})) == {}
+    assert read_shared_frames(opened(cache, {})) == {}
 
 
 @pytest.mark.parametrize("system", ["memfd", "a file"])
-def test_who_was_lent_a_parcel_cannot_change_it(parcels, frames, monkeypatch, system):
+def test_who_was_lent_a_parcel_cannot_change_it(cache, frames, monkeypatch, system):
     if system == "a file":
         monkeypatch.delattr(os, "memfd_create")
-    lent = parcels.lend(frames)
+    lent = cache.open(frames)
     size = os.fstat(lent).st_size
     for attempt in (
         lambda: os.pwrite(lent, b"x", 0),
@@ -72,7 +72,7 @@ def test_who_was_lent_a_parcel_cannot_change_it(parcels, frames, monkeypatch, sy
         with pytest.raises(OSError):
             attempt()
     os.close(lent)
-    values = read_shared_frames(opened(parcels, frames))["ohlcv"]["close"].values
+    values = read_shared_frames(opened(cache, frames))["ohlcv"]["close"].values
     with pytest.raises(ValueError, match="WRITEABLE"):
         values.flags.writeable = True
 
@@ -98,33 +98,35 @@ def test_where_one_call_reads_in_a_parcel_no_other_call_sees(forker, frames):
     assert [forker.run([code], frames).value for _ in range(2)] == ["(1, {0})"] * 2
 
 
-def test_the_same_frames_are_written_once_and_let_go_when_one_of_them_dies(parcels, monkeypatch):
+def test_the_same_frames_are_written_once_and_let_go_when_one_of_them_dies(cache, monkeypatch):
     written = []
     write = shared_frames._write
-    monkeypatch.setattr(shared_frames, "_write", lambda listed: written.append(len(listed)) or write(listed))
+    monkeypatch.setattr(
+        shared_frames, "_write", lambda frames: written.append(len(frames["ohlcv"])) or write(frames)
+    )
     one, two = frozen(1.0), frozen(2.0)
     for _ in range(3):
-        os.close(parcels.lend({"ohlcv": {"a": one, "b": two}}))
+        os.close(cache.open({"ohlcv": {"a": one, "b": two}}))
     assert written == [2]
-    os.close(parcels.lend({"ohlcv": {"a": one}}))
+    os.close(cache.open({"ohlcv": {"a": one}}))
     assert written == [2, 1]
-    assert len(parcels._kept) == 2
+    assert len(cache._cached) == 2
     del two
     gc.collect()
-    assert len(parcels._kept) == 1
+    assert len(cache._cached) == 1
 
 
-def test_only_the_last_few_are_kept_and_a_large_one_alone(parcels, monkeypatch):
+def test_only_the_last_few_are_kept_and_a_large_one_alone(cache, monkeypatch):
     sets = [{"ohlcv": {"a": frozen(float(number))}} for number in range(9)]
     for frames in sets:
-        os.close(parcels.lend(frames))
-    assert len(parcels._kept) == 4
+        os.close(cache.open(frames))
+    assert len(cache._cached) == 4
     monkeypatch.setattr(shared_frames, "_LARGE", 10)
-    os.close(parcels.lend({"ohlcv": {"a": sets[0]["ohlcv"]["a"], "b": sets[1]["ohlcv"]["a"]}}))
-    assert len(parcels._kept) == 1
+    os.close(cache.open({"ohlcv": {"a": sets[0]["ohlcv"]["a"], "b": sets[1]["ohlcv"]["a"]}}))
+    assert len(cache._cached) == 1
 
 
-def test_the_child_does_not_read_all_data_to_name_it(parcels, frames):
-    frame = read_shared_frames(opened(parcels, frames))["ohlcv"]["close"]
+def test_the_child_does_not_read_all_data_to_name_it(cache, frames):
+    frame = read_shared_frames(opened(cache, frames))["ohlcv"]["close"]
     assert isinstance(frame, FrozenFrame)
     assert frame.digest == "given-1"

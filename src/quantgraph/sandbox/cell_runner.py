@@ -1,4 +1,4 @@
-"""Running the cells of generated code, one after the other in one namespace."""
+"""Running cells of Python source one after the other in one namespace."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _VALUE_LIMIT = 4_000
 
 @dataclass(frozen=True, kw_only=True)
 class CellOutcome:
-    """What cells gave: as in :class:`~quantgraph.sandbox.CodeResult`, the error in words."""
+    """Output, value and error of cells, as in :class:`~quantgraph.sandbox.CodeResult`; the error is JSON."""
 
     stdout: str = ""
     value: str = ""
@@ -41,26 +41,26 @@ class Cell:
         self.name = f"<cell {number}>"
         self._lines = source.splitlines()
         self._code: tuple[CodeType, CodeType | None] | None = None
-        self._fault: BaseException | None = None
+        self._compile_error: BaseException | None = None
         try:
-            self._code = _compiled(source, self.name)
-        except BaseException as error:  # noqa: BLE001 - whatever is wrong with it is told when it runs
-            self._fault = error
+            self._code = _compile(source, self.name)
+        except BaseException as error:  # noqa: BLE001 - raised again when the cell runs
+            self._compile_error = error
 
     def run(self, namespace: dict[str, Any], output: io.TextIOBase) -> CellOutcome:
-        """Run it; what it raises, exits included, is its outcome."""
+        """Run the cell; exceptions, exits included, are in the outcome."""
         return self.attempt(lambda: self.execute(namespace), output)
 
     def execute(self, namespace: dict[str, Any]) -> object:
-        """Run it, and return the value of its last expression, None without one."""
+        """Run the cell and return the value of its last expression, None without one."""
         if self._code is None:
-            raise self._fault or RuntimeError
+            raise self._compile_error or RuntimeError
         statements, last = self._code
-        exec(statements, namespace)  # noqa: S102 - running code is what this is for
+        exec(statements, namespace)  # noqa: S102 - running code is the purpose
         return eval(last, namespace) if last else None  # noqa: S307
 
     def attempt(self, work: Callable[[], object], output: io.TextIOBase) -> CellOutcome:
-        """Do something with what the cell defined; what that raises, exits included, is the outcome."""
+        """Call a function that runs code of the cell; exceptions, exits included, are in the outcome."""
         try:
             with contextlib.redirect_stdout(output), contextlib.redirect_stderr(output):
                 value = work()
@@ -74,33 +74,33 @@ class Cell:
         line = lines[-1] if lines else getattr(error, "lineno", None)
         text = self._lines[line - 1].strip() if line and 0 < line <= len(self._lines) else ""
         return {
-            "code": _code_of(error),
+            "code": _error_code(error),
             "type": type(error).__name__,
-            "message": _said(error),
+            "message": _error_message(error),
             "line": line,
             "text": text[:200],
         }
 
 
-def _compiled(source: str, name: str) -> tuple[CodeType, CodeType | None]:
+def _compile(source: str, name: str) -> tuple[CodeType, CodeType | None]:
     tree = ast.parse(source, name)
     last = tree.body.pop() if tree.body and isinstance(tree.body[-1], ast.Expr) else None
     value = compile(ast.Expression(last.value), name, "eval") if isinstance(last, ast.Expr) else None
     return compile(tree, name, "exec"), value
 
 
-def _said(error: BaseException) -> str:
+def _error_message(error: BaseException) -> str:
     try:
         return str(error)[:1_000]
-    except BaseException as another:  # noqa: BLE001 - the code's own class may do anything
-        return f"(and {type(another).__name__} when asked for its message)"
+    except BaseException as another:  # noqa: BLE001 - str() of the code's own exception class may do anything
+        return f"(its message raised {type(another).__name__})"
 
 
-def _code_of(error: BaseException) -> str:
+def _error_code(error: BaseException) -> str:
     if isinstance(error, MemoryError):
         return CodeMemoryExceeded.code
     cause: BaseException | None = error
-    for _ in range(10):  # a library may have wrapped what was denied
+    for _ in range(10):  # a library may have wrapped the refusal
         if isinstance(cause, PermissionError | socket.gaierror):
             return CodeRefused.code
         cause = cause and (cause.__cause__ or cause.__context__)
@@ -108,7 +108,7 @@ def _code_of(error: BaseException) -> str:
 
 
 def run_cells(cells: Sequence[Cell], namespace: dict[str, Any], output_limit: int) -> CellOutcome:
-    """Run cells until one fails; the outcome is the last one's."""
+    """Run cells until one fails, and return the outcome of the last one that ran."""
     output, outcome = CappedOutput(output_limit), CellOutcome()
     for cell in cells:
         output = CappedOutput(output_limit)
@@ -119,7 +119,7 @@ def run_cells(cells: Sequence[Cell], namespace: dict[str, Any], output_limit: in
 
 
 def cell_namespace(store: DataState) -> dict[str, Any]:
-    """What cells find in scope."""
+    """Return the names that cells find in scope."""
     return {
         "__name__": "__strategy__",
         "pd": pd,
@@ -130,12 +130,12 @@ def cell_namespace(store: DataState) -> dict[str, Any]:
 
 
 def new_signals(store: DataState, frames: Mapping[str, Mapping[str, FrozenFrame]]) -> dict[str, FrozenFrame]:
-    """The signals that the code handed over; one that was there already counts only if it is another."""
-    given = frames.get("signal", {})
+    """Return the signals in ``store`` that are not in ``frames``, or differ from those."""
+    old_signals = frames.get("signal", {})
     signals = store.snapshot()["signal"]
     found: dict[str, FrozenFrame] = {}
     for name in signals:
-        frame, old = signals[name], given.get(name)
+        frame, old = signals[name], old_signals.get(name)
         values = frame.to_numpy()
         if old is None or not (np.shares_memory(values, old.values) or frame.equals(old.frame)):
             found[name] = FrozenFrame(frame.index.to_numpy(), tuple(frame.columns), values)
@@ -143,7 +143,7 @@ def new_signals(store: DataState, frames: Mapping[str, Mapping[str, FrozenFrame]
 
 
 class CappedOutput(io.TextIOBase):
-    """Text kept up to a limit; what comes after is counted and dropped."""
+    """A text stream that keeps what is written up to a limit, and counts the rest."""
 
     def __init__(self, limit: int) -> None:
         self._parts: list[str] = []
@@ -151,11 +151,11 @@ class CappedOutput(io.TextIOBase):
         self._dropped = 0
 
     def writable(self) -> bool:
-        """It is."""
+        """Return True."""
         return True
 
     def write(self, text: str) -> int:
-        """Take all of a text, and keep what there is room for."""
+        """Keep as much of the text as there is room for, and return its length."""
         kept = text[: self._room]
         if kept:
             self._parts.append(kept)
@@ -164,6 +164,6 @@ class CappedOutput(io.TextIOBase):
         return len(text)
 
     def text(self) -> str:
-        """What was kept, and how much was dropped."""
+        """Return the kept text, and the number of dropped characters."""
         tail = f"\n… {self._dropped} more characters were dropped" if self._dropped else ""
         return "".join(self._parts) + tail

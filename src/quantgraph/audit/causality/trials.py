@@ -107,7 +107,7 @@ class CodeTrials:
 
             def run(panel: Frames) -> TrialOutcome:
                 if walks:
-                    walks[0].over(_named(panel))
+                    walks[0].restart(_named(panel))
                 else:
                     walks.append(stack.enter_context(open_walk(self._runner, self.cells, _named(panel))))
                 return self._outcome(walks[0].at(_END), panel)

@@ -1,10 +1,10 @@
-"""A chat model that knows the right answer and gives another one."""
+"""A chat model that changes the correct reply of another one, and helpers that change replies."""
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,149 +19,142 @@ from quantgraph.testing.models.scripted import Answer, CallLog, RecordedCall, Sc
 __all__ = [
     "FaultContext",
     "FaultyChatModel",
-    "Spoil",
-    "Tool",
-    "call",
+    "ReplyFault",
+    "call_message",
+    "calls_as_text",
+    "edit_json",
+    "edit_text",
     "example_call",
-    "leaves",
-    "parameters",
-    "rebuilt",
-    "rewritten",
-    "with_text",
+    "map_leaves",
+    "tool_parameters",
 ]
-
-Tool = Mapping[str, Any]
 
 _OBJECT = re.compile(r"\{.*\}", re.DOTALL)
 _EXAMPLES: dict[str, Any] = {"integer": 1, "number": 1.5, "boolean": True, "array": [], "object": {}}
 
 
-def call(name: str, args: dict[str, Any], number: int) -> AIMessage:
-    """An answer that is one tool call."""
-    return AIMessage("", tool_calls=[tool_call(name=name, args=args, id=f"call_{number}")])
-
-
-def example_call(tool: Tool, number: int, text: str = "1") -> AIMessage:
-    """A call of a bound tool with arguments of the right types; every text is ``text``."""
-    args = {name: _EXAMPLES.get(str(about.get("type")), text) for name, about in parameters(tool).items()}
-    return call(str(tool["name"]), args, number)
-
-
-def parameters(tool: Tool) -> Mapping[str, Any]:
-    """What a bound tool takes: JSON schemas by name."""
-    found: Mapping[str, Any] = tool.get("parameters", {}).get("properties", {})
-    return found
-
-
-def leaves(value: Any, change: Callable[[Any], Any]) -> Any:
-    """A JSON value with every text, number, truth value and null changed."""
-    if isinstance(value, dict):
-        return {key: leaves(item, change) for key, item in value.items()}
-    if isinstance(value, list):
-        return [leaves(item, change) for item in value]
-    return change(value)
-
-
-def rebuilt(right: AIMessage, change: Callable[[Any], Any]) -> AIMessage:
-    """The answer with the JSON object of its text, and the arguments of its calls, changed as values."""
-    text = str(right.text)
-    found = _OBJECT.search(text)
-    try:
-        value = json.loads(found.group()) if found else None
-    except ValueError:
-        value = None
-    if found and value is not None:
-        made = json.dumps(change(value), ensure_ascii=False, indent=2)
-        text = text[: found.start()] + made + text[found.end() :]
-    calls = [{**one, "args": change(one["args"])} for one in right.tool_calls]
-    return AIMessage(text, tool_calls=calls)
-
-
-def rewritten(right: AIMessage, change: Callable[[str], str], **about: Any) -> AIMessage:
-    """The answer with its text, and the arguments of its calls, changed as texts: no JSON any more.
-
-    ``about`` is its ``response_metadata``.
-    """
-    broken = [
-        invalid_tool_call(
-            name=one["name"],
-            args=change(json.dumps(one["args"], ensure_ascii=False)),
-            id=one["id"],
-            error="not JSON",
-        )
-        for one in right.tool_calls
-    ]
-    return AIMessage(change(str(right.text)), invalid_tool_calls=broken, response_metadata=about)
-
-
-def with_text(right: AIMessage, write: Callable[[str, dict[str, Any]], str]) -> AIMessage:
-    """The answer with its tool calls written into the text, each by ``write(name, arguments)``."""
-    written = [write(one["name"], one["args"]) for one in right.tool_calls]
-    return AIMessage("\n".join([str(right.text), *written]).strip())
-
-
 @dataclass(frozen=True, kw_only=True)
 class FaultContext:
-    """One question to a spoiled model.
+    """One call of a faulty model, with the correct reply.
 
     Attributes
     ----------
     number
-        Of the call, from 1.
+        Number of the call, from 1.
     messages
         The conversation.
     tools
         The bound tools, in OpenAI's form.
-    right
-        What the model within answers.
+    correct
+        Reply of the inner model.
     """
 
     number: int
     messages: tuple[BaseMessage, ...]
     tools: tuple[Mapping[str, Any], ...]
-    right: AIMessage
+    correct: AIMessage
 
 
-Spoil = Callable[[FaultContext], Answer]
+ReplyFault = Callable[[FaultContext], Answer]
 
 
 class FaultyChatModel(ScriptedChatModel):
-    """Chat model whose every answer is a good model's, spoiled. The same calls give the same answers.
+    """Chat model that replies with a fault instead of a correct reply. Deterministic.
 
     Parameters
     ----------
-    spoil
-        Makes the answer of what was asked: a text, an ``AIMessage``, or an exception to raise.
+    fault
+        Makes the reply: a text, an ``AIMessage``, or an exception to raise.
     inner
-        Who knows the right answer. Default: the keyless planner.
+        Model that gives the correct reply. Default: the keyless planner.
 
     Examples
     --------
-    >>> model = FaultyChatModel(lambda asked: asked.right.text.upper(), model_name="shouts")
+    >>> model = FaultyChatModel(lambda context: context.correct.text.upper(), model_name="shouts")
     >>> "NOT A LANGUAGE MODEL" in model.invoke("who are you?").text, len(model.calls)
     (True, 1)
     """
 
     inner: BaseChatModel = Field(default_factory=KeylessPlanner)
 
-    _spoil: Spoil = PrivateAttr()
+    _fault: ReplyFault = PrivateAttr()
 
-    def __init__(self, spoil: Spoil, **fields: Any) -> None:
+    def __init__(self, fault: ReplyFault, **fields: Any) -> None:
         super().__init__(**fields)
-        self._spoil = spoil
-        self._tape = CallLog(self._answer)
+        self._fault = fault
+        self._log = CallLog(self._answer)
 
     def _answer(self, call: RecordedCall) -> Answer:
-        asked = FaultContext(
+        model = self.inner.bind_tools(call.tools, tool_choice=call.tool_choice) if call.tools else self.inner
+        context = FaultContext(
             number=call.number,
             messages=call.messages,
             tools=tuple(tool["function"] for tool in call.tools),
-            right=self._right(call.messages, call.tools, call.tool_choice),
+            correct=model.invoke(list(call.messages)),
         )
-        return self._spoil(asked)
+        return self._fault(context)
 
-    def _right(
-        self, messages: Sequence[BaseMessage], tools: Sequence[dict[str, Any]], choice: str | None
-    ) -> AIMessage:
-        model = self.inner.bind_tools(tools, tool_choice=choice) if tools else self.inner
-        return model.invoke(list(messages))
+
+def call_message(name: str, args: dict[str, Any], number: int) -> AIMessage:
+    """Message with one tool call."""
+    return AIMessage("", tool_calls=[tool_call(name=name, args=args, id=f"call_{number}")])
+
+
+def example_call(tool: Mapping[str, Any], number: int, text: str = "1") -> AIMessage:
+    """Call of a bound tool with arguments of the right types; every text is ``text``."""
+    schemas = tool_parameters(tool)
+    args = {name: _EXAMPLES.get(str(schema.get("type")), text) for name, schema in schemas.items()}
+    return call_message(str(tool["name"]), args, number)
+
+
+def tool_parameters(tool: Mapping[str, Any]) -> Mapping[str, Any]:
+    """JSON schemas of a bound tool's parameters by name."""
+    properties: Mapping[str, Any] = tool.get("parameters", {}).get("properties", {})
+    return properties
+
+
+def map_leaves(value: Any, change: Callable[[Any], Any]) -> Any:
+    """JSON value with every text, number, truth value and null changed."""
+    if isinstance(value, dict):
+        return {key: map_leaves(item, change) for key, item in value.items()}
+    if isinstance(value, list):
+        return [map_leaves(item, change) for item in value]
+    return change(value)
+
+
+def edit_json(message: AIMessage, change: Callable[[Any], Any]) -> AIMessage:
+    """Change the JSON object in the text, and the arguments of the tool calls, as values."""
+    text = str(message.text)
+    found = _OBJECT.search(text)
+    try:
+        value = json.loads(found.group()) if found else None
+    except ValueError:
+        value = None
+    if found and value is not None:
+        changed = json.dumps(change(value), ensure_ascii=False, indent=2)
+        text = text[: found.start()] + changed + text[found.end() :]
+    calls = [{**call, "args": change(call["args"])} for call in message.tool_calls]
+    return AIMessage(text, tool_calls=calls)
+
+
+def edit_text(message: AIMessage, change: Callable[[str], str], **metadata: Any) -> AIMessage:
+    """Change the text, and the arguments of the tool calls, as texts: they are no longer JSON.
+
+    ``metadata`` is the ``response_metadata`` of the result.
+    """
+    broken = [
+        invalid_tool_call(
+            name=call["name"],
+            args=change(json.dumps(call["args"], ensure_ascii=False)),
+            id=call["id"],
+            error="not JSON",
+        )
+        for call in message.tool_calls
+    ]
+    return AIMessage(change(str(message.text)), invalid_tool_calls=broken, response_metadata=metadata)
+
+
+def calls_as_text(message: AIMessage, write: Callable[[str, dict[str, Any]], str]) -> AIMessage:
+    """Move tool calls into the text, each as ``write(name, arguments)``."""
+    written = [write(call["name"], call["args"]) for call in message.tool_calls]
+    return AIMessage("\n".join([str(message.text), *written]).strip())
