@@ -55,7 +55,7 @@ def cross(panel, fast=3, slow=8):
 class Inline:
     """Trials without a process: for functions that remember nothing."""
 
-    sealed = True
+    isolated = True
 
     def __init__(self, function):
         self.function = function
