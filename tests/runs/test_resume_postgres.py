@@ -24,7 +24,7 @@ def module(path):
     return found
 
 
-resumed = module(HERE / "resumed.py")
+interrupted_runs = module(HERE / "interrupted_runs.py")
 
 
 @pytest.fixture(scope="module")
@@ -35,8 +35,8 @@ def server():
 
 @pytest.mark.timeout(300)
 def test_a_run_on_postgresql_that_is_killed_pays_for_no_call_twice_and_replays(tmp_path, server):
-    told = resumed.play(tmp_path, "kills", server.database(), str(KILLS), "2")
-    assert resumed.check_kills(told, tmp_path) == KILLS
+    told = interrupted_runs.play(tmp_path, "kills", server.database(), str(KILLS), "2")
+    assert interrupted_runs.check_kills(told, tmp_path) == KILLS
     assert replay(tmp_path / "kills0" / "r").differences == ()
 
 
