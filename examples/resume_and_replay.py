@@ -1,6 +1,6 @@
 """A run that waits for an answer, resumed later, perhaps by another process; then its replay.
 
-The run's folder holds all replies: the replay calls no model and no source, and its ledger has the same bytes.
+The folder holds all replies: the replay calls no model and no source, and its ledger has the same bytes.
 """
 
 from __future__ import annotations

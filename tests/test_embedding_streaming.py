@@ -16,8 +16,8 @@ from quantgraph import DataState, create_signal_subgraph, create_trading_graph
 from quantgraph.broker.ledger import Ledger
 from quantgraph.recording import Recorder
 from quantgraph.runtime import events
-from quantgraph.runtime.run_node import guarded
-from quantgraph.subgraphs.signal import build_kit, reflection_node
+from quantgraph.runtime.run_node import run_node
+from quantgraph.subgraphs.signal import build_signal_resources, reflection_node
 from quantgraph.testing import ScriptedChatModel
 
 THREAD = {"configurable": {"thread_id": "t"}}
@@ -133,6 +133,8 @@ def test_each_token_of_a_model_is_streamed_once_and_in_order():
 
 
 def test_events_do_not_disturb_a_node_that_runs_outside_of_a_graph():
-    kit, state = build_kit(store=DataState()), {"messages": [HumanMessage(CROSS, id="1")]}
-    update = guarded(lambda state: reflection_node(state, kit=kit), "reflection", Recorder(), state)
+    resources, state = build_signal_resources(store=DataState()), {"messages": [HumanMessage(CROSS, id="1")]}
+    update = run_node(
+        lambda state: reflection_node(state, resources=resources), "reflection", Recorder(), state
+    )
     assert update["clarification"]["kind"] == "window"

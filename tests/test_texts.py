@@ -10,8 +10,9 @@ import pytest
 
 import quantgraph
 from quantgraph._util.texts import escape_controls
-from quantgraph.errors import BadFile
-from quantgraph.llm.capabilities.capability_cache import store_mode
+from quantgraph.errors import BadFile, ModelUnavailable
+from quantgraph.llm.faults import ModelFacts
+from quantgraph.llm.retry_policy import CallPolicy
 from quantgraph.sandbox.result import code_error
 
 UNCHANGED = [
@@ -71,10 +72,17 @@ def test_an_error_that_generated_code_tells_of_is_harmless_as_a_message_too():
     assert error.data["type"] == r"E\x1b[2J"
 
 
-def test_a_line_of_the_log_is_harmless(tmp_path, caplog):
-    (tmp_path / "rungs").write_text("a file where a folder should be")
-    store_mode(tmp_path, "http://127.0.0.1", "model\x1b[2J\n", "text")
-    assert r"model\x1b[2J\n cannot be kept" in caplog.records[0].getMessage()
+def _time_out():
+    raise TimeoutError
+
+
+def test_a_line_of_the_log_is_harmless(caplog):
+    caplog.set_level("INFO")
+    policy = CallPolicy(max_attempts=2, sleep=lambda _: None)
+    facts = ModelFacts(name="model\x1b[2J\n")
+    with pytest.raises(ModelUnavailable):
+        policy.run(_time_out, facts=facts, what="reflection", check=lambda _: None)
+    assert r"model\x1b[2J\n: it did not answer in time" in caplog.records[0].getMessage()
 
 
 def test_whatever_is_logged_is_escaped():
@@ -84,4 +92,4 @@ def test_whatever_is_logged_is_escaped():
             if isinstance(node, ast.Call) and getattr(getattr(node.func, "value", None), "id", "") == "_log":
                 found += 1
                 assert "escape_controls" in ast.unparse(node), f"{path}:{node.lineno}"
-    assert found >= 3
+    assert found >= 2

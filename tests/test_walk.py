@@ -20,7 +20,7 @@ from quantgraph.errors import BadOption, FutureRequested, UnknownField
 from quantgraph.market.calendar import sessions
 from quantgraph.market.moment import Moment
 from quantgraph.market.rulebook import Rulebook
-from quantgraph.nodes import TradingDesk, daily_loop_node, decision_node
+from quantgraph.nodes import TradingResources, daily_loop_node, decision_node
 from quantgraph.state import DataState, Record, deciding, growing_view
 
 DAYS = sessions("2024-01-02", "2024-01-31")
@@ -261,8 +261,8 @@ def test_a_decider_that_asks_the_data_state_is_stopped_and_the_desk_is_not(store
 
 
 @pytest.fixture
-def desk(store, tmp_path):
-    made = TradingDesk(
+def resources(store, tmp_path):
+    made = TradingResources(
         store=store,
         decider=Copying(),
         rules=Rulebook.mainland(),
@@ -273,29 +273,29 @@ def desk(store, tmp_path):
     made.close("r")
 
 
-def test_a_run_keeps_its_walk_between_steps_and_no_other_run_has_it(desk, ref):
+def test_a_run_keeps_its_walk_between_steps_and_no_other_run_has_it(resources, ref):
     state = {"data_ref": ref}
-    with desk.walk("r", state, DAYS[0]) as first:
+    with resources.walk("r", state, DAYS[0]) as first:
         first.at(Moment(DAYS[0], "open"))
-        with desk.walk("r", state, DAYS[0]) as meanwhile:
+        with resources.walk("r", state, DAYS[0]) as meanwhile:
             assert meanwhile is not first
-    with desk.walk("r", state, DAYS[1]) as second, desk.walk("other", state, DAYS[1]) as other:
+    with resources.walk("r", state, DAYS[1]) as second, resources.walk("other", state, DAYS[1]) as other:
         assert second is first
         assert other is not first
         second.at(Moment(DAYS[3], "open"))
-    with desk.walk("r", state, DAYS[2]) as behind:
+    with resources.walk("r", state, DAYS[2]) as behind:
         assert behind is not second
         behind.at(Moment(DAYS[2], "open"))
-    with pytest.raises(FutureRequested), desk.walk("r", state, DAYS[3]):
+    with pytest.raises(FutureRequested), resources.walk("r", state, DAYS[3]):
         raise FutureRequested("a decider failed")
-    with desk.walk("r", state, DAYS[3]) as anew:
+    with resources.walk("r", state, DAYS[3]) as anew:
         assert anew is not behind
-    desk.close("r")
-    with desk.walk("r", state, DAYS[3]) as reopened:
+    resources.close("r")
+    with resources.walk("r", state, DAYS[3]) as reopened:
         assert reopened is not anew
 
 
-def test_one_walk_serves_all_steps_of_a_run(desk, ref, monkeypatch):
+def test_one_walk_serves_all_steps_of_a_run(resources, ref, monkeypatch):
     made, make = [], DataState.growing_view
     monkeypatch.setattr(DataState, "growing_view", lambda *given: made.append(given) or make(*given))
     state = {
@@ -305,14 +305,14 @@ def test_one_walk_serves_all_steps_of_a_run(desk, ref, monkeypatch):
         "run_id": "r",
         "handled": "m1",
     }
-    while (state := state | daily_loop_node(state, desk=desk))["session"]:
-        decision_node(state, desk=desk)
-    assert [seen[0] for seen in desk.decider.seen] == [Moment(day, "open") for day in DAYS]
+    while (state := state | daily_loop_node(state, resources=resources))["session"]:
+        decision_node(state, resources=resources)
+    assert [seen[0] for seen in resources.decider.seen] == [Moment(day, "open") for day in DAYS]
     assert len(made) == 1
 
 
-def test_walks_of_runs_that_never_end_are_let_go(desk, ref):
+def test_walks_of_runs_that_never_end_are_let_go(resources, ref):
     for number in range(20):
-        with desk.walk(f"run{number}", {"data_ref": ref}, DAYS[0]):
+        with resources.walk(f"run{number}", {"data_ref": ref}, DAYS[0]):
             pass
-    assert list(desk._walks) == [f"run{number}" for number in range(12, 20)]
+    assert list(resources._walks) == [f"run{number}" for number in range(12, 20)]

@@ -20,7 +20,7 @@ from quantgraph.errors import CodeTimeout
 from quantgraph.market.actions import actions_of
 from quantgraph.market.moment import Moment
 from quantgraph.sandbox import CodeResult, default_runner
-from quantgraph.tools.trusted import TrustedRunner
+from quantgraph.tools.trusted_runner import TrustedRunner
 
 from .causality_panels import Inline, cross, panel, state
 from .zoo_panels import market

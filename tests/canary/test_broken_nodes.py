@@ -8,39 +8,39 @@ import pytest
 
 from quantgraph.subgraphs.signal import graph
 from quantgraph.subgraphs.signal.nodes import clarify, reflection
-from quantgraph.subgraphs.signal.signal_resources import SignalKit
+from quantgraph.subgraphs.signal.signal_resources import SignalResources
 from quantgraph.testing import CanaryFound, differences
 
 PLACE = 300
 
 
 @pytest.fixture
-def kit(kit_at, market):
-    return kit_at(market.Moment(market.SESSIONS[PLACE]))
+def resources(resources_at, market):
+    return resources_at(market.Moment(market.SESSIONS[PLACE]))
 
 
 @pytest.fixture
-def thinking(kit, market):
+def thinking(resources, market):
     """A run at a moment of 2024."""
-    return lambda: market.think(kit, kit.store.as_of, market.request(market.SESSIONS[PLACE - 4]))
+    return lambda: market.think(resources, resources.store.as_of, market.request(market.SESSIONS[PLACE - 4]))
 
 
-def test_a_prompt_that_tells_the_sources_last_session_is_found(kit, thinking, monkeypatch):
+def test_a_prompt_that_tells_the_sources_last_session_is_found(resources, thinking, monkeypatch):
     facts = reflection._facts
 
     def told(source, text):
-        return facts(source, text) | {"last_session": f"{kit.source.sessions()[-1]:%Y%m%d}"}
+        return facts(source, text) | {"last_session": f"{resources.source.sessions()[-1]:%Y%m%d}"}
 
     monkeypatch.setattr(reflection, "_facts", told)
     with pytest.raises(CanaryFound, match=r"prompt .*last_session.*21770709"):
         thinking()
 
 
-def test_a_default_that_is_counted_from_the_sources_last_session_is_found(kit, thinking, monkeypatch):
+def test_a_default_that_is_counted_from_the_sources_last_session_is_found(resources, thinking, monkeypatch):
     counted = clarify.default_answer
 
     def told(kind, language, sessions, **more):
-        return counted(kind, language, kit.source.sessions(), **more)
+        return counted(kind, language, resources.source.sessions(), **more)
 
     monkeypatch.setattr(clarify, "default_answer", told)
     with pytest.raises(CanaryFound, match=r"question .*21770709"):
@@ -48,37 +48,37 @@ def test_a_default_that_is_counted_from_the_sources_last_session_is_found(kit, t
 
 
 def test_a_log_line_that_tells_a_later_price_is_found(thinking, monkeypatch):
-    listed = SignalKit.data_ref
+    listed = SignalResources.data_ref
 
-    def data_ref(kit, state):
-        snapshot = kit.store.snapshot(state.get("data_ref"))
+    def data_ref(resources, state):
+        snapshot = resources.store.snapshot(state.get("data_ref"))
         if "close" in snapshot["ohlcv"]:
             logging.getLogger("quantgraph.test").debug(
                 "last close %s", snapshot["ohlcv"]["close"].iloc[-1, 0]
             )
-        return listed(kit, state)
+        return listed(resources, state)
 
-    monkeypatch.setattr(SignalKit, "data_ref", data_ref)
+    monkeypatch.setattr(SignalResources, "data_ref", data_ref)
     with pytest.raises(CanaryFound, match=r"log of quantgraph\.test"):
         thinking()
 
 
 def test_a_state_that_tells_which_way_later_closes_went_is_another_in_another_planting(
-    kit_at, market, monkeypatch
+    resources_at, market, monkeypatch
 ):
     validate = graph.validation_node
 
-    def told(state, *, kit):
-        update = validate(state, kit=kit)
+    def told(state, *, resources):
+        update = validate(state, resources=resources)
         if "strategy" in update:
-            close = kit.store.snapshot(kit.data_ref(state))["ohlcv"]["close"]
+            close = resources.store.snapshot(resources.data_ref(state))["ohlcv"]["close"]
             update["strategy"] |= {"rose": (close.pct_change().iloc[-2:] > 0).to_numpy().tolist()}
         return update
 
     monkeypatch.setattr(graph, "validation_node", told)
     moment = market.Moment(market.SESSIONS[PLACE])
     text = market.request(market.SESSIONS[PLACE - 4])
-    one, other = (market.think(kit_at(moment, seed=seed), moment, text) for seed in (0, 1))
+    one, other = (market.think(resources_at(moment, seed=seed), moment, text) for seed in (0, 1))
     found = differences(one, other)
     assert [line.split(": ")[0] for line in found] == [
         "only the first said state",

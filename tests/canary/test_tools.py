@@ -17,7 +17,7 @@ from quantgraph.errors import FutureRequested, NoData, QuantGraphError, UnknownS
 from quantgraph.sandbox import default_runner
 from quantgraph.testing import CanaryFound, CanarySource, CanaryStore, CanaryWatch, ScriptedChatModel
 from quantgraph.tools import CodeSession, ToolContext, python_repl, tushare_daily_bar, tushare_daily_basic
-from quantgraph.tools.window import publish
+from quantgraph.tools.window import publish_frames
 
 ONE, RENAMED, LISTED_LATER = "000341.SZ", "合成科技01", "920873.BJ"
 
@@ -130,7 +130,7 @@ def fetch_it_all(runtime: ToolRuntime[Any, Any]) -> tuple[str, dict]:
     """Publish more than is known, and say nothing of it."""
     source = whole(runtime.context)
     bars = source.bars([ONE], pd.Timestamp("2024-01-02"), pd.Timestamp("2025-12-31"))
-    publish(runtime.context, "ohlcv", bars, [])
+    publish_frames(runtime.context, "ohlcv", bars, [])
     return "done", {}
 
 

@@ -50,9 +50,9 @@ def test_an_index_is_its_members_that_the_source_has_and_says_when_the_list_is_l
     resolved = resolve_symbols(open_source(folder), [token], ON)
     assert resolved.symbols == ("600519.SH",)
     assert resolved.index_code == "000016.SH"
-    left_out, bias = (str(note) for note in resolved.notes)
-    assert "1 of 2 members" in left_out
-    assert "600000.SH" in left_out
+    ignored_message_ids, bias = (str(note) for note in resolved.notes)
+    assert "1 of 2 members" in ignored_message_ids
+    assert "600000.SH" in ignored_message_ids
     assert "2024-09-30" in bias
     assert "survivorship bias" in bias
 

@@ -102,7 +102,7 @@ def test_unknown_roles_and_kinds_are_refused() -> None:
         get_llm("validate")  # type: ignore[arg-type]
     with pytest.raises(BadOption, match="did you mean 'decision'"):
         get_llm("filter", model={"desicion": "x"})  # type: ignore[dict-item]
-    with pytest.raises(BadOption, match="a int is none; give a chat model"):
+    with pytest.raises(BadOption, match="must be a chat model, a model name, or a mapping by role, not int"):
         get_llm(model=3)  # type: ignore[arg-type]
 
 

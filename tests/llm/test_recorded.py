@@ -223,7 +223,10 @@ def test_a_call_that_was_broken_off_is_noted_for_it_may_have_cost(tmp_path: Path
 
 @pytest.mark.parametrize(
     ("where", "sent"),
-    [("quantgraph.recording.Recording.add", 1), ("quantgraph.recording.tally.Tally.reserve", 0)],
+    [
+        ("quantgraph.recording.Recording.add", 1),
+        ("quantgraph.recording.budget_tracker.BudgetTracker.reserve", 0),
+    ],
 )
 def test_a_task_that_is_cancelled_loses_no_reply_and_holds_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, where: str, sent: int

@@ -89,7 +89,7 @@ def test_what_a_server_echoes_of_headers_query_and_user_is_in_no_record_error_or
         inner = openai(None, url, default_headers=sent, default_query={"code": "Query+4567/8"})
         live = RecordedChatModel(inner, policy=CallPolicy(max_attempts=1), cache=cache)
         model = live.bind(extra_headers={"X-Mine": "In-The-Call-9"})
-        scope = Scope(recording=recording, path="node", heard=lambda entry, _: heard.append(entry))
+        scope = Scope(recording=recording, path="node", on_model_call=lambda entry, _: heard.append(entry))
         with in_scope(scope):
             replies = [model.invoke("hello").text]
             with pytest.raises(ModelUnavailable) as caught:

@@ -176,5 +176,5 @@ def test_what_a_model_that_was_left_asks_of_another_is_no_answer_of_the_run(tmp_
     replayed = Recorder(tmp_path / "run.sqlite", mode="replay").of("r")
     with in_scope(Scope(recording=replayed, path="n")), pytest.raises(BudgetExceeded):
         outer.invoke(HI)
-    assert replayed.served is not None
-    assert replayed.served.unasked() == []
+    assert replayed.replay_lookup is not None
+    assert replayed.replay_lookup.unasked() == []

@@ -12,32 +12,32 @@ import pytest
 
 from quantgraph.errors import BadOption, BudgetExceeded, NotConfigured, QuantGraphError
 from quantgraph.recording import Budget, Entry, Key, Recorder, Scope, in_scope
-from quantgraph.recording.budget_account import Need, Spent
+from quantgraph.recording.budget import CallEstimate, CallUsage
+from quantgraph.recording.budget_tracker import BudgetTracker, Caller, Reservation, max_tokens_of
 from quantgraph.recording.entry import error_json
-from quantgraph.recording.tally import Asker, Tally, Ticket, tokens_at_most
 
-WHO = Asker("reflection", "m", None)
-SMALL = Need(prompt_tokens=10, completion_tokens=5)
+WHO = Caller("reflection", "m", None)
+SMALL = CallEstimate(prompt_tokens=10, completion_tokens=5)
 
 
-def took(prompt: int | None = 10, completion: int | None = 5, cost: str | None = None) -> Spent:
+def took(prompt: int | None = 10, completion: int | None = 5, cost: str | None = None) -> CallUsage:
     paid = None if cost is None else Decimal(cost)
-    return Spent(prompt_tokens=prompt, completion_tokens=completion, cost=paid, at_most=SMALL)
+    return CallUsage(prompt_tokens=prompt, completion_tokens=completion, cost=paid, at_most=SMALL)
 
 
-def begin(tally: Tally, need: Need = SMALL, who: Asker = WHO) -> Ticket:
+def begin(tally: BudgetTracker, need: CallEstimate = SMALL, who: Caller = WHO) -> Reservation:
     ticket = tally.reserve(who, need)
     assert ticket is not None
     return ticket
 
 
-def limit_of(tally: Tally, need: Need = SMALL, who: Asker = WHO) -> str:
+def limit_of(tally: BudgetTracker, need: CallEstimate = SMALL, who: Caller = WHO) -> str:
     with pytest.raises(BudgetExceeded) as refused:
         tally.reserve(who, need)
     return str(refused.value.data["limit"])
 
 
-def is_over(tally: Tally, ahead: float) -> bool:
+def is_over(tally: BudgetTracker, ahead: float) -> bool:
     try:
         tally.check_seconds(None, ahead)
     except BudgetExceeded as over:
@@ -60,7 +60,7 @@ def test_what_is_no_limit_is_refused_with_what_is_valid(text: str) -> None:
 
 
 def test_the_call_after_the_last_is_refused_while_others_are_under_way() -> None:
-    tally = Tally(Budget(calls=2))
+    tally = BudgetTracker(Budget(calls=2))
     first = begin(tally)
     begin(tally)
     assert limit_of(tally) == "calls"
@@ -69,7 +69,7 @@ def test_the_call_after_the_last_is_refused_while_others_are_under_way() -> None
 
 
 def test_tokens_are_held_until_it_is_known_what_was_taken() -> None:
-    tally = Tally(Budget(prompt_tokens=25))
+    tally = BudgetTracker(Budget(prompt_tokens=25))
     first, second = begin(tally), begin(tally)
     assert tally.reserve(WHO, SMALL) is None  # 5 are left, unless the first took less than was held
     tally.settle(first, took(prompt=2))
@@ -80,8 +80,8 @@ def test_tokens_are_held_until_it_is_known_what_was_taken() -> None:
 
 
 def test_a_reply_of_unknown_length_holds_all_that_is_left() -> None:
-    tally = Tally(Budget(completion_tokens=100))
-    endless = Need(prompt_tokens=10)
+    tally = BudgetTracker(Budget(completion_tokens=100))
+    endless = CallEstimate(prompt_tokens=10)
     first = begin(tally, endless)
     assert tally.reserve(WHO, endless) is None
     tally.settle(first, took(completion=99))
@@ -91,8 +91,10 @@ def test_a_reply_of_unknown_length_holds_all_that_is_left() -> None:
 
 
 def test_money_is_exact_and_a_model_without_a_price_is_an_error() -> None:
-    tally = Tally(Budget(money=Decimal("0.3")))
-    need = Need(prompt_tokens=1, completion_tokens=1, money=Decimal("0.1"), least_money=Decimal("0.05"))
+    tally = BudgetTracker(Budget(money=Decimal("0.3")))
+    need = CallEstimate(
+        prompt_tokens=1, completion_tokens=1, money=Decimal("0.1"), least_money=Decimal("0.05")
+    )
     for _ in range(3):
         tally.settle(begin(tally, need), took(cost="0.1"))
     assert limit_of(tally, need) == "money"
@@ -101,7 +103,7 @@ def test_money_is_exact_and_a_model_without_a_price_is_an_error() -> None:
 
 
 def test_a_session_has_a_budget_of_its_own() -> None:
-    tally = Tally(Budget(calls=3), Budget(calls=1))
+    tally = BudgetTracker(Budget(calls=3), Budget(calls=1))
     monday, tuesday = WHO._replace(session="20240102"), WHO._replace(session="20240103")
     begin(tally, who=monday)
     assert limit_of(tally, who=monday) == "calls"
@@ -112,8 +114,8 @@ def test_a_session_has_a_budget_of_its_own() -> None:
 
 def test_seconds_pass_while_a_node_is_at_work(monkeypatch: pytest.MonkeyPatch) -> None:
     clock = [0.0]
-    monkeypatch.setattr("quantgraph.recording.tally.time.monotonic", lambda: clock[0])
-    tally = Tally(Budget(seconds=10))
+    monkeypatch.setattr("quantgraph.recording.budget_tracker.time.monotonic", lambda: clock[0])
+    tally = BudgetTracker(Budget(seconds=10))
     with tally.working(), tally.working():
         clock[0] += 6
     clock[0] += 1000  # somebody thinks about a question
@@ -125,7 +127,7 @@ def test_seconds_pass_while_a_node_is_at_work(monkeypatch: pytest.MonkeyPatch) -
 
 
 def test_usage_counts_by_role_model_and_session_and_does_not_guess() -> None:
-    tally = Tally()
+    tally = BudgetTracker()
     for who, spent in (
         (WHO, took(cost="0.10")),
         (WHO, took(cost="0.05")),
@@ -173,15 +175,15 @@ def test_a_run_that_is_opened_again_goes_on_counting(tmp_path: Path) -> None:
     again = Recorder(tmp_path / "run.sqlite", budget=Budget(prompt_tokens=69, calls=3)).of("r")
     (row,) = again.usage()
     assert (row["calls"], row["prompt_tokens"], row["cost"]) == (2, None, "unknown")
-    assert limit_of(again.tally) == "prompt_tokens"  # 10 + 50 + 10 is one more than 69
-    begin(again.tally, Need(prompt_tokens=9))
-    assert limit_of(again.tally, Need(prompt_tokens=0)) == "calls"
+    assert limit_of(again.budget_tracker) == "prompt_tokens"  # 10 + 50 + 10 is one more than 69
+    begin(again.budget_tracker, CallEstimate(prompt_tokens=9))
+    assert limit_of(again.budget_tracker, CallEstimate(prompt_tokens=0)) == "calls"
     timed = Recorder(tmp_path / "run.sqlite", budget=Budget(seconds=5)).of("r")
-    assert (is_over(timed.tally, 3.49), is_over(timed.tally, 3.5)) == (False, True)
+    assert (is_over(timed.budget_tracker, 3.49), is_over(timed.budget_tracker, 3.5)) == (False, True)
 
 
 def test_many_threads_take_no_more_than_there_is() -> None:
-    tally, sent = Tally(Budget(calls=50, prompt_tokens=405)), []
+    tally, sent = BudgetTracker(Budget(calls=50, prompt_tokens=405)), []
 
     def work() -> None:
         for _ in range(20):
@@ -204,19 +206,19 @@ def test_many_threads_take_no_more_than_there_is() -> None:
 def test_limits_of_the_settings_hold_where_a_recorder_has_none(tmp_path: Path) -> None:
     mine = Recorder(tmp_path / "run.sqlite", budget=Budget(calls=2))
     mine.limit(Budget(calls=1), Budget(calls=1))
-    tally = mine.of("r").tally
+    tally = mine.of("r").budget_tracker
     begin(tally)
     begin(tally)
     assert limit_of(tally) == "calls"
 
 
 def test_text_is_no_more_tokens_than_bytes() -> None:
-    assert tokens_at_most("均线 ma") == 9
+    assert max_tokens_of("均线 ma") == 9
 
 
 def test_a_scope_is_a_nodes_work(tmp_path: Path) -> None:
     recording = Recorder(budget=Budget(seconds=1000)).of("r")
-    assert not is_over(recording.tally, 999.98)
+    assert not is_over(recording.budget_tracker, 999.98)
     with in_scope(Scope(recording=recording, path="a")):
         threading.Event().wait(0.02)
-    assert is_over(recording.tally, 999.98)
+    assert is_over(recording.budget_tracker, 999.98)

@@ -8,7 +8,7 @@ from quantgraph._util.canonical_json import canonical_json, content_hash
 from quantgraph.errors import ModelUnavailable, RunDiverged
 from quantgraph.recording import Entry, Key, Recording
 from quantgraph.recording.entry import error_json
-from quantgraph.recording.store import Tape
+from quantgraph.recording.recording_table import RecordingTable
 
 
 def model_call(text, *, path="signal/reflection", seq=1, model="big", reply="ok", **more):
@@ -21,7 +21,7 @@ def model_call(text, *, path="signal/reflection", seq=1, model="big", reply="ok"
 @pytest.fixture
 def replayed(tmp_path):
     def record(*entries):
-        tape = Tape(tmp_path / "run.sqlite")
+        tape = RecordingTable(tmp_path / "run.sqlite")
         for entry in entries:
             tape.add("run", entry)
         return Recording("run", tape, mode="replay")
@@ -85,13 +85,16 @@ def test_the_first_divergence_is_met_by_whoever_asks_after_it(replayed):
     for entry in (model_call("z"), model_call("b", seq=2)):
         with pytest.raises(RunDiverged, match="number 1"):
             ask(recording, entry)
-    assert recording.served.divergence.data["seq"] == 1
+    assert recording.replay_lookup.divergence.data["seq"] == 1
 
 
 def test_what_was_recorded_and_never_asked_is_known(replayed):
     recording = replayed(model_call("a"), model_call("b", seq=2), model_call("c", path="signal/clarify"))
     ask(recording, model_call("a"))
-    assert [entry.key.path for entry in recording.served.unasked()] == ["signal/reflection", "signal/clarify"]
+    assert [entry.key.path for entry in recording.replay_lookup.unasked()] == [
+        "signal/reflection",
+        "signal/clarify",
+    ]
 
 
 def test_an_error_is_served_and_what_a_resumed_run_left_behind_is_not_missed(replayed):
@@ -107,13 +110,13 @@ def test_an_error_is_served_and_what_a_resumed_run_left_behind_is_not_missed(rep
     )
     assert ask(recording, model_call("a")) == "new"
     ask(recording, model_call("new way", seq=2))
-    assert recording.served.unasked() == []
+    assert recording.replay_lookup.unasked() == []
 
 
 def test_calls_made_at_the_same_time_may_be_numbered_in_another_order_and_are_served_once(replayed):
     recording = replayed(model_call("first", reply="1"), model_call("second", seq=2, reply="2"))
     assert ask(recording, model_call("second", reply="2")) == "2"
     assert ask(recording, model_call("first", seq=2, reply="1")) == "1"
-    assert recording.served.unasked() == []
+    assert recording.replay_lookup.unasked() == []
     with pytest.raises(RunDiverged):
         ask(recording, model_call("first", seq=3))

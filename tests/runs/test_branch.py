@@ -152,7 +152,7 @@ def test_answers_before_the_session_are_served_and_orders_from_it_on_are_asked_a
 
 
 def test_a_branch_that_cannot_begin_leaves_nothing_behind(recorded, tmp_path):
-    with pytest.raises(BadOption, match="a int is none; give a chat model"):
+    with pytest.raises(BadOption, match="must be a chat model, a model name, or a mapping by role, not int"):
         replay_from(recorded, LIVE, model={"clarify": 7}, decider=Asking(saying(1, "x")), out=tmp_path)
     assert list(tmp_path.iterdir()) == []
 

@@ -108,7 +108,7 @@ def test_a_run_that_was_killed_replays_as_far_as_it_got_and_to_its_end_once_it_w
         "import os, sys\n"
         "from quantgraph.nodes import decision\n"
         "from quantgraph.runs import run_strategy\n"
-        "decision.tell_session = lambda day, _: day.day == 15 and os.kill(os.getpid(), 9)\n"
+        "decision.emit_session = lambda day, _: day.day == 15 and os.kill(os.getpid(), 9)\n"
         "run_strategy(sys.argv[1], answer=lambda _: sys.argv[2], out=sys.argv[3])\n"
     )
     with OpenAIStub(scripted.script) as stub:

@@ -28,26 +28,26 @@ def price(symbol: str) -> str:
     return symbol
 
 
-def ask(model, rung):
-    ladder = CapabilityChatModel(RecordedChatModel(model, role="reflection"), rung=rung, answer=Answer)
-    return [ladder.bind_tools([price]).invoke("How much?").text, ladder.invoke("How much?").text]
+def ask(model, mode):
+    wrapped = CapabilityChatModel(RecordedChatModel(model, role="reflection"), mode=mode, answer=Answer)
+    return [wrapped.bind_tools([price]).invoke("How much?").text, wrapped.invoke("How much?").text]
 
 
 @pytest.mark.parametrize(
-    ("rung", "kind"), [("auto", Elsewhere), ("native", Elsewhere), ("native", ChatOpenAI)]
+    ("mode", "kind"), [("auto", Elsewhere), ("native", Elsewhere), ("native", ChatOpenAI)]
 )
-def test_a_model_with_an_address_that_nobody_probed_is_replayed_as_it_was(tmp_path, rung, kind):
+def test_a_model_with_an_address_that_nobody_probed_is_replayed_as_it_was(tmp_path, mode, kind):
     with OpenAIStub(['{"a": 1}', '{"a": 2}']) as stub:
         scripted = kind is Elsewhere
         given = {"api_key": "sk-abcdefgh", "base_url": stub.base_url}
         model = Elsewhere(['{"a": 1}', '{"a": 2}']) if scripted else ChatOpenAI(model="m", **given)
         recorder = Recorder(tmp_path / "run.sqlite")
         with in_scope(Scope(recording=recorder.of("r"), path="node")):
-            live = ask(model, rung)
+            live = ask(model, mode)
         recorder.close("r")
     recorder = Recorder(tmp_path / "run.sqlite", mode="replay")
     recording = recorder.of("r")
-    silent = replay_models(list(recording.entries()), rung)["reflection"]
+    silent = replay_models(list(recording.entries()), mode)["reflection"]
     with in_scope(Scope(recording=recording, path="node")):
-        assert ask(silent, rung) == live == ['{"a": 1}', '{"a": 2}']
+        assert ask(silent, mode) == live == ['{"a": 1}', '{"a": 2}']
     recorder.close("r")

@@ -124,7 +124,7 @@ def test_however_they_are_made_at_once_each_is_paid_for_once_and_two_alike_are_t
 
     def execution(questions, mode="record"):
         recording = Recorder(tmp_path / "run.sqlite", mode=mode).of("r")
-        scope = Scope(recording=recording, path="node", heard=heard)
+        scope = Scope(recording=recording, path="node", on_model_call=heard)
         with in_scope(scope):
             replies = at_once(RecordedChatModel(ScriptedChatModel(said)), list(questions))
         return [reply.text for reply in replies], scope
@@ -141,4 +141,7 @@ def test_however_they_are_made_at_once_each_is_paid_for_once_and_two_alike_are_t
     for order in ("eadcba", "aabcde"):
         again, scope = execution(order, "replay")
         assert sorted(again) == sorted(whole)
-        assert (scope.recording.served.divergence, scope.recording.served.unasked()) == (None, [])
+        assert (scope.recording.replay_lookup.divergence, scope.recording.replay_lookup.unasked()) == (
+            None,
+            [],
+        )

@@ -13,7 +13,7 @@ from langchain_core.messages import AIMessage, BaseMessage, ToolMessage
 from quantgraph.llm import tags
 from quantgraph.sandbox import default_runner
 from quantgraph.state import DataState
-from quantgraph.subgraphs.signal import build_kit, create_signal_subgraph
+from quantgraph.subgraphs.signal import build_signal_resources, create_signal_subgraph
 from quantgraph.testing import ScriptedChatModel
 
 ONE, TWO = "000341.SZ", "000342.SZ"
@@ -130,11 +130,11 @@ def runner():
 
 
 @pytest.fixture
-def kit_of(store: DataState, runner) -> Callable[..., Any]:
-    """A kit on the sample and a store of the test's own, played by a cast."""
+def resources_of(store: DataState, runner) -> Callable[..., Any]:
+    """A resources on the sample and a store of the test's own, played by a cast."""
 
     def make(cast: Cast, **options: Any):
-        return build_kit(
+        return build_signal_resources(
             **({"model": cast.model, "source": "sample", "store": store, "runner": runner} | options)
         )
 

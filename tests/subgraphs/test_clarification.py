@@ -22,11 +22,11 @@ from quantgraph._util.input_limits import MAX_TEXT_LENGTH
 from quantgraph.data.sample import SampleSource
 from quantgraph.errors import BadOption
 from quantgraph.recording import Recorder, recorded_answer
-from quantgraph.runtime.questions import ANYTHING, answer_schema, read_answer
+from quantgraph.runtime.questions import ANY_TEXT, answer_schema, parse_answer
 from quantgraph.runtime.state import Clarification
 from quantgraph.state import DataState
 from quantgraph.subgraphs.signal import create_signal_subgraph
-from quantgraph.subgraphs.signal.indicator_fields import to_fetch
+from quantgraph.subgraphs.signal.indicator_fields import fields_to_fetch
 
 THREAD = {"configurable": {"thread_id": "t"}}
 NO_WINDOW = {"start_date": "", "end_date": ""}
@@ -62,18 +62,18 @@ def test_a_question_is_the_typed_object_in_plain_json(play, graph_of):
 @pytest.mark.parametrize(
     ("pattern", "answer", "text"),
     [
-        (ANYTHING, "  600519.SH ", "600519.SH"),
-        (ANYTHING, {"answer": "x"}, "x"),
-        (ANYTHING, {"answer": "x", "id": "q"}, "x"),
-        (ANYTHING, {"answer": "x", "id": "other"}, None),
-        (ANYTHING, {"answer": "x", "id": None}, None),
-        (ANYTHING, {"answr": "x"}, None),
-        (ANYTHING, " \n", None),
-        (ANYTHING, 20240102, None),
-        (ANYTHING, ["x"], None),
-        (ANYTHING, None, None),
-        (ANYTHING, "x" * MAX_TEXT_LENGTH, "x" * MAX_TEXT_LENGTH),
-        (ANYTHING, {"answer": "x" * (MAX_TEXT_LENGTH + 1)}, None),
+        (ANY_TEXT, "  600519.SH ", "600519.SH"),
+        (ANY_TEXT, {"answer": "x"}, "x"),
+        (ANY_TEXT, {"answer": "x", "id": "q"}, "x"),
+        (ANY_TEXT, {"answer": "x", "id": "other"}, None),
+        (ANY_TEXT, {"answer": "x", "id": None}, None),
+        (ANY_TEXT, {"answr": "x"}, None),
+        (ANY_TEXT, " \n", None),
+        (ANY_TEXT, 20240102, None),
+        (ANY_TEXT, ["x"], None),
+        (ANY_TEXT, None, None),
+        (ANY_TEXT, "x" * MAX_TEXT_LENGTH, "x" * MAX_TEXT_LENGTH),
+        (ANY_TEXT, {"answer": "x" * (MAX_TEXT_LENGTH + 1)}, None),
         ("^(yes|no)$", "no", "no"),
         ("^(yes|no)$", {"answer": "yes", "id": "q"}, "yes"),
         ("^(yes|no)$", "maybe", None),
@@ -84,7 +84,7 @@ def test_the_schema_and_the_reader_take_the_same_answers(pattern, answer, text):
     schema = answer_schema("q", pattern)
     task = {"id": "q", "answer_schema": schema, "options": ["yes", "no"]}
     assert jsonschema.Draft202012Validator(schema).is_valid(answer) == (text is not None)
-    read = read_answer(task, answer)
+    read = parse_answer(task, answer)
     assert (read if isinstance(read, str) else None) == text
 
 
@@ -345,7 +345,7 @@ def test_fields_that_there_are_not_are_asked_about_with_close_matches(play, grap
 
 def test_what_prices_give_is_no_field_to_ask_about():
     said = ["MA5", "macd_dif", "vol", "KDJ", "boll", "市盈率", "pe_ttm", "roe", " PE_TTM "]
-    assert to_fetch(said) == ["市盈率", "pe_ttm", "roe"]
+    assert fields_to_fetch(said) == ["市盈率", "pe_ttm", "roe"]
 
 
 @pytest.mark.parametrize("on_clarify", ["default", "fail"])

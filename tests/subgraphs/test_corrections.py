@@ -16,15 +16,16 @@ from langgraph.types import Command
 
 from quantgraph.errors import BadFrame, UnknownSymbol
 from quantgraph.market.moment import Moment
+from quantgraph.runtime import agent_factory
 from quantgraph.subgraphs.signal import (
     clarify_node,
     create_signal_subgraph,
     data_fetch_node,
     reflection_node,
     signal_generate_node,
+    signal_resources,
     validation_node,
 )
-from quantgraph.subgraphs.signal import signal_resources as kit_module
 from quantgraph.subgraphs.signal.state_updates import MAX_CLARIFICATIONS
 from quantgraph.tools import CodeSession, ToolContext, python_repl, tushare_daily_bar
 
@@ -60,19 +61,19 @@ def test_01_counters_reach_the_final_state_because_nodes_set_them(play, graph_of
 # 2 -----------------------------------------------------------------------------------------------
 
 
-def situations(play, kit_of, store):
-    """Each node in each of its situations, called by hand: name, node, kit, state."""
-    good = kit_of(play.Cast())
-    start = reflection_node(begin(play.SENTENCE), kit=good)
+def situations(play, resources_of, store):
+    """Each node in each of its situations, called by hand: name, node, resources, state."""
+    good = resources_of(play.Cast())
+    start = reflection_node(begin(play.SENTENCE), resources=good)
     start = {**begin(play.SENTENCE), **start}
-    fetched = {**start, **data_fetch_node(start, kit=good)}
-    generated = {**fetched, **signal_generate_node(fetched, kit=good)}
-    failing = kit_of(play.Cast(code=BROKEN_CODE, fetch={"ts_code": "999999.SH"}))
-    vague = kit_of(play.Cast(reflect=play.intent(ts_code="")))
-    alone = kit_of(play.Cast(), on_clarify="default")
-    question = {**start, **reflection_node(begin("?"), kit=vague)}
+    fetched = {**start, **data_fetch_node(start, resources=good)}
+    generated = {**fetched, **signal_generate_node(fetched, resources=good)}
+    failing = resources_of(play.Cast(code=BROKEN_CODE, fetch={"ts_code": "999999.SH"}))
+    vague = resources_of(play.Cast(reflect=play.intent(ts_code="")))
+    alone = resources_of(play.Cast(), on_clarify="default")
+    question = {**start, **reflection_node(begin("?"), resources=vague)}
     broken = {**generated, "strategy": {**generated["strategy"], "cells": [BROKEN_CODE]}}
-    down = kit_of(
+    down = resources_of(
         play.Cast(**dict.fromkeys(("reflect", "fetch", "code", "review", "question"), play.GOOD_CODE))
     )
     return [
@@ -95,10 +96,10 @@ def situations(play, kit_of, store):
     ]
 
 
-def test_02_nodes_return_only_what_changed_and_leave_their_input_alone(play, kit_of, store):
-    for name, node, kit, state in situations(play, kit_of, store):
+def test_02_nodes_return_only_what_changed_and_leave_their_input_alone(play, resources_of, store):
+    for name, node, resources, state in situations(play, resources_of, store):
         before = copy.deepcopy(state)
-        update = node(state, kit=kit)
+        update = node(state, resources=resources)
         assert state == before, f"{name}: the input was changed"
         assert update, f"{name}: nothing was returned"
         assert {"max_retries", "given", "as_of"}.isdisjoint(update.keys() & state.keys()), name
@@ -181,30 +182,32 @@ def test_06_data_fetch_with_the_data_there_is_validated_from_reflection(play, gr
 # 7 -----------------------------------------------------------------------------------------------
 
 
-def test_07_somebody_elses_data_is_not_this_requests_data(play, kit_of, store):
-    kit = kit_of(play.Cast())
+def test_07_somebody_elses_data_is_not_this_requests_data(play, resources_of, store):
+    resources = resources_of(play.Cast())
     other = data_fetch_node(
         {
             **begin("x"),
-            **reflection_node(begin("x"), kit=kit_of(play.Cast(reflect=play.intent(ts_code=play.TWO)))),
+            **reflection_node(
+                begin("x"), resources=resources_of(play.Cast(reflect=play.intent(ts_code=play.TWO)))
+            ),
         },
-        kit=kit,
+        resources=resources,
     )["data_ref"]
     assert list(store.snapshot()["ohlcv"]["close"].columns) == [play.TWO], (
         "the global head holds the other's data"
     )
     for given in ({}, {"data_ref": other}):
-        update = reflection_node({**begin(play.SENTENCE), **given}, kit=kit)
+        update = reflection_node({**begin(play.SENTENCE), **given}, resources=resources)
         assert (update["data_ready"], update["current_task"]) == (False, "data_fetch")
 
 
-def test_07_even_the_same_symbols_and_window_are_somebody_elses_without_a_ref(play, kit_of, store):
-    kit = kit_of(play.Cast())
-    bars = kit.source.bars([play.ONE], pd.Timestamp(play.WINDOW[0]), pd.Timestamp(play.WINDOW[1]))
+def test_07_even_the_same_symbols_and_window_are_somebody_elses_without_a_ref(play, resources_of, store):
+    resources = resources_of(play.Cast())
+    bars = resources.source.bars([play.ONE], pd.Timestamp(play.WINDOW[0]), pd.Timestamp(play.WINDOW[1]))
     ref = store.update("ohlcv", {name: frame * 0 + 7.0 for name, frame in bars.items()})
-    update = reflection_node(begin(play.SENTENCE), kit=kit)
+    update = reflection_node(begin(play.SENTENCE), resources=resources)
     assert (update["data_ready"], update["current_task"]) == (False, "data_fetch")
-    assert reflection_node({**begin(play.SENTENCE), "data_ref": ref}, kit=kit)["data_ready"]
+    assert reflection_node({**begin(play.SENTENCE), "data_ref": ref}, resources=resources)["data_ready"]
 
 
 @pytest.mark.parametrize(
@@ -216,14 +219,14 @@ def test_07_even_the_same_symbols_and_window_are_somebody_elses_without_a_ref(pl
         {"required_indicators": ["pe"]},
     ],
 )
-def test_07_data_for_less_than_the_request_is_not_ready(play, kit_of, wish):
-    kit = kit_of(play.Cast())
-    first = {**begin("x"), **reflection_node(begin("x"), kit=kit)}
-    ref = data_fetch_node(first, kit=kit)["data_ref"]
-    enough = reflection_node({**begin("x"), "data_ref": ref}, kit=kit)
+def test_07_data_for_less_than_the_request_is_not_ready(play, resources_of, wish):
+    resources = resources_of(play.Cast())
+    first = {**begin("x"), **reflection_node(begin("x"), resources=resources)}
+    ref = data_fetch_node(first, resources=resources)["data_ref"]
+    enough = reflection_node({**begin("x"), "data_ref": ref}, resources=resources)
     assert enough["data_ready"]
     more = reflection_node(
-        {**begin("x"), "data_ref": ref}, kit=kit_of(play.Cast(reflect=play.intent(**wish)))
+        {**begin("x"), "data_ref": ref}, resources=resources_of(play.Cast(reflect=play.intent(**wish)))
     )
     assert not (more["data_ready"] and more["indicators_ready"])
     assert more["current_task"] == "data_fetch"
@@ -241,15 +244,15 @@ def test_07_a_stale_signal_is_not_this_strategys_signal(play, graph_of):
     assert cast.turns["fetch"] == 1, "its data serves both"
 
 
-def test_07_the_same_request_on_changed_data_is_a_new_signal(play, kit_of, store):
-    kit = kit_of(play.Cast())
-    state = {**begin("x"), **reflection_node(begin("x"), kit=kit)}
-    state |= data_fetch_node(state, kit=kit)
-    state |= signal_generate_node(state, kit=kit)
-    assert reflection_node(state, kit=kit)["signal_ready"]
+def test_07_the_same_request_on_changed_data_is_a_new_signal(play, resources_of, store):
+    resources = resources_of(play.Cast())
+    state = {**begin("x"), **reflection_node(begin("x"), resources=resources)}
+    state |= data_fetch_node(state, resources=resources)
+    state |= signal_generate_node(state, resources=resources)
+    assert reflection_node(state, resources=resources)["signal_ready"]
     close = store.snapshot(state["data_ref"])["ohlcv"]["close"]
     changed = store.update("ohlcv", {"close": close * 2}, base=state["data_ref"])
-    assert not reflection_node({**state, "data_ref": changed}, kit=kit)["signal_ready"]
+    assert not reflection_node({**state, "data_ref": changed}, resources=resources)["signal_ready"]
 
 
 # 8 -----------------------------------------------------------------------------------------------
@@ -350,14 +353,14 @@ def test_09_the_model_words_a_question_once_and_the_answer_is_to_the_question_as
 
 def test_10_models_and_agents_are_built_once_for_a_graph(play, store, monkeypatch):
     built = []
-    for name in ("create_agent", "role_model"):
-        real = getattr(kit_module, name)
+    for module, name in ((agent_factory, "create_agent"), (signal_resources, "role_model")):
+        real = getattr(module, name)
 
         def counted(*args, _real=real, _name=name, **kwargs):
             built.append(_name)
             return _real(*args, **kwargs)
 
-        monkeypatch.setattr(kit_module, name, counted)
+        monkeypatch.setattr(module, name, counted)
     cast = play.Cast()
     graph = create_signal_subgraph(model=cast.model, source="sample", store=store)
     assert sorted(built) == ["create_agent"] * 4 + ["role_model"] * 5
@@ -370,7 +373,7 @@ def test_10_models_and_agents_are_built_once_for_a_graph(play, store, monkeypatc
 # 11 ----------------------------------------------------------------------------------------------
 
 
-def test_11_a_second_fetch_keeps_the_first_symbol_and_session(play, kit_of, store):
+def test_11_a_second_fetch_keeps_the_first_symbol_and_session(play, resources_of, store):
     both = play.intent(ts_code=f"{play.ONE},{play.TWO}", end_date="20240229")
     calls = [
         {"ts_code": play.ONE, "start_date": "20240102", "end_date": "20240229"},
@@ -382,21 +385,21 @@ def test_11_a_second_fetch_keeps_the_first_symbol_and_session(play, kit_of, stor
         done = sum(isinstance(message, ToolMessage) for message in messages)
         return "fetched" if done == 3 else play.tool_call("tushare_daily_bar", done, **calls[done])
 
-    kit = kit_of(play.Cast(reflect=both, fetch=fetch))
-    state = {**begin("x"), **reflection_node(begin("x"), kit=kit)}
-    update = data_fetch_node(state, kit=kit)
+    resources = resources_of(play.Cast(reflect=both, fetch=fetch))
+    state = {**begin("x"), **reflection_node(begin("x"), resources=resources)}
+    update = data_fetch_node(state, resources=resources)
     assert update["data_ready"]
     close = store.snapshot(update["data_ref"])["ohlcv"]["close"]
-    expected = kit.source.bars([play.ONE, play.TWO], pd.Timestamp("2024-01-02"), pd.Timestamp("2024-02-29"))[
-        "close"
-    ]
+    expected = resources.source.bars(
+        [play.ONE, play.TWO], pd.Timestamp("2024-01-02"), pd.Timestamp("2024-02-29")
+    )["close"]
     pd.testing.assert_frame_equal(close, expected, check_names=False, check_freq=False)
 
 
 # 12 ----------------------------------------------------------------------------------------------
 
 
-def test_12_a_tool_that_raises_is_an_error_for_the_agent_and_raises_by_hand(play, kit_of, store):
+def test_12_a_tool_that_raises_is_an_error_for_the_agent_and_raises_by_hand(play, resources_of, store):
     window = {"start_date": "20240102", "end_date": "20240131"}
     seen = []
 
@@ -405,9 +408,9 @@ def test_12_a_tool_that_raises_is_an_error_for_the_agent_and_raises_by_hand(play
         seen.extend(answers)
         return "failed" if answers else play.tool_call("tushare_daily_bar", ts_code="999999.SH", **window)
 
-    kit = kit_of(play.Cast(fetch=fetch))
-    state = {**begin("x"), **reflection_node(begin("x"), kit=kit)}
-    update = data_fetch_node(state, kit=kit)
+    resources = resources_of(play.Cast(fetch=fetch))
+    state = {**begin("x"), **reflection_node(begin("x"), resources=resources)}
+    update = data_fetch_node(state, resources=resources)
     (answer,) = seen
     assert (answer.status, answer.text.split(":")[0]) == ("error", "unknown_symbol")
     assert update["error_messages"] == [answer.text]
@@ -416,7 +419,7 @@ def test_12_a_tool_that_raises_is_an_error_for_the_agent_and_raises_by_hand(play
         tushare_daily_bar.invoke({"ts_code": "999999.SH", **window})
 
 
-def test_12_code_that_raises_is_a_tool_message_with_status_error(play, kit_of):
+def test_12_code_that_raises_is_a_tool_message_with_status_error(play, resources_of):
     seen = []
 
     def code(messages, turn):
@@ -424,10 +427,10 @@ def test_12_code_that_raises_is_a_tool_message_with_status_error(play, kit_of):
         seen.extend(answers)
         return "failed" if answers else play.tool_call("python_repl", query="undefined_name")
 
-    kit = kit_of(play.Cast(code=code))
-    state = {**begin("x"), **reflection_node(begin("x"), kit=kit)}
-    state |= data_fetch_node(state, kit=kit)
-    update = signal_generate_node(state, kit=kit)
+    resources = resources_of(play.Cast(code=code))
+    state = {**begin("x"), **reflection_node(begin("x"), resources=resources)}
+    state |= data_fetch_node(state, resources=resources)
+    update = signal_generate_node(state, resources=resources)
     (answer,) = seen
     assert answer.status == "error"
     assert answer.text.startswith("code_failed: line 1 (undefined_name): NameError")

@@ -24,7 +24,7 @@ def test_a_graph_knows_whether_it_is_remembered():
     seen = []
 
     def node(state):
-        seen.append(nested_graphs.is_remembered())
+        seen.append(nested_graphs.has_checkpointer())
         return {}
 
     builder = StateGraph(MessagesState)
@@ -34,4 +34,4 @@ def test_a_graph_knows_whether_it_is_remembered():
     builder.compile(checkpointer=InMemorySaver()).invoke({"messages": []}, thread)
     builder.compile().invoke({"messages": []}, thread)
     assert seen == [True, False]
-    assert nested_graphs.is_remembered()
+    assert nested_graphs.has_checkpointer()

@@ -12,11 +12,11 @@ from langgraph.graph import START, StateGraph
 
 from quantgraph.data.sample import SampleSource
 from quantgraph.errors import BudgetExceeded, CodeFailed
-from quantgraph.runtime.loop_detection import SAME_STEP_LIMIT, TRAIL_LIMIT, stepped
+from quantgraph.runtime.run_node import SAME_STEP_LIMIT, TRAIL_LIMIT, with_loop_detection
 from quantgraph.runtime.state import EndedBecause
 from quantgraph.sandbox import CodeResult
 from quantgraph.subgraphs.signal.state import SignalSubgraphState
-from quantgraph.subgraphs.signal.state_updates import answered, fresh_state
+from quantgraph.subgraphs.signal.state_updates import answer_update, initial_state
 
 STEPS = 120
 """More than any run here takes; the default limit is 10,007."""
@@ -128,7 +128,7 @@ def circle(nodes):
     graph = StateGraph(SignalSubgraphState)
     names = list(nodes)
     for name, follower in zip(names, [*names[1:], names[0]], strict=True):
-        graph.add_node(name, lambda state, name=name: stepped(nodes[name], name, state))
+        graph.add_node(name, lambda state, name=name: with_loop_detection(nodes[name], name, state))
         graph.add_conditional_edges(
             name,
             lambda state, follower=follower: "__end__" if state.get("ended_because") else follower,
@@ -141,7 +141,7 @@ def circle(nodes):
 @pytest.mark.parametrize("length", [1, 2, 15])
 def test_a_circle_of_nodes_is_seen_whatever_its_length(length):
     nodes = {f"n{place}": lambda state, ref=str(place): {"data_ref": ref} for place in range(length)}
-    given = {**fresh_state(), "messages": [("user", "x")], "request": {"ts_code": "000341.SZ"}}
+    given = {**initial_state(), "messages": [("user", "x")], "request": {"ts_code": "000341.SZ"}}
     steps = list(circle(nodes).stream(given, {"recursion_limit": 5 * length}, stream_mode="updates"))
     assert len(steps) == (SAME_STEP_LIMIT - 1) * length + 1
     final = steps[-1]["n0"]
@@ -155,12 +155,12 @@ def test_steps_that_lead_somewhere_are_no_circle_and_the_trail_stays_short():
         number = int(state.get("data_ref", "0")) + 1
         return {"data_ref": str(number)} | ({"ended_because": "done"} if number == 100 else {})
 
-    final = circle({"n": onward}).invoke({**fresh_state(), "messages": []})
+    final = circle({"n": onward}).invoke({**initial_state(), "messages": []})
     assert (final["ended_because"], len(final["trail"])) == ("done", TRAIL_LIMIT)
 
 
 def test_an_answer_clears_the_trail():
-    assert answered({**fresh_state(), "messages": [], "trail": ["n:1"] * 3}, "again")["trail"] == []
+    assert answer_update({**initial_state(), "messages": [], "trail": ["n:1"] * 3}, "again")["trail"] == []
 
 
 LOOPS = {

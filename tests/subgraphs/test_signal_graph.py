@@ -310,8 +310,8 @@ def test_a_message_instead_of_a_resume_is_heard_and_not_the_old_question_asked_a
     assert "an up-day rule\n" in cast.said["reflect"][1]
 
 
-def test_a_node_called_by_hand_hears_messages_without_ids(play, kit_of):
-    update = reflection_node({"messages": [HumanMessage("x")]}, kit=kit_of(play.Cast()))
+def test_a_node_called_by_hand_hears_messages_without_ids(play, resources_of):
+    update = reflection_node({"messages": [HumanMessage("x")]}, resources=resources_of(play.Cast()))
     assert update["current_task"] == "data_fetch"
     assert update["clarification_needed"] is None
 
@@ -347,9 +347,9 @@ def test_asynchronous_hosts_get_the_same(play, graph_of):
     assert final["data_ref"] == graph_of(play.Cast()).invoke(begin("x"))["data_ref"]
 
 
-def test_the_uncompiled_graph_can_be_extended(play, kit_of):
+def test_the_uncompiled_graph_can_be_extended(play, resources_of):
     seen = []
-    graph = build_signal_graph(kit_of(play.Cast()))
+    graph = build_signal_graph(resources_of(play.Cast()))
     assert set(graph.nodes) == {"reflection", "data_fetch", "signal_generate", "validate", "clarify"}
     graph.add_node(
         "mine", lambda state: seen.append(state["data_ref"]) or {}, input_schema=SignalSubgraphState

@@ -14,7 +14,7 @@ from langchain_openai import ChatOpenAI
 from quantgraph.errors import BadOption
 from quantgraph.llm import tags
 from quantgraph.llm.structured import read_json
-from quantgraph.subgraphs.signal.data_request import Decision
+from quantgraph.subgraphs.signal.data_request import ReflectionReply
 from quantgraph.testing import (
     INJECTIONS,
     MISBEHAVING,
@@ -118,9 +118,9 @@ def test_a_slow_model_waits_by_the_clock_it_is_given():
 @pytest.mark.parametrize("text", INJECTIONS)
 def test_the_obeying_model_is_right_until_it_reads_the_text(text):
     model = MISBEHAVING["obeys_data"]()
-    before = read_json(model.invoke(PLAN).text, Decision).user_intent.params.ts_code
+    before = read_json(model.invoke(PLAN).text, ReflectionReply).user_intent.params.ts_code
     news = HumanMessage(f"news of today: {text.upper()}!")
-    after = read_json(model.invoke([*PLAN, news]).text, Decision).user_intent.params.ts_code
+    after = read_json(model.invoke([*PLAN, news]).text, ReflectionReply).user_intent.params.ts_code
     assert (before, after) == ("000341.SZ", "ALL")
 
 

@@ -16,17 +16,17 @@ from quantgraph.subgraphs.signal.nodes import data_fetch_node, signal_generate_n
 from quantgraph.testing import MISBEHAVING
 
 
-def test_my_node(quantgraph_state, quantgraph_kit):
-    update = data_fetch_node(quantgraph_state("data_fetch"), kit=quantgraph_kit())
+def test_my_node(quantgraph_state, quantgraph_resources):
+    update = data_fetch_node(quantgraph_state("data_fetch"), resources=quantgraph_resources())
     assert update["data_ready"]
 
 
-def test_a_state_for_each_node_and_a_cast_of_ones_own(quantgraph_state, quantgraph_kit, quantgraph_model):
+def test_a_state_for_each_node_and_a_cast_of_ones_own(quantgraph_state, quantgraph_resources, quantgraph_model):
     assert quantgraph_state("validation")["signal_ready"]
     assert quantgraph_state("clarify")["clarification"]["kind"] == "window"
-    lost = quantgraph_kit(model=quantgraph_model(lambda messages: "I do not know."))
-    assert signal_generate_node(quantgraph_state("signal_generate"), kit=lost)["retry_count"] == 1
-    (error,) = data_fetch_node(quantgraph_state("data_fetch"), kit=lost)["error_messages"]
+    lost = quantgraph_resources(model=quantgraph_model(lambda messages: "I do not know."))
+    assert signal_generate_node(quantgraph_state("signal_generate"), resources=lost)["retry_count"] == 1
+    (error,) = data_fetch_node(quantgraph_state("data_fetch"), resources=lost)["error_messages"]
     assert error == "bad_tool_call: bars are missing; the model called no tool"
 
 

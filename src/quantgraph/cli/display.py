@@ -27,7 +27,7 @@ from quantgraph.cli.console import (
 )
 from quantgraph.report.order_statistics import format_counts
 from quantgraph.runs import RunEvent
-from quantgraph.subgraphs.signal.warm_up import not_judged
+from quantgraph.subgraphs.signal.warm_up import not_evaluated_text
 
 __all__ = ["RunDisplay", "ask_on_terminal", "open_display", "show_result"]
 
@@ -205,7 +205,9 @@ def _add_facts(table: Table, result: Mapping[str, Any], words: Words) -> None:
         )
         table.add_row(words("信号", "signal"), text)
     if result.get("causality"):
-        text = result["causality"]["text"] + say(language_of(result["question"]), **not_judged(result))
+        text = result["causality"]["text"] + say(
+            language_of(result["question"]), **not_evaluated_text(result)
+        )
         table.add_row(words("因果性", "causality"), text)
 
 

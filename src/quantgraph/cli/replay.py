@@ -42,7 +42,7 @@ def replay(  # noqa: PLR0917 - typer reads options from the parameters
     is shown. 2: there is no such run.
     """
     from quantgraph.cli.ledger_selection import latest_ledger
-    from quantgraph.recording.sockets import no_network
+    from quantgraph.recording.no_network import no_network
     from quantgraph.runs.manifest import find_run_folder, read_manifest
     from quantgraph.runs.replay import replay as replay_run
     from quantgraph.settings import load_settings

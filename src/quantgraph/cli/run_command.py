@@ -67,7 +67,7 @@ def execute_and_show(
     ``first_answer`` is given to the first question; the others are asked unless it is ``headless``.
     """
     from quantgraph.cli.display import ask_on_terminal, open_display, show_result
-    from quantgraph.runtime.endings import closing
+    from quantgraph.runtime.endings import closing_text
 
     try:
         with open_display(question) as display, _stop_signals() as stop:
@@ -95,14 +95,14 @@ def execute_and_show(
     if because == "done":
         return
     print_status(f"{result['error']}  [{because}, {result['run_dir']}]")
-    for line in filter(None, (closing(because, "", language_of(result["question"])), _hint(result))):
+    for line in filter(None, (closing_text(because, "", language_of(result["question"])), _hint(result))):
         print_status(line)
     raise typer.Exit(CANCELLED if because == "cancelled" else FAILED)
 
 
 def _hint(result: Mapping[str, Any]) -> str:
     """The command that continues a run; empty if that would end so again, or the error names it."""
-    from quantgraph.recording.recordings import PASSING
+    from quantgraph.recording.recordings import PASSING_ERRORS
     from quantgraph.runs.resume import questions_used_up
 
     because, error = result["ended_because"], result["error"]
@@ -113,7 +113,7 @@ def _hint(result: Mapping[str, Any]) -> str:
         whose, most, limit = spent.groups()
         option = "--budget" if whose == "run" else "--session-budget"
         return f"{command} {option} {limit.replace(' ', '_')}=N, with N above {most}"
-    passes = error.partition(":")[0] in PASSING
+    passes = error.partition(":")[0] in PASSING_ERRORS
     return command if because in _TEMPORARY_ENDS and passes else ""
 
 

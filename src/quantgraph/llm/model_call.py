@@ -26,10 +26,10 @@ from quantgraph.llm.model_json import (
 )
 from quantgraph.llm.token_prices import Price
 from quantgraph.recording import Entry, Key, Scope
-from quantgraph.recording.budget_account import Need, Spent
+from quantgraph.recording.budget import CallEstimate, CallUsage
+from quantgraph.recording.budget_tracker import Caller, Reservation, max_tokens_of, no_answer_text
 from quantgraph.recording.entry import error_json
-from quantgraph.recording.scope import Call
-from quantgraph.recording.tally import Asker, Ticket, not_answered, tokens_at_most
+from quantgraph.recording.scope import NumberedCall
 
 if TYPE_CHECKING:
     from langgraph.runtime import RunControl
@@ -57,11 +57,11 @@ class ModelCall:
     cache: ReplyCache | None
     node_seconds: float
     attempt: int = 0
-    _call: Call = field(init=False)
+    _call: NumberedCall = field(init=False)
     _key: Key = field(init=False)
     _session: str | None = field(init=False)
     _control: RunControl | None = field(init=False)
-    _ticket: Ticket | None = field(init=False, default=None)
+    _ticket: Reservation | None = field(init=False, default=None)
     _began: float = field(init=False, default=0.0)
     _failed: Entry | None = field(init=False, default=None)
     _cached_as: str = field(init=False, default="")
@@ -105,14 +105,17 @@ class ModelCall:
         Raises
         ------
         BudgetExceeded, NotConfigured
-            See :meth:`~quantgraph.recording.tally.Tally.reserve`; or the node has worked for too long.
+            See :meth:`~quantgraph.recording.budget_tracker.BudgetTracker.reserve`; or the node has
+            worked for too long.
         GraphDrained
             If the run was told to stop.
         """
         self.check()
         self._write_failed()
-        asker = Asker(self.role, self.facts.name, self._session)
-        self._ticket = self.scope.recording.tally.reserve(asker, self._needs(self.request.max_tokens))
+        asker = Caller(self.role, self.facts.name, self._session)
+        self._ticket = self.scope.recording.budget_tracker.reserve(
+            asker, self._needs(self.request.max_tokens)
+        )
         if self._ticket is None:
             return False
         self.attempt += 1
@@ -123,7 +126,7 @@ class ModelCall:
         """Write a reply down; returned is what will be served in its place."""
         text = self.facts.hide(canonical_json(reply_to_json(message)))
         prompt, completion = token_counts(message)
-        facts = self._settle(prompt, completion, self._needs(tokens_at_most(text)))
+        facts = self._settle(prompt, completion, self._needs(max_tokens_of(text)))
         entry = self._entry(reply=text, facts={**facts, "finish": finish_reason(message)})
         self._end(entry)
         if self.cache is not None and is_usable(message):
@@ -146,7 +149,7 @@ class ModelCall:
     def on_end(self, problem: BaseException) -> None:
         """Write down how it ended, if without a reply: with an error of ours, or with another."""
         if self._ticket is not None:  # who asks was stopped before it was sent
-            self.scope.recording.tally.give_back(self._ticket)
+            self.scope.recording.budget_tracker.release(self._ticket)
         told = None
         if isinstance(problem, QuantGraphError) and not isinstance(problem, StorageUnavailable):
             told = error_json(problem)
@@ -193,36 +196,36 @@ class ModelCall:
         return self.cache.get(self._cached_as)
 
     def _check_time(self, ahead: float) -> None:
-        self.scope.recording.tally.check_seconds(self._session, ahead)
+        self.scope.recording.budget_tracker.check_seconds(self._session, ahead)
         if time.monotonic() + ahead - self.scope.begun >= self.node_seconds:
             raise BudgetExceeded(
                 f"{self.role}: a node may work for {self.node_seconds:g} seconds (settings: node_seconds)"
-                + not_answered(ahead),
+                + no_answer_text(ahead),
                 limit="seconds",
             )
 
-    def _needs(self, completion: int | None) -> Need:
+    def _needs(self, completion: int | None) -> CallEstimate:
         """What a call takes at most if its reply has at most so many tokens."""
-        prompt = tokens_at_most(self.request.text)
+        prompt = max_tokens_of(self.request.text)
         if self.price is None:
-            return Need(prompt_tokens=prompt, completion_tokens=completion)
+            return CallEstimate(prompt_tokens=prompt, completion_tokens=completion)
         endless = completion is None and self.price.completion > 0
-        return Need(
+        return CallEstimate(
             prompt_tokens=prompt,
             completion_tokens=completion,
             money=None if endless else self.price.cost(prompt, completion or 0),
             least_money=self.price.cost(prompt, 0),
         )
 
-    def _settle(self, prompt: int | None, completion: int | None, most: Need) -> dict[str, Any]:
+    def _settle(self, prompt: int | None, completion: int | None, most: CallEstimate) -> dict[str, Any]:
         cost = None
         if prompt == completion == 0 or self.price == Price(Decimal(0), Decimal(0)):
             cost = Decimal(0)
         elif self.price is not None and prompt is not None and completion is not None:
             cost = self.price.cost(prompt, completion)
         if self._ticket is not None:
-            spent = Spent(prompt_tokens=prompt, completion_tokens=completion, cost=cost, at_most=most)
-            self.scope.recording.tally.settle(self._ticket, spent)
+            spent = CallUsage(prompt_tokens=prompt, completion_tokens=completion, cost=cost, at_most=most)
+            self.scope.recording.budget_tracker.settle(self._ticket, spent)
             self._ticket = None
         return self._facts(
             prompt_tokens=prompt,
@@ -262,8 +265,8 @@ class ModelCall:
         self._tell(entry, served=False)
 
     def _tell(self, entry: Entry, *, served: bool) -> None:
-        if self.scope.heard is not None:
-            self.scope.heard(entry, served)
+        if self.scope.on_model_call is not None:
+            self.scope.on_model_call(entry, served)
 
     def _message(self, entry: Entry) -> AIMessage:
         message = message_from_json(entry.outcome())

@@ -1,7 +1,12 @@
-"""A model's reply as JSON and back: what is live and what is served later are the same message."""
+"""A model's request and reply as JSON, which the recording and the cache keep.
+
+The same request has the same text in every process: message ids, which change from run to run, and secrets
+are left out; ids of tool calls stay.
+"""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -14,7 +19,6 @@ from pydantic import BaseModel
 from quantgraph._util.canonical_json import canonical_json, content_hash
 from quantgraph.llm.faults import ModelFacts, innermost_model
 from quantgraph.llm.redaction import without_secrets
-from quantgraph.llm.structured import without_thoughts
 
 __all__ = [
     "ModelRequest",
@@ -24,11 +28,15 @@ __all__ = [
     "is_too_deep",
     "is_usable",
     "message_from_json",
+    "reply_text",
     "reply_to_json",
     "to_json",
     "token_counts",
+    "without_thoughts",
 ]
 
+_THOUGHT_END = re.compile(r"</think(?:ing)?>", re.IGNORECASE)
+_THOUGHT = re.compile(r"<think(?:ing)?>.*?(?:</think(?:ing)?>|\Z)", re.IGNORECASE | re.DOTALL)
 _SAID_ELSEWHERE = frozenset({"model", "model_name", "base_url", "bound_tools", "tool_choice", "tools"})
 _LIMITS = ("max_tokens", "max_completion_tokens", "max_output_tokens", "num_predict")
 _NOTHING = object()
@@ -225,3 +233,26 @@ def is_too_deep(value: Any, levels: int = _DEEPEST) -> bool:
     """Whether JSON is nested so deeply that nobody means anything by it."""
     inner = value.values() if isinstance(value, Mapping) else value if isinstance(value, list) else ()
     return levels < 0 or any(is_too_deep(one, levels - 1) for one in inner)
+
+
+def reply_text(content: str | Sequence[str | dict[str, Any]]) -> str:
+    """Return the text of a message's content: a string, or blocks of which only text blocks count.
+
+    >>> reply_text([{"type": "thinking", "thinking": "hm"}, {"type": "text", "text": "{}"}])
+    '{}'
+    """
+    if isinstance(content, str):
+        return content
+    texts = (block if isinstance(block, str) else block.get("text") for block in content)
+    kinds = ("text" if isinstance(block, str) else block.get("type", "text") for block in content)
+    return "".join(text for text, kind in zip(texts, kinds, strict=True) if kind == "text" and text)
+
+
+def without_thoughts(text: str) -> str:
+    """A reply's text without its thinking, closed or cut off, or begun in the prompt.
+
+    >>> without_thoughts("<think>hm</think> Yes. <think>or")
+    'Yes.'
+    """
+    rest = _THOUGHT.sub("", text)
+    return _THOUGHT_END.split(rest)[-1].strip()

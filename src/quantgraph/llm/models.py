@@ -8,11 +8,10 @@ from __future__ import annotations
 import ipaddress
 import socket
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from langchain_core.language_models import BaseChatModel
-from pydantic import SecretStr
+from pydantic import BaseModel, SecretStr
 
 from quantgraph.errors import BadOption, NotConfigured
 from quantgraph.llm.cache import reply_cache
@@ -24,54 +23,8 @@ from quantgraph.settings import Role, Settings, check_role, load_settings
 
 __all__ = ["DEFAULT_MODEL", "KEYLESS", "Model", "get_light_llm", "get_llm", "is_loopback", "role_model"]
 
-if TYPE_CHECKING:
-    from pydantic import BaseModel
-
-
 Model = str | BaseChatModel | Mapping[Role, str | BaseChatModel]
 """A chat model, a model's name, or either by role."""
-
-
-def role_model(
-    role: Role,
-    *,
-    model: Model | None,
-    settings: Settings,
-    light: bool = False,
-    answer: type[BaseModel] | None = None,
-) -> BaseChatModel:
-    """The model of a role, see :func:`~quantgraph.llm.get_llm`, in its wrapper and on its ladder.
-
-    Parameters
-    ----------
-    light
-        Whether it is simple work, see :func:`~quantgraph.llm.get_light_llm`.
-    answer
-        What its last reply has to be: a JSON object of this kind. None means text.
-
-    Raises
-    ------
-    BadFile
-        If the file of prices is none.
-    """
-    choose = get_light_llm if light else get_llm
-    recorded = RecordedChatModel(
-        choose(role, model=model, settings=settings),
-        role=role,
-        policy=CallPolicy(max_attempts=settings.max_attempts),
-        prices=load_prices(settings.prices),
-        cache=reply_cache(settings.cache_dir, settings.llm_cache, settings.llm_cache_ttl_hours),
-        node_seconds=settings.node_seconds,
-    )
-    return CapabilityChatModel(
-        recorded, rung=settings.model_rung, answer=answer, cache_dir=settings.cache_dir
-    )
-
-
-if TYPE_CHECKING:
-    from langchain_core.language_models import BaseChatModel
-
-    from quantgraph.llm.models import Model
 
 
 KEYLESS = "keyless"
@@ -117,9 +70,41 @@ def get_light_llm(
     return _choose(role, model, settings, light=True)
 
 
-def _choose(role: Role, model: Model | None, settings: Settings | None, *, light: bool) -> BaseChatModel:
-    from langchain_core.language_models import BaseChatModel
+def role_model(
+    role: Role,
+    *,
+    model: Model | None,
+    settings: Settings,
+    light: bool = False,
+    answer: type[BaseModel] | None = None,
+) -> BaseChatModel:
+    """The model of a role as the graphs use it: recorded, within its budget, retried, and calling tools.
 
+    Parameters
+    ----------
+    light
+        Whether it does simple work, see :func:`get_light_llm`.
+    answer
+        Schema of the final answer, a JSON object; None means text.
+
+    Raises
+    ------
+    BadFile
+        If the file of prices cannot be read.
+    """
+    choose = get_light_llm if light else get_llm
+    recorded = RecordedChatModel(
+        choose(role, model=model, settings=settings),
+        role=role,
+        policy=CallPolicy(max_attempts=settings.max_attempts),
+        prices=load_prices(settings.prices),
+        cache=reply_cache(settings.cache_dir, settings.llm_cache, settings.llm_cache_ttl_hours),
+        node_seconds=settings.node_seconds,
+    )
+    return CapabilityChatModel(recorded, mode=settings.model_rung, answer=answer)
+
+
+def _choose(role: Role, model: Model | None, settings: Settings | None, *, light: bool) -> BaseChatModel:
     check_role(role)
     choice: object = model
     if isinstance(model, Mapping):
@@ -131,7 +116,7 @@ def _choose(role: Role, model: Model | None, settings: Settings | None, *, light
     if choice is not None and not isinstance(choice, str):
         kind = type(choice).__name__
         raise BadOption(
-            f"model: a {kind} is none; give a chat model, a model name, or a mapping by role", option="model"
+            f"model must be a chat model, a model name, or a mapping by role, not {kind}", option="model"
         )
     settings = settings or load_settings()
     return _build(choice or settings.model_for(role, light=light), role, settings)

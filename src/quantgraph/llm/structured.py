@@ -1,22 +1,25 @@
-"""The one place that reads a JSON object out of a model's reply."""
+"""Read a JSON object out of a model's reply, and ask again if that fails."""
 
 from __future__ import annotations
 
 import json
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import Any, Never, TypeVar
 
+from langchain_core.messages import AIMessage, AnyMessage, HumanMessage
 from langchain_core.utils.json_schema import dereference_refs
 from pydantic import BaseModel, ValidationError
 
 from quantgraph.errors import ModelOutputInvalid
+from quantgraph.llm.cache import cached_attempt
+from quantgraph.llm.model_json import is_cut_off, reply_text
 from quantgraph.llm.repair import normalise_nulls, repair_json
 
-__all__ = ["JsonCandidate", "find_json", "read_json", "reply_text", "without_thoughts"]
+__all__ = ["JsonCandidate", "ask_json", "find_json", "read_json"]
 
 T = TypeVar("T", bound=BaseModel)
 
@@ -29,7 +32,6 @@ _DEEPEST = 2_000
 _TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|[{}]', re.DOTALL)
 _START = re.compile(r"</?think(?:ing)?>|[{\[]", re.IGNORECASE)
 _THOUGHT_END = re.compile(r"</think(?:ing)?>", re.IGNORECASE)
-_THOUGHT = re.compile(r"<think(?:ing)?>.*?(?:</think(?:ing)?>|\Z)", re.IGNORECASE | re.DOTALL)
 _LOOKS_LIKE_OBJECT = re.compile(r"\{\s*([\"'“}]|\w+\s*:)")
 _LOOKS_LIKE_LIST = re.compile(r"\[\s*\{\s*[\"'}]")
 _GOES_ON = re.compile(r"\s*(?:,?\s*[\"'“]|[:}\]])")  # a brace too many has cut the object in two
@@ -47,29 +49,6 @@ class JsonCandidate:
     value: Any = None
     problem: str | None = None
     fenced: bool = False
-
-
-def reply_text(content: str | Sequence[str | dict[str, Any]]) -> str:
-    """Return the text of a message's content: a string, or blocks of which only text blocks count.
-
-    >>> reply_text([{"type": "thinking", "thinking": "hm"}, {"type": "text", "text": "{}"}])
-    '{}'
-    """
-    if isinstance(content, str):
-        return content
-    texts = (block if isinstance(block, str) else block.get("text") for block in content)
-    kinds = ("text" if isinstance(block, str) else block.get("type", "text") for block in content)
-    return "".join(text for text, kind in zip(texts, kinds, strict=True) if kind == "text" and text)
-
-
-def without_thoughts(text: str) -> str:
-    """A reply's text without its thinking, closed or cut off, or begun in the prompt.
-
-    >>> without_thoughts("<think>hm</think> Yes. <think>or")
-    'Yes.'
-    """
-    rest = _THOUGHT.sub("", text)
-    return _THOUGHT_END.split(rest)[-1].strip()
 
 
 def read_json(text: str | Sequence[str | dict[str, Any]], schema: type[T], *, cut_off: bool = False) -> T:
@@ -119,6 +98,50 @@ def read_json(text: str | Sequence[str | dict[str, Any]], schema: type[T], *, cu
             problem = problem or _misfit(error, schema, reply)
     begins = f"it begins {_begin(reply)!r}" if reply.strip() else "it is empty"
     raise problem or ModelOutputInvalid(f"the reply holds no JSON object; {begins}", reply=reply)
+
+
+def ask_json(
+    talk: Callable[[list[AnyMessage]], Sequence[AnyMessage]], question: Sequence[AnyMessage], schema: type[T]
+) -> T:
+    """Answer a question with an object of ``schema``.
+
+    An unreadable answer gets one more question in the same conversation, which names its faults.
+
+    Parameters
+    ----------
+    talk
+        Continues a conversation and returns the new messages: a model, or an agent with its tools.
+    question
+        The conversation up to and including the question.
+
+    Raises
+    ------
+    ModelOutputInvalid
+        If the second answer is unreadable too; the error names its faults.
+    QuantGraphError
+        What ``talk`` raises.
+    """
+    conversation, replies = list(question), list[AnyMessage]()
+    try:
+        with cached_attempt():
+            replies += talk(conversation)
+            return _read_last(replies, schema)
+    except ModelOutputInvalid as error:
+        if not replies:
+            raise
+        fault = error.message
+    repair = (
+        f"Your last reply could not be used: {fault}. "
+        "Answer the question again, with one whole JSON object and nothing else."
+    )
+    with cached_attempt():
+        return _read_last(talk([*conversation, *replies, HumanMessage(repair)]), schema)
+
+
+def _read_last(replies: Sequence[AnyMessage], schema: type[T]) -> T:
+    last = replies[-1]
+    answer = last if isinstance(last, AIMessage) else AIMessage(last.content)
+    return read_json(answer.content, schema, cut_off=is_cut_off(answer))
 
 
 @cache

@@ -27,7 +27,7 @@ from quantgraph.recording import Recorder
 from quantgraph.runtime.questions import OnClarify
 from quantgraph.state import DataState, GrowingView
 
-__all__ = ["TradingDesk", "database"]
+__all__ = ["TradingResources", "run_database_path"]
 
 
 _KNOWN = {
@@ -41,7 +41,7 @@ _WALKS = 8
 _RUN_ID = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,199}")
 
 
-def database(runs_dir: Path, run_id: str) -> Path:
+def run_database_path(runs_dir: Path, run_id: str) -> Path:
     """The file that holds a run's ledger and recording.
 
     Raises
@@ -58,7 +58,7 @@ def database(runs_dir: Path, run_id: str) -> Path:
 
 
 @dataclass(frozen=True, kw_only=True)
-class TradingDesk:
+class TradingResources:
     """Handles of one graph.
 
     Attributes
@@ -99,7 +99,7 @@ class TradingDesk:
 
     def ledger_of(self, run_id: str) -> Ledger:
         """The ledger that holds a run. It stays open until :meth:`close`; the lock keeps it one a run."""
-        where = database(self.runs_dir, run_id)
+        where = run_database_path(self.runs_dir, run_id)
         if self.ledger is not None:
             return self.ledger
         with self._lock:

@@ -11,9 +11,9 @@ from quantgraph.recording.entry import Entry, Key, error_json
 from quantgraph.recording.recordings import Recording
 from quantgraph.recording.scope import Scope, current_scope
 
-__all__ = ["OWN_NAME", "Giver", "answer_request", "ask_once", "keep_answer", "recorded_answer"]
+__all__ = ["OWN_NAME", "AnsweredBy", "answer_request", "ask_once", "keep_answer", "recorded_answer"]
 
-Giver = Literal["default", "callable"]
+AnsweredBy = Literal["default", "callable"]
 """Who gave an answer that no person gave."""
 
 OWN_NAME = 16
@@ -31,7 +31,7 @@ def recorded_answer(recording: Recording, question_id: str) -> str | None:
     return None if entry is None else entry.outcome()
 
 
-def keep_answer(question_id: str, text: str, by: Giver | None = None) -> Giver | None:
+def keep_answer(question_id: str, text: str, by: AnsweredBy | None = None) -> AnsweredBy | None:
     """Record what was answered in the node that runs; another answer than before is a new line.
 
     Returns
@@ -56,7 +56,7 @@ def keep_answer(question_id: str, text: str, by: Giver | None = None) -> Giver |
     return by
 
 
-def ask_once(question_id: str, ask: Callable[[], str]) -> tuple[str, Giver | None]:
+def ask_once(question_id: str, ask: Callable[[], str]) -> tuple[str, AnsweredBy | None]:
     """What a function answers, or what the record has, and who gave it.
 
     An error of ours is recorded for a replay; a run that goes on asks again.
@@ -91,7 +91,7 @@ def _place(scope: Scope, question_id: str) -> tuple[Key, str]:
     return Key(path, seq, "answer", content_hash(request)), request
 
 
-def _entry(scope: Scope, key: Key, request: str, text: str, by: Giver | None) -> Entry:
+def _entry(scope: Scope, key: Key, request: str, text: str, by: AnsweredBy | None) -> Entry:
     facts = {"role": by} if by else {}
     return Entry(key=key, request=request, reply=canonical_json(text), session=scope.session, facts=facts)
 

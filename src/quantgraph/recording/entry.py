@@ -10,7 +10,15 @@ from typing import Any, Literal, NamedTuple
 from quantgraph import errors
 from quantgraph.errors import QuantGraphError
 
-__all__ = ["ANEW", "Entry", "Key", "Kind", "error_json", "error_of", "unnumbered"]
+__all__ = [
+    "RESTART_PATH",
+    "Entry",
+    "Key",
+    "Kind",
+    "error_json",
+    "error_of",
+    "without_number",
+]
 
 Kind = Literal["model", "tool", "source", "code", "answer", "fact"]
 """Who was asked: a model, an agent's tool, the data source, a process for code, a person; or a fact about the
@@ -21,7 +29,7 @@ _FAMILY: dict[str, type[QuantGraphError]] = {
 }
 
 
-ANEW = "begun anew"
+RESTART_PATH = "begun anew"
 """Path of the line which says that a run was begun anew: what stands before it need not be asked again."""
 
 
@@ -39,7 +47,7 @@ class Key(NamedTuple):
     digest: str
 
 
-def unnumbered(key: Key) -> Key:
+def without_number(key: Key) -> Key:
     """What a question is known by at its path, whenever it is asked there."""
     return key._replace(seq=0)
 

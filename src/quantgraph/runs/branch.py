@@ -21,7 +21,7 @@ from quantgraph.data import MarketDataSource, open_source
 from quantgraph.errors import BadWindow, RunDiverged
 from quantgraph.llm.models import Model
 from quantgraph.market.moment import session_of
-from quantgraph.nodes.trading_resources import database
+from quantgraph.nodes.trading_resources import run_database_path
 from quantgraph.recording import Entry, Recorder
 from quantgraph.runs.execute import Answer, Driver, RunEvent
 from quantgraph.runs.identity import check_decider, recorded_decider
@@ -153,7 +153,7 @@ def _copy_record(folder: Path, entries: Sequence[Entry], new_folder: Path) -> No
     """Copy data and record entries into the new run's folder; they took no time in the new run."""
     if (folder / "data").is_dir():
         shutil.copytree(folder / "data", new_folder / "data", copy_function=_link)
-    recorder = Recorder(database(new_folder.parent, new_folder.name))
+    recorder = Recorder(run_database_path(new_folder.parent, new_folder.name))
     for entry in entries:
         facts = {name: fact for name, fact in entry.facts.items() if name != "seconds"}
         recorder.of(new_folder.name).add(replace(entry, facts=facts))
@@ -180,7 +180,7 @@ def _models(entries: Sequence[Entry], model: Model | None, rung: str) -> dict[Ro
 def _check_repeated(place: str | Path, recorded: Manifest, new_folder: Path, first: str) -> None:
     """See that the repeated sessions, as far as the branch got, are those of the recorded run."""
     old = _journal_before(place, recorded.run_id, first)
-    new = _journal_before(database(new_folder.parent, new_folder.name), new_folder.name, first)
+    new = _journal_before(run_database_path(new_folder.parent, new_folder.name), new_folder.name, first)
     for line, expected in zip(new, old, strict=False):
         if line != expected:
             also = recorded.other_versions

@@ -14,7 +14,7 @@ import pandas as pd
 
 from quantgraph.broker.ledger import Ledger
 from quantgraph.errors import BadFile, LedgerConflict
-from quantgraph.recording.divergence import changes
+from quantgraph.recording.replay_lookup import changes
 
 __all__ = [
     "ReplayDifference",

@@ -30,9 +30,9 @@ from quantgraph.runs.run_result import (
     save_outputs,
     write_result,
 )
-from quantgraph.runtime.events import line_of
+from quantgraph.runtime.events import update_line
 from quantgraph.runtime.nested_graphs import STEP_LIMIT
-from quantgraph.runtime.questions import not_async
+from quantgraph.runtime.questions import check_not_async
 
 __all__ = ["Answer", "Driver", "RunEvent", "execute_run", "thread_state"]
 
@@ -104,7 +104,7 @@ class Driver:
             if invalid >= MAX_INVALID_ANSWERS:
                 return question
             self._report(RunEvent(kind="question", name="clarify", text=question["question"]))
-            answer = not_async(self.answer(question), "answer") if self.answer else None
+            answer = check_not_async(self.answer(question), "answer") if self.answer else None
             if answer is None:
                 return question
             self._report(RunEvent(kind="answer", name="clarify", text=answer))
@@ -136,7 +136,7 @@ class Driver:
                 elif name == "daily_loop" and change.get("session"):
                     self._report(RunEvent(kind="session", name=name, text=change["session"]))
                 elif name in _NODES:
-                    line = line_of(change or {}).removeprefix(f"{name}: ")
+                    line = update_line(change or {}).removeprefix(f"{name}: ")
                     self._report(RunEvent(kind="node", name=name, text=line))
         return question
 

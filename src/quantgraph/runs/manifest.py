@@ -17,7 +17,7 @@ from sqlalchemy.engine import make_url
 from quantgraph._util.canonical_json import content_hash
 from quantgraph._util.files import write_atomic
 from quantgraph.errors import BadFile, BadOption
-from quantgraph.nodes.trading_resources import database
+from quantgraph.nodes.trading_resources import run_database_path
 from quantgraph.runs.identity import IDENTITY_SETTINGS, Identity
 from quantgraph.runs.specification import RunSpec
 from quantgraph.settings import Settings
@@ -169,7 +169,7 @@ def existing_ledger(manifest: Manifest, folder: Path) -> str | Path:
     BadFile
         If it is a file that is missing or empty.
     """
-    place = manifest.ledger or database(folder.parent, folder.name)
+    place = manifest.ledger or run_database_path(folder.parent, folder.name)
     if "://" not in str(place) and not (Path(place).is_file() and Path(place).stat().st_size):
         raise BadFile(f"{place} is missing or empty, the ledger of run {manifest.run_id}", path=str(place))
     return place

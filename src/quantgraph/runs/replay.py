@@ -17,9 +17,9 @@ from quantgraph.broker.decider import Decider
 from quantgraph.broker.ledger import Ledger
 from quantgraph.errors import BadFile, QuantGraphError, RunDiverged, StorageUnavailable
 from quantgraph.llm.capabilities.capability_cache import RECORDING_PATH as CAPABILITIES
-from quantgraph.nodes.trading_resources import database
+from quantgraph.nodes.trading_resources import run_database_path
 from quantgraph.recording import Entry, Recorder, Recording
-from quantgraph.recording.sockets import no_network
+from quantgraph.recording.no_network import no_network
 from quantgraph.runs.compare import (
     ReplayDifference,
     compare_ledgers,
@@ -213,7 +213,7 @@ def _divergence(
     manifest: Manifest, recording: Recording, recorded: Mapping[str, Any]
 ) -> RunDiverged | None:
     """The first request that is not in the record, unless it is where the run was stopped."""
-    found = recording.served and recording.served.divergence
+    found = recording.replay_lookup and recording.replay_lookup.divergence
     if not found or (recorded["ended_because"] in _UNFINISHED and not _unused(recording)):
         return None
     also = manifest.other_versions
@@ -222,7 +222,7 @@ def _divergence(
 
 def _unused(recording: Recording) -> list[Entry]:
     """Recorded requests that the replay did not make, except probes: their findings are recorded."""
-    unused = recording.served.unasked() if recording.served else []
+    unused = recording.replay_lookup.unasked() if recording.replay_lookup else []
     return [entry for entry in unused if not entry.key.path.startswith(f"{CAPABILITIES}/")]
 
 
@@ -256,7 +256,7 @@ def _compare(
     ledger: str | Path,
 ) -> Iterator[ReplayDifference]:
     whole = recorded["ended_because"] not in _UNFINISHED
-    with Ledger(ledger) as old_ledger, Ledger(database(new.parent, new.name)) as new_ledger:
+    with Ledger(ledger) as old_ledger, Ledger(run_database_path(new.parent, new.name)) as new_ledger:
         yield from compare_ledgers(old_ledger, new_ledger, manifest.run_id, whole=whole)
     if whole or (old / "strategy.py").is_file():
         yield from compare_signals(old / "signal.parquet", new / "signal.parquet")

@@ -21,7 +21,7 @@ from quantgraph.data import MarketDataSource
 from quantgraph.errors import BadFile
 from quantgraph.graph import create_trading_graph
 from quantgraph.llm.models import Model
-from quantgraph.nodes.trading_resources import database
+from quantgraph.nodes.trading_resources import run_database_path
 from quantgraph.recording import Recorder
 from quantgraph.recording.budget import Budget
 from quantgraph.runs.specification import RunSpec
@@ -92,7 +92,7 @@ def open_run(spec: RunSpec, run_id: str, folder: Path, resources: Resources) -> 
         Here and later from the saver, if its database cannot be reached or written.
     """
     settings = resources.settings
-    database_place = resources.ledger or database(folder.parent, folder.name)
+    database_place = resources.ledger or run_database_path(folder.parent, folder.name)
     recorder = resources.recorder or Recorder(
         database_place,
         mode="replay" if spec.branch_from else "record",

@@ -13,7 +13,7 @@ from quantgraph.broker.decider import Decider
 from quantgraph.data import MarketDataSource, open_source
 from quantgraph.errors import BadOption
 from quantgraph.llm.models import Model
-from quantgraph.nodes.trading_resources import database
+from quantgraph.nodes.trading_resources import run_database_path
 from quantgraph.recording import Recorder
 from quantgraph.runs.execute import Answer, Driver, RunEvent, execute_run, thread_state
 from quantgraph.runs.folder import lock_run
@@ -107,7 +107,7 @@ def resume_run(
         if before["ended_because"] in _FINAL or questions_used_up(before):
             return before
         market = open_source(source or recorded_source_name(manifest.source), settings=settings)
-        place = ledger or _ledger_place(manifest) or database(folder.parent, folder.name)
+        place = ledger or _ledger_place(manifest) or run_database_path(folder.parent, folder.name)
         if "run_id" in before and ledger is None:
             existing_ledger(manifest, folder)  # with an empty one every call would be paid for again
         answers_now = before["ended_because"] == "needs_answer" and answer is not None
@@ -128,7 +128,7 @@ def resume_run(
             task = None
             if thread is None or thread_state(opened.graph, thread).get("ended_because") not in {None, "done"}:
                 task, thread = manifest.graph_input, _next_thread(manifest.run_id, thread)
-                opened.recorder.of(manifest.run_id).begin_anew()
+                opened.recorder.of(manifest.run_id).mark_restart()
             return execute_run(manifest, folder, opened, driver, market, task, thread)
 
 

@@ -28,7 +28,7 @@ from quantgraph.runs.resources import CHECKPOINTS_FILE
 from quantgraph.runs.strategy_file import strategy_source
 from quantgraph.state import DataState
 from quantgraph.subgraphs.signal.data_request import request_symbols
-from quantgraph.subgraphs.signal.warm_up import JUDGED
+from quantgraph.subgraphs.signal.warm_up import EVALUATION_FIELDS
 
 __all__ = [
     "CHECKSUMS_FILE",
@@ -95,7 +95,7 @@ def save_outputs(folder: Path, question: str, state: Mapping[str, Any], store: D
         signal = store.snapshot(state["data_ref"])["signal"][strategy["name"]]
         saved["signal"] = _save_signal(folder / "signal.parquet", strategy["name"], signal)
     data_summary = (state.get("validation") or {}).get("data_summary", {})
-    saved |= {key: data_summary.get(key) for key in JUDGED}
+    saved |= {key: data_summary.get(key) for key in EVALUATION_FIELDS}
     return saved | {key: summary.get(key) for key in _REPORTED}
 
 

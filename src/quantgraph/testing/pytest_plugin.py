@@ -2,8 +2,8 @@
 
 A node is tested in three lines::
 
-    def test_my_fetch(quantgraph_state, quantgraph_kit):
-        update = my_fetch_node(quantgraph_state("data_fetch"), kit=quantgraph_kit())
+    def test_my_fetch(quantgraph_state, quantgraph_resources):
+        update = my_fetch_node(quantgraph_state("data_fetch"), resources=quantgraph_resources())
         assert update["data_ready"]
 
 Importing this module loads pytest and nothing else: all that is heavy is imported by the fixtures.
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from langchain_core.language_models import BaseChatModel
 
     from quantgraph.state import DataState
-    from quantgraph.subgraphs.signal import SignalKit
+    from quantgraph.subgraphs.signal import SignalResources
     from quantgraph.subgraphs.signal.state import SignalSubgraphState
     from quantgraph.testing import OpenAIStub, ScriptedChatModel, TushareStub
 
@@ -92,14 +92,17 @@ def quantgraph_state(quantgraph_store: DataState) -> Callable[..., SignalSubgrap
 
 
 @pytest.fixture
-def quantgraph_kit(quantgraph_store: DataState) -> Callable[..., SignalKit]:
-    """``quantgraph_kit(model=...)``: what a node is given as ``kit``: the sample, the store of the test.
+def quantgraph_resources(quantgraph_store: DataState) -> Callable[..., SignalResources]:
+    """``quantgraph_resources(model=...)``: a node's ``resources``: the sample source and the test's store.
 
-    Options as for :func:`quantgraph.subgraphs.signal.build_kit`; without a model the keyless planner plays.
+    Options are those of :func:`quantgraph.subgraphs.signal.build_signal_resources`; the default model is the
+    keyless planner.
     """
-    from quantgraph.subgraphs.signal import build_kit
+    from quantgraph.subgraphs.signal import build_signal_resources
 
-    def make(**options: Any) -> SignalKit:
-        return build_kit(**{"model": "keyless", "source": "sample", "store": quantgraph_store, **options})
+    def make(**options: Any) -> SignalResources:
+        return build_signal_resources(
+            **{"model": "keyless", "source": "sample", "store": quantgraph_store, **options}
+        )
 
     return make

@@ -1,4 +1,4 @@
-"""A store, a kit and the state before any node of the signal graph, for tests of nodes."""
+"""A store, a resources and the state before any node of the signal graph, for tests of nodes."""
 
 from __future__ import annotations
 

@@ -17,7 +17,7 @@ from quantgraph.llm.tags import field_list
 from quantgraph.market.moment import Moment, session_of, sessions_between
 from quantgraph.tools.tool_context import ToolContext
 
-__all__ = ["publish", "read_window", "split_codes"]
+__all__ = ["publish_frames", "read_window", "split_codes"]
 
 
 def split_codes(text: str) -> list[str]:
@@ -77,7 +77,7 @@ def read_window(
     return resolved, start, end, [*remarks, *resolved.notes]
 
 
-def publish(
+def publish_frames(
     context: ToolContext, panel: str, frames: Mapping[str, pd.DataFrame], remarks: Sequence[Note]
 ) -> tuple[str, dict[str, Any]]:
     """Commit the frames; the text for the model and the counts for the program."""

@@ -1,16 +1,25 @@
-"""A tool call that a model wrote as text, and the reading of its arguments."""
+"""Tool calls that a model wrote as text: in the markup of chat templates, or as JSON.
+
+The spelling of each markup is that of its vendor's chat template, as the parsers of vLLM and SGLang read it.
+"""
 
 from __future__ import annotations
 
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
+from quantgraph.llm.capabilities.modes import ToolSpec
 from quantgraph.llm.structured import find_json
 
-__all__ = ["TextToolCall", "ToolSpec", "calls_in_json", "calls_in_markup", "read_args", "tools_by_name"]
+__all__ = ["TextToolCall", "calls_in_json", "calls_in_markup", "read_args", "tools_by_name"]
+
+_NAMES = ("tool", "name", "function")
+_ARGS = ("args", "arguments", "parameters")
+_OF_A_CALL = frozenset({*_NAMES, *_ARGS, "id", "type"})
+_OF_A_MESSAGE = frozenset({"role", "content", "tool_calls"})
 
 _DSML = re.compile(r"<(/?)\s*[｜|]\s*DSML\s*[｜|]\s*")  # DeepSeek V3.2: before each of the tags below
 
@@ -48,7 +57,7 @@ _FORMS: Final[tuple[tuple[str, str, str], ...]] = (
         r"<\|(?:call|end|return|start)\|>",
     ),
 )
-"""Whose it is, how a call opens and how it closes. A form that does not name the tool has it in its JSON."""
+"""Vendor, opening and closing of a call. Where the opening does not name the tool, the JSON does."""
 
 
 _CALL = re.compile(
@@ -70,12 +79,70 @@ _IN_JSON = re.compile(r"\s*+(?:\{|```)")
 _STRING = re.compile(r"string\s*=\s*[\"']?true")
 
 
-def calls_in_markup(text: str, tools: Sequence[ToolSpec], *, cut_off: bool) -> list[TextToolCall]:
-    """The calls of a text, in order, those of unknown tools too, up to the first that has a fault.
+@dataclass(frozen=True, kw_only=True)
+class TextToolCall:
+    """A call and its place in the text; ``fault`` says why it cannot be made."""
 
-    A call whose markup is not closed counts if its JSON is whole and the reply was not cut off. ``begin`` is
-    the place of the first tag, a wrapper around the calls included, so that the text before it is prose. A
-    tag that is only spoken of opens no call.
+    name: str
+    begin: int
+    args: dict[str, Any] = field(default_factory=dict)
+    fault: str | None = None
+
+
+def tools_by_name(tools: Sequence[ToolSpec]) -> dict[str, ToolSpec]:
+    """Map tools by name."""
+    return {str(tool["name"]): tool for tool in tools}
+
+
+def read_args(name: str, text: str, begin: int, *, cut_off: bool) -> TextToolCall:
+    """A call whose arguments are a JSON object in ``text``, bare or fenced; empty text means no arguments."""
+    if not text.strip() and not cut_off:
+        return TextToolCall(name=name, begin=begin)
+    found = find_json(text, cut_off=cut_off)
+    if len(found) == 1 and isinstance(found[0].value, dict):
+        return TextToolCall(name=name, begin=begin, args=found[0].value)
+    problem = next((one.problem for one in found if one.problem), None)
+    shown = json.dumps(" ".join(text.split())[:60], ensure_ascii=False)
+    fault = f"the arguments of the call of {name} are not one JSON object: {problem or shown}"
+    return TextToolCall(name=name, begin=begin, fault=fault)
+
+
+def calls_in_json(value: object, begin: int, *, marked: bool = False) -> list[TextToolCall]:
+    """The calls in a JSON value: one, a list of them, or a message's ``tool_calls``; else empty.
+
+    Parameters
+    ----------
+    marked
+        Whether markup says that it is a call: then arguments are optional and other keys are ignored.
+    """
+    if isinstance(value, dict) and "tool_calls" in value and value.keys() <= _OF_A_MESSAGE:
+        value = value["tool_calls"]
+    calls = [_call_of(one, begin, marked=marked) for one in (value if isinstance(value, list) else [value])]
+    whole = [call for call in calls if call is not None]
+    return whole if len(whole) == len(calls) else []
+
+
+def _call_of(value: Any, begin: int, *, marked: bool) -> TextToolCall | None:
+    """An object as a call: only a name and arguments, bare or in OpenAI's form."""
+    if isinstance(value, dict) and isinstance(value.get("function"), dict):
+        value = value["function"]
+    if not isinstance(value, dict) or not (marked or value.keys() <= _OF_A_CALL):
+        return None
+    name = next((value[key] for key in _NAMES if isinstance(value.get(key), str)), None)
+    args: Any = next((value[key] for key in _ARGS if key in value), {} if marked else None)
+    if name is None or not isinstance(args, dict | str):
+        return None
+    if isinstance(args, str):
+        return read_args(name, args, begin, cut_off=False)
+    return TextToolCall(name=name, begin=begin, args=args)
+
+
+def calls_in_markup(text: str, tools: Sequence[ToolSpec], *, cut_off: bool) -> list[TextToolCall]:
+    """The calls of a text in order, up to and including the first with a fault; unknown tools count.
+
+    A call without its closing tag is valid if its JSON is complete and the reply was not cut off. ``begin``
+    is the place of the first tag, wrappers included, so the text before it is prose. A tag that prose
+    mentions does not open a call.
     """
     text = _DSML.sub(r"<\1", text)
     found: list[TextToolCall] = []
@@ -86,9 +153,7 @@ def calls_in_markup(text: str, tools: Sequence[ToolSpec], *, cut_off: bool) -> l
     wrapper = _WRAPPER.search(text, 0, found[0].begin) if found else None
     if wrapper is None:
         return found
-    return [
-        TextToolCall(name=one.name, begin=wrapper.start(), args=one.args, fault=one.fault) for one in found
-    ]
+    return [replace(one, begin=wrapper.start()) for one in found]
 
 
 def _calls(text: str, known: Mapping[str, ToolSpec], *, cut_off: bool) -> Iterator[TextToolCall]:
@@ -104,7 +169,7 @@ def _calls(text: str, known: Mapping[str, ToolSpec], *, cut_off: bool) -> Iterat
 
 
 def _is_call(body: str, *, closed: bool, known: bool) -> bool:
-    """Whether what stands behind a tag that names a tool makes it a call, and not a word about calls."""
+    """Whether the text after an opening tag makes it a call, not prose about calls."""
     if _IN_JSON.match(body) or _IN_PARAMETERS.match(body.lstrip()):
         return True
     return known and (closed or not body.strip())
@@ -140,7 +205,7 @@ def _element(
 
 
 def _parameters(body: str) -> tuple[list[tuple[re.Match[str], str]], str]:
-    """Each opening tag with what stands up to the next closing one, and what stands outside of them."""
+    """Each opening tag with its content, and the text outside of parameters."""
     found: list[tuple[re.Match[str], str]] = []
     rest: list[str] = []
     position = 0
@@ -156,7 +221,7 @@ def _parameters(body: str) -> tuple[list[tuple[re.Match[str], str]], str]:
 
 
 def _value(text: str, field: Mapping[str, Any], *, is_text: bool) -> Any:
-    """A parameter's value: as written where the tool takes a text, else as JSON if it is."""
+    """A parameter's value: text as written if the tool takes text, else parsed as JSON where possible."""
     text = text.removeprefix("\n").removesuffix("\n")
     if is_text or field.get("type") == "string":
         return text
@@ -164,70 +229,3 @@ def _value(text: str, field: Mapping[str, Any], *, is_text: bool) -> Any:
         return json.loads(text)
     except ValueError:
         return text
-
-
-_NAMES = ("tool", "name", "function")
-_ARGS = ("args", "arguments", "parameters")
-_OF_A_CALL = frozenset({*_NAMES, *_ARGS, "id", "type"})
-_OF_A_MESSAGE = frozenset({"role", "content", "tool_calls"})
-
-ToolSpec = Mapping[str, Any]
-"""A tool as under ``function`` of OpenAI's form: ``name``, ``description``, ``parameters``."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class TextToolCall:
-    """One call, and where in the text it begins; ``fault`` says why it cannot be made."""
-
-    name: str
-    begin: int
-    args: dict[str, Any] = field(default_factory=dict)
-    fault: str | None = None
-
-
-def tools_by_name(tools: Sequence[ToolSpec]) -> dict[str, ToolSpec]:
-    """The tools by their names."""
-    return {str(tool["name"]): tool for tool in tools}
-
-
-def read_args(name: str, text: str, begin: int, *, cut_off: bool) -> TextToolCall:
-    """A call whose arguments are a JSON object in ``text``, bare or in a fence; nothing is no arguments."""
-    if not text.strip() and not cut_off:
-        return TextToolCall(name=name, begin=begin)
-    found = find_json(text, cut_off=cut_off)
-    if len(found) == 1 and isinstance(found[0].value, dict):
-        return TextToolCall(name=name, begin=begin, args=found[0].value)
-    problem = next((one.problem for one in found if one.problem), None)
-    shown = json.dumps(" ".join(text.split())[:60], ensure_ascii=False)
-    fault = f"the arguments of the call of {name} are not one JSON object: {problem or shown}"
-    return TextToolCall(name=name, begin=begin, fault=fault)
-
-
-def calls_in_json(value: object, begin: int, *, marked: bool = False) -> list[TextToolCall]:
-    """The calls that a JSON value is: one, a list of them, or a message's ``tool_calls``; none if it is more.
-
-    Parameters
-    ----------
-    marked
-        Whether its place says that it is a call: then it may leave out arguments, and say more.
-    """
-    if isinstance(value, dict) and "tool_calls" in value and value.keys() <= _OF_A_MESSAGE:
-        value = value["tool_calls"]
-    calls = [_call_of(one, begin, marked=marked) for one in (value if isinstance(value, list) else [value])]
-    whole = [call for call in calls if call is not None]
-    return whole if len(whole) == len(calls) else []
-
-
-def _call_of(value: Any, begin: int, *, marked: bool) -> TextToolCall | None:
-    """An object as a call: a name and arguments and nothing else, or OpenAI's form around them."""
-    if isinstance(value, dict) and isinstance(value.get("function"), dict):
-        value = value["function"]
-    if not isinstance(value, dict) or not (marked or value.keys() <= _OF_A_CALL):
-        return None
-    name = next((value[key] for key in _NAMES if isinstance(value.get(key), str)), None)
-    args: Any = next((value[key] for key in _ARGS if key in value), {} if marked else None)
-    if name is None or not isinstance(args, dict | str):
-        return None
-    if isinstance(args, str):
-        return read_args(name, args, begin, cut_off=False)
-    return TextToolCall(name=name, begin=begin, args=args)

@@ -1,4 +1,4 @@
-"""The same strategy reaches the same signal through every rung, over real HTTP."""
+"""The same strategy reaches the same signal in every mode, over real HTTP."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from quantgraph.llm.planner import KeylessPlanner
 from quantgraph.llm.structured import read_json
 from quantgraph.state import DataState
 from quantgraph.subgraphs.signal import create_signal_subgraph
-from quantgraph.subgraphs.signal.data_request import Decision
+from quantgraph.subgraphs.signal.data_request import ReflectionReply
 from quantgraph.testing import Fault, OpenAIStub, Reply
 
 SENTENCE = (
     "000341.SZ, buy when RSI(6) is below 40 and PE is below 100, sell when RSI(6) is above 60, "
     "from 20250401 to 20250630"
 )
-PROBED = {"json_schema": 2, "json_mode": 3, "text": 3}
-FORMS = {"json_schema": ("json_schema", "json_object"), "json_mode": ("json_object",), "text": ()}
+PROBED = {"json_schema": 2, "text": 2}
+FORMS = {"json_schema": ("json_schema",), "text": ()}
 
 
 def run(**options):
@@ -54,17 +54,17 @@ def here():
 
 
 class WeakServer:
-    """A server whose model decides as the planner does, and writes it as this rung allows."""
+    """A server whose model decides as the planner does, and writes it as its mode allows."""
 
-    def __init__(self, rung, turns):
-        self.rung, self._turns, self._lock = rung, iter(turns), threading.Lock()
+    def __init__(self, mode, turns):
+        self.mode, self._turns, self._lock = mode, iter(turns), threading.Lock()
         self.said = []
 
     def __call__(self, request):
         form = request.body.get("response_format") or {}
         if request.tools:
             return self._tools(request)
-        if form and form["type"] not in FORMS[self.rung]:
+        if form and form["type"] not in FORMS[self.mode]:
             return Fault.http(400, f"response_format {form['type']} is not supported")
         if "Call the tool report" in request.messages[-1]["content"]:
             return self._written(form, {"tool": "report", "args": {"word": "ready", "count": 7}}, "")
@@ -81,7 +81,7 @@ class WeakServer:
 
     def _tools(self, request):
         """llama.cpp takes tools and writes a call as text; others refuse them."""
-        if self.rung == "json_schema":
+        if self.mode == "json_schema":
             return Reply.text('```json\n{"name": "report", "arguments": {}}\n```')
         return Fault.http(400, "tools are not supported")
 
@@ -90,7 +90,7 @@ class WeakServer:
         if form.get("type") == "json_schema":
             value = _held_to(form["json_schema"]["schema"], value)
             written = json.dumps(value, ensure_ascii=False)
-        if self.rung == "text":
+        if self.mode == "text":
             if "answer" in value and "```json" in value["answer"]:
                 return f"<think>Done. {{</think>\n{text}"
             return f"<think>A {{tool}}?</think>Of course:\n\n```json\n{written}\n```\n"
@@ -114,10 +114,10 @@ def _fence(text):
     return text.strip().removeprefix("```json").removesuffix("```")
 
 
-@pytest.mark.parametrize("rung", ["json_schema", "json_mode", "text"])
-def test_the_signal_is_the_same_on_every_rung(here, rung, monkeypatch):
+@pytest.mark.parametrize("mode", ["json_schema", "text"])
+def test_the_signal_is_the_same_in_every_mode(here, mode, monkeypatch):
     turns, state_here, signal_here = here
-    server = WeakServer(rung, turns)
+    server = WeakServer(mode, turns)
     monkeypatch.setenv("QUANTGRAPH_MODEL_RUNG", "auto")
     monkeypatch.setenv("QUANTGRAPH_MODEL", "weak")
     with OpenAIStub(server) as stub:
@@ -126,7 +126,7 @@ def test_the_signal_is_the_same_on_every_rung(here, rung, monkeypatch):
         assert not stub.errors
         refused = sum(bool(request.tools) for request in stub.requests)
     assert len(server.said) == len(turns)
-    assert len(stub.requests) == len(turns) + PROBED[rung]
+    assert len(stub.requests) == len(turns) + PROBED[mode]
     assert refused == 1, "tools are offered to the probe alone"
     roles = {message["role"] for messages in server.said for message in messages}
     assert roles == {"system", "user", "assistant"}
@@ -135,7 +135,7 @@ def test_the_signal_is_the_same_on_every_rung(here, rung, monkeypatch):
     assert signal.equals(signal_here)
 
 
-def test_on_the_native_rung_a_model_that_slips_into_markup_reaches_it_too(here, monkeypatch):
+def test_in_native_mode_a_model_that_slips_into_markup_reaches_it_too(here, monkeypatch):
     turns, state_here, _ = here
     waiting = iter(turns)
 
@@ -162,5 +162,5 @@ def test_what_the_planner_decided_is_a_whole_cast(here):
     turns, _, signal = here
     called = [call["name"] for turn in turns for call in turn.tool_calls]
     assert called == ["tushare_daily_bar", "tushare_daily_basic", "python_repl"]
-    assert read_json(turns[0].content, Decision).user_intent.params.required_indicators == ["pe"]
+    assert read_json(turns[0].content, ReflectionReply).user_intent.params.required_indicators == ["pe"]
     assert set(signal.to_numpy().ravel()) > {1.0, -1.0}

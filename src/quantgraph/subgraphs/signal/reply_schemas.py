@@ -6,7 +6,7 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-__all__ = ["Issue", "Review"]
+__all__ = ["Issue", "ReviewReply"]
 
 
 class Issue(BaseModel):
@@ -18,9 +18,9 @@ class Issue(BaseModel):
     message: str
 
 
-class Review(BaseModel):
+class ReviewReply(BaseModel):
     """All that it found; what else it says decides nothing."""
 
-    model_config = ConfigDict(extra="ignore")
+    model_config = ConfigDict(extra="ignore", title="Review")
 
     issues_found: list[Issue] = Field(default_factory=list)

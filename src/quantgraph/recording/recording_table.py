@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import threading
 from collections import defaultdict
@@ -26,12 +27,12 @@ from sqlalchemy import (
     select,
 )
 
-from quantgraph._util.canonical_json import canonical_json, content_hash
+from quantgraph._util.canonical_json import canonical_json
 from quantgraph._util.database import create_tables, open_engine
 from quantgraph.errors import BadFile
-from quantgraph.recording.entry import Entry, Key, Kind, error_of, unnumbered
+from quantgraph.recording.entry import Entry, Key, Kind, error_of, without_number
 
-__all__ = ["SCHEMA", "Tape", "recording"]
+__all__ = ["SCHEMA", "RecordingTable", "recording"]
 
 SCHEMA = MetaData()
 
@@ -68,7 +69,7 @@ _AT_ONCE = 500
 _FACTS = ("role", "model", "prompt_tokens", "completion_tokens", "cost", "seconds", "finish", "cached")
 
 
-class Tape:
+class RecordingTable:
     """The table of a database, made when it is not there. Safe to use from several threads.
 
     A line that was added outlives the process. In SQLite it outlives a loss of power once the ledger beside
@@ -117,7 +118,7 @@ class Tape:
     def numbers(self, run_id: str, key: Key) -> list[int]:
         """Under which numbers a path's request was answered, ascending."""
         with self._lock:
-            return sorted(self._index(run_id).answered.get(unnumbered(key), ()))
+            return sorted(self._index(run_id).answered.get(without_number(key), ()))
 
     def last(self, run_id: str, kind: Kind, digest: str) -> Entry | None:
         """The last entry of a request that was given to whoever asked, wherever it was asked."""
@@ -149,7 +150,7 @@ class Tape:
                 connection.execute(self._insert, _row(run_id, index.last + 1, entry))
             index.last += 1
             if entry.final:
-                index.answered[unnumbered(entry.key)].add(entry.key.seq)
+                index.answered[without_number(entry.key)].add(entry.key.seq)
 
     def cached(self, run_id: str) -> int:
         """How many replies of a run came out of a cache; the replies themselves are not read."""
@@ -167,10 +168,12 @@ class Tape:
     def content(self, run_id: str, lines: int | None = None) -> tuple[int, str]:
         """How many lines a run has, ``lines`` at most, and the hash of all that stands in them."""
         query = select(recording).where(recording.c.run_id == run_id).order_by(recording.c.line).limit(lines)
+        count, content = 0, hashlib.blake2b(digest_size=16)
         with self.engine.connect() as connection:
-            rows = connection.execution_options(yield_per=_AT_ONCE).execute(query)
-            hashes = [content_hash(canonical_json(list(row))) for row in rows]
-        return len(hashes), content_hash(*hashes)
+            for row in connection.execution_options(yield_per=_AT_ONCE).execute(query):
+                content.update(canonical_json(list(row)).encode())
+                count += 1
+        return count, content.hexdigest()
 
     def _index(self, run_id: str) -> _Index:
         """A run's; whoever asks for it holds the lock for as long as it is used."""
@@ -184,7 +187,7 @@ class Tape:
             index = _Index(max((row.line for row in rows), default=0))
             for row in rows:
                 if row.final:
-                    index.answered[unnumbered(Key(*row[2:]))].add(row.seq)
+                    index.answered[without_number(Key(*row[2:]))].add(row.seq)
             self._runs[run_id] = index
         return self._runs[run_id]
 

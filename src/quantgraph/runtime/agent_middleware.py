@@ -6,15 +6,67 @@ import json
 from collections import Counter
 from collections.abc import Callable, Sequence
 from itertools import takewhile
-from typing import Any
+from typing import Any, cast
 
 from langchain.agents.middleware import AgentMiddleware, ToolCallRequest, hook_config
 from langchain_core.messages import AIMessage, AnyMessage, ToolMessage
 from langgraph.types import Command
 
 from quantgraph._util.canonical_json import canonical_json
+from quantgraph.recording import recorded
+from quantgraph.tools.tool_context import ToolContext
 
-__all__ = ["LoopGuard", "stopped_by"]
+__all__ = ["CallLimitMiddleware", "RecordedToolsMiddleware", "stop_line"]
+
+
+class RecordedToolsMiddleware(AgentMiddleware[Any, Any, Any]):
+    """Serve the calls of an agent's tools from the record of its run.
+
+    What a call did beside its answer comes back with it: the commit that the working tree stood on after it,
+    the cells that ``python_repl`` kept and the names of the signals they handed over. No vendor is asked and
+    no code runs.
+
+    Notes
+    -----
+    It stands inside of what turns errors into messages: an error that may be gone is made again, not served,
+    when the run is resumed.
+    An agent's calls must come one after the other (``max_concurrency=1``): each stands on the one before.
+    """
+
+    def wrap_tool_call(
+        self,
+        request: ToolCallRequest,
+        handler: Callable[[ToolCallRequest], ToolMessage | Command[Any]],
+    ) -> ToolMessage:
+        """Serve or make the call."""
+        context, call = cast("ToolContext", request.runtime.context), request.tool_call
+        made = False
+
+        def ask() -> dict[str, Any]:
+            nonlocal made
+            message = cast("ToolMessage", handler(request))
+            made = True
+            return {
+                "content": message.content,
+                "artifact": message.artifact,
+                "status": message.status,
+                "ref": context.tree.ref,
+                "cells": context.code.cells,
+                "names": context.code.names,
+            }
+
+        told = recorded("tool", {"tool": call["name"], "args": call["args"]}, ask)
+        if not made:
+            context.tree.move_to(told["ref"])
+            context.code.restore(told["cells"], told["names"])
+        return ToolMessage(
+            told["content"],
+            artifact=told["artifact"],
+            status=told["status"],
+            name=call["name"],
+            tool_call_id=call["id"],
+        )
+
 
 REPEATS_RUN = 2
 """How often the same call with the same arguments is made; after that it is answered with an error."""
@@ -29,7 +81,7 @@ _STOPPED = "quantgraph_stopped"
 """Key in the metadata of the message that ends an agent."""
 
 
-class LoopGuard(AgentMiddleware[Any, Any, Any]):
+class CallLimitMiddleware(AgentMiddleware[Any, Any, Any]):
     """Bound an agent's model calls, its tool calls, and among them the repeated identical ones.
 
     Parameters
@@ -103,7 +155,7 @@ def _stop(line: str | None) -> dict[str, Any] | None:
     return {"jump_to": "end", "messages": [AIMessage(line, response_metadata={_STOPPED: True})]}
 
 
-def stopped_by(messages: Sequence[AnyMessage]) -> str | None:
+def stop_line(messages: Sequence[AnyMessage]) -> str | None:
     """Why an agent was ended before it was through, a ``code: reason`` line; None if it was not."""
     last = messages[-1]
     return str(last.text) if last.response_metadata.get(_STOPPED) else None

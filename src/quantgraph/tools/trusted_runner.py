@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
+import warnings
 from collections.abc import Sequence
 
 from langchain_core.callbacks import CallbackManagerForToolRun
@@ -16,9 +17,15 @@ from quantgraph.sandbox.result import check_signal_axes, code_error
 from quantgraph.sandbox.wire import Frames
 from quantgraph.settings import Settings
 from quantgraph.state import DataState
-from quantgraph.tools._repl import PythonAstREPLTool
 
-__all__ = ["TrustedRunner", "code_runner"]
+__all__ = ["PythonAstREPLTool", "TrustedRunner", "code_runner"]
+
+with warnings.catch_warnings():
+    warnings.filterwarnings(
+        "ignore", category=DeprecationWarning, module="langchain_(experimental|community)"
+    )
+    warnings.filterwarnings("ignore", message=".*sunset.*")
+    from langchain_experimental.tools.python.tool import PythonAstREPLTool
 
 
 class TrustedRunner:

@@ -12,16 +12,15 @@ from decimal import Decimal
 from typing import Any, NamedTuple
 
 from quantgraph.errors import BudgetExceeded
-from quantgraph.recording.budget import Budget
-from quantgraph.recording.budget_account import Account, Need, Spent, Sums
+from quantgraph.recording.budget import Budget, BudgetAccount, CallEstimate, CallUsage, UsageTotals
 from quantgraph.recording.entry import Entry
 
-__all__ = ["Asker", "Tally", "Ticket", "not_answered", "tokens_at_most"]
+__all__ = ["BudgetTracker", "Caller", "Reservation", "max_tokens_of", "no_answer_text"]
 
 _ZERO = Decimal(0)
 
 
-def tokens_at_most(text: str) -> int:
+def max_tokens_of(text: str) -> int:
     """A bound on the tokens of a text: its bytes in UTF-8.
 
     The tokenizers of language models work on bytes and make no more than one token of one. A request is
@@ -30,12 +29,12 @@ def tokens_at_most(text: str) -> int:
     return len(text.encode())
 
 
-def not_answered(ahead: float) -> str:
+def no_answer_text(ahead: float) -> str:
     """The end of a message, where time was over; ``ahead`` seconds would have to be waited before asking."""
     return "; the model has not answered" + (f", and would be asked again in {ahead:g} s" if ahead else "")
 
 
-class Asker(NamedTuple):
+class Caller(NamedTuple):
     """Whose a call is: of which role, to which model, in which session (None: outside of all)."""
 
     role: str
@@ -43,14 +42,14 @@ class Asker(NamedTuple):
     session: str | None
 
 
-class Ticket(NamedTuple):
+class Reservation(NamedTuple):
     """Leave to send one call."""
 
-    asker: Asker
-    holds: tuple[tuple[Account, Sums], ...]
+    asker: Caller
+    holds: tuple[tuple[BudgetAccount, UsageTotals], ...]
 
 
-class Tally:
+class BudgetTracker:
     """Counts and limits of one run. Safe to use from several threads and tasks.
 
     Parameters
@@ -59,7 +58,7 @@ class Tally:
         Limits of the run, and of each session.
     entries
         What the run recorded before it was resumed. Tokens that are not known are counted as
-        :func:`tokens_at_most`, a cost that is not known as nothing. Of the run's seconds, those in which it
+        :func:`max_tokens_of`, a cost that is not known as nothing. Of the run's seconds, those in which it
         waited for a model, or for several at once.
     """
 
@@ -69,10 +68,10 @@ class Tally:
         session_budget: Budget | None = None,
         entries: Iterable[Entry] = (),
     ) -> None:
-        self._run = Account("run", budget or Budget())
+        self._run = BudgetAccount("run", budget or Budget())
         self._session_budget = session_budget or Budget()
-        self._sessions: dict[str, Account] = {}
-        self._rows: dict[Asker, dict[str, Any]] = {}
+        self._sessions: dict[str, BudgetAccount] = {}
+        self._rows: dict[Caller, dict[str, Any]] = {}
         self._lock = threading.Lock()  # what is left is read and taken in one step
         self._working = 0
         self._since = 0.0
@@ -81,7 +80,7 @@ class Tally:
             self._remember(entry)
         self._seconds = _covered((datetime.fromisoformat(one.at), one.facts["seconds"]) for one in sent)
 
-    def reserve(self, asker: Asker, need: Need) -> Ticket | None:
+    def reserve(self, asker: Caller, need: CallEstimate) -> Reservation | None:
         """Take what a call may need out of what is left; None if it may fit once calls under way are done.
 
         Raises
@@ -101,17 +100,17 @@ class Tally:
             taken = tuple((account, hold) for account, hold in holds if hold is not None)
             for account, hold in taken:
                 account.held.add(hold)
-            return Ticket(asker, taken)
+            return Reservation(asker, taken)
 
-    def settle(self, ticket: Ticket, spent: Spent) -> None:
+    def settle(self, ticket: Reservation, spent: CallUsage) -> None:
         """Put what a call took in the place of what was held for it."""
         with self._lock:
             for account, hold in ticket.holds:
                 account.held.add(hold, -1)
-                account.used.add(Sums.of(spent))
+                account.used.add(UsageTotals.of(spent))
             self._note(ticket.asker, spent.prompt_tokens, spent.completion_tokens, spent.cost)
 
-    def give_back(self, ticket: Ticket) -> None:
+    def release(self, ticket: Reservation) -> None:
         """Hold nothing any more for a call that was not sent."""
         with self._lock:
             for account, hold in ticket.holds:
@@ -158,47 +157,47 @@ class Tally:
                 )
             ]
 
-    def _accounts(self, session: str | None) -> list[Account]:
+    def _accounts(self, session: str | None) -> list[BudgetAccount]:
         if session is None:
             return [self._run]
         if session not in self._sessions:
-            self._sessions[session] = Account(f"session {session}", self._session_budget)
+            self._sessions[session] = BudgetAccount(f"session {session}", self._session_budget)
         account = self._sessions[session]
         if account.begun is None:
             account.begun = time.monotonic()
         return [self._run, account]
 
-    def _elapsed(self, account: Account) -> float:
+    def _elapsed(self, account: BudgetAccount) -> float:
         now = time.monotonic()
         if account.begun is not None:
             return now - account.begun
         return self._seconds + (now - self._since if self._working else 0.0)
 
-    def _check_seconds(self, account: Account, ahead: float) -> None:
+    def _check_seconds(self, account: BudgetAccount, ahead: float) -> None:
         limit = account.budget.seconds
         if limit is not None and self._elapsed(account) + ahead >= limit:
             text = f"budget of the {account.name}: {limit:g} seconds at most"
-            raise BudgetExceeded(text + not_answered(ahead), limit="seconds")
+            raise BudgetExceeded(text + no_answer_text(ahead), limit="seconds")
 
     def _remember(self, entry: Entry) -> None:
         facts = entry.facts
         cost = facts.get("cost")
-        spent = Spent(
+        spent = CallUsage(
             prompt_tokens=facts.get("prompt_tokens"),
             completion_tokens=facts.get("completion_tokens"),
             cost=None if cost is None else Decimal(cost),
-            at_most=Need(
-                prompt_tokens=tokens_at_most(entry.request),
-                completion_tokens=tokens_at_most(entry.reply or ""),
+            at_most=CallEstimate(
+                prompt_tokens=max_tokens_of(entry.request),
+                completion_tokens=max_tokens_of(entry.reply or ""),
             ),
         )
-        asker = Asker(facts.get("role", "model"), facts.get("model", "unknown"), entry.session)
+        asker = Caller(facts.get("role", "model"), facts.get("model", "unknown"), entry.session)
         for account in self._accounts(entry.session):
-            account.used.add(Sums.of(spent))
+            account.used.add(UsageTotals.of(spent))
             account.begun = None
         self._note(asker, spent.prompt_tokens, spent.completion_tokens, spent.cost)
 
-    def _note(self, asker: Asker, prompt: int | None, completion: int | None, cost: Decimal | None) -> None:
+    def _note(self, asker: Caller, prompt: int | None, completion: int | None, cost: Decimal | None) -> None:
         new: dict[str, Any] = {"calls": 0, "prompt_tokens": 0, "completion_tokens": 0, "cost": _ZERO}
         row = self._rows.setdefault(asker, new)
         row["calls"] += 1
