@@ -16,9 +16,9 @@ def test_ctrl_c_ends_a_run_whose_model_hangs(tmp_path):
     main_thread, ended, pressed = threading.get_ident(), threading.Event(), []
     before = signal.signal(signal.SIGUSR1, lambda *_: None)
 
-    def press(requests):
-        while not requests:
-            time.sleep(0.01)
+    def press(stub):
+        while not stub.requests and not ended.wait(0.01):
+            pass
         pressed.append(time.monotonic())
         os.kill(os.getpid(), signal.SIGINT)
         # A signal that arrives just before the main thread blocks is handled at the next one: CPython's race.
@@ -26,7 +26,7 @@ def test_ctrl_c_ends_a_run_whose_model_hangs(tmp_path):
             signal.pthread_kill(main_thread, signal.SIGUSR1)
 
     with OpenAIStub(lambda _: Fault.hang()) as stub:
-        keyboard = threading.Thread(target=press, args=[stub.requests])
+        keyboard = threading.Thread(target=press, args=[stub])
         keyboard.start()
         settings = load_settings(openai_api_key="sk-test", openai_base_url=stub.base_url, model="m")
         try:
