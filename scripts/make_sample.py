@@ -15,8 +15,8 @@ to follow, pushed through the exchange's arithmetic:
   locked at the open;
 - a newcomer moves and trades more than it will, less so every session.
 
-How much like a market it is, by ordinary sessions with a price limit (tests/data/test_sample_statistics.py
-holds the shipped file to these in wider bands):
+How much like a market it is, by ordinary sessions with a price limit
+(tests/data/sample/test_sample_source_statistics.py holds the shipped file to these in wider bands):
 
 ==========================================================  ===============  ========
 statistic                                                   aim              shipped

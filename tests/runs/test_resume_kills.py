@@ -2,25 +2,18 @@
 
 from __future__ import annotations
 
-import importlib.util
 from collections import Counter
 from pathlib import Path
 
 import pytest
+from load_script import load_script
 
 HERE = Path(__file__).parent
 KILLS = 4
 pytestmark = pytest.mark.timeout(300)
 
 
-def module(path):
-    spec = importlib.util.spec_from_file_location(path.stem, path)
-    found = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(found)
-    return found
-
-
-interrupted_runs = module(HERE / "interrupted_runs.py")
+interrupted_runs = load_script(HERE / "interrupted_runs.py")
 
 
 @pytest.fixture(scope="module")

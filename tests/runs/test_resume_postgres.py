@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import importlib.util
 from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+from load_script import load_script
 from langgraph.checkpoint.postgres import PostgresSaver
 
 from quantgraph.errors import StorageUnavailable
@@ -17,19 +17,12 @@ KILLS = 4
 SENTENCE = "000341.SZ，2日均线上穿5日均线买入，下穿卖出，20240102到20240229"
 
 
-def module(path):
-    spec = importlib.util.spec_from_file_location(path.stem, path)
-    found = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(found)
-    return found
-
-
-interrupted_runs = module(HERE / "interrupted_runs.py")
+interrupted_runs = load_script(HERE / "interrupted_runs.py")
 
 
 @pytest.fixture(scope="module")
 def server():
-    with module(HERE.parent / "broker" / "postgres.py").server() as running:
+    with load_script(HERE.parent / "broker" / "postgres.py").server() as running:
         yield running
 
 

@@ -1,4 +1,4 @@
-"""Market data: where it comes from, and how people name what they want of it."""
+"""Market data: sources, and the resolution of the symbols that a user names."""
 
 from __future__ import annotations
 
@@ -33,16 +33,16 @@ def open_source(
     Parameters
     ----------
     spec
-        None: what the settings say, ``sample`` if they say nothing. ``"sample"``: the embedded synthetic
-        sample. ``"tushare"``: tushare, with the settings' token and cache. A path: a file or folder of
-        daily bars. A source: itself.
+        None: the settings' ``data_source``, by default ``sample``. ``"sample"``: the embedded synthetic
+        market. ``"tushare"``: tushare, with the settings' token and cache. A path: a file or folder of
+        daily bars. A source is returned as it is.
     settings
         Default: :func:`~quantgraph.settings.load_settings`.
 
     Raises
     ------
     BadOption
-        If it is none of these, or a path that does not exist.
+        If ``spec`` is none of these, or a path that does not exist.
     """
     if spec is None:
         spec = (settings or load_settings()).data_source
@@ -63,7 +63,7 @@ def open_source(
         return _from_path(spec, settings or load_settings())
     if isinstance(spec, MarketDataSource):
         return spec
-    raise BadOption(f"source={spec!r} is no source; {_VALID}", parameter="source")
+    raise BadOption(f"source={spec!r} is not a source; {_VALID}", parameter="source")
 
 
 def _from_path(spec: str | Path, settings: Settings) -> MarketDataSource:
@@ -71,6 +71,6 @@ def _from_path(spec: str | Path, settings: Settings) -> MarketDataSource:
 
     if not str(spec).strip() or not Path(spec).exists():
         raise BadOption(
-            f"source={str(spec)!r} is no known source and no existing path; {_VALID}", parameter="source"
+            f"source={str(spec)!r} is not a known source or an existing path; {_VALID}", parameter="source"
         )
     return FileSource(spec, max_file_mb=settings.max_file_mb)

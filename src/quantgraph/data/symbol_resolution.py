@@ -1,4 +1,4 @@
-"""How people name stocks and indices, and the codes that they mean."""
+"""Resolution of codes, names and indices, as users write them, to the symbols of a source."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ INDEX_NAMES: dict[str, tuple[str, ...]] = {
     "399001.SZ": ("深证成指", "SZSE Component", "SZSE Component Index"),
     "990030.SH": ("合成30", "SYN30", "Synthetic 30"),
 }
-"""Names of indices by code: the Chinese one first. The last is the embedded sample's own."""
+"""Names of indices by code, the Chinese name first. The last index is the embedded sample's."""
 
 _CODE = re.compile(r"[!-~]{1,24}")
 _INDEX_CODE = re.compile(r"(?:000\d{3}|99\d{4})\.SH|399\d{3}\.SZ|899\d{3}\.BJ|[0-9A-Z]{6}\.(?:CSI|CNI)")
@@ -37,10 +37,10 @@ _EVERYTHING = {"all", "allstocks", "allsymbols", "thewholemarket", "全部", "�
 
 @dataclass(frozen=True, kw_only=True)
 class ResolvedSymbols:
-    """The symbols that tokens mean.
+    """Symbols of a list of tokens.
 
-    ``symbols`` is ascending and unique. ``index_code`` is the index among the tokens when there is
-    exactly one. ``notes`` say what a reader of the results has to know.
+    ``symbols`` is ascending and unique. ``index_code`` is the index among the tokens if there is exactly
+    one. ``notes`` are remarks to show with the results.
     """
 
     symbols: tuple[str, ...]
@@ -49,7 +49,7 @@ class ResolvedSymbols:
 
 
 def is_code(text: str) -> bool:
-    """Whether a text may be a code: codes stand in prompts, in which a sentence would be read as one.
+    """Whether a text may be a code. Codes appear in prompts, so sentences must not pass.
 
     >>> is_code("600519.SH"), is_code("BRK.B"), is_code("buy everything"), is_code("")
     (True, True, False, False)
@@ -58,7 +58,7 @@ def is_code(text: str) -> bool:
 
 
 def is_index_code(code: str) -> bool:
-    """Whether a code lies in a range that the exchanges and index firms use for indices.
+    """Whether a code lies in a numbering range of indices.
 
     >>> is_index_code("000016.SH"), is_index_code("000016.SZ"), is_index_code("399006.SZ")
     (True, False, True)
@@ -78,7 +78,7 @@ def exchange_code(digits: str) -> str:
 
 
 def resolve_symbols(source: MarketDataSource, tokens: Sequence[str], on: pd.Timestamp) -> ResolvedSymbols:
-    """Read what somebody wrote as the symbols of a source.
+    """Resolve tokens to the symbols of a source.
 
     Parameters
     ----------
@@ -86,28 +86,28 @@ def resolve_symbols(source: MarketDataSource, tokens: Sequence[str], on: pd.Time
         Each a ``ts_code`` (``sh600519`` and ``600519.SS`` too), a bare six-digit code, a stock's name,
         an index's code or name (:data:`INDEX_NAMES`, or a name of the source's own), or ``ALL`` (全部股票).
     on
-        Day at which an index's members are asked for.
+        Day of an index's members.
 
     Raises
     ------
     UnknownSymbol
-        At the first token that means nothing to the source, with the closest that would.
+        At the first token that the source does not know; the error names close matches.
     BadOption
-        If there is no token.
+        If ``tokens`` is empty.
     """
-    reader = _Reader(source, on)
+    resolver = _Resolver(source, on)
     if not tokens:
-        raise BadOption(f"no symbol given; {reader.how()}", parameter="symbols")
+        raise BadOption(f"no symbol given; {resolver.valid()}", parameter="symbols")
     for token in tokens:
-        reader.read(token)
-    return reader.result()
+        resolver.add(token)
+    return resolver.result()
 
 
-class _Reader:
+class _Resolver:
     def __init__(self, source: MarketDataSource, on: pd.Timestamp) -> None:
         self._source, self._on = source, on
-        self._known = source.symbols()
-        self._have = frozenset(self._known)
+        self._listed = source.symbols()
+        self._listed_set = frozenset(self._listed)
         self._names = source.names()
         self._symbols: set[str] = set()
         self._indices: list[str] = []
@@ -120,10 +120,10 @@ class _Reader:
             index_code=self._indices[0] if len(set(self._indices)) == 1 else None,
         )
 
-    def read(self, token: str) -> None:
+    def add(self, token: str) -> None:
         text = token.strip()
         if _plain(text) in _EVERYTHING:
-            self._symbols.update(self._known)
+            self._symbols.update(self._listed)
             return
         code = self._stock(text)
         if code is not None:
@@ -137,12 +137,12 @@ class _Reader:
 
     def _stock(self, text: str) -> str | None:
         code = _standard(text)
-        if code in self._have:
+        if code in self._listed_set:
             return code
         if re.fullmatch(r"\d{6}", code):
             return self._bare(code)
         named = sorted(symbol for symbol, name in self._names.items() if _plain(name) == _plain(text))
-        stocks = [symbol for symbol in named if symbol in self._have]
+        stocks = [symbol for symbol in named if symbol in self._listed_set]
         if len(stocks) > 1:
             raise UnknownSymbol(
                 f"{text!r} is the name of {', '.join(stocks)}; write the code that is meant", token=text
@@ -151,16 +151,16 @@ class _Reader:
 
     def _bare(self, digits: str) -> str | None:
         by_rule = exchange_code(digits)
-        if by_rule in self._have:
+        if by_rule in self._listed_set:
             return by_rule
-        found = [code for code in self._known if code.partition(".")[0] == digits]
+        found = [code for code in self._listed if code.partition(".")[0] == digits]
         return found[0] if len(found) == 1 else None
 
     def _index(self, text: str) -> str | None:
         code = _standard(text)
         if is_index_code(code):
             return code
-        own = {_plain(name): symbol for symbol, name in self._names.items() if symbol not in self._have}
+        own = {_plain(name): symbol for symbol, name in self._names.items() if symbol not in self._listed_set}
         common = {_plain(alias): index for index, aliases in INDEX_NAMES.items() for alias in aliases}
         bare = {index.partition(".")[0]: index for index in INDEX_NAMES}
         return own.get(_plain(text)) or common.get(_plain(text)) or bare.get(code)
@@ -172,59 +172,59 @@ class _Reader:
             return None
 
     def _add_members(self, members: Members) -> None:
-        here = [symbol for symbol in members.symbols if symbol in self._have]
-        absent = [symbol for symbol in members.symbols if symbol not in self._have]
-        if absent:
-            counts, names = f"{len(absent)} of {len(members.symbols)}", ", ".join(absent)
+        present = [symbol for symbol in members.symbols if symbol in self._listed_set]
+        missing = [symbol for symbol in members.symbols if symbol not in self._listed_set]
+        if missing:
+            counts, names = f"{len(missing)} of {len(members.symbols)}", ", ".join(missing)
             self._notes.append(
                 Note(
-                    zh=f"{members.index_code} 的 {len(members.symbols)} 只成分股中有 {len(absent)} 只不在 "
+                    zh=f"{members.index_code} 的 {len(members.symbols)} 只成分股中有 {len(missing)} 只不在 "
                     f"{self._source.name} 中，已略去：{names}",
                     en=f"{counts} members of {members.index_code} are not in {self._source.name} and are "
                     f"left out: {names}",
                 )
             )
         if not members.point_in_time:
-            listed, wanted = f"{members.listed_on:%Y-%m-%d}", f"{self._on:%Y-%m-%d}"
+            published, day = f"{members.listed_on:%Y-%m-%d}", f"{self._on:%Y-%m-%d}"
             self._notes.append(
                 Note(
-                    zh=f"{members.index_code} 的成分股名单公布于 {listed}，晚于 {wanted}："
+                    zh=f"{members.index_code} 的成分股名单公布于 {published}，晚于 {day}："
                     "股票池带有幸存者偏差",
-                    en=f"members of {members.index_code} are the list of {listed}, later than {wanted}: the "
+                    en=f"members of {members.index_code} are the list of {published}, later than {day}: the "
                     "universe carries survivorship bias",
                 )
             )
-        self._symbols.update(here)
+        self._symbols.update(present)
         self._indices.append(members.index_code)
 
     def _unknown(self, token: str) -> UnknownSymbol:
         close = self._close(token)
         hint = f"did you mean {', '.join(close)}? " if close else ""
         return UnknownSymbol(
-            f"{token!r} is not known to {self._source.name}; {hint}{self.how()}",
+            f"{token!r} is not known to {self._source.name}; {hint}{self.valid()}",
             token=token,
             close=tuple(close),
         )
 
-    def how(self) -> str:
-        """What can be written, by examples that the source knows."""
+    def valid(self) -> str:
+        """Examples of valid tokens, from the source."""
         index = next((code for code in INDEX_NAMES if code in self._names), "000016.SH")
-        code = self._known[0] if self._known else "600519.SH"
+        code = self._listed[0] if self._listed else "600519.SH"
         return f"write a ts_code such as {code}, a name, an index ({INDEX_NAMES[index][0]} or {index}) or ALL"
 
     def _close(self, token: str) -> list[str]:
-        written = {_plain(code): code for code in self._known}
+        candidates = {_plain(code): code for code in self._listed}
         for code, name in self._names.items():
-            written[_plain(name)] = f"{name} ({code})"
+            candidates[_plain(name)] = f"{name} ({code})"
         for code, aliases in INDEX_NAMES.items():
             if code in self._names:
-                written.update({_plain(alias): f"{alias} ({code})" for alias in aliases})
-        close = difflib.get_close_matches(_plain(token), list(written), n=3, cutoff=0.6)
-        return list(dict.fromkeys(written[each] for each in close))
+                candidates.update({_plain(alias): f"{alias} ({code})" for alias in aliases})
+        close = difflib.get_close_matches(_plain(token), list(candidates), n=3, cutoff=0.6)
+        return list(dict.fromkeys(candidates[each] for each in close))
 
 
 def _standard(text: str) -> str:
-    """Put a code into tushare's form, whichever of the usual forms it was written in."""
+    """Code in tushare's form, from any of the usual forms."""
     code = text.strip().upper()
     prefixed = _PREFIXED.fullmatch(code)
     if prefixed:
@@ -234,5 +234,5 @@ def _standard(text: str) -> str:
 
 
 def _plain(name: str) -> str:
-    """Strip case, blanks and hyphens from a name, for comparison."""
+    """Name without case, blanks and hyphens, for comparison."""
     return re.sub(r"[\s\-]", "", name).casefold()

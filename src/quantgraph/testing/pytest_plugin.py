@@ -1,4 +1,4 @@
-"""Fixtures for projects that build on quantgraph; pytest finds them by itself once quantgraph is installed.
+"""Fixtures for projects that build on quantgraph; pytest finds them once quantgraph is installed.
 
 A node is tested in three lines::
 
@@ -6,7 +6,7 @@ A node is tested in three lines::
         update = my_fetch_node(quantgraph_state("data_fetch"), resources=quantgraph_resources())
         assert update["data_ready"]
 
-Importing this module loads pytest and nothing else: all that is heavy is imported by the fixtures.
+Importing this module loads pytest only; the fixtures import the rest.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _MISBEHAVING = "quantgraph_misbehaving"
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """Run a test that asks for ``quantgraph_misbehaving`` once for each of them."""
+    """Run a test with the fixture ``quantgraph_misbehaving`` once for each model."""
     if _MISBEHAVING in metafunc.fixturenames:
         from quantgraph.testing import MISBEHAVING
 
@@ -74,7 +74,7 @@ def quantgraph_tushare() -> Iterator[Callable[..., TushareStub]]:
 
 @pytest.fixture
 def quantgraph_store() -> DataState:
-    """A data state of the test's own with two months of three sample stocks in it."""
+    """New data state with two months of three sample stocks."""
     from quantgraph.testing import sample_store
 
     return sample_store()

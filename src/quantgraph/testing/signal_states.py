@@ -1,4 +1,4 @@
-"""A store, a resources and the state before any node of the signal graph, for tests of nodes."""
+"""A sample store, and the state before any node of the signal subgraph, for tests of nodes."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ from quantgraph.subgraphs.signal.state import SignalSubgraphState
 __all__ = ["CODES", "SENTENCE", "Node", "sample_store", "signal_state"]
 
 CODES = ("000341.SZ", "000342.SZ", "000343.SZ")
-"""Of the sample's stocks."""
+"""Three of the sample's stocks."""
 WINDOW = ("20240102", "20240229")
 _RULE = f"{','.join(CODES)}，2日均线上穿5日均线买入，下穿卖出"
 SENTENCE = f"{_RULE}，{WINDOW[0]}到{WINDOW[1]}"
-"""A strategy on the sample that the keyless planner reads, over 37 sessions."""
+"""A strategy that the keyless planner reads, over 37 sessions of the sample."""
 
 Node = Literal["reflection", "data_fetch", "signal_generate", "validation", "clarify"]
 
 
 def sample_store() -> DataState:
-    """A data state of its own, with the bars and indicators of :data:`SENTENCE` in its head."""
+    """New data state with the bars and indicators of :data:`SENTENCE`."""
     store, source = DataState(), SampleSource()
     start, end = (session_of(day) for day in WINDOW)
     store.update("ohlcv", source.bars(CODES, start, end))
@@ -38,23 +38,23 @@ def sample_store() -> DataState:
 def signal_state(
     node: Node, *, store: DataState, sentence: str | None = None, **changes: Any
 ) -> SignalSubgraphState:
-    """State of a run on the sample as it is when ``node`` is about to run, made by the nodes before it.
+    """State of a run on the sample before ``node`` runs, made by the nodes before it.
 
     Parameters
     ----------
     node
-        Which. ``validation`` is the one of the signal, not that of the data.
+        Name of the node. ``validation`` is that of the signal, not that of the data.
     store
-        Where the nodes before it have put their data and signal.
+        Store of the run's data and signal.
     sentence
-        What the user said. Default: :data:`SENTENCE`; for ``clarify``, the same without a window.
+        The user's sentence. Default: :data:`SENTENCE`; for ``clarify``, the same without a window.
     changes
-        Keys of the state to have otherwise.
+        Keys of the state to replace.
 
     Raises
     ------
     BadOption
-        If there is no such node, or a run of this sentence never comes to it.
+        If the node is unknown, or a run of the sentence does not reach it.
 
     Examples
     --------
@@ -70,10 +70,10 @@ def signal_state(
     sentence = sentence or (_RULE if node == "clarify" else SENTENCE)
     config: Any = {"configurable": {"thread_id": "test"}}
     place = "validate" if node == "validation" else node
-    given: Any = {"messages": [HumanMessage(sentence)]}
+    state: Any = {"messages": [HumanMessage(sentence)]}
     while True:
-        graph.invoke(given, config, interrupt_before=[place])
-        now, given = graph.get_state(config), None
+        graph.invoke(state, config, interrupt_before=[place])
+        now, state = graph.get_state(config), None
         if place not in now.next:
             ended = now.values.get("ended_because")
             raise BadOption(
