@@ -61,11 +61,11 @@ def test_every_kind_of_view_equals_that_of_a_plain_store(phase):
 
 
 def test_a_cut_that_is_one_row_too_long_shows_a_sentinel(monkeypatch):
-    from quantgraph.state import views
+    from quantgraph.state import cut
 
     store, ref = filled()
-    rows = views.known_rows
-    for module in (views, growing_view):
+    rows = cut.known_rows
+    for module in (cut, growing_view):
         monkeypatch.setattr(module, "known_rows", lambda *given: rows(*given) + 1)
     walk = store.growing_view(ref)
     for moment in (Moment.at("20240612", "open"), MOMENT):

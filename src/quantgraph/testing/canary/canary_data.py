@@ -24,9 +24,9 @@ from quantgraph.errors import BadWindow, NoData, UnknownSymbol
 from quantgraph.market.moment import Moment
 from quantgraph.state import DataState, GrowingView, Record, Snapshot, TrustedView, View, WorkingTree
 from quantgraph.state.commits import Commit
+from quantgraph.state.cut import known_rows
 from quantgraph.state.frames import FrozenFrame
 from quantgraph.state.records import RECORD_KINDS, Records
-from quantgraph.state.views import known_rows
 from quantgraph.testing.canary.sentinels import (
     CANARY_SESSIONS,
     CANARY_SYMBOL,
@@ -143,7 +143,7 @@ class _CanaryGrowingView(GrowingView):
         self._whole, self._seed = tree, seed
 
     def at(self, moment: Moment) -> View:
-        self._tree = with_sentinels(self._whole, moment, self._seed)
+        self._commit = with_sentinels(self._whole, moment, self._seed)
         return super().at(moment)
 
 
@@ -171,7 +171,7 @@ def _frame_with_sentinels(
     if panel == "ohlcv" and name in EVENT_FIELDS and "action_declared" in fields:
         announced = _announced(frame, fields["action_declared"], moment)
         values[: len(announced)] = np.where(announced, frame.values, values[: len(announced)])
-    return FrozenFrame.of(sessions, frame.symbols, values)
+    return FrozenFrame(sessions, frame.symbols, values)
 
 
 def _announced(frame: FrozenFrame, declared: FrozenFrame, moment: Moment) -> NDArray[np.bool_]:
