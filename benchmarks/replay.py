@@ -1,4 +1,4 @@
-"""What recording a model call costs, and replaying a run beyond starting up.
+"""Cost of recording a model call, and of replaying a run beyond start-up.
 
 Starting up is importing, and building the graph; the rest of :func:`quantgraph.runs.replay` is the replay:
 reading the record, running the graph, trading, the report, writing the exports and comparing them.
@@ -16,8 +16,8 @@ from quantgraph.llm.recorded_model import RecordedChatModel
 from quantgraph.recording import Recorder, Scope, in_scope
 from quantgraph.runs import replay, run_strategy
 from quantgraph.runs.manifest import read_manifest
-from quantgraph.runs.replay_stubs import NoCode, NoSource, no_models
-from quantgraph.runs.resources import Handles, open_run
+from quantgraph.runs.replay_stubs import ReplayCodeRunner, ReplaySource, replay_models
+from quantgraph.runs.resources import Resources, open_run
 from quantgraph.settings import load_settings
 from quantgraph.testing import ScriptedChatModel
 
@@ -59,14 +59,14 @@ def replaying_a_run(folder: Path) -> None:
 
 def build(run: str) -> None:
     manifest = read_manifest(Path(run))
-    handles = Handles(
+    resources = Resources(
         settings=load_settings(),
-        source=NoSource("sample", synthetic=True),
-        model=no_models([], "native"),
-        runner=NoCode(),
+        source=ReplaySource("sample", synthetic=True),
+        model=replay_models([], "native"),
+        runner=ReplayCodeRunner(),
         recorder=Recorder(),
     )
-    with tempfile.TemporaryDirectory() as empty, open_run(manifest.options, "run", Path(empty), handles):
+    with tempfile.TemporaryDirectory() as empty, open_run(manifest.spec, "run", Path(empty), resources):
         pass
 
 

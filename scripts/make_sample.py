@@ -15,8 +15,8 @@ to follow, pushed through the exchange's arithmetic:
   locked at the open;
 - a newcomer moves and trades more than it will, less so every session.
 
-How much like a market it is, by ordinary sessions with a price limit (tests/data/test_sample_statistics.py
-holds the shipped file to these in wider bands):
+How much like a market it is, by ordinary sessions with a price limit
+(tests/data/sample/test_sample_source_statistics.py holds the shipped file to these in wider bands):
 
 ==========================================================  ===============  ========
 statistic                                                   aim              shipped
@@ -60,7 +60,7 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-FOLDER = Path(__file__).resolve().parents[1] / "src" / "quantgraph" / "data" / "sample"
+FOLDER = Path(__file__).resolve().parents[1] / "src" / "quantgraph" / "data" / "sample" / "market"
 SEED = 20230103
 FIRST, LAST = "2023-01-03", "2025-12-31"
 INDEX_CODE, INDEX_NAME, INDEX_BASE, INDEX_SIZE = "990030.SH", "合成30", 100_000, 30

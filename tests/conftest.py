@@ -46,6 +46,7 @@ def clean_environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
         monkeypatch.setenv(name, value)
     monkeypatch.setenv("QUANTGRAPH_MODEL_RUNG", "native")
     monkeypatch.setenv("QUANTGRAPH_CACHE_DIR", str(tmp_path / "cache"))
+    monkeypatch.setattr("quantgraph.llm.capabilities.capability_cache._FOUND", {})  # ports are used again
     monkeypatch.chdir(tmp_path)
 
 

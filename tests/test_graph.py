@@ -16,9 +16,9 @@ from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
 from langgraph.checkpoint.sqlite import SqliteSaver
 
 from quantgraph.agents import SignalRule
-from quantgraph.broker.ledger.ledger import Ledger
-from quantgraph.broker.simulate import BLOCK, Market, run_sessions
-from quantgraph.data.sample.source import SampleSource
+from quantgraph.broker.ledger import Ledger
+from quantgraph.broker.simulate import BLOCK_SESSIONS, Market, run_sessions
+from quantgraph.data.sample import SampleSource
 from quantgraph.errors import BadOption, LedgerConflict, NoSignal, UnknownCommit
 from quantgraph.graph import create_trading_graph, route_after_signal
 from quantgraph.market.rulebook import Rulebook
@@ -110,7 +110,7 @@ def test_every_session_of_the_window_is_in_the_ledger_once(store, ledger, step):
         if name == "daily_loop"
     ]
     expected = sessions_of_window()
-    firsts = expected[:: step or BLOCK]
+    firsts = expected[:: step or BLOCK_SESSIONS]
     assert [session for _, session in steps] == [*(f"{day:%Y%m%d}" for day in firsts), None]
     assert ledger.sessions("r") == expected
     ledger.check("r")

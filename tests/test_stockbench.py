@@ -15,7 +15,7 @@ from langchain_core.messages import HumanMessage
 
 from quantgraph import create_trading_graph
 from quantgraph.agents import BuyAndHold
-from quantgraph.broker.ledger.ledger import Ledger
+from quantgraph.broker.ledger import Ledger
 from quantgraph.market.rulebook import Rulebook
 from quantgraph.report import session_returns, sortino_ratio
 

@@ -15,15 +15,15 @@ from langgraph.graph.state import CompiledStateGraph
 from quantgraph.agents import SignalRule
 from quantgraph.broker.account import Account
 from quantgraph.broker.decider import Decider
-from quantgraph.broker.ledger.ledger import Ledger
-from quantgraph.broker.simulate import BLOCK, under
+from quantgraph.broker.ledger import Ledger
+from quantgraph.broker.simulate import BLOCK_SESSIONS, under
 from quantgraph.broker.valuation import MarkAt
 from quantgraph.data import MarketDataSource
 from quantgraph.errors import BadOption
-from quantgraph.llm.roles import Model
+from quantgraph.llm.models import Model
 from quantgraph.market.rulebook import Rulebook
 from quantgraph.nodes import (
-    TradingDesk,
+    TradingResources,
     TradingState,
     approve_node,
     begin_node,
@@ -36,15 +36,15 @@ from quantgraph.nodes import (
     route_after_decision,
     route_after_propose,
 )
-from quantgraph.nodes.trading_resources import database
+from quantgraph.nodes.trading_resources import run_database_path
 from quantgraph.recording import Recorder
 from quantgraph.runtime.nested_graphs import STEP_LIMIT
 from quantgraph.runtime.questions import OnClarify
-from quantgraph.runtime.run_node import guarded
+from quantgraph.runtime.run_node import run_node
 from quantgraph.sandbox import CodeRunner
 from quantgraph.settings import Settings, load_settings
 from quantgraph.state import DataState
-from quantgraph.subgraphs.signal import SignalKit, build_kit, build_signal_graph
+from quantgraph.subgraphs.signal import SignalResources, build_signal_graph, build_signal_resources
 
 __all__ = ["build_trading_graph", "create_trading_graph", "route_after_signal"]
 
@@ -108,9 +108,9 @@ def create_trading_graph(
     settings = settings or load_settings()
     book = _ledger(ledger)
     recorder = recorder or Recorder(
-        book.where if book else lambda run_id: database(settings.runs_dir, run_id)
+        book.where if book else lambda run_id: run_database_path(settings.runs_dir, run_id)
     )
-    kit = build_kit(
+    signal_resources = build_signal_resources(
         model=model,
         source=source,
         store=store,
@@ -121,8 +121,8 @@ def create_trading_graph(
     )
     rules = rules or Rulebook.mainland()
     decider = under(decider or SignalRule(), rules)
-    desk = TradingDesk(
-        store=kit.store,
+    trading_resources = TradingResources(
+        store=signal_resources.store,
         decider=decider,
         rules=rules,
         cash=_positive(cash),
@@ -130,23 +130,27 @@ def create_trading_graph(
         mark_at=mark_at,
         sessions_per_step=_step(sessions_per_step, decider, approve),
         ledger=book,
-        source=kit.source,
+        source=signal_resources.source,
         recorder=recorder,
         approve=approve,
-        on_clarify=kit.on_clarify,
+        on_clarify=signal_resources.on_clarify,
     )
-    compiled = build_trading_graph(kit, desk).compile(checkpointer=checkpointer, name="trading")
+    compiled = build_trading_graph(signal_resources, trading_resources).compile(
+        checkpointer=checkpointer, name="trading"
+    )
     return compiled.with_config({"recursion_limit": STEP_LIMIT})
 
 
-def build_trading_graph(kit: SignalKit, desk: TradingDesk) -> TradingGraph:
+def build_trading_graph(
+    signal_resources: SignalResources, trading_resources: TradingResources
+) -> TradingGraph:
     """The uncompiled graph, for hosts that add nodes, or compile it their own way."""
 
     def bound(node: Callable[..., dict[str, Any]], name: str) -> Any:
-        return partial(guarded, partial(_closing, node, desk), name, desk.recorder)
+        return partial(run_node, partial(_closing, node, trading_resources), name, trading_resources.recorder)
 
     graph: TradingGraph = StateGraph(TradingState)
-    graph.add_node("signal", build_signal_graph(kit).compile(name="signal"))
+    graph.add_node("signal", build_signal_graph(signal_resources).compile(name="signal"))
     graph.add_node("daily_loop", bound(daily_loop_node, "daily_loop"), input_schema=TradingState)
     graph.add_node("decision", bound(decision_node, "decision"), input_schema=TradingState)
     graph.add_node("report", bound(report_node, "report"), input_schema=TradingState)
@@ -157,9 +161,9 @@ def build_trading_graph(kit: SignalKit, desk: TradingDesk) -> TradingGraph:
     graph.add_conditional_edges(
         "daily_loop",
         route_after_daily_loop,
-        {"decision": "propose" if desk.approve else "decision", "report": "report", END: END},
+        {"decision": "propose" if trading_resources.approve else "decision", "report": "report", END: END},
     )
-    if desk.approve:
+    if trading_resources.approve:
         graph.add_node("propose", bound(propose_node, "propose"), input_schema=TradingState)
         graph.add_node("approve", bound(approve_node, "approve"), input_schema=TradingState)
         graph.add_conditional_edges("propose", route_after_propose, ["approve", "decision", "report"])
@@ -200,7 +204,7 @@ def _ledger(where: Ledger | str | Path | None) -> Ledger | None:
 
 def _step(sessions: int | None, decider: Decider, approve: bool) -> int:
     if sessions is None:
-        return BLOCK if hasattr(decider, "block_rule") and not approve else 1
+        return BLOCK_SESSIONS if hasattr(decider, "block_rule") and not approve else 1
     if approve and sessions != 1:
         raise BadOption(
             f"sessions_per_step={sessions!r} with approve=True, which asks about each session; 1 is wanted",
@@ -221,12 +225,14 @@ def _positive(cash: Decimal | float | str) -> Decimal:
     return amount
 
 
-def _closing(node: Callable[..., dict[str, Any]], desk: TradingDesk, state: TradingState) -> dict[str, Any]:
+def _closing(
+    node: Callable[..., dict[str, Any]], resources: TradingResources, state: TradingState
+) -> dict[str, Any]:
     """Run a node; if it raises, the run's ledger does not stay open."""
     try:
-        return node(state, desk=desk)
+        return node(state, resources=resources)
     except BaseException:
-        desk.close(state.get("run_id", ""))
+        resources.close(state.get("run_id", ""))
         raise
 
 

@@ -11,7 +11,7 @@ import asyncio
 import functools
 
 from quantgraph.graph import CompiledTradingGraph, create_trading_graph
-from quantgraph.nodes.trading_resources import database
+from quantgraph.nodes.trading_resources import run_database_path
 from quantgraph.recording import Recorder
 from quantgraph.settings import load_settings
 from quantgraph.state import DataState
@@ -39,7 +39,7 @@ def _store() -> DataState:
 @functools.cache
 def _signal() -> CompiledSignalGraph:
     settings = load_settings()
-    recorder = Recorder(lambda run_id: database(settings.runs_dir, run_id))
+    recorder = Recorder(lambda run_id: run_database_path(settings.runs_dir, run_id))
     return create_signal_subgraph(store=_store(), recorder=recorder, settings=settings)
 
 

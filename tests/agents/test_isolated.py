@@ -15,9 +15,9 @@ import pandas as pd
 import pytest
 from langgraph.checkpoint.memory import InMemorySaver
 
-from quantgraph.agents import Decider, IsolatedDecider
-from quantgraph.broker import Account, Market, Order, Position, Receivable, simulate, trade_session
-from quantgraph.broker.ledger.ledger import Ledger
+from quantgraph.agents import IsolatedDecider
+from quantgraph.broker import Account, Decider, Market, Order, Position, Receivable, simulate, trade_session
+from quantgraph.broker.ledger import Ledger
 from quantgraph.broker.simulate import run_sessions
 from quantgraph.errors import (
     BadFile,
@@ -33,8 +33,13 @@ from quantgraph.graph import create_trading_graph
 from quantgraph.market.moment import Moment
 from quantgraph.market.rulebook import Rulebook
 from quantgraph.sandbox import ForkRunner
-from quantgraph.sandbox.accounts import account_of, orders_of, plain_account, plain_orders
-from quantgraph.sandbox.channel import Channel
+from quantgraph.sandbox.child import Channel
+from quantgraph.sandbox.trading_json import (
+    account_from_json,
+    account_to_json,
+    orders_from_json,
+    orders_to_json,
+)
 from quantgraph.state import DataState, Record
 
 DAYS = pd.bdate_range("2024-01-02", periods=40)
@@ -477,9 +482,9 @@ BODY = """class Decider:
 FAILURES = {
     "1 / 0": (CodeFailed, r"line 5 \(1 / 0\): ZeroDivisionError"),
     "raise SystemExit(3)": (CodeFailed, "line 5 .*SystemExit"),
-    "return None": (CodeFailed, "a list of Order is wanted"),
-    "return (order for order in [])": (CodeFailed, "a list of Order is wanted"),
-    "return [1]": (CodeFailed, "a list of Order is wanted"),
+    "return None": (CodeFailed, "must be a list of Order"),
+    "return (order for order in [])": (CodeFailed, "must be a list of Order"),
+    "return [1]": (CodeFailed, "must be a list of Order"),
     "return [Order(symbol='a', target_weight=0.5, sequence=1)]": (CodeFailed, "line 5.*BadOption.*a Decimal"),
     "return [Order(symbol='a\\n', target_weight=0, sequence=1)]": (CodeFailed, "order 1: symbol="),
     "return [Order(symbol='a', target_weight=0, sequence=1, reason='\\x1b[2J')]": (
@@ -499,7 +504,7 @@ FAILURES = {
         CodeFailed,
         "10001 orders",
     ),
-    "import os; os._exit(7)": (CodeFailed, "ended itself with status 7"),
+    "import os; os._exit(7)": (CodeFailed, "exited with status 7"),
     "import os; os.kill(os.getpid(), 9)": (CodeRefused, "no other processes"),
     "open('/etc/passwd')": (CodeRefused, "no files"),
     "import socket; socket.create_connection(('127.0.0.1', 80))": (CodeRefused, "no network"),
@@ -548,7 +553,7 @@ def test_a_session_has_a_time_limit_and_the_run_goes_on_where_it_stopped(
         ("Decider = dict", "no method decide"),
         ("class Decider:\n def __init__(self, days): pass", "TypeError"),
         ("class Decider:\n name = 'a\\nb'\n def decide(self, *given): return []", "name"),
-        ("import os; os._exit(0)", "ended itself"),
+        ("import os; os._exit(0)", "exited with status"),
     ],
 )
 def test_a_source_that_makes_no_decider_is_refused_at_once(isolated, source, words):
@@ -602,10 +607,10 @@ FORGERIES = {
     "everywhere(answer([1]))": UNREADABLE,
     "everywhere(answer({'stdout': 1, 'error': None, 'orders': []}))": UNREADABLE,
     "everywhere(answer({'stdout': '', 'error': 'x', 'orders': []}))": UNREADABLE,
-    "everywhere(answer({'stdout': '', 'error': None}))": "NoneType where a list",
-    "orders(orders={})": "dict where a list",
-    "orders(1)": "order 2: int where",
-    "orders({**ORDER, 'price': 1})": "order 2: there is no 'price'",
+    "everywhere(answer({'stdout': '', 'error': None}))": "must be a list, not NoneType",
+    "orders(orders={})": "must be a list, not dict",
+    "orders(1)": "order 2: must be dict, not int",
+    "orders({**ORDER, 'price': 1})": "order 2: an order has no field 'price'",
     "orders({'symbol': 'a'})": "order 2: .*sequence",
     "orders({**ORDER, 'symbol': ['a']})": "order 2: symbol=",
     "orders({**ORDER, 'symbol': 'a' * 10_000})": "order 2: symbol=",
@@ -655,7 +660,7 @@ def test_amounts_are_exact_on_their_way_there_and_back():
         },
         receivables=(Receivable(symbol="AAPL", amount=Decimal("1E-8"), pay=DAYS[2]),),
     )
-    there = account_of(json.loads(json.dumps(plain_account(account))))
+    there = account_from_json(json.loads(json.dumps(account_to_json(account))))
     assert there == account
     assert repr(there) == repr(account)
     orders = [
@@ -675,9 +680,9 @@ def test_amounts_are_exact_on_their_way_there_and_back():
             sequence=4,
         ),
     ]
-    assert repr(orders_of(json.loads(json.dumps(plain_orders(orders))))) == repr(orders)
+    assert repr(orders_from_json(json.loads(json.dumps(orders_to_json(orders))))) == repr(orders)
 
 
 def test_every_error_is_of_the_family():
     with pytest.raises(QuantGraphError):
-        orders_of([{"symbol": "a"}])
+        orders_from_json([{"symbol": "a"}])

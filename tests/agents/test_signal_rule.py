@@ -5,8 +5,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from quantgraph.agents import Decider, SignalRule
-from quantgraph.broker import Account, Market, Position, Receivable, advance, simulate
+from quantgraph.agents import SignalRule
+from quantgraph.broker import Account, Decider, Market, Position, Receivable, advance, simulate
 from quantgraph.errors import BadOption, NoSignal, UnknownField
 from quantgraph.market.moment import Moment
 from quantgraph.market.rulebook import Rulebook
@@ -281,7 +281,7 @@ def test_a_ticket_too_small_for_a_lot_orders_nothing():
 def test_the_signal_must_be_named_when_there_are_several():
     store, _ = market({A: [1, 1], B: [0, 0]})
     ref = store.update("signal", {"other": pd.DataFrame({B: [1.0, 1.0]}, index=DAYS[:2])})
-    with pytest.raises(BadOption, match="signal must be named: there are"):
+    with pytest.raises(BadOption, match="signal must be one of"):
         decide(SignalRule(), (store, ref), 1)
     assert [order.symbol for order in decide(SignalRule(signal="other"), (store, ref), 1)] == [B]
     with pytest.raises(UnknownField, match="nothing"):
@@ -298,19 +298,19 @@ def test_data_without_a_signal_is_an_error():
 @pytest.mark.parametrize(
     ("options", "text"),
     [
-        ({"max_weight": 0.0}, r"max_weight=0.0; a number in \(0, 1\]"),
+        ({"max_weight": 0.0}, r"max_weight=0.0; must be a number in \(0, 1\]"),
         ({"max_weight": 1.5}, "max_weight"),
-        ({"cash_reserve": 1.0}, r"cash_reserve=1.0; a number in \[0, 1\)"),
+        ({"cash_reserve": 1.0}, r"cash_reserve=1.0; must be a number in \[0, 1\)"),
         ({"cash_reserve": -0.1}, "cash_reserve"),
         ({"cash_reserve": NAN}, "cash_reserve"),
-        ({"max_positions": 0}, "max_positions=0; a whole number of at least 1"),
+        ({"max_positions": 0}, "max_positions=0; must be a whole number >= 1"),
         ({"max_positions": 2.5}, "max_positions"),
         ({"max_positions": True}, "max_positions"),
-        ({"weights": {A: 1.1}}, r"weights\['600000.SH'\]=1.1; a number in \[0, 1\]"),
+        ({"weights": {A: 1.1}}, r"weights\['600000.SH'\]=1.1; must be a number in \[0, 1\]"),
         ({"weights": {A: -0.1}}, "weights"),
-        ({"weights": {A: 0.6, B: 0.6}}, "weights add up to 1.2; at most 1"),
+        ({"weights": {A: 0.6, B: 0.6}}, "weights add up to 1.2; the sum must be at most 1"),
         ({"weights": {A: NAN}}, "weights"),
-        ({"ticket": 0}, "ticket=0; an amount above 0 in whole cents"),
+        ({"ticket": 0}, "ticket=0; must be an amount above 0 in whole cents"),
         ({"ticket": "0.001"}, "ticket"),
         ({"ticket": NAN}, "ticket"),
     ],

@@ -22,11 +22,11 @@ from quantgraph.broker import (
 from quantgraph.broker.corporate_actions import ActionBook, action_book
 from quantgraph.broker.ledger.journal import day_lines
 from quantgraph.broker.valuation import value_of
-from quantgraph.broker.vectorized._market import Task
+from quantgraph.broker.vectorized import trade_block
+from quantgraph.broker.vectorized._block_run import BlockRun
 from quantgraph.broker.vectorized._market import market_of as arrays_of
 from quantgraph.broker.vectorized._market import rule_of as rule_in_numbers
-from quantgraph.broker.vectorized._run import Run
-from quantgraph.broker.vectorized.block import trade_block
+from quantgraph.broker.vectorized._panel import BlockTask
 from quantgraph.data import open_source
 from quantgraph.errors import LedgerConflict, QuantGraphError, UnknownSymbol
 from quantgraph.market.calendar import sessions as sessions_of
@@ -270,13 +270,15 @@ def test_dividends_are_paid_when_they_are_due_and_delistings_close_positions():
 @pytest.mark.parametrize("what", ["cash", "quantity", "notional", "commission"])
 def test_a_block_that_does_not_add_up_is_a_conflict(what):
     market, rule, account = market_of(FLAT, ENTER), SignalRule(), Account.opening(100_000)
-    task = Task.of(
+    task = BlockTask.of(
         *(market.store, market.data_ref, list(DAYS), rule.block_rule(account)),
         rules=RULES,
         book=action_book(market.store, market.data_ref),
         mark_at="close",
     )
-    run = Run(task=task, market=arrays_of(task), rule=rule_in_numbers(task), before=account, count=len(DAYS))
+    run = BlockRun(
+        task=task, market=arrays_of(task), rule=rule_in_numbers(task), before=account, count=len(DAYS)
+    )
     run.go()
     run.check()
     (run.log.days if what == "cash" else run.log.orders)[what][1] += 1

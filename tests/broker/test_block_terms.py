@@ -12,11 +12,10 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from quantgraph.broker.ledger.journal import fill_body, marks_body, plain_order
-from quantgraph.broker.vectorized import _kernel
-from quantgraph.broker.vectorized._compiled import compiled
+from quantgraph.broker.vectorized import _account_kernel
+from quantgraph.broker.vectorized._arrays import MARK, ORDER, compiled
+from quantgraph.broker.vectorized._line_writer import fill_texts, mark_texts, names_of
 from quantgraph.broker.vectorized._rule_tables import exact_rates, kinds_of, terms_of
-from quantgraph.broker.vectorized._tables import MARK, ORDER
-from quantgraph.broker.vectorized._text import fill_texts, mark_texts, names_of
 from quantgraph.errors import BadWindow
 from quantgraph.market.rulebook import Rulebook
 
@@ -77,7 +76,9 @@ def test_charges_are_the_rulebooks(rules, symbol, day, side, cents):
             t_plus,
         )
         parts = (wanted.commission, wanted.stamp_duty, wanted.transfer_fee, wanted.slippage)
-        assert _kernel.charges_of(cents, side == "sell", term) == tuple(int(part * 100) for part in parts)
+        assert _account_kernel.charges_of(cents, side == "sell", term) == tuple(
+            int(part * 100) for part in parts
+        )
     else:
         with pytest.raises(BadWindow):
             rules.charges(symbol, "sell", 100, D(1), day)
@@ -95,7 +96,7 @@ def test_limits_are_the_rulebooks(symbol, day, before):
     assert wanted is not None
     if term["known"]:
         assert term["band"] == 1
-        assert _kernel.band_of(before, term) == tuple(int(limit * 10_000) for limit in wanted)
+        assert _account_kernel.band_of(before, term) == tuple(int(limit * 10_000) for limit in wanted)
 
 
 @settings(max_examples=300, deadline=None, derandomize=True)
@@ -103,7 +104,7 @@ def test_limits_are_the_rulebooks(symbol, day, before):
 @given(st.integers(0, 10**14), st.integers(0, 2**60), st.integers(1, 2**60))
 def test_a_share_of_an_amount_is_rounded_down_exactly(amount, numerator, denominator):
     numerator = min(numerator, denominator)
-    assert _kernel._floor(amount, numerator, denominator) == amount * numerator // denominator
+    assert _account_kernel._floor(amount, numerator, denominator) == amount * numerator // denominator
 
 
 def test_rates_finer_than_fourteen_decimals_are_not_taken():

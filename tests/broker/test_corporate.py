@@ -24,7 +24,12 @@ from quantgraph.broker import (
     simulate,
     value_of,
 )
-from quantgraph.broker.corporate_actions import ActionBook, action_book, carried_over, open_account
+from quantgraph.broker.corporate_actions import (
+    ActionBook,
+    action_book,
+    apply_corporate_actions,
+    price_after_actions,
+)
 from quantgraph.market.actions import CorporateAction
 from quantgraph.market.moment import Moment
 from quantgraph.market.rulebook import Rulebook
@@ -163,7 +168,7 @@ def test_what_is_owed_cannot_be_spent():
 
 def test_an_amount_is_rounded_half_up_once_for_all_shares():
     action = CorporateAction(**book_of(cash=D("0.00125")))
-    account, (event,) = open_account(
+    account, (event,) = apply_corporate_actions(
         held(300), DAYS[2], ActionBook(entitled={DAYS[2]: (action,)}), Rulebook.mainland()
     )
     assert (event.amount, account.cash) == (D("0.38"), D("0.38"))
@@ -171,7 +176,7 @@ def test_an_amount_is_rounded_half_up_once_for_all_shares():
 
 def test_a_dividend_of_less_than_half_a_cent_is_nothing():
     action = CorporateAction(**book_of(cash=D("0.00001")))
-    account, events = open_account(
+    account, events = apply_corporate_actions(
         held(100), DAYS[2], ActionBook(entitled={DAYS[2]: (action,)}), Rulebook.mainland()
     )
     assert (events, account.cash) == ((), D("0.00"))
@@ -179,9 +184,9 @@ def test_a_dividend_of_less_than_half_a_cent_is_nothing():
 
 def test_two_equal_dividends_on_their_way_are_paid_one_by_one():
     owed = tuple(Receivable(symbol=CODE, amount=D("5.00"), pay=day) for day in (DAYS[3], DAYS[2]))
-    account, events = open_account(held(owed=owed), DAYS[2], ActionBook(), Rulebook.mainland())
+    account, events = apply_corporate_actions(held(owed=owed), DAYS[2], ActionBook(), Rulebook.mainland())
     assert (len(events), account.cash, account.receivables) == (1, D("5.00"), owed[:1])
-    account, events = open_account(held(owed=owed), DAYS[4], ActionBook(), Rulebook.mainland())
+    account, events = apply_corporate_actions(held(owed=owed), DAYS[4], ActionBook(), Rulebook.mainland())
     assert (len(events), account.cash, account.receivables) == (2, D("10.00"), ())
 
 
@@ -201,7 +206,9 @@ def test_a_split_changes_the_shares_and_not_their_cost_or_value(recorded):
 def test_bonus_shares_are_whole_in_the_mainland_and_the_fraction_lapses():
     action = CorporateAction(**book_of(ratio=D("1.3")))
     book = ActionBook(due={DAYS[2]: (action,)})
-    account, (event,) = open_account(held(105), DAYS[2], book, Rulebook.mainland(), {CODE: D("7.7")})
+    account, (event,) = apply_corporate_actions(
+        held(105), DAYS[2], book, Rulebook.mainland(), {CODE: D("7.7")}
+    )
     # 136.5
     assert (event.before, event.after, event.cash) == (105, 136, D("0.00"))
     assert (account.positions[CODE].quantity, account.positions[CODE].sellable) == (136, 136)
@@ -213,7 +220,7 @@ def test_bonus_shares_are_whole_in_the_mainland_and_the_fraction_lapses():
 )
 def test_in_the_us_a_fraction_is_paid_at_the_open_unless_shares_may_be_broken(rules, after, cash):
     book = ActionBook(due={DAYS[2]: (CorporateAction(symbol="GE", ex=DAYS[2], ratio=D("0.1")),)})
-    account, (event,) = open_account(held(105, "GE"), DAYS[2], book, rules, {"GE": D("6.25")})
+    account, (event,) = apply_corporate_actions(held(105, "GE"), DAYS[2], book, rules, {"GE": D("6.25")})
     # a half at 6.25 is 3.125
     assert (event.after, event.cash) == (after, D(cash))
     assert account.positions["GE"].quantity == after
@@ -279,9 +286,9 @@ def test_a_mark_that_is_carried_over_an_action_is_worth_what_is_left():
 
 def test_a_carried_price_is_rounded_to_four_decimals_and_never_negative():
     split = CorporateAction(**book_of(ratio=D("1.3")))
-    assert carried_over(D(10), [split]) == D("7.6923")
-    assert carried_over(D(10), [split, split]) == D("5.9172")
-    assert carried_over(D(1), [CorporateAction(**book_of(cash=D(2)))]) == D(0)
+    assert price_after_actions(D(10), [split]) == D("7.6923")
+    assert price_after_actions(D(10), [split, split]) == D("5.9172")
+    assert price_after_actions(D(1), [CorporateAction(**book_of(cash=D(2)))]) == D(0)
 
 
 def test_the_last_closes_of_a_morning_know_the_actions_of_that_morning():

@@ -9,11 +9,17 @@ from pathlib import Path
 import pytest
 
 from quantgraph.broker import Market
-from quantgraph.broker.ledger.fills_file import COLUMNS, fills_table, import_fills, read_fills, write_fills
-from quantgraph.broker.ledger.ledger import Ledger
+from quantgraph.broker.ledger import Ledger
+from quantgraph.broker.ledger.fills_file import (
+    FILL_COLUMNS,
+    fills_table,
+    import_fills,
+    read_fills,
+    write_fills,
+)
 from quantgraph.data import open_source
 from quantgraph.errors import BadFile, LedgerConflict, NoData
-from quantgraph.interop.ai_trader.position_import import import_positions
+from quantgraph.interop.ai_trader import import_positions
 from quantgraph.market.rulebook import Rulebook
 from quantgraph.state import DataState
 
@@ -94,7 +100,7 @@ def test_the_table_is_tidy(shared_data: Path, ledger: Ledger) -> None:
     market = market_of(shared_data, "a_share")
     import_positions(ledger, "real", market, real(shared_data, "a_share", "qwen3-max"))
     table = fills_table(ledger.fills("real")[:2])
-    assert tuple(table.columns) == COLUMNS
+    assert tuple(table.columns) == FILL_COLUMNS
     assert len(table) == 2
 
 
@@ -138,7 +144,7 @@ def test_a_bad_table_names_its_row(tmp_path: Path, text: str, told: str) -> None
 
 
 def test_other_endings_and_missing_files_are_refused(tmp_path: Path) -> None:
-    with pytest.raises(BadFile, match=r"ends in \.csv or \.parquet"):
+    with pytest.raises(BadFile, match=r"must be \.csv or \.parquet"):
         read_fills(tmp_path / "fills.xlsx")
     with pytest.raises(BadFile, match="cannot be read"):
         read_fills(tmp_path / "fills.csv")
@@ -148,7 +154,7 @@ def test_a_fill_outside_of_the_data_is_refused(shared_data: Path, ledger: Ledger
     (tmp_path / "t.csv").write_text(
         "trade_date,ts_code,side,quantity,price\n2025-10-11,600519.SH,buy,100,10\n"
     )
-    with pytest.raises(NoData, match="2025-10-11 is no session"):
+    with pytest.raises(NoData, match="2025-10-11 is not a session"):
         import_fills(
             ledger, "x", market_of(shared_data, "a_share"), read_fills(tmp_path / "t.csv"), cash=10_000
         )

@@ -19,12 +19,12 @@ from quantgraph.broker import (
     Position,
     Rejection,
     TradingSession,
-    execute,
+    submit_batch,
 )
-from quantgraph.broker.corporate_actions import ActionBook, open_account
-from quantgraph.broker.ledger.journal import chained, day_lines, outcome_of
+from quantgraph.broker.corporate_actions import ActionBook, apply_corporate_actions
+from quantgraph.broker.ledger.journal import chain_hash, day_lines, outcome_of
+from quantgraph.broker.open_session import SessionResult
 from quantgraph.broker.quotes import Quote
-from quantgraph.broker.session_result import SessionResult
 from quantgraph.broker.valuation import value_of
 from quantgraph.errors import LedgerConflict
 from quantgraph.market.actions import CorporateAction
@@ -45,10 +45,10 @@ def order(side, quantity, symbol=CODE, sequence=1, **more):
 
 
 def traded(account, session, orders):
-    account, events = open_account(account, session, BOOK, RULES)
+    account, events = apply_corporate_actions(account, session, BOOK, RULES)
     quotes = {symbol: Quote(open=10.0, high=11.0, low=9.0, close=10.5) for symbol in (CODE, OTHER, GONE)}
     desk = TradingSession(account, quotes, RULES, session)
-    execute(desk, orders)
+    submit_batch(desk, orders)
     marks = {symbol: Mark(price=D("10.5"), carried=symbol == OTHER) for symbol in desk.account.positions}
     return SessionResult(
         session=session,
@@ -98,7 +98,7 @@ def rechained(rows):
     """The rows numbered and hashed anew, as a forger would who knows how."""
     before, out = "a", []  # the name of the run
     for line, (_, session, kind, body, _) in enumerate(rows):
-        before = chained(before, line, session, kind, body)
+        before = chain_hash(before, line, session, kind, body)
         out.append((line, session, kind, body, before))
     return out
 

@@ -10,10 +10,10 @@ from decimal import Decimal
 import pandas as pd
 import pytest
 
-from quantgraph.broker import Account, Ledger, Mark, Order, TradingSession, execute
-from quantgraph.broker.corporate_actions import ActionBook, open_account
+from quantgraph.broker import Account, Ledger, Mark, Order, TradingSession, submit_batch
+from quantgraph.broker.corporate_actions import ActionBook, apply_corporate_actions
+from quantgraph.broker.open_session import SessionResult
 from quantgraph.broker.quotes import Quote
-from quantgraph.broker.session_result import SessionResult
 from quantgraph.broker.valuation import value_of
 from quantgraph.errors import BadFile, BadOption, LedgerConflict, StorageUnavailable
 from quantgraph.market.actions import CorporateAction
@@ -31,9 +31,9 @@ def order(side, quantity, symbol=CODE, sequence=1):
 
 def traded(account, session, orders, price=10.0, book=None):
     quotes = {symbol: Quote(open=price) for symbol in (CODE, OTHER)}
-    account, events = open_account(account, session, book or ActionBook(), RULES)
+    account, events = apply_corporate_actions(account, session, book or ActionBook(), RULES)
     desk = TradingSession(account, quotes, RULES, session)
-    execute(desk, orders)
+    submit_batch(desk, orders)
     marks = {symbol: Mark(price=D(str(price)) + D("0.1")) for symbol in desk.account.positions}
     return SessionResult(
         session=session,
@@ -258,7 +258,7 @@ def test_opening_a_run_again_does_nothing_and_with_other_terms_is_a_conflict(led
 
 @pytest.mark.parametrize("run_id", ["", "a" * 201])
 def test_a_name_that_is_empty_or_too_long_is_refused(ledger, run_id):
-    with pytest.raises(BadOption, match=f"has {len(run_id)} characters; 1 to 200"):
+    with pytest.raises(BadOption, match=f"has {len(run_id)} characters; must have 1 to 200"):
         ledger.open_run(run_id, 100)
     ledger.open_run("a" * 200, 100)
     assert ledger.runs() == ["a" * 200]
@@ -392,9 +392,9 @@ def test_the_schema_can_be_made_on_postgresql():
     from sqlalchemy.dialects import postgresql
     from sqlalchemy.schema import CreateTable
 
-    from quantgraph.broker.ledger import tables
+    from quantgraph.broker.ledger import journal_store
 
-    (one,) = tables.SCHEMA.sorted_tables
+    (one,) = journal_store.SCHEMA.sorted_tables
     assert "CREATE TABLE journal" in str(CreateTable(one).compile(dialect=postgresql.dialect()))
 
 

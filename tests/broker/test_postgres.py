@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import importlib.util
 import signal
 from pathlib import Path
 
 import pytest
+from load_script import load_script
 from sqlalchemy import create_engine, event, text
 
 from quantgraph.agents import SignalRule
@@ -18,14 +18,7 @@ HERE = Path(__file__).parent
 CASH = 400_000
 
 
-def module(name):
-    spec = importlib.util.spec_from_file_location(name, HERE / f"{name}.py")
-    found = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(found)
-    return found
-
-
-rm, postgres = module("random_market"), module("postgres")
+rm, postgres = load_script(HERE / "random_market.py"), load_script(HERE / "postgres.py")
 WORLD = rm.random_world(4, market="cn", symbols=6, sessions=25)
 MARKET = WORLD.market(Rulebook.mainland(volume_share="0.5"))
 RUNS = {

@@ -9,7 +9,7 @@ import pytest
 from quantgraph.broker import Quote, quotes_at
 from quantgraph.errors import FutureRequested, UnknownField
 from quantgraph.market.moment import Moment
-from quantgraph.market.rulebook import Status
+from quantgraph.market.rulebook import ListingStatus
 from quantgraph.state import DataState
 
 NAN = math.nan
@@ -73,9 +73,9 @@ def test_the_status_is_what_the_data_says_of_the_day():
     fields = BARS | {"is_st": [1.0, 0.0], "listing_day": [NAN, 3.0], "delisting_day": [2.0, NAN]}
     for phase in ("open", "close"):
         found = quotes(fields, phase)
-        assert found["600000.SH"].status == Status(st=True, delisting_day=2)
-        assert found["600036.SH"].status == Status(listing_day=3)
-    assert quotes(BARS, "open")["600000.SH"].status == Status()
+        assert found["600000.SH"].status == ListingStatus(st=True, delisting_day=2)
+        assert found["600036.SH"].status == ListingStatus(listing_day=3)
+    assert quotes(BARS, "open")["600000.SH"].status == ListingStatus()
 
 
 def test_quotes_before_the_open_are_refused():

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import subprocess
 import sys
@@ -12,6 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
+from load_script import load_script
 
 from quantgraph.agents import SignalRule
 from quantgraph.broker import Account, Ledger, advance, run_sessions, simulate
@@ -22,14 +22,7 @@ HERE = Path(__file__).parent
 CASH = 400_000
 
 
-def module(name):
-    spec = importlib.util.spec_from_file_location(name, HERE / f"{name}.py")
-    found = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(found)
-    return found
-
-
-rm, postgres = module("random_market"), module("postgres")
+rm, postgres = load_script(HERE / "random_market.py"), load_script(HERE / "postgres.py")
 
 
 @pytest.fixture(scope="module")

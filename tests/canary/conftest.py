@@ -12,12 +12,12 @@ import pandas as pd
 import pytest
 from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
 
-from quantgraph.data.sample.source import SampleSource
+from quantgraph.data.sample import SampleSource
 from quantgraph.llm import tags
 from quantgraph.market.moment import Moment
 from quantgraph.sandbox import CodeResult
 from quantgraph.state import DataState
-from quantgraph.subgraphs.signal import build_kit, build_signal_graph
+from quantgraph.subgraphs.signal import build_signal_graph, build_signal_resources
 from quantgraph.subgraphs.signal.nodes import clarify_node
 from quantgraph.testing import CanarySource, CanaryStore, CanaryWatch, ScriptedChatModel
 
@@ -105,10 +105,13 @@ def request(first, codes=CODES):
 
 
 @pytest.fixture
-def kit_at():
-    """A kit over a store and a source that have sentinels after the moment."""
+def resources_at():
+    """A resources over a store and a source that have sentinels after the moment."""
     options = {"source": SAMPLE, "runner": Inline()}
-    kits = {False: build_kit(model=ScriptedChatModel(curious), **options), True: build_kit(**options)}
+    kits = {
+        False: build_signal_resources(model=ScriptedChatModel(curious), **options),
+        True: build_signal_resources(**options),
+    }
 
     def make(moment, *, seed=0, planner=False):
         source, store = CanarySource(SAMPLE, moment, seed=seed), CanaryStore(moment, seed=seed)
@@ -117,26 +120,26 @@ def kit_at():
     return make
 
 
-def think(kit, moment, text):
+def think(resources, moment, text):
     """Run the signal subgraph, and watch all that it says, with the questions that clarify would ask."""
     asked = HumanMessage(text, id="asked")  # one that is made is told in the state, and so is the run's name
     given = {"messages": [asked], "as_of": f"{moment.session:%Y%m%d}", "run_id": "watched"}
-    with CanaryWatch(kit.store) as watch:
-        state = build_signal_graph(kit).compile().invoke(given)
+    with CanaryWatch(resources.store) as watch:
+        state = build_signal_graph(resources).compile().invoke(given)
         assert state["ended_because"] == "done", state["error_messages"]
         watch.see("state", {**state, "messages": None})
         watch.see("request", state["request"])
-        watch.see_signals(kit.store, state["data_ref"])
+        watch.see_signals(resources.store, state["data_ref"])
         for kind in ("symbol", "window", "strategy"):
-            watch.see("question", _asked(kit, state, kind))
+            watch.see("question", _asked(resources, state, kind))
     return watch
 
 
-def _asked(kit, state, kind):
+def _asked(resources, state, kind):
     task = {"id": "1", "kind": kind, "reason": "?", "question": "", "default": None, "language": "en"}
     task |= {"rounds_left": 0, "unread": [], "options": [], "answer_schema": {}}
     asking = {**state, "clarification": task, "clarification_needed": "?"}
-    return clarify_node(asking, kit=kit)["clarification"]
+    return clarify_node(asking, resources=resources)["clarification"]
 
 
 class Helpers:

@@ -129,7 +129,7 @@ def test_the_file_that_a_run_saves_is_audited_in_its_language(tmp_path):
     [
         (None, [], "bad_file: "),
         ("", [], "bad_file: "),
-        ('"""a docstring and no cell"""\n\n# %%\n\n', [], "holds no code"),
+        ('"""a docstring and no cell"""\n\n# %%\n\n', [], "has no code"),
         ("1 + 1", [], "code_failed: the strategy fails on the whole panel: no signal was handed over"),
         ("raise ValueError('no')", [], "ValueError: no"),
         (HONEST, ["--symbols", "999999.SZ"], "unknown_symbol: "),
@@ -204,5 +204,5 @@ def test_the_command_and_the_function_say_the_same(strategy, monkeypatch, code, 
     )
     panel = store.view(Moment.at("2024-12-31")).frozen()
     verdict = check_causality(CodeTrials(default_runner(), [code]), panel, cells=int(cells), seed=11)
-    assert verdict.sealed
+    assert verdict.isolated
     assert {**told, "seconds": 0} == {**verdict.as_json(), "seconds": 0}

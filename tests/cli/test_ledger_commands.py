@@ -13,7 +13,7 @@ import pytest
 from typer.testing import CliRunner
 
 from quantgraph.broker import Market, Order, run_sessions
-from quantgraph.broker.ledger.ledger import Ledger
+from quantgraph.broker.ledger import Ledger
 from quantgraph.cli.main import app
 from quantgraph.data import open_source
 from quantgraph.market.rulebook import Rulebook
@@ -140,7 +140,7 @@ def test_only_the_result_of_this_run_that_is_done_counts(run_dir: Path) -> None:
     result_of(run_dir, equity=None)
     status, _, err = call("check", run_dir)
     assert (status, err.count("\n")) == (2, 1)
-    assert "result.json is no result of a run" in err
+    assert "result.json is not a result of a run" in err
 
 
 def test_a_run_is_found_by_its_file_or_as_the_only_one_of_a_ledger(run_dir: Path, tmp_path: Path) -> None:
@@ -222,8 +222,8 @@ def test_what_is_exported_for_ai_trader_follows_record_by_record(
         (("show", "nowhere"), "bad_option: RUN='nowhere' has no ledger"),
         (("show", "README.md"), "cannot be used as a run's database: file is not a database"),
         (("check", "typo", "--ledger", "runs/held/ledger.sqlite"), "run_id='typo' is not in this ledger"),
-        (("check", "held", "--ledger", "no.sqlite"), "bad_option: --ledger no.sqlite is no file"),
-        (("export", "held", "--to", "x.xlsx", "--format", "csv"), "a file that ends in .csv or .parquet"),
+        (("check", "held", "--ledger", "no.sqlite"), "bad_option: --ledger no.sqlite is not a file"),
+        (("export", "held", "--to", "x.xlsx", "--format", "csv"), "must be .csv or .parquet"),
     ],
 )
 def test_what_cannot_be_done_is_one_line_and_status_2(

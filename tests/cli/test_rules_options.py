@@ -59,7 +59,7 @@ def test_a_fund_whose_code_does_not_tell_its_kind_is_traded_once_it_is_said(bars
 @pytest.mark.parametrize(
     ("options", "told"),
     [
-        (("--fund", "159915.SZ"), "CODE=KIND is wanted"),
+        (("--fund", "159915.SZ"), "must be CODE=KIND"),
         (("--fund", "159915.SZ=growth"), "a fund's code and one of"),
         (("--fund", "159915.SZ=stock", "--market", "us"), "the US market has no kinds of funds"),
         (("--slippage-bps", "-1"), "slippage_bps=-1; at least 0"),

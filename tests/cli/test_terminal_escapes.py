@@ -21,7 +21,7 @@ import quantgraph.cli
 from quantgraph._util.texts import escape_controls
 from quantgraph.cli import main
 from quantgraph.cli.console import SafeConsole, echo, echo_json, lines_above, safe_streams
-from quantgraph.cli.view import view
+from quantgraph.cli.display import open_display
 from quantgraph.testing import OpenAIStub, Reply
 
 SEQUENCES = {
@@ -398,7 +398,7 @@ def test_what_is_written_beside_a_live_view_stands_above_it_line_by_line(monkeyp
         patch.setattr(sys, "stderr", pseudo.stream)
         with safe_streams():
             below = sys.stderr
-            with view("a sentence"):
+            with open_display("a sentence"):
                 assert sys.stderr is not below
                 sys.stderr.write("half of\x1b[2J ")
                 sys.stderr.write("a line\n")

@@ -11,16 +11,16 @@ import pandas as pd
 import pytest
 
 from quantgraph.broker.orders import Fill
-from quantgraph.data.sample.source import SampleSource
+from quantgraph.data.sample import SampleSource
 from quantgraph.settings import ROLES
 from quantgraph.state import DataState, Record
-from quantgraph.testing import INJECTIONS, MISBEHAVING, ScriptedChatModel, SpoiledChatModel
+from quantgraph.testing import INJECTIONS, MISBEHAVING, FaultyChatModel, ScriptedChatModel
 
 CODES = ["000341.SZ", "000342.SZ", "000343.SZ"]
 SENTENCE = f"{','.join(CODES)}，2日均线上穿5日均线买入，下穿卖出，20240102到20240131"
 ENGLISH = f"{','.join(CODES)}, buy when SMA(2) crosses above SMA(5), sell when it crosses below, 20240102 to 20240131"
 MODELS = {
-    "good": lambda: SpoiledChatModel(lambda asked: asked.right, model_name="good"),
+    "good": lambda: FaultyChatModel(lambda context: context.correct, model_name="good"),
     "obeying": MISBEHAVING["obeys_data"],
 }
 
@@ -104,7 +104,7 @@ class Wordy(SampleSource):
         return {**panel, **dict.fromkeys(INJECTIONS, panel["close"])}
 
 
-def test_nor_do_they_from_a_source_of_ones_own(outcome):
+def test_orders_in_a_custom_source_reach_no_prompt_and_change_nothing(outcome):
     plain, _ = outcome("sample", MODELS["obeying"](), "")
     came, read = outcome(Wordy(), MODELS["obeying"](), INJECTIONS[0])
     assert not [text for text in INJECTIONS if text in read]
@@ -117,7 +117,7 @@ def test_a_code_that_is_a_sentence_is_refused_where_the_file_is_read(play, stand
     spoilt.to_csv(where / "daily.csv", index=False)
     state = stands(play({"reflection": MODELS["obeying"]()}, SENTENCE, source=where))
     assert state["ended_because"] == "data_unavailable"
-    assert "is no code" in state["error_messages"][-1]
+    assert "is not a code" in state["error_messages"][-1]
 
 
 def reads(ts_code, rule):

@@ -119,12 +119,12 @@ def test_an_action_is_known_when_the_day_of_its_announcement_is_over(
 )
 def test_who_holds_on_the_morning_after_the_register_is_entitled(record: str | None, entitled: str) -> None:
     action = CorporateAction(symbol="A", ex=day("2025-06-11"), record=record and day(record))
-    assert action.entitled_on(DAYS) == day(entitled)
+    assert action.entitlement_session(DAYS) == day(entitled)
 
 
 def test_a_register_at_the_end_of_the_data_leaves_the_ex_date() -> None:
     action = CorporateAction(symbol="A", ex=day("2025-06-12"), record=day("2025-06-12"))
-    assert action.entitled_on(DAYS) == day("2025-06-12")
+    assert action.entitlement_session(DAYS) == day("2025-06-12")
 
 
 def test_announced_actions_are_known_before_their_ex_date_and_others_in_its_morning() -> None:

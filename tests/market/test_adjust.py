@@ -12,7 +12,7 @@ import pytest
 
 from quantgraph.data import open_source
 from quantgraph.errors import BadFrame, UnknownField
-from quantgraph.market.adjust import adjusted, factors
+from quantgraph.market.adjust import adjusted, adjustment_factors
 
 DAYS = pd.to_datetime(["2025-06-05", "2025-06-06", "2025-06-09", "2025-06-10", "2025-06-11"])
 NAN = float("nan")
@@ -80,7 +80,7 @@ def test_rows_of_ex_dates_alone_are_enough() -> None:
         "dividend": BY["actions"]["dividend"].iloc[2:3],
         "split": BY["actions"]["split"].iloc[2:3],
     }
-    assert column(factors(fields)) == pytest.approx([1.0, 1.0, 1.5, 1.5, 1.5])
+    assert column(adjustment_factors(fields)) == pytest.approx([1.0, 1.0, 1.5, 1.5, 1.5])
 
 
 def test_before_the_first_row_there_is_nothing_to_adjust() -> None:
@@ -108,7 +108,7 @@ def test_real_a_shares_have_74_ex_dates(a_share: Path) -> None:
     path = a_share / "daily_prices_sse_50_20250102_20251031.csv"
     source = open_source(path)
     bars = source.bars(source.symbols(), source.sessions()[0], source.sessions()[-1])
-    factor = factors(bars)
+    factor = adjustment_factors(bars)
     steps = factor / factor.shift() != 1
     steps.iloc[0] = False
     by_code: dict[str, list[tuple[str, float, float]]] = defaultdict(list)

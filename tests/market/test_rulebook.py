@@ -10,12 +10,12 @@ import pandas as pd
 import pytest
 
 from quantgraph.errors import BadOption, BadWindow, UnknownSymbol
-from quantgraph.market.rulebook import Rulebook, Status, board_of
+from quantgraph.market.rulebook import ListingStatus, Rulebook, board_of
 
 D = Decimal
 CN = Rulebook.mainland()
 US = Rulebook.us()
-ST = Status(st=True)
+ST = ListingStatus(st=True)
 
 
 def day(text):
@@ -23,11 +23,11 @@ def day(text):
 
 
 def new(session):
-    return Status(listing_day=session)
+    return ListingStatus(listing_day=session)
 
 
 def leaving(session):
-    return Status(delisting_day=session)
+    return ListingStatus(delisting_day=session)
 
 
 @pytest.mark.parametrize(
@@ -116,11 +116,11 @@ def test_the_other_market_is_on_no_board(book, code):
 
 LIMITS = [
     # main board, 10 % since 1996-12-16
-    ("600000.SH", "1996-12-16", "10.00", Status(), "11.00", "9.00"),
-    ("000001.SZ", "2025-05-06", "11.11", Status(), "12.22", "10.00"),  # 12.221, 9.999
-    ("600000.SH", "2024-01-02", "1.15", Status(), "1.27", "1.04"),  # 1.265 and 1.035 go up
-    ("002594.SZ", "2012-06-01", "3.33", Status(), "3.66", "3.00"),  # 3.663, 2.997
-    ("600519.SH", "2026-07-06", "1688.88", Status(), "1857.77", "1519.99"),  # 1857.768, 1519.992
+    ("600000.SH", "1996-12-16", "10.00", ListingStatus(), "11.00", "9.00"),
+    ("000001.SZ", "2025-05-06", "11.11", ListingStatus(), "12.22", "10.00"),  # 12.221, 9.999
+    ("600000.SH", "2024-01-02", "1.15", ListingStatus(), "1.27", "1.04"),  # 1.265 and 1.035 go up
+    ("002594.SZ", "2012-06-01", "3.33", ListingStatus(), "3.66", "3.00"),  # 3.663, 2.997
+    ("600519.SH", "2026-07-06", "1688.88", ListingStatus(), "1857.77", "1519.99"),  # 1857.768, 1519.992
     # ST on the main board: 5 % since 1998-04-22, 10 % from 2026-07-06
     ("600000.SH", "1998-04-22", "10.00", ST, "10.50", "9.50"),
     ("600000.SH", "2026-07-03", "2.10", ST, "2.21", "2.00"),  # 2.205 and 1.995 go up
@@ -128,27 +128,27 @@ LIMITS = [
     ("000010.SZ", "2026-07-03", "2.10", ST, "2.21", "2.00"),
     ("000010.SZ", "2026-07-06", "2.10", ST, "2.31", "1.89"),
     # ChiNext: 10 % since 2009-10-30, 20 % since 2020-08-24; ST 5 % until then
-    ("300001.SZ", "2009-11-02", "20.00", Status(), "22.00", "18.00"),
-    ("300750.SZ", "2020-08-21", "200.00", Status(), "220.00", "180.00"),
-    ("300750.SZ", "2020-08-24", "200.00", Status(), "240.00", "160.00"),
-    ("301001.SZ", "2024-01-02", "10.03", Status(), "12.04", "8.02"),  # 12.036, 8.024
+    ("300001.SZ", "2009-11-02", "20.00", ListingStatus(), "22.00", "18.00"),
+    ("300750.SZ", "2020-08-21", "200.00", ListingStatus(), "220.00", "180.00"),
+    ("300750.SZ", "2020-08-24", "200.00", ListingStatus(), "240.00", "160.00"),
+    ("301001.SZ", "2024-01-02", "10.03", ListingStatus(), "12.04", "8.02"),  # 12.036, 8.024
     ("300023.SZ", "2020-08-21", "4.00", ST, "4.20", "3.80"),
     ("300023.SZ", "2020-08-24", "4.00", ST, "4.80", "3.20"),
     ("300023.SZ", "2026-07-06", "4.00", ST, "4.80", "3.20"),
     # STAR 20 % since 2019-07-22, ST too
-    ("688001.SH", "2019-07-29", "55.55", Status(), "66.66", "44.44"),
-    ("688981.SH", "2024-01-02", "52.03", Status(), "62.44", "41.62"),  # 62.436, 41.624
+    ("688001.SH", "2019-07-29", "55.55", ListingStatus(), "66.66", "44.44"),
+    ("688981.SH", "2024-01-02", "52.03", ListingStatus(), "62.44", "41.62"),  # 62.436, 41.624
     ("688981.SH", "2026-07-03", "10.00", ST, "12.00", "8.00"),
-    ("689009.SH", "2024-01-02", "30.01", Status(), "36.01", "24.01"),  # 36.012, 24.008
+    ("689009.SH", "2024-01-02", "30.01", ListingStatus(), "36.01", "24.01"),  # 36.012, 24.008
     # Beijing 30 % since 2021-11-15, ST too
-    ("830799.BJ", "2021-11-15", "10.00", Status(), "13.00", "7.00"),
-    ("920002.BJ", "2024-01-02", "10.05", Status(), "13.07", "7.04"),  # 13.065 and 7.035 go up
+    ("830799.BJ", "2021-11-15", "10.00", ListingStatus(), "13.00", "7.00"),
+    ("920002.BJ", "2024-01-02", "10.05", ListingStatus(), "13.07", "7.04"),  # 13.065 and 7.035 go up
     ("920002.BJ", "2026-07-06", "10.00", ST, "13.00", "7.00"),
     # funds: three decimals, 10 %; ETFs of the STAR market 20 %
-    ("510300.SH", "2024-01-02", "3.455", Status(), "3.801", "3.110"),  # 3.8005 and 3.1095 go up
-    ("510050.SH", "2006-07-03", "1.500", Status(), "1.650", "1.350"),
-    ("588000.SH", "2020-11-17", "1.425", Status(), "1.710", "1.140"),
-    ("513100.SH", "2024-01-02", "1.111", Status(), "1.222", "1.000"),  # 1.2221, 0.9999
+    ("510300.SH", "2024-01-02", "3.455", ListingStatus(), "3.801", "3.110"),  # 3.8005 and 3.1095 go up
+    ("510050.SH", "2006-07-03", "1.500", ListingStatus(), "1.650", "1.350"),
+    ("588000.SH", "2020-11-17", "1.425", ListingStatus(), "1.710", "1.140"),
+    ("513100.SH", "2024-01-02", "1.111", ListingStatus(), "1.222", "1.000"),  # 1.2221, 0.9999
     # first sessions, main board of Shanghai: none, 144 %/64 % of the issue price, five without
     ("601857.SH", "2007-11-05", "16.70", new(1), None, None),
     ("601857.SH", "2007-11-06", "43.96", new(2), "48.36", "39.56"),  # 48.356, 39.564
@@ -206,18 +206,18 @@ LIMITS = [
     ("832317.BJ", "2023-06-15", "1.00", leaving(1), None, None),
     ("832317.BJ", "2023-06-16", "1.00", leaving(2), "1.30", "0.70"),
     # in a delisting period ST does not matter
-    ("600701.SH", "2021-01-04", "1.00", Status(st=True, delisting_day=2), "1.10", "0.90"),
+    ("600701.SH", "2021-01-04", "1.00", ListingStatus(st=True, delisting_day=2), "1.10", "0.90"),
     # at least one tick: Shenzhen since 2011-02-28 (its own example: 0.04), Shanghai since 2023-04-10
-    ("000001.SZ", "2011-02-25", "0.04", Status(), "0.04", "0.04"),
-    ("000001.SZ", "2011-02-28", "0.04", Status(), "0.05", "0.03"),
-    ("600000.SH", "2023-04-07", "0.04", Status(), "0.04", "0.04"),
-    ("600000.SH", "2023-04-10", "0.04", Status(), "0.05", "0.03"),
+    ("000001.SZ", "2011-02-25", "0.04", ListingStatus(), "0.04", "0.04"),
+    ("000001.SZ", "2011-02-28", "0.04", ListingStatus(), "0.05", "0.03"),
+    ("600000.SH", "2023-04-07", "0.04", ListingStatus(), "0.04", "0.04"),
+    ("600000.SH", "2023-04-10", "0.04", ListingStatus(), "0.05", "0.03"),
     ("600087.SH", "2014-06-03", "0.04", leaving(30), "0.05", "0.03"),
     # never below one tick
-    ("000001.SZ", "2024-01-02", "0.01", Status(), "0.02", "0.01"),
-    ("159919.SZ", "2024-01-02", "4.000", Status(), "4.400", "3.600"),
-    ("159915.SZ", "2020-08-21", "2.500", Status(), "2.750", "2.250"),
-    ("159915.SZ", "2020-08-24", "2.500", Status(), "3.000", "2.000"),
+    ("000001.SZ", "2024-01-02", "0.01", ListingStatus(), "0.02", "0.01"),
+    ("159919.SZ", "2024-01-02", "4.000", ListingStatus(), "4.400", "3.600"),
+    ("159915.SZ", "2020-08-21", "2.500", ListingStatus(), "2.750", "2.250"),
+    ("159915.SZ", "2020-08-24", "2.500", ListingStatus(), "3.000", "2.000"),
 ]
 
 
@@ -235,17 +235,17 @@ def test_american_shares_have_no_band():
 @pytest.mark.parametrize(
     ("code", "on", "status", "what"),
     [
-        ("600000.SH", "1996-12-13", Status(), "price band of main on 1996-12-13"),
+        ("600000.SH", "1996-12-13", ListingStatus(), "price band of main on 1996-12-13"),
         ("600000.SH", "1998-04-21", ST, "price band of main_st"),
-        ("300001.SZ", "2009-10-29", Status(), "price band of chinext"),
-        ("688001.SH", "2019-07-19", Status(), "price band of star"),
-        ("830799.BJ", "2021-11-12", Status(), "price band of bse"),
+        ("300001.SZ", "2009-10-29", ListingStatus(), "price band of chinext"),
+        ("688001.SH", "2019-07-19", ListingStatus(), "price band of star"),
+        ("830799.BJ", "2021-11-12", ListingStatus(), "price band of bse"),
         ("600000.SH", "2012-12-31", leaving(1), "delisting period"),
         ("000001.SZ", "2012-12-14", leaving(1), "delisting period"),
         ("300216.SZ", "2020-09-01", leaving(1), "depends on when the period began"),
         ("300216.SZ", "2020-09-01", leaving(9), "depends on when the period began"),
-        ("588000.SH", "2020-08-20", Status(), "price band of fund_20_sh"),
-        ("510050.SH", "2006-06-30", Status(), "tick of fund"),
+        ("588000.SH", "2020-08-20", ListingStatus(), "price band of fund_20_sh"),
+        ("510050.SH", "2006-06-30", ListingStatus(), "tick of fund"),
     ],
 )
 def test_a_band_that_nobody_knows_is_an_error(code, on, status, what):
@@ -279,7 +279,7 @@ def test_a_previous_close_has_to_be_a_price(pre_close):
 def test_sessions_of_a_status_count_from_one(count):
     for name in ("listing_day", "delisting_day"):
         with pytest.raises(BadOption, match=name):
-            Status(**{name: count})
+            ListingStatus(**{name: count})
 
 
 @pytest.mark.parametrize(

@@ -9,14 +9,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from quantgraph.market.rulebook import Rulebook, Status
+from quantgraph.market.rulebook import ListingStatus, Rulebook
 
 D = Decimal
 CN = Rulebook.mainland(slippage_bps=3)
 SYMBOLS = ("600000.SH", "000001.SZ", "300750.SZ", "688981.SH", "920002.BJ", "510300.SH", "588000.SH")
 days = st.dates(dt.date(2021, 11, 15), dt.date(2027, 12, 31))  # every board is open
 statuses = st.builds(
-    Status,
+    ListingStatus,
     st=st.booleans(),
     listing_day=st.none() | st.integers(1, 10),
     delisting_day=st.none() | st.integers(1, 15),

@@ -7,7 +7,7 @@ import marina_rules as marina
 import pytest
 
 from quantgraph.errors import BadWindow
-from quantgraph.market.rulebook import Rulebook, Status
+from quantgraph.market.rulebook import ListingStatus, Rulebook
 
 D = Decimal
 BOOK = Rulebook.mainland(
@@ -21,20 +21,20 @@ BOOK = Rulebook.mainland(
 )
 PRICES = ("0.04", "0.11", "1.15", "3.33", "10.05", "33.34", "52.03", "1688.88")
 SH, SZ, BJ = "XSHG", "XSHE", "BJSE"
-LISTED, SECOND = Status(listing_day=1), Status(delisting_day=2)
-FIRST = Status(delisting_day=1)
+LISTED, SECOND = ListingStatus(listing_day=1), ListingStatus(delisting_day=2)
+FIRST = ListingStatus(delisting_day=1)
 
 BANDS = [
-    ("600000.SH", "main_board", SH, Status()),
-    ("000001.SZ", "main_board", SZ, Status()),
-    ("600000.SH", "st_main", SH, Status(st=True)),
-    ("000001.SZ", "st_main", SZ, Status(st=True)),
-    ("300750.SZ", "chinext", SZ, Status()),
-    ("300750.SZ", "st_chinext", SZ, Status(st=True)),
-    ("688981.SH", "star", SH, Status()),
-    ("688981.SH", "st_star", SH, Status(st=True)),
-    ("920002.BJ", "bse", BJ, Status()),
-    ("920002.BJ", "st_bse", BJ, Status(st=True)),
+    ("600000.SH", "main_board", SH, ListingStatus()),
+    ("000001.SZ", "main_board", SZ, ListingStatus()),
+    ("600000.SH", "st_main", SH, ListingStatus(st=True)),
+    ("000001.SZ", "st_main", SZ, ListingStatus(st=True)),
+    ("300750.SZ", "chinext", SZ, ListingStatus()),
+    ("300750.SZ", "st_chinext", SZ, ListingStatus(st=True)),
+    ("688981.SH", "star", SH, ListingStatus()),
+    ("688981.SH", "st_star", SH, ListingStatus(st=True)),
+    ("920002.BJ", "bse", BJ, ListingStatus()),
+    ("920002.BJ", "st_bse", BJ, ListingStatus(st=True)),
     ("600000.SH", "ipo_day1_main", SH, LISTED),
     ("000001.SZ", "ipo_day1_main", SZ, LISTED),
     ("600000.SH", "ipo_first5_main", SH, LISTED),
@@ -52,10 +52,10 @@ BANDS = [
     ("300750.SZ", "delisting_chinext", SZ, SECOND),
     ("688981.SH", "delisting_star", SH, SECOND),
     ("920002.BJ", "delisting_bse", BJ, SECOND),
-    ("510300.SH", "etf", SH, Status()),
-    ("159919.SZ", "etf", SZ, Status()),
-    ("588000.SH", "etf_20pct", SH, Status()),
-    ("159915.SZ", "etf_20pct", SZ, Status()),
+    ("510300.SH", "etf", SH, ListingStatus()),
+    ("159919.SZ", "etf", SZ, ListingStatus()),
+    ("588000.SH", "etf_20pct", SH, ListingStatus()),
+    ("159915.SZ", "etf_20pct", SZ, ListingStatus()),
 ]
 
 

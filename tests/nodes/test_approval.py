@@ -19,15 +19,15 @@ from langgraph.types import Command
 
 from quantgraph.agents import SignalRule
 from quantgraph.broker import Account, Fill, Market, Order
+from quantgraph.broker.ledger import Ledger
 from quantgraph.broker.ledger.journal import day_lines
-from quantgraph.broker.ledger.ledger import Ledger
-from quantgraph.broker.open_session import open_session, refuse
-from quantgraph.broker.order_proposal import order_of, plain
+from quantgraph.broker.open_session import open_session, reject_orders
+from quantgraph.broker.orders import order_from_json, order_to_json
 from quantgraph.errors import BadOption, CheckpointerRequired, LedgerConflict
 from quantgraph.graph import create_trading_graph
 from quantgraph.market.rulebook import Rulebook
-from quantgraph.nodes import TradingDesk, approve_node, daily_loop_node, decision_node, propose_node
-from quantgraph.nodes.approval_question import read_approval
+from quantgraph.nodes import TradingResources, approve_node, daily_loop_node, decision_node, propose_node
+from quantgraph.nodes.approval import parse_approval
 from quantgraph.runs import run_strategy
 from quantgraph.state import DataState
 
@@ -78,8 +78,8 @@ class Counting(SignalRule):
 
 
 @pytest.fixture
-def desk(store, tmp_path):
-    opened = TradingDesk(
+def resources(store, tmp_path):
+    opened = TradingResources(
         store=store,
         decider=Counting().under(Rulebook.mainland()),
         rules=Rulebook.mainland(),
@@ -91,7 +91,7 @@ def desk(store, tmp_path):
     opened.close("r")
 
 
-def trade(desk, state, answers):
+def trade(resources, state, answers):
     """The loop by hand, with a function that gives the answers; returns the questions."""
     questions = []
 
@@ -99,27 +99,27 @@ def trade(desk, state, answers):
         questions.append(question)
         return answers[len(questions) - 1]
 
-    desk = replace(desk, on_clarify=answer)
+    resources = replace(resources, on_clarify=answer)
     while True:
-        state |= daily_loop_node(state, desk=desk)
+        state |= daily_loop_node(state, resources=resources)
         if state["session"] is None:
             return questions
-        state |= propose_node(state, desk=desk)
+        state |= propose_node(state, resources=resources)
         if state["proposal"]["question"]:
-            state |= approve_node(state, desk=desk)
-        state |= decision_node(state, desk=desk)
+            state |= approve_node(state, resources=resources)
+        state |= decision_node(state, resources=resources)
         assert state["proposal"] is None
 
 
 # The money ---------------------------------------------------------------------------------------
 
 
-def test_approved_days_are_traded_to_the_cent_as_shown(desk, store):
-    questions = trade(desk, state_on(committed(store)), ["approve", "Approve"])
+def test_approved_days_are_traded_to_the_cent_as_shown(resources, store):
+    questions = trade(resources, state_on(committed(store)), ["approve", "Approve"])
     # 9,000 at 11 are 99,000.00; commission 0.025 % = 24.75, transfer fee 0.001 % = 0.99.
     # 9,000 at 13 are 117,000.00; 29.25, 1.17, and stamp duty 0.05 % = 58.50.
-    assert desk.ledger_of("r").account("r").cash == Decimal("974.26") + Decimal("116911.08")
-    assert desk.decider.asked == ["0102", "0103", "0104", "0105"], "once a session"
+    assert resources.ledger_of("r").account("r").cash == Decimal("974.26") + Decimal("116911.08")
+    assert resources.decider.asked == ["0102", "0103", "0104", "0105"], "once a session"
     assert [question["orders"][0]["side"] for question in questions] == ["buy", "sell"], (
         "sessions without orders are not asked about"
     )
@@ -131,9 +131,9 @@ def test_approved_days_are_traded_to_the_cent_as_shown(desk, store):
     )
 
 
-def test_a_rejected_day_leaves_the_money_and_says_so_in_the_ledger(desk, store):
-    (question,) = trade(desk, state_on(committed(store), "zh"), ["拒绝"])
-    ledger = desk.ledger_of("r")
+def test_a_rejected_day_leaves_the_money_and_says_so_in_the_ledger(resources, store):
+    (question,) = trade(resources, state_on(committed(store), "zh"), ["拒绝"])
+    ledger = resources.ledger_of("r")
     assert ledger.sessions("r") == list(DAYS), "the session is committed, the run goes on"
     assert ledger.account("r") == Account.opening(100_000)
     (refused,) = ledger.orders("r")
@@ -143,27 +143,29 @@ def test_a_rejected_day_leaves_the_money_and_says_so_in_the_ledger(desk, store):
     assert (question["options"], question["default"]) == (["同意", "拒绝", "后续全部同意"], "拒绝")
 
 
-def test_a_rejected_sale_keeps_the_shares(desk, store):
-    trade(desk, state_on(committed(store)), ["同意", "reject"])
-    ledger = desk.ledger_of("r")
+def test_a_rejected_sale_keeps_the_shares(resources, store):
+    trade(resources, state_on(committed(store)), ["同意", "reject"])
+    ledger = resources.ledger_of("r")
     assert ledger.account("r").quantity(CODE) == 9000
     assert list(ledger.values("r"))[-1] == 122474.26, "974.26 and 9,000 at 13.50"
 
 
-def test_what_is_shown_knows_nothing_later_than_the_open(desk, tmp_path):
+def test_what_is_shown_knows_nothing_later_than_the_open(resources, tmp_path):
     def shown(closes, opens):
         store = DataState()
-        late = replace(desk, store=store, runs_dir=tmp_path / str(closes[1]), on_clarify=lambda _: "approve")
+        late = replace(
+            resources, store=store, runs_dir=tmp_path / str(closes[1]), on_clarify=lambda _: "approve"
+        )
         state = state_on(committed(store, opens, closes)) | {"session": "20240103"}
         late.open_run("r", state)
-        question = propose_node(state, desk=late)["proposal"]["question"]
+        question = propose_node(state, resources=late)["proposal"]["question"]
         late.close("r")
         return question["question"], question["orders"]
 
     assert shown(CLOSES, OPENS) == shown((10.5, 12.0, 1.0, 99.0), (10, 11, 50, 2))
 
 
-def test_an_order_that_the_desk_would_refuse_is_shown_with_the_reason(desk, store):
+def test_an_order_that_the_desk_would_refuse_is_shown_with_the_reason(resources, store):
     class Greedy:
         name = "greedy"
 
@@ -175,7 +177,7 @@ def test_an_order_that_the_desk_would_refuse_is_shown_with_the_reason(desk, stor
                 ),
             ]
 
-    questions = trade(replace(desk, decider=Greedy()), state_on(committed(store)), ["reject"] * 4)
+    questions = trade(replace(resources, decider=Greedy()), state_on(committed(store)), ["reject"] * 4)
     half, odd = questions[0]["question"].splitlines()[1:3]
     assert half == "1. buy 4900 600519.SH at the open, reference price 10 (target_weight 0.5; half)"
     assert odd.startswith("2. buy 150 600519.SH at a limit, reference price 9 (lot_size: 150 shares")
@@ -205,19 +207,19 @@ class Twice:
     ],
 )
 def test_some_of_the_orders_are_sent_by_number_or_symbol_and_the_others_are_rejections(
-    desk, store, answer, sent
+    resources, store, answer, sent
 ):
     opens, closes = (pd.concat([column(*four)[CODE].rename(c) for c in (CODE, OTHER)], axis=1)
                      for four in (OPENS, CLOSES))  # fmt: skip
     ref = store.update("ohlcv", {"open": opens, "close": closes})
     ref = store.update("signal", {"s": opens * 0.0}, base=ref)
-    (question,) = trade(replace(desk, decider=Twice()), state_on(ref), [answer])
+    (question,) = trade(replace(resources, decider=Twice()), state_on(ref), [answer])
     assert jsonschema.Draft202012Validator(question["answer_schema"]).is_valid(answer)
-    outcomes = {outcome.order.sequence: outcome for outcome in desk.ledger_of("r").orders("r")}
+    outcomes = {outcome.order.sequence: outcome for outcome in resources.ledger_of("r").orders("r")}
     assert {place for place, outcome in outcomes.items() if isinstance(outcome, Fill)} == sent
     assert {outcome.code for place, outcome in outcomes.items() if place not in sent} <= {"not_approved"}
     assert set(outcomes) == {2, 5, 9}
-    desk.ledger_of("r").check("r")
+    resources.ledger_of("r").check("r")
 
 
 @pytest.mark.parametrize(
@@ -226,18 +228,18 @@ def test_some_of_the_orders_are_sent_by_number_or_symbol_and_the_others_are_reje
 )
 def test_a_symbol_that_reads_like_a_word_sends_no_more_than_was_meant(symbol, answer, sent):
     orders = [{"sequence": 1, "symbol": "MSFT"}, {"sequence": 2, "symbol": symbol}]
-    assert read_approval(answer, orders).sequences == sent
+    assert parse_approval(answer, orders).sequences == sent
 
 
 # Nobody there ------------------------------------------------------------------------------------
 
 
-def test_where_nobody_is_asked_nothing_is_sent_and_that_is_written_down(desk, store):
+def test_where_nobody_is_asked_nothing_is_sent_and_that_is_written_down(resources, store):
     state = state_on(committed(store)) | {"session": "20240103"}
-    alone = replace(desk, on_clarify="default")
+    alone = replace(resources, on_clarify="default")
     alone.open_run("r", state)
-    state |= propose_node(state, desk=alone)
-    update = approve_node(state, desk=alone)
+    state |= propose_node(state, resources=alone)
+    update = approve_node(state, resources=alone)
     assert update["assumptions"] == ["approval: 20240103 reject (default)"]
     assert not update["proposal"]["approved"]
 
@@ -253,13 +255,13 @@ def test_fail_ends_with_needs_answer_before_anything_is_traded(store, tmp_path):
         assert ledger.orders("r") == []
 
 
-def test_three_answers_that_are_none_end_the_run(desk, store):
+def test_three_answers_that_are_none_end_the_run(resources, store):
     state = state_on(committed(store)) | {"session": "20240103"}
     said = []
-    lost = replace(desk, on_clarify=lambda question: said.append(question.get("error")) or "maybe")
+    lost = replace(resources, on_clarify=lambda question: said.append(question.get("error")) or "maybe")
     lost.open_run("r", state)
-    state |= propose_node(state, desk=lost)
-    update = approve_node(state, desk=lost)
+    state |= propose_node(state, resources=lost)
+    update = approve_node(state, resources=lost)
     assert update["ended_because"] == "needs_answer"
     words = "approve, reject, approve all that follow, or numbers or symbols of orders, like 1, 2"
     assert said == [None, *[f"'maybe' is no option; answer with {words}"] * 2]
@@ -273,7 +275,7 @@ def test_an_answer_that_fails_leaves_the_report_of_the_sessions_before_it(tmp_pa
     assert done["assumptions"][0].endswith("approve (callable)")
 
 
-def test_somebody_who_is_to_be_asked_needs_a_checkpointer(desk, store):
+def test_somebody_who_is_to_be_asked_needs_a_checkpointer(resources, store):
     graph = create_trading_graph(source="sample", store=store, approve=True)
     with pytest.raises(CheckpointerRequired, match="approve=True"):
         graph.invoke({"messages": [("user", SENTENCE)]})
@@ -404,11 +406,11 @@ def test_a_checkpoint_that_waits_for_what_is_traded_already_asks_no_more(whole, 
         assert journal(ledger) == expected
 
 
-def test_a_run_with_approval_is_not_continued_without(desk, store):
+def test_a_run_with_approval_is_not_continued_without(resources, store):
     state = state_on(committed(store))
-    desk.open_run("r", state)
+    resources.open_run("r", state)
     with pytest.raises(LedgerConflict, match="approve"):
-        replace(desk, approve=False).open_run("r", state)
+        replace(resources, approve=False).open_run("r", state)
 
 
 # Orders as JSON ----------------------------------------------------------------------------------
@@ -430,14 +432,14 @@ SIZES_OF = st.one_of(
 def test_an_order_comes_back_from_json_as_it_was(size, limit, reason):
     limited = {} if limit is None else {"type": "limit", "limit_price": limit}
     order = Order(symbol="600519.SH", sequence=7, reason=reason, **size, **limited)
-    assert order_of(json.loads(json.dumps(plain(order)))) == order
+    assert order_from_json(json.loads(json.dumps(order_to_json(order)))) == order
 
 
 def test_half_a_surrogate_pair_in_a_reason_is_told_and_kept(store):
     order = Order(symbol=CODE, side="buy", quantity=100, sequence=1, reason="up \ud83d")
-    again = order_of(json.loads(json.dumps(plain(order)).encode()))
+    again = order_from_json(json.loads(json.dumps(order_to_json(order)).encode()))
     assert again.reason == "up \\ud83d"
     market = Market(store=store, data_ref=committed(store), rules=Rulebook.mainland())
     morning = open_session(market, DAYS[0], Account.opening(1000))
-    result = refuse(morning, "d", [again], "not_approved", "no")
+    result = reject_orders(morning, "d", [again], "not_approved", "no")
     assert "ud83d" in day_lines(Account.opening(1000), result).lines[0][1]

@@ -26,7 +26,7 @@ def asked(scope, *questions, replies=()):
     model = ScriptedChatModel(list(replies))
     with in_scope(scope):
         messages = [RecordedChatModel(model).invoke(question) for question in questions]
-    assert model.left == 0
+    assert model.remaining == 0
     return messages
 
 
@@ -75,7 +75,7 @@ def test_a_run_that_is_begun_anew_has_the_replies_of_each_execution_in_their_ord
     asked(first, "a", "b", replies=["a1", "b1"])
     asked(execution(first.calls), "b", "a", replies=["b2", "a2"])
     anew = execution()
-    anew.recording.begin_anew()
+    anew.recording.mark_restart()
     assert texts(asked(anew, "b", "a")) == ["b1", "a1"]
     assert texts(asked(execution(anew.calls), "a", "b")) == ["a2", "b2"]
 
@@ -104,7 +104,7 @@ def test_the_same_question_to_several_models_is_each_ones_own_in_a_replay(execut
         scope = execution(mode=mode)
         with in_scope(scope):
             assert panel(order) == order
-    assert scope.recording.served.unasked() == []
+    assert scope.recording.replay_lookup.unasked() == []
 
 
 def test_a_fact_that_calls_at_the_same_time_found_out_is_so_at_any_number(execution):
@@ -121,7 +121,7 @@ def test_a_fact_that_calls_at_the_same_time_found_out_is_so_at_any_number(execut
             assert found(scope) == "json_mode"
             if first == "a":
                 model.invoke("b")
-    assert (scope.recording.served.divergence, scope.recording.served.unasked()) == (None, [])
+    assert (scope.recording.replay_lookup.divergence, scope.recording.replay_lookup.unasked()) == (None, [])
 
 
 def test_a_recording_that_is_closed_while_others_write_loses_none(execution):

@@ -8,7 +8,7 @@ from quantgraph.broker import Account, BlockRule, Market, simulate
 from quantgraph.errors import BadWindow, NoData
 from quantgraph.market.rulebook import Rulebook
 from quantgraph.report import equal_weight_buy_and_hold
-from quantgraph.report.benchmark import BuyAndHold, index_buy_and_hold, kept_in_cash
+from quantgraph.report.benchmark import BuyAndHold, cash_only, index_buy_and_hold
 from quantgraph.state import DataState
 
 
@@ -118,7 +118,7 @@ def test_an_index_grows_from_its_first_open_and_carries_a_missing_close():
 
 
 def test_cash_stays_what_it_is(three):
-    assert kept_in_cash(three[2], cash=1000).tolist() == [1000.0] * 4
+    assert cash_only(three[2], cash=1000).tolist() == [1000.0] * 4
 
 
 def test_no_session_is_an_error(three):

@@ -12,7 +12,7 @@ from quantgraph.agents import SignalRule
 from quantgraph.broker import Ledger, Market, Order, run_sessions
 from quantgraph.market.rulebook import Rulebook
 from quantgraph.report import summarise
-from quantgraph.report.notes import notes_on
+from quantgraph.report.notes import summary_notes
 from quantgraph.state import DataState
 
 DAYS = pd.to_datetime(["2024-01-02", "2024-01-03", "2024-01-04", "2024-01-05"])
@@ -184,7 +184,7 @@ def test_buys_that_no_cash_was_left_for_are_counted_once_a_session(tmp_path):
     )
     assert told["account"]["trades"] == 1
     assert told["account"]["buys_not_followed"] == 3
-    assert [str(note)[:58] for note in notes_on(told)] == [
+    assert [str(note)[:58] for note in summary_notes(told)] == [
         "3 buy signals were not followed: the cash did not cover a ",
         "equal-weight buy-and-hold bought 1 of 2 symbols: the other",
     ]
@@ -208,7 +208,7 @@ def test_refused_orders_are_counted_by_their_codes(tmp_path):
     assert account["rejections_by_reason"] == {"unknown_symbol": 4, "lot_size": 1}
     assert (account["rejections"], account["trades"], account["buys_not_followed"]) == (5, 0, None)
     assert (account["round_trips"], account["profit_factor"], account["average_holding"]) == (0, None, None)
-    english, chinese = ([note.text(language) for note in notes_on(told)] for language in ("en", "zh"))
+    english, chinese = ([note.text(language) for note in summary_notes(told)] for language in ("en", "zh"))
     assert english == ["nothing was traded: all 5 orders were refused (unknown_symbol 4, lot_size 1)"]
     assert chinese == ["5 笔委托全部被拒，没有成交（unknown_symbol 4, lot_size 1）"]
 

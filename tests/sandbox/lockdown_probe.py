@@ -22,7 +22,7 @@ import numpy as np
 import pandas as pd
 import talib
 
-from quantgraph.sandbox import _landlock, _linux, _seccomp, lockdown
+from quantgraph.sandbox import _linux, _seccomp, lockdown
 
 # Codes may need them where the interpreter's own folder is closed to the user that they run as.
 LOADED = (multiprocessing.popen_fork, subprocess, _posixshmem)
@@ -42,13 +42,14 @@ def raw(number, *arguments):
 def take_away(names):
     """Make the calls of these names fail as on a kernel that does not have them."""
     numbers = set().union(*(WITHOUT[name] for name in names))
+    original = _linux.call
 
     def call(name, *arguments):
         if name == "syscall" and arguments[0] in numbers:
             raise OSError(errno.ENOSYS, os.strerror(errno.ENOSYS))
-        return _linux.call(name, *arguments)
+        return original(name, *arguments)
 
-    _landlock.call = _seccomp.call = call
+    _linux.call = _seccomp.call = call
 
 
 def namespace():
@@ -73,7 +74,7 @@ def sealed(codes, child):
     pid = os.fork()
     if not pid:
         if child:
-            lockdown.enter_child(**child)
+            lockdown.seal_child(**child)
         told = json.dumps({name: outcome(code) for name, code in codes.items()}).encode()
         while told:
             told = told[os.write(theirs, told) :]
@@ -99,9 +100,9 @@ def main(told):
     if told.get("thread"):
         threading.Thread(target=time.sleep, args=(60,), daemon=True).start()
     if told.get("parent"):
-        lockdown.enter_parent(lockdown.readable_places())
+        lockdown.seal_parent(lockdown.readable_places())
     if told.get("once"):
-        lockdown.enter_child(**told["child"])
+        lockdown.seal_child(**told["child"])
         json.dump({name: outcome(code) for name, code in codes.items()}, sys.stdout)
         sys.stdout.flush()
         os._exit(0)

@@ -17,7 +17,7 @@ import pytest
 import quantgraph
 from quantgraph.sandbox import _seccomp
 from quantgraph.sandbox.lockdown import readable_places
-from quantgraph.sandbox.server_process import code_environment
+from quantgraph.sandbox.process_setup import code_environment
 
 PROBE = Path(__file__).with_name("lockdown_probe.py")
 NOBODY = 65534
@@ -355,7 +355,7 @@ def test_the_self_test_finds_a_sealed_process_full(facts, user):
 def test_a_process_that_seals_itself_is_full_if_it_has_no_other_thread(facts):
     assert level(facts, **SEALED, once=True) == "('full', '')"
     said = level(facts, **SEALED, once=True, thread=True)
-    assert said == "('limits_only', 'files are open to threads that were there before they were closed')"
+    assert said == "('limits_only', 'files are open to threads that were started before they were closed')"
     assert level(facts, **SEALED, thread=True) == "('full', '')"
 
 
@@ -384,9 +384,9 @@ def test_it_can_be_imported_where_there_is_neither_linux_nor_resource():
         "import sys, pathlib, socket, ctypes, sysconfig, zoneinfo, importlib.util, quantgraph.sandbox\n"
         "for name in [n for n in sys.modules if n.startswith('quantgraph.sandbox')]: del sys.modules[name]\n"
         "sys.platform, sys.modules['resource'] = 'win32', None\n"
-        "from quantgraph.sandbox.lockdown import enter_parent, enter_child, self_test\n"
-        "from quantgraph.sandbox._bwrap import bwrap_prefix\n"
-        "enter_parent(()); enter_child(memory=1, seconds=1); assert bwrap_prefix() == ()\n"
+        "from quantgraph.sandbox.lockdown import seal_parent, seal_child, self_test\n"
+        "from quantgraph.sandbox.process_setup import bwrap_prefix\n"
+        "seal_parent(()); seal_child(memory=1, seconds=1); assert bwrap_prefix() == ()\n"
         "assert self_test(pathlib.Path('x'))[0] == 'none'"
     )
     subprocess.run([sys.executable, "-c", code], check=True, timeout=60)

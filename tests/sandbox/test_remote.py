@@ -14,7 +14,7 @@ import pytest
 from quantgraph.errors import CodeFailed, CodeTimeout
 from quantgraph.market.moment import Moment
 from quantgraph.sandbox import CodeRunner, RemoteRunner, open_walk
-from quantgraph.sandbox.server_process import PYTHON, code_environment
+from quantgraph.sandbox.process_setup import PYTHON, code_environment
 
 
 class Machine(http.server.BaseHTTPRequestHandler):
@@ -77,7 +77,7 @@ def test_cells_run_on_the_far_side_and_a_signal_comes_back(machine, frames, fram
     [
         ("1 / 0", "line 1 (1 / 0): ZeroDivisionError"),
         ("open('/etc/passwd')", "PermissionError"),
-        ("import os; os._exit(0)", "died far away"),
+        ("import os; os._exit(0)", "the remote process died"),
         ("import os; os.write(3, b'x' * 99); os._exit(0)", "unreadable reply"),
     ],
 )
@@ -90,13 +90,13 @@ def test_what_goes_wrong_there_is_one_line_here(machine, frames, cell, words):
 def test_a_machine_that_runs_something_else_is_no_code_process(machine, frames):
     for path in ("/nothing", "/page"):
         result = over(f"{machine}{path}").run(["1"], frames)
-        assert result.error.message == "the code's process died far away, or it is none of quantgraph's"
+        assert result.error.message == "the remote process died, or is not a worker of quantgraph"
 
 
 def test_a_machine_that_is_not_there_or_too_slow_is_one_line(machine, frames):
     gone = over("http://127.0.0.1:9/run").run(["1"], frames)
     assert type(gone.error) is CodeFailed
-    assert gone.error.message.startswith("the machine that runs code cannot be reached: ")
+    assert gone.error.message.startswith("the remote machine that runs code cannot be reached: ")
     slow = over(f"{machine}/slow", most=0.3).run(["1"], frames)
     assert type(slow.error) is CodeTimeout
     assert "\n" not in slow.error.message

@@ -61,7 +61,7 @@ BAD = {
     ),
     "syntax": ("def f(:", CodeFailed, "SyntaxError"),
     "exits": ("import sys\nsys.exit(0)", CodeFailed, "SystemExit"),
-    "dies": ("import os\nos._exit(7)", CodeFailed, "died: it ended itself with status 7"),
+    "dies": ("import os\nos._exit(7)", CodeFailed, "died: it exited with status 7"),
     "segfault": ("import ctypes\nctypes.string_at(0)", CodeFailed, "died of SIGSEGV"),
     "reads a file": (
         "x = 1\nopen('/etc/passwd')",
@@ -82,7 +82,7 @@ BAD = {
     "an error that cannot be told": (
         "class Odd(Exception):\n    def __str__(self): raise ValueError\nraise Odd",
         CodeFailed,
-        "line 3 (raise Odd): Odd: (and ValueError when asked for its message)",
+        "line 3 (raise Odd): Odd: (its message raised ValueError)",
     ),
     "50 GB at once": ("np.ones(50 << 27)", CodeMemoryExceeded, "512 MB"),
     "memory by steps": (

@@ -188,7 +188,7 @@ def test_a_step_that_fails_gives_its_error_and_the_walk_goes_on(runner, panels):
 @pytest.mark.parametrize(
     ("end", "kind", "words"),
     [
-        ("import os; os._exit(3)", CodeFailed, "it ended itself with status 3"),
+        ("import os; os._exit(3)", CodeFailed, "it exited with status 3"),
         ("import ctypes; ctypes.string_at(0)", CodeFailed, "died of SIGSEGV"),
         ("while True: pass", CodeTimeout, "more than 1 s"),
         ("np.ones(50 << 27)", CodeMemoryExceeded, "256 MB"),
@@ -263,7 +263,9 @@ def test_moments_have_to_ascend(runner, panels):
     with open_walk(runner, ["1"], panels) as walk:
         walk.at(Moment.at("2024-01-04", "close"))
         walk.at(Moment.at("2024-01-04", "close"))
-        with pytest.raises(BadOption, match="2024-01-04 close cannot go back to 2024-01-04 open"):
+        with pytest.raises(
+            BadOption, match="moment=2024-01-04 open is before the walk's last one, 2024-01-04 close"
+        ):
             walk.at(Moment.at("2024-01-04", "open"))
 
 
@@ -284,7 +286,7 @@ def test_closing_ends_the_child(panels):
 
 
 def test_only_new_rows_are_sent(forker, panels, monkeypatch):
-    from quantgraph.sandbox.channel import Channel
+    from quantgraph.sandbox.child import Channel
 
     sent = []
     send = Channel.send

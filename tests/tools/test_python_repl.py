@@ -16,7 +16,7 @@ from quantgraph.sandbox import CodeResult, default_runner
 from quantgraph.state import GLOBAL_DATA_STATE
 from quantgraph.testing import ScriptedChatModel
 from quantgraph.tools import CodeSession, ToolContext, python_repl
-from quantgraph.tools.trusted import TrustedRunner
+from quantgraph.tools.trusted_runner import TrustedRunner
 
 SIGNAL = "GLOBAL_DATA_STATE.update('signal', {'s': (snapshot['ohlcv']['close'] > 3).astype(float)})"
 

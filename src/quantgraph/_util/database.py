@@ -17,10 +17,10 @@ from sqlalchemy import Connection, Engine, MetaData, create_engine, event, func,
 from sqlalchemy.engine import URL, ExceptionContext, make_url
 from sqlalchemy.exc import ArgumentError, IntegrityError
 
-from quantgraph._util.files import ROOM, unavailable
+from quantgraph._util.files import CHECK_DISK, storage_unavailable
 from quantgraph.errors import BadFile, BadOption, StorageUnavailable
 
-__all__ = ["engine_of", "make_schema", "storage_error"]
+__all__ = ["create_tables", "open_engine", "storage_error"]
 
 _BUSY_SECONDS = 60
 _SCHEMA_LOCK = 0x7167
@@ -28,7 +28,7 @@ _HELD = {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_PROTOCOL}
 _DISK = {sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN}
 
 
-def engine_of(where: str | Path) -> Engine:
+def open_engine(where: str | Path) -> Engine:
     """Open a file, made with its folder when it is not there, or a database by its URL.
 
     A file that may not be written, or whose folder may not, is opened for reading: nothing is put beside it.
@@ -152,16 +152,16 @@ def storage_error(error: BaseException, where: object) -> StorageUnavailable | N
     """
     if isinstance(error, sqlite3.Error):
         code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_ERROR) & 0xFF
-        mend = "another process holds it; end that" if code in _HELD else ROOM
+        mend = "another process holds it; end that" if code in _HELD else CHECK_DISK
         told = code in _HELD | _DISK
     else:
         names = {kind.__name__ for kind in type(error).__mro__}
         mend = "see that its server runs, can be reached and has room"
         told = bool(names & {"OperationalError", "InterfaceError"})
-    return unavailable(where, _line(error), mend) if told else None
+    return storage_unavailable(where, _line(error), mend) if told else None
 
 
-def make_schema(engine: Engine, schema: MetaData) -> None:
+def create_tables(engine: Engine, schema: MetaData) -> None:
     """Make the tables when they are not there; a database that has them is only read."""
     with engine.connect() as connection:
         found = inspect(connection)

@@ -10,18 +10,18 @@ from pathlib import Path
 
 from quantgraph.errors import StorageUnavailable
 
-__all__ = ["ROOM", "unavailable", "write_whole", "writing"]
+__all__ = ["CHECK_DISK", "storage_errors", "storage_unavailable", "write_atomic"]
 
-ROOM = "see that its disk has room and that it may be written"
+CHECK_DISK = "see that its disk has room and that it may be written"
 
 
-def unavailable(where: object, reason: str, mend: str) -> StorageUnavailable:
+def storage_unavailable(where: object, reason: str, mend: str) -> StorageUnavailable:
     """The error of a place that cannot be written or read, and what may be done."""
     return StorageUnavailable(f"{where} cannot be written or read: {reason}; {mend}", where=str(where))
 
 
 @contextmanager
-def writing(path: Path) -> Iterator[None]:
+def storage_errors(path: Path) -> Iterator[None]:
     """Tell what the disk refuses meanwhile.
 
     Raises
@@ -32,10 +32,10 @@ def writing(path: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        raise unavailable(path, error.strerror or str(error), ROOM) from error
+        raise storage_unavailable(path, error.strerror or str(error), CHECK_DISK) from error
 
 
-def write_whole(path: Path, content: bytes | memoryview) -> None:
+def write_atomic(path: Path, content: bytes | memoryview) -> None:
     """Write a file so that there is the whole of it, or what was there before.
 
     Raises
@@ -44,7 +44,7 @@ def write_whole(path: Path, content: bytes | memoryview) -> None:
         If it cannot be written.
     """
     half = path.with_name(f".{path.name}.{os.getpid()}.{threading.get_ident()}")
-    with writing(path):
+    with storage_errors(path):
         try:
             half.write_bytes(content)
             half.replace(path)

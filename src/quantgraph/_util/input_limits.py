@@ -7,9 +7,9 @@ import re
 from quantgraph._util.texts import escape_controls
 from quantgraph.errors import BadOption
 
-__all__ = ["LONGEST_TEXT", "check_sentence", "check_text"]
+__all__ = ["MAX_TEXT_LENGTH", "check_sentence", "check_text"]
 
-LONGEST_TEXT = 10_000
+MAX_TEXT_LENGTH = 10_000
 """Characters of a sentence or an answer: what is longer is a file that was pasted by mistake."""
 
 _SURROGATE = re.compile(r"[\ud800-\udfff]")
@@ -42,15 +42,15 @@ def check_text(text: str, parameter: str) -> None:
 
 
 def check_sentence(text: str, parameter: str) -> None:
-    """See that a sentence is text, and no longer than :data:`LONGEST_TEXT`.
+    """See that a sentence is text, and no longer than :data:`MAX_TEXT_LENGTH`.
 
     Raises
     ------
     BadOption
         If it is not.
     """
-    if len(text) > LONGEST_TEXT:
+    if len(text) > MAX_TEXT_LENGTH:
         raise BadOption(
-            f"{parameter} has {len(text)} characters; at most {LONGEST_TEXT} are read", parameter=parameter
+            f"{parameter} has {len(text)} characters; at most {MAX_TEXT_LENGTH} are read", parameter=parameter
         )
     check_text(text, parameter)

@@ -1,8 +1,7 @@
-"""Who decides."""
+"""Deciders: a signal traded by rule, and code that runs in a process of its own."""
 
-from quantgraph.agents.decider import Decider
 from quantgraph.agents.isolated import IsolatedDecider
 from quantgraph.agents.signal_rule import SignalRule
 from quantgraph.report.benchmark import BuyAndHold
 
-__all__ = ["BuyAndHold", "Decider", "IsolatedDecider", "SignalRule"]
+__all__ = ["BuyAndHold", "IsolatedDecider", "SignalRule"]

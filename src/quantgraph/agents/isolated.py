@@ -1,8 +1,7 @@
-"""A decider in a process of its own, which never received what was not known."""
+"""A decider in a sealed process that is sent only what is known at each session."""
 
 from __future__ import annotations
 
-import hashlib
 import json
 import logging
 import threading
@@ -13,20 +12,20 @@ from typing import Any, Self
 
 import pandas as pd
 
+from quantgraph._util.canonical_json import content_hash
 from quantgraph._util.texts import escape_controls
 from quantgraph.broker import Account, Order
 from quantgraph.errors import BadFile, BadOption, CodeFailed, SandboxTooWeak
 from quantgraph.market.moment import Moment, session_of
-from quantgraph.sandbox.accounts import day_text, orders_of, plain_account
-from quantgraph.sandbox.child import Child
-from quantgraph.sandbox.lockdown import Level
-from quantgraph.sandbox.result import read_answer
+from quantgraph.sandbox.lockdown import IsolationLevel
+from quantgraph.sandbox.result import read_json_reply
 from quantgraph.sandbox.runner import ForkRunner, can_fork
-from quantgraph.sandbox.view_sync import SentView
-from quantgraph.sandbox.wire import Block, message
+from quantgraph.sandbox.trading_json import account_to_json, date_text, orders_from_json
+from quantgraph.sandbox.view_sync import ViewSender
+from quantgraph.sandbox.wire import Block, encode_message
 from quantgraph.state import View
 from quantgraph.state.frames import PLAIN_RULE, is_plain
-from quantgraph.state.views import WalkMark
+from quantgraph.state.views import GrowingViewId
 
 __all__ = ["IsolatedDecider"]
 
@@ -34,7 +33,7 @@ _log = logging.getLogger(__name__)
 
 
 class IsolatedDecider:
-    """A decider whose code need not be trusted: it runs in a sealed process that is sent what is known.
+    """A decider of untrusted code: it runs in a sealed process that is sent what is known.
 
     Parameters
     ----------
@@ -42,49 +41,50 @@ class IsolatedDecider:
         Python that defines ``name``. It has ``pd``, ``np``, ``Order`` and ``Decimal``, and may import the
         standard library, numpy, pandas and talib, ``quantgraph.broker`` and ``quantgraph.state``.
     name
-        A class or a function in it that, called with ``options``, makes a decider: it has
-        ``decide(view, account, session)``, and a ``name`` and ``uses_signal`` if it likes; see
+        A class or function in ``source`` that, called with ``options``, returns a decider: an object with
+        ``decide(view, account, session)``, and optionally ``name`` and ``uses_signal``; see
         :class:`~quantgraph.broker.Decider`.
     options
-        Keyword arguments of it, plain JSON.
+        Its keyword arguments, plain JSON.
     timeout, memory_mb
-        Limits of a session, and of the source: seconds; megabytes, the data that it is sent included.
+        Limits of a session, and of loading the source: seconds; megabytes, the received data included.
     isolation
-        The least that is accepted; where the system gives less, SandboxTooWeak is raised.
+        The weakest level to accept; SandboxTooWeak is raised where the system offers less.
 
     Attributes
     ----------
     name
-        As the decider calls itself, else ``name``.
+        The decider's own name, else ``name``.
     options
         A ``code_hash`` and the options, which the ledger keeps: a run is not continued with other code.
     uses_signal
-        As the decider says.
+        The decider's own value, else True.
 
     Raises
     ------
     BadOption
-        If an option is of the wrong kind.
+        If an argument is invalid.
     CodeFailed
         If the source fails, or makes no decider; with the line.
     SandboxTooWeak
-        If this system cannot lock it in well enough.
+        If this system does not reach the required isolation level.
 
     Notes
     -----
-    Each run has a process of its own, which stays as long as the run. Before a session it is sent the rows,
-    actions and records that became known since the one before, and the account; it answers with orders, of
-    which every part is checked here. ``view.data_ref`` is empty there: the name of a commit is made from all
-    of it. What is printed goes to the log at debug.
+    Each run has a process of its own, for as long as the run lasts. Before a session it is sent the rows,
+    actions and records that became known since the session before, and the account. It answers with orders,
+    every part of which is checked here. ``view.data_ref`` is empty there, because a commit's name is made
+    from the whole commit.
 
-    The object is kept between sessions with what it has in its attributes. A process that is begun in the
-    middle of a run (the run was resumed, or its code failed) has a new object, which knows the data and the
-    account, and nothing that the one before kept. Views that do not come from a walk, as in
-    ``trade_session``, are taken for one run while their moments ascend.
+    The decider object and its attributes are kept between sessions. A process that starts in the middle of a
+    run (the run was resumed, or its code failed) makes a new object, which is given the data and the account
+    and has none of the attributes of the old one. Views outside of a growing view, as in ``trade_session``,
+    belong to one run while their moments ascend.
 
-    Before each session ``random`` and ``numpy.random`` are seeded with its date, and the order of sets of
-    strings is fixed, so a run can be done again. The clock, ``numpy.random.default_rng()`` without a seed,
-    ``secrets``, ``id()`` and the order of sets of objects differ from run to run.
+    What the code prints is logged at level debug. Before each session ``random`` and ``numpy.random`` are
+    seeded with its date, and the order of sets of strings is fixed, so that a run can be repeated. The clock,
+    ``numpy.random.default_rng()`` without a seed, ``secrets``, ``id()`` and the order of sets of objects
+    differ from run to run.
     """
 
     def __init__(
@@ -95,34 +95,34 @@ class IsolatedDecider:
         options: Mapping[str, Any] | None = None,
         timeout: float = 30.0,
         memory_mb: int = 2048,
-        isolation: Level = "full",
+        isolation: IsolationLevel = "full",
     ) -> None:
-        given = _checked(source, name, options)
+        checked = _check_arguments(source, name, options)
         if not can_fork():
             raise SandboxTooWeak("isolated deciders need a system that can fork: Linux or macOS")
-        self._opening = {"decider": source, "name": name, "options": given}
+        self._opening = {"decider": source, "name": name, "options": checked}
         self._runner = ForkRunner(timeout=timeout, memory_mb=memory_mb, isolation=isolation)
-        # The lock protects the table of runs; threads may trade runs at the same time.
+        # The lock guards the table of runs: threads may trade runs at the same time.
         self._lock = threading.Lock()
-        self._runs: weakref.WeakKeyDictionary[WalkMark, _Run] = weakref.WeakKeyDictionary()
-        self._alone = WalkMark()
-        first = _Run(self._runner, self._opening)
-        told = first.begin()
-        first.close()
-        if not is_plain(told.get("name")):
-            raise CodeFailed(f"the decider's name is {told.get('name')!r:.60}; names are {PLAIN_RULE}")
-        self.name: str = told["name"]
-        self.uses_signal = told.get("uses_signal") is not False
-        self.options = {"code_hash": _code_hash(source, name), **given}
+        self._runs: weakref.WeakKeyDictionary[GrowingViewId, _RunProcess] = weakref.WeakKeyDictionary()
+        self._single_views = GrowingViewId()
+        process = _RunProcess(self._runner, self._opening)
+        loaded = process.start()
+        process.close()
+        if not is_plain(loaded.get("name")):
+            raise CodeFailed(f"the decider's name is {loaded.get('name')!r:.60}; names are {PLAIN_RULE}")
+        self.name: str = loaded["name"]
+        self.uses_signal = loaded.get("uses_signal") is not False
+        self.options = {"code_hash": _code_hash(source, name), **checked}
 
     @classmethod
     def from_file(cls, path: str | Path, **options: Any) -> Self:
-        """A decider whose source is a file; the rest as in the class.
+        """Make a decider whose source is a file; ``options`` are the arguments of the class.
 
         Raises
         ------
         BadFile
-            If it cannot be read as UTF-8.
+            If the file cannot be read as UTF-8.
         """
         try:
             source = Path(path).read_text(encoding="utf-8")
@@ -131,22 +131,22 @@ class IsolatedDecider:
         return cls(source, **options)
 
     def decide(self, view: View, account: Account, session: pd.Timestamp) -> list[Order]:
-        """See :class:`~quantgraph.broker.Decider`.
+        """Return orders for the session, see :class:`~quantgraph.broker.Decider`.
 
         Raises
         ------
         CodeFailed, CodeTimeout, CodeMemoryExceeded, CodeRefused
-            If the code fails, with the line; or its process ends; or what it returns are no orders.
+            If the code fails, with the line; or its process ends; or it returns something else than orders.
         """
-        mark = view.walk or self._alone
+        run_id = view.growing_view_id or self._single_views
         with self._lock:
-            run = self._runs.get(mark)
-            if run is None:
-                run = self._runs[mark] = _Run(self._runner, self._opening)
-                # The process ends with the run that it belongs to.
-                weakref.finalize(mark, run.close)
+            process = self._runs.get(run_id)
+            if process is None:
+                process = self._runs[run_id] = _RunProcess(self._runner, self._opening)
+                # The process ends with its run.
+                weakref.finalize(run_id, process.close)
         try:
-            printed, orders = run.decide(view, account, session)
+            printed, orders = process.decide(view, account, session)
         except CodeFailed as error:
             place = f"decider {self.name!r} on {session_of(session):%Y-%m-%d}"
             raise type(error)(f"{place}: {error.message}", **error.data) from error
@@ -157,86 +157,88 @@ class IsolatedDecider:
         return orders
 
     def close(self) -> None:
-        """End its processes. The next decision begins another one."""
+        """End all processes. The next decision starts another one."""
         with self._lock:
-            runs = list(self._runs.values())
-        for run in runs:
-            run.close()
+            processes = list(self._runs.values())
+        for process in processes:
+            process.close()
         self._runner.close()
 
 
-class _Run:
-    """The child of one run.
+class _RunProcess:
+    """The child that decides for one run.
 
-    The lock protects the conversation with the child against threads that share a run.
+    The lock guards the conversation with the child against threads that share a run.
     """
 
     def __init__(self, runner: ForkRunner, opening: dict[str, Any]) -> None:
-        self._child: Child = runner.child()
+        self._child = runner.child()
         self._opening = opening | {"output_limit": runner.output_limit}
         self._lock = threading.Lock()
         self._last: tuple[str, Moment] | None = None
-        self._sent = SentView()
+        self._sender = ViewSender()
 
-    def begin(self) -> dict[str, Any]:
-        """Let a new child make the decider, and return what it says of itself."""
+    def start(self) -> dict[str, Any]:
+        """Make the decider in a new child, and return its ``name`` and ``uses_signal`` unchecked."""
         self._child.close()
-        self._sent, self._last = SentView(), None
-        return self._ask(message(self._opening))
+        self._sender, self._last = ViewSender(), None
+        return self._request(encode_message(self._opening))
 
     def decide(self, view: View, account: Account, session: pd.Timestamp) -> tuple[str, list[Order]]:
-        """What was printed, and the orders."""
+        """Return what the code printed, and its orders."""
         with self._lock:
-            if not (self._child.lives and self._goes_on(view)):
-                self.begin()
-            header, blocks = self._sent.next(view)
-            header |= {"account": plain_account(account), "session": day_text(session_of(session))}
+            if not (self._child.is_alive and self._continues(view)):
+                self.start()
+            header, blocks = self._sender.send(view)
+            header |= {"account": account_to_json(account), "session": date_text(session_of(session))}
             try:
-                told = self._ask(message(header, blocks))
-                orders = orders_of(told.get("orders"))
+                reply = self._request(encode_message(header, blocks))
+                orders = orders_from_json(reply.get("orders"))
             except BaseException:
                 self.close()
                 raise
             self._last = view.data_ref, Moment(view.moment.session, view.moment.phase)
-            return told["stdout"], orders
+            return reply["stdout"], orders
 
-    def _goes_on(self, view: View) -> bool:
+    def _continues(self, view: View) -> bool:
         return self._last is not None and self._last[0] == view.data_ref and self._last[1] < view.moment
 
-    def _ask(self, parts: list[Block]) -> dict[str, Any]:
-        answer, error = self._child.ask(
-            parts, lambda read, started: read_answer(read, self._child.limits, started, self._child.level)
+    def _request(self, parts: list[Block]) -> dict[str, Any]:
+        child = self._child
+        reply, error = child.request(
+            parts, lambda read, started: read_json_reply(read, child.limits, started, child.level)
         )
         if error:
             self.close()
             raise error
-        return answer
+        return reply
 
     def close(self) -> None:
         """End the child."""
         self._child.close()
 
 
-def _checked(source: object, name: object, options: object) -> dict[str, Any]:
+def _check_arguments(source: object, name: object, options: object) -> dict[str, Any]:
+    """Return the options as a dict."""
     if not isinstance(source, str):
-        raise BadOption(f"source={source!r:.60}; Python source as text is wanted", parameter="source")
+        raise BadOption(f"source must be Python source as text, not {source!r:.60}", parameter="source")
     if not (isinstance(name, str) and name.isidentifier()):
-        raise BadOption(f"name={name!r:.60}; the name of a class or function is wanted", parameter="name")
-    given = dict(options) if isinstance(options, Mapping) else {} if options is None else None
-    if given is None or not _is_plain_json(given) or "code_hash" in given:
+        raise BadOption(f"name must be the name of a class or function, not {name!r:.60}", parameter="name")
+    checked = {} if options is None else dict(options) if isinstance(options, Mapping) else None
+    if checked is None or not _is_plain_json(checked) or "code_hash" in checked:
         raise BadOption(
-            f"options={options!r:.80}; a mapping of plain JSON without 'code_hash' is wanted",
+            f"options must be a mapping of plain JSON without 'code_hash', not {options!r:.80}",
             parameter="options",
         )
-    return given
+    return checked
 
 
-def _is_plain_json(given: dict[Any, Any]) -> bool:
+def _is_plain_json(options: dict[Any, Any]) -> bool:
     try:
-        return bool(json.loads(json.dumps(given, allow_nan=False)) == given)
+        return bool(json.loads(json.dumps(options, allow_nan=False)) == options)
     except (TypeError, ValueError, RecursionError):
         return False
 
 
 def _code_hash(source: str, name: str) -> str:
-    return hashlib.blake2b(f"{name}\n{source}".encode(errors="surrogatepass"), digest_size=16).hexdigest()
+    return content_hash(f"{name}\n{source}")

@@ -1,4 +1,4 @@
-"""The rule that trades a signal: no opinion of its own, every number reproducible by hand."""
+"""A decider that trades a signal by fixed rules."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ from quantgraph.broker import (
     Quantity,
     Quotes,
     TradingSession,
-    execute,
     largest_buy,
     last_closes,
     quotes_at,
+    submit_batch,
 )
 from quantgraph.broker.decider import require_rules
 from quantgraph.errors import BadOption, NoData, NoSignal
-from quantgraph.market.money import CENT, ZERO, exact, money
+from quantgraph.market.money import CENT, ZERO, money, to_decimal
 from quantgraph.market.rulebook import Rulebook, Side
 from quantgraph.state import View
 
@@ -35,28 +35,26 @@ __all__ = ["SignalRule"]
 
 
 class SignalRule:
-    """Long-only trading of a signal of 1, 0, -1 and NaN.
+    """Trades a signal of 1, 0, -1 and NaN long-only.
 
     Parameters
     ----------
     signal
-        Name of the signal in the panel ``signal``; None means the only one there is.
+        Name of the signal in the panel ``signal``; None if there is only one.
     weights
-        Share of the investable equity by symbol, each in [0, 1], together at most 1. A symbol that is
-        not in it is not bought. None means equal shares.
+        Fraction of the investable equity by symbol, each in [0, 1], with a sum of at most 1. Other symbols
+        are not bought. None means equal fractions.
     max_positions
-        Most positions held, at least 1; None means no limit.
+        Largest number of positions, at least 1; None means no limit.
     max_weight
-        Largest share of the investable equity that one entry may take, in (0, 1]. It bounds what is bought,
-        not what a holding grows to.
+        Largest fraction of the investable equity for one entry, in (0, 1]. A holding may grow beyond it.
     ticket
-        Cash for one entry, fees included, instead of a share of the equity; above 0. ``weights`` then only
-        says which symbols may be bought.
+        Cash for one entry, fees included, in whole cents and above 0, instead of a fraction of the equity.
+        ``weights`` then only lists the symbols that may be bought.
     cash_reserve
-        Share of the equity that stays in cash, in [0, 1).
+        Fraction of the equity that stays in cash, in [0, 1).
     rules
-        The rulebook that the sizes are computed with: that of the market, and given it must be the same. None
-        takes it.
+        The rulebook to size orders with. It must be the market's; None takes that.
 
     Raises
     ------
@@ -68,31 +66,31 @@ class SignalRule:
     It decides at the open of session *t*. *The row* is the signal's row of the session before *t*.
 
     Exit
-        A held symbol is sold whole when its last signal that is neither 0 nor NaN, up to the row, is -1
-        and stands at the session of its entry or later. So an exit that was rejected (suspended, lower
-        limit) is tried again in the next session, until a later 1 takes it back.
+        A position is sold whole if its last signal up to the row that is neither 0 nor NaN is -1 and is not
+        from before the session of its entry. So a rejected exit (suspended, lower limit) is tried again in
+        each session until a later 1 revokes it.
     Entry
-        Symbols whose value in the row is exactly 1 and that are not held, in ascending order of
-        ``ts_code``. With ``max_positions`` only as many as there is room for beside the positions that
-        are *kept*: those still held after the exits, an exit that the desk would reject among them.
-        What is held and has 1, 0 or NaN is left alone; nothing is rebalanced.
+        Symbols that are not held and whose value in the row is exactly 1, in ascending order of
+        ``ts_code``. ``max_positions`` limits them together with the *kept* positions: those still held
+        after the exits, including positions whose exit the market would reject. Positions with 1, 0 or NaN
+        are left alone; nothing is rebalanced.
     Size
-        ``equity`` = cash + dividends on their way + holdings at today's open (at the last known close where
-        there is none); ``investable = equity * (1 - cash_reserve)``; ``n`` = kept + entries; a ticket is
-        ``investable / n``, or ``investable * weights[symbol]``, or the fixed ``ticket``, and never more than
-        ``investable * max_weight``. ``free`` = the cash after the exits, net of fees (an exit that the desk
-        would reject brings nothing) - ``(equity - investable)``. Tickets that together exceed ``free`` all
+        ``equity`` = cash + receivable dividends + holdings at today's open (without an open, at the last
+        known close); ``investable = equity * (1 - cash_reserve)``; ``n`` = kept + entries. The cash for an
+        entry is ``investable / n``, or ``investable * weights[symbol]``, or ``ticket``, and at most
+        ``investable * max_weight``. ``free`` = cash after the exits, net of fees (an exit that the market
+        would reject brings nothing) - ``(equity - investable)``. If entries together exceed ``free``, all
         shrink by the same factor. Each of these amounts is rounded down to the cent. The quantity is the
-        most that may be bought so that notional and fees fit the ticket at today's open, and no more than
-        one order may have. Where there is no open, the last close sizes it, and the desk rejects the order
-        as suspended. A ticket too small for a lot makes no order.
+        largest whose notional and fees at today's open fit the cash, and at most the size limit of one
+        order. Without an open it is sized at the last close, and the market rejects the order as suspended.
+        Cash too small for a lot makes no order.
 
-    Exits come before entries, both in ascending order of ``ts_code``, numbered from 1. An exit above the
-    size that one order may have is several orders.
+    Exits come before entries, both in ascending order of ``ts_code``, numbered from 1. An exit larger than
+    the size limit of one order is split into several.
 
     Examples
     --------
-    100,000 CNY and two 1s: each ticket is 50,000. At an open of 10 that is 4,900 shares, because 5,000
+    100,000 CNY and two 1s: each entry gets 50,000. At an open of 10 that is 4,900 shares, because 5,000
     would cost 50,000 and 13 in fees; at an open of 30, 1,600 shares.
 
     >>> from quantgraph.market.moment import Moment
@@ -122,50 +120,50 @@ class SignalRule:
         rules: Rulebook | None = None,
     ) -> None:
         self._signal = signal
-        self._weights = None if weights is None else _shares(weights)
-        self._max_positions = _at_least_one(max_positions)
-        self._max_weight = _max_weight(max_weight)
-        self._ticket = None if ticket is None else _ticket(ticket)
-        self._reserve = _reserve(cash_reserve)
-        self._given, self._rules = rules, rules or Rulebook.mainland()
+        self._weights = None if weights is None else _check_weights(weights)
+        self._max_positions = _check_max_positions(max_positions)
+        self._max_weight = _check_fraction("max_weight", max_weight, "(0, 1]")
+        self._ticket = None if ticket is None else _check_ticket(ticket)
+        self._cash_reserve = _check_fraction("cash_reserve", cash_reserve, "[0, 1)")
+        self._required_rules, self._rules = rules, rules or Rulebook.mainland()
 
     @property
     def name(self) -> str:
-        """Name under which the ledger keeps its days."""
+        """Name of the decider in the ledger."""
         return "signal_rule"
 
     @property
     def options(self) -> dict[str, Any]:
-        """The options as plain JSON: a run that goes on with others is refused."""
+        """Options as plain JSON; a run is not continued with others."""
         weights = None
         if self._weights is not None:
-            weights = {symbol: str(share) for symbol, share in sorted(self._weights.items())}
+            weights = {symbol: str(weight) for symbol, weight in sorted(self._weights.items())}
         return {
             "signal": self._signal,
             "weights": weights,
             "max_positions": self._max_positions,
             "max_weight": str(self._max_weight),
             "ticket": None if self._ticket is None else str(self._ticket),
-            "cash_reserve": str(self._reserve),
+            "cash_reserve": str(self._cash_reserve),
         }
 
     def under(self, rules: Rulebook) -> SignalRule:
-        """The rule, sizing by a market's rules.
+        """Return the decider that sizes orders by a market's rules.
 
         Raises
         ------
         BadOption
-            If it was made with others.
+            If this one was made with other rules.
         """
-        require_rules(self._given, rules)
+        require_rules(self._required_rules, rules)
         if self._rules == rules:
             return self
         bound = copy(self)
         bound._rules = rules  # noqa: SLF001 - its own
         return bound
 
-    def block_rule(self, account: Account) -> BlockRule:  # noqa: ARG002 - the same whatever is held
-        """The rule as plain data: nobody needs to be asked between two sessions."""
+    def block_rule(self, account: Account) -> BlockRule:  # noqa: ARG002 - the same for any account
+        """Return the rule as data, which array code can trade for many sessions at once."""
         return BlockRule(
             name=self.name,
             trades=True,
@@ -173,70 +171,69 @@ class SignalRule:
             weights=self._weights,
             max_positions=self._max_positions,
             max_weight=self._max_weight,
-            cash_reserve=self._reserve,
+            cash_reserve=self._cash_reserve,
             ticket=self._ticket,
             rules=self._rules,
         )
 
     def decide(self, view: View, account: Account, session: pd.Timestamp) -> list[Order]:
-        """Orders for the session, see the class.
+        """Return the orders for the session, see the class.
 
         Raises
         ------
         NoSignal
             If the data has no signal.
         BadOption
-            If the signal was not named and there are several.
+            If there are several signals and ``signal`` is None.
         UnknownField
             If there is no signal of that name.
         """
-        signal, numbers = view["signal"][self._name_in(view)], count(1)
+        signal, numbers = view["signal"][self._signal_name(view)], count(1)
         quotes = quotes_at(view)
-        leaving = _leaving(signal, account)
-        exits = self._orders("sell", leaving, "signal -1", session, numbers)
-        desk = TradingSession(account, quotes, self._rules, session)
-        execute(desk, exits)
-        entries = self._entries(view, signal, account, kept=len(desk.account.positions))
+        exits = self._orders("sell", _positions_to_exit(signal, account), "signal -1", session, numbers)
+        trading = TradingSession(account, quotes, self._rules, session)
+        submit_batch(trading, exits)
+        entries = self._entries(view, signal, account, kept=len(trading.account.positions))
         if not entries:
             return exits
         prices = _prices(view, quotes, {*account.positions, *entries})
-        tickets = self._tickets(entries, _equity(account, prices), desk.account)
-        sizes = {
-            symbol: largest_buy(symbol, prices[symbol], ticket, self._rules, session)
-            for symbol, ticket in tickets.items()
+        cash = self._entry_cash(entries, _equity(account, prices), trading.account)
+        quantities = {
+            symbol: largest_buy(symbol, prices[symbol], amount, self._rules, session)
+            for symbol, amount in cash.items()
             if symbol in prices
         }
-        return exits + self._orders("buy", sizes, "signal 1", session, numbers)
+        return exits + self._orders("buy", quantities, "signal 1", session, numbers)
 
-    def _name_in(self, view: View) -> str:
+    def _signal_name(self, view: View) -> str:
         names = list(view["signal"])
         if not names:
             raise NoSignal("the data has no signal; generate one first")
         if self._signal is None and len(names) > 1:
-            raise BadOption(f"signal must be named: there are {', '.join(names)}", parameter="signal")
+            raise BadOption(f"signal must be one of {', '.join(names)}", parameter="signal")
         return self._signal or names[0]
 
     def _entries(self, view: View, signal: pd.DataFrame, account: Account, *, kept: int) -> list[str]:
-        row = _row_before(view, signal)
-        wanted = sorted(
+        entries = sorted(
             symbol
-            for symbol in row
+            for symbol in _long_symbols(view, signal)
             if symbol not in account.positions and (self._weights is None or symbol in self._weights)
         )
-        return wanted if self._max_positions is None else wanted[: max(0, self._max_positions - kept)]
+        return entries if self._max_positions is None else entries[: max(0, self._max_positions - kept)]
 
-    def _tickets(self, entries: Sequence[str], equity: Decimal, after: Account) -> dict[str, Decimal]:
-        worth = _cents(equity)
-        investable = math.floor(worth * (1 - self._reserve))
-        n, most = len(after.positions) + len(entries), math.floor(investable * self._max_weight)
-        tickets = {symbol: min(most, self._wished(symbol, investable, n)) for symbol in entries}
-        free = max(0, _cents(after.cash) - (worth - investable))
-        wished = sum(tickets.values())
-        if wished > free:
-            tickets = {symbol: cents * free // wished for symbol, cents in tickets.items()}
-        return {symbol: cents * CENT for symbol, cents in tickets.items()}
+    def _entry_cash(self, entries: Sequence[str], equity: Decimal, after: Account) -> dict[str, Decimal]:
+        """Cash for each entry, given the account after the exits."""
+        total = _cents(equity)
+        investable = math.floor(total * (1 - self._cash_reserve))
+        n, largest = len(after.positions) + len(entries), math.floor(investable * self._max_weight)
+        cents = {symbol: min(largest, self._entry_cents(symbol, investable, n)) for symbol in entries}
+        free = max(0, _cents(after.cash) - (total - investable))
+        needed = sum(cents.values())
+        if needed > free:
+            cents = {symbol: amount * free // needed for symbol, amount in cents.items()}
+        return {symbol: amount * CENT for symbol, amount in cents.items()}
 
-    def _wished(self, symbol: str, investable: int, n: int) -> int:
+    def _entry_cents(self, symbol: str, investable: int, n: int) -> int:
         if self._ticket is not None:
             return _cents(self._ticket)
         return math.floor(investable * self._weights[symbol]) if self._weights else investable // n
@@ -244,42 +241,40 @@ class SignalRule:
     def _orders(
         self,
         side: Side,
-        sizes: Mapping[str, Quantity],
+        quantities: Mapping[str, Quantity],
         reason: str,
         session: pd.Timestamp,
         numbers: Iterator[int],
     ) -> list[Order]:
         orders = []
-        for symbol, quantity in sizes.items():
+        for symbol, quantity in quantities.items():
             cap = self._rules.order_cap(symbol, session.date(), "open") or quantity
-            left = quantity if side == "sell" else min(quantity, cap)
-            while left > 0:
-                part = min(left, cap)
+            rest = quantity if side == "sell" else min(quantity, cap)
+            while rest > 0:
+                part = min(rest, cap)
                 orders.append(
                     Order(symbol=symbol, side=side, quantity=part, sequence=next(numbers), reason=reason)
                 )
-                left -= part
+                rest -= part
         return orders
 
 
-def _leaving(signal: pd.DataFrame, account: Account) -> dict[str, Quantity]:
-    """Holdings whose last opinion since their entry is -1."""
-    values, places = (
-        signal.to_numpy(),
-        signal.columns.get_indexer(pd.Index(list(account.positions), dtype="str")),
-    )
-    leaving = {}
-    for (symbol, position), place in zip(account.positions.items(), places, strict=True):
+def _positions_to_exit(signal: pd.DataFrame, account: Account) -> dict[str, Quantity]:
+    """Quantities of positions whose last signal of 1 or -1 since their entry is -1."""
+    symbols = pd.Index(list(account.positions), dtype="str")
+    values, columns = signal.to_numpy(), signal.columns.get_indexer(symbols)
+    exits = {}
+    for (symbol, position), column in zip(account.positions.items(), columns, strict=True):
         first = signal.index.searchsorted(position.entered)
-        opinions = values[first:, place] if place >= 0 else np.empty(0)
-        opinions = opinions[np.abs(opinions) == 1]
-        if opinions.size and opinions[-1] == -1:
-            leaving[symbol] = position.quantity
-    return leaving
+        since_entry = values[first:, column] if column >= 0 else np.empty(0)
+        since_entry = since_entry[np.abs(since_entry) == 1]
+        if since_entry.size and since_entry[-1] == -1:
+            exits[symbol] = position.quantity
+    return exits
 
 
-def _row_before(view: View, signal: pd.DataFrame) -> list[str]:
-    """Symbols with a 1 in the signal's row of the session before the view's; none when it has no such row."""
+def _long_symbols(view: View, signal: pd.DataFrame) -> list[str]:
+    """Symbols with a 1 in the signal's row of the session before the view's; none without such a row."""
     sessions = view["ohlcv"]["close"].index
     if not len(sessions) or not len(signal) or signal.index[-1] != sessions[-1]:
         return []
@@ -287,10 +282,10 @@ def _row_before(view: View, signal: pd.DataFrame) -> list[str]:
 
 
 def _prices(view: View, quotes: Quotes, symbols: Iterable[str]) -> dict[str, Decimal]:
-    """Today's open, or the last known close; a symbol with neither is left out."""
+    """Today's open, or without one the last known close; symbols without both are left out."""
     symbols = sorted(symbols)
     opens = {symbol: quotes[symbol].open for symbol in symbols if symbol in quotes}
-    found = {symbol: exact(price) for symbol, price in opens.items() if 0 < price < math.inf}
+    found = {symbol: to_decimal(price) for symbol, price in opens.items() if 0 < price < math.inf}
     missing = [symbol for symbol in symbols if symbol not in found]
     return found | last_closes(view, missing) if missing else found
 
@@ -307,46 +302,38 @@ def _cents(amount: Decimal) -> int:
     return math.floor(amount * 100)
 
 
-def _shares(weights: Mapping[str, float]) -> dict[str, Fraction]:
-    shares = {
-        symbol: Fraction(exact(weight, name=f"weights[{symbol!r}]")) for symbol, weight in weights.items()
+def _check_weights(weights: Mapping[str, float]) -> dict[str, Fraction]:
+    checked = {
+        symbol: _check_fraction(f"weights[{symbol!r}]", weight, "[0, 1]")
+        for symbol, weight in weights.items()
     }
-    for symbol, share in shares.items():
-        if not 0 <= share <= 1:
-            raise BadOption(
-                f"weights[{symbol!r}]={float(share)}; a number in [0, 1] is wanted", parameter="weights"
-            )
-    if sum(shares.values()) > 1:
-        raise BadOption(
-            f"weights add up to {float(sum(shares.values()))}; at most 1 is wanted", parameter="weights"
-        )
-    return shares
+    total = sum(checked.values())
+    if total > 1:
+        raise BadOption(f"weights add up to {float(total)}; the sum must be at most 1", parameter="weights")
+    return checked
 
 
-def _at_least_one(value: int | None) -> int | None:
+def _check_fraction(name: str, value: float, interval: str) -> Fraction:
+    """Return the exact value if it is in an interval between 0 and 1, such as ``(0, 1]``."""
+    number = Fraction(to_decimal(value, name=name))
+    is_above = number > 0 or (number == 0 and interval[0] == "[")
+    is_below = number < 1 or (number == 1 and interval[-1] == "]")
+    if not (is_above and is_below):
+        parameter = name.partition("[")[0]
+        raise BadOption(f"{name}={value!r}; must be a number in {interval}", parameter=parameter)
+    return number
+
+
+def _check_max_positions(value: int | None) -> int | None:
     if value is not None and (isinstance(value, bool) or not isinstance(value, int) or value < 1):
         raise BadOption(
-            f"max_positions={value!r}; a whole number of at least 1 is wanted", parameter="max_positions"
+            f"max_positions={value!r}; must be a whole number >= 1, or None", parameter="max_positions"
         )
     return value
 
 
-def _max_weight(value: float) -> Fraction:
-    weight = Fraction(exact(value, name="max_weight"))
-    if not 0 < weight <= 1:
-        raise BadOption(f"max_weight={value!r}; a number in (0, 1] is wanted", parameter="max_weight")
-    return weight
-
-
-def _reserve(value: float) -> Fraction:
-    reserve = Fraction(exact(value, name="cash_reserve"))
-    if not 0 <= reserve < 1:
-        raise BadOption(f"cash_reserve={value!r}; a number in [0, 1) is wanted", parameter="cash_reserve")
-    return reserve
-
-
-def _ticket(value: Decimal | float | str) -> Decimal:
-    amount = exact(value, name="ticket")
+def _check_ticket(value: Decimal | float | str) -> Decimal:
+    amount = to_decimal(value, name="ticket")
     if amount <= 0 or money(amount) != amount:
-        raise BadOption(f"ticket={value!r}; an amount above 0 in whole cents is wanted", parameter="ticket")
+        raise BadOption(f"ticket={value!r}; must be an amount above 0 in whole cents", parameter="ticket")
     return amount

@@ -1,6 +1,6 @@
-"""Orders, fills, the simulated desk, and the ledger.
+"""Orders, fills, the simulated market, and the ledger.
 
-The ledger brings SQLAlchemy with it and is loaded when it is first asked for.
+``Ledger`` loads SQLAlchemy and is imported on first use.
 """
 
 from __future__ import annotations
@@ -9,18 +9,18 @@ from typing import TYPE_CHECKING, Any
 
 from quantgraph.broker.account import Account, Position, Receivable
 from quantgraph.broker.corporate_actions import Delisting, Dividend, Event, Payment, Split
-from quantgraph.broker.decider import Decider
-from quantgraph.broker.execution import TradingSession, execute, submit
+from quantgraph.broker.decider import BlockRule, Decider
+from quantgraph.broker.execution import TradingSession, submit_batch
+from quantgraph.broker.open_session import Block, SessionResult
+from quantgraph.broker.order_matching import submit
 from quantgraph.broker.orders import Fill, Order, Outcome, Quantity, Rejection, RejectionCode
 from quantgraph.broker.quotes import Quote, Quotes, quotes_at
-from quantgraph.broker.session_result import SessionResult
 from quantgraph.broker.simulate import Market, advance, run_sessions, simulate, trade_session
 from quantgraph.broker.sizing import largest_buy
 from quantgraph.broker.valuation import Mark, MarkAt, last_closes, mark, value_of
-from quantgraph.broker.vectorized.block import Block, BlockRule
 
 if TYPE_CHECKING:
-    from quantgraph.broker.ledger.ledger import Ledger
+    from quantgraph.broker.ledger import Ledger
 
 __all__ = [
     "Account",
@@ -49,7 +49,6 @@ __all__ = [
     "Split",
     "TradingSession",
     "advance",
-    "execute",
     "largest_buy",
     "last_closes",
     "mark",
@@ -57,14 +56,16 @@ __all__ = [
     "run_sessions",
     "simulate",
     "submit",
+    "submit_batch",
     "trade_session",
     "value_of",
 ]
 
+if not TYPE_CHECKING:  # a type checker must still find misspelt names
 
-def __getattr__(name: str) -> Any:
-    if name == "Ledger":
-        from quantgraph.broker.ledger.ledger import Ledger
+    def __getattr__(name: str) -> Any:
+        if name == "Ledger":
+            from quantgraph.broker.ledger import Ledger
 
-        return Ledger
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+            return Ledger
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

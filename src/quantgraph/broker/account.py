@@ -1,4 +1,4 @@
-"""Cash, positions and what is owed. Immutable: a fill makes a new account."""
+"""Cash, positions and dividends that are owed. Immutable: a fill makes a new account."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from typing import Any, TypeVar
 
 import pandas as pd
 
-from quantgraph.broker.orders import Fill, Quantity, whole
+from quantgraph.broker.orders import Fill, Quantity, normalize_quantity
 from quantgraph.errors import BadOption
-from quantgraph.market.money import ZERO, exact, money
+from quantgraph.market.money import ZERO, money, to_decimal
 
 __all__ = ["Account", "Position", "Receivable"]
 
@@ -28,9 +28,9 @@ class Position:
     quantity
         Shares held.
     sellable
-        Shares that may be sold in the open session; under T+1 what was bought in it is not among them.
+        Shares that may be sold in the open session; under T+1 not those bought in it.
     cost
-        What was paid for the shares still held, fees included; a partial sale takes its share of it.
+        Paid for the shares still held, fees included; a partial sale reduces it in proportion.
     entered
         Session in which the position was opened from nothing.
     """
@@ -42,7 +42,7 @@ class Position:
 
     @property
     def bought_today(self) -> Quantity:
-        """Shares bought in the open session that must be kept over the night."""
+        """Shares bought in the open session that may not be sold in it."""
         return self.quantity - self.sellable
 
     @property
@@ -53,7 +53,7 @@ class Position:
 
 @dataclass(frozen=True, kw_only=True)
 class Receivable:
-    """A dividend that one is entitled to and that is paid from ``pay`` on."""
+    """A dividend that was earned and is paid on ``pay``, or in the first session after it."""
 
     symbol: str
     amount: Decimal
@@ -62,7 +62,7 @@ class Receivable:
 
 @dataclass(frozen=True, kw_only=True)
 class Account:
-    """Cash to the cent, positions by ``ts_code`` in ascending order, and dividends on their way.
+    """Cash to the cent, positions by ``ts_code`` in ascending order, and dividends that are owed.
 
     Examples
     --------
@@ -88,21 +88,21 @@ class Account:
 
     @classmethod
     def opening(cls, cash: Decimal | float | str) -> Account:
-        """Begin an account that holds nothing but cash.
+        """An account of cash alone.
 
         Raises
         ------
         BadOption
             If the cash is negative, not finite, or not a whole number of cents.
         """
-        amount = exact(cash, name="cash")
+        amount = to_decimal(cash, name="cash")
         if amount < 0 or money(amount) != amount:
-            raise BadOption(f"cash={cash!r}; at least 0 and in whole cents is wanted", parameter="cash")
+            raise BadOption(f"cash={cash!r}; must be >= 0, in whole cents", parameter="cash")
         return cls(cash=money(amount))
 
     @property
     def owed(self) -> Decimal:
-        """Dividends that were earned and are not paid yet."""
+        """Sum of the dividends that were earned and are not paid yet."""
         return sum((receivable.amount for receivable in self.receivables), ZERO)
 
     def quantity(self, symbol: str) -> Quantity:
@@ -110,13 +110,13 @@ class Account:
         position = self.positions.get(symbol)
         return position.quantity if position else 0
 
-    def twin(self) -> Account:
-        """The same in objects of its own: whoever writes into them by some trick writes into no other."""
-        positions = {symbol: _twin(position) for symbol, position in self.positions.items()}
-        return Account(cash=self.cash, positions=positions, receivables=tuple(map(_twin, self.receivables)))
+    def copy(self) -> Account:
+        """A deep copy: mutation of it cannot leak."""
+        positions = {symbol: _copied(position) for symbol, position in self.positions.items()}
+        return Account(cash=self.cash, positions=positions, receivables=tuple(map(_copied, self.receivables)))
 
     def open_session(self) -> Account:
-        """Return the account on the next session's morning: what was bought before may be sold."""
+        """The account on the next session's morning: all shares may be sold."""
         return replace(
             self,
             positions={
@@ -126,7 +126,7 @@ class Account:
         )
 
     def apply(self, fill: Fill) -> Account:
-        """Return the account after a fill that the desk made for it."""
+        """The account after a fill."""
         symbol, positions = fill.order.symbol, dict(self.positions)
         if fill.side == "buy":
             positions[symbol] = _bought(positions.get(symbol), fill)
@@ -144,23 +144,23 @@ def _bought(held: Position | None, fill: Fill) -> Position:
         return Position(quantity=fill.quantity, sellable=free, cost=paid, entered=fill.session)
     return replace(
         held,
-        quantity=whole(held.quantity + fill.quantity),
-        sellable=whole(held.sellable + free),
+        quantity=normalize_quantity(held.quantity + fill.quantity),
+        sellable=normalize_quantity(held.sellable + free),
         cost=held.cost + paid,
     )
 
 
 def _sold(held: Position, fill: Fill) -> Position:
-    left = whole(held.quantity - fill.quantity)
+    left = normalize_quantity(held.quantity - fill.quantity)
     return replace(
         held,
         quantity=left,
-        sellable=whole(held.sellable - fill.quantity),
+        sellable=normalize_quantity(held.sellable - fill.quantity),
         cost=money(held.cost * left / held.quantity),
     )
 
 
-def _twin(value: Plain) -> Plain:
+def _copied(value: Plain) -> Plain:
     made = object.__new__(type(value))
     vars(made).update(vars(value))
     return made

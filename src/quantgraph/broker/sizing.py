@@ -1,4 +1,4 @@
-"""How many shares a wish comes to."""
+"""From an order's size to a side and shares."""
 
 from __future__ import annotations
 
@@ -8,21 +8,21 @@ from decimal import ROUND_CEILING, Decimal
 import pandas as pd
 
 from quantgraph.broker.account import Account
-from quantgraph.broker.orders import Order, Quantity, RejectionCode, whole
+from quantgraph.broker.orders import Order, Quantity, RejectionCode, normalize_quantity
 from quantgraph.errors import BadOption
 from quantgraph.market.money import notional
 from quantgraph.market.rulebook import Lots, Rulebook, Side
 
-__all__ = ["LARGEST", "Refusal", "Sized", "largest_buy", "largest_buys", "side_of", "sized"]
+__all__ = ["LARGEST", "Refusal", "SizedOrder", "largest_buy", "side_of", "size_order", "split_buys"]
 
 Refusal = tuple[RejectionCode, str]
 
 LARGEST = 10**12
-"""Shares, money and prices above it are no wish: decimals of 28 digits would lose the cents."""
+"""Largest shares, money and prices: above it decimals of 28 digits would lose the cents."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class Sized:
+class SizedOrder:
     """An order with its side and its shares."""
 
     side: Side
@@ -30,7 +30,7 @@ class Sized:
 
 
 def side_of(order: Order, held: Quantity, price: Decimal | None, others: Decimal | None) -> Side:
-    """Which side an order is on: a target is bought towards or sold down to; without a price it is a buy."""
+    """The side of an order; a target without a price counts as a buy."""
     name, size = order.size
     if order.side is not None:
         return order.side
@@ -38,46 +38,46 @@ def side_of(order: Order, held: Quantity, price: Decimal | None, others: Decimal
         return "buy" if size >= held else "sell"
     if price is None:
         return "buy"
-    return "buy" if _wished(name, size, others, price * held) >= price * held else "sell"
+    return "buy" if _target_value(name, size, others, price * held) >= price * held else "sell"
 
 
-def sized(  # noqa: PLR0917 - the parameters of submit
+def size_order(  # noqa: PLR0917 - the parameters of submit
     order: Order,
     price: Decimal,
     account: Account,
     rules: Rulebook,
     session: pd.Timestamp,
     others: Decimal | None,
-) -> Sized | Refusal:
-    """Turn an order's size into a side and shares at a price.
+) -> SizedOrder | Refusal:
+    """Compute the side and the shares of an order at a price.
 
     A buy towards ``target_weight`` or ``target_value`` includes its fees: notional and fees together fit
     what is missing. A sale leaves at most the target. A weight is a share of ``others``, what the account is
-    worth without the symbol, and the holding at the price.
+    worth without the symbol, plus the holding at the price.
     """
     name, size = order.size
     if order.side is not None:
-        return Sized(side=order.side, quantity=whole(size))
+        return SizedOrder(side=order.side, quantity=normalize_quantity(size))
     held, symbol = account.quantity(order.symbol), order.symbol
     if size < 0:
-        return "short_not_allowed", f"{name}={size} of {symbol}; at least 0 is wanted"
+        return "short_not_allowed", f"{name}={size} of {symbol}; must be >= 0"
     if name == "target_quantity":
-        return _towards(symbol, held, whole(size))
-    wished = _wished(name, size, others, price * held)
-    if wished > LARGEST:
-        return "bad_quantity", f"{name}={size} of {symbol}; an amount of at most {LARGEST} is wanted"
-    room = wished - price * held
+        return _towards(symbol, held, normalize_quantity(size))
+    target = _target_value(name, size, others, price * held)
+    if target > LARGEST:
+        return "bad_quantity", f"{name}={size} of {symbol}; must be an amount <= {LARGEST}"
+    room = target - price * held
     if room >= 0:
         more = largest_buy(symbol, price, room, rules, session)
-        return Sized(side="buy", quantity=more) if more else _too_little(symbol, f"{name}={size}", held)
-    less = _largest_sale(price, wished, held, rules.lots(symbol, session.date()))
-    return Sized(side="sell", quantity=less) if less else _too_little(symbol, f"{name}={size}", held)
+        return SizedOrder(side="buy", quantity=more) if more else _too_little(symbol, f"{name}={size}", held)
+    less = _largest_sale(price, target, held, rules.lots(symbol, session.date()))
+    return SizedOrder(side="sell", quantity=less) if less else _too_little(symbol, f"{name}={size}", held)
 
 
 def largest_buy(
     symbol: str, price: Decimal, budget: Decimal, rules: Rulebook, session: pd.Timestamp
 ) -> Quantity:
-    """Find the most shares that may be bought so that notional and fees together fit the budget.
+    """The largest quantity whose notional and fees together fit the budget.
 
     Examples
     --------
@@ -95,7 +95,7 @@ def largest_buy(
         return amount + rules.charges(symbol, "buy", quantity, amount, session.date()).total
 
     most = int(budget // (price * lots.step)) if budget > 0 else 0
-    # Fees take a small share: the answer lies close below, and ten steps down are nearly always enough.
+    # Fees are a small share, so the answer is nearly always at most ten steps below.
     low = max(0, most - 10)
     if low and paid(low) > budget:
         low = 0
@@ -104,13 +104,13 @@ def largest_buy(
         middle = (steps + most + 1) // 2
         steps, most = (middle, most) if paid(middle) <= budget else (steps, middle - 1)
     quantity: Quantity = lots.step * steps
-    return whole(quantity) if quantity >= lots.first else 0
+    return normalize_quantity(quantity) if quantity >= lots.first else 0
 
 
-def largest_buys(
+def split_buys(
     symbol: str, price: Decimal, budget: Decimal, rules: Rulebook, session: pd.Timestamp
 ) -> list[Quantity]:
-    """Spend a budget in as many orders at the open as the size that one may have makes necessary."""
+    """Quantities that spend a budget at the open, split where the size cap of an order requires it."""
     cap = rules.order_cap(symbol, session.date(), "open")
     parts: list[Quantity] = []
     while quantity := largest_buy(symbol, price, budget, rules, session):
@@ -122,29 +122,31 @@ def largest_buys(
     return parts
 
 
-def _largest_sale(price: Decimal, wished: Decimal, held: Quantity, lots: Lots) -> Quantity:
-    """Shares to sell so that at most ``wished`` is left, in steps that may be sold."""
+def _largest_sale(price: Decimal, target: Decimal, held: Quantity, lots: Lots) -> Quantity:
+    """Shares to sell, in lots, so that at most ``target`` is left."""
     step = Decimal(lots.step)
-    surplus = (Decimal(held) - wished / price) / step
+    surplus = (Decimal(held) - target / price) / step
     steps = surplus.to_integral_value(rounding=ROUND_CEILING)
-    return whole(min(Decimal(held), Decimal(steps) * step))
+    return normalize_quantity(min(Decimal(held), Decimal(steps) * step))
 
 
-def _towards(symbol: str, held: Quantity, target: Quantity) -> Sized | Refusal:
+def _towards(symbol: str, held: Quantity, target: Quantity) -> SizedOrder | Refusal:
     if target == held:
         return "bad_quantity", f"nothing to trade: {held} shares of {symbol} are held already"
     if target > held:
-        return Sized(side="buy", quantity=whole(target - held))
-    return Sized(side="sell", quantity=whole(held - target))
+        return SizedOrder(side="buy", quantity=normalize_quantity(target - held))
+    return SizedOrder(side="sell", quantity=normalize_quantity(held - target))
 
 
-def _too_little(symbol: str, wish: str, held: Quantity) -> Refusal:
-    return "lot_size", f"{wish} of {symbol} is less than a lot away from the {held} shares held"
+def _too_little(symbol: str, size: str, held: Quantity) -> Refusal:
+    return "lot_size", f"{size} of {symbol} is less than a lot away from the {held} shares held"
 
 
-def _wished(name: str, size: Quantity, others: Decimal | None, holding: Decimal) -> Decimal:
+def _target_value(name: str, size: Quantity, others: Decimal | None, holding: Decimal) -> Decimal:
     if name == "target_value":
         return Decimal(size)
     if others is None:
-        raise BadOption("a target_weight is a share of the account's value: give others=", parameter="others")
+        raise BadOption(
+            "target_weight needs others=, the account's value without the symbol", parameter="others"
+        )
     return size * (others + holding)

@@ -1,4 +1,4 @@
-"""What holdings are worth: at the session's close, a missing price carries the last known one."""
+"""Marks and values of holdings; a missing price is replaced by the last known one."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ import numpy as np
 import pandas as pd
 
 from quantgraph.broker.account import Account
-from quantgraph.broker.corporate_actions import carried_over
+from quantgraph.broker.corporate_actions import price_after_actions
 from quantgraph.errors import NoData
-from quantgraph.market.money import exact, tidy, worth
-from quantgraph.state import AsOf
+from quantgraph.market.money import market_value, to_decimal, trim_zeros
+from quantgraph.state import BaseView
 
-__all__ = ["Mark", "MarkAt", "last_closes", "mark", "value_of", "values_of"]
+__all__ = ["Mark", "MarkAt", "last_closes", "mark", "value_of", "value_series"]
 
 MarkAt = Literal["close", "open"]
 """The price of a session that holdings are valued at."""
@@ -25,16 +25,16 @@ MarkAt = Literal["close", "open"]
 
 @dataclass(frozen=True, kw_only=True)
 class Mark:
-    """The price a holding is valued at; ``carried`` when it is an earlier session's."""
+    """The price a holding is valued at; ``carried`` if it is an earlier session's."""
 
     price: Decimal
     carried: bool = False
 
 
-def last_closes(view: AsOf, symbols: Iterable[str], *, field: MarkAt = "close") -> dict[str, Decimal]:
-    """Find the last price known at the view's moment of each symbol that has one.
+def last_closes(view: BaseView, symbols: Iterable[str], *, field: MarkAt = "close") -> dict[str, Decimal]:
+    """The last price known at the view's moment, of each symbol that has one.
 
-    Corporate actions since then are taken off, see :func:`~quantgraph.broker.corporate_actions.carried_over`.
+    It is adjusted for corporate actions since, see :func:`~quantgraph.broker.corporate_actions.carried_over`.
     """
     today = view.moment.session
     happened = [action for action in view.actions() if action.ex <= today]
@@ -46,13 +46,13 @@ def last_closes(view: AsOf, symbols: Iterable[str], *, field: MarkAt = "close") 
         column = prices[symbol].to_numpy()
         known = np.flatnonzero(~np.isnan(column))
         if known.size:
-            price, since = exact(float(column[known[-1]])), prices.index[known[-1]]
+            price, since = to_decimal(float(column[known[-1]])), prices.index[known[-1]]
             since_then = (action for action in happened if action.symbol == symbol and action.ex > since)
-            found[symbol] = carried_over(price, since_then)
+            found[symbol] = price_after_actions(price, since_then)
     return found
 
 
-def mark(account: Account, view: AsOf, *, at: MarkAt = "close") -> dict[str, Mark]:
+def mark(account: Account, view: BaseView, *, at: MarkAt = "close") -> dict[str, Mark]:
     """Mark all holdings at the close, or the open, of the view's session.
 
     Raises
@@ -60,17 +60,17 @@ def mark(account: Account, view: AsOf, *, at: MarkAt = "close") -> dict[str, Mar
     NoData
         If a holding never had a price.
     FutureRequested
-        If the view stands before that price is known.
+        If the price is not known at the view's moment.
     """
     if not account.positions:
         return {}
     prices = view.numbers("ohlcv", at, view.moment.session)
     marks = {
-        symbol: Mark(price=exact(price))
+        symbol: Mark(price=to_decimal(price))
         for symbol in account.positions
         if not math.isnan(price := prices.get(symbol, math.nan))
     }
-    for field in (at, "close"):  # an open that never was: what was bought at a close has that
+    for field in (at, "close"):  # a symbol bought at its first close has no open before
         missing = [symbol for symbol in account.positions if symbol not in marks]
         if missing:
             carried = last_closes(view, missing, field=field)
@@ -79,12 +79,14 @@ def mark(account: Account, view: AsOf, *, at: MarkAt = "close") -> dict[str, Mar
 
 
 def value_of(account: Account, marks: Mapping[str, Mark]) -> Decimal:
-    """Cash, dividends on their way and holdings, exact: at least two decimals."""
-    holdings = (worth(marks[name].price, position.quantity) for name, position in account.positions.items())
-    return tidy(account.cash + account.owed + sum(holdings, Decimal(0)))
+    """Cash, dividends that are owed and holdings, exact: at least two decimals."""
+    holdings = (
+        market_value(marks[name].price, position.quantity) for name, position in account.positions.items()
+    )
+    return trim_zeros(account.cash + account.owed + sum(holdings, Decimal(0)))
 
 
-def values_of(cash: Decimal, values: Iterable[tuple[pd.Timestamp, Decimal]]) -> pd.Series[float]:
+def value_series(cash: Decimal, values: Iterable[tuple[pd.Timestamp, Decimal]]) -> pd.Series[float]:
     """Values of a run as a float series that begins with the initial cash, see :meth:`Ledger.values`."""
     pairs = list(values)
     if pairs:
@@ -93,7 +95,7 @@ def values_of(cash: Decimal, values: Iterable[tuple[pd.Timestamp, Decimal]]) -> 
     return pd.Series([float(value) for _, value in pairs], index=index, dtype="float64", name="value")
 
 
-def _marked(symbol: str, marks: Mapping[str, Mark], view: AsOf) -> Mark:
+def _marked(symbol: str, marks: Mapping[str, Mark], view: BaseView) -> Mark:
     if symbol not in marks:
-        raise NoData(f"{symbol} is held and has no price up to {view.moment.session:%Y-%m-%d}", symbol=symbol)
+        raise NoData(f"{symbol} is held without a price up to {view.moment.session:%Y-%m-%d}", symbol=symbol)
     return marks[symbol]

@@ -1,7 +1,7 @@
-"""The command's one way to a terminal: whatever is shown goes through here, and nothing in it is obeyed.
+"""Output of the command: all of it goes through here, and terminal escapes in it are made visible.
 
 Names in data files, code that a model wrote, its errors and a model's replies may hold terminal escapes and
-markup. They are shown as they are written; the only escapes that reach a terminal are rich's own.
+markup. They are shown as text; only rich's own escapes reach a terminal.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import sys
 import traceback
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from typing import IO, Any
+from typing import IO, Annotated, Any
 
 import typer
 from rich.console import Console, ConsoleOptions, RenderableType
@@ -19,17 +19,33 @@ from rich.segment import Segment
 from rich.text import Text
 
 from quantgraph._util.texts import escape_controls
+from quantgraph.errors import QuantGraphError
 
 __all__ = [
+    "CANCELLED",
+    "FAILED",
+    "WRONG_USAGE",
+    "AsJson",
+    "Debug",
     "SafeConsole",
-    "drawing",
+    "ansi_text",
+    "counted",
     "echo",
     "echo_json",
     "echo_traceback",
     "lines_above",
     "literal",
+    "print_error",
+    "print_status",
     "safe_streams",
+    "usage_errors",
 ]
+
+FAILED, WRONG_USAGE, CANCELLED = 1, 2, 130
+"""Exit statuses."""
+
+AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else to stdout.")]
+Debug = Annotated[bool, typer.Option(help="Show a traceback when something goes wrong.")]
 
 
 def echo(text: str, *, err: bool = False) -> None:
@@ -38,7 +54,7 @@ def echo(text: str, *, err: bool = False) -> None:
 
 
 def echo_json(value: object) -> None:
-    """Print one JSON object; JSON's own escapes stand for what is not shown, so it reads back the same."""
+    """Print one JSON object; control characters become JSON's own escapes, so it reads back the same."""
     text = json.dumps(value, ensure_ascii=False, allow_nan=False)
     if escape_controls(text) != text:
         text = "".join(map(_in_json, text))
@@ -52,24 +68,51 @@ def _in_json(character: str) -> str:
 
 
 def echo_traceback(error: BaseException) -> None:
-    """Print where an error was raised, on stderr."""
+    """Print the traceback of an error on stderr."""
     echo("".join(traceback.format_exception(error)).rstrip("\n"), err=True)
 
 
+def print_status(line: str) -> None:
+    """Print one line on stderr."""
+    echo(escape_controls(line), err=True)
+
+
+def print_error(error: QuantGraphError, *, debug: bool) -> None:
+    """Print an error in one line and its diff, if it has one, on stderr; with ``debug`` after a traceback."""
+    if debug:
+        echo_traceback(error)
+    echo("\n".join(filter(None, (error.line, error.data.get("diff")))), err=True)
+
+
+@contextmanager
+def usage_errors(*, debug: bool = False) -> Iterator[None]:
+    """Print an error of the call and exit with status 2."""
+    try:
+        yield
+    except QuantGraphError as error:
+        print_error(error, debug=debug)
+        raise typer.Exit(WRONG_USAGE) from None
+
+
+def counted(number: int, thing: str) -> str:
+    """Number and noun: ``1 record``, ``2 records``."""
+    return f"{number:,} {thing}" if number == 1 else f"{number:,} {thing}s"
+
+
 def literal(text: object, style: str = "") -> Text:
-    """A text for a :class:`SafeConsole`, as it is written."""
+    """A text for a :class:`SafeConsole`, shown as it is written."""
     return Text(escape_controls(str(text), multiline=True), style=style)
 
 
-def drawing(text: str) -> Text:
-    """A drawing that a library made with colours; nothing of it may come from outside."""
+def ansi_text(text: str) -> Text:
+    """A drawing with colour escapes; it must not contain text from outside."""
     return Text.from_ansi(text)
 
 
 class SafeConsole(Console):
-    """A console that reads no markup and lets no control character of a text through.
+    """A rich console without markup that escapes control characters.
 
-    It writes to the stream below :func:`safe_streams`, which would take rich's own escapes for a text's.
+    It writes to the stream below :func:`safe_streams`, which would escape rich's own escapes.
     """
 
     def __init__(self, *, stderr: bool = False) -> None:
@@ -82,14 +125,14 @@ class SafeConsole(Console):
         return super().render_str(escape_controls(text, multiline=True), **options | {"markup": False})
 
     def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
-        """As rich does; what a renderable brought along in spite of all is made visible."""
+        """As rich does; control characters that a renderable still holds are escaped."""
         for segment in super().render(renderable, options):
             text = segment.text if segment.control else escape_controls(segment.text, multiline=True)
             yield segment if text == segment.text else Segment(text, segment.style)
 
 
 class _SafeStream:
-    """A text stream whose writes are escaped: for libraries that print, log or warn by themselves."""
+    """A text stream that escapes control characters, for libraries that print, log or warn."""
 
     def __init__(self, below: IO[str]) -> None:
         self.below = below
@@ -106,21 +149,21 @@ class _SafeStream:
         return getattr(self.below, name)
 
 
-class _Above:
-    """A text stream whose lines stand above a live view."""
+class _LinesAbove:
+    """A text stream whose lines appear above a live display."""
 
     def __init__(self, console: SafeConsole) -> None:
         self._console = console
-        self._rest = ""
+        self._unfinished = ""
 
     def write(self, text: str) -> int:
-        *lines, self._rest = (self._rest + text).split("\n")
+        *lines, self._unfinished = (self._unfinished + text).split("\n")
         for line in lines:
             self._console.print(literal(line), soft_wrap=True)
         return len(text)
 
     def flush(self) -> None:
-        """What has no line feed yet waits for it."""
+        """An unfinished line waits for its line feed."""
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._console.file, name)
@@ -128,7 +171,7 @@ class _Above:
 
 @contextmanager
 def safe_streams() -> Iterator[None]:
-    """Escape what anybody in this process writes to stdout and stderr, not only this package."""
+    """Escape control characters in all that this process writes to stdout and stderr."""
     before = sys.stdout, sys.stderr
     sys.stdout, sys.stderr = (_SafeStream(stream) for stream in before)
     try:
@@ -139,8 +182,8 @@ def safe_streams() -> Iterator[None]:
 
 @contextmanager
 def lines_above(console: SafeConsole) -> Iterator[None]:
-    """Put what is written to stderr above the live view that the console shows."""
-    before, sys.stderr = sys.stderr, _Above(console)
+    """Show what is written to stderr above the live display of the console."""
+    before, sys.stderr = sys.stderr, _LinesAbove(console)
     try:
         yield
     finally:

@@ -1,37 +1,37 @@
-"""``quantgraph ledger show|export|check``: our own ledgers."""
+"""``quantgraph ledger show|check|export|verify``: ledgers of runs, and AI-Trader's position files."""
 
 from __future__ import annotations
 
 import json
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from quantgraph.cli.console import SafeConsole, echo, echo_json
-from quantgraph.cli.ledger_selection import folder_of, missing_end, opened
-from quantgraph.cli.ledger_verify import MISMATCHES, app, counted
+from quantgraph.cli.console import FAILED, AsJson, SafeConsole, counted, echo, echo_json, usage_errors
+from quantgraph.cli.ledger_selection import missing_end, open_ledger, run_folder_of
 from quantgraph.errors import BadFile, BadOption, LedgerConflict
 
 if TYPE_CHECKING:
-    from quantgraph.broker.ledger.ledger import Ledger
+    from quantgraph.broker.ledger import Ledger
+    from quantgraph.interop.ai_trader import Verification
 
-__all__ = ["app", "check", "export", "show"]
+__all__ = ["app", "check", "export", "show", "verify"]
 
-Run = Annotated[
+app = typer.Typer(no_args_is_help=True, rich_markup_mode=None, help="Look into ledgers and check them.")
+
+RunName = Annotated[
     str | None,
     typer.Argument(
         metavar="[RUN]", help="A run's folder, its ledger file, or its name. Default: the latest run."
     ),
 ]
-Where = Annotated[
+LedgerPlace = Annotated[
     str | None,
     typer.Option("--ledger", help="A ledger file or database URL that has the run. Default: the run's own."),
 ]
-AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else to stdout.")]
-
-
+_MAX_MISMATCHES = 50
 _COLUMNS = {
     "quantity": ("shares", 0, 9),
     "average_cost": ("cost", 2, 4),
@@ -41,10 +41,10 @@ _COLUMNS = {
     "entered": ("entered", 0, 0),
     "sessions": ("held", 0, 0),
 }
-"""Heading, least and most decimals."""
+"""Heading, minimal and maximal decimals of each column of positions."""
 
 
-class Format(StrEnum):
+class ExportFormat(StrEnum):
     """What an export holds: the whole journal, the fills, the rejections, or AI-Trader's records."""
 
     JSONL = "jsonl"
@@ -55,90 +55,118 @@ class Format(StrEnum):
 
 
 @app.command()
-def show(run: Run = None, ledger: Where = None, as_json: AsJson = False) -> None:
+def show(run: RunName = None, ledger: LedgerPlace = None, as_json: AsJson = False) -> None:
     """Show where a run stands: cash, holdings, cost, profit."""
-    with opened(run, ledger) as (book, run_id, _):
+    with open_ledger(run, ledger) as (book, run_id, _):
         book.check(run_id)
-        told = _standing(book, run_id)
+        summary = _summary(book, run_id)
     if as_json:
-        echo_json(told)
+        echo_json(summary)
     else:
-        _print(told)
+        _print_summary(summary)
 
 
 @app.command()
-def check(run: Run = None, ledger: Where = None, as_json: AsJson = False) -> None:
-    """Follow the chain of a run, replay every session, and read every file that the run keeps.
+def check(run: RunName = None, ledger: LedgerPlace = None, as_json: AsJson = False) -> None:
+    """Check a run: the hash chain of its ledger, a replay of every session, and every file of the run.
 
-    Exit status 1: something does not follow, or a file is not as the run left it.
+    Exit status 1: a line does not follow from the one before, or a file is not as the run left it.
     """
-    from quantgraph.runs.integrity import check_folder
-    from quantgraph.runs.manifest import ledger_place
+    from quantgraph.runs.integrity import check_run_folder
+    from quantgraph.runs.manifest import ledger_location
 
-    with opened(run, ledger, begun=True) as (book, run_id, place):
-        kept = check_folder(folder_of(run, place), place)
-        lines, problems = None, [fault.line for fault in kept.faults]
+    with open_ledger(run, ledger, may_be_empty=True) as (book, run_id, place):
+        report = check_run_folder(run_folder_of(run, place), place)
+        lines, problems = None, [fault.line for fault in report.faults]
         try:
             lines = book.check(run_id) if book.runs() else 0
             problem = missing_end(book, run_id, place)
         except LedgerConflict as error:
-            problem = f"{ledger_place(place)}: {error.message}"
+            problem = f"{ledger_location(place)}: {error.message}"
         except BadFile:
             if not problems:
                 raise
-            problem = None  # the result cannot be read: that was said already
+            problem = None  # the faults include the unreadable result
         if problem is not None:
             problems.insert(0, f"ledger_conflict: {problem}")
     if as_json:
         problem = problem or next(iter(problems), None)
-        told = {"run_id": run_id, "sound": not problems, "problem": problem, "lines": lines}
-        echo_json(told | {"files": kept.files, "problems": problems})
+        ledger_part = {"run_id": run_id, "sound": not problems, "problem": problem, "lines": lines}
+        echo_json(ledger_part | {"files": report.files, "problems": problems})
     elif not problems:
-        files = f"; {counted(kept.files, 'file')} as the run left them"
+        files = f"; {counted(report.files, 'file')} as the run left them"
         follow = f"{lines:,} lines, each follows from the one before" if lines else "no line yet"
         echo(f"{run_id}: {follow}{files}")
     for line in problems:
         echo(line, err=True)
     if problems:
-        raise typer.Exit(MISMATCHES)
+        raise typer.Exit(FAILED)
 
 
 @app.command()
 def export(
     to: Annotated[Path, typer.Option("--to", help="The file to write.")],
-    run: Run = None,
+    run: RunName = None,
     form: Annotated[
-        Format,
+        ExportFormat,
         typer.Option(
             "--format",
             help="jsonl: the journal. csv, parquet: fills. rejections: refused orders and why, as .csv or "
             ".parquet. positions: AI-Trader's.",
         ),
-    ] = Format.JSONL,
-    ledger: Where = None,
+    ] = ExportFormat.JSONL,
+    ledger: LedgerPlace = None,
 ) -> None:
     """Write the journal, the fills, the rejections, or AI-Trader's records of a run to a file."""
-    from quantgraph.broker.ledger.fills_file import write_fills, write_rejections
-    from quantgraph.interop.ai_trader.position_file import write_positions
+    from quantgraph.broker.ledger import write_fills, write_rejections
+    from quantgraph.interop.ai_trader import write_positions
 
-    with opened(run, ledger) as (book, run_id, _):
+    with open_ledger(run, ledger) as (book, run_id, _):
         if to.is_dir() or not to.parent.is_dir():
             what = f"{to} is a folder" if to.is_dir() else f"there is no folder {to.parent}"
-            raise BadOption(f"--to {to}: {what}; a file in a folder that exists is wanted", parameter="to")
+            raise BadOption(f"--to {to}: {what}; must be a file in an existing folder", parameter="to")
         book.check(run_id)
-        if form is Format.JSONL:
-            to.write_text("".join(_line(row) for row in book.journal(run_id)), encoding="utf-8")
-        elif form is Format.POSITIONS:
-            write_positions(to, _records(book, run_id))
-        elif form is Format.REJECTIONS:
+        if form is ExportFormat.JSONL:
+            to.write_text("".join(_json_line(row) for row in book.journal(run_id)), encoding="utf-8")
+        elif form is ExportFormat.POSITIONS:
+            write_positions(to, _position_records(book, run_id))
+        elif form is ExportFormat.REJECTIONS:
             write_rejections(to, book.rejections(run_id))
         else:
             write_fills(to, book.fills(run_id))
     echo(str(to))
 
 
-def _standing(book: Ledger, run_id: str) -> dict[str, Any]:
-    from quantgraph.report.orders import by_reason
+@app.command()
+def verify(
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="AI-Trader's position.jsonl.")],
+    prices: Annotated[Path, typer.Option(help="Daily bars, unadjusted: CSV, Parquet, JSON or a folder.")],
+    market: Annotated[Literal["cn", "us"], typer.Option(help="cn: lots of 100 and T+1. us: whole shares.")],
+    as_json: AsJson = False,
+) -> None:
+    """Replay a position.jsonl against prices.
+
+    Exit status 0: every record follows from the one before. 1: some do not. 2: nothing could be checked.
+    """
+    from quantgraph.data.files import FileSource
+    from quantgraph.interop.ai_trader import verify_positions
+    from quantgraph.settings import load_settings
+
+    with usage_errors():
+        source = FileSource(prices, max_file_mb=load_settings().max_file_mb)
+        found = verify_positions(file, source, market)
+        if found.records == 1 and not found.mismatches:
+            raise BadFile(f"{file}: nothing could be checked, there is no record after the first")
+    if as_json:
+        echo_json(found.as_dict())
+    else:
+        _print_verification(file, found)
+    if found.mismatches:
+        raise typer.Exit(FAILED)
+
+
+def _summary(book: Ledger, run_id: str) -> dict[str, Any]:
+    from quantgraph.report.order_statistics import rejection_counts
 
     days, held = book.days(run_id), book.positions(run_id)
     account, meta = book.account(run_id), book.meta(run_id)
@@ -155,41 +183,41 @@ def _standing(book: Ledger, run_id: str) -> dict[str, Any]:
         "value": float(days["value"].iloc[-1]) if len(days) else float(account.cash),
         "fills": int(days["fills"].sum()) if len(days) else 0,
         "rejections": int(days["rejections"].sum()) if len(days) else 0,
-        "rejections_by_reason": by_reason(book.orders(run_id)),
+        "rejections_by_reason": rejection_counts(book.orders(run_id)),
         "realised": round(float(days["realised"].sum()), 2) if len(days) else 0.0,
         "dividends": round(float(days["dividends"].sum()), 2) if len(days) else 0.0,
         "positions": held.reset_index().to_dict("records"),
     }
 
 
-def _print(told: dict[str, Any]) -> None:
+def _print_summary(run: dict[str, Any]) -> None:
     from rich.box import SIMPLE
     from rich.table import Table
 
-    from quantgraph.report.orders import listed
+    from quantgraph.report.order_statistics import format_counts
 
     console = SafeConsole()
-    if not told["sessions"]:
-        console.print(f"{told['run_id']}: no session yet, cash {told['cash']:,.2f}", soft_wrap=True)
+    if not run["sessions"]:
+        console.print(f"{run['run_id']}: no session yet, cash {run['cash']:,.2f}", soft_wrap=True)
         return
-    why = f" ({listed(told['rejections_by_reason'])})" if told["rejections"] else ""
+    why = f" ({format_counts(run['rejections_by_reason'])})" if run["rejections"] else ""
     console.print(
-        f"{told['run_id']}: {counted(told['sessions'], 'session')}, {told['first']} to {told['last']}, "
-        f"{counted(told['fills'], 'fill')}, {counted(told['rejections'], 'rejection')}{why}",
+        f"{run['run_id']}: {counted(run['sessions'], 'session')}, {run['first']} to {run['last']}, "
+        f"{counted(run['fills'], 'fill')}, {counted(run['rejections'], 'rejection')}{why}",
         soft_wrap=True,
     )
     console.print(
-        f"value {told['value']:,.2f}, cash {told['cash']:,.2f}, dividends on their way {told['owed']:,.2f}, "
-        f"realised {told['realised']:,.2f}, dividends earned {told['dividends']:,.2f}",
+        f"value {run['value']:,.2f}, cash {run['cash']:,.2f}, dividends on their way {run['owed']:,.2f}, "
+        f"realised {run['realised']:,.2f}, dividends earned {run['dividends']:,.2f}",
         soft_wrap=True,
     )
-    if not told["positions"]:
+    if not run["positions"]:
         return
     table = Table(box=SIMPLE, pad_edge=False, padding=(0, 1, 0, 0))
     table.add_column("ts_code", no_wrap=True)
     for heading, _, _ in _COLUMNS.values():
         table.add_column(heading, justify="right", no_wrap=True)
-    for row in told["positions"]:
+    for row in run["positions"]:
         table.add_row(
             row["ts_code"], *(_cell(row[name], least, most) for name, (_, least, most) in _COLUMNS.items())
         )
@@ -204,12 +232,12 @@ def _cell(value: object, least: int, most: int) -> str:
     return f"{whole}.{decimals}" if decimals else whole
 
 
-def _line(row: dict[str, Any]) -> str:
+def _json_line(row: dict[str, Any]) -> str:
     return json.dumps(row, ensure_ascii=False, separators=(",", ":")) + "\n"
 
 
-def _records(book: Ledger, run_id: str) -> list[Any]:
-    from quantgraph.interop.ai_trader.position_file import PositionFill, records_of
+def _position_records(book: Ledger, run_id: str) -> list[Any]:
+    from quantgraph.interop.ai_trader import PositionFill, records_of
 
     sessions = [f"{day:%Y-%m-%d}" for day in book.sessions(run_id)]
     if not sessions:
@@ -235,3 +263,32 @@ def _records(book: Ledger, run_id: str) -> list[Any]:
     ]
     symbols = sorted({fill.order.symbol for fill in made})
     return list(records_of(sessions[0], float(book.cash(run_id)), symbols, fills, sessions=sessions))
+
+
+def _print_verification(file: Path, found: Verification) -> None:
+    from rich.table import Table
+
+    console = SafeConsole()
+    value, gain, fall = (
+        "unknown" if number is None else shown.format(number)
+        for number, shown in (
+            (found.final_value, "{:,.2f}"),
+            (found.total_return, "{:+.2%}"),
+            (found.max_drawdown, "{:.2%}"),
+        )
+    )
+    console.print(
+        f"{file.name}: {counted(found.records, 'record')}, {found.first_date} to {found.last_date}, "
+        f"{counted(found.sessions, 'session')}, mismatches: {len(found.mismatches)}",
+        soft_wrap=True,
+    )
+    carried = f", {counted(found.carried, 'close')} carried" if found.carried else ""
+    console.print(f"final value {value}, return {gain}, max drawdown {fall}{carried}")
+    if not found.mismatches:
+        return
+    table = Table("line", "id", "date", "what does not follow")
+    for each in found.mismatches[:_MAX_MISMATCHES]:
+        table.add_row(str(each.line), "" if each.id is None else str(each.id), each.date, each.message)
+    console.print(table)
+    if len(found.mismatches) > _MAX_MISMATCHES:
+        console.print(f"and {len(found.mismatches) - _MAX_MISMATCHES} more; --json has all")

@@ -1,4 +1,4 @@
-"""The command's entry: ``quantgraph run`` and ``quantgraph signal``, and where the others hang."""
+"""The command ``quantgraph``: ``run``, ``signal`` and ``audit``, and its other subcommands."""
 
 from __future__ import annotations
 
@@ -12,13 +12,25 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from quantgraph._util.input_limits import check_text
-from quantgraph.cli.audit import audit
-from quantgraph.cli.console import echo, echo_traceback, safe_streams
+from quantgraph.cli.console import (
+    CANCELLED,
+    FAILED,
+    WRONG_USAGE,
+    AsJson,
+    Debug,
+    echo,
+    echo_json,
+    echo_traceback,
+    print_error,
+    print_status,
+    safe_streams,
+    usage_errors,
+)
 from quantgraph.cli.ledger_commands import app as ledger
 from quantgraph.cli.replay import replay
 from quantgraph.cli.resume import resume
-from quantgraph.cli.run_command import CANCELLED, FAILED, WRONG_USAGE, fail, go, say
-from quantgraph.errors import BadOption, QuantGraphError
+from quantgraph.cli.run_command import execute_and_show
+from quantgraph.errors import BadOption
 
 if TYPE_CHECKING:
     from quantgraph.market.rulebook import Rulebook
@@ -33,7 +45,6 @@ app = typer.Typer(
     help="A sentence about a trading strategy becomes an audited signal and trades in an exact ledger.",
 )
 app.add_typer(ledger, name="ledger")
-app.command()(audit)
 app.command()(resume)
 app.command()(replay)
 
@@ -54,9 +65,6 @@ Out = Annotated[
     Path | None,
     typer.Option(help="Folder of the runs; this one gets a folder in it. Default: the settings' runs_dir."),
 ]
-AsJson = Annotated[
-    bool, typer.Option("--json", help="Print the result as one JSON object and nothing else to stdout.")
-]
 Headless = Annotated[
     bool, typer.Option(help="Ask nothing: take the documented defaults and list them as assumptions.")
 ]
@@ -64,7 +72,6 @@ Budget = Annotated[
     str | None, typer.Option(help="Limits on model calls, like calls=100,prompt_tokens=200000,money=2.5.")
 ]
 SessionBudget = Annotated[str | None, typer.Option(help="The same for each session.")]
-Debug = Annotated[bool, typer.Option(help="Show a traceback when something goes wrong.")]
 
 
 @app.command()
@@ -97,18 +104,23 @@ def run(  # noqa: PLR0917 - typer reads options from the parameters
     debug: Debug = False,
 ) -> None:
     """Turn a sentence into a signal and trade it in a simulated account, session by session."""
-    options = {
-        "source": source,
-        "start": start,
-        "end": end,
-        "symbols": _codes(symbols),
-        "model": model,
-        "budget": budget,
-        "session_budget": session_budget,
-        "out": out,
-    }
-    trading = {"cash": cash, "approve": approve, "book": (market, slippage_bps, fund or [])}
-    _go(question, options | trading, as_json=as_json, headless=headless, debug=debug)
+    with usage_errors(debug=debug):
+        rules = _rules(market, slippage_bps, fund or [])
+        work = _work(
+            question,
+            source=source,
+            start=start,
+            end=end,
+            symbols=symbols,
+            model=model,
+            budget=budget,
+            session_budget=session_budget,
+            out=out,
+            cash=cash,
+            approve=approve,
+            rules=rules,
+        )
+    execute_and_show(question, work, as_json=as_json, headless=headless, debug=debug)
 
 
 @app.command()
@@ -127,17 +139,61 @@ def signal(  # noqa: PLR0917
     debug: Debug = False,
 ) -> None:
     """Turn a sentence into a validated signal and the strategy that makes it, without trading."""
-    options = {
-        "source": source,
-        "start": start,
-        "end": end,
-        "symbols": _codes(symbols),
-        "model": model,
-        "budget": budget,
-        "session_budget": session_budget,
-        "out": out,
-    }
-    _go(question, {**options, "trade": False}, as_json=as_json, headless=headless, debug=debug)
+    with usage_errors(debug=debug):
+        work = _work(
+            question,
+            source=source,
+            start=start,
+            end=end,
+            symbols=symbols,
+            model=model,
+            budget=budget,
+            session_budget=session_budget,
+            out=out,
+            trade=False,
+        )
+    execute_and_show(question, work, as_json=as_json, headless=headless, debug=debug)
+
+
+@app.command()
+def audit(  # noqa: PLR0917
+    strategy: Annotated[
+        Path, typer.Argument(metavar="STRATEGY.py", help="A strategy as a run saves it, or a run's folder.")
+    ],
+    source: Annotated[
+        str | None, typer.Option(help="sample, tushare, or a file or folder. Default: the settings'.")
+    ] = None,
+    symbols: Annotated[
+        str | None, typer.Option(help="Codes, names or an index code, joined by commas. Default: all.")
+    ] = None,
+    start: Annotated[str | None, typer.Option(help="First date, YYYYMMDD. Default: the source's.")] = None,
+    end: Annotated[str | None, typer.Option(help="Last date, YYYYMMDD. Default: the source's.")] = None,
+    exhaustive: Annotated[bool, typer.Option(help="Prove every session, however long it takes.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Prove that each row of a strategy's signal uses only what was known by then, or show where not.
+
+    Exit status: 0 causal, 1 not causal or undecided, 2 the strategy or the data cannot be used.
+    """
+    from quantgraph._util.texts import language_of
+    from quantgraph.runs import audit_strategy, read_strategy
+
+    with usage_errors():
+        verdict = audit_strategy(
+            strategy,
+            source=source,
+            symbols=[symbols] if symbols else [],
+            start=start,
+            end=end,
+            exhaustive=exhaustive or "auto",
+        )
+        language = language_of(read_strategy(strategy).about)
+    if as_json:
+        echo_json(verdict.as_json())
+    else:
+        echo(verdict.text(language))
+    if not verdict.causal:
+        raise typer.Exit(FAILED)
 
 
 @app.callback(invoke_without_command=True)
@@ -150,28 +206,22 @@ def about(version: Annotated[bool, typer.Option("--version", help="Show the vers
         raise typer.Exit
 
 
-def _codes(text: str | None) -> list[str]:
-    return [code for code in (text or "").replace("，", ",").split(",") if code.strip()]
-
-
-def _go(question: str, options: dict[str, Any], *, as_json: bool, headless: bool, debug: bool) -> None:
+def _work(
+    question: str, *, symbols: str | None, budget: str | None, session_budget: str | None, **options: Any
+) -> partial[dict[str, Any]]:
+    """``run_strategy`` with the options of a command."""
     from quantgraph.runs import run_strategy
     from quantgraph.settings import load_settings
 
-    try:
-        if not question.strip():
-            raise BadOption(
-                "SENTENCE is empty; describe a strategy, for example: "
-                "quantgraph run 'all stocks, 5-day average crosses above the 20-day average, past year'"
-            )
-        if "book" in options:
-            options["rules"] = _rules(*options.pop("book"))
-        budgets = {name: options.pop(name) for name in ("budget", "session_budget")}
-        options["settings"] = load_settings(**{name: text for name, text in budgets.items() if text})
-    except QuantGraphError as error:
-        fail(error, debug=debug)
-        raise typer.Exit(WRONG_USAGE) from None
-    go(question, partial(run_strategy, question, **options), as_json=as_json, headless=headless, debug=debug)
+    if not question.strip():
+        raise BadOption(
+            "SENTENCE is empty; describe a strategy, for example: "
+            "quantgraph run 'all stocks, 5-day average crosses above the 20-day average, past year'"
+        )
+    budgets = {"budget": budget, "session_budget": session_budget}
+    codes = [code for code in (symbols or "").replace("，", ",").split(",") if code.strip()]
+    settings = load_settings(**{name: text for name, text in budgets.items() if text})
+    return partial(run_strategy, question, symbols=codes, settings=settings, **options)
 
 
 def _rules(market: str, slippage_bps: float, funds: Sequence[str]) -> Rulebook:
@@ -188,14 +238,12 @@ def _rules(market: str, slippage_bps: float, funds: Sequence[str]) -> Rulebook:
 def _pair(fund: str) -> tuple[str, str]:
     code, sign, kind = fund.partition("=")
     if not sign:
-        raise BadOption(
-            f"--fund {fund}; CODE=KIND is wanted, for example 159915.SZ=stock_20", parameter="fund"
-        )
+        raise BadOption(f"--fund {fund}; must be CODE=KIND, for example 159915.SZ=stock_20", parameter="fund")
     return code.strip().upper(), kind.strip()
 
 
 def main() -> None:
-    """Entry point. What is not ours is shown in one line too, with ``--debug`` behind a traceback."""
+    """Entry point. Every error is shown in one line, with ``--debug`` after a traceback."""
     with safe_streams():
         _main()
 
@@ -207,17 +255,17 @@ def _main() -> None:
             check_text(argument, f"argument {number}")
         app()
     except BadOption as error:
-        fail(error, debug=False)
+        print_error(error, debug=False)
         sys.exit(WRONG_USAGE)
     except KeyboardInterrupt:
-        say("cancelled")
+        print_status("cancelled")
         sys.exit(CANCELLED)
-    except Exception as error:  # noqa: BLE001 - the last door
+    except Exception as error:  # noqa: BLE001 - the last resort
         debug = "--debug" in sys.argv
         if debug:
             echo_traceback(error)
         hint = "" if debug or sys.argv[1:2] == ["ledger"] else " (--debug shows where)"
-        say(f"{type(error).__name__}: {' '.join(str(error).split())[:300]}{hint}")
+        print_status(f"{type(error).__name__}: {' '.join(str(error).split())[:300]}{hint}")
         sys.exit(FAILED)
     finally:
         if signals.getsignal(signals.SIGINT) is _interrupted:
@@ -225,6 +273,6 @@ def _main() -> None:
 
 
 def _interrupted(*_: object) -> None:
-    """Ctrl-C ends the command once: what cleans up after it is not interrupted again."""
+    """Ctrl-C ends the command once: the clean-up is not interrupted again."""
     signals.signal(signals.SIGINT, signals.SIG_IGN)
     raise KeyboardInterrupt

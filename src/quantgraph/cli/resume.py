@@ -1,31 +1,23 @@
-"""``quantgraph resume``: go on with a run that was stopped."""
+"""``quantgraph resume``: continue a run that was stopped."""
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from quantgraph.cli.run_command import WRONG_USAGE, fail, go, say
-from quantgraph.errors import QuantGraphError
+from quantgraph.cli.console import AsJson, Debug, print_status, usage_errors
+from quantgraph.cli.run_command import RecordedRun, RunsFolder, execute_and_show
 
 __all__ = ["resume"]
 
 
 def resume(  # noqa: PLR0917 - typer reads options from the parameters
-    run: Annotated[
-        str | None,
-        typer.Argument(
-            metavar="[RUN]", help="A run's folder, or its name in --out. Default: the latest there."
-        ),
-    ] = None,
+    run: RecordedRun = None,
     answer: Annotated[
         str | None, typer.Option(metavar="TEXT", help="The answer to the question that the run waits for.")
     ] = None,
-    out: Annotated[
-        Path | None, typer.Option(help="Folder of the runs. Default: the settings' runs_dir.")
-    ] = None,
+    out: RunsFolder = None,
     model: Annotated[
         str | None, typer.Option(help="The model's name, where it was given with --model.")
     ] = None,
@@ -33,44 +25,39 @@ def resume(  # noqa: PLR0917 - typer reads options from the parameters
         str | None, typer.Option(help="Other limits than before, like calls=100,money=2.5.")
     ] = None,
     session_budget: Annotated[str | None, typer.Option(help="The same for each session.")] = None,
-    as_json: Annotated[
-        bool, typer.Option("--json", help="Print the result as one JSON object and nothing else to stdout.")
-    ] = False,
+    as_json: AsJson = False,
     headless: Annotated[bool, typer.Option(help="Ask nothing: a question ends it again.")] = False,
-    debug: Annotated[bool, typer.Option(help="Show a traceback when something goes wrong.")] = False,
+    debug: Debug = False,
 ) -> None:
-    """Go on with a run that was stopped, was killed, waits for an answer, or ran out of something.
+    """Continue a run that was stopped, was killed, waits for an answer, or ran out of something.
 
     What was answered before is not asked again, no model call that had returned is made again, and no session
-    is traded twice. It has to be the same configuration, graph, data and code.
+    is traded twice. Configuration, graph, data and code must be the same.
     """
-    from quantgraph.cli.ledger_selection import latest
+    from quantgraph.cli.ledger_selection import latest_ledger
     from quantgraph.runs import resume_run
-    from quantgraph.runs.folder import read_result
-    from quantgraph.runs.manifest import read_manifest, run_folder
+    from quantgraph.runs.manifest import find_run_folder, read_manifest
+    from quantgraph.runs.run_result import read_result
     from quantgraph.settings import load_settings
 
-    given = {"budget": budget, "session_budget": session_budget}
-    try:
-        settings = load_settings(**{name: text for name, text in given.items() if text})
+    budgets = {"budget": budget, "session_budget": session_budget}
+    with usage_errors(debug=debug):
+        settings = load_settings(**{name: text for name, text in budgets.items() if text})
         runs_dir = out or settings.runs_dir
-        folder = run_folder(run or latest(runs_dir).parent, runs_dir)
+        folder = find_run_folder(run or latest_ledger(runs_dir).parent, runs_dir)
         manifest, before = read_manifest(folder), read_result(folder) or {}
-    except QuantGraphError as error:
-        fail(error, debug=debug)
-        raise typer.Exit(WRONG_USAGE) from None
     if before.get("ended_because") == "done":
-        say(f"run {manifest.run_id} is done{' and takes no answer' if answer is not None else ''}")
+        print_status(f"run {manifest.run_id} is done{' and takes no answer' if answer is not None else ''}")
         answer = None
 
     def work(**options: Any) -> dict[str, Any]:
         result = resume_run(folder, model=model, settings=settings, **options)
         if manifest.other_versions:
-            say(manifest.other_versions)
+            print_status(manifest.other_versions)
         return result
 
-    go(
-        manifest.options.question,
+    execute_and_show(
+        manifest.spec.question,
         work,
         as_json=as_json,
         headless=headless,

@@ -1,4 +1,4 @@
-"""What every command that runs a graph does: show it, ask, stop when it is told to, say how it ended."""
+"""Executing a run for a command: its progress, its questions, stop signals, and how it ended."""
 
 from __future__ import annotations
 
@@ -8,37 +8,52 @@ import re
 import signal
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from quantgraph._util.texts import escape_controls, language_of
-from quantgraph.cli.console import echo, echo_json, echo_traceback
+from quantgraph._util.texts import language_of
+from quantgraph.cli.console import (
+    CANCELLED,
+    FAILED,
+    WRONG_USAGE,
+    echo_json,
+    print_error,
+    print_status,
+)
 from quantgraph.errors import BadFile, BadOption, BadWindow, QuantGraphError, RunMismatch
 
 if TYPE_CHECKING:
     from langgraph.runtime import RunControl
 
-__all__ = ["CANCELLED", "FAILED", "WRONG_USAGE", "fail", "go", "say"]
+__all__ = ["RecordedRun", "RunsFolder", "execute_and_show"]
 
-FAILED, WRONG_USAGE, CANCELLED = 1, 2, 130
+RecordedRun = Annotated[
+    str | None,
+    typer.Argument(metavar="[RUN]", help="A run's folder, or its name in --out. Default: the latest there."),
+]
+RunsFolder = Annotated[
+    Path | None, typer.Option("--out", help="Folder of the runs. Default: the settings' runs_dir.")
+]
+
 _SPENT = re.compile(
     r"budget of the (run|session)[^:]*: (\S+) (calls|prompt tokens|completion tokens|money|seconds)"
 )
-_PASSING_ENDS = frozenset({"data_unavailable", "model_unavailable", "timeout"})
-"""Ends that may be gone later."""
-_WRONG = (BadFile, BadOption, BadWindow, RunMismatch)
-"""Errors that say of a call that it cannot be."""
+_TEMPORARY_ENDS = frozenset({"data_unavailable", "model_unavailable", "timeout"})
+"""Ends that a later resume may overcome."""
+_USAGE_ERRORS = (BadFile, BadOption, BadWindow, RunMismatch)
+"""Errors of the call itself, if no run has begun."""
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 _STDERR = 2
-_PATIENCE = 1.0
-"""Seconds for what was interrupted to end by itself."""
+_GRACE = 1.0
+"""Seconds in which an interrupted step may end by itself."""
 
 Answer = Callable[[Mapping[str, Any]], str | None]
 Work = Callable[..., dict[str, Any]]
 
 
-def go(
+def execute_and_show(
     question: str,
     work: Work,
     *,
@@ -51,26 +66,26 @@ def go(
 
     ``first_answer`` is given to the first question; the others are asked unless it is ``headless``.
     """
-    from quantgraph.cli.view import prompt, show_result, view
-    from quantgraph.runtime.endings import closing
+    from quantgraph.cli.display import ask_on_terminal, open_display, show_result
+    from quantgraph.runtime.endings import closing_text
 
     try:
-        with view(question) as live, _stopping() as stop:
-            ask = None if headless else stop.asking(prompt(live))
-            answer = ask if first_answer is None else _first(first_answer, ask)
-            result = work(answer=answer, watch=live.watch, control=stop.control)
+        with open_display(question) as display, _stop_signals() as stop:
+            ask = None if headless else stop.asking(ask_on_terminal(display))
+            answer = ask if first_answer is None else _with_first_answer(first_answer, ask)
+            result = work(answer=answer, watch=display.watch, control=stop.control)
     except QuantGraphError as error:
-        run_dir = error.data.get("run_dir")  # none where no run has begun
-        if run_dir is None and isinstance(error, _WRONG):
-            fail(error, debug=debug)
+        run_dir = error.data.get("run_dir")  # None if no run has begun
+        if run_dir is None and isinstance(error, _USAGE_ERRORS):
+            print_error(error, debug=debug)
             raise typer.Exit(WRONG_USAGE) from None
         if as_json:
             place = {"run_id": error.data.get("run_id"), "run_dir": run_dir}
-            stands = {"state": "failed", "ended_because": None, "question": question, "error": error.line}
-            echo_json(place | stands)
-        fail(error, debug=debug)
+            state = {"state": "failed", "ended_because": None, "question": question, "error": error.line}
+            echo_json(place | state)
+        print_error(error, debug=debug)
         if run_dir:
-            say(f"quantgraph resume {run_dir}")
+            print_status(f"quantgraph resume {run_dir}")
         raise typer.Exit(FAILED) from None
     if as_json:
         echo_json(result)
@@ -79,43 +94,43 @@ def go(
     because = result["ended_because"]
     if because == "done":
         return
-    say(f"{result['error']}  [{because}, {result['run_dir']}]")
-    for line in filter(None, (closing(because, "", language_of(result["question"])), _hint(result))):
-        say(line)
+    print_status(f"{result['error']}  [{because}, {result['run_dir']}]")
+    for line in filter(None, (closing_text(because, "", language_of(result["question"])), _hint(result))):
+        print_status(line)
     raise typer.Exit(CANCELLED if because == "cancelled" else FAILED)
 
 
 def _hint(result: Mapping[str, Any]) -> str:
-    """The command that goes on with a run, empty where that would end so again, or the error has it."""
-    from quantgraph.recording.recordings import PASSING
-    from quantgraph.runs.resume import asked_all
+    """The command that continues a run; empty if that would end so again, or the error names it."""
+    from quantgraph.recording.recordings import PASSING_ERRORS
+    from quantgraph.runs.resume import questions_used_up
 
     because, error = result["ended_because"], result["error"]
-    on = f"quantgraph resume {result['run_dir']}"
+    command = f"quantgraph resume {result['run_dir']}"
     if because == "needs_answer":
-        return "" if asked_all(result) else f"{on} --answer TEXT"
+        return "" if questions_used_up(result) else f"{command} --answer TEXT"
     if spent := _SPENT.search(error):
         whose, most, limit = spent.groups()
         option = "--budget" if whose == "run" else "--session-budget"
-        return f"{on} {option} {limit.replace(' ', '_')}=N, with N above {most}"
-    passes = error.partition(":")[0] in PASSING
-    return on if because in _PASSING_ENDS and passes else ""
+        return f"{command} {option} {limit.replace(' ', '_')}=N, with N above {most}"
+    passes = error.partition(":")[0] in PASSING_ERRORS
+    return command if because in _TEMPORARY_ENDS and passes else ""
 
 
-class _Stop:
+class _StopHandler:
     """The first Ctrl-C or SIGTERM stops a run at its next step, the second at once; more do nothing.
 
-    ``hurry`` is called before the second interrupts what goes on.
+    ``on_second`` is called before the second interrupts a step.
     """
 
-    def __init__(self, control: RunControl, hurry: Callable[[], None] = lambda: None) -> None:
+    def __init__(self, control: RunControl, on_second: Callable[[], None] = lambda: None) -> None:
         self.control = control
-        self._hurry = hurry
+        self._on_second = on_second
         self._asking = False
-        self._left = False
+        self._interrupted = False
 
     def asking(self, ask: Answer) -> Answer:
-        """While a question waits there is no next step: it is left at once."""
+        """Wrap ``ask``: a signal interrupts a waiting question at once, because there is no next step."""
 
         def asked(question: Mapping[str, Any]) -> str | None:
             self._asking = True
@@ -127,58 +142,58 @@ class _Stop:
         return asked
 
     @property
-    def told(self) -> bool:
+    def signalled(self) -> bool:
         """Whether there was a signal."""
-        return self._left or bool(self.control.drain_requested)
+        return self._interrupted or bool(self.control.drain_requested)
 
     def handle(self, *_: object) -> None:
-        if self._left:
+        if self._interrupted:
             return
         if self._asking or self.control.drain_requested:
-            self._left = True
-            # It tells of what it was interrupted in with a traceback, which nobody asked for.
+            self._interrupted = True
+            # It would log a traceback of the interrupted step.
             logging.getLogger("sqlalchemy.pool").setLevel(logging.CRITICAL)
             if not self._asking:
-                self._hurry()
+                self._on_second()
             raise KeyboardInterrupt
         self.control.request_drain("told to stop")
-        # Not by a stream: the signal may have come in the middle of a write to it, which takes no second one.
+        # Not by a stream: the signal may have interrupted a write to it, and writes are not reentrant.
         os.write(_STDERR, b"stopping at the next step; once more stops at once\n")
 
 
 @contextmanager
-def _stopping() -> Iterator[_Stop]:
+def _stop_signals() -> Iterator[_StopHandler]:
     from langgraph.runtime import RunControl
 
-    from quantgraph.runs.driver import AT_ONCE
+    from quantgraph.llm.cancellation import AT_ONCE
 
     control = RunControl()
 
-    def hurry() -> None:
+    def leave_soon() -> None:
         control.request_drain(AT_ONCE)
         if hasattr(signal, "setitimer"):
-            signal.signal(signal.SIGALRM, _leave)
-            signal.setitimer(signal.ITIMER_REAL, _PATIENCE)
+            signal.signal(signal.SIGALRM, _leave_now)
+            signal.setitimer(signal.ITIMER_REAL, _GRACE)
 
-    stop = _Stop(control, hurry)
+    stop = _StopHandler(control, leave_soon)
     before = {number: signal.signal(number, stop.handle) for number in _SIGNALS}
     try:
         yield stop
     finally:
         if control.drain_reason == AT_ONCE and hasattr(signal, "setitimer"):
             signal.setitimer(signal.ITIMER_REAL, 0)
-        for number, handler in before.items():  # told to stop, the process is at its end: it may clean up
-            signal.signal(number, signal.SIG_IGN if stop.told else handler)
+        for number, handler in before.items():  # after a signal the process only cleans up
+            signal.signal(number, signal.SIG_IGN if stop.signalled else handler)
 
 
-def _leave(*_: object) -> None:
-    """What was interrupted waits for a thread that hears of nothing: all that has to last is on the disk."""
+def _leave_now(*_: object) -> None:
+    """End a process whose main thread waits for one that cannot be stopped; its data are on the disk."""
     cursor = b"\033[?25h" if os.isatty(_STDERR) else b""
     os.write(_STDERR, cursor + b"left in the middle of a step; 'quantgraph resume RUN' goes on with it\n")
     os._exit(CANCELLED)
 
 
-def _first(text: str, others: Answer | None) -> Answer:
+def _with_first_answer(text: str, others: Answer | None) -> Answer:
     left = [text]
 
     def answer(question: Mapping[str, Any]) -> str | None:
@@ -187,15 +202,3 @@ def _first(text: str, others: Answer | None) -> Answer:
         return others(question) if others else None
 
     return answer
-
-
-def fail(error: QuantGraphError, *, debug: bool) -> None:
-    """One line, and below it what differs; with a traceback before it if that is asked for."""
-    if debug:
-        echo_traceback(error)
-    echo("\n".join(filter(None, (error.line, error.data.get("diff")))), err=True)
-
-
-def say(line: str) -> None:
-    """A line on stderr."""
-    echo(escape_controls(line), err=True)

@@ -1,12 +1,12 @@
-"""Market data: where it comes from, and how people name what they want of it."""
+"""Market data: sources, and the resolution of the symbols that a user names."""
 
 from __future__ import annotations
 
 import os
 from pathlib import Path
 
-from quantgraph.data.protocol import BAR_FIELDS, INDICATOR_FIELDS, MarketDataSource, Members, Panel
-from quantgraph.data.symbols import INDEX_NAMES, ResolvedSymbols, resolve_symbols
+from quantgraph.data.market_data import BAR_FIELDS, INDICATOR_FIELDS, MarketDataSource, Members, Panel
+from quantgraph.data.symbol_resolution import INDEX_NAMES, ResolvedSymbols, resolve_symbols
 from quantgraph.errors import BadOption
 from quantgraph.settings import Settings, load_settings
 
@@ -33,26 +33,25 @@ def open_source(
     Parameters
     ----------
     spec
-        None: what the settings say, ``sample`` if they say nothing. ``"sample"``: the embedded synthetic
-        sample. ``"tushare"``: tushare, with the settings' token and cache. A path: a file or folder of
-        daily bars. A source: itself.
+        None: the settings' ``data_source``, by default ``sample``. ``"sample"``: the embedded synthetic
+        market. ``"tushare"``: tushare, with the settings' token and cache. A path: a file or folder of
+        daily bars. A source is returned as it is.
     settings
         Default: :func:`~quantgraph.settings.load_settings`.
 
     Raises
     ------
     BadOption
-        If it is none of these, or a path that does not exist.
+        If ``spec`` is none of these, or a path that does not exist.
     """
     if spec is None:
         spec = (settings or load_settings()).data_source
     if spec == "sample":
-        from quantgraph.data.sample.source import SampleSource
+        from quantgraph.data.sample import SampleSource
 
         return SampleSource()
     if spec == "tushare":
-        from quantgraph.data.tushare.client import URL_VARIABLE
-        from quantgraph.data.tushare.source import TushareSource, cache_folder
+        from quantgraph.data.tushare import URL_VARIABLE, TushareSource, cache_folder
 
         settings = settings or load_settings()
         token = settings.tushare_token
@@ -64,14 +63,14 @@ def open_source(
         return _from_path(spec, settings or load_settings())
     if isinstance(spec, MarketDataSource):
         return spec
-    raise BadOption(f"source={spec!r} is no source; {_VALID}", parameter="source")
+    raise BadOption(f"source={spec!r} is not a source; {_VALID}", parameter="source")
 
 
 def _from_path(spec: str | Path, settings: Settings) -> MarketDataSource:
-    from quantgraph.data.files.source import FileSource
+    from quantgraph.data.files import FileSource
 
     if not str(spec).strip() or not Path(spec).exists():
         raise BadOption(
-            f"source={str(spec)!r} is no known source and no existing path; {_VALID}", parameter="source"
+            f"source={str(spec)!r} is not a known source or an existing path; {_VALID}", parameter="source"
         )
     return FileSource(spec, max_file_mb=settings.max_file_mb)

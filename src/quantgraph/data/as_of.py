@@ -1,4 +1,4 @@
-"""A source as known at a moment: what tools and nodes get instead of the source itself."""
+"""A source as known at a moment, which tools and nodes get instead of the source itself."""
 
 from __future__ import annotations
 
@@ -7,19 +7,17 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import date
 from typing import TypeVar
 
-import numpy as np
 import pandas as pd
 
-from quantgraph.data.panels import check_window
-from quantgraph.data.protocol import DatedLists, MarketDataSource, Members, Panel
+from quantgraph.data.market_data import DatedLists, MarketDataSource, Members, Panel, check_window
 from quantgraph.errors import BadWindow, FutureRequested, NoData, QuantGraphError, UnknownSymbol
 from quantgraph.market.moment import Moment
-from quantgraph.state.views import known_rows
+from quantgraph.state.cut import align_table
 
 __all__ = ["AsOfSource"]
 
 _REFUSALS: tuple[type[QuantGraphError], ...] = (UnknownSymbol, BadWindow, NoData)
-"""What a source says of what it has. Other errors speak of the request, or of why there is no answer."""
+"""Errors about the content of a source, which may name later dates."""
 _MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
 _MONTH = rf"(?P<m>{'|'.join(_MONTHS)})(?:r?uary|ch|il|e|y|ust|t?ember|t|ober)?(?![a-z])\.?"
 _DAY = r"(?P<d>\d{1,2})(?:st|nd|rd|th)?"
@@ -34,32 +32,34 @@ _DATES = tuple(
     )
 )
 
-Answer = TypeVar("Answer")
+T = TypeVar("T")
 
 
 class AsOfSource:
-    """A source as known at a moment; itself a :class:`~quantgraph.data.protocol.MarketDataSource`.
+    """A source as known at a moment; itself a :class:`~quantgraph.data.market_data.MarketDataSource`.
 
-    No answer holds a row of a later session, and in the row of the moment's own session fields that are not
-    known in its phase are NaN (:meth:`.Moment.knows`; of an index ``open`` counts as that of a stock). A
-    window's end is clamped to the moment. Refusals of the source that tell a later date are worded anew.
+    No answer holds a row of a later session, and in the row of the moment's own session fields not yet known
+    in its phase are NaN (:meth:`.Moment.knows`; the ``open`` of an index counts like that of a stock). The
+    end of a window is clamped to the moment. An error of the source that names a later date is replaced by
+    one that does not.
 
-    Lists are those of the moment's day if the source is a :class:`~quantgraph.data.protocol.DatedLists`. One
-    that is not cannot tell: then ``symbols()`` may hold later listings and ``names()`` later names, marks
-    like ST among them. What a source has to say of its whole (``notes``, the ``attrs`` of its frames) is not
-    passed on. ``name`` is: a path given by the user may hold dates.
+    Lists are those of the moment's day if the source is a :class:`.DatedLists`. If it is not, ``symbols()``
+    may hold later listings and ``names()`` later names, including marks like ST. Remarks about the whole
+    source (``notes``, the ``attrs`` of frames) are dropped. ``name`` is kept: the user's path may hold dates.
 
     Parameters
     ----------
     source
-        Any source; one that is as of an earlier moment stays at that moment.
+        Any source. One that is as of an earlier moment stays at that moment.
+    moment
+        Last moment whose data is known.
     """
 
     def __init__(self, source: MarketDataSource, moment: Moment) -> None:
         self._source: MarketDataSource = source
         self.moment: Moment = moment
         if isinstance(source, AsOfSource):
-            self._source = source._source  # noqa: SLF001 - one of this class
+            self._source = source._source  # noqa: SLF001 - same class
             self.moment = min(source.moment, moment)
 
     def __repr__(self) -> str:
@@ -67,12 +67,12 @@ class AsOfSource:
 
     @property
     def name(self) -> str:
-        """The source's."""
+        """Same as the source's."""
         return self._source.name
 
     @property
     def synthetic(self) -> bool:
-        """The source's."""
+        """Same as the source's."""
         return self._source.synthetic
 
     def sessions(self) -> pd.DatetimeIndex:
@@ -81,7 +81,7 @@ class AsOfSource:
         Raises
         ------
         NoData
-            If there is none.
+            If there is no session.
         """
         sessions = self._source.sessions()
         known = sessions[sessions <= self.moment.session]
@@ -90,25 +90,25 @@ class AsOfSource:
         return known
 
     def symbols(self) -> tuple[str, ...]:
-        """All codes there were, ascending."""
+        """All codes listed by the moment, ascending."""
         if isinstance(self._source, DatedLists):
             return self._source.symbols_on(self.moment.session)
         return self._source.symbols()
 
     def names(self) -> Mapping[str, str]:
-        """Name by code, as it was."""
+        """Name by code at the moment."""
         if isinstance(self._source, DatedLists):
             return self._source.names_on(self.moment.session)
         return self._source.names()
 
     def members(self, index_code: str, on: pd.Timestamp) -> Members:
-        """Members of an index on a day, the moment's at the latest.
+        """Members of an index on a day, at the latest the moment's.
 
-        Where every list was published later it is the earliest, with ``point_in_time=False``: the one thing
-        from after the moment, and it says so.
+        If every list was published later, it is the earliest one with ``point_in_time=False``: the only
+        answer from after the moment.
         """
         day = min(on, self.moment.session)
-        return self._told(f"members of {index_code}", lambda: self._source.members(index_code, day))
+        return self._answer(f"members of {index_code}", lambda: self._source.members(index_code, day))
 
     def bars(self, symbols: Sequence[str], start: pd.Timestamp, end: pd.Timestamp) -> Panel:
         """Daily bars up to the moment.
@@ -121,7 +121,7 @@ class AsOfSource:
         last = self._last(start, end)
         self._check_known(symbols)
         what = _window("bars", symbols, start, last)
-        frames = self._told(what, lambda: self._source.bars(symbols, start, last))
+        frames = self._answer(what, lambda: self._source.bars(symbols, start, last))
         return self._cut("ohlcv", frames, what)
 
     def indicators(
@@ -135,14 +135,14 @@ class AsOfSource:
         last = self._last(start, end)
         self._check_known(symbols)
         what = _window("indicators", symbols, start, last)
-        frames = self._told(what, lambda: self._source.indicators(symbols, start, last, fields))
+        frames = self._answer(what, lambda: self._source.indicators(symbols, start, last, fields))
         return self._cut("indicators", frames, what)
 
     def index_bars(self, index_code: str, start: pd.Timestamp, end: pd.Timestamp) -> pd.DataFrame:
         """Daily levels of an index up to the moment; raises as :meth:`bars`."""
         last = self._last(start, end)
         what = _window("level", [index_code], start, last)
-        levels = self._told(what, lambda: self._source.index_bars(index_code, start, last))
+        levels = self._answer(what, lambda: self._source.index_bars(index_code, start, last))
         fields = {str(field): levels[[field]] for field in levels.columns}
         return pd.DataFrame({name: cut[name] for name, cut in self._cut("ohlcv", fields, what).items()})
 
@@ -157,7 +157,7 @@ class AsOfSource:
         return min(end, last)
 
     def _check_known(self, symbols: Sequence[str]) -> None:
-        """Whoever is listed later is as unknown as whoever does not exist."""
+        """Raise ``UnknownSymbol`` for codes listed later, as for codes that do not exist."""
         if not isinstance(self._source, DatedLists):
             return
         known = self.symbols()
@@ -169,29 +169,24 @@ class AsOfSource:
                 symbols=tuple(unknown),
             )
 
-    def _told(self, what: str, ask: Callable[[], Answer]) -> Answer:
-        """The source's answer. A refusal that tells a later date becomes one that does not."""
+    def _answer(self, what: str, request: Callable[[], T]) -> T:
+        """Answer of the source; an error that names a later date is replaced."""
         try:
-            return ask()
+            return request()
         except _REFUSALS as error:
             text = f"{error.message} {error.data}".replace(self.name, "")
             if not any(day > self.moment.session.date() for day in _dates(text)):
                 raise
             kind = next(kind for kind in _REFUSALS if isinstance(error, kind))
-        raise kind(self._nothing(what))  # outside of except: the source's own error is no context of it
+        raise kind(self._no_data(what))  # outside of except: without the source's error as context
 
     def _cut(self, panel: str, frames: Panel, what: str) -> Panel:
-        known: Panel = {}
-        for name, frame in frames.items():
-            cut = frame.loc[: self.moment.session].copy()
-            cut.attrs = {}  # what a source says of its whole
-            cut.iloc[known_rows(panel, name, cut.index.to_numpy(), self.moment) :] = np.nan
-            known[name] = cut
+        known = {name: align_table(panel, name, frame, self.moment) for name, frame in frames.items()}
         if all(cut.isna().to_numpy().all() for cut in known.values()):
-            raise NoData(self._nothing(what))
+            raise NoData(self._no_data(what))
         return known
 
-    def _nothing(self, what: str) -> str:
+    def _no_data(self, what: str) -> str:
         sessions = self.sessions()
         return (
             f"{self.name} has no {what}; its sessions run from {sessions[0]:%Y-%m-%d} to "
@@ -206,11 +201,11 @@ def _window(what: str, symbols: Sequence[str], start: pd.Timestamp, end: pd.Time
 
 def _dates(text: str) -> list[date]:
     found = []
-    for said in (match.groupdict() for form in _DATES for match in form.finditer(text)):
-        month = said["m"].lower()
+    for parts in (match.groupdict() for form in _DATES for match in form.finditer(text)):
+        month = parts["m"].lower()
         try:
             number = _MONTHS.index(month) + 1 if month in _MONTHS else int(month)
-            found.append(date(int(said["y"]), number, int(said["d"])))
-        except ValueError:  # eight digits that are no date
+            found.append(date(int(parts["y"]), number, int(parts["d"])))
+        except ValueError:  # eight digits that are not a date
             continue
     return found

@@ -1,4 +1,4 @@
-"""A market held in memory, and the source that answers from it."""
+"""A market held in memory, and the base class of sources that answer from it."""
 
 from __future__ import annotations
 
@@ -11,22 +11,22 @@ from types import MappingProxyType
 
 import pandas as pd
 
-from quantgraph.data.panels import check_window
-from quantgraph.data.protocol import (
+from quantgraph.data.market_data import (
     BAR_FIELDS,
     EVENT_FIELDS,
     INDICATOR_FIELDS,
+    LEVEL_FIELDS,
     STATUS_FIELDS,
     Members,
     Panel,
+    check_window,
 )
 from quantgraph.errors import NoData, UnknownField, UnknownSymbol
 
-__all__ = ["LEVEL_FIELDS", "DatedName", "FrameSource", "Market", "MemberList", "complete_bars"]
+__all__ = ["DatedName", "FrameSource", "MarketTables", "MemberList", "complete_bars"]
 
 _SHOWN = 5
 _WITHOUT_TRADING = frozenset({*EVENT_FIELDS, *STATUS_FIELDS})
-LEVEL_FIELDS: tuple[str, ...] = ("open", "high", "low", "close")
 
 DatedName = tuple[pd.Timestamp, str]
 """First day of a name, and the name."""
@@ -41,12 +41,12 @@ class MemberList:
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Market:
-    """All a source has: panels over all sessions and symbols, index levels, member lists, names.
+class MarketTables:
+    """All data of a source: panels over all sessions and symbols, index levels, member lists, names.
 
     ``bars`` holds at least ``open``; both panels share one index and one set of columns. Member
-    lists are ascending in ``listed_on``. ``names`` are the latest ones; ``dated_names`` has the first day and
-    the name of each of a code's names, ascending, where the days are known. Nothing in here may be changed.
+    lists are ascending in ``listed_on``. ``names`` are the latest ones; ``dated_names`` holds the first day
+    and the text of each of a code's names, ascending, where the days are known. Must not be changed.
     """
 
     bars: Panel
@@ -69,44 +69,44 @@ class Market:
 
     @cached_property
     def first_rows(self) -> Mapping[str, int]:
-        """Row of each symbol's first bar; one that has none is left out."""
-        there = self.bars["open"].notna().to_numpy()
-        rows = there.argmax(axis=0)
+        """Row of each symbol's first bar; a symbol without bars is left out."""
+        traded = self.bars["open"].notna().to_numpy()
+        rows = traded.argmax(axis=0)
         return {
             symbol: int(row)
-            for symbol, row, column in zip(self.symbols, rows, there.T, strict=True)
+            for symbol, row, column in zip(self.symbols, rows, traded.T, strict=True)
             if column[row]
         }
 
 
 class FrameSource(ABC):
-    """A :class:`~quantgraph.data.protocol.MarketDataSource` whose whole market fits in memory.
+    """A :class:`~quantgraph.data.market_data.MarketDataSource` whose whole market fits in memory.
 
-    A subclass says its name, whether it is synthetic, and how to load the market. Loading happens
-    at the first question, once, whichever thread asks; every answer is a copy.
+    A subclass defines ``name``, ``synthetic`` and ``_load``. The market is loaded once, on the first request
+    of any thread; every answer is a copy.
     """
 
     def __init__(self) -> None:
-        self._market: Market | None = None
-        self._loading = threading.Lock()
+        self._market: MarketTables | None = None
+        self._loading = threading.Lock()  # guards _market
 
     @property
     @abstractmethod
     def name(self) -> str:
-        """Short name shown to people."""
+        """Short name for display."""
 
     @property
     @abstractmethod
     def synthetic(self) -> bool:
-        """True when the numbers are made up."""
+        """True when the data is invented."""
 
     @abstractmethod
-    def _load(self) -> Market:
+    def _load(self) -> MarketTables:
         """Read everything. Called once."""
 
     @property
-    def market(self) -> Market:
-        """The loaded market, shared and not to be changed."""
+    def market(self) -> MarketTables:
+        """The loaded market: shared, must not be changed."""
         with self._loading:
             if self._market is None:
                 self._market = self._load()
@@ -114,7 +114,7 @@ class FrameSource(ABC):
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What a person should know about the data: files left out, values chosen, units converted."""
+        """Remarks about the data for its user: files left out, values chosen, units converted."""
         return self.market.notes
 
     def sessions(self) -> pd.DatetimeIndex:
@@ -126,7 +126,7 @@ class FrameSource(ABC):
         return self.market.symbols
 
     def names(self) -> Mapping[str, str]:
-        """Name by code, read-only; for a renamed stock the latest name."""
+        """Name by code, read-only; of a renamed stock the latest name."""
         return MappingProxyType(dict(self.market.names))
 
     def symbols_on(self, day: pd.Timestamp) -> tuple[str, ...]:
@@ -135,7 +135,7 @@ class FrameSource(ABC):
         return tuple(symbol for symbol, row in self.market.first_rows.items() if row < rows)
 
     def names_on(self, day: pd.Timestamp) -> Mapping[str, str]:
-        """Name by code on a day, of the codes there were; a name whose first day is not known always held."""
+        """Name by code on a day, of the codes listed by then; a name without a first day always holds."""
         market = self.market
         later = set(market.symbols).difference(self.symbols_on(day))
         names = {}
@@ -147,18 +147,18 @@ class FrameSource(ABC):
         return names
 
     def members(self, index_code: str, on: pd.Timestamp) -> Members:
-        """Newest list published on or before ``on``, else the earliest later one, marked as such.
+        """Newest list published on or before ``on``, else the earliest later one (``point_in_time=False``).
 
         Raises
         ------
         UnknownSymbol
-            If there is no list of this index.
+            If the index has no list.
         """
         lists = self.market.lists.get(index_code)
         if not lists:
-            known = ", ".join(sorted(self.market.lists)) or "none"
+            available = ", ".join(sorted(self.market.lists)) or "none"
             raise UnknownSymbol(
-                f"{self.name} has no member list of {index_code}; indices with members: {known}",
+                f"{self.name} has no member list of {index_code}; indices with members: {available}",
                 symbols=(index_code,),
             )
         published = [each for each in lists if each.listed_on <= on]
@@ -178,11 +178,11 @@ class FrameSource(ABC):
         BadWindow
             If the window is reversed.
         UnknownSymbol
-            Naming the symbols that the source does not have.
+            If a symbol is unknown; the error names all of them.
         NoData
             If no session of the window has a bar of any of the symbols.
         """
-        return self._cut(self.market.bars, symbols, start, end, what="bars")
+        return self._window(self.market.bars, symbols, start, end, what="bars")
 
     def indicators(
         self,
@@ -191,7 +191,7 @@ class FrameSource(ABC):
         end: pd.Timestamp,
         fields: Sequence[str] = (),
     ) -> Panel:
-        """Daily indicators, all the source has or those asked for.
+        """Daily indicators: those in ``fields``, or all that the source has.
 
         Raises
         ------
@@ -203,11 +203,11 @@ class FrameSource(ABC):
             As for :meth:`bars`.
         """
         panel = self.market.indicators
-        strange = [field for field in fields if field not in INDICATOR_FIELDS]
-        if strange:
+        unknown = [field for field in fields if field not in INDICATOR_FIELDS]
+        if unknown:
             raise UnknownField(
-                f"no such indicator: {', '.join(strange)}; valid: {', '.join(INDICATOR_FIELDS)}",
-                fields=tuple(strange),
+                f"no such indicator: {', '.join(unknown)}; valid: {', '.join(INDICATOR_FIELDS)}",
+                fields=tuple(unknown),
             )
         missing = [field for field in fields or INDICATOR_FIELDS[:1] if field not in panel]
         if not panel or (fields and missing):
@@ -218,10 +218,10 @@ class FrameSource(ABC):
                 available=tuple(panel),
             )
         chosen = {field: panel[field] for field in INDICATOR_FIELDS if field in (fields or panel)}
-        return self._cut(chosen, symbols, start, end, what="indicators")
+        return self._window(chosen, symbols, start, end, what="indicators")
 
     def index_bars(self, index_code: str, start: pd.Timestamp, end: pd.Timestamp) -> pd.DataFrame:
-        """Daily levels of an index; of a symbol with bars too, so that a fund can be the benchmark.
+        """Daily levels of an index, or of a symbol with bars: a fund can be the benchmark.
 
         Raises
         ------
@@ -235,9 +235,9 @@ class FrameSource(ABC):
         elif index_code in market.symbols:
             levels = pd.DataFrame({field: market.bars[field][index_code] for field in LEVEL_FIELDS})
         else:
-            known = ", ".join(sorted(market.levels)) or "none"
+            available = ", ".join(sorted(market.levels)) or "none"
             raise UnknownSymbol(
-                f"{self.name} has no levels of {index_code}; indices with levels: {known}",
+                f"{self.name} has no levels of {index_code}; indices with levels: {available}",
                 symbols=(index_code,),
             )
         cut = levels.loc[start:end].dropna(how="all")
@@ -248,29 +248,29 @@ class FrameSource(ABC):
             )
         return cut.copy()
 
-    def _cut(
+    def _window(
         self, panel: Panel, symbols: Sequence[str], start: pd.Timestamp, end: pd.Timestamp, *, what: str
     ) -> Panel:
         check_window(start, end)
-        wanted = self._known(symbols)
-        cut = {field: frame.loc[start:end, wanted].copy() for field, frame in panel.items()}
+        codes = self._check_symbols(symbols)
+        cut = {field: frame.loc[start:end, codes].copy() for field, frame in panel.items()}
         traded = (frame for field, frame in cut.items() if field not in _WITHOUT_TRADING)
         if all(frame.isna().to_numpy().all() for frame in traded):
             sessions = self.market.sessions
-            shown = ", ".join(wanted[:_SHOWN]) + (" ..." if len(wanted) > _SHOWN else "")
+            shown = ", ".join(codes[:_SHOWN]) + (" ..." if len(codes) > _SHOWN else "")
             raise NoData(
                 f"{self.name} has no {what} of {shown or 'no symbol'} from {start:%Y-%m-%d} to "
                 f"{end:%Y-%m-%d}; its sessions run from {sessions[0]:%Y-%m-%d} to {sessions[-1]:%Y-%m-%d}",
-                symbols=tuple(wanted),
+                symbols=tuple(codes),
             )
         return cut
 
-    def _known(self, symbols: Sequence[str]) -> list[str]:
-        have = set(self.market.symbols)
-        unknown = sorted(set(symbols) - have)
+    def _check_symbols(self, symbols: Sequence[str]) -> list[str]:
+        available = set(self.market.symbols)
+        unknown = sorted(set(symbols) - available)
         if unknown:
             raise UnknownSymbol(
-                f"{self.name} has no {', '.join(unknown)}; it has {len(have)} symbols, "
+                f"{self.name} has no {', '.join(unknown)}; it has {len(available)} symbols, "
                 f"for example {self.market.symbols[0]}",
                 symbols=tuple(unknown),
             )
@@ -278,7 +278,7 @@ class FrameSource(ABC):
 
 
 def complete_bars(panel: Panel) -> Panel:
-    """Order a panel by ``BAR_FIELDS``, its first seven fields always there (NaN if unknown)."""
+    """Order a panel by ``BAR_FIELDS``; its first seven fields are always present, NaN if unknown."""
     blank = panel["open"] * float("nan")
     always = {field: panel.get(field, blank) for field in BAR_FIELDS[:7]}
     return always | {field: panel[field] for field in BAR_FIELDS[7:] if field in panel}

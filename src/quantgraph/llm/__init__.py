@@ -1,6 +1,6 @@
-"""Models: ``get_llm(role)`` for whoever needs one, and what is read from their replies.
+"""Chat models by role, their wrappers, and the reading of their replies.
 
-Importing this package loads no model library; each name is imported when it is first used.
+Importing this package loads no model library: each name is imported at first use.
 """
 
 from __future__ import annotations
@@ -9,10 +9,9 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from quantgraph.llm.models import get_light_llm, get_llm
+    from quantgraph.llm.models import get_light_llm, get_llm, role_model
     from quantgraph.llm.recorded_model import RecordedChatModel
     from quantgraph.llm.retry_policy import CallPolicy
-    from quantgraph.llm.roles import role_model
     from quantgraph.llm.structured import read_json
     from quantgraph.settings import Role
 
@@ -33,7 +32,7 @@ _HOME = {
     "get_light_llm": "quantgraph.llm.models",
     "get_llm": "quantgraph.llm.models",
     "read_json": "quantgraph.llm.structured",
-    "role_model": "quantgraph.llm.roles",
+    "role_model": "quantgraph.llm.models",
 }
 
 

@@ -1,7 +1,7 @@
-"""Replies kept across runs, by the content of the request and how often the run had asked it before.
+"""Replies kept across runs, by the content of the request and how often the run has made it before.
 
-A reply is kept once the attempt that asked for it has worked, with all others of the attempt: whether one can
-be used shows in what is made of it. What an attempt asked that failed is forgotten, though it worked before.
+The replies of an attempt are kept together once the attempt has succeeded: the result shows whether they are
+usable. The replies of a failed attempt are dropped, even those that an earlier attempt had kept.
 """
 
 from __future__ import annotations
@@ -16,13 +16,21 @@ from typing import Literal, NamedTuple
 
 from sqlalchemy import Column, Float, MetaData, String, Table, Text, delete, insert, select
 
-from quantgraph._util.database import engine_of, make_schema
+from quantgraph._util.database import create_tables, open_engine
 from quantgraph.errors import QuantGraphError
 
-__all__ = ["CacheMode", "Offer", "ReplyCache", "attempt", "forget", "offer", "reply_cache"]
+__all__ = [
+    "CacheMode",
+    "PendingReply",
+    "ReplyCache",
+    "add_pending",
+    "cached_attempt",
+    "drop_replies",
+    "reply_cache",
+]
 
 CacheMode = Literal["off", "llm_write_only", "full"]
-"""``full``: a reply that is there is served. ``llm_write_only``: the model is asked, and its reply kept."""
+"""``full`` serves kept replies. ``llm_write_only`` calls the model and keeps its reply."""
 
 _SCHEMA = MetaData()
 _replies = Table(
@@ -36,27 +44,27 @@ _HOUR = 3600.0
 
 
 class ReplyCache:
-    """Replies in a file, served for some hours. Safe to use from several threads and processes.
+    """Replies in a file, served for some hours. Safe for several threads and processes.
 
     Parameters
     ----------
     path
-        The file, made when it is not there.
+        The file, created if missing.
     mode
         See :data:`CacheMode`.
     ttl_hours
-        For how long a reply is served.
+        How long a reply is served.
     """
 
     def __init__(self, path: Path, *, mode: CacheMode = "full", ttl_hours: float = 24.0) -> None:
         self.mode = mode
         self._seconds = ttl_hours * _HOUR
-        self._engine = engine_of(path)
+        self._engine = open_engine(path)
         self._writer = self._engine.execution_options(quantgraph_writes=True)
-        make_schema(self._engine, _SCHEMA)
+        create_tables(self._engine, _SCHEMA)
 
     def get(self, request: str) -> str | None:
-        """The reply to a request, by its name; None if there is none, it is too old, or none is served."""
+        """The reply to a request, by the request's digest; None if it is missing, expired, or not served."""
         if self.mode != "full":
             return None
         query = select(_replies.c.reply).where(
@@ -66,7 +74,7 @@ class ReplyCache:
             return connection.execute(query).scalar()
 
     def put(self, request: str, reply: str) -> None:
-        """Keep a reply, in the place of an earlier one."""
+        """Keep a reply and replace an earlier one."""
         if self.mode == "off":
             return
         with self._writer.begin() as connection:
@@ -74,62 +82,61 @@ class ReplyCache:
             connection.execute(insert(_replies).values(request=request, at=time.time(), reply=reply))
 
     def drop(self, request: str) -> None:
-        """Forget a reply, if it is there."""
+        """Drop a reply, if there is one."""
         with self._writer.begin() as connection:
             connection.execute(delete(_replies).where(_replies.c.request == request))
 
 
 @cache
 def reply_cache(folder: Path, mode: CacheMode, ttl_hours: float) -> ReplyCache | None:
-    """The cache of a folder, one in a process; None if it is off."""
+    """The cache of a folder, one per process; None if the mode is ``off``."""
     if mode == "off":
         return None
     return ReplyCache(folder / "models.sqlite", mode=mode, ttl_hours=ttl_hours)
 
 
-class Offer(NamedTuple):
-    """A reply that an attempt has got: a new one, or (None) the one that is kept."""
+class PendingReply(NamedTuple):
+    """A reply of an attempt: a new one, or None for the one in the cache."""
 
     cache: ReplyCache
     request: str
     reply: str | None
 
 
-_ATTEMPT: ContextVar[list[Offer] | None] = ContextVar("attempt", default=None)
+_ATTEMPT: ContextVar[list[PendingReply] | None] = ContextVar("attempt", default=None)
 
 
-def offer(cache: ReplyCache, request: str, reply: str | None) -> None:
-    """Leave a reply to the attempt that is made; outside of all it is kept at once."""
+def add_pending(cache: ReplyCache, request: str, reply: str | None) -> None:
+    """Add a reply to the current attempt; without an attempt it is kept at once."""
     made = _ATTEMPT.get()
     if made is not None:
-        made.append(Offer(cache, request, reply))
+        made.append(PendingReply(cache, request, reply))
     elif reply is not None:
         cache.put(request, reply)
 
 
 @contextmanager
-def attempt() -> Iterator[list[Offer]]:
-    """While an attempt is made, whose replies are in the list. It holds for what inherits the context.
+def cached_attempt() -> Iterator[list[PendingReply]]:
+    """Collect the replies of an attempt in a list, also in threads and tasks that inherit the context.
 
-    It has worked if it ends without an error: what is in the list then goes to the attempt around it, and is
-    kept where there is none. If it ends with an error of ours all is forgotten. An interrupted one changes
-    nothing.
+    After a success the replies go to the enclosing attempt, or are kept if there is none. After a
+    ``QuantGraphError`` they are dropped. An interrupt changes nothing.
     """
-    made: list[Offer] = []
+    made: list[PendingReply] = []
     token = _ATTEMPT.set(made)
     try:
         yield made
     except QuantGraphError:
-        forget(made)
+        drop_replies(made)
         raise
     finally:
         _ATTEMPT.reset(token)
     for offered in made:
-        offer(*offered)
+        add_pending(*offered)
 
 
-def forget(offers: list[Offer]) -> None:
-    """Keep no reply of an attempt that has failed, though it was kept before; nothing is left in the list."""
+def drop_replies(offers: list[PendingReply]) -> None:
+    """Drop the replies of a failed attempt, also those kept before, and empty the list."""
     for one in offers:
         one.cache.drop(one.request)
     offers.clear()

@@ -1,6 +1,6 @@
-"""Waiting for a model, or until it may be asked again, and leaving off when there is a reason to.
+"""Waits that can be cancelled: for a model's reply, or until the next attempt.
 
-``check`` is called every :data:`GLANCE` seconds of a wait; what it raises ends the wait.
+``check`` is called every :data:`CHECK_SECONDS` seconds of a wait; an exception from it ends the wait.
 """
 
 from __future__ import annotations
@@ -17,75 +17,84 @@ if TYPE_CHECKING:
     from langgraph.errors import GraphDrained
     from langgraph.runtime import RunControl
 
-__all__ = ["AT_ONCE", "arest", "aresult_of", "control_of_run", "drained", "left", "rest", "result_of"]
+__all__ = [
+    "AT_ONCE",
+    "async_interruptible_sleep",
+    "await_call",
+    "current_run_control",
+    "drain_error",
+    "interruptible_sleep",
+    "is_abandoned",
+    "run_in_thread",
+]
 
 T = TypeVar("T")
 Check = Callable[[], None]
 
 AT_ONCE = "at once"
-"""Reason of a drain that leaves a model call which is under way, too."""
+"""Reason of a drain that also abandons a model call in flight."""
 
-GLANCE = 0.05
-_LEFT: ContextVar[tuple[threading.Event, ...]] = ContextVar("left", default=())
+CHECK_SECONDS = 0.05
+_ABANDONED: ContextVar[tuple[threading.Event, ...]] = ContextVar("left", default=())
 
 
-def control_of_run() -> RunControl | None:
-    """Where the graph that runs here is told to stop; None outside of one."""
+def current_run_control() -> RunControl | None:
+    """The control of the running graph, which can request a stop; None outside of a graph."""
     from langgraph.runtime import get_runtime
 
     try:
-        return getattr(get_runtime(), "control", None)  # a chain that is no graph has none
+        return getattr(get_runtime(), "control", None)  # a chain without a graph has none
     except RuntimeError:
         return None
 
 
-def drained(reason: str) -> GraphDrained:
-    """The error of a run that was told to stop."""
+def drain_error(reason: str) -> GraphDrained:
+    """The error of a run that was requested to stop."""
     from langgraph.errors import GraphDrained
 
     return GraphDrained(reason)
 
 
-def left() -> bool:
-    """Whether this runs inside of a call that nobody waits for any more: a model may ask others."""
-    return any(event.is_set() for event in _LEFT.get())
+def is_abandoned() -> bool:
+    """Whether this code runs inside an abandoned model call, such as a model that calls another."""
+    return any(event.is_set() for event in _ABANDONED.get())
 
 
-def rest(seconds: float, check: Check) -> None:
-    """Sleep."""
+def interruptible_sleep(seconds: float, check: Check) -> None:
+    """Sleep in a thread."""
     end = time.monotonic() + seconds
     while (left := end - time.monotonic()) > 0:
         check()
-        time.sleep(min(left, GLANCE))
+        time.sleep(min(left, CHECK_SECONDS))
 
 
-async def arest(seconds: float, check: Check) -> None:
+async def async_interruptible_sleep(seconds: float, check: Check) -> None:
     """Sleep in a task."""
     end = time.monotonic() + seconds
     while (left := end - time.monotonic()) > 0:
         check()
-        await asyncio.sleep(min(left, GLANCE))
+        await asyncio.sleep(min(left, CHECK_SECONDS))
 
 
-def result_of(call: Callable[[], T], check: Check) -> T:
-    """What a call returns or raises; it is made in a thread of its own, which no process waits for.
+def run_in_thread(call: Callable[[], T], check: Check) -> T:
+    """Return or raise the outcome of a call, made in a daemon thread of its own.
 
-    A call that is left goes on in its thread until its own timeout, and what it returns is dropped: nothing
-    in Python can break it off.
+    An abandoned call goes on in its thread until its own timeout, since Python cannot stop a thread; its
+    result is dropped.
     """
     under_way: Future[T] = Future()
     gone = threading.Event()
 
     def work() -> None:
-        _LEFT.set((*_LEFT.get(), gone))
+        _ABANDONED.set((*_ABANDONED.get(), gone))
         try:
             under_way.set_result(call())
-        except BaseException as error:  # noqa: BLE001 - it is raised where it is waited for
+        except BaseException as error:  # noqa: BLE001 - the waiting thread raises it
             under_way.set_exception(error)
 
     threading.Thread(target=copy_context().run, args=(work,), name="model call", daemon=True).start()
     try:
-        while not wait([under_way], timeout=GLANCE).done:
+        while not wait([under_way], timeout=CHECK_SECONDS).done:
             check()
     except BaseException:
         gone.set()
@@ -93,11 +102,11 @@ def result_of(call: Callable[[], T], check: Check) -> T:
     return under_way.result()
 
 
-async def aresult_of(call: Awaitable[T], check: Check) -> T:
-    """What a call returns or raises; one that is left is cancelled."""
+async def await_call(call: Awaitable[T], check: Check) -> T:
+    """Return or raise the outcome of an awaitable; an abandoned one is cancelled."""
     under_way = asyncio.ensure_future(call)
     try:
-        while not (await asyncio.wait([under_way], timeout=GLANCE))[0]:
+        while not (await asyncio.wait([under_way], timeout=CHECK_SECONDS))[0]:
             check()
     except BaseException:
         under_way.cancel()

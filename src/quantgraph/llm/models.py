@@ -1,4 +1,4 @@
-"""The model of each role: ``ChatOpenAI`` when there is a key, the keyless planner when there is none.
+"""The model of each role: ``ChatOpenAI`` with a key, the keyless planner without one.
 
 Building a model never touches the network.
 """
@@ -8,26 +8,30 @@ from __future__ import annotations
 import ipaddress
 import socket
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
-from pydantic import SecretStr
+from langchain_core.language_models import BaseChatModel
+from pydantic import BaseModel, SecretStr
 
 from quantgraph.errors import BadOption, NotConfigured
+from quantgraph.llm.cache import reply_cache
+from quantgraph.llm.capabilities import CapabilityChatModel
+from quantgraph.llm.recorded_model import RecordedChatModel
+from quantgraph.llm.retry_policy import CallPolicy
+from quantgraph.llm.token_prices import load_prices
 from quantgraph.settings import Role, Settings, check_role, load_settings
 
-if TYPE_CHECKING:
-    from langchain_core.language_models import BaseChatModel
+__all__ = ["DEFAULT_MODEL", "KEYLESS", "Model", "get_light_llm", "get_llm", "is_loopback", "role_model"]
 
-    from quantgraph.llm.roles import Model
+Model = str | BaseChatModel | Mapping[Role, str | BaseChatModel]
+"""A chat model, a model's name, or either by role."""
 
-__all__ = ["DEFAULT_MODEL", "KEYLESS", "get_light_llm", "get_llm", "is_loopback"]
 
 KEYLESS = "keyless"
-"""The model name that asks for the keyless planner although a key is there."""
+"""The model name of the keyless planner, for use even with a key."""
 
 DEFAULT_MODEL = "gpt-4o-mini"
-"""Used at OpenAI itself when there is a key and no model name. Other servers have no default."""
+"""Default for OpenAI's own server. Other servers have no default."""
 
 _LOCAL_KEY = "local-server-needs-no-key"
 _KEEPALIVE = ((socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1),)
@@ -41,10 +45,10 @@ def get_llm(
     Parameters
     ----------
     role
-        Who asks.
+        The role that uses the model.
     model
-        A chat model, returned as it is; a model name; ``"keyless"`` for the planner; or a mapping by
-        role, in which a missing role falls to the settings. None means the settings decide.
+        A chat model, returned unchanged; a model name; ``"keyless"`` for the planner; or a mapping by
+        role, in which the settings decide missing roles. None means that the settings decide.
     settings
         None means :func:`~quantgraph.settings.load_settings`.
 
@@ -53,8 +57,8 @@ def get_llm(
     BadOption
         The role, or the kind of ``model``, does not exist.
     NotConfigured
-        A model is named and no key is set (a server on loopback needs none), or a server is set and
-        no model is named. The message says which variable to set.
+        A model is named without a key (a loopback server needs no key), or a server is set without a
+        model name. The message names the variable to set.
     """
     return _choose(role, model, settings, light=False)
 
@@ -66,9 +70,41 @@ def get_light_llm(
     return _choose(role, model, settings, light=True)
 
 
-def _choose(role: Role, model: Model | None, settings: Settings | None, *, light: bool) -> BaseChatModel:
-    from langchain_core.language_models import BaseChatModel
+def role_model(
+    role: Role,
+    *,
+    model: Model | None,
+    settings: Settings,
+    light: bool = False,
+    answer: type[BaseModel] | None = None,
+) -> BaseChatModel:
+    """The model of a role as the graphs use it: recorded, within its budget, retried, and calling tools.
 
+    Parameters
+    ----------
+    light
+        Whether it does simple work, see :func:`get_light_llm`.
+    answer
+        Schema of the final answer, a JSON object; None means text.
+
+    Raises
+    ------
+    BadFile
+        If the file of prices cannot be read.
+    """
+    choose = get_light_llm if light else get_llm
+    recorded = RecordedChatModel(
+        choose(role, model=model, settings=settings),
+        role=role,
+        policy=CallPolicy(max_attempts=settings.max_attempts),
+        prices=load_prices(settings.prices),
+        cache=reply_cache(settings.cache_dir, settings.llm_cache, settings.llm_cache_ttl_hours),
+        node_seconds=settings.node_seconds,
+    )
+    return CapabilityChatModel(recorded, mode=settings.model_rung, answer=answer)
+
+
+def _choose(role: Role, model: Model | None, settings: Settings | None, *, light: bool) -> BaseChatModel:
     check_role(role)
     choice: object = model
     if isinstance(model, Mapping):
@@ -80,7 +116,7 @@ def _choose(role: Role, model: Model | None, settings: Settings | None, *, light
     if choice is not None and not isinstance(choice, str):
         kind = type(choice).__name__
         raise BadOption(
-            f"model: a {kind} is none; give a chat model, a model name, or a mapping by role", option="model"
+            f"model must be a chat model, a model name, or a mapping by role, not {kind}", option="model"
         )
     settings = settings or load_settings()
     return _build(choice or settings.model_for(role, light=light), role, settings)
@@ -122,15 +158,15 @@ def _chat_openai(name: str, key: SecretStr, settings: Settings, *, local: bool) 
         api_key=key,
         timeout=settings.request_timeout,
         temperature=settings.temperature,
-        stream_usage=True,  # else a streamed reply does not say what it took
-        max_retries=0,  # RecordedChatModel retries, and says so
+        stream_usage=True,  # or a streamed reply has no token counts
+        max_retries=0,  # RecordedChatModel retries
         # A transport of its own keeps requests to this machine away from a proxy in the environment.
         http_socket_options=_KEEPALIVE if local else None,
     )
 
 
 def is_loopback(url: str | None) -> bool:
-    """Whether a URL names this machine: ``localhost`` or a loopback address.
+    """Whether a URL names this machine by ``localhost`` or a loopback address.
 
     >>> is_loopback("http://127.0.0.1:8000/v1"), is_loopback("http://[::1]/v1"), is_loopback("https://host/v1")
     (True, True, False)

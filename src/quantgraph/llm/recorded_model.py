@@ -1,4 +1,4 @@
-"""A chat model around any other: the one place where a model is called."""
+"""A wrapper around any chat model: the one place where models are called."""
 
 from __future__ import annotations
 
@@ -21,14 +21,13 @@ from pydantic import Field, PrivateAttr, SkipValidation
 from quantgraph._util.run_id import new_run_id
 from quantgraph.errors import BadOption
 from quantgraph.llm.cache import ReplyCache
-from quantgraph.llm.cancellation import aresult_of, result_of
-from quantgraph.llm.faults import NoMessage, facts_of
-from quantgraph.llm.model_call import Asking
-from quantgraph.llm.model_reply import is_deep
-from quantgraph.llm.model_request import request_of
-from quantgraph.llm.prices import PRICES, Price, price_of
+from quantgraph.llm.cancellation import await_call, run_in_thread
+from quantgraph.llm.faults import MissingMessage, model_facts
+from quantgraph.llm.model_call import ModelCall
+from quantgraph.llm.model_json import build_request, is_too_deep
 from quantgraph.llm.retry_policy import CallPolicy
-from quantgraph.llm.token_callbacks import AsyncNamedTokens, NamedTokens
+from quantgraph.llm.token_callbacks import AsyncTokenCallbacks, TokenCallbacks
+from quantgraph.llm.token_prices import PRICES, Price, price_of
 from quantgraph.recording import Recording, Scope, current_scope
 
 __all__ = ["RecordedChatModel"]
@@ -40,43 +39,43 @@ _NODE_SECONDS = 600.0
 
 
 class RecordedChatModel(BaseChatModel):
-    """A chat model whose calls are recorded, counted, kept within the budget, and repeated where that helps.
+    """A chat model whose calls are recorded, counted, kept within the budget, and retried where that helps.
 
-    In a run (see :class:`~quantgraph.recording.Scope`) what was answered before is served from its record,
-    and the model inside is not asked. Outside of a run a call is repeated and cached, and that is all.
+    In a run (see :class:`~quantgraph.recording.Scope`) recorded replies are served without a call of the
+    inner model. Outside of a run calls are only retried and cached.
 
     Parameters
     ----------
     inner
-        The model; it is called without callbacks of its own, so that a token is seen once. Its callbacks,
-        tags and metadata are taken over.
+        The model. It is called without its own callbacks, so that each token is seen once; the wrapper
+        takes over its callbacks, tags and metadata.
     role
-        Whose calls these are: every error message starts with it.
+        The role that calls; every error message starts with it.
     policy
-        How often, and how patiently, it is asked again. None means :class:`~quantgraph.llm.CallPolicy`.
+        Retries; None means the default :class:`~quantgraph.llm.CallPolicy`.
     prices
-        Prices by model name, see :func:`~quantgraph.llm.prices.load_prices`.
+        Prices by model name, see :func:`~quantgraph.llm.token_prices.load_prices`.
     cache
-        Replies of other runs; None keeps none.
+        Cache of replies across runs; None for no cache.
     node_seconds
-        In a node that has worked for longer nothing is sent any more, and nothing is waited for.
+        Seconds of work after which a node sends no call and waits for none.
 
     Raises
     ------
     ModelUnavailable, NotConfigured, PermissionDenied, ModelOutputInvalid
         From a call, see :meth:`CallPolicy.run`.
     BudgetExceeded
-        From a call that would pass a limit; it is not sent. From one that is under way when the time is over.
+        Before a call that would exceed a limit, or in a call when the time is over.
     GraphDrained
-        From a call that would be sent, or sent again, once the graph was told to stop.
+        Before a call or a retry, if the graph was requested to stop.
     RunDiverged
         From a call of a replay, if the recorded run did not make it.
 
     Notes
     -----
-    A reply is given in one piece by ``stream()``: a stream that breaks is asked for again, and nobody could
-    take back the pieces of the broken one. Callbacks, and so LangGraph's ``messages`` stream, see each token
-    as it comes; the pieces of another attempt have another message id.
+    ``stream()`` returns a reply in one piece, since pieces of a broken stream could not be taken back before
+    a retry. Callbacks, and so LangGraph's ``messages`` stream, see each token as it comes; the tokens of
+    another attempt have another message id.
     """
 
     inner: SkipValidation[BaseChatModel] = Field(repr=False)
@@ -104,7 +103,7 @@ class RecordedChatModel(BaseChatModel):
             inner=inner,
             role=role,
             node_seconds=node_seconds,
-            cache=False,  # LangChain's own, which would answer without a record; the inner model's is used
+            cache=False,  # LangChain's cache would answer without a record
             **{field: getattr(inner, field) for field in taken_over},
         )
         self.name = inner.get_name()
@@ -126,7 +125,7 @@ class RecordedChatModel(BaseChatModel):
         tool_choice: str | None = None,
         **kwargs: Any,
     ) -> Runnable[LanguageModelInput, AIMessage]:
-        """The inner model's own binding, recorded."""
+        """The inner model's binding, recorded."""
         bound = self.inner.bind_tools(tools, tool_choice=tool_choice, **kwargs)
         told = tuple(convert_to_openai_tool(tool) for tool in tools)
         return self._around(bound, tools=told, tool_choice=tool_choice)
@@ -134,14 +133,14 @@ class RecordedChatModel(BaseChatModel):
     def with_structured_output(
         self, schema: dict[str, Any] | type, *, include_raw: bool = False, **kwargs: Any
     ) -> Runnable[LanguageModelInput, Any]:
-        """The inner model's own way, recorded."""
+        """The inner model's structured output, recorded."""
         if type(self.inner).with_structured_output is BaseChatModel.with_structured_output:
             return super().with_structured_output(schema, include_raw=include_raw, **kwargs)
         bound = self.inner.with_structured_output(schema, include_raw=include_raw, **kwargs)
         return self._around(bound, structure=convert_to_openai_tool(schema)["function"])
 
     def _around(self, bound: Runnable[Any, Any], **update: Any) -> Runnable[Any, Any]:
-        """The same with this model around the model in it."""
+        """The same runnable with this wrapper around the model in it."""
         if isinstance(bound, BaseChatModel):
             return self.model_copy(update={"inner": bound, **update})
         if isinstance(bound, RunnableBinding):
@@ -155,17 +154,17 @@ class RecordedChatModel(BaseChatModel):
             )
         raise BadOption(
             f"model: {type(self.inner).__name__} binds tools as a {type(bound).__name__}, whose calls cannot "
-            "be recorded; it has to be a chat model, or a binding of one",
+            "be recorded; it must be a chat model or a binding of one",
             option="model",
         )
 
-    def _asking(
+    def _call(
         self, messages: list[BaseMessage], stop: list[str] | None, options: Mapping[str, Any]
-    ) -> Asking:
+    ) -> ModelCall:
         given = {**options, "stop": stop} if stop else options
-        facts = facts_of(self.inner, given)
-        return Asking(
-            request=request_of(
+        facts = model_facts(self.inner, given)
+        return ModelCall(
+            request=build_request(
                 self.inner,
                 facts,
                 messages,
@@ -189,34 +188,34 @@ class RecordedChatModel(BaseChatModel):
         run_manager: CallbackManagerForLLMRun | None = None,
         **kwargs: Any,
     ) -> ChatResult:
-        asking = self._asking(messages, stop, kwargs)
-        known = asking.known()
-        if known is not None:
-            return _result(known)
+        call = self._call(messages, stop, kwargs)
+        recorded = call.recorded_reply()
+        if recorded is not None:
+            return _result(recorded)
 
         def attempt() -> AIMessage:
-            while not asking.begin():
+            while not call.reserve():
                 time.sleep(_POLL_SECONDS)
-            manager = NamedTokens.of(run_manager, asking.message_id())
+            manager = TokenCallbacks.of(run_manager, call.message_id())
 
-            def call() -> ChatResult:
+            def generate() -> ChatResult:
                 return self.inner._generate_with_cache(  # noqa: SLF001 - invoke() would call back twice
                     messages, stop=stop, run_manager=manager, **kwargs
                 )
 
             try:
-                message = _message(result_of(call, asking.check_under_way))
+                message = _message(run_in_thread(generate, call.check_in_flight))
             except BaseException as error:
                 if manager is not None:
-                    manager.left = True
-                asking.failed(error)
+                    manager.abandoned = True
+                call.on_failure(error)
                 raise
-            return asking.came(message)
+            return call.on_reply(message)
 
         try:
-            answer = self._policy.run(attempt, facts=asking.facts, what=self.role, check=asking.check)
+            answer = self._policy.run(attempt, facts=call.facts, what=self.role, check=call.check)
         except BaseException as problem:
-            asking.ended(problem)
+            call.on_end(problem)
             raise
         return _result(answer)
 
@@ -227,52 +226,52 @@ class RecordedChatModel(BaseChatModel):
         run_manager: AsyncCallbackManagerForLLMRun | None = None,
         **kwargs: Any,
     ) -> ChatResult:
-        asking = self._asking(messages, stop, kwargs)
-        known = await _whole(asking.known)
-        if known is not None:
-            return _result(known)
+        call = self._call(messages, stop, kwargs)
+        recorded = await _run_to_end(call.recorded_reply)
+        if recorded is not None:
+            return _result(recorded)
 
         async def attempt() -> AIMessage:
-            while not await _whole(asking.begin):  # noqa: ASYNC110 - other threads end the wait
+            while not await _run_to_end(call.reserve):  # noqa: ASYNC110 - other threads end the wait
                 await asyncio.sleep(_POLL_SECONDS)
-            manager = AsyncNamedTokens.of(run_manager, asking.message_id())
+            manager = AsyncTokenCallbacks.of(run_manager, call.message_id())
             try:
-                call = self.inner._agenerate_with_cache(  # noqa: SLF001
+                reply = self.inner._agenerate_with_cache(  # noqa: SLF001
                     messages, stop=stop, run_manager=manager, **kwargs
                 )
-                message = _message(await aresult_of(call, asking.check_under_way))
+                message = _message(await await_call(reply, call.check_in_flight))
             except BaseException as error:
-                asking.failed(error)
+                call.on_failure(error)
                 raise
-            return await _whole(asking.came, message)
+            return await _run_to_end(call.on_reply, message)
 
         try:
-            answer = await self._policy.arun(attempt, facts=asking.facts, what=self.role, check=asking.check)
+            answer = await self._policy.arun(attempt, facts=call.facts, what=self.role, check=call.check)
         except BaseException as problem:
-            await _whole(asking.ended, problem)
+            await _run_to_end(call.on_end, problem)
             raise
         return _result(answer)
 
 
-async def _whole(work: Callable[..., T], *given: Any) -> T:
-    """In a thread, and to its end though who waits is cancelled: what came back is written down."""
+async def _run_to_end(work: Callable[..., T], *given: Any) -> T:
+    """Run work in a thread to its end, even if the waiting task is cancelled: every reply is recorded."""
     context = copy_context()
     under_way = asyncio.get_running_loop().run_in_executor(None, lambda: context.run(work, *given))
     try:
         return await asyncio.shield(under_way)
     except asyncio.CancelledError:
         await asyncio.wait([under_way])
-        under_way.exception()  # it is known, and of no use any more
+        under_way.exception()  # retrieved, so that asyncio does not report it
         raise
 
 
 def _message(result: ChatResult) -> AIMessage:
-    """The reply; some servers send it under another role."""
+    """The reply as an ``AIMessage``; some servers send another role."""
     if not result.generations:
-        raise NoMessage("no message in it")
+        raise MissingMessage("no message in it")
     message = result.generations[0].message
-    if is_deep([message.content, message.additional_kwargs, getattr(message, "tool_calls", [])]):
-        raise NoMessage("nested too deeply")
+    if is_too_deep([message.content, message.additional_kwargs, getattr(message, "tool_calls", [])]):
+        raise MissingMessage("nested too deeply")
     if isinstance(message, AIMessage):
         return message
     return AIMessage(message.content, response_metadata=message.response_metadata)

@@ -1,8 +1,7 @@
-"""Mending what a model almost wrote: broken JSON whose words are all there, and texts that stand for null.
+"""Repair what a model almost wrote: broken JSON without missing words, and strings that stand for null.
 
-A repair never invents. Broken JSON is mended in its quotes, commas and colons alone: the words, numbers and
-brackets of the object, in their order, are the same before and after, or there is no repair. What a schema
-does not take stays for whoever checks the schema.
+A repair changes quotes, commas and colons alone: the words, numbers and brackets of the object, in their
+order, are the same before and after, or there is no repair. Values that do not fit the schema stay unchanged.
 """
 
 from __future__ import annotations
@@ -14,7 +13,7 @@ from typing import Any
 
 import json_repair
 
-__all__ = ["mended", "repaired"]
+__all__ = ["normalise_nulls", "repair_json"]
 
 _NULLS = frozenset({"", "null", "none"})
 _LITERALS = {"none": "null"}
@@ -23,21 +22,23 @@ _STRUCTURE = re.compile(r"""[{}\[\]]|["'“”]\s*[:,]""")
 _LEADING_ZEROS = re.compile(r"-?0\d")
 
 
-def repaired(text: str) -> Any:
-    """The value of a balanced piece of broken JSON; None if it cannot be had without guessing.
+def repair_json(text: str) -> Any:
+    """The value of balanced but broken JSON; None if it needs a guess.
 
-    Mended are quotes, commas, colons and the literals of Python. Given up are a key given twice, a missing
-    value, a comment, a unit behind a number, and whatever else would lose or add a word.
+    Quotes, commas, colons and Python's literals are repaired. Duplicate keys, missing values, comments, units
+    behind numbers, and anything else that would lose or add a word are not.
 
     Parameters
     ----------
     text
-        From the opening brace to the closing one. What is cut off is not to be brought here.
+        From the opening brace to the closing brace; not a truncated object.
 
     Examples
     --------
-    >>> repaired("{'action': 'buy', sure: True,}"), repaired("{'weight': 5%}"), repaired("{'a': 1, 'a': 2}")
-    ({'action': 'buy', 'sure': True}, None, None)
+    >>> repair_json("{'action': 'buy', sure: True,}")
+    {'action': 'buy', 'sure': True}
+    >>> repair_json("{'weight': 5%}"), repair_json("{'a': 1, 'a': 2}")
+    (None, None)
     """
     try:
         value = json_repair.loads(text, strict=True, skip_json_loads=True)
@@ -48,7 +49,7 @@ def repaired(text: str) -> Any:
 
 
 def _swallowed(value: Any) -> bool:
-    """Whether a text holds what may be structure: a quote too many makes fields part of the text before."""
+    """Whether a string may hold JSON structure: an extra quote makes fields part of the string before."""
     if isinstance(value, str):
         return bool(_STRUCTURE.search(value))
     if isinstance(value, dict):
@@ -70,11 +71,11 @@ def _token(word: str) -> str | float:
     return _LITERALS.get(word, word)
 
 
-def mended(value: Any, schema: Mapping[str, Any]) -> Any:
-    """A value of a reply with null where ``"null"``, ``"None"`` or ``""`` stands for it.
+def normalise_nulls(value: Any, schema: Mapping[str, Any]) -> Any:
+    """A value with null in place of ``"null"``, ``"None"`` or ``""``.
 
-    Such a text becomes null where the schema takes null; where it takes neither null nor a text, and the
-    field is optional, the field is left out. A text that the schema asks for stays.
+    Such a string becomes null if the schema allows null. If the schema allows neither null nor strings and
+    the field is optional, the field is left out. A string that the schema allows stays.
 
     Parameters
     ----------
@@ -84,7 +85,7 @@ def mended(value: Any, schema: Mapping[str, Any]) -> Any:
     Examples
     --------
     >>> fields = {"note": {"anyOf": [{"type": "string"}, {"type": "null"}]}, "n": {"type": "integer"}}
-    >>> mended({"note": "None", "n": ""}, {"type": "object", "properties": fields})
+    >>> normalise_nulls({"note": "None", "n": ""}, {"type": "object", "properties": fields})
     {'note': None}
     """
     options = _options(schema)
@@ -93,7 +94,7 @@ def mended(value: Any, schema: Mapping[str, Any]) -> Any:
         return None if is_null else value
     if isinstance(value, list):
         items = [option["items"] for option in options if isinstance(option.get("items"), Mapping)]
-        return [mended(item, items[0]) for item in value] if items else value
+        return [normalise_nulls(item, items[0]) for item in value] if items else value
     if not isinstance(value, dict):
         return value
     return _mended_object(value, options)
@@ -110,7 +111,7 @@ def _mended_object(value: dict[str, Any], options: list[Mapping[str, Any]]) -> d
     result = {}
     for name, item in value.items():
         field = properties.get(name, others)
-        item = mended(item, field)  # noqa: PLW2901
+        item = normalise_nulls(item, field)  # noqa: PLW2901
         if isinstance(item, str) and _says_null(item) and name not in required and not _takes_text(field):
             continue
         result[name] = item
@@ -122,7 +123,7 @@ def _says_null(text: str) -> bool:
 
 
 def _takes_text(schema: Mapping[str, Any]) -> bool:
-    """Whether a schema may take any text; one that says nothing of types may."""
+    """Whether a schema allows any string; a schema without types does."""
     return any(
         option.get("type") in (None, "string") and not {"enum", "const"} & option.keys()
         for option in _options(schema)
@@ -130,7 +131,7 @@ def _takes_text(schema: Mapping[str, Any]) -> bool:
 
 
 def _options(schema: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    """The schemas of which one has to fit."""
+    """The alternatives of a schema."""
     inner = schema.get("anyOf") or schema.get("oneOf")
     if inner:
         return [deep for option in inner for deep in _options(option)]

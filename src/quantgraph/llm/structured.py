@@ -1,46 +1,48 @@
-"""The one place that reads a JSON object out of a model's reply."""
+"""Read a JSON object out of a model's reply, and ask again if that fails."""
 
 from __future__ import annotations
 
 import json
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import Any, Never, TypeVar
 
+from langchain_core.messages import AIMessage, AnyMessage, HumanMessage
 from langchain_core.utils.json_schema import dereference_refs
 from pydantic import BaseModel, ValidationError
 
 from quantgraph.errors import ModelOutputInvalid
-from quantgraph.llm.repair import mended, repaired
+from quantgraph.llm.cache import cached_attempt
+from quantgraph.llm.model_json import is_cut_off, reply_text
+from quantgraph.llm.repair import normalise_nulls, repair_json
 
-__all__ = ["Found", "objects_in", "read_json", "reply_text", "without_thoughts"]
+__all__ = ["JsonCandidate", "ask_json", "find_json", "read_json"]
 
 T = TypeVar("T", bound=BaseModel)
 
 _EXCERPT = 80
 _FAULTS_SHOWN = 5
-_UNCLOSED_BRACES = 8  # bounds the work on a reply that is nothing but opening braces
-_OBJECTS = 1_000  # and on one that is nothing but small objects, each of which may have to be mended
-_LONGEST = 1_000_000  # characters; no answer is as long, and reading one may take minutes
+_UNCLOSED_BRACES = 8  # bounds the work on a reply of opening braces alone
+_OBJECTS = 1_000  # bounds the work on a reply of small objects, each of which may need a repair
+_LONGEST = 1_000_000  # characters; reading more may take minutes
 _DEEPEST = 2_000
 _TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|[{}]', re.DOTALL)
 _START = re.compile(r"</?think(?:ing)?>|[{\[]", re.IGNORECASE)
 _THOUGHT_END = re.compile(r"</think(?:ing)?>", re.IGNORECASE)
-_THOUGHT = re.compile(r"<think(?:ing)?>.*?(?:</think(?:ing)?>|\Z)", re.IGNORECASE | re.DOTALL)
 _LOOKS_LIKE_OBJECT = re.compile(r"\{\s*([\"'“}]|\w+\s*:)")
 _LOOKS_LIKE_LIST = re.compile(r"\[\s*\{\s*[\"'}]")
-_GOES_ON = re.compile(r"\s*(?:,?\s*[\"'“]|[:}\]])")  # a brace too many has cut the object in two
+_GOES_ON = re.compile(r"\s*(?:,?\s*[\"'“]|[:}\]])")  # an extra brace has cut the object in two
 _FENCE_BEFORE = re.compile(r"```\s*(?:json\w*)?\s*\Z", re.IGNORECASE)
 
 
 @dataclass(frozen=True, kw_only=True)
-class Found:
-    """Something in the reply that is, or was meant to be, JSON: its value or what is wrong with it.
+class JsonCandidate:
+    """A piece of a reply that is, or was meant to be, JSON: its value or its problem.
 
-    A list is both: it can be read, and is no object.
+    A list has both: it is readable, but not an object.
     """
 
     begin: int
@@ -49,55 +51,30 @@ class Found:
     fenced: bool = False
 
 
-def reply_text(content: str | Sequence[str | dict[str, Any]]) -> str:
-    """Return the text of a message's content: a string, or blocks of which only text blocks count.
-
-    >>> reply_text([{"type": "thinking", "thinking": "hm"}, {"type": "text", "text": "{}"}])
-    '{}'
-    """
-    if isinstance(content, str):
-        return content
-    texts = (block if isinstance(block, str) else block.get("text") for block in content)
-    kinds = ("text" if isinstance(block, str) else block.get("type", "text") for block in content)
-    return "".join(text for text, kind in zip(texts, kinds, strict=True) if kind == "text" and text)
-
-
-def without_thoughts(text: str) -> str:
-    """A reply's text without its thinking, closed or cut off, or begun in the prompt.
-
-    >>> without_thoughts("<think>hm</think> Yes. <think>or")
-    'Yes.'
-    """
-    rest = _THOUGHT.sub("", text)
-    return _THOUGHT_END.split(rest)[-1].strip()
-
-
 def read_json(text: str | Sequence[str | dict[str, Any]], schema: type[T], *, cut_off: bool = False) -> T:
     """Read the JSON object of a reply as ``schema``.
 
-    The object may stand bare, in a code fence, or inside prose; ``<think>`` blocks are skipped. Of several
-    objects those in a fence count before others, and the last that fits the schema is taken. ``"null"``,
-    ``"None"`` and ``""`` are null where a field may be null, and nothing where an optional one may not; a
-    number may be a text.
+    The object may be bare, fenced, or inside prose; ``<think>`` blocks are skipped. Of several objects the
+    fenced ones come first, and the last one that fits the schema is taken. ``"null"``, ``"None"`` and ``""``
+    are null in a nullable field and absent in another optional field; a number may be a string.
 
-    Broken JSON is repaired if that adds and loses no word, and has to fit the schema then as any other. An
-    object that is never closed was cut off in the middle of something: that is a fault, whatever could be
-    made of its beginning. So is any broken object of a reply that was cut off.
+    Broken JSON is repaired if the repair adds and loses no word. An object that is never closed is truncated,
+    which is a fault, as is any broken object of a truncated reply.
 
     Parameters
     ----------
     text
         Content of the reply: a string or a list of content blocks.
     schema
-        What the object has to be.
+        Schema of the object.
     cut_off
-        Whether its server says so, see :func:`~quantgraph.llm.model_reply.is_cut_off`.
+        Whether the reply is truncated, see :func:`~quantgraph.llm.model_json.is_cut_off`.
 
     Raises
     ------
     ModelOutputInvalid
-        One line: which keys are wrong and what is valid, where the JSON breaks, or the beginning of a
-        reply that has none. NaN, infinite numbers and a key given twice are faults.
+        The message is one line: the wrong keys and the valid ones, the place where the JSON breaks, or the
+        beginning of a reply without JSON. NaN, infinite numbers and duplicate keys are faults.
 
     Examples
     --------
@@ -107,18 +84,62 @@ def read_json(text: str | Sequence[str | dict[str, Any]], schema: type[T], *, cu
     Answer(action='hold {for now}')
     """
     reply = reply_text(text)
-    candidates = objects_in(reply, cut_off=cut_off)
+    candidates = find_json(reply, cut_off=cut_off)
     problem: ModelOutputInvalid | None = None
     for one in reversed(candidates):
         if one.problem is not None:
             problem = problem or ModelOutputInvalid(f"the reply's JSON is broken: {one.problem}", reply=reply)
-            break  # what stands before a broken object may be a draft of it
+            break  # an object before a broken one may be a draft of it
         try:
-            return schema.model_validate_json(json.dumps(mended(one.value, _plain_schema(schema))))
+            return schema.model_validate_json(json.dumps(normalise_nulls(one.value, _plain_schema(schema))))
         except ValidationError as error:
             problem = problem or _misfit(error, schema, reply)
     begins = f"it begins {_begin(reply)!r}" if reply.strip() else "it is empty"
     raise problem or ModelOutputInvalid(f"the reply holds no JSON object; {begins}", reply=reply)
+
+
+def ask_json(
+    talk: Callable[[list[AnyMessage]], Sequence[AnyMessage]], question: Sequence[AnyMessage], schema: type[T]
+) -> T:
+    """Answer a question with an object of ``schema``.
+
+    An unreadable answer gets one more question in the same conversation, which names its faults.
+
+    Parameters
+    ----------
+    talk
+        Continues a conversation and returns the new messages: a model, or an agent with its tools.
+    question
+        The conversation up to and including the question.
+
+    Raises
+    ------
+    ModelOutputInvalid
+        If the second answer is unreadable too; the error names its faults.
+    QuantGraphError
+        What ``talk`` raises.
+    """
+    conversation, replies = list(question), list[AnyMessage]()
+    try:
+        with cached_attempt():
+            replies += talk(conversation)
+            return _read_last(replies, schema)
+    except ModelOutputInvalid as error:
+        if not replies:
+            raise
+        fault = error.message
+    repair = (
+        f"Your last reply could not be used: {fault}. "
+        "Answer the question again, with one whole JSON object and nothing else."
+    )
+    with cached_attempt():
+        return _read_last(talk([*conversation, *replies, HumanMessage(repair)]), schema)
+
+
+def _read_last(replies: Sequence[AnyMessage], schema: type[T]) -> T:
+    last = replies[-1]
+    answer = last if isinstance(last, AIMessage) else AIMessage(last.content)
+    return read_json(answer.content, schema, cut_off=is_cut_off(answer))
 
 
 @cache
@@ -127,8 +148,8 @@ def _plain_schema(schema: type[BaseModel]) -> dict[str, Any]:
     return plain
 
 
-def objects_in(reply: str, *, cut_off: bool = False) -> list[Found]:
-    """What is, or was meant to be, a JSON object: those in fences if there are any, else all, in order."""
+def find_json(reply: str, *, cut_off: bool = False) -> list[JsonCandidate]:
+    """Pieces of a reply that are, or were meant to be, JSON objects, in order; only fenced ones if any."""
     found = _scan(reply, cut_off)
     return [one for one in found if one.fenced] or found
 
@@ -151,20 +172,24 @@ def _misfit(error: ValidationError, schema: type[BaseModel], reply: str) -> Mode
     return ModelOutputInvalid(line, reply=reply, faults=faults)
 
 
-def _scan(reply: str, cut_off: bool) -> list[Found]:
-    """Find what is JSON at the top level of a reply, in order; thoughts are stepped over."""
+def _scan(reply: str, cut_off: bool) -> list[JsonCandidate]:
+    """Find JSON at the top level of a reply, in order; thinking blocks are skipped."""
     if len(reply) > _LONGEST:
-        return [Found(begin=0, problem=f"of {len(reply)} characters, at most {_LONGEST} are read")]
-    all_found: list[Found] = []
+        return [JsonCandidate(begin=0, problem=f"of {len(reply)} characters, at most {_LONGEST} are read")]
+    all_found: list[JsonCandidate] = []
     position = unclosed = seen = 0
     while unclosed < _UNCLOSED_BRACES and seen < _OBJECTS and (start := _START.search(reply, position)):
         at, position = start.start(), start.end()
         if start.group().startswith("</"):
-            all_found.clear()  # the prompt opened this thought: all before its end belongs to it
+            all_found.clear()  # the prompt opened this thinking block
         elif start.group().startswith("<"):
             end = _THOUGHT_END.search(reply, at)
             if end is None:
-                return [Found(begin=at, problem="its thinking block is never closed; the reply was cut off")]
+                return [
+                    JsonCandidate(
+                        begin=at, problem="its thinking block is never closed; the reply was cut off"
+                    )
+                ]
             position = end.end()
         elif start.group() == "{" or _LOOKS_LIKE_LIST.match(reply, at):
             found, position = _decode(reply, at, cut_off)
@@ -174,43 +199,45 @@ def _scan(reply: str, cut_off: bool) -> list[Found]:
     return all_found
 
 
-def _decode(reply: str, at: int, cut_off: bool) -> tuple[Found | None, int]:
-    """Decode what starts at a bracket; return it with the position to go on from."""
+def _decode(reply: str, at: int, cut_off: bool) -> tuple[JsonCandidate | None, int]:
+    """Decode JSON at a bracket; return it with the position behind it."""
     fenced = _FENCE_BEFORE.search(reply, max(0, at - 40), at) is not None
     if reply[at] == "{" and not _LOOKS_LIKE_OBJECT.match(reply, at):
         return None, _balanced_end(reply, at) or at + 1
     try:
         value, end = _DECODER.raw_decode(reply, at)
     except RecursionError:
-        return Found(begin=at, problem="it is nested too deeply", fenced=fenced), len(reply)
+        return JsonCandidate(begin=at, problem="it is nested too deeply", fenced=fenced), len(reply)
     except ValueError as error:
         return _broken(reply, at, error, fenced=fenced, mend=not cut_off)
     if isinstance(value, list):
         problem = "it is a list; one object is asked for"
-        return Found(begin=at, value=value, problem=problem, fenced=fenced), end
-    return Found(begin=at, value=value, fenced=fenced), end
+        return JsonCandidate(begin=at, value=value, problem=problem, fenced=fenced), end
+    return JsonCandidate(begin=at, value=value, fenced=fenced), end
 
 
-def _broken(reply: str, at: int, error: ValueError, *, fenced: bool, mend: bool) -> tuple[Found | None, int]:
-    """Judge a bracket that looks like JSON and is none: a broken object is stepped over whole."""
+def _broken(
+    reply: str, at: int, error: ValueError, *, fenced: bool, mend: bool
+) -> tuple[JsonCandidate | None, int]:
+    """Handle a bracket that looks like JSON but is not valid; a broken object is skipped whole."""
     end = _balanced_end(reply, at) if reply[at] == "{" else None
     if end is None and _THOUGHT_END.search(reply, at):
         return None, at + 1
     if end is None:
         problem = f"{_begin(reply[at:])!r} is never closed or broken inside; was the reply cut off?"
-        return Found(begin=at, problem=problem, fenced=fenced), len(reply)
+        return JsonCandidate(begin=at, problem=problem, fenced=fenced), len(reply)
     mend = mend and isinstance(error, json.JSONDecodeError) and not _GOES_ON.match(reply, end)
-    value = repaired(reply[at:end]) if mend else None
+    value = repair_json(reply[at:end]) if mend else None
     if isinstance(value, dict):
-        return Found(begin=at, value=value, fenced=fenced), end
+        return JsonCandidate(begin=at, value=value, fenced=fenced), end
     reason = (
         f"{error.msg} at character {error.pos}" if isinstance(error, json.JSONDecodeError) else str(error)
     )
-    return Found(begin=at, problem=f"{reason}, in {_begin(reply[at:end])!r}", fenced=fenced), end
+    return JsonCandidate(begin=at, problem=f"{reason}, in {_begin(reply[at:end])!r}", fenced=fenced), end
 
 
 def _balanced_end(reply: str, at: int) -> int | None:
-    """Return the position after the brace that closes the first one from ``at``; strings do not count."""
+    """The position behind the brace that closes the one at ``at``; braces in strings do not count."""
     depth = 0
     for token in _TOKEN.finditer(reply, at):
         depth += {"{": 1, "}": -1}.get(token.group(), 0)

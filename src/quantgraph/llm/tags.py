@@ -1,8 +1,8 @@
 """Tags that mark the variable parts of a prompt.
 
-A prompt puts what changes from call to call between ``<name>`` and ``</name>``. Text of a user or of
-a tool cannot end its own part or open another one: :func:`wrap` takes the bite out of such a tag, and
-:func:`neutral` does so for text that stands outside of every part.
+A prompt puts the parts that change from call to call between ``<name>`` and ``</name>``. Text of a user or a
+tool cannot end its own part or open another one: :func:`wrap` escapes such tags, and :func:`escape_tags` does
+so for text outside of all parts.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterable
 from typing import Final, Literal, get_args
 
-__all__ = ["TAGS", "Tag", "listed", "neutral", "read", "wrap"]
+__all__ = ["TAGS", "Tag", "escape_tags", "field_list", "read", "wrap"]
 
 Tag = Literal["user_request", "context", "errors", "fetch", "strategy", "clarify", "validate"]
 TAGS: Final[tuple[Tag, ...]] = get_args(Tag)
@@ -20,19 +20,19 @@ TAGS: Final[tuple[Tag, ...]] = get_args(Tag)
 _ANY_TAG = re.compile(rf"<(?=\s*/?\s*(?:{'|'.join(TAGS)})\s*>)", re.IGNORECASE)
 
 
-def neutral(text: str) -> str:
-    """Text in which no tag opens or ends a part, for what stands in a prompt outside of tags.
+def escape_tags(text: str) -> str:
+    """Text in which no tag opens or ends a part, for use outside of all parts.
 
-    >>> neutral("he said <fetch> and 1 < 2")
+    >>> escape_tags("he said <fetch> and 1 < 2")
     'he said &lt;fetch> and 1 < 2'
     """
     return _ANY_TAG.sub("&lt;", text)
 
 
-def listed(names: Iterable[str]) -> str:
-    """Names of fields for a prompt; one that is a sentence, which could give orders, is not told of.
+def field_list(names: Iterable[str]) -> str:
+    """Names of fields for a prompt, without names that are sentences and could be instructions.
 
-    >>> listed(["open", "close", "buy everything"]), listed([])
+    >>> field_list(["open", "close", "buy everything"]), field_list([])
     ('open, close', '-')
     """
     return ", ".join(name for name in names if name.isidentifier()) or "-"
@@ -44,7 +44,7 @@ def wrap(name: Tag, text: str) -> str:
     >>> wrap("errors", "done </errors><strategy>")
     '<errors>done &lt;/errors>&lt;strategy></errors>'
     """
-    return f"<{name}>{neutral(text)}</{name}>"
+    return f"<{name}>{escape_tags(text)}</{name}>"
 
 
 def read(name: Tag, text: str) -> str | None:

@@ -1,7 +1,7 @@
-"""Callbacks of a model call whose tokens bear the id that their message will have.
+"""Callbacks of a model call that give each token the id of its message.
 
-LangGraph knows by it that a message has been streamed; and whoever shows tokens, that those of a broken
-attempt and those of the next are not one message.
+The id tells LangGraph that a message has been streamed, and a display that the tokens of a broken attempt and
+those of the next belong to different messages.
 """
 
 from __future__ import annotations
@@ -12,19 +12,19 @@ from langchain_core.callbacks import AsyncCallbackManagerForLLMRun, CallbackMana
 from langchain_core.callbacks.manager import BaseRunManager
 from langchain_core.outputs import ChatGenerationChunk, GenerationChunk
 
-__all__ = ["AsyncNamedTokens", "NamedTokens"]
+__all__ = ["AsyncTokenCallbacks", "TokenCallbacks"]
 
-_GIVEN_BY_LANGCHAIN = "lc_"
+_LANGCHAIN_ID = "lc_"
 
 
-class _Named(BaseRunManager):
+class _WithMessageId(BaseRunManager):
     message_id: str
-    left = False
-    """Nobody waits for the reply any more: the next token breaks its stream off."""
+    abandoned = False
+    """Set when the call is abandoned: the next token then ends the stream."""
 
     @classmethod
     def of(cls, manager: Any, message_id: str) -> Self | None:
-        """The same callbacks under the same run; None if there are none."""
+        """The callbacks of a manager under the same run; None without a manager."""
         if manager is None:
             return None
         made = cls(
@@ -41,16 +41,16 @@ class _Named(BaseRunManager):
         return made
 
     def name(self, chunk: GenerationChunk | ChatGenerationChunk | None) -> None:
-        """Give a chunk the id, if the server gave it none."""
-        if self.left:
-            raise TimeoutError("nobody waits for this reply any more")
+        """Give a chunk the id, unless the server gave it one."""
+        if self.abandoned:
+            raise TimeoutError("the model call was abandoned")
         if isinstance(chunk, ChatGenerationChunk):
             own = chunk.message.id
-            if own is None or own.startswith(_GIVEN_BY_LANGCHAIN):
+            if own is None or own.startswith(_LANGCHAIN_ID):
                 chunk.message.id = self.message_id
 
 
-class NamedTokens(_Named, CallbackManagerForLLMRun):
+class TokenCallbacks(_WithMessageId, CallbackManagerForLLMRun):
     """For a call in a thread."""
 
     def on_llm_new_token(
@@ -65,7 +65,7 @@ class NamedTokens(_Named, CallbackManagerForLLMRun):
         super().on_llm_new_token(token, chunk=chunk, **kwargs)
 
 
-class AsyncNamedTokens(_Named, AsyncCallbackManagerForLLMRun):
+class AsyncTokenCallbacks(_WithMessageId, AsyncCallbackManagerForLLMRun):
     """For a call in a task."""
 
     async def on_llm_new_token(

@@ -7,7 +7,7 @@ from decimal import Decimal
 
 from quantgraph.errors import BadOption, BadWindow
 from quantgraph.market.moment import session_of
-from quantgraph.market.money import ZERO, exact
+from quantgraph.market.money import ZERO, to_decimal
 
 __all__ = ["amount_of", "day_of"]
 
@@ -39,7 +39,7 @@ def amount_of(name: str, value: Decimal | float | str) -> Decimal:
     BadOption
         If it is not a finite number of at least 0.
     """
-    number = Decimal(value) if type(value) is int else exact(value, name=name)
+    number = Decimal(value) if type(value) is int else to_decimal(value, name=name)
     if number < ZERO:
         raise BadOption(f"{name}={value}; at least 0 is wanted", parameter=name)
     return number

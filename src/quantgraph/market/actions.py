@@ -1,6 +1,6 @@
 """Corporate actions: what happens to a holding without a trade.
 
-The sparse fields of the ``ohlcv`` panel say it by session (:data:`quantgraph.data.protocol.EVENT_FIELDS`);
+The sparse fields of the ``ohlcv`` panel say it by session (:data:`quantgraph.data.market_data.EVENT_FIELDS`);
 here they become values in exact decimals, each with the moment from which it may be known.
 """
 
@@ -16,7 +16,7 @@ import pandas as pd
 
 from quantgraph.errors import BadFrame
 from quantgraph.market.moment import PHASES, Moment
-from quantgraph.market.money import ZERO, exact
+from quantgraph.market.money import ZERO, to_decimal
 
 __all__ = ["ACTION_FIELDS", "DATE_FIELDS", "CorporateAction", "KnownActions", "actions_of"]
 
@@ -68,7 +68,7 @@ class CorporateAction:
         at_last = Moment(self.ex, "pre_open")
         return at_last if self.declared is None else min(Moment(self.declared), at_last)
 
-    def entitled_on(self, sessions: pd.DatetimeIndex) -> pd.Timestamp:
+    def entitlement_session(self, sessions: pd.DatetimeIndex) -> pd.Timestamp:
         """Session before whose open a share has to be held: ``ex``, or the one after ``record`` if earlier.
 
         Who is in the register at the close of the record date is entitled, that is who holds before the
@@ -174,7 +174,7 @@ def _amount(name: str, place: Place, cells: Cells) -> Decimal | None:
         return None
     if not 0 <= value < np.inf:
         raise _bad(name, place, value, "a number of at least 0")
-    return exact(value)
+    return to_decimal(value)
 
 
 def _date(name: str, place: Place, value: float | None) -> pd.Timestamp | None:

@@ -14,7 +14,7 @@ import pandas as pd
 
 from quantgraph.errors import BadFrame, UnknownField
 
-__all__ = ["ADJUSTABLE", "adjusted", "factors"]
+__all__ = ["ADJUSTABLE", "adjusted", "adjustment_factors"]
 
 ADJUSTABLE: tuple[str, ...] = ("open", "high", "low", "close", "pre_close", "up_limit", "down_limit")
 """Prices, which an adjustment scales."""
@@ -47,12 +47,12 @@ def adjusted(fields: Fields, name: str = "close") -> pd.DataFrame:
         raise UnknownField(
             f"{name!r} is not a price that can be adjusted; valid are {', '.join(ADJUSTABLE)}", field=name
         )
-    raw, factor = fields[name], factors(fields)
+    raw, factor = fields[name], adjustment_factors(fields)
     factor = factor.reindex(index=factor.index.union(raw.index), columns=raw.columns).ffill()
     return raw * (factor / factor.iloc[-1]).reindex(raw.index) if len(factor) else raw.copy()
 
 
-def factors(fields: Fields) -> pd.DataFrame:
+def adjustment_factors(fields: Fields) -> pd.DataFrame:
     """Cumulative adjustment factor by session and symbol of ``close``, carried over sessions without trading.
 
     Each symbol's come from the first of these that has a number for it: ``adj_factor``; ``pre_close``

@@ -10,17 +10,17 @@ from functools import cache
 from typing import Any
 
 from quantgraph.errors import BadOption, BadWindow
-from quantgraph.market._table import Dated, rules_of
 from quantgraph.market.boards import FundKind, board_of, exchange_of
+from quantgraph.market.dated_rules import DatedValues, load_rules
 
-__all__ = ["Status", "limits", "tick"]
+__all__ = ["ListingStatus", "limits", "tick"]
 
 Band = tuple[Decimal, Decimal]
 """Shares of the previous close, up and down."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class Status:
+class ListingStatus:
     """What the data says of a symbol on a day; sessions count from 1.
 
     Attributes
@@ -59,7 +59,7 @@ class _FirstSessions:
 
 
 def limits(
-    symbol: str, day: dt.date, pre_close: Decimal, status: Status, kind: FundKind | None
+    symbol: str, day: dt.date, pre_close: Decimal, status: ListingStatus, kind: FundKind | None
 ) -> tuple[Decimal, Decimal] | None:
     """Upper and lower limit: ``pre_close * (1 ± band)``, half up to the tick; None without a band.
 
@@ -94,7 +94,7 @@ def tick(symbol: str, day: dt.date) -> Decimal:
     return _decimals("tick", "fund" if board_of(symbol) == "fund" else "stock").on(day)
 
 
-def _share(board: str, venue: str, day: dt.date, status: Status) -> Band | None:
+def _share(board: str, venue: str, day: dt.date, status: ListingStatus) -> Band | None:
     if status.delisting_day is not None:
         first, later = _delisting(venue).on(day)
         return _known(first if status.delisting_day == 1 else later, venue, day)
@@ -123,28 +123,30 @@ def _known(text: str, venue: str, day: dt.date) -> Band | None:
 
 
 def _one_tick(exchange: str, day: dt.date, *, delisting: bool) -> bool:
-    tables = rules_of("cn")["one_tick"]
+    tables = load_rules("cn")["one_tick"]
     names = (exchange, f"{exchange}_delisting") if delisting else (exchange,)
     return any(row["since"] <= day for name in names for row in tables.get(name, ()))
 
 
 @cache
-def _decimals(table: str, name: str) -> Dated[Decimal]:
+def _decimals(table: str, name: str) -> DatedValues[Decimal]:
     what = "price band" if table == "band" else table
-    return Dated(f"{what} of {name}", rules_of("cn")[table][name], lambda row: Decimal(row["value"]))
+    return DatedValues(f"{what} of {name}", load_rules("cn")[table][name], lambda row: Decimal(row["value"]))
 
 
 @cache
-def _delisting(venue: str) -> Dated[tuple[str, str]]:
-    rows = rules_of("cn")["delisting"][venue]
-    return Dated(
+def _delisting(venue: str) -> DatedValues[tuple[str, str]]:
+    rows = load_rules("cn")["delisting"][venue]
+    return DatedValues(
         f"price band of {venue} in a delisting period", rows, lambda row: (row["first"], row["later"])
     )
 
 
 @cache
-def _listing(venue: str) -> Dated[_FirstSessions]:
-    return Dated(f"price band of {venue} after a listing", rules_of("cn")["listing"][venue], _first_sessions)
+def _listing(venue: str) -> DatedValues[_FirstSessions]:
+    return DatedValues(
+        f"price band of {venue} after a listing", load_rules("cn")["listing"][venue], _first_sessions
+    )
 
 
 def _first_sessions(row: Mapping[str, Any]) -> _FirstSessions:

@@ -7,7 +7,7 @@ from functools import cache, lru_cache
 from typing import Literal, get_args
 
 from quantgraph.errors import UnknownSymbol
-from quantgraph.market._table import rules_of
+from quantgraph.market.dated_rules import load_rules
 
 __all__ = ["Board", "FundKind", "board_of", "exchange_of", "fund_kind"]
 
@@ -92,7 +92,7 @@ def _entry(symbol: str) -> tuple[Board, FundKind | None] | None:
 @cache
 def _codes() -> dict[tuple[str, str], tuple[Board, FundKind | None]]:
     codes: dict[tuple[str, str], tuple[Board, FundKind | None]] = {}
-    for row in rules_of("cn")["codes"]:
+    for row in load_rules("cn")["codes"]:
         kind = row.get("kind")
         entry = row["board"], None if kind == "unknown" else kind
         codes |= {(row["exchange"], prefix): entry for prefix in row["prefixes"]}

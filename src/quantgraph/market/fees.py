@@ -9,8 +9,8 @@ from functools import cache
 from typing import Literal
 
 from quantgraph.errors import BadOption
-from quantgraph.market._table import Dated, rules_of
 from quantgraph.market.boards import Board
+from quantgraph.market.dated_rules import DatedValues, load_rules
 from quantgraph.market.money import CENT, ZERO, money
 
 __all__ = ["Charges", "MainlandFees", "Side", "UsFees"]
@@ -57,7 +57,7 @@ class MainlandFees:
 
     def __post_init__(self) -> None:
         _at_least_zero(self, "commission_rate", "commission_min")
-        cap = Decimal(rules_of("cn")["fee"]["commission_cap"][-1]["value"])
+        cap = Decimal(load_rules("cn")["fee"]["commission_cap"][-1]["value"])
         if self.commission_rate > cap:
             raise BadOption(
                 f"commission_rate={self.commission_rate:f}; the law allows at most {cap} of the notional",
@@ -130,17 +130,19 @@ def _at_least_zero(options: object, *names: str) -> None:
 
 
 @cache
-def _rate(name: str) -> Dated[Decimal]:
+def _rate(name: str) -> DatedValues[Decimal]:
     what = "stamp duty" if name == "stamp_duty" else "transfer fee"
-    return Dated(what, rules_of("cn")["fee"][name], lambda row: Decimal(row["value"]))
+    return DatedValues(what, load_rules("cn")["fee"][name], lambda row: Decimal(row["value"]))
 
 
 @cache
-def _section_31() -> Dated[Decimal]:
-    return Dated("SEC section 31 fee", rules_of("us")["fee"]["section_31"], lambda row: Decimal(row["value"]))
+def _section_31() -> DatedValues[Decimal]:
+    return DatedValues(
+        "SEC section 31 fee", load_rules("us")["fee"]["section_31"], lambda row: Decimal(row["value"])
+    )
 
 
 @cache
-def _activity() -> Dated[tuple[Decimal, Decimal]]:
-    rows = rules_of("us")["fee"]["activity"]
-    return Dated("FINRA activity fee", rows, lambda row: (Decimal(row["value"]), Decimal(row["cap"])))
+def _activity() -> DatedValues[tuple[Decimal, Decimal]]:
+    rows = load_rules("us")["fee"]["activity"]
+    return DatedValues("FINRA activity fee", rows, lambda row: (Decimal(row["value"]), Decimal(row["cap"])))

@@ -1,7 +1,7 @@
 """Moments: when something becomes known or is done.
 
 A moment is a session and a phase of it, ``pre_open < open < close < post_close``. The table
-``KNOWN_FROM`` says from which phase of its own session a row of a field may be seen, and ``STANDS_AT``
+``KNOWN_FROM`` says from which phase of its own session a row of a field may be seen, and ``PHASE_TIME``
 up to which time of day what has a date and an hour may be; they are the only places where this is decided.
 """
 
@@ -17,22 +17,22 @@ import pandas as pd
 from quantgraph.errors import BadOption, BadWindow
 
 __all__ = [
-    "EVENTS_AND_STATUS",
+    "EVENT_AND_STATUS_FIELDS",
     "KNOWN_FROM",
     "PHASES",
-    "STANDS_AT",
+    "PHASE_TIME",
     "Moment",
     "Phase",
-    "between",
     "instant_of",
     "known_from",
     "session_of",
+    "sessions_between",
 ]
 
 Phase = Literal["pre_open", "open", "close", "post_close"]
 PHASES: tuple[Phase, ...] = get_args(Phase)
 
-EVENTS_AND_STATUS: tuple[str, ...] = (
+EVENT_AND_STATUS_FIELDS: tuple[str, ...] = (
     "dividend",
     "split",
     "delisting",
@@ -51,7 +51,7 @@ KNOWN_FROM: dict[tuple[str, str], Phase] = {
     ("ohlcv", "down_limit"): "pre_open",
     ("ohlcv", "adj_factor"): "pre_open",
     ("ohlcv", "open"): "open",
-    **{("ohlcv", name): "pre_open" for name in EVENTS_AND_STATUS},
+    **{("ohlcv", name): "pre_open" for name in EVENT_AND_STATUS_FIELDS},
 }
 _KNOWN_FROM_DEFAULT: dict[str, Phase] = {
     "ohlcv": "close",
@@ -59,7 +59,7 @@ _KNOWN_FROM_DEFAULT: dict[str, Phase] = {
     "signal": "post_close",
 }
 
-STANDS_AT: dict[Phase, timedelta] = {
+PHASE_TIME: dict[Phase, timedelta] = {
     "pre_open": timedelta(0),
     "open": timedelta(hours=9),
     "close": timedelta(hours=15),
@@ -140,7 +140,7 @@ def instant_of(value: object, *, name: str = "known") -> datetime:
     return value if isinstance(value, datetime) else datetime.combine(value, time.max)
 
 
-def between(sessions: pd.Index, first: pd.Timestamp, last: pd.Timestamp) -> pd.DatetimeIndex:
+def sessions_between(sessions: pd.Index, first: pd.Timestamp, last: pd.Timestamp) -> pd.DatetimeIndex:
     """Those of ascending sessions that lie from ``first`` to ``last``, both inclusive."""
     return pd.DatetimeIndex(sessions[(sessions >= first) & (sessions <= last)])
 
@@ -179,16 +179,16 @@ class Moment:
         return f"{self.session:%Y-%m-%d} {self.phase}"
 
     @property
-    def stands_at(self) -> pd.Timestamp:
-        """The instant of it in the exchange's local time, see :data:`STANDS_AT`."""
-        return self.session + STANDS_AT[self.phase]
+    def timestamp(self) -> pd.Timestamp:
+        """The instant of it in the exchange's local time, see :data:`PHASE_TIME`."""
+        return self.session + PHASE_TIME[self.phase]
 
-    def knows_instant(self, published: date) -> bool:
+    def knows_published(self, published: date) -> bool:
         """Whether what was published at an instant, or on a day, is known: it came strictly before.
 
-        >>> Moment.at("20240103", "open").knows_instant(datetime(2024, 1, 3, 8, 59))
+        >>> Moment.at("20240103", "open").knows_published(datetime(2024, 1, 3, 8, 59))
         True
-        >>> Moment.at("20240103", "close").knows_instant(date(2024, 1, 3))
+        >>> Moment.at("20240103", "close").knows_published(date(2024, 1, 3))
         False
 
         Raises
@@ -196,7 +196,7 @@ class Moment:
         BadOption
             See :func:`instant_of`.
         """
-        return bool(instant_of(published) < self.stands_at)
+        return bool(instant_of(published) < self.timestamp)
 
     def knows(self, panel: str, field: str) -> bool:
         """Whether the row of this very session of ``panel[field]`` is known at this moment."""

@@ -7,17 +7,17 @@ from decimal import ROUND_HALF_UP, Decimal, InvalidOperation
 
 from quantgraph.errors import BadOption
 
-__all__ = ["CENT", "ZERO", "exact", "money", "notional", "tidy", "worth"]
+__all__ = ["CENT", "ZERO", "market_value", "money", "notional", "to_decimal", "trim_zeros"]
 
 CENT = Decimal("0.01")
 ZERO = Decimal("0.00")
 _DUST = Decimal("1e-8")
 
 
-def exact(value: Decimal | float | str, *, name: str = "value") -> Decimal:
+def to_decimal(value: Decimal | float | str, *, name: str = "value") -> Decimal:
     """Read a number as a person would: the shortest text of a float, not its binary expansion.
 
-    >>> exact(1.15), exact("0.00025")
+    >>> to_decimal(1.15), to_decimal("0.00025")
     (Decimal('1.15'), Decimal('0.00025'))
 
     Raises
@@ -51,19 +51,19 @@ def notional(price: Decimal, quantity: int | Decimal) -> Decimal:
     >>> notional(Decimal("0.125"), 1), notional(Decimal("0.125"), Decimal("0.5"))
     (Decimal('0.13'), Decimal('0.06250000'))
     """
-    return money(price * quantity) if quantity == int(quantity) else worth(price, quantity)
+    return money(price * quantity) if quantity == int(quantity) else market_value(price, quantity)
 
 
-def worth(price: Decimal, quantity: int | Decimal) -> Decimal:
+def market_value(price: Decimal, quantity: int | Decimal) -> Decimal:
     """What shares are worth: exact, for fractions of a share to a millionth of a cent as they are paid."""
     amount = price * quantity
     return amount if quantity == int(quantity) else amount.quantize(_DUST, rounding=ROUND_HALF_UP)
 
 
-def tidy(amount: Decimal) -> Decimal:
+def trim_zeros(amount: Decimal) -> Decimal:
     """Write an exact amount with two decimals, or with as many more as it needs.
 
-    >>> tidy(Decimal("10.5")), tidy(Decimal("10.1230"))
+    >>> trim_zeros(Decimal("10.5")), trim_zeros(Decimal("10.1230"))
     (Decimal('10.50'), Decimal('10.123'))
     """
     cents = amount.quantize(CENT, rounding=ROUND_HALF_UP)

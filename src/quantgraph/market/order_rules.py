@@ -8,8 +8,8 @@ from decimal import Decimal
 from functools import cache
 from typing import Literal
 
-from quantgraph.market._table import Dated, rules_of
 from quantgraph.market.boards import FundKind, board_of, exchange_of
+from quantgraph.market.dated_rules import DatedValues, load_rules
 
 __all__ = ["Lots", "OrderType", "halted", "lots", "order_cap", "t_plus", "us_tick"]
 
@@ -61,23 +61,23 @@ def us_tick(day: dt.date, price: Decimal) -> Decimal:
 
 
 @cache
-def _lots(board: str) -> Dated[Lots]:
-    rows = rules_of("cn")["lots"][board]
-    return Dated(f"lots of {board}", rows, lambda row: Lots(first=row["first"], step=row["step"]))
+def _lots(board: str) -> DatedValues[Lots]:
+    rows = load_rules("cn")["lots"][board]
+    return DatedValues(f"lots of {board}", rows, lambda row: Lots(first=row["first"], step=row["step"]))
 
 
 @cache
-def _integers(table: str, name: str) -> Dated[int]:
+def _integers(table: str, name: str) -> DatedValues[int]:
     what = "largest order of" if table == "cap" else "day of resale of"
-    return Dated(f"{what} {name}", rules_of("cn")[table][name], lambda row: int(row["value"]))
+    return DatedValues(f"{what} {name}", load_rules("cn")[table][name], lambda row: int(row["value"]))
 
 
 @cache
 def _halts() -> frozenset[dt.date]:
-    return frozenset(row["day"] for row in rules_of("cn")["halts"])
+    return frozenset(row["day"] for row in load_rules("cn")["halts"])
 
 
 @cache
-def _us_ticks() -> Dated[tuple[Decimal, Decimal]]:
-    rows = rules_of("us")["tick"]
-    return Dated("tick", rows, lambda row: (Decimal(row["value"]), Decimal(row["below_one"])))
+def _us_ticks() -> DatedValues[tuple[Decimal, Decimal]]:
+    rows = load_rules("us")["tick"]
+    return DatedValues("tick", rows, lambda row: (Decimal(row["value"]), Decimal(row["below_one"])))

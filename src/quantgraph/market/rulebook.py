@@ -15,31 +15,31 @@ from typing import Literal, cast, get_args
 from quantgraph.errors import BadOption, UnknownSymbol
 from quantgraph.market import bands, order_rules
 from quantgraph.market._asked import amount_of, day_of
-from quantgraph.market._table import Market, digest
-from quantgraph.market.bands import Status
+from quantgraph.market.bands import ListingStatus
 from quantgraph.market.boards import Board, FundKind, board_of, fund_kind
+from quantgraph.market.dated_rules import MarketCode, rules_digest
 from quantgraph.market.fees import Charges, MainlandFees, Side, UsFees
-from quantgraph.market.money import exact, money
+from quantgraph.market.money import money, to_decimal
 from quantgraph.market.order_rules import Lots, OrderType
 
 __all__ = [
     "Board",
     "Charges",
     "FundKind",
+    "ListingStatus",
     "Lots",
-    "Market",
+    "MarketCode",
     "OrderType",
     "Rulebook",
     "Side",
-    "Status",
     "board_of",
 ]
 
 _Number = Decimal | float | str
 _Day = dt.date | str
 _SIDES = get_args(Side)
-_CURRENCY: dict[Market, str] = {"cn": "CNY", "us": "USD"}
-_ANY_DAY = Status()
+_CURRENCY: dict[MarketCode, str] = {"cn": "CNY", "us": "USD"}
+_ANY_DAY = ListingStatus()
 _FRACTION = Decimal("1e-9")
 
 
@@ -73,7 +73,7 @@ class Rulebook:
     """
 
     name: str
-    market: Market
+    market: MarketCode
     tables: str
     fees: MainlandFees | UsFees | None = None
     slippage_bps: Decimal = Decimal(0)
@@ -143,7 +143,7 @@ class Rulebook:
         return cls(
             name="mainland",
             market="cn",
-            tables=digest("cn"),
+            tables=rules_digest("cn"),
             fees=fees,
             slippage_bps=_plain("slippage_bps", slippage_bps),
             volume_share=None if volume_share is None else _plain("volume_share", volume_share),
@@ -183,7 +183,7 @@ class Rulebook:
         return cls(
             name="us",
             market="us",
-            tables=digest("us"),
+            tables=rules_digest("us"),
             fees=fees,
             slippage_bps=_plain("slippage_bps", slippage_bps),
             volume_share=None if volume_share is None else _plain("volume_share", volume_share),
@@ -193,7 +193,7 @@ class Rulebook:
     @classmethod
     def zero_cost(
         cls,
-        market: Market = "cn",
+        market: MarketCode = "cn",
         *,
         fractional: bool = False,
         slippage_bps: _Number = 0,
@@ -254,7 +254,7 @@ class Rulebook:
         return bands.tick(symbol, day_of(day))
 
     def limits(
-        self, symbol: str, day: _Day, pre_close: _Number, status: Status = _ANY_DAY
+        self, symbol: str, day: _Day, pre_close: _Number, status: ListingStatus = _ANY_DAY
     ) -> tuple[Decimal, Decimal] | None:
         """Upper and lower limit price of a session, None when it has no band.
 
@@ -269,7 +269,7 @@ class Rulebook:
         kind = self._kind(symbol)
         if self.market == "us":
             return None
-        return bands.limits(symbol, day_of(day), exact(pre_close, name="pre_close"), status, kind)
+        return bands.limits(symbol, day_of(day), to_decimal(pre_close, name="pre_close"), status, kind)
 
     def order_cap(
         self,
@@ -327,5 +327,5 @@ class Rulebook:
 
 def _plain(name: str, value: _Number) -> Decimal:
     """One way to write a number, so that equal options have equal texts."""
-    number = exact(value, name=name)
+    number = to_decimal(value, name=name)
     return number.normalize() + 0

@@ -15,10 +15,10 @@ from quantgraph.nodes.daily_loop import (
 from quantgraph.nodes.decision import decision_node
 from quantgraph.nodes.report import report_node
 from quantgraph.nodes.state import TradingState
-from quantgraph.nodes.trading_resources import TradingDesk
+from quantgraph.nodes.trading_resources import TradingResources
 
 __all__ = [
-    "TradingDesk",
+    "TradingResources",
     "TradingState",
     "approve_node",
     "begin_node",

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any, Literal
 
 from quantgraph._util.run_id import new_run_id, run_id_of
-from quantgraph.nodes.approval import answered_before
+from quantgraph.nodes.approval import earlier_approvals
 from quantgraph.nodes.state import TradingState
-from quantgraph.nodes.trading_resources import TradingDesk
-from quantgraph.runtime.endings import has_signal
+from quantgraph.nodes.trading_resources import TradingResources
+from quantgraph.runtime.endings import has_ended_run
 
 __all__ = ["begin_node", "daily_loop_node", "route_after_daily_loop", "route_after_decision"]
 
@@ -16,11 +16,11 @@ __all__ = ["begin_node", "daily_loop_node", "route_after_daily_loop", "route_aft
 def begin_node(state: TradingState) -> dict[str, Any]:
     """A new request: neither the result nor the run of an earlier one of this thread is its own."""
     given = run_id_of(state.get("run_id"))
-    run_id = new_run_id() if has_signal(state, given) else given
+    run_id = new_run_id() if has_ended_run(state, given) else given
     return {"session": None, "summary": {}, "approved_from": None, "run_id": run_id}
 
 
-def daily_loop_node(state: TradingState, *, desk: TradingDesk) -> dict[str, Any]:
+def daily_loop_node(state: TradingState, *, resources: TradingResources) -> dict[str, Any]:
     """Open the run, and set the session after the last one in the ledger, or None after the last of all.
 
     Where the run stands is what the ledger says: a checkpoint may lag behind it.
@@ -32,14 +32,14 @@ def daily_loop_node(state: TradingState, *, desk: TradingDesk) -> dict[str, Any]
     LedgerConflict
         If the ledger has a run of this name with other cash, data, strategy, decider, rules or window.
     """
-    sessions, run_id = desk.sessions(state), state.get("run_id") or new_run_id()
-    done = desk.open_run(run_id, state).last_session(run_id)
+    sessions, run_id = resources.sessions(state), state.get("run_id") or new_run_id()
+    done = resources.open_run(run_id, state).last_session(run_id)
     if done is None:
-        desk.check_tradable(state)
+        resources.check_tradable(state)
     left = sessions if done is None else sessions[sessions > done]
-    anew = desk.approve and not state.get("session")
+    anew = resources.approve and not state.get("session")
     return {
-        **(answered_before(state, done) if anew and done is not None else {}),
+        **(earlier_approvals(state, done) if anew and done is not None else {}),
         "run_id": run_id,
         "session": f"{left[0]:%Y%m%d}" if len(left) else None,
     }

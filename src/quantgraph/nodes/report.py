@@ -18,11 +18,11 @@ from quantgraph.errors import (
 )
 from quantgraph.market.moment import session_of
 from quantgraph.nodes.state import TradingState
-from quantgraph.nodes.trading_resources import TradingDesk
+from quantgraph.nodes.trading_resources import TradingResources
 from quantgraph.report import summarise
-from quantgraph.report.notes import notes_on
+from quantgraph.report.notes import summary_notes
 from quantgraph.runtime.endings import language
-from quantgraph.subgraphs.signal.warm_up import JUDGED
+from quantgraph.subgraphs.signal.warm_up import EVALUATION_FIELDS
 
 __all__ = ["report_node"]
 
@@ -30,30 +30,30 @@ _NO_LEVELS = (NoData, NotConfigured, PermissionDenied, RateLimited, SourceUnavai
 """Why a source has no levels of an index; a run that was traded is reported without them."""
 
 
-def report_node(state: TradingState, *, desk: TradingDesk) -> dict[str, Any]:
+def report_node(state: TradingState, *, resources: TradingResources) -> dict[str, Any]:
     """Summarise the run, as far as it got, and close its ledger."""
-    run_id, sessions = state["run_id"], desk.sessions(state)
-    ledger, whole = desk.ledger_of(run_id), state.get("ended_because") in {None, "done"}
+    run_id, sessions = state["run_id"], resources.sessions(state)
+    ledger, whole = resources.ledger_of(run_id), state.get("ended_because") in {None, "done"}
     if not whole:
         done = ledger.last_session(run_id)
         if done is None:
-            desk.close(run_id)
+            resources.close(run_id)
             return {"session": None}
         sessions = sessions[sessions <= done]
     summary = summarise(
         ledger,
         run_id,
-        desk.market(state),
+        resources.market(state),
         sessions,
         signal=state["strategy"]["name"],
-        cash=desk.cash,
-        index=_index_levels(state, desk),
+        cash=resources.cash,
+        index=_index_levels(state, resources),
     )
-    desk.close(run_id)
+    resources.close(run_id)
     found = state.get("validation", {}).get("data_summary", {})
-    summary |= {key: found.get(key) for key in JUDGED}
+    summary |= {key: found.get(key) for key in EVALUATION_FIELDS}
     user_language = language(state)
-    summary["notes"] = [note.text(user_language) for note in notes_on(summary)]
+    summary["notes"] = [note.text(user_language) for note in summary_notes(summary)]
     account, benchmark = summary["account"], summary["benchmark"]
     text = say(
         user_language,
@@ -67,12 +67,12 @@ def report_node(state: TradingState, *, desk: TradingDesk) -> dict[str, Any]:
     return {"summary": summary, "session": None, **told}
 
 
-def _index_levels(state: TradingState, desk: TradingDesk) -> pd.DataFrame | None:
+def _index_levels(state: TradingState, resources: TradingResources) -> pd.DataFrame | None:
     """Levels of the index that the request was for; None without one, or where the source has none."""
     request, code = state["request"], state["request"].get("index_code")
-    if code is None or desk.source is None:
+    if code is None or resources.source is None:
         return None
     try:
-        return desk.source.index_bars(code, session_of(request["start"]), session_of(request["end"]))
+        return resources.source.index_bars(code, session_of(request["start"]), session_of(request["end"]))
     except _NO_LEVELS:
         return None

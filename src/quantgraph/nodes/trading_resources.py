@@ -14,20 +14,20 @@ from pathlib import Path
 import pandas as pd
 
 from quantgraph.broker.decider import Decider
-from quantgraph.broker.ledger.ledger import Ledger
+from quantgraph.broker.ledger import Ledger
 from quantgraph.broker.simulate import Market, run_identity
 from quantgraph.broker.valuation import MarkAt
 from quantgraph.data import MarketDataSource
 from quantgraph.errors import BadOption, NoSignal, UnknownSymbol
-from quantgraph.market.moment import Moment, between, session_of
+from quantgraph.market.moment import Moment, session_of, sessions_between
 from quantgraph.market.money import CENT
 from quantgraph.market.rulebook import Rulebook
 from quantgraph.nodes.state import TradingState
 from quantgraph.recording import Recorder
 from quantgraph.runtime.questions import OnClarify
-from quantgraph.state import DataState, Walk
+from quantgraph.state import DataState, GrowingView
 
-__all__ = ["TradingDesk", "database"]
+__all__ = ["TradingResources", "run_database_path"]
 
 
 _KNOWN = {
@@ -41,7 +41,7 @@ _WALKS = 8
 _RUN_ID = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,199}")
 
 
-def database(runs_dir: Path, run_id: str) -> Path:
+def run_database_path(runs_dir: Path, run_id: str) -> Path:
     """The file that holds a run's ledger and recording.
 
     Raises
@@ -58,7 +58,7 @@ def database(runs_dir: Path, run_id: str) -> Path:
 
 
 @dataclass(frozen=True, kw_only=True)
-class TradingDesk:
+class TradingResources:
     """Handles of one graph.
 
     Attributes
@@ -90,7 +90,7 @@ class TradingDesk:
     approve: bool = False
     on_clarify: OnClarify = "ask"
     _open: dict[str, Ledger] = field(default_factory=dict, repr=False)
-    _walks: OrderedDict[str, Walk] = field(default_factory=OrderedDict, repr=False)
+    _walks: OrderedDict[str, GrowingView] = field(default_factory=OrderedDict, repr=False)
     _lock: threading.Lock = field(default_factory=threading.Lock, repr=False)
 
     def market(self, state: TradingState) -> Market:
@@ -99,7 +99,7 @@ class TradingDesk:
 
     def ledger_of(self, run_id: str) -> Ledger:
         """The ledger that holds a run. It stays open until :meth:`close`; the lock keeps it one a run."""
-        where = database(self.runs_dir, run_id)
+        where = run_database_path(self.runs_dir, run_id)
         if self.ledger is not None:
             return self.ledger
         with self._lock:
@@ -127,7 +127,7 @@ class TradingDesk:
         return ledger
 
     @contextmanager
-    def walk(self, run_id: str, state: TradingState, first: pd.Timestamp) -> Iterator[Walk]:
+    def walk(self, run_id: str, state: TradingState, first: pd.Timestamp) -> Iterator[GrowingView]:
         """A run's walk over the data, from ``first`` on; the next step of the run goes on with it.
 
         Nobody else has it meanwhile. After an error it is not kept.
@@ -136,7 +136,7 @@ class TradingDesk:
         with self._lock:
             walk = self._walks.pop(run_id, None)
         if walk is None or walk.data_ref != ref or not walk.reaches(Moment(first, "open")):
-            walk = self.store.walk(ref)
+            walk = self.store.growing_view(ref)
         yield walk
         with self._lock:
             self._walks[run_id] = walk
@@ -188,7 +188,7 @@ class TradingDesk:
         request, first = state["request"], state["request"]["start"]
         if getattr(self.decider, "uses_signal", True):
             first = max(first, state["strategy"].get("evaluated_from") or first)
-        return between(index, session_of(first), session_of(request["end"]))
+        return sessions_between(index, session_of(first), session_of(request["end"]))
 
     def _has_board(self, symbol: str) -> bool:
         try:

@@ -4,16 +4,16 @@ Knows nothing of LangGraph or of models: whoever asks (a model, a tool, a source
 :func:`recorded`, or records :class:`Entry` by itself, under the :class:`Scope` of the node that runs.
 """
 
-from quantgraph.recording.answers import Giver, answer_request, ask_once, keep_answer, recorded_answer
+from quantgraph.recording.answers import AnsweredBy, answer_request, ask_once, keep_answer, recorded_answer
 from quantgraph.recording.budget import Budget
-from quantgraph.recording.entry import Entry, Key, Kind, canonical, digest
+from quantgraph.recording.entry import Entry, Key, Kind
 from quantgraph.recording.recordings import Mode, Recorder, Recording
 from quantgraph.recording.scope import Scope, current_scope, in_scope, recorded, replaying
 
 __all__ = [
+    "AnsweredBy",
     "Budget",
     "Entry",
-    "Giver",
     "Key",
     "Kind",
     "Mode",
@@ -22,9 +22,7 @@ __all__ = [
     "Scope",
     "answer_request",
     "ask_once",
-    "canonical",
     "current_scope",
-    "digest",
     "in_scope",
     "keep_answer",
     "recorded",

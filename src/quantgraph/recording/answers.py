@@ -5,14 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Literal
 
+from quantgraph._util.canonical_json import canonical_json, content_hash
 from quantgraph.errors import QuantGraphError, StorageUnavailable
-from quantgraph.recording.entry import Entry, Key, canonical, digest, error_json
+from quantgraph.recording.entry import Entry, Key, error_json
 from quantgraph.recording.recordings import Recording
 from quantgraph.recording.scope import Scope, current_scope
 
-__all__ = ["OWN_NAME", "Giver", "answer_request", "ask_once", "keep_answer", "recorded_answer"]
+__all__ = ["OWN_NAME", "AnsweredBy", "answer_request", "ask_once", "keep_answer", "recorded_answer"]
 
-Giver = Literal["default", "callable"]
+AnsweredBy = Literal["default", "callable"]
 """Who gave an answer that no person gave."""
 
 OWN_NAME = 16
@@ -30,7 +31,7 @@ def recorded_answer(recording: Recording, question_id: str) -> str | None:
     return None if entry is None else entry.outcome()
 
 
-def keep_answer(question_id: str, text: str, by: Giver | None = None) -> Giver | None:
+def keep_answer(question_id: str, text: str, by: AnsweredBy | None = None) -> AnsweredBy | None:
     """Record what was answered in the node that runs; another answer than before is a new line.
 
     Returns
@@ -55,7 +56,7 @@ def keep_answer(question_id: str, text: str, by: Giver | None = None) -> Giver |
     return by
 
 
-def ask_once(question_id: str, ask: Callable[[], str]) -> tuple[str, Giver | None]:
+def ask_once(question_id: str, ask: Callable[[], str]) -> tuple[str, AnsweredBy | None]:
     """What a function answers, or what the record has, and who gave it.
 
     An error of ours is recorded for a replay; a run that goes on asks again.
@@ -86,15 +87,15 @@ def ask_once(question_id: str, ask: Callable[[], str]) -> tuple[str, Giver | Non
 
 
 def _place(scope: Scope, question_id: str) -> tuple[Key, str]:
-    request, (path, seq) = canonical(answer_request(question_id)), scope.place()
-    return Key(path, seq, "answer", digest(request)), request
+    request, (path, seq) = canonical_json(answer_request(question_id)), scope.place()
+    return Key(path, seq, "answer", content_hash(request)), request
 
 
-def _entry(scope: Scope, key: Key, request: str, text: str, by: Giver | None) -> Entry:
+def _entry(scope: Scope, key: Key, request: str, text: str, by: AnsweredBy | None) -> Entry:
     facts = {"role": by} if by else {}
-    return Entry(key=key, request=request, reply=canonical(text), session=scope.session, facts=facts)
+    return Entry(key=key, request=request, reply=canonical_json(text), session=scope.session, facts=facts)
 
 
 def _last(recording: Recording, question_id: str) -> Entry | None:
-    entry = recording.last("answer", digest(canonical(answer_request(question_id))))
+    entry = recording.last("answer", content_hash(canonical_json(answer_request(question_id))))
     return None if entry is None or entry.error is not None else entry

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -11,7 +10,15 @@ from typing import Any, Literal, NamedTuple
 from quantgraph import errors
 from quantgraph.errors import QuantGraphError
 
-__all__ = ["ANEW", "Entry", "Key", "Kind", "canonical", "digest", "error_json", "error_of", "unnumbered"]
+__all__ = [
+    "RESTART_PATH",
+    "Entry",
+    "Key",
+    "Kind",
+    "error_json",
+    "error_of",
+    "without_number",
+]
 
 Kind = Literal["model", "tool", "source", "code", "answer", "fact"]
 """Who was asked: a model, an agent's tool, the data source, a process for code, a person; or a fact about the
@@ -22,25 +29,8 @@ _FAMILY: dict[str, type[QuantGraphError]] = {
 }
 
 
-ANEW = "begun anew"
+RESTART_PATH = "begun anew"
 """Path of the line which says that a run was begun anew: what stands before it need not be asked again."""
-
-
-def canonical(value: Any, *, sort_keys: bool = True) -> str:
-    """A JSON value as the one text that stands for it: no spaces, keys sorted unless their order counts.
-
-    Half a character (a lone surrogate, which models write at times and no database takes) is a ``?``.
-
-    >>> canonical({"b": [1.5, None], "a": "均线"})
-    '{"a":"均线","b":[1.5,null]}'
-    """
-    text = json.dumps(value, ensure_ascii=False, sort_keys=sort_keys, separators=(",", ":"))
-    return text.encode("utf-8", "replace").decode()
-
-
-def digest(text: str) -> str:
-    """Name of a text by its content, 32 hex digits."""
-    return hashlib.blake2b(text.encode(), digest_size=16).hexdigest()
 
 
 class Key(NamedTuple):
@@ -57,7 +47,7 @@ class Key(NamedTuple):
     digest: str
 
 
-def unnumbered(key: Key) -> Key:
+def without_number(key: Key) -> Key:
     """What a question is known by at its path, whenever it is asked there."""
     return key._replace(seq=0)
 

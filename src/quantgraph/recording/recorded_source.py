@@ -10,9 +10,10 @@ from typing import Any, TypeVar
 import numpy as np
 import pandas as pd
 
-from quantgraph.data.protocol import DatedLists, MarketDataSource, Members, Panel
+from quantgraph._util.canonical_json import canonical_json, content_hash
+from quantgraph.data.market_data import DatedLists, MarketDataSource, Members, Panel
 from quantgraph.errors import RunDiverged
-from quantgraph.recording.entry import Key, canonical, digest
+from quantgraph.recording.entry import Key
 from quantgraph.recording.scope import current_scope, replaying
 
 __all__ = ["RecordedSource", "recorded_source"]
@@ -108,11 +109,11 @@ class RecordedSource:
         scope = current_scope()
         if scope is None:
             return ask()
-        request = canonical({"method": method, "arguments": arguments})
+        request = canonical_json({"method": method, "arguments": arguments})
         memory, place = scope.recording.memory, (scope.request, request)
         answer: T | None = memory.get(place)
         if answer is None:
-            key = Key("source", scope.request, "source", digest(request))
+            key = Key("source", scope.request, "source", content_hash(request))
             told = scope.recording.once(key, request, lambda: write(ask()), session=scope.session)
             answer = memory[place] = read(told)
         return answer

@@ -11,13 +11,14 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
+from quantgraph._util.canonical_json import canonical_json, content_hash
 from quantgraph.errors import QuantGraphError, StorageUnavailable
 from quantgraph.recording.budget import Budget
-from quantgraph.recording.entry import ANEW, Entry, Key, Kind, canonical, digest, error_json
-from quantgraph.recording.replay_lookup import Served
-from quantgraph.recording.store import Tape
-from quantgraph.recording.tally import Tally
-from quantgraph.state import decided_at
+from quantgraph.recording.budget_tracker import BudgetTracker
+from quantgraph.recording.entry import RESTART_PATH, Entry, Key, Kind, error_json
+from quantgraph.recording.recording_table import RecordingTable
+from quantgraph.recording.replay_lookup import ReplayLookup
+from quantgraph.state import decision_moment
 
 __all__ = ["Mode", "Recorder", "Recording"]
 
@@ -26,7 +27,7 @@ T = TypeVar("T")
 Mode = Literal["record", "replay"]
 """``record``: what is there is served, what is not is asked and added. ``replay``: nothing is asked."""
 
-PASSING = frozenset(
+PASSING_ERRORS = frozenset(
     {"model_unavailable", "source_unavailable", "rate_limited", "not_configured", "permission_denied",
      "budget_exceeded", "sandbox_weak", "unknown_commit", "no_data"}
 )  # fmt: skip
@@ -64,7 +65,7 @@ class Recording:
     def __init__(
         self,
         run_id: str,
-        tape: Tape | None = None,
+        tape: RecordingTable | None = None,
         *,
         mode: Mode = "record",
         until: str | None = None,
@@ -77,8 +78,8 @@ class Recording:
         self.until = until
         self.memory: dict[Any, Any] = {}
         before = list(self.entries())
-        self.served = Served(before) if mode == "replay" else None
-        self.tally = Tally(budget, session_budget, before)
+        self.replay_lookup = ReplayLookup(before) if mode == "replay" else None
+        self.budget_tracker = BudgetTracker(budget, session_budget, before)
 
     @property
     def replays(self) -> bool:
@@ -93,16 +94,16 @@ class Recording:
         RunDiverged
             In a replay, if it was not asked; ``data`` has both sides.
         """
-        if self.served and self._replays(key):
-            return self.served.find(key, request)
+        if self.replay_lookup and self._replays(key):
+            return self.replay_lookup.find(key, request)
         entry = self._tape.find(self.run_id, key) if self._tape else None
-        passing = entry is not None and entry.error is not None and entry.error["code"] in PASSING
+        passing = entry is not None and entry.error is not None and entry.error["code"] in PASSING_ERRORS
         return None if passing else entry
 
     def numbers(self, key: Key) -> list[int]:
         """Under which numbers a path's request was answered, ascending."""
-        if self.served and self._replays(key):
-            return self.served.numbers(key)
+        if self.replay_lookup and self._replays(key):
+            return self.replay_lookup.numbers(key)
         return self._tape.numbers(self.run_id, key) if self._tape else []
 
     def add(self, entry: Entry) -> None:
@@ -112,8 +113,8 @@ class Recording:
 
     def last(self, kind: Kind, digest: str) -> Entry | None:
         """The last entry of a request, wherever in the run it was asked; None if there is none."""
-        if self.served and self.replays:
-            return self.served.last(kind, digest)
+        if self.replay_lookup and self.replays:
+            return self.replay_lookup.last(kind, digest)
         return self._tape.last(self.run_id, kind, digest) if self._tape else None
 
     def times(self, kind: Kind, digest: str) -> int:
@@ -121,8 +122,8 @@ class Recording:
         return self._tape.times(self.run_id, kind, digest) if self._tape else 0
 
     def usage(self) -> list[dict[str, Any]]:
-        """What its model calls took, see :meth:`~quantgraph.recording.tally.Tally.usage`."""
-        return self.tally.usage()
+        """What its model calls took, see :meth:`~quantgraph.recording.budget_tracker.BudgetTracker.usage`."""
+        return self.budget_tracker.usage()
 
     def cached(self) -> int:
         """Replies that came out of the cache of other runs."""
@@ -145,18 +146,18 @@ class Recording:
         except QuantGraphError as error:
             self.add(Entry(key=key, request=request, error=error_json(error), session=session))
             raise
-        text = canonical(answer, sort_keys=False)
+        text = canonical_json(answer, sort_keys=False)
         self.add(Entry(key=key, request=request, reply=text, session=session))
         made: T = json.loads(text)  # what a replay gives, down to the types
         return made
 
     def content(self, lines: int | None = None) -> tuple[int, str]:
         """How many lines there are, ``lines`` at most, and the hash of all that stands in them."""
-        return self._tape.content(self.run_id, lines) if self._tape else (0, digest(""))
+        return self._tape.content(self.run_id, lines) if self._tape else (0, content_hash(""))
 
-    def begin_anew(self) -> None:
+    def mark_restart(self) -> None:
         """Say that the run is begun once more: it is served what it asks again, and may go another way."""
-        self.add(Entry(key=Key(ANEW, 0, "fact", digest("{}")), request="{}", reply="null"))
+        self.add(Entry(key=Key(RESTART_PATH, 0, "fact", content_hash("{}")), request="{}", reply="null"))
 
     def close(self) -> None:
         """Close the database; it is opened again when it is needed."""
@@ -169,7 +170,7 @@ class Recording:
             return True
         if key.kind == "fact" or key.path.startswith("ladder/"):
             return False  # what the live model is able to
-        moment = decided_at()  # outside of a decision there are models before the first session alone
+        moment = decision_moment()  # outside of a decision there are models before the first session alone
         return key.kind == "model" if moment is None else f"{moment.session:%Y%m%d}" < self.until
 
 
@@ -211,7 +212,7 @@ class Recorder:
         with self._lock:
             if run_id not in self._open:
                 where = self._where(run_id) if callable(self._where) else self._where
-                tape = None if where is None else Tape(where)
+                tape = None if where is None else RecordingTable(where)
                 self._open[run_id] = Recording(
                     run_id,
                     tape,

@@ -11,16 +11,17 @@ from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, TypeVar
 
-from quantgraph.recording.entry import Entry, Key, Kind, canonical, digest
+from quantgraph._util.canonical_json import canonical_json, content_hash
+from quantgraph.recording.entry import Entry, Key, Kind
 from quantgraph.recording.recordings import Recording
-from quantgraph.state import decided_at
+from quantgraph.state import decision_moment
 
-__all__ = ["Call", "Scope", "current_scope", "in_scope", "recorded", "replaying"]
+__all__ = ["NumberedCall", "Scope", "current_scope", "in_scope", "recorded", "replaying"]
 
 T = TypeVar("T")
 
 
-class Call(NamedTuple):
+class NumberedCall(NamedTuple):
     """A model call of an execution: its key as it was counted, and how often the request was made so far."""
 
     key: Key
@@ -47,7 +48,7 @@ class Scope:
         How many requests of the thread ended before this one.
     begun
         When it began, on the monotonic clock.
-    heard
+    on_model_call
         Told of each model call when it has ended, and whether it was served instead of made.
     """
 
@@ -55,7 +56,7 @@ class Scope:
     path: str
     calls: dict[str, int] = field(default_factory=dict)
     request: int = 0
-    heard: Callable[[Entry, bool], None] | None = None
+    on_model_call: Callable[[Entry, bool], None] | None = None
     begun: float = field(default_factory=time.monotonic)
     before: Mapping[str, int] = field(init=False)
     _lock: threading.Lock = field(default_factory=threading.Lock, repr=False)
@@ -70,7 +71,7 @@ class Scope:
     @property
     def session(self) -> str | None:
         """The session that is being decided, ``YYYYMMDD``."""
-        moment = decided_at()
+        moment = decision_moment()
         return None if moment is None else f"{moment.session:%Y%m%d}"
 
     def place(self) -> tuple[str, int]:
@@ -80,7 +81,7 @@ class Scope:
         with self._lock:
             return path, self.calls.get(path, 0)
 
-    def next_call(self, digest: str) -> Call:
+    def next_call(self, digest: str) -> NumberedCall:
         """Count the model call that is made now."""
         path, _ = self.place()
         with self._lock:
@@ -88,9 +89,9 @@ class Scope:
             self._asked[path, digest] += 1
             number = self.before.get(path, 0) + self._made[path]
             self.calls[path] = max(self.calls.get(path, 0), number)
-            return Call(Key(path, number, "model", digest), self._asked[path, digest])
+            return NumberedCall(Key(path, number, "model", digest), self._asked[path, digest])
 
-    def key_of(self, call: Call) -> Key:
+    def key_of(self, call: NumberedCall) -> Key:
         """The key of a model call: the one that it had in an earlier try of this execution, if there was one.
 
         Calls made at the same time are numbered as they come, which may be in another order now: the n-th
@@ -109,7 +110,7 @@ class Scope:
             self.calls[key.path] = max(self.calls[key.path], number)
         return key._replace(seq=number)
 
-    def times_before(self, call: Call) -> int:
+    def times_before(self, call: NumberedCall) -> int:
         """How often the run made a request before a model call that has its key.
 
         Of those made at the same time none may be answered yet: in this execution they count as made.
@@ -138,7 +139,7 @@ def in_scope(scope: Scope) -> Iterator[Scope]:
     """While a node runs. It holds for the thread and for what inherits its context."""
     token = _SCOPE.set(scope)
     try:
-        with scope.recording.tally.working():
+        with scope.recording.budget_tracker.working():
             yield scope
     finally:
         _SCOPE.reset(token)
@@ -157,6 +158,6 @@ def recorded(kind: Kind, request: Mapping[str, Any], ask: Callable[[], T]) -> T:
     scope = current_scope()
     if scope is None:
         return ask()
-    text = canonical(request)
+    text = canonical_json(request)
     path, seq = scope.place()
-    return scope.recording.once(Key(path, seq, kind, digest(text)), text, ask, session=scope.session)
+    return scope.recording.once(Key(path, seq, kind, content_hash(text)), text, ask, session=scope.session)

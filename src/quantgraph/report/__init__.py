@@ -2,9 +2,9 @@
 
 from quantgraph.report.benchmark import (
     BuyAndHold,
+    cash_only,
     equal_weight_buy_and_hold,
     index_buy_and_hold,
-    kept_in_cash,
 )
 from quantgraph.report.downside import Downside, downside_deviation, sortino_ratio
 from quantgraph.report.metrics import (
@@ -33,13 +33,13 @@ __all__ = [
     "annual_turnover",
     "beta",
     "calmar_ratio",
+    "cash_only",
     "correlation",
     "downside_deviation",
     "equal_weight_buy_and_hold",
     "exposure",
     "index_buy_and_hold",
     "information_ratio",
-    "kept_in_cash",
     "max_drawdown",
     "profit_factor",
     "round_trips",

@@ -18,19 +18,19 @@ from quantgraph.broker import (
     quotes_at,
 )
 from quantgraph.broker.decider import require_rules
-from quantgraph.broker.sizing import largest_buys
-from quantgraph.broker.valuation import MarkAt, values_of
+from quantgraph.broker.sizing import split_buys
+from quantgraph.broker.valuation import MarkAt, value_series
 from quantgraph.errors import BadWindow, NoData
-from quantgraph.market.money import CENT, exact
+from quantgraph.market.money import CENT, to_decimal
 from quantgraph.market.rulebook import Rulebook
 from quantgraph.state import View
 
 __all__ = [
     "BuyAndHold",
-    "bought_and_held",
+    "buy_and_hold_values",
+    "cash_only",
     "equal_weight_buy_and_hold",
     "index_buy_and_hold",
-    "kept_in_cash",
 ]
 
 
@@ -85,7 +85,7 @@ class BuyAndHold:
         wanted = [
             (symbol, quantity)
             for symbol, price in sorted(opens.items())
-            for quantity in largest_buys(symbol, exact(price), ticket, self._rules, session)
+            for quantity in split_buys(symbol, to_decimal(price), ticket, self._rules, session)
         ]
         return [
             Order(symbol=symbol, side="buy", quantity=quantity, sequence=sequence, reason="buy and hold")
@@ -108,10 +108,10 @@ def equal_weight_buy_and_hold(
     BadWindow
         If there is no session.
     """
-    return bought_and_held(market, sessions, cash=cash)[0]
+    return buy_and_hold_values(market, sessions, cash=cash)[0]
 
 
-def bought_and_held(
+def buy_and_hold_values(
     market: Market, sessions: Iterable[pd.Timestamp], *, cash: Decimal | float | str
 ) -> tuple[pd.Series[float], int]:
     """The values of :func:`equal_weight_buy_and_hold`, and of how many symbols it could buy anything."""
@@ -126,7 +126,7 @@ def bought_and_held(
             bought |= {fill.order.symbol for fill in done.fills}
     if not values:
         raise BadWindow("a benchmark needs at least one session", parameter="sessions")
-    return values_of(start.cash, values), len(bought)
+    return value_series(start.cash, values), len(bought)
 
 
 def index_buy_and_hold(
@@ -159,10 +159,10 @@ def index_buy_and_hold(
     base = levels["open"].reindex(index[:1]).iloc[0]
     if not base > 0 or marks.isna().any():
         raise NoData(f"the index has no level on {index[0]:%Y-%m-%d}")
-    start, growth = exact(cash), (marks / base).tolist()
-    return values_of(start, [(day, start * exact(x)) for day, x in zip(index, growth, strict=True)])
+    start, growth = to_decimal(cash), (marks / base).tolist()
+    return value_series(start, [(day, start * to_decimal(x)) for day, x in zip(index, growth, strict=True)])
 
 
-def kept_in_cash(sessions: Iterable[pd.Timestamp], *, cash: Decimal | float | str) -> pd.Series[float]:
+def cash_only(sessions: Iterable[pd.Timestamp], *, cash: Decimal | float | str) -> pd.Series[float]:
     """The initial cash, untouched."""
-    return values_of(exact(cash), [(day, exact(cash)) for day in sessions])
+    return value_series(to_decimal(cash), [(day, to_decimal(cash)) for day in sessions])

@@ -23,7 +23,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from quantgraph.errors import BadOption
-from quantgraph.report._arrays import deviation, mean_over, per_year, returns_array
+from quantgraph.report._series import deviation, mean_over, per_year, returns_array
 
 __all__ = ["Downside", "downside_deviation", "sortino_ratio"]
 

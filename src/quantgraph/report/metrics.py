@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
-from quantgraph.report._arrays import (
+from quantgraph.report._series import (
     deviation,
     mean_over,
     per_year,

@@ -6,15 +6,15 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from quantgraph._util.texts import Note
-from quantgraph.report.orders import listed
+from quantgraph.report.order_statistics import format_counts
 
-__all__ = ["notes_on"]
+__all__ = ["summary_notes"]
 
 
-def notes_on(summary: Mapping[str, Any]) -> Iterator[Note]:
+def summary_notes(summary: Mapping[str, Any]) -> Iterator[Note]:
     """What makes the numbers mean less than they seem to."""
     account, benchmark = summary["account"], summary["benchmark"]
-    refused, reasons = account["rejections"], listed(account["rejections_by_reason"])
+    refused, reasons = account["rejections"], format_counts(account["rejections_by_reason"])
     if refused and not account["trades"]:
         yield Note(
             zh=f"{refused} 笔委托全部被拒，没有成交（{reasons}）",

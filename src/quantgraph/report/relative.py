@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from quantgraph.report._arrays import deviation, mean_over, per_year, require_index, returns_array, varies
+from quantgraph.report._series import deviation, mean_over, per_year, require_index, returns_array, varies
 
 __all__ = ["alpha", "beta", "correlation", "information_ratio", "tracking_error"]
 

@@ -22,7 +22,7 @@ import pandas as pd
 
 from quantgraph.broker.corporate_actions import Dividend, Split
 from quantgraph.errors import BadOption
-from quantgraph.market.money import exact
+from quantgraph.market.money import to_decimal
 from quantgraph.report.trades import Trade
 
 __all__ = ["CostBasis", "Entitlement", "RoundTrip", "profit_factor", "round_trips", "win_rate"]
@@ -225,4 +225,4 @@ def _quantity(lots: Iterable[_Lot]) -> Fraction:
 
 
 def _fraction(number: Decimal | float) -> Fraction:
-    return Fraction(exact(number))
+    return Fraction(to_decimal(number))

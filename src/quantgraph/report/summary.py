@@ -12,8 +12,8 @@ import pandas as pd
 
 from quantgraph.audit import signal_counts
 from quantgraph.broker import Market
-from quantgraph.broker.ledger.ledger import CHARGES, Ledger
-from quantgraph.report.benchmark import bought_and_held, index_buy_and_hold
+from quantgraph.broker.ledger import CHARGES, Ledger
+from quantgraph.report.benchmark import buy_and_hold_values, index_buy_and_hold
 from quantgraph.report.downside import sortino_ratio
 from quantgraph.report.metrics import (
     annual_return,
@@ -23,7 +23,7 @@ from quantgraph.report.metrics import (
     sharpe_ratio,
     volatility,
 )
-from quantgraph.report.orders import buys_not_followed, by_reason, trips_of
+from quantgraph.report.order_statistics import count_unfollowed_buys, rejection_counts, round_trip_statistics
 from quantgraph.report.relative import alpha, beta, information_ratio, tracking_error
 
 __all__ = ["summarise"]
@@ -71,7 +71,7 @@ def summarise(
         ``win_rate``, the share of sales that brought more than their shares had cost on average, fees of
         both sides included and dividends not; ``realised``, what the sales brought beyond that cost;
         ``round_trips, profit_factor, average_holding`` by the same cost, see
-        :func:`~quantgraph.report.orders.trips_of`;
+        :func:`~quantgraph.report.order_statistics.round_trip_statistics`;
         ``turnover``, traded notional over the mean value; ``exposure``, the mean share of the value that is
         in stocks at the session's mark, and ``largest_weight``, the largest share that one stock ever had
         there; ``dividends`` earned; ``ex_dates {count, not_credited}`` of stocks held over the night whose
@@ -79,7 +79,7 @@ def summarise(
         cannot tell; ``costs {commission, stamp_duty, transfer_fee, regulatory, slippage, total}``.
     """
     values, days, costs = ledger.values(run_id), ledger.days(run_id), ledger.costs(run_id)
-    held, bought = bought_and_held(market, sessions, cash=cash)
+    held, bought = buy_and_hold_values(market, sessions, cash=cash)
     levels = None if index is None else index_buy_and_hold(index, sessions, cash=cash, at=market.mark_at)
     data = market.store.snapshot(market.data_ref)
     counts = signal_counts(data["signal"][signal])
@@ -93,13 +93,13 @@ def summarise(
             **_ratios(values),
             "trades": int(days["fills"].sum()),
             "rejections": int(days["rejections"].sum()),
-            "rejections_by_reason": by_reason(orders),
+            "rejections_by_reason": rejection_counts(orders),
             "buys_not_followed": (
-                None if traded is None else buys_not_followed(traded, orders, events, done)
+                None if traded is None else count_unfollowed_buys(traded, orders, events, done)
             ),
             "win_rate": _number(_share(days["won"].sum(), days["sales"].sum())),
             "realised": round(float(days["realised"].sum()), 2),
-            **trips_of(orders, events, done),
+            **round_trip_statistics(orders, events, done),
             "turnover": float(days["traded"].sum() / days["value"].mean()),
             "exposure": float((days["stocks"] / days["value"]).mean()),
             "largest_weight": float((days["largest"] / days["value"]).max()),

@@ -13,9 +13,9 @@ import pandas as pd
 from quantgraph.broker.corporate_actions import Delisting
 from quantgraph.broker.orders import Fill
 from quantgraph.errors import BadOption
-from quantgraph.market.money import exact
+from quantgraph.market.money import to_decimal
 from quantgraph.market.rulebook import Side
-from quantgraph.report._arrays import per_year, values_array
+from quantgraph.report._series import per_year, values_array
 
 __all__ = ["Trade", "annual_turnover", "turnover"]
 
@@ -51,11 +51,11 @@ class Trade:
         where = f"of the trade in {self.symbol} on {self.session:%Y-%m-%d}"
         if self.side not in get_args(Side):
             raise BadOption(f"side={self.side!r} {where}; it is 'buy' or 'sell'", parameter="side")
-        if not exact(self.quantity, name="quantity") > 0:
+        if not to_decimal(self.quantity, name="quantity") > 0:
             raise BadOption(f"quantity={self.quantity} {where}; more than 0 is wanted", parameter="quantity")
-        if exact(self.price, name="price") < 0:
+        if to_decimal(self.price, name="price") < 0:
             raise BadOption(f"price={self.price} {where}; 0 or more is wanted", parameter="price")
-        exact(self.cost, name="cost")
+        to_decimal(self.cost, name="cost")
 
     @classmethod
     def of(cls, fill: Fill | Delisting) -> Trade:
@@ -81,7 +81,7 @@ class Trade:
     @property
     def notional(self) -> Decimal:
         """Quantity times price."""
-        return exact(self.quantity) * exact(self.price)
+        return to_decimal(self.quantity) * to_decimal(self.price)
 
 
 def turnover(trades: Iterable[Trade], values: pd.Series[float]) -> float:

@@ -1,4 +1,4 @@
-"""Branching off a run: recorded up to a session, live from it on."""
+"""Branching a run: recorded up to a session, live from it on."""
 
 from __future__ import annotations
 
@@ -13,24 +13,24 @@ from typing import Any
 
 from langgraph.runtime import RunControl
 
+from quantgraph._util.canonical_json import canonical_json
 from quantgraph._util.run_id import new_run_id
 from quantgraph.broker.decider import Decider
-from quantgraph.broker.ledger.ledger import Ledger
+from quantgraph.broker.ledger import Ledger
 from quantgraph.data import MarketDataSource, open_source
 from quantgraph.errors import BadWindow, RunDiverged
+from quantgraph.llm.models import Model
 from quantgraph.market.moment import session_of
-from quantgraph.nodes.trading_resources import database
-from quantgraph.recording import Entry, Recorder, canonical
-from quantgraph.runs.replay_stubs import answerer_of, no_models
-from quantgraph.runs.begin import begin
-from quantgraph.runs.decider import decider_of
-from quantgraph.runs.driver import Answer, Driver, Event
-from quantgraph.runs.identity import check_decider
-from quantgraph.runs.manifest import Manifest, ledger_of, read_manifest, run_folder
-from quantgraph.runs.resources import Handles
-from quantgraph.runs.source_spec import spec_of
+from quantgraph.nodes.trading_resources import run_database_path
+from quantgraph.recording import Entry, Recorder
+from quantgraph.runs.execute import Answer, Driver, RunEvent
+from quantgraph.runs.identity import check_decider, recorded_decider
+from quantgraph.runs.manifest import Manifest, existing_ledger, find_run_folder, read_manifest
+from quantgraph.runs.replay_stubs import recorded_on_clarify, replay_models
+from quantgraph.runs.resources import Resources
+from quantgraph.runs.specification import recorded_source_name
+from quantgraph.runs.start import start_run
 from quantgraph.settings import ROLES, Role, Settings, load_settings
-from quantgraph.llm.roles import Model
 
 __all__ = ["replay_from"]
 
@@ -43,31 +43,31 @@ def replay_from(
     decider: Decider | None = None,
     source: str | Path | MarketDataSource | None = None,
     answer: Answer | None = None,
-    watch: Callable[[Event], None] | None = None,
+    watch: Callable[[RunEvent], None] | None = None,
     control: RunControl | None = None,
     ledger: str | Path | None = None,
     runs_dir: str | Path | None = None,
     out: str | Path | None = None,
     settings: Settings | None = None,
 ) -> dict[str, Any]:
-    """Begin a run that is the recorded one up to a session, and goes its own way from it on.
+    """Begin a new run that repeats a recorded one up to a session and is live from it on.
 
-    The new run has a folder, a ledger and a record of its own, with all that it took from the other: it can
-    be resumed and replayed like any run. What was asked before the session is served and costs
-    nothing: it is neither in ``usage`` nor taken from a budget.
+    The new run has a folder, ledger and record of its own, which include what it repeats: it can be resumed
+    and replayed like any run. Model calls before the session are served from the record at no cost: they are
+    neither in ``usage`` nor taken from a budget.
 
     Parameters
     ----------
     run
         A run's folder, or its name in ``runs_dir``.
     session
-        The first one that is live.
+        The first live session.
     model
-        Who is asked from then on, as far as the graph asks models then. Default: what the settings say.
+        Called from that session on, wherever the graph calls a model. Default: the settings' models.
     decider
-        Who decides. Default: the run's :class:`~quantgraph.agents.SignalRule`; one of your own has to be
-        given. Before the session its models are not asked, if they are a
-        :class:`~quantgraph.llm.recorded_model.RecordedChatModel`, whichever model that is put around.
+        Default: the run's :class:`~quantgraph.agents.SignalRule`; one of your own must be given. Before the
+        session its models are not called, if they are wrapped in a
+        :class:`~quantgraph.llm.recorded_model.RecordedChatModel`, whichever model that wraps.
     source
         One of your own, if the run was begun with one.
     answer, watch, control
@@ -75,7 +75,7 @@ def replay_from(
     ledger
         File or database URL of the recorded run's ledger, if its password is not in ``run.json``.
     out
-        Where the new run gets its folder. Default: beside the recorded one.
+        Parent of the new run's folder. Default: that of the recorded one.
 
     Returns
     -------
@@ -85,108 +85,118 @@ def replay_from(
     Raises
     ------
     BadWindow
-        If the run did not trade the session; the message names those next to it.
+        If the run did not trade the session; the message names the nearest ones.
     BadFile
         If the run's ledger is missing.
     RunMismatch
         If the run was begun with a decider of your own, and none is given.
     RunDiverged
-        If the sessions before it do not come out as they were recorded.
+        If the sessions before it differ from the recorded ones.
     """
     settings = settings or load_settings()
-    folder = run_folder(run, Path(runs_dir or settings.runs_dir))
-    before = read_manifest(folder)
-    where = ledger or ledger_of(before, folder)
-    first = _session(where, before.run_id, session)
+    folder = find_run_folder(run, Path(runs_dir or settings.runs_dir))
+    recorded = read_manifest(folder)
+    place = ledger or existing_ledger(recorded, folder)
+    first = _traded_session(place, recorded.run_id, session)
     if decider is None:
-        decider = decider_of(before.identity.configuration)
-        check_decider(before.run_id, before.identity, decider)
-    settings = before.as_then(settings)
-    market = open_source(spec_of(before.source) if source is None else source, settings=settings)
-    options = replace(before.options, branch_of=before.run_id, branch_from=first)
-    if options.on_clarify == "function":
-        options = replace(options, on_clarify="ask")  # what it answered is in the record
-    made = Path(out or folder.parent) / new_run_id()
-    driver = Driver(answer=answer, watch=watch, control=control)
-    recorder = Recorder(where)
-    entries = [entry for entry in recorder.of(before.run_id).entries() if (entry.session or "") < first]
-    recorder.close(before.run_id)
-    handles = Handles(
+        decider = recorded_decider(recorded.identity)
+        check_decider(recorded.run_id, recorded.identity, decider)
+    settings = recorded.recorded_settings(settings)
+    market = open_source(
+        recorded_source_name(recorded.source) if source is None else source, settings=settings
+    )
+    spec = replace(recorded.spec, branch_of=recorded.run_id, branch_from=first)
+    if spec.on_clarify == "function":
+        spec = replace(spec, on_clarify="ask")  # the function's answers are in the record
+    new_folder = Path(out or folder.parent) / new_run_id()
+    recorder = Recorder(place)
+    entries = [entry for entry in recorder.of(recorded.run_id).entries() if (entry.session or "") < first]
+    recorder.close(recorded.run_id)
+    resources = Resources(
         settings=settings,
         source=market,
         model=_models(entries, model, settings.model_rung),
-        on_clarify=answerer_of(options, entries),
+        on_clarify=recorded_on_clarify(spec, entries),
         decider=decider,
     )
-    copy = partial(_copy, folder, entries)
-    result = begin(options, made, handles, driver, source=before.source, model=model, fill=copy)
-    _check_before(where, before, made, first)
+    result = start_run(
+        spec,
+        new_folder,
+        resources,
+        Driver(answer=answer, watch=watch, control=control),
+        source=recorded.source,
+        model=model,
+        prepare=partial(_copy_record, folder, entries),
+    )
+    _check_repeated(place, recorded, new_folder, first)
     return result
 
 
-def _session(where: str | Path, run_id: str, session: object) -> str:
-    with Ledger(where) as book:
+def _traded_session(place: str | Path, run_id: str, session: object) -> str:
+    """The session as ``YYYYMMDD``, checked to be one that the run traded."""
+    with Ledger(place) as book:
         traded = [f"{day:%Y%m%d}" for day in (book.sessions(run_id) if run_id in book.runs() else [])]
     first = f"{session_of(session):%Y%m%d}"
     if first not in traded:
         span = f"{traded[0]} to {traded[-1]}" if traded else "none"
-        place = bisect(traded, first)
-        near = " and ".join(traded[max(place - 1, 0) : place + 1])
+        position = bisect(traded, first)
+        near = " and ".join(traded[max(position - 1, 0) : position + 1])
         raise BadWindow(
-            f"from={first} is no session that run {run_id} traded; it traded {span}"
+            f"from={first} is not a session that run {run_id} traded; it traded {span}"
             + (f"; next to it {near}" if near else ""),
             session=first,
         )
     return first
 
 
+def _copy_record(folder: Path, entries: Sequence[Entry], new_folder: Path) -> None:
+    """Copy data and record entries into the new run's folder; they took no time in the new run."""
+    if (folder / "data").is_dir():
+        shutil.copytree(folder / "data", new_folder / "data", copy_function=_link)
+    recorder = Recorder(run_database_path(new_folder.parent, new_folder.name))
+    for entry in entries:
+        facts = {name: fact for name, fact in entry.facts.items() if name != "seconds"}
+        recorder.of(new_folder.name).add(replace(entry, facts=facts))
+    recorder.close(new_folder.name)
+
+
 def _link(source: str, target: str) -> None:
-    """Share a file, which nobody ever writes to again; across disks it is copied."""
+    """Share a file that is never written again; copy it across disks."""
     try:
         os.link(source, target)
     except OSError:
         shutil.copy2(source, target)
 
 
-def _copy(folder: Path, entries: Sequence[Entry], made: Path) -> None:
-    """Put into the new run's folder what it has from the other: nothing was sent for it here."""
-    if (folder / "data").is_dir():
-        shutil.copytree(folder / "data", made / "data", copy_function=_link)
-    recorder = Recorder(database(made.parent, made.name))
-    for entry in entries:
-        facts = {name: fact for name, fact in entry.facts.items() if name != "seconds"}
-        recorder.of(made.name).add(replace(entry, facts=facts))
-    recorder.close(made.name)
-
-
 def _models(entries: Sequence[Entry], model: Model | None, rung: str) -> dict[Role, Any]:
-    """Nobody for the roles that were asked before the first session: they have had their say."""
-    asked = {entry.facts.get("role") for entry in entries if entry.session is None}
-    kept = {role: silent for role, silent in no_models(entries, rung).items() if role in asked}
+    """Models by role; a stub for the roles that were called before the first session."""
+    before = {entry.facts.get("role") for entry in entries if entry.session is None}
+    stubs = {role: stub for role, stub in replay_models(entries, rung).items() if role in before}
     if model is None or isinstance(model, Mapping):
-        return {**(model or {}), **kept}
-    return {**dict.fromkeys(ROLES, model), **kept}
+        return {**(model or {}), **stubs}
+    return {**dict.fromkeys(ROLES, model), **stubs}
 
 
-def _check_before(where: str | Path, before: Manifest, made: Path, first: str) -> None:
-    """See that the branch begins where it says, as far as it got."""
-    runs = ((where, before.run_id), (database(made.parent, made.name), made.name))
-    there, here = (_lines_before(book, run_id, first) for book, run_id in runs)
-    for line, recorded in zip(here, there, strict=False):
-        if line != recorded:
-            also = before.other_versions
+def _check_repeated(place: str | Path, recorded: Manifest, new_folder: Path, first: str) -> None:
+    """See that the repeated sessions, as far as the branch got, are those of the recorded run."""
+    old = _journal_before(place, recorded.run_id, first)
+    new = _journal_before(run_database_path(new_folder.parent, new_folder.name), new_folder.name, first)
+    for line, expected in zip(new, old, strict=False):
+        if line != expected:
+            also = recorded.other_versions
             raise RunDiverged(
-                f"run {made.name}: session {line[0]} is not what run {before.run_id} recorded: {line[1]} "
-                f"{line[2]} instead of {recorded[1]} {recorded[2]}" + (f"; {also}" if also else ""),
+                f"run {new_folder.name}: session {line[0]} differs from the one that run {recorded.run_id} "
+                f"recorded: {line[1]} {line[2]} instead of {expected[1]} {expected[2]}"
+                + (f"; {also}" if also else ""),
                 path="ledger",
                 session=line[0],
             )
 
 
-def _lines_before(where: str | Path, run_id: str, first: str) -> list[tuple[str, str, str]]:
-    with Ledger(where) as book:
+def _journal_before(place: str | Path, run_id: str, first: str) -> list[tuple[str, str, str]]:
+    with Ledger(place) as book:
         return [
-            (line["session"], line["kind"], canonical(line["body"]))
+            (line["session"], line["kind"], canonical_json(line["body"]))
             for line in (book.journal(run_id) if run_id in book.runs() else ())
             if line["session"] and line["session"].replace("-", "") < first
         ]

@@ -1,42 +1,43 @@
-"""What a run is: configuration, graph, data and code, each in parts, so that a difference can be shown."""
+"""Identity of a run: configuration, graph, data and code, in parts, so that differences can be shown."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from decimal import Decimal
+from fractions import Fraction
 from functools import cache
-from hashlib import blake2b
 from pathlib import Path
 from typing import Any, Literal, get_args
 
 import quantgraph
+from quantgraph._util.canonical_json import canonical_json, content_hash, file_hash
 from quantgraph.agents import SignalRule
 from quantgraph.broker.decider import Decider
 from quantgraph.errors import RunMismatch
 from quantgraph.llm import get_light_llm, get_llm
-from quantgraph.llm.faults import facts_of
-from quantgraph.llm.model_request import request_of
-from quantgraph.recording import canonical, digest
-from quantgraph.runs.resources import Handles
-from quantgraph.runs.options import Options
-from quantgraph.runs.source_spec import fingerprint
+from quantgraph.llm.faults import model_facts
+from quantgraph.llm.model_json import build_request
+from quantgraph.llm.models import Model
+from quantgraph.runs.resources import Resources
+from quantgraph.runs.specification import RunSpec, source_fingerprint
 from quantgraph.settings import LIGHT_ROLES, Role, Settings
-from quantgraph.llm.roles import Model
 
 __all__ = [
-    "SETTINGS",
-    "Difference",
+    "IDENTITY_SETTINGS",
     "Identity",
+    "IdentityDifference",
     "check_decider",
-    "check_same",
-    "code_files",
+    "check_identity",
+    "code_hashes",
     "identity_of",
+    "recorded_decider",
 ]
 
 Part = Literal["configuration", "graph", "data", "code"]
 
-SETTINGS = (
+IDENTITY_SETTINGS = (
     "temperature",
     "model_rung",
     "code_timeout",
@@ -46,7 +47,7 @@ SETTINGS = (
     "audit_cells",
     "audit_seed",
 )
-"""Settings that change what a run does. How often and how long a server is asked does not, nor do budgets."""
+"""Settings that change what a run does; retries of a server and budgets do not."""
 _ROLES: tuple[Role, ...] = ("reflection", "data_fetch", "signal_generate", "validation", "clarify")
 _REMEDY = {
     "configuration": "set it as it was",
@@ -54,13 +55,16 @@ _REMEDY = {
     "data": "give the data that it was begun with",
     "code": "use the quantgraph that it was begun with",
 }
-_GIVE_DECIDER = "give the one that it was begun with as decider= in Python: replay, replay_from, resume_run"
-_WIDTH, _NAMED = 60, 5
+_DECIDER_REMEDY = (
+    "give the one that it was begun with as decider= in Python: replay, replay_from, resume_run"
+)
+_DECIDER = "decider."
+_MAX_WIDTH, _MAX_NAMES = 60, 5
 
 
 @dataclass(frozen=True, kw_only=True)
-class Difference:
-    """One thing that is not as it was; None where it was not, or is not any more."""
+class IdentityDifference:
+    """One value that differs; None where there is none on that side."""
 
     part: Part
     name: str
@@ -72,8 +76,8 @@ class Difference:
 
     @property
     def change(self) -> str:
-        """What became of it, without its name; a long value is cut."""
-        if self._hashed:  # hashes tell nobody anything
+        """The change without the name; long values are cut."""
+        if self._hashed:  # a hash says nothing to a person
             return "new" if self.old is None else "gone" if self.new is None else "changed"
         return " -> ".join(_cut(side) for side in (self.old, self.new))
 
@@ -89,13 +93,14 @@ class Identity:
     Attributes
     ----------
     configuration
-        Options, the settings that matter, and the model of each role: name and address, class, parameters.
+        Specification, the settings that matter, the decider, and the model of each role: name and address,
+        class, parameters.
     graph
         ``always`` or ``conditional`` by edge, ``begin -> signal``.
     data
-        What the source holds, see :func:`~quantgraph.runs.source_spec.fingerprint`.
+        Content of the source, see :func:`~quantgraph.runs.specification.source_fingerprint`.
     code
-        A hash of each file of this package; prompts are in them.
+        A hash of each file of this package, prompts included.
     """
 
     configuration: Mapping[str, Any]
@@ -105,13 +110,13 @@ class Identity:
 
     @property
     def hash(self) -> str:
-        """Name of the whole by its content, 32 hex digits."""
-        return digest(canonical({part: getattr(self, part) for part in get_args(Part)}))
+        """Content hash of all parts, 32 hex digits."""
+        return content_hash(canonical_json({part: getattr(self, part) for part in get_args(Part)}))
 
-    def differences(self, now: Identity) -> list[Difference]:
-        """What another one has otherwise."""
+    def differences(self, now: Identity) -> list[IdentityDifference]:
+        """Values that differ from those of another identity."""
         return [
-            Difference(part=part, name=name, old=old.get(name), new=new.get(name))
+            IdentityDifference(part=part, name=name, old=old.get(name), new=new.get(name))
             for part in get_args(Part)
             for old, new in [(getattr(self, part), getattr(now, part))]
             for name in sorted({*old, *new})
@@ -119,143 +124,162 @@ class Identity:
         ]
 
 
-def identity_of(options: Options, graph: Any, handles: Handles) -> Identity:
-    """Look at everything that a run of these options would use now."""
-    settings = handles.settings
+def identity_of(spec: RunSpec, graph: Any, resources: Resources) -> Identity:
+    """Identity that a run of this specification and these resources has now."""
+    settings = resources.settings
     configuration = (
-        _options(options)
-        | _decider(handles.decider or SignalRule())
-        | {f"settings.{name}": getattr(settings, name) for name in SETTINGS}
+        _spec_values(spec)
+        | _decider_values(resources.decider or SignalRule())
+        | {f"settings.{name}": getattr(settings, name) for name in IDENTITY_SETTINGS}
     )
     for role in _ROLES:
-        configuration |= _model(role, handles.model, settings)
+        configuration |= _model_values(role, resources.model, settings)
     return Identity(
         configuration=configuration,
         graph={
             f"{edge.source} -> {edge.target}": "conditional" if edge.conditional else "always"
             for edge in graph.get_graph(xray=True).edges
         },
-        data=fingerprint(handles.source),
-        code=code_files(),
+        data=source_fingerprint(resources.source),
+        code=code_hashes(),
     )
 
 
-def check_same(run_id: str, then: Identity, now: Identity, *, also: str = "") -> None:
-    """Refuse to go on with a run as another one.
+def check_identity(run_id: str, then: Identity, now: Identity, *, also: str = "") -> None:
+    """Refuse to continue a run under another identity.
 
     Parameters
     ----------
     also
-        What is another, too, and no reason to refuse it; empty if nothing is.
+        Added to the message: another difference, which alone is no reason to refuse.
 
     Raises
     ------
     RunMismatch
-        Naming each part that differs, with the first of its differences; ``data["differences"]`` has all, and
-        ``data["diff"]`` shows them.
+        Naming each part that differs, with the first of its differences; ``data["differences"]`` holds all of
+        them, and ``data["diff"]`` shows them.
     """
     found = then.differences(now)
     if not found:
         return
-    told = []
+    parts = []
     for part in dict.fromkeys(each.part for each in found):
         of_part = [each for each in found if each.part == part]
         more = f" and {len(of_part) - 1} more" if len(of_part) > 1 else ""
-        remedy = _REMEDY[part] if not _of_decider(of_part[0].name) else _GIVE_DECIDER
-        told.append(f"other {part} ({of_part[0]}{more}; {remedy})")
+        remedy = _DECIDER_REMEDY if _of_decider(of_part[0].name) else _REMEDY[part]
+        parts.append(f"other {part} ({of_part[0]}{more}; {remedy})")
     error = RunMismatch(
-        f"run {run_id} was begun with {', '.join(told)}, or begin a new run" + (f"; {also}" if also else ""),
+        f"run {run_id} was begun with {', '.join(parts)}, or begin a new run" + (f"; {also}" if also else ""),
         run_id=run_id,
         differences=[vars(each) for each in found],
-        diff=_shown(found),
+        diff=_diff_text(found),
     )
     error.add_note(error.data["diff"])
     raise error
 
 
 def check_decider(run_id: str, then: Identity, decider: Decider) -> None:
-    """Refuse another decider than a run was begun with.
+    """Refuse another decider than the one that the run was begun with.
 
     Raises
     ------
     RunMismatch
-        As from :func:`check_same`.
+        As from :func:`check_identity`.
     """
     others = {name: value for name, value in then.configuration.items() if not _of_decider(name)}
-    check_same(run_id, then, replace(then, configuration=others | _decider(decider)))
+    check_identity(run_id, then, replace(then, configuration=others | _decider_values(decider)))
+
+
+def recorded_decider(identity: Identity) -> SignalRule:
+    """The run's ``SignalRule`` with its options; the default one if the run had another decider."""
+    stored = identity.configuration
+    if f"{_DECIDER}class" in stored or stored["decider"] != SignalRule().name:
+        return SignalRule()
+    options = {
+        name.removeprefix(_DECIDER): value for name, value in stored.items() if name.startswith(_DECIDER)
+    }
+    options |= {name: _decimal(options[name]) for name in ("max_weight", "cash_reserve")}
+    if options["weights"] is not None:
+        options["weights"] = {symbol: _decimal(share) for symbol, share in options["weights"].items()}
+    return SignalRule(**options)
+
+
+def _decimal(share: str) -> Decimal:
+    exact = Fraction(share)
+    return Decimal(exact.numerator) / exact.denominator
+
+
+@cache
+def code_hashes() -> dict[str, str]:
+    """A hash of each file of this package, by its path in it."""
+    root = Path(quantgraph.__file__).parent
+    return {
+        str(path.relative_to(root)): file_hash(path)
+        for path in sorted(root.rglob("*.py"))
+    }
+
+
+def _spec_values(spec: RunSpec) -> dict[str, Any]:
+    """All of the specification but how questions are answered."""
+    values = spec.as_json()
+    rules = values.pop("rules")
+    del values["on_clarify"]
+    return values | {f"rules.{name}": value for name, value in rules.items()}
 
 
 def _of_decider(name: str) -> bool:
-    return name.partition(".")[0] == "decider"
+    return f"{name}.".startswith(_DECIDER)
 
 
-def _shown(differences: Sequence[Difference]) -> str:
-    """All of them to read, by part; what changed alike is one line."""
+def _decider_values(decider: Decider) -> dict[str, Any]:
+    """Name and options, and the class unless it is ``SignalRule``."""
+    options = _json(canonical_json(dict(getattr(decider, "options", {}))))
+    kind = {} if type(decider) is SignalRule else {"class": type(decider).__name__}
+    return {"decider": decider.name} | {_DECIDER + name: value for name, value in (options | kind).items()}
+
+
+def _model_values(role: Role, model: Model | None, settings: Settings) -> dict[str, Any]:
+    """What a request to the model shows of it, without secrets."""
+    choose = get_light_llm if role in LIGHT_ROLES else get_llm
+    chosen = choose(role, model=model, settings=settings)
+    request = _json(build_request(chosen, model_facts(chosen), ()).text)
+    address = f" at {request['base_url']}" if request["base_url"] else ""
+    return {
+        f"model.{role}": request["model"] + address,
+        f"model.{role}.class": type(chosen).__name__,
+        **{f"model.{role}.{name}": value for name, value in request["params"].items()},
+    }
+
+
+def _json(text: str) -> dict[str, Any]:
+    """Parse JSON; NaN and the infinities become text, because NaN does not equal itself."""
+    values: dict[str, Any] = json.loads(text, parse_constant=str)
+    return values
+
+
+def _diff_text(differences: Sequence[IdentityDifference]) -> str:
+    """All differences by part; equal changes share a line."""
     parts: dict[Part, dict[str, list[str]]] = {}
     for each in differences:
         parts.setdefault(each.part, {}).setdefault(each.change, []).append(each.name)
     return "\n".join(
         line
         for part, changes in parts.items()
-        for line in (f"{part}:", *(f"  {_few(names)}: {change}" for change, names in changes.items()))
+        for line in (f"{part}:", *(f"  {_joined(names)}: {change}" for change, names in changes.items()))
     )
-
-
-def _options(options: Options) -> dict[str, Any]:
-    """All but who answers questions, which is nobody's business but the user's."""
-    told = options.as_json()
-    rules = told.pop("rules")
-    del told["on_clarify"]
-    return told | {f"rules.{name}": value for name, value in rules.items()}
-
-
-def _decider(decider: Decider) -> dict[str, Any]:
-    """Name and options, and the class of one that is not the package's rule."""
-    told = _json(canonical(dict(getattr(decider, "options", {}))))
-    kind = {} if type(decider) is SignalRule else {"class": type(decider).__name__}
-    return {"decider": decider.name} | {f"decider.{name}": value for name, value in (told | kind).items()}
-
-
-def _model(role: Role, model: Model | None, settings: Settings) -> dict[str, Any]:
-    """What a request to it says of it: nothing secret, and nothing that is no JSON."""
-    choose = get_light_llm if role in LIGHT_ROLES else get_llm
-    chosen = choose(role, model=model, settings=settings)
-    said = _json(request_of(chosen, facts_of(chosen), ()).text)
-    place = f" at {said['base_url']}" if said["base_url"] else ""
-    return {
-        f"model.{role}": said["model"] + place,
-        f"model.{role}.class": type(chosen).__name__,
-        **{f"model.{role}.{name}": value for name, value in said["params"].items()},
-    }
-
-
-def _json(text: str) -> dict[str, Any]:
-    """As ``run.json`` gives it back; NaN and the infinities are texts, for NaN is not what it was."""
-    told: dict[str, Any] = json.loads(text, parse_constant=str)
-    return told
-
-
-@cache
-def code_files() -> dict[str, str]:
-    """A hash of each file of this package, by its path in it."""
-    root = Path(quantgraph.__file__).parent
-    return {
-        str(path.relative_to(root)): blake2b(path.read_bytes(), digest_size=16).hexdigest()
-        for path in sorted(root.rglob("*.py"))
-    }
 
 
 def _cut(value: Any) -> str:
     text = "nothing" if value is None else str(value)
-    return text if len(text) <= _WIDTH else text[: _WIDTH - 1] + "…"
+    return text if len(text) <= _MAX_WIDTH else text[: _MAX_WIDTH - 1] + "…"
 
 
-def _few(names: list[str]) -> str:
-    """The first of them; what is so for the model of every role is ``model.*``."""
-    of_first = f"model.{_ROLES[0]}"
-    for end in [name.removeprefix(of_first) for name in names if name.startswith(of_first)]:
+def _joined(names: list[str]) -> str:
+    """The first few names; ``model.*`` stands for the model of every role."""
+    first_role = f"model.{_ROLES[0]}"
+    for end in [name.removeprefix(first_role) for name in names if name.startswith(first_role)]:
         of_all = {f"model.{role}{end}" for role in _ROLES}
         if of_all <= {*names}:
             names = [f"model.*{end}", *(name for name in names if name not in of_all)]
-    more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
-    return ", ".join(names[:_NAMED]) + more
+    more = f" and {len(names) - _MAX_NAMES} more" if len(names) > _MAX_NAMES else ""
+    return ", ".join(names[:_MAX_NAMES]) + more

@@ -1,4 +1,4 @@
-"""``run.json``: what a run is, written into its folder before anything is asked, never changed after."""
+"""``run.json``: what a run is, written before its first step and never changed after."""
 
 from __future__ import annotations
 
@@ -14,55 +14,55 @@ from typing import Any
 from langchain_core.messages import HumanMessage
 from sqlalchemy.engine import make_url
 
-from quantgraph._util.files import write_whole
+from quantgraph._util.canonical_json import content_hash
+from quantgraph._util.files import write_atomic
 from quantgraph.errors import BadFile, BadOption
-from quantgraph.nodes.trading_resources import database
-from quantgraph.recording import digest
-from quantgraph.runs.identity import SETTINGS, Identity
-from quantgraph.runs.options import Options
+from quantgraph.nodes.trading_resources import run_database_path
+from quantgraph.runs.identity import IDENTITY_SETTINGS, Identity
+from quantgraph.runs.specification import RunSpec
 from quantgraph.settings import Settings
 
 __all__ = [
-    "FILE",
+    "MANIFEST_FILE",
     "Manifest",
-    "ledger_of",
-    "ledger_place",
+    "existing_ledger",
+    "find_run_folder",
+    "ledger_location",
+    "library_versions",
     "read_manifest",
-    "run_folder",
-    "versions",
 ]
 
-FILE = "run.json"
-_FORMAT = 1
+MANIFEST_FILE = "run.json"
+_FORMAT = 2
 
 
 @dataclass(frozen=True, kw_only=True)
 class Manifest:
-    """What can be said of a run before it begins.
+    """What is known of a run before it begins.
 
     Attributes
     ----------
     run_id
-        Its name; all other names in it are made of this one.
+        Its name; all other names in the run derive from it.
     started
         When, ISO 8601, UTC.
-    options
-        What was asked for.
+    spec
+        Its arguments.
     source
-        ``name``, ``synthetic`` and ``open``, see :func:`~quantgraph.runs.source_spec.source_json`.
+        ``name``, ``synthetic`` and ``open``, see :func:`~quantgraph.runs.specification.source_json`.
     budgets
-        ``budget`` and ``session_budget`` as the settings had them.
+        ``budget`` and ``session_budget`` of the settings.
     ledger
-        URL of the database that it was put into, without its password; None for the file in its folder.
+        URL of its database without the password; None for the file in its folder.
     versions
         Of Python and of the libraries that matter.
     identity
-        What may not change on its way.
+        What must be the same when the run is resumed.
     """
 
     run_id: str
     started: str
-    options: Options
+    spec: RunSpec
     source: Mapping[str, Any]
     budgets: Mapping[str, str | None]
     ledger: str | None
@@ -70,21 +70,21 @@ class Manifest:
     identity: Identity
 
     @property
-    def task(self) -> Mapping[str, Any]:
-        """What the graph of the run is begun with."""
+    def graph_input(self) -> Mapping[str, Any]:
+        """The initial state of the run's graph."""
         return {
-            "messages": [HumanMessage(self.options.question, id=digest(f"{self.run_id}|0"))],
-            "given": self.options.given,
+            "messages": [HumanMessage(self.spec.question, id=content_hash(f"{self.run_id}|0"))],
+            "given": self.spec.given,
             "run_id": self.run_id,
         }
 
     @property
     def other_versions(self) -> str:
-        """What of Python and the libraries is another now, told in words; empty if nothing is.
+        """Which versions of Python and the libraries have changed, as a sentence; empty if none has.
 
-        No reason to refuse a run, but perhaps the reason why it comes out otherwise.
+        Other versions do not make a run invalid, but may explain a different outcome.
         """
-        now = versions()
+        now = library_versions()
         changed = [
             f"{name} {old} -> {now.get(name, 'none')}"
             for name, old in self.versions.items()
@@ -92,87 +92,98 @@ class Manifest:
         ]
         return f"begun with other versions: {', '.join(changed)}" if changed else ""
 
-    def as_then(self, settings: Settings) -> Settings:
-        """Settings with those that matter as the run had them."""
-        then = {name: self.identity.configuration[f"settings.{name}"] for name in SETTINGS}
-        return settings.model_copy(update=then)
+    def recorded_settings(self, settings: Settings) -> Settings:
+        """``settings`` with those that are part of the identity as they were recorded."""
+        recorded = {name: self.identity.configuration[f"settings.{name}"] for name in IDENTITY_SETTINGS}
+        return settings.model_copy(update=recorded)
 
     def write(self, folder: Path) -> None:
-        """Write it into the run's folder."""
-        told = {
+        """Write ``run.json`` into the run's folder."""
+        stored = {
             "format": _FORMAT,
             **vars(self),
-            "options": self.options.as_json(),
+            "spec": self.spec.as_json(),
             "identity": {"hash": self.identity.hash, **vars(self.identity)},
         }
-        text = json.dumps(told, ensure_ascii=False, indent=1, allow_nan=False)
-        write_whole(folder / FILE, f"{text}\n".encode())
+        text = json.dumps(stored, ensure_ascii=False, indent=1, allow_nan=False)
+        write_atomic(folder / MANIFEST_FILE, f"{text}\n".encode())
 
 
 def read_manifest(folder: Path) -> Manifest:
-    """Read it again.
+    """Read ``run.json`` of a run's folder.
 
     Raises
     ------
     BadFile
-        If it is not there, or not one that this version writes.
+        If it is missing, damaged, or of another format.
     """
-    path = folder / FILE
+    path = folder / MANIFEST_FILE
     try:
-        told = json.loads(path.read_text(encoding="utf-8"))
-        if told.pop("format") != _FORMAT:
-            raise BadFile(f"{path} was written by another version of quantgraph", file=str(path))
-        identity = {name: value for name, value in told["identity"].items() if name != "hash"}
+        stored = json.loads(path.read_text(encoding="utf-8"))
+        _check_format(path, stored)
+        identity = {name: value for name, value in stored["identity"].items() if name != "hash"}
         return Manifest(
-            **{**told, "options": Options.from_json(told["options"]), "identity": Identity(**identity)}
+            **{**stored, "spec": RunSpec.from_json(stored["spec"]), "identity": Identity(**identity)}
         )
     except (OSError, AttributeError, KeyError, TypeError, ValueError) as error:
         if isinstance(error, BadFile):
             raise
-        raise BadFile(f"{path} does not say what run this is: {type(error).__name__}: {error}") from error
+        reason = " ".join(str(error).split())
+        raise BadFile(f"{path} does not say what run this is: {type(error).__name__}: {reason}") from error
 
 
-def run_folder(run: str | Path, runs_dir: Path) -> Path:
-    """The folder of a run, given by itself or by the run's name.
+def _check_format(path: Path, stored: dict[str, Any]) -> None:
+    number = stored.pop("format")
+    if number != _FORMAT:
+        writer = stored.get("versions", {}).get("quantgraph", "version unknown")
+        raise BadFile(
+            f"{path} has format {number}, and this quantgraph reads format {_FORMAT} only; resume or replay "
+            f"the run with the quantgraph that wrote it ({writer}), or begin a new run",
+            file=str(path),
+        )
+
+
+def find_run_folder(run: str | Path, runs_dir: Path) -> Path:
+    """The folder of a run, given as a path or as the run's name.
 
     Raises
     ------
     BadOption
-        If there is no run.
+        If there is no such run.
     """
     places = dict.fromkeys((Path(run), runs_dir / run))  # an absolute path is one place
     for folder in places:
-        if (folder / FILE).is_file():
+        if (folder / MANIFEST_FILE).is_file():
             return folder
-    told = f"RUN={str(run)!r}: there is no {FILE} in {' or in '.join(map(str, places))}"
+    message = f"RUN={str(run)!r}: there is no {MANIFEST_FILE} in {' or in '.join(map(str, places))}"
     if any((folder / "ledger.sqlite").is_file() for folder in places):
-        told += "; a run of your own graph is resumed and replayed with that graph, see docs/embedding.md"
-    raise BadOption(told, parameter="run")
+        message += "; a run of your own graph is resumed and replayed with that graph, see docs/embedding.md"
+    raise BadOption(message, parameter="run")
 
 
-def ledger_of(manifest: Manifest, folder: Path) -> str | Path:
-    """Where a run's ledger and record are; opening a file that is not there would make an empty one.
+def existing_ledger(manifest: Manifest, folder: Path) -> str | Path:
+    """Place of a run's ledger and record, checked: opening a missing file would create an empty one.
 
     Raises
     ------
     BadFile
-        If it is a file, and is missing or empty.
+        If it is a file that is missing or empty.
     """
-    where = manifest.ledger or database(folder.parent, folder.name)
-    if "://" not in str(where) and not (Path(where).is_file() and Path(where).stat().st_size):
-        raise BadFile(f"{where} is missing or empty, the ledger of run {manifest.run_id}", path=str(where))
-    return where
+    place = manifest.ledger or run_database_path(folder.parent, folder.name)
+    if "://" not in str(place) and not (Path(place).is_file() and Path(place).stat().st_size):
+        raise BadFile(f"{place} is missing or empty, the ledger of run {manifest.run_id}", path=str(place))
+    return place
 
 
-def ledger_place(ledger: str | Path | None) -> str | None:
-    """Where a ledger of the caller's is, in a form that may be written down."""
+def ledger_location(ledger: str | Path | None) -> str | None:
+    """Place of a ledger of the caller's as text without a password."""
     if isinstance(ledger, str) and "://" in ledger:
         return make_url(ledger).difference_update_query(["password"]).render_as_string(hide_password=True)
     return None if ledger is None else str(Path(ledger).absolute())
 
 
 @cache
-def versions() -> dict[str, str]:
-    """Of Python and of the libraries that matter."""
+def library_versions() -> dict[str, str]:
+    """Versions of Python and of the libraries that matter."""
     names = ("quantgraph", "langgraph", "langchain-core", "langchain-openai", "pandas", "numpy", "TA-Lib")
     return {"python": platform.python_version(), **{name: version(name) for name in names}}

@@ -1,9 +1,9 @@
-"""Replaying a run: everything that was asked is answered by its record, and what comes out is compared."""
+"""Replaying a run: every request is answered by its record, and the outcome is compared with the recorded one."""
 
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
 from itertools import islice
@@ -12,67 +12,70 @@ from typing import Any
 
 from langgraph.checkpoint.memory import InMemorySaver
 
+from quantgraph._util.canonical_json import content_hash
 from quantgraph.broker.decider import Decider
-from quantgraph.broker.ledger.ledger import Ledger
-from quantgraph.errors import BadFile, QuantGraphError, RunDiverged, StorageUnavailable, UnknownCommit
-from quantgraph.llm.capabilities.active_mode import PATH as LADDER
-from quantgraph.nodes.trading_resources import database
-from quantgraph.recording import Entry, Recorder, Recording, digest
-from quantgraph.recording.sockets import no_network
-from quantgraph.runs.replay_stubs import DatedNoSource, NoCode, NoSource, answerer_of, no_models
-from quantgraph.runs.execute import carry
+from quantgraph.broker.ledger import Ledger
+from quantgraph.errors import BadFile, QuantGraphError, RunDiverged, StorageUnavailable
+from quantgraph.llm.capabilities.capability_cache import RECORDING_PATH as CAPABILITIES
+from quantgraph.nodes.trading_resources import run_database_path
+from quantgraph.recording import Entry, Recorder, Recording
+from quantgraph.recording.no_network import no_network
 from quantgraph.runs.compare import (
-    Difference,
+    ReplayDifference,
     compare_ledgers,
     compare_results,
     compare_signals,
     compare_strategies,
     without_places,
 )
-from quantgraph.runs.decider import decider_of
-from quantgraph.runs.driver import Driver, state_of
-from quantgraph.runs.folder import make, read_result
-from quantgraph.runs.identity import check_decider, code_files
-from quantgraph.runs.manifest import Manifest, ledger_of, read_manifest, run_folder
-from quantgraph.runs.resources import Handles, open_run
-from quantgraph.runs.outcome import saved
+from quantgraph.runs.execute import Driver, execute_run, thread_state
+from quantgraph.runs.folder import make_run_folder
+from quantgraph.runs.identity import check_decider, code_hashes, recorded_decider
+from quantgraph.runs.integrity import check_recorded_commits
+from quantgraph.runs.manifest import Manifest, existing_ledger, find_run_folder, read_manifest
+from quantgraph.runs.replay_stubs import (
+    DatedReplaySource,
+    ReplayCodeRunner,
+    ReplaySource,
+    recorded_on_clarify,
+    replay_models,
+)
+from quantgraph.runs.resources import Resources, open_run
+from quantgraph.runs.run_result import read_result, save_outputs
 from quantgraph.settings import Settings, load_settings
 from quantgraph.state import DataState
 
-__all__ = ["Replayed", "commits_named", "replay"]
+__all__ = ["ReplayResult", "replay"]
 
 _UNFINISHED = frozenset({None, "cancelled"})
-"""Why a run ended that did not come to an end of its own: it is held against as much of its replay."""
-
-_REFS = ("ref", "data_ref", "signal_ref")
-"""Under which names tools and checks told of commits."""
+"""``ended_because`` of runs that were stopped: they are compared as far as they got."""
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
-class Replayed:
-    """What a replay came to.
+class ReplayResult:
+    """Outcome of a replay.
 
     Attributes
     ----------
     run_id
-        The run's, and its replay's.
+        Name of the run, and of its replay.
     differences
-        What is not as it was recorded, the first of each kind; none for a run that replays.
+        What differs from the recorded run, the first of each kind; empty for a run that replays.
     divergence
-        The first question that is not in the record, with a diff; None if all are.
+        The first request that is not in the record, with a diff; None if all are.
     changed_code
-        Files of this package that are not those the run was made with. It is replayed all the same: what
-        differs then may be their doing.
+        Files of this package that differ from those of the run. It is replayed all the same: they may explain
+        the differences.
     other_versions
-        What of Python and the libraries is another than then, in words; empty if nothing is.
+        Which versions of Python and the libraries have changed, as a sentence; empty if none has.
     result
-        As :func:`~quantgraph.runs.run_strategy` gives it, made anew; without paths if nothing was kept.
+        As :func:`~quantgraph.runs.run_strategy` returns it, made anew; without paths if nothing is kept.
     folder
-        Where ledger, signal, strategy and result were made anew; None if they were not kept.
+        Where the new ledger, signal, strategy and result are; None if they are not kept.
     """
 
     run_id: str
-    differences: tuple[Difference, ...]
+    differences: tuple[ReplayDifference, ...]
     divergence: RunDiverged | None
     changed_code: tuple[str, ...]
     other_versions: str
@@ -81,14 +84,14 @@ class Replayed:
 
     @property
     def identical(self) -> bool:
-        """Whether ledger, signal, strategy and result are those of the run, and nothing else was asked."""
+        """Whether ledger, signal, strategy, result and requests are those of the run."""
         return not self.differences
 
     def __repr__(self) -> str:
-        """In a line, with the first difference."""
-        told = [f"run_id={self.run_id!r}", f"identical={self.identical}"]
-        told += [f"differences={len(self.differences)}: {each.line[:200]}" for each in self.differences[:1]]
-        return f"Replayed({', '.join(told)})"
+        """One line, with the first difference."""
+        parts = [f"run_id={self.run_id!r}", f"identical={self.identical}"]
+        parts += [f"differences={len(self.differences)}: {each.line[:200]}" for each in self.differences[:1]]
+        return f"ReplayResult({', '.join(parts)})"
 
 
 def replay(
@@ -99,28 +102,28 @@ def replay(
     runs_dir: str | Path | None = None,
     out: str | Path | None = None,
     settings: Settings | None = None,
-) -> Replayed:
-    """Run a run again from its record alone, and compare what comes out with what came out then.
+) -> ReplayResult:
+    """Execute a run again from its record alone, and compare the outcome with the recorded one.
 
-    No model, source or code process is there, no key is needed, and this context reaches no network. The
-    trades are made anew by the run's decider. A run that was stopped is replayed as far as it got.
+    No model, source, code process or key is needed, and the network is closed. The run's decider trades
+    anew. A run that was stopped is replayed as far as it got.
 
     Parameters
     ----------
     run
         A run's folder, or its name in ``runs_dir``.
     decider
-        The one that the run was begun with, if it was another than :class:`~quantgraph.agents.SignalRule`,
-        which is made again with its options.
+        The one that the run was begun with, unless it is :class:`~quantgraph.agents.SignalRule`, which is
+        made again with its options.
     ledger
         File or database URL of ledger and record, if its password is not in ``run.json``.
     out
-        A folder to keep what is made anew, in a folder of the run's name. Default: nothing is kept.
+        Where to keep what is made anew, in a folder of the run's name. Default: nothing is kept.
 
     Raises
     ------
     BadOption
-        If there is no such run, or ``out`` has one of its name.
+        If there is no such run, or ``out`` has a folder of its name.
     BadFile
         If ``run.json`` or ``result.json`` cannot be read, the ledger or the data of the run are missing, or
         the data were changed.
@@ -128,153 +131,135 @@ def replay(
         If the decider is not the one that the run was begun with.
     """
     settings = settings or load_settings()
-    folder = run_folder(run, Path(runs_dir or settings.runs_dir))
-    manifest, before = read_manifest(folder), read_result(folder) or {"ended_because": None}
-    where = ledger or ledger_of(manifest, folder)
-    if before.get("strategy") and not (folder / "data").is_dir():
+    folder = find_run_folder(run, Path(runs_dir or settings.runs_dir))
+    manifest, recorded = read_manifest(folder), read_result(folder) or {"ended_because": None}
+    place = ledger or existing_ledger(manifest, folder)
+    if recorded.get("strategy") and not (folder / "data").is_dir():
         raise BadFile(f"{folder / 'data'} is missing, the data of run {manifest.run_id}", path=str(folder))
-    decider = decider or decider_of(manifest.identity.configuration)
+    decider = decider or recorded_decider(manifest.identity)
     check_decider(manifest.run_id, manifest.identity, decider)
-    recorder = Recorder(where, mode="replay")
+    recorder = Recorder(place, mode="replay")
     recording = recorder.of(manifest.run_id)
-    with closing(recording), _place(manifest, out) as made:
+    with closing(recording), _new_folder(manifest, out) as new_folder:
         entries = list(recording.entries())
-        handles = replace(
-            _handles(manifest, entries, settings),
+        resources = replace(
+            _stub_resources(manifest, entries, settings),
             recorder=recorder,
             decider=decider,
             store=DataState(folder / "data", read_only=True),
         )
         with no_network():
-            result = _again(manifest, made, handles, failed=before.get("state") == "failed")
-        divergence = _divergence(manifest, recording, before)
-        differences = [*_in_the_record(recording, entries, divergence)]
+            result = _execute(manifest, new_folder, resources, failed=recorded.get("state") == "failed")
+        divergence = _divergence(manifest, recording, recorded)
+        differences = [*_record_differences(recording, entries, divergence)]
         if divergence is None:
-            differences += _compare(manifest, before, result, there=folder, here=made, where=where)
+            differences += _compare(manifest, recorded, result, old=folder, new=new_folder, ledger=place)
         if differences:
-            _check_data(folder / "data", entries)
-    now = replace(manifest.identity, code=code_files())
-    return Replayed(
+            check_recorded_commits(folder / "data", entries)  # a changed commit explains them
+    now = replace(manifest.identity, code=code_hashes())
+    return ReplayResult(
         run_id=manifest.run_id,
         differences=tuple(differences),
         divergence=divergence,
         changed_code=tuple(each.name for each in manifest.identity.differences(now)),
         other_versions=manifest.other_versions,
         result=without_places(result) if out is None else result,
-        folder=made if out is not None else None,
+        folder=new_folder if out is not None else None,
     )
 
 
 @contextmanager
-def _place(manifest: Manifest, out: str | Path | None) -> Iterator[Path]:
-    """A folder for what is made anew."""
+def _new_folder(manifest: Manifest, out: str | Path | None) -> Iterator[Path]:
     with tempfile.TemporaryDirectory(prefix="quantgraph-replay-") as scratch:
-        made = Path(out or scratch) / manifest.run_id
-        make(made)
-        yield made
+        folder = Path(out or scratch) / manifest.run_id
+        make_run_folder(folder)
+        yield folder
 
 
-def _handles(manifest: Manifest, entries: Sequence[Entry], settings: Settings) -> Handles:
+def _stub_resources(manifest: Manifest, entries: Sequence[Entry], settings: Settings) -> Resources:
     name, synthetic = manifest.source["name"], manifest.source["synthetic"]
-    kind = DatedNoSource if any(map(_by_day, entries)) else NoSource
-    nothing = {"budget": None, "session_budget": None, "prices": None, "llm_cache": "off"}
-    settings = manifest.as_then(settings).model_copy(update=nothing)
-    return Handles(
+    kind = DatedReplaySource if any(map(_lists_names_by_date, entries)) else ReplaySource
+    unlimited = {"budget": None, "session_budget": None, "prices": None, "llm_cache": "off"}
+    settings = manifest.recorded_settings(settings).model_copy(update=unlimited)
+    return Resources(
         settings=settings,
         source=kind(name, synthetic=synthetic),
-        model=no_models(entries, settings.model_rung),
-        on_clarify=answerer_of(manifest.options, entries),
+        model=replay_models(entries, settings.model_rung),
+        on_clarify=recorded_on_clarify(manifest.spec, entries),
         checkpointer=InMemorySaver(),
-        runner=NoCode(),
+        runner=ReplayCodeRunner(),
     )
 
 
-def _by_day(entry: Entry) -> bool:
+def _lists_names_by_date(entry: Entry) -> bool:
     return entry.key.kind == "source" and '"method":"names_on"' in entry.request
 
 
-def _again(manifest: Manifest, folder: Path, handles: Handles, *, failed: bool) -> dict[str, Any]:
-    """The run once more, in its new folder; if it fails now, that is what is compared."""
-    with open_run(manifest.options, manifest.run_id, folder, handles) as opened:
+def _execute(manifest: Manifest, folder: Path, resources: Resources, *, failed: bool) -> dict[str, Any]:
+    """Execute the run in its new folder; an expected failure becomes its result."""
+    with open_run(manifest.spec, manifest.run_id, folder, resources) as opened:
+        task, thread = manifest.graph_input, manifest.run_id
         try:
-            return carry(manifest, folder, opened, Driver(), handles.source, manifest.task, manifest.run_id)
+            return execute_run(manifest, folder, opened, Driver(), resources.source, task, thread)
         except Exception as error:
             if isinstance(error, StorageUnavailable) or not (failed or isinstance(error, QuantGraphError)):
                 raise
-            # One that was stopped goes on from there into what is not recorded: it is compared as it stood.
-            saved(folder, manifest.options.question, state_of(opened.graph, manifest.run_id), opened.store)
+            # A run that was stopped asks for more than is recorded: its state at that request is compared.
+            save_outputs(folder, manifest.spec.question, thread_state(opened.graph, thread), opened.store)
             return read_result(folder) or {}
 
 
-def _check_data(folder: Path, entries: Sequence[Entry]) -> None:
-    """Whether recorded commits are what they were; if not, nothing else needs an explanation."""
-    store = DataState(folder, read_only=True)
-    for ref in commits_named(entries):
-        try:
-            store.snapshot(ref)
-        except UnknownCommit as error:
-            raise BadFile(f"{folder} has been changed: {error.message}", path=str(folder)) from error
-
-
-def commits_named(entries: Iterable[Entry]) -> Iterator[str]:
-    """The commits that tools and checks told of."""
-    for entry in entries:
-        made = entry.outcome() if entry.reply and entry.key.kind in {"tool", "code"} else None
-        for ref in (made.get(name) for name in _REFS) if isinstance(made, dict) else ():
-            if ref:
-                yield ref
-
-
-def _divergence(manifest: Manifest, recording: Recording, before: Mapping[str, Any]) -> RunDiverged | None:
-    """The first question without an answer; of a run that was stopped, unless that is where it was."""
-    met = recording.served and recording.served.divergence
-    if not met or (before["ended_because"] in _UNFINISHED and not _unasked(recording)):
+def _divergence(
+    manifest: Manifest, recording: Recording, recorded: Mapping[str, Any]
+) -> RunDiverged | None:
+    """The first request that is not in the record, unless it is where the run was stopped."""
+    found = recording.replay_lookup and recording.replay_lookup.divergence
+    if not found or (recorded["ended_because"] in _UNFINISHED and not _unused(recording)):
         return None
     also = manifest.other_versions
-    return RunDiverged(f"{met.message}; {also}", **met.data) if also else met
+    return RunDiverged(f"{found.message}; {also}", **found.data) if also else found
 
 
-def _unasked(recording: Recording) -> list[Entry]:
-    """What was recorded and not asked for; a probe is not made again where its finding is recorded."""
-    left = recording.served.unasked() if recording.served else []
-    return [entry for entry in left if not entry.key.path.startswith(f"{LADDER}/")]
+def _unused(recording: Recording) -> list[Entry]:
+    """Recorded requests that the replay did not make, except probes: their findings are recorded."""
+    unused = recording.replay_lookup.unasked() if recording.replay_lookup else []
+    return [entry for entry in unused if not entry.key.path.startswith(f"{CAPABILITIES}/")]
 
 
-def _in_the_record(
+def _record_differences(
     recording: Recording, entries: Sequence[Entry], divergence: RunDiverged | None
-) -> Iterator[Difference]:
-    """Where it and the replay part; else what was left over, and what is no more as it was recorded."""
+) -> Iterator[ReplayDifference]:
+    """Where record and replay diverge; otherwise an unused request, and one that was changed."""
     if divergence:
         place = f"{divergence.data['path']} number {divergence.data['seq']}"
-        yield Difference(export="record", place=place, replayed=divergence.message)
+        yield ReplayDifference(export="record", place=place, replayed=divergence.message)
         return
-    for entry in _unasked(recording)[:1]:
-        place = f"{entry.key.path} number {entry.key.seq}"
-        yield Difference(
-            export="record", place=place, recorded=f"a {entry.key.kind} request: {entry.request[:200]}"
-        )
-    altered = (entry for entry in entries if digest(entry.request) != entry.key.digest)
-    for entry in islice(altered, 1):
-        place = f"{entry.key.path} number {entry.key.seq}"
-        yield Difference(
-            export="record", place=place, recorded=f"a {entry.key.kind} request that was changed afterwards"
-        )
+    changed = (entry for entry in entries if content_hash(entry.request) != entry.key.digest)
+    for entry in _unused(recording)[:1]:
+        yield _entry_difference(entry, f": {entry.request[:200]}")
+    for entry in islice(changed, 1):
+        yield _entry_difference(entry, " that was changed afterwards")
+
+
+def _entry_difference(entry: Entry, what: str) -> ReplayDifference:
+    place = f"{entry.key.path} number {entry.key.seq}"
+    return ReplayDifference(export="record", place=place, recorded=f"a {entry.key.kind} request{what}")
 
 
 def _compare(
     manifest: Manifest,
-    before: Mapping[str, Any],
+    recorded: Mapping[str, Any],
     result: Mapping[str, Any],
     *,
-    there: Path,
-    here: Path,
-    where: str | Path,
-) -> Iterator[Difference]:
-    whole = before["ended_because"] not in _UNFINISHED
-    with Ledger(where) as old, Ledger(database(here.parent, here.name)) as new:
-        yield from compare_ledgers(old, new, manifest.run_id, whole=whole)
-    if whole or (there / "strategy.py").is_file():
-        yield from compare_signals(there / "signal.parquet", here / "signal.parquet")
-        yield from compare_strategies(there / "strategy.py", here / "strategy.py")
+    old: Path,
+    new: Path,
+    ledger: str | Path,
+) -> Iterator[ReplayDifference]:
+    whole = recorded["ended_because"] not in _UNFINISHED
+    with Ledger(ledger) as old_ledger, Ledger(run_database_path(new.parent, new.name)) as new_ledger:
+        yield from compare_ledgers(old_ledger, new_ledger, manifest.run_id, whole=whole)
+    if whole or (old / "strategy.py").is_file():
+        yield from compare_signals(old / "signal.parquet", new / "signal.parquet")
+        yield from compare_strategies(old / "strategy.py", new / "strategy.py")
     if whole:
-        yield from compare_results(before, result)
+        yield from compare_results(recorded, result)

@@ -1,4 +1,4 @@
-"""What a replay has in place of a model, a source and a process for code: nobody is there to be asked."""
+"""Stand-ins of a replay for models, source, code process and person: a call is an error, or answered by the record."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from langchain_core.runnables import Runnable
 
 from quantgraph.errors import RunDiverged
 from quantgraph.recording import Entry
-from quantgraph.runs.options import Options
+from quantgraph.runs.specification import RunSpec
+from quantgraph.runtime.questions import OnClarify
 from quantgraph.sandbox import CodeResult
 from quantgraph.sandbox.wire import Frames
 from quantgraph.settings import ROLES, Role
-from quantgraph.runtime.questions import OnClarify
 
-__all__ = ["DatedNoSource", "NoCode", "NoSource", "answerer_of", "no_models"]
+__all__ = ["DatedReplaySource", "ReplayCodeRunner", "ReplaySource", "recorded_on_clarify", "replay_models"]
 
 
-class _NoModel(BaseChatModel):
+class _Model(BaseChatModel):
     model_name: str
     base_url: str | None = None
 
@@ -31,92 +31,92 @@ class _NoModel(BaseChatModel):
         return "quantgraph-recorded"
 
     def _generate(self, messages: list[BaseMessage], *_: Any, **__: Any) -> ChatResult:
-        _nobody(f"model {self.model_name}, with {len(messages)} messages")
+        _not_recorded(f"model {self.model_name}, with {len(messages)} messages")
 
 
-class _NoModelWithTools(_NoModel):
+class _ToolModel(_Model):
     def bind_tools(self, *_: Any, **__: Any) -> Runnable[LanguageModelInput, AIMessage]:
         return self
 
 
-class _NoServer(_NoModelWithTools):
+class _ServerModel(_ToolModel):
     openai_api_base: str
 
 
-def no_models(entries: Iterable[Entry], rung: str) -> dict[Role, BaseChatModel]:
-    """A model for each role that bears the name and the address of the recorded one, and is never called.
+def replay_models(entries: Iterable[Entry], rung: str) -> dict[Role, BaseChatModel]:
+    """A model for each role with the name and the address of the recorded one, which must not be called.
 
-    What it can do is what it was used for: who chooses between tools and text by the kind of a model chooses
-    as it did then. Where ``rung``, of the run's settings, is not ``auto``, none was probed.
+    Its kind is that of the recorded use, so that the choice between tools and text comes out as it did.
+    Unless ``rung``, of the run's settings, is ``auto``, no model was probed.
     """
-    asked: dict[str, list[dict[str, Any]]] = {role: [] for role in ROLES}
+    requests: dict[str, list[dict[str, Any]]] = {role: [] for role in ROLES}
     probed: dict[str, str] = {}
     for entry in entries:
         request = json.loads(entry.request)
         if entry.key.kind == "model":
-            asked.setdefault(entry.facts.get("role", ""), []).append(request)
+            requests.setdefault(entry.facts.get("role", ""), []).append(request)
         elif entry.key.kind == "fact" and "rung_of" in request:
             probed[request["rung_of"]["model"]] = request["rung_of"]["base_url"]
-    return {role: _of(asked[role], probed, fixed=rung != "auto") for role in ROLES}
+    return {role: _model_of(requests[role], probed, fixed=rung != "auto") for role in ROLES}
 
 
-def _of(requests: Sequence[Mapping[str, Any]], probed: Mapping[str, str], *, fixed: bool) -> BaseChatModel:
+def _model_of(requests: Sequence[Mapping[str, Any]], probed: Mapping[str, str], *, fixed: bool) -> BaseChatModel:
     if not requests:
-        return _NoModelWithTools(model_name="nobody")
+        return _ToolModel(model_name="nobody")
     name, url = requests[0]["model"], requests[0]["base_url"]
     if name in probed or (fixed and url and any(request["schema"] for request in requests)):
-        return _NoServer(model_name=name, openai_api_base=probed.get(name, url))
-    kind = _NoModelWithTools if any(request["tools"] for request in requests) else _NoModel
+        return _ServerModel(model_name=name, openai_api_base=probed.get(name, url))
+    kind = _ToolModel if any(request["tools"] for request in requests) else _Model
     return kind(model_name=name, base_url=url)
 
 
-class NoSource:
-    """A source that is never asked.
+class ReplaySource:
+    """A source that must not be called.
 
     Parameters
     ----------
     name, synthetic
-        Those of the recorded run's.
+        Those of the recorded source.
     """
 
     def __init__(self, name: str, *, synthetic: bool) -> None:
         self.name = name
         self.synthetic = synthetic
 
-    def _ask(self, *_: Any, **__: Any) -> Any:
-        _nobody(f"the source {self.name}")
+    def _call(self, *_: Any, **__: Any) -> Any:
+        _not_recorded(f"the source {self.name}")
 
-    sessions = symbols = names = members = bars = indicators = index_bars = _ask
-
-
-class DatedNoSource(NoSource):
-    """In place of a source with lists by day."""
-
-    symbols_on = names_on = NoSource._ask  # noqa: SLF001 - its base is of this module
+    sessions = symbols = names = members = bars = indicators = index_bars = _call
 
 
-class NoCode:
-    """A runner that runs nothing."""
+class DatedReplaySource(ReplaySource):
+    """A source with lists by date that must not be called."""
+
+    symbols_on = names_on = ReplaySource._call  # noqa: SLF001 - its base is of this module
+
+
+class ReplayCodeRunner:
+    """A code runner that must not be called."""
 
     def run(self, cells: Sequence[str], frames: Frames) -> CodeResult:  # noqa: ARG002
-        """Refuse."""
-        _nobody(f"a process for {len(cells)} cells of code")
+        """Raise ``RunDiverged``."""
+        _not_recorded(f"a process for {len(cells)} cells of code")
 
 
-def answerer_of(options: Options, entries: Iterable[Entry]) -> OnClarify:
-    """Who answers: nobody in place of a function, else as it was.
+def recorded_on_clarify(spec: RunSpec, entries: Iterable[Entry]) -> OnClarify:
+    """How questions are answered: as recorded; a stub stands in for a function.
 
-    Whoever resumes a run may have let himself be asked where it was begun with the defaults.
+    A run that was begun with the defaults may have been resumed with a person who answers.
     """
-    if options.on_clarify == "function":
+    if spec.on_clarify == "function":
         return _no_answer
-    said = any(entry.key.kind == "answer" and entry.facts.get("role") != "default" for entry in entries)
-    return "ask" if said else options.on_clarify
+    answered = any(entry.key.kind == "answer" and entry.facts.get("role") != "default" for entry in entries)
+    return "ask" if answered else spec.on_clarify
 
 
 def _no_answer(question: Mapping[str, Any]) -> str:
-    _nobody(f"a person: {question['question']}")
+    _not_recorded(f"a person: {question['question']}")
 
 
-def _nobody(asked: str) -> NoReturn:
-    raise RunDiverged(f"a replay asked {asked}, and everything that is asked has to be in the record")
+def _not_recorded(request: str) -> NoReturn:
+    raise RunDiverged(f"a replay called {request}; every request of a replay must be in its record")

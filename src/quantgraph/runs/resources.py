@@ -1,37 +1,48 @@
-"""A run's graph with everything it works on, opened from its options and closed again."""
+"""Resources of a run: the live objects that it works on, and its graph, opened and closed again."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+import copy
+import sqlite3
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass
+from functools import wraps
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from langgraph.checkpoint.base import BaseCheckpointSaver
+from langgraph.checkpoint.sqlite import SqliteSaver
 
+from quantgraph._util.database import storage_error
 from quantgraph.broker.decider import Decider
-from quantgraph.broker.ledger.ledger import Ledger
+from quantgraph.broker.ledger import Ledger
 from quantgraph.data import MarketDataSource
+from quantgraph.errors import BadFile
 from quantgraph.graph import create_trading_graph
-from quantgraph.nodes.trading_resources import database
+from quantgraph.llm.models import Model
+from quantgraph.nodes.trading_resources import run_database_path
 from quantgraph.recording import Recorder
 from quantgraph.recording.budget import Budget
-from quantgraph.runs.checkpoints import checkpoints
-from quantgraph.runs.options import Options
+from quantgraph.runs.specification import RunSpec
+from quantgraph.runtime.questions import OnClarify
 from quantgraph.sandbox import CodeRunner
 from quantgraph.settings import Settings
 from quantgraph.state import DataState
 from quantgraph.subgraphs.signal import create_signal_subgraph
-from quantgraph.llm.roles import Model
-from quantgraph.runtime.questions import OnClarify
 
-__all__ = ["Handles", "OpenRun", "open_run"]
+__all__ = ["CHECKPOINTS_FILE", "OpenRun", "Resources", "open_run"]
+
+CHECKPOINTS_FILE = "checkpoints.sqlite"
+_LOCK_TIMEOUT = 60
+
+T = TypeVar("T")
+Saver = BaseCheckpointSaver[Any]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Handles:
-    """What a run needs and cannot be written down.
+class Resources:
+    """The arguments of a run that are live objects.
 
     Attributes
     ----------
@@ -51,7 +62,7 @@ class Handles:
     source: MarketDataSource
     model: Model | None = None
     on_clarify: OnClarify = "default"
-    checkpointer: BaseCheckpointSaver[Any] | None = None
+    checkpointer: Saver | None = None
     ledger: str | Path | None = None
     decider: Decider | None = None
     runner: CodeRunner | None = None
@@ -61,56 +72,114 @@ class Handles:
 
 @dataclass(frozen=True, kw_only=True)
 class OpenRun:
-    """A graph that can be run, and what it works on."""
+    """A compiled graph and what it works on."""
 
     graph: Any
-    saver: BaseCheckpointSaver[Any]
+    saver: Saver
     recorder: Recorder
     store: DataState
 
 
 @contextmanager
-def open_run(options: Options, run_id: str, folder: Path, handles: Handles) -> Iterator[OpenRun]:
-    """Build the graph of a run in its folder, which is there.
+def open_run(spec: RunSpec, run_id: str, folder: Path, resources: Resources) -> Iterator[OpenRun]:
+    """Build the graph of a run in its folder, which must exist.
 
     Raises
     ------
     QuantGraphError
-        If one of the options or handles is no good.
+        If the specification or one of the resources is not valid.
+    StorageUnavailable
+        Here and later from the saver, if its database cannot be reached or written.
     """
-    settings = handles.settings
-    where = handles.ledger or database(folder.parent, folder.name)
-    recorder = handles.recorder or Recorder(
-        where,
-        mode="replay" if options.branch_from else "record",
-        until=options.branch_from or None,
+    settings = resources.settings
+    database_place = resources.ledger or run_database_path(folder.parent, folder.name)
+    recorder = resources.recorder or Recorder(
+        database_place,
+        mode="replay" if spec.branch_from else "record",
+        until=spec.branch_from or None,
         budget=Budget.parse(settings.budget),
         session_budget=Budget.parse(settings.session_budget),
     )
-    store = handles.store or DataState(folder / "data")
-    with ExitStack() as closing:
-        closing.callback(recorder.close, run_id)
-        saver = closing.enter_context(checkpoints(folder, handles.checkpointer))
-        given: dict[str, Any] = {
-            "model": handles.model,
-            "source": handles.source,
+    store = resources.store or DataState(folder / "data")
+    with ExitStack() as stack:
+        stack.callback(recorder.close, run_id)
+        saver = stack.enter_context(_open_checkpointer(folder, resources.checkpointer))
+        arguments: dict[str, Any] = {
+            "model": resources.model,
+            "source": resources.source,
             "store": store,
-            "runner": handles.runner,
+            "runner": resources.runner,
             "settings": settings,
-            "on_clarify": handles.on_clarify,
+            "on_clarify": resources.on_clarify,
             "recorder": recorder,
             "checkpointer": saver,
         }
         graph: Any
-        if options.trade:
+        if spec.trade:
             graph = create_trading_graph(
-                **given,
-                cash=options.cash,
-                rules=options.rules,
-                approve=options.approve,
-                decider=handles.decider,
-                ledger=closing.enter_context(Ledger(where)),
+                **arguments,
+                cash=spec.cash,
+                rules=spec.rules,
+                approve=spec.approve,
+                decider=resources.decider,
+                ledger=stack.enter_context(Ledger(database_place)),
             )
         else:
-            graph = create_signal_subgraph(**given)
+            graph = create_signal_subgraph(**arguments)
         yield OpenRun(graph=graph, saver=saver, recorder=recorder, store=store)
+
+
+@contextmanager
+def _open_checkpointer(folder: Path, saver: Saver | None) -> Iterator[Saver]:
+    """The caller's saver, or one in the folder that is closed afterwards.
+
+    Raises
+    ------
+    BadFile
+        If the file in the folder is not a database.
+    """
+    if saver is not None:
+        yield _with_storage_errors(saver, f"the {type(saver).__name__} of the run")
+        return
+    path = folder / CHECKPOINTS_FILE
+    with _storage_errors(path):
+        connection = sqlite3.connect(path, check_same_thread=False, timeout=_LOCK_TIMEOUT)
+    with closing(connection):
+        own = SqliteSaver(connection)
+        with _storage_errors(path):
+            # A power cut may take the last checkpoints: the record and the ledger replace them.
+            connection.execute("PRAGMA synchronous=NORMAL").close()
+            own.setup()
+        yield _with_storage_errors(own, path)
+
+
+def _with_storage_errors(saver: Saver, place: object) -> Saver:
+    """A copy of the saver that raises our errors; LangGraph still sees the parameters of its methods."""
+
+    def wrapped(method: Callable[..., T]) -> Callable[..., T]:
+        @wraps(method)
+        def call(*args: Any, **kwargs: Any) -> T:
+            with _storage_errors(place):
+                return method(*args, **kwargs)
+
+        return call
+
+    kind, result = type(saver), copy.copy(saver)
+    methods = {name: wrapped(getattr(kind, name)) for name in ("get_tuple", "put", "put_writes")}
+    result.__class__ = type(kind.__name__, (kind,), methods)
+    return result
+
+
+@contextmanager
+def _storage_errors(place: object) -> Iterator[None]:
+    try:
+        yield
+    except Exception as error:
+        if unavailable := storage_error(error, place):
+            raise unavailable from error
+        if not isinstance(error, sqlite3.DatabaseError) or isinstance(error, sqlite3.ProgrammingError):
+            raise  # a defect, such as a closed connection
+        raise BadFile(
+            f"{place} cannot be read: {error}; without the file the run goes on from its record",
+            file=str(place),
+        ) from error

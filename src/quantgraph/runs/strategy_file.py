@@ -1,4 +1,4 @@
-"""A strategy as a file: written by a run, read again, and audited against any data."""
+"""Strategy files: written by a run, read again, and audited on any data."""
 
 from __future__ import annotations
 
@@ -31,16 +31,16 @@ _NAME = re.compile(r"\n\nname: (.+)")
 
 @dataclass(frozen=True, kw_only=True)
 class StrategyFile:
-    """What a strategy's file says.
+    """Content of a strategy file.
 
     Attributes
     ----------
     about
-        The sentence it was made from, as its docstring begins.
+        The sentence it was made from: the beginning of its docstring.
     cells
-        Its code, to be run in this order.
+        Its code, in the order of execution.
     name
-        The signal that it hands over; None if the file does not say, then it is the last one.
+        The signal that it writes; None, for the last one, if the file does not name it.
     """
 
     about: str
@@ -49,7 +49,7 @@ class StrategyFile:
 
 
 def strategy_source(strategy: Mapping[str, Any], question: str) -> str:
-    """The cells of a strategy as one file: a docstring, then ``# %%`` cells as editors know them."""
+    """Text of a strategy file: a docstring, then the code as ``# %%`` cells."""
     about = question.replace("\\", "\\\\").replace('"""', "'''")
     head = (
         f'"""{about}\n\nname: {strategy["name"]}\ncode_hash: {strategy["code_hash"]}\n'
@@ -62,12 +62,12 @@ def strategy_source(strategy: Mapping[str, Any], question: str) -> str:
 def read_strategy(path: str | Path) -> StrategyFile:
     """Read a file written by :func:`strategy_source`, or any Python file with or without ``# %%`` cells.
 
-    A run's folder stands for the strategy in it.
+    A folder stands for the ``strategy.py`` in it.
 
     Raises
     ------
     BadFile
-        If it cannot be read, or holds no code.
+        If it cannot be read, or has no code.
     """
     path = Path(path, "strategy.py") if Path(path).is_dir() else path
     try:
@@ -77,24 +77,24 @@ def read_strategy(path: str | Path) -> StrategyFile:
     about, line = _docstring(text, path)
     code = tuple(cell for cell in _cells(text.splitlines()[line:]) if cell)
     if not code:
-        raise BadFile(f"{path} holds no code; a strategy hands a signal over to GLOBAL_DATA_STATE")
+        raise BadFile(f"{path} has no code; a strategy must write a signal to GLOBAL_DATA_STATE")
     *_, named = [None, *_NAME.finditer(about)]
     sentence = about[: named.start()] if named else about
     return StrategyFile(about=sentence, cells=code, name=named.group(1).strip() if named else None)
 
 
 def _docstring(text: str, path: str | Path) -> tuple[str, int]:
-    """The docstring, empty without one, and the number of its last line."""
+    """The docstring and the number of its last line; empty and 0 without one."""
     try:
         tree = ast.parse(text)
     except (SyntaxError, ValueError) as error:
-        raise BadFile(f"{path} is no Python: {error}", path=str(path)) from error
+        raise BadFile(f"{path} is not Python: {error}", path=str(path)) from error
     about = ast.get_docstring(tree, clean=False)
     return ("", 0) if about is None else (about, tree.body[0].end_lineno or 0)
 
 
 def _cells(lines: Sequence[str]) -> Iterator[str]:
-    """The text between comments that mark a cell; one inside a string marks none."""
+    """The text between ``# %%`` comments."""
     tokens = tokenize.generate_tokens(io.StringIO("\n".join(lines)).readline)
     marks = [
         token.start[0]
@@ -116,7 +116,7 @@ def audit_strategy(
     runner: CodeRunner | None = None,
     settings: Settings | None = None,
 ) -> Verdict:
-    """Prove a strategy's file causal on a source's data, or refute it.
+    """Prove that a strategy file is causal on the data of a source, or refute it.
 
     Parameters
     ----------
@@ -125,17 +125,17 @@ def audit_strategy(
     source
         As in :func:`~quantgraph.subgraphs.signal.create_signal_subgraph`.
     symbols, start, end
-        What of it: codes, names or an index code, ``YYYYMMDD``. Default: everything there is.
+        Codes, names or an index code; dates as ``YYYYMMDD``. Default: all data of the source.
     exhaustive
-        True proves every session, False the settings' ``audit_cuts``, ``auto`` every session if that takes no
-        more than their ``audit_cells``.
+        True proves every session, False ``audit_cuts`` of the settings, ``auto`` every session if that takes at
+        most ``audit_cells``.
 
     Raises
     ------
     BadFile
-        If the file is no strategy.
+        If the file is not a strategy.
     UnknownSymbol, BadWindow, NoData
-        If the source does not have what is asked for.
+        If the source does not have the data.
     """
     strategy, settings = read_strategy(path), settings or load_settings()
     market = open_source(source, settings=settings)
@@ -150,7 +150,7 @@ def audit_strategy(
     store = DataState()
     store.update("ohlcv", market.bars(resolved.symbols, begin, finish))
     if any(_names_indicators(cell) for cell in strategy.cells):
-        with suppress(NoData):  # then there are none, and the code says what it lacks
+        with suppress(NoData):  # the code's own error names what is missing
             store.update("indicators", market.indicators(resolved.symbols, begin, finish))
     return check_causality(
         CodeTrials(runner or code_runner(settings), strategy.cells, strategy.name),

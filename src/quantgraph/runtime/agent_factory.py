@@ -32,21 +32,20 @@ from quantgraph.errors import (
     UnknownCommit,
     UnknownSymbol,
 )
-from quantgraph.llm.capabilities import ask_json
+from quantgraph.llm.structured import ask_json
 from quantgraph.llm.tags import Tag, wrap
-from quantgraph.runtime.nested_graphs import SAVES_NOTHING, STEP_LIMIT
-from quantgraph.runtime.recorded_tools import RecordedTools
-from quantgraph.runtime.tool_call_limits import LoopGuard, stopped_by
+from quantgraph.runtime.agent_middleware import CallLimitMiddleware, RecordedToolsMiddleware, stop_line
+from quantgraph.runtime.nested_graphs import NO_CHECKPOINTS, STEP_LIMIT
 from quantgraph.tools import ToolContext
 
 __all__ = [
     "DATA_ERRORS",
+    "FATAL_ERRORS",
     "MODEL_ERRORS",
-    "STOPS",
     "Agent",
-    "ask",
-    "ask_for",
     "create_node_agent",
+    "invoke_agent",
+    "invoke_agent_for",
     "tool_errors",
 ]
 
@@ -64,7 +63,7 @@ MODEL_ERRORS = (ModelUnavailable, NotConfigured, PermissionDenied)
 """What an agent call raises when no retry helps."""
 
 
-STOPS = (BudgetExceeded, RunDiverged, SandboxTooWeak, StorageUnavailable)
+FATAL_ERRORS = (BudgetExceeded, RunDiverged, SandboxTooWeak, StorageUnavailable)
 """What is no failed attempt of a node: trying again mends nothing, and a model has nothing to do with it."""
 
 
@@ -89,25 +88,25 @@ def create_node_agent(name: str, model: BaseChatModel, tools: Sequence[BaseTool]
         name=name,
         context_schema=ToolContext,
         middleware=[
-            LoopGuard(CALLS_PER_NODE),
+            CallLimitMiddleware(CALLS_PER_NODE),
             ToolErrorMiddleware(on_error=_tell),
-            RecordedTools(),
+            RecordedToolsMiddleware(),
         ],
         # Its messages live within one node: nothing of them belongs into the host's checkpoints.
         checkpointer=False,
     )
     return cast(
-        "Agent", agent.with_config({**SAVES_NOTHING, "max_concurrency": 1, "recursion_limit": STEP_LIMIT})
+        "Agent", agent.with_config({**NO_CHECKPOINTS, "max_concurrency": 1, "recursion_limit": STEP_LIMIT})
     )
 
 
 def _tell(error: Exception, request: ToolCallRequest) -> str | None:  # noqa: ARG001 - the middleware passes it
-    if isinstance(error, STOPS):
+    if isinstance(error, FATAL_ERRORS):
         return None
     return error.line if isinstance(error, QuantGraphError) else None
 
 
-def ask(
+def invoke_agent(
     agent: Agent,
     tools: ToolContext,
     prompt: str,
@@ -121,12 +120,12 @@ def ask(
     ModelUnavailable, NotConfigured, PermissionDenied
         What the model's server answers when retrying does not help.
     BudgetExceeded, RunDiverged, SandboxTooWeak, StorageUnavailable
-        What ends the node, see :data:`STOPS`.
+        What ends the node, see :data:`FATAL_ERRORS`.
     """
     return _talk(agent, tools, _question(prompt, tag, facts))
 
 
-def ask_for(
+def invoke_agent_for(
     agent: Agent,
     tools: ToolContext,
     prompt: str,
@@ -135,7 +134,9 @@ def ask_for(
     tag: Tag,
     facts: Mapping[str, Any],
 ) -> T:
-    """As :func:`ask`, for an answer that is a JSON object; see :func:`~quantgraph.llm.capabilities.ask_json`.
+    """Like :func:`invoke_agent`, but for an answer that is a JSON object.
+
+    See :func:`~quantgraph.llm.structured.ask_json`.
 
     Raises
     ------
@@ -147,7 +148,7 @@ def ask_for(
 
     def talk(messages: list[AnyMessage]) -> list[AnyMessage]:
         replies = _talk(agent, tools, messages)
-        if line := stopped_by(replies):
+        if line := stop_line(replies):
             raise NoProgress(line)
         return replies
 
@@ -175,7 +176,7 @@ def tool_errors(messages: Sequence[AnyMessage]) -> list[str]:
 
     Why it was ended if it was; then what the tools refused, in order, each once.
     """
-    stopped = stopped_by(messages)
+    stopped = stop_line(messages)
     failed = (m for m in messages if isinstance(m, ToolMessage) and m.status == "error")
     lines = list(dict.fromkeys(_line(str(message.text)) for message in failed))
     return [stopped, *lines] if stopped else lines

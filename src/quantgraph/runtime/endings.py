@@ -18,15 +18,15 @@ from quantgraph.errors import (
 from quantgraph.runtime.state import EndedBecause, Update
 
 __all__ = [
-    "closing",
-    "ended",
-    "has_signal",
-    "history",
+    "closing_text",
+    "count_ended_requests",
+    "end_reason",
+    "end_update",
+    "extended_history",
+    "has_ended_run",
     "language",
-    "requests_ended",
-    "succeeded",
+    "success_update",
     "user_messages",
-    "why_ended",
 ]
 
 _REWORD = Note(
@@ -86,7 +86,7 @@ _ENDINGS: dict[str, tuple[Note, Note]] = {  # all but ``done``
 }
 
 
-def closing(because: str, why: str, language: str) -> str:
+def closing_text(because: str, why: str, language: str) -> str:
     """What happened and what to do next, with the line that says why, if there is one.
 
     Empty if ``because`` is none of the endings of a run that is not done.
@@ -113,13 +113,13 @@ OF_RUN = "quantgraph_run"
 """Key beside it: the request's run."""
 
 
-def requests_ended(state: Mapping[str, Any]) -> int:
+def count_ended_requests(state: Mapping[str, Any]) -> int:
     """How many requests of the thread ended before this one."""
     closings = (getattr(message, "response_metadata", {}) for message in state.get("messages", ()))
     return sum(CLOSING in metadata for metadata in closings)
 
 
-def has_signal(state: Mapping[str, Any], run_id: str) -> bool:
+def has_ended_run(state: Mapping[str, Any], run_id: str) -> bool:
     """Whether a request of the thread that ended before made the signal of a run of this name."""
     closings = (getattr(message, "response_metadata", {}) for message in state.get("messages", ()))
     return any(told.get(CLOSING) == "done" and told.get(OF_RUN) == run_id for told in closings)
@@ -139,18 +139,18 @@ def language(state: Mapping[str, Any]) -> Language:
     return state.get("language") or language_of(str(people[0].text) if people else "")
 
 
-def history(state: Mapping[str, Any], *lines: str) -> list[str]:
+def extended_history(state: Mapping[str, Any], *lines: str) -> list[str]:
     """The execution history with new lines at its end."""
     return [*state.get("execution_history", []), *lines][-HISTORY_LIMIT:]
 
 
-def succeeded(state: Mapping[str, Any], line: str) -> Update:
+def success_update(state: Mapping[str, Any], line: str) -> Update:
     """A step that worked: what was open is solved and moves to the history."""
     solved = [f"solved: {error}" for error in state.get("error_messages", [])]
-    return {"error_messages": [], "execution_history": history(state, *solved, line)}
+    return {"error_messages": [], "execution_history": extended_history(state, *solved, line)}
 
 
-def why_ended(error: QuantGraphError) -> EndedBecause:
+def end_reason(error: QuantGraphError) -> EndedBecause:
     """The reason for the end that an error stands for, when nobody reacts to it."""
     if isinstance(error, BudgetExceeded):
         return _LIMITS[error.data["limit"]]
@@ -158,7 +158,7 @@ def why_ended(error: QuantGraphError) -> EndedBecause:
     return next((why for kind, why in _REASONS.items() if isinstance(error, kind)), lacking)
 
 
-def ended(
+def end_update(
     state: Mapping[str, Any],
     because: EndedBecause,
     error: str | QuantGraphError | None = None,
@@ -170,7 +170,7 @@ def ended(
     open_errors = state.get("error_messages", [])
     errors = [*open_errors, line] if line and line not in open_errors else list(open_errors)
     people = user_messages(state)
-    text = text or closing(because, errors[-1] if errors else "", language(state))
+    text = text or closing_text(because, errors[-1] if errors else "", language(state))
     return {
         "messages": [AIMessage(text, response_metadata={CLOSING: because, OF_RUN: state.get("run_id")})],
         "ended_because": because,
@@ -178,7 +178,7 @@ def ended(
         "clarification_needed": None,
         "clarification": None,
         "error_messages": errors,
-        "execution_history": history(state, f"ended: {because}" + (f" ({line})" if line else "")),
+        "execution_history": extended_history(state, f"ended: {because}" + (f" ({line})" if line else "")),
         "handled": people[-1].id if people else state.get("handled"),
     }
 

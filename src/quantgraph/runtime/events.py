@@ -36,12 +36,12 @@ __all__ = [
     "NodeEvent",
     "QuestionEvent",
     "SessionEvent",
-    "line_of",
-    "tell_finished",
-    "tell_model",
-    "tell_paused",
-    "tell_session",
-    "tell_started",
+    "emit_finished",
+    "emit_model_call",
+    "emit_paused",
+    "emit_session",
+    "emit_started",
+    "update_line",
 ]
 
 Status = Literal["started", "finished", "paused"]
@@ -97,7 +97,7 @@ class QuestionEvent(TypedDict):
 Event = NodeEvent | ModelEvent | SessionEvent | QuestionEvent
 
 
-def tell(event: Event) -> None:
+def emit(event: Event) -> None:
     """Put an event into the running graph's ``custom`` stream; outside of a graph nobody listens."""
     try:
         write = get_stream_writer()
@@ -106,33 +106,33 @@ def tell(event: Event) -> None:
     write(event)
 
 
-def tell_started(path: str) -> None:
+def emit_started(path: str) -> None:
     """Tell that a node begins."""
-    tell(_node(path, "started"))
+    emit(_node(path, "started"))
 
 
-def tell_finished(path: str, update: Mapping[str, Any]) -> None:
+def emit_finished(path: str, update: Mapping[str, Any]) -> None:
     """Tell that a node is through."""
-    tell(_node(path, "finished", line_of(update), update.get("ended_because")))
+    emit(_node(path, "finished", update_line(update), update.get("ended_because")))
 
 
-def line_of(update: Mapping[str, Any]) -> str:
+def update_line(update: Mapping[str, Any]) -> str:
     """What a node's update says in a line: the last thing done, or what comes next."""
     history, task = update.get("execution_history"), update.get("current_task")
     return history[-1] if history else f"-> {task}" if task else ""
 
 
-def tell_paused(path: str, pause: GraphInterrupt) -> None:
+def emit_paused(path: str, pause: GraphInterrupt) -> None:
     """Tell what a node asks, and that it waits."""
     for question in pause.args[0]:
-        tell(QuestionEvent(event="quantgraph.question", path=path, clarification=question.value))
-    tell(_node(path, "paused"))
+        emit(QuestionEvent(event="quantgraph.question", path=path, clarification=question.value))
+    emit(_node(path, "paused"))
 
 
-def tell_model(entry: Entry, served: bool) -> None:
+def emit_model_call(entry: Entry, served: bool) -> None:
     """Tell of a model call by its line in the recording."""
     facts, error = entry.facts, entry.error
-    tell(
+    emit(
         ModelEvent(
             event="quantgraph.model",
             path=entry.key.path,
@@ -147,10 +147,10 @@ def tell_model(entry: Entry, served: bool) -> None:
     )
 
 
-def tell_session(session: pd.Timestamp, value: Decimal) -> None:
+def emit_session(session: pd.Timestamp, value: Decimal) -> None:
     """Tell of a session when it is in the ledger."""
     scope = current_scope()
-    tell(
+    emit(
         SessionEvent(
             event="quantgraph.session",
             path=scope.path if scope else "",

@@ -21,7 +21,7 @@ from langgraph.types import interrupt
 
 from quantgraph.errors import BadOption
 
-__all__ = ["SAVES_NOTHING", "STEP_LIMIT", "detached_from_host", "interrupt_host", "is_remembered"]
+__all__ = ["NO_CHECKPOINTS", "STEP_LIMIT", "detached_from_host", "has_checkpointer", "interrupt_host"]
 
 STEP_LIMIT = 100_000
 """``recursion_limit`` of graphs whose loops end for reasons of their own: two hundred years of sessions."""
@@ -31,7 +31,7 @@ _CHECKPOINTER = "__pregel_checkpointer"
 _DURABILITY = "__pregel_durability"
 _SCRATCHPAD = "__pregel_scratchpad"
 
-SAVES_NOTHING: RunnableConfig = {"configurable": {_DURABILITY: "exit"}}
+NO_CHECKPOINTS: RunnableConfig = {"configurable": {_DURABILITY: "exit"}}
 """For a graph without checkpoints inside a node: a host's ``durability="sync"`` is inherited by name, and
 would wait for checkpoints that are never written. The argument ``durability=`` would warn of that."""
 
@@ -120,7 +120,7 @@ def interrupt_host(question: object, schema: dict[str, Any]) -> Any:
         var_child_runnable_config.reset(token)
 
 
-def is_remembered() -> bool:
+def has_checkpointer() -> bool:
     """Whether the running graph has a checkpointer, its own or its host's; True outside of a graph.
 
     A ``thread_id`` is no sign of one: LangGraph takes it without a checkpointer, and forgets.
@@ -138,7 +138,7 @@ def _detached(config: RunnableConfig, step: str) -> RunnableConfig:
         raise _not_allowed("a @task that is not called from an @entrypoint is saved by", step)
 
     configurable = config.get("configurable", {})
-    kept_back: dict[str, Any] = {_CHECKPOINTER: None, _CALL: call, **SAVES_NOTHING["configurable"]}
+    kept_back: dict[str, Any] = {_CHECKPOINTER: None, _CALL: call, **NO_CHECKPOINTS["configurable"]}
     if _SCRATCHPAD in configurable:
         # An answer that the host was resumed with is for the host's question.
         kept_back[_SCRATCHPAD] = replace(configurable[_SCRATCHPAD], resume=[], get_null_resume=_no_answer)

@@ -7,45 +7,46 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any, Literal, TypeVar
 
-from quantgraph._util.input_limits import LONGEST_TEXT
+from quantgraph._util.canonical_json import content_hash
+from quantgraph._util.input_limits import MAX_TEXT_LENGTH
 from quantgraph._util.texts import Note
 from quantgraph.errors import BadOption, CheckpointerRequired
-from quantgraph.recording import Giver, ask_once, current_scope, digest, keep_answer
+from quantgraph.recording import AnsweredBy, ask_once, current_scope, keep_answer
 from quantgraph.recording.answers import OWN_NAME
-from quantgraph.runtime.nested_graphs import interrupt_host, is_remembered
+from quantgraph.runtime.nested_graphs import has_checkpointer, interrupt_host
 from quantgraph.runtime.state import Clarification, ClarificationKind, Update
 
 __all__ = [
-    "ANYTHING",
-    "TRIES",
-    "Answerer",
+    "ANY_TEXT",
+    "MAX_ANSWERS",
+    "AnswerFunction",
     "OnClarify",
-    "answer_of",
     "answer_schema",
-    "assumed",
-    "check_remembered",
-    "not_async",
+    "ask_question",
+    "assumption_update",
+    "check_checkpointer",
+    "check_not_async",
+    "parse_answer",
     "question_id",
-    "read_answer",
 ]
 
-Answerer = Callable[[Clarification], str]
+AnswerFunction = Callable[[Clarification], str]
 T = TypeVar("T")
 
-TRIES = 3
+MAX_ANSWERS = 3
 """Answers that a function may give to one question before the run ends."""
 SHOWN = 80
 """Characters that are shown of an answer that is none."""
-ANYTHING = r"\S"
+ANY_TEXT = r"\S"
 """Pattern of a text with something in it."""
 
 
-def answer_schema(question_id: str, pattern: str = ANYTHING) -> dict[str, Any]:
+def answer_schema(question_id: str, pattern: str = ANY_TEXT) -> dict[str, Any]:
     """JSON schema of the answers to a question: a text, alone or beside the question's id.
 
-    ``pattern`` is what is in the text; how it is capitalised does not matter to :func:`read_answer`.
+    ``pattern`` is what is in the text; how it is capitalised does not matter to :func:`parse_answer`.
     """
-    text = {"type": "string", "pattern": pattern, "maxLength": LONGEST_TEXT}
+    text = {"type": "string", "pattern": pattern, "maxLength": MAX_TEXT_LENGTH}
     named = {
         "type": "object",
         "properties": {"answer": text, "id": {"const": question_id}},
@@ -54,14 +55,14 @@ def answer_schema(question_id: str, pattern: str = ANYTHING) -> dict[str, Any]:
     return {"anyOf": [text, named]}
 
 
-def read_answer(task: Clarification, answer: object) -> str | Note:
+def parse_answer(task: Clarification, answer: object) -> str | Note:
     """The text of an answer, stripped; or what is wrong with it, and what would be right.
 
     Half a character, which no database takes, is a ``?``.
     """
     pattern: str = task["answer_schema"]["anyOf"][0]["pattern"]
     zh, en = "请用文字回答", "answer with a text"
-    if pattern != ANYTHING:
+    if pattern != ANY_TEXT:
         zh = f"请回答{'、'.join(task['options'])}，或订单的编号、代码，如 1, 2"
         en = f"answer with {', '.join(task['options'])}, or numbers or symbols of orders, like 1, 2"
     text = answer
@@ -76,10 +77,10 @@ def read_answer(task: Clarification, answer: object) -> str | Note:
         kind = type(text).__name__
         also = f"{{'answer': …, 'id': '{task['id']}'}}"
         return Note(zh=f"回答不是文字（{kind}）；{zh}，或 {also}", en=f"{kind} is no text; {en}, or {also}")
-    if len(text) > LONGEST_TEXT:
+    if len(text) > MAX_TEXT_LENGTH:
         return Note(
-            zh=f"回答有 {len(text)} 个字符，最多 {LONGEST_TEXT} 个；{zh}",
-            en=f"the answer has {len(text)} characters, {LONGEST_TEXT} are the most; {en}",
+            zh=f"回答有 {len(text)} 个字符，最多 {MAX_TEXT_LENGTH} 个；{zh}",
+            en=f"the answer has {len(text)} characters, {MAX_TEXT_LENGTH} are the most; {en}",
         )
     text = text.strip().encode(errors="replace").decode()
     if not text:
@@ -90,7 +91,7 @@ def read_answer(task: Clarification, answer: object) -> str | Note:
     return text
 
 
-def answer_of(task: Clarification, who: Literal["ask"] | Answerer) -> tuple[str, Giver | None]:
+def ask_question(task: Clarification, who: Literal["ask"] | AnswerFunction) -> tuple[str, AnsweredBy | None]:
     """Ask whoever reads the graph's interrupts, or a function; the answer is recorded.
 
     A wrong answer is asked again with ``error``, which says what was wrong. Nothing else is done again.
@@ -103,7 +104,7 @@ def answer_of(task: Clarification, who: Literal["ask"] | Answerer) -> tuple[str,
     Raises
     ------
     BadOption
-        If a function gives :data:`TRIES` wrong answers.
+        If a function gives :data:`MAX_ANSWERS` wrong answers.
     """
     if who != "ask":
         return ask_once(task["id"], lambda: _asked(task, who))
@@ -111,7 +112,7 @@ def answer_of(task: Clarification, who: Literal["ask"] | Answerer) -> tuple[str,
     return text, keep_answer(task["id"], text)
 
 
-def not_async(said: T, name: str) -> T:
+def check_not_async(said: T, name: str) -> T:
     """What a function answered.
 
     Raises
@@ -127,7 +128,7 @@ def not_async(said: T, name: str) -> T:
     return said
 
 
-def check_remembered(reason: str) -> None:
+def check_checkpointer(reason: str) -> None:
     """See that an answer can reach the graph.
 
     Raises
@@ -135,7 +136,7 @@ def check_remembered(reason: str) -> None:
     CheckpointerRequired
         If the host has no checkpointer.
     """
-    if not is_remembered():
+    if not has_checkpointer():
         raise CheckpointerRequired(
             f"a question has to be asked ({reason}), and this graph has no checkpointer: compile the host "
             "with one (InMemorySaver(), SqliteSaver) and pass a thread_id, or use on_clarify='default'",
@@ -146,28 +147,30 @@ def check_remembered(reason: str) -> None:
 def _interrupted(task: Clarification) -> str:
     asked = task
     while True:
-        read = read_answer(task, interrupt_host(asked, task["answer_schema"]))
+        read = parse_answer(task, interrupt_host(asked, task["answer_schema"]))
         if isinstance(read, str):
             return read
         asked = {**task, "error": read.text(task["language"])}
 
 
-def _asked(task: Clarification, answerer: Answerer) -> str:
+def _asked(task: Clarification, answerer: AnswerFunction) -> str:
     asked, fault = task.copy(), ""
-    for _ in range(TRIES):
+    for _ in range(MAX_ANSWERS):
         try:
-            said = not_async(answerer(asked), "on_clarify")
+            said = check_not_async(answerer(asked), "on_clarify")
         except Exception as error:
             error.add_note(f"raised by on_clarify, which was asked: {task['reason']}")
             raise
-        read = read_answer(task, said)
+        read = parse_answer(task, said)
         if isinstance(read, str):
             return read
         asked, fault = {**task, "error": read.text(task["language"])}, read.en
-    raise BadOption(f"{task['reason']} ({TRIES} answers were none; the last: {fault})")
+    raise BadOption(f"{task['reason']} ({MAX_ANSWERS} answers were none; the last: {fault})")
 
 
-def assumed(state: Mapping[str, Any], kind: ClarificationKind, text: str, who: Giver | None) -> Update:
+def assumption_update(
+    state: Mapping[str, Any], kind: ClarificationKind, text: str, who: AnsweredBy | None
+) -> Update:
     """An answer that no person gave is written down, with who gave it."""
     if who is None:
         return {}
@@ -181,8 +184,8 @@ def question_id(state: Mapping[str, Any], *content: object) -> str:
     """
     scope = current_scope()
     graph = scope.path.rpartition("/")[0] if scope else ""
-    run, own = digest(str(state.get("run_id"))), digest("|".join(map(str, (graph, *content))))
+    run, own = content_hash(str(state.get("run_id"))), content_hash("|".join(map(str, (graph, *content))))
     return run[:8] + own[:OWN_NAME]
 
 
-OnClarify = Literal["ask", "default", "fail"] | Answerer
+OnClarify = Literal["ask", "default", "fail"] | AnswerFunction

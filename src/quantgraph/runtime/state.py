@@ -62,4 +62,4 @@ class Clarification(TypedDict):
     error: NotRequired[str]
     """What was wrong with the last answer; it did not count."""
     orders: NotRequired[list[dict[str, Any]]]
-    """Of an ``approval``, see :class:`~quantgraph.broker.order_proposal.Shown`."""
+    """Of an ``approval``, see :class:`~quantgraph.broker.open_session.OrderProposal`."""

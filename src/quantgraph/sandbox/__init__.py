@@ -1,6 +1,6 @@
 """Where generated code runs."""
 
-from quantgraph.sandbox.lockdown import Level
+from quantgraph.sandbox.lockdown import IsolationLevel
 from quantgraph.sandbox.remote import RemoteRunner, Transport
 from quantgraph.sandbox.result import CodeResult, Isolation
 from quantgraph.sandbox.runner import CodeRunner, ForkRunner, FreshRunner, default_runner
@@ -13,7 +13,7 @@ __all__ = [
     "ForkRunner",
     "FreshRunner",
     "Isolation",
-    "Level",
+    "IsolationLevel",
     "RemoteRunner",
     "Transport",
     "default_runner",

@@ -1,9 +1,9 @@
-"""A filter of system calls: what is not on the list is refused.
+"""A seccomp filter with an allow-list of system calls.
 
-The list is what numpy, pandas, TA-Lib, pyarrow and Python's threads need once they are imported. Everything
-else, known today or not, is answered with EPERM, which Python raises as PermissionError: sockets, programs,
-processes, signals, changes of files and rights. Numbers past the last one that was considered are answered
-with ENOSYS, as by an old kernel, because C libraries then try the older call.
+The list is what numpy, pandas, TA-Lib, pyarrow and Python's threads need once they are imported. All other
+calls (sockets, programs, processes, signals, changes of files and rights) fail with EPERM, which Python
+raises as PermissionError. Numbers past the last one considered fail with ENOSYS, as on an old kernel, because
+C libraries then try the older call.
 
 Sources: Linux ``Documentation/userspace-api/seccomp_filter.rst``; the numbers are those of
 ``arch/x86/entry/syscalls/syscall_64.tbl`` and, for aarch64, ``include/uapi/asm-generic/unistd.h``.
@@ -21,7 +21,7 @@ from quantgraph.sandbox._linux import call, no_new_privileges
 
 __all__ = ["close_calls", "program"]
 
-# Name, number on x86_64, number on aarch64; - where there is none.
+# Name, number on x86_64, number on aarch64; "-" where the machine has no such call.
 _ALLOWED = """
     read 0 63, write 1 64, readv 19 65, writev 20 66, pread64 17 67, lseek 8 62
     close 3 57, close_range 436 436
@@ -48,8 +48,8 @@ _ARCHITECTURE = {"x86_64": 0xC000003E, "aarch64": 0xC00000B7}
 _CLONE3 = 435
 _LAST_CONSIDERED = 462  # mseal, Linux 6.10; the numbers of x86_64's x32 begin far above
 
-_CLONE_MASK, _CLONE_THREAD = 0x7E030000, 0x00010000  # a thread, and no new namespace
-# Nothing that sets what others share who have the same open file: its flags, as by F_SETFL and FIONBIO.
+_CLONE_MASK, _CLONE_THREAD = 0x7E030000, 0x00010000  # a thread, without a new namespace
+# None of these sets flags that all holders of an open file share, as F_SETFL and FIONBIO do.
 _IOCTLS = (0x5401, 0x5413, 0x541B, 0x5450, 0x5451)  # a terminal's, bytes waiting, closing on exec
 _FCNTLS = (0, 1, 2, 3, 1030)  # duplicating, closing on exec; not owners and their signals, locks, leases
 _PRCTLS = (15, 16)  # a thread's name
@@ -63,7 +63,7 @@ _Code = list[tuple[int, int, int, int]]
 
 
 def close_calls() -> str:
-    """Refuse this process's threads all but the listed calls, for good.
+    """Refuse all but the listed calls to this process's threads, for good.
 
     Returns
     -------
@@ -72,29 +72,29 @@ def close_calls() -> str:
     """
     machine, bits = os.uname().machine, struct.calcsize("P") * 8
     if machine not in _ARCHITECTURE or bits != 64:
-        return f"no filter of system calls: there is none for {machine} with {bits} bits"
+        return f"no filter of system calls: {machine} with {bits} bits is not supported"
     code = program(machine)
-    told = struct.pack("HP", len(code) // 8, ctypes.cast(ctypes.c_char_p(code), ctypes.c_void_p).value)
+    packed = struct.pack("HP", len(code) // 8, ctypes.cast(ctypes.c_char_p(code), ctypes.c_void_p).value)
     try:
         no_new_privileges()
-        thread = call("syscall", _WITH_ARGUMENTS[machine][-1], _SET_FILTER, _ALL_THREADS, told)
+        thread = call("syscall", _WITH_ARGUMENTS[machine][-1], _SET_FILTER, _ALL_THREADS, packed)
     except OSError as error:
         return f"no filter of system calls: {error.strerror or error}"
-    return f"no filter of system calls: thread {thread} kept another one" if thread else ""
+    return f"no filter of system calls: thread {thread} has a different one" if thread else ""
 
 
 @functools.cache
 def program(machine: str) -> bytes:
-    """The filter for ``machine`` (x86_64 or aarch64) as instructions of 8 bytes."""
+    """Return the filter for ``machine`` (x86_64 or aarch64) as instructions of 8 bytes."""
     clone, ioctl, fcntl, prctl, prlimit64, sendto, _ = _WITH_ARGUMENTS[machine]
     code: _Code = [
         *_load(_ARCHITECTURE_AT),
         (_EQUAL, 1, 0, _ARCHITECTURE[machine]),
-        (_RETURN, 0, 0, _KILL),  # the numbers mean something else there
+        (_RETURN, 0, 0, _KILL),  # numbers mean other calls on another architecture
         *_load(_NUMBER_AT),
         (_ABOVE, 0, 1, _LAST_CONSIDERED),
         (_RETURN, 0, 0, _ERROR | errno.ENOSYS),
-        (_EQUAL, 0, 1, _CLONE3),  # its flags lie in memory, where a filter cannot look
+        (_EQUAL, 0, 1, _CLONE3),  # its flags lie in memory, which a filter cannot read
         (_RETURN, 0, 0, _ERROR | errno.ENOSYS),
     ]
     for number in _numbers(machine):
@@ -103,20 +103,20 @@ def program(machine: str) -> bytes:
     code += _when(ioctl, [*_load(_low(1)), *_one_of(*_IOCTLS)])
     code += _when(fcntl, [*_load(_low(1)), *_one_of(*_FCNTLS)])
     code += _when(prctl, [*_load(_low(0)), *_one_of(*_PRCTLS)])
-    code += _when(prlimit64, _null(_low(0), _low(2), _low(2) + 4))  # reading one's own
-    code += _when(sendto, _null(_low(4), _low(4) + 4))  # to whom one is connected
+    code += _when(prlimit64, _null(_low(0), _low(2), _low(2) + 4))  # reading its own limits
+    code += _when(sendto, _null(_low(4), _low(4) + 4))  # without an address: to the connected end
     code.append((_RETURN, 0, 0, _ERROR | errno.EPERM))
     return b"".join(struct.pack("=HBBI", *line) for line in code)
 
 
 def _numbers(machine: str) -> list[int]:
     column = 1 + list(_ARCHITECTURE).index(machine)
-    told = [entry.split()[column] for line in _ALLOWED.strip().splitlines() for entry in line.split(",")]
-    return [int(number) for number in told if number != "-"]
+    numbers = [entry.split()[column] for line in _ALLOWED.strip().splitlines() for entry in line.split(",")]
+    return [int(number) for number in numbers if number != "-"]
 
 
 def _low(argument: int) -> int:
-    """Where the lower half of an argument lies; both machines are little-endian."""
+    """Offset of an argument's lower half; both machines are little-endian."""
     return _ARGUMENTS_AT + 8 * argument
 
 

@@ -1,58 +1,111 @@
-"""The host's end of a child that stays, and is asked one thing after the other."""
+"""The host's connection to a child process of the fork server."""
 
 from __future__ import annotations
 
+import contextlib
+import math
+import socket
 import time
 from collections.abc import Callable, Sequence
 from typing import TypeVar
 
-from quantgraph.sandbox.channel import Channel
-from quantgraph.sandbox.result import Isolation, Limits, ended
+from quantgraph.sandbox.result import Isolation, Limits, exit_error
+from quantgraph.sandbox.server_process import ForkRequest, ServerProcess
 from quantgraph.sandbox.wire import Block, Read
 
-__all__ = ["Child"]
+__all__ = ["Channel", "Child"]
 
 T = TypeVar("T")
 
 
+class Channel:
+    """A socket to one child on which every read and write has a deadline.
+
+    Attributes
+    ----------
+    deadline
+        In seconds of ``time.perf_counter``; nothing is read after it.
+    """
+
+    def __init__(self, connection: socket.socket, deadline: float = math.inf) -> None:
+        self._connection = connection
+        self.deadline = deadline
+
+    def send(self, parts: Sequence[Block]) -> None:
+        """Send a message. Errors are ignored: a child that stopped listening may have sent the reason."""
+        with contextlib.suppress(OSError):
+            for part in parts:
+                self._connection.settimeout(self._remaining())
+                self._connection.sendall(part)
+
+    def read(self, size: int) -> bytearray:
+        """Return exactly ``size`` bytes.
+
+        Raises
+        ------
+        EOFError, OSError
+            If the child closed its end or the deadline passed; TimeoutError if nothing arrived by then.
+        """
+        # The buffer grows with what arrives: a reply that only announces a gigabyte does not allocate one.
+        buffer, filled = bytearray(min(size, 1 << 20)), 0
+        while filled < size:
+            if filled == len(buffer):
+                buffer += bytes(min(size - filled, 3 * filled))
+            self._connection.settimeout(self._remaining())
+            with memoryview(buffer)[filled:] as room:
+                count = self._connection.recv_into(room)
+            if not count:
+                raise EOFError
+            filled += count
+            if time.perf_counter() > self.deadline:
+                raise EOFError
+        return buffer
+
+    def _remaining(self) -> float:
+        return max(self.deadline - time.perf_counter(), 0.001)
+
+    def close(self) -> None:
+        """Close the socket, which ends the child."""
+        self._connection.close()
+
+
 class Child:
-    """One child at a time: when it has ended, or was given up, another is begun.
+    """A child that answers many requests; after it has ended, the next request starts another.
 
     Attributes
     ----------
     limits
-        Of one question.
+        Limits of one request.
     """
 
-    def __init__(
-        self, connect: Callable[[], Channel], limits: Limits, level: Callable[[], Isolation]
-    ) -> None:
-        self._connect, self._level = connect, level
+    def __init__(self, server: ServerProcess, request: ForkRequest, limits: Limits) -> None:
+        self._server, self._request = server, request
         self._channel: Channel | None = None
         self.limits = limits
 
     @property
     def level(self) -> Isolation:
-        """How well it is locked in."""
-        return self._level()
+        """Isolation level of its process."""
+        return self._server.level
 
     @property
-    def lives(self) -> bool:
-        """Whether there is one that knows what it was told before."""
+    def is_alive(self) -> bool:
+        """Whether there is a child that still knows the requests before."""
         return self._channel is not None
 
-    def ask(self, parts: Sequence[Block], read: Callable[[Read, float], T]) -> T:
-        """Send a message and read the reply with ``read``, which is given the time at which it was asked.
+    def request(self, parts: Sequence[Block], read: Callable[[Read, float], T]) -> T:
+        """Send a message and return what ``read`` makes of the reply.
 
-        Whatever is raised, it is given up then.
+        ``read`` is given a function that reads bytes, and the time of the request. The child is closed on
+        any exception.
 
         Raises
         ------
         CodeFailed, CodeTimeout
-            If it ends without a reply, or gives none in time.
+            If the child ends without a reply, or sends none in time.
         """
         if self._channel is None:
-            self._channel = self._connect()
+            self._channel = Channel(self._server.connect(self._request))
         started = time.perf_counter()
         self._channel.deadline = started + self.limits.timeout
         self._channel.send(parts)
@@ -60,13 +113,13 @@ class Child:
             return read(self._channel.read, started)
         except (EOFError, OSError) as error:
             self.close()
-            raise ended(None, self.limits, time.perf_counter() - started) from error
+            raise exit_error(None, self.limits, time.perf_counter() - started) from error
         except BaseException:
-            self.close()  # what is left of a reply is none to the next question
+            self.close()  # the rest of a reply must not be read as the next one
             raise
 
     def close(self) -> None:
-        """End it."""
+        """End the child."""
         if self._channel is not None:
             self._channel.close()
             self._channel = None

@@ -1,4 +1,4 @@
-"""The warm process: one sealed child for each connection that the host hands over."""
+"""The fork server: a sealed process that forks one child for each connection of the host."""
 
 from __future__ import annotations
 
@@ -14,183 +14,189 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-from quantgraph.sandbox.decider_child import serve_decider
-from quantgraph.sandbox.job import Job
-from quantgraph.sandbox.lockdown import enter_child, enter_parent, readable_places, self_test
+from quantgraph.sandbox.lockdown import readable_places, seal_child, seal_parent, self_test
+from quantgraph.sandbox.request_loop import REQUEST_LIMIT, serve_cells, serve_decider, serve_walk
 from quantgraph.sandbox.result import DIED
-from quantgraph.sandbox.serving import REQUEST_LIMIT, reader, serve, serve_walk
-from quantgraph.sandbox.shared_frames import map_parcel, read_parcel
-from quantgraph.sandbox.wire import open_message, pack
+from quantgraph.sandbox.server_process import ForkRequest
+from quantgraph.sandbox.shared_frames import map_shared_frames, read_shared_frames
+from quantgraph.sandbox.wire import encode_frames, exact_reader, read_header
 
-__all__ = ["canary", "serve_forks"]
+__all__ = ["canary_file", "run_fork_server"]
 
 _TEST_SECONDS = 10.0
 _TEST_MEMORY = 256 << 20
 
 
-def canary() -> Path:
-    """A file of the host's that sealed code must not be able to read: quantgraph's own."""
+def canary_file() -> Path:
+    """Return a file of the host that sealed code must not be able to read: this module's own."""
     return Path(__file__)
 
 
-def serve_forks(control: socket.socket) -> None:
-    """Seal this process, say how well that went, and serve until the host is gone."""
-    enter_parent([*readable_places(), Path.cwd()])
+def run_fork_server(control: socket.socket) -> None:
+    """Seal this process, report its isolation level, and serve until the host closes ``control``."""
+    seal_parent([*readable_places(), Path.cwd()])
     with contextlib.suppress(ConnectionError):
-        control.sendall(_tested() + b"\n")
-        _Forks(control).serve()
-    # The host removes this folder, with all that is in it; one that was killed could not.
+        control.sendall(_report_of_a_sealed_child() + b"\n")
+        _ForkServer(control).serve()
+    # The host removes this folder with its content, unless it was killed.
     with contextlib.suppress(OSError):
         Path.cwd().rmdir()
 
 
-def _tested() -> bytes:
-    """What a sealed child finds that it can do."""
-    told, telling = os.pipe()
+def _report_of_a_sealed_child() -> bytes:
+    reading, writing = os.pipe()
     if not os.fork():
         try:
-            enter_child(memory=_TEST_MEMORY, seconds=_TEST_SECONDS)
-            level, reason = self_test(canary())
-            os.write(telling, json.dumps({"level": level, "reason": reason}).encode())
+            seal_child(memory=_TEST_MEMORY, seconds=_TEST_SECONDS)
+            level, reason = self_test(canary_file())
+            os.write(writing, json.dumps({"level": level, "reason": reason}).encode())
         finally:
             os._exit(0)
-    os.close(telling)
-    with os.fdopen(told, "rb") as stream:
-        said = stream.read()
+    os.close(writing)
+    with os.fdopen(reading, "rb") as stream:
+        report = stream.read()
     os.wait()
-    return said
+    return report
 
 
 @dataclass(kw_only=True)
-class _Child:
+class _Fork:
     connection: socket.socket
     deadline: float
     seconds: float
-    late: bool = False
-    ending: bool = False
+    is_late: bool = False
+    is_killed: bool = False
 
 
-class _Forks:
-    """The children that live, by their number."""
+class _ForkServer:
+    """The loop over the control socket and the living children, by process id."""
 
     def __init__(self, control: socket.socket) -> None:
         self._control = control
-        self._children: dict[int, _Child] = {}
-        # A child's end wakes the loop.
-        self._awake, self._bell = socket.socketpair()
-        for end in (self._awake, self._bell):
+        self._forks: dict[int, _Fork] = {}
+        # SIGCHLD writes to this pair, which wakes the loop when a child exits.
+        self._wakeup, self._signals = socket.socketpair()
+        for end in (self._wakeup, self._signals):
             end.setblocking(False)
         signal.signal(signal.SIGCHLD, lambda *_: None)
-        signal.set_wakeup_fd(self._bell.fileno(), warn_on_full_buffer=False)
+        signal.set_wakeup_fd(self._signals.fileno(), warn_on_full_buffer=False)
 
     def serve(self) -> None:
-        """Until the host has closed its end, or is no more."""
+        """Run until the host closes its end or dies, then kill all children."""
         while True:
-            events, left = self._events()
-            for number, child in self._children.items():
-                child.late = child.late or time.monotonic() >= child.deadline
-                if (child.late or number in left) and not child.ending:
-                    self._end(number)
+            ready, hung_up = self._wait()
+            for pid, fork in self._forks.items():
+                fork.is_late = fork.is_late or time.monotonic() >= fork.deadline
+                if (fork.is_late or pid in hung_up) and not fork.is_killed:
+                    self._kill(pid)
             with contextlib.suppress(BlockingIOError):
-                self._awake.recv(4096)
-            self._bury()
-            if self._control.fileno() in events and not self._accept():
+                self._wakeup.recv(4096)
+            self._reap()
+            if self._control.fileno() in ready and not self._accept():
                 break
-        for number in self._children:
-            self._end(number)
+        for pid in self._forks:
+            self._kill(pid)
 
-    def _events(self) -> tuple[set[int], set[int]]:
-        """Wait; the descriptors on which something happened, and the children whose host has hung up."""
+    def _wait(self) -> tuple[set[int], set[int]]:
+        """Wait for an event; return the ready descriptors, and the children whose host has hung up."""
         poll = select.poll()
         poll.register(self._control, select.POLLIN)
-        poll.register(self._awake, select.POLLIN)
-        living = {n: child for n, child in self._children.items() if not child.ending}
-        for child in living.values():
-            poll.register(child.connection, 0)
-        first = min((child.deadline for child in living.values()), default=math.inf)
-        wait = None if first == math.inf else max(first - time.monotonic(), 0.0) * 1000 + 1
-        found = {descriptor for descriptor, _ in poll.poll(wait)}
-        return found, {number for number, child in living.items() if child.connection.fileno() in found}
+        poll.register(self._wakeup, select.POLLIN)
+        living = {pid: fork for pid, fork in self._forks.items() if not fork.is_killed}
+        for fork in living.values():
+            poll.register(fork.connection, 0)
+        first = min((fork.deadline for fork in living.values()), default=math.inf)
+        timeout = None if first == math.inf else max(first - time.monotonic(), 0.0) * 1000 + 1
+        ready = {descriptor for descriptor, _ in poll.poll(timeout)}
+        return ready, {pid for pid, fork in living.items() if fork.connection.fileno() in ready}
 
-    def _end(self, number: int) -> None:
-        self._children[number].ending = True
-        for kill in (os.killpg, os.kill):  # it may not lead a group of its own yet
+    def _kill(self, pid: int) -> None:
+        self._forks[pid].is_killed = True
+        for kill in (os.killpg, os.kill):  # the child may not lead a group of its own yet
             with contextlib.suppress(ProcessLookupError, PermissionError):
-                kill(number, signal.SIGKILL)
+                kill(pid, signal.SIGKILL)
 
-    def _bury(self) -> None:
-        """Take leave of children that have ended; a host that still waits for a reply is told how."""
-        for number, child in list(self._children.items()):
-            found, status, used = os.wait4(number, os.WNOHANG)
-            if not found:
+    def _reap(self) -> None:
+        """Reap exited children, and send their exit status to a host that waits for a reply."""
+        for pid, fork in list(self._forks.items()):
+            reaped, status, used = os.wait4(pid, os.WNOHANG)
+            if not reaped:
                 continue
-            self._end(number)  # whatever it may have started
-            del self._children[number]
-            late = child.late or used.ru_utime + used.ru_stime >= child.seconds
-            told = {"code": DIED, "status": os.waitstatus_to_exitcode(status), "late": late}
-            _tell(child.connection, told)
-            shutil.rmtree(str(number), ignore_errors=True)
+            self._kill(pid)  # processes that it may have started
+            del self._forks[pid]
+            is_late = fork.is_late or used.ru_utime + used.ru_stime >= fork.seconds
+            error = {"code": DIED, "status": os.waitstatus_to_exitcode(status), "late": is_late}
+            _send_error(fork.connection, error)
+            shutil.rmtree(str(pid), ignore_errors=True)
 
     def _accept(self) -> bool:
-        """Fork for what the host hands over; False if it has gone."""
-        told, descriptors, flags, _ = socket.recv_fds(self._control, Job.SIZE, 2)
-        if not told:
+        """Fork for the host's next request; return False if the host is gone."""
+        packed, descriptors, flags, _ = socket.recv_fds(self._control, ForkRequest.SIZE, 2)
+        if not packed:
             return False
         if not descriptors or flags & socket.MSG_CTRUNC:
-            # Lost for want of a free number: its other end sees the connection close.
+            # No free descriptor was left to receive them: the host sees the connection close.
             for descriptor in descriptors:
                 os.close(descriptor)
             return True
-        self._fork(Job.read(told), socket.socket(fileno=descriptors[0]), descriptors[1:])
+        self._fork(ForkRequest.read(packed), socket.socket(fileno=descriptors[0]), descriptors[1:])
         return True
 
-    def _fork(self, job: Job, connection: socket.socket, parcel: list[int]) -> None:
+    def _fork(self, request: ForkRequest, connection: socket.socket, shared: list[int]) -> None:
         try:
-            number = os.fork()
+            pid = os.fork()
         except OSError as error:
-            words = f"no process could be made for the code: {error}"
-            told = {"code": "code_failed", "type": type(error).__name__, "message": words}
-            _tell(connection, told | {"line": None, "text": ""})
+            message = f"cannot fork a process for the code: {error}"
+            _send_error(
+                connection,
+                {
+                    "code": "code_failed",
+                    "type": type(error).__name__,
+                    "message": message,
+                    "line": None,
+                    "text": "",
+                },
+            )
         else:
-            if not number:
-                self._be_child(job, connection, parcel)
-            deadline = time.monotonic() + job.deadline
-            self._children[number] = _Child(connection=connection, deadline=deadline, seconds=job.seconds)
-        for descriptor in parcel:
+            if not pid:
+                self._run_child(request, connection, shared)
+            deadline = time.monotonic() + request.deadline
+            self._forks[pid] = _Fork(connection=connection, deadline=deadline, seconds=request.seconds)
+        for descriptor in shared:
             os.close(descriptor)
 
-    def _be_child(self, job: Job, connection: socket.socket, parcel: list[int]) -> None:
+    def _run_child(self, request: ForkRequest, connection: socket.socket, shared: list[int]) -> None:
         try:
             os.setsid()
             signal.set_wakeup_fd(-1)
             signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-            # A child must not have what belongs to others.
-            for other in self._children.values():
+            # A child must not hold sockets of the server or of other children.
+            for other in self._forks.values():
                 other.connection.close()
-            for end in (self._control, self._awake, self._bell):
+            for end in (self._control, self._wakeup, self._signals):
                 end.close()
-            with contextlib.suppress(OSError):  # behind closed files nothing can be left, and none is needed
+            with contextlib.suppress(OSError):  # refused when files are sealed; then no folder is needed
                 os.mkdir(str(os.getpid()))  # noqa: PTH102
                 os.chdir(str(os.getpid()))
-            memory = [map_parcel(descriptor) for descriptor in parcel]
-            for descriptor in parcel:
+            memory = [map_shared_frames(descriptor) for descriptor in shared]
+            for descriptor in shared:
                 os.close(descriptor)
-            enter_child(memory=job.memory + sum(map(len, memory)), seconds=job.seconds)
+            seal_child(memory=request.memory + sum(map(len, memory)), seconds=request.seconds)
             with connection, connection.makefile("rb") as stream:
-                read = reader(stream)
-                header, _ = open_message(read, limit=REQUEST_LIMIT)
+                read = exact_reader(stream)
+                header, _ = read_header(read, limit=REQUEST_LIMIT)
                 if memory:
-                    serve(header, read_parcel(memory[0]), connection.sendall)
+                    serve_cells(header, read_shared_frames(memory[0]), connection.sendall)
                 elif "decider" in header:
-                    serve_decider(header, read, connection.sendall, limit=REQUEST_LIMIT)
+                    serve_decider(header, read, connection.sendall)
                 else:
                     serve_walk(header, read, connection.sendall)
         finally:
             os._exit(0)
 
 
-def _tell(connection: socket.socket, error: dict[str, object]) -> None:
-    """A reply in place of the child's; a host that has hung up, or does not read, is not waited for."""
+def _send_error(connection: socket.socket, error: dict[str, object]) -> None:
+    """Send a reply in the child's place, without waiting for a host that has hung up or does not read."""
     header = {"stdout": "", "value": "", "error": error, "kilobytes": 0}
     with connection, contextlib.suppress(OSError):
-        connection.send(b"".join(pack(header, {})), socket.MSG_DONTWAIT)
+        connection.send(b"".join(encode_frames(header, {})), socket.MSG_DONTWAIT)

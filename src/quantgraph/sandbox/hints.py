@@ -1,4 +1,4 @@
-"""What to write instead, for errors that come from habits of other versions and other data layouts."""
+"""Advice for errors that come from older library versions and other data layouts."""
 
 from __future__ import annotations
 
@@ -8,33 +8,28 @@ from dataclasses import dataclass
 __all__ = ["hint"]
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class _Rule:
-    """An error by its type (matched whole), message and line (searched), and the advice.
+    """Regular expressions of an error, and advice that may use the groups of ``message``.
 
-    The advice may use the groups of the message.
+    ``kind`` must match the whole exception type; ``message`` and ``line`` are searched.
     """
 
     kind: str
     message: str
-    line: str = ""
     advice: str
+    line: str = ""
 
 
 def hint(kind: str, message: str, line: str) -> str:
-    """Say what to write instead of the line that failed.
+    """Return what to write instead of the line that failed, in English; empty for an unknown error.
 
     Parameters
     ----------
     kind, message
         Name of the exception's type, and its text.
     line
-        The source line that raised it, or nothing.
-
-    Returns
-    -------
-    str
-        One sentence in English, empty if the error is none that is known.
+        The source line that raised it, or empty.
 
     Examples
     --------
@@ -48,31 +43,25 @@ def hint(kind: str, message: str, line: str) -> str:
     return ""
 
 
-def _absent(owner: str, advice: dict[str, str]) -> tuple[_Rule, ...]:
-    """Attributes that are no more."""
+def _removed_attributes(owner: str, advice: dict[str, str]) -> tuple[_Rule, ...]:
     return tuple(
-        _Rule(
-            kind="AttributeError",
-            message=rf"{owner} has no attribute '(?P<name>{names})'",
-            advice=f"write {instead}",
-        )
+        _Rule("AttributeError", rf"{owner} has no attribute '(?P<name>{names})'", f"write {instead}")
         for names, instead in advice.items()
     )
 
 
-def _refused(function: str, argument: str, instead: str) -> _Rule:
-    """Arguments that are no more."""
+def _removed_argument(function: str, argument: str, instead: str) -> _Rule:
     return _Rule(
-        kind="TypeError",
-        message=rf"^(?:\w+\.)?(?:{function})\(\) got an unexpected keyword argument '(?P<name>{argument})'",
-        advice=f"write {instead}",
+        "TypeError",
+        rf"^(?:\w+\.)?(?:{function})\(\) got an unexpected keyword argument '(?P<name>{argument})'",
+        f"write {instead}",
     )
 
 
 _FRAME = r"'(?:DataFrame|Series|\w*Index|\w*GroupBy|\w*Properties)' object"
 
 _PANDAS = (
-    *_absent(
+    *_removed_attributes(
         _FRAME,
         {
             "append": "pd.concat([frame, more])",
@@ -96,7 +85,7 @@ _PANDAS = (
             r"rolling_(?P<what>mean|std|sum|max|min|var|median|corr|cov|apply)": r".rolling(n).\g<what>()",
         },
     ),
-    *_absent(
+    *_removed_attributes(
         "module 'pandas'",
         {
             r"rolling_(?P<what>mean|std|sum|max|min|var|median|corr|cov|apply|quantile|count)": (
@@ -112,73 +101,65 @@ _PANDAS = (
             "TimeGrouper": "pd.Grouper(freq=...)",
         },
     ),
-    _refused("fillna", "method", ".ffill() or .bfill()"),
-    _refused("replace", "method", "frame.mask(frame == value).ffill()"),
-    _refused(
+    _removed_argument("fillna", "method", ".ffill() or .bfill()"),
+    _removed_argument("replace", "method", "frame.mask(frame == value).ffill()"),
+    _removed_argument(
         r"(?P<what>groupby|rolling|expanding|ewm|resample)",
         "axis",
         r"frame.T.\g<what>(...) and .T of the result: it goes along the rows only",
     ),
-    _refused(r"(?P<what>\w+)", "level", r".groupby(level=...).\g<what>()"),
-    _refused("sort_index", "by", ".sort_values(column)"),
-    _refused("concat", "join_axes", "pd.concat(frames).reindex(...)"),
-    _refused("shift", "limit", ".ffill(limit=n).pct_change()"),
-    _Rule(kind="ValueError", message="fill_method must be None", advice="write .ffill().pct_change()"),
-    _Rule(kind="ValueError", message=r"Can not interpolate with method=(pad|ffill)", advice="write .ffill()"),
+    _removed_argument(r"(?P<what>\w+)", "level", r".groupby(level=...).\g<what>()"),
+    _removed_argument("sort_index", "by", ".sort_values(column)"),
+    _removed_argument("concat", "join_axes", "pd.concat(frames).reindex(...)"),
+    _removed_argument("shift", "limit", ".ffill(limit=n).pct_change()"),
+    _Rule("ValueError", "fill_method must be None", "write .ffill().pct_change()"),
+    _Rule("ValueError", r"Can not interpolate with method=(pad|ffill)", "write .ffill()"),
+    _Rule("ValueError", "dropna must be unspecified", "write .stack(), and .dropna() if wanted"),
     _Rule(
-        kind="ValueError",
-        message="dropna must be unspecified",
-        advice="write .stack(), and .dropna() if wanted",
+        "TypeError",
+        r"\.drop\(\) takes from 1 to 2 positional",
+        "write .drop(columns=names) or .drop(index=labels)",
     ),
     _Rule(
-        kind="TypeError",
-        message=r"\.drop\(\) takes from 1 to 2 positional",
-        advice="write .drop(columns=names) or .drop(index=labels)",
+        "ValueError",
+        r"[Ii]nvalid frequency: A(?P<anchor>-\w+)?[.,] ",
+        r"write the frequency as 'YE\g<anchor>'",
+    ),
+    _Rule("ValueError", r"for Period, please use '(?P<new>[\w-]+)'", r"write the frequency as '\g<new>'"),
+    _Rule(
+        "ValueError",
+        r"[Ii]nvalid frequency: .*Please use \\?'(?P<new>[\w-]+)\\?' instead",
+        r"write the frequency as '\g<new>'",
     ),
     _Rule(
-        kind="ValueError",
-        message=r"[Ii]nvalid frequency: A(?P<anchor>-\w+)?[.,] ",
-        advice=r"write the frequency as 'YE\g<anchor>'",
+        "ValueError",
+        r"[Ii]nvalid frequency: .*Did you mean (?P<new>[\w-]+)\?",
+        r"write the frequency as '\g<new>'",
     ),
     _Rule(
-        kind="ValueError",
-        message=r"for Period, please use '(?P<new>[\w-]+)'",
-        advice=r"write the frequency as '\g<new>'",
+        "ValueError",
+        "Can only compare identically-labeled",
+        "write right = right.reindex_like(left) before the two are compared",
     ),
     _Rule(
-        kind="ValueError",
-        message=r"[Ii]nvalid frequency: .*Please use \\?'(?P<new>[\w-]+)\\?' instead",
-        advice=r"write the frequency as '\g<new>'",
+        "ValueError",
+        r"truth value of (a|an) \w+.* is ambiguous",
+        "write & for and, | for or, ~ for not, each side in brackets; np.where instead of if",
     ),
     _Rule(
-        kind="ValueError",
-        message=r"[Ii]nvalid frequency: .*Did you mean (?P<new>[\w-]+)\?",
-        advice=r"write the frequency as '\g<new>'",
+        "ChainedAssignmentError",
+        "",
+        "write frame.loc[rows, column] = value, or frame = frame.mask(condition, value)",
     ),
     _Rule(
-        kind="ValueError",
-        message="Can only compare identically-labeled",
-        advice="write right = right.reindex_like(left) before the two are compared",
-    ),
-    _Rule(
-        kind="ValueError",
-        message=r"truth value of (a|an) \w+.* is ambiguous",
-        advice="write & for and, | for or, ~ for not, each side in brackets; np.where instead of if",
-    ),
-    _Rule(
-        kind="ChainedAssignmentError",
-        message="",
-        advice="write frame.loc[rows, column] = value, or frame = frame.mask(condition, value)",
-    ),
-    _Rule(
-        kind="KeyError",
-        message=r"^(?:np\.int64\()?(?P<place>-?\d+)\)?$",
-        advice=r"write .iloc[\g<place>]: a whole number in [] is a label",
+        "KeyError",
+        r"^(?:np\.int64\()?(?P<place>-?\d+)\)?$",
+        r"write .iloc[\g<place>]: a whole number in [] is a label",
     ),
 )
 
 _NUMPY = (
-    *_absent(
+    *_removed_attributes(
         "module 'numpy'",
         {
             "(?P<what>float|int|complex)": r"\g<what>, or np.\g<what>64 (np.complex128)",
@@ -190,7 +171,7 @@ _NUMPY = (
             "msort": "np.sort(a, axis=0)",
         },
     ),
-    *_absent(
+    *_removed_attributes(
         r"'numpy\.ndarray' object",
         {
             "ptp": "np.ptp(a)",
@@ -202,12 +183,10 @@ _NUMPY = (
         },
     ),
     _Rule(
-        kind="ValueError",
-        message=r"(assignment destination|output array|sort array|array) is read-only",
-        advice=(
-            "the data cannot be written into: make a new frame with frame.mask(condition, value) or "
-            "frame.where, or work on frame.to_numpy().copy()"
-        ),
+        "ValueError",
+        r"(assignment destination|output array|sort array|array) is read-only",
+        "the data cannot be written into: make a new frame with frame.mask(condition, value) or "
+        "frame.where, or work on frame.to_numpy().copy()",
     ),
 )
 
@@ -217,104 +196,90 @@ _ONE_SYMBOL = (
 
 _TALIB = (
     _Rule(
-        kind="TypeError",
-        message=r"Argument '\w+' has incorrect type \(expected numpy\.ndarray, got DataFrame\)",
-        advice=_ONE_SYMBOL,
+        "TypeError",
+        r"Argument '\w+' has incorrect type \(expected numpy\.ndarray, got DataFrame\)",
+        _ONE_SYMBOL,
     ),
-    _Rule(kind="Exception", message="input array has wrong dimensions", advice=_ONE_SYMBOL),
+    _Rule("Exception", "input array has wrong dimensions", _ONE_SYMBOL),
     _Rule(
-        kind="TypeError",
-        message=r"Argument '\w+' has incorrect type \(expected numpy\.ndarray, got ",
-        advice="talib wants float64 arrays: write np.asarray(values, dtype='float64')",
-    ),
-    _Rule(
-        kind="Exception",
-        message="input array type is not double",
-        advice="talib wants float64 arrays: write series.to_numpy(dtype='float64')",
+        "TypeError",
+        r"Argument '\w+' has incorrect type \(expected numpy\.ndarray, got ",
+        "talib takes float64 arrays: write np.asarray(values, dtype='float64')",
     ),
     _Rule(
-        kind="Exception",
-        message="input array lengths are different",
-        advice="talib wants arrays of one length: take them from frames with the same index",
+        "Exception",
+        "input array type is not double",
+        "talib takes float64 arrays: write series.to_numpy(dtype='float64')",
     ),
     _Rule(
-        kind="Exception",
-        message="TA_BAD_PARAM",
-        advice="a parameter is out of talib's range: write a timeperiod of 2 or more",
+        "Exception",
+        "input array lengths are different",
+        "talib takes arrays of one length: take them from frames with the same index",
     ),
     _Rule(
-        kind="TypeError",
-        message=r"^[A-Z0-9_]+\(\) got an unexpected keyword argument '(n|period|window|length|time_period)'",
-        advice="write timeperiod=n",
+        "Exception", "TA_BAD_PARAM", "a parameter is out of talib's range: write a timeperiod of 2 or more"
     ),
     _Rule(
-        kind="AttributeError",
-        message=r"module 'talib' has no attribute '(?P<name>\w+)'",
-        advice="talib's names are in capitals: SMA, EMA, RSI, MACD, ATR, BBANDS; see talib.get_functions()",
+        "TypeError",
+        r"^[A-Z0-9_]+\(\) got an unexpected keyword argument '(n|period|window|length|time_period)'",
+        "write timeperiod=n",
+    ),
+    _Rule(
+        "AttributeError",
+        r"module 'talib' has no attribute '(?P<name>\w+)'",
+        "talib's names are in capitals: SMA, EMA, RSI, MACD, ATR, BBANDS; see talib.get_functions()",
     ),
 )
 
 _READ = "write snapshot['ohlcv']['close'], and snapshot['ohlcv'].keys() for what there is"
-_KEEP = "write GLOBAL_DATA_STATE.update('signal', {'name': frame})"
+_UPDATE = "write GLOBAL_DATA_STATE.update('signal', {'name': frame})"
 
 _DATA = (
+    _Rule("TypeError", "'(Fields|Snapshot|DataState)' object does not support item", _UPDATE),
+    _Rule("TypeError", r"DataState\.update\(\) (takes|missing|got)", _UPDATE),
     _Rule(
-        kind="TypeError", message="'(Fields|Snapshot|DataState)' object does not support item", advice=_KEEP
-    ),
-    _Rule(kind="TypeError", message=r"DataState\.update\(\) (takes|missing|got)", advice=_KEEP),
-    _Rule(
-        kind="AttributeError",
-        message=r"'DataState' object has no attribute '(set|put|add|save|store|insert)\w*'",
-        advice=_KEEP,
+        "AttributeError", r"'DataState' object has no attribute '(set|put|add|save|store|insert)\w*'", _UPDATE
     ),
     _Rule(
-        kind="TypeError|AttributeError",
-        message=r"'DataState' object (is not|has no attribute)",
-        advice="write snapshot = GLOBAL_DATA_STATE.snapshot(), then snapshot['ohlcv']['close']",
+        "TypeError|AttributeError",
+        r"'DataState' object (is not|has no attribute)",
+        "write snapshot = GLOBAL_DATA_STATE.snapshot(), then snapshot['ohlcv']['close']",
     ),
-    _Rule(kind="AttributeError", message=r"'(Fields|Snapshot)' object has no attribute", advice=_READ),
+    _Rule("AttributeError", r"'(Fields|Snapshot)' object has no attribute", _READ),
     _Rule(
-        kind="TypeError|AttributeError",
-        message="'builtin_function_or_method'",
+        "TypeError|AttributeError",
+        "'builtin_function_or_method'",
+        "open is Python's own function here: write open_ = snapshot['ohlcv']['open']",
         line=r"\bopen\b",
-        advice="open is Python's own function here: write open_ = snapshot['ohlcv']['open']",
     ),
     _Rule(
-        kind="TypeError",
-        message="'(DataFrame|Series)' object is not callable",
+        "TypeError",
+        "'(DataFrame|Series)' object is not callable",
+        "open is a frame here, and code reads no files: the data is in snapshot['ohlcv']",
         line=r"\bopen\(",
-        advice="open is a frame here, and code reads no files: the data is in snapshot['ohlcv']",
     ),
     _Rule(
-        kind="NameError",
-        message="name '(?P<name>close|high|low|vol|amount|pre_close)' is not defined",
-        advice=r"write \g<name> = snapshot['ohlcv']['\g<name>']",
+        "NameError",
+        "name '(?P<name>close|high|low|vol|amount|pre_close)' is not defined",
+        r"write \g<name> = snapshot['ohlcv']['\g<name>']",
+    ),
+    _Rule("NameError", "name '(volume|turnover)' is not defined", "write snapshot['ohlcv']['vol']"),
+    _Rule("NameError", "name '(talib|ta)' is not defined", "write import talib"),
+    _Rule(
+        "AttributeError",
+        r"'DataFrame' object has no attribute '(open|high|low|close|vol|volume|amount|pre_close)'",
+        f"columns are symbols, and each field is a frame: {_READ}",
     ),
     _Rule(
-        kind="NameError",
-        message="name '(volume|turnover)' is not defined",
-        advice="write snapshot['ohlcv']['vol']",
+        "KeyError",
+        r"^'\d{6}\.(SH|SZ|BJ)'$",
+        "the symbols are snapshot['ohlcv']['close'].columns",
     ),
-    _Rule(kind="NameError", message="name '(talib|ta)' is not defined", advice="write import talib"),
+    _Rule("KeyError", r"^'[A-Za-z_]+'$", f"columns are symbols, and each field is a frame: {_READ}"),
     _Rule(
-        kind="AttributeError",
-        message=r"'DataFrame' object has no attribute '(open|high|low|close|vol|volume|amount|pre_close)'",
-        advice=f"columns are symbols, and each field is a frame: {_READ}",
-    ),
-    _Rule(
-        kind="KeyError",
-        message=r"^'\d{6}\.(SH|SZ|BJ)'$",
-        advice="the symbols there are stand in snapshot['ohlcv']['close'].columns",
-    ),
-    _Rule(
-        kind="KeyError",
-        message=r"^'[A-Za-z_]+'$",
-        advice=f"columns are symbols, and each field is a frame: {_READ}",
-    ),
-    _Rule(
-        kind="ModuleNotFoundError",
-        message=r"No module named '(?P<name>[\w.]+)'",
-        advice="numpy, pandas, talib and the standard library are there, and nothing else",
+        "ModuleNotFoundError",
+        r"No module named '(?P<name>[\w.]+)'",
+        "only numpy, pandas, talib and the standard library can be imported",
     ),
 )
 

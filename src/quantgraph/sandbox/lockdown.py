@@ -1,54 +1,90 @@
-"""Taking from a code process what generated code has no business with.
+"""Sealing a code process: what generated code must not reach, and the self-test that finds the level.
 
-Two steps. The warm process closes files and gives up its rights once, after its imports; each child takes
-its limits and closes the system calls before it touches the request. A child that was sealed cannot read
-the project, keys or ``/proc``, write anything, open a socket, or start or signal a process. What a system
-does not have lowers the level, which :func:`self_test` finds by trying: on Linux with Landlock (5.13) and
-seccomp it is ``full``, on macOS ``limits_only``, on Windows ``none``.
+Two steps. The fork server closes files and gives up its rights once, after its imports; each child takes its
+limits and closes system calls before it reads the request. A sealed child cannot read the project, keys or
+``/proc``, write anything, open a socket, or start or signal a process. What a system lacks lowers the level,
+which :func:`self_test` finds by trying: ``full`` on Linux with Landlock (5.13) and seccomp, ``limits_only``
+on macOS, ``none`` on Windows.
 
 Not closed: whether a file exists and how large it is, the time, and what the processor's caches tell.
 """
 
 from __future__ import annotations
 
+import contextlib
 import functools
+import importlib.util
 import math
 import mmap
 import os
 import socket
 import sys
+import sysconfig
 import time
-from collections.abc import Callable, Sequence
+import zoneinfo
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Literal
 
 from quantgraph.sandbox import _linux
-from quantgraph.sandbox._landlock import close_files
-from quantgraph.sandbox._readable import readable_places
+from quantgraph.sandbox._linux import close_files
 from quantgraph.sandbox._seccomp import close_calls
 
 if sys.platform != "win32":
     import resource
 
-__all__ = ["Level", "enter_child", "enter_parent", "readable_places", "self_test"]
+__all__ = ["IsolationLevel", "readable_places", "seal_child", "seal_parent", "self_test"]
 
-Level = Literal["full", "limits_only", "none"]
+IsolationLevel = Literal["full", "limits_only", "none"]
 
 _OPEN_FILES = 64
 _STACK = 8 << 20
+_PACKAGES = ("numpy", "pandas", "talib", "dateutil", "six", "tzdata", "pyarrow")
+_BUNDLED = tuple(f"{name}.libs" for name in ("numpy", "pandas", "ta_lib", "pyarrow"))
+_OTHER_PACKAGES = ("site-packages", "dist-packages")
 
-_lacking: list[str] = []  # why the level is not full; children inherit it
-_parent: dict[str, int] = {}  # the warm process: its number, its threads, the bytes of its address space
+_weaknesses: list[str] = []  # why the level is not full; children inherit it
+_parent: dict[str, int] = {}  # the fork server: its process id, threads, bytes of address space
 
 
-def enter_parent(readable: Sequence[Path]) -> None:
+def readable_places() -> tuple[Path, ...]:
+    """Return the files and folders that generated code may read: the standard library and its packages.
+
+    The standard library's folder is listed entry by entry, because other packages lie in it. Shared libraries
+    of the system are not listed: they are loaded with the packages, before files are closed.
+    """
+    found = {*_standard_library(), *_packages(), *map(Path, zoneinfo.TZPATH)}
+    return tuple(sorted(path for path in found if path.exists()))
+
+
+def _standard_library() -> Iterator[Path]:
+    for name in ("stdlib", "platstdlib"):
+        with contextlib.suppress(OSError):
+            entries = list(Path(sysconfig.get_path(name)).iterdir())
+            yield from (entry for entry in entries if entry.name not in _OTHER_PACKAGES)
+
+
+def _packages() -> Iterator[Path]:
+    for name in _PACKAGES:
+        spec = importlib.util.find_spec(name)
+        if spec is None:
+            continue
+        for folder in spec.submodule_search_locations or ():
+            yield Path(folder)
+            bundled = Path(folder).parent.glob("*.libs")
+            yield from (libraries for libraries in bundled if libraries.name.lower() in _BUNDLED)
+        if not spec.submodule_search_locations:
+            yield from (Path(file) for file in (spec.origin, spec.cached) if file)
+
+
+def seal_parent(readable: Sequence[Path]) -> None:
     """Close all files but ``readable`` to this process and its children, and give up its rights; once.
 
-    Call it after the imports. It closes them to the thread that calls, which is all that a fork takes along;
-    a process that is to become its own child must not have another. It never raises because the system
-    lacks something.
+    Call it after the imports. It closes files to the calling thread, the only one that a fork inherits; a
+    process that runs code without a fork must have no other thread. Nothing is raised if the system lacks
+    something.
     """
-    _parent.update(number=os.getpid(), size=_address_space(), threads=_threads())
+    _parent.update(pid=os.getpid(), size=_address_space(), threads=_threads())
     if sys.platform != "linux":
         _note(f"{sys.platform} has neither Landlock nor seccomp")
         return
@@ -57,8 +93,8 @@ def enter_parent(readable: Sequence[Path]) -> None:
     _note(close_files(readable))
 
 
-def enter_child(*, memory: int, seconds: float) -> None:
-    """Take the limits and close the system calls, in each child before it touches the request.
+def seal_child(*, memory: int, seconds: float) -> None:
+    """Take the limits and close the system calls, in each child before it reads the request.
 
     Parameters
     ----------
@@ -69,47 +105,47 @@ def enter_child(*, memory: int, seconds: float) -> None:
     """
     if sys.platform == "win32":
         return
-    _limit(memory, seconds)
+    _set_limits(memory, seconds)
     if sys.platform != "linux":
         return
     _try("the memory is open to debuggers", _linux.hide_from_debuggers)
-    parent = _parent.get("number", os.getpid())
+    parent = _parent.get("pid", os.getpid())
     if parent != os.getpid():
-        _try("the process may outlive the one that made it", _linux.die_with_parent)
+        _try("the process may outlive its parent", _linux.die_with_parent)
         if os.getppid() != parent:
-            os._exit(1)  # it was gone before it could be asked for
+            os._exit(1)  # the parent ended before that call
     elif _parent.get("threads", 1) > 1:
-        _note("files are open to threads that were there before they were closed")
+        _note("files are open to threads that were started before they were closed")
     _note(close_calls())
 
 
-def self_test(canary: Path) -> tuple[Level, str]:
-    """Try in a sealed child what must not work.
+def self_test(canary: Path) -> tuple[IsolationLevel, str]:
+    """Try in a sealed child what must fail.
 
     Parameters
     ----------
     canary
-        A file that the host made and this user may read.
+        A file that this user may read and that is not among the readable places.
 
     Returns
     -------
     tuple
-        The level, and why it is not ``full``: what the code could still do, and what the system lacks.
+        The level, and why it is not ``full``: what the code can still do, and what the system lacks.
     """
     if sys.platform == "win32":
         return "none", "win32 has no limits for processes"
-    possible = [what for what, attempt in _ATTEMPTS.items() if not _is_denied(attempt, canary)]
-    if not possible and not _lacking:
+    possible = [action for action, attempt in _ATTEMPTS.items() if not _is_denied(attempt, canary)]
+    if not possible and not _weaknesses:
         return "full", ""
-    told = [f"the code can {', '.join(possible)}"] if possible else []
-    reason = "; ".join([*told, *_lacking])
-    held = resource.getrlimit(resource.RLIMIT_CPU)[1] != resource.RLIM_INFINITY
-    held = held and resource.getrlimit(resource.RLIMIT_FSIZE)[1] == 0
-    return ("limits_only" if held else "none"), reason
+    abilities = [f"the code can {', '.join(possible)}"] if possible else []
+    reason = "; ".join([*abilities, *_weaknesses])
+    is_limited = resource.getrlimit(resource.RLIMIT_CPU)[1] != resource.RLIM_INFINITY
+    is_limited = is_limited and resource.getrlimit(resource.RLIMIT_FSIZE)[1] == 0
+    return ("limits_only" if is_limited else "none"), reason
 
 
-def _limit(memory: int, seconds: float) -> None:
-    wanted = {
+def _set_limits(memory: int, seconds: float) -> None:
+    limits = {
         "RLIMIT_CORE": 0,
         "RLIMIT_FSIZE": 0,
         "RLIMIT_NOFILE": _OPEN_FILES,
@@ -118,14 +154,14 @@ def _limit(memory: int, seconds: float) -> None:
     }
     size = _address_space() or _parent.get("size", 0)
     if size:
-        wanted["RLIMIT_AS"] = size + memory
+        limits["RLIMIT_AS"] = size + memory
     else:
         _note("no limit of memory")
-    for name, value in wanted.items():
-        _try(f"no {name}", functools.partial(_lower, name, value))
+    for name, value in limits.items():
+        _try(f"no {name}", functools.partial(_lower_limit, name, value))
 
 
-def _lower(name: str, value: int) -> None:
+def _lower_limit(name: str, value: int) -> None:
     number = getattr(resource, name)
     hard = resource.getrlimit(number)[1]
     if hard != resource.RLIM_INFINITY:
@@ -150,22 +186,22 @@ def _threads() -> int:
         return 1
 
 
-def _try(otherwise: str, step: Callable[[], object]) -> None:
+def _try(weakness: str, step: Callable[[], object]) -> None:
     try:
         step()
     except (OSError, ValueError) as error:
-        _note(f"{otherwise}: {error}")
+        _note(f"{weakness}: {error}")
 
 
-def _note(reason: str) -> None:
-    if reason and reason not in _lacking:
-        _lacking.append(reason)
+def _note(weakness: str) -> None:
+    if weakness and weakness not in _weaknesses:
+        _weaknesses.append(weakness)
 
 
 def _is_denied(attempt: Callable[[Path], object], canary: Path) -> bool:
     try:
         attempt(canary)
-    except (PermissionError, FileNotFoundError):  # it may lie outside of what the process can see at all
+    except (PermissionError, FileNotFoundError):  # under bubblewrap the file does not exist
         return True
     except OSError:
         return False
@@ -183,10 +219,10 @@ def _fork() -> None:
     os.wait()
 
 
-# Each is harmless where it works.
+# Each does no harm where it succeeds.
 _ATTEMPTS: dict[str, Callable[[Path], object]] = {
     "read files": _read,
-    "list folders": lambda _: os.listdir("/"),  # noqa: PTH208 - the call itself is what is tried
+    "list folders": lambda _: os.listdir("/"),  # noqa: PTH208 - the call itself is tested
     "read /proc": lambda _: _read(Path("/proc/self/environ")),
     "open TCP sockets": lambda _: socket.socket(socket.AF_INET, socket.SOCK_STREAM).close(),
     "open UDP sockets": lambda _: socket.socket(socket.AF_INET, socket.SOCK_DGRAM).close(),

@@ -1,4 +1,4 @@
-"""Running generated code on another machine: a message out, a message back."""
+"""A runner on another machine: one message out, one message back."""
 
 from __future__ import annotations
 
@@ -8,48 +8,54 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from quantgraph.errors import CodeFailed, CodeTimeout
-from quantgraph.sandbox.result import REPLY_LIMIT, CodeResult, Limits, read_hello, read_result, unreadable
-from quantgraph.sandbox.runner import request_of
+from quantgraph.sandbox.result import (
+    REPLY_LIMIT,
+    CodeResult,
+    Limits,
+    read_handshake,
+    read_result,
+    unreadable_reply,
+)
+from quantgraph.sandbox.runner import cells_request
 from quantgraph.sandbox.server_process import START_SECONDS
-from quantgraph.sandbox.serving import reader
-from quantgraph.sandbox.wire import Frames, pack
+from quantgraph.sandbox.wire import Frames, encode_frames, exact_reader
 
 __all__ = ["RemoteRunner", "Transport"]
 
 
 class Transport(Protocol):
-    """Carries a request to where code runs, and its reply back: a function of yours."""
+    """A function of yours that carries a request to the machine that runs code, and its reply back."""
 
     def __call__(self, request: bytes, *, timeout: float, limit: int) -> bytes:
         """Exchange two messages.
 
-        The far side starts ``python -m quantgraph.sandbox.worker --once``, writes ``request`` to its
-        standard input, closes that, and returns all that comes from its standard output.
+        The other machine starts ``python -m quantgraph.sandbox.worker --once``, writes ``request`` to its
+        standard input, closes that, and returns everything from its standard output.
 
         Parameters
         ----------
         timeout
             Seconds that the exchange may take.
         limit
-            Bytes that the reply may have; stop reading beyond them.
+            Largest reply in bytes; stop reading beyond it.
 
         Raises
         ------
         OSError
-            If the far side cannot be reached; TimeoutError if it does not answer in time.
+            If the machine cannot be reached; TimeoutError if it does not answer in time.
         """
 
 
 class RemoteRunner:
-    """Runs cells elsewhere. Whatever comes back is checked as if the code itself had sent it.
+    """Runs cells on another machine, whose replies are checked as if the code itself had sent them.
 
     Parameters
     ----------
     exchange
         See :class:`Transport`.
     timeout, memory_mb, output_limit
-        Limits of a call, which the far side holds: seconds, megabytes, characters. How well it locks the
-        code in is for whoever runs it to say; results have isolation ``remote``.
+        Limits of a call, which the other machine enforces: seconds, megabytes, characters. Its isolation
+        level is not known here; results have isolation ``remote``.
     """
 
     def __init__(
@@ -66,26 +72,27 @@ class RemoteRunner:
     def run(self, cells: Sequence[str], frames: Frames) -> CodeResult:
         """Run cells, see :class:`~quantgraph.sandbox.CodeRunner`."""
         started, limits = time.perf_counter(), self._limits
-        request = b"".join(pack(request_of(cells, limits, "none"), frames))
+        request = b"".join(encode_frames(cells_request(cells, limits, "none"), frames))
         try:
             reply = self._exchange(request, timeout=limits.timeout + START_SECONDS, limit=REPLY_LIMIT)
         except OSError as error:
-            return self._lost(error, started)
+            return _no_reply(error, started)
         if len(reply) > REPLY_LIMIT:
-            return unreadable(ValueError(f"a reply of {len(reply)} bytes"), limits, started, "remote")
-        read = reader(io.BytesIO(reply))
+            return unreadable_reply(ValueError(f"a reply of {len(reply)} bytes"), limits, started, "remote")
+        read = exact_reader(io.BytesIO(reply))
         try:
-            read_hello(read)
+            read_handshake(read)
             return read_result(read, limits, started, "remote", frames=frames)
         except EOFError:
-            died = CodeFailed("the code's process died far away, or it is none of quantgraph's")
+            died = CodeFailed("the remote process died, or is not a worker of quantgraph")
             return CodeResult(error=died, seconds=time.perf_counter() - started, isolation="remote")
 
-    def _lost(self, error: OSError, started: float) -> CodeResult:
-        seconds = time.perf_counter() - started
-        reason = " ".join(str(error).split())[:200] or type(error).__name__
-        if isinstance(error, TimeoutError):
-            failed: CodeFailed = CodeTimeout(f"no reply from far away after {seconds:.0f} s: {reason}")
-        else:
-            failed = CodeFailed(f"the machine that runs code cannot be reached: {reason}")
-        return CodeResult(error=failed, seconds=seconds, isolation="remote")
+
+def _no_reply(error: OSError, started: float) -> CodeResult:
+    seconds = time.perf_counter() - started
+    reason = " ".join(str(error).split())[:200] or type(error).__name__
+    if isinstance(error, TimeoutError):
+        failed: CodeFailed = CodeTimeout(f"no reply from the remote machine after {seconds:.0f} s: {reason}")
+    else:
+        failed = CodeFailed(f"the remote machine that runs code cannot be reached: {reason}")
+    return CodeResult(error=failed, seconds=seconds, isolation="remote")

@@ -1,4 +1,4 @@
-"""What a run of cells gave, and reading it from a reply that generated code may have forged."""
+"""The result of running cells, and reading it from a reply that generated code may have forged."""
 
 from __future__ import annotations
 
@@ -13,10 +13,9 @@ import pandas as pd
 from quantgraph._util.texts import escape_controls
 from quantgraph.errors import BadFrame, CodeFailed, CodeMemoryExceeded, CodeRefused, CodeTimeout
 from quantgraph.sandbox.hints import hint
-from quantgraph.sandbox.lockdown import Level
-from quantgraph.sandbox.wire import Frames, Read, open_message, read_frames, typed
-from quantgraph.state.frames import FrozenFrame, freeze
-from quantgraph.state.signal_axes import check_placed
+from quantgraph.sandbox.lockdown import IsolationLevel
+from quantgraph.sandbox.wire import Frames, Read, read_frames, read_header, require_type
+from quantgraph.state.frames import FrozenFrame, check_axes, freeze
 
 __all__ = [
     "DIED",
@@ -24,38 +23,38 @@ __all__ = [
     "CodeResult",
     "Isolation",
     "Limits",
-    "check_handed_over",
-    "ended",
-    "error_of",
-    "is_enough",
-    "read_answer",
-    "read_hello",
+    "check_signal_axes",
+    "code_error",
+    "exit_error",
+    "is_at_least",
+    "read_handshake",
+    "read_json_reply",
     "read_result",
-    "unreadable",
+    "unreadable_reply",
 ]
 
 Isolation = Literal["full", "limits_only", "none", "trusted", "remote"]
 
 DIED = "died"
-"""The code in the error of a reply that the warm process writes for a child that has ended."""
+"""Error code in a reply that the fork server writes for a child that has ended."""
 REPLY_LIMIT = 1 << 30
-_HEADER_LIMIT = 2 << 20  # without what was printed, a character of which takes up to 12 bytes
-_ANSWER_LIMIT = 8 << 20
+_HEADER_LIMIT = 2 << 20  # without the output, whose characters take up to 12 bytes each
+_JSON_REPLY_LIMIT = 8 << 20
 _TEXT_LIMIT = 4_000
 _DROPPED_NOTE = 100
 _KILOBYTES_LIMIT = 1 << 40
 _LINES_LIMIT = 1 << 31
 _STATUSES = range(-64, 256)
 
-# A signal of the longest history of all shares of a country is within them, and reading it takes a second.
+# Enough for a signal of the longest history of all shares of a country; it is read within a second.
 _MOST_SIGNALS = 32
-_MOST_NAMES = 30_000
+_MOST_LABELS = 30_000
 _MOST_CELLS = 50_000_000
 
 
 @dataclass(frozen=True, kw_only=True)
 class CodeResult:
-    """What a run of cells gave.
+    """The result of running cells.
 
     Attributes
     ----------
@@ -64,17 +63,17 @@ class CodeResult:
     value
         ``repr`` of the last cell's last expression, empty if it was a statement or None.
     signals
-        The frames handed to ``GLOBAL_DATA_STATE.update("signal", …)``: values 1, 0, -1, NaN.
+        The frames passed to ``GLOBAL_DATA_STATE.update("signal", …)``: values 1, 0, -1, NaN.
     error
         What the code raised, or None.
     seconds
         How long it took.
     isolation
-        How well the code was locked in: ``full``; ``limits_only``, then files, the network and other
-        processes were within its reach; ``none``; ``trusted``, in this process; ``remote``, elsewhere.
+        Isolation of the code: ``full``; ``limits_only``, in which it can reach files, the network and other
+        processes; ``none``; ``trusted``, in this process; ``remote``, on another machine.
     memory_mb
-        The most memory that the process held beyond what it began with, the frames it read included;
-        as told by the process itself, 0.0 where it is not known.
+        Peak memory of the process beyond its start, the frames it read included, as the process itself
+        reports it; 0.0 where it is not known.
     """
 
     stdout: str = ""
@@ -98,122 +97,124 @@ class Limits:
 def read_result(
     read: Read, limits: Limits, started: float, isolation: Isolation, *, frames: Frames
 ) -> CodeResult:
-    """Read a reply with ``read(n)``, and check its every part: the code could write to the same pipe.
+    """Read a reply and check every part of it: the code could write to the same pipe.
 
     Parameters
     ----------
     frames
-        What the code was given; its signals must stand on their sessions and symbols.
+        The frames that the code was given; its signals must have sessions and symbols of them.
 
     Raises
     ------
     EOFError, OSError
-        If there is none, or not all of it.
+        If the reply is missing or incomplete.
     """
     try:
         header_limit = _HEADER_LIMIT + 12 * limits.output_limit
-        header, size = open_message(read, limit=REPLY_LIMIT, header_limit=header_limit)
-        signals = _signals(header, size, read, frames)
+        header, size = read_header(read, limit=REPLY_LIMIT, header_limit=header_limit)
+        signals = _read_signals(header, size, read, frames)
         return CodeResult(
-            stdout=_text(header["stdout"], limits.output_limit + _DROPPED_NOTE),
-            value=_text(header["value"], _TEXT_LIMIT),
+            stdout=_checked_text(header["stdout"], limits.output_limit + _DROPPED_NOTE),
+            value=_checked_text(header["value"], _TEXT_LIMIT),
             signals=signals,
-            error=_error(header["error"], limits, time.perf_counter() - started, isolation),
+            error=_read_error(header["error"], limits, time.perf_counter() - started, isolation),
             seconds=time.perf_counter() - started,
             isolation=isolation,
-            memory_mb=min(max(typed(header["kilobytes"], int), 0), _KILOBYTES_LIMIT) / 1024,
+            memory_mb=min(max(require_type(header["kilobytes"], int), 0), _KILOBYTES_LIMIT) / 1024,
         )
     except (EOFError, OSError):
         raise
     except CodeFailed as error:
         return CodeResult(error=error, seconds=time.perf_counter() - started, isolation=isolation)
-    except Exception as error:  # noqa: BLE001 - an enemy's bytes may make a library raise anything
-        return unreadable(error, limits, started, isolation)
+    except Exception as error:  # noqa: BLE001 - forged bytes may make a library raise anything
+        return unreadable_reply(error, limits, started, isolation)
 
 
-def _signals(header: dict[str, Any], size: int, read: Read, frames: Frames) -> dict[str, pd.DataFrame]:
-    count = len(typed(header["frames"], list))
+def _read_signals(header: dict[str, Any], size: int, read: Read, frames: Frames) -> dict[str, pd.DataFrame]:
+    count = len(require_type(header["frames"], list))
     if count > _MOST_SIGNALS:
-        raise CodeFailed(f"the code handed over {count} signals; at most {_MOST_SIGNALS} are taken")
-    for axis in typed(header["axes"], list):
-        sessions, symbols = len(typed(axis["sessions"], list)), len(typed(axis["symbols"], list))
-        if sessions + symbols > _MOST_NAMES or sessions * symbols > _MOST_CELLS:
+        raise CodeFailed(f"the code returned {count} signals; at most {_MOST_SIGNALS} are allowed")
+    for axis in require_type(header["axes"], list):
+        sessions = len(require_type(axis["sessions"], list))
+        symbols = len(require_type(axis["symbols"], list))
+        if sessions + symbols > _MOST_LABELS or sessions * symbols > _MOST_CELLS:
             raise CodeFailed(
-                f"the code handed over a signal of {sessions} sessions and {symbols} symbols; "
-                f"at most {_MOST_NAMES} of both, and {_MOST_CELLS} cells, are taken"
+                f"the code returned a signal of {sessions} sessions and {symbols} symbols; "
+                f"at most {_MOST_LABELS} of both, and {_MOST_CELLS} cells, are allowed"
             )
     signals: dict[str, pd.DataFrame] = {}
     checked: set[tuple[str, ...]] = set()
-    for panel, name, told in read_frames(header, size, read):
+    for panel, name, frame in read_frames(header, size, read):
         if panel == "signal":
-            known = told.symbols if told.symbols in checked else None
-            frozen = freeze(panel, name, told.frame, symbols=known)
-            checked.add(told.symbols)
-            check_handed_over(name, frozen, frames)
+            frozen = freeze(
+                panel, name, frame.frame, symbols=frame.symbols if frame.symbols in checked else None
+            )
+            checked.add(frame.symbols)
+            check_signal_axes(name, frozen, frames)
             signals[name] = frozen.frame
     return signals
 
 
-def check_handed_over(name: str, signal: FrozenFrame, frames: Frames) -> None:
-    """Refuse a signal that does not stand on the sessions and symbols of the frames which the code was given.
+def check_signal_axes(name: str, signal: FrozenFrame, frames: Frames) -> None:
+    """Check that a signal's sessions and symbols are among those of the frames that the code was given.
 
-    The code's own store has refused it already, unless the code put other data there, or wrote the reply.
+    The code's own data state checks it too, unless the code put other data there, or forged the reply.
 
     Raises
     ------
     CodeFailed
-        Names the first offending cell.
+        If they are not; names the first offending cell.
     """
     try:
-        check_placed(name, signal, frames.get("ohlcv", {}))
+        check_axes(name, signal, frames.get("ohlcv", {}))
     except BadFrame as error:
         raise CodeFailed(
-            f"the code handed over a signal of other data: {error.message}", **error.data
+            f"the code returned a signal of other data: {error.message}", **error.data
         ) from error
 
 
-def read_answer(
+def read_json_reply(
     read: Read, limits: Limits, started: float, isolation: Isolation
 ) -> tuple[dict[str, Any], CodeFailed | None]:
-    """Read an answer without frames: the whole of it, to be checked, and the error that it tells of.
+    """Read a reply without frames; return it with the error it reports.
 
-    Of the answer only ``stdout`` is checked, which is text.
+    Only ``stdout`` and ``error`` are checked; the caller checks the rest.
 
     Raises
     ------
     EOFError, OSError
-        If there is none, or not all of it.
+        If the reply is missing or incomplete.
     """
     try:
-        header, size = open_message(read, limit=_ANSWER_LIMIT)
+        header, size = read_header(read, limit=_JSON_REPLY_LIMIT)
         if size:
-            raise ValueError(f"{size} bytes behind an answer")
-        header["stdout"] = _text(header["stdout"], limits.output_limit + _DROPPED_NOTE)
-        return header, _error(header["error"], limits, time.perf_counter() - started, isolation)
+            raise ValueError(f"{size} bytes behind the header")
+        header["stdout"] = _checked_text(header["stdout"], limits.output_limit + _DROPPED_NOTE)
+        return header, _read_error(header["error"], limits, time.perf_counter() - started, isolation)
     except (EOFError, OSError):
         raise
-    except Exception as error:  # noqa: BLE001 - as above
-        return {}, unreadable(error, limits, started, isolation).error
+    except Exception as error:  # noqa: BLE001 - as in read_result
+        return {}, unreadable_reply(error, limits, started, isolation).error
 
 
-def is_enough(level: Level, least: Level) -> bool:
-    """Whether a level is the least that is accepted, or better."""
+def is_at_least(level: IsolationLevel, least: IsolationLevel) -> bool:
+    """Return whether an isolation level is ``least`` or stronger."""
     return _LEVELS.index(level) <= _LEVELS.index(least)
 
 
-_LEVELS: tuple[Level, ...] = get_args(Level)  # strongest first
+_LEVELS: tuple[IsolationLevel, ...] = get_args(IsolationLevel)  # strongest first
 
 
-def read_hello(read: Read) -> tuple[object, object]:
-    """What a process that serves one call says before it runs code: its level, and why it is not full.
+def read_handshake(read: Read) -> tuple[object, object]:
+    """Read the level, and why it is not full, that a ``--once`` process reports before it runs code.
 
     Raises
     ------
     EOFError, OSError
-        If it says nothing of the kind.
+        If the report is missing or malformed.
     """
     try:
-        header, _ = open_message(read, limit=_TEXT_LIMIT)
+        header, _ = read_header(read, limit=_TEXT_LIMIT)
         return header["level"], header["reason"]
     except OSError:
         raise
@@ -221,85 +222,85 @@ def read_hello(read: Read) -> tuple[object, object]:
         raise EOFError from error
 
 
-def unreadable(error: Exception, limits: Limits, started: float, isolation: Isolation) -> CodeResult:
-    """The result when a reply is none; past the deadline it is one that was ended while it wrote."""
+def unreadable_reply(error: Exception, limits: Limits, started: float, isolation: Isolation) -> CodeResult:
+    """Return the result for a malformed reply; past the deadline the process was killed while it wrote."""
     seconds = time.perf_counter() - started
     reason = f"{type(error).__name__}: {error}"
     failed = CodeFailed("the code's process sent an unreadable reply", reason=reason[:_TEXT_LIMIT])
     if seconds >= limits.timeout:
-        failed = ended(None, limits, seconds)
+        failed = exit_error(None, limits, seconds)
     return CodeResult(error=failed, seconds=seconds, isolation=isolation)
 
 
-def ended(status: int | None, limits: Limits, seconds: float, *, late: bool = False) -> CodeFailed:
-    """Why a process ended without a reply.
+def exit_error(status: int | None, limits: Limits, seconds: float, *, late: bool = False) -> CodeFailed:
+    """Return the error for a process that ended without a reply.
 
     Parameters
     ----------
     status
-        Its exit status, or minus the number of the signal that ended it; None if that is not known.
+        Its exit status, or minus the number of the signal that killed it; None if that is not known.
     late
-        Whether it was ended at its deadline.
+        Whether it was killed at its deadline.
     """
     if late or seconds >= limits.timeout or (status is not None and -status == _CPU_LIMIT):
         return CodeTimeout(
             f"the code ran for more than {limits.timeout:g} s and was stopped; is there an endless loop?"
         )
     if status is None:
-        return CodeFailed("the code's process died without a word")
+        return CodeFailed("the code's process died without a reply")
     if status >= 0:
-        return CodeFailed(f"the code's process died: it ended itself with status {status}", status=status)
+        return CodeFailed(f"the code's process died: it exited with status {status}", status=status)
     name = _SIGNALS.get(-status, f"signal {-status}")
-    why = "it was killed, perhaps for want of memory" if name == "SIGKILL" else "a crash in a library"
-    return CodeFailed(f"the code's process died of {name} ({why})", signal=name)
+    cause = "it was killed, perhaps for lack of memory" if name == "SIGKILL" else "a crash in a library"
+    return CodeFailed(f"the code's process died of {name} ({cause})", signal=name)
 
 
 _SIGNALS = {number.value: number.name for number in signal.Signals}
 _CPU_LIMIT = next((number for number, name in _SIGNALS.items() if name == "SIGXCPU"), 0)
 
 
-def _error(told: Any, limits: Limits, seconds: float, isolation: Isolation) -> CodeFailed | None:
-    if told is None:
+def _read_error(error: Any, limits: Limits, seconds: float, isolation: Isolation) -> CodeFailed | None:
+    if error is None:
         return None
-    if told["code"] == DIED:
-        status, late = typed(told["status"], int), typed(told["late"], bool)
+    if error["code"] == DIED:
+        status, late = require_type(error["status"], int), require_type(error["late"], bool)
         if status not in _STATUSES:
-            raise ValueError("a status that no process ends with")
-        return ended(status, limits, seconds, late=late)
-    return error_of(told, isolation, memory_mb=limits.memory_mb)
+            raise ValueError(f"{status} is not an exit status")
+        return exit_error(status, limits, seconds, late=late)
+    return code_error(error, isolation, memory_mb=limits.memory_mb)
 
 
-def error_of(told: Any, isolation: Isolation, *, memory_mb: int | None = None) -> CodeFailed:
-    """The error that a code process tells of, with the line of the cell.
+def code_error(error: Any, isolation: Isolation, *, memory_mb: int | None = None) -> CodeFailed:
+    """Make the exception of an error that a code process reports, with the line of the cell.
 
-    What was denied is a refusal where code is sealed; elsewhere it is between the user and the system.
+    A denied access is CodeRefused where code is sealed; elsewhere it is an ordinary PermissionError.
 
     Raises
     ------
     ValueError, TypeError, LookupError
-        If it is not told as it should be.
+        If the report is malformed.
     """
-    kind, line, text = _line_of_text(told["type"]), told["line"], _line_of_text(told["text"])
-    if line is not None and typed(line, int) not in range(_LINES_LIMIT):
-        raise ValueError("a line number that no cell has")
+    kind, line, text = _one_line(error["type"]), error["line"], _one_line(error["text"])
+    if line is not None and require_type(line, int) not in range(_LINES_LIMIT):
+        raise ValueError(f"line {line} is not in any cell")
     place = f"line {line} ({text}): " if line else ""
-    if told["code"] == CodeMemoryExceeded.code:
-        most = f"more than {memory_mb} MB of memory was" if memory_mb else "more memory than there is was"
-        return CodeMemoryExceeded(f"{place}{most} asked for", type=kind, cell_line=line)
-    words = _line_of_text(told["message"])
-    said = f"{place}{kind}: {words}"
-    if told["code"] == CodeRefused.code and isolation in ("full", "remote"):
-        said += "; generated code has no files, no network and no other processes"
-        return CodeRefused(said, type=kind, cell_line=line)
+    if error["code"] == CodeMemoryExceeded.code:
+        amount = f"more than {memory_mb} MB of memory" if memory_mb else "more memory than there is"
+        return CodeMemoryExceeded(f"{place}{amount} was requested", type=kind, cell_line=line)
+    words = _one_line(error["message"])
+    message = f"{place}{kind}: {words}"
+    if error["code"] == CodeRefused.code and isolation in ("full", "remote"):
+        message += "; generated code has no files, no network and no other processes"
+        return CodeRefused(message, type=kind, cell_line=line)
     advice = hint(kind, words, text)
-    return CodeFailed(f"{said}; {advice}" if advice else said, type=kind, cell_line=line)
+    return CodeFailed(f"{message}; {advice}" if advice else message, type=kind, cell_line=line)
 
 
-def _line_of_text(told: object) -> str:
-    return escape_controls(" ".join(_text(told, _TEXT_LIMIT).split()))
+def _one_line(text: object) -> str:
+    return escape_controls(" ".join(_checked_text(text, _TEXT_LIMIT).split()))
 
 
-def _text(told: object, limit: int) -> str:
-    if not isinstance(told, str):
-        raise TypeError(f"{type(told).__name__} where text is wanted")
-    return told[:limit].encode("utf-8", "replace").decode()
+def _checked_text(text: object, limit: int) -> str:
+    if not isinstance(text, str):
+        raise TypeError(f"must be str, not {type(text).__name__}")
+    return text[:limit].encode("utf-8", "replace").decode()

@@ -1,4 +1,4 @@
-"""Running generated code in another process: locked in, with a time and a memory limit."""
+"""Runners: generated code in another process, sealed, with a time and a memory limit."""
 
 from __future__ import annotations
 
@@ -15,23 +15,14 @@ import weakref
 from collections.abc import Sequence
 from typing import IO, Any, Protocol, runtime_checkable
 
-from quantgraph.sandbox._bwrap import bwrap_prefix
-from quantgraph.sandbox.channel import Channel
-from quantgraph.sandbox.child import Child
-from quantgraph.sandbox.job import Job
-from quantgraph.sandbox.lockdown import Level
-from quantgraph.sandbox.result import CodeResult, Limits, ended, read_hello, read_result
-from quantgraph.sandbox.server_process import (
-    PYTHON,
-    START_SECONDS,
-    WarmProcess,
-    check_level,
-    code_environment,
-)
-from quantgraph.sandbox.shared_frames import Parcels
+from quantgraph.sandbox.child import Channel, Child
+from quantgraph.sandbox.lockdown import IsolationLevel
+from quantgraph.sandbox.process_setup import PYTHON, WorkFolder, bwrap_prefix, code_environment
+from quantgraph.sandbox.result import CodeResult, Limits, exit_error, read_handshake, read_result
+from quantgraph.sandbox.server_process import START_SECONDS, ForkRequest, ServerProcess, check_level
+from quantgraph.sandbox.shared_frames import SharedFramesCache
 from quantgraph.sandbox.walk import CodeWalk, ProcessWalk
-from quantgraph.sandbox.wire import Block, Frames, message, pack
-from quantgraph.sandbox.work_folder import WorkFolder
+from quantgraph.sandbox.wire import Block, Frames, encode_frames, encode_message, exact_reader
 
 __all__ = ["CodeResult", "CodeRunner", "ForkRunner", "FreshRunner", "can_fork", "default_runner"]
 
@@ -41,18 +32,18 @@ _DAY = 86_400.0
 
 @runtime_checkable
 class CodeRunner(Protocol):
-    """Runs cells over frames somewhere the host cannot be harmed from."""
+    """Runs cells over frames in a place where they cannot harm the host."""
 
     def run(self, cells: Sequence[str], frames: Frames) -> CodeResult:
-        """Run ``cells`` in order in one fresh namespace and return the last one's output and all signals.
+        """Run ``cells`` in order in one fresh namespace; return the last one's output, and all signals.
 
         The namespace has ``pd``, ``np``, ``GLOBAL_DATA_STATE`` (holding ``frames`` and nothing else) and
-        its ``snapshot``. Errors of the code are in the result, they are not raised.
+        its ``snapshot``. Errors of the code are in the result; they are not raised.
         """
 
 
 class _ProcessRunner:
-    """What both runners share: their limits, and the request."""
+    """The limits of a runner that starts processes."""
 
     def __init__(
         self,
@@ -60,7 +51,7 @@ class _ProcessRunner:
         timeout: float = 30.0,
         memory_mb: int = 2048,
         output_limit: int = 20_000,
-        isolation: Level = "full",
+        isolation: IsolationLevel = "full",
     ) -> None:
         self.timeout = timeout
         self.memory_mb = memory_mb
@@ -72,14 +63,14 @@ class _ProcessRunner:
 
 
 class FreshRunner(_ProcessRunner):
-    """A new interpreter for each call: works everywhere, costs about a second.
+    """A new interpreter for each call: works everywhere, takes about a second.
 
     Parameters
     ----------
     timeout, memory_mb, output_limit
         Limits of a call: seconds, megabytes, characters.
     isolation
-        The least that is accepted; where the system gives less, ``run`` raises SandboxTooWeak.
+        The weakest level to accept; ``run`` raises SandboxTooWeak where the system offers less.
     """
 
     @functools.cached_property
@@ -87,12 +78,12 @@ class FreshRunner(_ProcessRunner):
         return self.run([], {}).error is None
 
     def check(self) -> None:
-        """See once that a process can be sealed as well as asked for.
+        """Start one process, the first time it is called.
 
         Raises
         ------
         SandboxTooWeak
-            If it cannot.
+            If this system does not reach the required isolation level.
         """
         _ = self._checked
 
@@ -114,30 +105,29 @@ class FreshRunner(_ProcessRunner):
         ):
             assert process.stdin is not None  # noqa: S101 - both are pipes, see above
             assert process.stdout is not None  # noqa: S101
-            request = pack(request_of(cells, limits, self.isolation), frames)
-            writer = threading.Thread(target=_feed, args=(process.stdin, request))
-            ending = threading.Timer(self.timeout + START_SECONDS / 3, _kill, [process])
+            request = encode_frames(cells_request(cells, limits, self.isolation), frames)
+            writer = threading.Thread(target=_write, args=(process.stdin, request))
+            killer = threading.Timer(self.timeout + START_SECONDS / 3, _kill, [process])
             writer.start()
-            ending.start()
-            # Read by the piece: a reply without an end must not fill the host's memory.
-            read = functools.partial(_exactly, process.stdout)
-            level: Level = "none"
+            killer.start()
+            # Read in pieces: an endless reply must not fill the host's memory.
+            read = exact_reader(process.stdout)
+            level: IsolationLevel = "none"
             try:
-                level = check_level(*read_hello(read), self.isolation)
+                level = check_level(*read_handshake(read), self.isolation)
                 return read_result(read, limits, started, level, frames=frames)
             except (EOFError, OSError):
                 seconds = time.perf_counter() - started
-                return CodeResult(
-                    error=ended(_status(process), limits, seconds), seconds=seconds, isolation=level
-                )
+                error = exit_error(_exit_status(process), limits, seconds)
+                return CodeResult(error=error, seconds=seconds, isolation=level)
             finally:
-                ending.cancel()
+                killer.cancel()
                 _kill(process)
                 writer.join()
 
 
-def request_of(cells: Sequence[str], limits: Limits, isolation: Level) -> dict[str, Any]:
-    """What is asked of a process that serves one call."""
+def cells_request(cells: Sequence[str], limits: Limits, isolation: IsolationLevel) -> dict[str, Any]:
+    """Return the header of a request to a ``--once`` process."""
     return {
         "cells": list(cells),
         "memory": limits.memory_mb << 20,
@@ -147,20 +137,13 @@ def request_of(cells: Sequence[str], limits: Limits, isolation: Level) -> dict[s
     }
 
 
-def _feed(stream: IO[bytes], request: list[Block]) -> None:
+def _write(stream: IO[bytes], request: list[Block]) -> None:
     with contextlib.suppress(BrokenPipeError), stream:
         for part in request:
             stream.write(part)
 
 
-def _exactly(stream: IO[bytes], size: int) -> bytes:
-    part = stream.read(size)
-    if len(part) != size:
-        raise EOFError
-    return part
-
-
-def _status(process: subprocess.Popen[bytes]) -> int | None:
+def _exit_status(process: subprocess.Popen[bytes]) -> int | None:
     with contextlib.suppress(subprocess.TimeoutExpired):
         return process.wait(timeout=1.0)
     return None
@@ -168,24 +151,24 @@ def _status(process: subprocess.Popen[bytes]) -> int | None:
 
 def _kill(process: subprocess.Popen[bytes]) -> None:
     if hasattr(os, "killpg"):
-        # PermissionError is what macOS says of a group that has ended.
+        # macOS raises PermissionError for a group that has ended.
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(process.pid, signal.SIGKILL)
     process.kill()
 
 
 class ForkRunner(_ProcessRunner):
-    """One warm process that forks for each call: some 10 ms a call (Linux, macOS).
+    """A fork server that makes a child for each call: some 10 ms a call (Linux, macOS).
 
-    Calls may come from several threads; each has a child of its own. Frames that were sent before are
-    not sent again.
+    Threads may call at the same time; each call has a child of its own. Frames that were sent before are not
+    sent again.
 
     Parameters
     ----------
     timeout, memory_mb, output_limit
         Limits of a call, or of a walk's step: seconds, megabytes, characters.
     isolation
-        The least that is accepted; where the system gives less, ``run`` and ``walk`` raise SandboxTooWeak.
+        The weakest level to accept; ``run`` and ``walk`` raise SandboxTooWeak where the system offers less.
     """
 
     def __init__(
@@ -194,84 +177,84 @@ class ForkRunner(_ProcessRunner):
         timeout: float = 30.0,
         memory_mb: int = 2048,
         output_limit: int = 20_000,
-        isolation: Level = "full",
+        isolation: IsolationLevel = "full",
     ) -> None:
         super().__init__(timeout=timeout, memory_mb=memory_mb, output_limit=output_limit, isolation=isolation)
-        self._warm = WarmProcess(isolation)
-        self._parcels = Parcels()
-        # Once, for the runner's end and for the interpreter's, whichever is first.
-        weakref.finalize(self, _close, self._warm, self._parcels)
+        self._server = ServerProcess(isolation)
+        self._shared_frames = SharedFramesCache()
+        # Called once: when the runner is garbage, or when the interpreter exits.
+        weakref.finalize(self, _close, self._server, self._shared_frames)
 
     def run(self, cells: Sequence[str], frames: Frames) -> CodeResult:
         """Run cells, see :class:`CodeRunner`."""
         limits = self._limits()
-        job = Job(deadline=limits.timeout, seconds=limits.timeout, memory=limits.memory_mb << 20)
-        parcel = self._parcels.lend(frames)
+        request = ForkRequest(deadline=limits.timeout, seconds=limits.timeout, memory=limits.memory_mb << 20)
+        shared = self._shared_frames.open(frames)
         try:
-            self._warm.start()
-            # Before the child's own clock starts: one that is ended at its deadline is seen to be late.
+            self._server.start()
+            # Before the child's own clock starts, so that a child killed at its deadline is seen to be late.
             started = time.perf_counter()
-            connection = self._warm.connect(job, parcel)
+            connection = self._server.connect(request, shared)
         finally:
-            os.close(parcel)
+            os.close(shared)
         with contextlib.closing(Channel(connection, started + limits.timeout + _GRACE)) as channel:
-            channel.send(message({"cells": list(cells), "output_limit": limits.output_limit}))
+            channel.send(encode_message({"cells": list(cells), "output_limit": limits.output_limit}))
             try:
-                return read_result(channel.read, limits, started, self._warm.level, frames=frames)
+                return read_result(channel.read, limits, started, self._server.level, frames=frames)
             except (EOFError, OSError) as error:
                 seconds = time.perf_counter() - started
                 if isinstance(error, TimeoutError):
-                    # The warm process ends a child at its deadline; one that does not is none any more.
-                    self._warm.close(patient=False)
+                    # The fork server kills a child at its deadline; if it does not, it hangs.
+                    self._server.close(patient=False)
                 return CodeResult(
-                    error=ended(None, limits, seconds), seconds=seconds, isolation=self._warm.level
+                    error=exit_error(None, limits, seconds), seconds=seconds, isolation=self._server.level
                 )
 
     def walk(self, cells: Sequence[str], frames: Frames) -> CodeWalk:
-        """Run cells at one moment after the other, see :func:`~quantgraph.sandbox.open_walk`."""
-        # The walk's child grows with the data, which the limit of memory is not about. A power of two: code
-        # that reads its own limits learns next to nothing of how much is still to come.
+        """Run cells at ascending moments, see :func:`~quantgraph.sandbox.open_walk`."""
+        # The child's memory grows with the data, beyond the limit of the code. The sum is a power of two, so
+        # that code that reads its own limits learns next to nothing of how much data is still to come.
         total = sum(frame.nbytes for fields in frames.values() for frame in fields.values())
-        return ProcessWalk(self.child(1 << (3 * total).bit_length()), cells, frames)
+        return ProcessWalk(self.child(extra_memory=1 << (3 * total).bit_length()), cells, frames)
 
-    def child(self, more: int = 0) -> Child:
-        """A child that stays until it is closed, with ``more`` bytes of memory than the limit."""
-        job = Job(deadline=math.inf, seconds=_DAY, memory=(self.memory_mb << 20) + more)
-
-        def connect() -> Channel:
-            return Channel(self._warm.connect(job), math.inf)
-
-        return Child(connect, self._limits(), lambda: self._warm.level)
+    def child(self, extra_memory: int = 0) -> Child:
+        """Return a child that stays until it is closed; ``extra_memory`` bytes are added to its limit."""
+        memory = (self.memory_mb << 20) + extra_memory
+        return Child(
+            self._server, ForkRequest(deadline=math.inf, seconds=_DAY, memory=memory), self._limits()
+        )
 
     def check(self) -> None:
-        """Start the warm process if there is none yet.
+        """Start the fork server unless it runs.
 
         Raises
         ------
         SandboxTooWeak
-            If it cannot be sealed as well as asked for.
+            If this system does not reach the required isolation level.
         CodeFailed
             If it does not start.
         """
-        self._warm.start()
+        self._server.start()
 
     def close(self) -> None:
-        """End the warm process and let go of the frames. The next call starts another one."""
-        _close(self._warm, self._parcels)
+        """End the fork server and drop shared frames. The next call starts another one."""
+        _close(self._server, self._shared_frames)
 
 
 def can_fork() -> bool:
-    """Whether this system has what a :class:`ForkRunner` needs."""
+    """Return whether this system has what a :class:`ForkRunner` needs."""
     return hasattr(os, "fork") and hasattr(socket, "send_fds")
 
 
-def _close(warm: WarmProcess, parcels: Parcels) -> None:
-    warm.close()
-    parcels.close()
+def _close(server: ServerProcess, shared_frames: SharedFramesCache) -> None:
+    server.close()
+    shared_frames.close()
 
 
 @functools.cache
-def default_runner(timeout: float = 30.0, memory_mb: int = 2048, isolation: Level = "full") -> CodeRunner:
-    """The process's runner with these limits: warm where the system can fork, else fresh."""
+def default_runner(
+    timeout: float = 30.0, memory_mb: int = 2048, isolation: IsolationLevel = "full"
+) -> CodeRunner:
+    """Return this process's runner with these limits: a fork server where possible, else a FreshRunner."""
     kind = ForkRunner if can_fork() else FreshRunner
     return kind(timeout=timeout, memory_mb=memory_mb, isolation=isolation)

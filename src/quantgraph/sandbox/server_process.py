@@ -1,96 +1,110 @@
-"""The warm process that forks a child for each run: its start, its connections, its end."""
+"""The fork server as the host sees it: its start, its connections, its end."""
 
 from __future__ import annotations
 
 import contextlib
 import json
-import os
 import socket
+import struct
 import subprocess
-import sys
 import threading
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any, cast, get_args
 
 from quantgraph.errors import CodeFailed, SandboxTooWeak
-from quantgraph.sandbox._bwrap import bwrap_prefix
-from quantgraph.sandbox.job import Job
-from quantgraph.sandbox.lockdown import Level
-from quantgraph.sandbox.result import is_enough
-from quantgraph.sandbox.work_folder import WorkFolder
+from quantgraph.sandbox.lockdown import IsolationLevel
+from quantgraph.sandbox.process_setup import PYTHON, WorkFolder, bwrap_prefix, code_environment
+from quantgraph.sandbox.result import is_at_least
 
-__all__ = ["PYTHON", "START_SECONDS", "WarmProcess", "check_level", "code_environment"]
+__all__ = ["START_SECONDS", "ForkRequest", "ServerProcess", "check_level"]
 
-PYTHON = (sys.executable, "-P", "-s", "-W", "ignore", "-m", "quantgraph.sandbox.worker")
 START_SECONDS = 30.0
-_READY_LIMIT = 4096
+_HANDSHAKE_LIMIT = 4096
+_REQUEST = struct.Struct("<ddQ")
 
 
-def code_environment() -> dict[str, str]:
-    """All that generated code sees of the environment."""
-    wanted = {
-        # Fixed: the order of sets must not make a strategy differ from one process to the next.
-        "PYTHONHASHSEED": "0",
-        "LC_ALL": "C.UTF-8",
-        "OPENBLAS_NUM_THREADS": "1",
-        "OMP_NUM_THREADS": "1",
-        # pyarrow's own pool starts a thread, and asks for half of the memory that there is.
-        "ARROW_DEFAULT_MEMORY_POOL": "system",
-        "JE_ARROW_MALLOC_CONF": "background_thread:false",
-    }
-    if sys.platform == "win32":
-        wanted["SYSTEMROOT"] = os.environ["SYSTEMROOT"]
-    return wanted
+@dataclass(frozen=True, kw_only=True)
+class ForkRequest:
+    """The limits of a child, sent to the fork server with the child's socket.
+
+    Attributes
+    ----------
+    deadline
+        Seconds after which the child is killed; infinite for one that the host ends.
+    seconds
+        Processor time that it may use.
+    memory
+        Bytes that it may use beyond the fork server's and those of the frames it is given.
+    """
+
+    deadline: float
+    seconds: float
+    memory: int
+
+    SIZE = _REQUEST.size
+
+    def packed(self) -> bytes:
+        """Return ``SIZE`` bytes, which a socket delivers whole."""
+        return _REQUEST.pack(self.deadline, self.seconds, self.memory)
+
+    @classmethod
+    def read(cls, packed: bytes) -> ForkRequest:
+        """Read the bytes of :meth:`packed`."""
+        deadline, seconds, memory = _REQUEST.unpack(packed)
+        return cls(deadline=deadline, seconds=seconds, memory=memory)
 
 
-def check_level(level: Any, reason: object, least: Level) -> Level:
-    """What a code process says of itself, if it is enough.
+def check_level(level: Any, reason: object, least: IsolationLevel) -> IsolationLevel:
+    """Return the isolation level that a code process reports, if it is at least ``least``.
 
     Raises
     ------
     SandboxTooWeak
-        If the level is below ``least``; says what is missing and how to accept it.
+        If it is not; the message says what is missing and how to accept it.
+    CodeFailed
+        If the level is unknown.
     """
-    if level not in get_args(Level):
-        raise CodeFailed("the code process did not say how well it is locked in")
-    if not is_enough(level, least):
+    if level not in get_args(IsolationLevel):
+        raise CodeFailed("the code process did not report its isolation level")
+    if not is_at_least(level, least):
         raise SandboxTooWeak(
-            f"generated code can be locked in here only to {level!r}, and {least!r} is asked for: {reason}; "
+            f"this system isolates generated code only at level {level!r}, but {least!r} is required: "
+            f"{reason}; "
             f"to accept it set QUANTGRAPH_CODE_ISOLATION={level} or pass isolation={level!r}",
             level=level,
             reason=str(reason),
         )
-    return cast(Level, level)
+    return cast(IsolationLevel, level)
 
 
-class WarmProcess:
-    """A process started when it is needed, and again when it has died.
+class ServerProcess:
+    """The fork server's process: started on first use, and again after it has died.
 
-    The lock protects its start and end, and the handing over of a connection, against threads that
-    call at the same time.
+    The lock guards start, stop and :meth:`connect` against threads that call at the same time.
 
     Attributes
     ----------
     level
-        How well it is locked in, as it found when it started.
+        Its isolation level, as it found when it started.
     """
 
-    def __init__(self, least: Level = "full", command: Sequence[str] = PYTHON) -> None:
+    def __init__(self, least: IsolationLevel = "full", command: Sequence[str] = PYTHON) -> None:
         self._least = least
         self._command = command
         self._lock = threading.Lock()
         self._control: socket.socket | None = None
-        self.level: Level = "none"
+        self.level: IsolationLevel = "none"
         self.process: subprocess.Popen[bytes] | None = None
         self.folder: WorkFolder | None = None
 
-    def connect(self, job: Job, parcel: int | None = None) -> socket.socket:
-        """A connection to a new child, which has the frames of ``parcel`` and the limits of ``job``.
+    def connect(self, request: ForkRequest, shared_frames: int | None = None) -> socket.socket:
+        """Return a socket to a new child, which may be given the descriptor of shared frames.
 
         Raises
         ------
         SandboxTooWeak
-            If the process is locked in less than is asked for.
+            If the process's isolation level is too low.
         CodeFailed
             If the process does not start.
         """
@@ -98,30 +112,38 @@ class WarmProcess:
         with theirs, self._lock:
             for attempt in range(2):
                 try:
-                    handed = [theirs.fileno()] if parcel is None else [theirs.fileno(), parcel]
-                    socket.send_fds(self._started(), [job.packed()], handed)
+                    descriptors = [theirs.fileno()]
+                    if shared_frames is not None:
+                        descriptors.append(shared_frames)
+                    socket.send_fds(self._running(), [request.packed()], descriptors)
                     break
                 except (BrokenPipeError, ConnectionResetError) as error:
                     self._stop()
                     if attempt:
                         ours.close()
-                        raise self._no_start() from error
+                        raise _not_started() from error
                 except BaseException:
                     ours.close()
                     raise
         return ours
 
     def start(self) -> None:
-        """Start the process unless it runs; what :meth:`connect` raises."""
+        """Start the process unless it runs; raises like :meth:`connect`."""
         with self._lock:
-            self._started()
+            self._running()
 
     def close(self, *, patient: bool = True) -> None:
-        """End the process and its children, and remove its folder; at once if it is not to be waited for."""
+        """End the process with its children, and remove its folder.
+
+        Parameters
+        ----------
+        patient
+            Whether to wait for the process before it is killed.
+        """
         with self._lock:
             self._stop(patient=patient)
 
-    def _started(self) -> socket.socket:
+    def _running(self) -> socket.socket:
         if self._control is not None and self.process is not None and self.process.poll() is None:
             return self._control
         self._stop()
@@ -139,28 +161,16 @@ class WarmProcess:
                     cwd=self.folder.path,
                 )
             self._control.settimeout(START_SECONDS)
-            told = self._ready(self._control)
-            self.level = check_level(told["level"], told["reason"], self._least)
+            handshake = _read_handshake(self._control)
+            self.level = check_level(handshake["level"], handshake["reason"], self._least)
         except SandboxTooWeak:
             self._stop()
             raise
         except (EOFError, OSError, ValueError, LookupError) as error:
             self._stop()
-            raise self._no_start() from error
+            raise _not_started() from error
         self._control.settimeout(None)
         return self._control
-
-    def _ready(self, control: socket.socket) -> dict[str, str]:
-        said = b""
-        while not said.endswith(b"\n"):
-            piece = control.recv(_READY_LIMIT - len(said))
-            if not piece:
-                raise EOFError
-            said += piece
-        return dict(json.loads(said))
-
-    def _no_start(self) -> CodeFailed:
-        return CodeFailed(f"the code process did not start; try: {' '.join(PYTHON)} --once")
 
     def _stop(self, *, patient: bool = True) -> None:
         if self._control is not None:
@@ -173,3 +183,17 @@ class WarmProcess:
         if self.folder is not None:
             self.folder.close()
         self._control = self.process = self.folder = None
+
+
+def _read_handshake(control: socket.socket) -> dict[str, str]:
+    line = b""
+    while not line.endswith(b"\n"):
+        piece = control.recv(_HANDSHAKE_LIMIT - len(line))
+        if not piece:
+            raise EOFError
+        line += piece
+    return dict(json.loads(line))
+
+
+def _not_started() -> CodeFailed:
+    return CodeFailed(f"the code process did not start; try: {' '.join(PYTHON)} --once")

@@ -1,97 +1,163 @@
-"""A view in a child that stays: the host sends what became known, and the child makes the view of it."""
+"""Frames and views that grow in a child: the host sends only what became known."""
 
 from __future__ import annotations
 
-from decimal import Decimal
+import math
 from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
 
 from quantgraph.errors import BadFrame
 from quantgraph.market.actions import CorporateAction
 from quantgraph.market.moment import Moment
-from quantgraph.sandbox.accounts import day_text, session_at
-from quantgraph.sandbox.frame_sync import GrowingFrames, SentFrames
-from quantgraph.sandbox.wire import Block
+from quantgraph.sandbox.shared_frames import with_token
+from quantgraph.sandbox.trading_json import date_text, parse_session, value_from_json, value_to_json
+from quantgraph.sandbox.wire import Block, Frames, array_bytes
 from quantgraph.state import View
 from quantgraph.state.commits import PANELS
+from quantgraph.state.cut import KnownData
+from quantgraph.state.frames import FrozenFrame
+from quantgraph.state.growing_view import GrowingBuffer, private_mapping
 from quantgraph.state.records import Record
 
-__all__ = ["GrowingView", "SentView"]
+__all__ = ["FramesReceiver", "FramesSender", "ViewReceiver", "ViewSender"]
 
 
-class SentView:
-    """The host's end: what was sent of a view, and what is to be sent of the next one."""
+class FramesSender:
+    """The host's end: sends the rows of frames that were not sent before."""
 
     def __init__(self) -> None:
-        self._frames = SentFrames()
+        self._table: list[tuple[str, str, tuple[str, ...]]] = []
+        self._sent: list[int] = []
+
+    def send(self, frames: Frames) -> tuple[dict[str, Any], list[Block]]:
+        """Return header and blocks that bring a child to ``frames``, which begin with the rows sent before.
+
+        If fields or symbols differ from those before, all rows are sent again.
+        """
+        listed = [(panel, name, frame) for panel, fields in frames.items() for name, frame in fields.items()]
+        table = [(panel, name, frame.symbols) for panel, name, frame in listed]
+        header: dict[str, Any] = {}
+        if table != self._table:
+            self._table, self._sent = table, [0] * len(table)
+            axes = {symbols: number for number, symbols in enumerate(dict.fromkeys(row[2] for row in table))}
+            header["symbols"] = list(axes)
+            header["fields"] = [(panel, name, axes[symbols]) for panel, name, symbols in table]
+        blocks: list[Block] = []
+        for (_, _, frame), first in zip(listed, self._sent, strict=True):
+            blocks += [array_bytes(frame.sessions[first:].view("<i8")), array_bytes(frame.values[first:])]
+        rows = [len(frame.sessions) for _, _, frame in listed]
+        header["rows"] = [last - first for first, last in zip(self._sent, rows, strict=True)]
+        self._sent = rows
+        return header, [block for block in blocks if len(block)]
+
+
+class FramesReceiver:
+    """The child's end: the frames as far as they were sent."""
+
+    def __init__(self) -> None:
+        self._symbols: list[tuple[str, ...]] = []
+        self._fields: list[tuple[str, str, int]] = []
+        self._buffer = GrowingBuffer[tuple[str, int]]({}, memory=private_mapping)
+        self._step = 0
+
+    def receive(self, header: dict[str, Any], body: bytes | bytearray) -> dict[str, dict[str, FrozenFrame]]:
+        """Append the rows of a message, and return all frames."""
+        if "fields" in header:
+            self._symbols = [tuple(symbols) for symbols in header["symbols"]]
+            self._fields = [tuple(entry) for entry in header["fields"]]
+            self._buffer = GrowingBuffer(self._shapes(), memory=private_mapping, growth=2)
+        self._step += 1
+        self._buffer.append(self._rows(header["rows"], body))
+        arrays = self._buffer.arrays()
+        frames: dict[str, dict[str, FrozenFrame]] = {}
+        for place, (panel, name, axis) in enumerate(self._fields):
+            days, values = (_alone(arrays[part, place]) for part in ("sessions", "values"))
+            frame = FrozenFrame(days, self._symbols[axis], values)
+            frames.setdefault(panel, {})[name] = with_token(frame, f"{self._step}-{place}")
+        return frames
+
+    def _shapes(self) -> dict[tuple[str, int], tuple[np.dtype[Any], int | None]]:
+        shapes: dict[tuple[str, int], tuple[np.dtype[Any], int | None]] = {}
+        for place, (_, _, axis) in enumerate(self._fields):
+            shapes["sessions", place] = np.dtype("<M8[us]"), None
+            shapes["values", place] = np.dtype("<f8"), len(self._symbols[axis])
+        return shapes
+
+    def _rows(self, counts: list[int], body: bytes | bytearray) -> dict[tuple[str, int], NDArray[Any]]:
+        rows: dict[tuple[str, int], NDArray[Any]] = {}
+        start = 0
+        for (part, place), (dtype, width) in self._shapes().items():
+            shape = (counts[place],) if width is None else (counts[place], width)
+            block = np.frombuffer(body, dtype, math.prod(shape), start).reshape(shape)
+            start += block.nbytes
+            rows[part, place] = block
+        return rows
+
+
+def _alone(array: NDArray[Any]) -> NDArray[Any]:
+    """The array over a memoryview of it alone: the last base of a frame ends with its last row."""
+    rows = array.view("<i8").data if array.size else b""
+    return np.frombuffer(rows, array.dtype, array.size).reshape(array.shape)
+
+
+class ViewSender:
+    """The host's end: sends what a view has and those before it did not have."""
+
+    def __init__(self) -> None:
+        self._frames = FramesSender()
         self._actions: set[CorporateAction] = set()
         self._records = 0
 
-    def next(self, view: View) -> tuple[dict[str, Any], list[Block]]:
-        """Header and blocks that bring a child to ``view``, which knows all that those before it knew."""
-        header, blocks = self._frames.next(view.frozen())
+    def send(self, view: View) -> tuple[dict[str, Any], list[Block]]:
+        """Return header and blocks that bring a child to ``view``, which has all that those before had."""
+        header, blocks = self._frames.send(view.frozen())
         records = view.all_records()
-        header["moment"] = [day_text(view.moment.session), view.moment.phase]
+        header["moment"] = [date_text(view.moment.session), view.moment.phase]
         header["actions"] = self._new_actions(view)
         header["records"] = [record.line for record in records[self._records :]]
         self._records = len(records)
         return header, blocks
 
-    def _new_actions(self, view: View) -> list[dict[str, str]] | None:
+    def _new_actions(self, view: View) -> list[dict[str, Any]] | None:
         try:
             known = view.actions()
         except BadFrame:
             return None
-        fresh = (
-            [each for each in known if each not in self._actions] if len(known) > len(self._actions) else []
-        )
-        self._actions.update(fresh)
-        return [_plain_action(action) for action in fresh]
+        if len(known) <= len(self._actions):
+            return []
+        new = [action for action in known if action not in self._actions]
+        self._actions.update(new)
+        return [value_to_json(action) for action in new]
 
 
-class GrowingView:
+class ViewReceiver:
     """The child's end: the view as far as it was sent.
 
-    Its ``data_ref`` is empty. A commit's name is made from all that is in it, so who has the name can try out
-    guesses about what is to come.
+    Its ``data_ref`` is empty. A commit's name is made from the whole commit, so code that has the name could
+    test guesses about what is to come.
     """
 
     def __init__(self) -> None:
-        self._frames = GrowingFrames()
+        self._frames = FramesReceiver()
         self._actions: list[CorporateAction] = []
         self._records: list[Record] = []
 
-    def add(self, header: dict[str, Any], body: bytes | bytearray) -> View:
-        """Append what became known, and return the view of the moment."""
-        frames = self._frames.add(header, body)
+    def receive(self, header: dict[str, Any], body: bytes | bytearray) -> View:
+        """Append what a message has, and return the view of its moment."""
+        frames = self._frames.receive(header, body)
         session, phase = header["moment"]
         if header["actions"]:
-            self._actions += map(_action_of, header["actions"])
+            self._actions += [value_from_json(CorporateAction, action) for action in header["actions"]]
             self._actions.sort(key=lambda action: (action.ex, action.symbol))
         self._records += map(Record.read, header["records"])
         return View(
             "",
-            Moment(session_at(session), phase),
-            fields={panel: frames.get(panel, {}) for panel in PANELS},
-            actions=None if header["actions"] is None else tuple(self._actions),
-            records=tuple(self._records),
+            Moment(parse_session(session), phase),
+            KnownData(
+                panels={panel: frames.get(panel, {}) for panel in PANELS},
+                actions=None if header["actions"] is None else tuple(self._actions),
+                records=tuple(self._records),
+            ),
         )
-
-
-_AMOUNTS = ("cash", "ratio", "delisting")
-_DATES = ("ex", "declared", "record", "pay")
-
-
-def _plain_action(action: CorporateAction) -> dict[str, str]:
-    told = {name: getattr(action, name) for name in (*_AMOUNTS, *_DATES)}
-    plain = {
-        name: day_text(value) if name in _DATES else str(value)
-        for name, value in told.items()
-        if value is not None
-    }
-    return {"symbol": action.symbol, **plain}
-
-
-def _action_of(told: dict[str, str]) -> CorporateAction:
-    given: dict[str, Any] = {name: Decimal(told[name]) for name in _AMOUNTS if name in told}
-    given |= {name: session_at(told[name]) for name in _DATES if name in told}
-    return CorporateAction(symbol=told["symbol"], **given)

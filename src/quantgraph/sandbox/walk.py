@@ -1,4 +1,4 @@
-"""A walk: the same cells at one moment after the other, each time over no more than was known."""
+"""A walk: the same cells at ascending moments, each time over what was known by then."""
 
 from __future__ import annotations
 
@@ -12,11 +12,10 @@ from typing import TYPE_CHECKING, Self
 from quantgraph.errors import BadOption, CodeFailed
 from quantgraph.market.moment import Moment
 from quantgraph.sandbox.child import Child
-from quantgraph.sandbox.frame_sync import SentFrames
 from quantgraph.sandbox.result import CodeResult, read_result
-from quantgraph.sandbox.wire import Block, Frames, Read, message
-from quantgraph.state.frames import FrozenFrame
-from quantgraph.state.views import known_rows
+from quantgraph.sandbox.view_sync import FramesSender
+from quantgraph.sandbox.wire import Block, Frames, Read, encode_message
+from quantgraph.state.cut import cut_panels
 
 if TYPE_CHECKING:
     from quantgraph.sandbox.runner import CodeRunner
@@ -32,23 +31,25 @@ class CodeWalk(ABC):
     def at(self, moment: Moment) -> CodeResult:
         """Run the cells in a fresh namespace on what was known at ``moment``.
 
-        Cells that fail give their error, and the walk goes on.
+        If the cells fail, the error is in the result, and the walk can go on.
 
         Raises
         ------
         BadOption
-            If ``moment`` is before the one asked for last.
+            If ``moment`` is before the last one.
         """
         if self._last is not None and moment < self._last:
-            raise BadOption(f"a walk at {self._last} cannot go back to {moment}; moments have to ascend")
+            raise BadOption(
+                f"moment={moment} is before the walk's last one, {self._last}", parameter="moment"
+            )
         self._last = moment
         return self._step(moment)
 
     @abstractmethod
     def _step(self, moment: Moment) -> CodeResult: ...
 
-    def over(self, frames: Frames) -> None:
-        """Begin again over other frames, in the process that has seen those before."""
+    def restart(self, frames: Frames) -> None:
+        """Begin again over other frames, in the process that has seen the frames before."""
         self._last = None
         self._begin(frames)
 
@@ -69,65 +70,66 @@ class CodeWalk(ABC):
 
 
 def open_walk(runner: CodeRunner, cells: Sequence[str], frames: Frames) -> CodeWalk:
-    """Walk through ``frames`` with a runner.
+    """Begin a walk through ``frames`` with a runner.
 
     Parameters
     ----------
     frames
-        Whole frames. Only the host holds them: a process is sent the rows that became known since the
-        moment before, and its memory holds nothing later.
+        Whole frames, which stay in the host: a process is sent the rows that became known since the moment
+        before, and its memory holds nothing later.
 
     Notes
     -----
-    A runner that has ``run`` and no ``walk`` is given the cells anew at each moment, over frames that were
-    cut for it.
+    A runner without a method ``walk`` runs the cells anew at each moment, over frames cut at it.
     """
     walk: Callable[[Sequence[str], Frames], CodeWalk] | None = getattr(runner, "walk", None)
-    return walk(cells, frames) if walk else _CutWalk(runner, cells, frames)
+    return walk(cells, frames) if walk else _RunWalk(runner, cells, frames)
 
 
-class _CutWalk(CodeWalk):
+class _RunWalk(CodeWalk):
+    """A walk of independent runs."""
+
     def __init__(self, runner: CodeRunner, cells: Sequence[str], frames: Frames) -> None:
         self._runner, self._cells, self._frames = runner, tuple(cells), frames
 
     def _step(self, moment: Moment) -> CodeResult:
-        return self._runner.run(self._cells, _known(self._frames, moment, FrozenFrame.head))
+        return self._runner.run(self._cells, cut_panels(self._frames, moment))
 
     def _begin(self, frames: Frames) -> None:
         self._frames = frames
 
     def close(self) -> None:
-        """Nothing is held from one moment to the next."""
+        """Do nothing: no process is kept between moments."""
 
 
 class ProcessWalk(CodeWalk):
-    """A walk in one child. If a step ends it, the next one begins with another."""
+    """A walk in one child; after a step that ends the child, the next one starts another."""
 
     def __init__(self, child: Child, cells: Sequence[str], frames: Frames) -> None:
-        self._child, self._frames, self._sent = child, frames, SentFrames()
+        self._child, self._frames, self._sender = child, frames, FramesSender()
         self._opening = {"walk": list(cells), "output_limit": child.limits.output_limit}
 
     def _step(self, moment: Moment) -> CodeResult:
         opening: list[Block] = []
-        if not self._child.lives:
-            self._sent.restart()
-            opening = message(self._opening)
-        known = _known(self._frames, moment, FrozenFrame.prefix)
-        step = message(*self._sent.next(known))
-        begun = time.perf_counter()
+        if not self._child.is_alive:
+            self._sender = FramesSender()
+            opening = encode_message(self._opening)
+        known = cut_panels(self._frames, moment, copy=False)
+        step = encode_message(*self._sender.send(known))
+        started = time.perf_counter()
         try:
-            result = self._child.ask([*opening, *step], partial(self._read, known))
+            result = self._child.request([*opening, *step], partial(self._read, known))
         except CodeFailed as error:
-            seconds = time.perf_counter() - begun
+            seconds = time.perf_counter() - started
             return CodeResult(error=error, seconds=seconds, isolation=self._child.level)
-        # Without a line number it was not the code that told: the child has ended, or its reply was none.
+        # An error without a type is not the code's: the child has ended, or its reply was unreadable.
         if result.error is not None and "type" not in result.error.data:
             self.close()
         return result
 
     def _begin(self, frames: Frames) -> None:
         self._frames = frames
-        self._sent.restart()
+        self._sender = FramesSender()
 
     def _read(self, frames: Frames, read: Read, started: float) -> CodeResult:
         return read_result(read, self._child.limits, started, self._child.level, frames=frames)
@@ -135,15 +137,3 @@ class ProcessWalk(CodeWalk):
     def close(self) -> None:
         """End the child."""
         self._child.close()
-
-
-def _known(
-    frames: Frames, moment: Moment, cut: Callable[[FrozenFrame, int], FrozenFrame]
-) -> dict[str, dict[str, FrozenFrame]]:
-    return {
-        panel: {
-            name: cut(frame, known_rows(panel, name, frame.sessions, moment))
-            for name, frame in fields.items()
-        }
-        for panel, fields in frames.items()
-    }

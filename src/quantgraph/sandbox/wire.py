@@ -1,6 +1,6 @@
-"""How frames and results travel to and from a code process: a JSON header and raw float64 blocks.
+"""Messages between the host and a code process: a JSON header followed by raw float64 blocks.
 
-Never pickle: what comes back from generated code is data to be checked, not objects to be trusted.
+Nothing is pickled: a reply of generated code is data to check, never an object to trust.
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import struct
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, TypeVar
+from typing import IO, Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,73 +19,94 @@ __all__ = [
     "Block",
     "Frames",
     "Read",
-    "bytes_of",
-    "message",
-    "open_message",
-    "pack",
+    "array_bytes",
+    "decode_frames",
+    "encode_frames",
+    "encode_message",
+    "exact_reader",
+    "frame_table",
     "read_frames",
-    "typed",
-    "unpack",
+    "read_header",
+    "require_type",
 ]
 
 T = TypeVar("T")
 
-_LENGTH = struct.Struct("<QQ")
+_LENGTHS = struct.Struct("<QQ")
 _HEADER_LIMIT = 32 << 20
 
 Frames = Mapping[str, Mapping[str, FrozenFrame]]
 Block = bytes | memoryview
 Read = Callable[[int], bytes | bytearray]
-"""Returns exactly as many bytes as asked for, or raises EOFError or OSError."""
+"""Returns exactly the requested number of bytes, or raises EOFError or OSError."""
 
 
-def message(header: Mapping[str, Any], blocks: Sequence[Block] = ()) -> list[Block]:
-    """Parts of a message, in order: two lengths, the header, the blocks."""
+def encode_message(header: Mapping[str, Any], blocks: Sequence[Block] = ()) -> list[Block]:
+    """Return the parts of a message in order: two lengths, the header, the blocks."""
     text = json.dumps(header).encode()
-    return [_LENGTH.pack(len(text), sum(memoryview(block).nbytes for block in blocks)), text, *blocks]
+    return [_LENGTHS.pack(len(text), sum(memoryview(block).nbytes for block in blocks)), text, *blocks]
 
 
-def open_message(read: Read, *, limit: int, header_limit: int = _HEADER_LIMIT) -> tuple[dict[str, Any], int]:
-    """Read a message's header, and say how many bytes of blocks follow.
+def read_header(read: Read, *, limit: int, header_limit: int = _HEADER_LIMIT) -> tuple[dict[str, Any], int]:
+    """Read a message's header, and return it with the number of bytes of the blocks that follow.
 
     Raises
     ------
     ValueError, TypeError, RecursionError
-        If the message is larger than ``limit`` bytes, its header larger than ``header_limit``, or no header.
+        If the message is larger than ``limit`` bytes, its header larger than ``header_limit`` bytes, or the
+        header is not a JSON object.
     """
-    head, body = _LENGTH.unpack(read(_LENGTH.size))
-    if head > header_limit or head + body > limit:
+    header, body = _LENGTHS.unpack(read(_LENGTHS.size))
+    if header > header_limit or header + body > limit:
         raise ValueError(
-            f"a message of {head} and {body} bytes; at most {header_limit} and {limit} are taken"
+            f"header of {header} bytes and body of {body}; limits are {header_limit} and {limit}"
         )
-    return typed(json.loads(read(head)), dict), body
+    return require_type(json.loads(read(header)), dict), body
 
 
-def bytes_of(values: NDArray[Any]) -> Block:
-    """The memory of a C-ordered array, without a copy."""
+def exact_reader(stream: IO[bytes]) -> Read:
+    """Return a function that reads exactly as many bytes of a stream as requested."""
+
+    def read(size: int) -> bytes:
+        data = stream.read(size)
+        if len(data) != size:
+            raise EOFError("the message ended early")
+        return data
+
+    return read
+
+
+def array_bytes(values: NDArray[Any]) -> Block:
+    """Return the memory of a C-ordered array without a copy."""
     return values.data.cast("B") if values.size else b""
 
 
-def pack(header: Mapping[str, Any], frames: Frames) -> list[Block]:
-    """Parts of a message that carries frames, in order."""
+def frame_table(frames: Frames) -> tuple[dict[str, Any], list[FrozenFrame]]:
+    """Describe frames as JSON, each distinct pair of axes once, and list them in the same order."""
     axes: dict[tuple[bytes, tuple[str, ...]], int] = {}
-    table: list[dict[str, Any]] = []
-    blocks: list[Block] = []
+    entries: list[dict[str, Any]] = []
+    listed: list[FrozenFrame] = []
     for panel, fields in frames.items():
         for name, frame in fields.items():
             axis = axes.setdefault((frame.sessions.tobytes(), frame.symbols), len(axes))
-            table.append({"panel": panel, "name": name, "axis": axis})
-            blocks.append(bytes_of(frame.values))
-    listed = [
-        {"sessions": np.frombuffer(days, dtype="<i8").tolist(), "symbols": list(symbols)}
-        for days, symbols in axes
+            entries.append({"panel": panel, "name": name, "axis": axis})
+            listed.append(frame)
+    described = [
+        {"sessions": np.frombuffer(sessions, dtype="<i8").tolist(), "symbols": list(symbols)}
+        for sessions, symbols in axes
     ]
-    return message({**header, "frames": table, "axes": listed}, blocks)
+    return {"frames": entries, "axes": described}, listed
 
 
-def unpack(read: Read, *, limit: int) -> tuple[dict[str, Any], dict[str, dict[str, FrozenFrame]]]:
-    """Read a message made by :func:`pack`; raises what :func:`open_message` and :func:`read_frames` raise."""
-    header, body = open_message(read, limit=limit)
+def encode_frames(header: Mapping[str, Any], frames: Frames) -> list[Block]:
+    """Return the parts of a message that carries frames."""
+    table, listed = frame_table(frames)
+    return encode_message({**header, **table}, [array_bytes(frame.values) for frame in listed])
+
+
+def decode_frames(read: Read, *, limit: int) -> tuple[dict[str, Any], dict[str, dict[str, FrozenFrame]]]:
+    """Read a message of :func:`encode_frames`; raises like :func:`read_header` and :func:`read_frames`."""
+    header, body = read_header(read, limit=limit)
     frames: dict[str, dict[str, FrozenFrame]] = {}
     for panel, name, frame in read_frames(header, body, read):
         frames.setdefault(panel, {})[name] = frame
@@ -93,43 +114,44 @@ def unpack(read: Read, *, limit: int) -> tuple[dict[str, Any], dict[str, dict[st
 
 
 def read_frames(header: Mapping[str, Any], body: int, read: Read) -> Iterator[tuple[str, str, FrozenFrame]]:
-    """Read the ``body`` bytes of frames behind a header made by :func:`pack`, one frame after the other.
+    """Read the ``body`` bytes of frames behind a header of :func:`encode_frames`, frame by frame.
 
-    Frames are checked to be what they say they are, arrays of the announced shape with text for symbols;
-    whether they are good frames is for :func:`~quantgraph.state.frames.freeze` to say.
+    Checks the announced shapes and that symbols are text. Whether values and dates are valid is checked by
+    :func:`~quantgraph.state.frames.freeze`.
 
     Raises
     ------
     ValueError, TypeError, LookupError, OverflowError
-        If its parts are malformed or do not fit together.
+        If parts are malformed or do not fit together.
     """
-    axes = [_axis(typed(told, dict)) for told in typed(header["axes"], list)]
-    for told in typed(header["frames"], list):
-        entry = typed(told, dict)
-        panel, name, number = typed(entry["panel"], str), typed(entry["name"], str), typed(entry["axis"], int)
+    axes = [_read_axis(require_type(axis, dict)) for axis in require_type(header["axes"], list)]
+    for item in require_type(header["frames"], list):
+        entry = require_type(item, dict)
+        panel, name = require_type(entry["panel"], str), require_type(entry["name"], str)
+        number = require_type(entry["axis"], int)
         if number < 0:
-            raise ValueError(f"there is no axis {number}")
+            raise ValueError(f"axis {number} does not exist")
         sessions, symbols = axes[number]
         size = len(sessions) * len(symbols) * 8
         body -= size
         if body < 0:
-            raise ValueError("the frames announced are larger than the message")
+            raise ValueError("the announced frames are larger than the message")
         block = memoryview(read(size)).toreadonly()
         values = np.frombuffer(block, dtype="<f8").reshape(len(sessions), len(symbols))
-        yield panel, name, FrozenFrame.of(sessions, symbols, values)
+        yield panel, name, FrozenFrame(sessions, symbols, values)
     if body:
-        raise ValueError(f"{body} bytes more than the frames announced")
+        raise ValueError(f"the message has {body} bytes more than the announced frames")
 
 
-def _axis(told: dict[str, Any]) -> tuple[NDArray[np.datetime64], tuple[str, ...]]:
-    days = [typed(day, int) for day in typed(told["sessions"], list)]
-    symbols = tuple(typed(symbol, str) for symbol in typed(told["symbols"], list))
-    sessions = np.array(days, dtype="<i8")
+def _read_axis(axis: dict[str, Any]) -> tuple[NDArray[np.datetime64], tuple[str, ...]]:
+    microseconds = [require_type(session, int) for session in require_type(axis["sessions"], list)]
+    symbols = tuple(require_type(symbol, str) for symbol in require_type(axis["symbols"], list))
+    sessions = np.array(microseconds, dtype="<i8")
     return np.frombuffer(sessions.tobytes(), dtype="datetime64[us]"), symbols
 
 
-def typed(thing: Any, kind: type[T]) -> T:
-    """The thing itself if it is exactly of that type, else TypeError."""
-    if type(thing) is not kind:
-        raise TypeError(f"{type(thing).__name__} where {kind.__name__} is wanted")
-    return thing
+def require_type(value: Any, kind: type[T]) -> T:
+    """Return the value if its type is exactly ``kind``, else raise TypeError."""
+    if type(value) is not kind:
+        raise TypeError(f"must be {kind.__name__}, not {type(value).__name__}")
+    return value

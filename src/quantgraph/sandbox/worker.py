@@ -1,8 +1,7 @@
-"""The process in which generated code runs.
+"""The process in which generated code runs: ``python -P -s -m quantgraph.sandbox.worker``.
 
-Started by :mod:`quantgraph.sandbox.runner` as ``python -P -s -m quantgraph.sandbox.worker``. With a
-socket it stays warm and forks once for each call; with ``--once`` it serves one call on stdin and
-stdout. It has an empty environment and an empty working folder, and gets nothing but the request.
+Given the number of an inherited socket it is the fork server; with ``--once`` it serves one request on stdin
+and stdout. Its environment and working folder are empty, and it is given nothing but the request.
 """
 
 from __future__ import annotations
@@ -14,37 +13,37 @@ import sys
 from pathlib import Path
 from typing import BinaryIO
 
-from quantgraph.sandbox.fork_server import canary, serve_forks
-from quantgraph.sandbox.lockdown import enter_child, enter_parent, readable_places, self_test
-from quantgraph.sandbox.result import is_enough
-from quantgraph.sandbox.serving import REQUEST_LIMIT, exercise, reader, serve
-from quantgraph.sandbox.wire import message, unpack
+from quantgraph.sandbox.fork_server import canary_file, run_fork_server
+from quantgraph.sandbox.lockdown import readable_places, seal_child, seal_parent, self_test
+from quantgraph.sandbox.request_loop import REQUEST_LIMIT, preload, serve_cells
+from quantgraph.sandbox.result import is_at_least
+from quantgraph.sandbox.wire import decode_frames, encode_message, exact_reader
 
 
 def _serve_once() -> None:
-    """Seal, say how well that went, and run the code if it is enough."""
+    """Seal the process, report its isolation level, and run the code if that is enough."""
     reply = os.fdopen(os.dup(1), "wb")
     null = os.open(os.devnull, os.O_RDWR)
     for standard in (1, 2):
         os.dup2(null, standard)
-    enter_parent([*readable_places(), Path.cwd()])
-    header, frames = unpack(reader(sys.stdin.buffer), limit=REQUEST_LIMIT)
+    seal_parent([*readable_places(), Path.cwd()])
+    header, frames = decode_frames(exact_reader(sys.stdin.buffer), limit=REQUEST_LIMIT)
     os.dup2(null, 0)
     os.close(null)
     if hasattr(os, "fork"):
-        _leave_to_child(reply)
-    enter_child(memory=header["memory"], seconds=header["seconds"])
-    level, reason = self_test(canary())
+        _continue_in_fork(reply)
+    seal_child(memory=header["memory"], seconds=header["seconds"])
+    level, reason = self_test(canary_file())
     with reply:
-        for part in message({"level": level, "reason": reason}):
+        for part in encode_message({"level": level, "reason": reason}):
             reply.write(part)
         reply.flush()
-        if is_enough(level, header["isolation"]):
-            serve(header, frames, reply.write)
+        if is_at_least(level, header["isolation"]):
+            serve_cells(header, frames, reply.write)
 
 
-def _leave_to_child(reply: BinaryIO) -> None:
-    """Go on in a child, and end as it ends: a fork has none of the threads that libraries have started."""
+def _continue_in_fork(reply: BinaryIO) -> None:
+    """Return in a child, which has no threads that libraries started; the parent exits as the child does."""
     child = os.fork()
     if child:
         reply.close()
@@ -55,16 +54,16 @@ def _leave_to_child(reply: BinaryIO) -> None:
 
 
 def main(arguments: list[str]) -> None:
-    """Serve forks on the inherited socket whose number is given, or one call with ``--once``."""
-    exercise()
+    """Serve one request with ``--once``, else forks on the inherited socket of the given number."""
+    preload()
     if arguments == ["--once"]:
         _serve_once()
         return
-    # What is there now is in every child: the collector need not look at it, which would copy its pages.
+    # Objects made so far are in every child: a collector that visits them would copy their pages.
     gc.collect()
     gc.freeze()
     with socket.socket(fileno=int(arguments[0])) as control:
-        serve_forks(control)
+        run_fork_server(control)
 
 
 if __name__ == "__main__":

@@ -5,7 +5,6 @@ All are named by content.
 
 from __future__ import annotations
 
-import hashlib
 import json
 import re
 from collections import Counter
@@ -16,7 +15,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from quantgraph._util.files import write_whole, writing
+from quantgraph._util.canonical_json import canonical_json, content_hash
+from quantgraph._util.files import storage_errors, write_atomic
 from quantgraph.errors import BadFile
 from quantgraph.state.frames import FrozenFrame
 from quantgraph.state.records import NO_RECORDS, Record, Records
@@ -26,14 +26,14 @@ if TYPE_CHECKING:
 
 __all__ = [
     "PANELS",
+    "Commit",
+    "CommitCache",
     "Panels",
-    "Shelf",
-    "Stored",
-    "Tree",
-    "check_stored",
-    "read_tree",
-    "tree_name",
-    "write_tree",
+    "StoredCommits",
+    "check_stored_commits",
+    "commit_name",
+    "read_commit",
+    "write_commit",
 ]
 
 PANELS: tuple[str, ...] = ("ohlcv", "indicators", "signal")
@@ -42,7 +42,7 @@ Panels = Mapping[str, Mapping[str, FrozenFrame]]
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Tree:
+class Commit:
     """What a commit names: frames by panel and field, and records."""
 
     panels: Panels
@@ -54,7 +54,7 @@ class Tree:
         return (frame for fields in self.panels.values() for frame in fields.values())
 
 
-class Shelf:
+class CommitCache:
     """Frames and records of many commits, equal ones once.
 
     Attributes
@@ -68,7 +68,7 @@ class Shelf:
         self._things: dict[str, Any] = {}
         self._uses: Counter[str] = Counter()
 
-    def take(self, tree: Tree) -> Tree:
+    def take(self, tree: Commit) -> Commit:
         """Put a commit's things on it; where it has an equal one, the commit returned has that.
 
         Its fields are in one order, whichever way it came to be: prices first, then by name. Signals stay in
@@ -81,9 +81,9 @@ class Shelf:
             }
             for panel, fields in tree.panels.items()
         }
-        return Tree(panels=panels, records=self._take(tree.records))
+        return Commit(panels=panels, records=self._take(tree.records))
 
-    def release(self, tree: Tree) -> None:
+    def release(self, tree: Commit) -> None:
         """Take a commit's things off it that no other has."""
         for frame in tree.frames:
             self._release(frame)
@@ -117,12 +117,12 @@ def _place(field: str) -> tuple[int, str]:
 _NAME = re.compile(r"[0-9a-f]{32}")
 
 
-def tree_name(tree: Tree) -> str:
+def commit_name(tree: Commit) -> str:
     """Content name of a commit: 32 hex digits over its listing of panels, fields and frames."""
-    return _name_of(_listing(tree))
+    return content_hash(_listing(tree))
 
 
-def write_tree(folder: Path, ref: str, tree: Tree) -> None:
+def write_commit(folder: Path, ref: str, tree: Commit) -> None:
     """Write a commit; files that are there already have the same content and are left alone.
 
     Raises
@@ -130,22 +130,22 @@ def write_tree(folder: Path, ref: str, tree: Tree) -> None:
     StorageUnavailable
         If one cannot be written.
     """
-    with writing(folder):
+    with storage_errors(folder):
         (folder / "objects").mkdir(parents=True, exist_ok=True)
         (folder / "commits").mkdir(parents=True, exist_ok=True)
     for frame in tree.frames:
         path = folder / "objects" / f"{frame.digest}.arrow"
         if not path.exists():
-            write_whole(path, _encode(frame))
+            write_atomic(path, _encode(frame))
     path = _records_path(folder, tree.records.digest)
     if tree.records.entries and not path.exists():
-        write_whole(path, _lines(tree.records))
+        write_atomic(path, _lines(tree.records))
     path = folder / "commits" / f"{ref}.json"
     if not path.exists():
-        write_whole(path, _listing(tree))
+        write_atomic(path, _listing(tree))
 
 
-def read_tree(folder: Path, ref: str) -> Tree | None:
+def read_commit(folder: Path, ref: str) -> Commit | None:
     """Read a commit back, or None when the folder does not have it.
 
     Raises
@@ -157,7 +157,7 @@ def read_tree(folder: Path, ref: str) -> Tree | None:
     if not _NAME.fullmatch(ref) or not path.exists():
         return None
     panels, records = _read_listing(path, ref)
-    return Tree(
+    return Commit(
         panels={
             panel: {name: _decode(folder / "objects", digest) for name, digest in fields.items()}
             for panel, fields in panels.items()
@@ -167,7 +167,7 @@ def read_tree(folder: Path, ref: str) -> Tree | None:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Stored:
+class StoredCommits:
     """What a folder of commits holds.
 
     Attributes
@@ -185,7 +185,7 @@ class Stored:
     faults: tuple[BadFile, ...]
 
 
-def check_stored(folder: Path) -> Stored:
+def check_stored_commits(folder: Path) -> StoredCommits:
     """Read every commit of a folder, and every object that one of them names or that is there, once."""
     commits = sorted(path.stem for path in (folder / "commits").glob("[!.]*"))
     objects = {path.name for path in (folder / "objects").glob("[!.]*")}
@@ -203,7 +203,7 @@ def check_stored(folder: Path) -> Stored:
             _check_object(folder / "objects" / name)
         except BadFile as error:
             faults.append(error)
-    return Stored(commits=frozenset(commits), files=len(commits) + len(objects), faults=tuple(faults))
+    return StoredCommits(commits=frozenset(commits), files=len(commits) + len(objects), faults=tuple(faults))
 
 
 def _check_object(path: Path) -> None:
@@ -223,13 +223,13 @@ def _lines(records: Records) -> bytes:
     return "\n".join(entry.line for entry in records.entries).encode()
 
 
-def _listing(tree: Tree) -> bytes:
+def _listing(tree: Commit) -> bytes:
     digests: dict[str, object] = {
         panel: {name: frame.digest for name, frame in tree.panels[panel].items()} for panel in PANELS
     }
     if tree.records.entries:
         digests["records"] = tree.records.digest
-    return json.dumps(digests, sort_keys=True).encode()
+    return canonical_json(digests).encode()
 
 
 def _records_path(folder: Path, digest: str) -> Path:
@@ -238,7 +238,7 @@ def _records_path(folder: Path, digest: str) -> Path:
 
 def _read_records(path: Path, digest: str) -> Records:
     try:
-        records = Records.of(Record.read(line) for line in path.read_text(encoding="utf-8").splitlines())
+        records = Records.of(Record.read(line) for line in path.read_text(encoding="utf-8").split("\n"))
     except (OSError, ValueError, TypeError, AttributeError, RecursionError) as error:
         raise BadFile(f"{path} is not a file of records: {error}", path=str(path)) from error
     if records.digest != digest:
@@ -254,17 +254,13 @@ def _read_listing(path: Path, ref: str) -> tuple[dict[str, dict[str, str]], str 
         records = told.get("records")
     except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise BadFile(f"{path} is not a stored commit: {error}", path=str(path)) from error
-    if _name_of(content) != ref:
-        raise _changed(path, _name_of(content))
+    if content_hash(content) != ref:
+        raise _changed(path, content_hash(content))
     return listing, records
 
 
 def _changed(path: Path, name: str) -> BadFile:
     return BadFile(f"{path} has been changed: its content is named {name}", path=str(path))
-
-
-def _name_of(content: bytes) -> str:
-    return hashlib.blake2b(content, digest_size=16).hexdigest()
 
 
 def _encode(frame: FrozenFrame) -> pa.Buffer:
@@ -274,7 +270,7 @@ def _encode(frame: FrozenFrame) -> pa.Buffer:
         "symbols": list(frame.symbols),
         "sessions": frame.sessions.astype("datetime64[D]").astype(int).tolist(),
     }
-    metadata = {"quantgraph": json.dumps(header), "writer": pa.__version__}
+    metadata = {"quantgraph": canonical_json(header), "writer": pa.__version__}
     schema = pa.schema([("value", pa.float64())], metadata=metadata)
     sink = pa.BufferOutputStream()
     with pa.ipc.new_file(sink, schema) as writer:
@@ -297,7 +293,7 @@ def _decoded(path: Path, digest: str) -> tuple[FrozenFrame, bool]:
         sessions = np.array(header["sessions"], dtype="datetime64[D]").astype("datetime64[us]")
         values = table.column("value").cast(pa.float64()).chunk(0).to_numpy(zero_copy_only=True)
         block = values.reshape(len(sessions), len(symbols))
-        frame = FrozenFrame.of(np.frombuffer(sessions.tobytes(), dtype="datetime64[us]"), symbols, block)
+        frame = FrozenFrame(np.frombuffer(sessions.tobytes(), dtype="datetime64[us]"), symbols, block)
     except (OSError, pa.ArrowException, LookupError, TypeError, ValueError, OverflowError) as error:
         raise BadFile(f"{path} is not a stored frame: {error}", path=str(path)) from error
     if frame.digest != digest:

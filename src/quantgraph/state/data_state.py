@@ -19,14 +19,14 @@ import pandas as pd
 
 from quantgraph.errors import BadFrame, BadOption, FutureRequested, UnknownCommit, UnknownField
 from quantgraph.market.moment import Moment
-from quantgraph.state.commits import PANELS, Shelf, Tree, read_tree, tree_name, write_tree
-from quantgraph.state.frames import FrozenFrame, freeze, merge
-from quantgraph.state.growing_view import Reading, Walk
+from quantgraph.state.commits import PANELS, Commit, CommitCache, commit_name, read_commit, write_commit
+from quantgraph.state.cut import cut
+from quantgraph.state.frames import FrozenFrame, check_axes, freeze, merge
+from quantgraph.state.growing_view import GrowingView
 from quantgraph.state.records import Record, Records
-from quantgraph.state.signal_axes import check_placed
-from quantgraph.state.views import Fields, Snapshot, View, unknown
+from quantgraph.state.views import Fields, Snapshot, TrustedView, View, no_such_name
 
-__all__ = ["GLOBAL_DATA_STATE", "DataState", "WorkingTree", "decided_at", "deciding"]
+__all__ = ["GLOBAL_DATA_STATE", "DataState", "WorkingTree", "deciding", "decision_moment"]
 
 _TRIES = 3
 
@@ -50,7 +50,7 @@ def deciding(moment: Moment) -> Iterator[None]:
         _DECIDING.reset(token)
 
 
-def decided_at() -> Moment | None:
+def decision_moment() -> Moment | None:
     """The moment that is being decided at, see :func:`deciding`; None outside of a decision."""
     return _DECIDING.get()
 
@@ -99,10 +99,10 @@ class DataState:
         self._source = Path(spill_dir) if spill_dir else None
         self._spill = None if read_only else self._source
         self._limit = memory_limit
-        empty = Tree(panels={panel: {} for panel in PANELS})
-        self.empty = tree_name(empty)
-        self._commits: OrderedDict[str, Tree] = OrderedDict({self.empty: empty})
-        self._shelf = Shelf()
+        empty = Commit(panels={panel: {} for panel in PANELS})
+        self.empty = commit_name(empty)
+        self._commits: OrderedDict[str, Commit] = OrderedDict({self.empty: empty})
+        self._shelf = CommitCache()
         self._lines: WeakSet[WorkingTree] = WeakSet()
         self._head = self.empty
 
@@ -122,7 +122,7 @@ class DataState:
                     self._source = self._spill = Path(folder)
                     return
             for ref, tree in fresh.items():
-                write_tree(Path(folder), ref, tree)
+                write_commit(Path(folder), ref, tree)
             written.update(fresh)
 
     def update(
@@ -145,7 +145,7 @@ class DataState:
         """
         fresh = _freeze_all(panel, frames)
 
-        def change(tree: Tree) -> Tree:
+        def change(tree: Commit) -> Commit:
             if panel == "signal":
                 _check_signals(fresh, tree.panels["ohlcv"])
             fields = dict(tree.panels[panel])
@@ -179,7 +179,7 @@ class DataState:
         """Commit with whole panels replaced (an empty mapping clears one) and return its name."""
         fresh = {panel: _freeze_all(panel, frames) for panel, frames in panels.items()}
 
-        def change(tree: Tree) -> Tree:
+        def change(tree: Commit) -> Commit:
             made = replace(tree, panels={**tree.panels, **fresh})
             _check_signals(fresh.get("signal", {}), made.panels["ohlcv"])
             return made
@@ -193,7 +193,7 @@ class DataState:
     def adopt(self, frames: Mapping[str, Mapping[str, FrozenFrame]]) -> str:
         """Commit frames that are frozen already, for example another store's view, and return its name."""
         given = {panel: dict(frames.get(panel, {})) for panel in PANELS}
-        return self._commit(lambda _: Tree(panels=given), self.empty)
+        return self._commit(lambda _: Commit(panels=given), self.empty)
 
     def snapshot(self, ref: str | None = None) -> Snapshot:
         """Everything of a commit (default: the head), read-only, at a cost that does not grow with it."""
@@ -216,17 +216,18 @@ class DataState:
             If somebody is :func:`deciding` at an earlier moment.
         """
         _allow(f"view({moment})", moment)
-        return View.cut(*self._find(ref), moment)
+        ref, commit = self._find(ref)
+        return View(ref, moment, cut(commit, moment))
 
-    def walk(self, ref: str | None = None) -> Walk:
+    def growing_view(self, ref: str | None = None) -> GrowingView:
         """The views of a commit (default: the head) one moment after the other, for one run."""
-        _allow("walk()")
-        return Walk(*self._find(ref))
+        _allow("growing_view()")
+        return GrowingView(*self._find(ref))
 
-    def reading(self, moment: Moment, ref: str | None = None) -> Reading:
+    def trusted_view(self, moment: Moment, ref: str | None = None) -> TrustedView:
         """A commit (default: the head) as known at ``moment``, without a copy, for trusted code alone."""
-        _allow("reading()")
-        return Reading(*self._find(ref), moment)
+        _allow("trusted_view()")
+        return TrustedView(*self._find(ref), moment)
 
     def checkout(self, ref: str | None = None) -> WorkingTree:
         """A working tree on ``ref`` (default: an empty commit), for tools that publish side by side.
@@ -245,7 +246,7 @@ class DataState:
             self._lines.add(line)
         return line
 
-    def _find(self, ref: str | None) -> tuple[str, Tree]:
+    def _find(self, ref: str | None) -> tuple[str, Commit]:
         with self._lock:
             ref = ref or self._head
             tree = self._commits.get(ref)
@@ -254,8 +255,8 @@ class DataState:
                 return ref, tree
         return ref, self._load(ref)
 
-    def _load(self, ref: str) -> Tree:
-        tree = read_tree(self._source, ref) if self._source else None
+    def _load(self, ref: str) -> Commit:
+        tree = read_commit(self._source, ref) if self._source else None
         if tree is None:
             place = (
                 f"in memory or in {self._source}"
@@ -269,7 +270,7 @@ class DataState:
             return self._keep(ref, tree)
 
     def _commit(
-        self, change: Callable[[Tree], Tree], base: str | WorkingTree | None, *, to_head: bool = True
+        self, change: Callable[[Commit], Commit], base: str | WorkingTree | None, *, to_head: bool = True
     ) -> str:
         line, given = (base, None) if isinstance(base, WorkingTree) else (None, base)
         tries = 0
@@ -281,9 +282,9 @@ class DataState:
                 with self._lock if tries > _TRIES else nullcontext():
                     start, tree = line.tip if line else self._find(given)
                     folder, made = self._spill, change(tree)
-                    ref = tree_name(made)
+                    ref = commit_name(made)
                     if folder:
-                        write_tree(folder, ref, made)
+                        write_commit(folder, ref, made)
                     with self._lock:
                         if folder is not self._spill or not (base or start == self._head):
                             continue
@@ -294,7 +295,7 @@ class DataState:
                             line.tip = ref, made
                         return ref
 
-    def _keep(self, ref: str, tree: Tree) -> Tree:
+    def _keep(self, ref: str, tree: Commit) -> Commit:
         if ref not in self._commits:
             self._commits[ref] = self._shelf.take(tree)
         self._commits.move_to_end(ref)
@@ -315,12 +316,12 @@ class WorkingTree:
     Attributes
     ----------
     tip
-        Name and content of the commit it stands on; the store moves it, and :meth:`stand_on`.
+        Name and content of the commit it stands on; the store moves it, and :meth:`move_to`.
     turn
         Held by the update that is moving the tip, so that updates queue.
     """
 
-    def __init__(self, store: DataState, ref: str, tree: Tree) -> None:
+    def __init__(self, store: DataState, ref: str, tree: Commit) -> None:
         self._store = store
         self.tip = (ref, tree)
         self.turn = threading.Lock()
@@ -334,7 +335,7 @@ class WorkingTree:
         """Commit on top of this tree, see :meth:`DataState.update`."""
         return self._store.update(panel, frames, base=self)
 
-    def stand_on(self, ref: str) -> None:
+    def move_to(self, ref: str) -> None:
         """Put the tree on a commit that was made before, on top of this one or anywhere else.
 
         Raises
@@ -353,17 +354,18 @@ class WorkingTree:
     def view(self, moment: Moment) -> View:
         """The tree as known at ``moment``."""
         _allow(f"view({moment})", moment)
-        return View.cut(*self.tip, moment)
+        ref, commit = self.tip
+        return View(ref, moment, cut(commit, moment))
 
 
 def _check_signals(signals: Mapping[str, FrozenFrame], ohlcv: Mapping[str, FrozenFrame]) -> None:
     for name, signal in signals.items():
-        check_placed(name, signal, ohlcv)
+        check_axes(name, signal, ohlcv)
 
 
 def _freeze_all(panel: str, frames: object) -> dict[str, FrozenFrame]:
     if panel not in PANELS:
-        raise UnknownField(unknown("panel", panel, dict.fromkeys(PANELS)), field=panel)
+        raise UnknownField(no_such_name("panel", panel, dict.fromkeys(PANELS)), field=panel)
     if not isinstance(frames, Mapping):
         raise BadFrame(f"{panel} wants a mapping of name to frame, for example {{'close': frame}}")
     return {name: freeze(panel, name, frame) for name, frame in frames.items()}

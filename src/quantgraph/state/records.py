@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import sys
 from collections.abc import Iterable, Mapping
@@ -13,14 +12,24 @@ from typing import Any, Literal, get_args
 
 import numpy as np
 
+from quantgraph._util.canonical_json import canonical_json, content_hash
 from quantgraph.errors import BadOption
 from quantgraph.market.moment import Moment, instant_of
 from quantgraph.state.frames import PLAIN_RULE, Dates, is_plain
 
-__all__ = ["KINDS", "NO_RECORDS", "Kind", "Record", "Records", "members_of", "names_of", "of_kind"]
+__all__ = [
+    "NO_RECORDS",
+    "RECORD_KINDS",
+    "Record",
+    "RecordKind",
+    "Records",
+    "members_of",
+    "names_of",
+    "of_kind",
+]
 
-Kind = Literal["name", "membership", "suspension", "filing", "news", "memory"]
-KINDS: tuple[Kind, ...] = get_args(Kind)
+RecordKind = Literal["name", "membership", "suspension", "filing", "news", "memory"]
+RECORD_KINDS: tuple[RecordKind, ...] = get_args(RecordKind)
 
 _UNTOLD = datetime(1, 1, 1)  # noqa: DTZ001 - local, as all instants here
 _OVERHEAD = 512
@@ -34,7 +43,7 @@ class Record:
     Parameters
     ----------
     kind
-        One of :data:`KINDS`.
+        One of :data:`RECORD_KINDS`.
     known
         When it became known: a naive ``datetime`` in the exchange's local time; a ``date``, if only the day
         is told: then when that day is over; None if it is not told at all: then no moment knows it.
@@ -49,21 +58,23 @@ class Record:
         If one of them is something else; ``known`` with a time zone is.
     """
 
-    kind: Kind
+    kind: RecordKind
     known: date | None
     symbol: str
     _body: str
 
-    def __init__(self, kind: Kind, known: date | None, symbol: str = "", body: object = None) -> None:
-        if kind not in KINDS:
-            raise BadOption(f"kind={kind!r:.60} of a record; valid are {', '.join(KINDS)}", parameter="kind")
+    def __init__(self, kind: RecordKind, known: date | None, symbol: str = "", body: object = None) -> None:
+        if kind not in RECORD_KINDS:
+            raise BadOption(
+                f"kind={kind!r:.60} of a record; valid are {', '.join(RECORD_KINDS)}", parameter="kind"
+            )
         if not isinstance(symbol, str) or (symbol and not is_plain(symbol)):
             raise BadOption(
                 f"symbol={symbol!r:.60} of a record; valid are '' and {PLAIN_RULE}", parameter="symbol"
             )
         if known is not None and (isinstance(known, datetime) or not isinstance(known, date)):
             known = instant_of(known)
-        text = _text(body)
+        text = _json_text(body)
         _check_shape(kind, symbol, body)
         for name, value in (("kind", kind), ("known", known), ("symbol", symbol), ("_body", text)):
             object.__setattr__(self, name, value)
@@ -81,13 +92,13 @@ class Record:
     @cached_property
     def digest(self) -> str:
         """Content name: 32 hex digits."""
-        return hashlib.blake2b(self.line.encode(), digest_size=16).hexdigest()
+        return content_hash(self.line)
 
     @property
     def line(self) -> str:
         """All of it as one line of JSON, which :meth:`read` reads."""
         known = None if self.known is None else self.known.isoformat()
-        return json.dumps([self.kind, known, self.symbol, self._body])
+        return canonical_json([self.kind, known, self.symbol, self._body])
 
     @classmethod
     def read(cls, line: str) -> Record:
@@ -127,9 +138,7 @@ class Records:
     @cached_property
     def digest(self) -> str:
         """Content name: 32 hex digits."""
-        return hashlib.blake2b(
-            "".join(entry.digest for entry in self.entries).encode(), digest_size=16
-        ).hexdigest()
+        return content_hash(*(entry.digest for entry in self.entries))
 
     @cached_property
     def _instants(self) -> Dates:
@@ -141,21 +150,27 @@ class Records:
         """Bytes of the list alone, without what is listed."""
         return sys.getsizeof(self.entries)
 
-    def known(self, moment: Moment) -> tuple[Record, ...]:
+    def as_of(self, moment: Moment) -> tuple[Record, ...]:
         """Those that were published before the moment."""
-        return self.entries[: int(np.searchsorted(self._instants, moment.stands_at.to_datetime64()))]
+        return self.entries[: int(np.searchsorted(self._instants, moment.timestamp.to_datetime64()))]
 
 
 NO_RECORDS = Records(())
 
 
-def of_kind(records: Iterable[Record], kind: Kind, symbol: str | None) -> tuple[Record, ...]:
+def of_kind(records: Iterable[Record], kind: RecordKind, symbol: str | None) -> tuple[Record, ...]:
     """Those of a kind, and about a symbol if one is given, in their order."""
-    if kind not in KINDS:
-        raise BadOption(f"kind={kind!r:.60} of records; valid are {', '.join(KINDS)}", parameter="kind")
+    if kind not in RECORD_KINDS:
+        raise BadOption(
+            f"kind={kind!r:.60} of records; valid are {', '.join(RECORD_KINDS)}", parameter="kind"
+        )
     return tuple(
         record for record in records if record.kind == kind and (symbol is None or record.symbol == symbol)
     )
+
+
+def _unknown_kind(kind: object) -> BadOption:
+    return BadOption(f"kind={kind!r:.60} of a record; valid are {', '.join(RECORD_KINDS)}", parameter="kind")
 
 
 def names_of(records: Iterable[Record]) -> dict[str, str]:
@@ -174,23 +189,23 @@ def _order(record: Record) -> tuple[bool, datetime, str, str, str]:
     return instant is None, instant or _UNTOLD, record.kind, record.symbol, record.digest
 
 
-def _text(body: object) -> str:
+def _json_text(body: object) -> str:
     try:
-        text = json.dumps(body, sort_keys=True, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
-        text.encode()
-        plain = json.loads(text) == body
+        text = canonical_json(body, allow_nan=False)
+        if json.loads(text) == body:
+            return text
     except (TypeError, ValueError, RecursionError) as error:
-        raise BadOption(f"body of a record is no plain JSON: {' '.join(str(error).split()):.200}") from error
-    if not plain:
-        raise BadOption(
-            f"body={body!r:.60} of a record; plain JSON is wanted: dict with str keys, list, str, int, "
-            "float, bool, None",
-            parameter="body",
-        )
-    return text
+        reason = f"{' '.join(str(error).split()):.200}"
+    else:  # a tuple, a key that is not a str, a lone surrogate
+        reason = f"{body!r:.60} does not come back as it was"
+    raise BadOption(
+        f"record body is not JSON-serializable: {reason}; valid are dict with str keys, list, str, int, "
+        "float, bool and None",
+        parameter="body",
+    )
 
 
-def _check_shape(kind: Kind, symbol: str, body: object) -> None:
+def _check_shape(kind: RecordKind, symbol: str, body: object) -> None:
     told = body if isinstance(body, Mapping) else {}
     if kind == "name" and not (symbol and _is_text(told.get("name"))):
         raise BadOption(

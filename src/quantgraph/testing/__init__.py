@@ -1,8 +1,8 @@
-"""For tests of what is built on quantgraph: scripted and misbehaving models, stub servers, canaries.
+"""For tests of projects that build on quantgraph: scripted and misbehaving models, stub servers, canaries.
 
 As pytest fixtures they are in :mod:`quantgraph.testing.pytest_plugin`.
 
-Importing this package loads nothing heavy; each name is imported when it is first used.
+Importing this package loads nothing heavy; each name is imported on first use.
 """
 
 from __future__ import annotations
@@ -11,11 +11,10 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from quantgraph.testing.canary.find import find_canaries
-    from quantgraph.testing.canary.source import CanarySource
-    from quantgraph.testing.canary.store import CanaryStore
-    from quantgraph.testing.canary.watch import CanaryFound, CanaryWatch, differences
-    from quantgraph.testing.models.faulty import Asked, SpoiledChatModel
+    from quantgraph.testing.canary.canary_data import CanarySource, CanaryStore
+    from quantgraph.testing.canary.canary_watch import CanaryFound, CanaryWatch, differences
+    from quantgraph.testing.canary.sentinels import find_canaries
+    from quantgraph.testing.models.faulty_model import FaultContext, FaultyChatModel
     from quantgraph.testing.models.misbehaving import (
         INJECTIONS,
         MISBEHAVING,
@@ -23,29 +22,28 @@ if TYPE_CHECKING:
         misbehaving_in,
         slow_model,
     )
-    from quantgraph.testing.models.scripted import ModelCall, ScriptedChatModel, ScriptExhausted
+    from quantgraph.testing.models.scripted import RecordedCall, ScriptedChatModel, ScriptExhausted
     from quantgraph.testing.servers.openai_stub import OpenAIStub
     from quantgraph.testing.servers.openai_wire import ChatRequest, Fault, Reply
-    from quantgraph.testing.servers.tushare_faults import TushareFault
-    from quantgraph.testing.servers.tushare_stub import TushareRequest, TushareStub
-    from quantgraph.testing.states import sample_store, signal_state
+    from quantgraph.testing.servers.tushare_stub import TushareFault, TushareRequest, TushareStub
+    from quantgraph.testing.signal_states import sample_store, signal_state
 
 __all__ = [
     "INJECTIONS",
     "MISBEHAVING",
-    "Asked",
     "CanaryFound",
     "CanarySource",
     "CanaryStore",
     "CanaryWatch",
     "ChatRequest",
     "Fault",
-    "ModelCall",
+    "FaultContext",
+    "FaultyChatModel",
     "OpenAIStub",
+    "RecordedCall",
     "Reply",
     "ScriptExhausted",
     "ScriptedChatModel",
-    "SpoiledChatModel",
     "TushareFault",
     "TushareRequest",
     "TushareStub",
@@ -58,39 +56,25 @@ __all__ = [
     "slow_model",
 ]
 
-_HOME = {
-    "INJECTIONS": "quantgraph.testing.models.misbehaving",
-    "MISBEHAVING": "quantgraph.testing.models.misbehaving",
-    "Asked": "quantgraph.testing.models.faulty",
-    "CanaryFound": "quantgraph.testing.canary.watch",
-    "CanarySource": "quantgraph.testing.canary.source",
-    "CanaryStore": "quantgraph.testing.canary.store",
-    "CanaryWatch": "quantgraph.testing.canary.watch",
-    "ChatRequest": "quantgraph.testing.servers.openai_wire",
-    "Fault": "quantgraph.testing.servers.openai_wire",
-    "ModelCall": "quantgraph.testing.models.scripted",
-    "OpenAIStub": "quantgraph.testing.servers.openai_stub",
-    "Reply": "quantgraph.testing.servers.openai_wire",
-    "ScriptExhausted": "quantgraph.testing.models.scripted",
-    "ScriptedChatModel": "quantgraph.testing.models.scripted",
-    "SpoiledChatModel": "quantgraph.testing.models.faulty",
-    "TushareFault": "quantgraph.testing.servers.tushare_faults",
-    "TushareRequest": "quantgraph.testing.servers.tushare_stub",
-    "TushareStub": "quantgraph.testing.servers.tushare_stub",
-    "differences": "quantgraph.testing.canary.watch",
-    "find_canaries": "quantgraph.testing.canary.find",
-    "flaky_model": "quantgraph.testing.models.misbehaving",
-    "misbehaving_in": "quantgraph.testing.models.misbehaving",
-    "sample_store": "quantgraph.testing.states",
-    "signal_state": "quantgraph.testing.states",
-    "slow_model": "quantgraph.testing.models.misbehaving",
+_MODULES: dict[str, tuple[str, ...]] = {
+    "canary.canary_data": ("CanarySource", "CanaryStore"),
+    "canary.canary_watch": ("CanaryFound", "CanaryWatch", "differences"),
+    "canary.sentinels": ("find_canaries",),
+    "models.faulty_model": ("FaultContext", "FaultyChatModel"),
+    "models.misbehaving": ("INJECTIONS", "MISBEHAVING", "flaky_model", "misbehaving_in", "slow_model"),
+    "models.scripted": ("RecordedCall", "ScriptExhausted", "ScriptedChatModel"),
+    "servers.openai_stub": ("OpenAIStub",),
+    "servers.openai_wire": ("ChatRequest", "Fault", "Reply"),
+    "servers.tushare_stub": ("TushareFault", "TushareRequest", "TushareStub"),
+    "signal_states": ("sample_store", "signal_state"),
 }
+_HOME = {name: module for module, names in _MODULES.items() for name in names}
 
 
 def __getattr__(name: str) -> Any:
     if name not in _HOME:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(_HOME[name]), name)
+    return getattr(import_module(f"{__name__}.{_HOME[name]}"), name)
 
 
 def __dir__() -> list[str]:

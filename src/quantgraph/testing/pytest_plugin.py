@@ -1,12 +1,12 @@
-"""Fixtures for projects that build on quantgraph; pytest finds them by itself once quantgraph is installed.
+"""Fixtures for projects that build on quantgraph; pytest finds them once quantgraph is installed.
 
 A node is tested in three lines::
 
-    def test_my_fetch(quantgraph_state, quantgraph_kit):
-        update = my_fetch_node(quantgraph_state("data_fetch"), kit=quantgraph_kit())
+    def test_my_fetch(quantgraph_state, quantgraph_resources):
+        update = my_fetch_node(quantgraph_state("data_fetch"), resources=quantgraph_resources())
         assert update["data_ready"]
 
-Importing this module loads pytest and nothing else: all that is heavy is imported by the fixtures.
+Importing this module loads pytest only; the fixtures import the rest.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from langchain_core.language_models import BaseChatModel
 
     from quantgraph.state import DataState
-    from quantgraph.subgraphs.signal import SignalKit
+    from quantgraph.subgraphs.signal import SignalResources
     from quantgraph.subgraphs.signal.state import SignalSubgraphState
     from quantgraph.testing import OpenAIStub, ScriptedChatModel, TushareStub
 
@@ -31,7 +31,7 @@ _MISBEHAVING = "quantgraph_misbehaving"
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """Run a test that asks for ``quantgraph_misbehaving`` once for each of them."""
+    """Run a test with the fixture ``quantgraph_misbehaving`` once for each model."""
     if _MISBEHAVING in metafunc.fixturenames:
         from quantgraph.testing import MISBEHAVING
 
@@ -74,7 +74,7 @@ def quantgraph_tushare() -> Iterator[Callable[..., TushareStub]]:
 
 @pytest.fixture
 def quantgraph_store() -> DataState:
-    """A data state of the test's own with two months of three sample stocks in it."""
+    """New data state with two months of three sample stocks."""
     from quantgraph.testing import sample_store
 
     return sample_store()
@@ -92,14 +92,17 @@ def quantgraph_state(quantgraph_store: DataState) -> Callable[..., SignalSubgrap
 
 
 @pytest.fixture
-def quantgraph_kit(quantgraph_store: DataState) -> Callable[..., SignalKit]:
-    """``quantgraph_kit(model=...)``: what a node is given as ``kit``: the sample, the store of the test.
+def quantgraph_resources(quantgraph_store: DataState) -> Callable[..., SignalResources]:
+    """``quantgraph_resources(model=...)``: a node's ``resources``: the sample source and the test's store.
 
-    Options as for :func:`quantgraph.subgraphs.signal.build_kit`; without a model the keyless planner plays.
+    Options are those of :func:`quantgraph.subgraphs.signal.build_signal_resources`; the default model is the
+    keyless planner.
     """
-    from quantgraph.subgraphs.signal import build_kit
+    from quantgraph.subgraphs.signal import build_signal_resources
 
-    def make(**options: Any) -> SignalKit:
-        return build_kit(**{"model": "keyless", "source": "sample", "store": quantgraph_store, **options})
+    def make(**options: Any) -> SignalResources:
+        return build_signal_resources(
+            **{"model": "keyless", "source": "sample", "store": quantgraph_store, **options}
+        )
 
     return make

@@ -1,10 +1,9 @@
 """What a model may touch."""
 
-from quantgraph.tools.daily_bar import tushare_daily_bar
-from quantgraph.tools.daily_ind import tushare_daily_basic
+from quantgraph.tools.daily_data import tushare_daily_bar, tushare_daily_basic
 from quantgraph.tools.python_repl import PythonRepl, python_repl
 from quantgraph.tools.tool_context import CodeSession, ToolContext
-from quantgraph.tools.trusted import TrustedRunner, code_runner
+from quantgraph.tools.trusted_runner import TrustedRunner, code_runner
 
 __all__ = [
     "CodeSession",

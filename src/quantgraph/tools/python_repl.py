@@ -10,8 +10,8 @@ from langchain_core.callbacks import CallbackManagerForToolRun
 from pydantic import BaseModel, ConfigDict, Field
 
 from quantgraph.sandbox import Isolation
-from quantgraph.tools._repl import PythonAstREPLTool
-from quantgraph.tools.tool_context import context_of
+from quantgraph.tools.tool_context import current_context
+from quantgraph.tools.trusted_runner import PythonAstREPLTool
 
 __all__ = ["PythonRepl", "python_repl"]
 
@@ -65,7 +65,7 @@ class PythonRepl(PythonAstREPLTool):
         runtime: ToolRuntime[Any, Any] | None = None,
         run_manager: CallbackManagerForToolRun | None = None,  # noqa: ARG002 - the base class passes it
     ) -> tuple[str, dict[str, Any]]:
-        context = context_of(runtime)
+        context = current_context(runtime)
         fenced = _FENCE.match(query)
         result = context.code.run(fenced.group(1) if fenced else query)
         if result.error is not None:

@@ -18,9 +18,9 @@ from quantgraph.sandbox import CodeResult, CodeRunner
 from quantgraph.sandbox.wire import Frames
 from quantgraph.settings import load_settings
 from quantgraph.state import GLOBAL_DATA_STATE, WorkingTree
-from quantgraph.tools.trusted import code_runner
+from quantgraph.tools.trusted_runner import code_runner
 
-__all__ = ["CodeSession", "ToolContext", "context_of"]
+__all__ = ["CodeSession", "ToolContext", "current_context"]
 
 
 @dataclass(kw_only=True)
@@ -125,7 +125,7 @@ class ToolContext:
         return cls(source=source, tree=tree, as_of=as_of, code=code, publish=True)
 
 
-def context_of(runtime: ToolRuntime[Any, Any] | None) -> ToolContext:
+def current_context(runtime: ToolRuntime[Any, Any] | None) -> ToolContext:
     """The context a tool runs in; called outside of an agent it gets the standalone one."""
     context = runtime.context if runtime else None
     if isinstance(context, ToolContext):

@@ -13,11 +13,11 @@ from quantgraph._util.texts import Note
 from quantgraph.data import MarketDataSource, ResolvedSymbols, resolve_symbols
 from quantgraph.data.as_of import AsOfSource
 from quantgraph.errors import BadOption, BadWindow, FutureRequested
-from quantgraph.llm.tags import listed
-from quantgraph.market.moment import Moment, between, session_of
+from quantgraph.llm.tags import field_list
+from quantgraph.market.moment import Moment, session_of, sessions_between
 from quantgraph.tools.tool_context import ToolContext
 
-__all__ = ["publish", "read_window", "split_codes"]
+__all__ = ["publish_frames", "read_window", "split_codes"]
 
 
 def split_codes(text: str) -> list[str]:
@@ -64,7 +64,7 @@ def read_window(
         end = limit
     known = AsOfSource(source, as_of)
     sessions = known.sessions()
-    inside = between(sessions, start, end)
+    inside = sessions_between(sessions, start, end)
     if inside.empty:
         raise BadWindow(
             f"there is no session from {start:%Y%m%d} to {end:%Y%m%d}; {known.name} has "
@@ -77,7 +77,7 @@ def read_window(
     return resolved, start, end, [*remarks, *resolved.notes]
 
 
-def publish(
+def publish_frames(
     context: ToolContext, panel: str, frames: Mapping[str, pd.DataFrame], remarks: Sequence[Note]
 ) -> tuple[str, dict[str, Any]]:
     """Commit the frames; the text for the model and the counts for the program."""
@@ -96,7 +96,7 @@ def publish(
         "remarks": [note.en for note in remarks],
     }
     text = (
-        f"{panel}: {listed(frames)} for {counts['symbols']} symbols x {counts['sessions']} sessions, "
+        f"{panel}: {field_list(frames)} for {counts['symbols']} symbols x {counts['sessions']} sessions, "
         f"{counts['first_session']} to {counts['last_session']}, {missing} cells of {first.size} empty"
     )
     if context.source.synthetic:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from quantgraph.llm.planner.codegen import write_code
-from quantgraph.llm.planner.request import Context, read_request
+from quantgraph.llm.planner.request import RequestContext, read_request
 
 PAGE = Path(__file__).resolve().parents[3] / "docs" / "keyless-planner.md"
 
@@ -32,7 +32,7 @@ def test_the_table_has_every_family() -> None:
 def test_both_examples_of_the_table_write_the_same_code(
     family_name: str, chinese: str, english: str, name: str
 ) -> None:
-    ours, theirs = (read_request(text, Context()) for text in (chinese, english))
+    ours, theirs = (read_request(text, RequestContext()) for text in (chinese, english))
     assert ours.strategy is not None, ours.unread
     assert theirs.strategy is not None, theirs.unread
     assert ours.unread == theirs.unread == ()

@@ -1,8 +1,8 @@
-"""A host that runs hostile code, as the user it is told, and tells what became of the code and of itself.
+"""A host that runs hostile code, and reports the outcomes and the state of the host.
 
-Reads ``{"user": 65534 or null, "rows": [[name, code, is_slow], …]}`` from stdin. Started by root for another
-user it makes the interpreter reachable where it lies under a closed home, in a mount namespace of its own,
-gives up root and starts again from nothing.
+Reads ``{"rows": [[name, code, is_slow], …]}`` from stdin and writes JSON to stdout. The argument is ``again``, or
+the number of a user to become: root then mounts the interpreter where that user can reach it, in a mount
+namespace of its own, gives up root, and starts the driver again.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ CODE = Path(__file__).resolve().parents[3] / "src"
 MAGIC = 987654.25
 THREADS = 10
 TOGETHER = 8
-"""So many run one after the other before the host is looked at."""
+"""Number of rows that run between two checks of the host."""
 CLONE_NEWNS, MS_BIND, MS_REC, MS_PRIVATE = 0x20000, 4096, 16384, 1 << 18
 
 
 def become(user):
-    """Start again as another user, who finds the interpreter, its packages and quantgraph."""
+    """Start again as another user, who can reach the interpreter, its packages and quantgraph."""
     libc = ctypes.CDLL(None, use_errno=True)
 
     def do(name, *arguments):
@@ -55,7 +55,7 @@ def become(user):
 
 
 def state(folder):
-    """All of the host that code could have harmed."""
+    """Everything of the host that code could harm."""
     lines = Path("/proc/self/status").read_text(encoding="utf-8").splitlines()
     return {
         "environment": dict(os.environ),
@@ -76,7 +76,7 @@ def harm(before, after):
 
 
 def children(number):
-    """Those that a process still has after two seconds."""
+    """The children that a process still has after two seconds."""
     listed = Path(f"/proc/{number}/task/{number}/children")
     for _ in range(20):
         if not listed.read_text(encoding="utf-8"):
@@ -86,7 +86,7 @@ def children(number):
 
 
 def check_signal(frame):
-    """What is wrong with a signal that reached the host."""
+    """Names of the rules that a returned signal breaks."""
     values = frame.to_numpy()
     good = {
         "index": frame.index.dtype.kind == "M" and frame.index.tz is None,
@@ -150,13 +150,13 @@ def main(rows, folder):
         }
 
     def watched(task):
-        before, warm = state(folder), runner._warm.process.pid
+        before, server_pid = state(folder), runner._server.process.pid
         outcome = task()
         following = runner.run(["float(snapshot['ohlcv']['close'].rolling(2).mean().sum().sum())"], frames)
         expected = float(pd.DataFrame(values[:40]).rolling(2).mean().sum().sum())
         harmed = harm(before, state(folder))
         harmed += ["next call"] * (following.value != repr(expected))
-        harmed += ["warm process"] * (runner._warm.process.pid != warm)
+        harmed += ["fork server"] * (runner._server.process.pid != server_pid)
         harmed += ["signals"] * bool(signals)
         harmed += ["panel"] * (not np.array_equal(frames["ohlcv"]["close"].values, values[:40]))
         return outcome, harmed
@@ -165,7 +165,7 @@ def main(rows, folder):
     with ThreadPoolExecutor(THREADS) as pool:
         list(
             pool.map(run, ["import time\ntime.sleep(0.5)"] * THREADS)
-        )  # its threads are there from the beginning
+        )  # starts the pool's threads before the host's state is taken
         outcomes = {}
 
         def watch(part, how):
@@ -183,7 +183,7 @@ def main(rows, folder):
         reached = True
     except BlockingIOError:
         reached = False
-    left = children(runner._warm.process.pid)
+    left = children(runner._server.process.pid)
     runner.close()
     json.dump({"outcomes": outcomes, "reached": reached, "left": left, "user": os.getuid()}, sys.stdout)
 

@@ -1,6 +1,6 @@
-"""Hostile and sloppy code: what it is, the code, the error it ends in ("" for none), the value it then gives.
+"""Rows of hostile and sloppy code: a name, the code, the code of its error ("" for none), its value.
 
-``@NAME@`` is filled in with a place of the host's. A value of None is not looked at beyond what holds for all.
+``@NAME@`` is replaced by a path or number of the host. A value of None is not compared.
 """
 
 from __future__ import annotations
@@ -22,17 +22,17 @@ READS = [
     ),
     ("own environment", "open('/proc/self/environ').read()", REFUSED, None),
     (
-        "the warm process's environment",
+        "the fork server's environment",
         "import os\nopen(f'/proc/{os.getppid()}/environ').read()",
         REFUSED,
         None,
     ),
     ("the host's environment", "open('/proc/@HOST@/environ').read()", REFUSED, None),
     ("the host's memory", "open('/proc/@HOST@/mem', 'rb')", REFUSED, None),
-    ("the warm process's memory", "import os\nopen(f'/proc/{os.getppid()}/mem', 'rb')", REFUSED, None),
+    ("the fork server's memory", "import os\nopen(f'/proc/{os.getppid()}/mem', 'rb')", REFUSED, None),
     ("the host's descriptors", "import os\nos.listdir('/proc/@HOST@/fd')", REFUSED, None),
     (
-        "the warm process's descriptors",
+        "the fork server's descriptors",
         "import os\n[open(f'/proc/{os.getppid()}/fd/{n}') for n in range(3, 20)]",
         (REFUSED, FAILED),
         None,
@@ -163,7 +163,7 @@ PROCESSES = [
     ),
     ("the end of the host", "import os, signal\nos.kill(@HOST@, signal.SIGUSR1)", REFUSED, None),
     (
-        "the end of the warm process",
+        "the end of the fork server",
         "import os, signal\nos.kill(os.getppid(), signal.SIGKILL)",
         REFUSED,
         None,
@@ -182,7 +182,7 @@ PROCESSES = [
     ("the host's limits", "import resource as r\nr.prlimit(@HOST@, r.RLIMIT_CPU, (1, 1))", REFUSED, None),
     ("another user", "import os\nos.setuid(0)", REFUSED, None),
     ("a session of its own", "import os\nos.setsid()", REFUSED, None),
-    ("outliving the warm process", "import ctypes\nctypes.CDLL(None).prctl(1, 0, 0, 0, 0)", FINE, "-1"),
+    ("outliving the fork server", "import ctypes\nctypes.CDLL(None).prctl(1, 0, 0, 0, 0)", FINE, "-1"),
 ]
 RESOURCES = [
     ("a loop without end", "while True: pass", TIME, None),
@@ -297,7 +297,11 @@ PATCHES = [
             "import quantgraph.state as s, quantgraph.state.frames as f\ns.freeze = f.freeze = lambda *a, **k: None",
             (FINE, FAILED),
         ),
-        ("pack", "import quantgraph.sandbox.serving as s\ns.pack = lambda *a, **k: [b'\\xff' * 100]", FAILED),
+        (
+            "pack",
+            "import quantgraph.sandbox.request_loop as s\ns.encode_frames = lambda *a, **k: [b'\\xff' * 100]",
+            FAILED,
+        ),
         (
             "data state",
             "import quantgraph.state as s\ns.DataState.snapshot = lambda self: {'signal': {'s': 7}}",

@@ -16,10 +16,10 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from quantgraph.broker.vectorized._tables import RATE, SHARE, TERM, Ints, Table
+from quantgraph.broker.vectorized._arrays import RATE, SHARE, TERM, Ints, Table
 from quantgraph.errors import BadOption, BadWindow, UnknownSymbol
-from quantgraph.market._table import rules_of
 from quantgraph.market.boards import exchange_of, fund_kind
+from quantgraph.market.dated_rules import load_rules
 from quantgraph.market.fees import MainlandFees
 from quantgraph.market.money import ZERO, money
 from quantgraph.market.rulebook import Rulebook
@@ -77,7 +77,7 @@ def terms_of(
 
 @cache
 def _changes() -> list[dt.date]:
-    return sorted({*_since(rules_of("cn"))})
+    return sorted({*_since(load_rules("cn"))})
 
 
 def _since(table: Any) -> Iterator[dt.date]:

@@ -1,8 +1,8 @@
-"""The ``tushare`` package as a client that fails loudly: all pages, typed errors, waits for rate limits.
+"""Client over the ``tushare`` package: all pages, typed errors, waits for rate limits.
 
-The package itself returns an empty frame for an HTTP error and raises a bare ``Exception`` with the
-vendor's words for everything else. Here both become errors of :mod:`quantgraph.errors`. Vendor
-exceptions are never chained: those of ``requests`` carry the request, and the request the token.
+The package itself returns an empty frame for an HTTP error and raises a bare ``Exception`` with the vendor's
+message for every other one. Here both become errors of :mod:`quantgraph.errors`. Vendor exceptions are never
+chained: those of ``requests`` carry the request, and the request carries the token.
 """
 
 from __future__ import annotations
@@ -37,34 +37,34 @@ URL_VARIABLE = "TUSHARE_URL"
 
 _URL_ATTRIBUTE = "_DataApi__http_url"
 _SET_TOKEN = f"set {TOKEN_VARIABLE} to your token from https://tushare.pro, or pass token=..."
-_SLOW_DOWN = re.compile("每分钟最多")
-_USED_UP = re.compile("每小时最多|每天最多|每日最多")
+_PER_MINUTE = re.compile("每分钟最多")
+_PER_HOUR_OR_DAY = re.compile("每小时最多|每天最多|每日最多")
 _BAD_TOKEN = re.compile("token.{0,4}(不对|无效|失效|过期|错误)", re.IGNORECASE)
 _NOT_ALLOWED = re.compile("权限|积分")
 
 
-class _SlowDown(Exception):
-    """The vendor's limit per minute; it goes away by waiting."""
+class _MinuteLimit(Exception):
+    """The vendor's limit per minute; waiting helps."""
 
 
 class TushareClient:
-    """Fetches whole tables from tushare.
+    """Fetches whole tables from tushare. Thread-safe.
 
     Parameters
     ----------
     token
         The vendor's token; else the environment variable ``TUSHARE_TOKEN``, read at first use.
     base_url
-        Where the endpoints are, for example ``http://127.0.0.1:8000/dataapi``; else the environment
-        variable ``TUSHARE_URL``, else the package's own (plain ``http``: the token travels in clear).
+        Address of the endpoints, such as ``http://127.0.0.1:8000/dataapi``; else the environment variable
+        ``TUSHARE_URL``, else the package's own (plain ``http``: the token is sent in clear).
     timeout
         Seconds to wait for one reply.
     max_wait
-        Seconds to wait altogether, per page, when the vendor says that it was asked too often in a minute.
+        Seconds to wait in total, per page, for the vendor's limit per minute.
     row_limits
         Row limits by endpoint that differ from the documented ones.
     sleep
-        How to wait; seconds are its argument.
+        Function that waits so many seconds.
     """
 
     def __init__(
@@ -88,34 +88,34 @@ class TushareClient:
 
     @property
     def url(self) -> str | None:
-        """Where requests go; None means the package's own server."""
+        """Address of the requests; None means the package's own server."""
         url = self._base_url or os.environ.get(URL_VARIABLE) or None
         if url is not None and urlsplit(url).scheme not in {"http", "https"}:
-            raise BadOption(f"base_url={url!r} is no http address, for example http://127.0.0.1:8000/dataapi")
+            raise BadOption(f"base_url={url!r} is not an http address such as http://127.0.0.1:8000/dataapi")
         return url.rstrip("/") if url else None
 
     def fetch(self, endpoint: Endpoint, params: Mapping[str, str]) -> pd.DataFrame:
-        """All rows of a request, over as many pages as it takes.
+        """All rows of a request, from as many pages as it takes.
 
-        A page with as many rows as the endpoint's limit is not taken for the last one. Rows that two
-        pages share are kept once.
+        A page with as many rows as the endpoint's limit is not the last one. Rows that two pages share are
+        kept once.
 
         Returns
         -------
         DataFrame
             Columns ``endpoint.fields``: text as ``str``, dates as ``datetime64[us]`` (NaT where empty),
-            numbers as float64 (NaN where empty). Without rows when the vendor has none.
+            numbers as float64 (NaN where empty). Empty if the vendor has no row.
 
         Raises
         ------
         NotConfigured
-            If there is no token, or the package is missing.
+            If the token or the package is missing.
         PermissionDenied
-            If the vendor refuses the token, or the token this endpoint.
+            If the vendor refuses the token, or refuses this endpoint to it.
         RateLimited
-            If a limit per hour or day is used up, or one per minute did not go away in ``max_wait``.
+            If a limit per hour or day is used up, or ``max_wait`` is too short for a limit per minute.
         SourceUnavailable
-            If there is no answer, or it is not tushare's protocol.
+            If there is no answer, or it does not follow tushare's protocol.
         """
         limit = self._row_limits.get(endpoint.name, endpoint.row_limit)
         pages: list[pd.DataFrame] = []
@@ -137,24 +137,24 @@ class TushareClient:
 
     def _page(self, endpoint: Endpoint, params: Mapping[str, Any]) -> pd.DataFrame:
         waiting = tenacity.Retrying(
-            retry=tenacity.retry_if_exception_type(_SlowDown),
+            retry=tenacity.retry_if_exception_type(_MinuteLimit),
             wait=tenacity.wait_exponential(multiplier=5, max=60),
             stop=lambda state: state.idle_for + state.upcoming_sleep > self._max_wait,
             sleep=self._sleep,
             reraise=True,
         )
         try:
-            return waiting(self._ask, endpoint, params)
-        except _SlowDown as error:
-            words = str(error)
+            return waiting(self._request, endpoint, params)
+        except _MinuteLimit as error:
+            message = str(error)
         raise RateLimited(
             f"tushare {endpoint.name}: still over the limit per minute after waiting up to "
-            f"{self._max_wait:g} s: {words}",
+            f"{self._max_wait:g} s: {message}",
             endpoint=endpoint.name,
         )
 
-    def _ask(self, endpoint: Endpoint, params: Mapping[str, Any]) -> pd.DataFrame:
-        api = self._connected()
+    def _request(self, endpoint: Endpoint, params: Mapping[str, Any]) -> pd.DataFrame:
+        api = self._get_api()
         failure: Exception
         try:
             frame = api.query(endpoint.name, fields=",".join(endpoint.fields), **params)
@@ -172,7 +172,7 @@ class TushareClient:
             return self._typed(endpoint, frame)
         raise failure
 
-    def _connected(self) -> Any:
+    def _get_api(self) -> Any:
         with self._lock:
             if self._api is None:
                 self._api = self._connect()
@@ -199,8 +199,8 @@ class TushareClient:
         return api
 
     def _secret(self) -> str:
-        given = self._token.get_secret_value() if self._token else os.environ.get(TOKEN_VARIABLE, "")
-        return given.strip()
+        token = self._token.get_secret_value() if self._token else os.environ.get(TOKEN_VARIABLE, "")
+        return token.strip()
 
     def _unavailable(self, endpoint: Endpoint, what: str, *, refused: bool = False) -> SourceUnavailable:
         host = urlsplit(self.url).netloc.rpartition("@")[2] if self.url else "its server"
@@ -208,22 +208,22 @@ class TushareClient:
             f"tushare {endpoint.name} at {host}: {what}", endpoint=endpoint.name, refused=refused
         )
 
-    def _refusal(self, endpoint: Endpoint, words: str) -> QuantGraphError | _SlowDown:
-        said = " ".join(words.replace(self._secret(), "***").split())
+    def _refusal(self, endpoint: Endpoint, message: str) -> QuantGraphError | _MinuteLimit:
+        text = " ".join(message.replace(self._secret(), "***").split())
         where = f"tushare {endpoint.name}"
-        if _SLOW_DOWN.search(words):
-            return _SlowDown(said)
-        if _USED_UP.search(words):
-            return RateLimited(f"{where}: the allowance is used up: {said}", endpoint=endpoint.name)
-        if _BAD_TOKEN.search(words):
+        if _PER_MINUTE.search(message):
+            return _MinuteLimit(text)
+        if _PER_HOUR_OR_DAY.search(message):
+            return RateLimited(f"{where}: the allowance is used up: {text}", endpoint=endpoint.name)
+        if _BAD_TOKEN.search(message):
             return PermissionDenied(
-                f"{where}: the token is refused: {said}; {_SET_TOKEN}", endpoint=endpoint.name
+                f"{where}: the token is refused: {text}; {_SET_TOKEN}", endpoint=endpoint.name
             )
-        if _NOT_ALLOWED.search(words):
+        if _NOT_ALLOWED.search(message):
             return PermissionDenied(
-                f"{where}: the token may not use this endpoint: {said}", endpoint=endpoint.name
+                f"{where}: the token may not use this endpoint: {text}", endpoint=endpoint.name
             )
-        return self._unavailable(endpoint, f"refused with: {said}", refused=True)
+        return self._unavailable(endpoint, f"refused with: {text}", refused=True)
 
     def _typed(self, endpoint: Endpoint, frame: pd.DataFrame) -> pd.DataFrame:
         if not len(frame.columns):

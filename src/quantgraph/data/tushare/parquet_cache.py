@@ -1,8 +1,8 @@
-"""Tables on disk, each with the days it covers.
+"""Cache of tables as Parquet files, each with the days it covers.
 
 One file holds one table and, in its metadata, the closed interval of days for which the table is
-complete. A file is replaced whole by renaming a finished one over it, so that a reader in another
-thread or process sees the old table or the new one. Pages carry checksums: a damaged file is noticed.
+complete. A finished file is renamed over the old one, so that a reader in another thread or process sees the
+old table or the new one. Pages carry checksums, which reveal a damaged file.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _METADATA = b"quantgraph"
 
 @dataclass(frozen=True, kw_only=True)
 class CacheKey:
-    """What a table is the answer to. Never holds a secret: it becomes a file name."""
+    """Request that a table answers. Must not hold a secret: it becomes a file name."""
 
     endpoint: str
     params: Mapping[str, str]
@@ -36,13 +36,13 @@ class CacheKey:
 
     @property
     def file_name(self) -> str:
-        """Name of the file: readable, and different for different keys.
+        """Readable file name, different for different keys.
 
         >>> CacheKey(endpoint="daily", params={"ts_code": "600519.SH"}, fields=["close"]).file_name
         'ts_code=600519.SH-2c9ffa6547.parquet'
         """
-        said = json.dumps([self.endpoint, sorted(self.params.items()), list(self.fields)])
-        digest = hashlib.sha256(said.encode()).hexdigest()[:10]
+        text = json.dumps([self.endpoint, sorted(self.params.items()), list(self.fields)])
+        digest = hashlib.sha256(text.encode()).hexdigest()[:10]
         words = ",".join(f"{name}={value}" for name, value in sorted(self.params.items()))
         return f"{re.sub(r'[^A-Za-z0-9.,=_-]', '_', words)[:80] or 'all'}-{digest}.parquet"
 
@@ -57,9 +57,9 @@ class CachedTable:
 
 
 class ParquetCache:
-    """Tables by key in a folder, which is made at the first write.
+    """Tables by key in a folder, which is created on the first write.
 
-    Several threads and processes may read and write; the last writer of a key wins.
+    Safe for several threads and processes; the last writer of a key wins.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -69,11 +69,11 @@ class ParquetCache:
         return f"ParquetCache({str(self.folder)!r})"
 
     def path(self, key: CacheKey) -> Path:
-        """Where the table of this key is, or would be."""
+        """File of a key, whether it exists or not."""
         return self.folder / key.endpoint / key.file_name
 
     def covered(self, key: CacheKey) -> tuple[pd.Timestamp, pd.Timestamp] | None:
-        """First and last day covered, without reading the rows; None when there is no such table.
+        """First and last day covered, without reading the rows; None if the key has no table.
 
         Raises
         ------
@@ -89,7 +89,7 @@ class ParquetCache:
             raise _damaged(path, error) from error
 
     def read(self, key: CacheKey) -> CachedTable | None:
-        """Read the table of a key; None when there is none.
+        """Table of a key; None if it has none.
 
         Raises
         ------
@@ -109,7 +109,7 @@ class ParquetCache:
         return CachedTable(rows=rows, first=first, last=last)
 
     def write(self, key: CacheKey, table: CachedTable) -> None:
-        """Put a table in place of the one there is."""
+        """Write the table of a key, replacing an old one."""
         arrow = pa.Table.from_pandas(table.rows, preserve_index=False)
         days = json.dumps({"first": f"{table.first:%Y%m%d}", "last": f"{table.last:%Y%m%d}"})
         arrow = arrow.replace_schema_metadata({**(arrow.schema.metadata or {}), _METADATA: days.encode()})

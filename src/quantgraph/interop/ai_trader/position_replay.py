@@ -1,48 +1,45 @@
-"""Replaying a ``position.jsonl``: each record has to follow from the one before.
+"""Replaying a ``position.jsonl``: each record must follow from the one before.
 
-What is damaged in one record is told once, at that record. The next one is held against the recorded
-state and, if there was a mismatch, also against the state that should have been recorded: a byte that
-was changed afterwards left the following lines as they were, a tool that erred went on from its error.
+Each damage is reported once, at its record. The next record is compared with the recorded state and, after a
+mismatch, also with the state that should have been recorded: a byte that was changed afterwards leaves the
+following lines as they were, a program with an error goes on from its error.
 """
 
 from __future__ import annotations
 
-import datetime as dt
 import math
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
-from typing import Any, Literal
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from typing import Any, Literal, NamedTuple
 
 import pandas as pd
 
+from quantgraph.broker.order_matching import fits_lots
 from quantgraph.errors import BadFile, BadWindow, UnknownSymbol
-from quantgraph.interop.ai_trader.position_record import PositionRecord
-from quantgraph.interop.ai_trader.position_state import (
-    Finding,
-    State,
-    after,
-    below_zero,
-    differences,
-    explained,
-    opening,
-    state_of,
-)
-from quantgraph.market.rulebook import Rulebook
+from quantgraph.interop.ai_trader.position_file import PositionRecord
+from quantgraph.interop.ai_trader.position_trades import CASH_DUST, cash_after
+from quantgraph.market.rulebook import Lots, Rulebook
 
-__all__ = ["LedgerMarket", "Mismatch", "replay"]
+__all__ = ["LedgerMarket", "Mismatch", "replay_positions"]
 
 LedgerMarket = Literal["cn", "us"]
 
-_LOT = 100
+_TERMS: dict[LedgerMarket, tuple[Lots, int]] = {
+    "cn": (Lots(first=100, step=100), 1),
+    "us": (Lots(first=1, step=1), 0),
+}
+"""Lots and T+n that AI-Trader knows; also those of a symbol that the rulebook does not know."""
+_SHOWN = 3
 
 
 @dataclass(frozen=True, kw_only=True)
 class Mismatch:
     """A line that does not follow from the one before.
 
-    ``line`` counts from 1. ``id`` and ``date`` are the record's, None where the line is no record.
-    ``field`` is the first thing that is wrong, ``message`` names all of them.
+    ``line`` counts from 1. ``id`` and ``date`` are the record's, None where the line is not a record.
+    ``field`` is the first thing that is wrong; ``message`` names all of them.
     """
 
     line: int
@@ -54,7 +51,23 @@ class Mismatch:
     message: str
 
 
-def replay(
+class RecordFinding(NamedTuple):
+    """One thing that is wrong with a record."""
+
+    field: str
+    expected: Any
+    found: Any
+    message: str
+
+
+class PositionState(NamedTuple):
+    """Cash, and shares by symbol."""
+
+    cash: float
+    shares: Mapping[str, int]
+
+
+def replay_positions(
     scanned: Iterable[tuple[int, PositionRecord | BadFile]],
     bars: Mapping[str, pd.DataFrame],
     market: LedgerMarket,
@@ -64,21 +77,19 @@ def replay(
     Parameters
     ----------
     scanned
-        Lines as :func:`~quantgraph.interop.ai_trader.position_file.scan_positions` gives them.
+        Lines as :func:`~quantgraph.interop.ai_trader.position_file.scan_positions` returns them.
     bars
-        Wide frames ``open``, ``high``, ``low`` of unadjusted prices, NaN where there was no trading.
-        Their index says what a session is.
+        Wide frames ``open``, ``high``, ``low`` of unadjusted prices, NaN without trading. Their index is the
+        calendar.
     market
-        ``cn``: purchases in lots of 100, a sale takes an odd rest whole or not at all, nothing is sold in
-        the session it was bought in (trading rules of SSE and SZSE, 2023-02-17). AI-Trader knows lots of
-        100 alone; what STAR and Beijing allow beyond them (200 or 100 and then single shares) passes too.
-        ``us``: whole shares.
+        ``cn``: lots and T+1 of the mainland rulebook; lots of 100 pass on every board, as AI-Trader knows
+        no others. ``us``: whole shares.
     """
-    follower = _Follower(_Prices(bars), market)
+    replay = _Replay(_Prices(bars), market)
     for line, record in scanned:
-        findings = follower.unread(record) if isinstance(record, BadFile) else follower.follow(record)
+        read = None if isinstance(record, BadFile) else record
+        findings = replay.skip(record) if isinstance(record, BadFile) else replay.check(record)
         if findings:
-            read = None if isinstance(record, BadFile) else record
             yield Mismatch(
                 line=line,
                 id=read.id if read else None,
@@ -94,142 +105,190 @@ class _Prices:
     """Prices by date as text."""
 
     def __init__(self, bars: Mapping[str, pd.DataFrame]) -> None:
-        index = pd.DatetimeIndex(bars["open"].index)
-        self._rows = {day: row for row, day in enumerate(index.strftime("%Y-%m-%d"))}
-        self.span = f"{index[0]:%Y-%m-%d} to {index[-1]:%Y-%m-%d}"
-        self._columns = {symbol: column for column, symbol in enumerate(bars["open"].columns)}
-        self._values = {field: bars[field].to_numpy() for field in ("open", "high", "low")}
-
-    def is_session(self, date: str) -> bool:
-        return date in self._rows
-
-    def knows(self, symbol: str) -> bool:
-        return symbol in self._columns
+        days = pd.DatetimeIndex(bars["open"].index).strftime("%Y-%m-%d")
+        self._cells = {name: bars[name].set_axis(days).to_dict() for name in ("open", "high", "low")}
+        self.sessions, self.symbols = frozenset(days), frozenset(bars["open"].columns)
+        self.span = f"{days[0]} to {days[-1]}"
 
     def at(self, field: str, date: str, symbol: str) -> float:
         """NaN where there is none."""
-        row, column = self._rows.get(date), self._columns.get(symbol)
-        return math.nan if row is None or column is None else float(self._values[field][row, column])
+        return float(self._cells[field].get(symbol, {}).get(date, math.nan))
 
 
-class _Follower:
-    """What a next record may follow from.
+class _Replay:
+    """What the next record may follow from.
 
-    ``states`` is empty as long as nothing is known: before the registration, and after a line that is
-    no record or an opening that cannot be.
+    ``states`` is empty while nothing is known: before the registration, after a line that is not a record,
+    and after an opening that cannot be.
     """
 
     def __init__(self, prices: _Prices, market: LedgerMarket) -> None:
         self._prices = prices
-        self._market = market
+        self._rules = Rulebook.mainland() if market == "cn" else Rulebook.us()
+        self._terms = _TERMS[market]
         self._ids: tuple[int, ...] = (0,)
-        self._states: tuple[State, ...] = ()
+        self._states: tuple[PositionState, ...] = ()
         self._since = ""
         self._bought: Counter[tuple[str, str]] = Counter()
         self._at_start = True
 
-    def unread(self, error: BadFile) -> list[Finding]:
-        """Go past a line that is no record: it may stand for one, or for none."""
+    def skip(self, error: BadFile) -> list[RecordFinding]:
+        """Go past a line that is not a record: a record may have stood there, or none."""
         self._ids = (self._ids[0] + 1, *self._ids)
         self._states = ()
-        return [Finding(error.data["field"], "a record", error.data["found"], str(error))]
+        return [RecordFinding(error.data["field"], "a record", error.data["found"], str(error))]
 
-    def follow(self, record: PositionRecord) -> list[Finding]:
-        """Hold a record against the one before and go on from it."""
+    def check(self, record: PositionRecord) -> list[RecordFinding]:
+        """Compare a record with the one before, and go on from it."""
         registration = self._at_start and record.action is None
-        findings = [*self._id(record), *self._date(record, registration=registration)]
-        findings += self._register(record) if registration else self._transition(record)
+        findings = [*self._check_id(record), *self._check_date(record, registration=registration)]
+        findings += self._register(record) if registration else self._check_action(record)
         self._ids = (record.id + 1,) if record.id in self._ids else (record.id + 1, self._ids[0] + 1)
         self._since = min(self._since, record.date) if findings else record.date
         self._at_start = False
         return findings
 
-    def _id(self, record: PositionRecord) -> Iterator[Finding]:
+    def _check_id(self, record: PositionRecord) -> Iterator[RecordFinding]:
         if record.id not in self._ids:
-            wanted = self._ids[0]
-            why = "a line is missing or the id was changed"
-            yield Finding("id", wanted, record.id, f"id {record.id} where {wanted} follows: {why}")
+            expected = self._ids[0]
+            message = f"id {record.id} where {expected} follows: a line is missing or the id was changed"
+            yield RecordFinding("id", expected, record.id, message)
 
-    def _date(self, record: PositionRecord, *, registration: bool) -> Iterator[Finding]:
-        if not registration and not self._prices.is_session(record.date):
-            message = f"date {record.date!r} is no session of the prices, {self._prices.span}"
-            yield Finding("date", "a session", record.date, message)
+    def _check_date(self, record: PositionRecord, *, registration: bool) -> Iterator[RecordFinding]:
+        if not registration and record.date not in self._prices.sessions:
+            message = f"date {record.date!r} is not a session of the prices, {self._prices.span}"
+            yield RecordFinding("date", "a session", record.date, message)
         elif record.date < self._since:
-            yield Finding("date", self._since, record.date, f"date {record.date} after {self._since}")
+            yield RecordFinding("date", self._since, record.date, f"date {record.date} after {self._since}")
 
-    def _register(self, record: PositionRecord) -> list[Finding]:
-        opened, findings = opening(record)
+    def _register(self, record: PositionRecord) -> list[RecordFinding]:
+        """An account opens with cash alone."""
+        opened = PositionState(record.cash, dict.fromkeys(record.positions, 0))
         self._states = (opened,) if record.cash >= 0 else ()
+        findings = []
+        if record.cash < 0:
+            message = f"the account opens with {record.cash} of cash"
+            findings.append(RecordFinding("positions.CASH", "not negative", record.cash, message))
+        for symbol, shares in record.positions.items():
+            if shares:
+                message = f"the account opens with {shares} {symbol} that were never bought"
+                findings.append(RecordFinding(f"positions.{symbol}", 0, shares, message))
         return findings
 
-    def _transition(self, record: PositionRecord) -> list[Finding]:
-        recorded = state_of(record)
+    def _check_action(self, record: PositionRecord) -> list[RecordFinding]:
+        recorded = PositionState(record.cash, record.positions)
         candidates, self._states = self._states, (recorded,)
         if record.action is None:
             message = "this_action is missing after the first record"
-            return [Finding("this_action", "an action", None, message)]
+            return [RecordFinding("this_action", "an action", None, message)]
         price, findings = self._price(record)
         if not candidates:
             if self._at_start and record.id == self._ids[-1]:
-                message = "the first record is no registration: it has an action"
-                findings.append(Finding("this_action", None, record.action, message))
-            return [*findings, *self._rules(record, None)]
-        outcomes = [(before, after(before, record, price)) for before in candidates]
-        before, expected = min(outcomes, key=lambda outcome: len(differences(outcome[1], recorded)))
-        differing = differences(expected, recorded)
+                message = "the first record is not a registration: it has an action"
+                findings.append(RecordFinding("this_action", None, record.action, message))
+            return [*findings, *self._check_rules(record, None)]
+        outcomes = [(before, _after(before, record, price)) for before in candidates]
+        before, expected = min(outcomes, key=lambda outcome: len(_differences(outcome[1], recorded)))
+        differing = _differences(expected, recorded)
         if differing:
-            findings.append(explained(before, record, price, differing))
+            findings.append(_explained(before, record, price, differing))
             self._states = (recorded, expected)
         if record.action == "buy":
             grown = record.positions.get(record.symbol, 0) - before.shares.get(record.symbol, 0)
             self._bought[record.date, record.symbol] += max(0, min(record.amount, grown))
-        return [*findings, *self._rules(record, before)]
+        return [*findings, *_below_zero(before, record), *self._check_rules(record, before)]
 
-    def _price(self, record: PositionRecord) -> tuple[float, list[Finding]]:
-        """Price of the fill, NaN if nobody knows it."""
-        symbol, date = record.symbol, record.date
+    def _price(self, record: PositionRecord) -> tuple[float, list[RecordFinding]]:
+        """The price of the fill, NaN if it is unknown: the open, or a recorded one that was traded."""
+        symbol, date, prices = record.symbol, record.date, self._prices
+        opened, low, high = (prices.at(field, date, symbol) for field in ("open", "low", "high"))
         if record.action == "no_trade":
             return math.nan, []
-        if not self._prices.knows(symbol):
+        if symbol not in prices.symbols:
             message = f"symbol {symbol!r} is unknown to the prices"
-            return math.nan, [Finding("this_action.symbol", "a symbol of the prices", symbol, message)]
-        opened = self._prices.at("open", date, symbol)
-        if not record.amount or not self._prices.is_session(date):
+            return math.nan, [RecordFinding("this_action.symbol", "a symbol of the prices", symbol, message)]
+        if not record.amount or date not in prices.sessions:
             return opened, []
         if math.isnan(opened):
             message = f"{symbol} has no price on {date}"
-            return math.nan, [Finding("this_action.symbol", "a symbol with a price", symbol, message)]
-        return (opened, []) if record.price is None else self._traded_at(record, opened, record.price)
-
-    def _traded_at(self, record: PositionRecord, opened: float, price: float) -> tuple[float, list[Finding]]:
-        """Check a recorded price: the open, or one within the session's range."""
-        low, high = (self._prices.at(field, record.date, record.symbol) for field in ("low", "high"))
+            return math.nan, [RecordFinding("this_action.symbol", "a symbol with a price", symbol, message)]
+        price = opened if record.price is None else record.price
         if price == opened or low <= price <= high:
             return price, []
-        message = f"price {price} of {record.symbol} was not traded on {record.date}, its open is {opened}"
-        return opened, [Finding("this_action.price", opened, price, message)]
+        message = f"price {price} of {symbol} was not traded on {date}, its open is {opened}"
+        return opened, [RecordFinding("this_action.price", opened, price, message)]
 
-    def _rules(self, record: PositionRecord, before: State | None) -> Iterator[Finding]:
-        symbol, amount = record.symbol, record.amount
-        if before:
-            yield from below_zero(before, record)
-        if self._market == "us" or not amount:
+    def _check_rules(self, record: PositionRecord, before: PositionState | None) -> Iterator[RecordFinding]:
+        """Lots and T+1; what is held is unknown without a state ``before``."""
+        action, symbol, amount, day = record.action, record.symbol, record.amount, record.date
+        if action not in ("buy", "sell") or not amount or (action == "sell" and before is None):
             return
-        held = before.shares.get(symbol, 0) if before else None
-        odd = 0 if _by_single_shares(symbol, amount, record.date) else amount % _LOT
-        if odd and (record.action == "buy" or (held is not None and odd != held % _LOT)):
-            message = f"{record.action} of {amount} {symbol} is not in lots of {_LOT}"
-            yield Finding("this_action.amount", f"lots of {_LOT}", amount, message)
-        if record.action == "sell" and held is not None:
-            free = held - self._bought[record.date, symbol]
-            if amount > free:
-                message = f"sells {amount} {symbol} of which {free} were not bought on {record.date} (T+1)"
-                yield Finding("this_action.amount", free, amount, message)
+        usual, t_plus = self._terms
+        lots = usual
+        with suppress(UnknownSymbol, BadWindow):
+            lots, t_plus = self._rules.lots(symbol, day), self._rules.t_plus(symbol, day)
+        held = before.shares.get(symbol, 0) if before else 0
+        if not any(fits_lots(action, amount, held, allowed) for allowed in (usual, lots)):
+            message = f"{action} of {amount} {symbol} is not in lots of {usual.step}"
+            yield RecordFinding("this_action.amount", f"lots of {usual.step}", amount, message)
+        free = held - self._bought[day, symbol] * t_plus
+        if action == "sell" and t_plus and amount > free:
+            message = f"sells {amount} {symbol} of which {free} were not bought on {day} (T+1)"
+            yield RecordFinding("this_action.amount", free, amount, message)
 
 
-def _by_single_shares(symbol: str, amount: int, day: str) -> bool:
-    try:
-        lots = Rulebook.mainland().lots(symbol, dt.date.fromisoformat(day))
-    except (UnknownSymbol, BadWindow):
-        return False
-    return lots.step == 1 and amount >= lots.first
+def _after(before: PositionState, record: PositionRecord, price: float) -> PositionState:
+    """State after the action. Cash is taken as recorded where the price is unknown."""
+    if record.action not in ("buy", "sell") or not record.amount:
+        return before
+    held = before.shares.get(record.symbol, 0)
+    change = record.amount if record.action == "buy" else -record.amount
+    cash = cash_after(before.cash, record.action, price, record.amount, record.fees)
+    shares = {**before.shares, record.symbol: held + change}
+    return PositionState(record.cash if math.isnan(cash) else cash, shares)
+
+
+def _differences(
+    expected: PositionState, recorded: PositionState
+) -> list[tuple[str, float | None, float | None]]:
+    """Field, expected and found value, cash first; None for a symbol that is not listed.
+
+    Cash is compared as doubles, to the last bit.
+    """
+    differing: list[tuple[str, float | None, float | None]] = []
+    if expected.cash != recorded.cash:
+        differing.append(("positions.CASH", expected.cash, recorded.cash))
+    for symbol in {**expected.shares, **recorded.shares}:
+        shares = expected.shares.get(symbol), recorded.shares.get(symbol)
+        if shares[0] != shares[1]:
+            differing.append((f"positions.{symbol}", *shares))
+    return differing
+
+
+def _explained(
+    before: PositionState,
+    record: PositionRecord,
+    price: float,
+    differing: list[tuple[str, float | None, float | None]],
+) -> RecordFinding:
+    """Name the amount if another one explains the whole state, else the first difference."""
+    if record.action in ("buy", "sell"):
+        change = record.positions.get(record.symbol, 0) - before.shares.get(record.symbol, 0)
+        amount = change if record.action == "buy" else -change
+        meant = _after(before, replace(record, amount=amount), price)
+        if amount >= 0 and not _differences(meant, PositionState(record.cash, record.positions)):
+            message = f"amount {record.amount} where the state says {amount}"
+            return RecordFinding("this_action.amount", amount, record.amount, message)
+    shown = [f"{field} is {found!r}, expected {expected!r}" for field, expected, found in differing[:_SHOWN]]
+    more = len(differing) - _SHOWN
+    return RecordFinding(*differing[0], ", ".join(shown) + (f" and {more} more" if more > 0 else ""))
+
+
+def _below_zero(before: PositionState, record: PositionRecord) -> Iterator[RecordFinding]:
+    """What this record took below zero, or further below."""
+    if record.cash < -CASH_DUST and record.cash < before.cash:
+        yield RecordFinding("positions.CASH", "not negative", record.cash, f"cash is negative: {record.cash}")
+    for symbol, shares in record.positions.items():
+        if shares < 0 and shares < before.shares.get(symbol, 0):
+            message = f"{symbol} is negative: {shares} shares"
+            yield RecordFinding(f"positions.{symbol}", "not negative", shares, message)

@@ -1,26 +1,32 @@
-"""From the records of a ``position.jsonl`` to trades, and from trades to records."""
+"""Trades of a ``position.jsonl``: from records to fills and back, and into a ledger of ours."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import pandas as pd
 
+from quantgraph.broker.ledger import Ledger
+from quantgraph.broker.ledger.fills_file import import_fills
+from quantgraph.broker.orders import Fill, Order
+from quantgraph.broker.simulate import Market
 from quantgraph.errors import BadOption, NoData, UnknownSymbol
-from quantgraph.interop.ai_trader.position_record import PositionRecord, is_date
+from quantgraph.interop.ai_trader.position_file import PositionRecord, is_date, read_positions
+from quantgraph.market.money import ZERO, money, notional, to_decimal
 from quantgraph.market.rulebook import Side
 
-__all__ = ["CASH_DUST", "PositionFill", "cash_after", "fills_of", "records_of"]
+__all__ = ["CASH_DUST", "PositionFill", "cash_after", "fills_of", "import_positions", "records_of"]
 
 CASH_DUST = 1e-6
 """Doubles that add up to zero may end this far below it."""
 
 
 class PositionFill(NamedTuple):
-    """A trade: session ``YYYY-MM-DD``, shares, price per share, costs by kind."""
+    """A trade: session ``YYYY-MM-DD``, shares, price of a share, costs by kind."""
 
     date: str
     side: Side
@@ -40,19 +46,19 @@ def cash_after(cash: float, side: Side, price: float, amount: int, fees: float =
 
 
 def fills_of(records: Iterable[PositionRecord], opens: pd.DataFrame) -> list[PositionFill]:
-    """Trades of the records. Those of 0 shares changed nothing and are left out.
+    """Trades of the records. Trades of 0 shares are left out: they changed nothing.
 
     Parameters
     ----------
     records
         In the order of the file.
     opens
-        The field ``open`` of bars: what a record without a price was filled at.
+        The field ``open`` of bars: the price of a record that has none.
 
     Raises
     ------
     NoData
-        If a record has no price and ``opens`` has none for it.
+        If neither a record nor ``opens`` has the price.
     """
     return [
         PositionFill(
@@ -73,26 +79,26 @@ def records_of(
 ) -> list[PositionRecord]:
     """Build a ledger from trades, with ``no_trade`` in each session after the opening that has none.
 
-    Each trade's record has its price, so that it is explained without being at the open.
+    Each trade's record has its price, because it may differ from the open.
 
     Parameters
     ----------
     opening_date
-        Date of the registration, ``YYYY-MM-DD``; it need not be a session.
+        Date of the registration, ``YYYY-MM-DD``; need not be a session.
     cash
         Initial cash.
     symbols
-        The universe in the order of the file; all of them stand in each record, zeros too.
+        The universe in the order of the file; each record has all of them, zeros too.
     fills
-        :class:`PositionFill`, or plain tuples like it, in the order they happened.
+        :class:`PositionFill` or plain tuples like it, in the order they happened.
     sessions
         Sessions of the account, ``YYYY-MM-DD``. The ledger ends with the last.
 
     Raises
     ------
     BadOption
-        If a fill is out of order, in no session, of no positive price or whole amount, or sells or
-        spends more than there is.
+        If a fill is out of order or in none of the sessions, its price or amount is not valid, or it sells
+        or spends more than there is.
     UnknownSymbol
         If a fill's symbol is not in the universe.
     """
@@ -115,29 +121,63 @@ def records_of(
     return records
 
 
+def import_positions(ledger: Ledger, run_id: str, market: Market, path: str | Path) -> None:
+    """Enter a ``position.jsonl`` as a run: every session from its first trade to its last.
+
+    Trades without a price were made at the session's open. The file's cash is an unrounded double and the
+    ledger's is exact to the cent, so the two may differ by half a cent a trade.
+
+    Raises
+    ------
+    BadFile
+        If the file is not a ``position.jsonl``.
+    NoData, LedgerConflict
+        See :func:`~quantgraph.broker.ledger.import_fills`.
+    """
+    records = read_positions(path)
+    opens = market.store.snapshot(market.data_ref)["ohlcv"]["open"]
+    fills = [_ledger_fill(trade, number) for number, trade in enumerate(fills_of(records, opens), 1)]
+    import_fills(ledger, run_id, market, fills, cash=money(to_decimal(records[0].cash)))
+
+
+def _ledger_fill(trade: PositionFill, sequence: int) -> Fill:
+    price, costs = to_decimal(trade.price), trade.costs or {}
+    total = costs.get("total_cost", sum(costs.values()))
+    return Fill(
+        order=Order(symbol=trade.symbol, side=trade.side, quantity=trade.amount, sequence=sequence),
+        session=pd.Timestamp(trade.date).as_unit("us"),
+        side=trade.side,
+        price=price,
+        quantity=trade.amount,
+        notional=notional(price, trade.amount),
+        commission=money(to_decimal(total)),
+        stamp_duty=ZERO,
+        transfer_fee=ZERO,
+    )
+
+
 def _price(record: PositionRecord, opens: pd.DataFrame) -> float:
     if record.price is not None:
         return record.price
-    opens_of = opens.get(record.symbol)
-    price = math.nan if opens_of is None else float(opens_of.get(pd.Timestamp(record.date), math.nan))
+    column = opens.get(record.symbol)
+    price = math.nan if column is None else float(column.get(pd.Timestamp(record.date), math.nan))
     if math.isnan(price):
         raise NoData(f"record {record.id}: no open of {record.symbol} on {record.date}", symbol=record.symbol)
     return price
 
 
 def _check(fill: PositionFill, name: str, newest: str, days: Mapping[str, object]) -> None:
+    problem = None
     if fill.date not in days or fill.date < newest:
-        raise BadOption(
-            f"{name}: date={fill.date!r}; a session from {newest} on is wanted, in order", parameter="fills"
-        )
-    if fill.side not in ("buy", "sell"):
-        raise BadOption(f"{name}: side={fill.side!r}; valid: buy, sell", parameter="fills")
-    if isinstance(fill.amount, bool) or not isinstance(fill.amount, int) or fill.amount < 1:
-        raise BadOption(
-            f"{name}: amount={fill.amount!r}; whole shares from 1 on are wanted", parameter="fills"
-        )
-    if not (math.isfinite(fill.price) and fill.price > 0):
-        raise BadOption(f"{name}: price={fill.price!r}; a positive number is wanted", parameter="fills")
+        problem = f"date={fill.date!r}; must be a session from {newest} on, in ascending order"
+    elif fill.side not in ("buy", "sell"):
+        problem = f"side={fill.side!r}; valid: buy, sell"
+    elif isinstance(fill.amount, bool) or not isinstance(fill.amount, int) or fill.amount < 1:
+        problem = f"amount={fill.amount!r}; must be a whole number >= 1"
+    elif not (math.isfinite(fill.price) and fill.price > 0):
+        problem = f"price={fill.price!r}; must be a positive number"
+    if problem:
+        raise BadOption(f"{name}: {problem}", parameter="fills")
 
 
 def _traded(before: PositionRecord, fill: PositionFill) -> PositionRecord:
@@ -165,12 +205,12 @@ def _traded(before: PositionRecord, fill: PositionFill) -> PositionRecord:
 
 
 def _next(before: PositionRecord, **changes: Any) -> PositionRecord:
-    """Make the record after ``before``: its state, the next id, and an action of its own."""
+    """The record after ``before``: its state, the next id, and an action of its own."""
     blank: dict[str, Any] = {"symbol": "", "amount": 0, "price": None, "costs": None}
     return replace(before, id=before.id + 1, **{**blank, **changes})
 
 
 def _date(text: str) -> str:
     if not is_date(text):
-        raise BadOption(f"{text!r} is no date YYYY-MM-DD", parameter="sessions")
+        raise BadOption(f"{text!r} is not a date YYYY-MM-DD", parameter="sessions")
     return text

@@ -1,11 +1,6 @@
-"""What models can do differs; who uses one here need not know.
+"""What models can do differs: :class:`CapabilityChatModel` gives each of them native tool calls."""
 
-:class:`LadderChatModel` calls tools natively for every model, on the highest rung that it can stand on;
-:func:`ask_json` reads its answers.
-"""
+from quantgraph.llm.capabilities.capability_model import CapabilityChatModel
+from quantgraph.llm.capabilities.modes import MODES, CapabilityMode
 
-from quantgraph.llm.capabilities.capability_model import LadderChatModel
-from quantgraph.llm.capabilities.json_answer import ask_json
-from quantgraph.llm.capabilities.modes import RUNGS, Rung
-
-__all__ = ["RUNGS", "LadderChatModel", "Rung", "ask_json"]
+__all__ = ["MODES", "CapabilityChatModel", "CapabilityMode"]

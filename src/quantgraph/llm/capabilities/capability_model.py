@@ -1,9 +1,8 @@
-"""A chat model that calls tools natively, whatever the model inside can do."""
+"""A chat model that calls tools natively, whatever the inner model can do."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
 from typing import Any, Literal
 
 from langchain_core.callbacks import CallbackManagerForLLMRun
@@ -18,56 +17,59 @@ from langchain_core.utils.function_calling import convert_to_openai_tool
 from pydantic import BaseModel, PrivateAttr, SkipValidation
 
 from quantgraph.errors import BadOption, ModelOutputInvalid
-from quantgraph.llm.cache import attempt, forget
-from quantgraph.llm.capabilities.active_mode import Footing
-from quantgraph.llm.capabilities.mode_request import ask_on
-from quantgraph.llm.capabilities.modes import RUNGS, Rung, is_refused
-from quantgraph.llm.capabilities.parse_reply import Reading, read_reply
-from quantgraph.llm.capabilities.protocol import Wanted, format_of
-from quantgraph.llm.faults import facts_of, read_fault
-from quantgraph.llm.structured import reply_text, without_thoughts
+from quantgraph.llm.cache import cached_attempt, drop_replies
+from quantgraph.llm.capabilities.capability_cache import CapabilityCache
+from quantgraph.llm.capabilities.modes import (
+    MODES,
+    CapabilityMode,
+    ReplyForm,
+    is_refused,
+    response_format,
+    send_request,
+)
+from quantgraph.llm.capabilities.parse_reply import ParsedReply, parse_reply
+from quantgraph.llm.faults import classify_error, model_facts
+from quantgraph.llm.model_json import reply_text, without_thoughts
 
-__all__ = ["LadderChatModel"]
+__all__ = ["CapabilityChatModel"]
 
-_FREE = (None, "auto", "none", False)
-_TAKEN_OVER = ("name", "callbacks", "tags", "metadata", "verbose", "profile")
-"""Fields of the inner model: one model run is seen from outside, and that is ours."""
+_OPTIONAL_CHOICES = (None, "auto", "none", False)
+_INHERITED = ("name", "callbacks", "tags", "metadata", "verbose", "profile")
+"""Fields taken from the inner model: callers see one model run, that of the wrapper."""
 
 
-class LadderChatModel(BaseChatModel):
-    """To its user a model that calls tools natively; inside it asks on the rung that the inner model can do.
+class CapabilityChatModel(BaseChatModel):
+    """A model with native tool calls; inside it asks in the mode that the inner model supports.
 
-    Calls that the model writes as text are calls all the same, see
-    :mod:`~quantgraph.llm.capabilities.parse_reply`. A reply whose call cannot be read, or that was cut off in
-    one, gets one question that says so. After that it is handed on as a text without calls.
+    Tool calls that the model writes as text become tool calls, see
+    :mod:`~quantgraph.llm.capabilities.parse_reply`. A reply with an unreadable or truncated call gets one
+    question that names the fault. If the second reply has a fault too, it is returned as text without calls.
 
     Parameters
     ----------
     inner
         The model.
-    rung
-        ``auto`` finds out, see :class:`~quantgraph.llm.capabilities.active_mode.Footing`; a rung is used as
-        it is.
+    mode
+        ``auto`` finds the mode, see :class:`~quantgraph.llm.capabilities.capability_cache.CapabilityCache`.
     answer
-        What the final answer has to be; on the rung ``json_schema`` the server holds it to that. Whoever asks
-        reads it with :func:`~quantgraph.llm.capabilities.ask_json`.
-    cache_dir
-        Where rungs are remembered; None is the settings' folder.
+        Schema of the final answer; in mode ``json_schema`` the server enforces it. Read the answer with
+        :func:`~quantgraph.llm.structured.ask_json`.
 
     Raises
     ------
     BadOption
-        If there is no such rung.
+        If the mode does not exist.
 
     Notes
     -----
-    On the rung ``native`` a schema of the answer is sent only where no tool is bound: many servers refuse
-    both together, or stop calling tools. A server that refuses it alone is not sent it again.
+    In mode ``native`` a schema of the answer is sent only if no tool is bound: many servers refuse both
+    together, or stop calling tools. A server that refuses the schema alone does not get it again.
 
     Examples
     --------
     >>> from langchain_core.language_models import FakeListChatModel
-    >>> model = LadderChatModel(FakeListChatModel(responses=['{"tool": "add", "args": {"a": 1, "b": 2}}']))
+    >>> inner = FakeListChatModel(responses=['{"tool": "add", "args": {"a": 1, "b": 2}}'])
+    >>> model = CapabilityChatModel(inner)
     >>> def add(a: int, b: int) -> int:
     ...     "Add two numbers."
     >>> model.bind_tools([add]).invoke("What is 1 + 2?").tool_calls[0]["args"]
@@ -79,34 +81,33 @@ class LadderChatModel(BaseChatModel):
     bound_tools: tuple[dict[str, Any], ...] = ()
     bound_options: Mapping[str, Any] = {}
 
-    _footing: Footing = PrivateAttr()
+    _capabilities: CapabilityCache = PrivateAttr()
 
     def __init__(
         self,
         inner: BaseChatModel,
         *,
-        rung: Rung | Literal["auto"] = "auto",
+        mode: CapabilityMode | Literal["auto"] = "auto",
         answer: type[BaseModel] | None = None,
-        cache_dir: Path | None = None,
         **fields: Any,
     ) -> None:
-        if rung not in ("auto", *RUNGS):
-            raise BadOption(f"rung={rung!r}; valid are auto, {', '.join(RUNGS)}", option="rung")
-        taken_over = {name: getattr(inner, name) for name in _TAKEN_OVER}
-        super().__init__(inner=inner, answer=answer, cache=False, **{**taken_over, **fields})
-        self._footing = Footing(inner, None if rung == "auto" else rung, cache_dir)
+        if mode not in ("auto", *MODES):
+            raise BadOption(f"mode={mode!r}; valid are auto, {', '.join(MODES)}", option="mode")
+        inherited = {name: getattr(inner, name) for name in _INHERITED}
+        super().__init__(inner=inner, answer=answer, cache=False, **{**inherited, **fields})
+        self._capabilities = CapabilityCache(inner, None if mode == "auto" else mode)
 
     @property
     def _llm_type(self) -> str:
-        return "quantgraph-ladder"
+        return "quantgraph-capabilities"
 
     def _get_ls_params(self, stop: list[str] | None = None, **kwargs: Any) -> LangSmithParams:
         return self.inner._get_ls_params(stop=stop, **kwargs)  # noqa: SLF001 - what tracers show
 
     @property
-    def rung(self) -> Rung:
-        """The rung it stands on; asking for it may probe the model."""
-        return self._footing.standing().rung
+    def mode(self) -> CapabilityMode:
+        """The active mode; reading it may probe the model."""
+        return self._capabilities.active().mode
 
     def bind_tools(
         self,
@@ -115,7 +116,7 @@ class LadderChatModel(BaseChatModel):
         tool_choice: str | None = None,
         **kwargs: Any,
     ) -> Runnable[LanguageModelInput, AIMessage]:
-        """A copy that may call these tools, whether or not the inner model can bind any."""
+        """A copy that may call these tools, even if the inner model cannot bind tools."""
         kwargs.pop("ls_structured_output_format", None)  # a label for tracers, which no server takes
         specs = tuple(convert_to_openai_tool(tool) for tool in tools)
         options = kwargs if tool_choice is None else {**kwargs, "tool_choice": tool_choice}
@@ -128,108 +129,104 @@ class LadderChatModel(BaseChatModel):
         run_manager: CallbackManagerForLLMRun | None = None,
         **kwargs: Any,
     ) -> ChatResult:
-        wanted = _wanted(self.bound_tools, self.bound_options.get("tool_choice"), self.answer)
+        form = _reply_form(self.bound_tools, self.bound_options.get("tool_choice"), self.answer)
         options = {**kwargs, "run_manager": run_manager} | ({"stop": stop} if stop else {})
-        with attempt() as replies:
-            message, reading = self._ask(messages, wanted, options)
-            if reading.fault:
-                forget(replies)
-        if reading.fault:
+        with cached_attempt() as replies:
+            message, parsed = self._ask(messages, form, options)
+            if parsed.fault:
+                drop_replies(replies)
+        if parsed.fault:
             usage = message.usage_metadata
-            message, reading = self._ask([*messages, *_complaint(message, reading.fault)], wanted, options)
+            message, parsed = self._ask([*messages, *_repair_request(message, parsed.fault)], form, options)
             message = message.model_copy(update={"usage_metadata": add_usage(usage, message.usage_metadata)})
-        return ChatResult(generations=[ChatGeneration(message=_as_read(message, reading))])
+        return ChatResult(generations=[ChatGeneration(message=_with_parsed_calls(message, parsed))])
 
     def _ask(
-        self, messages: list[BaseMessage], wanted: Wanted, options: dict[str, Any]
-    ) -> tuple[AIMessage, Reading]:
-        """One answer, from a lower rung if the server refuses this one."""
-        rung, *lower = self._rungs_for(messages, wanted)
-        refused: list[Rung] = []
+        self, messages: list[BaseMessage], form: ReplyForm, options: dict[str, Any]
+    ) -> tuple[AIMessage, ParsedReply]:
+        """One reply, in a lower mode if the server refuses the active one."""
+        is_plain = form.is_free and not any(isinstance(message, ToolMessage) for message in messages)
+        # A plain conversation is the same in every mode and needs no probe.
+        mode, *lower = ("native",) if is_plain else self._capabilities.modes()
+        refused: list[CapabilityMode] = []
         while True:
             try:
-                answer = self._read_on(rung, messages, wanted, options)
+                reply = self._ask_in_mode(mode, messages, form, options)
             except Exception as error:
                 if not lower or not is_refused(error, self.inner):
                     raise
-                refused.append(rung)
-                rung = lower.pop(0)
+                refused.append(mode)
+                mode = lower.pop(0)
             else:
                 if refused:
-                    self._footing.step_down(refused, rung)
-                return answer
+                    self._capabilities.step_down(refused, mode)
+                return reply
 
-    def _read_on(
-        self, rung: Rung, messages: list[BaseMessage], wanted: Wanted, options: dict[str, Any]
-    ) -> tuple[AIMessage, Reading]:
+    def _ask_in_mode(
+        self, mode: CapabilityMode, messages: list[BaseMessage], form: ReplyForm, options: dict[str, Any]
+    ) -> tuple[AIMessage, ParsedReply]:
         try:
-            message = self._ask_on(rung, messages, wanted, options)
+            if mode == "native":
+                message = self._ask_natively(messages, form, options)
+            else:
+                message = send_request(mode, self.inner, messages, form, **options)
         except Exception as error:
-            if reason := _withheld(error, self.inner):
-                return AIMessage(""), Reading(fault=reason)
+            if reason := _unusable_reason(error, self.inner):
+                return AIMessage(""), ParsedReply(fault=reason)
             raise
-        return message, read_reply(message, wanted, native=rung == "native", turn=len(messages))
+        return message, parse_reply(message, form, native=mode == "native", turn=len(messages))
 
-    def _rungs_for(self, messages: list[BaseMessage], wanted: Wanted) -> tuple[Rung, ...]:
-        """Plain talk is the same on every rung and needs no probe."""
-        talk = wanted.free and not any(isinstance(message, ToolMessage) for message in messages)
-        return ("native",) if talk else self._footing.rungs()
-
-    def _ask_on(
-        self, rung: Rung, messages: list[BaseMessage], wanted: Wanted, options: dict[str, Any]
+    def _ask_natively(
+        self, messages: list[BaseMessage], form: ReplyForm, options: dict[str, Any]
     ) -> AIMessage:
-        if rung != "native":
-            return ask_on(rung, self.inner, messages, wanted, **options)
-        asks_form = wanted.answer is not None and not self.bound_tools
-        refused = False
-        if asks_form and self._footing.standing().takes_formats:
+        bound = {"tools": list(self.bound_tools), **self.bound_options} if self.bound_tools else None
+        has_schema = form.answer is not None and not self.bound_tools
+        if has_schema and self._capabilities.active().supports_response_format:
+            schema = response_format(form, "json_schema")
             try:
-                return ask_on(
-                    rung, self.inner, messages, wanted, **format_of(wanted, "json_schema"), **options
-                )
+                return send_request("native", self.inner, messages, form, **schema, **options)
             except Exception as error:
                 if not is_refused(error, self.inner):
                     raise
-                refused = True
-        bound = {"tools": list(self.bound_tools), **self.bound_options} if self.bound_tools else None
-        message = ask_on(rung, self.inner, messages, wanted, bound=bound, **options)
-        if refused:
-            self._footing.without_formats()
-        return message
+            message = send_request("native", self.inner, messages, form, **options)
+            self._capabilities.refuse_response_format()
+            return message
+        return send_request("native", self.inner, messages, form, bound=bound, **options)
 
 
-def _wanted(specs: Sequence[Mapping[str, Any]], choice: Any, answer: type[BaseModel] | None) -> Wanted:
-    """What a choice of tools leaves to a reply: ``any``, ``required``, True and a tool's name insist."""
+def _reply_form(specs: Sequence[Mapping[str, Any]], choice: Any, answer: type[BaseModel] | None) -> ReplyForm:
+    """The form that a tool choice leaves: ``any``, ``required``, True and a tool's name force a call."""
     tools = tuple(spec["function"] for spec in specs if "function" in spec and choice != "none")
     name = choice.get("function", {}).get("name") if isinstance(choice, Mapping) else choice
     chosen = tuple(tool for tool in tools if tool["name"] == name)
-    return Wanted(tools=chosen or tools, answer=answer, forced=bool(tools) and choice not in _FREE)
+    forced = bool(tools) and choice not in _OPTIONAL_CHOICES
+    return ReplyForm(tools=chosen or tools, answer=answer, forced=forced)
 
 
-def _withheld(error: Exception, model: BaseChatModel) -> str | None:
-    """Why an answer cannot be used (cut off, withheld), where the client says so by an exception."""
+def _unusable_reason(error: Exception, model: BaseChatModel) -> str | None:
+    """Why a reply is unusable (truncated, withheld), if the client reports it by an exception."""
     if isinstance(error, ModelOutputInvalid):
         return error.message
-    fault = read_fault(error, facts_of(model))
+    fault = classify_error(error, model_facts(model))
     return f"it {fault.reason}" if fault and fault.kind is ModelOutputInvalid else None
 
 
-def _complaint(message: AIMessage, fault: str) -> list[BaseMessage]:
-    """The one question that names a fault, behind what was said."""
-    said = without_thoughts(reply_text(message.content))
+def _repair_request(message: AIMessage, fault: str) -> list[BaseMessage]:
+    """The reply without its thinking, and the question that names its fault."""
+    text = without_thoughts(reply_text(message.content))
     question = f"Your last reply could not be used: {fault}. Send it again, whole and valid."
-    return [*([AIMessage(said)] if said else []), HumanMessage(question)]
+    return [*([AIMessage(text)] if text else []), HumanMessage(question)]
 
 
-def _as_read(message: AIMessage, reading: Reading) -> AIMessage:
-    if not reading.calls and reading.text is None and reading.fault is None:
+def _with_parsed_calls(message: AIMessage, parsed: ParsedReply) -> AIMessage:
+    if not parsed.calls and parsed.text is None and parsed.fault is None:
         return message
-    raw = {key: value for key, value in message.additional_kwargs.items() if key != "tool_calls"}
+    kwargs = {key: value for key, value in message.additional_kwargs.items() if key != "tool_calls"}
     return message.model_copy(
         update={
-            "content": message.content if reading.text is None else reading.text,
-            "tool_calls": list(reading.calls),
+            "content": message.content if parsed.text is None else parsed.text,
+            "tool_calls": list(parsed.calls),
             "invalid_tool_calls": [],
-            "additional_kwargs": raw,
+            "additional_kwargs": kwargs,
         }
     )

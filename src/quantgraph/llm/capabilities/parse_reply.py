@@ -1,6 +1,6 @@
-"""What a reply is: tool calls, native or written as text, or an answer; or what is wrong with it.
+"""Parse a reply into tool calls (native or written as text), an answer, or a fault.
 
-What a model writes behind a call is not read: it has not seen the result, so it makes one up.
+Text behind a call is ignored: the model has not seen the result, so it makes one up.
 """
 
 from __future__ import annotations
@@ -14,29 +14,34 @@ from dataclasses import dataclass
 from langchain_core.messages import AIMessage, InvalidToolCall
 from langchain_core.messages.tool import ToolCall, tool_call
 
-from quantgraph.llm.capabilities.markup import calls_in_markup
-from quantgraph.llm.capabilities.protocol import Wanted
-from quantgraph.llm.capabilities.text_tool_call import Spec, Spoken, by_name, calls_of, read_args
-from quantgraph.llm.model_reply import finish_of, is_cut_off
-from quantgraph.llm.repair import mended
-from quantgraph.llm.structured import Found, objects_in, reply_text, without_thoughts
-from quantgraph.recording import canonical, digest
+from quantgraph._util.canonical_json import canonical_json, content_hash
+from quantgraph.llm.capabilities.modes import ReplyForm, ToolSpec
+from quantgraph.llm.capabilities.text_tool_call import (
+    TextToolCall,
+    calls_in_json,
+    calls_in_markup,
+    read_args,
+    tools_by_name,
+)
+from quantgraph.llm.model_json import finish_reason, is_cut_off, reply_text, without_thoughts
+from quantgraph.llm.repair import normalise_nulls
+from quantgraph.llm.structured import JsonCandidate, find_json
 
-__all__ = ["Reading", "read_reply"]
+__all__ = ["ParsedReply", "parse_reply"]
 
 _LIKE_A_CALL = re.compile(r"(\[\s*)?\{\s*[\"'](tool|name|function|tool_calls)[\"']\s*:")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Reading:
-    """Calls to make, or a text.
+class ParsedReply:
+    """Tool calls, or a text.
 
     Attributes
     ----------
     text
-        The final text, or what was said before the calls; None leaves the content as it is.
+        The final text, or the text before the calls; None leaves the content unchanged.
     fault
-        Why the reply can be neither carried out nor taken for an answer; the model is told so.
+        Why the reply is neither a valid call nor an answer; the next question tells the model.
     """
 
     calls: tuple[ToolCall, ...] = ()
@@ -44,85 +49,92 @@ class Reading:
     fault: str | None = None
 
 
-def read_reply(message: AIMessage, wanted: Wanted, *, native: bool, turn: int) -> Reading:
-    """Read a reply.
+def parse_reply(message: AIMessage, form: ReplyForm, *, native: bool, turn: int) -> ParsedReply:
+    """Parse a reply.
 
     Parameters
     ----------
     native
-        Whether tools were offered as tools. A call that is written as text all the same counts, if it is in
-        the markup of calls, or a JSON object with exactly a bound tool's name and its arguments.
+        Whether tools were offered as tools. A call written as text is then valid if it is in the markup of
+        calls, or a JSON object with exactly a bound tool's name and its arguments.
     turn
-        Place of the reply in the conversation; ids of calls are made from it, so that they repeat.
+        Position of the reply in the conversation; call ids are derived from it, so that they repeat.
 
     Notes
     -----
-    A call of a tool that is not bound is a call too where it cannot be anything else: whoever runs the tools
-    tells the model so.
+    A call of an unbound tool is a call if it cannot be anything else; the agent answers it with an error.
     """
-    if not wanted.tools:
-        return Reading()
-    own, text = _native(message), without_thoughts(reply_text(message.content))
-    said, answer = (own, None) if own else _written(text, wanted, native=native, cut_off=is_cut_off(message))
-    if fault := next((one.fault for one in said if one.fault), None):
-        return Reading(fault=fault)
-    if not said:
-        missing = "no tool was called, and one has to be" if wanted.forced else None
-        return Reading(text=answer, fault=missing)
-    ids = [call["id"] for call in [*message.tool_calls, *message.invalid_tool_calls]] or [None] * len(said)
+    if not form.tools:
+        return ParsedReply()
+    own, text = _native_calls(message), without_thoughts(reply_text(message.content))
+    found_calls, answer = (
+        (own, None) if own else _written_calls(text, form, native=native, cut_off=is_cut_off(message))
+    )
+    if fault := next((one.fault for one in found_calls if one.fault), None):
+        return ParsedReply(fault=fault)
+    if not found_calls:
+        missing = "no tool was called, and one has to be" if form.forced else None
+        return ParsedReply(text=answer, fault=missing)
+    ids = [call["id"] for call in [*message.tool_calls, *message.invalid_tool_calls]] or [None] * len(
+        found_calls
+    )
     given = Counter(ids)  # an id that two calls have names neither
     calls = tuple(
-        _made(one, wanted, id_ if id_ and given[id_] == 1 else _id(one, turn, place))
-        for place, (one, id_) in enumerate(zip(said, ids, strict=True))
+        _tool_call(one, form, id_ if id_ and given[id_] == 1 else _call_id(one, turn, place))
+        for place, (one, id_) in enumerate(zip(found_calls, ids, strict=True))
     )
     if own:
-        return Reading(calls=calls)
-    before = text[: said[0].begin].rstrip()
-    return Reading(calls=calls, text=before.removesuffix("```json").removesuffix("```").rstrip())
+        return ParsedReply(calls=calls)
+    before = text[: found_calls[0].begin].rstrip()
+    return ParsedReply(calls=calls, text=before.removesuffix("```json").removesuffix("```").rstrip())
 
 
-def _written(text: str, wanted: Wanted, *, native: bool, cut_off: bool) -> tuple[list[Spoken], str | None]:
-    """Calls that stand in a text, or what it is as an answer (None: as it is)."""
-    said = calls_in_markup(text, wanted.tools, cut_off=cut_off)
-    if said:
-        return said, None
-    found = objects_in(text, cut_off=cut_off)
-    said = list(_calls_among(found, by_name(wanted.tools), native=native, text=text))
-    return said, None if native else _answer(found, text)
+def _written_calls(
+    text: str, form: ReplyForm, *, native: bool, cut_off: bool
+) -> tuple[list[TextToolCall], str | None]:
+    """The calls in a text, or its answer; None means the text itself."""
+    found_calls = calls_in_markup(text, form.tools, cut_off=cut_off)
+    if found_calls:
+        return found_calls, None
+    found = find_json(text, cut_off=cut_off)
+    found_calls = list(_calls_among(found, tools_by_name(form.tools), native=native, text=text))
+    return found_calls, None if native else _answer(found, text)
 
 
-def _native(message: AIMessage) -> list[Spoken]:
-    """The message's own calls; when it was cut off, that is in the last of them, however it was parsed."""
-    said = [Spoken(name=call["name"], begin=0, args=call["args"]) for call in message.tool_calls]
-    said += [_almost(call, cut_off=is_cut_off(message)) for call in message.invalid_tool_calls]
-    if said and is_cut_off(message):
-        last = said[-1]
-        said[-1] = Spoken(
-            name=last.name, begin=0, fault=f"the call of {last.name} was cut off ({finish_of(message)})"
+def _native_calls(message: AIMessage) -> list[TextToolCall]:
+    """The message's own calls. If the reply was cut off, its last call is faulty, however it was parsed."""
+    found_calls = [TextToolCall(name=call["name"], begin=0, args=call["args"]) for call in message.tool_calls]
+    found_calls += [_invalid_call(call, cut_off=is_cut_off(message)) for call in message.invalid_tool_calls]
+    if found_calls and is_cut_off(message):
+        last = found_calls[-1]
+        found_calls[-1] = TextToolCall(
+            name=last.name, begin=0, fault=f"the call of {last.name} was cut off ({finish_reason(message)})"
         )
-    return said
+    return found_calls
 
 
-def _almost(call: InvalidToolCall, *, cut_off: bool) -> Spoken:
+def _invalid_call(call: InvalidToolCall, *, cut_off: bool) -> TextToolCall:
     return read_args(call["name"] or "", call["args"] or "", 0, cut_off=cut_off)
 
 
 def _calls_among(
-    found: Sequence[Found], known: dict[str, Spec], *, native: bool, text: str
-) -> Iterator[Spoken]:
-    """The calls up to the first piece of JSON that is none."""
+    found: Sequence[JsonCandidate], known: dict[str, ToolSpec], *, native: bool, text: str
+) -> Iterator[TextToolCall]:
+    """The calls up to the first JSON that is not a call."""
     for one in found:
         if one.value is None:
             if _LIKE_A_CALL.match(text, one.begin):
-                yield Spoken(name="", begin=one.begin, fault=f"the call of a tool is broken: {one.problem}")
+                yield TextToolCall(
+                    name="", begin=one.begin, fault=f"the call of a tool is broken: {one.problem}"
+                )
             return
-        calls = calls_of(one.value, one.begin)
+        calls = calls_in_json(one.value, one.begin)
         if not calls or (native and any(call.name not in known for call in calls)):
             return
         yield from calls
 
 
-def _answer(found: Sequence[Found], text: str) -> str:
+def _answer(found: Sequence[JsonCandidate], text: str) -> str:
     """The text of ``{"answer": ...}``; any other reply is the answer itself."""
     value = found[-1].value if found else None
     if isinstance(value, dict) and value.keys() == {"answer"}:
@@ -131,10 +143,10 @@ def _answer(found: Sequence[Found], text: str) -> str:
     return text
 
 
-def _made(one: Spoken, wanted: Wanted, id_: str) -> ToolCall:
-    tool = by_name(wanted.tools).get(one.name, {})
-    return tool_call(name=one.name, args=mended(one.args, tool.get("parameters", {})), id=id_)
+def _tool_call(one: TextToolCall, form: ReplyForm, id_: str) -> ToolCall:
+    tool = tools_by_name(form.tools).get(one.name, {})
+    return tool_call(name=one.name, args=normalise_nulls(one.args, tool.get("parameters", {})), id=id_)
 
 
-def _id(one: Spoken, turn: int, place: int) -> str:
-    return f"call_{digest(canonical([turn, place, one.name, one.args]))[:24]}"
+def _call_id(one: TextToolCall, turn: int, place: int) -> str:
+    return f"call_{content_hash(canonical_json([turn, place, one.name, one.args]))[:24]}"

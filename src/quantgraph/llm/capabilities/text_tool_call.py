@@ -1,28 +1,87 @@
-"""A tool call that a model wrote as text, and the reading of its arguments."""
+"""Tool calls that a model wrote as text: in the markup of chat templates, or as JSON.
+
+The spelling of each markup is that of its vendor's chat template, as the parsers of vLLM and SGLang read it.
+"""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Final
 
-from quantgraph.llm.structured import objects_in
+from quantgraph.llm.capabilities.modes import ToolSpec
+from quantgraph.llm.structured import find_json
 
-__all__ = ["Spec", "Spoken", "by_name", "calls_of", "read_args"]
+__all__ = ["TextToolCall", "calls_in_json", "calls_in_markup", "read_args", "tools_by_name"]
 
 _NAMES = ("tool", "name", "function")
 _ARGS = ("args", "arguments", "parameters")
 _OF_A_CALL = frozenset({*_NAMES, *_ARGS, "id", "type"})
 _OF_A_MESSAGE = frozenset({"role", "content", "tool_calls"})
 
-Spec = Mapping[str, Any]
-"""A tool as under ``function`` of OpenAI's form: ``name``, ``description``, ``parameters``."""
+_DSML = re.compile(r"<(/?)\s*[｜|]\s*DSML\s*[｜|]\s*")  # DeepSeek V3.2: before each of the tags below
+
+
+def _token(word: str) -> str:
+    return rf"<[｜|]tool[▁_]{word}[｜|]>"
+
+
+_NAME: Final = r"(?P<name>[\w.-]{1,100}+)"
+_HEADER: Final = r"[^<]{0,40}+<\|(?:channel|constrain)\|>"
+_FORMS: Final[tuple[tuple[str, str, str], ...]] = (
+    ("Llama, Qwen-Coder", r"<function=(?P<name>[^<>\s]++)\s*+>", "</function>"),
+    ("DeepSeek V3.2, MiniMax", r"<invoke\s+name=[\"']?(?P<name>[^\"'<>]++)[\"']?\s*+>", "</invoke>"),
+    ("Hermes, Qwen", r"<tool_call>(?=\s*+[{\[])", "</tool_call>"),
+    ("GLM", rf"<tool_call>\s*+{_NAME}\s*+(?=<arg_key>|</tool_call>)", "</tool_call>"),
+    (
+        "DeepSeek V3, V3.1",
+        rf"{_token('call[▁_]begin')}\s*+(?:function{_token('sep')})?{_NAME}(?:{_token('sep')}|\s)",
+        _token("call[▁_]end"),
+    ),
+    (
+        "Kimi K2",
+        rf"{_token('call_begin')}\s*+(?:functions\.)?{_NAME}(?::\d+)?\s*+{_token('call_argument_begin')}",
+        _token("call_end"),
+    ),
+    ("Mistral", r"\[TOOL_CALLS\](?=\s*+(?:\[\s*+)?\{)", r"(?=\[TOOL_CALLS\])|</s>"),
+    (
+        "Mistral since v11",
+        rf"\[TOOL_CALLS\]\s*+{_NAME}(?:\[CALL_ID\]\w{{1,100}}+)?(?:\[ARGS\])?(?=\s*+\{{)",
+        r"(?=\[TOOL_CALLS\])|</s>",
+    ),
+    (
+        "gpt-oss",
+        rf"(?:<\|channel\|>\w{{1,20}}+\s++)?\bto=functions\.{_NAME}(?:{_HEADER}){{0,2}}[^<]{{0,40}}+<\|message\|>",
+        r"<\|(?:call|end|return|start)\|>",
+    ),
+)
+"""Vendor, opening and closing of a call. Where the opening does not name the tool, the JSON does."""
+
+
+_CALL = re.compile(
+    "|".join(
+        rf"{opening.replace('<name>', f'<name{n}>')}(?P<body{n}>.*?)(?:{closing}|\Z)"
+        for n, (_, opening, closing) in enumerate(_FORMS)
+    ),
+    re.DOTALL,
+)
+_WRAPPER = re.compile(
+    rf"<tool_calls?>|<function_calls>|{_token('calls?[▁_](?:section[▁_])?begin')}|<\|(?:start|channel)\|>"
+)
+_PARAMETER = re.compile(
+    r"<parameter(?:=(?P<short>[^<>\s]++)|\s+name=[\"']?(?P<name>[^\"'<>\s]++)[\"']?)(?P<more>[^<>]*+)>"
+    r"|<arg_key>\s*+(?P<key>[^<>]{1,200}+)</arg_key>\s*+<arg_value>"
+)
+_IN_PARAMETERS = re.compile(r"<(?:parameter|arg_key)\b")
+_IN_JSON = re.compile(r"\s*+(?:\{|```)")
+_STRING = re.compile(r"string\s*=\s*[\"']?true")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Spoken:
-    """One call, and where in the text it begins; ``fault`` says why it cannot be made."""
+class TextToolCall:
+    """A call and its place in the text; ``fault`` says why it cannot be made."""
 
     name: str
     begin: int
@@ -30,31 +89,31 @@ class Spoken:
     fault: str | None = None
 
 
-def by_name(tools: Sequence[Spec]) -> dict[str, Spec]:
-    """The tools by their names."""
+def tools_by_name(tools: Sequence[ToolSpec]) -> dict[str, ToolSpec]:
+    """Map tools by name."""
     return {str(tool["name"]): tool for tool in tools}
 
 
-def read_args(name: str, text: str, begin: int, *, cut_off: bool) -> Spoken:
-    """A call whose arguments are a JSON object in ``text``, bare or in a fence; nothing is no arguments."""
+def read_args(name: str, text: str, begin: int, *, cut_off: bool) -> TextToolCall:
+    """A call whose arguments are a JSON object in ``text``, bare or fenced; empty text means no arguments."""
     if not text.strip() and not cut_off:
-        return Spoken(name=name, begin=begin)
-    found = objects_in(text, cut_off=cut_off)
+        return TextToolCall(name=name, begin=begin)
+    found = find_json(text, cut_off=cut_off)
     if len(found) == 1 and isinstance(found[0].value, dict):
-        return Spoken(name=name, begin=begin, args=found[0].value)
+        return TextToolCall(name=name, begin=begin, args=found[0].value)
     problem = next((one.problem for one in found if one.problem), None)
     shown = json.dumps(" ".join(text.split())[:60], ensure_ascii=False)
     fault = f"the arguments of the call of {name} are not one JSON object: {problem or shown}"
-    return Spoken(name=name, begin=begin, fault=fault)
+    return TextToolCall(name=name, begin=begin, fault=fault)
 
 
-def calls_of(value: object, begin: int, *, marked: bool = False) -> list[Spoken]:
-    """The calls that a JSON value is: one, a list of them, or a message's ``tool_calls``; none if it is more.
+def calls_in_json(value: object, begin: int, *, marked: bool = False) -> list[TextToolCall]:
+    """The calls in a JSON value: one, a list of them, or a message's ``tool_calls``; else empty.
 
     Parameters
     ----------
     marked
-        Whether its place says that it is a call: then it may leave out arguments, and say more.
+        Whether markup says that it is a call: then arguments are optional and other keys are ignored.
     """
     if isinstance(value, dict) and "tool_calls" in value and value.keys() <= _OF_A_MESSAGE:
         value = value["tool_calls"]
@@ -63,8 +122,8 @@ def calls_of(value: object, begin: int, *, marked: bool = False) -> list[Spoken]
     return whole if len(whole) == len(calls) else []
 
 
-def _call_of(value: Any, begin: int, *, marked: bool) -> Spoken | None:
-    """An object as a call: a name and arguments and nothing else, or OpenAI's form around them."""
+def _call_of(value: Any, begin: int, *, marked: bool) -> TextToolCall | None:
+    """An object as a call: only a name and arguments, bare or in OpenAI's form."""
     if isinstance(value, dict) and isinstance(value.get("function"), dict):
         value = value["function"]
     if not isinstance(value, dict) or not (marked or value.keys() <= _OF_A_CALL):
@@ -75,4 +134,98 @@ def _call_of(value: Any, begin: int, *, marked: bool) -> Spoken | None:
         return None
     if isinstance(args, str):
         return read_args(name, args, begin, cut_off=False)
-    return Spoken(name=name, begin=begin, args=args)
+    return TextToolCall(name=name, begin=begin, args=args)
+
+
+def calls_in_markup(text: str, tools: Sequence[ToolSpec], *, cut_off: bool) -> list[TextToolCall]:
+    """The calls of a text in order, up to and including the first with a fault; unknown tools count.
+
+    A call without its closing tag is valid if its JSON is complete and the reply was not cut off. ``begin``
+    is the place of the first tag, wrappers included, so the text before it is prose. A tag that prose
+    mentions does not open a call.
+    """
+    text = _DSML.sub(r"<\1", text)
+    found: list[TextToolCall] = []
+    for call in _calls(text, tools_by_name(tools), cut_off=cut_off):
+        found.append(call)
+        if call.fault:
+            break
+    wrapper = _WRAPPER.search(text, 0, found[0].begin) if found else None
+    if wrapper is None:
+        return found
+    return [replace(one, begin=wrapper.start()) for one in found]
+
+
+def _calls(text: str, known: Mapping[str, ToolSpec], *, cut_off: bool) -> Iterator[TextToolCall]:
+    for match in _CALL.finditer(text):
+        form = str(match.lastgroup).removeprefix("body")
+        body, closed = match[f"body{form}"], match.end(f"body{form}") < len(text)
+        cut = cut_off and not closed
+        name = match[f"name{form}"].strip() if f"name{form}" in _CALL.groupindex else None
+        if name is None:
+            yield from _json_calls(body, match.start(), cut_off=cut)
+        elif _is_call(body, closed=closed, known=name in known):
+            yield _element(name, body, match.start(), known.get(name, {}), closed=closed, cut_off=cut)
+
+
+def _is_call(body: str, *, closed: bool, known: bool) -> bool:
+    """Whether the text after an opening tag makes it a call, not prose about calls."""
+    if _IN_JSON.match(body) or _IN_PARAMETERS.match(body.lstrip()):
+        return True
+    return known and (closed or not body.strip())
+
+
+def _json_calls(body: str, begin: int, *, cut_off: bool) -> Iterator[TextToolCall]:
+    for place, one in enumerate(find_json(body, cut_off=cut_off)):
+        calls = calls_in_json(one.value, begin, marked=True)
+        if place and not calls and one.value is not None:
+            return
+        problem = one.problem or "it names no tool"
+        yield from calls or [
+            TextToolCall(name="", begin=begin, fault=f"the call of a tool cannot be read: {problem}")
+        ]
+
+
+def _element(
+    name: str, body: str, begin: int, tool: ToolSpec, *, closed: bool, cut_off: bool
+) -> TextToolCall:
+    if _IN_JSON.match(body) or not _IN_PARAMETERS.search(body):
+        return read_args(name, body, begin, cut_off=cut_off)
+    parameters, rest = _parameters(body)
+    if not closed or _IN_PARAMETERS.search(rest):
+        return TextToolCall(
+            name=name, begin=begin, fault=f"the call of {name} is never closed; was it cut off?"
+        )
+    fields = tool.get("parameters", {}).get("properties", {})
+    args: dict[str, Any] = {}
+    for tag, value in parameters:
+        key = tag["short"] or tag["name"] or tag["key"].strip()
+        args[key] = _value(value, fields.get(key, {}), is_text=bool(_STRING.search(tag["more"] or "")))
+    return TextToolCall(name=name, begin=begin, args=args)
+
+
+def _parameters(body: str) -> tuple[list[tuple[re.Match[str], str]], str]:
+    """Each opening tag with its content, and the text outside of parameters."""
+    found: list[tuple[re.Match[str], str]] = []
+    rest: list[str] = []
+    position = 0
+    while tag := _PARAMETER.search(body, position):
+        closing = "</arg_value>" if tag["key"] else "</parameter>"
+        end = body.find(closing, tag.end())
+        if end < 0:
+            break
+        found.append((tag, body[tag.end() : end]))
+        rest.append(body[position : tag.start()])
+        position = end + len(closing)
+    return found, "".join([*rest, body[position:]])
+
+
+def _value(text: str, field: Mapping[str, Any], *, is_text: bool) -> Any:
+    """A parameter's value: text as written if the tool takes text, else parsed as JSON where possible."""
+    text = text.removeprefix("\n").removesuffix("\n")
+    if is_text or field.get("type") == "string":
+        return text
+    try:
+        return json.loads(text)
+    except ValueError:
+        return text

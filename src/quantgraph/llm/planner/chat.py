@@ -1,8 +1,8 @@
 """The keyless planner as a chat model.
 
-It is no language model: it reads a documented family of sentences by fixed rules (see
-``docs/keyless-planner.md``), says so when asked, and asks back outside of it. The same messages give
-the same answer, down to the ids of tool calls.
+It is not a language model: it reads a documented family of sentences by fixed rules (see
+``docs/keyless-planner.md``), says so when asked, and asks a question about any other sentence. The same
+messages give the same answer, down to the ids of tool calls.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from langchain_core.runnables import Runnable
 from langchain_core.tools import BaseTool
 from langchain_core.utils.function_calling import convert_to_openai_tool
 
-from quantgraph.llm.planner.turns import Turn, decide
+from quantgraph.llm.planner.planner_turn import PlannerTurn, answer_conversation
 
 __all__ = ["KeylessPlanner"]
 
@@ -60,13 +60,13 @@ class KeylessPlanner(BaseChatModel):
         tool_choice: str | None = None,
         **kwargs: Any,  # noqa: ARG002 - the base class passes it
     ) -> Runnable[LanguageModelInput, AIMessage]:
-        """A copy that may call these tools. ``tool_choice`` of ``"any"``, ``"required"`` or a name insists."""
+        """A copy that may call these tools; ``tool_choice`` of ``"any"``, ``"required"`` or a name forces a call."""
         specs = tuple(convert_to_openai_tool(tool) for tool in tools)
         return self.model_copy(update={"bound_tools": specs, "tool_choice": tool_choice})
 
-    def _turn(self, messages: Sequence[BaseMessage]) -> Turn:
+    def _turn(self, messages: Sequence[BaseMessage]) -> PlannerTurn:
         tools = [spec["function"] for spec in self.bound_tools]
-        return decide(messages, tools, forced=self.tool_choice not in (None, "auto", "none"))
+        return answer_conversation(messages, tools, forced=self.tool_choice not in (None, "auto", "none"))
 
     def _generate(
         self,
@@ -101,8 +101,8 @@ class KeylessPlanner(BaseChatModel):
             yield chunk
 
 
-def _pieces(turn: Turn) -> Iterator[AIMessageChunk]:
-    """A turn word by word; the arguments of a call in two pieces."""
+def _pieces(turn: PlannerTurn) -> Iterator[AIMessageChunk]:
+    """The text word by word, then the arguments of a call in two pieces."""
     for word in re.findall(r"\S+\s*|\s+", turn.text):
         yield AIMessageChunk(content=word)
     if turn.call is not None:

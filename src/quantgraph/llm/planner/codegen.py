@@ -13,8 +13,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from quantgraph.llm.planner.describe import describe, figure
-from quantgraph.llm.planner.naming import lookback_of, name_of, slug
+from quantgraph.llm.planner.describe import describe, format_number, lookback_of, name_of, slug
 from quantgraph.llm.planner.rules import (
     AllOf,
     AnyOf,
@@ -33,8 +32,8 @@ from quantgraph.llm.planner.rules import (
     Rank,
     Return,
     Rsi,
-    Rule,
     Scaled,
+    TradingRule,
     Value,
     fields_of,
 )
@@ -44,7 +43,7 @@ __all__ = ["Code", "write_code"]
 
 @dataclass(frozen=True, kw_only=True)
 class Code:
-    """Source of one cell and what it needs.
+    """Source of one cell and its needs.
 
     ``lookback`` is the number of sessions up to and including the first one that can have a signal.
     ``fields`` are daily indicators; bars are implied.
@@ -58,7 +57,7 @@ class Code:
 
 @dataclass(kw_only=True)
 class _Cell:
-    """Lines of the cell so far; each value is defined once, under its own name."""
+    """The lines of a cell; each value is defined once, under its own name."""
 
     lines: list[str] = field(default_factory=list)
     known: dict[str, None] = field(default_factory=dict)
@@ -77,10 +76,10 @@ class _Cell:
         return self.define(name, f'{name} = snapshot["indicators"]["{name}"].reindex_like(close)')
 
     def value(self, value: Value) -> str:  # noqa: C901, PLR0911 - one case a node
-        """Name of a value's frame, or the figure of a constant."""
+        """Name of a value's frame, or the text of a constant."""
         match value:
             case Number(value=number):
-                return figure(number)
+                return format_number(number)
             case Bar(field=name):
                 return self.bar(name)
             case Indicator(field=name):
@@ -88,7 +87,7 @@ class _Cell:
             case Average():
                 return self._average(value)
             case Scaled(factor=factor, value=average):
-                return f"{figure(factor)} * {self._average(average)}"
+                return f"{format_number(factor)} * {self._average(average)}"
             case Macd():
                 return self._macd(value)
             case Rsi(period=period):
@@ -149,7 +148,7 @@ class _Cell:
         name = f"{name}_{band.period}_{slug(band.width)}"
         spread = f"std_{band.period}"
         self.define(spread, f"{spread} = close.rolling({band.period}).std(ddof=0)")
-        return self.define(name, f"{name} = {middle} {sign} {figure(band.width)} * {spread}")
+        return self.define(name, f"{name} = {middle} {sign} {format_number(band.width)} * {spread}")
 
     def _kdj(self, kdj: Kdj) -> str:
         n, m, d = kdj.period, kdj.smooth_k, kdj.smooth_d
@@ -185,7 +184,7 @@ class _Cell:
         self.known.update(dict.fromkeys(names))
 
     def condition(self, condition: Condition) -> str:
-        """A boolean expression; joined parts come in brackets."""
+        """A boolean expression; joined parts are in brackets."""
         match condition:
             case Compare(left=left, op=op, right=right):
                 self._need_values(left, right)
@@ -217,7 +216,7 @@ class _Cell:
                 before.append(text)
             elif isinstance(side, Scaled):
                 name = self.value(side.value)
-                before.append(f"{figure(side.factor)} * {name}.shift(1)")
+                before.append(f"{format_number(side.factor)} * {name}.shift(1)")
                 self.need(f"{name}.shift(1)")
             else:
                 before.append(f"{text}.shift(1)")
@@ -231,9 +230,9 @@ class _Cell:
         place = f"{'best' if rank.side == 'top' else 'worst'}_{value}"
         self.define(place, f'{place} = {value}.rank(axis=1, ascending={rank.side == "bottom"}, method="max")')
         if rank.unit == "count":
-            return f"({place} <= {figure(rank.amount)})"
+            return f"({place} <= {format_number(rank.amount)})"
         count = self.define(f"symbols_with_{value}", f"symbols_with_{value} = {value}.count(axis=1)")
-        return f"(100 * {place}).le({figure(rank.amount)} * {count}, axis=0)"
+        return f"(100 * {place}).le({format_number(rank.amount)} * {count}, axis=0)"
 
 
 def _body(cell: _Cell, entry: str, exit_: str) -> list[str]:
@@ -251,7 +250,7 @@ def _body(cell: _Cell, entry: str, exit_: str) -> list[str]:
 
 
 def _bare(expression: str) -> str:
-    """The expression without brackets around the whole of it."""
+    """The expression without enclosing brackets."""
     depth = 0
     for at, letter in enumerate(expression):
         depth += {"(": 1, ")": -1}.get(letter, 0)
@@ -262,7 +261,7 @@ def _bare(expression: str) -> str:
 
 
 def _squeeze(lines: list[str]) -> str:
-    """Text of the lines with at most two empty ones in a row."""
+    """The lines as text, with at most two empty lines in a row."""
     kept: list[str] = []
     for line in lines:
         if line or kept[-2:] != ["", ""]:
@@ -270,11 +269,11 @@ def _squeeze(lines: list[str]) -> str:
     return "\n".join(kept) + "\n"
 
 
-def write_code(rule: Rule) -> Code:
+def write_code(rule: TradingRule) -> Code:
     """The cell that computes a rule's signal and stores it under a descriptive name.
 
-    In scope it expects ``pd``, ``np`` and ``GLOBAL_DATA_STATE``; it imports ``talib`` where it needs it. The signal has the index and
-    columns of ``close``, values 1, -1, 0, and NaN where a value that the rule needs is not there.
+    The cell expects ``pd``, ``np`` and ``GLOBAL_DATA_STATE`` in scope and imports ``talib`` itself. The signal
+    has the index and columns of ``close`` and the values 1, -1, 0, and NaN where a needed value is missing.
     """
     cell = _Cell()
     cell.bar("close")

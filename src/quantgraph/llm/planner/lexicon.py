@@ -1,7 +1,8 @@
 """Words of both languages, and the tokens they stand for.
 
-Chinese and English become the same tokens here, so one grammar reads both. What is in no list is a
-token ``UNKNOWN``; a filler is a word that carries no trading content and makes no token.
+Chinese and English become the same tokens, so one grammar reads both. A word in no list is a token
+``UNKNOWN``. A filler is a word without trading content and makes no token; words that can change a rule (only,
+unless, again, until, first, daily limit …) must not be fillers.
 """
 
 from __future__ import annotations
@@ -12,15 +13,60 @@ from functools import lru_cache
 
 from quantgraph._util.texts import language_of, say
 from quantgraph.llm.planner.dates import MARK
-from quantgraph.llm.planner.fillers import FILLERS, FILLERS_ZH, NO_TICKERS
-from quantgraph.llm.planner.wording import MOST_DIGITS, digits_of
+from quantgraph.llm.planner.normalisation import MOST_DIGITS, longest_number
 
-__all__ = ["DATA_KINDS", "FIELD_NAMES", "STRATEGY_KINDS", "Token", "is_word", "tokens_of"]
+__all__ = [
+    "DATA_KINDS",
+    "FIELD_NAMES",
+    "FILLERS",
+    "FILLERS_ZH",
+    "NO_TICKERS",
+    "STRATEGY_KINDS",
+    "Token",
+    "is_word",
+    "tokens_of",
+]
+
+_FILL_ZH = (
+    "请帮我", "帮我", "帮忙", "请问", "请", "我想要", "我想", "我要", "我们", "我", "你好", "您好", "您", "你", "想要", "想", "希望", "麻烦",
+    "给我", "给", "对于", "对", "把", "将", "使用", "利用", "采用", "应用", "用", "基于", "根据", "按照", "按", "依据", "针对", "关于", "以",
+    "在", "的", "得", "了", "吧", "呢", "啊", "谢谢", "时候", "时", "当", "如果", "假如", "若", "只要", "一旦", "则", "就", "便", "那么",
+    "然后", "接着", "之后再", "再", "进行", "做", "写", "设计", "构建", "建立", "生成", "产生", "计算", "得到", "运行", "跑", "测试", "一下", "一个", "这个",
+    "这只", "该", "其", "它们", "它", "股票池", "股票", "个股", "标的", "成分股", "中", "里", "内", "范围", "期间", "区间", "时间段", "时间",
+    "从", "由", "为", "是", "值", "条", "指标", "处于", "位于", "出现", "形成", "发生", "创出", "创下", "创", "排名", "排序", "排列", "每天", "每日",
+    "当天", "当日", "今日", "规则", "条件", "参数", "改为", "改成", "换成", "换为", "那些", "那", "公司", "a股", "元", "进入", "包含", "包括", "所有",
+    "某", "些", "个", "帮", "来个", "搞个", "弄个", "一种", "一套", "一份", "一款", "简单", "基础", "基本", "经典", "普通", "常见", "常用", "标准", "看一看", "看看", "看", "的效果", "效果如何", "效果怎么样", "效果", "表现如何", "怎么样", "如何", "再试一次", "再试", "重试", "继续", "好的", "可以", "默认", "是的", "没错", "确认", "都", "请用", "于", "上述", "以下规则",
+)  # fmt: skip
+FILLERS_ZH = re.compile("|".join(sorted(map(re.escape, _FILL_ZH), key=len, reverse=True)))
+"""Chinese fillers, the longest first."""
+
+_FILL_EN = (
+    "a according across against all also among an any apply are as at band bands based basic be been being "
+    "both build by calculate can classic classical companies company compute condition conditions constituents "
+    "continue could create creates daily day's default design did do does during each either equities "
+    "equity every for from generate generates give has have having hello help hi hit hits i i'd i'll if "
+    "in index indicator indicators into is it it's its itself just let let's level levels like make "
+    "makes making me members my name names need needs new of ok okay on once one ones our own per "
+    "period please produce rank ranked ranking ranks rated retry rule rules run s set sets shall "
+    "share shares should simple so some sort sorted stock stocks standard strategy's symbol symbols test thank "
+    "thanks that the their them there these they this those through ticker tickers to too try "
+    "universe us use used using value values versus via vs want wants was we when whenever where "
+    "which who whose will with would write yes you your "
+)
+FILLERS = frozenset(_FILL_EN.split())
+"""English fillers, in lower case."""
+
+_NO_TICKERS = (
+    "us usd cny rmb etf st api csi sse szse ttm ok roe eps pnl atr cci adx obv vwap sar mtm roc bias wr dmi kama wma dema "
+    "tema and not"
+)
+NO_TICKERS = frozenset(_NO_TICKERS.split())
+"""Abbreviations in capitals that are not tickers."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Token:
-    """A kind, what was written, its number if it has one, and its place in the text."""
+    """A kind, the text as written, its number if any, and its place in the text."""
 
     kind: str
     text: str
@@ -41,12 +87,12 @@ FIELD_NAMES: dict[str, str] = {
     "circ_mv": r"流通市值|circ_mv|(?:float|free-float) market cap(?:italization)?",
     "total_mv": r"总市值|市值|total_mv|(?:total )?market (?:cap(?:italization)?|value)",
 }
-"""How the fields of tushare's ``daily_basic`` are named in sentences."""
+"""Patterns of the fields of tushare's ``daily_basic``."""
 
 _N = r"(\d+(?:\.\d+)?)"
 
 _REST = r"(?:其余|其他|其它|剩下|剩余)的?(?:股票|个股|时间|时候|情况)?"
-"""What a rank leaves out, where it is said to be sold."""
+"""Words for the stocks outside a rank, in an exit."""
 
 _KINDS: tuple[tuple[str, str], ...] = (
     ("FILL", r"try again|go ahead|(?:否则|其余(?:时间)?|其他(?:时间|情况)?|其它(?:时间|情况)?)\s*(?:就|则|都)?\s*(?:继续)?(?:持有|不动|观望|不操作|保持不变|空仓观望)"
@@ -151,15 +197,15 @@ _STRATEGY_KINDS = (
     "OVERSOLD PCT RANGE RETURN REVERSE RSI SELL SIGNAL TIMES TOP TURNS_DOWN TURNS_UP UPPER VOLAVG "
 )
 STRATEGY_KINDS = frozenset(_STRATEGY_KINDS.split())
-"""Kinds that speak of a strategy. A field such as ``pe`` or a price alone may be a wish for data."""
+"""Kinds that belong to a strategy. A field such as ``pe`` or a price alone may be a data request."""
 
 _DATA_KINDS = "AND DATA HIGHN LINE LOWN LP OPEN PRICE RP SEP SLASH VALUATION VOL"
 DATA_KINDS = frozenset((*_DATA_KINDS.split(), *(f"FIELD:{name}" for name in FIELD_NAMES)))
-"""Kinds that a wish for data alone is made of."""
+"""Kinds that a data request consists of."""
 
 
 def _bounded(pattern: str) -> str:
-    """ASCII words match whole words only; Chinese has no word borders."""
+    """A pattern that matches whole ASCII words only; Chinese has no word boundaries."""
     return rf"(?:(?<![a-z])(?=[a-z])(?:{pattern})(?![a-z])|(?![a-z])(?:{pattern}))"
 
 
@@ -170,7 +216,7 @@ _UNKNOWN_RUN = re.compile(r"[a-z0-9_.]+|.")
 
 
 def is_word(word: str) -> bool:
-    """Whether a lower-case word belongs to this lexicon (and so is no ticker)."""
+    """Whether a lower-case word belongs to this lexicon, so is not a ticker."""
     if word in FILLERS or word in NO_TICKERS or re.fullmatch(r"[qh]\d", word):
         return True
     return any(match.end() == len(word) for _, pattern in _COMPILED if (match := pattern.match(word)))
@@ -195,7 +241,7 @@ def _token_at(text: str, at: int, previous: Token | None) -> Token | None:
         if match and match.end() > at and (best is None or match.end() > best.end):
             value = _value(kind, match) * (10.0 if kind == "BILLION" else 1.0)
             best = Token(kind=_ALIASES.get(kind, kind), text=match[0], value=value, begin=at, end=match.end())
-    if best is not None and (count := digits_of(best.text)) > MOST_DIGITS:
+    if best is not None and (count := longest_number(best.text)) > MOST_DIGITS:
         told = f"{best.text[:MOST_DIGITS]}… ({_too_many(text, count)})"
         return Token(kind="UNKNOWN", text=told, begin=at, end=best.end)
     return best
@@ -211,9 +257,9 @@ def _too_many(text: str, digits: int) -> str:
 
 
 def tokens_of(text: str) -> list[Token]:
-    """Tokens of a normalised text. The longest word wins, the earlier list on a tie.
+    """Tokens of a normalised text. The longest match wins, and the earlier list on a tie.
 
-    Text in no list becomes ``UNKNOWN``; neighbouring unknown pieces are one token.
+    Text in no list becomes ``UNKNOWN``; adjacent unknown pieces are one token.
     """
     lower = text.lower()
     found: list[Token] = []
@@ -244,5 +290,5 @@ def tokens_of(text: str) -> list[Token]:
 
 
 def _is_told(token: Token) -> bool:
-    """Whether it is a number that says why it is not read."""
+    """Whether the token is a number with the reason why it is not read."""
     return "… (" in token.text

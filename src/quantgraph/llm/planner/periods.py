@@ -1,4 +1,4 @@
-"""Stretches of time as people write them: a day, a month, a quarter, a half, a year, the last six months."""
+"""Periods and dates as written: days, months, quarters, halves, years, the last six months, 10/31/2025."""
 
 from __future__ import annotations
 
@@ -10,7 +10,82 @@ from datetime import date, timedelta
 
 from quantgraph.errors import BadWindow
 
-__all__ = ["Period", "period_at"]
+__all__ = ["Period", "normalise_dates", "period_at"]
+
+_YEAR_DIGITS = r"(?:19|20)\d{2}"
+_DAY = (
+    rf"(?<![\d/.])(?:\d{{1,2}}/\d{{1,2}}/{_YEAR_DIGITS}|\d{{1,2}}\.\d{{1,2}}\.{_YEAR_DIGITS}|(?<!\d-)\d{{1,2}}-\d{{1,2}}-{_YEAR_DIGITS})"
+    r"(?![\d/]|\.\d|-\d{1,2}-)"
+)
+_DATE = re.compile(_DAY)
+_PARTS = re.compile(r"(\d{1,2})[/.-](\d{1,2})[/.-](\d{4})")
+_LINK = r"\s*(?:-|~|–|—|到|至|\bto\b|\buntil\b|\bthrough\b|\band\b|和)\s*"
+_SPAN = re.compile(rf"{_DAY}(?:{_LINK}{_DAY})?", re.IGNORECASE)
+_SHORT_SPAN = re.compile(
+    rf"(?<![\d/.-])(?:\d{{1,2}}/\d{{1,2}}/\d{{2}}{_LINK}\d{{1,2}}/\d{{1,2}}/\d{{2}}"
+    rf"|\d{{1,2}}/\d{{1,2}}{_LINK}\d{{1,2}}/\d{{1,2}})(?![\d/])",
+    re.IGNORECASE,
+)
+_MONTH_YEAR = re.compile(
+    r"(?<![\d/.-])(0?[1-9]|1[0-2])/((?:19|20)\d{2})(?![\d/-]|\.\d|\s*(?:日|天|均|线|-?\s*day|[se]?ma\b|倍|%))",
+    re.IGNORECASE,
+)
+_TO_YEAR = r"\s*(?:到|至|-|~|–|—)\s*"
+_YEAR_PAIR = re.compile(rf"(?<![\d.])(2\d|3\d)年?({_TO_YEAR})(2\d|3\d)年(?!线|均|期|新|内|后|来)")
+_YEAR_PART = re.compile(
+    r"(?<![\d.])(?<![近前满])([0-3]\d)(年\s*(?:[上下]半年|第?[1-4]季度|Q[1-4]|(?:1[0-2]|0?[1-9])月))",
+    re.IGNORECASE,
+)
+_YEAR_ALONE = re.compile(
+    r"(?<![\d.])(?<![近前满每第约])(?<!最近)(?<!过去)(?<!持有)(?<!连续)(?<!超过)(?<!不到)(2[1-9]|3\d)"
+    r"(年(?:全年|度)?)(?!\d|线|均|期|新|内|以|之?[内前后]|来|的?(?:历史|均))"
+)
+
+
+def _orders(text: str) -> set[str]:
+    """Orders of day and month that the dates of a text prove: ``md``, ``dm``, or ``none`` if neither fits."""
+    found: set[str] = set()
+    for match in _DATE.finditer(text):
+        first, second = (int(number) for number in _PARTS.findall(match[0])[0][:2])
+        if first > 12 or second > 12:
+            found.add("md" if first <= 12 < second <= 31 else "dm" if second <= 12 < first <= 31 else "none")
+    return found
+
+
+def normalise_dates(text: str, mark: str) -> tuple[str, tuple[str, ...]]:
+    """The text with dates as ``YYYY-MM-DD`` and years of four digits, and the ambiguous dates.
+
+    ``10/31/2025`` has only one order; ``3/1/2025`` has two, unless another date of the line proves one. ``mark``
+    replaces an ambiguous date.
+
+    >>> normalise_dates("3/1/2025 - 10/31/2025", "*")
+    ('2025-03-01 - 2025-10-31', ())
+    >>> normalise_dates("3/1/2025 to 4/1/2025,23年到24年", "*")
+    ('*,2023年到2024年', ('3/1/2025 to 4/1/2025',))
+    """
+    orders = _orders(text)
+    order = next(iter(orders)) if len(orders) == 1 else "none"
+    open_: list[str] = []
+
+    def day(match: re.Match[str]) -> str:
+        first, second, year = _PARTS.findall(match[0])[0]
+        month, day_ = (second, first) if order == "dm" else (first, second)
+        return f"{year}-{int(month):02d}-{int(day_):02d}"
+
+    def left_open(match: re.Match[str]) -> str:
+        same = all(first == second for first, second, _ in _PARTS.findall(match[0]))
+        if match.re is _SPAN and (order != "none" or (same and not orders)):
+            return _DATE.sub(day, match[0])
+        open_.append(match[0])
+        return mark
+
+    text = _SPAN.sub(left_open, text)
+    text = _SHORT_SPAN.sub(left_open, text)
+    text = _MONTH_YEAR.sub(lambda m: f"{m[2]}-{int(m[1]):02d}", text)
+    text = _YEAR_PAIR.sub(r"20\1年\g<2>20\3年", text)
+    text = _YEAR_PART.sub(r"20\1\2", text)
+    return _YEAR_ALONE.sub(r"20\1\2", text), tuple(open_)
+
 
 _MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
 _MONTH = (
@@ -22,7 +97,7 @@ _YEAR = r"(?<!\d)((?:19|20)\d{2})"
 
 @dataclass(frozen=True, kw_only=True)
 class Period:
-    """A stretch of time as written. ``year`` is 0 where the text leaves it to its neighbour."""
+    """A period as written. ``year`` is 0 if another period names it."""
 
     unit: str
     year: int = 0
@@ -32,12 +107,12 @@ class Period:
     end: str = ""
 
     def with_year(self, year: int) -> Period:
-        """The same stretch in a year, for one that was written without."""
+        """The period in a year, if it was written without."""
         return self if self.year or self.unit == "fixed" else _period(self.unit, year, self.month, self.day)
 
 
 def _period(unit: str, year: int, month: int = 0, day: int = 0) -> Period:
-    """A day, or ``month`` being the first month of a period of one, three, six or twelve months."""
+    """A day, or a period of one, three, six or twelve months from ``month`` on."""
     if unit == "day":
         if not (1 <= month <= 12 and 1 <= day <= 31):
             raise BadWindow(
@@ -155,11 +230,11 @@ def _text(day: date) -> str:
 
 
 def _rolling(match: re.Match[str], last: date | None) -> Period:
-    """The stretch up to and including the last session: it starts the day after the same day so long before."""
+    """The period up to the last session; it starts the day after the same day of the earlier month or year."""
     if last is None:
         return Period(unit="fixed")
     digits, shown = match[1] or match[3] or "1", match[0]
-    if len(digits) > _MOST_DIGITS:  # Python refuses to read a number of thousands of digits
+    if len(digits) > _MOST_DIGITS:  # int() refuses thousands of digits
         raise BadWindow(
             f"{shown[:20]}… has {len(digits)} digits; it goes back beyond the year 1", parameter="window"
         )
@@ -199,7 +274,7 @@ def _named(match: re.Match[str], last: date | None) -> Period:
 
 
 def period_at(text: str, at: int, last: date | None) -> tuple[Period, int] | None:
-    """The period that starts exactly at a place, and where it ends."""
+    """The period that starts at a place, and where it ends."""
     for pattern, relative in ((_ROLLING, _rolling), (_NAMED, _named)):
         if match := pattern.match(text, at):
             return relative(match, last), match.end()

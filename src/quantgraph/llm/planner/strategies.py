@@ -1,20 +1,26 @@
-"""A line of tokens to its buy and sell clauses, and several lines to one rule."""
+"""Read the buy and sell clauses of a line, and combine lines to one rule."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
-from quantgraph.llm.planner.grammar import Joined, Said, readings, turns
+from quantgraph.llm.planner.grammar import Clause, JoinedClause, line_pairs, parse_clause
 from quantgraph.llm.planner.lexicon import DATA_KINDS, Token
-from quantgraph.llm.planner.meaning import Memory, after_clause, meant, remember
-from quantgraph.llm.planner.named import (
+from quantgraph.llm.planner.meaning import Memory, after_clause, remember, resolve
+from quantgraph.llm.planner.named_rules import (
+    bare_side,
+    elided_cross,
+    is_reversion,
+    joint_of,
     middle_exit,
     named_bands,
     named_indicator,
     named_rule,
-    trimmed,
+    same_line_exit,
+    strip_separators,
 )
+from quantgraph.llm.planner.normalisation import clean_words, readable_excerpt
 from quantgraph.llm.planner.operands import Falling, Group, kind_at, operands
 from quantgraph.llm.planner.rules import (
     AllOf,
@@ -25,27 +31,25 @@ from quantgraph.llm.planner.rules import (
     Kdj,
     Macd,
     Not,
-    Rule,
+    TradingRule,
     contradicts,
     has_event,
     is_bullish,
     leaves_of,
     opposite,
 )
-from quantgraph.llm.planner.shortened import bare_side, elided_cross, is_reversion, joint_of, same_line_exit
-from quantgraph.llm.planner.wording import cleaned, legible
 
-__all__ = ["Clauses", "read_clauses", "rule_of"]
+__all__ = ["LineRule", "read_line_rule", "rule_of"]
 
 Tokens = Sequence[Token]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Clauses:
-    """What one line says about buying and selling.
+class LineRule:
+    """Entry and exit of one line.
 
-    ``otherwise`` asks for the exit to be the complement of the entry. ``failed`` holds what could not
-    be read; nothing else of the line may be used then. ``exit_text`` is what was written of the exit.
+    With ``otherwise`` the exit is the complement of the entry. ``failed`` holds unread text, and nothing else
+    of the line is used then. ``exit_text`` is the exit as written.
     """
 
     entry: Condition | None = None
@@ -63,13 +67,13 @@ _COMPARISONS = (
 
 
 _LONGEST_CLAUSE = 60
-"""Tokens; far beyond any sentence, and short of Python's recursion limit."""
+"""Tokens; more than in any sentence, and few enough for Python's recursion limit."""
 _LONGEST_LINE = 6 * _LONGEST_CLAUSE
-"""Tokens; more than the clauses of one rule may have with all their commas."""
+"""Tokens; more than the clauses of one rule can have."""
 
 
 def _without_data_clause(tokens: Tokens) -> Tokens:
-    """Without a leading wish for data (``获取…数据，``), which ends at a comma or an *and*."""
+    """The tokens without a leading data request (``获取…数据，``), which ends at a comma or *and*."""
     end = 0
     while end < len(tokens) and tokens[end].kind in DATA_KINDS:
         end += 1
@@ -80,7 +84,7 @@ def _without_data_clause(tokens: Tokens) -> Tokens:
 
 
 def _tidy(tokens: Tokens) -> list[Token]:
-    """Without labels, and without the commas that only group words."""
+    """The tokens without labels and without the commas behind them."""
     kept: list[Token] = []
     behind_label = False
     for token in tokens:
@@ -94,7 +98,7 @@ def _tidy(tokens: Tokens) -> list[Token]:
 
 
 def _without_pauses(tokens: Tokens) -> tuple[list[Token], bool]:
-    """Without commas before *and*, *or* or a comparison; whether one of them stood before a joint."""
+    """The tokens without commas before *and*, *or* or a comparison, and whether one was before *and* or *or*."""
     kept: list[Token] = []
     joint = False
     for at, token in enumerate(tokens):
@@ -106,31 +110,31 @@ def _without_pauses(tokens: Tokens) -> tuple[list[Token], bool]:
     return kept, joint
 
 
-def _mixes(said: Said) -> bool:
-    return isinstance(said, Joined) and any(
-        isinstance(part, Joined) and part.word != said.word for part in said.parts
+def _mixes(clause: Clause) -> bool:
+    return isinstance(clause, JoinedClause) and any(
+        isinstance(part, JoinedClause) and part.word != clause.word for part in clause.parts
     )
 
 
 def _condition(tokens: Tokens, memory: Memory) -> tuple[Condition, Memory] | None:
-    """The one meaning of a clause; None when there is none, or more than one."""
+    """The only meaning of a clause; None without one, or with several."""
     plain, joint = _without_pauses(tokens)
     if len(plain) > _LONGEST_CLAUSE:
         return None
     brackets = any(token.kind == "LP" for token in plain)
     found: dict[Condition, Memory] = {}
-    for said in readings(plain):
-        if joint and _mixes(said) and not brackets:
+    for clause in parse_clause(plain):
+        if joint and _mixes(clause) and not brackets:
             return None
-        result = meant(said, memory)
+        result = resolve(clause, memory)
         if result is not None:
             found[result[0]] = result[1]
     return next(iter(found.items())) if len(found) == 1 else None
 
 
 def _preamble(tokens: Tokens, memory: Memory) -> Memory | None:
-    """A value or two lines named ahead of the clauses: ``用RSI(14)，``, ``rank by 20-day return;``."""
-    pairs = [pair for pair, end in turns(tokens, 0) if end == len(tokens)]
+    """The memory after a value or two lines ahead of the clauses: ``用RSI(14)，``, ``rank by 20-day return;``."""
+    pairs = [pair for pair, end in line_pairs(tokens, 0) if end == len(tokens)]
     for left, right in pairs:
         if isinstance(left, Average | Macd | Kdj) and isinstance(right, Average | Macd | Kdj):
             return remember(memory, left, right)
@@ -147,7 +151,7 @@ def _preamble(tokens: Tokens, memory: Memory) -> Memory | None:
 
 
 def _with_bands(tokens: Tokens, memory: Memory) -> Memory:
-    """The memory with the band that a Bollinger of this line has, wherever it stands."""
+    """The memory with the Bollinger band of this line, if any."""
     for at in range(len(tokens)):
         for value, _ in operands(tokens, at):
             band = value.left if isinstance(value, Group) else value
@@ -160,34 +164,34 @@ def _text(tokens: Tokens, line: str) -> str:
     return line[tokens[0].begin : tokens[-1].end].strip() if tokens else ""
 
 
-def _bullish_event(tokens: Tokens, memory: Memory) -> Clauses | None:
-    """An event that names a purchase without a verb: ``MACD金叉``, ``突破20日新高``. A state does not."""
+def _bullish_event(tokens: Tokens, memory: Memory) -> LineRule | None:
+    """An event that means a purchase without a verb: ``MACD金叉``, ``突破20日新高``; not a state."""
     if any(token.kind in ("ABOVE", "GE", "POST_UP") for token in tokens):
         return None
     found = _condition(tokens, memory)
-    return Clauses(entry=found[0], memory=found[1]) if found and is_bullish(found[0]) else None
+    return LineRule(entry=found[0], memory=found[1]) if found and is_bullish(found[0]) else None
 
 
-def _without_verb(tokens: Tokens, line: str, memory: Memory) -> Clauses:
-    """A line that names neither buying nor selling. A wish for data on an event is no rule."""
-    plain = trimmed(_tidy(tokens))
+def _without_verb(tokens: Tokens, line: str, memory: Memory) -> LineRule:
+    """The rule of a line without *buy* and *sell*; a request for data is not a rule."""
+    plain = strip_separators(_tidy(tokens))
     kinds = {token.kind for token in tokens}
     wants_data = bool(kinds & {"DATA", "VALUATION"}) and not kinds & {"LABEL", "SIGNAL"}
     if wants_data:
-        return Clauses(failed=(_text(plain, line),), memory=memory)
+        return LineRule(failed=(_text(plain, line),), memory=memory)
     named = (
         named_rule(plain, memory)
         or named_bands(tokens, memory)
         or named_indicator(plain, tokens, line, memory)
     )
     found = _bullish_event(plain, memory) or (
-        None if named is None else Clauses(entry=named[0], exit=named[1], memory=named[2])
+        None if named is None else LineRule(entry=named[0], exit=named[1], memory=named[2])
     )
-    return found or Clauses(failed=(_text(plain, line),), memory=memory)
+    return found or LineRule(failed=(_text(plain, line),), memory=memory)
 
 
 def _assign(segments: list[list[Token]]) -> dict[int, list[Token]] | None:
-    """Segment of each action: one side of it, found by the single empty segment."""
+    """The segment of each action: before or behind it, as the only empty segment shows."""
     empty = [at for at, segment in enumerate(segments) if not segment]
     if len(empty) != 1:
         return None
@@ -200,16 +204,16 @@ def _is_complement(tokens: Tokens) -> bool:
 
 
 def _around(segments: list[list[Token]], memory: Memory) -> dict[int, list[Token]] | None:
-    """Clauses between an action ahead and one behind (``买入 A，B 卖出``): the one comma that parts them."""
+    """Clauses between an action ahead and one behind (``买入 A，B 卖出``), split at the only possible comma."""
     if len(segments) != 3 or segments[0] or segments[2]:
         return None
     middle = segments[1]
     found: list[dict[int, list[Token]]] = []
     for at, token in enumerate(middle):
-        if token.kind == "SEP" and (first := _condition(trimmed(middle[:at]), memory)) is not None:
-            behind = trimmed(middle[at:])
+        if token.kind == "SEP" and (first := _condition(strip_separators(middle[:at]), memory)) is not None:
+            behind = strip_separators(middle[at:])
             if _is_complement(behind) or _condition(behind, after_clause(*first)) is not None:
-                found.append({0: trimmed(middle[:at]), 1: behind})
+                found.append({0: strip_separators(middle[:at]), 1: behind})
     return found[0] if len(found) == 1 else None
 
 
@@ -222,21 +226,23 @@ def _split(tokens: Tokens) -> tuple[list[str], list[list[Token]]]:
             segments.append([])
         else:
             segments[-1].append(token)
-    return actions, [trimmed(segment) for segment in segments]
+    return actions, [strip_separators(segment) for segment in segments]
 
 
-def read_clauses(tokens: Tokens, line: str, memory: Memory) -> Clauses:
-    """Read one line. ``memory`` is what earlier lines named."""
+def read_line_rule(tokens: Tokens, line: str, memory: Memory) -> LineRule:
+    """Read one line; ``memory`` is that of the earlier lines."""
     unknown = [
-        legible(token.text, line, token.begin, token.end) for token in tokens if token.kind == "UNKNOWN"
+        readable_excerpt(token.text, line, token.begin, token.end)
+        for token in tokens
+        if token.kind == "UNKNOWN"
     ]
     if unknown:
-        words = tuple(text for text in dict.fromkeys(unknown) if cleaned(text))
-        return Clauses(failed=words or (_text(tokens, line),), memory=memory)
+        words = tuple(text for text in dict.fromkeys(unknown) if clean_words(text))
+        return LineRule(failed=words or (_text(tokens, line),), memory=memory)
     tokens = _without_data_clause(tokens)
     plain = _tidy(tokens)
     if len(plain) > _LONGEST_LINE:
-        return Clauses(failed=(_text(plain, line),), memory=memory)
+        return LineRule(failed=(_text(plain, line),), memory=memory)
     actions, segments = _split(plain)
     if not actions:
         return _without_verb(tokens, line, memory)
@@ -246,12 +252,12 @@ def read_clauses(tokens: Tokens, line: str, memory: Memory) -> Clauses:
         memory, segments[0] = seen, []
     parts = parts or _assign(segments) or _around(segments, memory)
     if parts is None or len(set(actions)) < len(actions):
-        return Clauses(failed=(_text(plain, line),), memory=memory)
+        return LineRule(failed=(_text(plain, line),), memory=memory)
     return _read_parts(actions, parts, line, memory)
 
 
 def _both(joint: tuple[Tokens, Tokens] | None, memory: Memory) -> tuple[Condition, Memory] | None:
-    """Both sides of a joint without an *and*; each must be a condition of its own, the second without a rank."""
+    """Both sides of a joint as one condition; each must be a condition alone, the second without a rank."""
     if joint is None or any(_condition(side, Memory(band=memory.band)) is None for side in joint):
         return None
     first, second = joint
@@ -264,8 +270,8 @@ def _both(joint: tuple[Tokens, Tokens] | None, memory: Memory) -> tuple[Conditio
     return None if ranks else found
 
 
-def _read_parts(actions: list[str], parts: dict[int, list[Token]], line: str, memory: Memory) -> Clauses:
-    clauses = Clauses(memory=memory)
+def _read_parts(actions: list[str], parts: dict[int, list[Token]], line: str, memory: Memory) -> LineRule:
+    clauses = LineRule(memory=memory)
     shortened = False
     for at, action in enumerate(actions):
         if action == "SELL" and _is_complement(parts[at]):
@@ -284,7 +290,7 @@ def _read_parts(actions: list[str], parts: dict[int, list[Token]], line: str, me
             found = bare_side(parts[at], line, "BUY" if action == "BUY" else "SELL", clauses.memory)
             shortened = shortened or found is not None
         if found is None:
-            return Clauses(failed=(_text(parts[at], line),), memory=memory)
+            return LineRule(failed=(_text(parts[at], line),), memory=memory)
         condition, seen = found[0], after_clause(*found)
         clauses = (
             replace(clauses, entry=condition, memory=seen)
@@ -293,15 +299,14 @@ def _read_parts(actions: list[str], parts: dict[int, list[Token]], line: str, me
         )
     if shortened and not is_reversion(clauses.entry, clauses.exit):
         words = tuple(_text(parts[at], line) for at in range(len(actions)))
-        return Clauses(failed=words, memory=memory)
+        return LineRule(failed=words, memory=memory)
     return clauses
 
 
-def rule_of(lines: Iterable[Clauses]) -> tuple[Rule | None, str]:
-    """One rule from the clauses of all lines, and the words of an exit that contradicts the entry.
+def rule_of(lines: Iterable[LineRule]) -> tuple[TradingRule | None, str]:
+    """One rule from all lines, and the text of an exit that contradicts the entry.
 
-    A later entry replaces the rule so far, a later exit only its exit. What failed before a later
-    entry is answered by it.
+    A later entry replaces the whole rule and earlier failures, a later exit only the exit.
     """
     entry: Condition | None = None
     exit_: Condition | None = None
@@ -323,4 +328,4 @@ def rule_of(lines: Iterable[Clauses]) -> tuple[Rule | None, str]:
         return None, words
     if exit_ is None:
         exit_ = None if otherwise and has_event(entry) else Not(part=entry) if otherwise else opposite(entry)
-    return (None if exit_ is None else Rule(entry=entry, exit=exit_)), ""
+    return (None if exit_ is None else TradingRule(entry=entry, exit=exit_)), ""

@@ -1,7 +1,11 @@
 """From a sentence to an audited signal, as a graph that other graphs import."""
 
-from quantgraph.subgraphs.signal.graph import build_signal_graph, create_signal_subgraph
-from quantgraph.subgraphs.signal.mapping import map_to_main_state, map_to_subgraph_state
+from quantgraph.subgraphs.signal.graph import (
+    build_signal_graph,
+    create_signal_subgraph,
+    map_to_main_state,
+    map_to_subgraph_state,
+)
 from quantgraph.subgraphs.signal.nodes import (
     CLARIFY_NODE_PROMPT,
     DATA_FETCH_AGENT_PROMPT,
@@ -21,7 +25,7 @@ from quantgraph.subgraphs.signal.routes import (
     route_after_validation,
     route_from_reflection,
 )
-from quantgraph.subgraphs.signal.signal_resources import SignalKit, build_kit
+from quantgraph.subgraphs.signal.signal_resources import SignalResources, build_signal_resources
 from quantgraph.subgraphs.signal.state import SignalSubgraphState
 
 __all__ = [
@@ -30,10 +34,10 @@ __all__ = [
     "REFLECTION_NODE_PROMPT",
     "SIGNAL_GENERATE_AGENT_PROMPT",
     "VALIDATION_NODE_PROMPT",
-    "SignalKit",
+    "SignalResources",
     "SignalSubgraphState",
-    "build_kit",
     "build_signal_graph",
+    "build_signal_resources",
     "clarify_node",
     "create_signal_subgraph",
     "data_fetch_node",

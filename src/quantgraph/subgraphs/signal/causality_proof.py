@@ -8,19 +8,19 @@ from typing import Any
 import pandas as pd
 
 from quantgraph._util.texts import Language
-from quantgraph.audit import CodeTrials, Finding, Outcome, Report, Verdict, check_causality
+from quantgraph.audit import CodeTrials, Finding, Report, TrialOutcome, Verdict, check_causality
 from quantgraph.market.moment import session_of
 from quantgraph.runtime.endings import language
 from quantgraph.sandbox.wire import Frames
-from quantgraph.subgraphs.signal.signal_resources import SignalKit
+from quantgraph.subgraphs.signal.signal_resources import SignalResources
 from quantgraph.subgraphs.signal.state import SignalSubgraphState
 from quantgraph.subgraphs.signal.warm_up import evaluated_from, in_window
 
-__all__ = ["Proof", "prove"]
+__all__ = ["CausalityProof", "prove_causality"]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Proof:
+class CausalityProof:
     """What the proof came to.
 
     Attributes
@@ -34,7 +34,9 @@ class Proof:
     signal: pd.DataFrame | None = None
 
 
-def prove(state: SignalSubgraphState, kit: SignalKit, *, seed: int | None) -> Proof:
+def prove_causality(
+    state: SignalSubgraphState, resources: SignalResources, *, seed: int | None
+) -> CausalityProof:
     """Audit the strategy on the data it ran on.
 
     Run again it must give what it gave before. The report has the verdict as ``causality``; ``warm_up``, the
@@ -48,16 +50,16 @@ def prove(state: SignalSubgraphState, kit: SignalKit, *, seed: int | None) -> Pr
         See :func:`~quantgraph.audit.check_causality`.
     """
     strategy, request = state["strategy"], state["request"]
-    view = kit.store.view(kit.as_of(state), strategy["data_ref"])
-    trials, panel = CodeTrials(kit.runner, strategy["cells"], strategy["name"]), view.frozen()
-    whole, changed = _run_again(state, kit, trials, panel)
+    view = resources.store.view(resources.as_of(state), strategy["data_ref"])
+    trials, panel = CodeTrials(resources.runner, strategy["cells"], strategy["name"]), view.frozen()
+    whole, changed = _run_again(state, resources, trials, panel)
     if changed is not None:
-        return Proof(report=Report(checks=("reproducible",), findings=(changed,)))
+        return CausalityProof(report=Report(checks=("reproducible",), findings=(changed,)))
     verdict = check_causality(
         trials,
         panel,
-        cuts=kit.audit_cuts,
-        cells=kit.audit_cells,
+        cuts=resources.audit_cuts,
+        cells=resources.audit_cells,
         seed=seed,
         whole=whole,
         warm_up=False,  # it was measured when the data were fetched, over a longer time
@@ -85,16 +87,18 @@ def prove(state: SignalSubgraphState, kit: SignalKit, *, seed: int | None) -> Pr
             "not_judged": _between(sessions, session_of(request["start"]), first),
         },
     )
-    return Proof(report=report, signal=None if verdict.signal is None else in_window(verdict.signal, request))
+    return CausalityProof(
+        report=report, signal=None if verdict.signal is None else in_window(verdict.signal, request)
+    )
 
 
 def _run_again(
-    state: SignalSubgraphState, kit: SignalKit, trials: CodeTrials, panel: Frames
-) -> tuple[Outcome, Finding | None]:
+    state: SignalSubgraphState, resources: SignalResources, trials: CodeTrials, panel: Frames
+) -> tuple[TrialOutcome, Finding | None]:
     """The strategy on all its data in a fresh process, and what is wrong if it is not what is stored."""
     name = state["strategy"]["name"]
     again = trials.whole(panel)
-    stored = kit.store.view(kit.as_of(state), kit.data_ref(state))["signal"][name]
+    stored = resources.store.view(resources.as_of(state), resources.data_ref(state))["signal"][name]
     if again.signal is None:
         message = f"{name} run again: {again.error}"
     elif in_window(again.signal.frame, state["request"]).equals(stored):

@@ -2,33 +2,68 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 from collections.abc import Mapping
 from typing import Any, Literal
 
 import pandas as pd
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
-from quantgraph._util.texts import Note
-from quantgraph.data import MarketDataSource
-from quantgraph.errors import BadOption
-from quantgraph.market.moment import Moment, between, session_of
+from quantgraph._util.canonical_json import canonical_json, content_hash
+from quantgraph._util.input_limits import check_sentence
+from quantgraph._util.texts import Note, language_of, say
+from quantgraph.data import MarketDataSource, resolve_symbols
+from quantgraph.errors import BadOption, BadWindow
+from quantgraph.market.moment import Moment, session_of, sessions_between
 from quantgraph.state import DataState
 from quantgraph.tools.window import read_window, split_codes
 
 __all__ = [
-    "Decision",
+    "ReflectionReply",
+    "check_constraints",
     "check_request",
     "data_start",
-    "fingerprint",
-    "is_data_there",
-    "is_signal_there",
+    "has_data",
+    "has_signal",
     "missing_part",
-    "only_requested",
+    "request_hash",
     "request_sessions",
     "request_symbols",
+    "restrict_to_request",
+    "with_constraints",
 ]
+
+
+def check_constraints(
+    given: Mapping[str, str], source: MarketDataSource, last: pd.Timestamp
+) -> dict[str, str]:
+    """The caller's parameters without the empty ones; a start without an end runs to the last session.
+
+    Raises
+    ------
+    UnknownSymbol, BadWindow, BadOption
+        If one of them cannot be meant.
+    """
+    fixed = {key: value for key, value in given.items() if value}
+    for key, value in fixed.items():
+        check_sentence(value, key)
+    if "ts_code" in fixed:
+        resolve_symbols(source, split_codes(fixed["ts_code"]), last)
+    if "start_date" in fixed:
+        fixed.setdefault("end_date", f"{last:%Y%m%d}")
+    dates = {name: session_of(fixed[name], name=name) for name in ("start_date", "end_date") if name in fixed}
+    if len(dates) == 2 and dates["start_date"] > dates["end_date"]:
+        raise BadWindow(f"start_date={fixed['start_date']} is after end_date={fixed['end_date']}; swap them")
+    return fixed | {name: f"{date:%Y%m%d}" for name, date in dates.items()}
+
+
+def with_constraints(text: str, given: Mapping[str, str]) -> str:
+    """The user's words, with what the caller fixed as a last line of them."""
+    lines = [text, given.get("ts_code", "")]
+    if "start_date" in given:
+        start, end = given["start_date"], given["end_date"]
+        lines.append(say(language_of(text), zh=f"{start}到{end}", en=f"from {start} to {end}"))
+    return "\n".join(line for line in lines if line)
+
 
 SYNTHETIC = Note(zh="数据是合成的，不代表任何真实股票", en="the data are synthetic: no real stock is meant")
 
@@ -74,10 +109,10 @@ class Intent(BaseModel):
     needs_clarification: bool = False
 
 
-class Decision(BaseModel):
+class ReflectionReply(BaseModel):
     """A reflection reply. ``next_action`` is advice: what is ready is decided by code."""
 
-    model_config = ConfigDict(extra="ignore")
+    model_config = ConfigDict(extra="ignore", title="Decision")
 
     analysis: str = ""
     task_type: Literal["data_fetch", "signal_gen", "mixed", "unclear"]
@@ -145,7 +180,7 @@ def request_symbols(request: Mapping[str, Any], source: MarketDataSource) -> tup
 
 def request_sessions(request: Mapping[str, Any], source: MarketDataSource) -> pd.DatetimeIndex:
     """The sessions of a checked request's window."""
-    return between(source.sessions(), session_of(request["start"]), session_of(request["end"]))
+    return sessions_between(source.sessions(), session_of(request["start"]), session_of(request["end"]))
 
 
 def data_start(request: Mapping[str, Any]) -> pd.Timestamp:
@@ -153,7 +188,7 @@ def data_start(request: Mapping[str, Any]) -> pd.Timestamp:
     return session_of(request.get("data_start", request["start"]))
 
 
-def is_data_there(
+def has_data(
     store: DataState, ref: str, request: Mapping[str, Any], source: MarketDataSource
 ) -> tuple[bool, bool]:
     """Whether a commit holds the bars, and the indicators, of this request (not just some of anybody's)."""
@@ -171,7 +206,9 @@ def is_data_there(
     return bars, all(covers("indicators", name) for name in request["indicators"])
 
 
-def only_requested(store: DataState, ref: str, request: Mapping[str, Any], source: MarketDataSource) -> str:
+def restrict_to_request(
+    store: DataState, ref: str, request: Mapping[str, Any], source: MarketDataSource
+) -> str:
     """Name of the commit that holds the request's symbols and window, and nothing of earlier requests.
 
     The window begins with the sessions that the strategy needed before it, if there are any.
@@ -194,19 +231,16 @@ def only_requested(store: DataState, ref: str, request: Mapping[str, Any], sourc
     return ref if complete else store.override(base=ref, **panels)
 
 
-def is_signal_there(
-    store: DataState, ref: str, request: Mapping[str, Any], strategy: Mapping[str, Any]
-) -> bool:
+def has_signal(store: DataState, ref: str, request: Mapping[str, Any], strategy: Mapping[str, Any]) -> bool:
     """Whether the commit holds the signal that this strategy made, for this request, on this very data."""
     return bool(
         strategy
-        and strategy["request"] == fingerprint(request)
+        and strategy["request"] == request_hash(request)
         and strategy["data_ref"] == store.without("signal", ref)
         and strategy["name"] in store.snapshot(ref)["signal"]
     )
 
 
-def fingerprint(request: Mapping[str, Any]) -> str:
+def request_hash(request: Mapping[str, Any]) -> str:
     """Name of a request by its content."""
-    text = json.dumps(dict(request), sort_keys=True, ensure_ascii=False)
-    return hashlib.blake2b(text.encode(), digest_size=8).hexdigest()
+    return content_hash(canonical_json(dict(request)), size=8)

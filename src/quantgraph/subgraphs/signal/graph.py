@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from langgraph.checkpoint.base import BaseCheckpointSaver
 from langgraph.graph import END, START, StateGraph
 from langgraph.graph.state import CompiledStateGraph
 
 from quantgraph.data import MarketDataSource
-from quantgraph.llm.roles import Model
+from quantgraph.llm.models import Model
 from quantgraph.recording import Recorder
-from quantgraph.runtime.loop_detection import stepped
 from quantgraph.runtime.questions import OnClarify
-from quantgraph.runtime.run_node import guarded
+from quantgraph.runtime.run_node import run_node, with_loop_detection
 from quantgraph.sandbox import CodeRunner
 from quantgraph.settings import Settings
 from quantgraph.state import DataState
@@ -34,10 +33,42 @@ from quantgraph.subgraphs.signal.routes import (
     route_after_validation,
     route_from_reflection,
 )
-from quantgraph.subgraphs.signal.signal_resources import SignalKit, build_kit
+from quantgraph.subgraphs.signal.signal_resources import SignalResources, build_signal_resources
 from quantgraph.subgraphs.signal.state import SignalSubgraphState
+from quantgraph.subgraphs.signal.state_updates import initial_state
 
-__all__ = ["build_signal_graph", "create_signal_subgraph"]
+__all__ = ["build_signal_graph", "create_signal_subgraph", "map_to_main_state", "map_to_subgraph_state"]
+
+_RESULT = ("data_ref", "strategy", "request", "ended_because", "assumptions", "error_messages")
+
+
+def map_to_subgraph_state(main_state: Mapping[str, Any]) -> SignalSubgraphState:
+    """A host's state as the subgraph's input: its messages, and the data it works on if it says so.
+
+    What the host fixed (``data_ref``, ``given``, ``as_of``, ``max_retries``) goes along; the rest begins
+    empty.
+
+    Notes
+    -----
+    A question interrupts the host's node too. When the answer comes LangGraph runs that node again from its
+    top, and the subgraph goes on at the question: none of its own nodes runs twice, if it is invoked as
+    below. So what stands before the call should be harmless to repeat. Do not put the call into
+    ``try: … except Exception``, which swallows the interrupt; and give it no ``thread_id`` of its own, which
+    would cut it off from the host's checkpointer (passing on the node's ``config`` is fine)::
+
+        def signal(state):
+            return map_to_main_state(subgraph.invoke(map_to_subgraph_state(state)))
+    """
+    fixed = {key: main_state[key] for key in ("data_ref", "given", "as_of") if main_state.get(key)}
+    state = {**initial_state(main_state.get("max_retries", 3)), **fixed, "messages": main_state["messages"]}
+    return cast("SignalSubgraphState", state)
+
+
+def map_to_main_state(subgraph_state: SignalSubgraphState) -> dict[str, Any]:
+    """The subgraph's result as an update of the host: its messages, and where signal and strategy are."""
+    result: dict[str, Any] = {"messages": subgraph_state["messages"]}
+    return result | {key: subgraph_state[key] for key in _RESULT if key in subgraph_state}  # type: ignore[literal-required]
+
 
 SignalGraph = StateGraph[SignalSubgraphState, None, SignalSubgraphState, SignalSubgraphState]
 CompiledSignalGraph = CompiledStateGraph[SignalSubgraphState, None, SignalSubgraphState, SignalSubgraphState]
@@ -85,7 +116,7 @@ def create_signal_subgraph(
     >>> state["ended_because"], state["strategy"]["name"]
     ('done', 'sma_cross_5_20')
     """
-    kit = build_kit(
+    resources = build_signal_resources(
         model=model,
         source=source,
         store=store,
@@ -94,15 +125,20 @@ def create_signal_subgraph(
         recorder=recorder,
         settings=settings,
     )
-    return build_signal_graph(kit).compile(checkpointer=checkpointer, name="signal")
+    return build_signal_graph(resources).compile(checkpointer=checkpointer, name="signal")
 
 
-def build_signal_graph(kit: SignalKit | None = None) -> SignalGraph:
+def build_signal_graph(resources: SignalResources | None = None) -> SignalGraph:
     """The uncompiled graph, for hosts that add nodes, or compile it their own way."""
-    kit = kit or build_kit()
+    resources = resources or build_signal_resources()
 
     def bound(node: Callable[..., dict[str, Any]], name: str) -> Any:
-        return partial(guarded, partial(stepped, partial(node, kit=kit), name), name, kit.recorder)
+        return partial(
+            run_node,
+            partial(with_loop_detection, partial(node, resources=resources), name),
+            name,
+            resources.recorder,
+        )
 
     graph: SignalGraph = StateGraph(SignalSubgraphState)
     graph.add_node("reflection", bound(reflection_node, "reflection"), input_schema=SignalSubgraphState)

@@ -12,16 +12,16 @@ import talib
 
 from quantgraph._util.texts import say
 from quantgraph.data import MarketDataSource
-from quantgraph.data.protocol import BAR_FIELDS, INDICATOR_FIELDS
+from quantgraph.data.market_data import BAR_FIELDS, INDICATOR_FIELDS
 from quantgraph.errors import NoData, UnknownField
 from quantgraph.recording import recorded
 from quantgraph.runtime.endings import language
 from quantgraph.subgraphs.signal.data_request import request_sessions, request_symbols
 from quantgraph.subgraphs.signal.messages import without_fields
 from quantgraph.subgraphs.signal.state import SignalSubgraphState
-from quantgraph.subgraphs.signal.state_updates import question
+from quantgraph.subgraphs.signal.state_updates import question_update
 
-__all__ = ["ask_for_fields", "check_fields", "check_source_has", "to_fetch"]
+__all__ = ["check_fields", "check_source_fields", "fields_question_update", "fields_to_fetch"]
 
 _OF_BARS = frozenset({*BAR_FIELDS, "boll", "bollinger", "momentum", "price", "return", "volume"})
 """What else models name that comes from prices and volumes, beside the functions of TA-Lib."""
@@ -32,7 +32,7 @@ def _computed() -> frozenset[str]:
     return frozenset(name.lower() for name in talib.get_functions())  # type: ignore[no-untyped-call]
 
 
-def to_fetch(names: Iterable[str]) -> list[str]:
+def fields_to_fetch(names: Iterable[str]) -> list[str]:
     """Fields as they are written here, each once, without what bars hold or gives by computing.
 
     >>> to_fetch(["PE ", "close", "ma5", "RSI(14)", "roe", "pe"])
@@ -55,7 +55,7 @@ def check_fields(names: Sequence[str]) -> None:
         raise _unknown(unknown, INDICATOR_FIELDS, f"there is no daily indicator {', '.join(unknown)}")
 
 
-def check_source_has(request: Mapping[str, Any], source: MarketDataSource) -> None:
+def check_source_fields(request: Mapping[str, Any], source: MarketDataSource) -> None:
     """After a fetch that brought no indicators, see that the source has them at all.
 
     It is asked once in a run, about one symbol and one session.
@@ -81,13 +81,13 @@ def check_source_has(request: Mapping[str, Any], source: MarketDataSource) -> No
         raise _unknown(told["fields"], told["available"], lacking)
 
 
-def ask_for_fields(state: SignalSubgraphState, error: UnknownField) -> dict[str, Any]:
+def fields_question_update(state: SignalSubgraphState, error: UnknownField) -> dict[str, Any]:
     """The question which fields are meant, or whether to go on without them."""
     names, spoken = error.data["fields"], language(state)
     listed = "、".join(error.data["available"]) or "无"
     reason = say(spoken, zh=f"没有每日指标 {'、'.join(names)}；现有：{listed}", en=error.message)
     options = [*error.data["close"], without_fields(names, spoken)]
-    return question(state, "fields", reason, unread=names, options=options)
+    return question_update(state, "fields", reason, unread=names, options=options)
 
 
 def _unknown(names: Sequence[str], available: Sequence[str], said: str) -> UnknownField:

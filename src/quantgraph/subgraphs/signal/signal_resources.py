@@ -14,7 +14,7 @@ from quantgraph.errors import (
     BadOption,
 )
 from quantgraph.llm import role_model
-from quantgraph.llm.roles import Model
+from quantgraph.llm.models import Model
 from quantgraph.market.moment import Moment
 from quantgraph.recording import Budget, Recorder
 from quantgraph.recording.recorded_source import recorded_source
@@ -23,8 +23,8 @@ from quantgraph.runtime.questions import OnClarify
 from quantgraph.sandbox import CodeRunner
 from quantgraph.settings import Settings, load_settings
 from quantgraph.state import GLOBAL_DATA_STATE, DataState
-from quantgraph.subgraphs.signal.data_request import Decision
-from quantgraph.subgraphs.signal.review import Review
+from quantgraph.subgraphs.signal.data_request import ReflectionReply
+from quantgraph.subgraphs.signal.reply_schemas import ReviewReply
 from quantgraph.subgraphs.signal.state import SignalSubgraphState
 from quantgraph.tools import (
     CodeSession,
@@ -36,14 +36,14 @@ from quantgraph.tools import (
 )
 
 __all__ = [
-    "SignalKit",
-    "build_kit",
-    "default_kit",
+    "SignalResources",
+    "build_signal_resources",
+    "default_signal_resources",
 ]
 
 
 @dataclass(frozen=True, kw_only=True)
-class SignalKit:
+class SignalResources:
     """Handles of one graph.
 
     Attributes
@@ -94,7 +94,7 @@ class SignalKit:
         return ToolContext(source=self.source, tree=tree, as_of=as_of, code=code)
 
 
-def build_kit(
+def build_signal_resources(
     *,
     model: Model | None = None,
     source: str | Path | MarketDataSource | None = None,
@@ -103,7 +103,7 @@ def build_kit(
     on_clarify: OnClarify = "ask",
     recorder: Recorder | None = None,
     settings: Settings | None = None,
-) -> SignalKit:
+) -> SignalResources:
     """Build everything once; options as in :func:`~quantgraph.subgraphs.signal.create_signal_subgraph`."""
     if on_clarify not in ("ask", "default", "fail") and not callable(on_clarify):
         raise BadOption(f"on_clarify={on_clarify!r}; valid are ask, default, fail, or a function")
@@ -112,16 +112,18 @@ def build_kit(
     recorder.limit(Budget.parse(settings.budget), Budget.parse(settings.session_budget))
     heavy = functools.partial(role_model, model=model, settings=settings)
     light = functools.partial(heavy, light=True)
-    return SignalKit(
+    return SignalResources(
         source=recorded_source(open_source(source, settings=settings)),
         store=store or GLOBAL_DATA_STATE,
         runner=runner or code_runner(settings),
-        reflection=create_node_agent("reflection", heavy("reflection", answer=Decision), [python_repl]),
+        reflection=create_node_agent(
+            "reflection", heavy("reflection", answer=ReflectionReply), [python_repl]
+        ),
         data_fetch=create_node_agent(
             "data_fetch", light("data_fetch"), [tushare_daily_bar, tushare_daily_basic]
         ),
         signal_generate=create_node_agent("signal_generate", heavy("signal_generate"), [python_repl]),
-        validation=create_node_agent("validation", light("validation", answer=Review), [python_repl]),
+        validation=create_node_agent("validation", light("validation", answer=ReviewReply), [python_repl]),
         clarify=heavy("clarify"),
         on_clarify=on_clarify,
         recorder=recorder,
@@ -132,6 +134,6 @@ def build_kit(
 
 
 @functools.cache
-def default_kit() -> SignalKit:
-    """The kit of a node that is called by hand."""
-    return build_kit()
+def default_signal_resources() -> SignalResources:
+    """The resources of a node that is called by hand."""
+    return build_signal_resources()

@@ -64,7 +64,7 @@ class SignalSubgraphState(TypedDict):
     """Answers that no person gave, ``kind: answer (default)`` or ``(callable)``."""
     answering: NotRequired[Clarification | None]
     """The question whose answer is to be read next."""
-    left_out: NotRequired[list[str]]
+    ignored_message_ids: NotRequired[list[str]]
     """Ids of the user's messages that are no part of the request: answers that could not be read."""
     waived: NotRequired[list[str]]
     """Indicator fields that there are not, and that the user goes on without."""

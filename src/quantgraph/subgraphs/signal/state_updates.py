@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
-from quantgraph._util.texts import say
+from quantgraph._util.texts import Language, say
 from quantgraph.errors import (
     NoData,
     NotConfigured,
@@ -12,27 +13,87 @@ from quantgraph.errors import (
     RateLimited,
     SourceUnavailable,
 )
-from quantgraph.runtime.endings import ended, history, language, succeeded, user_messages
+from quantgraph.llm.planner.normalisation import normalise
+from quantgraph.runtime.endings import end_update, extended_history, language, success_update, user_messages
 from quantgraph.runtime.questions import answer_schema, question_id
 from quantgraph.runtime.state import ClarificationKind, EndedBecause, Update
 from quantgraph.subgraphs.signal.messages import without_fields
 from quantgraph.subgraphs.signal.state import SignalSubgraphState
 
 __all__ = [
-    "LOOK_AHEAD",
+    "CAUSALITY_ERRORS",
     "MAX_CLARIFICATIONS",
     "SAME_ERROR_LIMIT",
-    "answered",
-    "failed",
-    "fresh_state",
-    "gave_up",
-    "question",
+    "answer_update",
+    "failure_reason",
+    "failure_update",
+    "initial_state",
+    "question_update",
+    "repeat_question_update",
     "user_text",
 ]
 
+
+def repeat_question_update(
+    state: SignalSubgraphState, kind: str, params: Mapping[str, Any], unread: Sequence[str], reason: str
+) -> dict[str, Any]:
+    """The last question once more, or nothing if its answer was of use.
+
+    It was of none if words of it are unread, and either the same is asked as before, or something is lost
+    that was known before. Such an answer is no part of the request from then on. A rule may be told in
+    several answers: it is kept as long as nothing is lost.
+
+    Parameters
+    ----------
+    kind, reason
+        What is asked now that the answer is there, and why.
+    params, unread
+        What was read of the request with the answer, and words that were not.
+    """
+    task = state.get("answering")
+    if not task:
+        return {}
+    answer = user_messages(state)[-1]
+    ignored_message_ids = [*state.get("ignored_message_ids", []), str(answer.id)]
+    earlier = _plain(user_text({**state, "ignored_message_ids": ignored_message_ids}))
+    strange = [word for word in map(_plain, unread) if word in _plain(answer.text) and word not in earlier]
+    known = state.get("user_intent", {}).get("params", {})
+    lost = any(known.get(name) and not value for name, value in params.items())
+    same = kind == task["kind"]
+    if not strange or not (lost or (same and kind != "strategy")):
+        return {}
+    if not same:
+        spoken = language(state)
+        before = task["reason"].removeprefix(_not_read(task["unread"], spoken))
+        kind, reason = task["kind"], _not_read(unread, spoken) + before
+    line = f"{task['kind']}: {answer.text} ("
+    return {
+        "ignored_message_ids": ignored_message_ids,
+        "answering": None,
+        "reflected_on": answer.id,
+        "assumptions": [said for said in state.get("assumptions", []) if not said.startswith(line)],
+        **question_update(state, task["kind"], reason, unread=unread, options=task["options"]),
+    }
+
+
+def _plain(text: object) -> str:
+    """A text as whoever reads it may have written it down: widths, number words, case, spaces."""
+    return " ".join(normalise(str(text)).casefold().split())
+
+
+def _not_read(words: Sequence[str], spoken: Language) -> str:
+    if not words:
+        return ""
+    return say(
+        spoken,
+        zh=f"这部分我没有读懂：{'；'.join(words)}。",
+        en=f"I could not read this: {'; '.join(words)}. ",
+    )
+
+
 MAX_CLARIFICATIONS = 3
 SAME_ERROR_LIMIT = 2
-LOOK_AHEAD = ("not_causal", "causality_undecided")
+CAUSALITY_ERRORS = ("not_causal", "causality_undecided")
 """Errors of a signal that uses the future, or was not shown not to. The same one a second time is put to the
 user."""
 
@@ -41,7 +102,7 @@ _VENDORS = {kind.code for kind in (NoData, NotConfigured, PermissionDenied, Rate
 """Codes of errors that a vendor answers with when it cannot serve anybody, or not us, or has nothing yet."""
 
 
-def fresh_state(max_retries: int = 3) -> Update:
+def initial_state(max_retries: int = 3) -> Update:
     """All fields but the messages, as they are before anything was done."""
     return {
         "current_task": "reflection",
@@ -61,7 +122,7 @@ def fresh_state(max_retries: int = 3) -> Update:
         "assumptions": [],
         "waived": [],
         "answering": None,
-        "left_out": [],
+        "ignored_message_ids": [],
         "trail": [],
         "strategy": {},
         "validation": {},
@@ -70,11 +131,13 @@ def fresh_state(max_retries: int = 3) -> Update:
 
 def user_text(state: SignalSubgraphState) -> str:
     """Everything the user said for this request, a line a message, but for answers that could not be read."""
-    told = (message for message in user_messages(state) if message.id not in state.get("left_out", []))
+    told = (
+        message for message in user_messages(state) if message.id not in state.get("ignored_message_ids", [])
+    )
     return "\n".join(str(message.text) for message in told)
 
 
-def answered(state: SignalSubgraphState, text: str) -> Update:
+def answer_update(state: SignalSubgraphState, text: str) -> Update:
     """The user has answered: the question is closed, and there are new attempts."""
     task, waived = state.get("clarification"), list(state.get("waived", []))
     if task and task["kind"] == "fields" and text == without_fields(task["unread"], task["language"]):
@@ -88,17 +151,17 @@ def answered(state: SignalSubgraphState, text: str) -> Update:
         "retry_count": 0,
         "failures": [],
         "trail": [],
-        **succeeded(state, f"clarified: {text}"),
+        **success_update(state, f"clarified: {text}"),
     }
 
 
-def failed(state: SignalSubgraphState, node: str, errors: Sequence[str]) -> Update:
+def failure_update(state: SignalSubgraphState, node: str, errors: Sequence[str]) -> Update:
     """An attempt that did not work: counted, and put to the user when it happens too often."""
     count = state.get("retry_count", 0) + 1
     failures = [*state.get("failures", []), errors[0]]
     update: Update = {
         "error_messages": list(errors),
-        "execution_history": history(state, f"{node} failed (attempt {count}): {errors[0]}"),
+        "execution_history": extended_history(state, f"{node} failed (attempt {count}): {errors[0]}"),
         "retry_count": count,
         "failures": failures,
     }
@@ -109,11 +172,11 @@ def failed(state: SignalSubgraphState, node: str, errors: Sequence[str]) -> Upda
             en=f"{node} failed {count} times, last with: {errors[0]}. Please rephrase, or change the "
             "symbols or the window.",
         )
-        update |= question({**state, **update}, "failure", reason)  # type: ignore[typeddict-item]
+        update |= question_update({**state, **update}, "failure", reason)  # type: ignore[typeddict-item]
     return update
 
 
-def question(
+def question_update(
     state: SignalSubgraphState,
     kind: ClarificationKind,
     reason: str,
@@ -129,9 +192,9 @@ def question(
     if asked >= MAX_CLARIFICATIONS:
         # The errors of a failure are in the state already, unless they were just answered.
         return (
-            ended(state, gave_up(state))
+            end_update(state, failure_reason(state))
             if kind == "failure" and state.get("failures")
-            else ended(state, "needs_answer", f"needs_answer: {reason}")
+            else end_update(state, "needs_answer", f"needs_answer: {reason}")
         )
     name = question_id(state, len(state["messages"]), kind, reason, asked)
     return {
@@ -152,11 +215,11 @@ def question(
     }
 
 
-def gave_up(state: SignalSubgraphState) -> EndedBecause:
+def failure_reason(state: SignalSubgraphState) -> EndedBecause:
     """Why attempts ended: the same error again and again, or too many of them; or what no attempt mends."""
     failures = state.get("failures", [])
     last = failures[-1].partition(":")[0] if failures else ""
-    if last in LOOK_AHEAD:
+    if last in CAUSALITY_ERRORS:
         return "causality_failed"
     if last in _VENDORS:
         return "data_unavailable"
@@ -165,5 +228,5 @@ def gave_up(state: SignalSubgraphState) -> EndedBecause:
 
 def _repeated(failures: Sequence[str]) -> bool:
     """Whether one error came more often than it may; code that looks ahead is told so once."""
-    limits = {error: 1 if error.startswith(LOOK_AHEAD) else SAME_ERROR_LIMIT for error in failures}
+    limits = {error: 1 if error.startswith(CAUSALITY_ERRORS) else SAME_ERROR_LIMIT for error in failures}
     return any(failures.count(error) > limit for error, limit in limits.items())

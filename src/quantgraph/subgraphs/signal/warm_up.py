@@ -17,11 +17,19 @@ from quantgraph.market.moment import Moment, session_of
 from quantgraph.sandbox import CodeRunner
 from quantgraph.state import DataState
 from quantgraph.state.frames import Floats
-from quantgraph.subgraphs.signal.data_request import only_requested, request_symbols
+from quantgraph.subgraphs.signal.data_request import request_symbols, restrict_to_request
 
-__all__ = ["JUDGED", "Strategy", "Warmed", "evaluated_from", "in_window", "not_judged", "warmed"]
+__all__ = [
+    "EVALUATION_FIELDS",
+    "DraftStrategy",
+    "WarmedSignal",
+    "evaluated_from",
+    "in_window",
+    "not_evaluated_text",
+    "run_with_warm_up",
+]
 
-JUDGED = ("causality", "warm_up", "evaluated_from", "not_judged")
+EVALUATION_FIELDS = ("causality", "warm_up", "evaluated_from", "not_judged")
 """What a validated signal's report says of its proof and of what is judged, and a result repeats."""
 
 _EARLIER = (250, 500, 1000)
@@ -29,7 +37,7 @@ _EARLIER = (250, 500, 1000)
 
 
 @dataclass(frozen=True, kw_only=True)
-class Strategy:
+class DraftStrategy:
     """Cells that hand over the signal ``name``, and what they run on.
 
     Attributes
@@ -49,7 +57,7 @@ class Strategy:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Warmed:
+class WarmedSignal:
     """The signal of a window, with all the sessions before it that there are and that it needs.
 
     Attributes
@@ -79,7 +87,9 @@ class _Longer:
     start: pd.Timestamp
 
 
-def warmed(strategy: Strategy, request: Mapping[str, Any], source: MarketDataSource, as_of: Moment) -> Warmed:
+def run_with_warm_up(
+    strategy: DraftStrategy, request: Mapping[str, Any], source: MarketDataSource, as_of: Moment
+) -> WarmedSignal:
     """Run a strategy again with as many earlier sessions as its signal needs.
 
     What it needs is measured over a longer time than the window, which may be too short to show it; where
@@ -95,14 +105,14 @@ def warmed(strategy: Strategy, request: Mapping[str, Any], source: MarketDataSou
     """
     sessions = source.sessions()
     before = sessions[sessions < session_of(request["start"])]
-    alone = Warmed(data_ref=strategy.data_ref, signal=strategy.signal, warm_up=None)
+    alone = WarmedSignal(data_ref=strategy.data_ref, signal=strategy.signal, warm_up=None)
     try:
         need, longest = _measured(strategy, request, source, before, as_of)
         if need == 1 or longest is None:
             return replace(alone, warm_up=need, notes=() if need else (_unmeasured(request["start"]),))
         first = longest.start if need is None else before[-(need - 1) :][0]
         wanted = {**request, "data_start": f"{first:%Y%m%d}"}
-        ref = only_requested(strategy.store, longest.data_ref, wanted, source)
+        ref = restrict_to_request(strategy.store, longest.data_ref, wanted, source)
         signal = in_window(_signal(strategy, ref, as_of), request)
     except (SandboxTooWeak, StorageUnavailable):
         raise
@@ -111,11 +121,13 @@ def warmed(strategy: Strategy, request: Mapping[str, Any], source: MarketDataSou
     except QuantGraphError as error:
         return replace(alone, warm_up=_need(strategy, strategy.data_ref, as_of), notes=(_missing(error),))
     notes = () if need else (_unmeasured(wanted["data_start"]),)
-    return Warmed(data_ref=ref, signal=signal, warm_up=need, data_start=wanted["data_start"], notes=notes)
+    return WarmedSignal(
+        data_ref=ref, signal=signal, warm_up=need, data_start=wanted["data_start"], notes=notes
+    )
 
 
 def _measured(
-    strategy: Strategy,
+    strategy: DraftStrategy,
     request: Mapping[str, Any],
     source: MarketDataSource,
     before: pd.DatetimeIndex,
@@ -141,7 +153,7 @@ def _measured(
 
 
 def _extended(
-    strategy: Strategy,
+    strategy: DraftStrategy,
     request: Mapping[str, Any],
     source: MarketDataSource,
     first: pd.Timestamp,
@@ -155,15 +167,15 @@ def _extended(
     return ref
 
 
-def _need(strategy: Strategy, ref: str, as_of: Moment) -> int | None:
+def _need(strategy: DraftStrategy, ref: str, as_of: Moment) -> int | None:
     return measure_warm_up(_trials(strategy), strategy.store.view(as_of, ref).frozen())
 
 
-def _trials(strategy: Strategy) -> CodeTrials:
+def _trials(strategy: DraftStrategy) -> CodeTrials:
     return CodeTrials(strategy.runner, strategy.cells, strategy.name)
 
 
-def _signal(strategy: Strategy, ref: str, as_of: Moment) -> pd.DataFrame:
+def _signal(strategy: DraftStrategy, ref: str, as_of: Moment) -> pd.DataFrame:
     result = strategy.runner.run(strategy.cells, strategy.store.view(as_of, ref).frozen())
     if result.error is not None:
         raise result.error
@@ -223,7 +235,7 @@ def evaluated_from(
     return inside[place] if place < len(inside) else None
 
 
-def not_judged(summary: Mapping[str, Any]) -> dict[str, str]:
+def not_evaluated_text(summary: Mapping[str, Any]) -> dict[str, str]:
     """The end of a sentence, by language, on what a report's summary says is not judged; empty if all is."""
     count, need, first = (summary[key] for key in ("not_judged", "warm_up", "evaluated_from"))
     if not count:

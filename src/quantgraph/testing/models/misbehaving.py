@@ -1,7 +1,7 @@
-"""Chat models that misbehave, each in one way and always the same: what a graph has to withstand.
+"""Misbehaving chat models, each with one deterministic fault, for tests of what a graph withstands.
 
-They speak in a fitting role as the keyless planner would, and then spoil it. All bind tools and stream; all
-count their calls (``len(model.calls)``); :meth:`.OpenAIStub.serving` puts each behind HTTP.
+Apart from its fault a model replies like the keyless planner. All bind tools, stream and record their calls
+(``model.calls``); :meth:`.OpenAIStub.serving` puts each behind HTTP.
 
 >>> sorted(MISBEHAVING)[:4]
 ['apologises', 'bad_json', 'dsml', 'empty']
@@ -21,84 +21,60 @@ from langchain_core.language_models import BaseChatModel
 from quantgraph.errors import BadOption
 from quantgraph.llm.planner import KeylessPlanner
 from quantgraph.settings import ROLES, Role, check_role
-from quantgraph.testing.models import format_faults, semantic_faults
-from quantgraph.testing.models.faulty import Spoil, SpoiledChatModel
-from quantgraph.testing.models.semantic_faults import INJECTIONS
+from quantgraph.testing.models import semantic_faults
+from quantgraph.testing.models.faulty_model import FaultyChatModel
+from quantgraph.testing.models.format_faults import FORMAT_FAULTS
+from quantgraph.testing.models.semantic_faults import INJECTIONS, SEMANTIC_FAULTS
 
 __all__ = ["INJECTIONS", "MISBEHAVING", "flaky_model", "misbehaving_in", "slow_model"]
 
-_SPOILERS: dict[str, Spoil] = {
-    spoil.__name__: spoil
-    for spoil in (
-        format_faults.prose,
-        format_faults.bad_json,
-        format_faults.truncated,
-        format_faults.empty,
-        format_faults.null_strings,
-        format_faults.wrong_types,
-        format_faults.numbers_as_strings,
-        format_faults.strings_as_numbers,
-        format_faults.thinking_blocks,
-        format_faults.thinking_text,
-        format_faults.never_stops_thinking,
-        format_faults.dsml,
-        format_faults.xml_calls,
-        semantic_faults.repeats_itself,
-        semantic_faults.ping_pong,
-        semantic_faults.unknown_tools,
-        semantic_faults.invents_symbols,
-        semantic_faults.apologises,
-        semantic_faults.refuses,
-        semantic_faults.never_content,
-        semantic_faults.obeys_data,
-    )
-}
+
+def slow_model(seconds: float = 0.02, *, sleep: Callable[[float], None] = time.sleep) -> FaultyChatModel:
+    """Model with correct replies, each after ``sleep(seconds)``."""
+    return FaultyChatModel(semantic_faults.slow(partial(sleep, seconds)), model_name="slow")
 
 
-def slow_model(seconds: float = 0.02, *, sleep: Callable[[float], None] = time.sleep) -> SpoiledChatModel:
-    """Right answers, each after ``seconds`` by the clock ``sleep``."""
-    return SpoiledChatModel(semantic_faults.slow(partial(sleep, seconds)), model_name="slow")
-
-
-def flaky_model(failures: int = 1) -> SpoiledChatModel:
-    """A ``ConnectionError`` ``failures`` times before each right answer."""
-    return SpoiledChatModel(semantic_faults.flaky(failures), model_name="flaky")
+def flaky_model(failures: int = 1) -> FaultyChatModel:
+    """Model that raises ``ConnectionError`` ``failures`` times before each correct reply."""
+    return FaultyChatModel(semantic_faults.flaky(failures), model_name="flaky")
 
 
 MISBEHAVING: Mapping[str, Callable[[], BaseChatModel]] = MappingProxyType(
-    {name: partial(SpoiledChatModel, spoil, model_name=name) for name, spoil in _SPOILERS.items()}
+    {
+        name: partial(FaultyChatModel, fault, model_name=name)
+        for name, fault in (FORMAT_FAULTS | SEMANTIC_FAULTS).items()
+    }
     | {"slow": slow_model, "flaky": flaky_model}
 )
-"""Factories by name; each call gives a model of its own.
+"""Factories by name; each call makes a new model.
 
-What one does is told by the function of its name: those that spoil the form of an answer are in
-:mod:`quantgraph.testing.models.format_faults`, those that spoil its sense in
+A fault is documented by the function of its name in :mod:`quantgraph.testing.models.format_faults` or
 :mod:`quantgraph.testing.models.semantic_faults`.
 """
 
 
 def misbehaving_in(role: Role, model: str | BaseChatModel) -> dict[Role, BaseChatModel]:
-    """A cast for ``create_signal_subgraph(model=...)``: one misbehaves, the keyless planner plays the others.
+    """Models by role for ``create_signal_subgraph(model=...)``: one misbehaves, the others are keyless.
 
     Parameters
     ----------
     role
-        In which.
+        Role of the misbehaving model.
     model
         A name in :data:`MISBEHAVING`, or a chat model.
 
     Raises
     ------
     BadOption
-        If there is no such role, or no such model.
+        If the role or the model is unknown.
 
     Examples
     --------
-    >>> cast = misbehaving_in("validation", "prose")
-    >>> cast["validation"].model_name, cast["reflection"].name
+    >>> models = misbehaving_in("validation", "prose")
+    >>> models["validation"].model_name, models["reflection"].name
     ('prose', 'keyless planner')
     """
     if isinstance(model, str) and model not in MISBEHAVING:
         raise BadOption(f"model={model!r}; valid are {', '.join(MISBEHAVING)}", parameter="model")
-    bad = MISBEHAVING[model]() if isinstance(model, str) else model
-    return {**{each: KeylessPlanner() for each in ROLES}, check_role(role): bad}
+    misbehaving = MISBEHAVING[model]() if isinstance(model, str) else model
+    return {**{each: KeylessPlanner() for each in ROLES}, check_role(role): misbehaving}

@@ -1,4 +1,4 @@
-"""Requests, replies and faults of the OpenAI-compatible stub, and how they look on the wire."""
+"""Requests, replies and faults of the OpenAI-compatible stub, and their JSON."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _CHARACTERS_PER_TOKEN = 4  # a rough count, the same at every run
 
 @dataclass(frozen=True, kw_only=True)
 class ChatRequest:
-    """One request as it came in. Headers, which hold the key, are left out of ``repr``."""
+    """One request. Headers hold the key and are left out of ``repr``."""
 
     number: int
     path: str
@@ -32,37 +32,37 @@ class ChatRequest:
 
     @property
     def model(self) -> str:
-        """Name of the model that was asked for."""
+        """Name of the requested model."""
         return str(self.body.get("model", ""))
 
     @property
     def tools(self) -> list[dict[str, Any]]:
-        """The tools offered, as OpenAI's tool objects."""
+        """The bound tools, as OpenAI's tool objects."""
         return list(self.body.get("tools") or [])
 
     @property
     def stream(self) -> bool:
-        """Whether the reply has to be streamed."""
+        """Whether the reply must be streamed."""
         return bool(self.body.get("stream"))
 
 
 @dataclass(frozen=True, kw_only=True)
 class Reply:
-    """A good answer: text, tool calls, or both.
+    """A valid reply: text, tool calls, or both.
 
     Parameters
     ----------
     content
         Text of the message.
     tool_calls
-        Pairs of tool name and arguments, a text as it is; ids are given by the stub.
+        Pairs of tool name and arguments (a text is sent as it is); the stub adds ids.
     reasoning
         Thoughts beside the text, sent as ``reasoning_content``.
     answer
-        A structured answer. Its form follows the request: JSON text when ``response_format`` asks for it,
-        else a call of the forced (or only) tool, else JSON text.
+        A structured answer. Its form follows the request: JSON text if there is a ``response_format``, else
+        a call of the forced (or only) tool, else JSON text.
     finish_reason
-        None means ``tool_calls`` or ``stop``, as fits; ``length`` says that the text is cut off.
+        None means ``tool_calls`` or ``stop``, as fits; ``length`` means that the text is cut off.
     usage
         Prompt and completion tokens; None means a quarter of the characters.
     """
@@ -76,23 +76,23 @@ class Reply:
 
     @classmethod
     def text(cls, content: str) -> Reply:
-        """Answer with text."""
+        """Reply with text."""
         return cls(content=content)
 
     @classmethod
     def call(cls, name: str, **arguments: Any) -> Reply:
-        """Answer with one tool call."""
+        """Reply with one tool call."""
         return cls(tool_calls=((name, arguments),))
 
     @classmethod
     def structured(cls, answer: Mapping[str, Any]) -> Reply:
-        """Answer with an object in the form that the request asks for."""
+        """Reply with an object in the form that the request demands."""
         return cls(answer=answer)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Fault:
-    """Misbehaviour instead of an answer. Make one with the class methods."""
+    """Misbehaviour instead of a reply. Made by the class methods."""
 
     kind: FaultKind
     status: int = 200
@@ -105,12 +105,12 @@ class Fault:
     def http(
         cls,
         status: int,
-        message: str = "the stub says no",
+        message: str = "refused by the stub",
         *,
         code: str | None = None,
         retry_after: float | str | None = None,
     ) -> Fault:
-        """Answer with an HTTP status: 429, 500, 401, ...
+        """HTTP status: 429, 500, 401, ...
 
         ``code`` is the error code of the body (``insufficient_quota``); ``retry_after`` is the header of
         that name, in seconds or as an HTTP date.
@@ -119,32 +119,32 @@ class Fault:
 
     @classmethod
     def hang(cls) -> Fault:
-        """Never answer, until the stub is closed."""
+        """No reply until the stub is closed."""
         return cls(kind="hang")
 
     @classmethod
     def malformed(cls) -> Fault:
-        """Answer 200 with a body that is not JSON."""
+        """Status 200 with a body that is not JSON."""
         return cls(kind="malformed")
 
     @classmethod
     def truncated(cls, content: str = "half of a sentence") -> Fault:
-        """Begin a good answer and close the connection in the middle of it."""
+        """Connection closed in the middle of a valid reply."""
         return cls(kind="truncated", content=content)
 
     @classmethod
     def disconnect(cls) -> Fault:
-        """Close the connection without a word."""
+        """Connection closed without a reply."""
         return cls(kind="disconnect")
 
     @classmethod
     def empty_choices(cls) -> Fault:
-        """Answer 200 with an empty list of choices."""
+        """Status 200 with an empty list of choices."""
         return cls(kind="empty_choices")
 
 
 def completion(reply: Reply, request: ChatRequest) -> dict[str, Any]:
-    """Build the body of ``chat.completion`` for a reply."""
+    """Body of ``chat.completion``."""
     message, finish = _message(reply, request)
     return {
         **_head(request, "chat.completion"),
@@ -154,19 +154,19 @@ def completion(reply: Reply, request: ChatRequest) -> dict[str, Any]:
 
 
 def stream_events(reply: Reply, request: ChatRequest) -> Iterator[dict[str, Any]]:
-    """Yield the bodies of ``chat.completion.chunk``, the usage chunk last when it is asked for."""
+    """Bodies of ``chat.completion.chunk``; the usage chunk, if requested, comes last."""
     message, finish = _message(reply, request)
     head = _head(request, "chat.completion.chunk")
     deltas: list[dict[str, Any]] = [{"role": "assistant", "content": ""}]
-    deltas += [{"reasoning_content": piece} for piece in pieces(reply.reasoning)]
-    deltas += [{"content": piece} for piece in pieces(message["content"] or "")]
+    deltas += [{"reasoning_content": piece} for piece in _pieces(reply.reasoning)]
+    deltas += [{"content": piece} for piece in _pieces(message["content"] or "")]
     for index, call in enumerate(message.get("tool_calls", ())):
         function = call["function"]
         opening = {**call, "index": index, "function": {"name": function["name"], "arguments": ""}}
         deltas.append({"tool_calls": [opening]})
         deltas += [
             {"tool_calls": [{"index": index, "function": {"arguments": piece}}]}
-            for piece in pieces(function["arguments"])
+            for piece in _pieces(function["arguments"])
         ]
     for delta in deltas:
         yield {**head, "choices": [{"index": 0, "delta": delta, "finish_reason": None}]}
@@ -175,8 +175,8 @@ def stream_events(reply: Reply, request: ChatRequest) -> Iterator[dict[str, Any]
         yield {**head, "choices": [], "usage": _usage(reply, request, message)}
 
 
-def pieces(text: str, size: int = 7) -> list[str]:
-    """Cut a text into pieces as a stream would bring them."""
+def _pieces(text: str, size: int = 7) -> list[str]:
+    """Split a text into the pieces of a stream."""
     return [text[at : at + size] for at in range(0, len(text), size)]
 
 
@@ -187,7 +187,7 @@ def _head(request: ChatRequest, kind: str) -> dict[str, Any]:
 def _message(reply: Reply, request: ChatRequest) -> tuple[dict[str, Any], str]:
     content, calls = reply.content, list(reply.tool_calls)
     if reply.answer is not None:
-        tool = None if request.body.get("response_format") else _wanted_tool(request)
+        tool = None if request.body.get("response_format") else _expected_tool(request)
         if tool is None:
             content = json.dumps(reply.answer, ensure_ascii=False)
         else:
@@ -200,7 +200,7 @@ def _message(reply: Reply, request: ChatRequest) -> tuple[dict[str, Any], str]:
             {
                 "id": f"call_{request.number}_{index}",
                 "type": "function",
-                "function": {"name": name, "arguments": _written(arguments)},
+                "function": {"name": name, "arguments": _arguments(arguments)},
             }
             for index, (name, arguments) in enumerate(calls)
         ]
@@ -209,12 +209,12 @@ def _message(reply: Reply, request: ChatRequest) -> tuple[dict[str, Any], str]:
     return message, reply.finish_reason or ("tool_calls" if calls else "stop")
 
 
-def _written(arguments: Mapping[str, Any] | str) -> str:
+def _arguments(arguments: Mapping[str, Any] | str) -> str:
     return arguments if isinstance(arguments, str) else json.dumps(arguments, ensure_ascii=False)
 
 
-def _wanted_tool(request: ChatRequest) -> str | None:
-    """Name the tool that the request forces, or the only one it offers."""
+def _expected_tool(request: ChatRequest) -> str | None:
+    """Name of the forced tool, or of the only one."""
     choice = request.body.get("tool_choice")
     if isinstance(choice, Mapping):
         return str(choice["function"]["name"])

@@ -13,16 +13,16 @@ from langchain_core.messages import AIMessage, HumanMessage
 
 from quantgraph._util.texts import say
 from quantgraph.errors import BadOption
-from quantgraph.llm.tags import neutral, wrap
+from quantgraph.llm.tags import escape_tags, wrap
 from quantgraph.recording import keep_answer
 from quantgraph.runtime.agent_factory import MODEL_ERRORS
-from quantgraph.runtime.endings import ended
-from quantgraph.runtime.questions import Answerer, answer_of, assumed, check_remembered
+from quantgraph.runtime.endings import end_update
+from quantgraph.runtime.questions import AnswerFunction, ask_question, assumption_update, check_checkpointer
 from quantgraph.runtime.state import Clarification
 from quantgraph.subgraphs.signal.messages import default_answer, is_default, typical_answers, without_fields
-from quantgraph.subgraphs.signal.signal_resources import SignalKit, default_kit
+from quantgraph.subgraphs.signal.signal_resources import SignalResources, default_signal_resources
 from quantgraph.subgraphs.signal.state import SignalSubgraphState
-from quantgraph.subgraphs.signal.state_updates import answered, gave_up, question
+from quantgraph.subgraphs.signal.state_updates import answer_update, failure_reason, question_update
 
 __all__ = ["CLARIFY_NODE_PROMPT", "clarify_node"]
 
@@ -45,7 +45,7 @@ Write the question itself and nothing else, in the user's language, friendly and
 - Do not ask for what the conversation already says. 不要重复询问已经给出的信息。"""
 
 
-def clarify_node(state: SignalSubgraphState, *, kit: SignalKit | None = None) -> dict[str, Any]:
+def clarify_node(state: SignalSubgraphState, *, resources: SignalResources | None = None) -> dict[str, Any]:
     """First turn: word the question. Second turn: ask it and take the answer.
 
     Raises
@@ -53,32 +53,34 @@ def clarify_node(state: SignalSubgraphState, *, kit: SignalKit | None = None) ->
     CheckpointerRequired
         If the host has no checkpointer: the question could not be answered.
     """
-    kit = kit or default_kit()
+    resources = resources or default_signal_resources()
     task = state.get("clarification")
     if not task:
         # A route sent us here because an attempt failed too often and nobody worded why.
         reason = state.get("clarification_needed") or "; ".join(state.get("error_messages", [])) or "?"
-        made = question(state, "failure", reason)
+        made = question_update(state, "failure", reason)
         if made.get("ended_because"):
             return made
         task = cast("Clarification", made["clarification"])
-    if kit.on_clarify in ("default", "fail"):
-        return _answer_alone(state, task, kit)
-    return _ask(state, task, kit) if task["question"] else _word(state, task, kit)
+    if resources.on_clarify in ("default", "fail"):
+        return _answer_alone(state, task, resources)
+    return _ask(state, task, resources) if task["question"] else _word(state, task, resources)
 
 
-def _word(state: SignalSubgraphState, task: Clarification, kit: SignalKit) -> dict[str, Any]:
+def _word(state: SignalSubgraphState, task: Clarification, resources: SignalResources) -> dict[str, Any]:
     asked, task = state.get("clarification_count", 0), task.copy()
-    task["default"] = _default(state, task, kit)
-    if kit.on_clarify == "ask":
-        check_remembered(task["reason"])
-    task["options"] = task["options"] or typical_answers(task["kind"], task["language"], kit.known(state))
+    task["default"] = _default(state, task, resources)
+    if resources.on_clarify == "ask":
+        check_checkpointer(task["reason"])
+    task["options"] = task["options"] or typical_answers(
+        task["kind"], task["language"], resources.known(state)
+    )
     prompt = CLARIFY_NODE_PROMPT.format(
         clarification_reason=task["reason"],
         clarification_count=asked,
-        execution_history=neutral("\n".join(state.get("execution_history", []))) or "-",
-        error_messages=neutral("\n".join(state.get("error_messages", []))) or "-",
-        chat_history=neutral(
+        execution_history=escape_tags("\n".join(state.get("execution_history", []))) or "-",
+        error_messages=escape_tags("\n".join(state.get("error_messages", []))) or "-",
+        chat_history=escape_tags(
             "\n".join(f"{message.type}: {message.text}" for message in state["messages"][-5:])
         ),
     )
@@ -90,18 +92,18 @@ def _word(state: SignalSubgraphState, task: Clarification, kit: SignalKit) -> di
     }
     messages = [("system", wrap("clarify", json.dumps(facts, ensure_ascii=False))), ("human", prompt)]
     try:
-        text = str(kit.clarify.invoke(messages).text).strip() or task["reason"]
+        text = str(resources.clarify.invoke(messages).text).strip() or task["reason"]
     except MODEL_ERRORS as error:
-        return ended(state, "model_unavailable", error)
+        return end_update(state, "model_unavailable", error)
     task["question"] = text + _offer(task)
     return {"clarification": task, "clarification_needed": task["reason"], "current_task": "clarify"}
 
 
-def _default(state: SignalSubgraphState, task: Clarification, kit: SignalKit) -> str | None:
+def _default(state: SignalSubgraphState, task: Clarification, resources: SignalResources) -> str | None:
     """The part that was asked for; with the last question, all that is not known yet."""
     if task["kind"] == "fields":  # what is asked about is named; the rest of the request stands
         return without_fields(task["unread"], task["language"])
-    sessions = kit.known(state).sessions()
+    sessions = resources.known(state).sessions()
     if task["rounds_left"] > 0:
         return default_answer(task["kind"], task["language"], sessions)
     known: list[str] = []
@@ -126,29 +128,31 @@ def _offer(task: Clarification) -> str:
     )
 
 
-def _answer_alone(state: SignalSubgraphState, task: Clarification, kit: SignalKit) -> dict[str, Any]:
+def _answer_alone(
+    state: SignalSubgraphState, task: Clarification, resources: SignalResources
+) -> dict[str, Any]:
     """Take the default; but not in place of something that was said and could not be read."""
-    default = _default(state, task, kit)
-    if task["kind"] == "failure" and (kit.on_clarify == "fail" or not default):
-        return ended(state, gave_up(state))
-    if kit.on_clarify == "fail" or task["unread"] or not default:
-        return ended(state, "needs_answer", f"needs_answer: {task['reason']}")
+    default = _default(state, task, resources)
+    if task["kind"] == "failure" and (resources.on_clarify == "fail" or not default):
+        return end_update(state, failure_reason(state))
+    if resources.on_clarify == "fail" or task["unread"] or not default:
+        return end_update(state, "needs_answer", f"needs_answer: {task['reason']}")
     keep_answer(task["id"], default, "default")
-    return _answered(state, task, default) | assumed(state, task["kind"], default, "default")
+    return _answered(state, task, default) | assumption_update(state, task["kind"], default, "default")
 
 
-def _ask(state: SignalSubgraphState, task: Clarification, kit: SignalKit) -> dict[str, Any]:
+def _ask(state: SignalSubgraphState, task: Clarification, resources: SignalResources) -> dict[str, Any]:
     try:
-        text, who = answer_of(task, cast("Literal['ask'] | Answerer", kit.on_clarify))
+        text, who = ask_question(task, cast("Literal['ask'] | AnswerFunction", resources.on_clarify))
     except BadOption as error:
-        return ended(state, "needs_answer", f"needs_answer: {error.message}")
+        return end_update(state, "needs_answer", f"needs_answer: {error.message}")
     text = task["default"] if task["default"] and is_default(text) else text
-    return _answered(state, task, text) | assumed(state, task["kind"], text, who)
+    return _answered(state, task, text) | assumption_update(state, task["kind"], text, who)
 
 
 def _answered(state: SignalSubgraphState, task: Clarification, text: str) -> dict[str, Any]:
     return {
         "messages": [AIMessage(task["question"] or task["reason"]), HumanMessage(text)],
         "current_task": "reflection",
-        **answered(state, text),
+        **answer_update(state, text),
     }

@@ -8,13 +8,13 @@ from typing import Any
 from langchain_core.messages import ToolMessage
 
 from quantgraph.errors import QuantGraphError, UnknownField
-from quantgraph.runtime.agent_factory import MODEL_ERRORS, STOPS, ask, tool_errors
-from quantgraph.runtime.endings import ended, language, succeeded
-from quantgraph.subgraphs.signal.data_request import is_data_there, only_requested
-from quantgraph.subgraphs.signal.indicator_fields import ask_for_fields, check_source_has
-from quantgraph.subgraphs.signal.signal_resources import SignalKit, default_kit
+from quantgraph.runtime.agent_factory import FATAL_ERRORS, MODEL_ERRORS, invoke_agent, tool_errors
+from quantgraph.runtime.endings import end_update, language, success_update
+from quantgraph.subgraphs.signal.data_request import has_data, restrict_to_request
+from quantgraph.subgraphs.signal.indicator_fields import check_source_fields, fields_question_update
+from quantgraph.subgraphs.signal.signal_resources import SignalResources, default_signal_resources
 from quantgraph.subgraphs.signal.state import SignalSubgraphState
-from quantgraph.subgraphs.signal.state_updates import failed
+from quantgraph.subgraphs.signal.state_updates import failure_update
 
 __all__ = ["DATA_FETCH_AGENT_PROMPT", "data_fetch_node"]
 
@@ -41,7 +41,9 @@ Rules / 规则
 Then say in one or two sentences what was fetched, or what failed and why."""
 
 
-def data_fetch_node(state: SignalSubgraphState, *, kit: SignalKit | None = None) -> dict[str, Any]:
+def data_fetch_node(
+    state: SignalSubgraphState, *, resources: SignalResources | None = None
+) -> dict[str, Any]:
     """Fetch what the request needs into a new commit.
 
     Returns
@@ -49,7 +51,7 @@ def data_fetch_node(state: SignalSubgraphState, *, kit: SignalKit | None = None)
     dict
         The new ``data_ref`` and what is ready, or the errors of this attempt.
     """
-    kit = kit or default_kit()
+    resources = resources or default_signal_resources()
     request = state["request"]
     wanted = {
         "ts_code": request["ts_code"],
@@ -60,18 +62,20 @@ def data_fetch_node(state: SignalSubgraphState, *, kit: SignalKit | None = None)
     prompt = DATA_FETCH_AGENT_PROMPT.format(
         **{**wanted, "required_indicators": json.dumps(request["indicators"])}
     )
-    context = kit.context(state, kit.data_ref(state))
+    context = resources.context(state, resources.data_ref(state))
     try:
-        replies = ask(kit.data_fetch, context, prompt, "fetch", {**wanted, "language": language(state)})
+        replies = invoke_agent(
+            resources.data_fetch, context, prompt, "fetch", {**wanted, "language": language(state)}
+        )
     except MODEL_ERRORS as error:
-        return ended(state, "model_unavailable", error)
+        return end_update(state, "model_unavailable", error)
     try:
-        data_ref = only_requested(kit.store, context.tree.ref, request, context.source)
-        bars, indicators = is_data_there(kit.store, data_ref, request, context.source)
-    except STOPS:
+        data_ref = restrict_to_request(resources.store, context.tree.ref, request, context.source)
+        bars, indicators = has_data(resources.store, data_ref, request, context.source)
+    except FATAL_ERRORS:
         raise
     except QuantGraphError as error:
-        return failed(state, "data_fetch", [error.line])
+        return failure_update(state, "data_fetch", [error.line])
     update = {
         "data_ref": data_ref,
         "data_ready": bars,
@@ -79,13 +83,13 @@ def data_fetch_node(state: SignalSubgraphState, *, kit: SignalKit | None = None)
     }
     if bars and indicators:
         what = f"{request['ts_code']} {request['start']}-{request['end']}"
-        return {**update, "current_task": "validate", **succeeded(state, f"data_fetch: {what}")}
+        return {**update, "current_task": "validate", **success_update(state, f"data_fetch: {what}")}
     try:
         if bars:
-            check_source_has(request, context.source)
+            check_source_fields(request, context.source)
     except UnknownField as error:
-        return {**update, "error_messages": [error.line], **ask_for_fields(state, error)}
+        return {**update, "error_messages": [error.line], **fields_question_update(state, error)}
     lacking = "bars are missing" if not bars else f"one of {request['indicators']} is missing"
     called = any(isinstance(reply, ToolMessage) for reply in replies)
     lacking = f"bad_tool_call: {lacking}{' after the fetch' if called else '; the model called no tool'}"
-    return {**update, **failed(state, "data_fetch", tool_errors(replies) or [lacking])}
+    return {**update, **failure_update(state, "data_fetch", tool_errors(replies) or [lacking])}

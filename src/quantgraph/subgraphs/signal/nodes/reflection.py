@@ -8,7 +8,7 @@ from typing import Any
 from quantgraph._util.input_limits import check_sentence
 from quantgraph._util.texts import language_of, say
 from quantgraph.data.as_of import AsOfSource
-from quantgraph.data.symbols import INDEX_NAMES, is_code
+from quantgraph.data.symbol_resolution import INDEX_NAMES, is_code
 from quantgraph.errors import (
     BadOption,
     BadWindow,
@@ -21,24 +21,30 @@ from quantgraph.errors import (
     UnknownField,
     UnknownSymbol,
 )
-from quantgraph.llm.tags import neutral, wrap
+from quantgraph.llm.tags import escape_tags, wrap
 from quantgraph.recording import replaying
-from quantgraph.runtime.agent_factory import MODEL_ERRORS, ask_for
-from quantgraph.runtime.endings import ended, language, user_messages, why_ended
-from quantgraph.subgraphs.signal.caller_constraints import check_given, spoken
+from quantgraph.runtime.agent_factory import MODEL_ERRORS, invoke_agent_for
+from quantgraph.runtime.endings import end_reason, end_update, language, user_messages
 from quantgraph.subgraphs.signal.data_request import (
-    Decision,
+    ReflectionReply,
+    check_constraints,
     check_request,
-    is_data_there,
-    is_signal_there,
+    has_data,
+    has_signal,
     missing_part,
-    only_requested,
+    restrict_to_request,
+    with_constraints,
 )
-from quantgraph.subgraphs.signal.indicator_fields import ask_for_fields, check_fields, to_fetch
-from quantgraph.subgraphs.signal.signal_resources import SignalKit, default_kit
+from quantgraph.subgraphs.signal.indicator_fields import check_fields, fields_question_update, fields_to_fetch
+from quantgraph.subgraphs.signal.signal_resources import SignalResources, default_signal_resources
 from quantgraph.subgraphs.signal.state import SignalSubgraphState
-from quantgraph.subgraphs.signal.state_updates import answered, fresh_state, question, user_text
-from quantgraph.subgraphs.signal.unparsed_text import asked_again
+from quantgraph.subgraphs.signal.state_updates import (
+    answer_update,
+    initial_state,
+    question_update,
+    repeat_question_update,
+    user_text,
+)
 
 __all__ = ["REFLECTION_NODE_PROMPT", "reflection_node"]
 
@@ -101,7 +107,9 @@ Answer with one JSON object in a ```json block and nothing else / 只输出一�
 ```"""
 
 
-def reflection_node(state: SignalSubgraphState, *, kit: SignalKit | None = None) -> dict[str, Any]:
+def reflection_node(
+    state: SignalSubgraphState, *, resources: SignalResources | None = None
+) -> dict[str, Any]:
     """Read the request, check it by code, and say what is ready.
 
     Returns
@@ -109,43 +117,43 @@ def reflection_node(state: SignalSubgraphState, *, kit: SignalKit | None = None)
     dict
         Intent, checked request, readiness flags and the next task; or a question; or the reason for the end.
     """
-    kit = kit or default_kit()
+    resources = resources or default_signal_resources()
     begun = _begin(state)
     now: SignalSubgraphState = {**state, **begun}  # type: ignore[typeddict-item]
     try:
         for message in user_messages(now):
             check_sentence(str(message.text), "messages")
     except BadOption as error:
-        return {**begun, **ended(now, "needs_answer", error)}
+        return {**begun, **end_update(now, "needs_answer", error)}
     if now.get("clarification_needed"):
         return {**begun, "current_task": "clarify"}
-    if (check := getattr(kit.runner, "check", None)) and not replaying():
+    if (check := getattr(resources.runner, "check", None)) and not replaying():
         with suppress(CodeFailed):  # whoever runs code is told so
             check()  # or a model would be asked for code that may not run
     try:
-        source = kit.known(now)
-        thought = _think(now, kit, source) if _must_think(now) else {}
+        source = resources.known(now)
+        thought = _think(now, resources, source) if _must_think(now) else {}
         if thought.get("clarification_needed") or thought.get("ended_because"):
             return {**begun, **thought}
         now = {**now, **thought}  # type: ignore[typeddict-item]
-        return {**begun, **thought, **_readiness(now, kit, source)}
+        return {**begun, **thought, **_readiness(now, resources, source)}
     except (RunDiverged, SandboxTooWeak, StorageUnavailable):
         raise
     except QuantGraphError as error:
-        return {**begun, **ended(now, why_ended(error), error)}
+        return {**begun, **end_update(now, end_reason(error), error)}
 
 
 def _begin(state: SignalSubgraphState) -> dict[str, Any]:
     """A first turn fills what is absent; a new request on a thread that has ended one starts clean."""
     people = user_messages(state)
-    clean = fresh_state(state.get("max_retries", 3))
+    clean = initial_state(state.get("max_retries", 3))
     clean["language"] = language_of(str(people[0].text) if people else "")
     if state.get("ended_because"):
         return {**clean, "ended_because": None}
     absent = {key: value for key, value in clean.items() if key not in state}
     if state.get("clarification") and people and people[-1].id != state.get("reflected_on"):
         # A host may send the answer as a message instead of resuming.
-        return {**absent, **answered(state, str(people[-1].text))}
+        return {**absent, **answer_update(state, str(people[-1].text))}
     return absent
 
 
@@ -158,21 +166,21 @@ def _must_think(state: SignalSubgraphState) -> bool:
     )
 
 
-def _think(state: SignalSubgraphState, kit: SignalKit, source: AsOfSource) -> dict[str, Any]:
+def _think(state: SignalSubgraphState, resources: SignalResources, source: AsOfSource) -> dict[str, Any]:
     people = user_messages(state)
     if not people:
         reason = say(language(state), zh="请说说您的策略。", en="Please describe your strategy.")
-        return question(state, "strategy", reason)
-    given = check_given(state.get("given", {}), source, source.sessions()[-1])
-    text = spoken(user_text(state), given)
+        return question_update(state, "strategy", reason)
+    given = check_constraints(state.get("given", {}), source, source.sessions()[-1])
+    text = with_constraints(user_text(state), given)
     try:
-        decision = _decide(state, kit, text, _facts(source, text))
+        decision = _decide(state, resources, text, _facts(source, text))
     except MODEL_ERRORS as error:
-        return ended(state, "model_unavailable", error)
+        return end_update(state, "model_unavailable", error)
     intent = decision.user_intent.model_dump()
     intent["type"] = decision.task_type
     intent["params"] |= given
-    fields = to_fetch(intent["params"]["required_indicators"])
+    fields = fields_to_fetch(intent["params"]["required_indicators"])
     fields = [name for name in fields if name not in state.get("waived", [])]
     intent["params"]["required_indicators"] = fields
     seen = {"user_intent": intent, "reflected_on": people[-1].id, "answering": None}
@@ -181,32 +189,34 @@ def _think(state: SignalSubgraphState, kit: SignalKit, source: AsOfSource) -> di
         intent["needs_clarification"] = True
         kind = missing or "strategy"
         reason = decision.clarification_question or decision.analysis or f"missing: {kind}"
-        again = asked_again(state, kind, intent["params"], decision.unread, reason)
-        return again or {**seen, **question(state, kind, reason, unread=decision.unread)}
+        again = repeat_question_update(state, kind, intent["params"], decision.unread, reason)
+        return again or {**seen, **question_update(state, kind, reason, unread=decision.unread)}
     try:
         check_fields(fields)
         request = check_request(intent["params"], source, source.moment, language(state))
     except UnknownField as error:
-        return {**seen, **ask_for_fields(state, error)}
+        return {**seen, **fields_question_update(state, error)}
     except (UnknownSymbol, BadWindow, FutureRequested, BadOption) as error:
-        if kit.on_clarify in ("default", "fail"):
-            return {**seen, **ended(state, "data_unavailable", error)}
-        return {**seen, **_refused(state, kit, error)}
+        if resources.on_clarify in ("default", "fail"):
+            return {**seen, **end_update(state, "data_unavailable", error)}
+        return {**seen, **_refused(state, resources, error)}
     return {**seen, "request": request}
 
 
-def _refused(state: SignalSubgraphState, kit: SignalKit, error: QuantGraphError) -> dict[str, Any]:
+def _refused(
+    state: SignalSubgraphState, resources: SignalResources, error: QuantGraphError
+) -> dict[str, Any]:
     """Something was said that cannot be: what, in the user's language, with our own line behind it."""
     if isinstance(error, UnknownSymbol):
         token = error.data.get("token", "")
         reason = say(
             language(state),
-            zh=f"{kit.source.name} 中没有 {token}，请换一个代码、名称或指数（{error.message}）",
+            zh=f"{resources.source.name} 中没有 {token}，请换一个代码、名称或指数（{error.message}）",
             en=error.message,
         )
-        return question(state, "symbol", reason, options=error.data.get("close", ()))
+        return question_update(state, "symbol", reason, options=error.data.get("close", ()))
     reason = say(language(state), zh=f"时间范围或参数不可用（{error.message}）", en=error.message)
-    return question(state, "window", reason)
+    return question_update(state, "window", reason)
 
 
 def _facts(source: AsOfSource, text: str) -> dict[str, Any]:
@@ -225,27 +235,29 @@ def _facts(source: AsOfSource, text: str) -> dict[str, Any]:
     }
 
 
-def _decide(state: SignalSubgraphState, kit: SignalKit, text: str, facts: dict[str, Any]) -> Decision:
+def _decide(
+    state: SignalSubgraphState, resources: SignalResources, text: str, facts: dict[str, Any]
+) -> ReflectionReply:
     """Ask the model; a reply that cannot be read is answered with what was wrong, once."""
     prompt = REFLECTION_NODE_PROMPT.format(
         data_ready=state["data_ready"],
         indicators_ready=state["indicators_ready"],
         signal_ready=state["signal_ready"],
-        execution_history=neutral("\n".join(f"- {line}" for line in state["execution_history"])) or "-",
+        execution_history=escape_tags("\n".join(f"- {line}" for line in state["execution_history"])) or "-",
         error_messages=wrap("errors", "\n".join(state["error_messages"])),
         retry_count=state["retry_count"],
         max_retries=state["max_retries"],
         user_message=wrap("user_request", text),
     )
-    tools = kit.context(state, kit.data_ref(state))
-    return ask_for(kit.reflection, tools, prompt, Decision, tag="context", facts=facts)
+    tools = resources.context(state, resources.data_ref(state))
+    return invoke_agent_for(resources.reflection, tools, prompt, ReflectionReply, tag="context", facts=facts)
 
 
-def _readiness(state: SignalSubgraphState, kit: SignalKit, source: AsOfSource) -> dict[str, Any]:
+def _readiness(state: SignalSubgraphState, resources: SignalResources, source: AsOfSource) -> dict[str, Any]:
     request = state["request"]
-    ref = only_requested(kit.store, kit.data_ref(state), request, source)
-    bars, indicators = is_data_there(kit.store, ref, request, source)
-    signal = bars and indicators and is_signal_there(kit.store, ref, request, state.get("strategy", {}))
+    ref = restrict_to_request(resources.store, resources.data_ref(state), request, source)
+    bars, indicators = has_data(resources.store, ref, request, source)
+    signal = bars and indicators and has_signal(resources.store, ref, request, state.get("strategy", {}))
     task = "data_fetch"
     if bars and indicators:
         wants_signal = state["user_intent"]["type"] != "data_fetch"

@@ -2,23 +2,23 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
+from quantgraph._util.canonical_json import content_hash
 from quantgraph._util.texts import Note
 from quantgraph.errors import QuantGraphError
-from quantgraph.llm.tags import listed, wrap
+from quantgraph.llm.tags import field_list, wrap
 from quantgraph.recording import recorded
-from quantgraph.runtime.agent_factory import MODEL_ERRORS, STOPS, ask, tool_errors
-from quantgraph.runtime.endings import ended, language, succeeded
-from quantgraph.runtime.tool_call_limits import stopped_by
-from quantgraph.subgraphs.signal.data_request import fingerprint
-from quantgraph.subgraphs.signal.signal_resources import SignalKit, default_kit
+from quantgraph.runtime.agent_factory import FATAL_ERRORS, MODEL_ERRORS, invoke_agent, tool_errors
+from quantgraph.runtime.agent_middleware import stop_line
+from quantgraph.runtime.endings import end_update, language, success_update
+from quantgraph.subgraphs.signal.data_request import request_hash
+from quantgraph.subgraphs.signal.signal_resources import SignalResources, default_signal_resources
 from quantgraph.subgraphs.signal.state import SignalSubgraphState
-from quantgraph.subgraphs.signal.state_updates import failed
-from quantgraph.subgraphs.signal.warm_up import Strategy, warmed
+from quantgraph.subgraphs.signal.state_updates import failure_update
+from quantgraph.subgraphs.signal.warm_up import DraftStrategy, run_with_warm_up
 from quantgraph.tools import ToolContext
 
 __all__ = ["SIGNAL_GENERATE_AGENT_PROMPT", "code_hash", "signal_generate_node"]
@@ -57,7 +57,9 @@ How / 写法
 Then sum up in two sentences, in the user's language: the rule as coded, and how many buys and sells there are."""
 
 
-def signal_generate_node(state: SignalSubgraphState, *, kit: SignalKit | None = None) -> dict[str, Any]:
+def signal_generate_node(
+    state: SignalSubgraphState, *, resources: SignalResources | None = None
+) -> dict[str, Any]:
     """Have the strategy coded and run, and keep its cells.
 
     Returns
@@ -65,30 +67,30 @@ def signal_generate_node(state: SignalSubgraphState, *, kit: SignalKit | None = 
     dict
         The commit with the signal and the strategy that made it, or the errors of this attempt.
     """
-    kit = kit or default_kit()
+    resources = resources or default_signal_resources()
     request = state["request"]
-    data_ref = kit.store.without("signal", kit.data_ref(state))
-    context = kit.context(state, data_ref)
+    data_ref = resources.store.without("signal", resources.data_ref(state))
+    context = resources.context(state, data_ref)
     view = context.tree.view(context.as_of)
     prompt = SIGNAL_GENERATE_AGENT_PROMPT.format(
-        available_ohlcv=listed(view["ohlcv"]),
-        available_indicators=listed(view["indicators"]),
+        available_ohlcv=field_list(view["ohlcv"]),
+        available_indicators=field_list(view["indicators"]),
         strategy_description=wrap("strategy", request["strategy"]),
         error_messages=wrap("errors", "\n".join(state.get("error_messages", []))) or "-",
     )
     try:
-        replies = ask(kit.signal_generate, context, prompt)
+        replies = invoke_agent(resources.signal_generate, context, prompt)
     except MODEL_ERRORS as error:
-        return ended(state, "model_unavailable", error)
-    except STOPS:
+        return end_update(state, "model_unavailable", error)
+    except FATAL_ERRORS:
         raise
     except QuantGraphError as error:
-        return failed(state, "signal_generate", [error.line])
+        return failure_update(state, "signal_generate", [error.line])
     if not context.code.names:
         said = " ".join(str(replies[-1].text).split())[:160]
         silent = "no_signal: the code handed over no signal; call GLOBAL_DATA_STATE.update('signal', …)"
         errors = tool_errors(replies) or [f"{silent}. Reply: {said}"]
-        return failed(state, "signal_generate", [stopped_by(replies) or errors[-1]])
+        return failure_update(state, "signal_generate", [stop_line(replies) or errors[-1]])
     name, cells = context.code.names[-1], context.code.cells
     try:
         made = recorded(
@@ -101,12 +103,12 @@ def signal_generate_node(state: SignalSubgraphState, *, kit: SignalKit | None = 
                 "request": request,
                 "as_of": str(context.as_of),
             },
-            lambda: _made(kit, context, request, data_ref, name),
+            lambda: _made(resources, context, request, data_ref, name),
         )
-    except STOPS:
+    except FATAL_ERRORS:
         raise
     except QuantGraphError as error:
-        return failed(state, "signal_generate", [error.line])
+        return failure_update(state, "signal_generate", [error.line])
     if made["data_start"]:
         request = {**request, "data_start": made["data_start"]}
     notes = [Note(**note).text(language(state)) for note in made["notes"]]
@@ -116,7 +118,7 @@ def signal_generate_node(state: SignalSubgraphState, *, kit: SignalKit | None = 
         "cells": list(cells),
         "code_hash": code_hash(cells),
         "data_ref": made["data_ref"],
-        "request": fingerprint(request),
+        "request": request_hash(request),
         "warm_up": made["warm_up"],
     }
     return {
@@ -125,29 +127,29 @@ def signal_generate_node(state: SignalSubgraphState, *, kit: SignalKit | None = 
         "strategy": strategy,
         "signal_ready": True,
         "current_task": "validate",
-        **succeeded(state, f"signal_generate: {name}"),
+        **success_update(state, f"signal_generate: {name}"),
     }
 
 
 def _made(
-    kit: SignalKit, context: ToolContext, request: Mapping[str, Any], data_ref: str, name: str
+    resources: SignalResources, context: ToolContext, request: Mapping[str, Any], data_ref: str, name: str
 ) -> dict[str, Any]:
     """Run the cells with the sessions that they need before the window, and commit what they hand over.
 
     Drafts under other names stay behind: whoever trades the commit finds one signal.
     """
-    drafted = Strategy(
+    drafted = DraftStrategy(
         cells=list(context.code.cells),
         name=name,
         data_ref=data_ref,
         signal=context.code.signal(name),
-        runner=kit.runner,
-        store=kit.store,
+        runner=resources.runner,
+        store=resources.store,
     )
-    warm = warmed(drafted, request, context.source, context.as_of)
+    warm = run_with_warm_up(drafted, request, context.source, context.as_of)
     return {
         "data_ref": warm.data_ref,
-        "signal_ref": kit.store.update("signal", {name: warm.signal}, base=warm.data_ref),
+        "signal_ref": resources.store.update("signal", {name: warm.signal}, base=warm.data_ref),
         "warm_up": warm.warm_up,
         "data_start": warm.data_start,
         "notes": [asdict(note) for note in warm.notes],
@@ -156,4 +158,4 @@ def _made(
 
 def code_hash(cells: Sequence[str]) -> str:
     """Name of a strategy's source by its content."""
-    return hashlib.blake2b("\n# cell\n".join(cells).encode(), digest_size=16).hexdigest()
+    return content_hash("\n# cell\n".join(cells))

@@ -12,15 +12,15 @@ from quantgraph.audit import Finding, Report, check_data, check_signal
 from quantgraph.errors import BadWindow, BudgetExceeded, ModelOutputInvalid, NoProgress, QuantGraphError
 from quantgraph.market.calendar import sessions as exchange_sessions
 from quantgraph.recording import recorded
-from quantgraph.runtime.agent_factory import MODEL_ERRORS, STOPS, ask_for
-from quantgraph.runtime.endings import ended, language, succeeded, why_ended
-from quantgraph.subgraphs.signal.causality_proof import prove
+from quantgraph.runtime.agent_factory import FATAL_ERRORS, MODEL_ERRORS, invoke_agent_for
+from quantgraph.runtime.endings import end_reason, end_update, language, success_update
+from quantgraph.subgraphs.signal.causality_proof import prove_causality
 from quantgraph.subgraphs.signal.data_request import data_start, request_sessions, request_symbols
-from quantgraph.subgraphs.signal.review import Review
-from quantgraph.subgraphs.signal.signal_resources import SignalKit, default_kit
+from quantgraph.subgraphs.signal.reply_schemas import ReviewReply
+from quantgraph.subgraphs.signal.signal_resources import SignalResources, default_signal_resources
 from quantgraph.subgraphs.signal.state import SignalSubgraphState
-from quantgraph.subgraphs.signal.state_updates import failed
-from quantgraph.subgraphs.signal.warm_up import in_window, not_judged
+from quantgraph.subgraphs.signal.state_updates import failure_update
+from quantgraph.subgraphs.signal.warm_up import in_window, not_evaluated_text
 
 __all__ = ["VALIDATION_NODE_PROMPT", "validation_node"]
 
@@ -51,7 +51,9 @@ Answer with one JSON object in a ```json block and nothing else / 只输出一�
 Target = Literal["signal", "data"]
 
 
-def validation_node(state: SignalSubgraphState, *, kit: SignalKit | None = None) -> dict[str, Any]:
+def validation_node(
+    state: SignalSubgraphState, *, resources: SignalResources | None = None
+) -> dict[str, Any]:
     """Check the data, or the signal if there is one.
 
     Returns
@@ -59,78 +61,78 @@ def validation_node(state: SignalSubgraphState, *, kit: SignalKit | None = None)
     dict
         The report; the reason for the end if all that was wanted is there and sound; or the errors.
     """
-    kit = kit or default_kit()
-    target, report, signal_ref = _checked(state, kit)
+    resources = resources or default_signal_resources()
+    target, report, signal_ref = _checked(state, resources)
     if report.passed:
         try:
-            report = report.with_findings(*_review(state, kit, target, signal_ref))
+            report = report.with_findings(*_review(state, resources, target, signal_ref))
         except MODEL_ERRORS as error:
-            return {"validation": report.as_json(), **ended(state, "model_unavailable", error)}
+            return {"validation": report.as_json(), **end_update(state, "model_unavailable", error)}
         except BudgetExceeded as error:
-            return {"validation": report.as_json(), **ended(state, why_ended(error), error)}
+            return {"validation": report.as_json(), **end_update(state, end_reason(error), error)}
     update: dict[str, Any] = {"validation": report.as_json()}
     if not report.passed:
         errors = [f"{finding.code}: {finding.message}" for finding in report.errors]
         lost: dict[str, Any] = {"signal_ready": False, "strategy": {}}
         if target == "data":  # or the next reflection would find it there and go on with it
-            lost = {"data_ready": False, "indicators_ready": False, "data_ref": kit.store.empty}
-        return {**update, **lost, **failed(state, f"validate {target}", errors)}
+            lost = {"data_ready": False, "indicators_ready": False, "data_ref": resources.store.empty}
+        return {**update, **lost, **failure_update(state, f"validate {target}", errors)}
     if target == "signal":
         judged_from = {"evaluated_from": report.summary["evaluated_from"]}
         update["strategy"] = {**state["strategy"], **judged_from}
         update["data_ref"] = signal_ref
     proof = f", {report.summary['causality']['line']}" if target == "signal" else ""
-    update |= succeeded(state, f"validate: {target} passed{proof}")
+    update |= success_update(state, f"validate: {target} passed{proof}")
     wants_signal = state["user_intent"]["type"] != "data_fetch"
     if wants_signal and target == "data":
         return {**update, "current_task": "signal_gen"}
     text = _closing(state, report, target)
-    return {**update, **ended({**state, **update}, "done", text=text)}
+    return {**update, **end_update({**state, **update}, "done", text=text)}
 
 
-def _checked(state: SignalSubgraphState, kit: SignalKit) -> tuple[Target, Report, str]:
+def _checked(state: SignalSubgraphState, resources: SignalResources) -> tuple[Target, Report, str]:
     """What was checked, what code found, and the commit to trade, from the run's record if it is there."""
     strategy = state.get("strategy") or {}
     facts = {
         "step": "validate",
-        "data_ref": kit.data_ref(state),
+        "data_ref": resources.data_ref(state),
         "signal_ready": bool(state.get("signal_ready")),
         "strategy": {key: strategy.get(key) for key in ("name", "code_hash", "data_ref", "warm_up")},
         "request": state["request"],
-        "as_of": str(kit.as_of(state)),
+        "as_of": str(resources.as_of(state)),
         "language": language(state),
-        "audit": [kit.audit_cuts, kit.audit_cells, kit.audit_seed],
+        "audit": [resources.audit_cuts, resources.audit_cells, resources.audit_seed],
         "after": sum(state.get("calls", {}).values()),  # a commit that was lost is there again later
     }
-    seed = kit.audit_seed
+    seed = resources.audit_seed
     if seed is None and state.get("signal_ready"):
         # Drawn before anything is run: a run that was killed in the middle goes on with the same.
         seed = recorded("code", {**facts, "step": "audit_seed"}, lambda: secrets.randbits(32))
-    told = recorded("code", facts, lambda: _check(state, kit, seed))
+    told = recorded("code", facts, lambda: _check(state, resources, seed))
     return told["target"], Report.from_json(told["report"]), told["signal_ref"]
 
 
-def _check(state: SignalSubgraphState, kit: SignalKit, seed: int | None) -> dict[str, Any]:
+def _check(state: SignalSubgraphState, resources: SignalResources, seed: int | None) -> dict[str, Any]:
     """Check; an error of ours that a model may mend is a finding.
 
     A signal that was computed session by session takes the place of the one that was handed over.
     """
     target: Target = "data"
-    signal_ref = kit.data_ref(state)
+    signal_ref = resources.data_ref(state)
     try:
-        report = _check_data(state, kit)
+        report = _check_data(state, resources)
         if report.passed and state.get("signal_ready"):
             target = "signal"
-            checked = _check_signal(state, kit, signal_ref)
+            checked = _check_signal(state, resources, signal_ref)
             if checked.passed:  # the dearest check, and one that needs a signal that can be made again
-                proof = prove(state, kit, seed=seed)
+                proof = prove_causality(state, resources, seed=seed)
                 if proof.report.passed and proof.signal is not None:
                     walked, base = {state["strategy"]["name"]: proof.signal}, state["strategy"]["data_ref"]
-                    signal_ref = kit.store.update("signal", walked, base=base)
-                    checked = _check_signal(state, kit, signal_ref)
+                    signal_ref = resources.store.update("signal", walked, base=base)
+                    checked = _check_signal(state, resources, signal_ref)
                 checked = checked.joined(proof.report)
             report = report.joined(checked)
-    except STOPS:
+    except FATAL_ERRORS:
         raise
     except QuantGraphError as error:
         found = Finding(severity="error", code=error.code, message=error.message)
@@ -138,9 +140,9 @@ def _check(state: SignalSubgraphState, kit: SignalKit, seed: int | None) -> dict
     return {"target": target, "report": report.as_json(), "signal_ref": signal_ref}
 
 
-def _check_data(state: SignalSubgraphState, kit: SignalKit) -> Report:
-    request, view = state["request"], kit.store.view(kit.as_of(state), kit.data_ref(state))
-    source = kit.known(state)
+def _check_data(state: SignalSubgraphState, resources: SignalResources) -> Report:
+    request, view = state["request"], resources.store.view(resources.as_of(state), resources.data_ref(state))
+    source = resources.known(state)
     symbols, sessions = request_symbols(request, source), request_sessions(request, source)
     return check_data(
         view,
@@ -151,8 +153,8 @@ def _check_data(state: SignalSubgraphState, kit: SignalKit) -> Report:
     )
 
 
-def _check_signal(state: SignalSubgraphState, kit: SignalKit, ref: str) -> Report:
-    view, name = kit.store.view(kit.as_of(state), ref), state["strategy"]["name"]
+def _check_signal(state: SignalSubgraphState, resources: SignalResources, ref: str) -> Report:
+    view, name = resources.store.view(resources.as_of(state), ref), state["strategy"]["name"]
     return check_signal(name, view["signal"][name], in_window(view["ohlcv"]["close"], state["request"]))
 
 
@@ -166,14 +168,16 @@ def _calendar(symbols: tuple[str, ...], first: pd.Timestamp, last: pd.Timestamp)
         return None
 
 
-def _review(state: SignalSubgraphState, kit: SignalKit, target: str, ref: str) -> list[Finding]:
+def _review(state: SignalSubgraphState, resources: SignalResources, target: str, ref: str) -> list[Finding]:
     """A model's additional findings on a commit. A review that cannot be read is told, and changes nothing."""
     prompt = VALIDATION_NODE_PROMPT.format(
         validation_type=target, expected_fields=state["request"]["indicators"]
     )
-    context = kit.context(state, ref)
+    context = resources.context(state, ref)
     try:
-        review = ask_for(kit.validation, context, prompt, Review, tag="validate", facts={"target": target})
+        review = invoke_agent_for(
+            resources.validation, context, prompt, ReviewReply, tag="validate", facts={"target": target}
+        )
     except (ModelOutputInvalid, NoProgress) as error:
         return [
             Finding(
@@ -192,7 +196,7 @@ def _closing(state: SignalSubgraphState, report: Report, target: str) -> str:
     if target == "data":
         return say(language(state), zh=f"数据已就绪：{extent}。", en=f"The data is ready: {extent}.")
     counts, name = summary["signal_counts"], state["strategy"]["name"]
-    proof = summary["causality"]["text"] + say(language(state), **not_judged(summary))
+    proof = summary["causality"]["text"] + say(language(state), **not_evaluated_text(summary))
     notes = "".join(f" {note}." for note in request["notes"])
     return say(
         language(state),

@@ -1,0 +1,175 @@
+"""The causality check: it runs a strategy to prove or refute that row t uses only what was known at t."""
+
+from __future__ import annotations
+
+import secrets
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any, Literal
+
+import numpy as np
+
+from quantgraph.audit.causality._lookahead_hints import code_hints
+from quantgraph.audit.causality._panel_slices import axes_of, read_panels
+from quantgraph.audit.causality._proof_state import ProofState
+from quantgraph.audit.causality._proofs import memory_test, sampled_proof, walk_forward
+from quantgraph.audit.causality.counterexample import Counterexample
+from quantgraph.audit.causality.trials import FunctionTrials, TrialOutcome, Trials
+from quantgraph.audit.causality.verdict import MAX_FLIPPED_SHARE, Result, Verdict
+from quantgraph.audit.causality.warm_up_length import measure_start
+from quantgraph.errors import BadOption
+from quantgraph.market.moment import PHASES, Phase
+from quantgraph.sandbox.wire import Frames
+
+__all__ = ["check_causality"]
+
+_CELLS_A_RUN = 10_000
+"""Cost of running one prefix beside its own cells: some milliseconds."""
+
+
+def check_causality(
+    strategy: Trials | Callable[[Any], Any],
+    panels: object,
+    *,
+    exhaustive: bool | Literal["auto"] = "auto",
+    cuts: int = 40,
+    cells: int = 6_000_000,
+    lookback: int | None = None,
+    decide_at: Phase = "post_close",
+    seed: int | None = None,
+    whole: TrialOutcome | None = None,
+    warm_up: bool = True,
+) -> Verdict:
+    """Prove that row t of a strategy's signal uses only what is known at t, or show a cell that does not.
+
+    If every session is proved, the strategy walks through them in a process that receives a session's rows
+    when their turn has come; :attr:`.Verdict.signal` is what it computed in each. Otherwise sessions are
+    sampled: the strategy runs up to secret cuts, and on panels with alternative futures after cuts. In both
+    cases it runs twice on the whole panel, and from later starts; a function also after a longer panel.
+
+    The comparison is exact. Cells that only rounding flips are counted and do not fail; a walked signal has
+    the walked value there, and in a sampled one they must be few.
+
+    Parameters
+    ----------
+    strategy
+        Trials, or a function ``panel -> signal``, see :class:`FunctionTrials`.
+    panels
+        A view, frames by panel and field, or frames by field.
+    exhaustive
+        True proves every session; False proves ``cuts`` of them, where a leak would show; ``auto`` proves all
+        if that takes no more than ``cells``. The speed of the machine does not change what is proved.
+    cuts, cells
+        See ``exhaustive``. All sessions of T with N symbols take the T (T + 1) / 2 * N cells of their
+        prefixes, and 10,000 for each run: some 250 sessions of 100 symbols, or 350 of 30, are 6 million.
+    lookback
+        Declared number of sessions that a row needs; the verdict has a note if it is too short.
+    decide_at
+        Phase of session t at which row t is decided: at ``open`` its close is not known yet.
+    seed
+        Equal seeds give equal cuts and futures. None draws one, so that no code can know where it is tested;
+        the verdict has it.
+    whole
+        Outcome on the whole panel, if it is known to be reproducible; the strategy is not run for it then.
+    warm_up
+        Whether to measure the warm-up.
+
+    Raises
+    ------
+    BadOption
+        If an option is out of its range.
+    BadFrame
+        If the panels cannot be read.
+    CodeFailed
+        If the strategy fails on the whole panel, or takes too long or too much memory on a part.
+    """
+    _check_options(exhaustive, cuts, cells, lookback, decide_at)
+    started = time.perf_counter()
+    trials = strategy if isinstance(strategy, Trials) else FunctionTrials(strategy)
+    # An older signal in the panel may itself know the future, and so may its prefix.
+    panel = {name: fields for name, fields in read_panels(panels).items() if name != "signal"}
+    walked = _cells_of(panel) <= cells if exhaustive == "auto" else bool(exhaustive)
+    seed = 0 if walked else secrets.randbits(32) if seed is None else seed
+    state = ProofState(trials, panel, decide_at, seed, whole)
+    if whole is None and not _is_reproducible(state):
+        verdict = _verdict(state, "not_deterministic", walked=walked)
+    else:
+        verdict = _walked(state) if walked else _sampled(state, cuts)
+        if verdict.causal and isinstance(trials, FunctionTrials) and (found := memory_test(state, trials)):
+            verdict = _refuted(state, found, walked=walked)
+    if verdict.causal and warm_up:
+        with state.trials.series() as run:
+            start = measure_start(run, state.panel, state.reference, state.perturbations)
+        verdict = replace(
+            verdict,
+            warm_up=start.warm_up,
+            later_starts=start.later_starts,
+            evaluations=state.trials.evaluations,
+        )
+    return replace(verdict, lookback=lookback, seconds=time.perf_counter() - started)
+
+
+def _check_options(exhaustive: object, cuts: int, cells: int, lookback: int | None, decide_at: str) -> None:
+    if exhaustive not in (True, False, "auto"):
+        raise BadOption(f"exhaustive={exhaustive!r}; it must be True, False or 'auto'")
+    if cuts < 1:
+        raise BadOption(f"cuts={cuts}; it must be >= 1")
+    if cells < 0:
+        raise BadOption(f"cells={cells}; it must be >= 0")
+    if lookback is not None and lookback < 1:
+        raise BadOption(f"lookback={lookback} sessions; it must be >= 1")
+    if decide_at not in PHASES:
+        raise BadOption(f"decide_at={decide_at!r} is not one of {', '.join(PHASES)}")
+
+
+def _cells_of(panel: Frames) -> int:
+    """The cost of proving every session, in cells."""
+    axes = axes_of(panel)
+    total = len(axes.sessions)
+    return total * _CELLS_A_RUN + total * (total + 1) // 2 * len(axes.symbols)
+
+
+def _is_reproducible(state: ProofState) -> bool:
+    """Whether the strategy gives the same signal on the whole panel in another process."""
+    again = state.trials.whole(state.panel)
+    rows = len(state.reference.sessions)
+    return again.signal is not None and not state.reference.differing(again, rows).any()
+
+
+def _walked(state: ProofState) -> Verdict:
+    found = walk_forward(state)
+    if isinstance(found, Counterexample):
+        return _refuted(state, found, walked=True)
+    return replace(_verdict(state, "causal", walked=True), signal=found.frame)
+
+
+def _sampled(state: ProofState, cuts: int) -> Verdict:
+    rows, random = state.cuts(min(cuts, state.total))
+    found = sampled_proof(state, rows)
+    if found:
+        return _refuted(state, found, walked=False)
+    verdict = replace(_verdict(state, "causal", walked=False), random_cuts=random)
+    if state.future_error or verdict.flipped_share > MAX_FLIPPED_SHARE:
+        return replace(verdict, result="undecided", future_error=state.future_error)
+    return verdict
+
+
+def _refuted(state: ProofState, found: Counterexample, *, walked: bool) -> Verdict:
+    verdict = _verdict(state, "not_causal", walked=walked)
+    return replace(verdict, counterexample=replace(found, hints=code_hints(state.trials.cells)))
+
+
+def _verdict(state: ProofState, result: Result, *, walked: bool) -> Verdict:
+    return Verdict(
+        result=result,
+        sessions=state.total,
+        proved=len(state.proved),
+        method="walked" if walked else "sampled",
+        isolated=state.trials.isolated,
+        seed=None if walked else state.seed,
+        alternative_futures=dict(state.alternative_futures),
+        evaluations=state.trials.evaluations,
+        near_threshold=int(np.count_nonzero(state.near_threshold)),
+        flipped_share=state.flipped_share,
+    )

@@ -1,0 +1,223 @@
+"""Dividends, splits and delistings: read from tables with an ex-date, placed on the sessions of the bars.
+
+Known tables are tushare's ``dividend``, Polygon's exports, and bars with such columns of their own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from quantgraph.data.checked_tables import CheckedTable, merge_tables, read_codes, read_dates, read_numbers
+from quantgraph.data.market_data import EVENT_FIELDS, Panel
+from quantgraph.errors import BadFile
+
+__all__ = [
+    "combine_events",
+    "drop_adjusted_splits",
+    "event_columns",
+    "events_from_rows",
+    "events_from_table",
+    "events_on_sessions",
+    "is_event_table",
+]
+
+_AMOUNTS = EVENT_FIELDS[:3]  # fields that make an event; the others are its dates
+_KEYS = ["ts_code", "trade_date"]
+_DATES = {
+    "action_declared": ("imp_ann_date", "declaration_date", "ann_date"),
+    "action_record": ("record_date",),
+    "action_pay": ("pay_date",),
+}
+_COLUMN_NAMES: dict[str, tuple[str, ...]] = {
+    "ts_code": ("ts_code", "symbol", "ticker"),
+    "trade_date": ("ex_date", "ex_dividend_date", "execution_date"),
+    "dividend": ("dividend", "cash", "cash_amount", "cash_div_tax"),
+    "split": ("split",),
+    "split_from": ("split_from",),
+    "split_to": ("split_to",),
+    "stk_div": ("stk_div",),
+    "currency": ("currency",),
+    "div_proc": ("div_proc",),
+    **_DATES,
+}
+_IMPLEMENTED = "实施"
+_VISIBLE_SPLIT = 1.5  # from this ratio on the open of the ex-date tells whether prices are adjusted for it
+
+# Rounded: sums and products of decimals are decimals again (0.1 + 0.2 is 0.3).
+_COMBINE: dict[str, Callable[[Any], pd.Series]] = {
+    **dict.fromkeys(EVENT_FIELDS, lambda group: group.max()),
+    "dividend": lambda group: group.sum(min_count=1).round(10),
+    "split": lambda group: group.prod(min_count=1).round(12),
+}
+
+
+def event_columns(columns: Sequence[object]) -> dict[str, str]:
+    """Columns of an event table by their meaning; columns without a meaning are left out."""
+    lower = {str(column).strip().lower(): str(column) for column in columns}
+    found = {
+        meaning: lower[next(name for name in names if name in lower)]
+        for meaning, names in _COLUMN_NAMES.items()
+        if any(name in lower for name in names)
+    }
+    # Tushare's ann_date is the announcement of the plan, which has no ex-date yet.
+    if "div_proc" in found and "imp_ann_date" not in lower:
+        found.pop("action_declared", None)
+    return found
+
+
+def is_event_table(columns: Sequence[object]) -> bool:
+    """Whether the columns are a symbol, an ex-date and an amount."""
+    found = event_columns(columns).keys()
+    amount = {"dividend", "split", "stk_div"} & found or {"split_from", "split_to"} <= found
+    daily = {"trade_date", "date"} & {str(column).strip().lower() for column in columns}
+    return {*_KEYS} <= found and bool(amount) and not daily
+
+
+def events_from_table(table: pd.DataFrame, file: str) -> list[pd.DataFrame]:
+    """Dividends and splits of an event table, one frame per amount.
+
+    Of tushare's table only implemented rows count (``div_proc`` 实施). Rows without an ex-date are left
+    out. Equal rows are one event; several events of one symbol and ex-date are combined
+    (:func:`combine_events`). A dividend of 0 and a split of 0 or 1 are not events.
+
+    Returns
+    -------
+    list of DataFrame
+        Columns ``ts_code``, ``trade_date`` (the ex-date), one of ``dividend``, ``split``, ``delisting``, and
+        the ``action_*`` dates of the table (numbers ``YYYYMMDD``, NaN if unknown); one row a symbol and
+        ex-date.
+
+    Raises
+    ------
+    BadFile
+        At the first cell that is not a code, date or possible amount, or if there are two currencies.
+    """
+    names = event_columns(list(table.columns))
+    rows = table.drop_duplicates()[list(names.values())].set_axis(list(names), axis=1)
+    if "div_proc" in rows:
+        rows = rows[rows["div_proc"].astype("str").str.strip() == _IMPLEMENTED]
+    currencies = sorted(set(rows["currency"].dropna())) if "currency" in rows else []
+    if len(currencies) > 1:
+        raise BadFile(f"{file} has amounts in {', '.join(currencies)}; keep one currency", file=file)
+    return events_from_rows(rows[_filled(rows["trade_date"])], file)
+
+
+def events_from_rows(rows: pd.DataFrame, file: str) -> list[pd.DataFrame]:
+    """Events of rows in canonical columns: ``trade_date`` is the ex-date, dates are called ``action_*``.
+
+    Returns and raises as :func:`events_from_table`.
+    """
+    keys = {"ts_code": read_codes(rows["ts_code"], file), "trade_date": read_dates(rows["trade_date"], file)}
+    dates = {name: _day_numbers(rows[name], file) for name in _DATES if name in rows}
+    amounts = {"dividend": _cash(rows, file), "split": _ratio(rows, file)}
+    if "delisting" in rows:
+        amounts["delisting"] = read_numbers(rows["delisting"], file, "quantity")
+    return [
+        combine_events(pd.DataFrame(keys | {field: values} | dates)[values.notna()])
+        for field, values in amounts.items()
+        if values is not None
+    ]
+
+
+def combine_events(rows: pd.DataFrame) -> pd.DataFrame:
+    """Combine events of one symbol and day: cash adds up, ratios multiply.
+
+    The record and pay dates are the latest ones, and so is the declaration; it is unknown when that of one
+    of the events is.
+    """
+    groups = rows.fillna({"action_declared": np.inf}).groupby(_KEYS, sort=False)
+    columns = {field: combine(groups[field]) for field, combine in _COMBINE.items() if field in rows}
+    return pd.DataFrame(columns).replace({np.inf: np.nan}).reset_index()
+
+
+def events_on_sessions(
+    tables: Sequence[CheckedTable], sessions: pd.DatetimeIndex, symbols: Sequence[str]
+) -> tuple[pd.DataFrame, tuple[str, ...]]:
+    """Events of the symbols inside the sessions' window, one row a symbol and session, and notes.
+
+    An ex-date that is not a session counts on the next one. A declaration after the ex-date is impossible
+    and left out.
+
+    Raises
+    ------
+    BadFile
+        If two tables disagree about an amount.
+    """
+    parts: list[pd.DataFrame] = []
+    notes: list[str] = []
+    for field in _AMOUNTS:
+        merged, disagreements = merge_tables([table for table in tables if field in table.rows])
+        parts.append(merged)
+        notes += disagreements
+    rows = pd.concat([part for part in parts if len(part.columns) > 2] or parts, ignore_index=True)
+    rows = rows[rows["ts_code"].isin(symbols) & rows["trade_date"].between(sessions[0], sessions[-1])]
+    if "action_declared" in rows:
+        late = rows["action_declared"] > _as_number(rows["trade_date"])
+        rows = rows.assign(action_declared=rows["action_declared"].mask(late))
+        if late.any():
+            notes.append(f"{late.sum()} actions are declared after their ex-date; that date is left out")
+    rows = rows.assign(trade_date=sessions[sessions.searchsorted(rows["trade_date"])])
+    return combine_events(rows), tuple(notes)
+
+
+def drop_adjusted_splits(rows: pd.DataFrame, bars: Panel) -> tuple[pd.DataFrame, tuple[str, ...]]:
+    """Drop splits that the prices are already adjusted for, with a note that lists them.
+
+    Adjusted prices do not move by the split on its ex-date: the open is nearer to the previous close than to
+    the split price. A ratio below 3:2 cannot be told from a market move and stays.
+    """
+    if "split" not in rows:
+        return rows, ()
+    before, after = bars["close"].ffill().shift(), bars["open"].bfill()
+    place = (
+        before.index.get_indexer(pd.DatetimeIndex(rows["trade_date"])),
+        before.columns.get_indexer(pd.Index(rows["ts_code"])),
+    )
+    expected = np.log(rows["split"].to_numpy())
+    moved = np.log(before.to_numpy()[place] / after.to_numpy()[place])
+    adjusted = (np.abs(expected) >= np.log(_VISIBLE_SPLIT) - 1e-12) & (moved / expected < 1 / 2)
+    if not adjusted.any():
+        return rows, ()
+    listed = ", ".join(f"{row.ts_code} {row.trade_date:%Y-%m-%d}" for row in rows[adjusted].itertuples())
+    note = f"prices are adjusted already for these splits, which are left out: {listed}"
+    kept = rows.assign(split=rows["split"].mask(adjusted))
+    amounts = [field for field in _AMOUNTS if field in rows]
+    return kept[kept[amounts].notna().any(axis=1)], (note,)
+
+
+def _filled(column: pd.Series) -> pd.Series:
+    return column.notna() & (column.astype("str").str.strip() != "")
+
+
+def _day_numbers(column: pd.Series, file: str) -> pd.Series:
+    return _as_number(read_dates(column[_filled(column)], file)).reindex(column.index)
+
+
+def _as_number(dates: pd.Series) -> pd.Series:
+    """``YYYYMMDD`` as float64."""
+    numbers: pd.Series = (dates.dt.year * 10_000 + dates.dt.month * 100 + dates.dt.day).astype("float64")
+    return numbers
+
+
+def _cash(rows: pd.DataFrame, file: str) -> pd.Series | None:
+    if "dividend" not in rows:
+        return None
+    cash = read_numbers(rows["dividend"], file, "quantity")
+    return cash.where(cash > 0)
+
+
+def _ratio(rows: pd.DataFrame, file: str) -> pd.Series | None:
+    if {"split_from", "split_to"} <= set(rows):
+        after, before = (read_numbers(rows[name], file, "price") for name in ("split_to", "split_from"))
+        ratio = after / before
+    elif "split" in rows:
+        ratio = read_numbers(rows["split"], file, "quantity")
+    elif "stk_div" in rows:
+        ratio = 1 + read_numbers(rows["stk_div"], file, "quantity")
+    else:
+        return None
+    return ratio.where((ratio != 1) & (ratio > 0))

@@ -1,0 +1,205 @@
+"""Market data from files: tushare's tables as CSV or Parquet, AI-Trader's JSON, or a folder of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import pandas as pd
+
+from quantgraph.data.checked_tables import CheckedTable, TableKind, merge_tables
+from quantgraph.data.event_tables import drop_adjusted_splits, events_on_sessions
+from quantgraph.data.files._file_reader import KNOWN_ENDINGS, FileContents, read_file
+from quantgraph.data.files._size_limits import MEGABYTE
+from quantgraph.data.frame_source import DatedName, FrameSource, MarketTables, MemberList, complete_bars
+from quantgraph.data.market_data import (
+    BAR_FIELDS,
+    EVENT_FIELDS,
+    INDICATOR_FIELDS,
+    LEVEL_FIELDS,
+    Panel,
+    long_to_panel,
+    session_index,
+)
+from quantgraph.data.symbol_resolution import INDEX_NAMES, is_index_code
+from quantgraph.errors import BadFile, BadOption
+
+__all__ = ["FileSource"]
+
+_VALID = (
+    f"a file ends in {', '.join(KNOWN_ENDINGS)} and holds daily bars (ts_code, trade_date, open, high, low, "
+    'close, vol) or daily series in JSON ("Meta Data", "Time Series (Daily)")'
+)
+
+
+class FileSource(FrameSource):
+    """Daily bars from a file or a folder (without its sub-folders).
+
+    Formats are CSV and Parquet in tushare's columns, ``symbol, date, open .. close, volume`` (shares), and
+    AI-Trader's ``merged.jsonl`` and ``daily_prices_*.json``. A folder may also hold ``daily_basic``,
+    ``adj_factor`` and ``stk_limit`` tables, index members (``index_code, con_code, trade_date``) and names
+    (``ts_code, name``). Files are recognised by content. Two files must agree about a symbol and session;
+    within a relative 1e-4 the first file by name wins.
+
+    ``pre_close`` and ``amount`` are NaN if no file has them: an ex-dividend reference price is not guessed.
+
+    Parameters
+    ----------
+    path
+        File or folder. Read on the first request, not here.
+    max_file_mb
+        Maximum megabytes of one unpacked file.
+
+    Raises
+    ------
+    BadFile
+        Here if the path does not exist; on the first request if the content is not valid.
+    BadOption
+        If ``max_file_mb`` is below 1.
+    """
+
+    def __init__(self, path: str | Path, *, max_file_mb: int = 2048) -> None:
+        super().__init__()
+        if max_file_mb < 1:
+            raise BadOption(f"max_file_mb={max_file_mb}; must be >= 1", parameter="max_file_mb")
+        self._max_bytes = max_file_mb * MEGABYTE
+        self._name = str(path)
+        self._path = Path(path)
+        if not self._path.exists():
+            raise BadFile(f"{path} does not exist; give a file or a folder of daily bars", file=str(path))
+
+    @property
+    def name(self) -> str:
+        """The path as given."""
+        return self._name
+
+    @property
+    def synthetic(self) -> bool:
+        """False: the numbers are the files' own."""
+        return False
+
+    def _load(self) -> MarketTables:
+        try:
+            return _market_tables(_read_files(self._path, self._max_bytes), self._name)
+        except OSError as error:
+            raise BadFile(f"{self._name} cannot be read: {error.strerror}", file=self._name) from error
+
+
+def _read_files(path: Path, max_bytes: int) -> list[FileContents]:
+    if not path.is_dir():
+        contents = read_file(path, max_bytes)
+        if contents.ignored_because:
+            raise BadFile(f"{path} cannot be read: {contents.ignored_because}; {_VALID}", file=str(path))
+        return [contents]
+    files = sorted(each for each in path.iterdir() if each.is_file() and not each.name.startswith("."))
+    return [read_file(each, max_bytes) for each in files]
+
+
+def _market_tables(files: Sequence[FileContents], name: str) -> MarketTables:
+    lists = _member_lists(_tables(files, "members"))
+    of_stocks, of_indices = _split_indices(_tables(files, "bars", "extras"), lists)
+    stocks, notes = merge_tables(of_stocks)
+    traded = stocks[stocks["open"].notna()] if "open" in stocks else stocks.iloc[:0]
+    ignored = [(each.file, each.ignored_because) for each in files if each.ignored_because]
+    if traded.empty:
+        found = "; ".join(f"{file}: {reason}" for file, reason in ignored)
+        found = f". Found {found}" if found else ""
+        raise BadFile(f"{name} holds no daily bar of a stock; {_VALID}{found}", file=name)
+    sessions, symbols = session_index(traded["trade_date"]), sorted(traded["ts_code"].unique())
+    levels = _levels(merge_tables(of_indices)[0])
+    indicators, _ = merge_tables(_tables(files, "indicators"))
+    bars = long_to_panel(stocks, BAR_FIELDS, sessions, symbols)
+    events, event_notes = _events(_tables(files, "events"), bars)
+    names = _tables(files, "names")
+    return MarketTables(
+        bars=complete_bars(bars | events),
+        indicators=long_to_panel(indicators, INDICATOR_FIELDS, sessions, symbols),
+        levels=levels,
+        lists=lists,
+        names=_names(names, {*symbols, *lists, *levels}),
+        dated_names=_dated_names(names),
+        notes=(
+            *(f"{file} was left out: {reason}" for file, reason in ignored),
+            *_unit_notes(of_stocks, stocks),
+            *notes,
+            *event_notes,
+        ),
+    )
+
+
+def _tables(files: Iterable[FileContents], *kinds: TableKind) -> list[CheckedTable]:
+    return [table for contents in files for table in contents.tables if table.kind in kinds]
+
+
+def _events(tables: Sequence[CheckedTable], bars: Panel) -> tuple[Panel, tuple[str, ...]]:
+    if not tables:
+        return {}, ()
+    sessions, symbols = pd.DatetimeIndex(bars["close"].index), list(bars["close"].columns)
+    rows, notes = events_on_sessions(tables, sessions, symbols)
+    rows, adjusted = drop_adjusted_splits(rows, bars)
+    return long_to_panel(rows, EVENT_FIELDS, sessions, symbols), (*notes, *adjusted)
+
+
+def _split_indices(
+    tables: Sequence[CheckedTable], lists: Mapping[str, object]
+) -> tuple[list[CheckedTable], list[CheckedTable]]:
+    """Stocks' rows and indices' rows; of an index only the levels are kept."""
+    stocks, indices = [], []
+    for table in tables:
+        codes = table.rows["ts_code"]
+        of_index = codes.isin([code for code in codes.unique() if code in lists or is_index_code(code)])
+        if not of_index.all():
+            stocks.append(replace(table, rows=table.rows[~of_index]))
+        if of_index.any() and table.kind == "bars":
+            columns = ["ts_code", "trade_date", *LEVEL_FIELDS]
+            indices.append(replace(table, rows=table.rows.loc[of_index, columns]))
+    return stocks, indices
+
+
+def _unit_notes(tables: Sequence[CheckedTable], stocks: pd.DataFrame) -> list[str]:
+    in_shares = ", ".join(dict.fromkeys(table.file for table in tables if table.in_shares))
+    missing = ", ".join(field for field in BAR_FIELDS[:7] if field not in stocks)
+    notes = [f"volume read as shares and turned into hands of 100: {in_shares}"] if in_shares else []
+    return [*notes, f"in no file, so NaN: {missing}"] if missing else notes
+
+
+def _levels(rows: pd.DataFrame) -> dict[str, pd.DataFrame]:
+    levels = {}
+    for code, of_index in rows.groupby("ts_code"):
+        frame = of_index.set_index("trade_date")[list(LEVEL_FIELDS)].sort_index()
+        levels[str(code)] = frame.set_axis(session_index(frame.index))
+    return levels
+
+
+def _member_lists(tables: Sequence[CheckedTable]) -> dict[str, tuple[MemberList, ...]]:
+    if not tables:
+        return {}
+    rows = pd.concat([table.rows for table in tables]).drop_duplicates()
+    lists: dict[str, list[MemberList]] = {}
+    for (code, day), members in rows.groupby(["index_code", "trade_date"])["con_code"]:
+        listed = MemberList(listed_on=pd.Timestamp(str(day)), symbols=tuple(sorted(members)))
+        lists.setdefault(str(code), []).append(listed)
+    return {code: tuple(each) for code, each in lists.items()}
+
+
+def _names(tables: Sequence[CheckedTable], codes: set[str]) -> Mapping[str, str]:
+    """Latest name of each code; an index without one has its usual Chinese name."""
+    names = {code: INDEX_NAMES[code][0] for code in sorted(codes) if code in INDEX_NAMES}
+    for table in tables:
+        rows = table.rows
+        if "start_date" in rows:
+            rows = rows.sort_values("start_date", kind="stable")
+        pairs = zip(rows["ts_code"], rows["name"], strict=True)
+        names |= {code: name for code, name in pairs if code in codes and name}
+    return names
+
+
+def _dated_names(tables: Sequence[CheckedTable]) -> Mapping[str, tuple[DatedName, ...]]:
+    dated: dict[str, set[DatedName]] = {}
+    for table in tables:
+        if "start_date" in table.rows:
+            rows = table.rows[table.rows["name"].astype(bool)].dropna(subset="start_date")
+            for code, name, start in zip(rows["ts_code"], rows["name"], rows["start_date"], strict=True):
+                dated.setdefault(code, set()).add((pd.Timestamp(start), name))
+    return {code: tuple(sorted(names)) for code, names in dated.items()}

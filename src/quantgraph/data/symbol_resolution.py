@@ -1,0 +1,238 @@
+"""Resolution of codes, names and indices, as users write them, to the symbols of a source."""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import pandas as pd
+
+from quantgraph._util.texts import Note
+from quantgraph.data.market_data import MarketDataSource, Members
+from quantgraph.errors import BadOption, UnknownSymbol
+
+__all__ = ["INDEX_NAMES", "ResolvedSymbols", "exchange_code", "is_code", "is_index_code", "resolve_symbols"]
+
+INDEX_NAMES: dict[str, tuple[str, ...]] = {
+    "000016.SH": ("上证50", "SSE 50", "SSE50"),
+    "000300.SH": ("沪深300", "CSI 300", "HS300"),
+    "000905.SH": ("中证500", "CSI 500", "ZZ500"),
+    "000852.SH": ("中证1000", "CSI 1000", "ZZ1000"),
+    "000688.SH": ("科创50", "STAR 50", "SSE STAR 50"),
+    "399006.SZ": ("创业板指", "ChiNext Index", "ChiNext"),
+    "399001.SZ": ("深证成指", "SZSE Component", "SZSE Component Index"),
+    "990030.SH": ("合成30", "SYN30", "Synthetic 30"),
+}
+"""Names of indices by code, the Chinese name first. The last index is the embedded sample's."""
+
+_CODE = re.compile(r"[!-~]{1,24}")
+_INDEX_CODE = re.compile(r"(?:000\d{3}|99\d{4})\.SH|399\d{3}\.SZ|899\d{3}\.BJ|[0-9A-Z]{6}\.(?:CSI|CNI)")
+_A_SHARE = re.compile(r"(\d{6})\.(SH|SZ|BJ)")
+_PREFIXED = re.compile(r"(SH|SZ|BJ)\.?(\d{6})")
+_SUFFIXES = {"SS": "SH", "XSHG": "SH", "XSHE": "SZ", "XBSE": "BJ"}
+_EVERYTHING = {"all", "allstocks", "allsymbols", "thewholemarket", "全部", "全部股票", "所有股票", "全市场"}
+
+
+@dataclass(frozen=True, kw_only=True)
+class ResolvedSymbols:
+    """Symbols of a list of tokens.
+
+    ``symbols`` is ascending and unique. ``index_code`` is the index among the tokens if there is exactly
+    one. ``notes`` are remarks to show with the results.
+    """
+
+    symbols: tuple[str, ...]
+    notes: tuple[Note, ...] = ()
+    index_code: str | None = None
+
+
+def is_code(text: str) -> bool:
+    """Whether a text may be a code. Codes appear in prompts, so sentences must not pass.
+
+    >>> is_code("600519.SH"), is_code("BRK.B"), is_code("buy everything"), is_code("")
+    (True, True, False, False)
+    """
+    return _CODE.fullmatch(text) is not None
+
+
+def is_index_code(code: str) -> bool:
+    """Whether a code lies in a numbering range of indices.
+
+    >>> is_index_code("000016.SH"), is_index_code("000016.SZ"), is_index_code("399006.SZ")
+    (True, False, True)
+    """
+    return _INDEX_CODE.fullmatch(code) is not None
+
+
+def exchange_code(digits: str) -> str:
+    """``ts_code`` of a bare six-digit stock code, by the exchanges' numbering ranges.
+
+    >>> exchange_code("600519"), exchange_code("300750"), exchange_code("920099")
+    ('600519.SH', '300750.SZ', '920099.BJ')
+    """
+    if digits.startswith(("92", "4", "8")):
+        return f"{digits}.BJ"
+    return f"{digits}.SH" if digits.startswith(("5", "6", "9")) else f"{digits}.SZ"
+
+
+def resolve_symbols(source: MarketDataSource, tokens: Sequence[str], on: pd.Timestamp) -> ResolvedSymbols:
+    """Resolve tokens to the symbols of a source.
+
+    Parameters
+    ----------
+    tokens
+        Each a ``ts_code`` (``sh600519`` and ``600519.SS`` too), a bare six-digit code, a stock's name,
+        an index's code or name (:data:`INDEX_NAMES`, or a name of the source's own), or ``ALL`` (全部股票).
+    on
+        Day of an index's members.
+
+    Raises
+    ------
+    UnknownSymbol
+        At the first token that the source does not know; the error names close matches.
+    BadOption
+        If ``tokens`` is empty.
+    """
+    resolver = _Resolver(source, on)
+    if not tokens:
+        raise BadOption(f"no symbol given; {resolver.valid()}", parameter="symbols")
+    for token in tokens:
+        resolver.add(token)
+    return resolver.result()
+
+
+class _Resolver:
+    def __init__(self, source: MarketDataSource, on: pd.Timestamp) -> None:
+        self._source, self._on = source, on
+        self._listed = source.symbols()
+        self._listed_set = frozenset(self._listed)
+        self._names = source.names()
+        self._symbols: set[str] = set()
+        self._indices: list[str] = []
+        self._notes: list[Note] = []
+
+    def result(self) -> ResolvedSymbols:
+        return ResolvedSymbols(
+            symbols=tuple(sorted(self._symbols)),
+            notes=tuple(dict.fromkeys(self._notes)),
+            index_code=self._indices[0] if len(set(self._indices)) == 1 else None,
+        )
+
+    def add(self, token: str) -> None:
+        text = token.strip()
+        if _plain(text) in _EVERYTHING:
+            self._symbols.update(self._listed)
+            return
+        code = self._stock(text)
+        if code is not None:
+            self._symbols.add(code)
+            return
+        index = self._index(text)
+        members = None if index is None else self._members(index)
+        if members is None:
+            raise self._unknown(token)
+        self._add_members(members)
+
+    def _stock(self, text: str) -> str | None:
+        code = _standard(text)
+        if code in self._listed_set:
+            return code
+        if re.fullmatch(r"\d{6}", code):
+            return self._bare(code)
+        named = sorted(symbol for symbol, name in self._names.items() if _plain(name) == _plain(text))
+        stocks = [symbol for symbol in named if symbol in self._listed_set]
+        if len(stocks) > 1:
+            raise UnknownSymbol(
+                f"{text!r} is the name of {', '.join(stocks)}; write the code that is meant", token=text
+            )
+        return stocks[0] if stocks else None
+
+    def _bare(self, digits: str) -> str | None:
+        by_rule = exchange_code(digits)
+        if by_rule in self._listed_set:
+            return by_rule
+        found = [code for code in self._listed if code.partition(".")[0] == digits]
+        return found[0] if len(found) == 1 else None
+
+    def _index(self, text: str) -> str | None:
+        code = _standard(text)
+        if is_index_code(code):
+            return code
+        own = {_plain(name): symbol for symbol, name in self._names.items() if symbol not in self._listed_set}
+        common = {_plain(alias): index for index, aliases in INDEX_NAMES.items() for alias in aliases}
+        bare = {index.partition(".")[0]: index for index in INDEX_NAMES}
+        return own.get(_plain(text)) or common.get(_plain(text)) or bare.get(code)
+
+    def _members(self, index: str) -> Members | None:
+        try:
+            return self._source.members(index, self._on)
+        except UnknownSymbol:
+            return None
+
+    def _add_members(self, members: Members) -> None:
+        present = [symbol for symbol in members.symbols if symbol in self._listed_set]
+        missing = [symbol for symbol in members.symbols if symbol not in self._listed_set]
+        if missing:
+            counts, names = f"{len(missing)} of {len(members.symbols)}", ", ".join(missing)
+            self._notes.append(
+                Note(
+                    zh=f"{members.index_code} 的 {len(members.symbols)} 只成分股中有 {len(missing)} 只不在 "
+                    f"{self._source.name} 中，已略去：{names}",
+                    en=f"{counts} members of {members.index_code} are not in {self._source.name} and are "
+                    f"left out: {names}",
+                )
+            )
+        if not members.point_in_time:
+            published, day = f"{members.listed_on:%Y-%m-%d}", f"{self._on:%Y-%m-%d}"
+            self._notes.append(
+                Note(
+                    zh=f"{members.index_code} 的成分股名单公布于 {published}，晚于 {day}："
+                    "股票池带有幸存者偏差",
+                    en=f"members of {members.index_code} are the list of {published}, later than {day}: the "
+                    "universe carries survivorship bias",
+                )
+            )
+        self._symbols.update(present)
+        self._indices.append(members.index_code)
+
+    def _unknown(self, token: str) -> UnknownSymbol:
+        close = self._close(token)
+        hint = f"did you mean {', '.join(close)}? " if close else ""
+        return UnknownSymbol(
+            f"{token!r} is not known to {self._source.name}; {hint}{self.valid()}",
+            token=token,
+            close=tuple(close),
+        )
+
+    def valid(self) -> str:
+        """Examples of valid tokens, from the source."""
+        index = next((code for code in INDEX_NAMES if code in self._names), "000016.SH")
+        code = self._listed[0] if self._listed else "600519.SH"
+        return f"write a ts_code such as {code}, a name, an index ({INDEX_NAMES[index][0]} or {index}) or ALL"
+
+    def _close(self, token: str) -> list[str]:
+        candidates = {_plain(code): code for code in self._listed}
+        for code, name in self._names.items():
+            candidates[_plain(name)] = f"{name} ({code})"
+        for code, aliases in INDEX_NAMES.items():
+            if code in self._names:
+                candidates.update({_plain(alias): f"{alias} ({code})" for alias in aliases})
+        close = difflib.get_close_matches(_plain(token), list(candidates), n=3, cutoff=0.6)
+        return list(dict.fromkeys(candidates[each] for each in close))
+
+
+def _standard(text: str) -> str:
+    """Code in tushare's form, from any of the usual forms."""
+    code = text.strip().upper()
+    prefixed = _PREFIXED.fullmatch(code)
+    if prefixed:
+        return f"{prefixed[2]}.{prefixed[1]}"
+    stem, dot, suffix = code.rpartition(".")
+    return f"{stem}.{_SUFFIXES.get(suffix, suffix)}" if dot else code
+
+
+def _plain(name: str) -> str:
+    """Name without case, blanks and hyphens, for comparison."""
+    return re.sub(r"[\s\-]", "", name).casefold()

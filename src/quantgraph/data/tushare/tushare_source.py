@@ -1,0 +1,236 @@
+"""A-share data from tushare (https://tushare.pro), through the ``tushare`` package."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import pandas as pd
+
+from quantgraph.data.checked_tables import CheckedTable
+from quantgraph.data.event_tables import events_from_table, events_on_sessions
+from quantgraph.data.market_data import (
+    BAR_FIELDS,
+    EVENT_FIELDS,
+    INDICATOR_FIELDS,
+    LEVEL_FIELDS,
+    Panel,
+    check_window,
+    long_to_panel,
+    session_index,
+)
+from quantgraph.data.tushare.client import TushareClient
+from quantgraph.data.tushare.endpoints import ENDPOINTS
+from quantgraph.data.tushare.parquet_cache import ParquetCache
+from quantgraph.data.tushare.tushare_store import TushareStore, shanghai_now
+from quantgraph.data.tushare.tushare_tables import TushareTables
+from quantgraph.errors import (
+    BadOption,
+    BadWindow,
+    NoData,
+    PermissionDenied,
+    SourceUnavailable,
+    UnknownField,
+    UnknownSymbol,
+)
+from quantgraph.settings import load_settings
+
+__all__ = ["TushareSource", "cache_folder"]
+
+_STOCK_CODE = re.compile(r"[0-9A-Z]{6}\.(SH|SZ|BJ)")
+_OPTIONAL: tuple[tuple[str, tuple[str, ...]], ...] = (
+    ("stk_limit", ("up_limit", "down_limit")),
+    ("adj_factor", ("adj_factor",)),
+)
+
+
+class TushareSource(TushareTables):
+    """Daily A-share data of tushare, kept in a local cache.
+
+    A :class:`~quantgraph.data.market_data.MarketDataSource`; :meth:`query` gives the vendor's own tables.
+    Neither construction nor a request served from the cache needs a token or a network. Thread-safe.
+
+    Parameters
+    ----------
+    token
+        The vendor's token; else the environment variable ``TUSHARE_TOKEN``. It is sent to the vendor
+        only.
+    base_url
+        Address of the endpoints; else the environment variable ``TUSHARE_URL``, else the package's own.
+    cache_dir
+        Folder of the cache; None is :func:`cache_folder` of the settings' ``cache_dir``.
+        Rules: :mod:`quantgraph.data.tushare.tushare_store`.
+    client
+        A client with time and row limits of its own, in place of ``token`` and ``base_url``.
+    now
+        Function that returns the current time with its zone.
+
+    Examples
+    --------
+    >>> TushareSource(token="secret", cache_dir=Path("cache"))
+    TushareSource(cache_dir='cache')
+    """
+
+    def __init__(
+        self,
+        token: str | None = None,
+        *,
+        base_url: str | None = None,
+        cache_dir: Path | None = None,
+        client: TushareClient | None = None,
+        now: Callable[[], pd.Timestamp] = shanghai_now,
+    ) -> None:
+        client = client or TushareClient(token=token, base_url=base_url)
+        folder = cache_dir if cache_dir is not None else cache_folder(load_settings().cache_dir, client.url)
+        self._cache = ParquetCache(folder)
+        super().__init__(TushareStore(client, self._cache, now=now))
+
+    def __repr__(self) -> str:
+        return f"TushareSource(cache_dir={str(self._cache.folder)!r})"
+
+    @property
+    def name(self) -> str:
+        """``tushare``."""
+        return "tushare"
+
+    @property
+    def synthetic(self) -> bool:
+        """False: the numbers are the market's."""
+        return False
+
+    def bars(self, symbols: Sequence[str], start: pd.Timestamp, end: pd.Timestamp) -> Panel:
+        """Daily bars: ``daily``, with ``stk_limit``, ``adj_factor`` and the actions of ``dividend``.
+
+        The last three are left out, with a note, if the token may not read them or the server does not
+        have them; ``stk_limit`` and ``adj_factor`` also if they have no row for the window. Bars are NaN
+        where a stock was not traded. Requests are by stock or by session, whichever are fewer.
+        """
+        codes, sessions = self._request(symbols, start, end)
+        daily = self._rows("daily", codes, sessions)
+        self._check_listed(codes, daily)
+        if daily.empty:
+            raise self._no_data("bars", codes, sessions)
+        panel = _panel(daily, "daily", BAR_FIELDS, sessions, codes)
+        traded = panel["close"].notna()
+        for endpoint, fields in _OPTIONAL:
+            rows = self._optional_rows(endpoint, codes, sessions)
+            if rows is None:
+                continue
+            if rows.empty:
+                window = f"{sessions[0]:%Y-%m-%d} to {sessions[-1]:%Y-%m-%d}"
+                self._store.note(f"bars of {window} come without the fields of {endpoint}: it has no rows")
+                continue
+            extra = _panel(rows, endpoint, fields, sessions, codes)
+            panel.update({field: frame.where(traded) for field, frame in extra.items()})
+        return panel | self._events(codes, sessions)
+
+    def indicators(
+        self,
+        symbols: Sequence[str],
+        start: pd.Timestamp,
+        end: pd.Timestamp,
+        fields: Sequence[str] = (),
+    ) -> Panel:
+        """Daily indicators from ``daily_basic``; fields are :data:`INDICATOR_FIELDS`."""
+        unknown = sorted(set(fields) - set(INDICATOR_FIELDS))
+        if unknown:
+            raise UnknownField(
+                f"daily_basic has no field {', '.join(unknown)}; valid are {', '.join(INDICATOR_FIELDS)}",
+                fields=unknown,
+            )
+        codes, sessions = self._request(symbols, start, end)
+        rows = self._rows("daily_basic", codes, sessions)
+        self._check_listed(codes, rows)
+        if rows.empty:
+            raise self._no_data("indicators", codes, sessions)
+        return _panel(rows, "daily_basic", tuple(fields) or INDICATOR_FIELDS, sessions, codes)
+
+    def index_bars(self, index_code: str, start: pd.Timestamp, end: pd.Timestamp) -> pd.DataFrame:
+        """Daily levels of an index from ``index_daily``; NaN on a session without a level."""
+        sessions = self._window_sessions(start, end)
+        rows = self._store.series(ENDPOINTS["index_daily"], index_code, sessions[0], sessions[-1])
+        if rows.empty:
+            self._check_index(index_code)
+            raise self._no_data("levels", (index_code,), sessions)
+        levels = _panel(rows, "index_daily", LEVEL_FIELDS, sessions, (index_code,))
+        return pd.DataFrame({field: frame[index_code] for field, frame in levels.items()})
+
+    def _request(
+        self, symbols: Sequence[str], start: pd.Timestamp, end: pd.Timestamp
+    ) -> tuple[tuple[str, ...], pd.DatetimeIndex]:
+        codes = tuple(sorted(set(symbols)))
+        if not codes:
+            raise BadOption("symbols is empty; give at least one code such as 600519.SH")
+        malformed = [code for code in codes if not _STOCK_CODE.fullmatch(code)]
+        if malformed:
+            raise UnknownSymbol(
+                f"{', '.join(malformed)}: not a stock code of tushare; valid is for example 600519.SH",
+                symbols=malformed,
+            )
+        return codes, self._window_sessions(start, end)
+
+    def _window_sessions(self, start: pd.Timestamp, end: pd.Timestamp) -> pd.DatetimeIndex:
+        check_window(start, end)
+        first, last = self._all_days()
+        first, last = max(start, first), min(end, last)
+        sessions = self._sessions_between(first, last) if first <= last else session_index([])
+        if not len(sessions):
+            raise BadWindow(
+                f"no session with data in {start:%Y-%m-%d} to {end:%Y-%m-%d}; the newest data is of "
+                f"{self._store.last_ready_day:%Y-%m-%d} or before",
+                start=start,
+                end=end,
+            )
+        return sessions
+
+    def _optional_rows(
+        self, endpoint: str, codes: tuple[str, ...], sessions: pd.DatetimeIndex
+    ) -> pd.DataFrame | None:
+        """Rows of an optional table; None, with a note, if the token or the server does not have it."""
+        try:
+            return self._rows(endpoint, codes, sessions)
+        except (PermissionDenied, SourceUnavailable) as error:
+            if not isinstance(error, PermissionDenied) and not error.data.get("refused"):
+                raise
+            self._store.note(f"bars come without the fields of {endpoint}: {error}")
+            return None
+
+    def _events(self, codes: tuple[str, ...], sessions: pd.DatetimeIndex) -> Panel:
+        """Dividends and splits; NaN frames in a window without any."""
+        rows = self._optional_rows("dividend", codes, sessions)
+        if rows is None:
+            return {}
+        file = "tushare dividend"
+        frames = events_from_table(rows, file)
+        tables = [CheckedTable(kind="events", file=file, rows=frame) for frame in frames]
+        placed, notes = events_on_sessions(tables, sessions, codes)
+        for note in notes:
+            self._store.note(f"{file}: {note}")
+        return long_to_panel(placed, EVENT_FIELDS, sessions, codes)
+
+    def _no_data(self, what: str, codes: tuple[str, ...], sessions: pd.DatetimeIndex) -> NoData:
+        shown = ", ".join(codes[:5]) + (f" and {len(codes) - 5} more" if len(codes) > 5 else "")
+        return NoData(
+            f"tushare has no {what} of {shown} in {sessions[0]:%Y-%m-%d} to {sessions[-1]:%Y-%m-%d}",
+            symbols=list(codes),
+        )
+
+
+def _panel(
+    rows: pd.DataFrame,
+    endpoint: str,
+    fields: Sequence[str],
+    sessions: pd.DatetimeIndex,
+    codes: Sequence[str],
+) -> Panel:
+    try:
+        return long_to_panel(rows, fields, sessions, codes)
+    except ValueError as error:
+        raise SourceUnavailable(f"tushare {endpoint}: {error}", endpoint=endpoint) from error
+
+
+def cache_folder(root: Path, url: str | None) -> Path:
+    """Folder of tushare's cache below ``root``; a server other than the vendor's has a folder of its own."""
+    folder = root / "tushare"
+    return folder / re.sub(r"[^A-Za-z0-9.-]+", "_", url) if url else folder

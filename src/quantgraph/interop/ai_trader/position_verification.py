@@ -1,0 +1,117 @@
+"""Verifying a ``position.jsonl`` against prices: whether each record follows, and the account's value."""
+
+from __future__ import annotations
+
+import math
+from bisect import bisect_right
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, get_args
+
+import pandas as pd
+
+from quantgraph.data import MarketDataSource, open_source
+from quantgraph.errors import BadOption
+from quantgraph.interop.ai_trader.position_file import PositionRecord, scan_positions
+from quantgraph.interop.ai_trader.position_replay import LedgerMarket, Mismatch, replay_positions
+
+__all__ = ["LedgerMarket", "Mismatch", "Verification", "verify_positions"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Verification:
+    """The value of a ledger, and its lines that do not follow.
+
+    Values come from the recorded states, whether they follow or not: the initial cash, then cash and shares
+    at the close of each session of the prices from ``first_date`` to ``last_date``, both inclusive.
+
+    Attributes
+    ----------
+    records
+        Lines that are records.
+    mismatches
+        At most one a line.
+    sessions
+        Sessions from the first date to the last.
+    carried
+        How often a holding without a close in a session was valued at its last one.
+    final_value, total_return, max_drawdown
+        In the market's currency, and as fractions (drawdown 0 or negative). The value is None where a holding
+        never had a close; the fractions also where the account did not open with cash alone, or fell to 0.
+    """
+
+    records: int
+    mismatches: tuple[Mismatch, ...]
+    first_date: str
+    last_date: str
+    sessions: int
+    carried: int
+    final_value: float | None
+    total_return: float | None
+    max_drawdown: float | None
+
+    def as_dict(self) -> dict[str, Any]:
+        """For JSON; the total return is called ``return``."""
+        return {"return" if name == "total_return" else name: value for name, value in asdict(self).items()}
+
+
+def verify_positions(
+    file: str | Path, prices: str | Path | MarketDataSource, market: LedgerMarket
+) -> Verification:
+    """Replay a ledger against prices.
+
+    Parameters
+    ----------
+    file
+        A ``position.jsonl``.
+    prices
+        Daily bars for :func:`~quantgraph.data.open_source`: unadjusted, with every session of the ledger.
+    market
+        ``cn`` or ``us``: the rules that trades must keep.
+
+    Raises
+    ------
+    BadFile
+        If a file cannot be read or has another format.
+    BadOption
+        If ``market`` is another one, or ``prices`` is not a source.
+    """
+    if market not in get_args(LedgerMarket):
+        raise BadOption(f"market={market!r}; valid: {', '.join(get_args(LedgerMarket))}", parameter="market")
+    scanned = scan_positions(file)
+    source = open_source(prices)
+    sessions = source.sessions()
+    bars = source.bars(source.symbols(), sessions[0], sessions[-1])
+    records = [record for _, record in scanned if isinstance(record, PositionRecord)]
+    recorded, carried = _values(records, bars["close"])
+    values = pd.Series(recorded, dtype="float64")
+    measurable = not any(records[0].positions.values()) and bool((values > 0).all())
+    return Verification(
+        records=len(records),
+        mismatches=tuple(replay_positions(scanned, bars, market)),
+        first_date=records[0].date,
+        last_date=records[-1].date,
+        sessions=len(values) - 1,
+        carried=carried,
+        final_value=None if math.isnan(recorded[-1]) else recorded[-1],
+        total_return=float(values.iloc[-1] / values.iloc[0] - 1) if measurable else None,
+        max_drawdown=float((values / values.cummax() - 1).min()) if measurable else None,
+    )
+
+
+def _values(records: list[PositionRecord], closes: pd.DataFrame) -> tuple[list[float], int]:
+    """The initial cash and the value at each close, and how many closes were carried.
+
+    NaN where a holding never had a close.
+    """
+    filled, missing = closes.ffill(), closes.isna()
+    last_of = {record.date: record for record in records}
+    dates = sorted(last_of)
+    values, carried = [records[0].cash], 0
+    for row, day in enumerate(pd.DatetimeIndex(closes.index).strftime("%Y-%m-%d")):
+        if records[0].date <= day <= records[-1].date:
+            state = last_of[dates[bisect_right(dates, day) - 1]]
+            held = pd.Series({symbol: n for symbol, n in state.positions.items() if n}, dtype="float64")
+            values.append(state.cash + sum((held * filled.iloc[row].reindex(held.index)).tolist()))
+            carried += int(missing.iloc[row].reindex(held.index, fill_value=False).sum())
+    return values, carried

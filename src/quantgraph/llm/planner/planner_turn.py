@@ -1,0 +1,318 @@
+"""One turn of the planner: find the part of the prompt that drives it, and answer or call a tool."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, cast
+
+from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, SystemMessage, ToolMessage
+
+from quantgraph._util.canonical_json import canonical_json, content_hash
+from quantgraph._util.texts import Language, language_of
+from quantgraph.errors import BadWindow, QuantGraphError
+from quantgraph.llm import tags
+from quantgraph.llm.planner import replies
+from quantgraph.llm.planner.codegen import write_code
+from quantgraph.llm.planner.request import RequestContext, read_request
+from quantgraph.llm.planner.tool_arguments import (
+    CODE_TOOL,
+    Tool,
+    dictated_arguments,
+    fill_arguments,
+    malformed_date_answer,
+    reflection_answer,
+    request_facts,
+    tool_parameters,
+)
+
+__all__ = ["PlannerCall", "PlannerTurn", "answer_conversation"]
+
+BAR_TOOL = "tushare_daily_bar"
+INDICATOR_TOOL = "tushare_daily_basic"
+_DRIVERS: tuple[tags.Tag, ...] = ("clarify", "validate", "fetch", "strategy", "user_request")
+
+
+@dataclass(frozen=True, kw_only=True)
+class PlannerCall:
+    """A tool call; its id is a hash of its content."""
+
+    name: str
+    args: dict[str, Any]
+
+    @property
+    def id(self) -> str:
+        """Hash of name and arguments."""
+        return "call_" + content_hash(canonical_json([self.name, self.args]), size=12)
+
+
+@dataclass(frozen=True, kw_only=True)
+class PlannerTurn:
+    """A text, or one tool call."""
+
+    text: str = ""
+    call: PlannerCall | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Prompt:
+    """One call of the planner: the messages, the place of the driving message, and the tools."""
+
+    messages: Sequence[BaseMessage]
+    tools: Mapping[str, Tool]
+    forced: bool
+    begin: int
+
+    def answer_to(self, call: PlannerCall) -> ToolMessage | None:
+        """The tool's answer to this call. A server in between may have changed the call's id."""
+        since = self.messages[self.begin + 1 :]
+        asked = {
+            made["id"]
+            for message in since
+            if isinstance(message, AIMessage)
+            for made in message.tool_calls
+            if (made["name"], made["args"]) == (call.name, call.args)
+        }
+        for message in reversed(since):
+            if isinstance(message, ToolMessage) and message.tool_call_id in {call.id, *asked}:
+                return message
+        return None
+
+    def part(self, name: tags.Tag) -> str | None:
+        """The newest part of a name in any message."""
+        for message in reversed(self.messages):
+            if isinstance(message, HumanMessage | SystemMessage):
+                found = tags.read(name, message.text)
+                if found is not None:
+                    return found
+        return None
+
+
+def _json_object(text: str | None) -> dict[str, Any]:
+    """A JSON object; empty if the text is not one."""
+    try:
+        value = json.loads(text or "{}")
+    except json.JSONDecodeError:
+        return {}
+    return value if isinstance(value, dict) else {}
+
+
+def _day(value: object) -> str | None:
+    text = re.sub(r"\D", "", str(value or ""))
+    return text if re.fullmatch(r"\d{8}", text) else None
+
+
+def _context(prompt: _Prompt) -> tuple[RequestContext, dict[str, Any]]:
+    facts = _json_object(prompt.part("context"))
+    names = facts.get("names")
+    pairs = names if isinstance(names, dict) else {}
+    examples = facts.get("examples")
+    context = RequestContext(
+        first_session=_day(facts.get("first_session")),
+        last_session=_day(facts.get("last_session")),
+        names={str(name): str(code) for name, code in pairs.items()},
+        examples=tuple(map(str, examples)) if isinstance(examples, list) else (),
+    )
+    return context, facts
+
+
+def _fenced(value: Mapping[str, Any]) -> str:
+    return f"```json\n{json.dumps(value, ensure_ascii=False, indent=2)}\n```"
+
+
+def _as_schema(prompt: _Prompt, value: dict[str, Any]) -> PlannerTurn:
+    """The object as a call of a bound schema that it fits, else as fenced JSON."""
+    for name, tool in prompt.tools.items():
+        known = tool_parameters(tool)
+        if known and set(known) <= set(value) and set(known) & {"task_type", "validation_passed"}:
+            call = PlannerCall(name=name, args={key: value[key] for key in known})
+            if prompt.answer_to(call) is None:
+                return PlannerTurn(call=call)
+    return PlannerTurn(text=_fenced(value))
+
+
+def _reflect(prompt: _Prompt, text: str) -> PlannerTurn:
+    context, facts = _context(prompt)
+    errors = prompt.part("errors") or ""
+    try:
+        request = read_request(text, context)
+    except BadWindow as error:
+        return _as_schema(prompt, malformed_date_answer(error, text, context, facts, errors))
+    return _as_schema(prompt, reflection_answer(request, text, context, facts, errors))
+
+
+def _codes_of(kind: type[QuantGraphError]) -> set[str]:
+    return {kind.code}.union(*(_codes_of(child) for child in kind.__subclasses__()))
+
+
+def _failed(message: ToolMessage) -> bool:
+    """Whether a tool failed: by the message's status, or by its error code if the wire format has no status."""
+    return message.status == "error" or message.text.split(":", 1)[0].strip() in _codes_of(QuantGraphError)
+
+
+def _fetch(prompt: _Prompt, text: str) -> PlannerTurn:
+    options = _json_object(text)
+    symbols = options.get("ts_code") or ""
+    codes = ",".join(map(str, symbols)) if isinstance(symbols, list) else str(symbols)
+    start, end = str(options.get("start_date") or ""), str(options.get("end_date") or "")
+    fields = [str(name) for name in options.get("required_indicators") or []]
+    language = _prompt_language(prompt, options)
+    window = {"ts_code": codes, "start_date": start, "end_date": end}
+    calls = [PlannerCall(name=BAR_TOOL, args=window)]
+    if fields:
+        calls.append(PlannerCall(name=INDICATOR_TOOL, args={**window, "fields": ",".join(fields)}))
+    for call in calls:
+        answer = prompt.answer_to(call)
+        if answer is None and call.name not in prompt.tools:
+            return PlannerTurn(
+                text=replies.fetch_failed(call.name, "not_configured: the tool is not bound.", language)
+            )
+        if answer is None:
+            return PlannerTurn(call=call)
+        if _failed(answer):
+            return PlannerTurn(text=replies.fetch_failed(call.name, answer.text, language))
+    return PlannerTurn(text=replies.fetched(codes, start, end, fields, language))
+
+
+def _prompt_language(prompt: _Prompt, options: Mapping[str, Any]) -> Language:
+    """The language that a prompt names, else that of the user's newest text, else that of the prompt."""
+    named = options.get("language")
+    if named in ("zh", "en"):
+        return cast(Language, named)
+    for name in ("user_request", "strategy"):
+        text = prompt.part(name)
+        if text:
+            return language_of(text)
+    return language_of(prompt.messages[prompt.begin].text) if prompt.messages else "en"
+
+
+def _code(prompt: _Prompt, text: str) -> PlannerTurn:
+    context, _ = _context(prompt)
+    try:
+        request = read_request(text, context)
+    except BadWindow as error:
+        return PlannerTurn(text=replies.strategy_failed(error.line, language_of(text)))
+    if request.strategy is None:
+        return PlannerTurn(text=replies.strategy_unread(request.unread or (text,), request.language))
+    code = write_code(request.strategy)
+    call = PlannerCall(name=CODE_TOOL, args={"query": code.source})
+    answer = prompt.answer_to(call)
+    if answer is None:
+        if CODE_TOOL not in prompt.tools:
+            return PlannerTurn(text=f"```python\n{code.source}```")
+        return PlannerTurn(call=call)
+    marker = f"signal {code.name}:"
+    if _failed(answer) or marker not in answer.text:
+        return PlannerTurn(text=replies.strategy_failed(answer.text, request.language))
+    counts = answer.text[answer.text.index(marker) + len(marker) :].split("\n")
+    line = ", ".join(part.strip() for part in counts[:2] if part.strip())
+    return PlannerTurn(text=replies.stored(code.name, replies.rule_text(request), line, request.language))
+
+
+def _clarify(prompt: _Prompt, text: str) -> PlannerTurn:
+    context, _ = _context(prompt)
+    options = _json_object(text)
+    reason = str(options.get("reason") or "")
+    language = options.get("language")
+    language_ = cast(Language, language) if language in ("zh", "en") else language_of(reason)
+    number = options.get("round")
+    round_ = number if isinstance(number, int) else 1
+    return PlannerTurn(
+        text=replies.clarification(
+            reason, str(options.get("kind") or ""), round_, language_, context.examples
+        )
+    )
+
+
+def _validate(prompt: _Prompt, text: str) -> PlannerTurn:  # noqa: ARG001 - handlers share a signature
+    verdict: dict[str, Any] = {
+        "validation_passed": True,
+        "checks_performed": [],
+        "issues_found": [],
+        "data_summary": {},
+        "recommendations": [],
+    }
+    return _as_schema(prompt, verdict)
+
+
+def _plain(prompt: _Prompt) -> PlannerTurn:
+    """A prompt without tags: call the bound tools from the user's newest text, else answer."""
+    said = [message.text for message in prompt.messages if isinstance(message, HumanMessage)]
+    text = said[-1] if said else ""
+    context, _ = _context(prompt)
+    try:
+        request = read_request(text, context)
+    except BadWindow as error:
+        return PlannerTurn(text=error.line)
+    facts = request_facts(request, text, context.examples)
+    answers: list[str] = []
+    for name, tool in prompt.tools.items():
+        if name == INDICATOR_TOOL and not request.fields:
+            continue
+        args = dictated_arguments(tool, text) or fill_arguments(tool, facts, prompt.forced)
+        if args is None:
+            continue
+        call = PlannerCall(name=name, args=args)
+        answer = prompt.answer_to(call)
+        if answer is None:
+            return PlannerTurn(call=call)
+        if _failed(answer):
+            return PlannerTurn(text=replies.fetch_failed(name, answer.text, request.language))
+        answers.append(answer.text)
+    if answers:
+        return PlannerTurn(text="\n".join(answers))
+    if not request.symbols and request.intent == "unclear":
+        return PlannerTurn(text=replies.introduction(request.language))
+    ask = replies.next_question(request, context.examples) or ""
+    return PlannerTurn(text=f"{replies.analysis(request, '')} {ask}".strip())
+
+
+_HANDLERS = {
+    "clarify": _clarify,
+    "validate": _validate,
+    "fetch": _fetch,
+    "strategy": _code,
+    "user_request": _reflect,
+}
+
+
+def _last_answer(messages: Sequence[BaseMessage]) -> int:
+    """Place of the last message that ended a turn; -1 without one."""
+    ended = (
+        at
+        for at in range(len(messages) - 1, -1, -1)
+        if isinstance(messages[at], AIMessage) and not cast(AIMessage, messages[at]).tool_calls
+    )
+    return next(ended, -1)
+
+
+def _driver(messages: Sequence[BaseMessage], since: int) -> tuple[tags.Tag, str, int] | None:
+    """The part that drives the messages from a place on: by the order of ``_DRIVERS``, then the newest."""
+    for name in _DRIVERS:
+        for at in range(len(messages) - 1, since - 1, -1):
+            if isinstance(messages[at], HumanMessage | SystemMessage):
+                text = tags.read(name, messages[at].text)
+                if text is not None:
+                    return name, text, at
+    return None
+
+
+def answer_conversation(messages: Sequence[BaseMessage], tools: Sequence[Tool], forced: bool) -> PlannerTurn:
+    """The answer to a conversation.
+
+    Parameters
+    ----------
+    tools
+        Bound tools and schemas, the part under ``function`` of OpenAI's form.
+    forced
+        Whether the caller forces a tool call (``tool_choice="any"``).
+    """
+    bound = {str(tool["name"]): tool for tool in tools}
+    found = _driver(messages, _last_answer(messages) + 1) or _driver(messages, 0)
+    if found is not None:
+        name, text, begin = found
+        return _HANDLERS[name](_Prompt(messages=messages, tools=bound, forced=forced, begin=begin), text)
+    humans = [at for at, message in enumerate(messages) if isinstance(message, HumanMessage)]
+    return _plain(_Prompt(messages=messages, tools=bound, forced=forced, begin=humans[-1] if humans else -1))

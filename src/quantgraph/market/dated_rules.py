@@ -1,0 +1,73 @@
+"""Dated tables: a value holds from a day on, until the next row; before the first row nobody knows."""
+
+from __future__ import annotations
+
+import datetime as dt
+import tomllib
+from bisect import bisect_right
+from collections.abc import Callable, Mapping, Sequence
+from functools import cache
+from importlib.resources import files
+from typing import Any, Generic, Literal, TypeVar
+
+from quantgraph._util.canonical_json import content_hash
+from quantgraph.errors import BadWindow
+
+__all__ = ["DatedValues", "MarketCode", "load_rules", "rules_digest"]
+
+MarketCode = Literal["cn", "us"]
+T = TypeVar("T")
+
+_FILES: dict[MarketCode, str] = {"cn": "mainland.toml", "us": "us.toml"}
+
+
+class DatedValues(Generic[T]):
+    """Values by the day since which they hold.
+
+    Parameters
+    ----------
+    what
+        What the values are, for the error: ``"stamp duty"``.
+    rows
+        Rows of a rule file in ascending order of ``since``.
+    read
+        Makes a row's value.
+    """
+
+    __slots__ = ("_since", "_values", "_what")
+
+    def __init__(
+        self, what: str, rows: Sequence[Mapping[str, Any]], read: Callable[[Mapping[str, Any]], T]
+    ) -> None:
+        self._what = what
+        self._since: list[dt.date] = [row["since"] for row in rows]
+        self._values = [read(row) for row in rows]
+
+    def on(self, day: dt.date) -> T:
+        """Value in force on a day.
+
+        Raises
+        ------
+        BadWindow
+            If the day is before the first row.
+        """
+        place = bisect_right(self._since, day)
+        if not place:
+            raise BadWindow(
+                f"the rulebook knows no {self._what} on {day}; its table begins on {self._since[0]}",
+                day=str(day),
+            )
+        return self._values[place - 1]
+
+
+@cache
+def load_rules(market: MarketCode) -> dict[str, Any]:
+    """Tables of a market's rule file; not to be changed by the caller."""
+    file = files("quantgraph.market").joinpath("_rules", _FILES[market])
+    return tomllib.loads(file.read_text(encoding="utf-8"))
+
+
+@cache
+def rules_digest(market: MarketCode) -> str:
+    """Short hash of a market's tables: two runs with the same digest had the same rules."""
+    return content_hash(repr(load_rules(market)), size=8)

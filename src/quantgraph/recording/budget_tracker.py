@@ -1,0 +1,223 @@
+"""What a run's model calls have taken, and what they may still take: one count for all threads and tasks."""
+
+from __future__ import annotations
+
+import math
+import threading
+import time
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from datetime import datetime
+from decimal import Decimal
+from typing import Any, NamedTuple
+
+from quantgraph.errors import BudgetExceeded
+from quantgraph.recording.budget import Budget, BudgetAccount, CallEstimate, CallUsage, UsageTotals
+from quantgraph.recording.entry import Entry
+
+__all__ = ["BudgetTracker", "Caller", "Reservation", "max_tokens_of", "no_answer_text"]
+
+_ZERO = Decimal(0)
+
+
+def max_tokens_of(text: str) -> int:
+    """A bound on the tokens of a text: its bytes in UTF-8.
+
+    The tokenizers of language models work on bytes and make no more than one token of one. A request is
+    measured as its JSON, whose field names stand for what a server puts around each message.
+    """
+    return len(text.encode())
+
+
+def no_answer_text(ahead: float) -> str:
+    """The end of a message, where time was over; ``ahead`` seconds would have to be waited before asking."""
+    return "; the model has not answered" + (f", and would be asked again in {ahead:g} s" if ahead else "")
+
+
+class Caller(NamedTuple):
+    """Whose a call is: of which role, to which model, in which session (None: outside of all)."""
+
+    role: str
+    model: str
+    session: str | None
+
+
+class Reservation(NamedTuple):
+    """Leave to send one call."""
+
+    asker: Caller
+    holds: tuple[tuple[BudgetAccount, UsageTotals], ...]
+
+
+class BudgetTracker:
+    """Counts and limits of one run. Safe to use from several threads and tasks.
+
+    Parameters
+    ----------
+    budget, session_budget
+        Limits of the run, and of each session.
+    entries
+        What the run recorded before it was resumed. Tokens that are not known are counted as
+        :func:`max_tokens_of`, a cost that is not known as nothing. Of the run's seconds, those in which it
+        waited for a model, or for several at once.
+    """
+
+    def __init__(
+        self,
+        budget: Budget | None = None,
+        session_budget: Budget | None = None,
+        entries: Iterable[Entry] = (),
+    ) -> None:
+        self._run = BudgetAccount("run", budget or Budget())
+        self._session_budget = session_budget or Budget()
+        self._sessions: dict[str, BudgetAccount] = {}
+        self._rows: dict[Caller, dict[str, Any]] = {}
+        self._lock = threading.Lock()  # what is left is read and taken in one step
+        self._working = 0
+        self._since = 0.0
+        sent = [entry for entry in entries if _is_sent(entry)]
+        for entry in sent:
+            self._remember(entry)
+        self._seconds = _covered((datetime.fromisoformat(one.at), one.facts["seconds"]) for one in sent)
+
+    def reserve(self, asker: Caller, need: CallEstimate) -> Reservation | None:
+        """Take what a call may need out of what is left; None if it may fit once calls under way are done.
+
+        Raises
+        ------
+        BudgetExceeded
+            If it does not fit, whatever comes back from calls under way.
+        NotConfigured
+            If money is limited and the model has no price.
+        """
+        with self._lock:
+            accounts = self._accounts(asker.session)
+            for account in accounts:
+                self._check_seconds(account, 0.0)
+            holds = [(account, account.hold(need, asker.model)) for account in accounts]
+            if any(hold is None for _, hold in holds):
+                return None
+            taken = tuple((account, hold) for account, hold in holds if hold is not None)
+            for account, hold in taken:
+                account.held.add(hold)
+            return Reservation(asker, taken)
+
+    def settle(self, ticket: Reservation, spent: CallUsage) -> None:
+        """Put what a call took in the place of what was held for it."""
+        with self._lock:
+            for account, hold in ticket.holds:
+                account.held.add(hold, -1)
+                account.used.add(UsageTotals.of(spent))
+            self._note(ticket.asker, spent.prompt_tokens, spent.completion_tokens, spent.cost)
+
+    def release(self, ticket: Reservation) -> None:
+        """Hold nothing any more for a call that was not sent."""
+        with self._lock:
+            for account, hold in ticket.holds:
+                account.held.add(hold, -1)
+
+    def check_seconds(self, session: str | None, ahead: float) -> None:
+        """See that the run's time and the session's are not over in so many seconds.
+
+        Raises
+        ------
+        BudgetExceeded
+            If one is.
+        """
+        with self._lock:
+            for account in self._accounts(session):
+                self._check_seconds(account, ahead)
+
+    @contextmanager
+    def working(self) -> Iterator[None]:
+        """While a node of the run is at work; nodes at the same time count once."""
+        with self._lock:
+            if not self._working:
+                self._since = time.monotonic()
+            self._working += 1
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._working -= 1
+                if not self._working:
+                    self._seconds += time.monotonic() - self._since
+
+    def usage(self) -> list[dict[str, Any]]:
+        """Rows ``role, model, session, calls, prompt_tokens, completion_tokens, cost``, as plain JSON.
+
+        Those outside of sessions first. Tokens are None, and the cost is ``"unknown"``, when those of one of
+        the row's calls are not known; a cost is a decimal text. Replies out of a cache are no calls.
+        """
+        with self._lock:
+            return [
+                {**asker._asdict(), **row, "cost": "unknown" if row["cost"] is None else _text(row["cost"])}
+                for asker, row in sorted(
+                    self._rows.items(), key=lambda item: (item[0].session or "", item[0].role, item[0].model)
+                )
+            ]
+
+    def _accounts(self, session: str | None) -> list[BudgetAccount]:
+        if session is None:
+            return [self._run]
+        if session not in self._sessions:
+            self._sessions[session] = BudgetAccount(f"session {session}", self._session_budget)
+        account = self._sessions[session]
+        if account.begun is None:
+            account.begun = time.monotonic()
+        return [self._run, account]
+
+    def _elapsed(self, account: BudgetAccount) -> float:
+        now = time.monotonic()
+        if account.begun is not None:
+            return now - account.begun
+        return self._seconds + (now - self._since if self._working else 0.0)
+
+    def _check_seconds(self, account: BudgetAccount, ahead: float) -> None:
+        limit = account.budget.seconds
+        if limit is not None and self._elapsed(account) + ahead >= limit:
+            text = f"budget of the {account.name}: {limit:g} seconds at most"
+            raise BudgetExceeded(text + no_answer_text(ahead), limit="seconds")
+
+    def _remember(self, entry: Entry) -> None:
+        facts = entry.facts
+        cost = facts.get("cost")
+        spent = CallUsage(
+            prompt_tokens=facts.get("prompt_tokens"),
+            completion_tokens=facts.get("completion_tokens"),
+            cost=None if cost is None else Decimal(cost),
+            at_most=CallEstimate(
+                prompt_tokens=max_tokens_of(entry.request),
+                completion_tokens=max_tokens_of(entry.reply or ""),
+            ),
+        )
+        asker = Caller(facts.get("role", "model"), facts.get("model", "unknown"), entry.session)
+        for account in self._accounts(entry.session):
+            account.used.add(UsageTotals.of(spent))
+            account.begun = None
+        self._note(asker, spent.prompt_tokens, spent.completion_tokens, spent.cost)
+
+    def _note(self, asker: Caller, prompt: int | None, completion: int | None, cost: Decimal | None) -> None:
+        new: dict[str, Any] = {"calls": 0, "prompt_tokens": 0, "completion_tokens": 0, "cost": _ZERO}
+        row = self._rows.setdefault(asker, new)
+        row["calls"] += 1
+        for name, value in (("prompt_tokens", prompt), ("completion_tokens", completion), ("cost", cost)):
+            row[name] = None if value is None or row[name] is None else row[name] + value
+
+
+def _is_sent(entry: Entry) -> bool:
+    timed = entry.facts.get("seconds") is not None
+    return entry.key.kind == "model" and timed and not entry.facts.get("cached")
+
+
+def _covered(spans: Iterable[tuple[datetime, float]]) -> float:
+    """Seconds that lie in at least one of some spans, each given by its end and its length."""
+    seconds, first = 0.0, math.inf
+    for end, length in sorted(((end.timestamp(), length) for end, length in spans), reverse=True):
+        seconds += max(min(end, first) - (end - length), 0.0)
+        first = min(first, end - length)
+    return seconds
+
+
+def _text(cost: Decimal) -> str:
+    return f"{cost.normalize():f}"

@@ -1,0 +1,208 @@
+"""``result.json``: what a run came to, with the files it names and the ``checksums.json`` of all of them.
+
+Checksums are 128 bits of BLAKE2b, hexadecimal. Commits of the data state are named by their content, and the
+lines of the ledger are a hash chain: both need no checksum.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+from sqlalchemy import MetaData, select
+
+from quantgraph._util.canonical_json import canonical_json, content_hash, file_hash
+from quantgraph._util.database import open_engine
+from quantgraph._util.files import storage_errors, write_atomic
+from quantgraph.audit import signal_counts
+from quantgraph.data import MarketDataSource
+from quantgraph.data.as_of import AsOfSource
+from quantgraph.errors import BadFile
+from quantgraph.market.moment import Moment
+from quantgraph.recording import Recording
+from quantgraph.runs.manifest import MANIFEST_FILE, Manifest
+from quantgraph.runs.resources import CHECKPOINTS_FILE
+from quantgraph.runs.strategy_file import strategy_source
+from quantgraph.state import DataState
+from quantgraph.subgraphs.signal.data_request import request_symbols
+from quantgraph.subgraphs.signal.warm_up import EVALUATION_FIELDS
+
+__all__ = [
+    "CHECKSUMS_FILE",
+    "RECORD_KEY",
+    "RESULT_FILE",
+    "final_checksums",
+    "initial_result",
+    "read_checksums",
+    "read_result",
+    "rows_checksum",
+    "run_outcome",
+    "save_outputs",
+    "write_result",
+]
+
+CHECKSUMS_FILE, RESULT_FILE, RECORD_KEY = "checksums.json", "result.json", "record"
+_REPORTED = ("account", "benchmark", "index", "periods_per_year", "cash", "equity")
+"""Keys of a report's summary that a result repeats."""
+
+
+def initial_result(manifest: Manifest, folder: Path) -> dict[str, Any]:
+    """Result of a run that has not ended: ``state`` is ``running``."""
+    return {
+        "run_id": manifest.run_id,
+        "run_dir": str(folder),
+        "state": "running",
+        "ended_because": None,
+        "question": manifest.spec.question,
+        "source": {name: manifest.source[name] for name in ("name", "synthetic")},
+        "started": manifest.started,
+        "versions": dict(manifest.versions),
+    }
+
+
+def run_outcome(state: Mapping[str, Any], source: MarketDataSource) -> dict[str, Any]:
+    """The part of a result that the graph's state holds: how it ended, and the request."""
+    request, history = state.get("request") or {}, list(state.get("execution_history") or [])
+    reason, errors = state.get("ended_because") or "cancelled", state.get("error_messages") or []
+    error = errors[-1] if errors else ": ".join([reason, *history[-1:]])
+    latest = AsOfSource(source, Moment(source.sessions()[-1]))
+    return {
+        "ended_because": reason,
+        **({} if reason == "done" else {"error": error}),
+        "assumptions": list(state.get("assumptions") or []),
+        "notes": [*(request.get("notes") or []), *(state.get("summary") or {}).get("notes", [])],
+        "symbols": list(request_symbols(request, latest)) if request else [],
+        "window": {"start": request.get("start"), "end": request.get("end")},
+        "data_ref": state.get("data_ref"),
+        "validation": state.get("validation"),
+        "history": history,
+    }
+
+
+def save_outputs(folder: Path, question: str, state: Mapping[str, Any], store: DataState) -> dict[str, Any]:
+    """Write ``strategy.py`` and ``signal.parquet`` if there are any; return their part of the result."""
+    strategy, summary = state.get("strategy") or {}, state.get("summary") or {}
+    saved: dict[str, Any] = {"strategy": None, "signal": None}
+    if strategy and state.get("signal_ready"):
+        path = folder / "strategy.py"
+        write_atomic(path, strategy_source(strategy, question).encode())
+        saved["strategy"] = {key: strategy[key] for key in ("name", "code_hash", "data_ref")} | {
+            "path": str(path)
+        }
+        signal = store.snapshot(state["data_ref"])["signal"][strategy["name"]]
+        saved["signal"] = _save_signal(folder / "signal.parquet", strategy["name"], signal)
+    data_summary = (state.get("validation") or {}).get("data_summary", {})
+    saved |= {key: data_summary.get(key) for key in EVALUATION_FIELDS}
+    return saved | {key: summary.get(key) for key in _REPORTED}
+
+
+def _save_signal(path: Path, name: str, signal: pd.DataFrame) -> dict[str, Any]:
+    write_atomic(path, signal.to_parquet())
+    return {"name": name, "path": str(path), "counts": signal_counts(signal)}
+
+
+def write_result(folder: Path, result: Mapping[str, Any], sums: Mapping[str, Any] | None = None) -> None:
+    """Write ``result.json``, and before it ``checksums.json``, which includes ``sums``."""
+    text = json.dumps(result, ensure_ascii=False, indent=2, allow_nan=False).encode() + b"\n"
+    with storage_errors(folder):
+        _write_checksums(folder, result, text, sums or {})
+    write_atomic(folder / RESULT_FILE, text)
+
+
+def read_result(folder: Path) -> dict[str, Any] | None:
+    """Result of a run; None if there is no ``result.json``.
+
+    The paths in it are those in this folder, which may be a copy of the original.
+
+    Raises
+    ------
+    BadFile
+        If the file is not a result.
+    """
+    path = folder / RESULT_FILE
+    if not path.is_file():
+        return None
+    try:
+        result: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+        result["ended_because"]
+        if "run_dir" in result:
+            result["run_dir"] = str(folder)
+        for each in filter(None, (result.get("strategy"), result.get("signal"))):
+            each["path"] = str(folder / Path(each["path"]).name)
+    except (OSError, ValueError, LookupError, TypeError) as error:
+        raise BadFile(
+            f"{path} is not a result of a run: {type(error).__name__}: {error}; without the file the run "
+            "counts as stopped",
+            file=str(path),
+        ) from error
+    return result
+
+
+def _write_checksums(folder: Path, result: Mapping[str, Any], text: bytes, more: Mapping[str, Any]) -> None:
+    """Write ``checksums.json`` before the result: both the old and the new result match it."""
+    named = [Path(result[each]["path"]).name for each in ("strategy", "signal") if result.get(each)]
+    sums: dict[str, Any] = {
+        name: file_hash(folder / name)
+        for name in (MANIFEST_FILE, RESULT_FILE, *named)
+        if (folder / name).is_file()
+    }
+    before = sums.pop(RESULT_FILE, None)
+    now = content_hash(text)
+    sums |= {**more, RESULT_FILE: [now] if before in {None, now} else [before, now]}
+    stored = json.dumps({**sums, CHECKSUMS_FILE: content_hash(canonical_json(sums))}, indent=1)
+    write_atomic(folder / CHECKSUMS_FILE, f"{stored}\n".encode())
+
+
+def read_checksums(folder: Path) -> dict[str, Any]:
+    """Checksums by file name; a list for ``result.json``, lines and content for the record.
+
+    Raises
+    ------
+    BadFile
+        If ``checksums.json`` is missing or was changed.
+    """
+    path = folder / CHECKSUMS_FILE
+    try:
+        sums: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+        own = sums.pop(CHECKSUMS_FILE)
+    except (OSError, AttributeError, LookupError, RecursionError, TypeError, ValueError) as error:
+        reason = f"{type(error).__name__}: {error}"
+        raise BadFile(
+            f"{path} is not the file of checksums that a run writes: {reason}", path=str(path)
+        ) from error
+    if own != (content := content_hash(canonical_json(sums))):
+        raise BadFile(f"{path} has been changed: its own checksum must be {content}", path=str(path))
+    return sums
+
+
+def final_checksums(folder: Path, recording: Recording) -> dict[str, Any]:
+    """Checksums of what grows during a run: the lines of its record, and its checkpoints."""
+    lines, content = recording.content()
+    path = folder / CHECKPOINTS_FILE
+    checkpoints = {CHECKPOINTS_FILE: rows_checksum(path)} if path.is_file() else {}
+    return {RECORD_KEY: {"lines": lines, "content": content}, **checkpoints}
+
+
+def rows_checksum(path: Path) -> str:
+    """Checksum of all rows of a SQLite file, in any order.
+
+    Raises
+    ------
+    BadFile
+        If the file is damaged.
+    """
+    engine, tables = open_engine(path), MetaData()
+    try:
+        tables.reflect(engine)
+        with engine.connect() as connection:
+            rows = [
+                content_hash(repr((name, *row)))
+                for name, table in tables.tables.items()
+                for row in connection.execute(select(table))
+            ]
+    finally:
+        engine.dispose()
+    return content_hash(*sorted(rows))

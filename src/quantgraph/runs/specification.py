@@ -1,0 +1,156 @@
+"""Specification of a run: its arguments and its source as plain JSON, written into ``run.json``."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from decimal import Decimal
+from importlib.resources import files
+from pathlib import Path
+from typing import Any, ClassVar, Literal
+
+from pydantic import ConfigDict, TypeAdapter
+
+from quantgraph._util.canonical_json import content_hash, file_hash
+from quantgraph._util.input_limits import check_text
+from quantgraph.broker.account import Account
+from quantgraph.data import MarketDataSource
+from quantgraph.data.files import FileSource
+from quantgraph.data.sample import SampleSource
+from quantgraph.errors import BadFile, BadOption, BadWindow
+from quantgraph.market.moment import session_of
+from quantgraph.market.rulebook import Rulebook
+
+__all__ = ["OnClarifyMode", "RunSpec", "recorded_source_name", "source_fingerprint", "source_json"]
+
+OnClarifyMode = Literal["ask", "default", "fail", "function"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunSpec:
+    """The arguments of a run that are plain data.
+
+    Attributes
+    ----------
+    question
+        The sentence.
+    symbols, start, end
+        Fixed by the caller, else empty.
+    cash
+        Initial cash, in the market's currency.
+    trade
+        False for the signal alone.
+    approve
+        Whether the orders of each session need an approval before they are sent.
+    on_clarify
+        How questions are answered.
+    branch_of, branch_from
+        Of a branch: the run that it follows, and its first live session, ``YYYYMMDD``.
+    """
+
+    __pydantic_config__: ClassVar = ConfigDict(extra="forbid")
+
+    question: str
+    symbols: tuple[str, ...] = ()
+    start: str = ""
+    end: str = ""
+    cash: Decimal = Decimal(1_000_000)
+    rules: Rulebook
+    trade: bool = True
+    approve: bool = False
+    on_clarify: OnClarifyMode = "default"
+    branch_of: str = ""
+    branch_from: str = ""
+
+    def __post_init__(self) -> None:
+        if Account.opening(self.cash).cash <= 0:
+            raise BadOption(f"cash={self.cash}: must be > 0", parameter="cash")
+        for name in ("start", "end"):
+            try:
+                session_of(getattr(self, name) or "20000101", name=name)
+            except BadWindow as error:
+                raise BadOption(error.message, parameter=name) from error
+
+    @property
+    def given(self) -> dict[str, str]:
+        """The initial graph state's ``given``: what the caller has fixed."""
+        return {"ts_code": ",".join(self.symbols), "start_date": self.start, "end_date": self.end}
+
+    def as_json(self) -> dict[str, Any]:
+        """Plain JSON, decimals as text."""
+        values: dict[str, Any] = _SPEC.dump_python(self, mode="json")
+        return values
+
+    @classmethod
+    def from_json(cls, stored: Mapping[str, Any]) -> RunSpec:
+        """Inverse of :meth:`as_json`.
+
+        Raises
+        ------
+        ValueError
+            If a field is missing, unknown, or not valid.
+        """
+        return _SPEC.validate_python(stored)
+
+
+_SPEC = TypeAdapter(RunSpec)
+
+
+def source_json(source: MarketDataSource, name: object) -> dict[str, Any]:
+    """Name of a source, and ``open``: the argument of ``open_source``, None for an object of the caller's."""
+    if isinstance(source, FileSource):
+        to_open: str | None = str(Path(source.name).absolute())
+    else:
+        to_open = name if isinstance(name, str) else None
+    return {"name": source.name, "synthetic": source.synthetic, "open": to_open}
+
+
+def recorded_source_name(stored: Mapping[str, Any]) -> str:
+    """The argument of ``open_source`` for the source of a recorded run.
+
+    Raises
+    ------
+    BadOption
+        If the source was an object: the caller must pass it again.
+    """
+    if stored["open"] is None:
+        raise BadOption(
+            f"source {stored['name']!r} of the run was an object; pass it again as source=",
+            parameter="source",
+        )
+    return str(stored["open"])
+
+
+def source_fingerprint(source: MarketDataSource) -> dict[str, str]:
+    """Content of a source by name: a hash for each file.
+
+    A folder stands for the files that the source reads, without its sub-folders. The content of a server is
+    not known beforehand: its name stands for it, and the run's commits and record hold what was fetched.
+
+    Raises
+    ------
+    BadFile
+        If a file cannot be read.
+    BadOption
+        If a file name is not UTF-8 text.
+    """
+    if isinstance(source, SampleSource):
+        folder = files("quantgraph.data.sample") / "market"
+        return {
+            each.name: content_hash(each.read_bytes())
+            for each in folder.iterdir()
+            if each.is_file()
+        }
+    if isinstance(source, FileSource):
+        path = Path(source.name)
+        try:
+            inside = sorted(path.iterdir()) if path.is_dir() else [path]
+            read = [each for each in inside if each.is_file() and not each.name.startswith(".")]
+            for each in read:
+                check_text(each.name, f"source: the file name {each.name!a}")
+            return {each.name: file_hash(each) for each in read}
+        except OSError as error:
+            raise BadFile(f"{error.filename} cannot be read: {error.strerror}", file=source.name) from error
+    return {"source": f"{type(source).__qualname__} {source.name}"}
+
+

@@ -1,0 +1,166 @@
+"""The requests that a code process serves: one run of cells, a walk of many runs, or a decider's sessions."""
+
+from __future__ import annotations
+
+import random
+import sys
+from collections.abc import Callable
+from decimal import Decimal
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+import quantgraph.state
+from quantgraph.broker import Order
+from quantgraph.broker.decider import Decider, validate_orders
+from quantgraph.errors import BadOption
+from quantgraph.sandbox.cell_runner import (
+    CappedOutput,
+    Cell,
+    CellOutcome,
+    cell_namespace,
+    new_signals,
+    run_cells,
+)
+from quantgraph.sandbox.trading_json import account_from_json, orders_to_json, parse_session
+from quantgraph.sandbox.view_sync import FramesReceiver, ViewReceiver
+from quantgraph.sandbox.wire import Block, Frames, Read, encode_frames, encode_message, read_header
+from quantgraph.state.frames import FrozenFrame, freeze
+
+if sys.platform != "win32":
+    import resource
+
+__all__ = ["REQUEST_LIMIT", "preload", "serve_cells", "serve_decider", "serve_walk"]
+
+REQUEST_LIMIT = 8 << 30
+_DECIDER_MODULE = "__decider__"
+
+Write = Callable[[Block], Any]
+
+
+def serve_cells(header: dict[str, Any], frames: Frames, write: Write) -> None:
+    """Run the cells of a request and write the reply."""
+    before = _peak_kilobytes()
+    outcome, signals = _run(_compile(header["cells"]), frames, header["output_limit"])
+    _reply(write, outcome, signals, before)
+
+
+def serve_walk(header: dict[str, Any], read: Read, write: Write) -> None:
+    """Run the cells of a request once for each step that the host sends, until it hangs up."""
+    before = _peak_kilobytes()
+    cells, receiver = _compile(header["walk"]), FramesReceiver()
+    while True:
+        try:
+            step, size = read_header(read, limit=REQUEST_LIMIT)
+        except EOFError:
+            return
+        frames = receiver.receive(step, read(size))
+        outcome, signals = _run(cells, frames, header["output_limit"])
+        _reply(write, outcome, signals, before)
+
+
+def serve_decider(header: dict[str, Any], read: Read, write: Write) -> None:
+    """Make the decider of a request, report its name, and answer for each session until the host hangs up."""
+    cell, receiver = Cell(header["decider"], 1), ViewReceiver()
+    decider: Any = None
+    # Code of a decider must find no data where code of a strategy finds it.
+    quantgraph.state.GLOBAL_DATA_STATE = quantgraph.state.DataState()
+
+    def make() -> dict[str, Any]:
+        nonlocal decider
+        decider = _make_decider(cell, header["name"], header["options"])
+        return {
+            "name": str(getattr(decider, "name", header["name"])),
+            "uses_signal": bool(getattr(decider, "uses_signal", True)),
+        }
+
+    def decide() -> dict[str, Any]:
+        orders = decider.decide(view, account, session)
+        return {"orders": orders_to_json(validate_orders(header["name"], orders, session))}
+
+    def reply(work: Callable[[], dict[str, Any]], seed: int) -> None:
+        # The same seed in every run, resumed ones included: unseeded draws are the same too.
+        random.seed(seed)
+        np.random.seed(seed)  # noqa: NPY002 - the global generator is the one that such code uses
+        answer: dict[str, Any] = {}
+        output = CappedOutput(header["output_limit"])
+        error = cell.attempt(lambda: answer.update(work()), output).error
+        for part in encode_message({"error": error, "stdout": output.text(), **answer}):
+            write(part)
+
+    reply(make, 0)
+    while True:
+        try:
+            step, size = read_header(read, limit=REQUEST_LIMIT)
+        except EOFError:
+            return
+        view, account = receiver.receive(step, read(size)), account_from_json(step["account"])
+        session = parse_session(step["session"])
+        reply(decide, session.toordinal())
+
+
+def _make_decider(cell: Cell, name: str, options: dict[str, Any]) -> Decider:
+    module = ModuleType(_DECIDER_MODULE)
+    # dataclasses and copy look the module of a class up by its name.
+    sys.modules[_DECIDER_MODULE] = module
+    vars(module).update(pd=pd, np=np, Order=Order, Decimal=Decimal)
+    cell.execute(vars(module))
+    if not callable(getattr(module, name, None)):
+        raise BadOption(f"the source has no class or function {name!r}", parameter="name")
+    decider: Decider = getattr(module, name)(**options)
+    if not callable(getattr(decider, "decide", None)):
+        raise BadOption(f"{name} has no method decide(view, account, session)", parameter="name")
+    return decider
+
+
+def _compile(sources: list[str]) -> list[Cell]:
+    return [Cell(source, number) for number, source in enumerate(sources, start=1)]
+
+
+def _run(cells: list[Cell], frames: Frames, output_limit: int) -> tuple[CellOutcome, dict[str, FrozenFrame]]:
+    # Every run draws different random numbers, so that an unseeded strategy is found to differ.
+    random.seed()
+    np.random.seed()  # noqa: NPY002 - the global generator is the one that generated code uses
+    store = quantgraph.state.DataState()
+    store.adopt(frames)
+    # Code that imports the data state gets this one.
+    quantgraph.state.GLOBAL_DATA_STATE = store
+    outcome = run_cells(cells, cell_namespace(store), output_limit)
+    return outcome, new_signals(store, frames)
+
+
+def _reply(write: Write, outcome: CellOutcome, signals: dict[str, FrozenFrame], before: int) -> None:
+    header = {
+        "stdout": outcome.stdout,
+        "value": outcome.value,
+        "error": outcome.error,
+        "kilobytes": _peak_kilobytes() - before,
+    }
+    for part in encode_frames(header, {"signal": signals}):
+        write(part)
+
+
+def _peak_kilobytes() -> int:
+    if sys.platform == "win32":
+        return 0
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return peak // 1024 if sys.platform == "darwin" else peak
+
+
+def preload() -> None:
+    """Run a typical strategy once, so that every fork has what libraries import and build on first use."""
+    import talib  # noqa: F401 - imported once for all forks
+
+    index = pd.date_range("2024-01-01", periods=30)
+    close = freeze("ohlcv", "close", pd.DataFrame(np.ones((30, 2)), index=index, columns=["a", "b"]))
+    cell = (
+        "close = snapshot['ohlcv']['close']\n"
+        "mean, rank = close.rolling(5).mean(), close.rank(axis=1, pct=True)\n"
+        "signal = ((mean > close.shift(1)) & (rank > 0.5)).astype(float).where(mean.notna())\n"
+        "GLOBAL_DATA_STATE.update('signal', {'s': signal})\n"
+        "print(signal)\n"
+        "signal.loc['2024-01-05':].iloc[-1]"
+    )
+    serve_cells({"cells": [cell], "output_limit": 1_000}, {"ohlcv": {"close": close}}, len)

@@ -1,0 +1,179 @@
+"""Accounts, orders and corporate actions as JSON; decimals are text, so that they stay exact."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable
+from dataclasses import fields
+from decimal import Decimal
+from functools import lru_cache
+from typing import Any, TypeVar
+
+import pandas as pd
+
+from quantgraph.broker import Account, Order, Position, Quantity, Receivable
+from quantgraph.errors import BadOption, CodeFailed
+from quantgraph.market.actions import CorporateAction
+from quantgraph.market.moment import session_of
+from quantgraph.sandbox.wire import require_type
+from quantgraph.state.frames import is_plain
+
+__all__ = [
+    "account_from_json",
+    "account_to_json",
+    "date_text",
+    "orders_from_json",
+    "orders_to_json",
+    "parse_session",
+    "value_from_json",
+    "value_to_json",
+]
+
+Value = TypeVar("Value", Position, Receivable, CorporateAction)
+
+_DATES = frozenset({"entered", "ex", "declared", "record", "pay"})
+_MOST_ORDERS = 10_000
+_MOST_REASON = 2_000
+_MOST_SEQUENCE = 1 << 31
+_NUMBER = re.compile(r"-?[0-9]{1,200}(\.[0-9]{1,200})?(E[+-][0-9]{1,2})?")
+_DIGITS = 15
+"""Limit of digits before the decimal point, beyond any real amount or number of shares."""
+
+
+def date_text(session: pd.Timestamp) -> str:
+    """Return a date as ISO text."""
+    return session.date().isoformat()
+
+
+@lru_cache(maxsize=10_000)
+def parse_session(text: str) -> pd.Timestamp:
+    """Read the text of :func:`date_text`."""
+    return session_of(text)
+
+
+def value_to_json(value: Position | Receivable | CorporateAction | Order) -> dict[str, Any]:
+    """Return the fields of a dataclass that are not None."""
+    named = {field.name: getattr(value, field.name) for field in fields(value)}
+    return {name: _to_json(part) for name, part in named.items() if part is not None}
+
+
+def _to_json(part: object) -> object:
+    if isinstance(part, pd.Timestamp):
+        return date_text(part)
+    return str(part) if isinstance(part, Decimal) else part
+
+
+def value_from_json(kind: type[Value], named: dict[str, Any]) -> Value:
+    """Read what :func:`value_to_json` made of a position, receivable or corporate action."""
+    parts = {name: _from_json(name, part) for name, part in named.items()}
+    return kind(**parts)
+
+
+def _from_json(name: str, part: Any) -> Any:
+    if name in _DATES:
+        return parse_session(part)
+    return Decimal(part) if isinstance(part, str) and name != "symbol" else part
+
+
+def account_to_json(account: Account) -> dict[str, Any]:
+    """Return an account as JSON."""
+    return {
+        "cash": str(account.cash),
+        "positions": {symbol: value_to_json(position) for symbol, position in account.positions.items()},
+        "receivables": [value_to_json(receivable) for receivable in account.receivables],
+    }
+
+
+def account_from_json(account: dict[str, Any]) -> Account:
+    """Read what :func:`account_to_json` made."""
+    positions = account["positions"].items()
+    return Account(
+        cash=Decimal(account["cash"]),
+        positions={symbol: value_from_json(Position, position) for symbol, position in positions},
+        receivables=tuple(value_from_json(Receivable, item) for item in account["receivables"]),
+    )
+
+
+def orders_to_json(orders: Iterable[Order]) -> list[dict[str, Any]]:
+    """Return orders as JSON."""
+    return [value_to_json(order) for order in orders]
+
+
+def orders_from_json(orders: object) -> list[Order]:
+    """Read what :func:`orders_to_json` made, or what untrusted code sent in its place.
+
+    Raises
+    ------
+    CodeFailed
+        At the first invalid order; names its place in the list, from 1.
+    """
+    if type(orders) is not list:
+        raise CodeFailed(f"orders must be a list, not {type(orders).__name__}")
+    if len(orders) > _MOST_ORDERS:
+        raise CodeFailed(f"{len(orders)} orders for one session; at most {_MOST_ORDERS} are allowed")
+    return [_read_order(place, order) for place, order in enumerate(orders, 1)]
+
+
+def _read_order(place: int, order: object) -> Order:
+    try:
+        named = require_type(order, dict)
+        unknown = sorted(named.keys() - _READERS.keys())
+        if unknown:
+            raise ValueError(f"an order has no field {unknown[0]!r:.60}")
+        return Order(**{name: _read_field(name, value) for name, value in named.items()})
+    except (TypeError, ValueError, BadOption) as error:
+        raise CodeFailed(f"order {place}: {error}", order=place) from error
+
+
+def _read_field(name: str, value: object) -> Any:
+    try:
+        return _READERS[name](value)
+    except ValueError as error:
+        raise ValueError(f"{name}={value!r:.60}; {error}") from None
+
+
+def _read_quantity(value: object) -> Quantity:
+    if type(value) is not int:
+        return _read_decimal(value)
+    if abs(value) >= 10**_DIGITS:
+        raise ValueError(f"must have at most {_DIGITS} digits")
+    return value
+
+
+def _read_decimal(value: object) -> Decimal:
+    if type(value) is not str or not _NUMBER.fullmatch(value):
+        raise ValueError("must be a whole number of shares, or a decimal number as text")
+    number = Decimal(value)
+    if number.adjusted() >= _DIGITS:
+        raise ValueError(f"must have at most {_DIGITS} digits before the point")
+    return number
+
+
+def _read_sequence(value: object) -> int:
+    if type(value) is not int or not 0 < value < _MOST_SEQUENCE:
+        raise ValueError(f"must be a whole number from 1 to {_MOST_SEQUENCE - 1}")
+    return value
+
+
+def _read_word(value: object) -> str:
+    if not is_plain(value):
+        raise ValueError("must be a short word without control characters or quotes")
+    return value
+
+
+def _read_reason(value: object) -> str:
+    if type(value) is not str or len(value) > _MOST_REASON or not value.replace("\n", " ").isprintable():
+        raise ValueError(f"must be printable text of at most {_MOST_REASON} characters")
+    return value
+
+
+_READERS: dict[str, Callable[[object], Any]] = {
+    **{field.name: _read_word for field in fields(Order)},
+    "quantity": _read_quantity,
+    "target_quantity": _read_quantity,
+    "target_weight": _read_decimal,
+    "target_value": _read_decimal,
+    "limit_price": _read_decimal,
+    "sequence": _read_sequence,
+    "reason": _read_reason,
+}

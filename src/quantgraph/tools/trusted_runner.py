@@ -1,0 +1,115 @@
+"""Code that is trusted: run by LangChain's tool in this very process, isolated from nothing."""
+
+from __future__ import annotations
+
+import threading
+import time
+import warnings
+from collections.abc import Sequence
+
+from langchain_core.callbacks import CallbackManagerForToolRun
+from pydantic import PrivateAttr
+
+from quantgraph.errors import CodeFailed
+from quantgraph.sandbox import CodeResult, CodeRunner, default_runner
+from quantgraph.sandbox.cell_runner import Cell, CellOutcome, cell_namespace, new_signals, run_cells
+from quantgraph.sandbox.result import check_signal_axes, code_error
+from quantgraph.sandbox.wire import Frames
+from quantgraph.settings import Settings
+from quantgraph.state import DataState
+
+__all__ = ["PythonAstREPLTool", "TrustedRunner", "code_runner"]
+
+with warnings.catch_warnings():
+    warnings.filterwarnings(
+        "ignore", category=DeprecationWarning, module="langchain_(experimental|community)"
+    )
+    warnings.filterwarnings("ignore", message=".*sunset.*")
+    from langchain_experimental.tools.python.tool import PythonAstREPLTool
+
+
+class TrustedRunner:
+    """Runs cells in this process with the rights of this process: for code that you wrote or have read.
+
+    There is no limit of time or memory, files and the network are there, and what the code changes in
+    libraries stays changed. ``GLOBAL_DATA_STATE`` in its scope holds the frames; one that the code
+    *imports* is this process's own.
+
+    Notes
+    -----
+    Output is caught by replacing ``sys.stdout`` while cells run; the lock keeps runs apart, so that they do
+    not catch each other's.
+
+    Parameters
+    ----------
+    output_limit
+        Characters of output that are kept.
+    """
+
+    def __init__(self, *, output_limit: int = 20_000) -> None:
+        self._output_limit = output_limit
+        self._lock = threading.Lock()
+
+    def run(self, cells: Sequence[str], frames: Frames) -> CodeResult:
+        """Run cells, see :class:`~quantgraph.sandbox.CodeRunner`.
+
+        Raises
+        ------
+        KeyboardInterrupt
+            If the user asks for it; everything else that the code raises is in the result.
+        """
+        store = DataState()
+        store.adopt(frames)
+        tool, outcome = _TrustedRepl.over(store, self._output_limit), CellOutcome()
+        with self._lock:
+            started = time.perf_counter()
+            for cell in cells:
+                outcome = tool.invoke({"query": cell})
+                if outcome.error:
+                    break
+            seconds = time.perf_counter() - started
+        if isinstance(outcome.raised, KeyboardInterrupt):
+            raise outcome.raised
+        signals = new_signals(store, frames)
+        try:
+            for name, frozen in signals.items():
+                check_signal_axes(name, frozen, frames)
+        except CodeFailed as error:
+            return CodeResult(error=error, seconds=seconds, isolation="trusted")
+        return CodeResult(
+            stdout=outcome.stdout,
+            value=outcome.value,
+            signals={name: frozen.frame for name, frozen in signals.items()},
+            error=code_error(outcome.error, "trusted") if outcome.error else None,
+            seconds=seconds,
+            isolation="trusted",
+        )
+
+
+class _TrustedRepl(PythonAstREPLTool):
+    """The tool over one namespace, which runs a cell as a code process does.
+
+    As it comes it runs a failing last expression twice, hides a cell's names from the cell's functions, lets
+    ``exit()`` end the host, and tells errors as text without a line.
+    """
+
+    output_limit: int
+    _count: int = PrivateAttr(default=0)
+
+    @classmethod
+    def over(cls, store: DataState, output_limit: int) -> _TrustedRepl:
+        tool = cls(output_limit=output_limit)
+        # Assigned, because the constructor copies: two dictionaries would be two scopes.
+        tool.globals = tool.locals = cell_namespace(store)
+        return tool
+
+    def _run(self, query: str, run_manager: CallbackManagerForToolRun | None = None) -> CellOutcome:  # type: ignore[override] # noqa: ARG002
+        self._count += 1
+        return run_cells([Cell(query, self._count)], self.globals or {}, self.output_limit)
+
+
+def code_runner(settings: Settings) -> CodeRunner:
+    """The runner that the settings ask for: one in a process of its own, or the trusted one."""
+    if settings.code_isolation == "trusted":
+        return TrustedRunner()
+    return default_runner(settings.code_timeout, settings.code_memory_mb, settings.code_isolation)

@@ -1,0 +1,650 @@
+"""The three promises hold with a decider that tries to cheat through everything it is handed.
+
+No future: of what is not known yet it finds nothing, in this process through what it is handed, in a process
+of its own through anything at all. Nothing lost, nothing twice: whatever it does to the account and to orders
+ends in a typed error or in the exact ledger. Every run replays.
+"""
+
+from __future__ import annotations
+
+import contextvars
+import copy
+import dataclasses
+import gc
+import os
+import pickle
+import random
+import re
+import sqlite3
+import sys
+import threading
+import types
+from decimal import Decimal
+
+import numpy as np
+import pandas as pd
+import pytest
+from numpy.lib.stride_tricks import as_strided
+
+from quantgraph.agents import IsolatedDecider
+from quantgraph.broker import Account, Market, Order, trade_session
+from quantgraph.broker.ledger import Ledger
+from quantgraph.broker.simulate import run_sessions
+from quantgraph.errors import BadOption, FutureRequested, LedgerConflict, QuantGraphError
+from quantgraph.market.moment import Moment
+from quantgraph.market.rulebook import Rulebook
+from quantgraph.state import DataState, Record
+
+DAYS = pd.bdate_range("2019-07-01", periods=64)
+CODES = ["AAA", "BBB", "CCC", "DDD"]
+FIELDS = ["pre_close", "adj_factor", "open", "close", "vol", "pe"]
+"""The first three are known at the open of their session, the others after it."""
+MARK = 0.34375
+CASH = 10_000_000
+
+
+def cell(place, field, code):
+    """A number that tells where it stands: 1000 for each session, 10 for each field, 1 for each symbol."""
+    return 1000.0 * (place + 1) + 10 * FIELDS.index(field) + code + MARK
+
+
+@pytest.fixture(scope="module")
+def market():
+    def frame(field, rows=64):
+        made = [[cell(place, field, code) for code in range(4)] for place in range(rows)]
+        return pd.DataFrame(made, index=DAYS[:rows], columns=CODES)
+
+    store = DataState()
+    cash = pd.DataFrame({"BBB": [500 + place + MARK for place in range(15, 64, 16)]}, index=DAYS[15::16])
+    store.update("ohlcv", {"dividend": cash, **{name: frame(name) for name in FIELDS[:5]}})
+    store.update("indicators", {"pe": frame("pe", 32)})
+    ref = store.record(
+        Record("news", day.to_pydatetime().replace(hour=10), "AAA", {"text": f"secret-{place:04}"})
+        for place, day in enumerate(DAYS)
+    )
+    return Market(store=store, data_ref=ref, rules=Rulebook.zero_cost("us"))
+
+
+# What both cheats have in common; the isolated one is sent it as text.
+SEARCH = '''
+import gc, re, sys, types, weakref
+import numpy as np
+
+def later(number, today):
+    """Whether a number stands where nothing is known at the open of session number ``today``."""
+    if number < 1000:  # a dividend, known on the morning of its day
+        return number - 500 >= today + 1
+    place, field = int(number // 1000) - 1, int(number % 1000 // 10)
+    return field <= 5 and number % 10 < 4 and (place > today or (place == today and field >= 3))
+
+def everything(queue, modules=False):
+    queue, seen = list(queue), {}
+    while queue:
+        thing = queue.pop()
+        if id(thing) in seen or thing is seen or thing is queue:
+            continue
+        if isinstance(thing, types.ModuleType | type) and not modules:
+            continue
+        seen[id(thing)] = thing
+        yield thing
+        if isinstance(thing, types.FunctionType) and not modules:
+            queue += [thing.__closure__, thing.__defaults__, thing.__kwdefaults__, thing.__dict__]
+            continue
+        queue += gc.get_referents(thing)
+        if isinstance(thing, np.ndarray):
+            queue.append(thing.base)
+        if isinstance(thing, memoryview):
+            queue.append(thing.obj)
+        if isinstance(thing, weakref.ref):
+            queue.append(thing())
+
+def numbers_of(thing):
+    if isinstance(thing, float):
+        return [thing]
+    try:
+        raw = bytes(memoryview(np.ascontiguousarray(thing) if isinstance(thing, np.ndarray) else thing).cast("B"))
+    except (TypeError, ValueError, BufferError):
+        return []
+    return np.frombuffer(raw[: len(raw) // 8 * 8])
+
+def found(things, today):
+    """What is later than today, and how many numbers of the panel were seen at all."""
+    hits, seen = [], 0
+    for thing in things:
+        if isinstance(thing, str):
+            hits += [text for text in re.findall("secret-([0-9]{4})", thing) if int(text) >= today]
+            continue
+        numbers = np.asarray(numbers_of(thing), dtype=float)
+        numbers = numbers[(numbers >= 500) & (numbers < 200_000)]
+        numbers = numbers[numbers % 1 == 0.34375]
+        seen += len(numbers)
+        hits += [number for number in numbers.tolist() if later(number, today)]
+    return hits, seen
+'''
+SCOPE: dict = {}
+exec(SEARCH, SCOPE)
+everything, found = SCOPE["everything"], SCOPE["found"]
+
+
+def wish(view):
+    """An honest decision: the two that gained most hold a tenth each, in turns."""
+    close = view["ohlcv"]["close"]
+    if len(close) < 3:
+        return []
+    first = len(close) % 4
+    symbols = {CODES[first]: Decimal("0.1"), CODES[first - 1]: Decimal(0), CODES[first - 2]: Decimal("0.3")}
+    return [
+        Order(symbol=symbol, target_weight=w, sequence=n) for n, (symbol, w) in enumerate(symbols.items(), 1)
+    ]
+
+
+class Honest:
+    name = "decider"
+
+    def decide(self, view, account, session):
+        return wish(view)
+
+
+def lines(path):
+    connection = sqlite3.connect(path)
+    rows = connection.execute("select session, kind, body, hash from journal order by line").fetchall()
+    connection.close()
+    return rows
+
+
+def run(market, decider, path, days=DAYS):
+    with Ledger(path) as ledger:
+        try:
+            run_sessions(market, days, decider, cash=CASH, ledger=ledger, run_id="r")
+        finally:
+            ledger.check("r")
+    return lines(path)
+
+
+@pytest.fixture(scope="module")
+def expected(market, tmp_path_factory):
+    """The ledger of the honest twin."""
+    return run(market, Honest(), tmp_path_factory.mktemp("honest") / "l.sqlite")
+
+
+# No future, in this process ----------------------------------------------------------------------
+
+
+REACHED: list[DataState] = []
+"""Data states, as any code in this process may come by one: an import of GLOBAL_DATA_STATE is enough."""
+
+
+class Cheat(Honest):
+    """Looks through all that it is handed, and writes into all of it."""
+
+    def __init__(self, market):
+        REACHED.append(market.store)
+        self.hits, self.seen, self.got = [], [], []
+
+    def decide(self, view, account, session):
+        orders, today = super().decide(view, account, session), DAYS.get_loc(session)
+        for panel in view:
+            for frame in view[panel].values():
+                frame.index.get_loc, frame.sum(), frame.columns.get_indexer(CODES)
+        view.adjusted(), view.actions(), view.records("news"), view.frozen(), view.numbers("ohlcv", "open")
+        copies = [
+            copy.copy(view),
+            copy.deepcopy(view),
+            pickle.loads(pickle.dumps(view)),
+            pickle.dumps(account),
+        ]
+        mine = {
+            name: value for name, value in sys._getframe().f_locals.items() if name not in ("self", "orders")
+        }
+        roots = [view, view.row, view.actions, view["ohlcv"].values, account, session, copies, mine]
+        things = list(everything(roots))
+        hits, seen = found(things, today)
+        self.hits += hits + self.strides(view, today)
+        self.seen.append(seen)
+        self.ask(view.data_ref, DAYS[min(today + 1, len(DAYS) - 1)], view)
+        self.write(view, account, things)
+        return orders
+
+    def strides(self, view, today):
+        values = view["ohlcv"]["close"].to_numpy()
+        beyond = as_strided(values, (len(DAYS), 4), values.strides) if len(values) else values
+        return found([beyond], today)[0]
+
+    def ask(self, ref, tomorrow, view):
+        """Everything that a store gives, in this thread and in one with this context."""
+        store = REACHED[-1]
+        ways = {
+            "snapshot": lambda: store.snapshot(ref),
+            "field": lambda: store.get_field("ohlcv", ref),
+            "later": lambda: store.view(Moment(tomorrow, "close"), ref),
+            "walk": lambda: store.growing_view(ref),
+            "reading": lambda: store.trusted_view(Moment(DAYS[0]), ref),
+            "checkout": lambda: store.checkout(ref),
+            "another store": lambda: DataState().snapshot(),
+            "spill": lambda: store.spill_to("spilled"),
+        }
+        # The moment that it was handed is the one it is held to; writing into it must not move that.
+        object.__setattr__(view.moment, "session", DAYS[-1])
+        object.__setattr__(view.moment, "phase", "post_close")
+
+        def attempt():
+            for way, call in ways.items():
+                try:
+                    call()
+                except FutureRequested:
+                    continue
+                self.got.append(way)
+
+        attempt()
+        thread = threading.Thread(target=contextvars.copy_context().run, args=(attempt,))
+        thread.start()
+        thread.join()
+
+    def write(self, view, account, things):
+        frame = view["ohlcv"]["close"]
+        if len(frame):
+            frame.iloc[:] = 1.0
+        for thing in things:
+            if isinstance(thing, np.ndarray):
+                for change in ("flags.writeable = True", "[...] = 7", "shape = -1"):
+                    try:
+                        exec(f"thing{'' if change[0] == '[' else '.'}{change}")
+                    except (ValueError, TypeError, AttributeError):
+                        continue
+            elif dataclasses.is_dataclass(thing) and not isinstance(thing, type):
+                for field in dataclasses.fields(thing):
+                    value = getattr(thing, field.name)
+                    if isinstance(value, int | Decimal):
+                        object.__setattr__(thing, field.name, value * 3)
+                    elif isinstance(value, np.ndarray):
+                        object.__setattr__(thing, field.name, value[:0])
+            elif isinstance(thing, types.MappingProxyType):
+                for inner in gc.get_referents(thing):
+                    inner.clear()
+            elif type(thing) is list and thing is not things:
+                thing.clear()
+
+
+@pytest.fixture(scope="module")
+def cheated(market, tmp_path_factory):
+    cheat = Cheat(market)
+    return cheat, run(market, cheat, tmp_path_factory.mktemp("cheat") / "l.sqlite")
+
+
+def test_what_it_is_handed_leads_to_nothing_later(cheated):
+    cheat, _ = cheated
+    assert cheat.hits == []
+    assert len(cheat.seen) == len(DAYS)
+    assert min(cheat.seen[1:]) > 10, "it did see what is known"
+
+
+def test_no_data_state_gives_it_more_while_it_decides(cheated):
+    assert cheated[0].got == []
+
+
+def test_what_it_writes_changes_nothing_for_the_run(cheated, expected):
+    assert cheated[1] == expected
+
+
+def test_and_nothing_for_a_run_after_it(cheated, market, expected, tmp_path):
+    assert run(market, Honest(), tmp_path / "l.sqlite") == expected
+
+
+def test_a_session_traded_alone_is_as_safe(market):
+    for place in (50, len(DAYS) - 1):
+        cheat = Cheat(market)
+        account = Account.opening(CASH)
+        result = trade_session(market, DAYS[place], account, cheat)
+        assert result == trade_session(market, DAYS[place], account, Honest())
+        assert (cheat.hits, cheat.got) == ([], [])
+
+
+def test_the_search_finds_what_can_be_found(market):
+    today, moment = 50, Moment(DAYS[50], "open")
+    for leak in (market.store.trusted_view(moment, market.data_ref), market.store.snapshot(market.data_ref)):
+        hits, _ = found(everything([leak]), today)
+        assert cell(51, "open", 0) in hits
+        assert cell(50, "close", 3) in hits
+        assert "0050" in hits
+        assert cell(50, "open", 0) not in hits
+    whole = market.store.snapshot(market.data_ref)["ohlcv"]["close"].to_numpy()
+    assert found([as_strided(whole[:50], whole.shape, whole.strides)], today)[0]
+
+
+# No future, in a process of its own --------------------------------------------------------------
+
+ISOLATED_CHEAT = (
+    SEARCH
+    + '''
+import os
+
+ATTEMPTS = {
+    "memory map": lambda: open("/proc/self/maps").read(),
+    "memory": lambda: open("/proc/self/mem", "rb").read(1),
+    "environment": lambda: open("/proc/self/environ").read(),
+    "parent": lambda: open(f"/proc/{os.getppid()}/mem", "rb").read(1),
+    "processes": lambda: os.listdir("/proc"),
+    "folder": lambda: os.listdir(FOLDER),
+    "file": lambda: open(FOLDER + "/l.sqlite", "rb").read(1),
+    "shared memory": lambda: os.listdir("/dev/shm"),
+    "write": lambda: open("found", "w").write("x"),
+    "socket": lambda: __import__("socket").socket(),
+    "unix socket": lambda: __import__("socket").socket(1),
+    "program": lambda: __import__("subprocess").run(["true"]),
+    "fork": lambda: os.fork(),
+    "read another's memory": lambda: readv(os.getppid()),
+    "library": lambda: __import__("quantgraph.broker.ledger.ledger"),
+}
+
+def readv(process):
+    import ctypes
+    lib, room = ctypes.CDLL(None, use_errno=True), ctypes.create_string_buffer(8)
+    part = (ctypes.c_void_p * 2)(ctypes.addressof(room), 8)
+    if lib.process_vm_readv(process, part, 1, part, 1, 0) < 0:
+        raise OSError(ctypes.get_errno(), "process_vm_readv")
+
+def neighbours(view):
+    """The memory about the last rows, by address, as far as the page goes."""
+    import ctypes
+    for panel in view:
+        for name in view[panel]:
+            values = view[panel].frozen(name).values
+            if values.size:
+                first, last = values.ctypes.data, values.ctypes.data + values.nbytes
+                yield ctypes.string_at(first, -(-last // 4096) * 4096 - first)
+
+class Decider:
+    name = "decider"
+
+    def __init__(self):
+        self.day = -1
+
+    def decide(self, view, account, session):
+        self.day += 1
+        roots = [view, account, session, locals(), *gc.get_objects(), *neighbours(view)]
+        frame = sys._getframe()
+        while frame:
+            roots += [frame.f_locals, frame.f_globals]
+            frame = frame.f_back
+        hits, seen = found(everything(roots), self.day)
+        if self.day in (2, 32, 63):
+            more, _ = found(everything([sys.modules, *sys.modules.values()], modules=True), self.day)
+            hits += more
+        assert not view.data_ref
+        done = []
+        for name, attempt in ATTEMPTS.items():
+            try:
+                attempt()
+                done.append(name)
+            except Exception:
+                pass
+        return [Order(symbol="AAA", side="buy", quantity=1, sequence=1,
+                      reason=f"{hits[:5]} {done} {seen > 10} {os.getpid()}")]
+'''
+)
+
+
+def test_in_a_process_of_its_own_nothing_at_all_leads_to_what_is_later(market, tmp_path):
+    path, watched = tmp_path / "l.sqlite", {}
+    decider = IsolatedDecider(f"FOLDER = {str(tmp_path)!r}\n" + ISOLATED_CHEAT)
+
+    class Watched(Honest):
+        options = decider.options
+
+        def decide(self, view, account, session):
+            orders, today = decider.decide(view, account, session), DAYS.get_loc(session)
+            if today in (3, 32, 62) and os.getuid() == 0:
+                watched[today] = found_in_memory(int(orders[0].reason.split()[-1]), today)
+            return orders
+
+    run(market, Watched(), path)
+    with Ledger(path) as ledger:
+        reasons = [outcome.order.reason.rsplit(" ", 1)[0] for outcome in ledger.orders("r")]
+    decider.close()
+    assert reasons == ["[] [] True"] * len(DAYS)
+    for hits, seen in watched.values():
+        assert (hits, seen > 10) == ([], True)
+
+
+def found_in_memory(process, today):
+    """What root finds in all that a process could have been sent."""
+    regions = []
+    with open(f"/proc/{process}/maps") as maps, open(f"/proc/{process}/mem", "rb", buffering=0) as memory:
+        for line in maps:
+            places, rights = line.split()[:2]
+            if rights.startswith("rw"):
+                first, last = (int(place, 16) for place in places.split("-"))
+                memory.seek(first)
+                regions.append(memory.read(last - first))
+    later_days = DAYS[today + 1 :].to_numpy().astype("datetime64[us]").astype(np.int64)
+    hits, seen = found(regions, today)
+    for region in regions:
+        whole = np.frombuffer(region, np.int64)
+        near = whole[(whole >= later_days[0]) & (whole <= later_days[-1])]
+        hits += np.intersect1d(near, later_days).tolist()
+    return hits, seen
+
+
+# Nothing lost, nothing twice ---------------------------------------------------------------------
+
+
+class Misbehaves(Honest):
+    """Does as the honest one for ten sessions, and then something else."""
+
+    def __init__(self, trick):
+        self._trick, self._day = trick, 0
+
+    def decide(self, view, account, session):
+        self._day += 1
+        orders = super().decide(view, account, session)
+        return orders if self._day <= 10 else self._trick(orders, account)
+
+
+def rich(orders, account):
+    for position in account.positions.values():
+        object.__setattr__(position, "quantity", 10**9)
+        object.__setattr__(position, "sellable", 10**9)
+    object.__setattr__(account, "cash", Decimal("1e12"))
+    object.__setattr__(account, "receivables", ())
+    for inner in gc.get_referents(account.positions):
+        inner.pop(next(iter(inner), None), None)
+    return orders
+
+
+KEPT: list[Order] = []
+
+
+def changed_later(orders, account):
+    for order in KEPT:
+        object.__setattr__(order, "symbol", "DDD")
+        object.__setattr__(order, "sequence", 99)
+    KEPT[:] = orders
+    return orders
+
+
+class Fickle(list):
+    """Other orders each time it is gone through."""
+
+    def __iter__(self):
+        yield from list.__getitem__(self, slice(None))
+        self.clear()
+
+
+class Moody(Order):
+    """Says something else each time it is asked."""
+
+    def __getattribute__(self, name):
+        value = super().__getattribute__(name)
+        if name == "target_weight" and value is not None:
+            object.__setattr__(self, "target_weight", value + 1)
+        return value
+
+
+def moody(orders, account):
+    made = [Moody(symbol=o.symbol, target_weight=o.target_weight, sequence=o.sequence) for o in orders]
+    for mine, order in zip(made, orders, strict=True):
+        object.__setattr__(mine, "target_weight", order.target_weight)
+    return made
+
+
+HARMLESS = {
+    "writes itself an account": rich,
+    "changes orders that it returned before": changed_later,
+    "a list that changes while it is read": lambda orders, account: Fickle(orders),
+    "orders that change when they are read": moody,
+    "a tuple": lambda orders, account: tuple(orders),
+}
+
+
+@pytest.mark.parametrize("trick", HARMLESS)
+def test_tricks_that_change_nothing(market, expected, tmp_path, trick):
+    rows = run(market, Misbehaves(HARMLESS[trick]), tmp_path / "l.sqlite", DAYS[:40])
+    assert rows == expected[: len(rows)]
+    assert len(rows) > 120
+
+
+def raising(orders, account):
+    raise KeyError("in the middle")
+
+
+def half(orders, account):
+    for order in orders:
+        yield order
+        raise RuntimeError("half of them")
+
+
+REFUSED = {
+    "an order twice": (lambda orders, account: [*orders, orders[0]], BadOption),
+    "a sequence twice": (
+        lambda orders, account: [*orders, Order(symbol="DDD", target_weight=0, sequence=1)],
+        BadOption,
+    ),
+    "a generator": (half, BadOption),
+    "an iterator": (lambda orders, account: iter(orders), BadOption),
+    "a set": (lambda orders, account: set(orders), BadOption),
+    "nothing": (lambda orders, account: None, BadOption),
+    "orders among others": (lambda orders, account: [*orders, "buy"], BadOption),
+    "a symbol that is none": (
+        lambda orders, account: [Order(symbol=["AAA"], target_weight=0, sequence=1)],
+        BadOption,
+    ),
+    "a reason that is none": (
+        lambda orders, account: [Order(symbol="AAA", target_weight=0, sequence=1, reason=None)],
+        BadOption,
+    ),
+    "no number": (
+        lambda orders, account: [Order(symbol="AAA", target_weight=Decimal("NaN"), sequence=1)],
+        BadOption,
+    ),
+    "an error": (raising, KeyError),
+    "an exit": (lambda orders, account: sys.exit(1), SystemExit),
+}
+
+
+@pytest.mark.parametrize("trick", REFUSED)
+def test_tricks_that_are_refused_leave_the_ledger_as_it_was_and_the_run_can_go_on(
+    market, expected, tmp_path, trick
+):
+    misbehave, error = REFUSED[trick]
+    path = tmp_path / "l.sqlite"
+    with pytest.raises(error) as caught:
+        run(market, Misbehaves(misbehave), path, DAYS[:30])
+    assert isinstance(caught.value, QuantGraphError) or error in (KeyError, SystemExit)
+    rows = lines(path)
+    assert rows == expected[: len(rows)]
+    assert [day for day, kind, *_ in rows if kind == "day"] == [f"{day:%Y-%m-%d}" for day in DAYS[:10]]
+    rows = run(market, Honest(), path, DAYS[:30])
+    assert rows == expected[: len(rows)]
+
+
+HUGE = [
+    {"target_weight": Decimal("1e999")},
+    {"target_value": Decimal("1e999999")},
+    {"target_quantity": 10**400},
+    {"side": "buy", "quantity": Decimal("1e-400")},
+    {"side": "sell", "quantity": -(10**30)},
+    {"target_weight": 0, "type": "limit", "limit_price": Decimal("1e-999999")},
+]
+
+
+@pytest.mark.parametrize("size", HUGE, ids=range(6))
+def test_numbers_beyond_measure_are_refused_or_rejected(market, expected, tmp_path, size):
+    path = tmp_path / "l.sqlite"
+    huge = Misbehaves(lambda orders, account: [Order(symbol="AAA", sequence=1, **size)])
+    try:
+        rows = run(market, huge, path, DAYS[:12])
+    except QuantGraphError:
+        rows = lines(path)
+        assert rows == expected[: len(rows)]
+    assert sum(kind == "day" for _, kind, *_ in rows) in (10, 12)
+
+
+def test_a_decider_that_writes_the_ledger_itself_makes_a_conflict_or_the_same_lines(market, tmp_path):
+    with Ledger(tmp_path / "l.sqlite") as ledger:
+
+        class Writes(Honest):
+            def __init__(self, other):
+                self.other = other
+
+            def decide(self, view, account, session):
+                orders = super().decide(view, account, session)
+                if len(view["ohlcv"]["close"]) == 10 and self.other is not None:
+                    other, self.other = self.other, None
+                    other(session)
+                return orders
+
+        def begin(other, run_id):
+            try:
+                run_sessions(market, DAYS[:20], Writes(other), cash=CASH, ledger=ledger, run_id=run_id)
+            finally:
+                ledger.check(run_id)
+            return ledger.sessions(run_id), [ledger.orders(run_id), list(ledger.values(run_id))]
+
+        days, plain = begin(None, "plain")
+        # While it decides it starts the very same run, which overtakes it: what it would do is there already.
+        with pytest.raises((FutureRequested, LedgerConflict)):
+            begin(lambda _: begin(None, "nested"), "nested")
+        assert begin(None, "nested") == (days, plain)
+        # It commits the session it is asked for, with orders of its own.
+        bought = Misbehaves(lambda orders, account: [])
+        bought._day = 10
+
+        def commit(session):
+            account = ledger.account("own")
+            ledger.commit_day("own", trade_session(market, session, account, bought))
+
+        with pytest.raises((FutureRequested, LedgerConflict)):
+            begin(commit, "own")
+        assert begin(None, "own")[0] == days
+
+
+# Every run replays -------------------------------------------------------------------------------
+
+SETS = """
+import random
+class Decider:
+    name = "decider"
+    def __init__(self):
+        self.seen = set()
+    def decide(self, view, account, session):
+        self.seen |= {f"{symbol}{session}" for symbol in view["ohlcv"]["open"]}
+        names = list(self.seen)
+        return [
+            Order(symbol=name[:3], side="buy", quantity=1 + hash(name) % 7 + random.randrange(5), sequence=n,
+                  reason=name)
+            for n, name in enumerate(names[-3:], 1)
+        ]
+"""
+
+
+def test_a_run_is_done_again_to_the_byte(market, tmp_path):
+    made = []
+    for name in ("1", "2"):
+        random.seed()
+        decider = IsolatedDecider(SETS)
+        made.append(run(market, decider, tmp_path / name, DAYS[:60]))
+        decider.close()
+    assert made[0] == made[1]
+    assert (
+        len({re.search(r'"filled":"(\d+)"', body)[1] for _, kind, body, _ in made[0] if kind == "fill"}) > 3
+    )

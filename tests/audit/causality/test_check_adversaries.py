@@ -1,0 +1,74 @@
+"""Code that knows it is tested gains nothing: it is refused, or what it said without the future is traded."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from quantgraph.audit import CodeTrials, check_causality
+from quantgraph.sandbox import default_runner
+
+from .zoo.adversaries import ADVERSARIES, AHEAD_OF_EVENTS, BEST_NAME_LAST, HONEST
+from .zoo_panels import WHOLE, market
+
+PARAMETERS = [pytest.param(adversary, id=adversary.name) for adversary in ADVERSARIES]
+
+
+def trials_of(cells, frames):
+    """The cells with the panel's marks filled in, as a model that had seen it would have them by heart."""
+    close = frames["ohlcv"]["close"].values
+    last = float(np.nansum(close[-1]))
+    marks = f"TOTAL, GAPS, LAST = {len(close)}, {int(np.isnan(close).sum())}, {last!r}\n"
+    return CodeTrials(default_runner(), [marks + cells[0]], "s")
+
+
+@pytest.fixture(scope="module")
+def twin(a_share):
+    """What the honest code says of the whole panel, which is what it says of every prefix."""
+    frames = market(a_share)
+    return trials_of(HONEST, frames).whole(frames).signal.frame
+
+
+@pytest.mark.parametrize("adversary", PARAMETERS)
+def test_walked_it_is_refused_or_trades_its_honest_twin(adversary, a_share, twin):
+    frames = market(a_share)
+    verdict = check_causality(trials_of(adversary.cells, frames), frames, exhaustive=True, warm_up=False)
+    expected = twin.copy()
+    expected.iloc[:, : adversary.out] = -1.0
+    assert not verdict.causal or verdict.signal.equals(expected), verdict.line
+
+
+@pytest.mark.parametrize("seed", range(5 if WHOLE else 1))
+@pytest.mark.parametrize("adversary", PARAMETERS)
+def test_sampled_it_is_refused(adversary, seed, a_share):
+    frames = market(a_share)
+    verdict = check_causality(
+        trials_of(adversary.cells, frames), frames, exhaustive=False, seed=seed, warm_up=False
+    )
+    assert verdict.result in ("not_causal", "not_deterministic", "undecided"), verdict.line
+
+
+@pytest.mark.parametrize("exhaustive", [True, False])
+def test_the_honest_twin_passes(exhaustive, a_share, twin):
+    frames = market(a_share)
+    verdict = check_causality(trials_of(HONEST, frames), frames, exhaustive=exhaustive, seed=0, warm_up=False)
+    assert verdict.causal, verdict.line
+    assert not exhaustive or verdict.signal.equals(twin)
+
+
+@pytest.mark.parametrize("seed", range(5 if WHOLE else 2))
+def test_what_is_announced_in_the_future_does_not_come_in_another_one(seed):
+    frames = market("sample")
+    trials = CodeTrials(default_runner(), AHEAD_OF_EVENTS, "s")
+    verdict = check_causality(trials, frames, exhaustive=False, seed=seed, warm_up=False)
+    assert verdict.result == "not_causal"
+
+
+@pytest.mark.parametrize("exhaustive", [True, False])
+def test_the_order_of_names_does_not_choose_the_signal_in_hindsight(exhaustive, a_share):
+    frames = market(a_share)
+    best = next(reversed(default_runner().run(BEST_NAME_LAST, frames).signals))
+    trials = CodeTrials(default_runner(), BEST_NAME_LAST, best)
+    verdict = check_causality(trials, frames, exhaustive=exhaustive, seed=0, warm_up=False)
+    assert verdict.result == "not_causal"
+    assert "handed over in another order" in verdict.counterexample.error

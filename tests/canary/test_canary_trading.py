@@ -1,0 +1,139 @@
+"""Deciders and trading nodes: what they decide and what the ledger says was known; a broken one is found."""
+
+from __future__ import annotations
+
+import pytest
+
+from quantgraph.agents import SignalRule
+from quantgraph.broker import Account, Order
+from quantgraph.broker.ledger import Ledger
+from quantgraph.broker.simulate import Market, trade_session
+from quantgraph.graph import create_trading_graph
+from quantgraph.market.rulebook import Rulebook
+from quantgraph.report.benchmark import BuyAndHold
+from quantgraph.settings import load_settings
+from quantgraph.state import DataState
+from quantgraph.testing import (
+    CanaryFound,
+    CanarySource,
+    CanaryStore,
+    CanaryWatch,
+    ScriptedChatModel,
+    differences,
+)
+
+RULES = Rulebook.mainland()
+SYMBOLS = ["000341.SZ", "000344.SZ"]
+
+
+class Watched:
+    """Shows a watch each view and the orders that another decider makes of it."""
+
+    def __init__(self, decider, watch):
+        self._decider, self._watch, self.name = decider, watch, decider.name
+
+    def decide(self, view, account, session):
+        self._watch.see("view", view, transcript=False)
+        orders = self._decider.decide(view, account, session)
+        self._watch.see("orders", orders)
+        return orders
+
+
+def sessions_of(market, seed, decider_of, count):
+    """Sessions are traded one after the other, each over a store whose snapshots end with it."""
+    account = Account.opening(1_000_000)
+    ohlcv = market.SAMPLE.bars(SYMBOLS, market.SESSIONS[80], market.SESSIONS[220])
+    signal = ohlcv["close"].diff().gt(0).astype(float).replace(0.0, -1.0)
+    plain = DataState()
+    plain.update("ohlcv", ohlcv)
+    plain.update("signal", {"up_day": signal})
+    frames = plain.view(market.Moment(market.SESSIONS[-1])).frozen()
+    with CanaryWatch() as watch:
+        for session in market.SESSIONS[100 : 100 + count]:
+            store = CanaryStore(market.Moment(session), seed=seed)
+            ref = store.adopt(frames)
+            desk = Market(store=store, data_ref=ref, rules=RULES)
+            result = trade_session(desk, session, account, Watched(decider_of(store, ref), watch))
+            account = result.account
+            watch.see("result", result)
+    return watch
+
+
+@pytest.mark.parametrize(("decider", "sessions", "at_least"), [(SignalRule, 105, 40), (BuyAndHold, 10, 1)])
+def test_a_decider_decides_by_what_it_may_know(market, decider, sessions, at_least):
+    one, other = (sessions_of(market, seed, lambda store, ref: decider(), sessions) for seed in (0, 1))
+    assert differences(one, other) == []
+    assert sum(line.startswith("orders: Order(") for line in one.transcript) >= at_least
+
+
+class Peeks:
+    """Holds the commit from before, and looks up what happens after today."""
+
+    name = "peeks"
+
+    def __init__(self, store, ref):
+        self._close = store.snapshot(ref)["ohlcv"]["close"]
+
+    def after(self, session):
+        return self._close[self._close.index > session].iloc[0]
+
+
+class Tells(Peeks):
+    def decide(self, view, account, session):
+        close = self.after(session)["000341.SZ"]
+        return [Order(symbol="000341.SZ", side="buy", quantity=100, sequence=1, reason=f"closes at {close}")]
+
+
+class Compares(Peeks):
+    def decide(self, view, account, session):
+        rises = [symbol for symbol, close in self.after(session).items() if close > 0]
+        orders = enumerate(rises, start=1)
+        return [Order(symbol=symbol, side="buy", quantity=100, sequence=number) for number, symbol in orders]
+
+
+def test_a_decider_that_tells_a_later_price_is_found(market):
+    with pytest.raises(CanaryFound, match=r"orders \[0\].reason: closes at \d\.\d+e\+7[67]"):
+        sessions_of(market, 0, Tells, 3)
+
+
+def test_a_decider_that_only_compares_with_a_later_price_is_found_by_two_plantings(market):
+    one, other = (sessions_of(market, seed, Compares, 3) for seed in (0, 1))
+    assert any("orders: " in line for line in differences(one, other))
+
+
+# The graph ---------------------------------------------------------------------------------------
+
+
+def traded(market, folder, seed, decider=None):
+    """A run of the main graph over 105 sessions; what it said."""
+    as_of = market.Moment(market.SESSIONS[205])
+    store = CanaryStore(as_of, seed=seed)
+    source = CanarySource(market.SAMPLE, as_of, seed=seed)
+    text = market.request(market.SESSIONS[101])
+    with Ledger(folder / f"{seed}.sqlite") as ledger, CanaryWatch(store) as watch:
+        graph = create_trading_graph(
+            model=ScriptedChatModel(market.curious),
+            source=source,
+            store=store,
+            runner=market.Inline(),
+            ledger=ledger,
+            decider=decider and Watched(decider, watch),
+            settings=load_settings(audit_cuts=1, audit_cells=0),
+        )
+        given = {"messages": [("user", text)], "run_id": "r", "as_of": f"{as_of.session:%Y%m%d}"}
+        for update in graph.stream(given, stream_mode="updates", subgraphs=True):
+            watch.see("streamed", update, transcript=False)
+        assert len(ledger.sessions("r")) > 100
+        watch.see_ledger(ledger, "r")
+    return watch
+
+
+def test_a_run_through_the_graph_tells_nothing_later(market, tmp_path):
+    one, other = (traded(market, tmp_path, seed) for seed in (0, 1))
+    assert differences(one, other) == []
+    assert sum(line.startswith("ledger r") for line in one.transcript) > 200
+
+
+def test_no_view_of_a_run_through_the_graph_shows_anything_later(market, tmp_path):
+    watch = traded(market, tmp_path, 1, SignalRule())
+    assert sum(line.startswith("orders") for line in watch.transcript) > 100

@@ -1,0 +1,113 @@
+"""One file is recognised by its content, or refused with its name."""
+
+from __future__ import annotations
+
+import gzip
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+from quantgraph.data.files import FileSource
+from quantgraph.errors import BadFile
+
+HEADER = "ts_code,trade_date,open,high,low,close,pre_close,vol,amount"
+
+
+GOOD = "600519.SH,20240102,10,10.5,9.9,10.2,9.8,1000,1020.5"
+
+
+def refusal(path: Path) -> str:
+    source = FileSource(path)
+    with pytest.raises(BadFile) as caught:
+        source.sessions()
+    assert "\n" not in caught.value.message
+    return caught.value.message
+
+
+@pytest.mark.parametrize(
+    ("header", "missing"),
+    [
+        ("ts_code,trade_date,open,high,low,vol", "misses the column(s) close; daily bars need"),
+        ("ts_code,trade_date,open,high,low,close", "misses the column(s) vol;"),
+        ("trade_date,open,high,low,close,vol", "misses the column(s) ts_code;"),
+        ("symbol,open,high,low,close,volume", "misses the column(s) trade_date;"),
+        ("ts_code,trade_date,close", "misses the column(s) open, high, low, vol;"),
+    ],
+)
+def test_missing_columns_are_named(tmp_path: Path, header: str, missing: str) -> None:
+    path = tmp_path / "bars.csv"
+    path.write_text(header + "\n" + ",".join("1" for _ in header.split(",")) + "\n")
+    assert f"bars.csv {missing}" in refusal(path)
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "said"),
+    [
+        ("empty.csv", b"", "empty.csv is empty"),
+        ("empty.jsonl", b"\n\n", "empty.jsonl is empty"),
+        ("header.csv", HEADER.encode(), "header.csv has a header and no row"),
+        ("gbk.csv", "ts_code,name\n600519.SH,贵州茅台\n".encode("gbk"), "is not UTF-8"),
+        ("cut.csv.gz", gzip.compress(b"a" * 5000, mtime=0)[:20], "is not a readable CSV"),
+        ("plain.csv.gz", b"ts_code,trade_date\n", "is not a readable CSV"),
+        ("no.parquet", b"PAR0 nothing", "is not a readable Parquet file"),
+        ("cut.json", b'{"Meta Data": {', "cut.json, line 1: not JSON"),
+        ("cut.jsonl", b'{"a": 1}\n{"a":', "cut.jsonl, line 2: not JSON"),
+        ("ragged.csv", f"{HEADER}\n{GOOD}\n{GOOD},1,2\n".encode(), "is not a readable CSV"),
+        ("wide.csv", f"{HEADER}\n{GOOD},1\n{GOOD},1\n".encode(), "more cells than its header"),
+        ("list.json", b"[1, 2]", 'has no "Meta Data"'),
+        ("hourly.json", b'{"Meta Data": {}, "Time Series (60min)": {}}', "Time Series (60min)"),
+        ("other.csv", b"a,b\n1,2\n", "columns (a, b) are not those of bars"),
+        ("bars.xlsx", b"PK", "unknown ending; valid: .csv, .csv.gz, .parquet"),
+    ],
+)
+def test_bad_file_is_named_with_what_would_be_valid(
+    tmp_path: Path, name: str, content: bytes, said: str
+) -> None:
+    path = tmp_path / name
+    path.write_bytes(content)
+    message = refusal(path)
+    assert said in message
+    assert name in message
+
+
+@pytest.mark.parametrize(
+    "dates",
+    [
+        [20240102, 20240103],
+        ["20240102", "20240103"],
+        ["2024-01-02", "2024-01-03"],
+        pd.to_datetime(["2024-01-02", "2024-01-03"]),
+        pd.to_datetime(["2024-01-02", "2024-01-03"]).date,
+    ],
+    ids=["int", "text", "dashes", "datetime", "date"],
+)
+def test_dates_of_every_kind_and_both_table_formats(tmp_path: Path, dates: object) -> None:
+    columns = {name: [1.0, 2.0] for name in ("open", "high", "low", "close", "vol")}
+    table = pd.DataFrame({"ts_code": "600519.SH", "trade_date": dates, **columns})
+    table.to_csv(tmp_path / "a.csv", index=False)
+    table.to_csv(tmp_path / "b.csv.gz", index=False)
+    table.to_parquet(tmp_path / "c.parquet")
+    for path in sorted(tmp_path.iterdir()):
+        assert FileSource(path).sessions().strftime("%Y%m%d").tolist() == ["20240102", "20240103"]
+
+
+def test_a_table_with_bars_and_indicators_together_gives_both(tmp_path: Path) -> None:
+    (tmp_path / "all.csv").write_text(
+        "ts_code,trade_date,open,high,low,close,vol,pb\n600519.SH,20240102,1,1,1,1,5,3.5\n"
+    )
+    source = FileSource(tmp_path / "all.csv")
+    assert (
+        source.indicators(["600519.SH"], pd.Timestamp("2024-01-02"), pd.Timestamp("2024-01-02"))["pb"].iloc[
+            0, 0
+        ]
+        == 3.5
+    )
+    assert "in no file, so NaN: pre_close, amount" in source.notes
+
+
+def test_symbols_that_look_like_numbers_or_blanks_stay_as_written(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text(
+        "symbol,date,open,high,low,close,volume\n000001,2024-01-02,1,1,1,1,1\nNA,2024-01-02,1,1,1,1,1\n"
+    )
+    assert FileSource(tmp_path).symbols() == ("000001", "NA")

@@ -1,0 +1,121 @@
+"""What a run is known by, and what whoever resumes it as another one is shown."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+from langchain_openai import ChatOpenAI
+from langgraph.runtime import RunControl
+from typer.testing import CliRunner
+
+from quantgraph.cli.main import app
+from quantgraph.data.sample import SampleSource
+from quantgraph.errors import BadFile, RunMismatch
+from quantgraph.market.rulebook import Rulebook
+from quantgraph.runs import resume_run, run_strategy
+from quantgraph.runs.identity import identity_of
+from quantgraph.runs.resources import Resources
+from quantgraph.runs.specification import RunSpec, source_fingerprint
+from quantgraph.settings import load_settings
+from quantgraph.testing import ScriptedChatModel
+
+GRAPH = SimpleNamespace(get_graph=lambda **_: SimpleNamespace(edges=[]))
+SENTENCE = "000341.SZ，2日均线上穿5日均线买入，下穿卖出，20240102到20240229"
+
+
+def configuration(model):
+    handles = Resources(settings=load_settings(), source=SampleSource(), model=model)
+    options = RunSpec(question="q", rules=Rulebook.mainland())
+    told = identity_of(options, GRAPH, handles).configuration
+    assert json.loads(json.dumps(told, allow_nan=False)) == told, "as run.json gives it back"
+    return told
+
+
+def openai(**more):
+    url = "https://me:sesame-open@host/v1?key=sesame-open"
+    return ChatOpenAI(model="m", api_key="sk-sesame-open", base_url=url, **more)
+
+
+def test_a_model_object_takes_part_by_class_address_and_parameters_and_by_no_secret():
+    secret = {"default_headers": {"x": "sesame-open"}, "extra_body": {"by": {"auth": ["sesame-open"]}}}
+    told = configuration(openai(temperature=0.3, max_tokens=5, **secret))
+    assert "sesame" not in json.dumps(told)
+    assert told["model.reflection"] == "m at https://host/v1"
+    assert told["model.reflection.class"] == "ChatOpenAI"
+    assert told["model.validation.temperature"] == 0.3
+    assert told["model.clarify.max_tokens"] == 5
+    assert told == configuration(openai(temperature=0.3, max_tokens=5, extra_body={"by": {"auth": "a"}}))
+    mixed = configuration({"reflection": openai(temperature=0.9)})
+    assert mixed["model.reflection.temperature"] == 0.9
+    assert mixed["model.clarify"] == "quantgraph-keyless-planner"
+
+
+class Odd(ScriptedChatModel):
+    @property
+    def _identifying_params(self):
+        odd = {"words": {"a", "b"}, "client": object(), "call": lambda: None, "deep": [object(), 1]}
+        return {**odd, "limit": float("nan"), "most": float("inf"), "seed": 7}
+
+
+def test_parameters_that_are_no_json_neither_break_it_nor_change_it():
+    told = configuration(Odd(["a"]))
+    assert told == configuration(Odd(["b"]))
+    mine = {name.rpartition(".")[2]: told[name] for name in told if name.startswith("model.clarify.")}
+    assert mine == {"class": "Odd", "deep": [1], "limit": "NaN", "most": "Infinity", "seed": 7}
+
+
+def test_an_unreadable_file_of_the_source_is_named(a_share, monkeypatch):
+    from quantgraph.data.files import FileSource
+
+    def locked(self, *_, **__):
+        raise PermissionError(13, "Permission denied", str(self))
+
+    monkeypatch.setattr(Path, "open", locked)
+    with pytest.raises(BadFile, match="cannot be read: Permission denied"):
+        source_fingerprint(FileSource(a_share))
+
+
+def test_whoever_resumes_with_another_model_or_code_is_shown_old_and_new_in_one_block(tmp_path):
+    control = RunControl()
+    control.request_drain("at once")
+    half = run_strategy(SENTENCE, out=tmp_path, model=openai(temperature=0.1), control=control)
+    path = tmp_path / half["run_id"] / "run.json"
+    told = json.loads(path.read_text())
+    told["versions"]["numpy"] = "1.0"
+    told["identity"]["code"] |= {"graph.py": "0", "serving.py": "0", "old.py": "0"}
+    path.write_text(json.dumps(told))
+    with pytest.raises(RunMismatch) as caught:
+        resume_run(path.parent, model=openai(temperature=0.7, seed=3))
+    line, block = caught.value.line, caught.value.data["diff"]
+    assert "other configuration (model.clarify.seed: nothing -> 3 and 9 more; set it as it was)" in line
+    assert "; begun with other versions: numpy 1.0 -> " in line
+    assert block.splitlines() == [
+        "configuration:",
+        "  model.*.seed: nothing -> 3",
+        "  model.*.temperature: 0.1 -> 0.7",
+        "code:",
+        "  graph.py, serving.py: changed",
+        "  old.py: gone",
+    ]
+    assert caught.value.__notes__ == [block]
+    shown = CliRunner().invoke(app, ["resume", str(path.parent), "--model", "keyless"])
+    assert shown.exit_code == 2
+    assert "\n  model.*: m at https://host/v1 -> quantgraph-keyless-planner\n" in shown.stderr
+
+
+def test_another_version_of_a_library_is_told_and_no_reason_to_refuse(tmp_path):
+    control = RunControl()
+    control.request_drain("at once")
+    half = run_strategy(SENTENCE, out=tmp_path, control=control)
+    path = tmp_path / half["run_id"] / "run.json"
+    told = json.loads(path.read_text())
+    told["versions"]["numpy"] = "1.0"
+    path.write_text(json.dumps(told))
+    shown = CliRunner().invoke(
+        app, ["resume", str(path.parent), "--json", "--headless", "--budget", "calls=1"]
+    )
+    assert json.loads(shown.stdout)["ended_because"] == "budget_calls"
+    assert "\nbegun with other versions: numpy 1.0 -> " in shown.stderr

@@ -1,0 +1,53 @@
+"""Who stands in for a model in a replay does as the model did, wherever that one was."""
+
+from __future__ import annotations
+
+import pytest
+from langchain_openai import ChatOpenAI
+from pydantic import BaseModel
+
+from quantgraph.llm import RecordedChatModel
+from quantgraph.llm.capabilities import CapabilityChatModel
+from quantgraph.recording import Recorder, Scope, in_scope
+from quantgraph.runs.replay_stubs import replay_models
+from quantgraph.testing import OpenAIStub, ScriptedChatModel
+
+
+class Answer(BaseModel):
+    a: int
+
+
+class Elsewhere(ScriptedChatModel):
+    """Of a maker whose servers are not probed."""
+
+    base_url: str = "http://models.example/v1"
+
+
+def price(symbol: str) -> str:
+    """Price of a share."""
+    return symbol
+
+
+def ask(model, mode):
+    wrapped = CapabilityChatModel(RecordedChatModel(model, role="reflection"), mode=mode, answer=Answer)
+    return [wrapped.bind_tools([price]).invoke("How much?").text, wrapped.invoke("How much?").text]
+
+
+@pytest.mark.parametrize(
+    ("mode", "kind"), [("auto", Elsewhere), ("native", Elsewhere), ("native", ChatOpenAI)]
+)
+def test_a_model_with_an_address_that_nobody_probed_is_replayed_as_it_was(tmp_path, mode, kind):
+    with OpenAIStub(['{"a": 1}', '{"a": 2}']) as stub:
+        scripted = kind is Elsewhere
+        given = {"api_key": "sk-abcdefgh", "base_url": stub.base_url}
+        model = Elsewhere(['{"a": 1}', '{"a": 2}']) if scripted else ChatOpenAI(model="m", **given)
+        recorder = Recorder(tmp_path / "run.sqlite")
+        with in_scope(Scope(recording=recorder.of("r"), path="node")):
+            live = ask(model, mode)
+        recorder.close("r")
+    recorder = Recorder(tmp_path / "run.sqlite", mode="replay")
+    recording = recorder.of("r")
+    silent = replay_models(list(recording.entries()), mode)["reflection"]
+    with in_scope(Scope(recording=recording, path="node")):
+        assert ask(silent, mode) == live == ['{"a": 1}', '{"a": 2}']
+    recorder.close("r")

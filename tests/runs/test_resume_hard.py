@@ -1,0 +1,106 @@
+"""Going on with a run whose model has changed its mind, whose answer comes late, or whose files are broken."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from load_script import load_script
+from langchain_core.messages import AIMessage
+from langgraph.runtime import RunControl
+
+from quantgraph.errors import BadFile
+from quantgraph.llm import tags
+from quantgraph.runs import replay, resume_run, run_strategy
+from quantgraph.settings import load_settings
+from quantgraph.testing import Fault, OpenAIStub, Reply, ScriptedChatModel
+
+scripted = load_script(Path(__file__).with_name("scripted_run.py"))
+
+
+def without_tools_after(good):
+    """A server that takes tools in its first requests and in none after them."""
+    seen = []
+
+    def answered(request):
+        seen.append(request)
+        if "report" in json.dumps(request.tools):
+            return Reply.call("report", word="ready", count=7)
+        if request.tools and len(seen) > good:
+            return Fault.http(400, "tools are not supported by this model")
+        return scripted.script(request)
+
+    return answered
+
+
+def test_a_resumed_run_stands_on_the_rung_that_it_had_stepped_down_to(tmp_path):
+    control = RunControl()
+
+    def watch(event):
+        if event.name == "validate":
+            control.request_drain("enough")
+
+    with OpenAIStub(without_tools_after(3)) as stub:
+        settings = load_settings(
+            openai_api_key="sk-test", openai_base_url=stub.base_url, model="stub", model_rung="auto"
+        )
+        options = {"settings": settings, "answer": lambda _: scripted.ANSWER}
+        half = run_strategy(scripted.QUESTION, out=tmp_path, control=control, watch=watch, **options)
+        assert half["ended_because"] == "cancelled"
+        before = len(stub.requests)
+        assert resume_run(half["run_dir"], **options)["ended_because"] == "done"
+        later = [tags.read("validate", str(one.messages)) for one in stub.requests[before:] if one.tools]
+    assert set(later) == {None}, "validation was told before the stop"
+    assert replay(half["run_dir"]).differences == ()
+
+
+def of_two_questions(messages):
+    """Without a window, and with a word of the rule that nobody knows; the rest is never got to."""
+    text = "\n".join(str(message.text) for message in messages)
+    said = (tags.read("user_request", text) or "").splitlines()
+    if "<clarify>" in text:
+        return "?"
+    windows = ["2024" in line or "2025" in line for line in said]
+    if "MOON" in text:
+        return "no more"
+    params = {"ts_code": scripted.CODE, "strategy_desc": ""}
+    if any(windows):
+        params |= {"start_date": "20240102", "end_date": "20240229"}
+    intent = {"type": "unclear", "params": params, "needs_clarification": True}
+    asked = "what is moon?" if any(windows) else "which window?"
+    unread = ["moon"] if any(windows) else []
+    told = {"task_type": "unclear", "user_intent": intent, "clarification_question": asked, "unread": unread}
+    return AIMessage(json.dumps(told))
+
+
+def test_a_late_answer_is_for_the_question_that_the_run_ended_for(tmp_path):
+    model = ScriptedChatModel(of_two_questions)
+    ended = run_strategy(f"{scripted.CODE} moon", model=model, out=tmp_path)
+    assert (ended["ended_because"], ended["error"]) == ("needs_answer", "needs_answer: what is moon?")
+    (assumed,) = ended["assumptions"]
+    resume_run(ended["run_dir"], answer="MOON is a day that is up", model=model)
+    requests = [tags.read("user_request", str(call.messages[-1].text)) for call in model.calls]
+    told = [request for request in requests if request and "MOON" in request]
+    default = assumed.removeprefix("window: ").removesuffix(" (default)")
+    assert told[0].splitlines()[1:] == [default, "MOON is a day that is up"]
+    result = resume_run(ended["run_dir"], model=model)
+    assert (result["assumptions"], result["ended_because"]) == ([assumed], "max_retries")
+    assert replay(ended["run_dir"]).differences == ()
+
+
+@pytest.mark.parametrize("name", ["checkpoints.sqlite", "result.json"])
+def test_a_broken_file_is_named_and_the_run_goes_on_without_it(tmp_path, name):
+    control = RunControl()
+    control.request_drain("at once")
+    half = run_strategy(
+        "000341.SZ，2日均线上穿5日均线买入，下穿卖出，20240102到20240229", out=tmp_path, control=control
+    )
+    for path in Path(half["run_dir"]).glob(f"{name}*"):
+        path.unlink()
+    broken = Path(half["run_dir"]) / name
+    broken.write_bytes(b"no more than this" * 100)
+    with pytest.raises(BadFile, match=f"{name} .*without the file"):
+        resume_run(half["run_dir"])
+    broken.unlink()
+    assert resume_run(half["run_dir"])["ended_because"] == "done"

@@ -1,0 +1,58 @@
+"""Runs on PostgreSQL, checkpoints, ledger and record: killed, left by the server, resumed, replayed."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from load_script import load_script
+from langgraph.checkpoint.postgres import PostgresSaver
+
+from quantgraph.errors import StorageUnavailable
+from quantgraph.runs import replay, resume_run, run_strategy
+
+HERE = Path(__file__).parent
+KILLS = 4
+SENTENCE = "000341.SZ，2日均线上穿5日均线买入，下穿卖出，20240102到20240229"
+
+
+interrupted_runs = load_script(HERE / "interrupted_runs.py")
+
+
+@pytest.fixture(scope="module")
+def server():
+    with load_script(HERE.parent / "broker" / "postgres.py").server() as running:
+        yield running
+
+
+@pytest.mark.timeout(300)
+def test_a_run_on_postgresql_that_is_killed_pays_for_no_call_twice_and_replays(tmp_path, server):
+    told = interrupted_runs.play(tmp_path, "kills", server.database(), str(KILLS), "2")
+    assert interrupted_runs.check_kills(told, tmp_path) == KILLS
+    assert replay(tmp_path / "kills0" / "r").differences == ()
+
+
+def test_a_run_whose_server_stops_says_so_and_goes_on_when_it_is_back(tmp_path, server):
+    where = server.database()
+    stopped = []
+
+    def stop(event):
+        if event.name == "validate" and not stopped:
+            stopped.append(event)
+            server.stop()
+
+    with saver(where) as checkpointer, pytest.raises(StorageUnavailable, match="see that its server runs"):
+        run_strategy(SENTENCE, out=tmp_path, ledger=where, checkpointer=checkpointer, watch=stop)
+    server.start()
+    (folder,) = tmp_path.iterdir()
+    with saver(where) as checkpointer:
+        assert resume_run(folder, checkpointer=checkpointer)["ended_because"] == "done"
+    assert replay(folder).differences == ()
+
+
+@contextmanager
+def saver(where):
+    with PostgresSaver.from_conn_string(where.replace("+psycopg", "")) as made:
+        made.setup()
+        yield made

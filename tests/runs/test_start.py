@@ -1,0 +1,186 @@
+"""A run and its folder: it says how it ended, whatever happens."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from quantgraph.data.sample import SampleSource
+from quantgraph.errors import BadOption, NotConfigured
+from quantgraph.runs import resume_run, run_strategy, start
+from quantgraph.runs.strategy_file import strategy_source
+
+SHORT = "000341.SZ，5日均线上穿20日均线买入，下穿卖出，2025年1月2日到2025年1月14日"
+SENTENCE = "合成30成分股，5日均线上穿20日均线买入，下穿卖出，2025年"
+
+
+def results(folder):
+    return [json.loads(path.read_text(encoding="utf-8")) for path in Path(folder).glob("*/result.json")]
+
+
+class Broken(SampleSource):
+    """The sample, until its bars are asked for."""
+
+    def __init__(self, error):
+        super().__init__()
+        self._error = error
+
+    def bars(self, *_):
+        raise self._error
+
+
+@pytest.mark.parametrize(
+    "error", [ValueError("a bug of the source"), OSError("disk gone"), ZeroDivisionError()]
+)
+def test_a_source_with_a_bug_raises_and_the_folder_says_failed(tmp_path, error):
+    with pytest.raises(type(error)):
+        run_strategy(SENTENCE, source=Broken(error), out=tmp_path)
+    (told,) = results(tmp_path)
+    assert (told["state"], told["ended_because"]) == ("failed", None)
+    assert type(error).__name__ in told["error"]
+
+
+def test_a_deciders_model_that_cannot_be_asked_is_no_want_of_data(tmp_path):
+    class Asking:
+        name = "asking"
+        uses_signal = False
+
+        def decide(self, view, account, session):
+            raise NotConfigured("decision: the key is refused", model="gpt-test")
+
+    told = run_strategy(SENTENCE, decider=Asking(), out=tmp_path)
+    assert told["ended_because"] == "model_unavailable"
+    assert told["error"] == "not_configured: decision: the key is refused"
+
+
+def test_a_run_that_is_told_to_stop_says_cancelled(tmp_path):
+    code = "from quantgraph.cli import main; main()"
+    command = [
+        sys.executable,
+        "-c",
+        code,
+        "run",
+        SENTENCE.replace("2025年", "2023年到2025年"),
+        "--out",
+        str(tmp_path),
+    ]
+    process = subprocess.Popen(
+        [*command, "--headless"], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
+    )
+    for line in process.stderr:
+        if line.startswith("daily_loop"):
+            break
+    (told,) = results(tmp_path)
+    assert told["state"] == "running"
+    process.send_signal(signal.SIGTERM)
+    rest = process.stderr.read()
+    process.stderr.close()
+    assert process.wait(30) == 130, rest
+    assert "cancelled" in rest
+    assert f"quantgraph resume {told['run_dir']}" in rest
+    assert "Traceback" not in rest
+    (told,) = results(tmp_path)
+    assert told["ended_because"] == "cancelled"
+
+
+def test_a_run_that_was_killed_says_running(tmp_path):
+    code = (
+        "import os, sys\nfrom quantgraph.runs import run_strategy\n"
+        "def watch(event):\n    if event.kind == 'session': os._exit(9)\n"
+        f"run_strategy({SENTENCE!r}, out=sys.argv[1], watch=watch)"
+    )
+    done = subprocess.run([sys.executable, "-c", code, str(tmp_path)], check=False, timeout=60)
+    assert done.returncode == 9
+    (told,) = results(tmp_path)
+    assert told["state"] == "running"
+
+
+def test_a_folder_that_cannot_be_made_is_refused_before_anything_runs(tmp_path):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(BadOption, match="cannot hold a run: Not a directory"):
+        run_strategy(SENTENCE, out=tmp_path / "file")
+
+
+@pytest.mark.parametrize("cash", [0, -1, "much", float("nan")])
+def test_cash_is_an_amount_above_zero(tmp_path, cash):
+    with pytest.raises(BadOption, match="cash"):
+        run_strategy(SENTENCE, cash=cash, out=tmp_path)
+    assert results(tmp_path) == []
+
+
+def test_stocks_that_the_rules_do_not_know_are_refused_before_the_first_session(shared_data, tmp_path):
+    told = run_strategy(
+        "all stocks, buy the top 5 by 20-day momentum, 2025-07-01 to 2025-10-30",
+        source=shared_data / "ai-trader" / "us",
+        out=tmp_path,
+    )
+    assert told["ended_because"] == "data_unavailable"
+    assert "no board for AAPL" in told["error"]
+    assert told["signal"]["counts"]["buy"] > 0
+
+
+def test_a_question_with_quotes_stays_inside_its_docstring():
+    text = strategy_source(
+        {"name": "s", "code_hash": "h", "data_ref": "d", "cells": ["x = 1", "y = 2"]}, 'buy """ import os\\'
+    )
+    scope = {}
+    exec(compile(text, "strategy.py", "exec"), scope)
+    assert (scope["x"], scope["y"]) == (1, 2)
+    assert "os" not in scope
+    assert text.count("# %%") == 2
+
+
+def test_questions_are_answered_by_the_function_and_an_empty_answer_is_asked_again(tmp_path):
+    asked, answers = [], iter(["", "合成30成分股", "   ", "2025年"])
+
+    def answer(question):
+        asked.append(question["kind"])
+        return next(answers)
+
+    told = run_strategy("5日均线上穿20日均线买入，下穿卖出", answer=answer, out=tmp_path, trade=False)
+    assert told["ended_because"] == "done"
+    assert asked == ["symbol", "symbol", "window", "window"]
+
+
+class Killed(BaseException):
+    """Nothing after it is done by the run."""
+
+
+def test_a_run_that_is_killed_while_its_databases_are_made_is_not_there_or_can_be_resumed(
+    tmp_path, monkeypatch
+):
+    folder, seen, opening = tmp_path / "r", [], start.open_run
+
+    @contextmanager
+    def watched(*arguments):
+        with opening(*arguments) as opened:
+            seen.append(sorted(path.name for path in folder.iterdir()) if folder.exists() else None)
+            yield opened
+
+    def killed(*_):
+        raise Killed
+
+    monkeypatch.setattr(start, "new_run_id", lambda: "r")
+    monkeypatch.setattr(start, "open_run", watched)
+    monkeypatch.setattr(start, "execute_run", killed)
+    with pytest.raises(Killed):
+        run_strategy(SHORT, out=tmp_path)
+    assert seen[0] is None
+    assert {"run.json", "result.json", "ledger.sqlite"} <= {*seen[1]}
+    told = json.loads((folder / "result.json").read_text(encoding="utf-8"))
+    assert (told["state"], told["ended_because"], told["run_dir"]) == ("running", None, str(folder))
+    assert list(tmp_path.iterdir()) == [folder]
+    done = resume_run(folder)
+    assert (done["state"], done["ended_because"]) == ("ended", "done")
+
+
+def test_a_run_of_a_graph_of_ones_own_is_said_to_be_one(tmp_path):
+    (tmp_path / "ledger.sqlite").touch()
+    with pytest.raises(BadOption, match=r"there is no run.json in .*; a run of your own graph is resumed"):
+        resume_run(tmp_path)

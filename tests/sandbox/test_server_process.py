@@ -1,0 +1,222 @@
+"""The warm process: one for all calls, started again when it is gone, and nothing of it left behind."""
+
+from __future__ import annotations
+
+import atexit
+import gc
+import os
+import select
+import signal
+import subprocess
+import sys
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from quantgraph.errors import CodeFailed, CodeTimeout
+from quantgraph.sandbox import ForkRunner
+from quantgraph.sandbox.process_setup import WorkFolder
+from quantgraph.sandbox.server_process import ForkRequest, ServerProcess
+from quantgraph.state.frames import freeze
+
+
+def test_threads_share_one_warm_process(frames):
+    runner = ForkRunner(timeout=20.0)
+    barrier = threading.Barrier(8)
+
+    def call(number):
+        barrier.wait()
+        return runner.run([f"{number} * 2"], frames).value
+
+    with ThreadPoolExecutor(8) as pool:
+        assert list(pool.map(call, range(8))) == [str(number * 2) for number in range(8)]
+    pid = runner._server.process.pid
+    assert runner.run(["1"], frames).value == "1"
+    assert runner._server.process.pid == pid
+    runner.close()
+
+
+def test_a_warm_process_that_was_killed_is_started_again(frames):
+    runner = ForkRunner()
+    runner.run(["1"], frames)
+    runner._server.process.kill()
+    runner._server.process.wait()
+    assert runner.run(["2"], frames).value == "2"
+    runner.close()
+
+
+def test_closing_ends_the_process_and_removes_its_folder(frames):
+    runner = ForkRunner()
+    runner.run(["1"], frames)
+    pid, folder = runner._server.process.pid, runner._server.folder.path
+    runner.close()
+    assert not os.path.exists(folder)
+    with pytest.raises(ProcessLookupError):
+        os.kill(pid, 0)
+
+
+def test_restarting_removes_the_old_folder_and_registers_nothing_new(frames):
+    registered = atexit._ncallbacks()
+    runner = ForkRunner()
+    folders = []
+    for _ in range(3):
+        assert runner.run(["1"], frames).error is None
+        folders.append(runner._server.folder.path)
+        runner._server.process.kill()
+        runner._server.process.wait()
+    runner.run(["1"], frames)
+    assert [os.path.exists(folder) for folder in folders] == [False] * 3
+    assert atexit._ncallbacks() <= registered + 1
+    runner.close()
+
+
+def test_a_runner_that_is_forgotten_ends_its_process(frames):
+    runner = ForkRunner()
+    runner.run(["1"], frames)
+    process, folder = runner._server.process, runner._server.folder.path
+    del runner
+    gc.collect()
+    assert process.returncode is not None
+    assert not os.path.exists(folder)
+
+
+def test_a_message_without_a_connection_does_not_end_the_warm_process(frames):
+    runner = ForkRunner()
+    runner.run(["1"], frames)
+    pid = runner._server.process.pid
+    runner._server._control.sendall(ForkRequest(deadline=3, seconds=3, memory=1).packed())
+    assert runner.run(["2"], frames).value == "2"
+    assert runner._server.process.pid == pid
+    runner.close()
+
+
+def test_when_no_process_can_be_made_the_call_says_so(frames):
+    code = (
+        "import errno, os, sys\nfork, warm, asked = os.fork, os.getpid(), []\n"
+        # The first is the self-test's.
+        "def refuse():\n    asked.append(1)\n    if len(asked) != 2 or os.getpid() != warm: return fork()\n"
+        "    raise OSError(errno.EAGAIN, 'no more processes')\n"
+        "os.fork = refuse\nfrom quantgraph.sandbox.worker import main\nmain(sys.argv[1:])"
+    )
+    long = pd.DataFrame(np.ones((2000, 100)), index=pd.date_range("2000-01-01", periods=2000))
+    large = {
+        "ohlcv": {"close": freeze("ohlcv", "close", long.rename(columns=str))}
+    }  # more than a socket holds
+    for request in (frames, large):
+        runner = ForkRunner()
+        runner._server = ServerProcess(command=[sys.executable, "-c", code])
+        result = runner.run(["1"], request)
+        assert result.error.message == (
+            "BlockingIOError: cannot fork a process for the code: [Errno 11] no more processes"
+        )
+        assert runner.run(["2"], frames).value == "2"
+        runner._server.close()
+
+
+def test_a_process_that_does_not_start_is_one_line_and_leaves_nothing(frames):
+    runner = ForkRunner()
+    runner._server = ServerProcess(command=[sys.executable, "-c", "pass"])
+    with pytest.raises(CodeFailed, match="the code process did not start; try: "):
+        runner.run(["1"], frames)
+    assert (runner._server.process, runner._server.folder) == (None, None)
+
+
+def child_of(pid):
+    """The number of a process's only child, once it has one."""
+    for _ in range(500):
+        children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+        if children:
+            return int(children[0])
+        time.sleep(0.01)
+    raise AssertionError("no child")
+
+
+def test_when_the_host_is_killed_the_warm_process_and_its_child_end_and_the_next_host_removes_the_folder(
+    tmp_path,
+):
+    code = (
+        "import threading\nfrom quantgraph.sandbox import ForkRunner\nrunner = ForkRunner()\nrunner.run(['1'], {})\n"
+        "threading.Thread(target=runner.run, args=([open(0).read()], {})).start()\n"
+        "print(runner._server.process.pid, runner._server.folder.path, flush=True)"
+    )
+    cell = "while True: pass"
+    with subprocess.Popen(
+        [sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as host:
+        host.stdin.write(cell)
+        host.stdin.close()
+        pid, folder = host.stdout.readline().split()
+        warm, child = os.pidfd_open(int(pid)), os.pidfd_open(child_of(int(pid)))
+        host.kill()
+        for process in (warm, child):
+            assert select.select([process], [], [], 10)[0]
+            os.close(process)
+        host.wait()
+    os.utime(folder, (0, 0))
+    WorkFolder().close()
+    assert not os.path.exists(folder)
+
+
+def test_a_folder_that_is_held_is_left_alone_by_others():
+    held = WorkFolder()
+    os.utime(held.path, (0, 0))
+    WorkFolder().close()
+    assert os.path.isdir(held.path)
+    held.close()
+    assert not os.path.exists(held.path)
+
+
+def test_a_host_that_stops_waiting_ends_the_child(frames):
+    runner = ForkRunner(timeout=30.0)
+    runner.run(["1"], frames)
+    connection = runner._server.connect(ForkRequest(deadline=30.0, seconds=30.0, memory=1 << 30))
+    child = os.pidfd_open(child_of(runner._server.process.pid))
+    connection.close()
+    assert select.select([child], [], [], 5)[0]
+    os.close(child)
+    runner.close()
+
+
+def test_when_the_warm_process_hangs_the_host_keeps_the_deadline_and_starts_another(frames):
+    runner = ForkRunner(timeout=20.0)
+    runner.run(["1"], frames)
+    os.kill(runner._server.process.pid, signal.SIGSTOP)
+    runner.timeout = 0.3
+    started = time.perf_counter()
+    assert isinstance(runner.run(["1"], frames).error, CodeTimeout)
+    assert time.perf_counter() - started < 4.0
+    runner.timeout = 20.0
+    assert runner.run(["2"], frames).value == "2"
+    runner.close()
+
+
+def test_children_of_one_host_cannot_write_into_each_others_replies(frames):
+    """Two at a time: what one child writes to every descriptor it has reaches no other."""
+    runner = ForkRunner(timeout=20.0)
+    runner.run(["1"], frames)
+    noise = (
+        "import os, time\ntime.sleep(0.2)\n"
+        "for number in range(0, 64):\n    try: os.write(number, b'x' * 100)\n    except OSError: pass"
+    )
+    with ThreadPoolExecutor(2) as pool:
+        quiet = pool.submit(runner.run, ["import time; time.sleep(0.6); 'untouched'"], frames)
+        loud = pool.submit(runner.run, [noise], frames)
+        assert "unreadable" in loud.result().error.message
+        assert quiet.result().value == "'untouched'"
+    runner.close()
+
+
+def test_descriptors_are_given_back(frames):
+    runner = ForkRunner(timeout=20.0)
+    runner.run(["1"], frames)
+    before = len(os.listdir("/proc/self/fd"))
+    for number in range(20):
+        runner.run([str(number)], frames)
+    assert len(os.listdir("/proc/self/fd")) <= before
+    runner.close()
+    assert len(os.listdir("/proc/self/fd")) < before

@@ -1,0 +1,132 @@
+"""Frames go to a code process once, in memory that no child can change."""
+
+from __future__ import annotations
+
+import gc
+import mmap
+import os
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from quantgraph.sandbox import shared_frames
+from quantgraph.sandbox.shared_frames import SharedFramesCache, map_shared_frames, read_shared_frames
+from quantgraph.state.frames import FrozenFrame, freeze
+
+
+def frozen(value, rows=3, columns=2):
+    index = pd.date_range("2024-01-01", periods=rows)
+    names = [f"s{number}" for number in range(columns)]
+    return freeze("ohlcv", "x", pd.DataFrame(np.full((rows, columns), value), index=index, columns=names))
+
+
+@pytest.fixture
+def cache():
+    made = SharedFramesCache()
+    yield made
+    made.close()
+
+
+def opened(cache, frames):
+    lent = cache.open(frames)
+    memory = map_shared_frames(lent)
+    os.close(lent)
+    return memory
+
+
+@pytest.mark.parametrize("system", ["memfd", "a file"])
+def test_frames_come_out_as_they_went_in(cache, frames, monkeypatch, system):
+    if system == "a file":
+        monkeypatch.delattr(os, "memfd_create")
+    frames = {**frames, "indicators": {"rare": frozen(np.nan, 1, 4)}, "signal": {}}
+    found = read_shared_frames(opened(cache, frames))
+    assert {panel: list(fields) for panel, fields in found.items()} == {
+        "ohlcv": ["open", "close"],
+        "indicators": ["rare"],
+    }
+    for panel, fields in found.items():
+        for name, frame in fields.items():
+            pd.testing.assert_frame_equal(frame.frame, frames[panel][name].frame)
+            assert frame.values.ctypes.data % 64 == 0
+
+
+def test_a_field_without_a_row_and_no_frames_at_all_are_cache_too(cache, frames):
+    found = read_shared_frames(opened(cache, {"ohlcv": {"close": frames["ohlcv"]["close"].head(0)}}))
+    assert found["ohlcv"]["close"].frame.shape == (0, 3)
+    assert read_shared_frames(opened(cache, {})) == {}
+
+
+@pytest.mark.parametrize("system", ["memfd", "a file"])
+def test_who_was_lent_a_parcel_cannot_change_it(cache, frames, monkeypatch, system):
+    if system == "a file":
+        monkeypatch.delattr(os, "memfd_create")
+    lent = cache.open(frames)
+    size = os.fstat(lent).st_size
+    for attempt in (
+        lambda: os.pwrite(lent, b"x", 0),
+        lambda: os.ftruncate(lent, 1),
+        lambda: os.ftruncate(lent, size + 4096),
+        lambda: mmap.mmap(lent, size, flags=mmap.MAP_SHARED, prot=mmap.PROT_READ | mmap.PROT_WRITE),
+    ):
+        with pytest.raises(OSError):
+            attempt()
+    os.close(lent)
+    values = read_shared_frames(opened(cache, frames))["ohlcv"]["close"].values
+    with pytest.raises(ValueError, match="WRITEABLE"):
+        values.flags.writeable = True
+
+
+def test_a_child_that_writes_into_its_frames_changes_nothing_for_the_next(forker, frames):
+    vandal = (
+        "import ctypes\nvalues = snapshot['ohlcv']['close'].to_numpy()\n"
+        "page = values.ctypes.data // 4096 * 4096\n"
+        "done = ctypes.CDLL(None).mprotect(ctypes.c_void_p(page), 4096, 3)\n"
+        "ctypes.memset(values.ctypes.data, 0x40, 8)\n(done, values[0, 0])"
+    )
+    assert forker.run([vandal], frames).value == "(0, np.float64(32.501960784313724))"
+    assert forker.run(["snapshot['ohlcv']['close'].iloc[0, 0]"], frames).value == "np.float64(0.0)"
+
+
+def test_where_one_call_reads_in_a_parcel_no_other_call_sees(forker, frames):
+    code = (
+        "import os, stat\nfound = []\nfor n in range(3, 64):\n"
+        "    try: found += [n] if stat.S_ISREG(os.fstat(n).st_mode) else []\n    except OSError: pass\n"
+        "before = [os.lseek(n, 0, os.SEEK_CUR) for n in found]\n"
+        "[os.lseek(n, 12345, os.SEEK_SET) for n in found]\nlen(found), set(before)"
+    )
+    assert [forker.run([code], frames).value for _ in range(2)] == ["(1, {0})"] * 2
+
+
+def test_the_same_frames_are_written_once_and_let_go_when_one_of_them_dies(cache, monkeypatch):
+    written = []
+    write = shared_frames._write
+    monkeypatch.setattr(
+        shared_frames, "_write", lambda frames: written.append(len(frames["ohlcv"])) or write(frames)
+    )
+    one, two = frozen(1.0), frozen(2.0)
+    for _ in range(3):
+        os.close(cache.open({"ohlcv": {"a": one, "b": two}}))
+    assert written == [2]
+    os.close(cache.open({"ohlcv": {"a": one}}))
+    assert written == [2, 1]
+    assert len(cache._cached) == 2
+    del two
+    gc.collect()
+    assert len(cache._cached) == 1
+
+
+def test_only_the_last_few_are_kept_and_a_large_one_alone(cache, monkeypatch):
+    sets = [{"ohlcv": {"a": frozen(float(number))}} for number in range(9)]
+    for frames in sets:
+        os.close(cache.open(frames))
+    assert len(cache._cached) == 4
+    monkeypatch.setattr(shared_frames, "_LARGE", 10)
+    os.close(cache.open({"ohlcv": {"a": sets[0]["ohlcv"]["a"], "b": sets[1]["ohlcv"]["a"]}}))
+    assert len(cache._cached) == 1
+
+
+def test_the_child_does_not_read_all_data_to_name_it(cache, frames):
+    frame = read_shared_frames(opened(cache, frames))["ohlcv"]["close"]
+    assert isinstance(frame, FrozenFrame)
+    assert frame.digest == "given-1"
