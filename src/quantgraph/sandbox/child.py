@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable, Sequence
 from typing import TypeVar
 
+from quantgraph.errors import CodeFailed
 from quantgraph.sandbox.result import Call, Isolation, Limits
 from quantgraph.sandbox.server_process import ForkRequest, ServerProcess
 from quantgraph.sandbox.wire import Block, Read
@@ -108,11 +109,11 @@ class Child:
         self._channel.send(parts)
         try:
             return read(call, self._channel.read)
-        except (EOFError, OSError) as error:
-            self.close()
-            raise call.ended() from error
-        except BaseException:
+        except BaseException as error:
             self.close()  # the rest of a reply must not be read as the next one
+            # CodeRefused and CodeTimeout are OSErrors too.
+            if isinstance(error, EOFError | OSError) and not isinstance(error, CodeFailed):
+                raise call.ended() from error
             raise
 
     def close(self) -> None:

@@ -146,6 +146,7 @@ def _kill(process: subprocess.Popen[bytes]) -> None:
     process.kill()
 
 
+@dataclass(kw_only=True, eq=False)
 class ForkRunner(_ProcessRunner):
     """A fork server that makes a child for each call: some 10 ms a call (Linux, macOS).
 
