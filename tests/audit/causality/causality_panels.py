@@ -72,7 +72,7 @@ class Inline:
             return TrialOutcome(error=str(error))
         sessions = frozen_array(signal.index.to_numpy().astype("datetime64[us]"))
         values = frozen_array(signal.to_numpy(dtype=float))
-        return TrialOutcome(signal=FrozenFrame.of(sessions, tuple(signal.columns), values))
+        return TrialOutcome(signal=FrozenFrame(sessions, tuple(signal.columns), values))
 
     def series(self):
         return nullcontext(self.whole)

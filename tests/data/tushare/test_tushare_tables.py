@@ -188,6 +188,8 @@ class TestRawTables:
     def test_an_incomplete_or_contradictory_request_is_a_bad_option(self, source):
         with pytest.raises(BadOption, match="give code"):
             source.query("daily")
+        with pytest.raises(BadOption, match="namechange is a list as of today"):
+            source.query("namechange", start_date="20240103")
         with pytest.raises(BadOption, match="stands alone"):
             source.query("daily", trade_date="20240103", start_date="20240103")
         with pytest.raises(BadWindow, match="is after"):

@@ -11,8 +11,9 @@ import pandas as pd
 from quantgraph.errors import BadFrame
 from quantgraph.market.moment import Moment
 from quantgraph.sandbox.wire import Frames
+from quantgraph.state.cut import align_frame, known_rows
 from quantgraph.state.frames import Dates, Floats, FrozenFrame, freeze, frozen_array
-from quantgraph.state.views import View, known_rows
+from quantgraph.state.views import View
 
 __all__ = [
     "FLAT",
@@ -115,13 +116,7 @@ def prefix(panel: Frames, moment: Moment) -> Frames:
     """
 
     def cut(key: str, name: str, frame: FrozenFrame) -> FrozenFrame:
-        rows = int(np.searchsorted(frame.sessions, moment.session.to_datetime64(), side="right"))
-        known = rows_known(key, name, frame, moment)
-        values = frame.values[:rows]
-        if known < rows:
-            values = values.copy()
-            values[known:] = np.nan
-        return to_frame(frame.sessions[:rows], frame.symbols, values)
+        return align_frame(panel_name(key), name, frame, moment)
 
     return _without_empty(map_frames(panel, cut))
 
@@ -138,7 +133,7 @@ def since(panel: Frames, session: np.datetime64) -> Frames:
 
 def to_frame(sessions: Dates, symbols: tuple[str, ...], values: Floats) -> FrozenFrame:
     """A frame in memory of its own."""
-    return FrozenFrame.of(frozen_array(sessions), symbols, frozen_array(values))
+    return FrozenFrame(frozen_array(sessions), symbols, frozen_array(values))
 
 
 def _without_empty(panel: Frames) -> Frames:

@@ -24,8 +24,7 @@ from quantgraph.market.moment import Moment
 from quantgraph.sandbox import CodeResult, CodeRunner
 from quantgraph.sandbox.walk import CodeWalk, open_walk
 from quantgraph.sandbox.wire import Frames
-from quantgraph.state.frames import FrozenFrame
-from quantgraph.state.signal_axes import check_placed
+from quantgraph.state.frames import FrozenFrame, check_axes
 
 __all__ = ["CodeTrials", "FunctionTrials", "RunPanel", "TrialOutcome", "Trials"]
 
@@ -131,13 +130,13 @@ class CodeTrials:
             return TrialOutcome(error=f"no signal {name} was handed over".replace("  ", " "))
         frame = result.signals[name]
         sessions = frame.index.to_numpy().astype("datetime64[us]")
-        return _placed_outcome(name, FrozenFrame.of(sessions, tuple(frame.columns), frame.to_numpy()), panel)
+        return _placed_outcome(name, FrozenFrame(sessions, tuple(frame.columns), frame.to_numpy()), panel)
 
 
 def _placed_outcome(name: str, signal: FrozenFrame, panel: Frames) -> TrialOutcome:
     """The outcome of a signal: an error unless it is on the sessions and symbols of the panel."""
     try:
-        check_placed(name, signal, _named(panel).get("ohlcv", {}))
+        check_axes(name, signal, _named(panel).get("ohlcv", {}))
     except BadFrame as error:
         return TrialOutcome(error=error.message)
     return TrialOutcome(signal=signal)

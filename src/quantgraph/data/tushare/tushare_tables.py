@@ -78,10 +78,6 @@ class TushareTables:
             If the endpoint is unknown, codes and dates are both missing, or the window is reversed.
         NotConfigured, PermissionDenied, RateLimited, SourceUnavailable
             As :meth:`quantgraph.data.tushare.client.TushareClient.fetch`.
-
-        Examples
-        --------
-        >>> source.query("daily", "600519.SH", start_date="20240103")  # doctest: +SKIP
         """
         if endpoint not in ENDPOINTS:
             raise BadOption(f"endpoint={endpoint!r}; valid: {', '.join(ENDPOINTS)}", parameter="endpoint")
@@ -90,6 +86,8 @@ class TushareTables:
         if trade_date is not None and (start_date is not None or end_date is not None):
             raise BadOption("trade_date stands alone; give it, or start_date and end_date")
         first, last = (start_date, end_date) if trade_date is None else (trade_date, trade_date)
+        if table.access == "list" and not (first is None and last is None):
+            raise BadOption(f"{endpoint} is a list as of today; give no dates")
         rows = (
             self._list(endpoint, codes) if table.access == "list" else self._dated(table, codes, first, last)
         )

@@ -1,6 +1,6 @@
-"""What was said to what is meant: gaps filled from the sentence so far, units checked.
+"""Resolve clauses to conditions: complete omitted parts from the sentence so far, and check units.
 
-Anything that would need a guess gives None, and the planner asks.
+A clause that needs a guess resolves to None, and the planner asks.
 """
 
 from __future__ import annotations
@@ -47,27 +47,45 @@ __all__ = ["Memory", "after_clause", "remember", "resolve"]
 PERCENT_FIELDS = ("turnover_rate", "dv_ratio")
 CAP_FIELDS = ("total_mv", "circ_mv")
 TEN_THOUSANDS_PER_YI = 10_000.0
-"""``total_mv`` is in ten thousand CNY; people say 亿, a hundred million."""
+"""``total_mv`` is in ten thousand CNY; the usual unit 亿 is a hundred million."""
 
 _OPERATORS: dict[str, Operator] = {
     "ABOVE": ">", "BELOW": "<", "GE": ">=", "LE": "<=", "BREAK_UP": ">", "BREAK_DOWN": "<",
+}  # fmt: skip
+_STATES = {
+    "POSITIVE": ("ABOVE", 0.0), "NEGATIVE": ("BELOW", 0.0),
+    "TURNS_UP": ("CROSS_UP", 0.0), "TURNS_DOWN": ("CROSS_DOWN", 0.0),
+    "OVERSOLD": ("BELOW", 30.0), "OVERBOUGHT": ("ABOVE", 70.0),
 }  # fmt: skip
 _MIRRORED: dict[Operator, Operator] = {">": "<", "<": ">", ">=": "<=", "<=": ">="}
 
 
 Subject = Value | Histogram | Falling
-"""What a sentence can speak on about."""
+"""What a later clause may refer to."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Memory:
     """What a later part of the sentence may leave out.
 
-    ``crossed`` are the two sides that a bare *cross below* or *death cross* speaks of. ``mixed``: the clause
-    before had several subjects, so a missing one cannot be known. ``price_line`` is the one line that a clause compares
-    the price with, for a bare *break*. ``turns`` counts the crosses that a bare *golden cross* could speak of.
-    ``rank`` gives a later rank its share. ``ascending`` is the value whose ranking starts from its low end
-    (``市盈率最低的10只``): places of it (``前20``) count from there.
+    Attributes
+    ----------
+    left, right
+        The sides of the last comparison.
+    crossed
+        The two sides of a bare *cross below* or *death cross*.
+    ranked, rank
+        The value of the last rank, and the rank, whose amount a later rank takes.
+    band
+        The band that was named last.
+    mixed
+        Whether the last clause had several subjects, so that an omitted one is ambiguous.
+    price_line
+        The only line that the last clause compares the price with, for a bare *break*.
+    cross_count
+        Number of crosses that a bare *golden cross* could mean.
+    ascending
+        The value that is ranked from its low end (``市盈率最低的10只``); its places (``前20``) count from there.
     """
 
     left: Subject | None = None
@@ -77,7 +95,7 @@ class Memory:
     band: Band | None = None
     mixed: bool = False
     price_line: Average | Band | None = None
-    turns: int = 0
+    cross_count: int = 0
     rank: Rank | None = None
     ascending: Value | Falling | None = None
 
@@ -103,7 +121,7 @@ def remember(memory: Memory, left: Value, right: Value | None = None) -> Memory:
 
 
 def after_clause(condition: Condition, memory: Memory) -> Memory:
-    """What the next clause may leave out: only what is one of its kind in this one."""
+    """The memory after a clause: it keeps only what the clause names once."""
     leaves = list(leaves_of(condition))
     if len(leaves) == 1:
         return memory
@@ -138,7 +156,7 @@ def _average_of(bare: Bare, partner: Operand | None) -> Operand | None:
 
 
 def _fill(left: Operand | None, word: str, right: Operand | None, memory: Memory) -> Operand | None:
-    """The left side that the sentence left out."""
+    """The left side, completed if the sentence leaves it out."""
     if left is not None:
         return left
     if right is None and word.startswith("CROSS"):
@@ -160,7 +178,7 @@ def _fill(left: Operand | None, word: str, right: Operand | None, memory: Memory
 
 
 def _number(left: Value, level: Level) -> Number | None:
-    """A constant in the unit of the left side; None if the unit does not fit it."""
+    """A constant in the unit of the left side; None if the unit does not fit."""
     zero = level.unit == "zero" or level.value == 0
     plain = level.unit == "plain" or zero
     match left:
@@ -208,10 +226,7 @@ def _right_value(left: Value, word: str, right: Operand | None, memory: Memory) 
         case Level():
             return _number(left, right)
         case BandSide(side=side):
-            sides: dict[str, Literal["upper", "middle", "lower"]] = {
-                "upper": "upper", "middle": "middle", "lower": "lower",
-            }  # fmt: skip
-            return replace(memory.band, side=sides[side]) if memory.band else None
+            return replace(memory.band, side=side) if memory.band else None
         case Average(field="close") if left == Bar(field="vol"):
             return replace(right, field="vol")
         case Scaled(value=Average(field="close")) if left == Bar(field="vol"):
@@ -228,28 +243,29 @@ def _compared(left: Value, word: str, right: Value) -> Condition:
     return Compare(left=left, op=_OPERATORS[word], right=right)
 
 
-def _break_alone(said: CompareClause, memory: Memory) -> CompareClause:
-    """``跌破卖出``: the price and the one line that the clause before compares it with."""
-    return said if memory.price_line is None else replace(said, left=Bar(), right=memory.price_line)
-
-
-def _compare(said: CompareClause, memory: Memory) -> Resolved | None:
-    if isinstance(said.left, Group) and isinstance(said.left.left, Band) and isinstance(said.right, BandSide):
-        memory = replace(memory, band=said.left.left)
-        said = replace(said, left=Bar())
-    elif said.left is None and said.right is None and said.word.startswith("BREAK"):
-        said = _break_alone(said, memory)
-    left, right = _fill(said.left, said.word, said.right, memory), said.right
+def _compare(clause: CompareClause, memory: Memory) -> Resolved | None:
+    if (
+        isinstance(clause.left, Group)
+        and isinstance(clause.left.left, Band)
+        and isinstance(clause.right, BandSide)
+    ):
+        memory = replace(memory, band=clause.left.left)
+        clause = replace(clause, left=Bar())
+    elif clause.left is None and clause.right is None and clause.word.startswith("BREAK"):
+        # ``跌破卖出``: the price and the only line that the previous clause compares it with
+        clause = clause if memory.price_line is None else replace(clause, left=Bar(), right=memory.price_line)
+    left, right = _fill(clause.left, clause.word, clause.right, memory), clause.right
     if isinstance(left, Bare):
         left = _average_of(left, right)
     elif isinstance(right, Bare) and (right := _average_of(right, left)) is None:
         return None
-    return _of_sides(left, said.word, right, memory)
+    return _of_sides(left, clause.word, right, memory)
 
 
 def _of_sides(left: Operand | None, word: str, right: Operand | None, memory: Memory) -> Resolved | None:
     if isinstance(left, Histogram):
-        return _histogram(left, word, memory) if _is_zero(right) else None
+        is_zero = isinstance(right, Level) and right.value == 0
+        return _histogram(left, word, memory) if is_zero else None
     if isinstance(left, Falling):
         return _fallen(left, word, right, memory)
     if isinstance(left, Group):
@@ -262,10 +278,6 @@ def _of_sides(left: Operand | None, word: str, right: Operand | None, memory: Me
     return _compared(left, word, value), remember(memory, left, value)
 
 
-def _is_zero(right: Operand | None) -> bool:
-    return isinstance(right, Level) and right.value == 0
-
-
 def _lines(lines: Group, word: str, memory: Memory) -> Resolved:
     return _compared(lines.left, word, lines.right), remember(memory, lines.left, lines.right)
 
@@ -276,9 +288,9 @@ def _histogram(histogram: Histogram, word: str, memory: Memory) -> Resolved:
 
 
 def _group_line(group: Group, word: str, right: Operand | None, memory: Memory) -> Resolved | None:
-    """``MACD crosses above its signal line``; ``MACD above the zero line`` speaks of the DIF.
+    """``MACD crosses above its signal line``; in ``MACD above the zero line`` MACD is the DIF.
 
-    The bare name against a number is the DIF to some and the histogram to others: not read.
+    MACD against a number is ambiguous (DIF or histogram), so None.
     """
     if not isinstance(group.left, Macd):
         return None
@@ -299,28 +311,19 @@ def _fallen(falling: Falling, word: str, right: Operand | None, memory: Memory) 
     return Compare(left=left, op=_MIRRORED[_OPERATORS[word]], right=value), seen
 
 
-def _state(said: StateClause, memory: Memory) -> Resolved | None:
-    left = memory.left if said.left is None else said.left
-    if said.state in ("POSITIVE", "NEGATIVE"):
-        if not isinstance(left, Return | Macd | Histogram):
-            return None
-        word = "ABOVE" if said.state == "POSITIVE" else "BELOW"
-        return _compare(CompareClause(left=left, word=word, right=Level(value=0.0, unit="plain")), memory)
-    if said.state in ("TURNS_UP", "TURNS_DOWN"):
-        if not isinstance(left, Return | Macd | Histogram):
-            return None
-        word = "CROSS_UP" if said.state == "TURNS_UP" else "CROSS_DOWN"
-        return _compare(CompareClause(left=left, word=word, right=Level(value=0.0, unit="plain")), memory)
-    if not isinstance(left, Rsi):
+def _state(clause: StateClause, memory: Memory) -> Resolved | None:
+    left = memory.left if clause.left is None else clause.left
+    word, level = _STATES[clause.state]
+    signed = clause.state not in ("OVERSOLD", "OVERBOUGHT")
+    if not isinstance(left, Return | Macd | Histogram if signed else Rsi):
         return None
-    word, level = ("BELOW", 30.0) if said.state == "OVERSOLD" else ("ABOVE", 70.0)
     return _compare(CompareClause(left=left, word=word, right=Level(value=level, unit="plain")), memory)
 
 
-def _turn(said: CrossClause, memory: Memory) -> Resolved | None:
-    if said.left is None and memory.turns > 1:
+def _turn(clause: CrossClause, memory: Memory) -> Resolved | None:
+    if clause.left is None and memory.cross_count > 1:
         return None
-    left, right = (memory.crossed or (None, None)) if said.left is None else (said.left, said.right)
+    left, right = (memory.crossed or (None, None)) if clause.left is None else (clause.left, clause.right)
     if isinstance(left, Average) and isinstance(right, Average):
         if left.period == right.period:
             return None
@@ -329,18 +332,20 @@ def _turn(said: CrossClause, memory: Memory) -> Resolved | None:
         return None
     if not _fits(left, right):
         return None
-    return Cross(left=left, direction="up" if said.up else "down", right=right), remember(memory, left, right)
+    return Cross(left=left, direction="up" if clause.up else "down", right=right), remember(
+        memory, left, right
+    )
 
 
 _OTHER_END: dict[Literal["top", "bottom"], Literal["top", "bottom"]] = {"top": "bottom", "bottom": "top"}
 
 
-def _rank(said: RankClause, memory: Memory, *, negated: bool) -> Resolved | None:
-    """A rank. ``前20`` behind ``市盈率最低的10只`` is the lowest 20; to sell these would sell what was bought."""
-    subject = said.value if said.value is not None else memory.ranked
-    value, side = subject, said.side
-    if said.place and said.value is None and memory.ascending is not None and memory.ascending == subject:
-        if said.amount is None or (said.side == "top" and not negated):
+def _rank(clause: RankClause, memory: Memory, *, negated: bool) -> Resolved | None:
+    """A rank. ``前20`` behind ``市盈率最低的10只`` is the lowest 20, which cannot be an exit unless negated."""
+    subject = clause.value if clause.value is not None else memory.ranked
+    value, side = subject, clause.side
+    if clause.place and clause.value is None and memory.ascending is not None and memory.ascending == subject:
+        if clause.amount is None or (clause.side == "top" and not negated):
             return None
         side = _OTHER_END[side]
         ascending: Value | Falling | None = memory.ascending
@@ -351,10 +356,10 @@ def _rank(said: RankClause, memory: Memory, *, negated: bool) -> Resolved | None
     if not isinstance(value, Return | Indicator | Rsi) and value != Bar(field="vol"):
         return None
     ranked = subject if isinstance(subject, Falling) else value
-    if said.side == "bottom" and not said.place:
+    if clause.side == "bottom" and not clause.place:
         ascending = ranked
-    if said.amount is not None:
-        rank = Rank(value=value, side=side, amount=said.amount, unit=said.unit)
+    if clause.amount is not None:
+        rank = Rank(value=value, side=side, amount=clause.amount, unit=clause.unit)
     elif memory.rank is not None and memory.rank.value == value and memory.rank.side != side:
         rank = replace(memory.rank, side=side)
     else:
@@ -362,32 +367,32 @@ def _rank(said: RankClause, memory: Memory, *, negated: bool) -> Resolved | None
     return rank, replace(memory, left=ranked, right=None, ranked=ranked, rank=rank, ascending=ascending)
 
 
-def _joined(said: JoinedClause, memory: Memory) -> Resolved | None:
+def _joined(clause: JoinedClause, memory: Memory) -> Resolved | None:
     parts: list[Condition] = []
-    for part in said.parts:
+    for part in clause.parts:
         found = resolve(part, memory)
         if found is None:
             return None
         condition, memory = found
         parts.append(condition)
-    return (AllOf if said.word == "and" else AnyOf)(parts=tuple(parts)), memory
+    return (AllOf if clause.word == "and" else AnyOf)(parts=tuple(parts)), memory
 
 
-def resolve(said: Clause, memory: Memory) -> Resolved | None:
-    """The condition that was meant and the memory after it; None if that would be a guess."""
-    match said:
+def resolve(clause: Clause, memory: Memory) -> Resolved | None:
+    """The condition of a clause and the memory after it; None if it is ambiguous."""
+    match clause:
         case CompareClause():
-            return _compare(said, memory)
+            return _compare(clause, memory)
         case StateClause():
-            return _state(said, memory)
+            return _state(clause, memory)
         case CrossClause():
-            return _turn(said, memory)
+            return _turn(clause, memory)
         case RankClause():
-            return _rank(said, memory, negated=False)
+            return _rank(clause, memory, negated=False)
         case NegatedClause(part=part):
             found = (
                 _rank(part, memory, negated=True) if isinstance(part, RankClause) else resolve(part, memory)
             )
             return None if found is None else (Not(part=found[0]), found[1])
         case JoinedClause():
-            return _joined(said, memory)
+            return _joined(clause, memory)

@@ -1,8 +1,9 @@
-"""Reading takes time in proportion to what is read, and numbers have a greatest length."""
+"""Reading takes time in proportion to the text, and numbers have a greatest length."""
 
 from __future__ import annotations
 
 import time
+from contextlib import suppress
 
 import pytest
 
@@ -13,10 +14,10 @@ from quantgraph.llm.planner.request import RequestContext, read_request
 CONTEXT = RequestContext(
     first_session="20230103", last_session="20251231", names={"贵州茅台": "600519.SH"}, examples=("合成30",)
 )
-SHORT, LONG = 2_500, 10_000
+SHORT, LONG = 1_250, 5_000
 QUADRATIC = (LONG / SHORT) ** 2
-MEASURABLE = 0.08
-"""Seconds; what takes less says nothing of its growth, and needs no growth to be told of."""
+MEASURABLE = 0.05
+"""Seconds of processor time; less says nothing of the growth."""
 
 PATTERNS = {
     "digits": ("", "7", ""),
@@ -51,24 +52,17 @@ PATTERNS = {
 
 
 def repeated(name: str, length: int) -> str:
-    """The middle of a pattern as often as it takes."""
+    """A pattern with its middle repeated up to a length."""
     begin, unit, end = PATTERNS[name]
     return (begin + unit * length)[: length - len(end)] + end
 
 
 def seconds(text: str) -> float:
-    """The least processor time of reading a text; others work on this machine, too."""
-    taken = []
-    for _ in range(2):
-        begun = time.process_time()
-        try:
-            read_request(text, CONTEXT)
-        except BadWindow:
-            pass
-        taken.append(time.process_time() - begun)
-        if taken[-1] < MEASURABLE:
-            break
-    return min(taken)
+    """Processor time of reading a text."""
+    begun = time.process_time()
+    with suppress(BadWindow):
+        read_request(text, CONTEXT)
+    return time.process_time() - begun
 
 
 @pytest.mark.parametrize("name", PATTERNS)
@@ -78,8 +72,11 @@ def test_four_times_the_text_takes_about_four_times_as_long(name: str) -> None:
     long = seconds(text)
     if long < MEASURABLE:
         return
-    assert long < 1.5
-    assert long < QUADRATIC / 2 * seconds(repeated(name, SHORT))
+    short = seconds(repeated(name, SHORT))
+    if long >= QUADRATIC / 2 * short:  # once more, since a busy machine disturbs the measure
+        long = min(long, seconds(text))
+    assert long < 0.75
+    assert long < QUADRATIC / 2 * short
 
 
 LONG_NUMBERS = {
@@ -103,7 +100,7 @@ def test_a_number_of_more_than_fifteen_digits_is_named_as_not_read(text: str) ->
     "text", ["一" * 5_000 + "日均线上穿20日均线买入", "百分之" + "一" * 5_000, "1" * 5_000 + "成"]
 )
 def test_number_words_without_end_are_not_read(text: str) -> None:
-    """Python itself refuses to turn thousands of digits into a number."""
+    """int() refuses thousands of digits."""
     assert read_request(f"合成30 2024年 {text}买入", CONTEXT).strategy is None
 
 
@@ -115,7 +112,7 @@ def test_fifteen_digits_are_read_exactly() -> None:
 
 @pytest.mark.parametrize("count", ["9999", "99999999999999999999", "9" * 5_000])
 @pytest.mark.parametrize("words", ["过去{}年", "last {} days", "最近{}个月"])
-def test_a_stretch_from_before_the_calendar_is_a_window_that_cannot_be(words: str, count: str) -> None:
+def test_a_period_before_the_year_1_is_an_error(words: str, count: str) -> None:
     if (words, count) == ("last {} days", "9999"):
         return  # it began in 1998
     if (words, count) == ("最近{}个月", "9999"):

