@@ -1,4 +1,4 @@
-"""What a fill costs: commission, stamp duty, transfer fee, US regulatory fees, each to the cent."""
+"""Charges of a fill: commission, stamp duty, transfer fee, US regulatory fees, each to the cent."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ _MILLION = 1_000_000
 
 @dataclass(frozen=True, kw_only=True)
 class Charges:
-    """What one fill costs, each in the market's currency to the cent.
+    """Charges of one fill, each in the market's currency to the cent.
 
     Attributes
     ----------
     regulatory
         SEC section 31 fee and FINRA trading activity fee.
     slippage
-        What the fill was worse than the market's price, charged in cash.
+        How much worse the fill was than the market's price, charged in cash.
     """
 
     commission: Decimal = ZERO
