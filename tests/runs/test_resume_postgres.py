@@ -1,4 +1,4 @@
-"""Runs on PostgreSQL, checkpoints, ledger and record: killed, left by the server, resumed, replayed."""
+"""Runs with checkpoints, ledger and record on PostgreSQL: killed, disconnected, resumed, replayed."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def test_a_run_on_postgresql_that_is_killed_pays_for_no_call_twice_and_replays(t
     assert replay(tmp_path / "kills0" / "r").differences == ()
 
 
-def test_a_run_whose_server_stops_says_so_and_goes_on_when_it_is_back(tmp_path, server):
+def test_a_run_whose_database_server_stops_is_resumed_when_it_is_back(tmp_path, server):
     where = server.database()
     stopped = []
 
