@@ -152,7 +152,7 @@ def storage_error(error: BaseException, where: object) -> StorageUnavailable | N
     """
     if isinstance(error, sqlite3.Error):
         code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_ERROR) & 0xFF
-        mend = "another process has locked it; end that process" if code in _HELD else CHECK_DISK
+        mend = "another process holds it; end that process" if code in _HELD else CHECK_DISK
         about_storage = code in _HELD | _DISK
     else:
         names = {kind.__name__ for kind in type(error).__mro__}
