@@ -261,7 +261,7 @@ def half_a_ledger(folder, *, index):
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="a read-only mount in a test takes Linux")
-def test_a_replay_is_the_same_under_four_hash_seeds_from_a_copied_folder_and_on_a_read_only_medium(
+def test_a_replay_is_the_same_under_other_hash_seeds_from_a_copied_folder_and_on_a_read_only_medium(
     finished, copy, tmp_path
 ):
     medium, log_alone = tmp_path / "medium", half_a_ledger(tmp_path / "one", index=False)
@@ -272,9 +272,8 @@ def test_a_replay_is_the_same_under_four_hash_seeds_from_a_copied_folder_and_on_
     there = Path(shutil.copytree(finished, medium / finished.name))
     closed = read_only(medium)
     runs = [
-        ("0", [], finished, ""),
-        ("1", [], copy, ""),
-        ("2", closed, there, medium / "one"),
+        ("0", [], copy, ""),
+        ("1", closed, there, medium / "one"),
         ("random", closed, there, medium / "two"),
     ]
     before = [stand(folder) for folder in (finished, copy, medium)]
@@ -294,11 +293,11 @@ def test_a_replay_is_the_same_under_four_hash_seeds_from_a_copied_folder_and_on_
         assert process.returncode == 0, err
         told.append(json.loads(out.splitlines()[-1]))
     expected = content_hash(canonical_json(replay(finished).result))
-    assert [(each["differences"], each["result"]) for each in told] == [([], expected)] * 4
+    assert [(each["differences"], each["result"]) for each in told] == [([], expected)] * 3
     assert {each["check"][0] for each in told} == {0}
     assert len({each["show"][1] for each in told}) == 1
     assert {each["resume"] for each in told} == {"done"}
-    for each in told[2:]:
+    for each in told[1:]:
         assert each["cash"] == "12345.00"
         assert each["refused"].startswith(f"storage_unavailable: {medium}/")
     assert [stand(folder) for folder in (finished, copy, medium)] == before

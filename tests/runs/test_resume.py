@@ -236,7 +236,7 @@ def test_sessions_that_were_decided_before_the_budget_was_spent_are_reported_and
 def test_a_different_configuration_or_code_is_refused_and_shown(tmp_path, monkeypatch):
     half = run_strategy(SENTENCE, out=tmp_path, **stop_at("reflection"))
     monkeypatch.setenv("QUANTGRAPH_TEMPERATURE", "0.7")
-    files = dict(identity.code_files())
+    files = dict(identity.code_hashes())
     files["nodes/report.py"] = "0"
     del files["graph.py"]
     monkeypatch.setattr(identity, "code_hashes", lambda: files)

@@ -13,7 +13,7 @@ from quantgraph.errors import StorageUnavailable
 from quantgraph.runs import replay, resume_run, run_strategy
 
 HERE = Path(__file__).parent
-KILLS = 4
+KILLS = 2
 SENTENCE = "000341.SZ，2日均线上穿5日均线买入，下穿卖出，20240102到20240229"
 
 
