@@ -42,7 +42,7 @@ def test_a_run_whose_database_server_stops_is_resumed_when_it_is_back(tmp_path, 
             stopped.append(event)
             server.stop()
 
-    with saver(where) as checkpointer, pytest.raises(StorageUnavailable, match="see that its server runs"):
+    with saver(where) as checkpointer, pytest.raises(StorageUnavailable, match="check that its server runs"):
         run_strategy(SENTENCE, out=tmp_path, ledger=where, checkpointer=checkpointer, watch=stop)
     server.start()
     (folder,) = tmp_path.iterdir()

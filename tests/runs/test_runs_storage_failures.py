@@ -69,7 +69,7 @@ def test_a_run_on_a_full_disk_says_so_and_is_resumed(tmp_path, made, asked):
     assert ended.exit_code == 1
     assert line == told["error"]
     assert line.startswith(f"storage_unavailable: {tmp_path}/r/")
-    assert line.endswith("see that its disk has room and that it may be written")
+    assert line.endswith("check that its disk has room and that it may be written")
     assert hint == f"quantgraph resume {told['run_dir']}"
     assert not list(tmp_path.rglob(".*")), "half a file was left behind"
     assert resume_run(tmp_path / "r")["ended_because"] == "done"
