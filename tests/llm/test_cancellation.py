@@ -26,7 +26,7 @@ from quantgraph.testing import Fault, OpenAIStub, ScriptedChatModel
 
 HI = [HumanMessage("Hi")]
 SOON = 5.0
-"""Seconds; whoever waited for the model would take a minute."""
+"""Seconds; a wait for the model would take a minute."""
 
 
 def at(stub: OpenAIStub) -> BaseChatModel:

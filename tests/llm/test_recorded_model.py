@@ -180,7 +180,7 @@ def test_each_attempt_is_a_line_and_the_last_is_final(tmp_path: Path) -> None:
         (2, False, "model_unavailable"),
         (3, True, None),
     ]
-    # An error status costs nothing; what a broken reply cost nobody knows.
+    # An error status costs nothing; the cost of a broken reply is unknown.
     assert [one.facts.get("prompt_tokens") for one in lines[:2]] == [0, None]
     (row,) = scope.recording.usage()
     assert (row["calls"], row["prompt_tokens"], row["cost"]) == (3, None, "unknown")

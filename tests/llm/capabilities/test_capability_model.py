@@ -269,7 +269,7 @@ def test_a_truncation_reported_by_exception_is_requested_again_and_typed():
 def test_where_a_tool_must_be_called_an_answer_is_a_fault():
     inner, model = scripted_model("Three.", SLIPS["hermes"], mode="text", tool_choice="any")
     assert calls_of(model.invoke(QUESTION)) == ADDED
-    assert "no tool was called, and one has to be" in inner.calls[1].messages[-1].text
+    assert "no tool was called, but one must be" in inner.calls[1].messages[-1].text
     assert "To finish" not in inner.calls[0].messages[0].text
 
 
