@@ -5,11 +5,12 @@ READY := .venv/.ready
 DEMO := 合成30成分股，5日均线上穿20日均线买入，下穿卖出，2025年
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint type docs bench bench-peers zoo soak format clean
+.PHONY: help demo test quick lint type docs bench bench-peers zoo soak format clean
 
 help:
 	@echo "make demo    one sentence becomes trades, on synthetic data, without a key"
 	@echo "make test    lint, types, layers, and all tests (README and notebooks included)"
+	@echo "make quick   lint, types, and the tests of what changed, in under a minute"
 	@echo "make lint    ruff and the layers        make type    mypy --strict"
 	@echo "make docs    refresh pictures and notebooks, and run every example"
 	@echo "make bench   measure                    make format  ruff format and fixes"
@@ -26,6 +27,9 @@ demo: $(READY)
 
 test: lint type
 	$(BIN)/pytest -n 2 --dist worksteal
+
+quick: $(READY)
+	@$(BIN)/python scripts/quick.py
 
 lint: $(READY)
 	$(BIN)/ruff check .

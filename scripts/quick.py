@@ -1,7 +1,7 @@
 """Check what changed, in under a minute: lint, types, and the tests that mirror the changed files.
 
-    python scripts/quick.py            against the last commit, or of the last commit where nothing is changed
-    python scripts/quick.py --base X   against the commit or branch X
+python scripts/quick.py            against the last commit, or of the last commit where nothing is changed
+python scripts/quick.py --base X   against the commit or branch X
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ def mirrored_tests(changed: Iterable[Path], root: Path = ROOT) -> list[str]:
     found: dict[str, None] = {}
     for path in changed:
         if path.parts[:2] == ("src", "quantgraph"):
-            folder = Path("tests", *path.parts[2:-1])
+            folder = Path("tests", *(part.lstrip("_") for part in path.parts[2:-1]))
             name = path.stem.lstrip("_")
             tests = _tests_of(root, folder, name) or _tests_of(root, folder, path.parent.name)
             found.update(dict.fromkeys(tests))

@@ -16,9 +16,14 @@ ROOT_TESTS = {  # what the tests directly under tests/ are about, besides the mo
     "examples": "examples",
     "house": "scripts/house.py",
     "notebooks": "notebooks",
+    "packaging": "pyproject.toml",
     "public": "src/quantgraph/__init__.py",
     "quick": "scripts/quick.py",
 }
+SUITES = {"canary", "conformance"}
+"""Folders of tests that hold every tool, node and decider against one thing, whatever room it is in."""
+ROOM_OF = {"util": "_util"}
+"""Folders of tests that cannot have the name of their package."""
 
 
 def script(name):
@@ -54,7 +59,9 @@ def test_a_module_has_a_name_of_its_own(known):
 
 
 def test_a_module_is_in_a_package_that_says_what_it_is_for(known):
-    assert [name for name, module in known.items() if module.is_package and not module.text.startswith('"""')] == []
+    assert [
+        name for name, module in known.items() if module.is_package and not module.text.startswith('"""')
+    ] == []
 
 
 def written(folder, files):
@@ -98,7 +105,9 @@ def modules_of(folder):
 def is_mirrored(test):
     """Whether a test file bears the name of what it tests: a module, or the package that it is in."""
     folder = test.parent.relative_to(ROOT / "tests")
-    package = ROOT / "src" / "quantgraph" / folder
+    if folder.name in SUITES:
+        return True
+    package = ROOT / "src" / "quantgraph" / ROOM_OF.get(folder.name, folder)
     if not package.is_dir():
         return False
     subject = test.stem.removeprefix("test_")
@@ -119,7 +128,9 @@ def test_no_two_test_files_have_one_name():
 def test_the_quick_check_runs_the_tests_that_mirror_a_change():
     changed = [Path("src/quantgraph/market/fees.py"), Path("tests/test_house.py"), Path("scripts/docs.py")]
     assert "tests/test_house.py" in quick.mirrored_tests(changed)
-    assert quick.mirrored_tests([Path("src/quantgraph/market/calendar.py")]) == ["tests/market/test_calendar.py"]
+    assert quick.mirrored_tests([Path("src/quantgraph/market/calendar.py")]) == [
+        "tests/market/test_calendar.py"
+    ]
 
 
 def rooms():
@@ -130,15 +141,21 @@ def rooms():
 
 def test_the_page_of_the_architecture_names_every_room_and_no_other():
     table = PAGE.read_text(encoding="utf-8").split("## The rooms")[1].split("\n## ")[0]
-    named = {name for row in re.findall(r"^\| (.+?) \|", table, re.M) for name in re.findall(r"`([a-z_]+(?:/|\.py))`", row)}
+    named = {
+        name
+        for row in re.findall(r"^\| (.+?) \|", table, re.MULTILINE)
+        for name in re.findall(r"`([a-z_]+(?:/|\.py))`", row)
+    }
     assert named == rooms()
 
 
 def test_the_page_of_the_architecture_has_the_layers_that_are_checked():
     config = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
     layers = config["tool"]["importlinter"]["contracts"][0]["layers"]
-    line = re.search(r"^    (cli › .+)$", PAGE.read_text(encoding="utf-8"), re.M).group(1)
-    assert [each.strip() for each in re.split("[›:]", line)] == [each.strip() for row in layers for each in row.split(":")]
+    line = re.search(r"^    (cli › .+)$", PAGE.read_text(encoding="utf-8"), re.MULTILINE).group(1)
+    assert [each.strip() for each in re.split("[›:]", line)] == [
+        each.strip() for row in layers for each in row.split(":")
+    ]
 
 
 def test_each_stop_on_the_way_from_a_sentence_to_a_fill_exists():
@@ -147,7 +164,7 @@ def test_each_stop_on_the_way_from_a_sentence_to_a_fill_exists():
     for path, name in stops:
         text = (ROOT / "src" / "quantgraph" / path).read_text(encoding="utf-8")
         for part in name.split("."):
-            assert re.search(rf"^ *(?:class|def) {part}\b", text, re.M), f"{path}:{name}"
+            assert re.search(rf"^ *(?:class|def) {part}\b", text, re.MULTILINE), f"{path}:{name}"
 
 
 def test_each_file_that_the_page_of_the_architecture_names_exists():

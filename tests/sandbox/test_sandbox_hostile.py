@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-FOLDER = Path(__file__).parent
+FOLDER = Path(__file__).parent / "hostile"
 NOBODY = 65534
 USERS = ["own", *(["nobody"] if os.getuid() == 0 else [])]
 WHOLE = bool(os.environ.get("WHOLE"))
