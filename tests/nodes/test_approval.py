@@ -264,7 +264,7 @@ def test_three_answers_that_are_none_end_the_run(resources, store):
     update = approve_node(state, resources=lost)
     assert update["ended_because"] == "needs_answer"
     words = "approve, reject, approve all that follow, or numbers or symbols of orders, like 1, 2"
-    assert said == [None, *[f"'maybe' is no option; answer with {words}"] * 2]
+    assert said == [None, *[f"'maybe' is not an option; answer with {words}"] * 2]
 
 
 def test_an_answer_that_fails_leaves_the_report_of_the_sessions_before_it(tmp_path):

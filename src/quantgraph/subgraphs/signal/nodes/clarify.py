@@ -15,8 +15,7 @@ from quantgraph._util.texts import say
 from quantgraph.errors import BadOption
 from quantgraph.llm.tags import escape_tags, wrap
 from quantgraph.recording import keep_answer
-from quantgraph.runtime.agent_factory import MODEL_ERRORS
-from quantgraph.runtime.endings import end_update
+from quantgraph.runtime.endings import MODEL_ERRORS, end_update
 from quantgraph.runtime.questions import AnswerFunction, ask_question, assumption_update, check_checkpointer
 from quantgraph.runtime.state import Clarification
 from quantgraph.subgraphs.signal.messages import default_answer, is_default, typical_answers, without_fields

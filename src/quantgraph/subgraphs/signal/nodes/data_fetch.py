@@ -8,8 +8,8 @@ from typing import Any
 from langchain_core.messages import ToolMessage
 
 from quantgraph.errors import QuantGraphError, UnknownField
-from quantgraph.runtime.agent_factory import FATAL_ERRORS, MODEL_ERRORS, invoke_agent, tool_errors
-from quantgraph.runtime.endings import end_update, language, success_update
+from quantgraph.runtime.agent_factory import invoke_agent, tool_errors
+from quantgraph.runtime.endings import FATAL_ERRORS, MODEL_ERRORS, end_update, language, success_update
 from quantgraph.subgraphs.signal.data_request import has_data, restrict_to_request
 from quantgraph.subgraphs.signal.indicator_fields import check_source_fields, fields_question_update
 from quantgraph.subgraphs.signal.signal_resources import SignalResources, default_signal_resources

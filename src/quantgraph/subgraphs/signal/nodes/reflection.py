@@ -23,8 +23,8 @@ from quantgraph.errors import (
 )
 from quantgraph.llm.tags import escape_tags, wrap
 from quantgraph.recording import replaying
-from quantgraph.runtime.agent_factory import MODEL_ERRORS, invoke_agent_for
-from quantgraph.runtime.endings import end_reason, end_update, language, user_messages
+from quantgraph.runtime.agent_factory import invoke_agent_for
+from quantgraph.runtime.endings import MODEL_ERRORS, end_reason, end_update, language, user_messages
 from quantgraph.subgraphs.signal.data_request import (
     ReflectionReply,
     check_constraints,

@@ -11,9 +11,9 @@ from quantgraph._util.texts import Note
 from quantgraph.errors import QuantGraphError
 from quantgraph.llm.tags import field_list, wrap
 from quantgraph.recording import recorded
-from quantgraph.runtime.agent_factory import FATAL_ERRORS, MODEL_ERRORS, invoke_agent, tool_errors
+from quantgraph.runtime.agent_factory import invoke_agent, tool_errors
 from quantgraph.runtime.agent_middleware import stop_line
-from quantgraph.runtime.endings import end_update, language, success_update
+from quantgraph.runtime.endings import FATAL_ERRORS, MODEL_ERRORS, end_update, language, success_update
 from quantgraph.subgraphs.signal.data_request import request_hash
 from quantgraph.subgraphs.signal.signal_resources import SignalResources, default_signal_resources
 from quantgraph.subgraphs.signal.state import SignalSubgraphState

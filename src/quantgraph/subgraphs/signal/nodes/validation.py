@@ -12,8 +12,15 @@ from quantgraph.audit import Finding, Report, check_data, check_signal
 from quantgraph.errors import BadWindow, BudgetExceeded, ModelOutputInvalid, NoProgress, QuantGraphError
 from quantgraph.market.calendar import sessions as exchange_sessions
 from quantgraph.recording import recorded
-from quantgraph.runtime.agent_factory import FATAL_ERRORS, MODEL_ERRORS, invoke_agent_for
-from quantgraph.runtime.endings import end_reason, end_update, language, success_update
+from quantgraph.runtime.agent_factory import invoke_agent_for
+from quantgraph.runtime.endings import (
+    FATAL_ERRORS,
+    MODEL_ERRORS,
+    end_reason,
+    end_update,
+    language,
+    success_update,
+)
 from quantgraph.subgraphs.signal.causality_proof import prove_causality
 from quantgraph.subgraphs.signal.data_request import data_start, request_sessions, request_symbols
 from quantgraph.subgraphs.signal.reply_schemas import ReviewReply
