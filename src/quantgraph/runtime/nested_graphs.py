@@ -31,8 +31,8 @@ _DURABILITY = "__pregel_durability"
 _SCRATCHPAD = "__pregel_scratchpad"
 
 NO_CHECKPOINTS: RunnableConfig = {"configurable": {_DURABILITY: "exit"}}
-"""Config of a graph without checkpoints inside a node. It would inherit a host's ``durability="sync"`` and wait
-for checkpoints that are never written; the argument ``durability=`` would only warn."""
+"""Config of a graph without checkpoints inside a node. It would inherit a host's ``durability="sync"`` and
+wait for checkpoints that are never written; the argument ``durability=`` would only warn."""
 
 _PARAMETERS = {"decision": "decider", "propose": "decider", "clarify": "on_clarify", "approve": "on_clarify"}
 """The parameter whose code a step calls; other steps call the source or a model."""
@@ -68,10 +68,10 @@ _HOST: ContextVar[_Host | None] = ContextVar("host", default=None)
 def detached_from_host(step: str) -> Iterator[None]:
     """Keep the host's checkpointer from every graph invoked in this context, at any depth.
 
-    A decider, a data source, ``on_clarify`` and a model may be graphs. With the host's checkpointer such a graph
-    would continue from its middle when the run is resumed, without what its tools had in memory. In this context
-    it starts from the beginning, and its models' replies are served from the recording. It still streams to the
-    host and calls the host's callbacks.
+    A decider, a data source, ``on_clarify`` and a model may be graphs. With the host's checkpointer such a
+    graph would continue from its middle when the run is resumed, without what its tools had in memory. In
+    this context it starts from the beginning, and its models' replies are served from the recording. It still
+    streams to the host and calls the host's callbacks.
 
     Parameters
     ----------
@@ -81,8 +81,8 @@ def detached_from_host(step: str) -> Iterator[None]:
     Raises
     ------
     BadOption
-        If anything but :func:`interrupt_host` would pause the host or a graph in here; if a command would send
-        the host to another node; if the host would run, and save, a task.
+        If anything but :func:`interrupt_host` would pause the host or a graph in here; if a command would
+        send the host to another node; if the host would run, and save, a task.
     """
     config = var_child_runnable_config.get()
     if config is None:  # the node is called directly, outside of a graph
