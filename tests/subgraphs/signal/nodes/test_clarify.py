@@ -353,7 +353,7 @@ def test_nobody_goes_on_without_a_field_unasked(play, graph_of, on_clarify):
     cast = play.Cast(reflect=play.intent(required_indicators=["roe"]))
     final = graph_of(cast, on_clarify=on_clarify).invoke(begin())
     assert final["ended_because"] == "needs_answer"
-    assert final["error_messages"][0].startswith("needs_answer: there is no daily indicator roe; there are ")
+    assert final["error_messages"][0].startswith("needs_answer: there is no daily indicator roe; available: ")
     assert final["assumptions"] == []
 
 
