@@ -15,8 +15,7 @@ from quantgraph.nodes.trading_resources import run_database_path
 from quantgraph.recording import Recorder
 from quantgraph.settings import load_settings
 from quantgraph.state import DataState
-from quantgraph.subgraphs.signal import create_signal_subgraph
-from quantgraph.subgraphs.signal.graph import CompiledSignalGraph
+from quantgraph.subgraphs.signal import CompiledSignalGraph, create_signal_subgraph
 
 __all__ = ["signal_graph", "trading_graph"]
 

@@ -22,7 +22,7 @@ from quantgraph.nodes.trading_resources import TradingResources
 from quantgraph.report import summarise
 from quantgraph.report.notes import summary_notes
 from quantgraph.runtime.endings import language
-from quantgraph.subgraphs.signal.warm_up import EVALUATION_FIELDS
+from quantgraph.subgraphs.signal import EVALUATION_FIELDS
 
 __all__ = ["report_node"]
 

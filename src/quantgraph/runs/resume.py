@@ -25,7 +25,7 @@ from quantgraph.runs.result import read_result
 from quantgraph.runs.specification import recorded_source_name
 from quantgraph.runtime.questions import OnClarify
 from quantgraph.settings import Settings, load_settings
-from quantgraph.subgraphs.signal.state_updates import MAX_CLARIFICATIONS
+from quantgraph.subgraphs.signal import MAX_CLARIFICATIONS
 
 __all__ = ["last_thread", "questions_used_up", "resume_run"]
 

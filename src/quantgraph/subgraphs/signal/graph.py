@@ -37,7 +37,13 @@ from quantgraph.subgraphs.signal.signal_resources import SignalResources, build_
 from quantgraph.subgraphs.signal.state import SignalSubgraphState
 from quantgraph.subgraphs.signal.state_updates import initial_state
 
-__all__ = ["build_signal_graph", "create_signal_subgraph", "map_to_main_state", "map_to_subgraph_state"]
+__all__ = [
+    "CompiledSignalGraph",
+    "build_signal_graph",
+    "create_signal_subgraph",
+    "map_to_main_state",
+    "map_to_subgraph_state",
+]
 
 _RESULT_FIELDS = ("data_ref", "strategy", "request", "ended_because", "assumptions", "error_messages")
 
