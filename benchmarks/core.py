@@ -1,4 +1,4 @@
-"""The costs that everything else stands on, measured side by side; ``make bench`` runs it.
+"""Costs of the basic operations; ``make bench`` runs it.
 
 Each line: what, the smallest of several runs, and the bound it is held against. Exit status 1 if one is
 missed. Needs the real data sets for the last part, and says so when they are missing.

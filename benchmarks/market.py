@@ -1,4 +1,4 @@
-"""Whole-market simulation, ours beside other tools: one panel, one rule, one process per tool.
+"""Whole-market simulation, ours and other tools: one panel, one rule, one process per tool.
 
 ``python benchmarks/market.py --sizes s,m,l --tools bare,ours,vectorbt`` prints for each tool the median time,
 its ratio to the bare numba loop, peak memory, fills and final equity, with ``=`` where both are the bare

@@ -1,4 +1,4 @@
-"""What recording a model call costs, and replaying a run beyond starting up.
+"""Cost of recording a model call, and of replaying a run beyond start-up.
 
 Starting up is importing, and building the graph; the rest of :func:`quantgraph.runs.replay` is the replay:
 reading the record, running the graph, trading, the report, writing the exports and comparing them.

@@ -40,7 +40,7 @@ def soak(what: str, way: str, kills: int, seed: int) -> None:
 
 
 def resume(saver: str, kills: int, seed: int) -> None:
-    checks = module(TESTS / "run" / "resumed.py")
+    checks = module(TESTS / "runs" / "interrupted_runs.py")
     with ExitStack() as stack:
         place, folder = saver, Path(stack.enter_context(tempfile.TemporaryDirectory()))
         if saver == "postgresql":

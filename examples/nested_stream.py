@@ -1,4 +1,4 @@
-"""The subgraph two deep in graphs of yours, and what a host sees while it runs.
+"""The subgraph nested two graphs deep, and the events that a host sees while it runs.
 
 Events have stable names (``quantgraph.node``, ``quantgraph.model``, ``quantgraph.session``,
 ``quantgraph.question``) and are plain JSON; ``subgraphs=True`` shows them from any depth.

@@ -1,4 +1,4 @@
-"""A data source of your own: two invented stocks, straight from arrays. No base class is needed."""
+"""A data source of your own: two invented stocks from arrays. No base class is needed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The subgraph as a node of a parent graph: a question stops the parent, and an answer makes it go on.
+"""The subgraph as a node of a parent graph: a question interrupts the parent, and an answer resumes it.
 
 The saver is a file and the data state spills to a folder, so the second half could run in another process.
 """

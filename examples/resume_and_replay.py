@@ -1,13 +1,12 @@
-"""A run that waits for an answer, gone on with later, perhaps by another process; then its replay.
+"""A run that waits for an answer, resumed later, perhaps by another process; then its replay.
 
-What the run asked of the world is in its folder: the replay asks nobody, and its ledger has the same bytes.
+The folder holds all replies: the replay calls no model and no source, and its ledger has the same bytes.
 """
 
 from __future__ import annotations
 
 from quantgraph import run_strategy
-from quantgraph.runs import resume_run
-from quantgraph.runs.replay import replay
+from quantgraph.runs import replay, resume_run
 
 SENTENCE = "合成30成分股，5日均线上穿20日均线买入，下穿卖出"
 
@@ -18,8 +17,8 @@ def main() -> None:
     print(waiting["ended_because"], "|", waiting["error"])
     done = resume_run(waiting["run_dir"], answer="2025年上半年")
     print(done["ended_because"], "|", done["account"]["trades"], "trades")
-    again = replay(done["run_dir"])
-    print("identical" if again.identical else again.differences)
+    replayed = replay(done["run_dir"])
+    print("identical" if replayed.identical else replayed.differences)
 
 
 if __name__ == "__main__":

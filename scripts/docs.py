@@ -1,4 +1,4 @@
-"""Run what the documents show, and put in what comes out: ``python scripts/docs.py [--check]``.
+"""Run the code blocks of the documents, and write their output: ``python scripts/docs.py [--check]``.
 
 - ``python`` blocks of a file run one after the other in one namespace; functions named ``test_*`` are
   called, by pytest if they take fixtures;

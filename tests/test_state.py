@@ -443,7 +443,7 @@ def test_symbols_and_fields_that_look_alike_when_joined_have_their_own_names(fra
     from quantgraph.state.frames import FrozenFrame, freeze
 
     frozen = freeze("signal", "s", ones)
-    joined = [FrozenFrame.of(frozen.sessions, s, frozen.values) for s in (("a\nb", "c"), ("a", "b\nc"))]
+    joined = [FrozenFrame(frozen.sessions, s, frozen.values) for s in (("a\nb", "c"), ("a", "b\nc"))]
     assert joined[0].digest != joined[1].digest
     digest = frozen.digest
     names = [

@@ -176,7 +176,7 @@ def test_a_part_of_a_run_goes_on_with_its_walk_and_trades_the_same(store, ref):
     market = Market(store=store, data_ref=ref, rules=Rulebook.mainland())
     account, walk, parts = Account.opening(1_000_000), store.growing_view(ref), []
     for day in DAYS:
-        for done in advance(market, [day], SignalRule(), account=account, walk=walk):
+        for done in advance(market, [day], SignalRule(), account=account, growing_view=walk):
             parts.append(done)
             account = done.account
     assert parts == list(simulate(market, DAYS, SignalRule(), account=Account.opening(1_000_000)))

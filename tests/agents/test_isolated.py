@@ -482,9 +482,9 @@ BODY = """class Decider:
 FAILURES = {
     "1 / 0": (CodeFailed, r"line 5 \(1 / 0\): ZeroDivisionError"),
     "raise SystemExit(3)": (CodeFailed, "line 5 .*SystemExit"),
-    "return None": (CodeFailed, "a list of Order is wanted"),
-    "return (order for order in [])": (CodeFailed, "a list of Order is wanted"),
-    "return [1]": (CodeFailed, "a list of Order is wanted"),
+    "return None": (CodeFailed, "must be a list of Order"),
+    "return (order for order in [])": (CodeFailed, "must be a list of Order"),
+    "return [1]": (CodeFailed, "must be a list of Order"),
     "return [Order(symbol='a', target_weight=0.5, sequence=1)]": (CodeFailed, "line 5.*BadOption.*a Decimal"),
     "return [Order(symbol='a\\n', target_weight=0, sequence=1)]": (CodeFailed, "order 1: symbol="),
     "return [Order(symbol='a', target_weight=0, sequence=1, reason='\\x1b[2J')]": (

@@ -22,11 +22,11 @@ from quantgraph.broker import (
 from quantgraph.broker.corporate_actions import ActionBook, action_book
 from quantgraph.broker.ledger.journal import day_lines
 from quantgraph.broker.valuation import value_of
+from quantgraph.broker.vectorized import trade_block
 from quantgraph.broker.vectorized._block_run import BlockRun
-from quantgraph.broker.vectorized._market import BlockTask
 from quantgraph.broker.vectorized._market import market_of as arrays_of
 from quantgraph.broker.vectorized._market import rule_of as rule_in_numbers
-from quantgraph.broker.vectorized.block import trade_block
+from quantgraph.broker.vectorized._panel import BlockTask
 from quantgraph.data import open_source
 from quantgraph.errors import LedgerConflict, QuantGraphError, UnknownSymbol
 from quantgraph.market.calendar import sessions as sessions_of

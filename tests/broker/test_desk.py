@@ -99,9 +99,9 @@ def test_a_quantity_that_is_no_number_of_shares_is_no_order(quantity):
         ({"side": "hold", "quantity": 100}, "side='hold'"),
         ({"quantity": 100}, "side=None"),
         ({"side": "buy", "target_quantity": 100}, "side='buy'"),
-        ({}, "exactly one of quantity, target_quantity, target_weight, target_value is wanted, not 0"),
+        ({}, "exactly one of quantity, target_quantity, target_weight, target_value must be given, not 0"),
         ({"target_quantity": 1, "target_weight": D(1)}, "not 2"),
-        ({"target_weight": 0.5}, r"target_weight=0\.5 of 600000\.SH; a Decimal is wanted"),
+        ({"target_weight": 0.5}, r"target_weight=0\.5 of 600000\.SH; must be a Decimal"),
         ({"target_value": D("Infinity")}, "target_value"),
         ({"target_quantity": 1, "type": "market"}, "one of open, close, limit"),
         ({"target_quantity": 1, "type": "limit"}, "limit_price"),
@@ -131,12 +131,12 @@ SITUATIONS = [
     ("suspended", buy(100), None, {"quote": Quote(open=10.0, close=10.0, volume=0.0)}, "does not trade"),
     ("no_price", buy(100), None, {"quote": Quote(open=math.nan, close=10.0)}, "has no open price (nan)"),
     ("no_price", buy(100), None, {"quote": Quote(open=0.0)}, "has no open price (0.0)"),
-    ("no_price", buy(100), None, {"quote": Quote(open=-1.0)}, "a positive one is wanted"),
+    ("no_price", buy(100), None, {"quote": Quote(open=-1.0)}, "must be > 0"),
     ("no_price", buy(100), None, {"quote": Quote(open=math.inf)}, "has no open price (inf)"),
     ("no_price", buy(100, type="close"), None, {"quote": Quote(open=1.0, close=math.nan)}, "no close price"),
-    ("bad_quantity", buy(0), None, {}, "0 shares of 600000.SH; a positive number"),
+    ("bad_quantity", buy(0), None, {}, "0 shares of 600000.SH; must be > 0"),
     ("bad_quantity", sell(-100), holding(100), {}, "-100 shares"),
-    ("bad_quantity", buy(D("100.5")), None, {}, "a positive whole number is wanted"),
+    ("bad_quantity", buy(D("100.5")), None, {}, "must be a positive whole number"),
     (
         "bad_quantity",
         Order(symbol=CODE, target_quantity=100, sequence=1),
@@ -180,7 +180,7 @@ SITUATIONS = [
         {"quote": Quote(open=10.0, volume=900.0), "rules": MARKET_CAP},
         "0 of 1000",
     ),
-    ("short_not_allowed", TARGET_SHORT, None, {}, "target_weight=-0.1 of 600000.SH; at least 0"),
+    ("short_not_allowed", TARGET_SHORT, None, {}, "target_weight=-0.1 of 600000.SH; must be >= 0"),
     (
         "short_not_allowed",
         Order(symbol=CODE, target_quantity=-100, sequence=1),
@@ -542,7 +542,7 @@ def test_the_same_order_again_is_the_same_outcome_and_another_one_a_conflict():
     assert desk.submit(buy(100)) is first
     assert desk.outcomes == (first,)
     assert desk.account.positions[CODE].quantity == 100
-    with pytest.raises(LedgerConflict, match=r"sequence=1 on 2024-01-03 is another order's: 600000\.SH"):
+    with pytest.raises(LedgerConflict, match=r"sequence=1 on 2024-01-03 is used by an order of 600000\.SH"):
         desk.submit(buy(200))
     assert desk.outcomes == (first,)
 
@@ -552,7 +552,7 @@ def test_equity_is_cash_and_holdings_at_the_open_or_the_last_known_price():
     account = holding(100, cash="50.00")
     desk = TradingSession(account, quotes, RULES, DAY, prices={CODE: D("8.5")})
     assert desk.equity() == D("900.00")
-    with pytest.raises(BadOption, match=r"600000\.SH is held and has no known price"):
+    with pytest.raises(BadOption, match=r"600000\.SH is held without a known price"):
         TradingSession(account, quotes, RULES, DAY).submit(
             Order(symbol=OTHER, target_weight=D("0.5"), sequence=1)
         )

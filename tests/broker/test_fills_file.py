@@ -144,7 +144,7 @@ def test_a_bad_table_names_its_row(tmp_path: Path, text: str, told: str) -> None
 
 
 def test_other_endings_and_missing_files_are_refused(tmp_path: Path) -> None:
-    with pytest.raises(BadFile, match=r"ends in \.csv or \.parquet"):
+    with pytest.raises(BadFile, match=r"must be \.csv or \.parquet"):
         read_fills(tmp_path / "fills.xlsx")
     with pytest.raises(BadFile, match="cannot be read"):
         read_fills(tmp_path / "fills.csv")
@@ -154,7 +154,7 @@ def test_a_fill_outside_of_the_data_is_refused(shared_data: Path, ledger: Ledger
     (tmp_path / "t.csv").write_text(
         "trade_date,ts_code,side,quantity,price\n2025-10-11,600519.SH,buy,100,10\n"
     )
-    with pytest.raises(NoData, match="2025-10-11 is no session"):
+    with pytest.raises(NoData, match="2025-10-11 is not a session"):
         import_fills(
             ledger, "x", market_of(shared_data, "a_share"), read_fills(tmp_path / "t.csv"), cash=10_000
         )

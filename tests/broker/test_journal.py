@@ -23,8 +23,8 @@ from quantgraph.broker import (
 )
 from quantgraph.broker.corporate_actions import ActionBook, apply_corporate_actions
 from quantgraph.broker.ledger.journal import chain_hash, day_lines, outcome_of
+from quantgraph.broker.open_session import SessionResult
 from quantgraph.broker.quotes import Quote
-from quantgraph.broker.session_result import SessionResult
 from quantgraph.broker.valuation import value_of
 from quantgraph.errors import LedgerConflict
 from quantgraph.market.actions import CorporateAction

@@ -12,8 +12,8 @@ import pytest
 
 from quantgraph.broker import Account, Ledger, Mark, Order, TradingSession, submit_batch
 from quantgraph.broker.corporate_actions import ActionBook, apply_corporate_actions
+from quantgraph.broker.open_session import SessionResult
 from quantgraph.broker.quotes import Quote
-from quantgraph.broker.session_result import SessionResult
 from quantgraph.broker.valuation import value_of
 from quantgraph.errors import BadFile, BadOption, LedgerConflict, StorageUnavailable
 from quantgraph.market.actions import CorporateAction
@@ -258,7 +258,7 @@ def test_opening_a_run_again_does_nothing_and_with_other_terms_is_a_conflict(led
 
 @pytest.mark.parametrize("run_id", ["", "a" * 201])
 def test_a_name_that_is_empty_or_too_long_is_refused(ledger, run_id):
-    with pytest.raises(BadOption, match=f"has {len(run_id)} characters; 1 to 200"):
+    with pytest.raises(BadOption, match=f"has {len(run_id)} characters; must have 1 to 200"):
         ledger.open_run(run_id, 100)
     ledger.open_run("a" * 200, 100)
     assert ledger.runs() == ["a" * 200]

@@ -149,8 +149,8 @@ def test_a_decider_without_a_rule_for_blocks_is_asked_in_every_session(market, d
     [
         (["2024-01-02", "2024-01-06"], "not a session"),
         (["2024-01-03", "2024-01-02"], "does not come after"),
-        (["2024-01-02", "2024-01-04"], "there are sessions of the data between 2024-01-02 and 2024-01-04"),
-        ("2024-01-02", "a list of sessions is wanted"),
+        (["2024-01-02", "2024-01-04"], "the data has sessions between 2024-01-02 and 2024-01-04"),
+        ("2024-01-02", "must be a list of sessions"),
         (["2024-01-03", "2024-01-03"], "does not come after"),
     ],
 )

@@ -171,7 +171,7 @@ def test_a_close_order_is_sized_at_the_close_and_a_limit_order_where_it_fills():
 
 def test_a_weight_without_a_value_to_be_a_share_of_is_an_error():
     order = Order(symbol=CODE, target_weight=D("0.5"), sequence=1)
-    with pytest.raises(BadOption, match="give others="):
+    with pytest.raises(BadOption, match="needs others="):
         submit(order, Account.opening(100), AT_10, RULES, DAY)
     assert submit(order, Account.opening(3000), AT_10, RULES, DAY, others=D(3000)).quantity == 100
 

@@ -204,5 +204,5 @@ def test_the_command_and_the_function_say_the_same(strategy, monkeypatch, code, 
     )
     panel = store.view(Moment.at("2024-12-31")).frozen()
     verdict = check_causality(CodeTrials(default_runner(), [code]), panel, cells=int(cells), seed=11)
-    assert verdict.sealed
+    assert verdict.isolated
     assert {**told, "seconds": 0} == {**verdict.as_json(), "seconds": 0}

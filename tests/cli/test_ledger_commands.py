@@ -223,7 +223,7 @@ def test_what_is_exported_for_ai_trader_follows_record_by_record(
         (("show", "README.md"), "cannot be used as a run's database: file is not a database"),
         (("check", "typo", "--ledger", "runs/held/ledger.sqlite"), "run_id='typo' is not in this ledger"),
         (("check", "held", "--ledger", "no.sqlite"), "bad_option: --ledger no.sqlite is not a file"),
-        (("export", "held", "--to", "x.xlsx", "--format", "csv"), "a file that ends in .csv or .parquet"),
+        (("export", "held", "--to", "x.xlsx", "--format", "csv"), "must be .csv or .parquet"),
     ],
 )
 def test_what_cannot_be_done_is_one_line_and_status_2(

@@ -1,8 +1,7 @@
-"""Runs of the trading graph in which one model misbehaves, and what must hold of each of them.
+"""Runs of the trading graph with one misbehaving model, and what must hold for each of them.
 
-Code that was run before over the same frames is not run again: most runs come to the same strategy, and are
-here for what happens around it. With ``WHOLE=1`` (``make zoo``) every cell of code is run in a process, every time,
-and every model is asked.
+Results of generated code are cached by code and frames: most runs make the same strategy. With ``WHOLE=1``
+(``make zoo``) every cell of code runs in a process every time, and every model is tested.
 """
 
 from __future__ import annotations
@@ -51,8 +50,8 @@ ALWAYS_THERE = {
 }  # fmt: skip
 
 
-class Remembering:
-    """A runner that knows what code came to over the same frames."""
+class CachingRunner:
+    """Runner that caches results by code and frames."""
 
     def __init__(self, runner):
         self._runner, self._known = runner, {}
@@ -70,12 +69,12 @@ class Remembering:
 @pytest.fixture(scope="session")
 def code_runner():
     runner = default_runner()
-    return runner if WHOLE else Remembering(runner)
+    return runner if WHOLE else CachingRunner(runner)
 
 
 @pytest.fixture(scope="session")
 def plain():
-    """The independent account: fees and limits, written a second time."""
+    """Independent implementation of the account, fees and limits."""
     where = Path(__file__).parents[1] / "agents" / "plain_account.py"
     spec = importlib.util.spec_from_file_location("plain_account", where)
     module = importlib.util.module_from_spec(spec)
@@ -85,21 +84,21 @@ def plain():
 
 @pytest.fixture
 def secrets(monkeypatch):
-    """Keys in the environment, of which nothing may be heard again."""
+    """Keys in the environment that must not appear anywhere."""
     for name, value in SECRETS.items():
         monkeypatch.setenv(name, value)
 
 
 @pytest.fixture
 def impatient(monkeypatch):
-    """A failed call is made again at once."""
+    """Retries without waiting."""
     from quantgraph.llm.retry_policy import CallPolicy
 
     monkeypatch.setitem(CallPolicy.__init__.__kwdefaults__, "first_wait", 0.001)
 
 
 class Stage:
-    """One model for all that misbehave, so that they share a graph: who stands on it changes from run to run."""
+    """One model for all misbehaving models, so that they share a graph; the fault changes from run to run."""
 
     def __init__(self):
         self.model = FaultyChatModel(self._fault, model_name="stage")
@@ -111,7 +110,7 @@ class Stage:
 
     @property
     def calls(self):
-        """Of the one who stands on it."""
+        """Calls of the current run."""
         return len(self.model.calls) - self._before
 
     def _fault(self, context):
@@ -120,7 +119,7 @@ class Stage:
 
 @pytest.fixture(scope="session")
 def stages():
-    """Stages and what their runs leave marks in, by role and whether there is somebody to ask."""
+    """Stages with their graph, store and ledger, by role and whether questions are asked."""
     made = {}
     yield made
     for _, here in made.values():
@@ -128,7 +127,7 @@ def stages():
 
 
 def outfit(cast, ledger, runner, *, ask, source="sample", store=None):
-    """A trading graph with what a run on it leaves its marks in."""
+    """Trading graph with its store and ledger."""
     store = store or DataState()
     graph = create_trading_graph(
         model=cast,
@@ -143,7 +142,7 @@ def outfit(cast, ledger, runner, *, ask, source="sample", store=None):
 
 
 def drive(here, sentence, caplog, **state):
-    """A run to its end; a question for the window is answered with it, all others with everything."""
+    """Run to the end; a question for the window is answered with it, all others with the sentence."""
     config = {"configurable": {"thread_id": uuid4().hex}}
     result = here.graph.invoke({"messages": [("user", sentence)], **state}, config)
     questions = 0
@@ -157,14 +156,14 @@ def drive(here, sentence, caplog, **state):
 
 @pytest.fixture
 def listening(secrets, impatient, caplog):
-    """All that is logged, with secrets to listen for and without waiting."""
+    """Captured log, with secrets in the environment and retries without waiting."""
     caplog.set_level("DEBUG")
     return caplog
 
 
 @pytest.fixture
 def play(tmp_path, code_runner, listening):
-    """``play(cast, sentence)``: a run of a trading graph of its own, with nobody to ask."""
+    """``play(cast, sentence)``: run of a new trading graph without questions."""
     with Ledger(tmp_path / "ledger.sqlite") as ledger:
 
         def run(cast, sentence=SENTENCE, *, source="sample", store=None, **state):
@@ -176,7 +175,7 @@ def play(tmp_path, code_runner, listening):
 
 @pytest.fixture
 def staged(stages, stands, tmp_path_factory, code_runner, listening):
-    """``staged(role, name, ask=...)``: a run in which one misbehaves, checked; its state."""
+    """``staged(role, name, ask=...)``: state of a checked run with one misbehaving model."""
 
     def run(role, name, sentence=SENTENCE, *, ask):
         if (role, ask) not in stages:
@@ -193,7 +192,7 @@ def staged(stages, stands, tmp_path_factory, code_runner, listening):
 
 @pytest.fixture
 def stands(plain):
-    """``stands(run)``: the run ended typed, with a partial result, and traded nothing that the rules refuse."""
+    """``stands(run)``: the run ended typed, with a partial result, and traded by the rules."""
 
     def check(run):
         state = run.state

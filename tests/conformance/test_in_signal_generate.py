@@ -16,7 +16,7 @@ def test_with_answers_the_run_ends_typed_within_its_bounds(failing, staged):
     staged(ROLE, failing, ask=True)
 
 
-def test_a_model_slower_than_a_node_may_last_ends_the_run_with_a_timeout(play, stands, monkeypatch):
+def test_a_model_slower_than_the_node_timeout_ends_the_run(play, stands, monkeypatch):
     monkeypatch.setenv("QUANTGRAPH_NODE_SECONDS", "0.8")
     cast = misbehaving_in(ROLE, slow_model(0.9))
     state = stands(play(cast))

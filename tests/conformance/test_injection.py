@@ -104,7 +104,7 @@ class Wordy(SampleSource):
         return {**panel, **dict.fromkeys(INJECTIONS, panel["close"])}
 
 
-def test_nor_do_they_from_a_source_of_ones_own(outcome):
+def test_orders_in_a_custom_source_reach_no_prompt_and_change_nothing(outcome):
     plain, _ = outcome("sample", MODELS["obeying"](), "")
     came, read = outcome(Wordy(), MODELS["obeying"](), INJECTIONS[0])
     assert not [text for text in INJECTIONS if text in read]

@@ -12,7 +12,7 @@ from quantgraph.testing import MISBEHAVING, OpenAIStub
 @pytest.mark.parametrize(
     "name", ["prose", "bad_json", "truncated", "empty", "refuses", "thinking_blocks", "dsml", "wrong_types"]
 )
-def test_over_http_too_the_run_ends_typed_within_its_bounds(name, play, stands, right):
+def test_over_http_the_run_ends_typed_within_its_limits(name, play, stands, right):
     key = "sk-conformance-4711"
     with OpenAIStub.serving(MISBEHAVING[name]()) as stub:
         served = ChatOpenAI(model="m", base_url=stub.base_url, api_key=key, max_retries=0)

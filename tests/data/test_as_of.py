@@ -78,7 +78,7 @@ KNOWN_FIELDS = {
 
 
 @pytest.mark.parametrize("phase", PHASES)
-def test_in_the_moments_own_session_only_what_its_phase_knows_is_there(phase):
+def test_in_the_moments_session_only_fields_known_in_its_phase_have_values(phase):
     ex = pd.Timestamp("2024-06-14")
     bars = at(ex, phase).bars([ONE], ex - pd.Timedelta(days=5), ex + pd.Timedelta(days=5))
     whole = SAMPLE.bars([ONE], ex, ex)
@@ -104,14 +104,14 @@ def test_of_an_index_the_level_of_the_open_is_known_first(phase, known):
     assert list(last.dropna().index) == known
 
 
-def test_a_window_of_which_nothing_is_known_yet_has_no_data():
+def test_a_window_without_a_known_value_has_no_data():
     with pytest.raises(
         NoData, match=r"no indicators of 000341.SZ from 2024-01-15 to 2024-01-15; its sessions"
     ):
         at(DAY, "close").indicators([ONE], DAY, END)
 
 
-def test_memory_leads_to_no_later_row():
+def test_the_memory_behind_a_frame_holds_no_later_row():
     frame = at("20240115").bars([ONE], START, END)["close"]
     values = frame.to_numpy()
     assert values.size == len(frame)
@@ -120,7 +120,7 @@ def test_memory_leads_to_no_later_row():
     assert values.size == len(frame)
 
 
-def test_a_source_that_answers_with_more_than_was_asked_is_cut():
+def test_rows_beyond_the_requested_window_are_cut():
     class Generous(SampleSource):
         def bars(self, symbols, start, end):
             return super().bars(symbols, start, END)
@@ -146,7 +146,7 @@ def test_a_window_after_the_moment_is_refused_and_a_reversed_one_too(ask):
 
 
 @pytest.mark.parametrize(("day", "there"), [("20240319", False), ("20240320", True)])
-def test_a_stock_is_there_from_its_first_session_on(day, there):
+def test_a_stock_is_listed_from_its_first_session_on(day, there):
     known = at(day)
     assert (LISTED in known.symbols()) is there
     assert (LISTED in known.names()) is there
@@ -163,7 +163,7 @@ def test_a_stock_is_there_from_its_first_session_on(day, there):
     ("day", "name"),
     [("20230504", NAME), ("20230505", f"*ST{NAME}"), ("20240611", f"*ST{NAME}"), ("20240612", NAME)],
 )
-def test_a_name_is_that_of_the_day(day, name):
+def test_names_are_those_of_the_day(day, name):
     assert at(day).names()[RENAMED] == name
     assert resolve_symbols(at(day), [name], pd.Timestamp(day)).symbols == (RENAMED,)
 
@@ -176,7 +176,7 @@ def test_members_are_never_those_of_a_later_list():
     assert at("20240628").members(INDEX, END + pd.Timedelta(days=400)).listed_on == june
 
 
-def test_where_every_list_is_later_the_earliest_says_so():
+def test_if_every_list_is_later_the_earliest_is_marked():
     assert at("20221229").members(INDEX, DAY) == Members(
         index_code=INDEX,
         symbols=SAMPLE.members(INDEX, pd.Timestamp("2022-12-30")).symbols,
@@ -185,7 +185,7 @@ def test_where_every_list_is_later_the_earliest_says_so():
     )
 
 
-def test_a_source_without_dated_lists_cannot_tell(plain):
+def test_a_source_without_dated_lists_shows_later_listings(plain):
     assert not isinstance(plain, DatedLists)
     known = AsOfSource(plain, Moment.at("20240115"))
     assert LISTED in known.symbols()
@@ -193,7 +193,7 @@ def test_a_source_without_dated_lists_cannot_tell(plain):
     assert known.sessions()[-1] == DAY
 
 
-def test_names_in_files_have_days_if_the_files_say_them(tmp_path):
+def test_names_with_a_start_date_hold_from_that_day(tmp_path):
     rows = ["ts_code,trade_date,open,high,low,close,vol"]
     rows += [f"{code},{day},1,1,1,1,1" for day in (20240102, 20240103) for code in (ONE, TWO)]
     (tmp_path / "bars.csv").write_text("\n".join([*rows, f"{LISTED},20240103,1,1,1,1,1"]))
@@ -210,7 +210,7 @@ def test_names_in_files_have_days_if_the_files_say_them(tmp_path):
 
 @pytest.fixture
 def plain():
-    """A source of somebody's own: the protocol and nothing more."""
+    """A custom source with only the methods of the protocol."""
 
     class Plain:
         name, synthetic = "plain", True
@@ -231,7 +231,7 @@ def plain():
 
 
 def asked(known):
-    """Every question that a source may refuse, and what it refused with."""
+    """Errors of all requests that a source may refuse."""
     for ask in (
         lambda: known.bars([ONE], START, END),
         lambda: known.indicators([ONE], START, END),
@@ -266,7 +266,7 @@ def asked(known):
         ),
     ],
 )
-def test_a_refusal_that_tells_a_later_date_is_worded_anew(plain, kind, date):
+def test_an_error_that_names_a_later_date_is_replaced(plain, kind, date):
     plain.refusal = kind(f"nothing there; plain has 2023-01-03 to {date}")
     for error in asked(AsOfSource(plain, Moment.at("20240115"))):
         assert type(error) is kind
@@ -275,7 +275,7 @@ def test_a_refusal_that_tells_a_later_date_is_worded_anew(plain, kind, date):
         assert (error.data, error.__cause__, error.__context__) == ({}, None, None)
 
 
-def test_a_later_date_among_the_facts_of_a_refusal_counts(plain):
+def test_a_later_date_in_the_data_of_an_error_counts(plain):
     plain.refusal = NoData("nothing there", last=pd.Timestamp("2025-10-31"))
     for error in asked(AsOfSource(plain, Moment.at("20240115"))):
         assert error.data == {}
@@ -294,12 +294,12 @@ def test_a_later_date_among_the_facts_of_a_refusal_counts(plain):
         BadFile("/data/bars_20250102_20251031.csv cannot be read"),
     ],
 )
-def test_a_harmless_refusal_passes(plain, refusal):
+def test_an_error_without_a_later_date_passes(plain, refusal):
     plain.refusal = refusal
     assert all(error is refusal for error in asked(AsOfSource(plain, Moment.at("20240115"))))
 
 
-def test_the_sources_of_ours_tell_nothing_of_later(tmp_path):
+def test_errors_of_the_own_sources_name_no_later_date(tmp_path):
     rows = ["ts_code,trade_date,open,high,low,close,vol"]
     rows += [f"{ONE},{day},1,1,1,1,1" for day in (20240102, 20240103, 20251031)]
     file = tmp_path / "bars_20240102_20251031.csv"
@@ -319,7 +319,7 @@ def test_the_sources_of_ours_tell_nothing_of_later(tmp_path):
             assert not re.search("2025|2024-0[2-9]", told)
 
 
-def test_what_a_source_notes_on_its_frames_is_not_passed_on(plain):
+def test_attrs_of_frames_are_dropped(plain):
     class Noting:
         def __getattr__(self, ask):
             def answer(*given):

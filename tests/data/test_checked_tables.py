@@ -55,7 +55,7 @@ def test_bad_cell_is_named(tmp_path: Path, row: str, said: str) -> None:
     assert "bars.csv" in message
 
 
-def test_a_row_said_twice_in_the_same_words_is_one_row(tmp_path: Path) -> None:
+def test_equal_rows_count_once(tmp_path: Path) -> None:
     (tmp_path / "bars.csv").write_text(f"{HEADER}\n{GOOD}\n{GOOD}\n")
     assert len(FileSource(tmp_path).sessions()) == 1
 

@@ -73,7 +73,7 @@ def test_real_sparse_frames_survive_the_data_state(shared_data: Path, tmp_path: 
         pd.testing.assert_frame_equal(found[field], frame, check_names=False)
 
 
-def test_tushares_table_counts_what_was_carried_out(folder: Path) -> None:
+def test_of_tushares_table_only_implemented_rows_count(folder: Path) -> None:
     (folder / "dividend.csv").write_text(
         "ts_code,end_date,ann_date,div_proc,stk_div,cash_div,cash_div_tax,record_date,ex_date,pay_date,imp_ann_date\n"
         "600519.SH,20231231,20231201,预案,0.3,1.2,1.5,,,,\n"
@@ -93,7 +93,7 @@ def test_tushares_table_counts_what_was_carried_out(folder: Path) -> None:
     assert cells(panel, "action_pay") == {("01-04", "600519.SH"): 20240105}
 
 
-def test_the_day_of_a_plan_is_no_day_of_declaration(folder: Path) -> None:
+def test_the_announcement_of_a_plan_is_not_a_declaration(folder: Path) -> None:
     (folder / "dividend.csv").write_text(
         "ts_code,ann_date,div_proc,cash_div_tax,ex_date\n600519.SH,20231201,实施,1.5,20240104\n", "utf-8"
     )
@@ -101,7 +101,7 @@ def test_the_day_of_a_plan_is_no_day_of_declaration(folder: Path) -> None:
 
 
 @pytest.mark.parametrize("ending", ["csv", "parquet"])
-def test_several_on_one_ex_date_come_together(tmp_path: Path, ending: str) -> None:
+def test_events_on_one_ex_date_are_combined(tmp_path: Path, ending: str) -> None:
     (tmp_path / "bars.csv").write_text(
         "symbol,date,open,high,low,close,volume\n"
         + "".join(f"000001,{day},1,1,1,1,1\nNA,{day},1,1,1,1,1\n" for day in DAYS)
@@ -209,7 +209,7 @@ def test_a_declaration_after_the_ex_date_is_left_out_with_a_note(folder: Path) -
     assert "1 actions are declared after their ex-date; that date is left out" in source.notes
 
 
-def test_a_file_of_events_alone_is_no_market(folder: Path) -> None:
+def test_a_file_of_events_alone_is_not_a_source(folder: Path) -> None:
     path = folder / "events.csv"
     path.write_text("ts_code,ex_date,cash\n600519.SH,20240104,1\n")
     with pytest.raises(BadFile, match="holds no daily bar"):

@@ -33,7 +33,7 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_requests_without_an_answer_say_what_there_is(folder: Path) -> None:
+def test_errors_name_what_is_available(folder: Path) -> None:
     source = FileSource(folder)
     with pytest.raises(UnknownSymbol, match=r"has no 300750\.SZ, AAPL"):
         source.bars(["600519.SH", "AAPL", "300750.SZ"], day("2024-01-02"), day("2024-01-03"))
@@ -58,7 +58,7 @@ def test_answers_are_copies_and_names_read_only(folder: Path) -> None:
         source.names()["x"] = "y"  # type: ignore[index]
 
 
-def test_threads_that_ask_first_together_get_one_load(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_concurrent_first_requests_load_once(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     loads: list[int] = []
     load = FileSource._load
     monkeypatch.setattr(FileSource, "_load", lambda self: (loads.append(1), load(self))[1])

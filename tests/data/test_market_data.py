@@ -8,7 +8,7 @@ import pytest
 from quantgraph.data.market_data import long_to_panel
 
 
-def test_long_to_panel_refuses_a_cell_said_twice() -> None:
+def test_long_to_panel_refuses_a_repeated_cell() -> None:
     table = pd.DataFrame(
         {"ts_code": ["a", "a"], "trade_date": pd.to_datetime(["2024-01-02"] * 2), "close": [1, 2]}
     )

@@ -38,13 +38,13 @@ def folder(tmp_path: Path) -> Path:
         ("贵州茅台", "600519.SH"),
     ],
 )
-def test_one_stock_in_every_way_of_writing_it(folder: Path, token: str, symbol: str) -> None:
+def test_every_way_of_writing_a_stock_resolves(folder: Path, token: str, symbol: str) -> None:
     resolved = resolve_symbols(open_source(folder), [token], ON)
     assert (resolved.symbols, resolved.index_code, resolved.notes) == ((symbol,), None, ())
 
 
 @pytest.mark.parametrize("token", ["上证50", "SSE 50", "sse50", "000016.SH"])
-def test_an_index_is_its_members_that_the_source_has_and_says_when_the_list_is_later(
+def test_an_index_resolves_to_its_members_in_the_source_with_a_note_on_a_later_list(
     folder: Path, token: str
 ) -> None:
     resolved = resolve_symbols(open_source(folder), [token], ON)
@@ -74,7 +74,7 @@ def test_tokens_together_are_ascending_and_unique(folder: Path) -> None:
         ("MSFT", "write a ts_code such as 000001.SZ, a name, an index"),
     ],
 )
-def test_what_is_unknown_is_named_with_what_is_close(folder: Path, token: str, said: str) -> None:
+def test_an_unknown_token_is_named_with_close_matches(folder: Path, token: str, said: str) -> None:
     with pytest.raises(UnknownSymbol) as caught:
         resolve_symbols(open_source(folder), ["600519.SH", token], ON)
     assert said in caught.value.message

@@ -22,7 +22,7 @@ from quantgraph.broker import Account, Fill, Market, Order
 from quantgraph.broker.ledger import Ledger
 from quantgraph.broker.ledger.journal import day_lines
 from quantgraph.broker.open_session import open_session, reject_orders
-from quantgraph.broker.order_proposal import order_from_json, order_to_json
+from quantgraph.broker.orders import order_from_json, order_to_json
 from quantgraph.errors import BadOption, CheckpointerRequired, LedgerConflict
 from quantgraph.graph import create_trading_graph
 from quantgraph.market.rulebook import Rulebook

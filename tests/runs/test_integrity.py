@@ -19,7 +19,7 @@ from quantgraph._util.canonical_json import canonical_json, content_hash
 from quantgraph.broker.ledger import Ledger
 from quantgraph.cli.main import app
 from quantgraph.runs import replay, resume_run, run_strategy
-from quantgraph.runs import result as result_module
+from quantgraph.runs import run_result as result_module
 from quantgraph.state import DataState, Record
 from quantgraph.state.frames import freeze
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import os
 import shutil
@@ -13,6 +12,7 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
+from load_script import load_script
 from typer.testing import CliRunner
 
 from quantgraph._util.canonical_json import content_hash
@@ -24,9 +24,7 @@ from quantgraph.settings import load_settings
 from quantgraph.subgraphs.signal.nodes import reflection
 from quantgraph.testing import Fault, OpenAIStub
 
-_spec = importlib.util.spec_from_file_location("scripted_run", Path(__file__).with_name("scripted_run.py"))
-scripted = importlib.util.module_from_spec(_spec)
-_spec.loader.exec_module(scripted)
+scripted = load_script(Path(__file__).with_name("scripted_run.py"))
 
 
 def settings_for(stub, **more):

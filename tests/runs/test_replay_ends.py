@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import os
 import subprocess
 import sys
@@ -10,6 +9,7 @@ from itertools import count
 from pathlib import Path
 
 import pytest
+from load_script import load_script
 from langgraph.runtime import RunControl
 
 from quantgraph.broker.ledger import Ledger
@@ -17,9 +17,7 @@ from quantgraph.runs import replay, resume_run, run_strategy
 from quantgraph.settings import load_settings
 from quantgraph.testing import OpenAIStub
 
-_spec = importlib.util.spec_from_file_location("scripted_run", Path(__file__).with_name("scripted_run.py"))
-scripted = importlib.util.module_from_spec(_spec)
-_spec.loader.exec_module(scripted)
+scripted = load_script(Path(__file__).with_name("scripted_run.py"))
 
 KEYLESS = "000341.SZ，5日均线上穿20日均线买入，下穿卖出，2025年1月2日到2025年2月14日"
 

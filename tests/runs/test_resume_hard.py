@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 from pathlib import Path
 
 import pytest
+from load_script import load_script
 from langchain_core.messages import AIMessage
 from langgraph.runtime import RunControl
 
@@ -16,9 +16,7 @@ from quantgraph.runs import replay, resume_run, run_strategy
 from quantgraph.settings import load_settings
 from quantgraph.testing import Fault, OpenAIStub, Reply, ScriptedChatModel
 
-_spec = importlib.util.spec_from_file_location("scripted_run", Path(__file__).with_name("scripted_run.py"))
-scripted = importlib.util.module_from_spec(_spec)
-_spec.loader.exec_module(scripted)
+scripted = load_script(Path(__file__).with_name("scripted_run.py"))
 
 
 def without_tools_after(good):

@@ -17,7 +17,7 @@ KILLS = 4
 SENTENCE = "000341.SZ，2日均线上穿5日均线买入，下穿卖出，20240102到20240229"
 
 
-resumed = load_script(HERE / "resumed.py")
+interrupted_runs = load_script(HERE / "interrupted_runs.py")
 
 
 @pytest.fixture(scope="module")
@@ -28,8 +28,8 @@ def server():
 
 @pytest.mark.timeout(300)
 def test_a_run_on_postgresql_that_is_killed_pays_for_no_call_twice_and_replays(tmp_path, server):
-    told = resumed.play(tmp_path, "kills", server.database(), str(KILLS), "2")
-    assert resumed.check_kills(told, tmp_path) == KILLS
+    told = interrupted_runs.play(tmp_path, "kills", server.database(), str(KILLS), "2")
+    assert interrupted_runs.check_kills(told, tmp_path) == KILLS
     assert replay(tmp_path / "kills0" / "r").differences == ()
 
 

@@ -21,7 +21,7 @@ def test_my_node(quantgraph_state, quantgraph_resources):
     assert update["data_ready"]
 
 
-def test_a_state_for_each_node_and_a_cast_of_ones_own(quantgraph_state, quantgraph_resources, quantgraph_model):
+def test_each_node_has_a_state_and_models_can_be_given(quantgraph_state, quantgraph_resources, quantgraph_model):
     assert quantgraph_state("validation")["signal_ready"]
     assert quantgraph_state("clarify")["clarification"]["kind"] == "window"
     lost = quantgraph_resources(model=quantgraph_model(lambda messages: "I do not know."))
@@ -52,12 +52,12 @@ def test_a_project_tests_its_nodes_in_three_lines(tmp_path):
     assert f"{4 + len(MISBEHAVING)} passed" in done.stdout, done.stdout + done.stderr
 
 
-def test_a_node_that_there_is_not_is_refused_with_those_there_are():
+def test_an_unknown_node_is_refused_with_the_valid_names():
     with pytest.raises(BadOption, match=r"node='nonsense'; valid are reflection, data_fetch, "):
         signal_state("nonsense", store=sample_store())
 
 
-def test_at_its_start_pytest_loads_nothing_heavy(tmp_path):
+def test_the_plugin_loads_nothing_heavy_at_startup(tmp_path):
     (tmp_path / "test_light.py").write_text(
         "import sys\n\n\n"
         "def test_light():\n"

@@ -1,4 +1,4 @@
-"""What a check found, and the report that carries it."""
+"""Findings of checks, and the report that holds them."""
 
 from __future__ import annotations
 
@@ -8,67 +8,21 @@ from typing import Any, Literal
 
 __all__ = ["Finding", "Report", "Severity", "in_chinese"]
 
-_TITLES = {
-    "missing_field": "缺少字段",
-    "missing_symbol": "区间内没有行情",
-    "calendar_gap": "缺少交易日",
-    "no_session": "有休市日的行情",
-    "thin_session": "多数股票没有行情的交易日",
-    "symbol_gap": "行情中断",
-    "many_gaps": "一半以上没有行情或观点",
-    "extreme_return": "涨跌幅异常",
-    "misaligned": "行列与收盘价不一致",
-    "duplicate_session": "与另一交易日的行情相同",
-    "shifted": "字段错位一行",
-    "price_unit": "价格单位有误",
-    "bad_price": "价格不大于零",
-    "bad_bar": "开高低收不一致",
-    "volume_unit": "成交量单位有误",
-    "indicator_unit": "指标单位有误",
-    "adjusted_prices": "价格似为复权价",
-    "vwap_outside": "均价超出最高最低价",
-    "no_actions": "缺少分红送转",
-    "pre_close_break": "昨收与前收不衔接",
-    "bad_factor": "复权因子有误",
-    "bad_limit": "涨跌停价有误",
-    "outside_limits": "价格超出涨跌停",
-    "stale_price": "价格长期不变",
-    "repeated_bar": "与前一根行情相同",
-    "no_trades": "区间内没有买入信号",
-}
-
-
-def in_chinese(issue: Mapping[str, Any]) -> str:
-    """A finding of a report in Chinese; the message as it stands where its code has no title.
-
-    >>> in_chinese({"code": "symbol_gap", "message": "...", "symbol": "600000.SH", "count": 3})
-    '行情中断（600000.SH，共 3 处）'
-    """
-    title = _TITLES.get(issue["code"])
-    if title is None:
-        return str(issue["message"])
-    place = " ".join(issue[key] for key in ("symbol", "session") if key in issue)
-    parts = [place, f"共 {issue['count']} 处"] if "count" in issue else [place]
-    told = "，".join(filter(None, parts))
-    return f"{title}（{told}）" if told else title
-
-
 Severity = Literal["error", "warning", "info"]
 
 
 @dataclass(frozen=True, kw_only=True)
 class Finding:
-    """One thing found.
-
-    ``error`` stops the run, ``warning`` may spoil its result, ``info`` is only told.
+    """One fault or remark.
 
     Attributes
     ----------
+    severity
+        ``error`` stops the run, ``warning`` may spoil its result, ``info`` is for the reader.
     session, symbol
-        Where it is found first (``YYYY-MM-DD``), None where it has no such place.
+        First place (session ``YYYY-MM-DD``); None if it has no such place.
     count
-        How many bars, sessions or symbols it concerns, None where they are not counted; the message says
-        which.
+        Number of bars, sessions or symbols, as the message says; None if they are not counted.
     """
 
     severity: Severity
@@ -81,7 +35,7 @@ class Finding:
 
 @dataclass(frozen=True, kw_only=True)
 class Report:
-    """What was checked and found; :meth:`as_json` is the form that nodes and files carry."""
+    """The checks that were made and their findings; nodes and files carry :meth:`as_json`."""
 
     checks: tuple[str, ...]
     findings: tuple[Finding, ...]
@@ -89,7 +43,7 @@ class Report:
 
     @property
     def passed(self) -> bool:
-        """True unless something is an error."""
+        """True if no finding is an error."""
         return not self.errors
 
     @property
@@ -98,11 +52,11 @@ class Report:
         return tuple(finding for finding in self.findings if finding.severity == "error")
 
     def with_findings(self, *more: Finding) -> Report:
-        """The report with findings added; none can be taken away."""
+        """Return the report with more findings; none can be removed."""
         return Report(checks=self.checks, findings=(*self.findings, *more), summary=self.summary)
 
     def joined(self, other: Report) -> Report:
-        """Both reports in one."""
+        """Return both reports as one."""
         return Report(
             checks=(*self.checks, *other.checks),
             findings=(*self.findings, *other.findings),
@@ -110,16 +64,16 @@ class Report:
         )
 
     @classmethod
-    def from_json(cls, told: Mapping[str, Any]) -> Report:
-        """The report that :meth:`as_json` told of."""
+    def from_json(cls, report: Mapping[str, Any]) -> Report:
+        """Read what :meth:`as_json` wrote."""
         return cls(
-            checks=tuple(told["checks_performed"]),
-            findings=tuple(Finding(**issue) for issue in told["issues_found"]),
-            summary=told["data_summary"],
+            checks=tuple(report["checks_performed"]),
+            findings=tuple(Finding(**issue) for issue in report["issues_found"]),
+            summary=report["data_summary"],
         )
 
     def as_json(self) -> dict[str, Any]:
-        """Plain dicts, lists, strings and numbers; a finding without a place or a count has no key for it."""
+        """Return plain values; a finding without a place or count has no such key."""
         return {
             "validation_passed": self.passed,
             "checks_performed": list(self.checks),
@@ -132,6 +86,21 @@ class Report:
                 _ADVICE[code] for code in dict.fromkeys(f.code for f in self.findings) if code in _ADVICE
             ],
         }
+
+
+def in_chinese(issue: Mapping[str, Any]) -> str:
+    """Return a finding of :meth:`Report.as_json` in Chinese: its kind and place; else its English message.
+
+    >>> in_chinese({"code": "symbol_gap", "message": "...", "symbol": "600000.SH", "count": 3})
+    '行情中断（600000.SH，共 3 处）'
+    """
+    title = _TITLES.get(issue["code"])
+    if title is None:
+        return str(issue["message"])
+    place = " ".join(issue[key] for key in ("symbol", "session") if key in issue)
+    parts = [place, f"共 {issue['count']} 处"] if "count" in issue else [place]
+    detail = "，".join(filter(None, parts))
+    return f"{title}（{detail}）" if detail else title
 
 
 _ADVICE = {
@@ -161,4 +130,33 @@ _ADVICE = {
     "no_opinion": "take a longer window, or shorter averages",
     "no_trades": "the strategy never buys in this window: loosen the condition or widen the window",
     "not_reproducible": "seed every random generator and use nothing that differs between processes",
+}
+
+_TITLES = {
+    "missing_field": "缺少字段",
+    "missing_symbol": "区间内没有行情",
+    "calendar_gap": "缺少交易日",
+    "no_session": "有休市日的行情",
+    "thin_session": "多数股票没有行情的交易日",
+    "symbol_gap": "行情中断",
+    "many_gaps": "一半以上没有行情或观点",
+    "extreme_return": "涨跌幅异常",
+    "misaligned": "行列与收盘价不一致",
+    "duplicate_session": "与另一交易日的行情相同",
+    "shifted": "字段错位一行",
+    "price_unit": "价格单位有误",
+    "bad_price": "价格不大于零",
+    "bad_bar": "开高低收不一致",
+    "volume_unit": "成交量单位有误",
+    "indicator_unit": "指标单位有误",
+    "adjusted_prices": "价格似为复权价",
+    "vwap_outside": "均价超出最高最低价",
+    "no_actions": "缺少分红送转",
+    "pre_close_break": "昨收与前收不衔接",
+    "bad_factor": "复权因子有误",
+    "bad_limit": "涨跌停价有误",
+    "outside_limits": "价格超出涨跌停",
+    "stale_price": "价格长期不变",
+    "repeated_bar": "与前一根行情相同",
+    "no_trades": "区间内没有买入信号",
 }

@@ -1,6 +1,6 @@
-"""Orders, fills, the simulated desk, and the ledger.
+"""Orders, fills, the simulated market, and the ledger.
 
-The ledger brings SQLAlchemy with it and is loaded when it is first asked for.
+``Ledger`` loads SQLAlchemy and is imported on first use.
 """
 
 from __future__ import annotations
@@ -9,15 +9,15 @@ from typing import TYPE_CHECKING, Any
 
 from quantgraph.broker.account import Account, Position, Receivable
 from quantgraph.broker.corporate_actions import Delisting, Dividend, Event, Payment, Split
-from quantgraph.broker.decider import Decider
-from quantgraph.broker.execution import TradingSession, submit, submit_batch
+from quantgraph.broker.decider import BlockRule, Decider
+from quantgraph.broker.execution import TradingSession, submit_batch
+from quantgraph.broker.open_session import Block, SessionResult
+from quantgraph.broker.order_matching import submit
 from quantgraph.broker.orders import Fill, Order, Outcome, Quantity, Rejection, RejectionCode
 from quantgraph.broker.quotes import Quote, Quotes, quotes_at
-from quantgraph.broker.session_result import SessionResult
 from quantgraph.broker.simulate import Market, advance, run_sessions, simulate, trade_session
 from quantgraph.broker.sizing import largest_buy
 from quantgraph.broker.valuation import Mark, MarkAt, last_closes, mark, value_of
-from quantgraph.broker.vectorized.block import Block, BlockRule
 
 if TYPE_CHECKING:
     from quantgraph.broker.ledger import Ledger

@@ -1,4 +1,4 @@
-"""Cash, positions and what is owed. Immutable: a fill makes a new account."""
+"""Cash, positions and dividends that are owed. Immutable: a fill makes a new account."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ class Position:
     quantity
         Shares held.
     sellable
-        Shares that may be sold in the open session; under T+1 what was bought in it is not among them.
+        Shares that may be sold in the open session; under T+1 not those bought in it.
     cost
-        What was paid for the shares still held, fees included; a partial sale takes its share of it.
+        Paid for the shares still held, fees included; a partial sale reduces it in proportion.
     entered
         Session in which the position was opened from nothing.
     """
@@ -42,7 +42,7 @@ class Position:
 
     @property
     def bought_today(self) -> Quantity:
-        """Shares bought in the open session that must be kept over the night."""
+        """Shares bought in the open session that may not be sold in it."""
         return self.quantity - self.sellable
 
     @property
@@ -53,7 +53,7 @@ class Position:
 
 @dataclass(frozen=True, kw_only=True)
 class Receivable:
-    """A dividend that one is entitled to and that is paid from ``pay`` on."""
+    """A dividend that was earned and is paid on ``pay``, or in the first session after it."""
 
     symbol: str
     amount: Decimal
@@ -62,7 +62,7 @@ class Receivable:
 
 @dataclass(frozen=True, kw_only=True)
 class Account:
-    """Cash to the cent, positions by ``ts_code`` in ascending order, and dividends on their way.
+    """Cash to the cent, positions by ``ts_code`` in ascending order, and dividends that are owed.
 
     Examples
     --------
@@ -88,7 +88,7 @@ class Account:
 
     @classmethod
     def opening(cls, cash: Decimal | float | str) -> Account:
-        """Begin an account that holds nothing but cash.
+        """An account of cash alone.
 
         Raises
         ------
@@ -97,12 +97,12 @@ class Account:
         """
         amount = to_decimal(cash, name="cash")
         if amount < 0 or money(amount) != amount:
-            raise BadOption(f"cash={cash!r}; at least 0 and in whole cents is wanted", parameter="cash")
+            raise BadOption(f"cash={cash!r}; must be >= 0, in whole cents", parameter="cash")
         return cls(cash=money(amount))
 
     @property
     def owed(self) -> Decimal:
-        """Dividends that were earned and are not paid yet."""
+        """Sum of the dividends that were earned and are not paid yet."""
         return sum((receivable.amount for receivable in self.receivables), ZERO)
 
     def quantity(self, symbol: str) -> Quantity:
@@ -111,12 +111,12 @@ class Account:
         return position.quantity if position else 0
 
     def copy(self) -> Account:
-        """The same in objects of its own: whoever writes into them by some trick writes into no other."""
+        """A deep copy: mutation of it cannot leak."""
         positions = {symbol: _copied(position) for symbol, position in self.positions.items()}
         return Account(cash=self.cash, positions=positions, receivables=tuple(map(_copied, self.receivables)))
 
     def open_session(self) -> Account:
-        """Return the account on the next session's morning: what was bought before may be sold."""
+        """The account on the next session's morning: all shares may be sold."""
         return replace(
             self,
             positions={
@@ -126,7 +126,7 @@ class Account:
         )
 
     def apply(self, fill: Fill) -> Account:
-        """Return the account after a fill that the desk made for it."""
+        """The account after a fill."""
         symbol, positions = fill.order.symbol, dict(self.positions)
         if fill.side == "buy":
             positions[symbol] = _bought(positions.get(symbol), fill)

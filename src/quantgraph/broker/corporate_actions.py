@@ -1,4 +1,4 @@
-"""What corporate actions do to an account on a session's morning."""
+"""Effects of corporate actions on an account, on the morning of a session."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class Dividend:
 
 @dataclass(frozen=True, kw_only=True)
 class Payment:
-    """A dividend that was owed has come in."""
+    """Payment of a dividend that was owed."""
 
     symbol: str
     session: pd.Timestamp
@@ -58,7 +58,7 @@ class Payment:
 
 @dataclass(frozen=True, kw_only=True)
 class Split:
-    """Shares before and after a split or a bonus issue; ``cash`` is what a fraction of a share brought."""
+    """Shares before and after a split or a bonus issue; ``cash`` is paid for a fraction of a share."""
 
     symbol: str
     session: pd.Timestamp
@@ -70,7 +70,7 @@ class Split:
 
 @dataclass(frozen=True, kw_only=True)
 class Delisting:
-    """Shares that are gone, and what was paid for them."""
+    """Shares that are delisted, and the payment for them."""
 
     symbol: str
     session: pd.Timestamp
@@ -84,12 +84,12 @@ Event = Dividend | Payment | Split | Delisting
 
 @dataclass(frozen=True, kw_only=True)
 class ActionBook:
-    """Corporate actions of a commit by the session they are due in.
+    """Corporate actions of a commit by session.
 
     Attributes
     ----------
     entitled
-        Cash dividends by the morning on which the holding earns them.
+        Cash dividends by the session on whose morning the holding earns them.
     due
         Splits and delistings by their session.
     """
@@ -115,7 +115,7 @@ def action_book(store: DataState, data_ref: str) -> ActionBook:
         days = [(action.entitlement_session(sessions), entitled)] if action.cash else []
         if action.ratio != 1 or action.delisting is not None:
             days.append((action.ex, due))
-        for day, part in days:  # on a day that is no session it happens in the next
+        for day, part in days:  # on a day without a session it happens in the next one
             place = int(sessions.searchsorted(day))
             if place < len(sessions):
                 part.setdefault(sessions[place], []).append(action)
@@ -132,21 +132,20 @@ def apply_corporate_actions(
     rules: Rulebook,
     opens: Mapping[str, Decimal] | None = None,
 ) -> tuple[Account, tuple[Event, ...]]:
-    """Open a session: shares bought before may be sold, dividends come in, splits and delistings happen.
+    """Open a session: all shares may be sold, dividends are paid, splits and delistings take effect.
 
     A dividend is earned by the shares held on the morning after the record date (on the ex-date where no
-    record date is known), before a split of the same day. A fraction of a share that a split leaves is
-    paid at the session's open in the US (at the last known close where there is none), and lapses in the
-    mainland, where whole shares are drawn for it.
+    record date is known), before a split of the same day. A fraction of a share after a split is
+    paid at the price in ``opens`` in the US, and lapses in the mainland, where whole shares are drawn for it.
 
     Parameters
     ----------
     opens
-        These prices, for fractions of shares.
+        The session's opens, or else last known closes, of what is held.
     """
     account, events = account.open_session(), []
 
-    def happens(event: Event | None) -> None:
+    def record(event: Event | None) -> None:
         nonlocal account
         if event is not None:
             events.append(event)
@@ -154,17 +153,17 @@ def apply_corporate_actions(
 
     for row in account.receivables:
         if row.pay <= session:
-            happens(Payment(symbol=row.symbol, session=session, amount=row.amount))
+            record(Payment(symbol=row.symbol, session=session, amount=row.amount))
     for action in book.entitled.get(session, ()):
-        happens(_dividend(account, action, session))
+        record(_dividend(account, action, session))
     for action in book.due.get(session, ()):
         if action.symbol in account.positions:
-            happens(_change(account, action, session, rules, opens or {}))
+            record(_change(account, action, session, rules, opens or {}))
     return account, tuple(events)
 
 
 def apply_event(account: Account, event: Event) -> Account:
-    """Return the account after an event."""
+    """The account after an event."""
     if isinstance(event, Dividend):
         if event.pay <= event.session:
             return replace(account, cash=account.cash + event.amount)
@@ -185,14 +184,14 @@ def apply_event(account: Account, event: Event) -> Account:
 
 
 def pays(event: Payment, row: Receivable) -> bool:
-    """Whether a payment is of this dividend."""
+    """Whether the payment is of this dividend."""
     return row.symbol == event.symbol and row.amount == event.amount and row.pay <= event.session
 
 
 def price_after_actions(price: Decimal, actions: Iterable[CorporateAction]) -> Decimal:
-    """What a last price is worth after corporate actions without a new one: ``(price - cash) / ratio``.
+    """A last known price after later corporate actions: ``(price - cash) / ratio``.
 
-    Half up to four decimals after each, and not below 0.
+    Rounded half up to four decimals after each, and at least 0.
     """
     for action in actions:
         after = (price - action.cash) / action.ratio
@@ -201,7 +200,7 @@ def price_after_actions(price: Decimal, actions: Iterable[CorporateAction]) -> D
 
 
 def shares_after(held: Quantity, ratio: Decimal) -> Decimal:
-    """Shares after a split, fractions included; 1:3 is a rounded float in the data, so it is rounded back.
+    """Shares after a split, fractions included; rounded, because a ratio such as 1:3 is a rounded float.
 
     >>> shares_after(300, Decimal("0.3333333333333333"))
     Decimal('100.000000000')

@@ -1,9 +1,11 @@
-"""What decides: the port that every kind of decider fits."""
+"""The decider protocol, and :class:`BlockRule`: a decider's rule as plain data."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import fields
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields
+from decimal import Decimal
+from fractions import Fraction
 from typing import Protocol, runtime_checkable
 
 import pandas as pd
@@ -14,7 +16,7 @@ from quantgraph.errors import BadOption
 from quantgraph.market.rulebook import Rulebook
 from quantgraph.state import View
 
-__all__ = ["Decider", "require_rules", "validate_orders"]
+__all__ = ["BlockRule", "Decider", "require_rules", "validate_orders"]
 
 _ORDER = tuple(field.name for field in fields(Order))
 
@@ -23,12 +25,12 @@ _ORDER = tuple(field.name for field in fields(Order))
 class Decider(Protocol):
     """Turns what is known at a session's open and the account into orders.
 
-    It needs a ``name``, which the ledger keeps with every session, and ``decide``. One that has options may
-    say them in an attribute ``options``, a mapping of plain JSON: a run is then not continued with others.
-    One that need not be asked in every session may say its rule as plain data in ``block_rule(account)``,
-    see :class:`~quantgraph.broker.vectorized.block.BlockRule`. One that sizes orders by a rulebook may have
-    ``under(rules)``, which gives the decider that sizes by the market's. One that does not trade the signal
-    may say so by ``uses_signal = False``: the sessions that the signal needs before it counts are its too.
+    Required are ``name``, which the ledger keeps with every session, and ``decide``. Optional are
+
+    - ``options``, a mapping of plain JSON: a run is not continued with other options;
+    - ``block_rule(account)``: a :class:`BlockRule`, or None to be called in the next session;
+    - ``under(rules)``: the same decider, sizing its orders by the market's rulebook;
+    - ``uses_signal = False``: the decider also trades the sessions that a signal needs as warm-up.
     """
 
     @property
@@ -50,25 +52,60 @@ class Decider(Protocol):
         """
 
 
+@dataclass(frozen=True, kw_only=True)
+class BlockRule:
+    """A decider's rule as plain data, see :class:`~quantgraph.agents.SignalRule`.
+
+    Attributes
+    ----------
+    name
+        The decider's name.
+    trades
+        False keeps the holdings as they are.
+    signal
+        Name of the signal; None means the only one there is.
+    weights
+        Share of the investable equity by symbol; None means equal shares.
+    max_positions
+        Largest number of positions; None means no limit.
+    max_weight, cash_reserve
+        Exact fractions.
+    ticket
+        Cash of one entry; None means a share of the investable equity.
+    rules
+        The rulebook that sizes are computed with; None means the market's.
+    """
+
+    name: str
+    trades: bool
+    signal: str | None = None
+    weights: Mapping[str, Fraction] | None = None
+    max_positions: int | None = None
+    max_weight: Fraction = Fraction(1)
+    cash_reserve: Fraction = Fraction(0)
+    ticket: Decimal | None = None
+    rules: Rulebook | None = None
+
+
 def validate_orders(name: str, returned: object, session: pd.Timestamp) -> list[Order]:
-    """Take what a decider returned as values of one's own: what it does to its own later changes nothing.
+    """Copy the orders that a decider returned: later changes to its own objects have no effect.
 
     Raises
     ------
     BadOption
-        If it is no list of orders.
+        If it is not a list of orders.
     """
     orders = list(returned) if isinstance(returned, list | tuple) else [None]
     if not all(isinstance(order, Order) for order in orders):
         raise BadOption(
-            f"decider {name!r} returned {returned!r:.80} on {session:%Y-%m-%d}; a list of Order is wanted",
+            f"decider {name!r} returned {returned!r:.80} on {session:%Y-%m-%d}; must be a list of Order",
             parameter="decider",
         )
     return [Order(**{name: getattr(order, name) for name in _ORDER}) for order in orders]
 
 
 def require_rules(given: Rulebook | None, rules: Rulebook) -> None:
-    """See that a decider that was made with a rulebook of its own has the market's.
+    """Check that a decider with a rulebook of its own has the market's.
 
     Raises
     ------

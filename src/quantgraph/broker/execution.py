@@ -1,4 +1,4 @@
-"""The one way an order meets the market: pre-check and fill are the same function."""
+"""Submitting orders in one session, one by one or as a batch."""
 
 from __future__ import annotations
 
@@ -21,30 +21,30 @@ from quantgraph.market.rulebook import OrderType, Rulebook
 
 __all__ = ["TradingSession", "submit", "submit_batch"]
 
-_TURN: dict[OrderType, int] = {"open": 0, "limit": 1, "close": 2}
+_AUCTION: dict[OrderType, int] = {"open": 0, "limit": 1, "close": 2}
 """Opening auction, the day, closing auction."""
 
 
 class TradingSession:
-    """The desk of one open session: orders come one by one, or many at once, from any thread.
+    """One open session: orders are submitted one by one, from any thread.
 
     Parameters
     ----------
     account
-        As it stands on the session's morning.
+        After the corporate actions of the morning.
     quotes
-        What the desk knows of the session, by symbol.
+        What is known of the session, by symbol.
     rules, session
         The rulebook in force, and the session.
     prices
-        Last known prices of what is held, for weights of the account's value where a quote has none.
+        Last known prices of holdings without a quote, for ``target_weight``.
     is_session
-        False refuses every order: the exchange does not trade on that day.
+        False rejects every order: the exchange does not trade on that day.
 
     Notes
     -----
-    The lock protects the account and the outcomes: two orders cannot both spend the same cash. A sequence
-    that comes again with the same order returns what became of it.
+    The lock protects the account and the outcomes: two orders cannot both spend the same cash. An order that
+    is submitted again returns its outcome.
     """
 
     def __init__(
@@ -74,24 +74,24 @@ class TradingSession:
 
     @property
     def outcomes(self) -> tuple[Outcome, ...]:
-        """What became of the orders so far, in the order they came."""
+        """The outcomes so far, in the order of submission."""
         with self._lock:
             return tuple(self._outcomes.values())
 
     def submit(self, order: Order) -> Fill | Rejection:
-        """Fill an order or say why not; see :func:`submit`.
+        """Fill or reject an order, see :func:`~quantgraph.broker.order_matching.submit`.
 
         Raises
         ------
         LedgerConflict
-            If the sequence was used by another order.
+            If another order used the sequence.
         """
         with self._lock:
             known = self._outcomes.get(order.sequence)
             if known is not None:
                 if known.order != order:
                     raise LedgerConflict(
-                        f"sequence={order.sequence} on {self._session:%Y-%m-%d} is another order's: "
+                        f"sequence={order.sequence} on {self._session:%Y-%m-%d} is used by an order of "
                         f"{known.order.symbol}",
                         sequence=order.sequence,
                     )
@@ -113,11 +113,11 @@ class TradingSession:
         return submit(order, self._account, quote, self._rules, self._session, others=others, traded=traded)
 
     def equity(self) -> Decimal:
-        """Cash, dividends on their way, and holdings at the open, or else at the last known price."""
+        """Cash, dividends that are owed, and holdings at the open, or else at the last known price."""
         return self._worth(self._account.positions, "open")
 
     def _others(self, order: Order) -> Decimal | None:
-        """What the account is worth without the order's symbol, for a weight; at the close for one there."""
+        """For a weight: the account's value without the symbol, at the close for a ``close`` order."""
         if order.target_weight is None:
             return None
         return self._worth([name for name in self._account.positions if name != order.symbol], order.type)
@@ -135,32 +135,34 @@ class TradingSession:
         if 0 < price < math.inf:
             return to_decimal(price)
         if symbol not in self._prices:
-            raise BadOption(f"{symbol} is held and has no known price; weights need one", parameter="prices")
+            raise BadOption(
+                f"{symbol} is held without a known price, which target_weight needs", parameter="prices"
+            )
         return self._prices[symbol]
 
-    def turn(self, order: Order) -> tuple[int, bool, int]:
-        """Where an order of a batch stands: by auction, sells before buys, then by sequence."""
+    def priority(self, order: Order) -> tuple[int, bool, int]:
+        """Sort key of an order in a batch: by auction, sells before buys, then by sequence."""
         quote = self._quotes.get(order.symbol)
         held = self._account.quantity(order.symbol)
         side = side_of(order, held, reference_price(order, quote), self._others(order))
-        return _TURN[order.type], side == "buy", order.sequence
+        return _AUCTION[order.type], side == "buy", order.sequence
 
 
-def submit_batch(desk: TradingSession, orders: Iterable[Order]) -> None:
-    """Submit a batch: sells before buys in each auction, so that a buy may spend what a sale brings.
+def submit_batch(trading: TradingSession, orders: Iterable[Order]) -> None:
+    """Submit orders, sells before buys in each auction: a buy may spend the proceeds of a sale.
 
     Raises
     ------
     BadOption
-        If two orders carry the same sequence.
+        If two orders have the same sequence.
     """
-    batch, turns = list(orders), {}
+    batch, priorities = list(orders), {}
     for order in batch:
-        if order.sequence in turns:
+        if order.sequence in priorities:
             raise BadOption(
                 f"sequence={order.sequence} of {order.symbol} is used twice in one session",
                 parameter="sequence",
             )
-        turns[order.sequence] = desk.turn(order)
-    for order in sorted(batch, key=lambda order: turns[order.sequence]):
-        desk.submit(order)
+        priorities[order.sequence] = trading.priority(order)
+    for order in sorted(batch, key=lambda order: priorities[order.sequence]):
+        trading.submit(order)

@@ -1,31 +1,54 @@
-"""A session in its three parts: it is opened, somebody is asked for orders, they meet the market."""
+"""An open session: its orders and their outcomes; results of one session and of a block of them."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 import pandas as pd
+from typing_extensions import TypedDict
 
 from quantgraph.broker.account import Account
 from quantgraph.broker.corporate_actions import Event, action_book, apply_corporate_actions
 from quantgraph.broker.decider import Decider, validate_orders
 from quantgraph.broker.execution import TradingSession, submit_batch
-from quantgraph.broker.orders import Order, Outcome, Rejection, RejectionCode
+from quantgraph.broker.order_matching import reference_price
+from quantgraph.broker.orders import (
+    Fill,
+    Order,
+    Outcome,
+    Rejection,
+    RejectionCode,
+    escape_surrogates,
+    number_text,
+)
 from quantgraph.broker.quotes import Quotes, quotes_at
-from quantgraph.broker.session_result import SessionResult
-from quantgraph.broker.valuation import last_closes, mark, value_of
+from quantgraph.broker.valuation import Mark, last_closes, mark, value_of
 from quantgraph.market.moment import Moment
 from quantgraph.market.money import to_decimal
+from quantgraph.market.rulebook import OrderType, Side
 from quantgraph.state import TrustedView, View, deciding
 
 if TYPE_CHECKING:
+    from quantgraph.broker.ledger.journal import DayLines
     from quantgraph.broker.simulate import Market
 
-__all__ = ["OpenSession", "collect_orders", "fill_orders", "open_session", "precheck", "reject_orders"]
+__all__ = [
+    "Block",
+    "OpenSession",
+    "OrderProposal",
+    "SessionResult",
+    "collect_orders",
+    "fill_orders",
+    "open_session",
+    "precheck",
+    "propose_orders",
+    "reject_orders",
+]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,7 +58,7 @@ class OpenSession:
     Attributes
     ----------
     account
-        After what corporate actions did, which are the ``events``.
+        After the corporate actions of the morning, whose effects are the ``events``.
     at_open, at_close
         The data as known then.
     """
@@ -48,76 +71,198 @@ class OpenSession:
     at_close: TrustedView
 
 
+@dataclass(frozen=True, kw_only=True)
+class SessionResult:
+    """What one session did: the unit that is committed to a ledger.
+
+    Attributes
+    ----------
+    session, decider
+        The session, and the decider's name.
+    account
+        After the session's fills.
+    events
+        Effects of corporate actions on its morning.
+    outcomes
+        A fill or a rejection for each order, in the order of submission.
+    marks
+        Marks of what is held at the end.
+    value
+        Cash, dividends that are owed, and holdings at these marks.
+    """
+
+    session: pd.Timestamp
+    decider: str
+    account: Account
+    events: tuple[Event, ...] = ()
+    outcomes: tuple[Outcome, ...]
+    marks: Mapping[str, Mark]
+    value: Decimal
+
+    @property
+    def fills(self) -> tuple[Fill, ...]:
+        """The fills among the outcomes."""
+        return tuple(outcome for outcome in self.outcomes if isinstance(outcome, Fill))
+
+    @property
+    def rejections(self) -> tuple[Rejection, ...]:
+        """The rejections among the outcomes, then the parts of fills that the volume cap cut off."""
+        rejected = [outcome for outcome in self.outcomes if isinstance(outcome, Rejection)]
+        return tuple(rejected + [fill.rest for fill in self.fills if fill.rest is not None])
+
+
+@dataclass(frozen=True, kw_only=True)
+class Block:
+    """What a block of sessions did.
+
+    Attributes
+    ----------
+    sessions, values
+        The sessions that were traded, and the account's value at the end of each.
+    account
+        After the last of them.
+    write
+        Writes their lines.
+    """
+
+    sessions: tuple[pd.Timestamp, ...]
+    values: tuple[Decimal, ...]
+    account: Account
+    write: Callable[[], Sequence[DayLines]]
+
+    @cached_property
+    def days(self) -> Sequence[DayLines]:
+        """Their lines for the journal, written on first use."""
+        return self.write()
+
+
+class OrderProposal(TypedDict):
+    """An order with what is known of it at the open. Numbers are exact texts."""
+
+    sequence: int
+    symbol: str
+    side: Side | None
+    """None for a target that would be refused."""
+    shares: str | None
+    """None for a target that would be refused."""
+    price: str | None
+    """The open, or the limit where the open is not as good; None where there is no price."""
+    type: OrderType
+    wish: str
+    """The size as the decider gave it, ``target_weight 0.5``."""
+    reason: str
+    """The decider's reason."""
+    refused: str | None
+    """Why it would be refused, ``code: message``; None if it would be filled."""
+
+
 def open_session(market: Market, session: pd.Timestamp, account: Account) -> OpenSession:
-    """Open a session with the account that the one before it left."""
+    """Open a session with the account at the end of the one before."""
     store, ref = market.store, market.data_ref
     at_open, at_close = (store.trusted_view(Moment(session, phase), ref) for phase in ("open", "close"))
     book = action_book(store, ref)
-    opens = _prices(quotes_at(at_open), account, at_open) if book.due.get(session) else {}
-    morning, events = apply_corporate_actions(account, session, book, market.rules, opens)
+    opens: dict[str, Decimal] = {}
+    if book.due.get(session):
+        opens = _opens(quotes_at(at_open), account)
+        opens = last_closes(at_open, account.positions.keys() - opens.keys()) | opens
+    account, events = apply_corporate_actions(account, session, book, market.rules, opens)
     return OpenSession(
-        market=market, session=session, account=morning, events=events, at_open=at_open, at_close=at_close
+        market=market, session=session, account=account, events=events, at_open=at_open, at_close=at_close
     )
 
 
 def collect_orders(decider: Decider, view: View, account: Account) -> list[Order]:
-    """Ask the decider. It is given an account of its own, and keeps no hold of the orders."""
+    """Call the decider with a copy of the account, and copy its orders.
+
+    Raises
+    ------
+    BadOption
+        If it does not return a list of orders.
+    """
     session = view.moment.session
     with deciding(view.moment):
         return validate_orders(decider.name, decider.decide(view, account.copy(), session), session)
 
 
-def fill_orders(morning: OpenSession, decider: str, orders: Sequence[Order]) -> SessionResult:
-    """Fill the orders, by a desk that knows the whole session."""
-    desk = _executed(morning, quotes_at(morning.at_close), orders)
-    return _result(morning, decider, desk.account, desk.outcomes)
+def fill_orders(opened: OpenSession, decider: str, orders: Sequence[Order]) -> SessionResult:
+    """Fill or reject the orders, with quotes of the whole session."""
+    trading = _submitted(opened, quotes_at(opened.at_close), orders)
+    return _result(opened, decider, trading.account, trading.outcomes)
 
 
-def precheck(morning: OpenSession, orders: Sequence[Order]) -> tuple[Outcome, ...]:
-    """What becomes of the orders as far as can be known at the open, in the order they are submitted."""
-    return _executed(morning, quotes_at(morning.at_open), orders).outcomes
+def precheck(opened: OpenSession, orders: Sequence[Order]) -> tuple[Outcome, ...]:
+    """The outcomes as far as they are known at the open, in the order of submission."""
+    return _submitted(opened, quotes_at(opened.at_open), orders).outcomes
+
+
+def propose_orders(opened: OpenSession, orders: Sequence[Order]) -> list[OrderProposal]:
+    """The orders as shown to a person who approves them, in the order of submission.
+
+    Raises
+    ------
+    BadOption
+        If two orders have the same sequence.
+    """
+    quotes = quotes_at(opened.at_open)
+    return [_proposal(outcome, quotes) for outcome in precheck(opened, orders)]
 
 
 def reject_orders(
-    morning: OpenSession, decider: str, orders: Iterable[Order], code: RejectionCode, message: str
+    opened: OpenSession, decider: str, orders: Iterable[Order], code: RejectionCode, message: str
 ) -> SessionResult:
-    """Send none of the orders: each is a rejection."""
+    """Reject all of the orders without submitting them."""
     outcomes = [
-        Rejection(order=order, session=morning.session, code=code, message=message) for order in orders
+        Rejection(order=order, session=opened.session, code=code, message=message) for order in orders
     ]
-    return _result(morning, decider, morning.account, tuple(outcomes))
+    return _result(opened, decider, opened.account, tuple(outcomes))
 
 
-def _executed(morning: OpenSession, quotes: Quotes, orders: Sequence[Order]) -> TradingSession:
-    account = morning.account
+def _submitted(opened: OpenSession, quotes: Quotes, orders: Sequence[Order]) -> TradingSession:
+    account = opened.account
     unpriced = account.positions.keys() - _opens(quotes, account).keys() if orders else set()
-    prices = last_closes(morning.at_open, unpriced) if unpriced else None
-    desk = TradingSession(account, quotes, morning.market.rules, morning.session, prices=prices)
-    submit_batch(desk, orders)
-    return desk
+    prices = last_closes(opened.at_open, unpriced) if unpriced else None
+    trading = TradingSession(account, quotes, opened.market.rules, opened.session, prices=prices)
+    submit_batch(trading, orders)
+    return trading
 
 
 def _result(
-    morning: OpenSession, decider: str, account: Account, outcomes: tuple[Outcome, ...]
+    opened: OpenSession, decider: str, account: Account, outcomes: tuple[Outcome, ...]
 ) -> SessionResult:
-    marks = mark(account, morning.at_close, at=morning.market.mark_at)
+    marks = mark(account, opened.at_close, at=opened.market.mark_at)
     return SessionResult(
-        session=morning.session,
+        session=opened.session,
         decider=decider,
         account=account,
-        events=morning.events,
+        events=opened.events,
         outcomes=outcomes,
         marks=marks,
         value=value_of(account, marks),
     )
 
 
-def _prices(quotes: Quotes, account: Account, view: TrustedView) -> dict[str, Decimal]:
-    """Opens of what is held, or else the last known closes."""
-    opens = _opens(quotes, account)
-    return last_closes(view, account.positions.keys() - opens.keys()) | opens
-
-
 def _opens(quotes: Quotes, account: Account) -> dict[str, Decimal]:
     opens = {symbol: quotes[symbol].open for symbol in account.positions if symbol in quotes}
     return {symbol: to_decimal(price) for symbol, price in opens.items() if 0 < price < math.inf}
+
+
+def _proposal(outcome: Outcome, quotes: Quotes) -> OrderProposal:
+    order = outcome.order
+    name, size = order.size
+    side, shares = order.side, order.quantity
+    price, refused = reference_price(order, quotes.get(order.symbol)), None
+    if isinstance(outcome, Fill):
+        side, shares, price = outcome.side, outcome.quantity, outcome.price
+    else:
+        refused = f"{outcome.code}: {escape_surrogates(outcome.message)}"
+    return {
+        "sequence": order.sequence,
+        "symbol": escape_surrogates(order.symbol),
+        "side": side,
+        "shares": None if shares is None else number_text(shares),
+        "price": None if price is None else number_text(price),
+        "type": order.type,
+        "wish": f"{name} {number_text(size)}",
+        "reason": escape_surrogates(order.reason),
+        "refused": refused,
+    }

@@ -1,4 +1,7 @@
-"""Whether an order can be filled, and at what: everything is judged at the price it would fill at."""
+"""Matching one order with a quote: a fill, or a rejection with its reason.
+
+The pre-check of an order and its fill use the same function, :func:`submit`.
+"""
 
 from __future__ import annotations
 
@@ -29,43 +32,36 @@ def submit(
     others: Decimal | None = None,
     traded: Quantity = 0,
 ) -> Fill | Rejection:
-    """Fill an order in a session, or say why not. Changes nothing: apply the fill to the account.
+    """Fill an order in a session, or reject it. The account does not change: apply the fill to it.
 
-    Everything is judged at the price it would fill at. An order is filled whole, or up to the volume cap,
-    or not at all.
+    All checks use the price of the fill. An order is filled in full, up to the volume cap, or not at all.
 
     Parameters
     ----------
-    order
-        The wish.
     account
-        As it stands in the open session (:meth:`Account.open_session` was called).
+        In the open session (after :meth:`Account.open_session`).
     quote
-        The symbol in the session, None when the data does not have the symbol. At the open it says what
-        would become of the order as far as can be known then.
-    rules
-        The rulebook in force.
-    session
-        The session.
+        The symbol in the session, None if the data does not have it. With a quote of the open the outcome is
+        the one that is known then.
     others
-        What the account is worth without the symbol; with the holding at the fill's price it is what
-        ``target_weight`` is a share of.
+        The account's value without the symbol; with the holding at the fill's price it is the value that
+        ``target_weight`` refers to.
     traded
-        Shares of the symbol traded for the account in the session so far; they use up the volume cap.
+        Shares of the symbol that the account traded in the session so far; they use up the volume cap.
 
     Raises
     ------
     BadWindow
         If the rulebook does not reach back to the session.
     """
-    outcome = _judged(order, account, quote, rules, session, others, traded)
+    outcome = _matched(order, account, quote, rules, session, others, traded)
     if isinstance(outcome, Fill):
         return outcome
     code, message = outcome
     return Rejection(order=order, session=session, code=code, message=message)
 
 
-def _judged(  # noqa: PLR0917 - the parameters of submit
+def _matched(  # noqa: PLR0917 - the parameters of submit
     order: Order,
     account: Account,
     quote: Quote | None,
@@ -76,25 +72,25 @@ def _judged(  # noqa: PLR0917 - the parameters of submit
 ) -> Fill | Refusal:
     name, size = order.size
     if name == "quantity" and size <= 0:
-        return "bad_quantity", f"{size} shares of {order.symbol}; a positive number is wanted"
+        return "bad_quantity", f"{size} shares of {order.symbol}; must be > 0"
     price = _market_price(order, account, quote, rules, session, others)
     if quote is None or isinstance(price, tuple):
         return price if isinstance(price, tuple) else ("unknown_symbol", order.symbol)
-    wish = size_order(order, price, account, rules, session, others)
-    if isinstance(wish, tuple):
-        return wish
+    sized = size_order(order, price, account, rules, session, others)
+    if isinstance(sized, tuple):
+        return sized
     refusal = (
-        _quantity(order, wish, rules, session)
-        or _check_shares(order, wish, account, rules, session)
-        or _limits(order, wish, price, quote, rules, session)
+        _check_quantity(order, sized, rules, session)
+        or _check_shares(order, sized, account, rules, session)
+        or _check_limits(order, sized, price, quote, rules, session)
     )
     if refusal:
         return refusal
-    allowed = _by_volume(wish, order.symbol, quote, rules, session, traded)
-    capped = _capped(order, wish, allowed, quote, rules) if allowed < wish.quantity else ""
+    allowed = _volume_allowed(sized, order.symbol, quote, rules, session, traded)
+    capped = _cap_message(order, sized, allowed, quote, rules) if allowed < sized.quantity else ""
     if not allowed:
         return "volume_cap", capped
-    fill = _fill(order, wish.side, allowed, price, rules, session)
+    fill = _fill(order, sized.side, allowed, price, rules, session)
     if account.cash + fill.cash_change < 0:
         text = f"{order.symbol} needs {-fill.cash_change} with fees, cash is {account.cash}"
         return "insufficient_cash", text
@@ -116,37 +112,37 @@ def _market_price(  # noqa: PLR0917
     if quote is None:
         return "unknown_symbol", f"the data has no {symbol}"
     try:
-        rules.t_plus(symbol, session.date())  # a board, and of a fund its kind
+        rules.t_plus(symbol, session.date())  # needs the board, and the kind of a fund
     except UnknownSymbol as error:
         return "unknown_symbol", error.message
     if quote.suspended:
         return "suspended", f"{symbol} does not trade in this session"
     if rules.halted(session.date(), order.type):
         return "market_closed", f"the market was halted on {session:%Y-%m-%d}: no {order.type} orders"
-    if limit is not None and (refusal := _limit_price(symbol, limit, rules, session)):
+    if limit is not None and (refusal := _check_tick(symbol, limit, rules, session)):
         return refusal
     side = side_of(order, account.quantity(symbol), reference_price(order, quote), others)
     price = quote.price(order.type, side, None if limit is None else float(limit))
     if price is None:
         return "market_closed", f"{symbol} did not reach the limit {limit} before the close"
     if not 0 < price < math.inf:
-        return "no_price", f"{symbol} has no {order.type} price ({price}); a positive one is wanted"
+        return "no_price", f"{symbol} has no {order.type} price ({price}); must be > 0"
     return to_decimal(price)
 
 
-def _limit_price(symbol: str, limit: Decimal, rules: Rulebook, session: pd.Timestamp) -> Refusal | None:
+def _check_tick(symbol: str, limit: Decimal, rules: Rulebook, session: pd.Timestamp) -> Refusal | None:
     if limit > LARGEST:
-        return "tick_size", f"limit_price={limit} of {symbol}; at most {LARGEST} is wanted"
+        return "tick_size", f"limit_price={limit} of {symbol}; must be <= {LARGEST}"
     tick = rules.tick(symbol, session.date(), limit)
     return (
-        ("tick_size", f"limit_price={limit} of {symbol}; a multiple of {tick} is wanted")
+        ("tick_size", f"limit_price={limit} of {symbol}; must be a multiple of {tick}")
         if limit % tick
         else None
     )
 
 
 def reference_price(order: Order, quote: Quote | None) -> Decimal | None:
-    """The price that tells a target's side."""
+    """The price that determines the side of a target."""
     if order.limit_price is not None:
         return order.limit_price
     if quote is None:
@@ -155,11 +151,13 @@ def reference_price(order: Order, quote: Quote | None) -> Decimal | None:
     return to_decimal(price) if 0 < price < math.inf else None
 
 
-def _quantity(order: Order, wish: SizedOrder, rules: Rulebook, session: pd.Timestamp) -> Refusal | None:
-    quantity, day = wish.quantity, session.date()
+def _check_quantity(
+    order: Order, sized: SizedOrder, rules: Rulebook, session: pd.Timestamp
+) -> Refusal | None:
+    quantity, day = sized.quantity, session.date()
     if not 0 < quantity <= LARGEST or quantity % rules.fraction_step:
-        wanted = "a positive number" if rules.fraction_step < 1 else "a positive whole number"
-        return "bad_quantity", f"{quantity} shares of {order.symbol}; {wanted} is wanted"
+        valid = "a positive number" if rules.fraction_step < 1 else "a positive whole number"
+        return "bad_quantity", f"{quantity} shares of {order.symbol}; must be {valid}"
     cap = rules.order_cap(order.symbol, day, order.type)
     if cap is not None and quantity > cap:
         return "order_size_cap", f"{quantity} shares of {order.symbol}; one order may have {cap}"
@@ -198,26 +196,26 @@ def _lots(lots: Lots) -> str:
     return f"lots are {lots.first}" + (f" and then steps of {lots.step}" if lots.step != lots.first else "")
 
 
-def _limits(  # noqa: PLR0917
-    order: Order, wish: SizedOrder, price: Decimal, quote: Quote, rules: Rulebook, session: pd.Timestamp
+def _check_limits(  # noqa: PLR0917
+    order: Order, sized: SizedOrder, price: Decimal, quote: Quote, rules: Rulebook, session: pd.Timestamp
 ) -> Refusal | None:
-    symbol, asked = order.symbol, order.limit_price
+    symbol, limit = order.symbol, order.limit_price
     upper, lower = _band(symbol, quote, rules, session)
-    if upper is not None and (wish.side == "buy" and price >= upper):
+    if upper is not None and (sized.side == "buy" and price >= upper):
         return "limit_up", f"{symbol} is bought at {price}, its upper limit is {upper}"
-    if lower is not None and (wish.side == "sell" and price <= lower):
+    if lower is not None and (sized.side == "sell" and price <= lower):
         return "limit_down", f"{symbol} is sold at {price}, its lower limit is {lower}"
-    if asked is not None and upper is not None and asked > upper:
-        return "limit_up", f"limit_price={asked} of {symbol} is above the upper limit {upper}"
-    if asked is not None and lower is not None and asked < lower:
-        return "limit_down", f"limit_price={asked} of {symbol} is below the lower limit {lower}"
+    if limit is not None and upper is not None and limit > upper:
+        return "limit_up", f"limit_price={limit} of {symbol} is above the upper limit {upper}"
+    if limit is not None and lower is not None and limit < lower:
+        return "limit_down", f"limit_price={limit} of {symbol} is below the lower limit {lower}"
     return None
 
 
 def _band(
     symbol: str, quote: Quote, rules: Rulebook, session: pd.Timestamp
 ) -> tuple[Decimal | None, Decimal | None]:
-    """Upper and lower limit: of the data, else by the rules; None where there is none."""
+    """Upper and lower limit from the data, else from the rules; None where there is none."""
     given = [
         to_decimal(price) if 0 < price < math.inf else None for price in (quote.up_limit, quote.down_limit)
     ]
@@ -228,25 +226,25 @@ def _band(
     return upper, lower
 
 
-def _by_volume(  # noqa: PLR0917
-    wish: SizedOrder, symbol: str, quote: Quote, rules: Rulebook, session: pd.Timestamp, traded: Quantity
+def _volume_allowed(  # noqa: PLR0917
+    sized: SizedOrder, symbol: str, quote: Quote, rules: Rulebook, session: pd.Timestamp, traded: Quantity
 ) -> Quantity:
-    """Shares that the volume cap lets through, in steps that may be traded; none where no volume is known."""
+    """Shares that the volume cap allows, in lots; 0 if the volume is unknown."""
     if rules.volume_share is None or quote.volume is None:
-        return wish.quantity
+        return sized.quantity
     if math.isnan(quote.volume):
         return 0
     cap = max(Decimal(0), to_decimal(quote.volume) * rules.volume_share - traded)
-    if wish.quantity <= cap:
-        return wish.quantity
+    if sized.quantity <= cap:
+        return sized.quantity
     lots = rules.lots(symbol, session.date())
     allowed = (cap // lots.step) * lots.step
     return normalize_quantity(allowed) if allowed >= lots.first else 0
 
 
-def _capped(order: Order, wish: SizedOrder, allowed: Quantity, quote: Quote, rules: Rulebook) -> str:
+def _cap_message(order: Order, sized: SizedOrder, allowed: Quantity, quote: Quote, rules: Rulebook) -> str:
     return (
-        f"{allowed} of {wish.quantity} shares of {order.symbol}; the cap is {rules.volume_share} of the "
+        f"{allowed} of {sized.quantity} shares of {order.symbol}; the cap is {rules.volume_share} of the "
         f"session's volume, {quote.volume:.0f}"
     )
 

@@ -1,4 +1,4 @@
-"""What was wished, what happened, and why it did not."""
+"""Orders, fills and rejections."""
 
 from __future__ import annotations
 
@@ -22,7 +22,11 @@ __all__ = [
     "Quantity",
     "Rejection",
     "RejectionCode",
+    "escape_surrogates",
     "normalize_quantity",
+    "number_text",
+    "order_from_json",
+    "order_to_json",
     "rejection_of",
 ]
 
@@ -51,10 +55,11 @@ RejectionCode = Literal[
 REJECTION_CODES: tuple[RejectionCode, ...] = get_args(RejectionCode)
 
 SIZES = ("quantity", "target_quantity", "target_weight", "target_value")
+_NUMBERS = (*SIZES, "limit_price")
 
 
 def normalize_quantity(quantity: Quantity) -> Quantity:
-    """Write whole shares as an int, and others without trailing zeros.
+    """Whole shares as an int, others without trailing zeros.
 
     >>> normalize_quantity(Decimal("100.000")), normalize_quantity(Decimal("2.50"))
     (100, Decimal('2.5'))
@@ -66,16 +71,16 @@ def normalize_quantity(quantity: Quantity) -> Quantity:
 
 @dataclass(frozen=True, kw_only=True)
 class Order:
-    """A wish to trade, with exactly one of four sizes.
+    """An order to trade, with exactly one of four sizes.
 
     Attributes
     ----------
     symbol
         ``ts_code``.
     side
-        ``buy`` or ``sell``; given with ``quantity`` alone: a target finds its side by itself.
+        ``buy`` or ``sell``; given only with ``quantity``: a target determines its side.
     quantity
-        Shares to trade. Zero or less is an order that the desk rejects.
+        Shares to trade. An order for zero or less is rejected.
     target_quantity
         Shares to hold afterwards.
     target_weight
@@ -86,21 +91,21 @@ class Order:
         ``open``: at the opening price. ``close``: at the closing price. ``limit``: at ``limit_price`` or
         better, good for the session.
     limit_price
-        Worst price that is accepted; with type ``limit`` alone.
+        Worst price that is accepted; only with type ``limit``.
     sequence
         Number within the decider's session, unique, from 1.
     reason
-        Why the decider wants it, for people.
+        The decider's reason, for people.
 
     Raises
     ------
     BadOption
-        If a value is of the wrong kind, or not exactly one size is given.
+        If a value has the wrong type, or not exactly one size is given.
 
     Notes
     -----
-    Whole numbers are taken as what is meant: NumPy's as ``int``, and for weights, values and prices as
-    ``Decimal``. Floats are refused, since 0.1 is not a tenth.
+    Whole numbers are converted: NumPy's to ``int``, weights, values and prices to ``Decimal``. Floats are
+    refused, because 0.1 is not a tenth.
     """
 
     symbol: str
@@ -117,26 +122,24 @@ class Order:
     def __post_init__(self) -> None:
         for name in ("symbol", "reason"):
             if not isinstance(getattr(self, name), str):
-                self._refuse(name, "text is wanted")
+                self._refuse(name, "must be text")
         _one_size(self)
         if self.limit_price is not None:
-            _take_whole(self, "limit_price")
+            _convert_whole(self, "limit_price")
         if self.side not in (None, *get_args(Side)) or (self.side is None) != (self.quantity is None):
-            self._refuse("side", "'buy' or 'sell' is wanted with a quantity, and none with a target")
+            self._refuse("side", "must be 'buy' or 'sell' with a quantity, and None with a target")
         if self.type not in get_args(OrderType):
-            self._refuse("type", f"one of {', '.join(get_args(OrderType))} is wanted")
+            self._refuse("type", f"must be one of {', '.join(get_args(OrderType))}")
         if (self.limit_price is not None) != (self.type == "limit"):
-            self._refuse("limit_price", "a price is wanted with type 'limit', and none without")
+            self._refuse("limit_price", "must be a price with type 'limit', and None otherwise")
         limit = self.limit_price
         if limit is not None and not (_is_number(limit, Decimal) and limit > 0):
-            self._refuse("limit_price", "a Decimal above 0 is wanted")
+            self._refuse("limit_price", "must be a Decimal > 0")
         if isinstance(self.sequence, bool) or not isinstance(self.sequence, int) or self.sequence < 1:
-            self._refuse("sequence", "it counts from 1")
+            self._refuse("sequence", "must be a whole number >= 1")
 
-    def _refuse(self, name: str, wanted: str) -> None:
-        raise BadOption(
-            f"{name}={getattr(self, name)!r:.80} of {self.symbol!s:.80}; {wanted}", parameter=name
-        )
+    def _refuse(self, name: str, valid: str) -> None:
+        raise BadOption(f"{name}={getattr(self, name)!r:.80} of {self.symbol!s:.80}; {valid}", parameter=name)
 
     @property
     def size(self) -> tuple[str, Quantity]:
@@ -148,17 +151,17 @@ def _one_size(order: Order) -> None:
     given = [name for name in SIZES if getattr(order, name) is not None]
     if len(given) != 1:
         raise BadOption(
-            f"{order.symbol}: exactly one of {', '.join(SIZES)} is wanted, not {len(given)}",
+            f"{order.symbol}: exactly one of {', '.join(SIZES)} must be given, not {len(given)}",
             parameter="quantity",
         )
-    value = _take_whole(order, given[0])
+    value = _convert_whole(order, given[0])
     if not _is_number(value, *((int, Decimal) if "quantity" in given[0] else (Decimal,))):
-        wanted = "a whole number or a Decimal" if "quantity" in given[0] else "a Decimal"
-        raise BadOption(f"{given[0]}={value!r} of {order.symbol}; {wanted} is wanted", parameter=given[0])
+        valid = "a whole number or a Decimal" if "quantity" in given[0] else "a Decimal"
+        raise BadOption(f"{given[0]}={value!r} of {order.symbol}; must be {valid}", parameter=given[0])
 
 
-def _take_whole(order: Order, name: str) -> Any:
-    """Write a whole number in the kind that the attribute has, and return it."""
+def _convert_whole(order: Order, name: str) -> Any:
+    """Convert a whole number to the attribute's type, and return it."""
     given = value = getattr(order, name)
     if isinstance(value, np.integer):
         value = int(value)
@@ -194,11 +197,11 @@ class Fill:
     notional
         ``price * quantity``, half up to the cent.
     commission, stamp_duty, transfer_fee, regulatory, slippage
-        What it cost, see :class:`~quantgraph.market.rulebook.Charges`.
+        Charges, see :class:`~quantgraph.market.rulebook.Charges`.
     t_plus
         Sessions until what was bought may be sold: 1, or 0.
     rest
-        Why the order was not executed whole: the volume cap. None when it was.
+        The part that the volume cap cut off; None if all was filled.
     """
 
     order: Order
@@ -227,9 +230,42 @@ class Fill:
 
 
 Outcome = Fill | Rejection
-"""Every order ends as one of the two."""
+"""Each order ends as a fill or a rejection."""
 
 
 def rejection_of(outcome: Outcome) -> Rejection | None:
-    """What of an order was not executed: the rejection, or the rest that a cap cut; None for a whole fill."""
+    """The rejection of an order, or of the rest that the volume cap cut off; None if all was filled."""
     return outcome if isinstance(outcome, Rejection) else outcome.rest
+
+
+def order_to_json(order: Order) -> dict[str, Any]:
+    """An order as plain JSON with exact numbers as text; lone surrogates in its texts are escaped."""
+    numbers = {name: value for name in _NUMBERS if (value := getattr(order, name)) is not None}
+    return {
+        "sequence": str(order.sequence),
+        "symbol": escape_surrogates(order.symbol),
+        "side": order.side,
+        "type": order.type,
+        "reason": escape_surrogates(order.reason),
+        **{name: number_text(value) for name, value in numbers.items()},
+    }
+
+
+def order_from_json(body: dict[str, Any]) -> Order:
+    """Read what :func:`order_to_json` wrote."""
+    numbers: dict[str, Any] = {
+        name: int(body[name]) if "quantity" in name and "." not in body[name] else Decimal(body[name])
+        for name in _NUMBERS
+        if name in body
+    }
+    return Order(**{**body, "sequence": int(body["sequence"]), **numbers})
+
+
+def number_text(number: int | Decimal) -> str:
+    """Decimal digits without an exponent."""
+    return f"{number:f}" if isinstance(number, Decimal) else str(number)
+
+
+def escape_surrogates(text: str) -> str:
+    """Lone surrogates as backslash escapes, because UTF-8 has none."""
+    return text.encode(errors="backslashreplace").decode()

@@ -1,4 +1,4 @@
-"""What the desk knows of a session: at its open, or once it is over."""
+"""Quotes of a session: what is known at its open, or after its close."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ _PLAIN = ListingStatus()
 class Quote:
     """One symbol in a session; prices in the market's currency, NaN where there is none.
 
-    The limits of the data win over computed ones. Without limits and without ``pre_close`` no band can
-    be known, and none is judged.
+    Limits in the data take precedence over computed ones. Without limits and ``pre_close`` no band is
+    checked.
 
     Attributes
     ----------
     high, low, close, volume
-        None while the session is not over; ``volume`` in shares.
+        None before the session is over; ``volume`` in shares.
     status
-        What the data says of the symbol on the day: ST, first days, delisting period.
+        ST, first days, delisting period, from the data.
     """
 
     open: float
@@ -45,14 +45,14 @@ class Quote:
 
     @property
     def suspended(self) -> bool:
-        """No price in the session, or nothing traded in it."""
+        """Whether there is no price in the session, or no volume."""
         return (math.isnan(self.open) and (self.close is None or math.isnan(self.close))) or self.volume == 0
 
     def price(self, type: OrderType, side: Side, limit: float | None = None) -> float | None:  # noqa: A002
-        """The price an order meets; NaN when there is none, None when a limit was not reached.
+        """The price of a fill; NaN if there is none, None if a limit was not reached.
 
-        While the session is not over, a ``close`` order is judged at the open, and a ``limit`` order that
-        the open does not reach at its limit.
+        Before the session is over, a ``close`` order gets the open, and a ``limit`` order that the open does
+        not reach gets its limit.
         """
         if type == "open":
             return self.open
@@ -67,9 +67,9 @@ class Quote:
 
 
 class Quotes(Mapping[str, Quote]):
-    """Quotes of a session by ``ts_code``; each is made when it is asked for.
+    """Quotes of a session by ``ts_code``, made on access.
 
-    When the session is ``over``, what the data does not have of it is NaN, and else not known yet.
+    A missing value is NaN if the session is ``over``, else None: not known yet.
     """
 
     __slots__ = ("_has_status", "_later", "_rows")
@@ -105,7 +105,7 @@ class Quotes(Mapping[str, Quote]):
 
 
 def quotes_at(view: BaseView) -> Quotes:
-    """Quotes of the view's session, with all that is known of it at the view's moment.
+    """Quotes of the view's session, as known at the view's moment.
 
     Raises
     ------

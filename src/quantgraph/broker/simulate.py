@@ -1,4 +1,4 @@
-"""The simulated session, and the plain loop over sessions for those who want no graph."""
+"""Simulated sessions: one alone, in a loop, in blocks, and as a run in a ledger."""
 
 from __future__ import annotations
 
@@ -12,11 +12,9 @@ import pandas as pd
 from quantgraph._util.canonical_json import content_hash
 from quantgraph.broker.account import Account
 from quantgraph.broker.corporate_actions import action_book
-from quantgraph.broker.decider import Decider
-from quantgraph.broker.open_session import collect_orders, fill_orders, open_session
-from quantgraph.broker.session_result import SessionResult
+from quantgraph.broker.decider import BlockRule, Decider
+from quantgraph.broker.open_session import Block, SessionResult, collect_orders, fill_orders, open_session
 from quantgraph.broker.valuation import MarkAt
-from quantgraph.broker.vectorized.block import Block, BlockRule, trade_block
 from quantgraph.errors import BadOption, BadWindow, LedgerConflict
 from quantgraph.market.moment import Moment, session_of
 from quantgraph.market.rulebook import Rulebook
@@ -39,12 +37,12 @@ __all__ = [
 
 
 BLOCK_SESSIONS = 128
-"""Sessions of a block: enough to pay for its start, few enough to keep its arrays small."""
+"""Sessions of a block: enough to make up for its start, few enough to keep its arrays small."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Market:
-    """What sessions are traded in.
+    """Data and rules that sessions are traded with.
 
     Attributes
     ----------
@@ -55,9 +53,8 @@ class Market:
     mark_at
         The price of a session that holdings are valued at.
     blocks_from
-        Cells (sessions times symbols) of the data from which on a rule that allows it is traded in blocks.
-        The fills are the same; with fewer cells it is not worth the ten seconds in which a machine compiles
-        the block code when it first meets it.
+        Smallest number of cells (sessions times symbols) of the data for trading in blocks. The fills are the
+        same; with fewer cells it is not worth the ten seconds that compiling takes once on each machine.
     """
 
     store: DataState
@@ -80,7 +77,7 @@ class Market:
 
     @property
     def identity(self) -> dict[str, Any]:
-        """What a run may not change on its way: data, rules with every fee, marks."""
+        """What must not change within a run: data, rules with every fee, marks."""
         rules = self.rules
         return {
             "data_ref": self.data_ref,
@@ -90,19 +87,15 @@ class Market:
 
 
 def trade_session(market: Market, session: pd.Timestamp, account: Account, decider: Decider) -> SessionResult:
-    """Open the session, ask the decider, fill its orders, mark what is held.
+    """Open the session, call the decider, fill its orders, mark the holdings.
 
-    Corporate actions come first. The decider sees the view of the open and the account of the morning; the
-    desk that fills its orders knows the whole session.
+    Corporate actions come first. The decider is given the view at the open and the account after corporate
+    actions; its orders meet quotes of the whole session.
 
     Parameters
     ----------
-    market, session
-        Where and when.
     account
-        As the session before left it.
-    decider
-        Who decides.
+        At the end of the session before.
     """
     view = market.store.growing_view(market.data_ref).at(Moment(session, "open"))
     view.growing_view_id = None  # whether the next session is of the same run nobody knows
@@ -112,16 +105,16 @@ def trade_session(market: Market, session: pd.Timestamp, account: Account, decid
 def simulate(
     market: Market, sessions: Iterable[object], decider: Decider, *, account: Account
 ) -> Iterator[SessionResult]:
-    """Trade one session after the other, order by order, and yield what each did.
+    """Trade one session after the other, order by order, and yield the results.
 
     Raises
     ------
     BadWindow
-        If they are not sessions of the data that follow each other without a gap.
+        If they are not consecutive sessions of the data.
     """
-    decider, walk = under(decider, market.rules), market.store.growing_view(market.data_ref)
+    decider, growing_view = under(decider, market.rules), market.store.growing_view(market.data_ref)
     for session in _checked(market, sessions):
-        result = _traded(market, account, decider, walk.at(Moment(session, "open")))
+        result = _traded(market, account, decider, growing_view.at(Moment(session, "open")))
         yield result
         account = result.account
 
@@ -132,42 +125,31 @@ def advance(
     decider: Decider,
     *,
     account: Account,
-    walk: GrowingView | None = None,
+    growing_view: GrowingView | None = None,
 ) -> Iterator[SessionResult | Block]:
     """Trade sessions in blocks where the decider has a :class:`BlockRule`, else one by one.
 
-    A decider that can be traded in blocks says how in ``block_rule(account)``; None there means that it wants
-    to be asked in the next session. Who calls this for one part of a run after the other gives them the run's
-    own ``walk`` over the market's commit.
+    ``growing_view`` is one of the market's commit; calls for successive parts of a run share one.
     """
-    decider, walk = under(decider, market.rules), walk or market.store.growing_view(market.data_ref)
+    decider, growing_view = (
+        under(decider, market.rules),
+        growing_view or market.store.growing_view(market.data_ref),
+    )
     left, blocks = list(sessions), market.cells >= market.blocks_from
     while left:
         rule = _block_rule(decider, account) if blocks else None
-        block = rule and trade_block(
-            market.store,
-            market.data_ref,
-            left[:BLOCK_SESSIONS],
-            rule,
-            account=account,
-            rules=market.rules,
-            book=action_book(market.store, market.data_ref),
-            mark_at=market.mark_at,
-        )
+        block = rule and _trade_block(market, left[:BLOCK_SESSIONS], rule, account)
         if block:
             yield block
             account, left = block.account, left[len(block.sessions) :]
         else:
-            result = _traded(market, account, decider, walk.at(Moment(left[0], "open")))
+            result = _traded(market, account, decider, growing_view.at(Moment(left[0], "open")))
             yield result
             account, left = result.account, left[1:]
 
 
 def run_identity(market: Market, decider: Decider) -> dict[str, Any]:
-    """What a run may not change on its way: the market's identity, and the decider with its options.
-
-    A decider that has options says them in a mapping ``options`` of plain JSON.
-    """
+    """What must not change within a run: the market's identity, and the decider with its options."""
     options = dict(getattr(decider, "options", {}))
     return {**market.identity, "decider": decider.name, "options": options}
 
@@ -183,21 +165,21 @@ def run_sessions(
 ) -> Account:
     """Run a decider over sessions into the ledger, and return the account after the last one.
 
-    A run that is in the ledger already goes on after its last committed session.
+    A run that the ledger has already continues after its last committed session.
 
     Raises
     ------
     LedgerConflict
         If the ledger holds a run of this name with other cash, data, decider, rules or sessions.
     BadWindow
-        If they are not sessions of the data that follow each other without a gap.
+        If they are not consecutive sessions of the data.
     """
     days = _checked(market, sessions)
     ledger.open_run(run_id, cash, run_identity(market, decider))
     recorded = ledger.sessions(run_id)
     if recorded != days[: len(recorded)]:
         raise LedgerConflict(
-            f"run {run_id!r} has {len(recorded)} sessions that do not begin the {len(days)} asked for",
+            f"run {run_id!r} has {len(recorded)} sessions that are not the first of the {len(days)} given",
             run_id=run_id,
         )
     commit_sessions(market, days[len(recorded) :], decider, ledger=ledger, run_id=run_id)
@@ -211,29 +193,29 @@ def commit_sessions(
     *,
     ledger: Ledger,
     run_id: str,
-    walk: GrowingView | None = None,
-    tell: Callable[[pd.Timestamp, Decimal], None] = lambda _session, _value: None,
+    growing_view: GrowingView | None = None,
+    on_session: Callable[[pd.Timestamp, Decimal], None] = lambda _session, _value: None,
 ) -> None:
     """Trade sessions that follow the last one of a run, and commit each as one transaction.
 
-    ``walk`` is the run's own, see :func:`advance`; ``tell`` is called with each session that was committed,
-    and the account's value at its end.
+    For ``growing_view`` see :func:`advance`. ``on_session`` is called with each committed session and the
+    account's value at its end.
     """
     account = ledger.account(run_id)
-    for done in advance(market, sessions, decider, account=account, walk=walk):
-        if isinstance(done, Block):
-            ledger.commit_block(run_id, account, done.days, done.account)
-            told = zip(done.sessions, done.values, strict=True)
-        else:
+    for done in advance(market, sessions, decider, account=account, growing_view=growing_view):
+        if isinstance(done, SessionResult):
             ledger.commit_day(run_id, done)
-            told = zip([done.session], [done.value], strict=True)
-        for session, value in told:
-            tell(session, value)
+            values = [(done.session, done.value)]
+        else:
+            ledger.commit_block(run_id, account, done.days, done.account)
+            values = list(zip(done.sessions, done.values, strict=True))
+        for session, value in values:
+            on_session(session, value)
         account = done.account
 
 
 def under(decider: Decider, rules: Rulebook) -> Decider:
-    """The decider, sizing its orders by these rules; see :class:`~quantgraph.broker.Decider`.
+    """The decider with these rules, if it has ``under``; see :class:`~quantgraph.broker.Decider`.
 
     Raises
     ------
@@ -246,9 +228,9 @@ def under(decider: Decider, rules: Rulebook) -> Decider:
 
 
 def _traded(market: Market, account: Account, decider: Decider, view: View) -> SessionResult:
-    """Trade the session at whose open ``view`` stands: the decider's; the desk reads for itself."""
-    morning = open_session(market, view.moment.session, account)
-    return fill_orders(morning, decider.name, collect_orders(decider, view, morning.account))
+    """Trade the session of ``view``, which is the decider's; quotes come from the store."""
+    opened = open_session(market, view.moment.session, account)
+    return fill_orders(opened, decider.name, collect_orders(decider, view, opened.account))
 
 
 def _block_rule(decider: Decider, account: Account) -> BlockRule | None:
@@ -257,9 +239,26 @@ def _block_rule(decider: Decider, account: Account) -> BlockRule | None:
     return rule
 
 
+def _trade_block(
+    market: Market, sessions: Sequence[pd.Timestamp], rule: BlockRule, account: Account
+) -> Block | None:
+    from quantgraph.broker.vectorized import trade_block  # numba takes a second to import
+
+    return trade_block(
+        market.store,
+        market.data_ref,
+        sessions,
+        rule,
+        account=account,
+        rules=market.rules,
+        book=action_book(market.store, market.data_ref),
+        mark_at=market.mark_at,
+    )
+
+
 def _checked(market: Market, sessions: Iterable[object]) -> list[pd.Timestamp]:
     if isinstance(sessions, str):
-        raise BadWindow(f"sessions={sessions!r}; a list of sessions is wanted", parameter="sessions")
+        raise BadWindow(f"sessions={sessions!r}; must be a list of sessions", parameter="sessions")
     days = [session_of(session) for session in sessions]
     known = market.store.snapshot(market.data_ref)["ohlcv"]["open"].index
     for place, day in enumerate(days):
@@ -271,9 +270,8 @@ def _checked(market: Market, sessions: Iterable[object]) -> list[pd.Timestamp]:
             )
         if place and known.searchsorted(day) != known.searchsorted(days[place - 1]) + 1:
             raise BadWindow(
-                f"there are sessions of the data between {days[place - 1]:%Y-%m-%d} and {day:%Y-%m-%d}: "
-                "dividends and splits happen in them, so none may be left out; a decider that has nothing to "
-                "do returns no orders",
+                f"the data has sessions between {days[place - 1]:%Y-%m-%d} and {day:%Y-%m-%d}; none may be "
+                "left out, because dividends and splits happen in them; a decider may return no orders",
                 session=str(day.date()),
             )
     return days

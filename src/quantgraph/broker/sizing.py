@@ -1,4 +1,4 @@
-"""How many shares a wish comes to."""
+"""From an order's size to a side and shares."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ __all__ = ["LARGEST", "Refusal", "SizedOrder", "largest_buy", "side_of", "size_o
 Refusal = tuple[RejectionCode, str]
 
 LARGEST = 10**12
-"""Shares, money and prices above it are no wish: decimals of 28 digits would lose the cents."""
+"""Largest shares, money and prices: above it decimals of 28 digits would lose the cents."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -30,7 +30,7 @@ class SizedOrder:
 
 
 def side_of(order: Order, held: Quantity, price: Decimal | None, others: Decimal | None) -> Side:
-    """Which side an order is on: a target is bought towards or sold down to; without a price it is a buy."""
+    """The side of an order; a target without a price counts as a buy."""
     name, size = order.size
     if order.side is not None:
         return order.side
@@ -38,7 +38,7 @@ def side_of(order: Order, held: Quantity, price: Decimal | None, others: Decimal
         return "buy" if size >= held else "sell"
     if price is None:
         return "buy"
-    return "buy" if _wished(name, size, others, price * held) >= price * held else "sell"
+    return "buy" if _target_value(name, size, others, price * held) >= price * held else "sell"
 
 
 def size_order(  # noqa: PLR0917 - the parameters of submit
@@ -49,35 +49,35 @@ def size_order(  # noqa: PLR0917 - the parameters of submit
     session: pd.Timestamp,
     others: Decimal | None,
 ) -> SizedOrder | Refusal:
-    """Turn an order's size into a side and shares at a price.
+    """Compute the side and the shares of an order at a price.
 
     A buy towards ``target_weight`` or ``target_value`` includes its fees: notional and fees together fit
     what is missing. A sale leaves at most the target. A weight is a share of ``others``, what the account is
-    worth without the symbol, and the holding at the price.
+    worth without the symbol, plus the holding at the price.
     """
     name, size = order.size
     if order.side is not None:
         return SizedOrder(side=order.side, quantity=normalize_quantity(size))
     held, symbol = account.quantity(order.symbol), order.symbol
     if size < 0:
-        return "short_not_allowed", f"{name}={size} of {symbol}; at least 0 is wanted"
+        return "short_not_allowed", f"{name}={size} of {symbol}; must be >= 0"
     if name == "target_quantity":
         return _towards(symbol, held, normalize_quantity(size))
-    wished = _wished(name, size, others, price * held)
-    if wished > LARGEST:
-        return "bad_quantity", f"{name}={size} of {symbol}; an amount of at most {LARGEST} is wanted"
-    room = wished - price * held
+    target = _target_value(name, size, others, price * held)
+    if target > LARGEST:
+        return "bad_quantity", f"{name}={size} of {symbol}; must be an amount <= {LARGEST}"
+    room = target - price * held
     if room >= 0:
         more = largest_buy(symbol, price, room, rules, session)
         return SizedOrder(side="buy", quantity=more) if more else _too_little(symbol, f"{name}={size}", held)
-    less = _largest_sale(price, wished, held, rules.lots(symbol, session.date()))
+    less = _largest_sale(price, target, held, rules.lots(symbol, session.date()))
     return SizedOrder(side="sell", quantity=less) if less else _too_little(symbol, f"{name}={size}", held)
 
 
 def largest_buy(
     symbol: str, price: Decimal, budget: Decimal, rules: Rulebook, session: pd.Timestamp
 ) -> Quantity:
-    """Find the most shares that may be bought so that notional and fees together fit the budget.
+    """The largest quantity whose notional and fees together fit the budget.
 
     Examples
     --------
@@ -95,7 +95,7 @@ def largest_buy(
         return amount + rules.charges(symbol, "buy", quantity, amount, session.date()).total
 
     most = int(budget // (price * lots.step)) if budget > 0 else 0
-    # Fees take a small share: the answer lies close below, and ten steps down are nearly always enough.
+    # Fees are a small share, so the answer is nearly always at most ten steps below.
     low = max(0, most - 10)
     if low and paid(low) > budget:
         low = 0
@@ -110,7 +110,7 @@ def largest_buy(
 def split_buys(
     symbol: str, price: Decimal, budget: Decimal, rules: Rulebook, session: pd.Timestamp
 ) -> list[Quantity]:
-    """Spend a budget in as many orders at the open as the size that one may have makes necessary."""
+    """Quantities that spend a budget at the open, split where the size cap of an order requires it."""
     cap = rules.order_cap(symbol, session.date(), "open")
     parts: list[Quantity] = []
     while quantity := largest_buy(symbol, price, budget, rules, session):
@@ -122,10 +122,10 @@ def split_buys(
     return parts
 
 
-def _largest_sale(price: Decimal, wished: Decimal, held: Quantity, lots: Lots) -> Quantity:
-    """Shares to sell so that at most ``wished`` is left, in steps that may be sold."""
+def _largest_sale(price: Decimal, target: Decimal, held: Quantity, lots: Lots) -> Quantity:
+    """Shares to sell, in lots, so that at most ``target`` is left."""
     step = Decimal(lots.step)
-    surplus = (Decimal(held) - wished / price) / step
+    surplus = (Decimal(held) - target / price) / step
     steps = surplus.to_integral_value(rounding=ROUND_CEILING)
     return normalize_quantity(min(Decimal(held), Decimal(steps) * step))
 
@@ -138,13 +138,15 @@ def _towards(symbol: str, held: Quantity, target: Quantity) -> SizedOrder | Refu
     return SizedOrder(side="sell", quantity=normalize_quantity(held - target))
 
 
-def _too_little(symbol: str, wish: str, held: Quantity) -> Refusal:
-    return "lot_size", f"{wish} of {symbol} is less than a lot away from the {held} shares held"
+def _too_little(symbol: str, size: str, held: Quantity) -> Refusal:
+    return "lot_size", f"{size} of {symbol} is less than a lot away from the {held} shares held"
 
 
-def _wished(name: str, size: Quantity, others: Decimal | None, holding: Decimal) -> Decimal:
+def _target_value(name: str, size: Quantity, others: Decimal | None, holding: Decimal) -> Decimal:
     if name == "target_value":
         return Decimal(size)
     if others is None:
-        raise BadOption("a target_weight is a share of the account's value: give others=", parameter="others")
+        raise BadOption(
+            "target_weight needs others=, the account's value without the symbol", parameter="others"
+        )
     return size * (others + holding)

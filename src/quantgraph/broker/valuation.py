@@ -1,4 +1,4 @@
-"""What holdings are worth: at the session's close, a missing price carries the last known one."""
+"""Marks and values of holdings; a missing price is replaced by the last known one."""
 
 from __future__ import annotations
 
@@ -25,16 +25,16 @@ MarkAt = Literal["close", "open"]
 
 @dataclass(frozen=True, kw_only=True)
 class Mark:
-    """The price a holding is valued at; ``carried`` when it is an earlier session's."""
+    """The price a holding is valued at; ``carried`` if it is an earlier session's."""
 
     price: Decimal
     carried: bool = False
 
 
 def last_closes(view: BaseView, symbols: Iterable[str], *, field: MarkAt = "close") -> dict[str, Decimal]:
-    """Find the last price known at the view's moment of each symbol that has one.
+    """The last price known at the view's moment, of each symbol that has one.
 
-    Corporate actions since then are taken off, see :func:`~quantgraph.broker.corporate_actions.carried_over`.
+    It is adjusted for corporate actions since, see :func:`~quantgraph.broker.corporate_actions.carried_over`.
     """
     today = view.moment.session
     happened = [action for action in view.actions() if action.ex <= today]
@@ -60,7 +60,7 @@ def mark(account: Account, view: BaseView, *, at: MarkAt = "close") -> dict[str,
     NoData
         If a holding never had a price.
     FutureRequested
-        If the view stands before that price is known.
+        If the price is not known at the view's moment.
     """
     if not account.positions:
         return {}
@@ -70,7 +70,7 @@ def mark(account: Account, view: BaseView, *, at: MarkAt = "close") -> dict[str,
         for symbol in account.positions
         if not math.isnan(price := prices.get(symbol, math.nan))
     }
-    for field in (at, "close"):  # an open that never was: what was bought at a close has that
+    for field in (at, "close"):  # a symbol bought at its first close has no open before
         missing = [symbol for symbol in account.positions if symbol not in marks]
         if missing:
             carried = last_closes(view, missing, field=field)
@@ -79,7 +79,7 @@ def mark(account: Account, view: BaseView, *, at: MarkAt = "close") -> dict[str,
 
 
 def value_of(account: Account, marks: Mapping[str, Mark]) -> Decimal:
-    """Cash, dividends on their way and holdings, exact: at least two decimals."""
+    """Cash, dividends that are owed and holdings, exact: at least two decimals."""
     holdings = (
         market_value(marks[name].price, position.quantity) for name, position in account.positions.items()
     )
@@ -97,5 +97,5 @@ def value_series(cash: Decimal, values: Iterable[tuple[pd.Timestamp, Decimal]]) 
 
 def _marked(symbol: str, marks: Mapping[str, Mark], view: BaseView) -> Mark:
     if symbol not in marks:
-        raise NoData(f"{symbol} is held and has no price up to {view.moment.session:%Y-%m-%d}", symbol=symbol)
+        raise NoData(f"{symbol} is held without a price up to {view.moment.session:%Y-%m-%d}", symbol=symbol)
     return marks[symbol]

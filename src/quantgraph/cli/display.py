@@ -7,7 +7,7 @@ import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from decimal import Decimal
-from typing import Any, Protocol
+from typing import Any
 
 from rich.console import Group, RenderableType
 from rich.live import Live
@@ -38,38 +38,14 @@ _SESSIONS_A_LINE = 50
 _LABEL_WIDTH = len("largest weight")
 
 
-class RunDisplay(Protocol):
-    """Shows events, and pauses for a question."""
-
-    def watch(self, event: RunEvent) -> None:
-        """Show an event."""
-
-    @contextmanager
-    def paused(self) -> Iterator[None]:
-        """Leave the terminal to a question."""
-
-
-@contextmanager
-def open_display(question: str) -> Iterator[RunDisplay]:
-    """A live display if stderr is a terminal, else plain lines."""
-    console = SafeConsole(stderr=True)
-    if not console.is_terminal:
-        yield _PlainDisplay()
-        return
-    live = Live(
-        console=console, refresh_per_second=12, transient=True, redirect_stdout=False, redirect_stderr=False
-    )
-    with live, lines_above(console):
-        yield _LiveDisplay(live, question)
-
-
-class _PlainDisplay:
-    """A line for each node, and one for every fifty sessions."""
+class RunDisplay:
+    """Plain lines: one for each node, and one for every fifty sessions."""
 
     def __init__(self) -> None:
         self._sessions = 0
 
     def watch(self, event: RunEvent) -> None:
+        """Show an event."""
         if event.kind == "question":
             return  # the prompt shows it
         if event.kind == "session":
@@ -83,13 +59,29 @@ class _PlainDisplay:
 
     @contextmanager
     def paused(self) -> Iterator[None]:
+        """Leave the terminal to a question."""
         yield
 
 
-class _LiveDisplay:
+@contextmanager
+def open_display(question: str) -> Iterator[RunDisplay]:
+    """A live display if stderr is a terminal, else plain lines."""
+    console = SafeConsole(stderr=True)
+    if not console.is_terminal:
+        yield RunDisplay()
+        return
+    live = Live(
+        console=console, refresh_per_second=12, transient=True, redirect_stdout=False, redirect_stderr=False
+    )
+    with live, lines_above(console):
+        yield _LiveDisplay(live, question)
+
+
+class _LiveDisplay(RunDisplay):
     """The latest nodes that have finished, and the session that is traded."""
 
     def __init__(self, live: Live, question: str) -> None:
+        super().__init__()
         self._live = live
         self._question = question
         self._lines: list[tuple[str, str]] = []

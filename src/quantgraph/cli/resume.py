@@ -37,7 +37,7 @@ def resume(  # noqa: PLR0917 - typer reads options from the parameters
     from quantgraph.cli.ledger_selection import latest_ledger
     from quantgraph.runs import resume_run
     from quantgraph.runs.manifest import find_run_folder, read_manifest
-    from quantgraph.runs.result import read_result
+    from quantgraph.runs.run_result import read_result
     from quantgraph.settings import load_settings
 
     budgets = {"budget": budget, "session_budget": session_budget}

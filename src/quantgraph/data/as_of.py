@@ -7,13 +7,12 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import date
 from typing import TypeVar
 
-import numpy as np
 import pandas as pd
 
 from quantgraph.data.market_data import DatedLists, MarketDataSource, Members, Panel, check_window
 from quantgraph.errors import BadWindow, FutureRequested, NoData, QuantGraphError, UnknownSymbol
 from quantgraph.market.moment import Moment
-from quantgraph.state.views import known_rows
+from quantgraph.state.cut import align_table
 
 __all__ = ["AsOfSource"]
 
@@ -182,12 +181,7 @@ class AsOfSource:
         raise kind(self._no_data(what))  # outside of except: without the source's error as context
 
     def _cut(self, panel: str, frames: Panel, what: str) -> Panel:
-        known: Panel = {}
-        for name, frame in frames.items():
-            cut = frame.loc[: self.moment.session].copy()
-            cut.attrs = {}  # they describe the whole source
-            cut.iloc[known_rows(panel, name, cut.index.to_numpy(), self.moment) :] = np.nan
-            known[name] = cut
+        known = {name: align_table(panel, name, frame, self.moment) for name, frame in frames.items()}
         if all(cut.isna().to_numpy().all() for cut in known.values()):
             raise NoData(self._no_data(what))
         return known

@@ -1,6 +1,6 @@
-"""Models: ``get_llm(role)`` for whoever needs one, and what is read from their replies.
+"""Chat models by role, their wrappers, and the reading of their replies.
 
-Importing this package loads no model library; each name is imported when it is first used.
+Importing this package loads no model library: each name is imported at first use.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Replies kept across runs, by the content of the request and how often the run had asked it before.
+"""Replies kept across runs, by the content of the request and how often the run has made it before.
 
-A reply is kept once the attempt that asked for it has worked, with all others of the attempt: whether one can
-be used shows in what is made of it. What an attempt asked that failed is forgotten, though it worked before.
+The replies of an attempt are kept together once the attempt has succeeded: the result shows whether they are
+usable. The replies of a failed attempt are dropped, even those that an earlier attempt had kept.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ __all__ = [
 ]
 
 CacheMode = Literal["off", "llm_write_only", "full"]
-"""``full``: a reply that is there is served. ``llm_write_only``: the model is asked, and its reply kept."""
+"""``full`` serves kept replies. ``llm_write_only`` calls the model and keeps its reply."""
 
 _SCHEMA = MetaData()
 _replies = Table(
@@ -44,16 +44,16 @@ _HOUR = 3600.0
 
 
 class ReplyCache:
-    """Replies in a file, served for some hours. Safe to use from several threads and processes.
+    """Replies in a file, served for some hours. Safe for several threads and processes.
 
     Parameters
     ----------
     path
-        The file, made when it is not there.
+        The file, created if missing.
     mode
         See :data:`CacheMode`.
     ttl_hours
-        For how long a reply is served.
+        How long a reply is served.
     """
 
     def __init__(self, path: Path, *, mode: CacheMode = "full", ttl_hours: float = 24.0) -> None:
@@ -64,7 +64,7 @@ class ReplyCache:
         create_tables(self._engine, _SCHEMA)
 
     def get(self, request: str) -> str | None:
-        """The reply to a request, by its name; None if there is none, it is too old, or none is served."""
+        """The reply to a request, by the request's digest; None if it is missing, expired, or not served."""
         if self.mode != "full":
             return None
         query = select(_replies.c.reply).where(
@@ -74,7 +74,7 @@ class ReplyCache:
             return connection.execute(query).scalar()
 
     def put(self, request: str, reply: str) -> None:
-        """Keep a reply, in the place of an earlier one."""
+        """Keep a reply and replace an earlier one."""
         if self.mode == "off":
             return
         with self._writer.begin() as connection:
@@ -82,21 +82,21 @@ class ReplyCache:
             connection.execute(insert(_replies).values(request=request, at=time.time(), reply=reply))
 
     def drop(self, request: str) -> None:
-        """Forget a reply, if it is there."""
+        """Drop a reply, if there is one."""
         with self._writer.begin() as connection:
             connection.execute(delete(_replies).where(_replies.c.request == request))
 
 
 @cache
 def reply_cache(folder: Path, mode: CacheMode, ttl_hours: float) -> ReplyCache | None:
-    """The cache of a folder, one in a process; None if it is off."""
+    """The cache of a folder, one per process; None if the mode is ``off``."""
     if mode == "off":
         return None
     return ReplyCache(folder / "models.sqlite", mode=mode, ttl_hours=ttl_hours)
 
 
 class PendingReply(NamedTuple):
-    """A reply that an attempt has got: a new one, or (None) the one that is kept."""
+    """A reply of an attempt: a new one, or None for the one in the cache."""
 
     cache: ReplyCache
     request: str
@@ -107,7 +107,7 @@ _ATTEMPT: ContextVar[list[PendingReply] | None] = ContextVar("attempt", default=
 
 
 def add_pending(cache: ReplyCache, request: str, reply: str | None) -> None:
-    """Leave a reply to the attempt that is made; outside of all it is kept at once."""
+    """Add a reply to the current attempt; without an attempt it is kept at once."""
     made = _ATTEMPT.get()
     if made is not None:
         made.append(PendingReply(cache, request, reply))
@@ -117,11 +117,10 @@ def add_pending(cache: ReplyCache, request: str, reply: str | None) -> None:
 
 @contextmanager
 def cached_attempt() -> Iterator[list[PendingReply]]:
-    """While an attempt is made, whose replies are in the list. It holds for what inherits the context.
+    """Collect the replies of an attempt in a list, also in threads and tasks that inherit the context.
 
-    It has worked if it ends without an error: what is in the list then goes to the attempt around it, and is
-    kept where there is none. If it ends with an error of ours all is forgotten. An interrupted one changes
-    nothing.
+    After a success the replies go to the enclosing attempt, or are kept if there is none. After a
+    ``QuantGraphError`` they are dropped. An interrupt changes nothing.
     """
     made: list[PendingReply] = []
     token = _ATTEMPT.set(made)
@@ -137,7 +136,7 @@ def cached_attempt() -> Iterator[list[PendingReply]]:
 
 
 def drop_replies(offers: list[PendingReply]) -> None:
-    """Keep no reply of an attempt that has failed, though it was kept before; nothing is left in the list."""
+    """Drop the replies of a failed attempt, also those kept before, and empty the list."""
     for one in offers:
         one.cache.drop(one.request)
     offers.clear()

@@ -1,6 +1,6 @@
-"""Waiting for a model, or until it may be asked again, and leaving off when there is a reason to.
+"""Waits that can be cancelled: for a model's reply, or until the next attempt.
 
-``check`` is called every :data:`CHECK_SECONDS` seconds of a wait; what it raises ends the wait.
+``check`` is called every :data:`CHECK_SECONDS` seconds of a wait; an exception from it ends the wait.
 """
 
 from __future__ import annotations
@@ -32,36 +32,36 @@ T = TypeVar("T")
 Check = Callable[[], None]
 
 AT_ONCE = "at once"
-"""Reason of a drain that leaves a model call which is under way, too."""
+"""Reason of a drain that also abandons a model call in flight."""
 
 CHECK_SECONDS = 0.05
 _ABANDONED: ContextVar[tuple[threading.Event, ...]] = ContextVar("left", default=())
 
 
 def current_run_control() -> RunControl | None:
-    """Where the graph that runs here is told to stop; None outside of one."""
+    """The control of the running graph, which can request a stop; None outside of a graph."""
     from langgraph.runtime import get_runtime
 
     try:
-        return getattr(get_runtime(), "control", None)  # a chain that is no graph has none
+        return getattr(get_runtime(), "control", None)  # a chain without a graph has none
     except RuntimeError:
         return None
 
 
 def drain_error(reason: str) -> GraphDrained:
-    """The error of a run that was told to stop."""
+    """The error of a run that was requested to stop."""
     from langgraph.errors import GraphDrained
 
     return GraphDrained(reason)
 
 
 def is_abandoned() -> bool:
-    """Whether this runs inside of a call that nobody waits for any more: a model may ask others."""
+    """Whether this code runs inside an abandoned model call, such as a model that calls another."""
     return any(event.is_set() for event in _ABANDONED.get())
 
 
 def interruptible_sleep(seconds: float, check: Check) -> None:
-    """Sleep."""
+    """Sleep in a thread."""
     end = time.monotonic() + seconds
     while (left := end - time.monotonic()) > 0:
         check()
@@ -77,10 +77,10 @@ async def async_interruptible_sleep(seconds: float, check: Check) -> None:
 
 
 def run_in_thread(call: Callable[[], T], check: Check) -> T:
-    """What a call returns or raises; it is made in a thread of its own, which no process waits for.
+    """Return or raise the outcome of a call, made in a daemon thread of its own.
 
-    A call that is left goes on in its thread until its own timeout, and what it returns is dropped: nothing
-    in Python can break it off.
+    An abandoned call goes on in its thread until its own timeout, since Python cannot stop a thread; its
+    result is dropped.
     """
     under_way: Future[T] = Future()
     gone = threading.Event()
@@ -89,7 +89,7 @@ def run_in_thread(call: Callable[[], T], check: Check) -> T:
         _ABANDONED.set((*_ABANDONED.get(), gone))
         try:
             under_way.set_result(call())
-        except BaseException as error:  # noqa: BLE001 - it is raised where it is waited for
+        except BaseException as error:  # noqa: BLE001 - the waiting thread raises it
             under_way.set_exception(error)
 
     threading.Thread(target=copy_context().run, args=(work,), name="model call", daemon=True).start()
@@ -103,7 +103,7 @@ def run_in_thread(call: Callable[[], T], check: Check) -> T:
 
 
 async def await_call(call: Awaitable[T], check: Check) -> T:
-    """What a call returns or raises; one that is left is cancelled."""
+    """Return or raise the outcome of an awaitable; an abandoned one is cancelled."""
     under_way = asyncio.ensure_future(call)
     try:
         while not (await asyncio.wait([under_way], timeout=CHECK_SECONDS))[0]:

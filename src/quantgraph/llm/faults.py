@@ -1,7 +1,7 @@
-"""What an exception out of a model library means: wait and ask again, or give up, and with which error.
+"""Classify exceptions of model libraries: retry, or give up and with which error.
 
-No model library is imported: exceptions are known by their class names and by the attributes that
-OpenAI's client and its relatives give them (``status_code``, ``response.headers``, ``body``).
+No model library is imported: exceptions are recognised by their class names and by the attributes that
+OpenAI's client and similar clients give them (``status_code``, ``response.headers``, ``body``).
 """
 
 from __future__ import annotations
@@ -38,35 +38,37 @@ _CUT_SHORT = {
     "OpenAIRefusalError": "is a refusal",
 }
 _UNREADABLE = (ValueError, LookupError, TypeError, AttributeError, RecursionError)
-_READERS = frozenset({"json", "httpx", "httpx2", "pydantic"})  # what the libraries read a reply with
-_NO_ADDRESS = "its address is none, which begins with http:// or https://; set OPENAI_BASE_URL to it"
-_NO_HEADER = "its key has characters that HTTP does not take; set OPENAI_API_KEY to the key alone"
+_READERS = frozenset({"json", "httpx", "httpx2", "pydantic"})  # the parsers that model libraries use
+_NO_ADDRESS = "its address must begin with http:// or https://; set OPENAI_BASE_URL to it"
+_NO_HEADER = "its key has characters that HTTP headers cannot hold; set OPENAI_API_KEY to the key alone"
 _NEVER_SENT = {
     "UnsupportedProtocol": _NO_ADDRESS,
     "InvalidURL": _NO_ADDRESS,
     "LocalProtocolError": _NO_HEADER,
     "UnicodeEncodeError": _NO_HEADER,
 }
-_NOT_TRUSTED = "the certificate of its server is not trusted; SSL_CERT_FILE names a file of those that are"
+_NOT_TRUSTED = (
+    "the certificate of its server is not trusted; set SSL_CERT_FILE to a file of trusted certificates"
+)
 _EXCERPT = 160
 _SECRET_LIKE = re.compile(r"(?i)\b(sk-[\w-]{4,}|bearer\s+[\w.~+/=-]+)")
 _SURELY_SECRET = re.compile(
     r"(?P<scheme>://)[^/\s\"'@:]*:[^/\s\"'@]+@|\bsk-[\w-]{16,}|\b[Bb]earer\s+[\w.~+/=-]{16,}"
 )
-"""A user name and password in a URL, a key, an authorization: nothing else in prose or code looks so."""
-_MARKS = ("://", "sk-", "earer")  # quicker than the pattern, which is tried at each letter
+"""A user and password in a URL, a key, an authorization header; neither prose nor code looks like these."""
+_MARKS = ("://", "sk-", "earer")  # a cheap test before the pattern
 _SHORTEST_SECRET = 6
 _CLIENTS = ("root_client", "root_async_client", "_client")
 _URLS = re.compile(r"(?:base_url|api_base|api_url|endpoint|endpoint_url|server_url)$")
 
 
 class MissingMessage(Exception):
-    """A reply without a message in it, or with none that can be read."""
+    """A reply without a readable message."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class ModelFacts:
-    """What an error message may say of a model, and the secrets it must not."""
+    """What error messages may say of a model, and the secrets that they must not."""
 
     name: str
     base_url: str | None = None
@@ -74,11 +76,11 @@ class ModelFacts:
 
     @property
     def host(self) -> str | None:
-        """Host and port of the server, if it is known."""
+        """Host and port of the server, if known."""
         return urlsplit(self.base_url or "").netloc or None
 
     def hide(self, text: str) -> str:
-        """The text without the secrets of the model, and without what is surely somebody's."""
+        """The text without the secrets of the model and without anything that is certainly a secret."""
         for secret in self.secrets:
             text = text.replace(secret, "***")
         if not any(mark in text for mark in _MARKS):
@@ -86,19 +88,19 @@ class ModelFacts:
         return _SURELY_SECRET.sub(lambda found: "://***@" if found["scheme"] else "***", text)
 
     def clean(self, text: str) -> str:
-        """Make one short line of somebody else's text, without anything like a key."""
+        """One short line of foreign text, without anything like a key."""
         line = " ".join(_SECRET_LIKE.sub("***", self.hide(text)).split())
         return line if len(line) <= _EXCERPT else line[: _EXCERPT - 1] + "…"
 
     def presentable(self, error: Exception) -> Exception | None:
-        """Return the exception as a cause to show, or None when its traceback holds a secret."""
+        """The exception as a cause to show; None if its traceback holds a secret."""
         text = "".join(format_exception(error))
         return error if self.hide(text) == text else None
 
 
 @dataclass(frozen=True, kw_only=True)
 class ModelFault:
-    """One failed call: what happened, whether asking again may help, and the wait the server asks for."""
+    """One failed call: the reason, whether a retry may help, and the seconds that the server asks to wait."""
 
     reason: str
     retry: bool
@@ -108,19 +110,19 @@ class ModelFault:
 
 
 def innermost_model(model: Any) -> Any:
-    """The model inside of wrappers (``inner``) and bindings (``bound``)."""
+    """The model inside wrappers (``inner``) and bindings (``bound``)."""
     while (inner := getattr(model, "inner", None) or getattr(model, "bound", None)) is not None:
         model = inner
     return model
 
 
 def model_facts(model: object, options: Mapping[str, Any] | None = None) -> ModelFacts:
-    """Read name, address and secrets off a chat model, or off whatever is around one.
+    """Name, address and secrets of a chat model, wrapped or not.
 
     Parameters
     ----------
     options
-        What else a call is given; there are secrets in it, too.
+        Further options of a call, which may hold secrets too.
     """
     model = innermost_model(model)
     name = getattr(model, "model_name", None) or getattr(model, "model", None)
@@ -136,26 +138,26 @@ def model_facts(model: object, options: Mapping[str, Any] | None = None) -> Mode
 
 
 def _address(fields: Mapping[str, Any]) -> str:
-    """Where a model sends what it is asked, as its client knows it, else as it is told; empty: nowhere."""
+    """The model's base URL, from its client or else its fields; empty if it has none."""
     clients = [fields.get(name) for name in _CLIENTS]
-    clients += [getattr(client, "_client", None) for client in clients]  # one of httpx inside of Ollama's
+    clients += [getattr(client, "_client", None) for client in clients]  # the httpx client inside Ollama's
     used = [getattr(client, "base_url", None) for client in clients]
     told = [one for name, one in fields.items() if _URLS.search(name) and isinstance(one, str)]
     return next((str(one) for one in [*used, *told] if one is not None and str(one)), "")
 
 
 def _forms(secret: str) -> tuple[str, ...]:
-    """As it is, and as errors, JSON and addresses have one with a quote, a line break or a slash in it."""
+    """A secret as it is, and as errors, JSON and URLs escape it."""
     return secret, repr(secret)[1:-1], json.dumps(secret, ensure_ascii=False)[1:-1], quote_plus(secret)
 
 
 def classify_error(error: Exception, facts: ModelFacts) -> ModelFault | None:
-    """Classify an exception of a model call; None when it is not the model's fault.
+    """Classify an exception of a model call; None if the model did not cause it.
 
     Notes
     -----
-    Retried: 408, 409, 429 (not a spent quota), 5xx but 501, time-outs, lost connections, and replies that
-    are not the protocol. Not retried: any other 4xx, and what never leaves this machine.
+    Retried: 408, 409, 429 (except a spent quota), 5xx except 501, time-outs, lost connections, and replies
+    that violate the protocol. Not retried: any other 4xx, and requests that cannot leave this machine.
     """
     if isinstance(error, QuantGraphError):
         return None
@@ -175,7 +177,7 @@ def classify_error(error: Exception, facts: ModelFacts) -> ModelFault | None:
 
 
 def _never_sent(error: Exception) -> str | None:
-    """Why the request cannot be sent, however often that is tried; what the library says may hold the key."""
+    """Why no attempt can send the request. The library's own message may hold the key."""
     cause: BaseException | None = error if _raised_by_client(error) else None
     while cause is not None:
         if "CERTIFICATE_VERIFY_FAILED" in str(cause):
@@ -195,7 +197,7 @@ def _transport_reason(error: Exception, facts: ModelFacts) -> str | None:
         return "it did not answer in time"
     if names & _CONNECTIONS:
         return f"the connection{f' to {facts.host}' if facts.host else ''} failed or broke"
-    if "APIError" in names:  # an error event inside a stream has no status
+    if "APIError" in names:  # an error event in a stream has no status
         return f"the server says: {facts.clean(str(error))}"
     if isinstance(error, _UNREADABLE) and not names & _CUT_SHORT.keys() and _raised_by_client(error):
         return f"the reply is not the protocol ({facts.clean(str(error))})"
@@ -245,7 +247,7 @@ def _retry_after(error: Exception) -> float | None:
     try:
         seconds = float(text)
     except ValueError:
-        pass  # not a number: then it is a date
+        pass  # not a number, so a date
     else:
         return None if math.isnan(seconds) else max(seconds, 0.0)
     try:
@@ -257,7 +259,7 @@ def _retry_after(error: Exception) -> float | None:
 
 
 def _raised_by_client(error: Exception) -> bool:
-    """Whether the exception comes from inside a model library, not from our own code or the caller's."""
+    """Whether a model library raised the exception, not our own code or the caller's."""
     trace = error.__traceback__
     modules: list[str] = []
     while trace is not None:

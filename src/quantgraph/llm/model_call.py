@@ -1,4 +1,4 @@
-"""One question to a model: served if it was answered before, else sent within the budget and written down."""
+"""One model call: served from the record or the cache, else sent within the budget and recorded."""
 
 from __future__ import annotations
 
@@ -39,14 +39,14 @@ __all__ = ["ModelCall"]
 
 @dataclass(kw_only=True)
 class ModelCall:
-    """One question and its attempts, of one thread or task.
+    """One call and its attempts, of one thread or task.
 
     Attributes
     ----------
     node_seconds
-        A node that has worked for so long sends nothing any more, and waits for nothing.
+        Seconds of work after which a node sends no call and waits for none.
     attempt
-        Number of the attempt under way, from 1.
+        Number of the current attempt, from 1.
     """
 
     request: ModelRequest
@@ -72,14 +72,14 @@ class ModelCall:
         self._call = self.scope.next_call(self.request.digest)
 
     def recorded_reply(self) -> AIMessage | None:
-        """What was answered here before, or to the same request in another run; None if it has to be asked.
+        """The reply in the record or the cache; None if the model must be called.
 
         Raises
         ------
         RunDiverged
-            In a replay, if it was not asked.
+            In a replay, if the recorded run did not make the call.
         QuantGraphError
-            The recorded one.
+            The recorded error.
         """
         self._key = self.scope.key_of(self._call)
         entry = self.scope.recording.find(self._key, self.request.text)
@@ -96,25 +96,25 @@ class ModelCall:
             self.scope.recording.add(entry)
             if self.cache is not None:
                 add_pending(self.cache, self._cached_as, None)
-        self._tell(entry, served=True)
+        self._notify(entry, served=True)
         return self._message(entry)
 
     def reserve(self) -> bool:
-        """Take leave to send the next attempt; False if it has to wait for calls under way.
+        """Reserve the budget of the next attempt; False if it must wait for calls in flight.
 
         Raises
         ------
         BudgetExceeded, NotConfigured
-            See :meth:`~quantgraph.recording.budget_tracker.BudgetTracker.reserve`; or the node has
-            worked for too long.
+            See :meth:`~quantgraph.recording.budget_tracker.BudgetTracker.reserve`, and for the end of the
+            node's time.
         GraphDrained
-            If the run was told to stop.
+            If the run was requested to stop.
         """
         self.check()
-        self._write_failed()
-        asker = Caller(self.role, self.facts.name, self._session)
+        self._record_failed()
+        caller = Caller(self.role, self.facts.name, self._session)
         self._ticket = self.scope.recording.budget_tracker.reserve(
-            asker, self._needs(self.request.max_tokens)
+            caller, self._needs(self.request.max_tokens)
         )
         if self._ticket is None:
             return False
@@ -123,53 +123,55 @@ class ModelCall:
         return True
 
     def on_reply(self, message: AIMessage) -> AIMessage:
-        """Write a reply down; returned is what will be served in its place."""
+        """Record a reply and return it as replays will serve it."""
         text = self.facts.hide(canonical_json(reply_to_json(message)))
         prompt, completion = token_counts(message)
         facts = self._settle(prompt, completion, self._needs(max_tokens_of(text)))
         entry = self._entry(reply=text, facts={**facts, "finish": finish_reason(message)})
-        self._end(entry)
+        self._record(entry)
         if self.cache is not None and is_usable(message):
             add_pending(self.cache, self._cached_as, text)
         return self._message(entry)
 
     def on_failure(self, error: BaseException) -> None:
-        """Count an attempt that gave no reply; it is written down once the next begins, or none does."""
+        """Count an attempt without a reply; it is recorded when the next begins or the call ends."""
         fault = classify_error(error, self.facts) if isinstance(error, Exception) else None
-        # An error status is no completion, and costs nothing; of all else nobody knows.
+        # An error status costs nothing; the cost of any other failure is unknown.
         tokens = None if fault is None or fault.status is None else 0
         facts = self._settle(tokens, tokens, self._needs(0))
         if isinstance(error, QuantGraphError):
-            told = error_json(error)
+            error_fields = error_json(error)
         else:
             reason = fault.reason if fault else f"{type(error).__name__}: {error}"
-            told = error_json(ModelUnavailable(reason) if fault else QuantGraphError(reason))
-        self._failed = self._entry(error=told, facts=facts, final=False)
+            error_fields = error_json(ModelUnavailable(reason) if fault else QuantGraphError(reason))
+        self._failed = self._entry(error=error_fields, facts=facts, final=False)
 
     def on_end(self, problem: BaseException) -> None:
-        """Write down how it ended, if without a reply: with an error of ours, or with another."""
-        if self._ticket is not None:  # who asks was stopped before it was sent
+        """Record the end of a call without a reply: a ``QuantGraphError`` or another exception."""
+        if self._ticket is not None:  # stopped before the attempt was sent
             self.scope.recording.budget_tracker.release(self._ticket)
-        told = None
+        error_fields = None
         if isinstance(problem, QuantGraphError) and not isinstance(problem, StorageUnavailable):
-            told = error_json(problem)
-        if told and (self._failed is None or isinstance(problem, BudgetExceeded)):
-            self._write_failed()  # for reasons of its own
+            error_fields = error_json(problem)
+        if error_fields and (self._failed is None or isinstance(problem, BudgetExceeded)):
+            self._record_failed()  # the error has a cause of its own
             self.attempt += 1
-            self._end(self._entry(error=told, facts=self._facts()))
+            self._record(self._entry(error=error_fields, facts=self._facts()))
         elif self._failed is not None:
             last, self._failed = self._failed, None
-            self._end(replace(last, error=self._redacted(told), final=True) if told else last)
+            self._record(
+                replace(last, error=self._redacted(error_fields), final=True) if error_fields else last
+            )
 
     def check(self, seconds: float = 0.0) -> None:
-        """See that the run was not told to stop, and that there is time to wait for so long.
+        """Check that the run goes on and has time to wait for so many seconds.
 
         Raises
         ------
         GraphDrained
-            If it was told to.
+            If the run was requested to stop.
         BudgetExceeded
-            If the time of the node, the session or the run is over by then.
+            If the time of the node, the session or the run ends within the wait.
         """
         if self._control is not None and self._control.drain_reason is not None:
             raise drain_error(self._control.drain_reason)
@@ -178,17 +180,17 @@ class ModelCall:
         self._check_time(seconds)
 
     def check_in_flight(self) -> None:
-        """Do as :meth:`check` while the model is at work: what was sent is waited for, unless in a hurry."""
+        """As :meth:`check` for a call in flight, which only a stop "at once" abandons."""
         if is_abandoned() or (self._control is not None and self._control.drain_reason == AT_ONCE):
             raise drain_error(AT_ONCE)
         self._check_time(0.0)
 
     def message_id(self) -> str:
-        """The id of the attempt's message: the same in a run that is resumed or replayed."""
+        """The id of the attempt's message, the same after a resume and in a replay."""
         return self._id(self._key, self.attempt)
 
     def _cached(self) -> str | None:
-        """The cache's reply; a run that asks again what it asked before wants another one than then."""
+        """The cached reply. A run that repeats a request gets another reply than before."""
         if self.cache is None:
             return None
         before = self.scope.times_before(self._call)
@@ -205,7 +207,7 @@ class ModelCall:
             )
 
     def _needs(self, completion: int | None) -> CallEstimate:
-        """What a call takes at most if its reply has at most so many tokens."""
+        """The most that a call takes if its reply has at most so many tokens."""
         prompt = max_tokens_of(self.request.text)
         if self.price is None:
             return CallEstimate(prompt_tokens=prompt, completion_tokens=completion)
@@ -253,18 +255,18 @@ class ModelCall:
     def _redacted(self, error: Mapping[str, Any]) -> Any:
         return json.loads(self.facts.hide(canonical_json(error)))
 
-    def _write_failed(self) -> None:
+    def _record_failed(self) -> None:
         if self._failed is not None:
             self.scope.recording.add(self._failed)
             self._failed = None
 
-    def _end(self, entry: Entry) -> None:
+    def _record(self, entry: Entry) -> None:
         self.scope.recording.add(
             replace(entry, final=entry.final and not is_abandoned())
-        )  # given to nobody then
-        self._tell(entry, served=False)
+        )  # an abandoned reply is never served
+        self._notify(entry, served=False)
 
-    def _tell(self, entry: Entry, *, served: bool) -> None:
+    def _notify(self, entry: Entry, *, served: bool) -> None:
         if self.scope.on_model_call is not None:
             self.scope.on_model_call(entry, served)
 

@@ -1,4 +1,4 @@
-"""The model of each role: ``ChatOpenAI`` when there is a key, the keyless planner when there is none.
+"""The model of each role: ``ChatOpenAI`` with a key, the keyless planner without one.
 
 Building a model never touches the network.
 """
@@ -28,10 +28,10 @@ Model = str | BaseChatModel | Mapping[Role, str | BaseChatModel]
 
 
 KEYLESS = "keyless"
-"""The model name that asks for the keyless planner although a key is there."""
+"""The model name of the keyless planner, for use even with a key."""
 
 DEFAULT_MODEL = "gpt-4o-mini"
-"""Used at OpenAI itself when there is a key and no model name. Other servers have no default."""
+"""Default for OpenAI's own server. Other servers have no default."""
 
 _LOCAL_KEY = "local-server-needs-no-key"
 _KEEPALIVE = ((socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1),)
@@ -45,10 +45,10 @@ def get_llm(
     Parameters
     ----------
     role
-        Who asks.
+        The role that uses the model.
     model
-        A chat model, returned as it is; a model name; ``"keyless"`` for the planner; or a mapping by
-        role, in which a missing role falls to the settings. None means the settings decide.
+        A chat model, returned unchanged; a model name; ``"keyless"`` for the planner; or a mapping by
+        role, in which the settings decide missing roles. None means that the settings decide.
     settings
         None means :func:`~quantgraph.settings.load_settings`.
 
@@ -57,8 +57,8 @@ def get_llm(
     BadOption
         The role, or the kind of ``model``, does not exist.
     NotConfigured
-        A model is named and no key is set (a server on loopback needs none), or a server is set and
-        no model is named. The message says which variable to set.
+        A model is named without a key (a loopback server needs no key), or a server is set without a
+        model name. The message names the variable to set.
     """
     return _choose(role, model, settings, light=False)
 
@@ -158,15 +158,15 @@ def _chat_openai(name: str, key: SecretStr, settings: Settings, *, local: bool) 
         api_key=key,
         timeout=settings.request_timeout,
         temperature=settings.temperature,
-        stream_usage=True,  # else a streamed reply does not say what it took
-        max_retries=0,  # RecordedChatModel retries, and says so
+        stream_usage=True,  # or a streamed reply has no token counts
+        max_retries=0,  # RecordedChatModel retries
         # A transport of its own keeps requests to this machine away from a proxy in the environment.
         http_socket_options=_KEEPALIVE if local else None,
     )
 
 
 def is_loopback(url: str | None) -> bool:
-    """Whether a URL names this machine: ``localhost`` or a loopback address.
+    """Whether a URL names this machine by ``localhost`` or a loopback address.
 
     >>> is_loopback("http://127.0.0.1:8000/v1"), is_loopback("http://[::1]/v1"), is_loopback("https://host/v1")
     (True, True, False)

@@ -1,4 +1,4 @@
-"""A chat model around any other: the one place where a model is called."""
+"""A wrapper around any chat model: the one place where models are called."""
 
 from __future__ import annotations
 
@@ -39,43 +39,43 @@ _NODE_SECONDS = 600.0
 
 
 class RecordedChatModel(BaseChatModel):
-    """A chat model whose calls are recorded, counted, kept within the budget, and repeated where that helps.
+    """A chat model whose calls are recorded, counted, kept within the budget, and retried where that helps.
 
-    In a run (see :class:`~quantgraph.recording.Scope`) what was answered before is served from its record,
-    and the model inside is not asked. Outside of a run a call is repeated and cached, and that is all.
+    In a run (see :class:`~quantgraph.recording.Scope`) recorded replies are served without a call of the
+    inner model. Outside of a run calls are only retried and cached.
 
     Parameters
     ----------
     inner
-        The model; it is called without callbacks of its own, so that a token is seen once. Its callbacks,
-        tags and metadata are taken over.
+        The model. It is called without its own callbacks, so that each token is seen once; the wrapper
+        takes over its callbacks, tags and metadata.
     role
-        Whose calls these are: every error message starts with it.
+        The role that calls; every error message starts with it.
     policy
-        How often, and how patiently, it is asked again. None means :class:`~quantgraph.llm.CallPolicy`.
+        Retries; None means the default :class:`~quantgraph.llm.CallPolicy`.
     prices
         Prices by model name, see :func:`~quantgraph.llm.token_prices.load_prices`.
     cache
-        Replies of other runs; None keeps none.
+        Cache of replies across runs; None for no cache.
     node_seconds
-        In a node that has worked for longer nothing is sent any more, and nothing is waited for.
+        Seconds of work after which a node sends no call and waits for none.
 
     Raises
     ------
     ModelUnavailable, NotConfigured, PermissionDenied, ModelOutputInvalid
         From a call, see :meth:`CallPolicy.run`.
     BudgetExceeded
-        From a call that would pass a limit; it is not sent. From one that is under way when the time is over.
+        Before a call that would exceed a limit, or in a call when the time is over.
     GraphDrained
-        From a call that would be sent, or sent again, once the graph was told to stop.
+        Before a call or a retry, if the graph was requested to stop.
     RunDiverged
         From a call of a replay, if the recorded run did not make it.
 
     Notes
     -----
-    A reply is given in one piece by ``stream()``: a stream that breaks is asked for again, and nobody could
-    take back the pieces of the broken one. Callbacks, and so LangGraph's ``messages`` stream, see each token
-    as it comes; the pieces of another attempt have another message id.
+    ``stream()`` returns a reply in one piece, since pieces of a broken stream could not be taken back before
+    a retry. Callbacks, and so LangGraph's ``messages`` stream, see each token as it comes; the tokens of
+    another attempt have another message id.
     """
 
     inner: SkipValidation[BaseChatModel] = Field(repr=False)
@@ -103,7 +103,7 @@ class RecordedChatModel(BaseChatModel):
             inner=inner,
             role=role,
             node_seconds=node_seconds,
-            cache=False,  # LangChain's own, which would answer without a record; the inner model's is used
+            cache=False,  # LangChain's cache would answer without a record
             **{field: getattr(inner, field) for field in taken_over},
         )
         self.name = inner.get_name()
@@ -125,7 +125,7 @@ class RecordedChatModel(BaseChatModel):
         tool_choice: str | None = None,
         **kwargs: Any,
     ) -> Runnable[LanguageModelInput, AIMessage]:
-        """The inner model's own binding, recorded."""
+        """The inner model's binding, recorded."""
         bound = self.inner.bind_tools(tools, tool_choice=tool_choice, **kwargs)
         told = tuple(convert_to_openai_tool(tool) for tool in tools)
         return self._around(bound, tools=told, tool_choice=tool_choice)
@@ -133,14 +133,14 @@ class RecordedChatModel(BaseChatModel):
     def with_structured_output(
         self, schema: dict[str, Any] | type, *, include_raw: bool = False, **kwargs: Any
     ) -> Runnable[LanguageModelInput, Any]:
-        """The inner model's own way, recorded."""
+        """The inner model's structured output, recorded."""
         if type(self.inner).with_structured_output is BaseChatModel.with_structured_output:
             return super().with_structured_output(schema, include_raw=include_raw, **kwargs)
         bound = self.inner.with_structured_output(schema, include_raw=include_raw, **kwargs)
         return self._around(bound, structure=convert_to_openai_tool(schema)["function"])
 
     def _around(self, bound: Runnable[Any, Any], **update: Any) -> Runnable[Any, Any]:
-        """The same with this model around the model in it."""
+        """The same runnable with this wrapper around the model in it."""
         if isinstance(bound, BaseChatModel):
             return self.model_copy(update={"inner": bound, **update})
         if isinstance(bound, RunnableBinding):
@@ -154,7 +154,7 @@ class RecordedChatModel(BaseChatModel):
             )
         raise BadOption(
             f"model: {type(self.inner).__name__} binds tools as a {type(bound).__name__}, whose calls cannot "
-            "be recorded; it has to be a chat model, or a binding of one",
+            "be recorded; it must be a chat model or a binding of one",
             option="model",
         )
 
@@ -254,19 +254,19 @@ class RecordedChatModel(BaseChatModel):
 
 
 async def _run_to_end(work: Callable[..., T], *given: Any) -> T:
-    """In a thread, and to its end though who waits is cancelled: what came back is written down."""
+    """Run work in a thread to its end, even if the waiting task is cancelled: every reply is recorded."""
     context = copy_context()
     under_way = asyncio.get_running_loop().run_in_executor(None, lambda: context.run(work, *given))
     try:
         return await asyncio.shield(under_way)
     except asyncio.CancelledError:
         await asyncio.wait([under_way])
-        under_way.exception()  # it is known, and of no use any more
+        under_way.exception()  # retrieved, so that asyncio does not report it
         raise
 
 
 def _message(result: ChatResult) -> AIMessage:
-    """The reply; some servers send it under another role."""
+    """The reply as an ``AIMessage``; some servers send another role."""
     if not result.generations:
         raise MissingMessage("no message in it")
     message = result.generations[0].message

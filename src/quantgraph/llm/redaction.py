@@ -1,4 +1,4 @@
-"""What is secret in the options of a model: one rule for what is left out and for what is blotted out."""
+"""Secrets in the options of a model: which values are left out of records and replaced in texts."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _PUBLIC = frozenset({
     "accept", "accept_language", "anthropic_beta", "anthropic_version", "api_version", "content_type",
     "http_referer", "openai_beta", "prompt_cache_key", "user_agent", "x_title",
 })  # fmt: skip
-"""Names of what is no secret in headers and queries: a date or a title stands in replies, too."""
+"""Names of headers and queries that are not secret: their values, such as a date, occur in replies too."""
 _SCHEMAS = frozenset({"properties", "$defs", "definitions"})
 _WORDS = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|[^A-Za-z0-9]+")
 _URL = re.compile(
@@ -32,9 +32,9 @@ _URL = re.compile(
 
 
 def without_secrets(value: Any) -> Any:
-    """A JSON value without secrets, and the same whatever they are.
+    """A JSON value without secrets, the same whatever the secrets are.
 
-    What is named like one is left out, however deep it stands, and so are user, password and query of a URL.
+    Values with the name of a secret are left out at any depth, as are user, password and query of URLs.
 
     >>> without_secrets({"max_tokens": 9, "apiKeys": ["a"], "at": "http://me:pw@host/v1?code=b", "keys": 1})
     {'max_tokens': 9, 'at': 'http://host/v1', 'keys': 1}
@@ -51,7 +51,7 @@ def without_secrets(value: Any) -> Any:
 
 
 def secrets_in(value: Any, *, secret: bool = False) -> Iterator[str]:
-    """The secrets in options and fields: texts that may stand nowhere.
+    """The secrets in options and fields.
 
     >>> list(secrets_in({"headers": {"X-Auth": "one", "User-Agent": "two"}, "at": "postgresql://me:three@host"}))
     ['one', 'me', 'three', 'bWU6dGhyZWU=']
@@ -67,9 +67,7 @@ def secrets_in(value: Any, *, secret: bool = False) -> Iterator[str]:
             yield from secrets_in(one, secret=secret)
     elif isinstance(value, str):
         if secret:
-            yield from dict.fromkeys(
-                (value, *value.split()[-1:])
-            )  # a header has a word before: Bearer, Basic
+            yield from dict.fromkeys((value, *value.split()[-1:]))  # without a leading Bearer or Basic
         yield from _in_urls(value)
 
 
@@ -93,7 +91,7 @@ def _words(name: Any) -> str:
 
 
 def _counts(value: Any) -> bool:
-    """Whether it is a number or numbers, as of tokens, or a switch."""
+    """Whether the value is a switch, a number or numbers, such as token counts."""
     if isinstance(value, list | tuple):
         return all(_counts(one) for one in value)
     return value is None or isinstance(value, int | float)

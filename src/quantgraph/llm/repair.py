@@ -1,8 +1,7 @@
-"""Mending what a model almost wrote: broken JSON whose words are all there, and texts that stand for null.
+"""Repair what a model almost wrote: broken JSON without missing words, and strings that stand for null.
 
-A repair never invents. Broken JSON is mended in its quotes, commas and colons alone: the words, numbers and
-brackets of the object, in their order, are the same before and after, or there is no repair. What a schema
-does not take stays for whoever checks the schema.
+A repair changes quotes, commas and colons alone: the words, numbers and brackets of the object, in their
+order, are the same before and after, or there is no repair. Values that do not fit the schema stay unchanged.
 """
 
 from __future__ import annotations
@@ -24,15 +23,15 @@ _LEADING_ZEROS = re.compile(r"-?0\d")
 
 
 def repair_json(text: str) -> Any:
-    """The value of a balanced piece of broken JSON; None if it cannot be had without guessing.
+    """The value of balanced but broken JSON; None if it needs a guess.
 
-    Mended are quotes, commas, colons and the literals of Python. Given up are a key given twice, a missing
-    value, a comment, a unit behind a number, and whatever else would lose or add a word.
+    Quotes, commas, colons and Python's literals are repaired. Duplicate keys, missing values, comments, units
+    behind numbers, and anything else that would lose or add a word are not.
 
     Parameters
     ----------
     text
-        From the opening brace to the closing one. What is cut off is not to be brought here.
+        From the opening brace to the closing brace; not a truncated object.
 
     Examples
     --------
@@ -50,7 +49,7 @@ def repair_json(text: str) -> Any:
 
 
 def _swallowed(value: Any) -> bool:
-    """Whether a text holds what may be structure: a quote too many makes fields part of the text before."""
+    """Whether a string may hold JSON structure: an extra quote makes fields part of the string before."""
     if isinstance(value, str):
         return bool(_STRUCTURE.search(value))
     if isinstance(value, dict):
@@ -73,10 +72,10 @@ def _token(word: str) -> str | float:
 
 
 def normalise_nulls(value: Any, schema: Mapping[str, Any]) -> Any:
-    """A value of a reply with null where ``"null"``, ``"None"`` or ``""`` stands for it.
+    """A value with null in place of ``"null"``, ``"None"`` or ``""``.
 
-    Such a text becomes null where the schema takes null; where it takes neither null nor a text, and the
-    field is optional, the field is left out. A text that the schema asks for stays.
+    Such a string becomes null if the schema allows null. If the schema allows neither null nor strings and
+    the field is optional, the field is left out. A string that the schema allows stays.
 
     Parameters
     ----------
@@ -124,7 +123,7 @@ def _says_null(text: str) -> bool:
 
 
 def _takes_text(schema: Mapping[str, Any]) -> bool:
-    """Whether a schema may take any text; one that says nothing of types may."""
+    """Whether a schema allows any string; a schema without types does."""
     return any(
         option.get("type") in (None, "string") and not {"enum", "const"} & option.keys()
         for option in _options(schema)
@@ -132,7 +131,7 @@ def _takes_text(schema: Mapping[str, Any]) -> bool:
 
 
 def _options(schema: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    """The schemas of which one has to fit."""
+    """The alternatives of a schema."""
     inner = schema.get("anyOf") or schema.get("oneOf")
     if inner:
         return [deep for option in inner for deep in _options(option)]

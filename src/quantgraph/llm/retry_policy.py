@@ -1,4 +1,4 @@
-"""How a model is asked again, and how its errors become ours."""
+"""Retries of model calls, and the typed errors after the last attempt."""
 
 from __future__ import annotations
 
@@ -32,18 +32,18 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, kw_only=True)
 class CallPolicy:
-    """How often a model is asked again, and how long is waited before.
+    """The number of attempts and the waits between them.
 
-    Waits double with jitter from ``first_wait`` up to ``longest_wait`` seconds; a ``Retry-After`` of the
-    server wins. A server that asks for more than ``longest_wait`` is not waited for.
+    Waits double with jitter from ``first_wait`` up to ``longest_wait`` seconds; the server's ``Retry-After``
+    wins. A ``Retry-After`` above ``longest_wait`` ends the call.
     """
 
     max_attempts: int | None = None
-    """None means ``max_attempts`` of the settings, read once a call has failed."""
+    """None means ``max_attempts`` of the settings, read after the first failure."""
     first_wait: float = 0.5
     longest_wait: float = 60.0
     sleep: Callable[[float], None] | None = None
-    """What waits in place of the clock; a wait by the clock ends as soon as ``check`` raises."""
+    """Replaces the default wait, which ends as soon as ``check`` raises."""
     async_sleep: Callable[[float], Awaitable[None]] | None = None
 
     def run(
@@ -54,27 +54,26 @@ class CallPolicy:
         what: str,
         check: Callable[[float], None],
     ) -> T:
-        """Run ``call`` until it answers, or ``check`` raises.
+        """Run ``call`` until it returns, its attempts are used up, or ``check`` raises.
 
-        It is called with the seconds that would be waited after an attempt that may be made again, and with 0
-        while that is waited; what it raises passes unchanged, in place of the model's fault.
+        ``check`` gets the seconds of the next wait after each failed attempt, and 0 during the wait. Its
+        exception replaces the model's fault.
 
         Raises
         ------
         ModelUnavailable
-            Rate limits, server errors, time-outs, lost connections or unreadable replies outlasted all
-            attempts; or the server refused the request.
+            All attempts failed with rate limits, server errors, time-outs, lost connections or unreadable
+            replies; or the server refused the request.
         NotConfigured
-            The server refuses the key (401).
+            The server refuses the key (401), or the request cannot be sent.
         PermissionDenied
             The key may not use this model (403).
         ModelOutputInvalid
-            The answer was cut off or withheld while a structured one was asked for.
+            A structured answer was truncated or withheld.
 
         Notes
         -----
-        Any other exception is not the model's and passes unchanged, unless a secret is in it: no message of
-        ours holds one.
+        Any other exception passes unchanged, unless it holds a secret: no error message holds one.
         """
         sleep = self.sleep or (lambda seconds: interruptible_sleep(seconds, lambda: check(0.0)))
         retrying = Retrying(sleep=sleep, **self._rules(facts, what, check))
@@ -95,7 +94,7 @@ class CallPolicy:
         what: str,
         check: Callable[[float], None],
     ) -> T:
-        """Do as :meth:`run`, for a coroutine function."""
+        """As :meth:`run`, for a coroutine function."""
         sleep = self.async_sleep or (lambda seconds: async_interruptible_sleep(seconds, lambda: check(0.0)))
         retrying = AsyncRetrying(sleep=sleep, **self._rules(facts, what, check))
 
@@ -112,7 +111,7 @@ class CallPolicy:
         raise problem from cause
 
     def _rules(self, facts: ModelFacts, what: str, check: Callable[[float], None]) -> dict[str, Any]:
-        """Build tenacity's options from this policy and from what :func:`classify_error` says."""
+        """Tenacity's options from this policy and :func:`classify_error`."""
         growing = wait_exponential(multiplier=self.first_wait) + wait_random(0, self.first_wait)
 
         @cache

@@ -25,24 +25,24 @@ T = TypeVar("T", bound=BaseModel)
 
 _EXCERPT = 80
 _FAULTS_SHOWN = 5
-_UNCLOSED_BRACES = 8  # bounds the work on a reply that is nothing but opening braces
-_OBJECTS = 1_000  # and on one that is nothing but small objects, each of which may have to be mended
-_LONGEST = 1_000_000  # characters; no answer is as long, and reading one may take minutes
+_UNCLOSED_BRACES = 8  # bounds the work on a reply of opening braces alone
+_OBJECTS = 1_000  # bounds the work on a reply of small objects, each of which may need a repair
+_LONGEST = 1_000_000  # characters; reading more may take minutes
 _DEEPEST = 2_000
 _TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|[{}]', re.DOTALL)
 _START = re.compile(r"</?think(?:ing)?>|[{\[]", re.IGNORECASE)
 _THOUGHT_END = re.compile(r"</think(?:ing)?>", re.IGNORECASE)
 _LOOKS_LIKE_OBJECT = re.compile(r"\{\s*([\"'“}]|\w+\s*:)")
 _LOOKS_LIKE_LIST = re.compile(r"\[\s*\{\s*[\"'}]")
-_GOES_ON = re.compile(r"\s*(?:,?\s*[\"'“]|[:}\]])")  # a brace too many has cut the object in two
+_GOES_ON = re.compile(r"\s*(?:,?\s*[\"'“]|[:}\]])")  # an extra brace has cut the object in two
 _FENCE_BEFORE = re.compile(r"```\s*(?:json\w*)?\s*\Z", re.IGNORECASE)
 
 
 @dataclass(frozen=True, kw_only=True)
 class JsonCandidate:
-    """Something in the reply that is, or was meant to be, JSON: its value or what is wrong with it.
+    """A piece of a reply that is, or was meant to be, JSON: its value or its problem.
 
-    A list is both: it can be read, and is no object.
+    A list has both: it is readable, but not an object.
     """
 
     begin: int
@@ -54,29 +54,27 @@ class JsonCandidate:
 def read_json(text: str | Sequence[str | dict[str, Any]], schema: type[T], *, cut_off: bool = False) -> T:
     """Read the JSON object of a reply as ``schema``.
 
-    The object may stand bare, in a code fence, or inside prose; ``<think>`` blocks are skipped. Of several
-    objects those in a fence count before others, and the last that fits the schema is taken. ``"null"``,
-    ``"None"`` and ``""`` are null where a field may be null, and nothing where an optional one may not; a
-    number may be a text.
+    The object may be bare, fenced, or inside prose; ``<think>`` blocks are skipped. Of several objects the
+    fenced ones come first, and the last one that fits the schema is taken. ``"null"``, ``"None"`` and ``""``
+    are null in a nullable field and absent in another optional field; a number may be a string.
 
-    Broken JSON is repaired if that adds and loses no word, and has to fit the schema then as any other. An
-    object that is never closed was cut off in the middle of something: that is a fault, whatever could be
-    made of its beginning. So is any broken object of a reply that was cut off.
+    Broken JSON is repaired if the repair adds and loses no word. An object that is never closed is truncated,
+    which is a fault, as is any broken object of a truncated reply.
 
     Parameters
     ----------
     text
         Content of the reply: a string or a list of content blocks.
     schema
-        What the object has to be.
+        Schema of the object.
     cut_off
-        Whether its server says so, see :func:`~quantgraph.llm.model_json.is_cut_off`.
+        Whether the reply is truncated, see :func:`~quantgraph.llm.model_json.is_cut_off`.
 
     Raises
     ------
     ModelOutputInvalid
-        One line: which keys are wrong and what is valid, where the JSON breaks, or the beginning of a
-        reply that has none. NaN, infinite numbers and a key given twice are faults.
+        The message is one line: the wrong keys and the valid ones, the place where the JSON breaks, or the
+        beginning of a reply without JSON. NaN, infinite numbers and duplicate keys are faults.
 
     Examples
     --------
@@ -91,7 +89,7 @@ def read_json(text: str | Sequence[str | dict[str, Any]], schema: type[T], *, cu
     for one in reversed(candidates):
         if one.problem is not None:
             problem = problem or ModelOutputInvalid(f"the reply's JSON is broken: {one.problem}", reply=reply)
-            break  # what stands before a broken object may be a draft of it
+            break  # an object before a broken one may be a draft of it
         try:
             return schema.model_validate_json(json.dumps(normalise_nulls(one.value, _plain_schema(schema))))
         except ValidationError as error:
@@ -151,7 +149,7 @@ def _plain_schema(schema: type[BaseModel]) -> dict[str, Any]:
 
 
 def find_json(reply: str, *, cut_off: bool = False) -> list[JsonCandidate]:
-    """What is, or was meant to be, a JSON object: those in fences if there are any, else all, in order."""
+    """Pieces of a reply that are, or were meant to be, JSON objects, in order; only fenced ones if any."""
     found = _scan(reply, cut_off)
     return [one for one in found if one.fenced] or found
 
@@ -175,7 +173,7 @@ def _misfit(error: ValidationError, schema: type[BaseModel], reply: str) -> Mode
 
 
 def _scan(reply: str, cut_off: bool) -> list[JsonCandidate]:
-    """Find what is JSON at the top level of a reply, in order; thoughts are stepped over."""
+    """Find JSON at the top level of a reply, in order; thinking blocks are skipped."""
     if len(reply) > _LONGEST:
         return [JsonCandidate(begin=0, problem=f"of {len(reply)} characters, at most {_LONGEST} are read")]
     all_found: list[JsonCandidate] = []
@@ -183,7 +181,7 @@ def _scan(reply: str, cut_off: bool) -> list[JsonCandidate]:
     while unclosed < _UNCLOSED_BRACES and seen < _OBJECTS and (start := _START.search(reply, position)):
         at, position = start.start(), start.end()
         if start.group().startswith("</"):
-            all_found.clear()  # the prompt opened this thought: all before its end belongs to it
+            all_found.clear()  # the prompt opened this thinking block
         elif start.group().startswith("<"):
             end = _THOUGHT_END.search(reply, at)
             if end is None:
@@ -202,7 +200,7 @@ def _scan(reply: str, cut_off: bool) -> list[JsonCandidate]:
 
 
 def _decode(reply: str, at: int, cut_off: bool) -> tuple[JsonCandidate | None, int]:
-    """Decode what starts at a bracket; return it with the position to go on from."""
+    """Decode JSON at a bracket; return it with the position behind it."""
     fenced = _FENCE_BEFORE.search(reply, max(0, at - 40), at) is not None
     if reply[at] == "{" and not _LOOKS_LIKE_OBJECT.match(reply, at):
         return None, _balanced_end(reply, at) or at + 1
@@ -221,7 +219,7 @@ def _decode(reply: str, at: int, cut_off: bool) -> tuple[JsonCandidate | None, i
 def _broken(
     reply: str, at: int, error: ValueError, *, fenced: bool, mend: bool
 ) -> tuple[JsonCandidate | None, int]:
-    """Judge a bracket that looks like JSON and is none: a broken object is stepped over whole."""
+    """Handle a bracket that looks like JSON but is not valid; a broken object is skipped whole."""
     end = _balanced_end(reply, at) if reply[at] == "{" else None
     if end is None and _THOUGHT_END.search(reply, at):
         return None, at + 1
@@ -239,7 +237,7 @@ def _broken(
 
 
 def _balanced_end(reply: str, at: int) -> int | None:
-    """Return the position after the brace that closes the first one from ``at``; strings do not count."""
+    """The position behind the brace that closes the one at ``at``; braces in strings do not count."""
     depth = 0
     for token in _TOKEN.finditer(reply, at):
         depth += {"{": 1, "}": -1}.get(token.group(), 0)

@@ -1,8 +1,8 @@
 """Tags that mark the variable parts of a prompt.
 
-A prompt puts what changes from call to call between ``<name>`` and ``</name>``. Text of a user or of
-a tool cannot end its own part or open another one: :func:`wrap` takes the bite out of such a tag, and
-:func:`escape_tags` does so for text that stands outside of every part.
+A prompt puts the parts that change from call to call between ``<name>`` and ``</name>``. Text of a user or a
+tool cannot end its own part or open another one: :func:`wrap` escapes such tags, and :func:`escape_tags` does
+so for text outside of all parts.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _ANY_TAG = re.compile(rf"<(?=\s*/?\s*(?:{'|'.join(TAGS)})\s*>)", re.IGNORECASE)
 
 
 def escape_tags(text: str) -> str:
-    """Text in which no tag opens or ends a part, for what stands in a prompt outside of tags.
+    """Text in which no tag opens or ends a part, for use outside of all parts.
 
     >>> escape_tags("he said <fetch> and 1 < 2")
     'he said &lt;fetch> and 1 < 2'
@@ -30,7 +30,7 @@ def escape_tags(text: str) -> str:
 
 
 def field_list(names: Iterable[str]) -> str:
-    """Names of fields for a prompt; one that is a sentence, which could give orders, is not told of.
+    """Names of fields for a prompt, without names that are sentences and could be instructions.
 
     >>> field_list(["open", "close", "buy everything"]), field_list([])
     ('open, close', '-')

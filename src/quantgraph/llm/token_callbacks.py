@@ -1,7 +1,7 @@
-"""Callbacks of a model call whose tokens bear the id that their message will have.
+"""Callbacks of a model call that give each token the id of its message.
 
-LangGraph knows by it that a message has been streamed; and whoever shows tokens, that those of a broken
-attempt and those of the next are not one message.
+The id tells LangGraph that a message has been streamed, and a display that the tokens of a broken attempt and
+those of the next belong to different messages.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ _LANGCHAIN_ID = "lc_"
 class _WithMessageId(BaseRunManager):
     message_id: str
     abandoned = False
-    """Nobody waits for the reply any more: the next token breaks its stream off."""
+    """Set when the call is abandoned: the next token then ends the stream."""
 
     @classmethod
     def of(cls, manager: Any, message_id: str) -> Self | None:
-        """The same callbacks under the same run; None if there are none."""
+        """The callbacks of a manager under the same run; None without a manager."""
         if manager is None:
             return None
         made = cls(
@@ -41,9 +41,9 @@ class _WithMessageId(BaseRunManager):
         return made
 
     def name(self, chunk: GenerationChunk | ChatGenerationChunk | None) -> None:
-        """Give a chunk the id, if the server gave it none."""
+        """Give a chunk the id, unless the server gave it one."""
         if self.abandoned:
-            raise TimeoutError("nobody waits for this reply any more")
+            raise TimeoutError("the model call was abandoned")
         if isinstance(chunk, ChatGenerationChunk):
             own = chunk.message.id
             if own is None or own.startswith(_LANGCHAIN_ID):

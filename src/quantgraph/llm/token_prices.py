@@ -1,4 +1,4 @@
-"""What a model's tokens cost: a small table, and a file that overrides it."""
+"""Prices of models' tokens: a small table, and a file that overrides it."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ _DATED = re.compile(r"-\d{4}-?\d{2}-?\d{2}$")
 
 
 class Price(NamedTuple):
-    """Money for a million tokens."""
+    """Money per million tokens."""
 
     prompt: Decimal
     completion: Decimal
 
     def cost(self, prompt_tokens: int, completion_tokens: int) -> Decimal:
-        """Exact; tokens that the server had cached count in full.
+        """The exact cost; tokens from the server's cache count in full.
 
         >>> Price(Decimal("0.15"), Decimal("0.60")).cost(1000, 500)
         Decimal('0.00045')
@@ -58,7 +58,7 @@ PRICES: Mapping[str, Price] = MappingProxyType(
 
 
 def price_of(model: str, prices: Mapping[str, Price] = PRICES) -> Price | None:
-    """Price of a model, a dated version as the model itself; None if it is not known.
+    """Price of a model; a dated version has the price of the model. None if unknown.
 
     >>> price_of("gpt-4o-mini-2024-07-18") == price_of("gpt-4o-mini"), price_of("mine")
     (True, None)
@@ -67,12 +67,12 @@ def price_of(model: str, prices: Mapping[str, Price] = PRICES) -> Price | None:
 
 
 def load_prices(path: Path | None) -> Mapping[str, Price]:
-    """The table, with what a TOML file says of its own: a table ``prompt``, ``completion`` for each model.
+    """The table, updated from a TOML file with a table of ``prompt`` and ``completion`` per model.
 
     Raises
     ------
     BadFile
-        If there is no such file, it is not TOML, or a price is not a number from 0 on.
+        If the file is missing, is not TOML, or a price is not a number >= 0.
     """
     if path is None:
         return PRICES

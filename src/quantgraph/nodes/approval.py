@@ -16,10 +16,16 @@ import pandas as pd
 from quantgraph._util.canonical_json import canonical_json
 from quantgraph._util.texts import Language, say
 from quantgraph.broker.ledger import Ledger
-from quantgraph.broker.open_session import collect_orders, fill_orders, open_session, reject_orders
-from quantgraph.broker.order_proposal import OrderProposal, order_from_json, order_to_json, proposals_of
-from quantgraph.broker.orders import Order
-from quantgraph.broker.session_result import SessionResult
+from quantgraph.broker.open_session import (
+    OrderProposal,
+    SessionResult,
+    collect_orders,
+    fill_orders,
+    open_session,
+    propose_orders,
+    reject_orders,
+)
+from quantgraph.broker.orders import Order, order_from_json, order_to_json
 from quantgraph.errors import BadOption
 from quantgraph.market.moment import Moment, session_of
 from quantgraph.nodes.state import Proposal, TradingState
@@ -191,7 +197,7 @@ def propose_node(state: TradingState, *, resources: TradingResources) -> dict[st
         proposal["approved"] = [order["sequence"] for order in proposal["orders"]]
     elif orders:
         proposal["question"] = approval_question(
-            name, proposal["session"], proposals_of(morning, orders), language(state)
+            name, proposal["session"], propose_orders(morning, orders), language(state)
         )
     return {"proposal": proposal}
 

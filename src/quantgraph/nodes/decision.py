@@ -42,8 +42,8 @@ def decision_node(state: TradingState, *, resources: TradingResources) -> dict[s
                 resources.decider,
                 ledger=ledger,
                 run_id=run_id,
-                walk=walk,
-                tell=emit_session,
+                growing_view=walk,
+                on_session=emit_session,
             )
     return {}
 

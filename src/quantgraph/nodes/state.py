@@ -17,7 +17,7 @@ class Proposal(TypedDict):
 
     session: str
     orders: list[dict[str, Any]]
-    """As in :func:`quantgraph.broker.order_proposal.order_to_json`."""
+    """As in :func:`quantgraph.broker.orders.order_to_json`."""
     question: Clarification | None
     """None where there is nothing to approve."""
     approved: list[str]

@@ -23,7 +23,7 @@ from quantgraph.recording import Recording, Scope, in_scope, recorded_answer
 from quantgraph.recording.recorded_source import recorded_source
 from quantgraph.runs.manifest import Manifest
 from quantgraph.runs.resources import OpenRun
-from quantgraph.runs.result import (
+from quantgraph.runs.run_result import (
     final_checksums,
     initial_result,
     run_outcome,

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, Literal, get_args
 
 import quantgraph
-from quantgraph._util.canonical_json import canonical_json, content_hash
+from quantgraph._util.canonical_json import canonical_json, content_hash, file_hash
 from quantgraph.agents import SignalRule
 from quantgraph.broker.decider import Decider
 from quantgraph.errors import RunMismatch
@@ -214,7 +214,7 @@ def code_hashes() -> dict[str, str]:
     """A hash of each file of this package, by its path in it."""
     root = Path(quantgraph.__file__).parent
     return {
-        str(path.relative_to(root)): content_hash(path.read_bytes())
+        str(path.relative_to(root)): file_hash(path)
         for path in sorted(root.rglob("*.py"))
     }
 

@@ -8,17 +8,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ParamSpec
 
-from quantgraph._util.canonical_json import content_hash
+from quantgraph._util.canonical_json import content_hash, file_hash
 from quantgraph._util.database import open_engine
 from quantgraph.errors import BadFile, UnknownCommit
 from quantgraph.recording import Entry, Recorder, Recording
 from quantgraph.runs.manifest import MANIFEST_FILE, ledger_location, read_manifest
 from quantgraph.runs.resources import CHECKPOINTS_FILE
-from quantgraph.runs.result import (
+from quantgraph.runs.run_result import (
     CHECKSUMS_FILE,
     RECORD_KEY,
     RESULT_FILE,
-    file_checksum,
     read_checksums,
     read_result,
     rows_checksum,
@@ -131,7 +130,7 @@ def _check_file(path: Path, checksums: str | list[str]) -> None:
     valid = [checksums] if isinstance(checksums, str) else checksums
     if not path.is_file():
         raise BadFile(f"{path} is missing; the run left it there", path=str(path))
-    if file_checksum(path) not in valid:
+    if file_hash(path) not in valid:
         raise BadFile(f"{path} has been changed: its checksum must be {' or '.join(valid)}", path=str(path))
 
 

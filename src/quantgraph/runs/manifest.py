@@ -128,7 +128,8 @@ def read_manifest(folder: Path) -> Manifest:
     except (OSError, AttributeError, KeyError, TypeError, ValueError) as error:
         if isinstance(error, BadFile):
             raise
-        raise BadFile(f"{path} does not say what run this is: {type(error).__name__}: {error}") from error
+        reason = " ".join(str(error).split())
+        raise BadFile(f"{path} does not say what run this is: {type(error).__name__}: {reason}") from error
 
 
 def _check_format(path: Path, stored: dict[str, Any]) -> None:

@@ -41,7 +41,7 @@ from quantgraph.runs.replay_stubs import (
     replay_models,
 )
 from quantgraph.runs.resources import Resources, open_run
-from quantgraph.runs.result import read_result, save_outputs
+from quantgraph.runs.run_result import read_result, save_outputs
 from quantgraph.settings import Settings, load_settings
 from quantgraph.state import DataState
 

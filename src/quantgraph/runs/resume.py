@@ -21,7 +21,7 @@ from quantgraph.runs.identity import check_identity, identity_of, recorded_decid
 from quantgraph.runs.manifest import Manifest, existing_ledger, find_run_folder, read_manifest
 from quantgraph.runs.replay_stubs import recorded_on_clarify
 from quantgraph.runs.resources import Resources, open_run
-from quantgraph.runs.result import read_result
+from quantgraph.runs.run_result import read_result
 from quantgraph.runs.specification import recorded_source_name
 from quantgraph.runtime.questions import OnClarify
 from quantgraph.settings import Settings, load_settings

@@ -7,7 +7,9 @@ from dataclasses import dataclass
 from decimal import Decimal
 from importlib.resources import files
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
+
+from pydantic import ConfigDict, TypeAdapter
 
 from quantgraph._util.canonical_json import content_hash, file_hash
 from quantgraph._util.input_limits import check_text
@@ -16,7 +18,6 @@ from quantgraph.data import MarketDataSource
 from quantgraph.data.files import FileSource
 from quantgraph.data.sample import SampleSource
 from quantgraph.errors import BadFile, BadOption, BadWindow
-from quantgraph.market.fees import MainlandFees, UsFees
 from quantgraph.market.moment import session_of
 from quantgraph.market.rulebook import Rulebook
 
@@ -47,6 +48,8 @@ class RunSpec:
         Of a branch: the run that it follows, and its first live session, ``YYYYMMDD``.
     """
 
+    __pydantic_config__: ClassVar = ConfigDict(extra="forbid")
+
     question: str
     symbols: tuple[str, ...] = ()
     start: str = ""
@@ -75,54 +78,22 @@ class RunSpec:
 
     def as_json(self) -> dict[str, Any]:
         """Plain JSON, decimals as text."""
-        return {
-            **{name: getattr(self, name) for name in ("question", "start", "end", "trade", "approve")},
-            "symbols": list(self.symbols),
-            "cash": f"{self.cash:f}",
-            "rules": _rules_as_json(self.rules),
-            "on_clarify": self.on_clarify,
-            "branch_of": self.branch_of,
-            "branch_from": self.branch_from,
-        }
+        values: dict[str, Any] = _SPEC.dump_python(self, mode="json")
+        return values
 
     @classmethod
     def from_json(cls, stored: Mapping[str, Any]) -> RunSpec:
-        """Inverse of :meth:`as_json`."""
-        return cls(
-            **{
-                **stored,
-                "symbols": tuple(stored["symbols"]),
-                "cash": Decimal(stored["cash"]),
-                "rules": _rules_from_json(stored["rules"]),
-            }
-        )
+        """Inverse of :meth:`as_json`.
+
+        Raises
+        ------
+        ValueError
+            If a field is missing, unknown, or not valid.
+        """
+        return _SPEC.validate_python(stored)
 
 
-def _rules_as_json(rules: Rulebook) -> dict[str, Any]:
-    plain = ("name", "market", "tables")
-    return {
-        **{name: getattr(rules, name) for name in plain},
-        "fees": None if rules.fees is None else {k: f"{v:f}" for k, v in vars(rules.fees).items()},
-        "slippage_bps": f"{rules.slippage_bps:f}",
-        "volume_share": None if rules.volume_share is None else f"{rules.volume_share:f}",
-        "fraction_step": str(rules.fraction_step),
-        "funds": [list(fund) for fund in rules.funds],
-    }
-
-
-def _rules_from_json(stored: Mapping[str, Any]) -> Rulebook:
-    fees = UsFees if stored["market"] == "us" else MainlandFees
-    step, share = stored["fraction_step"], stored["volume_share"]
-    return Rulebook(
-        **{
-            **stored,
-            "fees": stored["fees"] and fees(**{name: Decimal(text) for name, text in stored["fees"].items()}),
-            "slippage_bps": Decimal(stored["slippage_bps"]),
-            "volume_share": None if share is None else Decimal(share),
-            "fraction_step": int(step) if step.isdigit() else Decimal(step),
-            "funds": tuple((symbol, kind) for symbol, kind in stored["funds"]),
-        }
-    )
+_SPEC = TypeAdapter(RunSpec)
 
 
 def source_json(source: MarketDataSource, name: object) -> dict[str, Any]:

@@ -25,7 +25,7 @@ from quantgraph.runs.folder import lock_run, staged_run_folder
 from quantgraph.runs.identity import identity_of
 from quantgraph.runs.manifest import Manifest, ledger_location, library_versions
 from quantgraph.runs.resources import Resources, open_run
-from quantgraph.runs.result import initial_result, write_result
+from quantgraph.runs.run_result import initial_result, write_result
 from quantgraph.runs.specification import RunSpec, source_json
 from quantgraph.runtime.questions import OnClarify
 from quantgraph.settings import Settings, load_settings

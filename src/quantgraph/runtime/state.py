@@ -62,4 +62,4 @@ class Clarification(TypedDict):
     error: NotRequired[str]
     """What was wrong with the last answer, which did not count."""
     orders: NotRequired[list[dict[str, Any]]]
-    """For an ``approval``, see :class:`~quantgraph.broker.order_proposal.OrderProposal`."""
+    """For an ``approval``, see :class:`~quantgraph.broker.open_session.OrderProposal`."""

@@ -138,7 +138,7 @@ def new_signals(store: DataState, frames: Mapping[str, Mapping[str, FrozenFrame]
         frame, old = signals[name], old_signals.get(name)
         values = frame.to_numpy()
         if old is None or not (np.shares_memory(values, old.values) or frame.equals(old.frame)):
-            found[name] = FrozenFrame.of(frame.index.to_numpy(), tuple(frame.columns), values)
+            found[name] = FrozenFrame(frame.index.to_numpy(), tuple(frame.columns), values)
     return found
 
 

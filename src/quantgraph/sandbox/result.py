@@ -15,8 +15,7 @@ from quantgraph.errors import BadFrame, CodeFailed, CodeMemoryExceeded, CodeRefu
 from quantgraph.sandbox.hints import hint
 from quantgraph.sandbox.lockdown import IsolationLevel
 from quantgraph.sandbox.wire import Frames, Read, read_frames, read_header, require_type
-from quantgraph.state.frames import FrozenFrame, freeze
-from quantgraph.state.signal_axes import check_placed
+from quantgraph.state.frames import FrozenFrame, check_axes, freeze
 
 __all__ = [
     "DIED",
@@ -167,7 +166,7 @@ def check_signal_axes(name: str, signal: FrozenFrame, frames: Frames) -> None:
         If they are not; names the first offending cell.
     """
     try:
-        check_placed(name, signal, frames.get("ohlcv", {}))
+        check_axes(name, signal, frames.get("ohlcv", {}))
     except BadFrame as error:
         raise CodeFailed(
             f"the code returned a signal of other data: {error.message}", **error.data

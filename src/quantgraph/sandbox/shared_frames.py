@@ -137,7 +137,7 @@ def read_shared_frames(memory: mmap.mmap) -> dict[str, dict[str, FrozenFrame]]:
         values = np.zeros(shape)
         if values.size:
             values = np.frombuffer(memory, "<f8", values.size, start + entry["offset"]).reshape(shape)
-        frame = with_token(FrozenFrame.of(sessions, symbols, values), f"given-{number}")
+        frame = with_token(FrozenFrame(sessions, symbols, values), f"given-{number}")
         frames.setdefault(entry["panel"], {})[entry["name"]] = frame
     return frames
 

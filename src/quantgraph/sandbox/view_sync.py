@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import mmap
+import math
 from typing import Any
 
 import numpy as np
@@ -16,7 +16,9 @@ from quantgraph.sandbox.trading_json import date_text, parse_session, value_from
 from quantgraph.sandbox.wire import Block, Frames, array_bytes
 from quantgraph.state import View
 from quantgraph.state.commits import PANELS
+from quantgraph.state.cut import KnownData
 from quantgraph.state.frames import FrozenFrame
+from quantgraph.state.growing_view import GrowingBuffer, private_mapping
 from quantgraph.state.records import Record
 
 __all__ = ["FramesReceiver", "FramesSender", "ViewReceiver", "ViewSender"]
@@ -57,8 +59,7 @@ class FramesReceiver:
     def __init__(self) -> None:
         self._symbols: list[tuple[str, ...]] = []
         self._fields: list[tuple[str, str, int]] = []
-        self._sessions: list[_Rows] = []
-        self._values: list[_Rows] = []
+        self._buffer = GrowingBuffer[tuple[str, int]]({}, memory=private_mapping)
         self._step = 0
 
     def receive(self, header: dict[str, Any], body: bytes | bytearray) -> dict[str, dict[str, FrozenFrame]]:
@@ -66,49 +67,39 @@ class FramesReceiver:
         if "fields" in header:
             self._symbols = [tuple(symbols) for symbols in header["symbols"]]
             self._fields = [tuple(entry) for entry in header["fields"]]
-            self._sessions = [_Rows("<i8", 1) for _ in self._fields]
-            self._values = [_Rows("<f8", len(self._symbols[axis])) for _, _, axis in self._fields]
+            self._buffer = GrowingBuffer(self._shapes(), memory=private_mapping, growth=2)
         self._step += 1
-        start = 0
+        self._buffer.append(self._rows(header["rows"], body))
+        arrays = self._buffer.arrays()
         frames: dict[str, dict[str, FrozenFrame]] = {}
-        parts = zip(self._fields, self._sessions, self._values, header["rows"], strict=True)
-        for place, ((panel, name, axis), sessions, values, rows) in enumerate(parts):
-            for part in (sessions, values):
-                start += part.append(body, start, rows)
-            days = sessions.known()[:, 0].view("datetime64[us]")
-            frame = FrozenFrame.of(days, self._symbols[axis], values.known())
+        for place, (panel, name, axis) in enumerate(self._fields):
+            days, values = (_alone(arrays[part, place]) for part in ("sessions", "values"))
+            frame = FrozenFrame(days, self._symbols[axis], values)
             frames.setdefault(panel, {})[name] = with_token(frame, f"{self._step}-{place}")
         return frames
 
+    def _shapes(self) -> dict[tuple[str, int], tuple[np.dtype[Any], int | None]]:
+        shapes: dict[tuple[str, int], tuple[np.dtype[Any], int | None]] = {}
+        for place, (_, _, axis) in enumerate(self._fields):
+            shapes["sessions", place] = np.dtype("<M8[us]"), None
+            shapes["values", place] = np.dtype("<f8"), len(self._symbols[axis])
+        return shapes
 
-class _Rows:
-    """Rows in memory that doubles when it is full. What it shows of it ends with the last row."""
+    def _rows(self, counts: list[int], body: bytes | bytearray) -> dict[tuple[str, int], NDArray[Any]]:
+        rows: dict[tuple[str, int], NDArray[Any]] = {}
+        start = 0
+        for (part, place), (dtype, width) in self._shapes().items():
+            shape = (counts[place],) if width is None else (counts[place], width)
+            block = np.frombuffer(body, dtype, math.prod(shape), start).reshape(shape)
+            start += block.nbytes
+            rows[part, place] = block
+        return rows
 
-    def __init__(self, dtype: str, width: int) -> None:
-        self._dtype = np.dtype(dtype)
-        self._width = width
-        self._rows = self._room = 0
-        self._memory: mmap.mmap | None = None
 
-    def append(self, body: bytes | bytearray, start: int, count: int) -> int:
-        """Append ``count`` rows that begin at a place of ``body``, and return their bytes."""
-        rows, row = self._rows + count, self._width * self._dtype.itemsize
-        if rows > self._room and row:
-            known, self._room = self.known(), 1 << max(rows - 1, 15).bit_length()
-            self._memory = mmap.mmap(-1, self._room * row)
-            self._memory[: known.nbytes] = known.data.cast("B") if known.size else b""
-        if self._memory is not None:
-            self._memory[self._rows * row : rows * row] = memoryview(body)[start : start + count * row]
-        self._rows = rows
-        return count * row
-
-    def known(self) -> NDArray[Any]:
-        """All rows, read-only down to the last base."""
-        if self._memory is None:
-            return np.zeros((self._rows, self._width), self._dtype)
-        size = self._rows * self._width
-        shown = memoryview(self._memory)[: size * self._dtype.itemsize].toreadonly()
-        return np.frombuffer(shown, self._dtype).reshape(self._rows, self._width)
+def _alone(array: NDArray[Any]) -> NDArray[Any]:
+    """The array over a memoryview of it alone: the last base of a frame ends with its last row."""
+    rows = array.view("<i8").data if array.size else b""
+    return np.frombuffer(rows, array.dtype, array.size).reshape(array.shape)
 
 
 class ViewSender:
@@ -164,7 +155,9 @@ class ViewReceiver:
         return View(
             "",
             Moment(parse_session(session), phase),
-            fields={panel: frames.get(panel, {}) for panel in PANELS},
-            actions=None if header["actions"] is None else tuple(self._actions),
-            records=tuple(self._records),
+            KnownData(
+                panels={panel: frames.get(panel, {}) for panel in PANELS},
+                actions=None if header["actions"] is None else tuple(self._actions),
+                records=tuple(self._records),
+            ),
         )

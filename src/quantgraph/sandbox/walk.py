@@ -15,8 +15,7 @@ from quantgraph.sandbox.child import Child
 from quantgraph.sandbox.result import CodeResult, read_result
 from quantgraph.sandbox.view_sync import FramesSender
 from quantgraph.sandbox.wire import Block, Frames, Read, encode_message
-from quantgraph.state.frames import FrozenFrame
-from quantgraph.state.views import known_rows
+from quantgraph.state.cut import cut_panels
 
 if TYPE_CHECKING:
     from quantgraph.sandbox.runner import CodeRunner
@@ -94,7 +93,7 @@ class _RunWalk(CodeWalk):
         self._runner, self._cells, self._frames = runner, tuple(cells), frames
 
     def _step(self, moment: Moment) -> CodeResult:
-        return self._runner.run(self._cells, _cut(self._frames, moment, FrozenFrame.head))
+        return self._runner.run(self._cells, cut_panels(self._frames, moment))
 
     def _begin(self, frames: Frames) -> None:
         self._frames = frames
@@ -115,7 +114,7 @@ class ProcessWalk(CodeWalk):
         if not self._child.is_alive:
             self._sender = FramesSender()
             opening = encode_message(self._opening)
-        known = _cut(self._frames, moment, FrozenFrame.prefix)
+        known = cut_panels(self._frames, moment, copy=False)
         step = encode_message(*self._sender.send(known))
         started = time.perf_counter()
         try:
@@ -138,15 +137,3 @@ class ProcessWalk(CodeWalk):
     def close(self) -> None:
         """End the child."""
         self._child.close()
-
-
-def _cut(
-    frames: Frames, moment: Moment, cut: Callable[[FrozenFrame, int], FrozenFrame]
-) -> dict[str, dict[str, FrozenFrame]]:
-    return {
-        panel: {
-            name: cut(frame, known_rows(panel, name, frame.sessions, moment))
-            for name, frame in fields.items()
-        }
-        for panel, fields in frames.items()
-    }

@@ -138,7 +138,7 @@ def read_frames(header: Mapping[str, Any], body: int, read: Read) -> Iterator[tu
             raise ValueError("the announced frames are larger than the message")
         block = memoryview(read(size)).toreadonly()
         values = np.frombuffer(block, dtype="<f8").reshape(len(sessions), len(symbols))
-        yield panel, name, FrozenFrame.of(sessions, symbols, values)
+        yield panel, name, FrozenFrame(sessions, symbols, values)
     if body:
         raise ValueError(f"the message has {body} bytes more than the announced frames")
 

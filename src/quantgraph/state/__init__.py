@@ -2,9 +2,9 @@
 
 from quantgraph.state.commits import PANELS
 from quantgraph.state.data_state import GLOBAL_DATA_STATE, DataState, WorkingTree, deciding, decision_moment
-from quantgraph.state.growing_view import GrowingView, TrustedView
+from quantgraph.state.growing_view import GrowingView
 from quantgraph.state.records import Record
-from quantgraph.state.views import BaseView, Fields, Snapshot, View
+from quantgraph.state.views import BaseView, Fields, Snapshot, TrustedView, View
 
 __all__ = [
     "GLOBAL_DATA_STATE",

@@ -293,7 +293,7 @@ def _decoded(path: Path, digest: str) -> tuple[FrozenFrame, bool]:
         sessions = np.array(header["sessions"], dtype="datetime64[D]").astype("datetime64[us]")
         values = table.column("value").cast(pa.float64()).chunk(0).to_numpy(zero_copy_only=True)
         block = values.reshape(len(sessions), len(symbols))
-        frame = FrozenFrame.of(np.frombuffer(sessions.tobytes(), dtype="datetime64[us]"), symbols, block)
+        frame = FrozenFrame(np.frombuffer(sessions.tobytes(), dtype="datetime64[us]"), symbols, block)
     except (OSError, pa.ArrowException, LookupError, TypeError, ValueError, OverflowError) as error:
         raise BadFile(f"{path} is not a stored frame: {error}", path=str(path)) from error
     if frame.digest != digest:

@@ -20,11 +20,11 @@ import pandas as pd
 from quantgraph.errors import BadFrame, BadOption, FutureRequested, UnknownCommit, UnknownField
 from quantgraph.market.moment import Moment
 from quantgraph.state.commits import PANELS, Commit, CommitCache, commit_name, read_commit, write_commit
-from quantgraph.state.frames import FrozenFrame, freeze, merge
-from quantgraph.state.growing_view import GrowingView, TrustedView
+from quantgraph.state.cut import cut
+from quantgraph.state.frames import FrozenFrame, check_axes, freeze, merge
+from quantgraph.state.growing_view import GrowingView
 from quantgraph.state.records import Record, Records
-from quantgraph.state.signal_axes import check_placed
-from quantgraph.state.views import Fields, Snapshot, View, unknown
+from quantgraph.state.views import Fields, Snapshot, TrustedView, View, no_such_name
 
 __all__ = ["GLOBAL_DATA_STATE", "DataState", "WorkingTree", "deciding", "decision_moment"]
 
@@ -216,7 +216,8 @@ class DataState:
             If somebody is :func:`deciding` at an earlier moment.
         """
         _allow(f"view({moment})", moment)
-        return View.cut(*self._find(ref), moment)
+        ref, commit = self._find(ref)
+        return View(ref, moment, cut(commit, moment))
 
     def growing_view(self, ref: str | None = None) -> GrowingView:
         """The views of a commit (default: the head) one moment after the other, for one run."""
@@ -353,17 +354,18 @@ class WorkingTree:
     def view(self, moment: Moment) -> View:
         """The tree as known at ``moment``."""
         _allow(f"view({moment})", moment)
-        return View.cut(*self.tip, moment)
+        ref, commit = self.tip
+        return View(ref, moment, cut(commit, moment))
 
 
 def _check_signals(signals: Mapping[str, FrozenFrame], ohlcv: Mapping[str, FrozenFrame]) -> None:
     for name, signal in signals.items():
-        check_placed(name, signal, ohlcv)
+        check_axes(name, signal, ohlcv)
 
 
 def _freeze_all(panel: str, frames: object) -> dict[str, FrozenFrame]:
     if panel not in PANELS:
-        raise UnknownField(unknown("panel", panel, dict.fromkeys(PANELS)), field=panel)
+        raise UnknownField(no_such_name("panel", panel, dict.fromkeys(PANELS)), field=panel)
     if not isinstance(frames, Mapping):
         raise BadFrame(f"{panel} wants a mapping of name to frame, for example {{'close': frame}}")
     return {name: freeze(panel, name, frame) for name, frame in frames.items()}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from typing import Any, TypeGuard
@@ -14,7 +15,7 @@ from numpy.typing import NDArray
 from quantgraph._util.canonical_json import canonical_json, content_hash
 from quantgraph.errors import BadFrame
 
-__all__ = ["PLAIN_RULE", "FrozenFrame", "freeze", "frozen_array", "is_plain", "merge"]
+__all__ = ["PLAIN_RULE", "FrozenFrame", "check_axes", "freeze", "frozen_array", "is_plain", "merge"]
 
 Floats = NDArray[np.float64]
 Places = NDArray[np.intp]
@@ -36,7 +37,7 @@ def frozen_array(values: NDArray[Any]) -> NDArray[Any]:
     return np.frombuffer(block.tobytes(), dtype=block.dtype).reshape(block.shape)
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
+@dataclass(frozen=True, eq=False)
 class FrozenFrame:
     """An immutable wide frame.
 
@@ -53,11 +54,6 @@ class FrozenFrame:
     sessions: Dates
     symbols: tuple[str, ...]
     values: Floats
-
-    @classmethod
-    def of(cls, sessions: Dates, symbols: tuple[str, ...], values: Floats) -> FrozenFrame:
-        """Wrap arrays that are already frozen."""
-        return cls(sessions=sessions, symbols=symbols, values=values)
 
     @cached_property
     def digest(self) -> str:
@@ -92,26 +88,26 @@ class FrozenFrame:
         symbols = self.symbols if symbols is None else symbols
         if rows >= len(self.sessions) and symbols == self.symbols:
             return self
-        values = self.cells(slice(rows), self.places_of(symbols))
-        return FrozenFrame.of(frozen_array(self.sessions[:rows]), symbols, frozen_array(values))
+        values = self.rows(slice(rows), self.positions(symbols))
+        return FrozenFrame(frozen_array(self.sessions[:rows]), symbols, frozen_array(values))
 
     def prefix(self, rows: int) -> FrozenFrame:
         """The first ``rows`` sessions in the same memory: whoever has it can reach all of it."""
-        return FrozenFrame.of(self.sessions[:rows], self.symbols, self.values[:rows])
+        return FrozenFrame(self.sessions[:rows], self.symbols, self.values[:rows])
 
-    def places_of(self, symbols: tuple[str, ...]) -> Places | None:
+    def positions(self, symbols: tuple[str, ...]) -> Places | None:
         """Columns in which it has other symbols, -1 for none; None if they are its own."""
         if symbols == self.symbols:
             return None
         return _index_of(self.symbols).get_indexer(_index_of(symbols))
 
-    def cells(self, rows: slice, places: Places | None) -> Floats:
-        """Values of some sessions in the columns that :meth:`places_of` found; NaN where that is -1."""
+    def rows(self, rows: slice, positions: Places | None) -> Floats:
+        """Values of some sessions in the columns that :meth:`positions` found; NaN where that is -1."""
         block = self.values[rows]
-        if places is None:
+        if positions is None:
             return block
-        found = np.full((len(block), len(places)), np.nan)
-        found[:, places >= 0] = block[:, places[places >= 0]]
+        found = np.full((len(block), len(positions)), np.nan)
+        found[:, positions >= 0] = block[:, positions[positions >= 0]]
         return found
 
 
@@ -157,7 +153,7 @@ def freeze(panel: str, name: object, frame: object, *, symbols: tuple[str, ...] 
     symbols = _symbols(where, frame.columns) if symbols is None else symbols
     values = _values(where, frame)
     _check_cells(where, panel, values, sessions, symbols)
-    return FrozenFrame.of(frozen_array(sessions), symbols, frozen_array(values))
+    return FrozenFrame(frozen_array(sessions), symbols, frozen_array(values))
 
 
 def is_plain(name: object) -> TypeGuard[str]:
@@ -271,4 +267,73 @@ def merge(old: FrozenFrame, new: FrozenFrame) -> FrozenFrame:
         columns = np.array([place[symbol] for symbol in part.symbols])
         block = values[np.ix_(rows, columns)]
         values[np.ix_(rows, columns)] = np.where(np.isnan(part.values), block, part.values)
-    return FrozenFrame.of(frozen_array(sessions), symbols, frozen_array(values))
+    return FrozenFrame(frozen_array(sessions), symbols, frozen_array(values))
+
+
+def check_axes(name: str, signal: FrozenFrame, ohlcv: Mapping[str, FrozenFrame]) -> None:
+    """Refuse a signal that has a session or a symbol which the data do not have.
+
+    Fewer sessions, fewer symbols and another order of the columns are accepted.
+
+    Parameters
+    ----------
+    ohlcv
+        The data. Their sessions and symbols are those of ``close``, and without it those of all frames
+        together; where there is no frame every signal is accepted.
+
+    Raises
+    ------
+    BadFrame
+        Names the first offending cell, row by row; ``data`` has its session, symbol and value.
+    """
+    if not ohlcv:
+        return
+    sessions, symbols, listed = _axes(ohlcv)
+    rows = ~_among(signal.sessions, sessions)
+    columns = [] if signal.symbols == listed else [symbol not in symbols for symbol in signal.symbols]
+    if rows.any() and (rows[0] or not any(columns)):
+        row, column = int(np.argmax(rows)), 0
+        why = f"which is not a session of the data ({_span(sessions)})"
+    elif any(columns):
+        row, column = 0, columns.index(True)
+        why = f"which is not a symbol of the data ({_listed(listed)})"
+    else:
+        return
+    session, symbol = str(signal.sessions[row].astype("datetime64[D]")), signal.symbols[column]
+    value = float(signal.values[row, column])
+    raise BadFrame(
+        f"signal[{name!r}] has {value:g} at ({session}, {symbol}), {why}; sessions and symbols must be those "
+        "of the data: use signal.reindex(index=close.index, columns=close.columns)",
+        session=session,
+        symbol=symbol,
+        value=value,
+    )
+
+
+def _axes(ohlcv: Mapping[str, FrozenFrame]) -> tuple[Dates, frozenset[str], tuple[str, ...]]:
+    frames = [ohlcv["close"]] if "close" in ohlcv else list(ohlcv.values())
+    sessions = frames[0].sessions
+    for frame in frames[1:]:
+        if not np.array_equal(frame.sessions, sessions):
+            sessions = np.union1d(sessions, frame.sessions)
+    listed = tuple(dict.fromkeys(symbol for frame in frames for symbol in frame.symbols))
+    return sessions, frozenset(listed), listed
+
+
+def _among(asked: Dates, sessions: Dates) -> np.ndarray[tuple[int, ...], np.dtype[np.bool_]]:
+    if not len(sessions):
+        return np.zeros(len(asked), dtype=bool)
+    places = np.minimum(np.searchsorted(sessions, asked), len(sessions) - 1)
+    return np.asarray(sessions[places] == asked)
+
+
+def _span(sessions: Dates) -> str:
+    if not len(sessions):
+        return "there is none"
+    first, last = (str(sessions[place].astype("datetime64[D]")) for place in (0, -1))
+    return f"{len(sessions)} from {first} to {last}"
+
+
+def _listed(symbols: tuple[str, ...]) -> str:
+    more = f" and {len(symbols) - 3} more" if len(symbols) > 3 else ""
+    return ", ".join(symbols[:3]) + more

@@ -1,12 +1,14 @@
-"""How the daily loop reads a commit: a walk for those who decide, readings for the desk."""
+"""Views for ascending moments, over memory to which only the rows that became known are added."""
 
 from __future__ import annotations
 
+import math
 import mmap
 import os
 import tempfile
-from collections.abc import Iterator, Mapping
-from typing import Any
+from collections.abc import Callable, Mapping
+from itertools import accumulate
+from typing import Any, Generic, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,44 +16,34 @@ from numpy.typing import NDArray
 from quantgraph.errors import BadOption
 from quantgraph.market.moment import Moment, Phase, known_from
 from quantgraph.state.commits import Commit
+from quantgraph.state.cut import FieldKey, cut, known_rows, known_symbols
 from quantgraph.state.frames import FrozenFrame
-from quantgraph.state.views import (
-    BaseView,
-    Fields,
-    GrowingViewId,
-    Told,
-    View,
-    actions_at,
-    actions_told,
-    known_frame,
-    known_rows,
-    known_symbols,
-    panel_of,
-)
+from quantgraph.state.views import GrowingViewId, View
 
-__all__ = ["GrowingView", "TrustedView"]
+__all__ = ["GrowingBuffer", "GrowingView", "double_mapping", "private_mapping"]
 
-Key = tuple[str, str]
+_FIRST_CAPACITY = 16
+
+K = TypeVar("K")
+Memory = Callable[[int], tuple[Any, Any]]
+"""Allocates bytes: a buffer to write to, and the same bytes as a buffer that can only be read."""
 
 
 class GrowingView:
     """The views of one run, moment by moment, at the cost of the rows that became known in between.
 
-    All its frames are over memory that grows: a row is written when it becomes known, and nothing later was
-    ever written there. It has room for 16, 256, 4096 ... rows, whatever is to come; where that is full the
-    walk goes on in new memory, and the views of before keep theirs. What is handed out can be read and not
-    written. A view of an earlier moment may share the memory, so a walk belongs to one run and one thread at
-    a time; another run has another walk.
+    All its frames are over a :class:`GrowingBuffer`: a row is written when it becomes known, and nothing
+    later was ever there. A view of an earlier moment may share the memory, so a growing view belongs to one
+    run and one thread at a time.
 
     It holds the commit. The views do not lead to it.
     """
 
-    def __init__(self, ref: str, tree: Commit) -> None:
+    def __init__(self, ref: str, commit: Commit) -> None:
         self.data_ref = ref
         self.moment: Moment | None = None
-        self._tree = tree
-        self._grown: list[_Grown] = []
-        self._room = 0
+        self._commit = commit
+        self._axes: list[_Axis] = []
         self._id = GrowingViewId()
 
     def reaches(self, moment: Moment) -> bool:
@@ -64,163 +56,159 @@ class GrowingView:
         Raises
         ------
         BadOption
-            If it is before the last one; begin another walk.
+            If the moment is before the last one.
         """
         if not self.reaches(moment):
             raise BadOption(
-                f"moment={moment} comes before {self.moment}, where this walk stands; a walk only goes on: "
-                "begin another one with store.growing_view(ref)",
+                f"moment={moment} comes before {self.moment}, which this growing view has reached; begin "
+                "another one with store.growing_view(ref)",
                 parameter="moment",
             )
         if self.moment is None:
-            self._grown = _grown_of(self._tree)
-        known = {part: part.known(moment) for part in self._grown}
-        self._make_room(max(known.values(), default=0))
-        # A copy, since who is handed the view may write into its moment by some trick.
+            self._axes = _axes_of(self._commit)
+            self._buffer = GrowingBuffer(
+                {key: shape for axis in self._axes for key, shape in axis.shapes().items()}
+            )
+        # A copy: the reader of the view must not be able to move the moment.
         self.moment = Moment(moment.session, moment.phase)
-        frames = {
-            key: frame for part, rows in known.items() for key, frame in part.grow(self._tree, rows).items()
-        }
-        fields = {
-            panel: {
-                name: frames.get((panel, name)) or known_frame(self._tree, panel, name, moment)
-                for name in named
-            }
-            for panel, named in self._tree.panels.items()
-        }
-        return View(
-            self.data_ref,
-            moment,
-            fields=fields,
-            actions=actions_told(self._tree, fields["ohlcv"], moment),
-            records=self._tree.records.as_of(moment),
-            growing_view_id=self._id,
+        self._buffer.append(
+            {key: rows for axis in self._axes for key, rows in axis.fresh(self._commit, moment).items()}
         )
+        arrays = self._buffer.arrays()
+        # Made anew for every view: no two share an object that could be written into.
+        frames = {
+            field: FrozenFrame(arrays[axis], symbols, arrays[field])
+            for axis in self._axes
+            for field, symbols in axis.symbols.items()
+        }
+        return View(self.data_ref, moment, cut(self._commit, moment, frames), self._id)
 
-    def _make_room(self, rows: int) -> None:
-        """Move to new memory where there is no room: of powers of 16, lest its size tells what is to come."""
-        if rows > self._room:
-            while self._room < rows:
-                self._room = 16 * max(self._room, 1)
-            memory = _Memory(self._room * sum(part.row_nbytes for part in self._grown))
-            for part in self._grown:
-                part.move(memory, self._room)
 
+class _Axis:
+    """Fields with the same sessions that become known in the same phase."""
 
-class _Grown:
-    """Fields of the same sessions that become known in the same phase."""
-
-    def __init__(self, sources: Mapping[Key, tuple[FrozenFrame, tuple[str, ...]]]) -> None:
-        self._first = next(iter(sources))
-        self._sessions = sources[self._first][0].sessions
-        self._symbols = {key: symbols for key, (_, symbols) in sources.items()}
-        self._places = {key: frame.places_of(symbols) for key, (frame, symbols) in sources.items()}
-        self.row_nbytes = 8 * sum(1 + len(symbols) for symbols in self._symbols.values())
-        self.move(_Memory(1), 0)
-
-    def move(self, memory: _Memory, room: int) -> None:
-        """Go on in other memory, in which nothing is written yet."""
-        self._written, self._dates = memory.pair(room, self._sessions.dtype)
-        self._blocks = {key: _block(memory, room, len(symbols)) for key, symbols in self._symbols.items()}
+    def __init__(self, sources: Mapping[FieldKey, tuple[FrozenFrame, tuple[str, ...]]]) -> None:
+        self._field = next(iter(sources))
+        self._sessions = sources[self._field][0].sessions
+        self._positions = {field: frame.positions(symbols) for field, (frame, symbols) in sources.items()}
         self._rows = 0
+        self.symbols = {field: symbols for field, (_, symbols) in sources.items()}
 
-    def known(self, moment: Moment) -> int:
-        return known_rows(*self._first, self._sessions, moment)
+    def shapes(self) -> dict[Any, tuple[np.dtype[Any], int | None]]:
+        """What the buffer has of it: the sessions, named by the axis itself, and the values of each field."""
+        floats = np.dtype(np.float64)
+        return {self: (self._sessions.dtype, None)} | {
+            field: (floats, len(symbols)) for field, symbols in self.symbols.items()
+        }
 
-    def grow(self, tree: Commit, rows: int) -> dict[Key, FrozenFrame]:
-        """Write what is not written of the first ``rows``, and give them out."""
-        fresh = slice(self._rows, rows)
-        if rows > self._rows:
-            self._written[fresh] = self._sessions[fresh]
-            for (panel, name), (written, _) in self._blocks.items():
-                written[fresh] = tree.panels[panel][name].cells(fresh, self._places[panel, name])
-            self._rows = rows
-        # Made anew for every view: no two share an object that could be written into by some trick.
-        return {
-            key: FrozenFrame.of(self._dates[:rows], self._symbols[key], values[:rows])
-            for key, (_, values) in self._blocks.items()
+    def fresh(self, commit: Commit, moment: Moment) -> dict[Any, NDArray[Any]]:
+        """The rows that became known since the moment asked for before."""
+        known = known_rows(*self._field, self._sessions, moment)
+        if known == self._rows:
+            return {}
+        rows, self._rows = slice(self._rows, known), known
+        return {self: self._sessions[rows]} | {
+            (panel, name): commit.panels[panel][name].rows(rows, positions)
+            for (panel, name), positions in self._positions.items()
         }
 
 
-class _Memory:
-    """Memory mapped twice: once to be written here, once to be handed out read-only.
+def _axes_of(commit: Commit) -> list[_Axis]:
+    axes: dict[tuple[Phase, bytes], dict[FieldKey, tuple[FrozenFrame, tuple[str, ...]]]] = {}
+    for panel, fields in commit.panels.items():
+        for name, frame in fields.items():
+            symbols = known_symbols(commit.panels, panel, name)
+            if symbols is not None:  # else its columns grow too, and it is cut anew at every moment
+                axis = axes.setdefault((known_from(panel, name), frame.sessions.tobytes()), {})
+                axis[panel, name] = frame, symbols
+    return [_Axis(axis) for axis in axes.values()]
 
-    The system's pages of the second are read-only, so no array over them can be made writeable. Pages that
-    nothing was written to take no room.
+
+class GrowingBuffer(Generic[K]):
+    """Named arrays to which rows are appended, all in one memory.
+
+    Arrays that were handed out stay as they were and cannot be written to. A full memory is replaced by one
+    for ``growth`` times as many rows; arrays of before keep theirs.
+
+    Parameters
+    ----------
+    shapes
+        By name, the data type and the number of columns; None for an array of one dimension.
+    memory
+        :func:`double_mapping`, or :func:`private_mapping` where a process may open no file.
     """
 
-    def __init__(self, nbytes: int) -> None:
-        with _file() as file:
-            file.truncate(nbytes)
-            self._write = mmap.mmap(file.fileno(), nbytes, access=mmap.ACCESS_WRITE)
-            self._read = mmap.mmap(file.fileno(), nbytes, access=mmap.ACCESS_READ)
-        self._used = 0
+    def __init__(
+        self,
+        shapes: Mapping[K, tuple[np.dtype[Any], int | None]],
+        *,
+        memory: Memory | None = None,
+        growth: int = 16,
+    ) -> None:
+        self._shapes, self._growth = dict(shapes), growth
+        self._memory = memory or double_mapping
+        self._rows = dict.fromkeys(self._shapes, 0)
+        self._readable: dict[K, NDArray[Any]] = {}
+        self._capacity = 0
+        self._make_room(_FIRST_CAPACITY)
 
-    def pair(self, count: int, dtype: np.dtype[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
-        """Take an array, and give it writeable and read-only."""
-        begin = self._used
-        self._used += count * dtype.itemsize
-        made = [np.frombuffer(memory, dtype, count, begin) for memory in (self._write, self._read)]
-        return made[0], made[1]
+    def append(self, rows: Mapping[K, NDArray[Any]]) -> None:
+        """Append rows to some of the arrays."""
+        last = {name: self._rows[name] + len(fresh) for name, fresh in rows.items()}
+        self._make_room(max(last.values(), default=0))
+        for name, fresh in rows.items():
+            self._writable[name][self._rows[name] : last[name]] = fresh
+        self._rows |= last
+
+    def arrays(self) -> dict[K, NDArray[Any]]:
+        """All arrays as far as they were appended."""
+        return {name: array[: self._rows[name]] for name, array in self._readable.items()}
+
+    def _make_room(self, rows: int) -> None:
+        if rows <= self._capacity:
+            return
+        before = self.arrays()
+        self._capacity = self._capacity or _FIRST_CAPACITY
+        while self._capacity < rows:
+            self._capacity *= self._growth
+        shapes = {
+            name: (dtype, (self._capacity,) if width is None else (self._capacity, width))
+            for name, (dtype, width) in self._shapes.items()
+        }
+        sizes = [math.prod(shape) * dtype.itemsize for dtype, shape in shapes.values()]
+        begins = dict(zip(shapes, accumulate(sizes, initial=0), strict=False))
+        self._writable, self._readable = (
+            {
+                name: np.frombuffer(buffer, dtype, math.prod(shape), begins[name]).reshape(shape)
+                for name, (dtype, shape) in shapes.items()
+            }
+            for buffer in self._memory(max(1, sum(sizes)))
+        )
+        for name, array in before.items():
+            self._writable[name][: len(array)] = array
 
 
-def _file() -> Any:
+def double_mapping(nbytes: int) -> tuple[Any, Any]:
+    """Map a nameless file twice, to be written and to be read.
+
+    The system's pages of the second mapping are read-only, so no array over them can be made writable. Pages
+    that nothing was written to take no memory.
+    """
+    with _nameless_file() as file:
+        file.truncate(nbytes)
+        return (
+            mmap.mmap(file.fileno(), nbytes, access=mmap.ACCESS_WRITE),
+            mmap.mmap(file.fileno(), nbytes, access=mmap.ACCESS_READ),
+        )
+
+
+def private_mapping(nbytes: int) -> tuple[Any, Any]:
+    """Memory of the process, and a read-only memoryview of it."""
+    memory = mmap.mmap(-1, nbytes)
+    return memory, memoryview(memory).toreadonly()
+
+
+def _nameless_file() -> Any:
     if hasattr(os, "memfd_create"):
         return os.fdopen(os.memfd_create("quantgraph"), "wb+")
     return tempfile.TemporaryFile()
-
-
-def _block(memory: _Memory, rows: int, columns: int) -> tuple[NDArray[Any], NDArray[Any]]:
-    written, read = memory.pair(rows * columns, np.dtype(np.float64))
-    return written.reshape(rows, columns), read.reshape(rows, columns)
-
-
-def _grown_of(tree: Commit) -> list[_Grown]:
-    groups: dict[tuple[Phase, bytes], dict[Key, tuple[FrozenFrame, tuple[str, ...]]]] = {}
-    for panel, named in tree.panels.items():
-        for name, frame in named.items():
-            symbols = known_symbols(tree.panels, panel, name)
-            if symbols is not None:  # else its columns grow too, and it is cut anew at every moment
-                group = groups.setdefault((known_from(panel, name), frame.sessions.tobytes()), {})
-                group[panel, name] = frame, symbols
-    return [_Grown(group) for group in groups.values()]
-
-
-class TrustedView(BaseView):
-    """A commit as known at a moment, for the desk, which is trusted: rows are cut when they are asked for.
-
-    Nothing is copied, so whoever is given one can reach the whole commit. A decider is given a :class:`View`.
-    """
-
-    def __init__(self, ref: str, tree: Commit, moment: Moment) -> None:
-        self.data_ref = ref
-        self.moment = moment
-        self._tree = tree
-
-    def __getitem__(self, panel: str) -> Fields:
-        return Fields(panel, _Prefixes(panel, panel_of(self._tree.panels, panel), self.moment))
-
-    def _told(self) -> Told:
-        return actions_at(self._tree.panels["ohlcv"], self.moment)
-
-
-class _Prefixes(Mapping[str, FrozenFrame]):
-    """Fields of a panel, each cut at a moment when it is asked for."""
-
-    __slots__ = ("_fields", "_moment", "_panel")
-
-    def __init__(self, panel: str, fields: Mapping[str, FrozenFrame], moment: Moment) -> None:
-        self._panel, self._fields, self._moment = panel, fields, moment
-
-    def __getitem__(self, name: str) -> FrozenFrame:
-        frame = self._fields[name]
-        return frame.prefix(known_rows(self._panel, name, frame.sessions, self._moment))
-
-    def __contains__(self, name: object) -> bool:
-        return name in self._fields
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._fields)
-
-    def __len__(self) -> int:
-        return len(self._fields)

@@ -173,7 +173,7 @@ def test_the_latest_of_several_names_counts(folder: Path) -> None:
     assert FileSource(folder).names() == {"600519.SH": "ST新"}
 
 
-def test_what_is_not_recognised_is_noted_and_sub_folders_are_not_read(folder: Path) -> None:
+def test_unrecognised_files_are_noted_and_sub_folders_are_not_read(folder: Path) -> None:
     (folder / "readme.txt").write_text("hello")
     (folder / "news.jsonl").write_text('{"title": "x"}\n')
     (folder / "trades.csv").write_text("a,b\n1,2\n")
@@ -192,7 +192,7 @@ def refusal(path: Path) -> str:
     return caught.value.message
 
 
-def test_a_folder_with_nothing_readable_says_what_would_be(tmp_path: Path) -> None:
+def test_a_folder_without_a_readable_file_is_refused_with_the_valid_formats(tmp_path: Path) -> None:
     (tmp_path / "notes.txt").write_text("x")
     message = refusal(tmp_path)
     assert "holds no daily bar" in message

@@ -54,7 +54,7 @@ BOMBS = {
 
 
 @pytest.mark.parametrize("name", BOMBS)
-def test_a_gzip_that_unpacks_beyond_the_cap_is_refused(tmp_path, name):
+def test_a_gzip_that_unpacks_beyond_the_limit_is_refused(tmp_path, name):
     start, block = BOMBS[name]
     path = bomb(tmp_path / name, 9, start=start, block=block)
     assert path.stat().st_size < MEGABYTE // 2
@@ -68,7 +68,7 @@ def test_a_gzip_that_unpacks_beyond_the_cap_is_refused(tmp_path, name):
     assert error.data == {"file": name, "max_mb": 8}
 
 
-def test_memory_stays_bounded_whatever_is_packed(tmp_path):
+def test_memory_stays_bounded_for_every_packed_file(tmp_path):
     """Three gigabytes in three megabytes, in a process of its own that may have no more than one."""
     for name, (start, block) in BOMBS.items():
         bomb(tmp_path / name, 3072, start=start, block=block)
@@ -98,7 +98,7 @@ print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)
     assert time.monotonic() - begun < 60
 
 
-def test_where_memory_is_gone_all_the_same_the_file_is_named(tmp_path, monkeypatch):
+def test_a_memory_error_names_the_file(tmp_path, monkeypatch):
     path = tmp_path / "bars.csv"
     path.write_text(HEADER + ROW)
 
@@ -109,7 +109,7 @@ def test_where_memory_is_gone_all_the_same_the_file_is_named(tmp_path, monkeypat
     assert refusal(path).message == "bars.csv needs more memory than is available"
 
 
-def test_what_is_not_packed_counts_as_it_lies_there(tmp_path):
+def test_the_limit_applies_to_plain_files(tmp_path):
     path = tmp_path / "bars.csv"
     path.write_text(HEADER + ROW)
     with path.open("ab") as file:
@@ -117,7 +117,7 @@ def test_what_is_not_packed_counts_as_it_lies_there(tmp_path):
     assert "bars.csv has more than 2 MB unpacked" in refusal(path, max_file_mb=2).message
 
 
-def test_a_parquet_file_of_many_equal_rows_is_refused_by_what_it_says_of_itself(tmp_path):
+def test_a_parquet_file_of_many_equal_rows_is_refused_by_its_metadata(tmp_path):
     path = tmp_path / "bars.parquet"
     table = pa.table({"ts_code": pa.repeat("600519.SH", 2_000_000), "close": pa.repeat(10.5, 2_000_000)})
     pq.write_table(table, path)
@@ -125,7 +125,7 @@ def test_a_parquet_file_of_many_equal_rows_is_refused_by_what_it_says_of_itself(
     assert "bars.parquet has more than 16 MB unpacked" in refusal(path, max_file_mb=16).message
 
 
-def test_a_parquet_file_of_one_long_text_again_and_again_is_refused(tmp_path):
+def test_a_parquet_file_of_one_repeated_long_text_is_refused(tmp_path):
     path = tmp_path / "names.parquet"
     long = pa.DictionaryArray.from_arrays(pa.array([0]).take(pa.repeat(0, 100_000)), ["x" * 100_000])
     pq.write_table(pa.table({"ts_code": pa.repeat("600519.SH", 100_000), "name": long}), path)
@@ -144,7 +144,7 @@ def test_texts_of_a_parquet_file_count_once_for_each_row(tmp_path):
             assert "more than 1 MB unpacked" in refusal(path, max_file_mb=1).message
 
 
-def test_up_to_the_cap_a_packed_file_is_read_as_before(tmp_path):
+def test_a_packed_file_up_to_the_limit_is_read(tmp_path):
     text = (HEADER + ROW).encode()
     path = tmp_path / "bars.csv.gz"
     path.write_bytes(gzip.compress(text + b"\n" * (MEGABYTE - len(text))))
@@ -153,7 +153,7 @@ def test_up_to_the_cap_a_packed_file_is_read_as_before(tmp_path):
     assert "more than 1 MB unpacked" in refusal(path, max_file_mb=1).message
 
 
-def test_the_cap_is_a_setting(tmp_path, monkeypatch):
+def test_the_limit_is_a_setting(tmp_path, monkeypatch):
     path = bomb(tmp_path / "bars.csv.gz", 9, start=HEADER.encode(), block=b"\n" * MEGABYTE)
     assert load_settings().max_file_mb == 2048
     with pytest.raises(BadFile, match="more than 8 MB unpacked"):

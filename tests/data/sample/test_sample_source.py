@@ -44,6 +44,17 @@ def indicators(source: SampleSource) -> dict[str, pd.DataFrame]:
 
 
 @cache
+def special_treatment(source: SampleSource) -> pd.DataFrame:
+    """Intervals under an ST name: ``ts_code``, ``name``, ``start``, ``end`` (exclusive, NaT = open)."""
+    rows = []
+    for code, names in source.market.dated_names.items():
+        ends = [*(start for start, _ in names[1:]), pd.NaT]
+        for (start, name), end in zip(names, ends, strict=True):
+            if name.lstrip("*").startswith("ST"):
+                rows.append({"ts_code": code, "name": name, "start": start, "end": end})
+    return pd.DataFrame(rows)
+
+
 def limit(pre_close: float, percent: int) -> float:
     exact = Decimal(f"{pre_close:.2f}") * (100 + percent) / 100
     return float(exact.quantize(TICK, ROUND_HALF_UP))
@@ -102,7 +113,7 @@ def test_prices_are_whole_ticks_in_order_and_inside_the_limits(rows: pd.DataFram
 
 
 def test_limits_are_the_boards_band_rounded_half_up(source: SampleSource, rows: pd.DataFrame) -> None:
-    special = source.special_treatment()
+    special = special_treatment(source)
     free = {"BJ": 1, "SH": 5, "SZ": 5}
     first = source.sessions()[0]
     unlimited = 0
@@ -182,7 +193,7 @@ def test_there_are_suspensions_of_one_to_twenty_sessions(bars: dict[str, pd.Data
 
 
 def test_st_names_have_their_interval(source: SampleSource) -> None:
-    special = source.special_treatment()
+    special = special_treatment(source)
     open_ended = special[special["end"].isna()]
     assert len(special) >= 2
     assert len(open_ended) >= 1

@@ -75,7 +75,7 @@ def test_twenty_sessions_vary_about_twenty_times_as_much_as_one(ordinary: Panel)
     assert 0.85 < np.mean(ratios) < 1.10
 
 
-def test_holding_above_the_slow_average_earns_about_what_staying_out_does(bars: Panel) -> None:
+def test_a_moving_average_rule_earns_about_as_much_as_its_opposite(bars: Panel) -> None:
     held, out = [], []
     for code in bars["close"]:
         price = (bars["close"][code] * bars["adj_factor"][code]).dropna()
@@ -88,7 +88,7 @@ def test_holding_above_the_slow_average_earns_about_what_staying_out_does(bars: 
     assert abs(pd.concat(held).mean() - pd.concat(out).mean()) * 242 < 0.10
 
 
-def test_a_limit_up_is_followed_by_another_now_and_then_and_by_a_higher_open(bars: Panel) -> None:
+def test_some_limit_ups_are_followed_by_another_and_most_by_a_higher_open(bars: Panel) -> None:
     again, opens = [], []
     for code in bars["close"]:
         stock = pd.DataFrame(

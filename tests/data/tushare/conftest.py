@@ -7,7 +7,7 @@ import pytest
 
 from quantgraph.data.market_data import INDICATOR_FIELDS
 from quantgraph.data.tushare import TushareSource
-from quantgraph.data.tushare.endpoints import INDEX_DAILY
+from quantgraph.data.tushare.endpoints import ENDPOINTS
 from quantgraph.testing import TushareStub
 
 TOKEN = "f00dcafe5ec2e7"
@@ -123,7 +123,7 @@ def tables() -> dict[str, pd.DataFrame]:
                 for n, day in enumerate(SESSIONS)
                 if day != "20240105"
             ],
-            columns=list(INDEX_DAILY.fields),
+            columns=list(ENDPOINTS["index_daily"].fields),
         ),
         "index_weight": pd.DataFrame(
             [

@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 from quantgraph.data.tushare.client import TushareClient
-from quantgraph.data.tushare.endpoints import DAILY, ENDPOINTS, NAMECHANGE, TRADE_CAL
+from quantgraph.data.tushare.endpoints import ENDPOINTS
 from quantgraph.errors import BadOption, NotConfigured, PermissionDenied, RateLimited, SourceUnavailable
 from quantgraph.testing.servers.tushare_stub import (
     TushareFault,
@@ -32,7 +32,7 @@ TOKEN = "f00dcafe5ec2e7"
 def bars(days: int, code: str = "600000.SH") -> pd.DataFrame:
     dates = pd.date_range("2024-01-01", periods=days).strftime("%Y%m%d")
     table = pd.DataFrame({"ts_code": code, "trade_date": dates})
-    for number, field in enumerate(DAILY.numbers):
+    for number, field in enumerate(ENDPOINTS["daily"].numbers):
         table[field] = [10.0 * number + row for row in range(days)]
     return table
 
@@ -73,23 +73,25 @@ def chain(error: BaseException | None) -> list[BaseException]:
     ids=["7 rows by 3", "last page exactly full", "one short page", "row by row"],
 )
 def test_all_rows_come_whatever_the_row_limit(stub, limit, calls):
-    rows = client(stub, row_limits={"daily": limit}).fetch(DAILY, {"ts_code": "600000.SH"})
+    rows = client(stub, row_limits={"daily": limit}).fetch(ENDPOINTS["daily"], {"ts_code": "600000.SH"})
     assert sorted(rows["open"]) == [0, 1, 2, 3, 4, 5, 6]
     assert [request.params["offset"] for request in stub.requests] == [limit * n for n in range(calls)]
 
 
 def test_a_vendor_that_cuts_at_the_limit_does_not_lose_rows():
     with TushareStub({"daily": bars(7)}, row_limits={"daily": 3}) as stub:
-        rows = client(stub, row_limits={"daily": 3}).fetch(DAILY, {})
+        rows = client(stub, row_limits={"daily": 3}).fetch(ENDPOINTS["daily"], {})
     assert len(rows) == 7
 
 
 def test_a_vendor_that_ignores_the_offset_is_noticed(stub):
-    rows = bars(1)[list(DAILY.fields)].to_numpy().tolist()
-    page = pd.Series({"code": 0, "data": {"fields": list(DAILY.fields), "items": rows}}).to_json()
+    rows = bars(1)[list(ENDPOINTS["daily"].fields)].to_numpy().tolist()
+    page = pd.Series(
+        {"code": 0, "data": {"fields": list(ENDPOINTS["daily"].fields), "items": rows}}
+    ).to_json()
     stub.add_faults("daily", garbage(body=page))
     with pytest.raises(SourceUnavailable, match="the same page came twice"):
-        client(stub, row_limits={"daily": 1}).fetch(DAILY, {})
+        client(stub, row_limits={"daily": 1}).fetch(ENDPOINTS["daily"], {})
     assert len(stub.requests) == 2
 
 
@@ -101,8 +103,8 @@ def test_the_documented_row_limits_are_asked_for():
 
 
 def test_columns_have_their_types(stub):
-    rows = client(stub).fetch(DAILY, {"trade_date": "20240101"})
-    assert list(rows.columns) == list(DAILY.fields)
+    rows = client(stub).fetch(ENDPOINTS["daily"], {"trade_date": "20240101"})
+    assert list(rows.columns) == list(ENDPOINTS["daily"].fields)
     assert rows["ts_code"].dtype == "str"
     assert rows["trade_date"].dtype == "datetime64[us]"
     assert rows["trade_date"].tolist() == [pd.Timestamp("2024-01-01")]
@@ -110,20 +112,22 @@ def test_columns_have_their_types(stub):
 
 
 def test_no_row_is_an_empty_frame_with_types(stub):
-    rows = client(stub).fetch(DAILY, {"ts_code": "000001.SZ"})
+    rows = client(stub).fetch(ENDPOINTS["daily"], {"ts_code": "000001.SZ"})
     assert rows.empty
-    assert list(rows.columns) == list(DAILY.fields)
+    assert list(rows.columns) == list(ENDPOINTS["daily"].fields)
     assert rows["trade_date"].dtype == "datetime64[us]"
     assert rows["close"].dtype == "float64"
 
 
 def test_missing_dates_numbers_and_texts_stay_missing(stub):
-    stub.set_table("trade_cal", pd.DataFrame([("SSE", "20240102", None, 1)], columns=list(TRADE_CAL.fields)))
-    row = client(stub).fetch(TRADE_CAL, {}).iloc[0]
+    stub.set_table(
+        "trade_cal", pd.DataFrame([("SSE", "20240102", None, 1)], columns=list(ENDPOINTS["trade_cal"].fields))
+    )
+    row = client(stub).fetch(ENDPOINTS["trade_cal"], {}).iloc[0]
     assert pd.isna(row["pretrade_date"])
     names = [("600000.SH", "浦发", None, "20200101", None, "20200101")]
-    stub.set_table("namechange", pd.DataFrame(names, columns=list(NAMECHANGE.fields)))
-    row = client(stub).fetch(NAMECHANGE, {}).iloc[0]
+    stub.set_table("namechange", pd.DataFrame(names, columns=list(ENDPOINTS["namechange"].fields)))
+    row = client(stub).fetch(ENDPOINTS["namechange"], {}).iloc[0]
     assert pd.isna(row["change_reason"])
     assert pd.isna(row["end_date"])
     assert row["start_date"] == pd.Timestamp("2020-01-01")
@@ -151,7 +155,7 @@ def test_missing_dates_numbers_and_texts_stay_missing(stub):
 def test_what_is_no_answer_is_an_unavailable_source(stub, fault, words):
     stub.add_faults("daily", fault)
     with pytest.raises(SourceUnavailable, match=words) as caught:
-        client(stub, timeout=patience(fault)).fetch(DAILY, {})
+        client(stub, timeout=patience(fault)).fetch(ENDPOINTS["daily"], {})
     assert "daily" in str(caught.value)
     assert "\n" not in str(caught.value)
 
@@ -160,20 +164,20 @@ def test_what_is_no_answer_is_an_unavailable_source(stub, fault, words):
 def test_unreadable_cells_name_their_column(stub, column, value):
     stub.set_table("daily", bars(1).astype("object").assign(**{column: value}))
     with pytest.raises(SourceUnavailable, match=f"column {column} holds"):
-        client(stub).fetch(DAILY, {})
+        client(stub).fetch(ENDPOINTS["daily"], {})
 
 
 def test_a_closed_port_is_an_unavailable_source():
     with TushareStub({}) as gone:
         url = gone.url
     with pytest.raises(SourceUnavailable, match=r"daily at 127.0.0.1:\d+: no connection"):
-        TushareClient(token=TOKEN, base_url=url).fetch(DAILY, {})
+        TushareClient(token=TOKEN, base_url=url).fetch(ENDPOINTS["daily"], {})
 
 
 def test_the_limit_per_minute_is_waited_out_with_growing_pauses(stub):
     waits: list[float] = []
     stub.add_faults("daily", rate_limited(3))
-    rows = client(stub, sleep=waits.append).fetch(DAILY, {})
+    rows = client(stub, sleep=waits.append).fetch(ENDPOINTS["daily"], {})
     assert len(rows) == 7
     assert waits == [5, 10, 20]
 
@@ -182,7 +186,7 @@ def test_waiting_ends_at_max_wait(stub):
     waits: list[float] = []
     stub.add_faults("daily", rate_limited())
     with pytest.raises(RateLimited, match="每分钟最多访问该接口500次") as caught:
-        client(stub, sleep=waits.append, max_wait=36).fetch(DAILY, {})
+        client(stub, sleep=waits.append, max_wait=36).fetch(ENDPOINTS["daily"], {})
     assert sum(waits) == 35
     assert type(caught.value) is RateLimited
 
@@ -191,7 +195,7 @@ def test_the_limit_per_day_is_not_waited_out(stub):
     waits: list[float] = []
     stub.add_faults("daily", allowance_used_up())
     with pytest.raises(RateLimited, match="每天最多访问"):
-        client(stub, sleep=waits.append).fetch(DAILY, {})
+        client(stub, sleep=waits.append).fetch(ENDPOINTS["daily"], {})
     assert waits == []
     assert len(stub.requests) == 1
 
@@ -200,19 +204,19 @@ def test_the_limit_per_day_is_not_waited_out(stub):
 def test_a_refused_endpoint_is_permission_denied(stub, fault):
     stub.add_faults("daily", fault)
     with pytest.raises(PermissionDenied, match="daily: the token may not use this endpoint"):
-        client(stub).fetch(DAILY, {})
+        client(stub).fetch(ENDPOINTS["daily"], {})
 
 
 def test_a_bad_token_tells_how_to_set_one():
     with TushareStub({"daily": bars(1)}, token="another") as stub:
         with pytest.raises(PermissionDenied, match="set TUSHARE_TOKEN"):
-            client(stub).fetch(DAILY, {})
+            client(stub).fetch(ENDPOINTS["daily"], {})
 
 
 def test_no_token_is_noticed_at_first_use_only(stub):
     without = TushareClient(base_url=stub.url)
     with pytest.raises(NotConfigured, match="set TUSHARE_TOKEN"):
-        without.fetch(DAILY, {})
+        without.fetch(ENDPOINTS["daily"], {})
     assert stub.requests == []
 
 
@@ -220,31 +224,31 @@ def test_token_and_address_come_from_the_environment(monkeypatch):
     with TushareStub({"daily": bars(1)}, token=TOKEN) as stub:
         monkeypatch.setenv("TUSHARE_TOKEN", f" {TOKEN}\n")
         monkeypatch.setenv("TUSHARE_URL", stub.url + "/")
-        assert len(TushareClient().fetch(DAILY, {})) == 1
+        assert len(TushareClient().fetch(ENDPOINTS["daily"], {})) == 1
 
 
 def test_an_argument_is_stronger_than_the_environment(monkeypatch, stub):
     monkeypatch.setenv("TUSHARE_URL", "http://127.0.0.1:9/dataapi")
-    assert len(client(stub).fetch(DAILY, {})) == 7
+    assert len(client(stub).fetch(ENDPOINTS["daily"], {})) == 7
 
 
 def test_an_address_without_http_is_a_bad_option():
     with pytest.raises(BadOption, match="ftp://x"):
-        TushareClient(token=TOKEN, base_url="ftp://x").fetch(DAILY, {})
+        TushareClient(token=TOKEN, base_url="ftp://x").fetch(ENDPOINTS["daily"], {})
 
 
 def test_a_missing_package_is_not_configured(stub, monkeypatch):
     monkeypatch.setitem(sys.modules, "tushare", None)
     with pytest.raises(NotConfigured, match="pip install tushare"):
-        client(stub).fetch(DAILY, {})
+        client(stub).fetch(ENDPOINTS["daily"], {})
 
 
-def test_a_package_that_keeps_its_address_elsewhere_gets_no_token(stub, monkeypatch):
+def test_a_package_version_with_an_unknown_address_attribute_gets_no_token(stub, monkeypatch):
     from tushare.pro import client as vendor
 
     monkeypatch.delattr(vendor.DataApi, "_DataApi__http_url")
     with pytest.raises(NotConfigured, match="address"):
-        client(stub).fetch(DAILY, {})
+        client(stub).fetch(ENDPOINTS["daily"], {})
 
 
 @pytest.mark.parametrize(
@@ -265,7 +269,7 @@ def test_the_token_is_in_no_error_and_no_log(stub, fault, caplog):
     stub.add_faults("daily", fault)
     asking = client(stub, timeout=patience(fault), max_wait=0)
     with pytest.raises((SourceUnavailable, PermissionDenied, RateLimited)) as caught:
-        asking.fetch(DAILY, {})
+        asking.fetch(ENDPOINTS["daily"], {})
     for error in chain(caught.value):
         assert TOKEN not in repr(error) + str(error) + repr(vars(error))
         assert getattr(error, "request", None) is None

@@ -42,7 +42,7 @@ def test_a_table_without_rows_keeps_its_types(cache):
     pd.testing.assert_frame_equal(cache.read(key()).rows, ROWS.head(0))
 
 
-def test_nothing_is_made_before_the_first_write(cache):
+def test_the_folder_is_created_on_the_first_write(cache):
     assert cache.read(key()) is None
     assert cache.covered(key()) is None
     assert not cache.folder.exists()
@@ -92,7 +92,7 @@ def test_a_flipped_bit_among_the_rows_is_noticed(cache, share):
         cache.read(key())
 
 
-def test_a_file_of_somebody_else_is_damaged(cache):
+def test_a_parquet_file_without_the_metadata_is_damaged(cache):
     path = cache.path(key())
     path.parent.mkdir(parents=True)
     ROWS.to_parquet(path)

@@ -11,6 +11,7 @@ import pytest
 
 from quantgraph.data.market_data import BAR_FIELDS, INDICATOR_FIELDS, MarketDataSource
 from quantgraph.data.tushare import TushareSource
+from quantgraph.data.tushare.client import TushareClient
 from quantgraph.errors import (
     BadOption,
     BadWindow,
@@ -84,7 +85,7 @@ class TestPanels:
         assert panel["pb"]["600519.SH"].tolist() == [1, 2, 3, 4]
         assert panel["pe"].isna().all(axis=None)
 
-    def test_only_the_wanted_indicators_come(self, source):
+    def test_only_requested_indicators_are_returned(self, source):
         assert list(source.indicators(CODES, T("20240103"), T("20240108"), ["pb", "pe"])) == ["pb", "pe"]
         with pytest.raises(UnknownField, match=r"no field eps; valid are turnover_rate"):
             source.indicators(CODES, T("20240103"), T("20240108"), ["eps"])
@@ -111,9 +112,8 @@ class TestPanels:
             stub.add_faults("dividend", no_permission())
             source = TushareSource(
                 TOKEN,
-                base_url=stub.url,
+                client=TushareClient(token=TOKEN, base_url=stub.url, row_limits={"daily": 100}),
                 cache_dir=tmp_path,
-                row_limits={"daily": 100},
                 now=noon("2025-11-20"),
             )
             panel = source.bars(codes, T(days[0]), T(days[-1]))
@@ -201,7 +201,7 @@ class TestOptionalFields:
         assert "up_limit" not in panel
         assert "has no rows" in source.notes[0]
 
-    def test_another_failure_of_theirs_is_not_swallowed(self, stub, source):
+    def test_other_failures_of_optional_tables_are_raised(self, stub, source):
         stub.add_faults("adj_factor", http_error(500))
         with pytest.raises(SourceUnavailable, match="adj_factor"):
             source.bars(CODES, T("20240102"), T("20240105"))
@@ -214,7 +214,7 @@ class TestOptionalFields:
         assert tuple(source.bars(CODES, T("20240102"), T("20240105"))) == TRADED
         assert ["fields of dividend" in note for note in source.notes] == [True]
 
-    def test_a_broken_answer_about_dividends_is_not_swallowed(self, stub, source):
+    def test_a_broken_answer_about_dividends_is_raised(self, stub, source):
         stub.add_faults("dividend", connection_dropped())
         with pytest.raises(SourceUnavailable, match="dividend"):
             source.bars(CODES, T("20240102"), T("20240105"))
@@ -224,7 +224,7 @@ class TestOptionalFields:
         assert panel["dividend"].isna().all(axis=None)
         assert source.notes == ()
 
-    def test_dividends_carried_out_stand_on_their_ex_date(self, source):
+    def test_implemented_dividends_are_placed_on_their_ex_date(self, source):
         panel = source.bars(CODES, T("20240102"), T("20240110"))
         ex = {name: panel[name].loc[T("20240104"), "600519.SH"] for name in WITH_ACTIONS[10:]}
         assert ex == {
@@ -265,7 +265,7 @@ class TestOptionalFields:
 
 
 class TestToken:
-    def test_making_a_source_needs_nothing_and_makes_nothing(self, tmp_path):
+    def test_construction_needs_no_token_and_creates_no_folder(self, tmp_path):
         folder = tmp_path / "cache"
         source = TushareSource(cache_dir=folder)
         assert source.notes == ()
@@ -301,7 +301,8 @@ class TestToken:
     def test_limits_pass_through_the_source(self, stub, tmp_path):
         waits: list[float] = []
         stub.add_faults("daily", allowance_used_up())
-        source = TushareSource(TOKEN, base_url=stub.url, cache_dir=tmp_path, sleep=waits.append)
+        client = TushareClient(token=TOKEN, base_url=stub.url, sleep=waits.append)
+        source = TushareSource(client=client, cache_dir=tmp_path)
         with pytest.raises(RateLimited):
             source.query("daily", "600519.SH", start_date="20240102", end_date="20240105")
         assert waits == []

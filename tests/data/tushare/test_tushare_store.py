@@ -13,6 +13,7 @@ import pytest
 
 from quantgraph.data.market_data import BAR_FIELDS
 from quantgraph.data.tushare import TushareSource
+from quantgraph.data.tushare.client import TushareClient
 from quantgraph.errors import (
     NoData,
     NotConfigured,
@@ -76,9 +77,8 @@ class TestFewCalls:
             "index_weight": 1,
         }
         with TushareStub(tables, row_limits=limits) as stub:
-            source = TushareSource(
-                TOKEN, base_url=stub.url, cache_dir=tmp_path, row_limits=limits, now=noon("2024-01-15")
-            )
+            client = TushareClient(token=TOKEN, base_url=stub.url, row_limits=limits)
+            source = TushareSource(client=client, cache_dir=tmp_path, now=noon("2024-01-15"))
             panel = source.bars(CODES, T("20240102"), T("20240110"))
             assert source.members("000300.SH", T("20240104")).symbols == ("000001.SZ", "600519.SH")
         counts = {field: int(frame.count().sum()) for field, frame in panel.items()}
@@ -89,7 +89,7 @@ class TestFewCalls:
 
 
 class TestCache:
-    def test_the_same_request_again_asks_nothing(self, stub, source):
+    def test_a_repeated_request_is_served_from_the_cache(self, stub, source):
         first = source.bars(CODES, T("20240102"), T("20240110"))
         before = len(stub.requests)
         again = source.bars(CODES, T("20240102"), T("20240110"))
@@ -97,7 +97,7 @@ class TestCache:
         for field in WITH_ACTIONS:
             pd.testing.assert_frame_equal(first[field], again[field])
 
-    def test_a_part_of_what_is_cached_asks_nothing(self, stub, source):
+    def test_a_part_of_a_cached_window_needs_no_request(self, stub, source):
         source.bars(CODES, T("20240102"), T("20240110"))
         before = len(stub.requests)
         part = source.bars(["600519.SH"], T("20240104"), T("20240105"))
@@ -203,7 +203,7 @@ class TestCache:
         )
         assert done.stdout.strip() == expected.to_csv().strip(), done.stderr
 
-    def test_what_is_not_cached_needs_a_token(self, stub, source, tmp_path):
+    def test_an_uncached_request_needs_a_token(self, stub, source, tmp_path):
         source.bars(CODES, T("20240102"), T("20240105"))
         offline = TushareSource(base_url=stub.url, cache_dir=tmp_path, now=noon("2024-01-15"))
         with pytest.raises(NotConfigured, match="TUSHARE_TOKEN"):
@@ -245,7 +245,7 @@ class TestCache:
             source.query("daily", "600519.SH", start_date="20240102", end_date="20240105")
         assert len(source.query("daily", "600519.SH", start_date="20240102", end_date="20240105")) == 4
 
-    def test_threads_that_want_the_same_fetch_it_once(self, stub, source):
+    def test_concurrent_equal_requests_fetch_once(self, stub, source):
         barrier = threading.Barrier(6)
         panels: list[pd.DataFrame] = []
 

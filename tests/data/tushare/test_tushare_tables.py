@@ -97,7 +97,7 @@ class TestLists:
         assert AsOfSource(source, Moment.at("20011231")).names()["600000.SH"] == "浦发银行"
         assert any("names are today's" in note for note in source.notes)
 
-    def test_a_window_that_is_cut_is_refused_without_a_word_of_the_newest_data(self, source):
+    def test_the_error_of_a_cut_window_does_not_name_the_newest_data(self, source):
         known = AsOfSource(source, Moment.at("20240107"))  # a Sunday
         with pytest.raises(BadWindow) as caught:
             known.bars(["600519.SH"], T("20240106"), T("20240131"))
@@ -185,9 +185,11 @@ class TestRawTables:
         with pytest.raises(BadOption, match="index_daily needs one ts_code"):
             source.query("index_daily", codes)
 
-    def test_half_a_request_is_a_bad_option(self, source):
+    def test_an_incomplete_or_contradictory_request_is_a_bad_option(self, source):
         with pytest.raises(BadOption, match="give code"):
             source.query("daily")
+        with pytest.raises(BadOption, match="namechange is a list as of today"):
+            source.query("namechange", start_date="20240103")
         with pytest.raises(BadOption, match="stands alone"):
             source.query("daily", trade_date="20240103", start_date="20240103")
         with pytest.raises(BadWindow, match="is after"):

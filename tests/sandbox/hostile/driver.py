@@ -21,7 +21,7 @@ from pathlib import Path
 
 CODE = Path(__file__).resolve().parents[3] / "src"
 MAGIC = 987654.25
-THREADS = 24
+THREADS = 10
 TOGETHER = 8
 """Number of rows that run between two checks of the host."""
 CLONE_NEWNS, MS_BIND, MS_REC, MS_PRIVATE = 0x20000, 4096, 16384, 1 << 18

@@ -299,7 +299,7 @@ PATCHES = [
         ),
         (
             "pack",
-            "import quantgraph.sandbox.request_loop as s\ns.pack = lambda *a, **k: [b'\\xff' * 100]",
+            "import quantgraph.sandbox.request_loop as s\ns.encode_frames = lambda *a, **k: [b'\\xff' * 100]",
             FAILED,
         ),
         (

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import importlib.util
 import json
 import os
@@ -33,9 +34,10 @@ def names_for(user):
     return [name for name in ROWS if WHOLE or user == "own" or name.startswith(USER_MATTERS)]
 
 
-@pytest.fixture(scope="module")
-def report(request):
-    rows = [(name, *ROWS[name][:2]) for name in names_for(request.param)]
+@functools.cache
+def report_for(user):
+    """Run the driver once as a user, and return its report."""
+    rows = [(name, *ROWS[name][:2]) for name in names_for(user)]
     ran = subprocess.run(
         [
             sys.executable,
@@ -44,7 +46,7 @@ def report(request):
             "-W",
             "ignore",
             str(FOLDER / "driver.py"),
-            str(NOBODY) if request.param == "nobody" else "again",
+            str(NOBODY) if user == "nobody" else "again",
         ],
         input=json.dumps(
             {"rows": [[name, code, "code_timeout" in expected] for name, code, expected in rows]}
@@ -61,13 +63,12 @@ def report(request):
 
 
 @pytest.mark.parametrize(
-    ("report", "name"),
+    ("user", "name"),
     [pytest.param(user, name, id=f"{user}-{name}") for user in USERS for name in names_for(user)],
-    indirect=["report"],
 )
-def test_hostile_code_does_no_harm(report, name):
+def test_hostile_code_does_no_harm(user, name):
     _, expected, value = ROWS[name]
-    outcome = report["outcomes"][name]
+    outcome = report_for(user)["outcomes"][name]
     assert outcome["harmed"] == []
     assert outcome["error"] in ([expected] if isinstance(expected, str) else expected), outcome["message"]
     assert outcome["isolation"] == "full"
@@ -77,8 +78,9 @@ def test_hostile_code_does_no_harm(report, name):
         assert outcome["value"] == value
 
 
-@pytest.mark.parametrize("report", USERS, indirect=True)
-def test_no_server_was_reached_and_no_process_is_left(report):
+@pytest.mark.parametrize("user", USERS)
+def test_no_server_was_reached_and_no_process_is_left(user):
+    report = report_for(user)
     assert (report["reached"], report["left"]) == (False, "")
     assert report["user"] in {os.getuid(), NOBODY}
 

@@ -51,7 +51,7 @@ def test_the_counterexample_can_be_checked_by_hand(play, graph_of, store):
     place = close.index.get_loc(session_of(found["session"]))
     assert close.iloc[place + 1] > close.iloc[place]
     assert not (close.diff().shift(-1) > 0).iloc[:place].any(), "it is the first such session"
-    assert (found["later"], found["known"], found["needs"]) == (1.0, 0.0, 1)
+    assert (found["later"], found["known"], found["later_sessions"]) == (1.0, 0.0, 1)
 
 
 def test_the_same_leak_twice_is_put_to_the_user(play, graph_of):

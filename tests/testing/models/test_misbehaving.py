@@ -57,7 +57,7 @@ def answers(model):
 
 
 @pytest.mark.parametrize("name", MISBEHAVING)
-def test_two_of_a_kind_answer_alike_and_unlike_a_good_model(name):
+def test_faults_are_deterministic_and_change_the_reply(name):
     first = answers(MISBEHAVING[name]())
     assert first == answers(MISBEHAVING[name]())
     right = answers(FaultyChatModel(lambda context: context.correct))
@@ -96,7 +96,7 @@ def test_a_thought_goes_over_http_beside_the_text():
     assert reply["choices"][0]["message"]["reasoning_content"].startswith("First idea")
 
 
-def test_a_flaky_model_fails_as_often_as_it_is_told_and_then_answers():
+def test_a_flaky_model_fails_the_given_number_of_times_before_each_answer():
     model = flaky_model(failures=2)
     outcomes = []
     for _ in range(6):
@@ -124,7 +124,7 @@ def test_the_obeying_model_is_right_until_it_reads_the_text(text):
     assert (before, after) == ("000341.SZ", "ALL")
 
 
-def test_a_cast_has_one_that_misbehaves():
+def test_only_the_chosen_role_misbehaves():
     cast = misbehaving_in("clarify", "refuses")
     assert {role for role, model in cast.items() if isinstance(model, FaultyChatModel)} == {"clarify"}
     with pytest.raises(BadOption, match="role"):
@@ -133,6 +133,6 @@ def test_a_cast_has_one_that_misbehaves():
         misbehaving_in("clarify", "sings")
 
 
-def test_the_state_before_a_node_that_a_run_never_comes_to_is_refused():
+def test_the_state_before_an_unreachable_node_is_refused():
     with pytest.raises(BadOption, match="ends before it"):
         signal_state("signal_generate", store=sample_store(), sentence="000341.SZ，20240102到20240131的数据")

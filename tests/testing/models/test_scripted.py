@@ -44,7 +44,7 @@ def test_a_scripted_exception_is_raised_and_the_script_goes_on() -> None:
     assert model.invoke("a").text == "fine"
 
 
-def test_an_exhausted_script_says_how_many_calls_were_expected() -> None:
+def test_an_exhausted_script_names_its_length() -> None:
     model = ScriptedChatModel(["one", "two"])
     model.invoke("a")
     model.invoke("b")
@@ -52,7 +52,7 @@ def test_an_exhausted_script_says_how_many_calls_were_expected() -> None:
         model.invoke("more?")
 
 
-def test_one_function_answers_for_ever() -> None:
+def test_one_function_answers_every_call() -> None:
     def echo(messages: list[BaseMessage]) -> str:
         return f"{len(messages)}: {messages[-1].text}"
 

@@ -43,7 +43,7 @@ def test_answers_come_in_order_and_requests_are_kept() -> None:
     assert stub.requests[0].messages == [{"role": "user", "content": "Hi"}]
 
 
-def test_a_request_too_many_is_told_so() -> None:
+def test_a_request_after_the_last_answer_gets_an_error() -> None:
     with OpenAIStub(["only"]) as stub:
         post(stub)
         response = post(stub)
@@ -70,7 +70,7 @@ def test_tool_calls_have_json_arguments_and_their_finish_reason() -> None:
         ({}, False),
     ],
 )
-def test_a_structured_answer_takes_the_form_that_is_asked_for(extra: dict[str, Any], as_tool: bool) -> None:
+def test_a_structured_answer_has_the_requested_form(extra: dict[str, Any], as_tool: bool) -> None:
     with OpenAIStub([Reply.structured({"名": 1})]) as stub:
         message = post(stub, **extra).json()["choices"][0]["message"]
     text = message["tool_calls"][0]["function"]["arguments"] if as_tool else message["content"]
@@ -149,7 +149,7 @@ def test_a_wrong_key_gets_401_when_one_is_asked_for() -> None:
     assert "sk-right" not in repr(stub.requests)
 
 
-def test_a_function_answers_for_ever_and_its_exception_is_kept() -> None:
+def test_a_function_answers_every_request_and_its_exception_is_kept() -> None:
     def answer(request: ChatRequest) -> str:
         if request.number == 2:
             raise KeyError("boom")

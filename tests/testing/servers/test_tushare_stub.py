@@ -65,7 +65,7 @@ def test_dates_may_be_timestamps_and_missing_numbers_arrive_as_missing():
     assert rows["close"].isna().all()
 
 
-def test_only_the_fields_asked_for_come():
+def test_only_requested_fields_are_returned():
     with TushareStub({"daily": DAILY}) as stub:
         assert list(client(stub).daily(fields="trade_date,close").columns) == ["trade_date", "close"]
 
@@ -89,7 +89,7 @@ def test_an_http_error_is_an_empty_frame_without_columns_in_the_real_client():
         assert client(stub).daily().columns.empty
 
 
-def test_stock_basic_lists_living_stocks_unless_asked_otherwise():
+def test_stock_basic_lists_listed_stocks_by_default():
     table = pd.DataFrame({"ts_code": ["600000.SH", "600001.SH"], "list_status": ["L", "D"]})
     with TushareStub({"stock_basic": table}) as stub:
         assert client(stub).stock_basic()["ts_code"].tolist() == ["600000.SH"]
@@ -143,7 +143,7 @@ def test_only_the_given_token_is_accepted_and_none_is_kept():
         (without_data(), KeyError),
     ],
 )
-def test_the_line_can_fail_in_every_way(fault, error):
+def test_connection_faults_raise_the_real_clients_errors(fault, error):
     with TushareStub({"daily": DAILY}, faults={"daily": [fault]}) as stub, pytest.raises(error):
         client(stub, timeout=0.2 if fault.kind == "silence" else 30).daily()
 

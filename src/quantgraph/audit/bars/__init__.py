@@ -1,1 +1,5 @@
-"""Checks of market data and signals."""
+"""Quality checks of market data and signals."""
+
+from quantgraph.audit.bars.quality import check_data, check_signal, signal_counts
+
+__all__ = ["check_data", "check_signal", "signal_counts"]

@@ -1,4 +1,4 @@
-"""Bars and indicators as arrays of one shape, for checks that look at many fields at once."""
+"""Bars and indicators as arrays of one shape, for checks that compare many fields."""
 
 from __future__ import annotations
 
@@ -10,32 +10,32 @@ from numpy.typing import NDArray
 
 from quantgraph.audit.findings import Finding, Severity
 
-__all__ = ["BAR", "TICK", "BarArrays", "Floats", "Mask", "below"]
+__all__ = ["PRICES", "TICK", "BarArrays", "Mask", "next_row"]
 
 Floats = NDArray[np.float64]
 Mask = NDArray[np.bool_]
 
-BAR = ("open", "high", "low", "close")
+PRICES = ("open", "high", "low", "close")
 
 TICK = 0.01
-"""Largest step of a mainland or US price (CNY, USD); what differs by no more may be rounded."""
+"""Largest price step in the mainland and the US (CNY, USD); smaller differences may be rounding."""
 
 
 class BarArrays:
     """Fields on the sessions and symbols of ``close``, shape (T, N), NaN where there is no number.
 
-    A field that is not there is NaN throughout, so a check compares and finds nothing. What a check has
-    found wrong it takes out with :meth:`drop`, so that the checks after it do not tell the same again.
+    A missing field is NaN throughout, so that a check compares with it and finds nothing. A check removes the
+    cells in which it found a fault by :meth:`drop`, so that later checks do not report the fault again.
 
     Attributes
     ----------
     traded
-        Whether there is a bar; this and the next three are of all bars, taken out or not.
+        Whether the close is a number. This and the next three cover all bars, removed ones included.
     last, following
-        Row of the last bar before each cell (-1 where there is none), and of the next one from it on (the
-        last row where there is none).
+        Row of the last bar before each cell (-1: none), and of the next bar from the cell on (the last row
+        where there is none).
     resumed
-        Rows and columns of the bars after a gap in their symbol.
+        Rows and columns of the first bars after a gap in their symbol.
     """
 
     def __init__(self, close: pd.DataFrame, fields: Mapping[str, pd.DataFrame]) -> None:
@@ -57,11 +57,11 @@ class BarArrays:
 
     def __getitem__(self, name: str) -> Floats:
         if name not in self._arrays:
-            self._arrays[name] = self.given(name)
+            self._arrays[name] = self.original(name)
         return self._arrays[name]
 
-    def given(self, name: str) -> Floats:
-        """A field as it was given, nothing taken out."""
+    def original(self, name: str) -> Floats:
+        """A field as it was given, with nothing removed."""
         if name not in self._frames:
             return np.broadcast_to(np.float64("nan"), self.shape)
         frame, close = self._frames[name], self._close
@@ -70,18 +70,18 @@ class BarArrays:
         return frame.to_numpy(dtype="float64")
 
     def drop(self, where: Mask, *names: str) -> None:
-        """Take cells out; ``where`` broadcasts to (T, N)."""
+        """Remove cells; ``where`` broadcasts to (T, N)."""
         for name in names:
             if name in self:
                 self._arrays[name] = np.where(where, np.nan, self[name])
 
     def drop_bars(self, where: Mask) -> None:
-        """Take bars out, and ``pre_close`` of the next session, which comes from them."""
-        self.drop(where, *BAR, "vol", "amount")
-        self.drop(where | below(where), "pre_close")
+        """Remove bars, and ``pre_close`` of the next session, which repeats their close."""
+        self.drop(where, *PRICES, "vol", "amount")
+        self.drop(where | next_row(where), "pre_close")
 
     def finding(self, severity: Severity, code: str, where: Mask, message: str) -> Finding:
-        """A finding at the first cell of ``where``; the message may use ``{n}`` and ``{place}``."""
+        """Return a finding at the first cell of ``where``; the message may use ``{n}`` and ``{place}``."""
         row, column = divmod(int(where.argmax()), where.shape[1])
         session, symbol, count = f"{self.sessions[row]:%Y-%m-%d}", self.symbols[column], int(where.sum())
         return Finding(
@@ -102,7 +102,7 @@ class BarArrays:
         return before
 
     def theoretical(self) -> Floats:
-        """Last close before, less the cash and over the ratio of the actions since then."""
+        """The close of the last bar, less the dividends and over the split ratios since then."""
         price = self.at_last(self["close"])
         for name, apply in (("dividend", np.subtract), ("split", np.divide)):
             if name in self:
@@ -111,8 +111,8 @@ class BarArrays:
         return price
 
 
-def below(where: Mask) -> Mask:
-    """The cells one row below."""
+def next_row(where: Mask) -> Mask:
+    """The cells one row below those of a mask."""
     moved = np.zeros_like(where)
     moved[1:] = where[:-1]
     return moved

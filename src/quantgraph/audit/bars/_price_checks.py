@@ -1,4 +1,4 @@
-"""Prices by themselves: above zero, in order, and moving."""
+"""Prices: positive, in order, moving, and consistent with ``pre_close``, ``adj_factor`` and price limits."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from quantgraph.audit.bars._bar_arrays import BAR, TICK, BarArrays
+from quantgraph.audit.bars._bar_arrays import PRICES, TICK, BarArrays, Floats
 from quantgraph.audit.findings import Finding
 
 __all__ = [
@@ -19,106 +19,6 @@ __all__ = [
     "stale_prices",
 ]
 
-OWN_SHARES = 0.1
-"""Shares that a company holds itself get no dividend, and the exchange takes what the others get over all
-shares; it may hold a tenth of them (Company Law of the PRC, article 162, in force since 2024-07-01)."""
-
-FACTOR_ROUNDING = 1e-3
-"""Factors near 1 are given with three decimals."""
-
-_SLACK = 1e-6
-
-
-def reference_prices(cells: BarArrays) -> Iterator[Finding]:
-    """``pre_close`` is the close before, less what dividends and splits take, to a tick.
-
-    Without any dividend, split or factor in the data, a lower one is an ex-date that the data does not know
-    the action of. A higher one is an error of the data in any case: nothing but a reverse split does that.
-    """
-    given = cells["pre_close"]
-    if np.isnan(given).all():
-        return
-    before, expected = cells.at_last(cells["close"]), cells.theoretical()
-    room = TICK + _SLACK + OWN_SHARES * np.abs(before - expected)
-    off = np.abs(given - expected) > room
-    if "adj_factor" in cells and off.any():
-        off &= np.abs(given - before / _step(cells)) > TICK + FACTOR_ROUNDING * given
-    silent = not any(name in cells for name in ("dividend", "split", "adj_factor"))
-    lower = off & (given < expected) & silent
-    if lower.any():
-        yield cells.finding(
-            "warning",
-            "no_actions",
-            lower,
-            "pre_close is below the close before on {n} bars, the first at {place}, and the data has no "
-            "dividends, splits or adj_factor to say why",
-        )
-    off &= ~lower
-    if off.any():
-        yield cells.finding(
-            "warning",
-            "pre_close_break",
-            off,
-            f"pre_close is {given[off][0]:g} at {{place}}; the close before and the actions since then make "
-            f"it {expected[off][0]:g}; so on {{n}} bars",
-        )
-        cells.drop(off, "pre_close")
-
-
-def adjustment_factor(cells: BarArrays) -> Iterator[Finding]:
-    """``adj_factor`` steps as the close before over ``pre_close``, and without that never down.
-
-    Nothing but a reverse split makes it smaller.
-    """
-    if "adj_factor" not in cells:
-        return
-    step, given = _step(cells), cells["pre_close"]
-    wanted = cells.at_last(cells["close"]) / given
-    odd = np.abs(step - wanted) > FACTOR_ROUNDING * wanted + TICK / given
-    odd |= np.isnan(wanted) & (step < 1 - FACTOR_ROUNDING) & ~(cells["split"] < 1)
-    if odd.any():
-        yield cells.finding(
-            "warning",
-            "bad_factor",
-            odd,
-            f"adj_factor steps by {step[odd][0]:g} at {{place}}, and neither pre_close nor a split does; "
-            "so on {n} bars",
-        )
-
-
-def _step(cells: BarArrays) -> np.ndarray[tuple[int, ...], np.dtype[np.float64]]:
-    """``adj_factor`` over that at the last bar before."""
-    factor = cells["adj_factor"]
-    return factor / cells.at_last(factor)
-
-
-def price_limits(cells: BarArrays) -> Iterator[Finding]:
-    """The lower limit is below the upper one, and prices are within them."""
-    up, down = cells["up_limit"], cells["down_limit"]
-    wrong = down >= up
-    if wrong.any():
-        yield cells.finding(
-            "error",
-            "bad_limit",
-            wrong,
-            f"down_limit is {down[wrong][0]:g} at {{place}}, not below up_limit, which is "
-            f"{up[wrong][0]:g}; so on {{n}} bars",
-        )
-        cells.drop(wrong, "up_limit", "down_limit")
-    for name in ("high", "low", "open", "close", "pre_close"):
-        price, up, down = cells[name], cells["up_limit"], cells["down_limit"]
-        outside = (price > up + _SLACK) | (price < down - _SLACK)
-        if outside.any():
-            value, low, high = price[outside][0], down[outside][0], up[outside][0]
-            yield cells.finding(
-                "warning",
-                "outside_limits",
-                outside,
-                f"{name} is {value:g} at {{place}}, its limits are {low:g} and {high:g}; so on {{n}} bars",
-            )
-            cells.drop(outside, "up_limit", "down_limit")
-
-
 EXTREME_RETURN = 0.5
 """Beyond every price limit, and beyond what a share moves in a day without news."""
 
@@ -126,24 +26,33 @@ STALE_SESSIONS = 10
 """Four equal closes in a row are the most that 50 large A-shares had in ten months of 2025; a share of one
 yuan, which closes unchanged one day in five, has ten once in two million sessions."""
 
+OWN_SHARES = 0.1
+"""A company's own shares get no dividend, and the exchange spreads the others' dividend over all shares; a
+company may hold a tenth of its shares (Company Law of the PRC, article 162, in force since 2024-07-01)."""
 
-def prices_above_zero(cells: BarArrays) -> Iterator[Finding]:
-    """Prices are above zero."""
-    for name in (*BAR, "pre_close"):
-        wrong = cells[name] <= 0
+FACTOR_ROUNDING = 1e-3
+"""Factors near 1 have three decimals."""
+
+_SLACK = 1e-6
+
+
+def prices_above_zero(bars: BarArrays) -> Iterator[Finding]:
+    """Check that prices are above zero."""
+    for name in (*PRICES, "pre_close"):
+        wrong = bars[name] <= 0
         if wrong.any():
-            value = cells[name][wrong][0]
-            yield cells.finding(
+            value = bars[name][wrong][0]
+            yield bars.finding(
                 "error", "bad_price", wrong, f"{name} is {value:g} at {{place}}; prices are above 0"
             )
             if name == "pre_close":
-                cells.drop(wrong, name)
+                bars.drop(wrong, name)
             else:
-                cells.drop_bars(wrong)
+                bars.drop_bars(wrong)
 
 
-def bar_order(cells: BarArrays) -> Iterator[Finding]:
-    """The high of a bar is not below any of its prices, nor the low above one."""
+def bar_order(bars: BarArrays) -> Iterator[Finding]:
+    """Check that a high is not below any price of its bar, nor a low above one."""
     for name, other, word in (
         ("high", "open", "below"),
         ("high", "close", "below"),
@@ -151,27 +60,25 @@ def bar_order(cells: BarArrays) -> Iterator[Finding]:
         ("low", "open", "above"),
         ("low", "close", "above"),
     ):
-        wrong = cells[name] < cells[other] if word == "below" else cells[name] > cells[other]
+        wrong = bars[name] < bars[other] if word == "below" else bars[name] > bars[other]
         if wrong.any():
-            value = cells[name][wrong][0]
-            yield cells.finding(
-                "error", "bad_bar", wrong, f"{name} is {value:g} at {{place}}, {word} {other}"
-            )
-            cells.drop_bars(wrong)
+            value = bars[name][wrong][0]
+            yield bars.finding("error", "bad_bar", wrong, f"{name} is {value:g} at {{place}}, {word} {other}")
+            bars.drop_bars(wrong)
 
 
-def extreme_returns(cells: BarArrays) -> Iterator[Finding]:
-    """Returns since ``pre_close``, or without it since the close before and the actions since then.
+def extreme_returns(bars: BarArrays) -> Iterator[Finding]:
+    """Find extreme returns since ``pre_close``, or without it since the close before and later actions.
 
-    Not of the first bar of a symbol: a listing may double, and no price before it speaks against it.
+    The first bar of a symbol is exempt: a new share may double, and it has no price before.
     """
-    before, unknown = cells["pre_close"], np.isnan(cells["pre_close"])
-    if (unknown & cells.traded).any():
-        before = np.where(unknown, cells.theoretical(), before)
-    returns = cells["close"] / np.where(before > 0, before, np.nan) - 1
-    wild = (np.abs(returns) > EXTREME_RETURN) & (cells.last >= 0)
+    before, unknown = bars["pre_close"], np.isnan(bars["pre_close"])
+    if (unknown & bars.traded).any():
+        before = np.where(unknown, bars.theoretical(), before)
+    returns = bars["close"] / np.where(before > 0, before, np.nan) - 1
+    wild = (np.abs(returns) > EXTREME_RETURN) & (bars.last >= 0)
     if wild.any():
-        yield cells.finding(
+        yield bars.finding(
             "warning",
             "extreme_return",
             wild,
@@ -179,15 +86,15 @@ def extreme_returns(cells: BarArrays) -> Iterator[Finding]:
         )
 
 
-def stale_prices(cells: BarArrays) -> Iterator[Finding]:
-    """Bars that repeat the one before, volume included, and closes that stand still while shares trade."""
-    bars = [cells[name] for name in (*BAR, "vol")]
-    still = bars[3][1:] == bars[3][:-1]
-    still &= cells["vol"][1:] > 0
-    repeated = np.zeros(cells.shape, dtype=np.bool_)
-    repeated[1:] = still & np.logical_and.reduce([bar[1:] == bar[:-1] for bar in bars])
+def stale_prices(bars: BarArrays) -> Iterator[Finding]:
+    """Find bars that repeat the one before, volume included, and closes that stand still under trading."""
+    fields = [bars[name] for name in (*PRICES, "vol")]
+    still = fields[3][1:] == fields[3][:-1]
+    still &= bars["vol"][1:] > 0
+    repeated = np.zeros(bars.shape, dtype=np.bool_)
+    repeated[1:] = still & np.logical_and.reduce([field[1:] == field[:-1] for field in fields])
     if repeated.any():
-        yield cells.finding(
+        yield bars.finding(
             "warning",
             "repeated_bar",
             repeated,
@@ -201,10 +108,100 @@ def stale_prices(cells: BarArrays) -> Iterator[Finding]:
     if run.any():
         starts = run.copy()
         starts[1:] &= ~run[:-1]
-        yield cells.finding(
+        yield bars.finding(
             "warning",
             "stale_price",
             starts,
             f"{{n}} times the close stands still for {STALE_SESSIONS} sessions or more while shares trade, "
             "the first from {place}",
         )
+
+
+def reference_prices(bars: BarArrays) -> Iterator[Finding]:
+    """Check that ``pre_close`` is the close before, less dividends and splits, to a tick.
+
+    If the data has no dividend, split or factor at all, a lower ``pre_close`` is an ex-date of an action that
+    is not in the data. A higher one is an error of the data: only a reverse split raises it.
+    """
+    given = bars["pre_close"]
+    if np.isnan(given).all():
+        return
+    before, expected = bars.at_last(bars["close"]), bars.theoretical()
+    room = TICK + _SLACK + OWN_SHARES * np.abs(before - expected)
+    off = np.abs(given - expected) > room
+    if "adj_factor" in bars and off.any():
+        off &= np.abs(given - before / _factor_step(bars)) > TICK + FACTOR_ROUNDING * given
+    silent = not any(name in bars for name in ("dividend", "split", "adj_factor"))
+    lower = off & (given < expected) & silent
+    if lower.any():
+        yield bars.finding(
+            "warning",
+            "no_actions",
+            lower,
+            "pre_close is below the close before on {n} bars, the first at {place}, and the data has no "
+            "dividends, splits or adj_factor to say why",
+        )
+    off &= ~lower
+    if off.any():
+        yield bars.finding(
+            "warning",
+            "pre_close_break",
+            off,
+            f"pre_close is {given[off][0]:g} at {{place}}; the close before and the actions since then make "
+            f"it {expected[off][0]:g}; so on {{n}} bars",
+        )
+        bars.drop(off, "pre_close")
+
+
+def adjustment_factor(bars: BarArrays) -> Iterator[Finding]:
+    """Check that ``adj_factor`` steps as the close before over ``pre_close``, and without that never down.
+
+    Only a reverse split makes it smaller.
+    """
+    if "adj_factor" not in bars:
+        return
+    step, given = _factor_step(bars), bars["pre_close"]
+    expected = bars.at_last(bars["close"]) / given
+    odd = np.abs(step - expected) > FACTOR_ROUNDING * expected + TICK / given
+    odd |= np.isnan(expected) & (step < 1 - FACTOR_ROUNDING) & ~(bars["split"] < 1)
+    if odd.any():
+        yield bars.finding(
+            "warning",
+            "bad_factor",
+            odd,
+            f"adj_factor steps by {step[odd][0]:g} at {{place}}, and neither pre_close nor a split does; "
+            "so on {n} bars",
+        )
+
+
+def _factor_step(bars: BarArrays) -> Floats:
+    """``adj_factor`` over that at the last bar before."""
+    factor = bars["adj_factor"]
+    return factor / bars.at_last(factor)
+
+
+def price_limits(bars: BarArrays) -> Iterator[Finding]:
+    """Check that the lower limit is below the upper one, and that prices are within them."""
+    up, down = bars["up_limit"], bars["down_limit"]
+    wrong = down >= up
+    if wrong.any():
+        yield bars.finding(
+            "error",
+            "bad_limit",
+            wrong,
+            f"down_limit is {down[wrong][0]:g} at {{place}}, not below up_limit, which is "
+            f"{up[wrong][0]:g}; so on {{n}} bars",
+        )
+        bars.drop(wrong, "up_limit", "down_limit")
+    for name in ("high", "low", "open", "close", "pre_close"):
+        price, up, down = bars[name], bars["up_limit"], bars["down_limit"]
+        outside = (price > up + _SLACK) | (price < down - _SLACK)
+        if outside.any():
+            value, low, high = price[outside][0], down[outside][0], up[outside][0]
+            yield bars.finding(
+                "warning",
+                "outside_limits",
+                outside,
+                f"{name} is {value:g} at {{place}}, its limits are {low:g} and {high:g}; so on {{n}} bars",
+            )
+            bars.drop(outside, "up_limit", "down_limit")

@@ -1,4 +1,4 @@
-"""Sessions and bars that are lacking, and sessions that are none."""
+"""Sessions and bars that are missing, repeated, or on days without trading."""
 
 from __future__ import annotations
 
@@ -6,56 +6,66 @@ from collections.abc import Iterator
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
-from quantgraph.audit.bars._bar_arrays import TICK, BarArrays, Mask
+from quantgraph.audit.bars._bar_arrays import PRICES, TICK, BarArrays, Mask
 from quantgraph.audit.findings import Finding, Severity
 
-__all__ = ["lacking_sessions", "symbol_gaps", "thin_sessions"]
+__all__ = ["duplicate_sessions", "missing_sessions", "symbol_gaps", "thin_sessions"]
 
 THIN_SHARE = 0.5
 """More of the symbols are not suspended on one day; in July 2015, the worst so far, about half were."""
 
 THIN_SYMBOLS = 5
-"""Of fewer, half may be suspended by chance."""
+"""Half of fewer symbols may be suspended by chance."""
+
+DUPLICATE_SHARE = 0.5
+"""Of the symbols that trade; a volume repeats within a symbol once in thousands of sessions."""
+
+DUPLICATE_SYMBOLS = 3
+"""Fewer may repeat a bar by chance, when hardly any shares trade."""
+
+PROBES = 64
+"""Least number of symbols, spread over all, whose volumes are compared first."""
 
 _SLACK = 1e-6
 
 
-def lacking_sessions(
-    cells: BarArrays, sessions: pd.DatetimeIndex, expected: pd.DatetimeIndex | None
+def missing_sessions(
+    bars: BarArrays, sessions: pd.DatetimeIndex, expected: pd.DatetimeIndex | None
 ) -> Iterator[Finding]:
-    """Sessions asked for, and sessions of the exchange, against those that the data has."""
-    lost = sessions.difference(cells.sessions)
+    """Compare the data's sessions with the requested ones and with the exchange's."""
+    lost = sessions.difference(bars.sessions)
     if len(lost):
-        yield _days(
+        yield _dates_finding(
             "missing_session",
             lost,
             f"close lacks {len(lost)} of {len(sessions)} sessions, the first is {lost[0]:%Y-%m-%d}",
         )
     if expected is None:
         return
-    holes = expected.difference(cells.sessions)
+    holes = expected.difference(bars.sessions)
     if len(holes):
-        yield _days(
+        yield _dates_finding(
             "calendar_gap",
             holes,
             f"the exchange had {len(holes)} sessions that the data lacks, the first is {holes[0]:%Y-%m-%d}",
         )
-        after = cells.sessions.searchsorted(holes)
-        jumped = np.zeros((len(cells.sessions) + 1, 1), dtype=np.bool_)
+        after = bars.sessions.searchsorted(holes)
+        jumped = np.zeros((len(bars.sessions) + 1, 1), dtype=np.bool_)
         jumped[after] = True
-        cells.drop(jumped[:-1], "pre_close")
-    strange = cells.sessions.difference(expected)
-    if len(strange):
-        yield _days(
+        bars.drop(jumped[:-1], "pre_close")
+    closed = bars.sessions.difference(expected)
+    if len(closed):
+        yield _dates_finding(
             "no_session",
-            strange,
-            f"the data has {len(strange)} sessions on which the exchange was closed, the first is "
-            f"{strange[0]:%Y-%m-%d}",
+            closed,
+            f"the data has {len(closed)} sessions on which the exchange was closed, the first is "
+            f"{closed[0]:%Y-%m-%d}",
         )
 
 
-def _days(code: str, days: pd.DatetimeIndex, message: str) -> Finding:
+def _dates_finding(code: str, days: pd.DatetimeIndex, message: str) -> Finding:
     return Finding(
         severity="error" if code == "missing_session" else "warning",
         code=code,
@@ -65,59 +75,104 @@ def _days(code: str, days: pd.DatetimeIndex, message: str) -> Finding:
     )
 
 
-def thin_sessions(cells: BarArrays) -> Iterator[Finding]:
-    """Sessions on which most symbols that trade before and after have no bar."""
-    missing, alive = _missing(cells)
-    thin = _thin(missing, alive)
+def thin_sessions(bars: BarArrays) -> Iterator[Finding]:
+    """Find sessions on which most symbols that trade before and after have no bar."""
+    missing, alive = _missing_bars(bars)
+    thin = _is_thin(missing, alive)
     if thin.any():
-        first = f"{cells.sessions[thin][0]:%Y-%m-%d}"
+        first = f"{bars.sessions[thin][0]:%Y-%m-%d}"
         yield Finding(
             severity="warning",
             code="thin_session",
             message=f"more than {THIN_SHARE:.0%} of the symbols have no bar on {int(thin.sum())} sessions, "
             f"the first is {first}, and have bars before and after",
             session=first,
-            symbol=cells.symbols[int(missing[thin][0].argmax())],
+            symbol=bars.symbols[int(missing[thin][0].argmax())],
             count=int(thin.sum()),
         )
 
 
-def symbol_gaps(cells: BarArrays) -> Iterator[Finding]:
-    """Bars that a symbol lacks between others, and that no suspension explains.
+def symbol_gaps(bars: BarArrays) -> Iterator[Finding]:
+    """Find bars that a symbol lacks between others and that no suspension explains.
 
-    After a suspension ``pre_close`` is the close before it, less what actions since then took. Where it is
-    another price the symbol has traded in between. Without ``pre_close`` the two cannot be told apart.
+    After a suspension ``pre_close`` is the close before it, less the actions since then. Any other price
+    means that the symbol traded in between. Without ``pre_close`` the two cannot be told apart.
     """
-    missing, alive = _missing(cells)
-    missing &= ~_thin(missing, alive)[:, None]
-    after, resumed = cells["pre_close"], np.zeros(cells.shape, dtype=np.bool_)
-    resumed[cells.resumed] = True
+    missing, alive = _missing_bars(bars)
+    missing &= ~_is_thin(missing, alive)[:, None]
+    pre_close, resumed = bars["pre_close"], np.zeros(bars.shape, dtype=np.bool_)
+    resumed[bars.resumed] = True
     if not resumed.any():
         return
-    off = resumed & (np.abs(after - cells.theoretical()) > TICK + _SLACK)
-    unknown = resumed & np.isnan(cells.given("pre_close")).all(axis=0)
-    told: tuple[tuple[Severity, Mask, str], ...] = (
+    off = resumed & (np.abs(pre_close - bars.theoretical()) > TICK + _SLACK)
+    unknown = resumed & np.isnan(bars.original("pre_close")).all(axis=0)
+    kinds: tuple[tuple[Severity, Mask, str], ...] = (
         ("warning", off, "pre_close after it is not the close before it, as after a suspension"),
         ("info", unknown, "without pre_close, suspensions and holes look alike"),
     )
-    for severity, where, words in told:
+    for severity, where, reason in kinds:
         if not where.any():
             continue
-        gaps = missing & np.take_along_axis(where, cells.following, axis=0)
+        gaps = missing & np.take_along_axis(where, bars.following, axis=0)
         if gaps.any():
             text = "{n} bars are lacking between others of their symbol, the first at {place}; "
-            yield cells.finding(severity, "symbol_gap", gaps, text + words)
-    cells.drop(off, "pre_close")
+            yield bars.finding(severity, "symbol_gap", gaps, text + reason)
+    bars.drop(off, "pre_close")
 
 
-def _missing(cells: BarArrays) -> tuple[Mask, Mask]:
+def _missing_bars(bars: BarArrays) -> tuple[Mask, Mask]:
     """Cells without a bar between bars of their symbol, and all cells between such bars."""
-    later = np.logical_or.accumulate(cells.traded[::-1], axis=0)[::-1]
-    alive = later & (cells.traded | (cells.last >= 0))
-    return alive & ~cells.traded, alive
+    later = np.logical_or.accumulate(bars.traded[::-1], axis=0)[::-1]
+    alive = later & (bars.traded | (bars.last >= 0))
+    return alive & ~bars.traded, alive
 
 
-def _thin(missing: Mask, alive: Mask) -> Mask:
+def _is_thin(missing: Mask, alive: Mask) -> Mask:
     living = alive.sum(axis=1)
     thin: Mask = (living >= THIN_SYMBOLS) & (missing.sum(axis=1) > THIN_SHARE * living)
     return thin
+
+
+def duplicate_sessions(bars: BarArrays) -> Iterator[Finding]:
+    """Find sessions whose bars are, for most symbols, those of another session."""
+    repeats, partner = _repeated_volumes(bars)
+    trading = (bars["vol"] > 0).sum(axis=1)
+    suspects = np.flatnonzero((trading >= DUPLICATE_SYMBOLS) & (repeats.mean(axis=1) > DUPLICATE_SHARE / 2))
+    originals: dict[int, int] = {}
+    for row in suspects.tolist():
+        twin = int(np.bincount(partner[row][repeats[row]]).argmax())
+        same = np.logical_and.reduce([bars[name][row] == bars[name][twin] for name in (*PRICES, "vol")])
+        if same.sum() > DUPLICATE_SHARE * trading[row]:
+            originals[max(row, twin)] = min(row, twin)
+    if not originals:
+        return
+    copies = np.zeros((len(trading), 1), dtype=np.bool_)
+    copies[list(originals)] = True
+    first = min(originals)
+    yield Finding(
+        severity="error",
+        code="duplicate_session",
+        message=f"{len(originals)} sessions have the bars of another one, the first is "
+        f"{bars.sessions[first]:%Y-%m-%d} with those of {bars.sessions[originals[first]]:%Y-%m-%d}",
+        session=f"{bars.sessions[first]:%Y-%m-%d}",
+        count=len(originals),
+    )
+    bars.drop_bars(copies)
+    bars.drop(copies, "up_limit", "down_limit", "adj_factor")
+
+
+def _repeated_volumes(bars: BarArrays) -> tuple[Mask, NDArray[np.int64]]:
+    """Whether a probe has the volume of a session in another one too, and the row of one such session."""
+    probes = bars["vol"][:, :: max(1, bars.shape[1] // PROBES)]
+    vol = np.ascontiguousarray(np.where(probes > 0, probes, np.nan).T)
+    order = np.argsort(vol, axis=1)
+    ranked = np.take_along_axis(vol, order, axis=1)
+    pairs = ranked[:, 1:] == ranked[:, :-1]
+    # A volume that hardly ever changes identifies no session.
+    pairs &= pairs.mean(axis=1, keepdims=True) < DUPLICATE_SHARE
+    repeats, partner = np.zeros(vol.shape, dtype=np.bool_), np.zeros(vol.shape, dtype=np.int64)
+    for column, place in np.argwhere(pairs).tolist():
+        one, other = order[column, place], order[column, place + 1]
+        repeats[column, [one, other]] = True
+        partner[column, [one, other]] = other, one
+    return repeats.T, partner.T

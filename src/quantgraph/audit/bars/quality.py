@@ -1,4 +1,4 @@
-"""Checks of data and signals, made by code; every finding has a severity and a place."""
+"""Quality checks of market data and of signals; every finding has a severity and a code."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from quantgraph.audit.bars._bar_arrays import BarArrays
-from quantgraph.audit.bars._field_checks import indicator_units, volume_units
+from quantgraph.audit.bars._field_checks import indicator_units, shifted_fields, volume_units
 from quantgraph.audit.bars._price_checks import (
     adjustment_factor,
     bar_order,
@@ -19,16 +19,21 @@ from quantgraph.audit.bars._price_checks import (
     reference_prices,
     stale_prices,
 )
-from quantgraph.audit.bars._rows import duplicate_sessions, shifted_fields
-from quantgraph.audit.bars._session_checks import lacking_sessions, symbol_gaps, thin_sessions
+from quantgraph.audit.bars._session_checks import (
+    duplicate_sessions,
+    missing_sessions,
+    symbol_gaps,
+    thin_sessions,
+)
 from quantgraph.audit.findings import Finding, Report, Severity
 from quantgraph.data.market_data import EVENT_FIELDS
 
-__all__ = ["Finding", "Report", "check_data", "check_signal", "signal_counts"]
+__all__ = ["check_data", "check_signal", "signal_counts"]
 
 Panels = Mapping[str, Mapping[str, pd.DataFrame]]
 
 MISSING_SHARE = 0.5
+"""A symbol or a signal with more missing cells gets a warning."""
 
 _CHECKS = (
     thin_sessions,
@@ -45,7 +50,7 @@ _CHECKS = (
     extreme_returns,
     stale_prices,
 )
-"""In this order: each takes out of the cells what it finds, so that one fault is one finding."""
+"""In this order: each removes the cells in which it finds a fault, so that one fault is one finding."""
 
 
 def check_data(
@@ -56,27 +61,27 @@ def check_data(
     indicators: Sequence[str] = (),
     expected_sessions: pd.DatetimeIndex | None = None,
 ) -> Report:
-    """Check that what a request needs is there and is sane.
+    """Check that the data of a request is complete and plausible.
 
     Parameters
     ----------
     panels
         ``ohlcv`` and ``indicators``, wide frames (T sessions x N symbols, NaN = no trading).
     symbols, sessions, indicators
-        What the request needs.
+        The requested symbols, sessions and indicator fields.
     expected_sessions
-        The exchange's calendar for the window, if it is known.
+        The exchange's sessions of the window; None skips the comparison.
     """
     ohlcv, basics = panels["ohlcv"], panels["indicators"]
     findings: list[Finding] = list(_missing(ohlcv, basics, symbols, indicators))
     if "close" in ohlcv:
         close = ohlcv["close"]
-        cells = BarArrays(close, {**basics, **ohlcv})
-        findings += lacking_sessions(cells, sessions, expected_sessions)
+        bars = BarArrays(close, {**basics, **ohlcv})
+        findings += missing_sessions(bars, sessions, expected_sessions)
         findings += _sparse(close, symbols)
         with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
             for check in _CHECKS:
-                findings += check(cells)
+                findings += check(bars)
         findings += _alignment(close, [("ohlcv", ohlcv), ("indicators", basics)])
     return Report(
         checks=(
@@ -102,8 +107,8 @@ def _missing(
     symbols: Sequence[str],
     indicators: Sequence[str],
 ) -> Iterator[Finding]:
-    for panel, fields, wanted in (("ohlcv", ohlcv, ("open", "close")), ("indicators", basics, indicators)):
-        for name in wanted:
+    for panel, fields, required in (("ohlcv", ohlcv, ("open", "close")), ("indicators", basics, indicators)):
+        for name in required:
             if name not in fields:
                 yield Finding(
                     severity="error",
@@ -150,14 +155,14 @@ def _alignment(
 
 
 def _misaligned(frame: pd.DataFrame, close: pd.DataFrame, *, sparse: bool) -> str:
-    """How the sessions or the symbols of a frame differ from those of close; nothing if they do not."""
+    """How the sessions or the symbols of a frame differ from those of close; empty if they do not."""
     if not frame.index.equals(close.index) and not (sparse and frame.index.isin(close.index).all()):
         if len(frame.index) != len(close.index):
             return f"has {len(frame.index)} sessions, close {len(close.index)}"
         days = pd.DatetimeIndex(frame.index)
         strange = days.difference(pd.DatetimeIndex(close.index))
         if len(strange):
-            return f"has {strange[0]:%Y-%m-%d}, which is no session of close"
+            return f"has {strange[0]:%Y-%m-%d}, which is not a session of close"
         return "has the sessions of close in another order"
     if not sparse and not frame.columns.equals(close.columns):
         lost = close.columns.difference(frame.columns)
@@ -167,70 +172,56 @@ def _misaligned(frame: pd.DataFrame, close: pd.DataFrame, *, sparse: bool) -> st
 
 
 def check_signal(name: str, signal: pd.DataFrame, close: pd.DataFrame) -> Report:
-    """Check a signal against the close frame it was made for.
+    """Check a signal (T, N) against the close frame it was computed for.
 
-    Its values are known to be 1, 0, -1 or NaN: the data state takes no others.
+    The data state guarantees its values: 1, 0, -1 or NaN.
     """
-    findings: list[Finding] = []
-    strange = signal.columns.difference(close.columns)
-    if len(strange):
-        findings.append(
-            Finding(
-                severity="error",
-                code="misaligned",
-                message=f"{name} has columns that are no symbols: {_list(strange)}",
-            )
-        )
-    outside = signal.index.difference(close.index)
-    if len(outside):
-        findings.append(
-            Finding(
-                severity="error",
-                code="misaligned",
-                message=f"{name} has {len(outside)} rows that are no sessions of the data, "
-                f"the first is {outside[0]:%Y-%m-%d}",
-            )
-        )
-    short = close.index.difference(signal.index)
-    if len(short):
-        findings.append(
-            Finding(
-                severity="error",
-                code="misaligned",
-                message=f"{name} lacks {len(short)} of {len(close.index)} sessions",
-            )
-        )
     counts = signal_counts(signal)
-    if counts["nan"] == signal.size:
-        findings.append(
-            Finding(
-                severity="error",
-                code="no_opinion",
-                message=f"{name} has no opinion on any of its {signal.size} cells; are its windows longer "
-                f"than the {len(close.index)} sessions there are?",
-            )
-        )
-    elif not counts["buy"]:
-        findings.append(
-            Finding(severity="warning", code="no_trades", message=f"{name} never buys in this window")
-        )
-    if MISSING_SHARE * signal.size < counts["nan"] < signal.size:
-        findings.append(
-            Finding(
-                severity="warning",
-                code="many_gaps",
-                message=f"{name} has no opinion on {counts['nan'] / signal.size:.0%} of the cells",
-            )
-        )
     return Report(
         checks=("existence", "values", "alignment", "distribution"),
-        findings=tuple(findings),
+        findings=(*_misaligned_signal(name, signal, close), *_opinions(name, signal, counts)),
         summary={"signal_fields": [name], **_extent(signal), "signal_counts": counts},
     )
 
 
+def _misaligned_signal(name: str, signal: pd.DataFrame, close: pd.DataFrame) -> Iterator[Finding]:
+    def error(message: str) -> Finding:
+        return Finding(severity="error", code="misaligned", message=f"{name} {message}")
+
+    unknown = signal.columns.difference(close.columns)
+    if len(unknown):
+        yield error(f"has columns that are not symbols of the data: {_list(unknown)}")
+    outside = signal.index.difference(close.index)
+    if len(outside):
+        yield error(
+            f"has {len(outside)} rows that are not sessions of the data, the first is {outside[0]:%Y-%m-%d}"
+        )
+    lost = close.index.difference(signal.index)
+    if len(lost):
+        yield error(f"lacks {len(lost)} of {len(close.index)} sessions")
+
+
+def _opinions(name: str, signal: pd.DataFrame, counts: Mapping[str, int]) -> Iterator[Finding]:
+    missing = counts["nan"]
+    if missing == signal.size:
+        yield Finding(
+            severity="error",
+            code="no_opinion",
+            message=f"{name} has no opinion on any of its {signal.size} cells; are its windows longer "
+            f"than the {len(signal.index)} sessions there are?",
+        )
+    elif not counts["buy"]:
+        yield Finding(severity="warning", code="no_trades", message=f"{name} never buys in this window")
+    if MISSING_SHARE * signal.size < missing < signal.size:
+        yield Finding(
+            severity="warning",
+            code="many_gaps",
+            message=f"{name} has no opinion on {missing / signal.size:.0%} of the cells",
+        )
+
+
 def signal_counts(signal: pd.DataFrame) -> dict[str, int]:
-    """How many cells buy, sell, keep, or have no opinion."""
+    """Count the cells that buy, sell, keep the position, or have no opinion."""
     values = signal.to_numpy()
     return {
         "buy": int((values == 1).sum()),

@@ -1,4 +1,4 @@
-"""Other futures: panels that are what was known up to a cut, and something else after it."""
+"""Alternative futures: panels that keep what was known at a cut and have other sessions after it."""
 
 from __future__ import annotations
 
@@ -8,197 +8,155 @@ from typing import Literal
 import numpy as np
 import pandas as pd
 
-from quantgraph.audit.causality._bar_sampling import BarSampler, Style, later_days
-from quantgraph.audit.causality._cuts import Rows
-from quantgraph.audit.causality._panel_slices import Axes, axes_of, made, mapped, panel_name, rows_known
-from quantgraph.audit.causality._signal_comparison import Bools
-from quantgraph.data.market_data import EVENT_FIELDS, STATUS_FIELDS
+from quantgraph.audit.causality._bar_sampling import BarSampler, FirstMoves, later_days
+from quantgraph.audit.causality._panel_slices import axes_of, map_frames, panel_name, rows_known, to_frame
+from quantgraph.data.market_data import EVENT_FIELDS
 from quantgraph.market.moment import Moment, Phase
 from quantgraph.sandbox.wire import Frames
-from quantgraph.state.frames import Floats, FrozenFrame
+from quantgraph.state.frames import FrozenFrame
 
-__all__ = ["AlternativeFutures", "FutureKind", "FutureSpec", "perturbed"]
+__all__ = ["AlternativeFutures", "FutureKind", "FutureSpec"]
 
-FutureKind = Literal["redrawn", "missing"]
+FutureKind = Literal["resampled", "missing"]
 
 _APPENDED = 25
 _HOLIDAY = 10
-"""Days; the other way round the next session is on the next day."""
-_NUDGE = 1e-9
-_BAR = {"open", "high", "low", "close"}
+"""Days before the first redated session; in the opposite future it is the next day."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class FutureSpec:
-    """What to put in place of the future.
+    """Specification of one alternative future.
 
     Attributes
     ----------
     kind
-        ``redrawn``: bars drawn again from each symbol's own returns; ``missing``: no trading at all.
-    cuts
-        (N,) row of the last session that is kept, for each symbol of the panel's axes.
+        ``resampled``: bars drawn again from each symbol's own returns; ``missing``: no trading at all.
+    cut
+        Row of the last session that is kept, on the panel's axes.
     phase
         Phase of that session up to which it is kept.
     seed
         Equal seeds give equal futures.
-    style, falling
-        How its first sessions are drawn, see :meth:`.Bars.draw`, and whether the other way round.
+    first_moves, opposite
+        How its first sessions are drawn, see :meth:`.BarSampler.draw`.
     redated
-        Whether the sessions after the first cut fall on other days too.
+        Whether the sessions after the cut fall on other days too.
     sessions
         How many sessions after the cut are replaced; None is all.
     """
 
     kind: FutureKind
-    cuts: Rows
+    cut: int
     phase: Phase
     seed: int
-    style: Style = "apart"
-    falling: bool = False
+    first_moves: FirstMoves = "diverging"
+    opposite: bool = False
     redated: bool = False
     sessions: int | None = None
 
 
 class AlternativeFutures:
-    """Other futures of one panel.
+    """Alternative futures of one panel.
 
-    Bars are drawn whole, so that a high stays the highest and a low the lowest. Prices lie on the grid of
-    their symbol and inside its price limits, numbers on the grid of their column. Nothing goes ex any more.
+    Bars are drawn as a whole, so that a high stays the highest price and a low the lowest. Prices lie on the
+    grid of their symbol and inside its price limits, numbers on the grid of their column. No action goes ex.
     """
 
     def __init__(self, panel: Frames) -> None:
-        self._panel, self._axes, self._bars = panel, axes_of(panel), BarSampler(panel)
+        self._panel, self._axes, self._sampler = panel, axes_of(panel), BarSampler(panel)
 
-    def of(self, how: FutureSpec) -> Frames:
+    def panel(self, spec: FutureSpec) -> Frames:
         """The panel with another future."""
-        axes, first = self._axes, int(how.cuts.min()) + (how.phase == "post_close")
-        rng = np.random.default_rng(how.seed)
-        # Of a session that is known in part the close is not known yet.
-        known = how.cuts if how.phase == "post_close" else np.maximum(how.cuts - 1, 0)
+        axes, closes_known = self._axes, spec.phase == "post_close"
+        first = spec.cut + closes_known
+        rng = np.random.default_rng(spec.seed)
         count = len(axes.sessions) - first
         drawn = None
-        if how.kind == "redrawn" and count > 0:
-            drawn = self._bars.draw(known, first, count, rng, how.style, falling=how.falling)
+        if spec.kind == "resampled" and count > 0:
+            last_close = spec.cut if closes_known else max(spec.cut - 1, 0)
+            drawn = self._sampler.draw(
+                last_close, first, count, rng, spec.first_moves, opposite=spec.opposite
+            )
 
-        def change(key: str, name: str, frame: FrozenFrame) -> FrozenFrame:
-            later = _later(key, name, frame, axes, how)
+        def replace(key: str, name: str, frame: FrozenFrame) -> FrozenFrame:
+            later = self._replaced_rows(key, name, frame, spec)
             values = frame.values.copy()
-            if how.kind == "missing":
+            if spec.kind == "missing":
                 values[later] = np.nan
-            elif drawn is not None and _is_on(frame, axes):
-                block = later[first:]
-                values[first:][block] = self._bars.rows(key, name, frame, drawn, first=first)[block]
+            elif drawn is not None and axes.match(frame):
+                kept = slice(later.start - first, later.stop - first)
+                values[later] = self._sampler.rows(key, name, frame, drawn, first=first)[kept]
             elif panel_name(key) == "ohlcv" and name in EVENT_FIELDS:
                 values[later] = np.nan
-            else:
-                values[later] = _shuffled(frame.values, rng)[later]
-            return made(frame.sessions, frame.symbols, values)
+            else:  # a frame of another shape: its rows, shuffled
+                values[later] = frame.values[rng.integers(0, len(values), len(values))][later]
+            return to_frame(frame.sessions, frame.symbols, values)
 
-        panel = _sane(mapped(self._panel, change), axes, how)
-        if not how.redated:
+        panel = self._widened(map_frames(self._panel, replace), spec)
+        if not spec.redated:
             return panel
-        return _redated(panel, axes.sessions[int(how.cuts.min())], 1 if how.falling else _HOLIDAY, rng)
+        return _redated(panel, axes.sessions[spec.cut], 1 if spec.opposite else _HOLIDAY, rng)
 
-    def extended(self, seed: int, *, falling: bool = False) -> Frames:
-        """The panel with sessions appended: weekdays, their bars drawn like another future's."""
-        axes, rng, total = self._axes, np.random.default_rng(seed), len(self._axes.sessions)
+    def extended(self, seed: int, *, opposite: bool = False) -> Frames:
+        """The panel with sessions appended: weekdays, with resampled bars."""
+        axes, total = self._axes, len(self._axes.sessions)
         sessions = np.concatenate([axes.sessions, later_days(axes.sessions[-1], _APPENDED)])
-        cuts = np.full(len(axes.symbols), total - 1)
-        drawn = self._bars.draw(cuts, total, _APPENDED, rng, "apart", falling=falling)
+        rng = np.random.default_rng(seed)
+        drawn = self._sampler.draw(total - 1, total, _APPENDED, rng, "diverging", opposite=opposite)
 
-        def change(key: str, name: str, frame: FrozenFrame) -> FrozenFrame:
-            if (panel_name(key) == "ohlcv" and name in EVENT_FIELDS) or not _is_on(frame, axes):
+        def append(key: str, name: str, frame: FrozenFrame) -> FrozenFrame:
+            if (panel_name(key) == "ohlcv" and name in EVENT_FIELDS) or not axes.match(frame):
                 return frame
-            more = self._bars.rows(key, name, frame, drawn, first=total)
-            return made(sessions, frame.symbols, np.concatenate([frame.values, more]))
+            more = self._sampler.rows(key, name, frame, drawn, first=total)
+            return to_frame(sessions, frame.symbols, np.concatenate([frame.values, more]))
 
-        return mapped(self._panel, change)
+        return map_frames(self._panel, append)
+
+    def _replaced_rows(self, key: str, name: str, frame: FrozenFrame, spec: FutureSpec) -> slice:
+        """Rows of a frame to replace: those after the cut, up to ``spec.sessions`` later."""
+        sessions = self._axes.sessions
+        first = rows_known(key, name, frame, Moment(pd.Timestamp(sessions[spec.cut]), spec.phase))
+        last = len(frame.sessions)
+        if spec.sessions is not None:
+            end = sessions[min(spec.cut + spec.sessions, len(sessions) - 1)]
+            last = int(np.searchsorted(frame.sessions, end, side="right"))
+        return slice(first, max(first, last))
+
+    def _widened(self, panel: Frames, spec: FutureSpec) -> Frames:
+        """Highs and lows that enclose a bar whose open was kept."""
+        if spec.phase == "post_close":
+            return panel
+
+        def widen(key: str, name: str, frame: FrozenFrame) -> FrozenFrame:
+            fields = panel[key]
+            if panel_name(key) != "ohlcv" or name not in ("high", "low"):
+                return frame
+            pick = np.fmax if name == "high" else np.fmin
+            values, later = frame.values.copy(), self._replaced_rows(key, name, frame, spec)
+            for other in {"open", "high", "low", "close"} & fields.keys():
+                if fields[other].values.shape == values.shape:
+                    prices = values[later]
+                    values[later] = np.where(
+                        np.isnan(prices), prices, pick(prices, fields[other].values[later])
+                    )
+            return to_frame(frame.sessions, frame.symbols, values)
+
+        return map_frames(panel, widen)
 
 
 def _redated(panel: Frames, last: np.datetime64, gap: int, rng: np.random.Generator) -> Frames:
-    """Sessions after one of them on other days: ``gap`` days later, then one to nine days apart."""
+    """Sessions after ``last`` on other days: ``gap`` days later, then one to nine days apart."""
     later = np.unique(np.concatenate([f.sessions for fields in panel.values() for f in fields.values()]))
     later = later[later > last]
     steps = rng.integers(1, 10, len(later))
     steps[:1] = gap
     days = last + np.cumsum(steps).astype("timedelta64[D]")
 
-    def change(_key: str, _name: str, frame: FrozenFrame) -> FrozenFrame:
+    def redate(_key: str, _name: str, frame: FrozenFrame) -> FrozenFrame:
         sessions = frame.sessions.copy()
         moved = sessions > last
         sessions[moved] = days[np.searchsorted(later, sessions[moved])]
-        return made(sessions, frame.symbols, frame.values)
+        return to_frame(sessions, frame.symbols, frame.values)
 
-    return mapped(panel, change)
-
-
-def _is_on(frame: FrozenFrame, axes: Axes) -> bool:
-    return frame.symbols == axes.symbols and np.array_equal(frame.sessions, axes.sessions)
-
-
-def _shuffled(values: Floats, rng: np.random.Generator) -> Floats:
-    """Rows of a frame of another shape, each from anywhere in it."""
-    rows: Floats = values[rng.integers(0, len(values), len(values))]
-    return rows
-
-
-def _later(key: str, name: str, frame: FrozenFrame, axes: Axes, how: FutureSpec) -> Bools:
-    """Where a frame is later than the cut of its symbol, as far as it is to be replaced: (T, N)."""
-    rows = np.unique(how.cuts)
-    moments = [Moment(pd.Timestamp(axes.sessions[row]), how.phase) for row in rows]
-    first = np.array([rows_known(key, name, frame, moment) for moment in moments])
-    last = np.full(len(rows), len(frame.sessions))
-    if how.sessions is not None:
-        ends = axes.sessions[np.minimum(rows + how.sessions, len(axes.sessions) - 1)]
-        last = np.searchsorted(frame.sessions, ends, side="right")
-    # A symbol beside the axes is cut with the first of the others.
-    cut = dict(zip(axes.symbols, np.searchsorted(rows, how.cuts), strict=True))
-    place = np.array([cut.get(symbol, 0) for symbol in frame.symbols], dtype=np.int64)
-    row = np.arange(len(frame.sessions))[:, None]
-    return np.asarray((row >= first[place]) & (row < last[place]))
-
-
-def _sane(panel: Frames, axes: Axes, how: FutureSpec) -> Frames:
-    """Highs and lows that hold a bar of which a part, its open, was kept."""
-    if how.phase == "post_close":
-        return panel
-
-    def widened(key: str, name: str, frame: FrozenFrame) -> FrozenFrame:
-        fields = panel[key]
-        if panel_name(key) != "ohlcv" or name not in ("high", "low"):
-            return frame
-        pick = np.fmax if name == "high" else np.fmin
-        values, later = frame.values, _later(key, name, frame, axes, how)
-        for other in _BAR & fields.keys():
-            if fields[other].values.shape == values.shape:
-                values = np.where(later & ~np.isnan(values), pick(values, fields[other].values), values)
-        return made(frame.sessions, frame.symbols, values)
-
-    return mapped(panel, widened)
-
-
-def perturbed(panel: Frames, moment: Moment, seed: int, sign: float) -> Frames:
-    """The panel with what was known at a moment moved by some 1e-9 of itself, each bar as a whole."""
-    axes, rng = axes_of(panel), np.random.default_rng(seed)
-    factor = 1 + sign * _NUDGE * rng.standard_normal((len(axes.sessions), len(axes.symbols)))
-
-    def change(key: str, name: str, frame: FrozenFrame) -> FrozenFrame:
-        if panel_name(key) == "signal" or name in (*EVENT_FIELDS, *STATUS_FIELDS):
-            return frame
-        rows = rows_known(key, name, frame, moment)
-        values = frame.values * _placed(factor, axes, frame)
-        values[rows:] = frame.values[rows:]
-        return made(frame.sessions, frame.symbols, values)
-
-    return mapped(panel, change)
-
-
-def _placed(factor: Floats, axes: Axes, frame: FrozenFrame) -> Floats:
-    """Factors (T, N) of the axes for the cells of a frame."""
-    if _is_on(frame, axes):
-        return factor
-    rows = np.minimum(np.searchsorted(axes.sessions, frame.sessions), len(axes.sessions) - 1)
-    column = {symbol: place for place, symbol in enumerate(axes.symbols)}
-    columns = np.array([column.get(symbol, 0) for symbol in frame.symbols], dtype=np.int64)
-    return np.asarray(factor[np.ix_(rows, columns)])
+    return map_frames(panel, redate)

@@ -1,4 +1,4 @@
-"""Which line of a strategy looks ahead, as far as its text tells."""
+"""Hints at lines of a strategy that look ahead, as far as their text tells."""
 
 from __future__ import annotations
 
@@ -7,11 +7,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from quantgraph._util.texts import Note
+from quantgraph._util.texts import Note, say
 
 __all__ = ["CodeHint", "code_hints"]
 
-_MOST = 3
+_MOST_HINTS = 3
+_MOST_TEXT = 120
 
 _FORWARD = Note(zh="负的位移取的是以后的行", en="a negative shift takes later rows")
 _BACKFILL = Note(zh="用以后的值填补", en="it fills with later values")
@@ -42,40 +43,49 @@ _BY_OPTION: dict[tuple[str, object], Note] = {
     ("direction", "nearest"): _NEAREST,
     ("center", True): _CENTRE,
     ("mode", "same"): _CENTRE,
-    ("ascending", False): _REVERSED,
 }
-_MAYBE = {"tail": _LAST, "last": _LAST, "transform": _PERIOD, "resample": _PERIOD, "Grouper": _PERIOD}
-_WHOLE_SAMPLE = {
+_LIKELY = {"tail": _LAST, "last": _LAST, "transform": _PERIOD, "resample": _PERIOD, "Grouper": _PERIOD}
+_STATISTICS = {
     *("mean", "std", "var", "median", "min", "max", "sum", "quantile", "rank", "corr", "cov", "skew", "kurt"),
     *("nanmean", "nanstd", "nanmin", "nanmax", "nanmedian", "percentile", "nanpercentile", "nanquantile"),
     *("idxmax", "idxmin", "polyfit", "lstsq", "qcut", "rfft", "fft", "svd", "eigh", "argsort"),
     *("sort_values", "nlargest", "nsmallest"),
 }
-_WINDOWED = {"rolling", "expanding", "ewm"}
+_WINDOWS = {"rolling", "expanding", "ewm"}
 
 
 @dataclass(frozen=True, kw_only=True)
 class CodeHint:
-    """A line of a strategy: cell and line from 1, its text, and what it does wrong, if that is known."""
+    """A line of a strategy: cell and line from 1, its text, and its fault; None if that is not known."""
 
     cell: int
     line: int
     text: str
-    why: Note | None = None
+    reason: Note | None = None
+
+    def text_in(self, language: str) -> str:
+        """Return place, text and fault in one line."""
+        text = self.text if len(self.text) <= _MOST_TEXT else f"{self.text[:_MOST_TEXT]}…"
+        reason = f"{say(language, zh='，', en=', ')}{self.reason.text(language)}" if self.reason else ""
+        return say(
+            language,
+            zh=f"第 {self.cell} 个单元第 {self.line} 行：{text}{reason}",
+            en=f"cell {self.cell}, line {self.line}: {text}{reason}",
+        )
 
     def as_json(self) -> dict[str, Any]:
-        """Plain values."""
-        return {"cell": self.cell, "line": self.line, "text": self.text, "why": str(self.why or "")}
+        """Return plain values."""
+        return {"cell": self.cell, "line": self.line, "text": self.text, "reason": str(self.reason or "")}
 
 
 def code_hints(cells: Sequence[str]) -> tuple[CodeHint, ...]:
-    """Lines with a look-ahead idiom, the plainest kind only, three at most; else the one of the handover.
+    """Find at most three lines with a look-ahead idiom, the certain ones if any; else the handover's line.
 
-    Text proves nothing: whose strategy was seen to use the future is told where to look first.
+    The text proves nothing: hints are for strategies that were seen to use the future.
     """
     certain: list[CodeHint] = []
-    maybe: list[CodeHint] = []
-    handed: list[CodeHint] = []
+    likely: list[CodeHint] = []
+    handover: list[CodeHint] = []
     for number, cell in enumerate(cells, start=1):
         try:
             tree = ast.parse(cell)
@@ -85,12 +95,12 @@ def code_hints(cells: Sequence[str]) -> tuple[CodeHint, ...]:
         for node in ast.walk(tree):
             line = getattr(node, "lineno", 0)
             text = lines[line - 1].strip() if line else ""
-            certain += [CodeHint(cell=number, line=line, text=text, why=why) for why in _certain(node)]
-            maybe += [CodeHint(cell=number, line=line, text=text, why=why) for why in _likely(node)]
+            for hints, reasons in ((certain, _certain(node)), (likely, _probable(node))):
+                hints += [CodeHint(cell=number, line=line, text=text, reason=reason) for reason in reasons]
             if _hands_over(node):
-                handed.append(CodeHint(cell=number, line=line, text=text))
-    by_line = {(place.cell, place.line): place for place in reversed(certain or maybe)}
-    return tuple(by_line[key] for key in sorted(by_line))[:_MOST] or tuple(handed[-1:])
+                handover.append(CodeHint(cell=number, line=line, text=text))
+    by_line = {(hint.cell, hint.line): hint for hint in reversed(certain or likely)}
+    return tuple(by_line[key] for key in sorted(by_line))[:_MOST_HINTS] or tuple(handover[-1:])
 
 
 def _hands_over(node: ast.AST) -> bool:
@@ -100,37 +110,36 @@ def _hands_over(node: ast.AST) -> bool:
 
 
 def _certain(node: ast.AST) -> Iterator[Note]:
-    """What reads later rows whatever the data."""
+    """Idioms that read later rows of any data."""
     if isinstance(node, ast.Subscript):
         index = _first_axis(node)
-        if isinstance(index, ast.Slice) and index.step is not None and _negative(index.step):
+        if isinstance(index, ast.Slice) and index.step is not None and _is_negative(index.step):
             yield _REVERSED
     if not isinstance(node, ast.Call):
         return
     name = _name(node)
-    if name in _SHIFTS and any(_negative(step) for step in _steps(node)):
+    if name in _SHIFTS and any(_is_negative(step) for step in _steps(node)):
         yield _FORWARD
     if name in _BY_NAME:
         yield _BY_NAME[name]
-    for word in node.keywords:
-        if isinstance(word.value, ast.Constant):
-            found = _BY_OPTION.get((str(word.arg), word.value.value))
-            if found and (found is not _REVERSED or name == "sort_index"):
-                yield found
+    options = {(word.arg, word.value.value) for word in node.keywords if isinstance(word.value, ast.Constant)}
+    yield from (reason for option, reason in _BY_OPTION.items() if option in options)
+    if name == "sort_index" and ("ascending", False) in options:
+        yield _REVERSED
 
 
-def _likely(node: ast.AST) -> Iterator[Note]:
-    """What reads later rows unless care is taken."""
-    if isinstance(node, ast.Subscript) and _negative(_first_axis(node)):
+def _probable(node: ast.AST) -> Iterator[Note]:
+    """Idioms that read later rows unless the code takes care."""
+    if isinstance(node, ast.Subscript) and _is_negative(_first_axis(node)):
         if isinstance(node.value, ast.Attribute) and node.value.attr in ("iloc", "values", "index"):
             yield _LAST
     elif isinstance(node, ast.Call):
         name = _name(node)
         if name == "shift" and any(isinstance(step, ast.Name | ast.BinOp) for step in _steps(node)):
             yield _FORWARD
-        if name in _MAYBE:
-            yield _MAYBE[name]
-        if name in _WHOLE_SAMPLE and not _across(node, name) and not _windowed(node):
+        if name in _LIKELY:
+            yield _LIKELY[name]
+        if name in _STATISTICS and not _is_across(node, name) and not _is_windowed(node):
             yield _SAMPLE
 
 
@@ -142,15 +151,15 @@ def _steps(node: ast.Call) -> list[ast.expr]:
     return [*node.args, *(word.value for word in node.keywords if word.arg in ("periods", "shift"))]
 
 
-def _across(node: ast.Call, name: str) -> bool:
+def _is_across(node: ast.Call, name: str) -> bool:
     """Whether a statistic is taken over the symbols of a row."""
     axes = [word.value for word in node.keywords if word.arg == "axis"]
     axes += node.args[1:] if name.startswith("nan") else node.args
     return any(isinstance(axis, ast.Constant) and axis.value in (1, "columns") for axis in axes)
 
 
-def _windowed(node: ast.AST) -> bool:
-    return any(isinstance(part, ast.Call) and _name(part) in _WINDOWED for part in ast.walk(node))
+def _is_windowed(node: ast.AST) -> bool:
+    return any(isinstance(part, ast.Call) and _name(part) in _WINDOWS for part in ast.walk(node))
 
 
 def _name(node: ast.Call) -> str:
@@ -159,5 +168,5 @@ def _name(node: ast.Call) -> str:
     return node.func.id if isinstance(node.func, ast.Name) else ""
 
 
-def _negative(node: ast.AST) -> bool:
+def _is_negative(node: ast.AST) -> bool:
     return isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub)

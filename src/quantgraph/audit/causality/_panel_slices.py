@@ -1,8 +1,8 @@
-"""Parts of a panel: its axes, what was known of it at a moment, fewer rows, fewer symbols."""
+"""Parts of a panel: its axes, the rows known at a moment, fewer rows, fewer symbols."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -11,47 +11,54 @@ import pandas as pd
 from quantgraph.errors import BadFrame
 from quantgraph.market.moment import Moment
 from quantgraph.sandbox.wire import Frames
+from quantgraph.state.cut import align_frame, known_rows
 from quantgraph.state.frames import Dates, Floats, FrozenFrame, freeze, frozen_array
-from quantgraph.state.views import View, known_rows
+from quantgraph.state.views import View
 
 __all__ = [
     "FLAT",
     "Axes",
     "axes_of",
     "close_of",
-    "only",
+    "map_frames",
     "panel_name",
     "prefix",
     "read_panels",
     "rows_known",
     "since",
+    "to_frame",
 ]
 
 FLAT = ""
-"""Name of the one panel when its fields were given without a panel's name; it is read as ``ohlcv``."""
+"""Name of the only panel when its fields were passed without a panel's name; it is read as ``ohlcv``."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Axes:
-    """Sessions (T,) ``datetime64[us]`` and symbols (N,) on which a panel is judged: those of its closes."""
+    """Sessions (T,) ``datetime64[us]`` and symbols (N,) of a panel: those of its closes."""
 
     sessions: Dates
     symbols: tuple[str, ...]
 
+    def match(self, frame: FrozenFrame) -> bool:
+        """Whether a frame has exactly these axes."""
+        return frame.symbols == self.symbols and np.array_equal(frame.sessions, self.sessions)
+
 
 def read_panels(panels: object) -> Frames:
-    """Read what can be audited on: a view, or frames by panel and field, or frames by field.
+    """Read a view, frames by panel and field, or frames by field.
 
     Raises
     ------
     BadFrame
-        If it is something else, holds no frame, or a frame may not enter a data state.
+        If it is something else, holds no frame, or a frame is not valid in a data state.
     """
     if isinstance(panels, View):
         panels = panels.frozen()
     if not isinstance(panels, Mapping):
         raise BadFrame(
-            f"panels is a {type(panels).__name__}; frames by field, or by panel and field, are wanted"
+            "panels must be a view, frames by field, or frames by panel and field, "
+            f"not {type(panels).__name__}"
         )
     flat = any(isinstance(value, pd.DataFrame | FrozenFrame) for value in panels.values())
     named = {FLAT: panels} if flat else panels
@@ -61,7 +68,7 @@ def read_panels(panels: object) -> Frames:
         if len(fields)
     }
     if not frames:
-        raise BadFrame("panels holds no frame; at least the closes are wanted")
+        raise BadFrame("panels holds no frame; it must hold at least the closes")
     return frames
 
 
@@ -70,7 +77,7 @@ def _frozen(panel: str, name: str, frame: object) -> FrozenFrame:
 
 
 def panel_name(panel: str) -> str:
-    """Name under which the fields of a panel are known to the table of moments."""
+    """Name of a panel as :func:`.known_rows` reads it."""
     return panel or "ohlcv"
 
 
@@ -93,8 +100,8 @@ def rows_known(panel: str, name: str, frame: FrozenFrame, moment: Moment) -> int
     return known_rows(panel_name(panel), name, frame.sessions, moment)
 
 
-def mapped(panel: Frames, change: Callable[[str, str, FrozenFrame], FrozenFrame]) -> Frames:
-    """The panel with ``change(panel, name, frame)`` for every frame."""
+def map_frames(panel: Frames, change: Callable[[str, str, FrozenFrame], FrozenFrame]) -> Frames:
+    """The panel with ``change(panel, name, frame)`` in place of every frame."""
     return {
         key: {name: change(key, name, frame) for name, frame in fields.items()}
         for key, fields in panel.items()
@@ -102,47 +109,31 @@ def mapped(panel: Frames, change: Callable[[str, str, FrozenFrame], FrozenFrame]
 
 
 def prefix(panel: Frames, moment: Moment) -> Frames:
-    """What was known at a moment, in memory of its own.
+    """The panel as known at a moment, in memory of its own.
 
-    All frames keep the row of the moment's session, so that they stay aligned; of a field that was not known
-    yet it is NaN. A sparse frame without a row so far is left out.
+    All frames keep the row of the moment's session, so that they stay aligned; it is NaN in a field that is
+    not known yet. A sparse frame without a row so far is dropped.
     """
 
     def cut(key: str, name: str, frame: FrozenFrame) -> FrozenFrame:
-        rows = int(np.searchsorted(frame.sessions, moment.session.to_datetime64(), side="right"))
-        known = rows_known(key, name, frame, moment)
-        values = frame.values[:rows]
-        if known < rows:
-            values = values.copy()
-            values[known:] = np.nan
-        return made(frame.sessions[:rows], frame.symbols, values)
+        return align_frame(panel_name(key), name, frame, moment)
 
-    return _without_empty(mapped(panel, cut))
+    return _without_empty(map_frames(panel, cut))
 
 
 def since(panel: Frames, session: np.datetime64) -> Frames:
-    """The panel without what is earlier than a session."""
+    """The panel from a session on."""
 
     def cut(_key: str, _name: str, frame: FrozenFrame) -> FrozenFrame:
         first = int(np.searchsorted(frame.sessions, session))
-        return made(frame.sessions[first:], frame.symbols, frame.values[first:])
+        return to_frame(frame.sessions[first:], frame.symbols, frame.values[first:])
 
-    return _without_empty(mapped(panel, cut))
-
-
-def only(panel: Frames, symbols: Collection[str]) -> Frames:
-    """The panel of some of the symbols."""
-
-    def cut(_key: str, _name: str, frame: FrozenFrame) -> FrozenFrame:
-        places = [place for place, symbol in enumerate(frame.symbols) if symbol in symbols]
-        return made(frame.sessions, tuple(frame.symbols[place] for place in places), frame.values[:, places])
-
-    return _without_empty(mapped(panel, cut))
+    return _without_empty(map_frames(panel, cut))
 
 
-def made(sessions: Dates, symbols: tuple[str, ...], values: Floats) -> FrozenFrame:
+def to_frame(sessions: Dates, symbols: tuple[str, ...], values: Floats) -> FrozenFrame:
     """A frame in memory of its own."""
-    return FrozenFrame.of(frozen_array(sessions), symbols, frozen_array(values))
+    return FrozenFrame(frozen_array(sessions), symbols, frozen_array(values))
 
 
 def _without_empty(panel: Frames) -> Frames:

@@ -1,30 +1,33 @@
-"""One audit: the strategy, the panel, and what was found so far."""
+"""State of one proof: strategy, panel, results so far, and the sessions after which the panel is cut."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cached_property
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
 from quantgraph.audit.causality._alternative_futures import AlternativeFutures
-from quantgraph.audit.causality._cuts import secret_cuts
+from quantgraph.audit.causality._bar_sampling import FirstMoves
 from quantgraph.audit.causality._panel_slices import axes_of, close_of
-from quantgraph.audit.causality._rounding import Perturbations
-from quantgraph.audit.causality._signal_comparison import Bools, ReferenceSignal
+from quantgraph.audit.causality._signal_comparison import Bools, Perturbations, ReferenceSignal
+from quantgraph.audit.causality.counterexample import Minimizer
 from quantgraph.audit.causality.trials import CodeTrials, FunctionTrials, RunPanel, TrialOutcome, Trials
 from quantgraph.errors import CodeFailed
 from quantgraph.market.moment import Moment, Phase
 from quantgraph.sandbox.wire import Frames
-from quantgraph.state.frames import Floats
+from quantgraph.state.frames import Dates, Floats
 
-__all__ = ["CountedTrials", "ProofState"]
+__all__ = ["CountedTrials", "ProofState", "choose_cuts", "signal_changes"]
 
-_FEW = 2
-"""Sessions in which ties may come together by chance."""
+Rows = NDArray[np.int64]
+
+_CHANCE_SESSIONS = 2
+"""Ties may coincide by chance in so many sessions."""
 
 
 class CountedTrials:
@@ -35,29 +38,29 @@ class CountedTrials:
         self.evaluations = 0
 
     @property
-    def sealed(self) -> bool:
-        """See :class:`Trials`."""
-        return self._trials.sealed
+    def isolated(self) -> bool:
+        """See :class:`.Trials`."""
+        return self._trials.isolated
 
     @property
     def cells(self) -> tuple[str, ...]:
-        """Source of the strategy, empty where it is not known."""
+        """Source of the strategy, empty if unknown."""
         return self._trials.cells if isinstance(self._trials, CodeTrials | FunctionTrials) else ()
 
     def walk(self, panel: Frames, moments: Sequence[Moment]) -> Iterator[TrialOutcome]:
-        """See :class:`Trials`."""
+        """See :class:`.Trials`."""
         for outcome in self._trials.walk(panel, moments):
             self.evaluations += 1
             yield outcome
 
     def whole(self, panel: Frames) -> TrialOutcome:
-        """See :class:`Trials`."""
+        """See :class:`.Trials`."""
         self.evaluations += 1
         return self._trials.whole(panel)
 
     @contextmanager
     def series(self) -> Iterator[RunPanel]:
-        """See :class:`Trials`."""
+        """See :class:`.Trials`."""
         with self._trials.series() as run:
 
             def counted(panel: Frames) -> TrialOutcome:
@@ -68,36 +71,41 @@ class CountedTrials:
 
 
 class ProofState:
-    """What all tests of one audit share.
+    """State that all tests of one proof share.
 
     Parameters
     ----------
     seed
-        Draws whatever is drawn.
+        Draws cuts, alternative futures and perturbations.
     whole
-        The signal of the whole panel if it is known to come out again; None runs the strategy.
+        The outcome on the whole panel, if the caller knows that it is reproducible; None runs the strategy.
 
     Attributes
     ----------
-    first, reference
-        The signal of the whole panel, and the same to hold others against.
-    nudges
-        What hangs by a rounding error in it.
-    tried
-        How many other futures were tried, by kind.
+    whole, reference
+        The outcome on the whole panel, and its signal as the reference of all comparisons.
+    perturbations
+        Finds cells that a rounding error decides.
+    alternative_futures
+        How many alternative futures were tried, by kind.
     proved
         Rows at which the signal was the same without the future.
-    near
-        Cells (T, N) that differ by rounding: a later session decides how their sums are taken, and no more.
-    turned
-        Those of them that come out as another opinion, not as the same number but for its last digits.
+    near_threshold
+        Cells (T, N) that differ by rounding only: a later session changes the order of a sum, and no more.
+    flipped
+        Those of them that become another opinion, not a number with other last digits.
     unexplained
-        Those of them that no nudge turns over, such as a count that a product adds up to 0.5 or to the number
-        before it: other sessions in the place of the later ones leave them as they are.
-    last
+        Those of them that no perturbation flips, such as a count that a product adds up to 0.5 or to the
+        number before it, and that alternative futures leave unchanged.
+    last_rows
         Cells (T, N) in the last rows of the prefixes that were tried.
-    refused
-        What the strategy said when it failed on another future, empty if it never did.
+    future_error
+        The error of the strategy on an alternative future, empty if it never failed.
+
+    Raises
+    ------
+    CodeFailed
+        If the strategy fails on the whole panel.
     """
 
     def __init__(
@@ -107,66 +115,176 @@ class ProofState:
         self.panel, self.phase, self.seed = panel, phase, seed
         self.axes = axes_of(panel)
         self.total = len(self.axes.sessions)
-        self.first = whole or self.trials.whole(panel)
-        if self.first.signal is None:
-            raise CodeFailed(f"the strategy fails on the whole panel: {self.first.error}")
-        self.reference = ReferenceSignal(self.first.signal, self.axes)
-        self.nudges = Perturbations(self.trials.whole, panel, self.first, seed)
-        self.tried: Counter[str] = Counter()
+        self.whole = whole or self.trials.whole(panel)
+        if self.whole.signal is None:
+            raise CodeFailed(f"the strategy fails on the whole panel: {self.whole.error}")
+        self.reference = ReferenceSignal(self.whole.signal, self.axes)
+        self.perturbations = Perturbations(self.trials.whole, panel, self.whole, seed)
+        self.alternative_futures: Counter[str] = Counter()
         self.proved: set[int] = set()
-        self.near: Bools = np.zeros(self.reference.values.shape, dtype=bool)
-        self.turned: Bools = np.zeros_like(self.near)
-        self.unexplained: Bools = np.zeros_like(self.near)
-        self.last: Bools = np.zeros_like(self.near)
-        self.refused = ""
+        self.near_threshold: Bools = np.zeros(self.reference.values.shape, dtype=bool)
+        self.flipped: Bools = np.zeros_like(self.near_threshold)
+        self.unexplained: Bools = np.zeros_like(self.near_threshold)
+        self.last_rows: Bools = np.zeros_like(self.near_threshold)
+        self.future_error = ""
 
     @cached_property
     def futures(self) -> AlternativeFutures:
-        """Other futures of the panel."""
+        """Alternative futures of the panel."""
         return AlternativeFutures(self.panel)
 
     def moment(self, row: int) -> Moment:
-        """When the signal of a row is decided."""
+        """The moment at which the signal of a row is decided."""
         return Moment(pd.Timestamp(self.axes.sessions[row]), self.phase)
 
     def rows_to(self, row: int) -> int:
         """How many rows of the signal are not later than a row of the panel."""
         return self.reference.rows_to(self.axes.sessions[row])
 
+    @contextmanager
+    def minimizer(self) -> Iterator[Minimizer]:
+        """A minimizer of counterexamples on the panel."""
+        with self.trials.series() as run:
+            yield Minimizer(run, self.panel, self.reference, self.phase)
+
+    def cuts(self, count: int) -> tuple[tuple[int, ...], int]:
+        """Rows after which to cut the panel, and how many of them are random: see :func:`choose_cuts`."""
+        close, sessions = close_of(self.panel).values, self.axes.sessions
+        return choose_cuts(self._signal, close, sessions, count=count, seed=self.seed)
+
+    def future_cuts(self, count: int) -> dict[int, FirstMoves]:
+        """Rows after which to replace the future, and how its first sessions are drawn.
+
+        In turn a row of a change, of a gap, before a change, and any.
+        """
+        rng, change = np.random.default_rng(self.seed + 1), signal_changes(self._signal)
+        gap = _gaps(close_of(self.panel).values)
+        places = _rows(change), _rows(gap), _rows(_row_before(change)), np.arange(self.total)
+        moves: tuple[FirstMoves, ...] = "diverging", "diverging", "joint", "ordinary"
+        kinds = [rng.permutation(rows[rows < self.total - 1]) for rows in places]
+        chosen = _in_turn(kinds, min(count, self.total - 1))
+        return {row: moves[kind] for row, kind in chosen.items()}
+
     @property
-    def signal(self) -> Floats:
+    def _signal(self) -> Floats:
         """The signal on the panel's axes."""
         rows = np.searchsorted(self.reference.sessions, self.axes.sessions)
         return self.reference.values[rows][:, : len(self.axes.symbols)]
 
-    def cuts(self, count: int, seed: int) -> tuple[tuple[int, ...], int]:
-        """Rows after which a leak would show, and how many of them are drawn from all alike."""
-        close = close_of(self.panel).values
-        return secret_cuts(self.signal, close, self.axes.sessions, count=count, seed=seed)
-
     def share(self, cells: Bools) -> float:
-        """How many of the opinions cells (T, N) are, their own among them."""
+        """Share of the opinions that cells (T, N) are, themselves included."""
         return _share(cells, self.reference.opinions | cells)
 
     @property
-    def turned_share(self) -> float:
-        """How many of the opinions rounding turned over: of all, or of those that no later session followed.
+    def flipped_share(self) -> float:
+        """Share of the opinions that rounding flips: of all, or of those in the last rows of prefixes.
 
         The last row of a prefix is no nearer to a threshold than the others, unless code makes it so.
         """
-        sessions = int((self.turned & self.last).any(axis=1).sum())
-        last = _share(self.turned & self.last, self.last & (self.reference.opinions | self.turned))
-        return max(self.share(self.turned), last if sessions > _FEW else 0.0)
+        sessions = int((self.flipped & self.last_rows).any(axis=1).sum())
+        opinions = self.last_rows & (self.reference.opinions | self.flipped)
+        last = _share(self.flipped & self.last_rows, opinions)
+        return max(self.share(self.flipped), last if sessions > _CHANCE_SESSIONS else 0.0)
 
-    def refuse(self, error: str) -> None:
-        """Remember that the strategy failed on a future that could have come; the first failure is told."""
-        self.refused = self.refused or error
+    def fail_on_future(self, error: str) -> None:
+        """Keep the first error of the strategy on a plausible alternative future."""
+        self.future_error = self.future_error or error
 
-    def excuse(self, cells: Bools, theirs: Floats) -> None:
-        """Count cells (T, N) that differ from ``theirs`` by rounding only."""
-        self.near |= cells
-        self.turned |= cells & ~np.isclose(self.reference.values, theirs, rtol=1e-6, atol=0.0, equal_nan=True)
+    def excuse(self, cells: Bools, values: Floats) -> None:
+        """Count cells (T, N) that differ from ``values`` by rounding only."""
+        self.near_threshold |= cells
+        self.flipped |= cells & ~np.isclose(
+            self.reference.values, values, rtol=1e-6, atol=0.0, equal_nan=True
+        )
 
 
 def _share(part: Bools, whole: Bools) -> float:
     return int(np.count_nonzero(part)) / (int(np.count_nonzero(whole)) or 1)
+
+
+def choose_cuts(
+    signal: Floats, close: Floats, sessions: Dates, *, count: int, seed: int
+) -> tuple[tuple[int, ...], int]:
+    """Choose ``count`` rows after which to cut, ascending; and say how many of them are random.
+
+    The last row is never chosen: a panel cut after it is whole. Every other cut is drawn from all rows alike,
+    so that no code can avoid them. The others are spread over the places where leaks show: changes of the
+    signal and the sessions before them; gaps of a symbol (NaN between prices) and their last sessions; ends
+    of months, quarters and years; first and last rows with a price.
+
+    Parameters
+    ----------
+    signal, close
+        (T, N) on ``sessions`` (T,); NaN for no opinion and no price.
+    seed
+        Equal seeds give equal cuts.
+    """
+    total, rng = len(sessions), np.random.default_rng(seed)
+    if count >= total:
+        return tuple(range(total)), total
+    random = (count + 1) // 2
+    drawn = rng.choice(total - 1, random, replace=False).tolist()
+    places = (*_revealing_rows(signal, close, sessions), np.arange(total))
+    kinds = [_spread(rows[rows < total - 1], rng) for rows in places]
+    return tuple(sorted(_in_turn(kinds, count, drawn))), random
+
+
+def _in_turn(kinds: Sequence[Iterable[int]], count: int, first: Iterable[int] = ()) -> dict[int, int]:
+    """``first``, then a row of each kind in turn, none twice, until there are ``count``, by kind number.
+
+    The last kind must have enough rows. The number of ``first`` is -1.
+    """
+    taken, iterators = dict.fromkeys(first, -1), [iter(rows) for rows in kinds]
+    while len(taken) < count:
+        for number, rows in enumerate(iterators):
+            fresh = next((int(row) for row in rows if int(row) not in taken), None)
+            if fresh is not None and len(taken) < count:
+                taken[fresh] = number
+    return taken
+
+
+def _revealing_rows(signal: Floats, close: Floats, sessions: Dates) -> Iterator[Rows]:
+    change, gap = signal_changes(signal), _gaps(close)
+    yield _rows(change)
+    yield _rows(_row_before(change))
+    yield _rows(gap & _row_before(gap))
+    yield _rows(gap & ~_row_before(gap))
+    days = pd.DatetimeIndex(sessions)
+    for part in (days.month, days.quarter, days.year):
+        number = part.to_numpy()
+        yield np.flatnonzero(number[:-1] != number[1:])
+    priced = ~np.isnan(close)
+    yield np.unique(priced.argmax(axis=0)[priced.any(axis=0)])
+    yield np.unique((len(close) - 1 - priced[::-1].argmax(axis=0))[priced.any(axis=0)])
+
+
+def signal_changes(signal: Floats) -> Bools:
+    """Where a signal (T, N) is an opinion that differs from the row before."""
+    before = np.vstack([np.full((1, signal.shape[1]), np.nan), signal[:-1]])
+    return np.asarray((np.nan_to_num(signal) != 0) & (signal != before))
+
+
+def _gaps(close: Floats) -> Bools:
+    """Where a price (T, N) is missing between two others."""
+    priced = ~np.isnan(close)
+    begun = np.logical_or.accumulate(priced, axis=0)
+    continues = np.logical_or.accumulate(priced[::-1], axis=0)[::-1]
+    return np.asarray(~priced & begun & continues)
+
+
+def _row_before(marked: Bools) -> Bools:
+    return np.vstack([marked[1:], np.zeros((1, marked.shape[1]), dtype=bool)])
+
+
+def _rows(marked: Bools) -> Rows:
+    return np.flatnonzero(marked.any(axis=1))
+
+
+def _spread(rows: Rows, rng: np.random.Generator) -> list[int]:
+    """All rows, shuffled so that the first ten come from each tenth of the range."""
+    parts = [list(rng.permutation(part)) for part in np.array_split(rows, 10)]
+    order = rng.permutation(10)
+    longest = max(map(len, parts), default=0)
+    return [
+        int(parts[number][turn]) for turn in range(longest) for number in order if turn < len(parts[number])
+    ]

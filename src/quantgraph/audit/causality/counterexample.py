@@ -1,23 +1,35 @@
-"""One cell of a signal that the future changes, and saying so."""
+"""Counterexamples: a cell of a signal that the future changes, its message, and the smallest one."""
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
+import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
 from quantgraph._util.texts import say
+from quantgraph.audit.causality._alternative_futures import FutureSpec
 from quantgraph.audit.causality._lookahead_hints import CodeHint
-from quantgraph.market.moment import Phase
+from quantgraph.audit.causality._panel_slices import axes_of, prefix
+from quantgraph.audit.causality._signal_comparison import Bools, ReferenceSignal, differs, first_row
+from quantgraph.audit.causality.trials import RunPanel, TrialOutcome
+from quantgraph.market.moment import Moment, Phase
+from quantgraph.sandbox.wire import Frames
 
-__all__ = ["Counterexample", "TestKind"]
+__all__ = ["Counterexample", "Minimizer", "TestKind"]
 
-TestKind = Literal["truncation", "corruption", "appended", "memory"]
+TestKind = Literal["truncation", "alternative_future", "appended", "memory"]
 
-_LINE = 120
-_ZH: dict[Phase, str] = {"pre_open": "开盘前", "open": "开盘", "close": "收盘", "post_close": "收盘后"}
+_PHASES_ZH: dict[Phase, str] = {
+    "pre_open": "开盘前",
+    "open": "开盘",
+    "close": "收盘",
+    "post_close": "收盘后",
+}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -27,23 +39,20 @@ class Counterexample:
     Attributes
     ----------
     test
-        ``truncation``: the cell is another one when later sessions are there; ``corruption``: when later
-        sessions are others; ``appended``: when sessions follow after the last one; ``memory``: when the
-        function has seen a longer panel before.
+        What changes it: ``truncation``: later sessions are known; ``alternative_future``: later sessions are
+        others; ``appended``: sessions follow the last one; ``memory``: the function has seen a longer panel.
     session, symbol
         The cell; the earliest one found.
     known, later
         Its value with what was known then, and with the future. NaN is no opinion.
-    needs
-        How many later sessions it takes to change it; 0 is the rest of its own session.
-    symbols
-        How many symbols the panel must have for it to show: 1, or all there are.
+    later_sessions
+        How many later sessions it takes; 0 is the rest of its own session.
     phase
         Phase of the session at which the signal is decided.
-    raised
-        What the strategy said when it failed on what was known; empty if it did not.
-    places
-        Lines to look at first.
+    error
+        Error of the strategy on what was known; empty if it did not fail.
+    hints
+        Lines of the code to look at first.
     """
 
     test: TestKind
@@ -51,82 +60,78 @@ class Counterexample:
     symbol: str
     known: float
     later: float
-    needs: int
-    symbols: int
+    later_sessions: int
     phase: Phase = "post_close"
-    raised: str = ""
-    places: tuple[CodeHint, ...] = ()
+    error: str = ""
+    hints: tuple[CodeHint, ...] = ()
 
     def message(self, language: str) -> str:
-        """One line by which a model can mend its code."""
-        known, later = self._known(language), _value(self.later, language)
+        """Return the counterexample in one line, for the author of the code."""
+        known = _value(self.known, language)
+        if self.error:
+            known = say(language, zh=f"报错（{self.error}）", en=f"an error ({self.error})")
+        later, day = _value(self.later, language), f"{self.session:%Y-%m-%d}"
         given, future, where = self._given(language), self._future(language), self._where(language)
-        symbol, day = self.symbol, f"{self.session:%Y-%m-%d}"
         return say(
             language,
-            zh=f"{symbol} 在 {day} 的信号{given}是 {known}，{future}变成 {later}：它用到了未来数据{where}",
-            en=f"the signal of {symbol} on {day} is {known} {given}, and {later} {future}: "
+            zh=f"{self.symbol} 在 {day} 的信号{given}是 {known}，{future}变成 {later}："
+            f"它用到了未来数据{where}",
+            en=f"the signal of {self.symbol} on {day} is {known} {given}, and {later} {future}: "
             f"it uses the future{where}",
         )
 
-    def _known(self, language: str) -> str:
-        if not self.raised:
-            return _value(self.known, language)
-        return say(language, zh=f"报错（{self.raised}）", en=f"an error ({self.raised})")
-
     def _given(self, language: str) -> str:
-        """With what the value is the known one."""
-        if self.test == "corruption":
+        """The condition of the known value."""
+        if self.test == "alternative_future":
             return say(language, zh="用现有数据", en="with the data as it is")
         if self.test == "memory":
             return say(language, zh="单独计算", en="when it is computed on its own")
         return say(
             language,
-            zh=f"用当日{_ZH[self.phase]}已知的数据",
+            zh=f"用当日{_PHASES_ZH[self.phase]}已知的数据",
             en=f"with what is known at {self.session:%Y-%m-%d} {self.phase}",
         )
 
     def _future(self, language: str) -> str:
-        """With what it is the later one."""
+        """The condition of the later value."""
         if self.test == "memory":
             return say(
                 language,
                 zh="在同一进程里先算过更长的数据后",
                 en="once the function has seen a longer panel in the same process",
             )
-        count = self.needs
-        sessions = (
-            f"{count} later session{'' if count == 1 else 's'}" if count else "the rest of that session"
+        count = self.later_sessions
+        en = f"{count} later session{'' if count == 1 else 's'}" if count else "the rest of that session"
+        what, are = (
+            say(language, zh=f"之后 {count} 个交易日" if count else "当日其余数据", en=en),
+            "are" if count > 1 else "is",
         )
-        are = "are" if count > 1 else "is"
-        what = say(language, zh=f"之后 {count} 个交易日" if count else "当日其余数据", en=sessions)
-        if self.test == "corruption":
+        if self.test == "alternative_future":
             return say(language, zh=f"只改动{what}就", en=f"when only {what} {are} changed")
-        done = "appended" if self.test == "appended" else "known"
-        added = "在末尾接上" if self.test == "appended" else "再给"
-        return say(language, zh=f"{added}{what}就", en=f"once {what} {are} {done}")
+        if self.test == "appended":
+            return say(language, zh=f"在末尾接上{what}就", en=f"once {what} {are} appended")
+        return say(language, zh=f"再给{what}就", en=f"once {what} {are} known")
 
     def _where(self, language: str) -> str:
-        if not self.places:
+        if not self.hints:
             return ""
-        told = [_place(place, language) for place in self.places]
-        if self.places[0].why is None:
-            return say(language, zh=f"；信号来自{told[0]}", en=f"; the signal comes from {told[0]}")
-        return say(language, zh=f"；先看{'；'.join(told)}", en=f"; look first at {'; '.join(told)}")
+        hints = [hint.text_in(language) for hint in self.hints]
+        if self.hints[0].reason is None:
+            return say(language, zh=f"；信号来自{hints[0]}", en=f"; the signal comes from {hints[0]}")
+        return say(language, zh=f"；先看{'；'.join(hints)}", en=f"; look first at {'; '.join(hints)}")
 
     def as_json(self) -> dict[str, Any]:
-        """Plain values; NaN and infinity are null."""
+        """Return plain values; NaN and infinity are null."""
         return {
             "test": self.test,
             "session": f"{self.session:%Y-%m-%d}",
             "symbol": self.symbol,
             "known": self.known if math.isfinite(self.known) else None,
             "later": self.later if math.isfinite(self.later) else None,
-            "needs": self.needs,
-            "symbols": self.symbols,
+            "later_sessions": self.later_sessions,
             "phase": self.phase,
-            "raised": self.raised,
-            "places": [place.as_json() for place in self.places],
+            "error": self.error,
+            "hints": [hint.as_json() for hint in self.hints],
             "message": self.message("en"),
         }
 
@@ -135,11 +140,135 @@ def _value(value: float, language: str) -> str:
     return say(language, zh="无观点", en="no opinion") if math.isnan(value) else f"{value:.12g}"
 
 
-def _place(place: CodeHint, language: str) -> str:
-    text = place.text if len(place.text) <= _LINE else f"{place.text[:_LINE]}…"
-    why = f"{say(language, zh='，', en=', ')}{place.why.text(language)}" if place.why else ""
-    return say(
-        language,
-        zh=f"第 {place.cell} 个单元第 {place.line} 行：{text}{why}",
-        en=f"cell {place.cell}, line {place.line}: {text}{why}",
-    )
+@dataclass(frozen=True, kw_only=True)
+class _Cell:
+    """A row and a column of the reference, and the two values of the cell."""
+
+    row: int
+    column: int
+    known: float
+    later: float
+    error: str = ""
+
+
+class Minimizer:
+    """Searches the smallest counterexample: the earliest cell, and the fewest later sessions that change it.
+
+    It explains a difference that is found already and proves nothing, so ``run`` may reuse its process.
+    """
+
+    def __init__(self, run: RunPanel, panel: Frames, reference: ReferenceSignal, phase: Phase) -> None:
+        self._run, self._panel, self._reference, self._phase = run, panel, reference, phase
+        self._sessions = axes_of(panel).sessions
+
+    def truncation(self, differing: Bools, cut: int, *, test: TestKind = "truncation") -> Counterexample:
+        """From cells (T, N) in which the panel cut after row ``cut`` differs from the whole."""
+        row = first_row(differing)
+        session = self._reference.sessions[row]
+        base = max(int(np.searchsorted(self._sessions, session, side="right")) - 1, 0)
+        least = int(self._phase == "post_close")  # at other phases the rest of the session is later too
+        known = self._run(prefix(self._panel, Moment(pd.Timestamp(self._sessions[base]), self._phase)))
+
+        def longer(row: int) -> TrialOutcome:
+            return self._run(prefix(self._panel, Moment(pd.Timestamp(self._sessions[row]))))
+
+        return self._smallest(test, differing, known, longer, base=base, cut=base, least=least, seen=cut)
+
+    def alternative_future(
+        self, differing: Bools, spec: FutureSpec, panel: Callable[[FutureSpec], Frames]
+    ) -> Counterexample:
+        """From cells (T, N) that an alternative future changes; ``panel`` makes the panel of a future."""
+        base = int(np.searchsorted(self._sessions, self._reference.sessions[first_row(differing)]))
+        least = int(self._phase == "post_close")
+
+        def changed(row: int) -> TrialOutcome:
+            return self._run(panel(replace(spec, sessions=row - spec.cut)))
+
+        known = self._run(self._panel)
+        return self._smallest(
+            "alternative_future", differing, known, changed, base=base, cut=spec.cut, least=least
+        )
+
+    def memory(self, differing: Bools, after: TrialOutcome) -> Counterexample:
+        """From cells (T, N) of the reference that differ after a longer panel was seen."""
+        row, column = (int(place) for place in np.argwhere(differing)[0])
+        known, later = self._reference.values[row, column], self._reference.aligned(after)[row, column]
+        cell = _Cell(row=row, column=column, known=float(known), later=float(later))
+        return self._counterexample("memory", cell, later_sessions=0)
+
+    def _smallest(
+        self,
+        test: TestKind,
+        differing: Bools,
+        known: TrialOutcome,
+        outcome_to: Callable[[int], TrialOutcome],
+        *,
+        base: int,
+        cut: int,
+        least: int,
+        seen: int | None = None,
+    ) -> Counterexample:
+        """The first row up to which later sessions change a cell of the first differing row.
+
+        Tries rows further and further after ``cut``, and the one at which a difference was ``seen``, then
+        bisects the interval. If no row shows it, only the whole panel does.
+        """
+        row, last = first_row(differing), len(self._sessions) - 1
+        columns = np.flatnonzero(differing[row])
+
+        def cell_at(step: int) -> _Cell | None:
+            return self._changed_cell(known, outcome_to(step), row, columns)
+
+        before, cell, step = cut - 1 + least, None, last
+        for step in _growing_steps(cut, least, last, seen):
+            cell = cell_at(step)
+            if cell:
+                break
+            before = step
+        if cell is None:
+            step, cell = last, self._whole_cell(known, row, int(columns[0]))
+        while step - before > 1:
+            middle = (before + step) // 2
+            found = cell_at(middle)
+            if found:
+                cell, step = found, middle
+            else:
+                before = middle
+        return self._counterexample(test, cell, later_sessions=step - base)
+
+    def _changed_cell(
+        self, known: TrialOutcome, later: TrialOutcome, row: int, columns: NDArray[np.int64]
+    ) -> _Cell | None:
+        (a, in_a), (b, in_b) = self._reference.row(known, row), self._reference.row(later, row)
+        unequal = differs(a, b, in_a & in_b)
+        column = next((int(column) for column in columns if unequal[column]), None)
+        if column is None:
+            return None
+        return _Cell(
+            row=row, column=column, known=float(a[column]), later=float(b[column]), error=known.error
+        )
+
+    def _whole_cell(self, known: TrialOutcome, row: int, column: int) -> _Cell:
+        value, later = self._reference.row(known, row)[0][column], self._reference.values[row, column]
+        return _Cell(row=row, column=column, known=float(value), later=float(later), error=known.error)
+
+    def _counterexample(self, test: TestKind, cell: _Cell, *, later_sessions: int) -> Counterexample:
+        return Counterexample(
+            test=test,
+            session=pd.Timestamp(self._reference.sessions[cell.row]),
+            symbol=self._reference.symbols[cell.column],
+            known=cell.known,
+            later=cell.later,
+            later_sessions=later_sessions,
+            phase=self._phase,
+            error=cell.error,
+        )
+
+
+def _growing_steps(cut: int, least: int, last: int, seen: int | None) -> list[int]:
+    """Rows from ``cut + least`` on, each twice as far as the one before; also ``seen`` and the last row."""
+    rows, step = {last} | ({seen} if seen is not None else set()), least
+    while cut + step < last:
+        rows.add(cut + step)
+        step = max(1, 2 * step)
+    return sorted(row for row in rows if cut + least <= row <= last)

@@ -1,4 +1,4 @@
-"""Running a strategy on parts of its panel, each time as if for the first time."""
+"""Trials: a strategy run on parts of its panel, each time as if for the first time."""
 
 from __future__ import annotations
 
@@ -18,28 +18,27 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 import pandas as pd
 
-from quantgraph.audit.causality._panel_slices import FLAT, axes_of, made, panel_name, prefix
+from quantgraph.audit.causality._panel_slices import FLAT, axes_of, panel_name, prefix, to_frame
 from quantgraph.errors import BadFrame, CodeMemoryExceeded, CodeTimeout
 from quantgraph.market.moment import Moment
 from quantgraph.sandbox import CodeResult, CodeRunner
 from quantgraph.sandbox.walk import CodeWalk, open_walk
 from quantgraph.sandbox.wire import Frames
-from quantgraph.state.frames import FrozenFrame
-from quantgraph.state.signal_axes import check_placed
+from quantgraph.state.frames import FrozenFrame, check_axes
 
 __all__ = ["CodeTrials", "FunctionTrials", "RunPanel", "TrialOutcome", "Trials"]
 
 _END = Moment.at("2262-01-01")
 
-_SEALED = ("full", "remote")
-"""Levels of :attr:`.CodeResult.isolation` at which code reaches nothing but its frames."""
+_ISOLATED = ("full", "remote")
+"""Levels of :attr:`.CodeResult.isolation` at which code reaches only its frames."""
 
 Strategy = Callable[[Any], Any]
 
 
 @dataclass(frozen=True, kw_only=True)
 class TrialOutcome:
-    """What a strategy gave: its signal, or in one line why there is none."""
+    """The signal of one run, or its error in one line."""
 
     signal: FrozenFrame | None = None
     error: str = ""
@@ -53,17 +52,17 @@ class Trials(Protocol):
     """A strategy that can be run on any part of a panel."""
 
     @property
-    def sealed(self) -> bool:
-        """Whether all runs so far were in processes that held what they were given, and nothing else."""
+    def isolated(self) -> bool:
+        """Whether all runs so far were in processes that held their own panel and nothing else."""
 
     def walk(self, panel: Frames, moments: Sequence[Moment]) -> Iterator[TrialOutcome]:
-        """Run it on what was known at each of ascending moments, in one process that never gets more."""
+        """Run it on the panel as known at ascending moments, in one process that never receives more."""
 
     def whole(self, panel: Frames) -> TrialOutcome:
         """Run it on all of a panel, in a process of its own."""
 
     def series(self) -> AbstractContextManager[RunPanel]:
-        """A way to run it on one panel after the other, in one process if that is cheaper."""
+        """Return a function that runs it on a panel, in one process for all if that is cheaper."""
 
 
 class CodeTrials:
@@ -76,23 +75,23 @@ class CodeTrials:
     cells
         Source of the strategy, as its author ran it.
     name
-        The signal to judge; None is the last one handed over.
+        The signal to check; None is the last one handed over.
     """
 
     def __init__(self, runner: CodeRunner, cells: Sequence[str], name: str | None = None) -> None:
         self.cells = tuple(cells)
-        self.sealed = True
+        self.isolated = True
         self._runner = runner
         self._name = name
         self._names: list[str] = []
 
     def walk(self, panel: Frames, moments: Sequence[Moment]) -> Iterator[TrialOutcome]:
-        """See :class:`Trials`. Too much time or memory is raised: it says nothing of a signal."""
+        """See :class:`Trials`. A timeout or too much memory is raised: no signal is known then."""
         if all(moment.phase == "post_close" for moment in moments):
             with open_walk(self._runner, self.cells, _named(panel)) as walk:
                 for moment in moments:
                     yield self._outcome(walk.at(moment), panel)
-        else:  # frames that end in different rows are no panel that a strategy would be given
+        else:  # frames would end in different rows, which no strategy is given
             for moment in moments:
                 yield self.whole(prefix(panel, moment))
 
@@ -116,7 +115,7 @@ class CodeTrials:
             yield run
 
     def _outcome(self, result: CodeResult, panel: Frames) -> TrialOutcome:
-        self.sealed = self.sealed and result.isolation in _SEALED
+        self.isolated = self.isolated and result.isolation in _ISOLATED
         if isinstance(result.error, CodeTimeout | CodeMemoryExceeded):
             raise result.error
         if result.error is not None:
@@ -124,20 +123,20 @@ class CodeTrials:
         names = [*result.signals]
         self._names = self._names or names
         if [each for each in self._names if each in names] != [each for each in names if each in self._names]:
-            # The last one is the one that trades: code that sorts them chooses it.
+            # The last signal trades: code that sorts them by results would choose it.
             return TrialOutcome(error=f"the signals are handed over in another order: {', '.join(names)}")
         name = self._name or next(reversed(names), "")
         if name not in result.signals:
             return TrialOutcome(error=f"no signal {name} was handed over".replace("  ", " "))
         frame = result.signals[name]
         sessions = frame.index.to_numpy().astype("datetime64[us]")
-        return _placed(name, FrozenFrame.of(sessions, tuple(frame.columns), frame.to_numpy()), panel)
+        return _placed_outcome(name, FrozenFrame(sessions, tuple(frame.columns), frame.to_numpy()), panel)
 
 
-def _placed(name: str, signal: FrozenFrame, panel: Frames) -> TrialOutcome:
-    """A signal that stands on the sessions and symbols of the panel, or why it does not."""
+def _placed_outcome(name: str, signal: FrozenFrame, panel: Frames) -> TrialOutcome:
+    """The outcome of a signal: an error unless it is on the sessions and symbols of the panel."""
     try:
-        check_placed(name, signal, _named(panel).get("ohlcv", {}))
+        check_axes(name, signal, _named(panel).get("ohlcv", {}))
     except BadFrame as error:
         return TrialOutcome(error=error.message)
     return TrialOutcome(signal=signal)
@@ -150,21 +149,21 @@ def _named(panel: Frames) -> Frames:
 class FunctionTrials:
     """A strategy that is a function ``panel -> signal``, run in forked processes.
 
-    The panel comes as it was given to the audit: a dict of frames, or of dicts of frames; what a signal is
-    made of must come from there. The signal is a frame of sessions x symbols of numbers or booleans, for
-    example weights; an array of the shape of the closes, or a series if there is one symbol, are taken too.
-    Where the system cannot fork the function runs in this process. Either way the whole panel is in its
-    reach: it is never ``sealed``.
+    The function receives the panel in the form passed to the audit: a dict of frames, or of dicts of frames.
+    It must not read other data. The signal is a frame of sessions x symbols of numbers or booleans, for
+    example weights; an array of the shape of the closes, or a series if there is one symbol, is valid too.
+    On systems without fork the function runs in this process. Either way it can reach the whole panel: it is
+    never ``isolated``.
     """
 
-    sealed = False
+    isolated = False
 
     def __init__(self, function: Strategy) -> None:
         self._function = function
 
     @property
     def cells(self) -> tuple[str, ...]:
-        """Source of the function, as far as Python knows it."""
+        """Source of the function, empty if Python does not have it."""
         with contextlib.suppress(OSError, TypeError):
             return (textwrap.dedent(inspect.getsource(self._function)),)
         return ()
@@ -179,11 +178,11 @@ class FunctionTrials:
 
     @contextlib.contextmanager
     def series(self) -> Iterator[RunPanel]:
-        """See :class:`Trials`. Each in a process of its own: a fork has all that there is to be sent."""
+        """See :class:`Trials`. Each run has a process of its own: a fork needs no data sent."""
         yield self.whole
 
     def in_turn(self, panels: Sequence[Callable[[], Frames]]) -> Iterator[TrialOutcome]:
-        """Run it on one panel after the other in one process; each is made when its turn has come."""
+        """Run it on one panel after the other in one process; a panel is made when its turn has come."""
         if "fork" not in multiprocessing.get_all_start_methods():
             yield from (_run(self._function, panel()) for panel in panels)
             return
@@ -198,12 +197,16 @@ class FunctionTrials:
         try:
             for done in range(len(panels)):
                 try:
-                    told = ours.recv()
+                    reply = ours.recv()
                 except EOFError:
                     yield TrialOutcome(error="the function ended its process")
                     yield from self.in_turn(panels[done + 1 :])
                     return
-                yield TrialOutcome(error=told) if isinstance(told, str) else TrialOutcome(signal=made(*told))
+                yield (
+                    TrialOutcome(error=reply)
+                    if isinstance(reply, str)
+                    else TrialOutcome(signal=to_frame(*reply))
+                )
         finally:
             process.kill()
             process.join()
@@ -211,7 +214,7 @@ class FunctionTrials:
 
 
 def _serve(pipe: Connection, function: Strategy, panels: Sequence[Callable[[], Frames]]) -> None:
-    # Every process draws its own randomness, so that an unseeded strategy is seen to be one.
+    # Every process has its own randomness, so that an unseeded strategy shows.
     random.seed()
     np.random.seed()  # noqa: NPY002 - the global generator is the one that strategies use
     for panel in panels:
@@ -223,7 +226,7 @@ def _serve(pipe: Connection, function: Strategy, panels: Sequence[Callable[[], F
 def _run(function: Strategy, panel: Frames) -> TrialOutcome:
     frames = {key: {name: frame.frame for name, frame in fields.items()} for key, fields in panel.items()}
     try:
-        return _placed("signal", _signal(function(frames.get(FLAT, frames)), panel), panel)
+        return _placed_outcome("signal", _signal(function(frames.get(FLAT, frames)), panel), panel)
     except BadFrame as error:
         return TrialOutcome(error=error.message)
     except Exception as error:  # noqa: BLE001 - whatever it raises is its result
@@ -235,17 +238,17 @@ def _signal(result: object, panel: Frames) -> FrozenFrame:
     if isinstance(result, pd.Series) and len(axes.symbols) == 1:
         result = result.to_frame(axes.symbols[0])
     if isinstance(result, np.ndarray):
-        wanted = (len(axes.sessions), len(axes.symbols))
-        if result.shape != wanted:
-            raise BadFrame(f"the signal is an array of shape {result.shape}; {wanted} is wanted")
-        return made(axes.sessions, axes.symbols, result.astype(np.float64))
+        shape = (len(axes.sessions), len(axes.symbols))
+        if result.shape != shape:
+            raise BadFrame(f"the signal is an array of shape {result.shape}; it must be {shape}")
+        return to_frame(axes.sessions, axes.symbols, result.astype(np.float64))
     if not isinstance(result, pd.DataFrame):
-        raise BadFrame(f"the signal is a {type(result).__name__}; a frame of sessions x symbols is wanted")
+        raise BadFrame(f"the signal must be a frame of sessions x symbols, not a {type(result).__name__}")
     index = result.index
     if not isinstance(index, pd.DatetimeIndex) or not index.is_unique or not index.is_monotonic_increasing:
-        raise BadFrame("the signal's index is not ascending, unique sessions")
+        raise BadFrame("the signal's index must be ascending, unique sessions")
     try:
         values = result.to_numpy(dtype=np.float64, na_value=np.nan)
     except (TypeError, ValueError):
-        raise BadFrame("the signal has cells that are no numbers") from None
-    return made(index.to_numpy().astype("datetime64[us]"), tuple(map(str, result.columns)), values)
+        raise BadFrame("the signal has cells that are not numbers") from None
+    return to_frame(index.to_numpy().astype("datetime64[us]"), tuple(map(str, result.columns)), values)

@@ -1,4 +1,4 @@
-"""What the causality gate says: proved where, or refuted by what."""
+"""The verdict of the causality check: where the signal is proved, or what refutes it."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ Result = Literal["causal", "not_causal", "not_deterministic", "undecided"]
 Method = Literal["walked", "sampled"]
 
 MAX_FLIPPED_SHARE = 0.05
-"""Share of the opinions that rounding may turn over, where sessions are sampled or no nudge does: code that
-says so many things otherwise once a session is not its last does not do what it seems to."""
+"""Share of the opinions that rounding may flip if sessions are sampled, or if no perturbation flips them.
+Code that changes more opinions once a session is not the last one is not near a threshold."""
 
-_MISSED = 0.01
+_MISS_PROBABILITY = 0.01
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -31,89 +31,89 @@ class Verdict:
     Attributes
     ----------
     result
-        ``causal``; ``not_causal``; ``not_deterministic``: two runs on the same panel differ, so nothing can
-        be said of the future; ``undecided``: a planned test could not be made.
+        ``causal``; ``not_causal``; ``not_deterministic``: two runs on the same panel differ, so nothing is
+        known of the future; ``undecided``: a planned test could not be made.
     sessions, proved
-        How many sessions there are, and at how many the signal was seen to be the same without the future.
+        Number of sessions, and of those at which the signal is the same without the future.
     method
         ``walked`` if every session was tried, ``sampled`` if some were.
-    drawn
-        How many of the sampled sessions were drawn from all alike. The others are aimed at places where leaks
-        show, and a leak may stay away from them.
-    sealed
-        Whether all runs were in processes that held what they were given, and nothing else. A function
-        runs where the whole panel is.
+    random_cuts
+        How many of the sampled sessions were drawn from all alike. The others are places where leaks show,
+        and a leak may avoid them.
+    isolated
+        Whether all runs were in processes that held their own panel and nothing else. A function runs within
+        reach of the whole panel.
     signal
-        Where it is causal and walked: the signal that was computed session by session, with what was known
-        in each (T sessions x N symbols, NaN for no opinion). Else None.
-    corruptions
-        How many other futures were tried, by kind.
-    starts
-        From how many later starts it was run.
+        If causal and walked: the signal that was computed session by session, with what was known in each
+        (T sessions x N symbols, NaN for no opinion). Else None.
+    alternative_futures
+        How many alternative futures were tried, by kind.
+    later_starts
+        From how many later starts the strategy was run.
     evaluations
         How often the strategy was run in all.
     counterexample
-        If it is not causal.
-    refused
-        What the strategy raised on another future, empty if it never did.
+        A cell that the future changes, if not causal.
+    future_error
+        Error of the strategy on an alternative future, empty if it never failed.
     warm_up
         Sessions after which the signal no longer depends on where the data begins (a mean of n sessions
         needs n); None if it depends on the whole history, or was not measured.
     lookback
-        The warm-up that was declared.
+        The declared warm-up.
     near_threshold
         Cells that differ by rounding only, between a panel and a longer one.
-    turned
-        Share of the opinions that rounding turns over: of all, or of those in the last rows of prefixes.
+    flipped_share
+        Share of the opinions that rounding flips: of all, or of those in the last rows of prefixes.
     seed
-        With which cuts and futures are drawn again; None where every session was walked.
+        Draws the same cuts and futures again; None if every session was walked.
     """
 
     result: Result
     sessions: int
     proved: int
     method: Method
-    drawn: int = 0
-    sealed: bool = True
+    random_cuts: int = 0
+    isolated: bool = True
     signal: pd.DataFrame | None = field(default=None, repr=False, compare=False)
-    corruptions: Mapping[str, int] = field(default_factory=dict)
-    starts: int = 0
+    alternative_futures: Mapping[str, int] = field(default_factory=dict)
+    later_starts: int = 0
     evaluations: int = 0
     counterexample: Counterexample | None = None
-    refused: str = ""
+    future_error: str = ""
     warm_up: int | None = None
     lookback: int | None = None
     near_threshold: int = 0
-    turned: float = 0.0
+    flipped_share: float = 0.0
     seed: int | None = None
     seconds: float = 0.0
 
     @property
     def causal(self) -> bool:
-        """True if no test showed the future in the signal, and every planned test was made."""
+        """True if every planned test was made and none showed the future in the signal."""
         return self.result == "causal"
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What else a reader has to know, in English."""
+        """Remarks for the reader, in English."""
         return tuple(str(note) for _, note in self._notes())
 
     def _notes(self) -> Iterator[tuple[Severity, Note]]:
         if self.near_threshold and self.causal:
-            cells, share = self.near_threshold, f"{self.turned:.2%}"
+            cells, share = self.near_threshold, f"{self.flipped_share:.2%}"
             zh, en = "；信号取逐日计算的值", "; the signal has the value that was computed in each session"
             if self.method == "sampled":
                 zh, en = "；不计入判定", "; they do not count"
             yield (
-                "warning" if self.turned else "info",
+                "warning" if self.flipped_share else "info",
                 Note(
                     zh=f"有 {cells} 个格子紧贴阈值，舍入误差就会使其变化，其中观点翻转的占 {share}{zh}",
-                    en=f"{cells} cells are so near a threshold that rounding turns them, {share} of the "
-                    f"opinions turn over{en}",
+                    en=f"{cells} cells are so near a threshold that rounding changes them, {share} of the "
+                    f"opinions flip{en}",
                 ),
             )
         need = self.warm_up
-        if self.lookback is not None and self.starts and (need is None or need > self.lookback):
+        if self.lookback is not None and self.later_starts and (need is None or need > self.lookback):
             needed = f" {need} 个" if need else "全部历史"
             yield (
                 "info",
@@ -126,25 +126,25 @@ class Verdict:
 
     @property
     def residual(self) -> float:
-        """Share of sessions at which a leak could show and still be missed, by chance with 1 %."""
+        """Share of sessions at which a leak could show and still be missed with a probability of 1 %."""
         if not self.causal or self.proved == self.sessions:
             return 0.0
-        return float(1 - _MISSED ** (1 / self.drawn))
+        return float(1 - _MISS_PROBABILITY ** (1 / self.random_cuts))
 
     @property
     def coverage(self) -> dict[str, Any]:
-        """What was done, as plain values."""
+        """What was tested, as plain values."""
         return {
             "sessions": self.sessions,
             "proved": self.proved,
             "method": self.method,
-            "drawn": self.drawn,
-            "sealed": self.sealed,
-            "corruptions": dict(self.corruptions),
-            "starts": self.starts,
+            "random_cuts": self.random_cuts,
+            "isolated": self.isolated,
+            "alternative_futures": dict(self.alternative_futures),
+            "later_starts": self.later_starts,
             "evaluations": self.evaluations,
             "residual": round(self.residual, 6),
-            "turned": round(self.turned, 6),
+            "flipped_share": round(self.flipped_share, 6),
             "seed": self.seed,
         }
 
@@ -154,7 +154,7 @@ class Verdict:
         return self.text("en")
 
     def text(self, language: str) -> str:
-        """The verdict in one line."""
+        """Return the verdict in one line."""
         if self.causal:
             return self._proof(language)
         why, name = self._why(language), _NAMES[self.result]
@@ -180,11 +180,11 @@ class Verdict:
                 zh=f"；出现在不到 {self.residual:.0%} 的交易日上的泄漏可能漏检",
                 en=f"; a leak that shows in fewer than {self.residual:.0%} of them could be missed",
             )
-        if not self.sealed:
+        if not self.isolated:
             text += say(
                 language,
                 zh="；未隔离：运行时全部数据都在其可及范围",
-                en="; unsealed: it ran within reach of all data",
+                en="; not isolated: it ran within reach of all data",
             )
         return text
 
@@ -193,32 +193,32 @@ class Verdict:
         if self.counterexample is not None:
             return self.counterexample.message(language)
         if self.result == "undecided":
-            return self._open(language)
+            return self._why_undecided(language)
         return say(
             language,
             zh="同一段数据运行两次得到的信号不同；请固定所有随机种子",
             en="two runs on the same data give different signals; seed what is random",
         )
 
-    def _open(self, language: str) -> str:
-        """What could not be tested."""
-        if self.refused:
+    def _why_undecided(self, language: str) -> str:
+        """Why it is undecided."""
+        if self.future_error:
             return say(
                 language,
-                zh=f"换成另一种可能的未来行情时策略报错（{self.refused}）；只有在任何行情下都能运行才能证明",
-                en=f"the strategy fails on prices that could have come ({self.refused}); it has to run on "
-                "any of them to be proved",
+                zh=f"换成另一种可能的未来行情时策略报错（{self.future_error}）；只有在任何行情下都能运行才能证明",
+                en=f"the strategy fails on prices that could have come ({self.future_error}); it has to run "
+                "on any of them to be proved",
             )
         return say(
             language,
-            zh=f"舍入误差使 {self.turned:.1%} 的观点翻转，超过 {MAX_FLIPPED_SHARE:.0%}：无法与未来函数区分；"
-            "请避免比较相等的数",
-            en=f"rounding turns {self.turned:.1%} of the opinions over, more than {MAX_FLIPPED_SHARE:.0%}: "
+            zh=f"舍入误差使 {self.flipped_share:.1%} 的观点翻转，超过 {MAX_FLIPPED_SHARE:.0%}："
+            "无法与未来函数区分；请避免比较相等的数",
+            en=f"rounding flips {self.flipped_share:.1%} of the opinions, more than {MAX_FLIPPED_SHARE:.0%}: "
             "that cannot be told from the future; do not compare numbers that are equal",
         )
 
     def findings(self, language: str = "en") -> tuple[Finding, ...]:
-        """The verdict as findings of a report: an error unless it is causal, and what is worth knowing."""
+        """Return the verdict as findings of a report: an error unless it is causal, and the notes."""
         found = [
             Finding(severity=severity, code="causality", message=note.text(language))
             for severity, note in self._notes()
@@ -228,13 +228,13 @@ class Verdict:
         return tuple(found)
 
     def as_json(self) -> dict[str, Any]:
-        """Plain dicts, lists, strings and numbers."""
+        """Return plain dicts, lists, strings and numbers."""
         return {
             "causal": self.causal,
             "result": self.result,
             "line": self.line,
             "coverage": self.coverage,
-            "refused": self.refused,
+            "future_error": self.future_error,
             "counterexample": self.counterexample.as_json() if self.counterexample else None,
             "warm_up": self.warm_up,
             "lookback": self.lookback,

@@ -1,4 +1,4 @@
-"""How many sessions a signal needs before it no longer depends on where the data begins."""
+"""The warm-up of a signal: sessions after which it no longer depends on where the data begins."""
 
 from __future__ import annotations
 
@@ -8,16 +8,15 @@ from statistics import median
 
 import numpy as np
 
-from quantgraph.audit.causality._cuts import changes
 from quantgraph.audit.causality._panel_slices import axes_of, read_panels, since
-from quantgraph.audit.causality._rounding import Perturbations
-from quantgraph.audit.causality._signal_comparison import Bools, ReferenceSignal
+from quantgraph.audit.causality._proof_state import signal_changes
+from quantgraph.audit.causality._signal_comparison import Bools, Perturbations, ReferenceSignal
 from quantgraph.audit.causality.trials import RunPanel, TrialOutcome, Trials
 from quantgraph.errors import CodeFailed
 from quantgraph.sandbox.wire import Frames
 from quantgraph.state.frames import Floats
 
-__all__ = ["WarmUp", "measure_warm_up", "start_of"]
+__all__ = ["WarmUp", "measure_start", "measure_warm_up"]
 
 _SHARES = (0.0, 0.125, 0.25, 0.5)
 _ROUNDS = 6
@@ -27,24 +26,23 @@ _MARGIN = 0.1
 
 @dataclass(frozen=True, kw_only=True)
 class WarmUp:
-    """The warm-up (None: the whole history), and from how many later starts it was measured."""
+    """A measured warm-up (None: the whole history), and the number of later starts it is measured from."""
 
     warm_up: int | None
-    starts: int
+    later_starts: int
 
 
 def measure_warm_up(strategy: Trials, panels: object, *, whole: TrialOutcome | None = None) -> int | None:
     """Sessions after which the signal no longer depends on where the data begins.
 
     A mean of n sessions needs n, its crossing n + 1, a row by itself 1. NaN differs from 0: a signal that is
-    NaN in its warm-up needs it. Cells that a move of the data by 1e-9 turns over do not count.
+    NaN in its warm-up needs it. Cells that a perturbation of the data by 1e-9 flips do not count.
 
     Returns
     -------
     int or None
         None if it depends on the whole history, or if the panel is too short to tell: a mean of 50 on 58
-        sessions and a sum from the first one both give None. Only a longer panel tells them apart; twice
-        the need is enough as a rule.
+        sessions and a sum from the first one both give None. A panel of twice the need is enough as a rule.
 
     Raises
     ------
@@ -56,16 +54,20 @@ def measure_warm_up(strategy: Trials, panels: object, *, whole: TrialOutcome | N
     if outcome.signal is None:
         raise CodeFailed(f"the strategy fails on the whole panel: {outcome.error}")
     with strategy.series() as run:
-        nudges = Perturbations(run, panel, outcome, seed=0)
-        return start_of(run, panel, ReferenceSignal(outcome.signal, axes_of(panel)), nudges).warm_up
+        perturbations = Perturbations(run, panel, outcome, seed=0)
+        return measure_start(
+            run, panel, ReferenceSignal(outcome.signal, axes_of(panel)), perturbations
+        ).warm_up
 
 
-def start_of(run: RunPanel, panel: Frames, reference: ReferenceSignal, nudges: Perturbations) -> WarmUp:
-    """Measure the warm-up against the signal of the whole panel; ``nudges`` are of that panel."""
-    found = _Measured(run, panel, reference, nudges)
+def measure_start(
+    run: RunPanel, panel: Frames, reference: ReferenceSignal, perturbations: Perturbations
+) -> WarmUp:
+    """Measure the warm-up against the signal of the whole panel; ``perturbations`` must be of that panel."""
+    found = _Measured(run, panel, reference, perturbations)
     total = found.total
     found.try_from([max(1, int(total * share)) for share in _SHARES])
-    changed = np.flatnonzero(changes(reference.values).any(axis=1))
+    changed = np.flatnonzero(signal_changes(reference.values).any(axis=1))
     for _ in range(_ROUNDS):
         need = found.warm_up
         if need is None:
@@ -76,23 +78,23 @@ def start_of(run: RunPanel, panel: Frames, reference: ReferenceSignal, nudges: P
         found.try_from(fresh[:: max(1, len(fresh) // _AIMED)][:_AIMED])
         if found.warm_up == need:
             break
-    return WarmUp(warm_up=found.warm_up, starts=len(found.last))
+    return WarmUp(warm_up=found.warm_up, later_starts=len(found.last))
 
 
 class _Measured:
     """By start (row of the panel) the last row, counted from it, that differs from the whole's, or -1."""
 
     def __init__(
-        self, run: RunPanel, panel: Frames, reference: ReferenceSignal, nudges: Perturbations
+        self, run: RunPanel, panel: Frames, reference: ReferenceSignal, perturbations: Perturbations
     ) -> None:
-        self._run, self._panel, self._reference, self._nudges = run, panel, reference, nudges
+        self._run, self._panel, self._reference, self._perturbations = run, panel, reference, perturbations
         self._sessions = axes_of(panel).sessions
         self.total = len(self._sessions)
         self.last: dict[int, int] = {}
         self._unsure: dict[int, tuple[Bools, Floats]] = {}
 
     def try_from(self, starts: Sequence[int]) -> None:
-        """Run it from later starts. One that fails there says nothing."""
+        """Run the strategy from later starts; a start at which it fails is ignored."""
         for start in dict.fromkeys(starts):
             outcome = (
                 self._run(since(self._panel, self._sessions[start])) if start < self.total else TrialOutcome()
@@ -100,13 +102,13 @@ class _Measured:
             if outcome.signal is not None:
                 rows = len(self._reference.sessions)
                 differing = self._reference.differing(outcome, rows, self._first(start))
-                self._unsure[start] = differing, self._reference.of(outcome)
+                self._unsure[start] = differing, self._reference.aligned(outcome)
                 self.last[start] = self._last(start, differing)
         need, usual = self.warm_up, median(self.last.values()) if self.last else 0
         if need is None or need > 2 * usual + 4:  # a sum that begins elsewhere may round otherwise
             for start, (differing, theirs) in self._unsure.items():
                 if differing.any():
-                    near = self._nudges.among(differing, self._reference, theirs)
+                    near = self._perturbations.explain(differing, self._reference, theirs)
                     self.last[start] = self._last(start, differing & ~near)
             self._unsure.clear()
 
@@ -119,10 +121,10 @@ class _Measured:
 
     @property
     def warm_up(self) -> int | None:
-        """The longest need seen, if starts agree on it.
+        """The longest need of any start, if the starts agree on it.
 
-        A start has settled when the need ends well before the data does. All others must be too short to
-        settle; and one that drops as many sessions as are needed must have, or all have much the same need.
+        A start has settled if its need ends well before the data does. All others must be too short to
+        settle. One that skips as many sessions as are needed must have settled, or all needs must be similar.
         """
         room = {start: (self.total - start) * (1 - _MARGIN) for start in self.last}
         settled = {start: last + 2 for start, last in self.last.items() if last + 2 <= room[start]}

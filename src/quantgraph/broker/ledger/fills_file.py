@@ -1,4 +1,4 @@
-"""Fills as a tidy table: one row a fill, in CSV or Parquet, out of a ledger and into one; and rejections."""
+"""Fills and rejections as tables in CSV or Parquet, and the import of fills into a ledger."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ import pandas as pd
 from quantgraph.broker.corporate_actions import action_book, apply_corporate_actions
 from quantgraph.broker.ledger.journal import CHARGES, iso
 from quantgraph.broker.ledger.ledger import Ledger
-from quantgraph.broker.orders import Fill, Order, Rejection, normalize_quantity
-from quantgraph.broker.session_result import SessionResult
+from quantgraph.broker.open_session import SessionResult
+from quantgraph.broker.orders import Fill, Order, Rejection, normalize_quantity, number_text
 from quantgraph.broker.simulate import Market
 from quantgraph.broker.valuation import mark, value_of
 from quantgraph.errors import BadFile, LedgerConflict, NoData
@@ -50,7 +50,7 @@ _NUMBERS = ("quantity", "price", "notional", *CHARGES)
 
 
 def fills_table(fills: Iterable[Fill]) -> pd.DataFrame:
-    """One row a fill, in their order.
+    """One row per fill, in their order.
 
     Returns
     -------
@@ -64,7 +64,7 @@ def fills_table(fills: Iterable[Fill]) -> pd.DataFrame:
             "sequence": fill.order.sequence,
             "ts_code": fill.order.symbol,
             "side": fill.side,
-            **{name: _text(getattr(fill, name)) for name in _NUMBERS},
+            **{name: number_text(getattr(fill, name)) for name in _NUMBERS},
             "reason": fill.order.reason,
         }
         for fill in fills
@@ -73,18 +73,18 @@ def fills_table(fills: Iterable[Fill]) -> pd.DataFrame:
 
 
 def write_fills(path: str | Path, fills: Iterable[Fill]) -> None:
-    """Write the table as CSV or Parquet, by the file's ending; in Parquet the numbers are float64.
+    """Write the table as CSV or Parquet, by the file's suffix; in Parquet the numbers are float64.
 
     Raises
     ------
     BadFile
-        If the ending is another one, or the file cannot be written.
+        If the suffix is another one, or the file cannot be written.
     """
     _write(Path(path), fills_table(fills), _NUMBERS)
 
 
 def rejections_table(rejections: Iterable[Rejection]) -> pd.DataFrame:
-    """One row a rejected order, or rest of one that a cap cut, in their order.
+    """One row per rejection, in their order.
 
     Returns
     -------
@@ -100,7 +100,7 @@ def rejections_table(rejections: Iterable[Rejection]) -> pd.DataFrame:
             "ts_code": rejection.order.symbol,
             "side": rejection.order.side or "",
             "wish": rejection.order.size[0],
-            "size": _text(rejection.order.size[1]),
+            "size": number_text(rejection.order.size[1]),
             "code": rejection.code,
             "message": rejection.message,
             "reason": rejection.order.reason,
@@ -111,27 +111,27 @@ def rejections_table(rejections: Iterable[Rejection]) -> pd.DataFrame:
 
 
 def write_rejections(path: str | Path, rejections: Iterable[Rejection]) -> None:
-    """Write that table, as :func:`write_fills` does."""
+    """Write the table of rejections, see :func:`write_fills`."""
     _write(Path(path), rejections_table(rejections), ("size",))
 
 
 def read_fills(path: str | Path) -> list[Fill]:
     """Read a table of fills, as :func:`write_fills` writes it or with fewer columns.
 
-    Needed are ``trade_date``, ``ts_code``, ``side``, ``quantity`` and ``price``. Without ``sequence`` the
-    fills of a session count from 1, without ``notional`` it is price times quantity, without a charge that
+    Required are ``trade_date``, ``ts_code``, ``side``, ``quantity`` and ``price``. Without ``sequence`` the
+    fills of a session count from 1, without ``notional`` it is price times quantity, a missing charge
     is 0.
 
     Raises
     ------
     BadFile
-        If the file is not such a table; names the first bad row.
+        If the file is not such a table; the first bad row is named.
     """
     target = Path(path)
     try:
         table = (
             pd.read_csv(target, dtype=str, keep_default_na=False)
-            if _ending(target) == ".csv"
+            if _suffix(target) == ".csv"
             else pd.read_parquet(target)
         )
     except (OSError, ValueError) as error:
@@ -157,26 +157,27 @@ def import_fills(
     *,
     cash: Decimal | float | str,
 ) -> None:
-    """Enter fills that were made elsewhere as a run: every session from the first fill to the last.
+    """Enter fills of another program as a run: every session from the first fill to the last.
 
     ``fills`` may be the path of a file for :func:`read_fills`. Corporate actions and marks come from the
-    market's data. The ledger checks the fills as any others: cash,
-    shares, T+1, notional.
+    market's data. The ledger checks the fills as all others: cash, shares, T+1, notional.
 
     Raises
     ------
     NoData
-        If there are no fills, or one of them is in no session of the data.
+        If there are no fills, or one is not in a session of the data.
     LedgerConflict
-        If a fill does not follow, or the run is there with something else.
+        If a fill does not follow, or the run exists with something else.
     """
     if isinstance(fills, str | Path):
         fills = read_fills(fills)
     sessions = market.store.snapshot(market.data_ref)["ohlcv"]["open"].index
     days = sorted({fill.session for fill in fills})
-    strange = [day for day in days if day not in sessions]
-    if strange or not days:
-        raise NoData(f"{strange[0]:%Y-%m-%d} is no session of the data" if strange else "there are no fills")
+    unknown = [day for day in days if day not in sessions]
+    if unknown or not days:
+        raise NoData(
+            f"{unknown[0]:%Y-%m-%d} is not a session of the data" if unknown else "there are no fills"
+        )
     ledger.open_run(run_id, cash, {**market.identity, "decider": _IMPORTED})
     for session in sessions[(sessions >= days[0]) & (sessions <= days[-1])]:
         today = [fill for fill in fills if fill.session == session]
@@ -240,7 +241,7 @@ def _fill(row: dict[str, Any], before: Fill | None) -> Fill:
 
 def _write(target: Path, table: pd.DataFrame, numbers: Sequence[str]) -> None:
     try:
-        if _ending(target) == ".csv":
+        if _suffix(target) == ".csv":
             table.to_csv(target, index=False, lineterminator="\n")
         else:
             table.astype(dict.fromkeys(numbers, "float64")).to_parquet(target, index=False)
@@ -249,11 +250,7 @@ def _write(target: Path, table: pd.DataFrame, numbers: Sequence[str]) -> None:
         raise BadFile(f"{target} cannot be written: {reason}", file=str(target)) from error
 
 
-def _ending(path: Path) -> str:
+def _suffix(path: Path) -> str:
     if path.suffix not in (".csv", ".parquet"):
-        raise BadFile(f"{path}; a file that ends in .csv or .parquet is wanted", file=str(path))
+        raise BadFile(f"{path}: the suffix must be .csv or .parquet", file=str(path))
     return path.suffix
-
-
-def _text(value: object) -> str:
-    return f"{value:f}" if isinstance(value, Decimal) else str(value)

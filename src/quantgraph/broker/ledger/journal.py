@@ -1,8 +1,10 @@
-"""How a session becomes lines of the journal, and lines become a session again.
+"""Journal lines: a session as lines, and lines as a session.
 
 A line is ``(kind, body)``; the body is JSON with its keys in a fixed order, money and quantities as text.
-The lines of a session stand in this order: ``dividend``, ``payment``, ``split``, ``delisting`` as they
-happened, ``fill`` and ``rejection`` in the order the orders were submitted, ``marks``, ``day``.
+The lines of a session are in this order: ``dividend``, ``payment``, ``split``, ``delisting`` as they
+happened, ``fill`` and ``rejection`` in the order of submission, ``marks``, ``day``.
+
+The writer is its own, not that of ``_util``: the hash chain is over these bytes, whose keys are not sorted.
 """
 
 from __future__ import annotations
@@ -18,18 +20,31 @@ import pandas as pd
 from quantgraph._util.canonical_json import content_hash
 from quantgraph.broker.account import Account
 from quantgraph.broker.corporate_actions import Delisting, Dividend, Event, Payment, Split, apply_event
-from quantgraph.broker.orders import SIZES, Fill, Order, Outcome, Quantity, Rejection, normalize_quantity
-from quantgraph.broker.session_result import SessionResult
+from quantgraph.broker.open_session import SessionResult
+from quantgraph.broker.orders import (
+    SIZES,
+    Fill,
+    Order,
+    Outcome,
+    Quantity,
+    Rejection,
+    escape_surrogates,
+    normalize_quantity,
+    number_text,
+)
 from quantgraph.broker.valuation import Mark
 from quantgraph.errors import LedgerConflict
 from quantgraph.market.money import ZERO, market_value, to_decimal, trim_zeros
 
 __all__ = [
     "CHARGES",
+    "DAY",
     "EVENTS",
     "DayLines",
     "Line",
+    "Stored",
     "chain_hash",
+    "compact_json",
     "day_body",
     "day_lines",
     "delisting_profits",
@@ -42,54 +57,57 @@ __all__ = [
     "plain_order",
     "rejection_body",
     "session_from_iso",
-    "text",
 ]
 
 Line = tuple[str, str]
 """Kind and body."""
+Stored = tuple[int, str, str, str]
+"""Line number, session, kind and body."""
 
 CHARGES = ("commission", "stamp_duty", "transfer_fee", "regulatory", "slippage")
+DAY = (
+    *("decider", "cash", "owed", "stocks", "value", "positions", "largest", "fills", "rejections", "traded"),
+    *CHARGES,
+    *("dividends", "sales", "won", "realised"),
+)
+"""Keys of a day's body, in order."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class DayLines:
-    """A session as it stands in the journal: its lines, the ``day`` line last."""
+    """A session in the journal: its lines, the ``day`` line last."""
 
     session: str
     lines: Sequence[Line]
 
 
 def iso(session: pd.Timestamp) -> str:
-    """Write a session as it is stored."""
+    """A session as it is stored."""
     return session.date().isoformat()
 
 
 def session_from_iso(session: str) -> pd.Timestamp:
-    """Read a stored session."""
+    """A stored session as a timestamp."""
     return pd.Timestamp(session).as_unit("us")
 
 
-def text(value: Any) -> str:
-    """Compact JSON, its keys in the order they have; half a surrogate pair is escaped, as UTF-8 has none."""
-    plain = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
-    return plain.encode(errors="backslashreplace").decode()
+def compact_json(value: Any) -> str:
+    """Compact JSON, keys in the given order; lone surrogates are escaped, because UTF-8 has none."""
+    return escape_surrogates(json.dumps(value, ensure_ascii=False, separators=(",", ":")))
 
 
 def chain_hash(before: str, line: int, session: str, kind: str, body: str) -> str:
-    """Hash of a line over the hash of the line before it, for the first over the run's name.
-
-    128 bits of BLAKE2b, hexadecimal.
-    """
+    """Hash of a line and of the hash before it (of the first line: the run's name), 128 bits of BLAKE2b."""
     return content_hash(f"{before}\n{line}\n{session}\n{kind}\n{body}")
 
 
 def day_lines(before: Account, result: SessionResult) -> DayLines:
-    """Lines of a session that began with the account ``before``, on the evening or the morning.
+    """Lines of a session that began with the account ``before``.
 
     Raises
     ------
     LedgerConflict
-        If what it did cannot be done with that account, or a mark is missing.
+        If the result does not follow from that account, or a mark is missing.
     """
     try:
         day = _day_body_of(before, result)
@@ -107,10 +125,10 @@ def day_lines(before: Account, result: SessionResult) -> DayLines:
 
 
 def plain_order(sequence: int, symbol: str, side: str, quantity: object, reason: str) -> str:
-    """An order for shares at the open, as the inside of a JSON object."""
+    """An order for shares at the open, as a JSON object without its braces."""
     return (
-        f'"sequence":{sequence},"symbol":{text(symbol)},"type":"open","wish":"{side}",'
-        f'"quantity":"{quantity}","reason":{text(reason)}'
+        f'"sequence":{sequence},"symbol":{compact_json(symbol)},"type":"open","wish":"{side}",'
+        f'"quantity":"{quantity}","reason":{compact_json(reason)}'
     )
 
 
@@ -124,7 +142,7 @@ def fill_body(  # noqa: PLR0917 - the columns of a fill
     t_plus: int,
     rest: str = "",
 ) -> str:
-    """Body of a fill; ``order`` is the inside of a JSON object, ``charges`` are in the order of CHARGES."""
+    """Body of a fill; ``order`` is a JSON object without braces, ``charges`` are in the order of CHARGES."""
     commission, duty, transfer, regulatory, slippage = charges
     return (
         f'{{{order},"side":"{side}","filled":"{quantity}","price":"{price}","notional":"{notional}",'
@@ -135,55 +153,25 @@ def fill_body(  # noqa: PLR0917 - the columns of a fill
 
 def rejection_body(order: str, code: str, message: str) -> str:
     """Body of a rejection."""
-    return f'{{{order},"code":"{code}","message":{text(message)}}}'
+    return f'{{{order},"code":"{code}","message":{compact_json(message)}}}'
 
 
 def marks_body(marks: Mapping[str, float], carried: Sequence[str]) -> str:
     """Body of the marks: prices as numbers in their shortest form, which is exact."""
-    return f'{{"prices":{text(marks)},"carried":{text(list(carried))}}}'
+    return f'{{"prices":{compact_json(marks)},"carried":{compact_json(list(carried))}}}'
 
 
-def day_body(  # noqa: PLR0917 - the columns of the journal's last line
-    decider: str,
-    cash: str,
-    owed: str,
-    stocks: str,
-    value: str,
-    positions: int,
-    largest: str,
-    fills: int,
-    rejections: int,
-    traded: str,
-    charges: Sequence[str],
-    dividends: str,
-    sales: int,
-    won: int,
-    realised: str,
-) -> str:
-    """Body of a day: the account at its end, and the sums of what happened.
+def day_body(**values: Decimal | str | int) -> str:
+    """Body of a day: the account at its end, and the sums of the session; the names are :data:`DAY`.
 
-    ``sales`` are fills that sell and delistings, ``won`` those of them that brought more than their shares
-    had cost (average cost, fees of both sides included), ``realised`` is what all of them brought beyond it.
+    ``sales`` are fills that sell and delistings, ``won`` are those that brought more than the cost of their
+    shares (average cost, fees of both sides included), ``realised`` is what all of them brought beyond it.
     """
-    return text(
-        {
-            "decider": decider,
-            "cash": cash,
-            "owed": owed,
-            "stocks": stocks,
-            "value": value,
-            "positions": positions,
-            "largest": largest,
-            "fills": fills,
-            "rejections": rejections,
-            "traded": traded,
-            **dict(zip(CHARGES, charges, strict=True)),
-            "dividends": dividends,
-            "sales": sales,
-            "won": won,
-            "realised": realised,
-        }
-    )
+    return compact_json({name: _plain(values[name]) for name in DAY})
+
+
+def _plain(value: Decimal | str | int) -> str | int:
+    return value if isinstance(value, int) else str(value)
 
 
 def outcome_of(kind: str, body: Mapping[str, Any], session: pd.Timestamp) -> Outcome:
@@ -206,7 +194,7 @@ def outcome_of(kind: str, body: Mapping[str, Any], session: pd.Timestamp) -> Out
 
 
 def event_of(kind: str, body: Mapping[str, Any], session: pd.Timestamp) -> Event:
-    """Read what a corporate action did."""
+    """Read the event of a corporate action."""
     return EVENTS[kind](session=session, **{name: _READ[name](value) for name, value in body.items()})
 
 
@@ -227,25 +215,29 @@ def _outcome_line(outcome: Outcome) -> Line:
     return "fill", fill_body(
         order,
         outcome.side,
-        _written(outcome.quantity),
-        _written(outcome.price),
+        number_text(outcome.quantity),
+        number_text(outcome.price),
         outcome.notional,
         [getattr(outcome, name) for name in CHARGES],
         outcome.t_plus,
-        f',"rest":{text({"code": rest.code, "message": rest.message})}' if rest else "",
+        f',"rest":{compact_json({"code": rest.code, "message": rest.message})}' if rest else "",
     )
 
 
 def _order_text(order: Order) -> str:
     name, size = order.size
     if order.side is not None and order.type == "open":
-        return plain_order(order.sequence, order.symbol, order.side, _written(size), order.reason)
-    given = {"sequence": order.sequence, "symbol": order.symbol, "type": order.type, "wish": order.side}
-    given |= {name: _written(size)}
-    if order.limit_price is not None:
-        given["limit_price"] = _written(order.limit_price)
-    told = {key: value for key, value in given.items() if value is not None}
-    return text({**told, "reason": order.reason})[1:-1]
+        return plain_order(order.sequence, order.symbol, order.side, number_text(size), order.reason)
+    fields = {
+        "sequence": order.sequence,
+        "symbol": order.symbol,
+        "type": order.type,
+        "wish": order.side,
+        name: number_text(size),
+        "limit_price": None if order.limit_price is None else number_text(order.limit_price),
+        "reason": order.reason,
+    }
+    return compact_json({key: value for key, value in fields.items() if value is not None})[1:-1]
 
 
 def _order_of(body: Mapping[str, Any]) -> Order:
@@ -269,37 +261,38 @@ def _order_of(body: Mapping[str, Any]) -> Order:
 def _day_body_of(before: Account, result: SessionResult) -> str:
     account, fills = result.account, result.fills
     profits = _profits(before, result)
-    worths = {
-        symbol: market_value(result.marks[symbol].price, position.quantity)
+    worths = [
+        market_value(result.marks[symbol].price, position.quantity)
         for symbol, position in account.positions.items()
-    }
+    ]
+    charges = {name: sum((getattr(fill, name) for fill in fills), ZERO) for name in CHARGES}
     return day_body(
-        result.decider,
-        str(account.cash),
-        str(account.owed),
-        str(trim_zeros(sum(worths.values(), Decimal(0)))),
-        str(result.value),
-        len(account.positions),
-        str(trim_zeros(max(worths.values(), default=ZERO))),
-        len(fills),
-        len(result.rejections),
-        str(sum((fill.notional for fill in fills), ZERO)),
-        [str(sum((getattr(fill, name) for fill in fills), ZERO)) for name in CHARGES],
-        str(sum((event.amount for event in result.events if isinstance(event, Dividend)), ZERO)),
-        len(profits),
-        sum(profit > 0 for profit in profits),
-        str(sum(profits, ZERO)),
+        decider=result.decider,
+        cash=account.cash,
+        owed=account.owed,
+        stocks=trim_zeros(sum(worths, Decimal(0))),
+        value=result.value,
+        positions=len(worths),
+        largest=trim_zeros(max(worths, default=ZERO)),
+        fills=len(fills),
+        rejections=len(result.rejections),
+        traded=sum((fill.notional for fill in fills), ZERO),
+        **charges,
+        dividends=sum((event.amount for event in result.events if isinstance(event, Dividend)), ZERO),
+        sales=len(profits),
+        won=sum(profit > 0 for profit in profits),
+        realised=sum(profits, ZERO),
     )
 
 
 def delisting_profits(before: Account, events: Iterable[Event]) -> list[Decimal]:
-    """What each delisting brought beyond the cost of its shares, for an account that held them before."""
+    """The profit of each delisting: its payment less the cost of the shares in ``before``."""
     gone = (event for event in events if isinstance(event, Delisting))
     return [event.amount - before.positions[event.symbol].cost for event in gone]
 
 
 def _profits(before: Account, result: SessionResult) -> list[Decimal]:
-    """What each sale brought beyond the cost of its shares; a delisting is one, a split changes no cost."""
+    """The profit of each sale and delisting; a split does not change the cost."""
     account, profits = before.open_session(), delisting_profits(before, result.events)
     for event in result.events:
         account = apply_event(account, event)
@@ -335,10 +328,8 @@ _READ: dict[str, Callable[[str], Any]] = {
 
 def _event_line(event: Event) -> Line:
     values = {name: value for name, value in vars(event).items() if name != "session"}
-    return _KINDS[type(event)], text({name: _written(value) for name, value in values.items()})
+    return _KINDS[type(event)], compact_json({name: _written(value) for name, value in values.items()})
 
 
-def _written(value: object) -> str:
-    if isinstance(value, pd.Timestamp):
-        return iso(value)
-    return f"{value:f}" if isinstance(value, Decimal) else str(value)
+def _written(value: Any) -> str:
+    return iso(value) if isinstance(value, pd.Timestamp) else number_text(value)

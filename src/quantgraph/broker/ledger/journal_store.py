@@ -1,4 +1,4 @@
-"""The journal's rows: one table, read in order, appended to by one writer."""
+"""The journal's table in a database: read in order, appended to by one writer at a time."""
 
 from __future__ import annotations
 
@@ -9,8 +9,7 @@ from typing import Any
 from sqlalchemy import Column, Integer, MetaData, String, Table, Text, func, insert, select
 
 from quantgraph._util.database import create_tables, open_engine
-from quantgraph.broker.ledger.explain import Stored
-from quantgraph.broker.ledger.journal import Line, chain_hash
+from quantgraph.broker.ledger.journal import Line, Stored, chain_hash
 from quantgraph.errors import BadOption, LedgerConflict
 
 __all__ = ["OPENING", "RUN_ID_LENGTH", "SCHEMA", "JournalStore", "journal"]
@@ -30,7 +29,7 @@ journal = Table(
     Column("hash", String(32), nullable=False),
     sqlite_with_rowid=False,
 )
-"""One row a line. The key lets one writer alone append a line to a run."""
+"""One row per line. The primary key lets only one writer append a line to a run."""
 
 
 OPENING = 2
@@ -40,12 +39,12 @@ _COLUMNS = ("run_id", "line", "session", "kind", "body", "hash")
 
 
 class JournalStore:
-    """A database with a journal, made when it is not there."""
+    """A database with a journal, which is made if it does not exist."""
 
     def __init__(self, where: str | Path) -> None:
         self.engine = open_engine(where)
         self._writer = self.engine.execution_options(quantgraph_writes=True)
-        # Given to the driver as text: it is always the same, and a session may have thousands of rows.
+        # Compiled once: a session may have thousands of rows.
         statement = insert(journal).compile(dialect=self.engine.dialect)
         self._insert, self._positional = str(statement), statement.positional
         create_tables(self.engine, SCHEMA)
@@ -57,7 +56,9 @@ class JournalStore:
     def append(
         self, run_id: str, line: int, before: str, session: str, lines: Sequence[Line]
     ) -> tuple[int, str]:
-        """Add lines after ``line``, whose hash is ``before``, in one transaction; the last one and its hash.
+        """Append lines after ``line``, whose hash is ``before``, in one transaction.
+
+        Returns the number of the last line, and its hash.
 
         Raises
         ------
@@ -81,7 +82,7 @@ class JournalStore:
             return sorted(connection.execute(query).scalars())  # databases sort by locale
 
     def find(self, run_id: str) -> dict[str, str]:
-        """Bodies of the opening lines by kind; empty when there is no such run."""
+        """Bodies of the opening lines by kind; empty if there is no such run."""
         columns = journal.c
         query = select(columns.kind, columns.body).where(columns.run_id == run_id, columns.line < OPENING)
         with self.engine.connect() as connection:

@@ -1,4 +1,4 @@
-"""The ledger: an append-only journal of runs; a session is one transaction, and enters once."""
+"""The ledger: an append-only journal of runs, one transaction per session."""
 
 from __future__ import annotations
 
@@ -18,20 +18,19 @@ from sqlalchemy.exc import IntegrityError
 
 from quantgraph._util.canonical_json import canonical_json
 from quantgraph.broker.account import Account
-from quantgraph.broker.ledger.explain import lines_by_session, replay_session, verify_session
 from quantgraph.broker.ledger.journal import (
     CHARGES,
     DayLines,
     Line,
+    compact_json,
     day_lines,
     iso,
     marks_of,
     session_from_iso,
-    text,
 )
 from quantgraph.broker.ledger.journal_store import OPENING, RUN_ID_LENGTH, JournalStore
-from quantgraph.broker.ledger.queries import LedgerQueries
-from quantgraph.broker.session_result import SessionResult
+from quantgraph.broker.ledger.queries import LedgerQueries, lines_by_session, replay_session, verify_session
+from quantgraph.broker.open_session import SessionResult
 from quantgraph.errors import BadOption, LedgerConflict
 
 __all__ = ["CHARGES", "Ledger"]
@@ -39,7 +38,7 @@ __all__ = ["CHARGES", "Ledger"]
 
 @dataclass(kw_only=True)
 class _Tip:
-    """Where a run stands: its last line and what the lines up to it lead to."""
+    """The state of a run: its last line, and the account that the lines lead to."""
 
     line: int
     account: Account
@@ -53,31 +52,31 @@ class Ledger(LedgerQueries):
     Parameters
     ----------
     where
-        A file, made with its folder when it is not there, or a SQLAlchemy URL such as
+        A file, made with its folder if it does not exist, or a SQLAlchemy URL such as
         ``postgresql+psycopg://user@host/name``.
 
     Raises
     ------
     BadOption
-        If ``where`` is neither, or would not outlast the process.
+        If ``where`` is neither, or is a database in memory.
     BadFile
-        Here and later, if it is no database, or one that cannot be reached.
+        Here and later, if it is not a database, or cannot be reached.
 
     Notes
     -----
     SQLite runs in WAL mode with ``synchronous=FULL``: a session that was committed survives a power
     cut. One instance may be used by many threads, and many instances may share a database.
 
-    Lines are only ever added. Each carries the hash of the one before it, so that :meth:`check` finds a
-    line that was changed, removed or put in. A whole end that was cut off leaves no trace in what remains:
-    it is found only against something outside the ledger, such as a run's ``result.json``. Cash,
-    positions, cost and profit are what the lines lead to.
+    Lines are only appended. Each has a hash over the one before it, so :meth:`check` finds a line that was
+    changed, removed or inserted. Whole sessions that were cut off the end leave no trace: they are found
+    only by comparison with something outside the ledger, such as a run's ``result.json``. Cash, positions,
+    cost and profit are derived from the lines.
 
-    A run has one session after the other. Committing a session that is there already returns what was
-    recorded; if anything differs it is a :class:`LedgerConflict`.
+    Sessions of a run ascend. Committing a recorded session again returns what was recorded; if anything
+    differs it raises :class:`LedgerConflict`.
 
-    The lock protects the tips, which save replaying a run for each question, and lets the writers of
-    this process queue fairly instead of polling the file.
+    The lock protects the cached state of each run, and lets the writers of this process queue fairly
+    instead of polling the file.
 
     Examples
     --------
@@ -109,7 +108,7 @@ class Ledger(LedgerQueries):
     def open_run(
         self, run_id: str, cash: Decimal | float | str, meta: Mapping[str, Any] | None = None
     ) -> None:
-        """Begin a run with a deposit of cash; opening the same run again does nothing.
+        """Begin a run with a deposit of cash; opening the same run again has no effect.
 
         Parameters
         ----------
@@ -118,21 +117,21 @@ class Ledger(LedgerQueries):
         cash
             Initial cash, in whole cents.
         meta
-            What else belongs to the run; must be JSON.
+            What identifies the run besides; must be JSON.
 
         Raises
         ------
         LedgerConflict
-            If the run is there with other cash or another ``meta``.
+            If the run exists with other cash or another ``meta``.
         BadOption
             If the cash is not an amount, or the name is empty or too long.
         """
         if not 1 <= len(run_id) <= RUN_ID_LENGTH:
-            said = f"run_id has {len(run_id)} characters; 1 to {RUN_ID_LENGTH} are wanted"
+            said = f"run_id has {len(run_id)} characters; must have 1 to {RUN_ID_LENGTH}"
             raise BadOption(said, parameter="run_id")
         opening = {
             "run": canonical_json(dict(meta or {})),
-            "deposit": text({"amount": str(Account.opening(cash).cash)}),
+            "deposit": compact_json({"amount": str(Account.opening(cash).cash)}),
         }
         found = self._store.find(run_id)
         if not found:
@@ -144,19 +143,19 @@ class Ledger(LedgerQueries):
         for kind, body in opening.items():
             if found and found.get(kind) != body:
                 what = _changes(kind, found.get(kind, ""), body)
-                told = f"run {run_id!r} is there with {what}; give another run_id to begin a run of its own"
+                told = f"run {run_id!r} exists with {what}; give another run_id to begin a new run"
                 raise LedgerConflict(told, run_id=run_id)
 
     def commit_day(self, run_id: str, result: SessionResult) -> SessionResult:
         """Record a session in one transaction, or return what was recorded for it before.
 
-        Its lines are replayed before they are written: they must lead to the very account and value.
+        Its lines are replayed before they are written, and must lead to its account and value.
 
         Raises
         ------
         LedgerConflict
-            If something else is recorded for the session, it lies before the last one, or its lines do not
-            explain it to the cent.
+            If something else is recorded for the session, it is before the last one, or it does not follow
+            from its lines to the cent.
         BadOption
             If there is no such run.
         """
@@ -168,7 +167,7 @@ class Ledger(LedgerQueries):
             explained = verify_session(run_id, tip.account, day.session, list(day.lines))
             if explained.account.open_session() != result.account.open_session():
                 raise LedgerConflict(
-                    f"run {run_id!r}, {day.session}: the account is not what its lines lead to",
+                    f"run {run_id!r}, {day.session}: the account differs from the one that its lines lead to",
                     run_id=run_id,
                     session=day.session,
                 )
@@ -179,32 +178,35 @@ class Ledger(LedgerQueries):
         return result
 
     def commit_block(self, run_id: str, before: Account, days: Sequence[DayLines], after: Account) -> None:
-        """Record sessions that were traded in one go and were checked there, a transaction each.
+        """Record the sessions of a block, which were checked there, one transaction each.
 
         Raises
         ------
         LedgerConflict
-            If the run does not stand at ``before``, or another writer was first.
+            If the run's account is not ``before``, or another writer was first.
         """
         with self._lock:
             tip = self._tip(run_id)
-            ahead = tip.sessions and days[0].session <= tip.sessions[-1]  # without a trade in between
+            ahead = tip.sessions and days[0].session <= tip.sessions[-1]  # perhaps without a trade
             if ahead or not (tip.account is before or tip.account.open_session() == before.open_session()):
-                raise LedgerConflict(f"run {run_id!r} does not stand where the block begins", run_id=run_id)
+                raise LedgerConflict(
+                    f"the account of run {run_id!r} is not the one before the block", run_id=run_id
+                )
             try:
                 self._write(run_id, tip, days, after)
             except IntegrityError as error:
                 raise LedgerConflict(
-                    f"run {run_id!r}: another writer was first; resume to go on from there", run_id=run_id
+                    f"run {run_id!r}: another writer was first; resume the run to continue from there",
+                    run_id=run_id,
                 ) from error
 
     def account(self, run_id: str) -> Account:
-        """Return the account after the last committed session; before the first, the initial cash."""
+        """The account after the last committed session; before the first, the initial cash."""
         with self._lock:
             return self._tip(run_id).account
 
     def last_session(self, run_id: str) -> pd.Timestamp | None:
-        """Return the last committed session, None before the first."""
+        """The last committed session, None before the first."""
         with self._lock:
             sessions = self._tip(run_id).sessions
         return session_from_iso(sessions[-1]) if sessions else None
@@ -215,15 +217,15 @@ class Ledger(LedgerQueries):
             return [session_from_iso(session) for session in self._tip(run_id).sessions]
 
     def positions(self, run_id: str) -> pd.DataFrame:
-        """What is held after the last session, and what it has come to.
+        """Holdings after the last session, with cost, mark and profit.
 
         Returns
         -------
         pandas.DataFrame
             Index ``ts_code``, ascending. ``quantity`` and ``sellable`` (shares), ``average_cost`` (of a
             share, fees included), ``mark``, ``carried`` (whether it is an earlier session's), ``value``,
-            ``unrealised`` (value less cost), ``entered`` (ISO date) and ``sessions`` (how many it has been
-            held, the first included).
+            ``unrealised`` (value less cost), ``entered`` (ISO date) and ``sessions`` (sessions held, the
+            first included).
         """
         with self._lock:
             tip = self._tip(run_id)
@@ -249,24 +251,24 @@ class Ledger(LedgerQueries):
         return pd.DataFrame(rows, columns=["ts_code", *columns, "entered", "sessions"]).set_index("ts_code")
 
     def _tip(self, run_id: str) -> _Tip:
-        """Bring the tip of a run to its last line, which another process may have written."""
-        tip = self._tips.pop(run_id, None)  # kept again when all went well
+        """The tip of a run at its last line, which another process may have written."""
+        tip = self._tips.pop(run_id, None)  # stored again below, if nothing raises
         line = self._store.last_line(run_id)
-        if tip is None or line < tip.line:  # another file may be at this place now
+        if tip is None or line < tip.line:  # the file was replaced
             tip = _Tip(account=Account.opening(self.cash(run_id)), line=OPENING - 1)
         if line > tip.line:
             rows = self._store.lines(run_id, after=tip.line)
             for session, lines in lines_by_session(rows):
                 tip.account = replay_session(tip.account, session, lines).account
                 tip.sessions.append(session)
-            tip.line, tip.hash = rows[-1][0], ""  # another process may have gone on meanwhile
+            tip.line, tip.hash = rows[-1][0], ""  # another process may have written more
         if not tip.hash:
             tip.hash = self._store.hash_of(run_id, tip.line)
         self._tips[run_id] = tip
         return tip
 
     def _write(self, run_id: str, tip: _Tip, days: Iterable[DayLines], after: Account) -> None:
-        del self._tips[run_id]  # found again in the database if this does not come to its end
+        del self._tips[run_id]  # read again from the database if a write fails
         for day in days:
             tip.line, tip.hash = self._store.append(run_id, tip.line, tip.hash, day.session, day.lines)
             tip.sessions.append(day.session)
@@ -288,7 +290,7 @@ class Ledger(LedgerQueries):
                     )
                 return recorded
             account = recorded.account
-        raise LedgerConflict(f"{where}: the session lies before the last one recorded", run_id=run_id)
+        raise LedgerConflict(f"{where}: the session is before the last one recorded", run_id=run_id)
 
 
 def _changes(kind: str, old: str, new: str) -> str:
@@ -296,7 +298,7 @@ def _changes(kind: str, old: str, new: str) -> str:
     try:
         had, has = dict(json.loads(old)), json.loads(new)
     except (TypeError, ValueError):
-        return f"a {kind} line that cannot be read"
+        return f"an unreadable {kind} line"
     return ", ".join(
         f"{name} {_value(had, name)} instead of {_value(has, name)}"
         for name in sorted({*had, *has})

@@ -1,38 +1,41 @@
-"""Reading the journal: what happened, session by session, and the tables that it comes to."""
+"""Reading the journal: sessions replayed and verified, and tables of what happened."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from decimal import Decimal
 from typing import Any
 
 import pandas as pd
 
 from quantgraph.broker.account import Account
-from quantgraph.broker.corporate_actions import Event
-from quantgraph.broker.ledger.explain import lines_by_session, replay_session, verify_session
+from quantgraph.broker.corporate_actions import Event, Payment, Split, apply_event, shares_after
 from quantgraph.broker.ledger.journal import (
     CHARGES,
     EVENTS,
+    Line,
+    Stored,
     chain_hash,
+    day_lines,
     event_of,
+    marks_of,
     outcome_of,
     session_from_iso,
 )
 from quantgraph.broker.ledger.journal_store import OPENING, JournalStore
+from quantgraph.broker.open_session import SessionResult
 from quantgraph.broker.orders import Fill, Outcome, Rejection, rejection_of
-from quantgraph.broker.session_result import SessionResult
-from quantgraph.broker.valuation import value_series
+from quantgraph.broker.valuation import value_of, value_series
 from quantgraph.errors import LedgerConflict
-from quantgraph.market.money import ZERO
+from quantgraph.market.money import ZERO, notional
 from quantgraph.market.rulebook import Charges
 
-__all__ = ["LedgerQueries"]
+__all__ = ["LedgerQueries", "lines_by_session", "replay_session", "verify_session"]
 
 
 class LedgerQueries:
-    """The side of a :class:`~quantgraph.broker.Ledger` that only reads."""
+    """The read-only methods of :class:`~quantgraph.broker.Ledger`."""
 
     def __init__(self, store: JournalStore) -> None:
         self._store = store
@@ -42,7 +45,7 @@ class LedgerQueries:
         return self._store.runs()
 
     def meta(self, run_id: str) -> dict[str, Any]:
-        """What was said of the run when it was opened."""
+        """The ``meta`` that the run was opened with."""
         meta: dict[str, Any] = json.loads(self._store.opening(run_id)["run"])
         return meta
 
@@ -51,7 +54,7 @@ class LedgerQueries:
         return Decimal(json.loads(self._store.opening(run_id)["deposit"])["amount"])
 
     def results(self, run_id: str) -> Iterator[SessionResult]:
-        """Every session as it was recorded, one after the other."""
+        """Every recorded session, in order."""
         account = Account.opening(self.cash(run_id))
         for session, lines in lines_by_session(self._store.lines(run_id)):
             result = replay_session(account, session, lines)
@@ -59,16 +62,16 @@ class LedgerQueries:
             account = result.account
 
     def day(self, run_id: str, session: pd.Timestamp) -> SessionResult | None:
-        """Return what was recorded for a session, None when nothing was."""
+        """The recorded session, None if there is none."""
         return next((result for result in self.results(run_id) if result.session == session), None)
 
     def days(self, run_id: str) -> pd.DataFrame:
-        """One row a session, from its last line.
+        """One row per session, from its ``day`` line.
 
         Returns
         -------
         pandas.DataFrame
-            Index ``trade_date``. ``cash``, ``owed`` (dividends on their way), ``stocks``, ``value`` and
+            Index ``trade_date``. ``cash``, ``owed`` (dividends that are owed), ``stocks``, ``value`` and
             ``largest`` (the largest holding) at the end of the session; ``positions``, ``fills`` and
             ``rejections`` are counts; ``traded`` (notional), the charges and ``dividends`` are sums of the
             session. Float64, in the market's currency.
@@ -89,7 +92,7 @@ class LedgerQueries:
         Returns
         -------
         pandas.Series
-            Float64, never NaN, named ``value``; index ``trade_date``. The initial cash stands on the
+            Float64, never NaN, named ``value``; index ``trade_date``. The initial cash is on the
             calendar day before the first session, which need not be a session itself. Empty before
             the first session.
         """
@@ -125,22 +128,22 @@ class LedgerQueries:
         return quantities.fillna(0.0), prices
 
     def orders(self, run_id: str) -> list[Outcome]:
-        """Return what became of every order, in the order they were executed."""
+        """The outcome of every order, in the order of submission."""
         return [
             outcome_of(kind, json.loads(body), session_from_iso(session))
             for _, session, kind, body in self._store.lines(run_id, "fill", "rejection")
         ]
 
     def fills(self, run_id: str) -> list[Fill]:
-        """Return the fills among :meth:`orders`."""
+        """The fills among :meth:`orders`."""
         return [outcome for outcome in self.orders(run_id) if isinstance(outcome, Fill)]
 
     def rejections(self, run_id: str) -> list[Rejection]:
-        """Return the rejections among :meth:`orders`, and the rests of fills that a cap cut."""
+        """The rejections among :meth:`orders`, and the parts of fills that the volume cap cut off."""
         return [refused for order in self.orders(run_id) if (refused := rejection_of(order))]
 
     def events(self, run_id: str) -> list[Event]:
-        """Return what corporate actions did, in the order it happened."""
+        """The events of corporate actions, in the order they happened."""
         return [
             event_of(kind, json.loads(body), session_from_iso(session))
             for _, session, kind, body in self._store.lines(run_id, *EVENTS)
@@ -152,19 +155,19 @@ class LedgerQueries:
         return Charges(**{name: sum((Decimal(day[name]) for day in days), ZERO) for name in CHARGES})
 
     def check(self, run_id: str) -> int:
-        """Follow the chain of a run, and replay every session.
+        """Verify the hash chain of a run, and replay every session.
 
         Returns
         -------
         int
-            How many lines there are. Lines that were cut off the end, whole sessions of them, leave a
-            sound ledger behind: they are missed only by somebody who knows how many there were.
+            The number of lines. If whole sessions were cut off the end, the rest is a sound ledger: this is
+            detected only by comparing the number with one that is kept elsewhere.
 
         Raises
         ------
         LedgerConflict
-            At the first line that does not carry the hash of its content and of the line before it, or the
-            first session that its lines do not explain to the cent.
+            At the first line whose hash is not that of its content and of the line before it, or the first
+            session that does not follow from its lines to the cent.
         """
         before = run_id
         for place, row in enumerate(self._store.rows(run_id)):
@@ -186,14 +189,14 @@ class LedgerQueries:
             account = Account.opening(self.cash(run_id))
         except (KeyError, TypeError, ValueError, ArithmeticError) as error:
             raise LedgerConflict(
-                f"run {run_id!r}: its deposit is no amount", run_id=run_id, line=1
+                f"run {run_id!r}: its deposit is not an amount", run_id=run_id, line=1
             ) from error
         for session, lines in lines_by_session(self._store.lines(run_id)):
             account = verify_session(run_id, account, session, lines).account
         return place + 1
 
     def journal(self, run_id: str) -> Iterator[dict[str, Any]]:
-        """Every line as it stands: ``line``, ``session``, ``kind``, ``body`` (parsed) and ``hash``."""
+        """Every line: ``line``, ``session``, ``kind``, ``body`` (parsed) and ``hash``."""
         for row in self._store.rows(run_id):
             yield {
                 "line": row.line,
@@ -202,3 +205,108 @@ class LedgerQueries:
                 "body": json.loads(row.body),
                 "hash": row.hash,
             }
+
+
+def lines_by_session(rows: Iterable[Stored]) -> Iterator[tuple[str, list[Line]]]:
+    """Group lines by session; each session ends with its ``day`` line."""
+    lines: list[Line] = []
+    for _, session, kind, body in rows:
+        lines.append((kind, body))
+        if kind == "day":
+            yield session, lines
+            lines = []
+
+
+def replay_session(before: Account, session: str, lines: Iterable[Line]) -> SessionResult:
+    """Build a session from its lines and the account before it, without checks."""
+    day, account, events, outcomes = session_from_iso(session), before.open_session(), [], []
+    marks: dict[str, Any] = {}
+    for kind, text in lines:
+        body = json.loads(text)
+        if kind in ("fill", "rejection"):
+            outcomes.append(outcome_of(kind, body, day))
+            if isinstance(outcomes[-1], Fill):
+                account = account.apply(outcomes[-1])
+        elif kind == "marks":
+            marks = marks_of(body)
+        elif kind != "day":
+            events.append(event_of(kind, body, day))
+            account = apply_event(account, events[-1])
+    return SessionResult(
+        session=day,
+        decider=body["decider"],
+        account=account,
+        events=tuple(events),
+        outcomes=tuple(outcomes),
+        marks=marks,
+        value=Decimal(body["value"]),
+    )
+
+
+def verify_session(run_id: str, before: Account, session: str, lines: list[Line]) -> SessionResult:
+    """Replay a session and check that all of it follows from the account before, to the cent.
+
+    Raises
+    ------
+    LedgerConflict
+        If the arithmetic of a fill or an event, or the day's cash, holdings or value do not follow.
+    """
+    where = f"run {run_id!r}, {session}"
+    try:
+        result = replay_session(before, session, lines)
+    except (KeyError, TypeError, AttributeError, ValueError, ArithmeticError, StopIteration) as error:
+        raise LedgerConflict(
+            f"{where}: the lines cannot be replayed ({type(error).__name__}: {error})", run_id=run_id
+        ) from error
+    for problem in _problems(before, result):
+        raise LedgerConflict(f"{where}: {problem}", run_id=run_id, session=session)
+    (_, written), (_, follows) = lines[-1], day_lines(before, result).lines[-1]
+    if written != follows:
+        old, new = json.loads(written), json.loads(follows)
+        name = next(name for name in new if old.get(name) != new[name])
+        raise LedgerConflict(
+            f"{where}: {name} is {old.get(name)}, its lines lead to {new[name]}",
+            run_id=run_id,
+            session=session,
+        )
+    return result
+
+
+def _problems(before: Account, result: SessionResult) -> Iterator[str]:
+    account = before.open_session()
+    for event in result.events:
+        yield from _event_problems(account, event)
+        account = apply_event(account, event)
+    numbers = [outcome.order.sequence for outcome in result.outcomes]
+    if len(set(numbers)) < len(numbers):
+        yield f"two of the orders {numbers} have the same sequence"
+    for fill in result.fills:
+        yield from _fill_problems(account, fill)
+        account = account.apply(fill)
+    if set(account.positions) != set(result.marks):
+        yield f"marks are of {sorted(result.marks)}, held are {sorted(account.positions)}"
+    value = value_of(account, result.marks)
+    if value != result.value:
+        yield f"value is {result.value}, cash and marks come to {value}"
+
+
+def _fill_problems(account: Account, fill: Fill) -> Iterator[str]:
+    what = f"order {fill.order.sequence}"
+    if fill.notional != notional(fill.price, fill.quantity):
+        yield f"{what}: {fill.quantity} at {fill.price} is not {fill.notional}"
+    held = account.positions.get(fill.order.symbol)
+    if fill.side == "sell" and (held is None or held.sellable < fill.quantity):
+        yield f"{what}: sells {fill.quantity} {fill.order.symbol} that may not be sold"
+    if account.cash + fill.cash_change < 0:
+        yield f"{what}: leaves cash at {account.cash + fill.cash_change}"
+
+
+def _event_problems(account: Account, event: Event) -> Iterator[str]:
+    held = account.quantity(event.symbol)
+    if isinstance(event, Payment):
+        return  # the replay found its dividend
+    if isinstance(event, Split):
+        if event.before != held or event.after > shares_after(event.before, event.ratio):
+            yield f"{event.symbol} splits {event.before} into {event.after}, {held} are held"
+    elif event.quantity != held or event.amount != notional(event.per_share, event.quantity):
+        yield f"{event.symbol} brings {event.amount} for {event.quantity} shares, {held} are held"

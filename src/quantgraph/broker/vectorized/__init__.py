@@ -1,1 +1,5 @@
-"""Many sessions at once, in compiled array code."""
+"""Many sessions at once: a decider's :class:`~quantgraph.broker.BlockRule` traded by compiled array code."""
+
+from quantgraph.broker.vectorized.block import trade_block
+
+__all__ = ["trade_block"]

@@ -1,4 +1,4 @@
-"""A block from the account before it to the account after it."""
+"""One run of a block through the compiled code, with its corporate actions and carried prices."""
 
 from __future__ import annotations
 
@@ -30,13 +30,8 @@ from quantgraph.broker.vectorized._arrays import (
     RuleArrays,
     Table,
 )
-from quantgraph.broker.vectorized._market import (
-    BlockTask,
-    FallbackRequired,
-    actions_by_symbol,
-    field_of,
-    signal_of,
-)
+from quantgraph.broker.vectorized._market import actions_by_symbol
+from quantgraph.broker.vectorized._panel import BlockTask, FallbackRequired, last_known, signal_of
 from quantgraph.errors import LedgerConflict
 from quantgraph.market.money import to_decimal
 
@@ -47,13 +42,13 @@ _NEVER = 1 << 62
 
 
 def amount_of(cents: int) -> Decimal:
-    """Write cents as money."""
+    """Cents as money."""
     return Decimal(cents).scaleb(-2)
 
 
 @dataclass(kw_only=True)
 class BlockRun:
-    """A block on its way; make it, :meth:`go`, and :meth:`check`.
+    """A run of a block: :meth:`go` trades it, :meth:`check` counts again.
 
     Attributes
     ----------
@@ -64,9 +59,9 @@ class BlockRun:
     count
         How many of the sessions.
     mornings
-        Sessions in which corporate actions did something: an account of the symbols concerned, and what.
-    moved
-        Cash and shares by column that they brought, by session.
+        By session with corporate actions: an account of the symbols concerned, and the events.
+    moved_cash, moved_shares
+        Cash by session and shares by column that the events added.
     """
 
     task: BlockTask
@@ -93,7 +88,7 @@ class BlockRun:
         self.moved_cash, self.moved_shares = np.zeros(self.count, np.int64), np.zeros(symbols, np.int64)
 
     def go(self) -> int:
-        """Trade; return how many sessions could be."""
+        """Trade; return the number of sessions that were traded."""
         t, phase = 0, MORNING
         while True:
             why, t = _account_kernel.run(t, phase, self.market, self.rule, self.state, self.log)
@@ -129,12 +124,12 @@ class BlockRun:
         return Account(cash=amount_of(int(purse["cash"])), positions=positions, receivables=self.receivables)
 
     def check(self) -> None:
-        """Count again, from the orders alone: cash session by session and shares symbol by symbol.
+        """Compute cash by session and shares by symbol again, from the orders alone.
 
         Raises
         ------
         LedgerConflict
-            If anything was made or lost on the way.
+            If they differ from those of the run.
         """
         orders, days = self.orders[self.orders["filled"] == 1], self.log.days
         sign = np.where(orders["sells"] == 1, 1, -1)
@@ -179,7 +174,7 @@ class BlockRun:
         places[0, :held] = columns
         if self.rule.trades and held:
             opinion[columns] = self._opinions(columns)
-            self._priced(columns)
+            self._require_closes(columns)
         purse = np.array([(cash, owed, held, 0, 0, 0, self._next_pay())], PURSE)
         return AccountArrays(
             purse=purse,
@@ -206,10 +201,10 @@ class BlockRun:
             where.columns[columns],
         )
 
-    def _priced(self, columns: Ints) -> None:
-        """See that everything held has had a close: without one the desk cannot tell the account's worth."""
+    def _require_closes(self, columns: Ints) -> None:
+        """Require a close of everything held: without one the account's value is unknown."""
         for column in columns[np.isnan(self.market.close[0, columns])].tolist():
-            if _last_known(self.task, "close", column, self.task.first) is None:
+            if last_known(self.task, "close", column, self.task.first) is None:
                 raise FallbackRequired
 
     def _next_pay(self) -> int:
@@ -219,7 +214,7 @@ class BlockRun:
         return sum(session < first for session in self.task.sessions)
 
     def _morning(self, t: int) -> bool:
-        """Do the corporate actions of a session's morning, with an account of the symbols concerned."""
+        """Apply a session's corporate actions to an account of the symbols concerned."""
         state, layout, session = self.state, self.task.layout, self.task.sessions[t]
         columns = np.unique(self.market.events[self.market.events_from[t] : self.market.events_from[t + 1]])
         columns = columns[state.quantity[columns] > 0]
@@ -247,7 +242,7 @@ class BlockRun:
         return True
 
     def _carry(self, t: int) -> bool:
-        """Find the prices that are asked for; False where one cannot be written in whole units."""
+        """Find the requested carried prices; False if one is not a multiple of 1e-4."""
         for column in self.state.asked[: self.state.purse["asked"][0]].tolist():
             price = self._carried(column, t)
             if price is None or price > LARGEST or price * _UNITS % 1:
@@ -257,7 +252,7 @@ class BlockRun:
 
     def _carried(self, column: int, t: int) -> Decimal | None:
         task, session = self.task, self.task.sessions[t]
-        known = _last_known(task, task.mark_at, column, task.first + t + 1)
+        known = last_known(task, task.mark_at, column, task.first + t + 1)
         if known is None or known[0] < 0:
             return None
         actions = actions_by_symbol(task.store, task.data_ref).get(task.layout.symbols[column], ())
@@ -269,19 +264,8 @@ class BlockRun:
         return int(market.terms["t_plus"][market.era[self.count - 1], market.kind[column]])
 
 
-def _last_known(task: BlockTask, name: str, column: int, end: int) -> tuple[float, pd.Timestamp] | None:
-    """The last price of a field before row ``end``, and its session."""
-    values, where = field_of(task, "ohlcv", name)
-    rows = np.flatnonzero(where.rows[:end] >= 0)
-    place = where.columns[column]
-    known = np.flatnonzero(~np.isnan(values[: len(rows), place])) if place >= 0 else rows[:0]
-    if not known.size:
-        return None
-    return float(values[known[-1], place]), pd.Timestamp(task.layout.sessions[rows[known[-1]]])
-
-
 def _cents(amount: Decimal) -> int:
-    """Money in cents; the journal shows an amount as it is written, so it has to be written to the cent."""
+    """Money in cents. The journal keeps the digits of an amount, so it must have exactly two decimals."""
     if amount.as_tuple().exponent != -2:
         raise FallbackRequired
     return int(amount.scaleb(2))

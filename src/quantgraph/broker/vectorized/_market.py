@@ -1,143 +1,38 @@
-"""A block's market and rule as the compiled code wants them."""
+"""A block's market and rule as arrays for the compiled code."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
 from fractions import Fraction
 from math import ceil
 
 import numpy as np
-import pandas as pd
 
-from quantgraph.broker.corporate_actions import ActionBook, action_book
+from quantgraph.broker.corporate_actions import action_book
 from quantgraph.broker.per_commit import per_commit
-from quantgraph.broker.valuation import MarkAt
 from quantgraph.broker.vectorized._arrays import LARGEST, Flags, Floats, Ints, MarketArrays, RuleArrays
 from quantgraph.broker.vectorized._panel import (
-    Layout,
+    STATUS_FIELDS,
+    BlockTask,
+    FallbackRequired,
     Placing,
-    cells_of,
+    field_of,
     layout_of,
     no_panel,
     panel_of,
-    placing_of,
+    signal_of,
 )
-from quantgraph.broker.vectorized._rule_tables import exact_rates, kinds_of, terms_of
-from quantgraph.broker.vectorized.block import BlockRule
+from quantgraph.broker.vectorized._rule_tables import kinds_of, terms_of
 from quantgraph.market.actions import CorporateAction
-from quantgraph.market.rulebook import Rulebook
 from quantgraph.state import DataState
 
-__all__ = [
-    "BlockTask",
-    "FallbackRequired",
-    "actions_by_symbol",
-    "field_of",
-    "market_of",
-    "rule_of",
-    "signal_of",
-]
+__all__ = ["actions_by_symbol", "market_of", "rule_of"]
 
-_STATUS = ("is_st", "listing_day", "delisting_day")
-_QUOTED = ("open", "high", "low", "close", "vol", "pre_close", "up_limit", "down_limit", *_STATUS)
-_MOST_SYMBOLS = 20_000
-_PART = 1 << 60
+_LARGEST_PART = 1 << 60
 _NEVER = 1 << 62
 
 
-class FallbackRequired(Exception):
-    """The arrays cannot do the first session."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class BlockTask:
-    """A block to be traded: sessions in a row of the data, the first of them in row ``first``."""
-
-    store: DataState
-    data_ref: str
-    sessions: Sequence[pd.Timestamp]
-    first: int
-    layout: Layout
-    rule: BlockRule
-    rules: Rulebook
-    book: ActionBook
-    mark_at: MarkAt
-
-    @classmethod
-    def of(
-        cls,
-        store: DataState,
-        data_ref: str,
-        sessions: Sequence[pd.Timestamp],
-        rule: BlockRule,
-        *,
-        rules: Rulebook,
-        book: ActionBook,
-        mark_at: MarkAt,
-    ) -> BlockTask:
-        """Take as many of the sessions as follow each other in the data and have a row in every field.
-
-        Raises
-        ------
-        FallbackRequired
-            If rules, book or data are of a kind that the arrays do not know.
-        """
-        if rules.market != "cn" or rules.volume_share is not None or not exact_rates(rules):
-            raise FallbackRequired
-        fields = store.snapshot(data_ref)["ohlcv"]
-        if {"open", "close", mark_at} - {*fields}:
-            raise FallbackRequired
-        if book is not action_book(store, data_ref):
-            raise FallbackRequired
-        layout = layout_of(store, data_ref)
-        days = np.array([session.asm8 for session in sessions], "datetime64[us]")
-        first = int(np.searchsorted(layout.sessions, days[0]))
-        there = layout.sessions[first : first + len(days)] == days[: len(layout.sessions) - first]
-        for name in _QUOTED:
-            if name in fields:
-                rows = placing_of(store, data_ref, "ohlcv", name).rows
-                there &= rows[first : first + len(days)] >= 0
-        count = int(np.cumprod(there).sum())
-        if not count or len(layout.symbols) > _MOST_SYMBOLS:
-            raise FallbackRequired
-        return cls(
-            store=store,
-            data_ref=data_ref,
-            sessions=sessions[:count],
-            first=first,
-            layout=layout,
-            rule=rule,
-            rules=rules,
-            book=book,
-            mark_at=mark_at,
-        )
-
-    @property
-    def end(self) -> int:
-        """Row after the last session."""
-        return self.first + len(self.sessions)
-
-
-def field_of(task: BlockTask, panel: str, name: str) -> tuple[Floats, Placing]:
-    """All cells of a field, and where they are."""
-    placing = placing_of(task.store, task.data_ref, panel, name)
-    if not placing.within:
-        raise FallbackRequired
-    return cells_of(task.store, task.data_ref, panel, name), placing
-
-
-def signal_of(task: BlockTask) -> tuple[Floats, Placing]:
-    """The signal's cells; the desk says what is wrong where there is none."""
-    names = list(task.store.snapshot(task.data_ref)["signal"])
-    name = task.rule.signal or (names[0] if len(names) == 1 else None)
-    if name not in names:
-        raise FallbackRequired
-    return field_of(task, "signal", name)
-
-
 def market_of(task: BlockTask) -> MarketArrays:
-    """Everything about the block's sessions that the compiled code has to know.
+    """The block's sessions for the compiled code.
 
     Raises
     ------
@@ -160,7 +55,7 @@ def market_of(task: BlockTask) -> MarketArrays:
         stop |= unclear
     kind, examples = kinds_of(task.layout.symbols, task.rules)
     era, terms = terms_of(task.rules, examples, task.sessions)
-    if any(name in fields for name in _STATUS):
+    if any(name in fields for name in STATUS_FIELDS):
         terms["band"] = -1
     events, events_from = _events(task)
     ex, ex_from = _ex_dates(task)
@@ -279,28 +174,28 @@ def _halted(task: BlockTask) -> Flags:
 
 
 def _entries(task: BlockTask, signal: Floats, where: Placing, close: Placing) -> tuple[Flags, Flags]:
-    """Whether a session's row may open positions, and whether only the desk can tell which row it is.
+    """Whether the row before a session may open positions, and whether that cannot be told here.
 
-    It has to be the last row of the signal and of ``close`` at once.
+    It may if it is the last row of both the signal and ``close``.
     """
     before = np.arange(task.first, task.end) - 1
     last = [_last_rows(placing)[before] for placing in (where, close)]
     same = (last[0] == last[1]) & (last[0] >= 0) & (before >= 0)
     entries = same & (last[0] == before)
     unclear = same & ~entries
-    if where.strangers.size:
+    if where.extra.size:
         rows = where.rows[before]
-        unclear |= entries & (signal[np.ix_(rows, where.strangers)] == 1).any(axis=1)
+        unclear |= entries & (signal[np.ix_(rows, where.extra)] == 1).any(axis=1)
     return entries, unclear
 
 
 def _last_rows(placing: Placing) -> Ints:
-    """The last session up to each that the field has a row of, -1 for none."""
+    """The last session up to each of which the field has a row, -1 for none."""
     known = placing.rows >= 0
     return np.maximum.accumulate(np.where(known, np.arange(len(known)), -1))
 
 
 def _parts(fraction: Fraction) -> tuple[int, int]:
-    if fraction.denominator >= _PART:
+    if fraction.denominator >= _LARGEST_PART:
         raise FallbackRequired
     return fraction.numerator, fraction.denominator

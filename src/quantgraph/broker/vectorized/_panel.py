@@ -1,7 +1,11 @@
-"""Panels for the arrays: the columns of ``open`` in its sessions, not copied where they are so already."""
+"""The data of a block: its sessions, and panels with the columns of ``open``.
+
+Panels are views of the stored frames where these have the sessions and symbols of ``open``.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -10,18 +14,45 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from quantgraph.broker.corporate_actions import ActionBook, action_book
+from quantgraph.broker.decider import BlockRule
 from quantgraph.broker.per_commit import per_commit
+from quantgraph.broker.valuation import MarkAt
 from quantgraph.broker.vectorized._arrays import Floats, Ints
+from quantgraph.broker.vectorized._rule_tables import exact_rates
+from quantgraph.market.rulebook import Rulebook
 from quantgraph.state import DataState
 
-__all__ = ["Layout", "Placing", "cells_of", "layout_of", "no_panel", "panel_of", "placing_of"]
+__all__ = [
+    "STATUS_FIELDS",
+    "BlockTask",
+    "FallbackRequired",
+    "Layout",
+    "Placing",
+    "cells_of",
+    "field_of",
+    "last_known",
+    "layout_of",
+    "no_panel",
+    "panel_of",
+    "placing_of",
+    "signal_of",
+]
+
+STATUS_FIELDS = ("is_st", "listing_day", "delisting_day")
+_QUOTED = ("open", "high", "low", "close", "vol", "pre_close", "up_limit", "down_limit", *STATUS_FIELDS)
+_MOST_SYMBOLS = 20_000
 
 Dates = NDArray[np.datetime64]
 
 
+class FallbackRequired(Exception):
+    """The arrays cannot do the first session; it must be traded order by order."""
+
+
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Layout:
-    """Sessions and symbols of ``open``, which all panels are brought to.
+    """Sessions and symbols of ``open``, the layout of all panels.
 
     Attributes
     ----------
@@ -44,10 +75,10 @@ class Placing:
     Attributes
     ----------
     same
-        Its sessions and symbols are those of ``open``.
+        Whether it has the sessions and symbols of ``open``.
     within
-        All of its sessions are.
-    strangers
+        Whether all of its sessions are sessions of ``open``.
+    extra
         Its columns that ``open`` does not have.
     """
 
@@ -55,12 +86,117 @@ class Placing:
     columns: Ints
     same: bool
     within: bool
-    strangers: Ints
+    extra: Ints
+
+
+@dataclass(frozen=True, kw_only=True)
+class BlockTask:
+    """A block to be traded: consecutive sessions of the data, the first of them in row ``first``."""
+
+    store: DataState
+    data_ref: str
+    sessions: Sequence[pd.Timestamp]
+    first: int
+    layout: Layout
+    rule: BlockRule
+    rules: Rulebook
+    book: ActionBook
+    mark_at: MarkAt
+
+    @classmethod
+    def of(
+        cls,
+        store: DataState,
+        data_ref: str,
+        sessions: Sequence[pd.Timestamp],
+        rule: BlockRule,
+        *,
+        rules: Rulebook,
+        book: ActionBook,
+        mark_at: MarkAt,
+    ) -> BlockTask:
+        """Take as many of the sessions as are consecutive in the data and have a row in every field.
+
+        Raises
+        ------
+        FallbackRequired
+            If the arrays do not support the rules, the book or the data.
+        """
+        fields, layout = store.snapshot(data_ref)["ohlcv"], layout_of(store, data_ref)
+        if (
+            rules.market != "cn"
+            or rules.volume_share is not None
+            or not exact_rates(rules)
+            or {"open", "close", mark_at} - {*fields}
+            or book is not action_book(store, data_ref)
+            or len(layout.symbols) > _MOST_SYMBOLS
+        ):
+            raise FallbackRequired
+        days = np.array([session.asm8 for session in sessions], "datetime64[us]")
+        first = int(np.searchsorted(layout.sessions, days[0]))
+        there = layout.sessions[first : first + len(days)] == days[: len(layout.sessions) - first]
+        for name in _QUOTED:
+            if name in fields:
+                rows = placing_of(store, data_ref, "ohlcv", name).rows
+                there &= rows[first : first + len(days)] >= 0
+        count = int(np.cumprod(there).sum())
+        if not count:
+            raise FallbackRequired
+        return cls(
+            store=store,
+            data_ref=data_ref,
+            sessions=sessions[:count],
+            first=first,
+            layout=layout,
+            rule=rule,
+            rules=rules,
+            book=book,
+            mark_at=mark_at,
+        )
+
+    @property
+    def end(self) -> int:
+        """Row after the last session."""
+        return self.first + len(self.sessions)
+
+
+def field_of(task: BlockTask, panel: str, name: str) -> tuple[Floats, Placing]:
+    """All cells of a field, and where they are.
+
+    Raises
+    ------
+    FallbackRequired
+        If it has sessions that ``open`` does not have.
+    """
+    placing = placing_of(task.store, task.data_ref, panel, name)
+    if not placing.within:
+        raise FallbackRequired
+    return cells_of(task.store, task.data_ref, panel, name), placing
+
+
+def signal_of(task: BlockTask) -> tuple[Floats, Placing]:
+    """The signal's cells; without one the fallback raises the error."""
+    names = list(task.store.snapshot(task.data_ref)["signal"])
+    name = task.rule.signal or (names[0] if len(names) == 1 else None)
+    if name not in names:
+        raise FallbackRequired
+    return field_of(task, "signal", name)
+
+
+def last_known(task: BlockTask, name: str, column: int, end: int) -> tuple[float, pd.Timestamp] | None:
+    """The last price of a field before row ``end``, and its session."""
+    values, where = field_of(task, "ohlcv", name)
+    rows = np.flatnonzero(where.rows[:end] >= 0)
+    place = where.columns[column]
+    known = np.flatnonzero(~np.isnan(values[: len(rows), place])) if place >= 0 else rows[:0]
+    if not known.size:
+        return None
+    return float(values[known[-1], place]), pd.Timestamp(task.layout.sessions[rows[known[-1]]])
 
 
 @per_commit
 def layout_of(store: DataState, data_ref: str) -> Layout:
-    """Layout of a commit; a commit never changes."""
+    """Layout of a commit."""
     frame = store.snapshot(data_ref)["ohlcv"]["open"]
     symbols = tuple(frame.columns.tolist())
     rank = np.empty(len(symbols), np.int64)
@@ -84,7 +220,7 @@ def placing_of(store: DataState, data_ref: str, panel: str, name: str) -> Placin
         columns=columns,
         same=np.array_equal(sessions, layout.sessions) and tuple(symbols) == layout.symbols,
         within=bool(np.isin(sessions, layout.sessions).all()),
-        strangers=np.flatnonzero(_places(layout.symbols, symbols) < 0),
+        extra=np.flatnonzero(_places(layout.symbols, symbols) < 0),
     )
 
 
@@ -94,12 +230,12 @@ def cells_of(store: DataState, data_ref: str, panel: str, name: str) -> Floats:
 
 
 def panel_of(values: Floats, placing: Placing, first: int, end: int) -> Floats:
-    """Cells of the session before ``first`` and of those up to before ``end``, in the layout's columns.
+    """Cells of the session before row ``first`` and of rows ``first`` to ``end - 1``.
 
     Returns
     -------
     numpy.ndarray
-        Shape (end - first + 1, N), read-only, NaN where the field has no such cell; a view where it can be.
+        Shape (end - first + 1, N), read-only, NaN where the field has no such cell; a view where possible.
     """
     if placing.same and first:
         return values[first - 1 : end]
@@ -113,7 +249,7 @@ def panel_of(values: Floats, placing: Placing, first: int, end: int) -> Floats:
 
 @lru_cache(maxsize=4)
 def no_panel(rows: int, columns: int) -> Floats:
-    """Stands for a field that the data does not have."""
+    """The panel of a field that the data does not have: NaN."""
     panel = np.full((rows, columns), np.nan)
     panel.flags.writeable = False
     return panel
@@ -124,6 +260,6 @@ def _dates(frame: pd.DataFrame) -> Dates:
 
 
 def _places(keys: Any, wanted: Any) -> Ints:
-    """Place of each wanted one among the keys, -1 for none."""
+    """Place of each ``wanted`` key among the keys, -1 for none."""
     places: Ints = pd.Index(keys).get_indexer(pd.Index(wanted)).astype(np.int64)
     return places

@@ -58,10 +58,6 @@ class SampleSource(FrameSource):
         """True: no stock or price in it is real."""
         return True
 
-    def special_treatment(self) -> pd.DataFrame:
-        """Sessions under ST, by stock: ``ts_code``, ``name``, ``start``, ``end`` (exclusive, NaT = open)."""
-        return special_treatment(_facts()["names"])
-
     def _load(self) -> MarketTables:
         with _loading:
             return _market()
@@ -87,18 +83,6 @@ def _market() -> MarketTables:
         dated_names=_dated_names(facts["names"]),
         notes=(_NOTE,),
     )
-
-
-def special_treatment(names: list[list[str]]) -> pd.DataFrame:
-    """Intervals under an ST name, from rows of code, name and first day, in order of code and day."""
-    rows = []
-    for (code, name, start), (next_code, _, next_start) in zip(
-        names, [*names[1:], ["", "", ""]], strict=True
-    ):
-        if name.lstrip("*").startswith("ST"):
-            end = pd.Timestamp(next_start) if next_code == code else pd.NaT
-            rows.append({"ts_code": code, "name": name, "start": pd.Timestamp(start), "end": end})
-    return pd.DataFrame(rows, columns=["ts_code", "name", "start", "end"])
 
 
 @dataclass(frozen=True)

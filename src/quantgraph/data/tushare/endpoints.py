@@ -8,21 +8,7 @@ from typing import Literal
 
 from quantgraph.data.market_data import INDICATOR_FIELDS
 
-__all__ = [
-    "ADJ_FACTOR",
-    "DAILY",
-    "DAILY_BASIC",
-    "DIVIDEND",
-    "ENDPOINTS",
-    "INDEX_BASIC",
-    "INDEX_DAILY",
-    "INDEX_WEIGHT",
-    "NAMECHANGE",
-    "STK_LIMIT",
-    "STOCK_BASIC",
-    "TRADE_CAL",
-    "Endpoint",
-]
+__all__ = ["ENDPOINTS", "Endpoint"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -78,74 +64,69 @@ class Endpoint:
 
 _PRICES = ("open", "high", "low", "close", "pre_close", "change", "pct_chg", "vol", "amount")
 
-DAILY = Endpoint(name="daily", numbers=_PRICES, row_limit=6000)
-DAILY_BASIC = Endpoint(name="daily_basic", numbers=("close", *INDICATOR_FIELDS), row_limit=6000)
-ADJ_FACTOR = Endpoint(name="adj_factor", numbers=("adj_factor",))
-STK_LIMIT = Endpoint(name="stk_limit", numbers=("pre_close", "up_limit", "down_limit"), row_limit=5800)
-_SUSPEND_D = Endpoint(
-    name="suspend_d",
-    text=("ts_code", "suspend_timing", "suspend_type"),
-    row_limit=5000,
-    may_be_empty=True,
+_ENDPOINTS = (
+    Endpoint(name="daily", numbers=_PRICES, row_limit=6000),
+    Endpoint(name="daily_basic", numbers=("close", *INDICATOR_FIELDS), row_limit=6000),
+    Endpoint(name="adj_factor", numbers=("adj_factor",)),
+    Endpoint(name="stk_limit", numbers=("pre_close", "up_limit", "down_limit"), row_limit=5800),
+    Endpoint(
+        name="suspend_d",
+        text=("ts_code", "suspend_timing", "suspend_type"),
+        row_limit=5000,
+        may_be_empty=True,
+    ),
+    Endpoint(
+        name="dividend",
+        text=("ts_code", "div_proc"),
+        dates=("end_date", "imp_ann_date", "record_date", "ex_date", "pay_date"),
+        numbers=("stk_div", "cash_div_tax"),
+        order=("ex_date", "ts_code"),
+        windowed=False,
+        may_be_empty=True,
+    ),
+    Endpoint(name="index_daily", numbers=_PRICES, row_limit=8000, access="series"),
+    Endpoint(
+        name="index_weight",
+        text=("index_code", "con_code"),
+        numbers=("weight",),
+        key="index_code",
+        order=("trade_date", "con_code"),
+        access="series",
+    ),
+    Endpoint(
+        name="trade_cal",
+        text=("exchange",),
+        dates=("cal_date", "pretrade_date"),
+        numbers=("is_open",),
+        key="exchange",
+        order=("cal_date",),
+        access="series",
+    ),
+    Endpoint(
+        name="namechange",
+        text=("ts_code", "name", "change_reason"),
+        dates=("start_date", "end_date", "ann_date"),
+        row_limit=10000,
+        order=("start_date",),
+        access="list",
+        may_be_empty=True,
+    ),
+    Endpoint(
+        name="stock_basic",
+        text=("ts_code", "name", "market", "list_status"),
+        dates=("list_date", "delist_date"),
+        order=("list_date",),
+        access="list",
+        parts=({"list_status": "L"}, {"list_status": "D"}, {"list_status": "P"}),
+    ),
+    Endpoint(
+        name="index_basic",
+        text=("ts_code", "name", "market"),
+        dates=(),
+        order=("ts_code",),
+        access="list",
+        parts=({"market": "SSE"}, {"market": "SZSE"}, {"market": "CSI"}),
+    ),
 )
-DIVIDEND = Endpoint(
-    name="dividend",
-    text=("ts_code", "div_proc"),
-    dates=("end_date", "imp_ann_date", "record_date", "ex_date", "pay_date"),
-    numbers=("stk_div", "cash_div_tax"),
-    order=("ex_date", "ts_code"),
-    windowed=False,
-    may_be_empty=True,
-)
-INDEX_DAILY = Endpoint(name="index_daily", numbers=_PRICES, row_limit=8000, access="series")
-INDEX_WEIGHT = Endpoint(
-    name="index_weight",
-    text=("index_code", "con_code"),
-    numbers=("weight",),
-    key="index_code",
-    order=("trade_date", "con_code"),
-    access="series",
-)
-TRADE_CAL = Endpoint(
-    name="trade_cal",
-    text=("exchange",),
-    dates=("cal_date", "pretrade_date"),
-    numbers=("is_open",),
-    key="exchange",
-    order=("cal_date",),
-    access="series",
-)
-NAMECHANGE = Endpoint(
-    name="namechange",
-    text=("ts_code", "name", "change_reason"),
-    dates=("start_date", "end_date", "ann_date"),
-    row_limit=10000,
-    order=("start_date",),
-    access="list",
-    may_be_empty=True,
-)
-STOCK_BASIC = Endpoint(
-    name="stock_basic",
-    text=("ts_code", "name", "market", "list_status"),
-    dates=("list_date", "delist_date"),
-    order=("list_date",),
-    access="list",
-    parts=({"list_status": "L"}, {"list_status": "D"}, {"list_status": "P"}),
-)
-INDEX_BASIC = Endpoint(
-    name="index_basic",
-    text=("ts_code", "name", "market"),
-    dates=(),
-    order=("ts_code",),
-    access="list",
-    parts=({"market": "SSE"}, {"market": "SZSE"}, {"market": "CSI"}),
-)
-
-ENDPOINTS: dict[str, Endpoint] = {
-    endpoint.name: endpoint
-    for endpoint in (
-        *(DAILY, DAILY_BASIC, ADJ_FACTOR, STK_LIMIT, _SUSPEND_D, DIVIDEND),
-        *(INDEX_DAILY, INDEX_WEIGHT, TRADE_CAL, NAMECHANGE, STOCK_BASIC, INDEX_BASIC),
-    )
-}
+ENDPOINTS: dict[str, Endpoint] = {endpoint.name: endpoint for endpoint in _ENDPOINTS}
 """All endpoints by name."""

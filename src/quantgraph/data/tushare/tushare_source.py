@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import re
-import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pandas as pd
@@ -22,15 +21,7 @@ from quantgraph.data.market_data import (
     session_index,
 )
 from quantgraph.data.tushare.client import TushareClient
-from quantgraph.data.tushare.endpoints import (
-    ADJ_FACTOR,
-    DAILY,
-    DAILY_BASIC,
-    DIVIDEND,
-    INDEX_DAILY,
-    STK_LIMIT,
-    Endpoint,
-)
+from quantgraph.data.tushare.endpoints import ENDPOINTS
 from quantgraph.data.tushare.parquet_cache import ParquetCache
 from quantgraph.data.tushare.tushare_store import TushareStore, shanghai_now
 from quantgraph.data.tushare.tushare_tables import TushareTables
@@ -48,9 +39,9 @@ from quantgraph.settings import load_settings
 __all__ = ["TushareSource", "cache_folder"]
 
 _STOCK_CODE = re.compile(r"[0-9A-Z]{6}\.(SH|SZ|BJ)")
-_OPTIONAL: tuple[tuple[Endpoint, tuple[str, ...]], ...] = (
-    (STK_LIMIT, ("up_limit", "down_limit")),
-    (ADJ_FACTOR, ("adj_factor",)),
+_OPTIONAL: tuple[tuple[str, tuple[str, ...]], ...] = (
+    ("stk_limit", ("up_limit", "down_limit")),
+    ("adj_factor", ("adj_factor",)),
 )
 
 
@@ -70,14 +61,10 @@ class TushareSource(TushareTables):
     cache_dir
         Folder of the cache; None is :func:`cache_folder` of the settings' ``cache_dir``.
         Rules: :mod:`quantgraph.data.tushare.tushare_store`.
-    timeout
-        Seconds to wait for one reply.
-    max_wait
-        Seconds to wait out the vendor's limit per minute, for each page.
-    row_limits
-        Row limits by endpoint that differ from the documented ones.
-    sleep, now
-        Functions: wait so many seconds, and the current time with its zone.
+    client
+        A client with time and row limits of its own, in place of ``token`` and ``base_url``.
+    now
+        Function that returns the current time with its zone.
 
     Examples
     --------
@@ -91,20 +78,10 @@ class TushareSource(TushareTables):
         *,
         base_url: str | None = None,
         cache_dir: Path | None = None,
-        timeout: float = 30.0,
-        max_wait: float = 120.0,
-        row_limits: Mapping[str, int] | None = None,
-        sleep: Callable[[float], None] = time.sleep,
+        client: TushareClient | None = None,
         now: Callable[[], pd.Timestamp] = shanghai_now,
     ) -> None:
-        client = TushareClient(
-            token=token,
-            base_url=base_url,
-            timeout=timeout,
-            max_wait=max_wait,
-            row_limits=row_limits,
-            sleep=sleep,
-        )
+        client = client or TushareClient(token=token, base_url=base_url)
         folder = cache_dir if cache_dir is not None else cache_folder(load_settings().cache_dir, client.url)
         self._cache = ParquetCache(folder)
         super().__init__(TushareStore(client, self._cache, now=now))
@@ -130,17 +107,22 @@ class TushareSource(TushareTables):
         where a stock was not traded. Requests are by stock or by session, whichever are fewer.
         """
         codes, sessions = self._request(symbols, start, end)
-        daily = self._rows(DAILY, codes, sessions)
+        daily = self._rows("daily", codes, sessions)
         self._check_listed(codes, daily)
         if daily.empty:
             raise self._no_data("bars", codes, sessions)
-        panel = _panel(daily, DAILY, BAR_FIELDS, sessions, codes)
+        panel = _panel(daily, "daily", BAR_FIELDS, sessions, codes)
         traded = panel["close"].notna()
         for endpoint, fields in _OPTIONAL:
             rows = self._optional_rows(endpoint, codes, sessions)
-            if rows is not None and self._has_rows(endpoint, rows, sessions):
-                extra = _panel(rows, endpoint, fields, sessions, codes)
-                panel.update({field: frame.where(traded) for field, frame in extra.items()})
+            if rows is None:
+                continue
+            if rows.empty:
+                window = f"{sessions[0]:%Y-%m-%d} to {sessions[-1]:%Y-%m-%d}"
+                self._store.note(f"bars of {window} come without the fields of {endpoint}: it has no rows")
+                continue
+            extra = _panel(rows, endpoint, fields, sessions, codes)
+            panel.update({field: frame.where(traded) for field, frame in extra.items()})
         return panel | self._events(codes, sessions)
 
     def indicators(
@@ -158,20 +140,20 @@ class TushareSource(TushareTables):
                 fields=unknown,
             )
         codes, sessions = self._request(symbols, start, end)
-        rows = self._rows(DAILY_BASIC, codes, sessions)
+        rows = self._rows("daily_basic", codes, sessions)
         self._check_listed(codes, rows)
         if rows.empty:
             raise self._no_data("indicators", codes, sessions)
-        return _panel(rows, DAILY_BASIC, tuple(fields) or INDICATOR_FIELDS, sessions, codes)
+        return _panel(rows, "daily_basic", tuple(fields) or INDICATOR_FIELDS, sessions, codes)
 
     def index_bars(self, index_code: str, start: pd.Timestamp, end: pd.Timestamp) -> pd.DataFrame:
         """Daily levels of an index from ``index_daily``; NaN on a session without a level."""
         sessions = self._window_sessions(start, end)
-        rows = self._store.series(INDEX_DAILY, index_code, sessions[0], sessions[-1])
+        rows = self._store.series(ENDPOINTS["index_daily"], index_code, sessions[0], sessions[-1])
         if rows.empty:
             self._check_index(index_code)
             raise self._no_data("levels", (index_code,), sessions)
-        levels = _panel(rows, INDEX_DAILY, LEVEL_FIELDS, sessions, (index_code,))
+        levels = _panel(rows, "index_daily", LEVEL_FIELDS, sessions, (index_code,))
         return pd.DataFrame({field: frame[index_code] for field, frame in levels.items()})
 
     def _request(
@@ -203,28 +185,23 @@ class TushareSource(TushareTables):
         return sessions
 
     def _optional_rows(
-        self, endpoint: Endpoint, codes: tuple[str, ...], sessions: pd.DatetimeIndex
+        self, endpoint: str, codes: tuple[str, ...], sessions: pd.DatetimeIndex
     ) -> pd.DataFrame | None:
+        """Rows of an optional table; None, with a note, if the token or the server does not have it."""
         try:
             return self._rows(endpoint, codes, sessions)
         except (PermissionDenied, SourceUnavailable) as error:
             if not isinstance(error, PermissionDenied) and not error.data.get("refused"):
                 raise
-            self._store.note(f"bars come without the fields of {endpoint.name}: {error}")
+            self._store.note(f"bars come without the fields of {endpoint}: {error}")
             return None
-
-    def _has_rows(self, endpoint: Endpoint, rows: pd.DataFrame, sessions: pd.DatetimeIndex) -> bool:
-        if rows.empty:
-            window = f"{sessions[0]:%Y-%m-%d} to {sessions[-1]:%Y-%m-%d}"
-            self._store.note(f"bars of {window} come without the fields of {endpoint.name}: it has no rows")
-        return not rows.empty
 
     def _events(self, codes: tuple[str, ...], sessions: pd.DatetimeIndex) -> Panel:
         """Dividends and splits; NaN frames in a window without any."""
-        rows = self._optional_rows(DIVIDEND, codes, sessions)
+        rows = self._optional_rows("dividend", codes, sessions)
         if rows is None:
             return {}
-        file = f"tushare {DIVIDEND.name}"
+        file = "tushare dividend"
         frames = events_from_table(rows, file)
         tables = [CheckedTable(kind="events", file=file, rows=frame) for frame in frames]
         placed, notes = events_on_sessions(tables, sessions, codes)
@@ -242,7 +219,7 @@ class TushareSource(TushareTables):
 
 def _panel(
     rows: pd.DataFrame,
-    endpoint: Endpoint,
+    endpoint: str,
     fields: Sequence[str],
     sessions: pd.DatetimeIndex,
     codes: Sequence[str],
@@ -250,7 +227,7 @@ def _panel(
     try:
         return long_to_panel(rows, fields, sessions, codes)
     except ValueError as error:
-        raise SourceUnavailable(f"tushare {endpoint.name}: {error}", endpoint=endpoint.name) from error
+        raise SourceUnavailable(f"tushare {endpoint}: {error}", endpoint=endpoint) from error
 
 
 def cache_folder(root: Path, url: str | None) -> Path:

@@ -7,15 +7,7 @@ from collections.abc import Mapping, Sequence
 import pandas as pd
 
 from quantgraph.data.market_data import Members, check_window, session_index
-from quantgraph.data.tushare.endpoints import (
-    ENDPOINTS,
-    INDEX_BASIC,
-    INDEX_WEIGHT,
-    NAMECHANGE,
-    STOCK_BASIC,
-    TRADE_CAL,
-    Endpoint,
-)
+from quantgraph.data.tushare.endpoints import ENDPOINTS, Endpoint
 from quantgraph.data.tushare.tushare_store import TushareStore
 from quantgraph.errors import (
     BadOption,
@@ -86,10 +78,6 @@ class TushareTables:
             If the endpoint is unknown, codes and dates are both missing, or the window is reversed.
         NotConfigured, PermissionDenied, RateLimited, SourceUnavailable
             As :meth:`quantgraph.data.tushare.client.TushareClient.fetch`.
-
-        Examples
-        --------
-        >>> source.query("daily", "600519.SH", start_date="20240103")  # doctest: +SKIP
         """
         if endpoint not in ENDPOINTS:
             raise BadOption(f"endpoint={endpoint!r}; valid: {', '.join(ENDPOINTS)}", parameter="endpoint")
@@ -98,7 +86,11 @@ class TushareTables:
         if trade_date is not None and (start_date is not None or end_date is not None):
             raise BadOption("trade_date stands alone; give it, or start_date and end_date")
         first, last = (start_date, end_date) if trade_date is None else (trade_date, trade_date)
-        rows = self._list(table, codes) if table.access == "list" else self._dated(table, codes, first, last)
+        if table.access == "list" and not (first is None and last is None):
+            raise BadOption(f"{endpoint} is a list as of today; give no dates")
+        rows = (
+            self._list(endpoint, codes) if table.access == "list" else self._dated(table, codes, first, last)
+        )
         if rows.empty and not table.may_be_empty:
             raise NoData(f"tushare {endpoint} has no row for this request", endpoint=endpoint)
         return rows.sort_values(list(table.order), kind="stable", ignore_index=True)
@@ -112,7 +104,7 @@ class TushareTables:
         try:
             return self._sessions_between(*self._all_days())
         except (SourceUnavailable, NotConfigured, RateLimited) as error:
-            calendar = self._store.cached_series(TRADE_CAL, _EXCHANGE)
+            calendar = self._store.cached_series(ENDPOINTS["trade_cal"], _EXCHANGE)
             cached = session_index([]) if calendar is None else _open_days(calendar)
             if not len(cached):
                 raise
@@ -132,7 +124,7 @@ class TushareTables:
         names: dict[str, str] = {}
         for indices in (True, False):
             try:
-                named = (self._list(INDEX_BASIC) if indices else self._stocks()).dropna(subset="name")
+                named = (self._list("index_basic") if indices else self._stocks()).dropna(subset="name")
             except (PermissionDenied, SourceUnavailable) as error:
                 self._store.note(f"names are missing: {error}")
             else:
@@ -174,7 +166,7 @@ class TushareTables:
         day = max(min(on, newest), oldest)
         recent = max(day - _MEMBERS_LOOKBACK, oldest)
         for first, last in [(recent, day), (oldest, recent), (day, newest)]:
-            rows = self._store.series(INDEX_WEIGHT, index_code, first, last)
+            rows = self._store.series(ENDPOINTS["index_weight"], index_code, first, last)
             if len(rows):
                 known = last <= on
                 listed_on = rows["trade_date"].max() if known else rows["trade_date"].min()
@@ -192,7 +184,7 @@ class TushareTables:
 
     def _dated(self, endpoint: Endpoint, codes: tuple[str, ...], start: object, end: object) -> pd.DataFrame:
         if endpoint.access == "series":
-            codes = codes or ((_EXCHANGE,) if endpoint is TRADE_CAL else ())
+            codes = codes or ((_EXCHANGE,) if endpoint.name == "trade_cal" else ())
             if len(codes) != 1:
                 raise BadOption(
                     f"code has {len(codes)} values; {endpoint.name} needs one {endpoint.key}",
@@ -203,12 +195,13 @@ class TushareTables:
         first, last = self._window(start, end)
         if len(codes) == 1:
             return self._store.series(endpoint, codes[0], first, last)
-        return self._rows(endpoint, codes, self._sessions_between(first, last))
+        return self._rows(endpoint.name, codes, self._sessions_between(first, last))
 
-    def _rows(self, endpoint: Endpoint, codes: tuple[str, ...], sessions: pd.DatetimeIndex) -> pd.DataFrame:
+    def _rows(self, name: str, codes: tuple[str, ...], sessions: pd.DatetimeIndex) -> pd.DataFrame:
         """Rows of the codes (none: all codes) on sessions, requested by code or by session: the fewer."""
         if not len(sessions):
-            raise NoData(f"tushare {endpoint.name}: no session in the window", endpoint=endpoint.name)
+            raise NoData(f"tushare {name}: no session in the window", endpoint=name)
+        endpoint = ENDPOINTS[name]
         first, last = sessions[0], sessions[-1]
         by_code = sum(self._store.series_calls(endpoint, code, first, last) for code in codes)
         pages = 1 + _STOCKS // endpoint.row_limit
@@ -222,18 +215,19 @@ class TushareTables:
         filled = [rows for rows in parts if len(rows)] or parts[:1]
         return pd.concat(filled).sort_values(list(endpoint.order), ignore_index=True)
 
-    def _list(self, endpoint: Endpoint, codes: Sequence[str] = ()) -> pd.DataFrame:
+    def _list(self, name: str, codes: Sequence[str] = ()) -> pd.DataFrame:
+        endpoint = ENDPOINTS[name]
         requests = [{**part, endpoint.key: code} for part in endpoint.parts for code in codes]
         parts = [self._store.listing(endpoint, request) for request in requests or endpoint.parts]
         return pd.concat(parts, ignore_index=True)
 
     def _name_changes(self) -> pd.DataFrame:
-        return self._list(NAMECHANGE).sort_values("start_date", kind="stable", ignore_index=True)
+        return self._list("namechange").sort_values("start_date", kind="stable", ignore_index=True)
 
     def _stocks(self) -> pd.DataFrame:
         """``stock_basic``; codes and last names of ``namechange`` if the server does not have it."""
         try:
-            return self._list(STOCK_BASIC)
+            return self._list("stock_basic")
         except (PermissionDenied, SourceUnavailable) as refused:
             try:
                 changes = self._name_changes()
@@ -262,7 +256,7 @@ class TushareTables:
 
     def _check_index(self, index_code: str) -> None:
         try:
-            rows = self._store.listing(INDEX_BASIC, {"ts_code": index_code})
+            rows = self._store.listing(ENDPOINTS["index_basic"], {"ts_code": index_code})
         except PermissionDenied as error:
             self._store.note(f"whether the index {index_code} exists is not known: {error}")
             return
@@ -285,7 +279,7 @@ class TushareTables:
         return _FIRST_SESSION, self._store.last_ready_day
 
     def _sessions_between(self, first: pd.Timestamp, last: pd.Timestamp) -> pd.DatetimeIndex:
-        return _open_days(self._store.series(TRADE_CAL, _EXCHANGE, first, last))
+        return _open_days(self._store.series(ENDPOINTS["trade_cal"], _EXCHANGE, first, last))
 
 
 def _open_days(calendar: pd.DataFrame) -> pd.DatetimeIndex:

@@ -1,4 +1,4 @@
-"""The keyless planner: strategy sentences in, the same tool calls as a real model out."""
+"""The keyless planner: a chat model that reads strategy sentences by fixed rules."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _HOMES = {
 
 
 def __getattr__(name: str) -> Any:
-    """Load a public name when it is first used, so that importing the package costs nothing."""
+    """Load a public name at first use, so that importing the package costs nothing."""
     if name not in _HOMES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     from importlib import import_module

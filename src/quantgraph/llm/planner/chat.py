@@ -1,8 +1,8 @@
 """The keyless planner as a chat model.
 
-It is no language model: it reads a documented family of sentences by fixed rules (see
-``docs/keyless-planner.md``), says so when asked, and asks back outside of it. The same messages give
-the same answer, down to the ids of tool calls.
+It is not a language model: it reads a documented family of sentences by fixed rules (see
+``docs/keyless-planner.md``), says so when asked, and asks a question about any other sentence. The same
+messages give the same answer, down to the ids of tool calls.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ class KeylessPlanner(BaseChatModel):
         tool_choice: str | None = None,
         **kwargs: Any,  # noqa: ARG002 - the base class passes it
     ) -> Runnable[LanguageModelInput, AIMessage]:
-        """A copy that may call these tools. ``tool_choice`` of ``"any"``, ``"required"`` or a name insists."""
+        """A copy that may call these tools; ``tool_choice`` of ``"any"``, ``"required"`` or a name forces a call."""
         specs = tuple(convert_to_openai_tool(tool) for tool in tools)
         return self.model_copy(update={"bound_tools": specs, "tool_choice": tool_choice})
 
@@ -102,7 +102,7 @@ class KeylessPlanner(BaseChatModel):
 
 
 def _pieces(turn: PlannerTurn) -> Iterator[AIMessageChunk]:
-    """A turn word by word; the arguments of a call in two pieces."""
+    """The text word by word, then the arguments of a call in two pieces."""
     for word in re.findall(r"\S+\s*|\s+", turn.text):
         yield AIMessageChunk(content=word)
     if turn.call is not None:

@@ -43,7 +43,7 @@ __all__ = ["Code", "write_code"]
 
 @dataclass(frozen=True, kw_only=True)
 class Code:
-    """Source of one cell and what it needs.
+    """Source of one cell and its needs.
 
     ``lookback`` is the number of sessions up to and including the first one that can have a signal.
     ``fields`` are daily indicators; bars are implied.
@@ -57,7 +57,7 @@ class Code:
 
 @dataclass(kw_only=True)
 class _Cell:
-    """Lines of the cell so far; each value is defined once, under its own name."""
+    """The lines of a cell; each value is defined once, under its own name."""
 
     lines: list[str] = field(default_factory=list)
     known: dict[str, None] = field(default_factory=dict)
@@ -76,7 +76,7 @@ class _Cell:
         return self.define(name, f'{name} = snapshot["indicators"]["{name}"].reindex_like(close)')
 
     def value(self, value: Value) -> str:  # noqa: C901, PLR0911 - one case a node
-        """Name of a value's frame, or the figure of a constant."""
+        """Name of a value's frame, or the text of a constant."""
         match value:
             case Number(value=number):
                 return format_number(number)
@@ -184,7 +184,7 @@ class _Cell:
         self.known.update(dict.fromkeys(names))
 
     def condition(self, condition: Condition) -> str:
-        """A boolean expression; joined parts come in brackets."""
+        """A boolean expression; joined parts are in brackets."""
         match condition:
             case Compare(left=left, op=op, right=right):
                 self._need_values(left, right)
@@ -250,7 +250,7 @@ def _body(cell: _Cell, entry: str, exit_: str) -> list[str]:
 
 
 def _bare(expression: str) -> str:
-    """The expression without brackets around the whole of it."""
+    """The expression without enclosing brackets."""
     depth = 0
     for at, letter in enumerate(expression):
         depth += {"(": 1, ")": -1}.get(letter, 0)
@@ -261,7 +261,7 @@ def _bare(expression: str) -> str:
 
 
 def _squeeze(lines: list[str]) -> str:
-    """Text of the lines with at most two empty ones in a row."""
+    """The lines as text, with at most two empty lines in a row."""
     kept: list[str] = []
     for line in lines:
         if line or kept[-2:] != ["", ""]:
@@ -272,8 +272,8 @@ def _squeeze(lines: list[str]) -> str:
 def write_code(rule: TradingRule) -> Code:
     """The cell that computes a rule's signal and stores it under a descriptive name.
 
-    In scope it expects ``pd``, ``np`` and ``GLOBAL_DATA_STATE``; it imports ``talib`` where it needs it. The signal has the index and
-    columns of ``close``, values 1, -1, 0, and NaN where a value that the rule needs is not there.
+    The cell expects ``pd``, ``np`` and ``GLOBAL_DATA_STATE`` in scope and imports ``talib`` itself. The signal
+    has the index and columns of ``close`` and the values 1, -1, 0, and NaN where a needed value is missing.
     """
     cell = _Cell()
     cell.bar("close")

@@ -1,8 +1,8 @@
-"""Which window of dates a sentence names.
+"""The window of dates in a sentence.
 
-Dates are eight digits. A day that does not exist (``20240231``) is kept as written for the host to
-refuse; a month or a day that no calendar has, or a number of seven or nine digits in its place, is an
-error here. Relative dates count from the last session, never from a clock.
+Dates have eight digits. A day that does not exist (``20240231``) is kept as written, and the host refuses it;
+a month above 12, a day above 31, or a number of seven or nine digits is an error. Relative dates count from
+the last session, never from a clock.
 """
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ from quantgraph.llm.planner.periods import Period, normalise_dates, period_at
 __all__ = ["MARK", "Window", "find_window", "malformed_dates", "merge_windows", "without_dates"]
 
 MARK = "\x1f"
-"""Stands in the text where a date was."""
+"""Placeholder of a date in the text."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Window:
     """A start and an end, each eight digits or None. ``open_end``: the end is the last session.
 
-    ``yearless`` is a stretch whose year another part of the request has to name (``三月到五月``), written
-    ``unread``.
+    ``yearless`` is a period whose year another part of the request must name (``三月到五月``), ``unread`` its
+    text.
     """
 
     start: str | None = None
@@ -38,11 +38,11 @@ class Window:
 
     @property
     def is_year(self) -> bool:
-        """Whether it is one whole year."""
+        """Whether the window is one whole year."""
         return self.start is not None and self.start[4:] == "0101" and self.end == f"{self.start[:4]}1231"
 
     def in_year_of(self, year: Window) -> Window | None:
-        """The yearless stretch of this window in a window of one whole year; None where either is none."""
+        """The yearless period in a year; None without such a period or if ``year`` is not one whole year."""
         if self.yearless is None or year.start is None or not year.is_year:
             return None
         first, second = (period.with_year(int(year.start[:4])) for period in self.yearless)
@@ -105,7 +105,7 @@ def _items(text: str, last: date | None) -> Iterator[_Item]:
 
 
 def _item(text: str, at: int, found: tuple[Period, int], last: date | None) -> _Item | None:
-    """A period with the words around it that say whether it is a start, an end, or both."""
+    """A period with the words around it that make it a start, an end, or both."""
     first, end = found
     begin, role = _role_before(text, at)
     second, now, end = _linked(text, end, last)
@@ -133,7 +133,7 @@ _NO_MONTH = re.compile(
 
 
 def _yearless(text: str, at: int, begin: int, end: int, periods: tuple[Period, Period]) -> _Item | None:
-    """A month or a stretch of months without a year. A lone English month (*may*) is too often another word."""
+    """A month or months without a year; a lone English month (*may*) is too often another word."""
     chinese = _MONTHS_ONLY.match(text, at)
     if (not chinese and periods[0] == periods[1]) or _NO_MONTH.match(text, end) or text.endswith("每", 0, at):
         return None
@@ -142,7 +142,7 @@ def _yearless(text: str, at: int, begin: int, end: int, periods: tuple[Period, P
 
 
 def _linked(text: str, end: int, last: date | None) -> tuple[Period | None, bool, int]:
-    """The period behind *to*, or whether it is *today*; and where that ends."""
+    """The period behind *to*, whether it is *today*, and where it ends."""
     link = _LINK.match(text, end)
     if link and (other := period_at(text, link.end(), last)):
         return other[0], False, other[1]
@@ -152,7 +152,7 @@ def _linked(text: str, end: int, last: date | None) -> tuple[Period | None, bool
 
 
 def _single(text: str, begin: int, end: int, period: Period, role: str) -> _Item:
-    """One period: a start or an end if a word says so; a day alone is a start."""
+    """One period: a start or an end if a word says so; a lone day is a start."""
     after_start = _AFTER_START.match(text, end)
     after_end = None if after_start else _AFTER_END.match(text, end)
     if after_end or (role == "end" and not after_start):
@@ -168,7 +168,7 @@ def _single(text: str, begin: int, end: int, period: Period, role: str) -> _Item
 
 
 _NEAR = 40
-"""Letters before a date in which the word that belongs to it stands."""
+"""Longest distance, in characters, between a date and the word before it."""
 
 
 def _role_before(text: str, at: int) -> tuple[int, str]:
@@ -184,7 +184,7 @@ def _skip(pattern: re.Pattern[str], text: str, at: int) -> int:
 
 
 def merge_windows(older: Window, newer: Window) -> Window:
-    """A later answer over an earlier one: what it names replaces, what it leaves out stays."""
+    """Update a window by a later answer, which replaces only what it names."""
     if newer.start is None and newer.end is None:
         return older if older.start or older.end or not newer.named else newer
     end = newer.end or older.end
@@ -197,7 +197,7 @@ def merge_windows(older: Window, newer: Window) -> Window:
 
 
 def _combine(items: list[_Item], texts: list[str]) -> Window:
-    """The window of one line: one item, a start and an end, or two plain days or periods."""
+    """The window of one line: one item, a start and an end, or two days or periods."""
     windows = [item.window for item in items]
     if len(windows) == 1:
         return windows[0]
@@ -218,7 +218,7 @@ def _combine(items: list[_Item], texts: list[str]) -> Window:
 
 
 def _with_years(text: str, last: date | None) -> tuple[str, bool]:
-    """``去年3月`` with its year in figures, and whether there was one; without a last session any year stands in."""
+    """The text with relative years (``去年3月``) in figures, 2000 if unknown, and whether there were any."""
     count = 0
     for word, back in (("前年", 2), ("去年", 1), ("今年", 0)):
         year = (last.year if last else 2000) - back
@@ -228,7 +228,7 @@ def _with_years(text: str, last: date | None) -> tuple[str, bool]:
 
 
 def find_window(text: str, last_session: str | None) -> tuple[Window, str]:
-    """Read the window out of a normalised line; the line comes back with a mark in its place.
+    """The window of a normalised line, and the line with :data:`MARK` in its place.
 
     Raises
     ------
@@ -263,12 +263,12 @@ _DATE_LIKE = re.compile(
 
 
 def without_dates(text: str) -> str:
-    """The line with a mark for each thing that looks like a date, for a line whose date is malformed."""
+    """The line with a mark in place of everything that looks like a date."""
     return _DATE_LIKE.sub(f" {MARK} ", text)
 
 
 def malformed_dates(text: str) -> tuple[str, ...]:
-    """Each thing in a line that looks like a date and is none, as written."""
+    """Malformed dates of a line, as written."""
     found: list[str] = []
     for match in _DATE_LIKE.finditer(text):
         try:

@@ -1,4 +1,4 @@
-"""A rule in words, in Chinese or English."""
+"""A rule in words, in Chinese or English; the name of its signal, and the sessions that it needs."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _LONGEST_NAME = 80
 
 
 def slug(value: float) -> str:
-    """A number as part of a name."""
+    """A number as part of a name: ``1p5`` for 1.5."""
     return format_number(value).replace(".", "p").replace("-", "minus")
 
 
@@ -55,7 +55,7 @@ def _sessions_of(value: Value) -> int:
 
 
 def lookback_of(rule: TradingRule) -> int:
-    """Sessions up to and including the first one that can have a signal."""
+    """Number of sessions up to and including the first one that can have a signal."""
     longest = 1
     for leaf in (*leaves_of(rule.entry), *leaves_of(rule.exit)):
         if isinstance(leaf, Rank):
@@ -124,7 +124,7 @@ def _down(cross: Cross) -> str:
 
 
 def name_of(rule: TradingRule) -> str:
-    """Descriptive name of a rule's signal, at most 80 letters; the exit is named if it is no opposite."""
+    """Name of a rule's signal, at most 80 characters; it includes the exit unless that is the opposite."""
     name = _condition_name(rule.entry)
     if rule.exit != opposite(rule.entry):
         name = f"{name}_exit_{_condition_name(rule.exit)}"
@@ -138,7 +138,7 @@ _SIDES = {"upper": ("上轨", "upper"), "middle": ("中轨", "middle"), "lower":
 
 
 def format_number(value: float) -> str:
-    """A number without a needless fraction.
+    """A number without a zero fraction.
 
     >>> format_number(20.0), format_number(1.5)
     ('20', '1.5')
@@ -194,7 +194,7 @@ def _threshold(compare: Compare, zh: bool) -> str:
 
 
 def describe(condition: Condition, language: Language) -> str:
-    """The condition in one phrase.
+    """A condition as one phrase.
 
     >>> describe(Compare(left=Rsi(period=14), op="<", right=Number(value=30.0)), "en")
     'RSI(14) < 30'

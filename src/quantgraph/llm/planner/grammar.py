@@ -1,7 +1,7 @@
-"""Tokens to what was said: comparisons, ranks and crosses joined by and, or, not and brackets.
+"""Parse tokens into clauses: comparisons, ranks and crosses joined by and, or, not and brackets.
 
-Every way to read the tokens is tried. What a sentence leaves out (``下穿卖出``) stays a gap here and is
-filled by :mod:`.meaning`.
+The parser yields every parse. Words that a sentence leaves out (``下穿卖出``) are None here;
+:mod:`.meaning` completes them.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ __all__ = [
 
 @dataclass(frozen=True, kw_only=True)
 class CompareClause:
-    """``left word right``; None is what the sentence left out."""
+    """A comparison ``left word right``; None for a part that the sentence leaves out."""
 
     left: Operand | None
     word: str
@@ -39,7 +39,7 @@ class CompareClause:
 
 @dataclass(frozen=True, kw_only=True)
 class StateClause:
-    """A value and a state of it: positive, negative, oversold, overbought, or a turn of its sign."""
+    """A state of a value: positive, negative, oversold, overbought, or a change of its sign."""
 
     left: Operand | None
     state: str
@@ -56,10 +56,10 @@ class CrossClause:
 
 @dataclass(frozen=True, kw_only=True)
 class RankClause:
-    """The top or the bottom of a ranking by a value; no amount means the share of the rank before.
+    """The top or the bottom of a ranking by a value; without an amount, that of the previous rank.
 
-    ``place``: the words count places of a ranking (``前20``), whichever end it starts from; else they name
-    the end itself (``最低``, ``top``).
+    ``place`` is True for places of a ranking from either end (``前20``), False for the end itself (``最低``,
+    ``top``).
     """
 
     value: Operand | None
@@ -71,14 +71,14 @@ class RankClause:
 
 @dataclass(frozen=True, kw_only=True)
 class NegatedClause:
-    """Not what was said."""
+    """The negation of a clause."""
 
     part: Clause
 
 
 @dataclass(frozen=True, kw_only=True)
 class JoinedClause:
-    """Parts joined by *and* or by *or*."""
+    """Clauses joined by *and* or by *or*."""
 
     word: Literal["and", "or"]
     parts: tuple[Clause, ...]
@@ -121,7 +121,7 @@ def _compares(tokens: Tokens, at: int) -> Iterator[Parse]:
 
 
 def _range(left: Operand | None, text: str) -> Clause | None:
-    """``30到50之间``: above the one and below the other, both in the same unit."""
+    """``30到50之间``: above the lower and below the upper number, both in the same unit."""
     numbers = [
         (float(number), bool(percent)) for number, percent in re.findall(r"(\d+(?:\.\d+)?)\s*(%?)", text)
     ]
@@ -139,7 +139,7 @@ def _range(left: Operand | None, text: str) -> Clause | None:
 
 
 def _new_extremes(tokens: Tokens, at: int) -> Iterator[Parse]:
-    """``60日新高``, ``makes a new 20-day high``: a breakout without a word of comparison."""
+    """``60日新高``, ``makes a new 20-day high``: a breakout without a comparison."""
     for left, middle in _optional(tokens, at):
         made = kind_at(tokens, middle) == "MAKES"
         for extreme, end in operands(tokens, middle + made):
@@ -150,7 +150,7 @@ def _new_extremes(tokens: Tokens, at: int) -> Iterator[Parse]:
 
 
 def _postfix(tokens: Tokens, left: Operand | None, at: int) -> Iterator[Parse]:
-    """``20日均线之上``, ``30以下``: the comparison stands behind."""
+    """``20日均线之上``, ``30以下``: the comparison follows the value."""
     for right, end in operands(tokens, at):
         if kind_at(tokens, end) in ("POST_UP", "POST_DOWN"):
             word = "ABOVE" if kind_at(tokens, end) == "POST_UP" else "BELOW"
@@ -271,7 +271,7 @@ def _any(tokens: Tokens, at: int) -> Iterator[Parse]:
 
 
 def parse_clause(tokens: Tokens) -> Iterator[Clause]:
-    """Every reading of all tokens; *and* binds before *or*."""
+    """Every parse of all tokens; *and* binds before *or*."""
     for said, end in _any(tokens, 0):
         if end == len(tokens):
             yield said

@@ -1,7 +1,8 @@
 """Words of both languages, and the tokens they stand for.
 
-Chinese and English become the same tokens here, so one grammar reads both. What is in no list is a
-token ``UNKNOWN``; a filler is a word that carries no trading content and makes no token.
+Chinese and English become the same tokens, so one grammar reads both. A word in no list is a token
+``UNKNOWN``. A filler is a word without trading content and makes no token; words that can change a rule (only,
+unless, again, until, first, daily limit …) must not be fillers.
 """
 
 from __future__ import annotations
@@ -60,12 +61,12 @@ _NO_TICKERS = (
     "tema and not"
 )
 NO_TICKERS = frozenset(_NO_TICKERS.split())
-"""Abbreviations of the field that are written in capitals."""
+"""Abbreviations in capitals that are not tickers."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Token:
-    """A kind, what was written, its number if it has one, and its place in the text."""
+    """A kind, the text as written, its number if any, and its place in the text."""
 
     kind: str
     text: str
@@ -86,12 +87,12 @@ FIELD_NAMES: dict[str, str] = {
     "circ_mv": r"流通市值|circ_mv|(?:float|free-float) market cap(?:italization)?",
     "total_mv": r"总市值|市值|total_mv|(?:total )?market (?:cap(?:italization)?|value)",
 }
-"""How the fields of tushare's ``daily_basic`` are named in sentences."""
+"""Patterns of the fields of tushare's ``daily_basic``."""
 
 _N = r"(\d+(?:\.\d+)?)"
 
 _REST = r"(?:其余|其他|其它|剩下|剩余)的?(?:股票|个股|时间|时候|情况)?"
-"""What a rank leaves out, where it is said to be sold."""
+"""Words for the stocks outside a rank, in an exit."""
 
 _KINDS: tuple[tuple[str, str], ...] = (
     ("FILL", r"try again|go ahead|(?:否则|其余(?:时间)?|其他(?:时间|情况)?|其它(?:时间|情况)?)\s*(?:就|则|都)?\s*(?:继续)?(?:持有|不动|观望|不操作|保持不变|空仓观望)"
@@ -196,15 +197,15 @@ _STRATEGY_KINDS = (
     "OVERSOLD PCT RANGE RETURN REVERSE RSI SELL SIGNAL TIMES TOP TURNS_DOWN TURNS_UP UPPER VOLAVG "
 )
 STRATEGY_KINDS = frozenset(_STRATEGY_KINDS.split())
-"""Kinds that speak of a strategy. A field such as ``pe`` or a price alone may be a wish for data."""
+"""Kinds that belong to a strategy. A field such as ``pe`` or a price alone may be a data request."""
 
 _DATA_KINDS = "AND DATA HIGHN LINE LOWN LP OPEN PRICE RP SEP SLASH VALUATION VOL"
 DATA_KINDS = frozenset((*_DATA_KINDS.split(), *(f"FIELD:{name}" for name in FIELD_NAMES)))
-"""Kinds that a wish for data alone is made of."""
+"""Kinds that a data request consists of."""
 
 
 def _bounded(pattern: str) -> str:
-    """ASCII words match whole words only; Chinese has no word borders."""
+    """A pattern that matches whole ASCII words only; Chinese has no word boundaries."""
     return rf"(?:(?<![a-z])(?=[a-z])(?:{pattern})(?![a-z])|(?![a-z])(?:{pattern}))"
 
 
@@ -215,7 +216,7 @@ _UNKNOWN_RUN = re.compile(r"[a-z0-9_.]+|.")
 
 
 def is_word(word: str) -> bool:
-    """Whether a lower-case word belongs to this lexicon (and so is no ticker)."""
+    """Whether a lower-case word belongs to this lexicon, so is not a ticker."""
     if word in FILLERS or word in NO_TICKERS or re.fullmatch(r"[qh]\d", word):
         return True
     return any(match.end() == len(word) for _, pattern in _COMPILED if (match := pattern.match(word)))
@@ -256,9 +257,9 @@ def _too_many(text: str, digits: int) -> str:
 
 
 def tokens_of(text: str) -> list[Token]:
-    """Tokens of a normalised text. The longest word wins, the earlier list on a tie.
+    """Tokens of a normalised text. The longest match wins, and the earlier list on a tie.
 
-    Text in no list becomes ``UNKNOWN``; neighbouring unknown pieces are one token.
+    Text in no list becomes ``UNKNOWN``; adjacent unknown pieces are one token.
     """
     lower = text.lower()
     found: list[Token] = []
@@ -289,5 +290,5 @@ def tokens_of(text: str) -> list[Token]:
 
 
 def _is_told(token: Token) -> bool:
-    """Whether it is a number that says why it is not read."""
+    """Whether the token is a number with the reason why it is not read."""
     return "… (" in token.text

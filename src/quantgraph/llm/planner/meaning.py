@@ -1,6 +1,6 @@
-"""What was said to what is meant: gaps filled from the sentence so far, units checked.
+"""Resolve clauses to conditions: complete omitted parts from the sentence so far, and check units.
 
-Anything that would need a guess gives None, and the planner asks.
+A clause that needs a guess resolves to None, and the planner asks.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ __all__ = ["Memory", "after_clause", "remember", "resolve"]
 PERCENT_FIELDS = ("turnover_rate", "dv_ratio")
 CAP_FIELDS = ("total_mv", "circ_mv")
 TEN_THOUSANDS_PER_YI = 10_000.0
-"""``total_mv`` is in ten thousand CNY; people say 亿, a hundred million."""
+"""``total_mv`` is in ten thousand CNY; the usual unit 亿 is a hundred million."""
 
 _OPERATORS: dict[str, Operator] = {
     "ABOVE": ">", "BELOW": "<", "GE": ">=", "LE": "<=", "BREAK_UP": ">", "BREAK_DOWN": "<",
@@ -56,18 +56,31 @@ _MIRRORED: dict[Operator, Operator] = {">": "<", "<": ">", ">=": "<=", "<=": ">=
 
 
 Subject = Value | Histogram | Falling
-"""What a sentence can speak on about."""
+"""What a later clause may refer to."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Memory:
     """What a later part of the sentence may leave out.
 
-    ``crossed`` are the two sides that a bare *cross below* or *death cross* speaks of. ``mixed``: the clause
-    before had several subjects, so a missing one cannot be known. ``price_line`` is the one line that a clause compares
-    the price with, for a bare *break*. ``turns`` counts the crosses that a bare *golden cross* could speak of.
-    ``rank`` gives a later rank its share. ``ascending`` is the value whose ranking starts from its low end
-    (``市盈率最低的10只``): places of it (``前20``) count from there.
+    Attributes
+    ----------
+    left, right
+        The sides of the last comparison.
+    crossed
+        The two sides of a bare *cross below* or *death cross*.
+    ranked, rank
+        The value of the last rank, and the rank, whose amount a later rank takes.
+    band
+        The band that was named last.
+    mixed
+        Whether the last clause had several subjects, so that an omitted one is ambiguous.
+    price_line
+        The only line that the last clause compares the price with, for a bare *break*.
+    cross_count
+        Number of crosses that a bare *golden cross* could mean.
+    ascending
+        The value that is ranked from its low end (``市盈率最低的10只``); its places (``前20``) count from there.
     """
 
     left: Subject | None = None
@@ -77,7 +90,7 @@ class Memory:
     band: Band | None = None
     mixed: bool = False
     price_line: Average | Band | None = None
-    turns: int = 0
+    cross_count: int = 0
     rank: Rank | None = None
     ascending: Value | Falling | None = None
 
@@ -103,7 +116,7 @@ def remember(memory: Memory, left: Value, right: Value | None = None) -> Memory:
 
 
 def after_clause(condition: Condition, memory: Memory) -> Memory:
-    """What the next clause may leave out: only what is one of its kind in this one."""
+    """The memory after a clause: it keeps only what the clause names once."""
     leaves = list(leaves_of(condition))
     if len(leaves) == 1:
         return memory
@@ -138,7 +151,7 @@ def _average_of(bare: Bare, partner: Operand | None) -> Operand | None:
 
 
 def _fill(left: Operand | None, word: str, right: Operand | None, memory: Memory) -> Operand | None:
-    """The left side that the sentence left out."""
+    """The left side, completed if the sentence leaves it out."""
     if left is not None:
         return left
     if right is None and word.startswith("CROSS"):
@@ -160,7 +173,7 @@ def _fill(left: Operand | None, word: str, right: Operand | None, memory: Memory
 
 
 def _number(left: Value, level: Level) -> Number | None:
-    """A constant in the unit of the left side; None if the unit does not fit it."""
+    """A constant in the unit of the left side; None if the unit does not fit."""
     zero = level.unit == "zero" or level.value == 0
     plain = level.unit == "plain" or zero
     match left:
@@ -208,10 +221,7 @@ def _right_value(left: Value, word: str, right: Operand | None, memory: Memory) 
         case Level():
             return _number(left, right)
         case BandSide(side=side):
-            sides: dict[str, Literal["upper", "middle", "lower"]] = {
-                "upper": "upper", "middle": "middle", "lower": "lower",
-            }  # fmt: skip
-            return replace(memory.band, side=sides[side]) if memory.band else None
+            return replace(memory.band, side=side) if memory.band else None
         case Average(field="close") if left == Bar(field="vol"):
             return replace(right, field="vol")
         case Scaled(value=Average(field="close")) if left == Bar(field="vol"):
@@ -229,7 +239,7 @@ def _compared(left: Value, word: str, right: Value) -> Condition:
 
 
 def _break_alone(said: CompareClause, memory: Memory) -> CompareClause:
-    """``跌破卖出``: the price and the one line that the clause before compares it with."""
+    """``跌破卖出``: the price and the only line that the previous clause compares it with."""
     return said if memory.price_line is None else replace(said, left=Bar(), right=memory.price_line)
 
 
@@ -276,9 +286,9 @@ def _histogram(histogram: Histogram, word: str, memory: Memory) -> Resolved:
 
 
 def _group_line(group: Group, word: str, right: Operand | None, memory: Memory) -> Resolved | None:
-    """``MACD crosses above its signal line``; ``MACD above the zero line`` speaks of the DIF.
+    """``MACD crosses above its signal line``; in ``MACD above the zero line`` MACD is the DIF.
 
-    The bare name against a number is the DIF to some and the histogram to others: not read.
+    MACD against a number is ambiguous (DIF or histogram), so None.
     """
     if not isinstance(group.left, Macd):
         return None
@@ -318,7 +328,7 @@ def _state(said: StateClause, memory: Memory) -> Resolved | None:
 
 
 def _turn(said: CrossClause, memory: Memory) -> Resolved | None:
-    if said.left is None and memory.turns > 1:
+    if said.left is None and memory.cross_count > 1:
         return None
     left, right = (memory.crossed or (None, None)) if said.left is None else (said.left, said.right)
     if isinstance(left, Average) and isinstance(right, Average):
@@ -336,7 +346,7 @@ _OTHER_END: dict[Literal["top", "bottom"], Literal["top", "bottom"]] = {"top": "
 
 
 def _rank(said: RankClause, memory: Memory, *, negated: bool) -> Resolved | None:
-    """A rank. ``前20`` behind ``市盈率最低的10只`` is the lowest 20; to sell these would sell what was bought."""
+    """A rank. ``前20`` behind ``市盈率最低的10只`` is the lowest 20, which cannot be an exit unless negated."""
     subject = said.value if said.value is not None else memory.ranked
     value, side = subject, said.side
     if said.place and said.value is None and memory.ascending is not None and memory.ascending == subject:
@@ -374,7 +384,7 @@ def _joined(said: JoinedClause, memory: Memory) -> Resolved | None:
 
 
 def resolve(said: Clause, memory: Memory) -> Resolved | None:
-    """The condition that was meant and the memory after it; None if that would be a guess."""
+    """The condition of a clause and the memory after it; None if it is ambiguous."""
     match said:
         case CompareClause():
             return _compare(said, memory)

@@ -1,4 +1,4 @@
-"""Rules that are known by a name, without a word about buying or selling."""
+"""Rules that a sentence names (``MACD策略``), and clauses that leave out a comparison or a conjunction."""
 
 from __future__ import annotations
 
@@ -30,16 +30,16 @@ __all__ = [
 Tokens = Sequence[Token]
 
 _INWARD = re.compile(r"轨\s*(?:之?内|以内|里|中(?!轨))|进入|(?:从|由)[^,;]*轨|\b(?:into|through|from)\b")
-"""Words that the lexicon drops and that turn a band into a way back inside it."""
+"""Words that the lexicon drops, and that mean a return into the band."""
 _STANDS = re.compile(r"\b(?:is|are|was|stays?|remains?|trades?)\s*$", re.IGNORECASE)
 _WAYS: dict[str, Literal["up", "down"]] = {"above": "up", "over": "up", "below": "down", "under": "down"}
 _WITH = re.compile(r"\bwith\b", re.IGNORECASE)
 
 
 def bare_side(tokens: Tokens, line: str, action: Literal["BUY", "SELL"], memory: Memory) -> Resolved | None:
-    """``布林带下轨买入``, ``触及上轨卖出``: a close below the lower band is bought, one above the upper sold.
+    """``布林带下轨买入``, ``触及上轨卖出``: buy a close below the lower band, sell one above the upper band.
 
-    None for any other side, or where no Bollinger is named. The rule must be :func:`is_reversion` as a whole.
+    None for any other side, or without a Bollinger band. The whole rule must be :func:`is_reversion`.
     """
     kinds = [token.kind for token in tokens]
     plain = (
@@ -64,7 +64,7 @@ def bare_side(tokens: Tokens, line: str, action: Literal["BUY", "SELL"], memory:
 
 
 def is_reversion(entry: Condition | None, exit_: Condition | None) -> bool:
-    """Whether a close below the lower band is bought, and one above the middle or upper of the same band sold."""
+    """Whether the rule buys below the lower band and sells above the middle or upper of the same band."""
     match entry, exit_:
         case (
             Compare(left=Bar(field="close"), op="<", right=Band(side="lower") as low),
@@ -75,7 +75,7 @@ def is_reversion(entry: Condition | None, exit_: Condition | None) -> bool:
 
 
 def same_line_exit(tokens: Tokens, entry: Condition, memory: Memory) -> Resolved | None:
-    """``60日均线之上买入，之下卖出``: the other side of the one average that the buy clause compares with."""
+    """``60日均线之上买入，之下卖出``: the other side of the only average of the buy clause."""
     match [token.kind for token in tokens], entry:
         case ["POST_DOWN"], Compare(left=Bar() | Average() as left, op=">", right=Average() as line):
             return Compare(left=left, op="<", right=line), remember(memory, left, line)
@@ -85,9 +85,9 @@ def same_line_exit(tokens: Tokens, entry: Condition, memory: Memory) -> Resolved
 
 
 def elided_cross(tokens: Tokens, line: str, entry: Condition | None, memory: Memory) -> Resolved | None:
-    """``crosses above … buy, below sell``: the verb is left out, so it is the same event the other way.
+    """``crosses above … buy, below sell``: without a verb, *below* is the same event in the other direction.
 
-    ``sell when it is below`` has a verb of its own and stays a state.
+    ``sell when it is below`` has a verb and is a state.
     """
     if not isinstance(entry, Cross) or len(tokens) != 1 or _STANDS.search(line[: tokens[0].begin]):
         return None
@@ -98,10 +98,10 @@ def elided_cross(tokens: Tokens, line: str, entry: Condition | None, memory: Mem
 
 
 def joint_of(tokens: Tokens, line: str, *, leading_not: bool) -> tuple[Tokens, Tokens] | None:
-    """The two conditions of a clause that both must hold without an *and*; None unless there is one such joint.
+    """Two conditions joined without an *and*; None unless there is exactly one such joint.
 
-    *with* joins what stands behind it (``top 10% by momentum with PE < 30``). With ``leading_not`` so does the one
-    comma behind a leading *not* of one condition (``不在RSI高于70时，站上20日均线``). Beside an *or* neither is read.
+    The joint is *with* (``top 10% by momentum with PE < 30``), or, with ``leading_not``, the only comma behind a
+    leading *not* (``不在RSI高于70时，站上20日均线``). A clause with *or* has no joint.
     """
     if any(token.kind == "OR" for token in tokens):
         return None
@@ -115,13 +115,13 @@ def joint_of(tokens: Tokens, line: str, *, leading_not: bool) -> tuple[Tokens, T
 
 
 NamedRule = tuple[Condition, Condition | None, Memory]
-"""Entry, exit (None for the opposite), and what a later line may leave out."""
+"""Entry, exit (None for the opposite), and the memory after it."""
 
 _STYLES = {"reversion": ("回归", "reversion"), "breakout": ("突破", "breakout", "break-out")}
 
 
 def strip_separators(tokens: Tokens) -> list[Token]:
-    """Without the commas and joints at both ends."""
+    """The tokens without separators at both ends."""
     kept = list(tokens)
     while kept and kept[0].kind in ("SEP", "AND"):
         kept.pop(0)
@@ -131,7 +131,7 @@ def strip_separators(tokens: Tokens) -> list[Token]:
 
 
 def named_rule(tokens: Tokens, memory: Memory) -> NamedRule | None:
-    """A rule that is known by its name: ``MACD金叉死叉策略``, ``5/20 SMA crossover``, ``RSI 30/70``, ``买入持有``."""
+    """A rule by its name: ``MACD金叉死叉策略``, ``5/20 SMA crossover``, ``RSI 30/70``, ``买入持有``."""
     plain = [token for token in tokens if token.kind not in ("SEP", "AND", "SLASH")]
     if [token.kind for token in plain] == ["HOLDING"]:
         return Compare(left=Bar(), op=">", right=Number(value=0.0)), None, memory
@@ -168,9 +168,9 @@ _DUAL = re.compile(r"双均线|均线交叉|dual|double|cross", re.IGNORECASE)
 
 
 def named_indicator(plain: Tokens, tokens: Tokens, line: str, memory: Memory) -> NamedRule | None:
-    """``MACD策略`` and ``用MACD做`` alone are the MACD cross, ``双均线策略 10日 30日`` is that of the two averages.
+    """``MACD策略`` and ``用MACD做`` mean the MACD cross, ``双均线策略 10日 30日`` the cross of two averages.
 
-    ``plain`` are the tokens without labels, ``tokens`` all of the line.
+    ``plain`` are the tokens without labels, ``tokens`` all tokens of the line.
     """
     labels = " ".join(token.text for token in tokens if token.kind == "LABEL")
     if (
@@ -198,7 +198,7 @@ def named_indicator(plain: Tokens, tokens: Tokens, line: str, memory: Memory) ->
 
 
 def middle_exit(tokens: Tokens, entry: Condition, memory: Memory) -> tuple[Condition, Memory] | None:
-    """``exit at the middle band``: the middle one of the band of the entry, crossed from the side of the entry."""
+    """``exit at the middle band``: the price on the other side of the middle of the entry's band."""
     if [token.kind for token in tokens if token.kind != "BOLL"] != ["MIDDLE"] or len(tokens) > 2:
         return None
     match entry:
@@ -216,7 +216,7 @@ def middle_exit(tokens: Tokens, entry: Condition, memory: Memory) -> tuple[Condi
 
 
 def named_bands(tokens: Tokens, memory: Memory) -> NamedRule | None:
-    """``布林带均值回归``, ``Bollinger breakout (20, 2)``: the two rules that are known by the name of the bands.
+    """``布林带均值回归``, ``Bollinger breakout (20, 2)``: the two rules named after the bands.
 
     Reversion buys below the lower band and sells above the upper one; breakout buys above the upper band and
     sells below the middle one.

@@ -1,4 +1,4 @@
-"""Text before it is read: widths, number words, and phrases that have a shorter form."""
+"""Normalise text before it is read: character widths, number words, and phrases with a shorter form."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from functools import lru_cache
 __all__ = ["MOST_DIGITS", "clean_words", "collapse_spaces", "longest_number", "normalise", "readable_excerpt"]
 
 MOST_DIGITS = 15
-"""Digits of a number in a sentence: as many as a float holds exactly."""
+"""Most digits of a number in a sentence: a float holds as many exactly."""
 
 _DIGITS = {
     "零": 0, "〇": 0, "一": 1, "二": 2, "两": 2, "三": 3, "四": 4,
@@ -58,7 +58,7 @@ _PAST_N_DAY = re.compile(
 
 
 SESSIONS_A_MONTH = 21
-"""Sessions that a month of momentum or return stands for."""
+"""Sessions of a month of momentum or return."""
 _MONTHS_OF = re.compile(
     r"(?:过去|最近|近|前)?(\d{1,3})个月的?(?=\s*(?:累计)?(?:涨幅|跌幅|涨跌幅|收益|回报|动量))"
     r"|\b(\d{1,3})[\s-]month(?:s')?[\s-]+(?=returns?\b|momentum\b|gains?\b)",
@@ -98,9 +98,9 @@ _HAS_LINES = re.compile(r"布林|boll|均线|[se]?ma\b|轨", re.IGNORECASE)
 
 
 def clean_words(text: str) -> str:
-    r"""Words as they are shown: one line without control characters and outer punctuation.
+    r"""Words for display: one line without control characters and outer punctuation.
 
-    Empty where nothing but punctuation or a measure word is left.
+    Empty if only punctuation or a measure word is left.
 
     >>> clean_words(" MACD大于0,\x1f "), clean_words("个"), clean_words("!?")
     ('MACD大于0', '', '')
@@ -115,7 +115,7 @@ _PAUSE = re.compile(r"[,;:!?\n\x1f。、;]")
 
 
 def readable_excerpt(word: str, text: str, begin: int, end: int) -> str:
-    """What was not read, at its place in the text; a lone Chinese character comes with the clause it stands in.
+    """An unread word for display; a lone Chinese character is shown with its clause.
 
     >>> readable_excerpt("小", "MACD金叉,小市值买入", 7, 8), readable_excerpt("茅台", "茅台,买入", 0, 2)
     ('小市值买入', '茅台')
@@ -136,7 +136,7 @@ def _pauses(text: str) -> tuple[int, ...]:
 
 @lru_cache(maxsize=16)
 def _clause(text: str, begin: int, end: int) -> str:
-    """Each clause once: a line of a thousand strange characters would be a thousand copies of it."""
+    """One string per clause, or a line of many unknown characters would have as many copies."""
     return text[begin:end].strip()
 
 
@@ -171,18 +171,20 @@ def _number(numeral: str) -> int:
 
 
 def collapse_spaces(text: str) -> str:
-    """A text without runs of spaces, which patterns would try to share out in every way."""
+    """A text without runs of spaces, on which patterns would backtrack."""
     return _SPACES.sub(lambda run: _MARK if _MARK in run[0] else " ", text)
 
 
 def normalise(text: str) -> str:
-    """Half-width without control characters, digits for number words, one form for a look-back. Letter case stays.
+    """Half-width text without control characters, with digits for number words and one form of a look-back.
+
+    Letter case stays.
 
     >>> normalise("二十日涨幅超过百分之五，五日均线")
     '20日涨幅超过5%,5日均线'
     """
     plain = unicodedata.normalize("NFKC", text)
-    if len(plain) > 2 * len(text) + 12:  # one character may stand for eighteen, in no language that is read
+    if len(plain) > 2 * len(text) + 12:  # NFKC may expand a character to eighteen, in no supported language
         plain = unicodedata.normalize("NFC", text)
     text = _CONTROL.sub(" ", _INVISIBLE.sub("", plain))
     text = collapse_spaces(text)

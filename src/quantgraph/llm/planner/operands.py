@@ -1,13 +1,14 @@
-"""Tokens to values: every way in which a run of tokens can be a value.
+"""Parse tokens into values: every way in which a run of tokens can be a value.
 
-The readers are generators of ``(value, next place)``: the grammar tries all of them and accepts a
-sentence only if exactly one reading of the whole of it is left.
+The parsers are generators of ``(value, next place)``. The grammar tries all of them and accepts a sentence
+only if it has exactly one meaning.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Literal
 
 from quantgraph.llm.planner.lexicon import Token
 from quantgraph.llm.planner.rules import (
@@ -21,6 +22,7 @@ from quantgraph.llm.planner.rules import (
     Return,
     Rsi,
     Scaled,
+    Side,
     Value,
 )
 
@@ -43,16 +45,16 @@ __all__ = [
 
 @dataclass(frozen=True, kw_only=True)
 class Bare:
-    """A number of days whose average is named by its partner: ``5日上穿20日均线``."""
+    """A number of days whose average the other side names: ``5日上穿20日均线``."""
 
     period: int
 
 
 @dataclass(frozen=True, kw_only=True)
 class BandSide:
-    """A band named without its Bollinger: the sentence must have named it before."""
+    """A side of a band; the sentence must have named the Bollinger band before."""
 
-    side: str
+    side: Side
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -64,7 +66,7 @@ class Falling:
 
 @dataclass(frozen=True, kw_only=True)
 class Group:
-    """An indicator of two lines, before the sentence says which: MACD, KDJ, or Bollinger."""
+    """An indicator with two lines, without its line: MACD, KDJ, or Bollinger."""
 
     left: Macd | Kdj | Band
     right: Macd | Kdj | Band
@@ -72,7 +74,7 @@ class Group:
 
 @dataclass(frozen=True, kw_only=True)
 class Histogram:
-    """The MACD histogram: its sign is that of ``dif - dea``."""
+    """The MACD histogram, which has the sign of ``dif - dea``."""
 
     lines: Group
 
@@ -88,9 +90,12 @@ class Level:
 Operand = Value | Bare | BandSide | Falling | Group | Histogram | Level
 OperandParse = tuple[Operand, int]
 
+_AVERAGES: dict[str, Literal["sma", "ema"]] = {"MA": "sma", "EMA": "ema"}
+_KDJ_PARTS: dict[str, Literal["k", "d", "j"]] = {"K": "k", "D": "d", "J": "j"}
+
 
 def kind_at(tokens: Sequence[Token], at: int) -> str:
-    """Kind of the token at a place, empty behind the end."""
+    """Kind of the token at a place; empty behind the end."""
     return tokens[at].kind if at < len(tokens) else ""
 
 
@@ -99,7 +104,7 @@ def _whole(token: Token) -> int | None:
 
 
 def params_at(tokens: Sequence[Token], at: int) -> tuple[list[float], int]:
-    """Numbers in brackets at a place; none and the same place when there are none."""
+    """Numbers in brackets at a place, and the place behind; -1 for brackets with other content."""
     if kind_at(tokens, at) != "LP":
         return [], at
     numbers: list[float] = []
@@ -118,28 +123,22 @@ def _all_whole(numbers: list[float]) -> bool:
 
 def averages(tokens: Sequence[Token], at: int) -> Iterator[tuple[Average, int]]:
     """``20日均线``, ``EMA12``, ``SMA(5)``, ``5日均量``, ``20-day volume average``."""
-    kinds: dict[str, str] = {"MA": "sma", "EMA": "ema"}
     here, then = kind_at(tokens, at), kind_at(tokens, at + 1)
     if here in ("DAYS", "NUM") and (days := _whole(tokens[at])) is not None:
-        if then in kinds:
-            yield _average(kinds[then], days), at + 2
+        if then in _AVERAGES:
+            yield Average(kind=_AVERAGES[then], period=days), at + 2
         elif then == "LINE" and here == "DAYS":
-            yield _average("sma", days), at + 2
+            yield Average(period=days), at + 2
         elif then == "VOLAVG":
             yield Average(period=days, field="vol"), at + 2
-        elif then == "VOL" and kind_at(tokens, at + 2) in kinds:
-            kind = kinds[kind_at(tokens, at + 2)]
-            yield Average(kind="ema" if kind == "ema" else "sma", period=days, field="vol"), at + 3
-    if here in kinds:
+        elif then == "VOL" and kind_at(tokens, at + 2) in _AVERAGES:
+            yield Average(kind=_AVERAGES[kind_at(tokens, at + 2)], period=days, field="vol"), at + 3
+    if here in _AVERAGES:
         if then in ("NUM", "DAYS") and (days := _whole(tokens[at + 1])) is not None:
-            yield _average(kinds[here], days), at + 2
+            yield Average(kind=_AVERAGES[here], period=days), at + 2
         numbers, end = params_at(tokens, at + 1)
         if len(numbers) == 1 and _all_whole(numbers):
-            yield _average(kinds[here], int(numbers[0])), end
-
-
-def _average(kind: str, period: int) -> Average:
-    return Average(kind="ema" if kind == "ema" else "sma", period=period)
+            yield Average(kind=_AVERAGES[here], period=int(numbers[0])), end
 
 
 def pairs(tokens: Sequence[Token], at: int) -> Iterator[tuple[tuple[Average, Average], int]]:
@@ -155,7 +154,7 @@ def pairs(tokens: Sequence[Token], at: int) -> Iterator[tuple[tuple[Average, Ave
             for second, end in averages(tokens, at + 1 + joined):
                 yield (Average(kind=second.kind, period=days, field=second.field), second), end
     if kind_at(tokens, at) in ("MA", "EMA"):
-        kind = "ema" if kind_at(tokens, at) == "EMA" else "sma"
+        kind = _AVERAGES[kind_at(tokens, at)]
         numbers, end = params_at(tokens, at + 1)
         if not numbers and kind_at(tokens, at + 1) == "NUM" and kind_at(tokens, at + 2) in joins:
             numbers, end = (
@@ -163,7 +162,8 @@ def pairs(tokens: Sequence[Token], at: int) -> Iterator[tuple[tuple[Average, Ave
                 at + 4,
             )
         if len(numbers) == 2 and _all_whole(numbers):
-            yield (_average(kind, int(numbers[0])), _average(kind, int(numbers[1]))), end
+            first, second = (Average(kind=kind, period=int(number)) for number in numbers)
+            yield (first, second), end
 
 
 def _scaled(tokens: Sequence[Token], at: int) -> Iterator[OperandParse]:
@@ -221,7 +221,7 @@ def _group(tokens: Sequence[Token], at: int) -> Iterator[tuple[Group, int]]:
 
 
 def _of_group(tokens: Sequence[Token], at: int) -> Iterator[OperandParse]:
-    """A group, one of its lines behind its name (``KDJ的J值``), or a line alone (``J值``)."""
+    """A group, a line behind the group's name (``KDJ的J值``), or a line alone (``J值``)."""
     for group, end in _group(tokens, at):
         yield group, end
         behind = kind_at(tokens, end)
@@ -240,20 +240,16 @@ def _of_group(tokens: Sequence[Token], at: int) -> Iterator[OperandParse]:
 
 
 def _kdj(line: str, period: int, smooth_k: int, smooth_d: int) -> Kdj:
-    parts: dict[str, Kdj] = {
-        "K": Kdj(part="k", period=period, smooth_k=smooth_k, smooth_d=smooth_d),
-        "D": Kdj(part="d", period=period, smooth_k=smooth_k, smooth_d=smooth_d),
-        "J": Kdj(part="j", period=period, smooth_k=smooth_k, smooth_d=smooth_d),
-    }
-    return parts[line]
+    return Kdj(part=_KDJ_PARTS[line], period=period, smooth_k=smooth_k, smooth_d=smooth_d)
 
 
-_SIDES = ("UPPER", "MIDDLE", "LOWER")
+_SIDES: dict[str, Side] = {"UPPER": "upper", "MIDDLE": "middle", "LOWER": "lower"}
 
 
-def band_words(tokens: Sequence[Token], at: int) -> tuple[str, bool, list[float], int]:
-    """Side, whether Bollinger is named, parameters, and the next place (-1 for brackets that are no parameters)."""
-    start, side, named = at, "", False
+def band_words(tokens: Sequence[Token], at: int) -> tuple[Side | None, bool, list[float], int]:
+    """Side, whether Bollinger is named, parameters, and the next place (-1 for brackets without parameters)."""
+    start, named = at, False
+    side: Side | None = None
     numbers: list[float] = []
     if kind_at(tokens, at) == "DAYS" and kind_at(tokens, at + 1) in ("BOLL", *_SIDES):
         numbers, at = [tokens[at].value], at + 1
@@ -262,7 +258,7 @@ def band_words(tokens: Sequence[Token], at: int) -> tuple[str, bool, list[float]
         if here == "BOLL" and not named:
             named, at = True, at + 1
         elif here in _SIDES and not side:
-            side, at = here.lower(), at + 1
+            side, at = _SIDES[here], at + 1
         elif here == "LP" and not numbers and at > start:
             numbers, at = params_at(tokens, at)
         else:
@@ -281,19 +277,15 @@ def _band(tokens: Sequence[Token], at: int) -> Iterator[OperandParse]:
     width = numbers[1] if len(numbers) == 2 else 2.0
     if not named or len(numbers) > 2 or period != int(period) or period < 2 or width <= 0:
         return
-    upper, middle, lower = (
-        Band(side="upper", period=int(period), width=width),
-        Band(side="middle", period=int(period), width=width),
-        Band(side="lower", period=int(period), width=width),
-    )
+    upper = Band(side="upper", period=int(period), width=width)
     if side:
-        yield {"upper": upper, "middle": middle, "lower": lower}[side], end
+        yield replace(upper, side=side), end
     else:
-        yield Group(left=upper, right=lower), end
+        yield Group(left=upper, right=replace(upper, side="lower")), end
 
 
 def _over_days(tokens: Sequence[Token], at: int) -> Iterator[OperandParse]:
-    """Returns, falls and extremes, which need a number of days; momentum alone is that of 20."""
+    """Returns, falls and extremes, which need a number of days; bare momentum is that of 20 days."""
     if kind_at(tokens, at) == "MOMENTUM":
         yield Return(), at + 1
     for days_at, word_at in ((at, at + 1), (at + 1, at)):
@@ -330,7 +322,7 @@ def _bare(tokens: Sequence[Token], at: int) -> Iterator[OperandParse]:
 
 
 def operands(tokens: Sequence[Token], at: int) -> Iterator[OperandParse]:
-    """Every reading of a value that starts at a place."""
+    """Every parse of a value that starts at a place."""
     yield from averages(tokens, at)
     for reader in (_scaled, _of_bar, _rsi, _of_group, _band, _over_days, _level, _field, _bare):
         yield from reader(tokens, at)

@@ -1,9 +1,9 @@
-"""Parameters that a request names once and means everywhere: ``RSI(6)低于30买入，RSI高于70卖出``.
+"""Parameters that a request names once for all clauses: ``RSI(6)低于30买入，RSI高于70卖出``.
 
-A bare indicator name takes the parameters that the request names for that indicator, before or behind it.
-Two different ones leave it open, and the bare name becomes ``UNKNOWN``; the defaults hold only where none
-are named. Lines are read in rounds: a line with a buy clause behind an earlier buy clause starts a new one,
-and what an earlier round named holds only where the newer ones name nothing.
+A bare indicator name takes the parameters that the request names for the indicator anywhere. If it names two
+different ones, the bare name becomes ``UNKNOWN``; if none, the defaults hold. Lines are grouped in rounds: a
+line with a buy clause behind an earlier buy clause starts a new round, and parameters of an earlier round hold
+only for indicators that later rounds do not name.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ Numbers = tuple[float, ...]
 
 @dataclass(frozen=True, kw_only=True)
 class TokenLine:
-    """Tokens of one line and what was written."""
+    """Tokens of one line and its text."""
 
     tokens: tuple[Token, ...]
     text: str
@@ -34,10 +34,10 @@ class TokenLine:
 
 @dataclass(frozen=True, kw_only=True)
 class _Mention:
-    """An indicator from ``begin`` to ``end``; ``numbers`` are empty where it stands bare.
+    """An indicator from ``begin`` to ``end``; a bare one has no ``numbers``.
 
-    ``before`` are the kinds of words that its parameters need in front of the name (``DIF`` needs ``MACD``).
-    A ``side`` of a band that names no Bollinger is never completed, only asked about.
+    ``before`` is the kind of token that its parameters need in front (``DIF`` needs ``MACD``). A ``side`` of a
+    band without a Bollinger is never completed.
     """
 
     family: str
@@ -72,7 +72,7 @@ def _rsi_at(tokens: Tokens, at: int) -> _Mention:
 
 
 def _group_at(tokens: Tokens, at: int) -> tuple[_Mention, int]:
-    """MACD or KDJ, and the place behind it and a line of it that is named with it."""
+    """MACD or KDJ, and the place behind it and its line, if one follows."""
     name = tokens[at].kind
     numbers, end = params_at(tokens, at + 1)
     end = end if numbers else at + 1
@@ -81,7 +81,7 @@ def _group_at(tokens: Tokens, at: int) -> tuple[_Mention, int]:
 
 
 def _return_at(tokens: Tokens, at: int) -> _Mention | None:
-    """A return over days; bare, only momentum and a rank by the return are no question of their own."""
+    """A return over days; a bare one counts only as momentum or in a rank."""
     for days in (at - 1, at + 1):
         if days >= 0 and kind_at(tokens, days) == "DAYS":
             return _Mention(family="RETURN", begin=at, end=at + 1, numbers=(tokens[days].value,))
@@ -128,7 +128,7 @@ def _rounds(lines: Sequence[TokenLine]) -> list[int]:
 
 
 def _by_round(lines: Sequence[TokenLine]) -> Iterator[tuple[int, list[TokenLine]]]:
-    """The lines of each round; a round's lines stand together."""
+    """The lines of each round."""
     for number, pairs_ in groupby(zip(_rounds(lines), lines, strict=True), key=itemgetter(0)):
         yield number, [line for _, line in pairs_]
 
@@ -145,7 +145,7 @@ def _brackets(numbers: Numbers, place: int) -> list[Token]:
 
 
 def _completed(tokens: Tokens, mention: _Mention, numbers: Numbers) -> list[Token]:
-    """The mention with its parameters."""
+    """The tokens of a mention with its parameters."""
     words = list(tokens[mention.begin : mention.end])
     first, last = words[0].begin, words[-1].end
     if mention.before == "DAYS":
@@ -157,7 +157,7 @@ def _completed(tokens: Tokens, mention: _Mention, numbers: Numbers) -> list[Toke
 
 
 def _open(line: TokenLine, mention: _Mention, named: frozenset[Numbers]) -> Token:
-    """A name that could have several parameters, as a word that was not read."""
+    """A name with several possible parameters, as an unknown word."""
     begin, end = line.tokens[mention.begin].begin, line.tokens[mention.end - 1].end
     choices = " / ".join(",".join(map(format_number, numbers)) for numbers in sorted(named))
     return Token(kind="UNKNOWN", text=f"{line.text[begin:end]} ({choices})", begin=begin, end=end)
@@ -184,7 +184,7 @@ _OF_DAYS = ("MOMENTUM", "RETURN", "LOSS", "HIGHN", "LOWN", "RSI", "BOLL", "UPPER
 
 
 def _averages_of(lines: Sequence[TokenLine]) -> frozenset[Average]:
-    """Averages that are named; days whose average a partner names count as one of their own."""
+    """Averages in the lines; bare days count as an average too."""
     found: set[Average] = set()
     for line in lines:
         tokens = line.tokens
@@ -198,7 +198,7 @@ def _averages_of(lines: Sequence[TokenLine]) -> frozenset[Average]:
 
 
 def _with_average(line: TokenLine, named: frozenset[Average], volume: bool) -> TokenLine:
-    """A bare *average* with the days of the only one that was named; beside volume it stays open."""
+    """The line with the only named average in place of a bare *average*, unless volume is named too."""
     if len(named) != 1 or volume:
         return line
     (average,) = named
@@ -219,7 +219,7 @@ def _with_average(line: TokenLine, named: frozenset[Average], volume: bool) -> T
 
 
 def complete_parameters(lines: Sequence[TokenLine]) -> list[TokenLine]:
-    """The lines with every bare indicator name completed by what the request names for it."""
+    """The lines with the parameters of the request for every bare indicator name."""
     named: dict[str, list[frozenset[Numbers]]] = {family: [] for family in _FAMILIES}
     for _, of_round in _by_round(lines):
         mentions = [mention for line in of_round for mention in _mentions(line.tokens)]
@@ -242,7 +242,7 @@ def complete_parameters(lines: Sequence[TokenLine]) -> list[TokenLine]:
 
 
 def count_crosses(lines: Sequence[TokenLine]) -> list[int]:
-    """For each line, how many crosses a bare *golden cross* could speak of in its round."""
+    """For each line, the number of crosses that a bare *golden cross* could mean in its round."""
     found: list[int] = []
     for _, of_round in _by_round(lines):
         groups = {

@@ -1,4 +1,4 @@
-"""Stretches of time as people write them: a day, a month, a quarter, a half, a year, the last six months."""
+"""Periods and dates as written: days, months, quarters, halves, years, the last six months, 10/31/2025."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ _YEAR_ALONE = re.compile(
 
 
 def _orders(text: str) -> set[str]:
-    """Orders of day and month that the dates of a text settle: ``md``, ``dm``, ``none`` for a date of neither."""
+    """Orders of day and month that the dates of a text prove: ``md``, ``dm``, or ``none`` if neither fits."""
     found: set[str] = set()
     for match in _DATE.finditer(text):
         first, second = (int(number) for number in _PARTS.findall(match[0])[0][:2])
@@ -53,9 +53,10 @@ def _orders(text: str) -> set[str]:
 
 
 def normalise_dates(text: str, mark: str) -> tuple[str, tuple[str, ...]]:
-    """The text with these dates as ``YYYY-MM-DD`` or with years of four digits, and those that stay open.
+    """The text with dates as ``YYYY-MM-DD`` and years of four digits, and the ambiguous dates.
 
-    ``mark`` stands where an open one was.
+    ``10/31/2025`` has only one order; ``3/1/2025`` has two, unless another date of the line proves one. ``mark``
+    replaces an ambiguous date.
 
     >>> normalise_dates("3/1/2025 - 10/31/2025", "*")
     ('2025-03-01 - 2025-10-31', ())
@@ -96,7 +97,7 @@ _YEAR = r"(?<!\d)((?:19|20)\d{2})"
 
 @dataclass(frozen=True, kw_only=True)
 class Period:
-    """A stretch of time as written. ``year`` is 0 where the text leaves it to its neighbour."""
+    """A period as written. ``year`` is 0 if another period names it."""
 
     unit: str
     year: int = 0
@@ -106,12 +107,12 @@ class Period:
     end: str = ""
 
     def with_year(self, year: int) -> Period:
-        """The same stretch in a year, for one that was written without."""
+        """The period in a year, if it was written without."""
         return self if self.year or self.unit == "fixed" else _period(self.unit, year, self.month, self.day)
 
 
 def _period(unit: str, year: int, month: int = 0, day: int = 0) -> Period:
-    """A day, or ``month`` being the first month of a period of one, three, six or twelve months."""
+    """A day, or a period of one, three, six or twelve months from ``month`` on."""
     if unit == "day":
         if not (1 <= month <= 12 and 1 <= day <= 31):
             raise BadWindow(
@@ -229,11 +230,11 @@ def _text(day: date) -> str:
 
 
 def _rolling(match: re.Match[str], last: date | None) -> Period:
-    """The stretch up to and including the last session: it starts the day after the same day so long before."""
+    """The period up to the last session; it starts the day after the same day of the earlier month or year."""
     if last is None:
         return Period(unit="fixed")
     digits, shown = match[1] or match[3] or "1", match[0]
-    if len(digits) > _MOST_DIGITS:  # Python refuses to read a number of thousands of digits
+    if len(digits) > _MOST_DIGITS:  # int() refuses thousands of digits
         raise BadWindow(
             f"{shown[:20]}… has {len(digits)} digits; it goes back beyond the year 1", parameter="window"
         )
@@ -273,7 +274,7 @@ def _named(match: re.Match[str], last: date | None) -> Period:
 
 
 def period_at(text: str, at: int, last: date | None) -> tuple[Period, int] | None:
-    """The period that starts exactly at a place, and where it ends."""
+    """The period that starts at a place, and where it ends."""
     for pattern, relative in ((_ROLLING, _rolling), (_NAMED, _named)):
         if match := pattern.match(text, at):
             return relative(match, last), match.end()

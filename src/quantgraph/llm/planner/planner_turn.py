@@ -1,4 +1,4 @@
-"""What the planner does in one turn: which part of the prompt speaks, and what to answer or call."""
+"""One turn of the planner: find the part of the prompt that drives it, and answer or call a tool."""
 
 from __future__ import annotations
 
@@ -57,8 +57,8 @@ class PlannerTurn:
 
 
 @dataclass(frozen=True, kw_only=True)
-class _Scene:
-    """One call of the model: the messages, from the driving one on, and the tools."""
+class _Prompt:
+    """One call of the planner: the messages, the place of the driving message, and the tools."""
 
     messages: Sequence[BaseMessage]
     tools: Mapping[str, Tool]
@@ -66,7 +66,7 @@ class _Scene:
     begin: int
 
     def answer_to(self, call: PlannerCall) -> ToolMessage | None:
-        """The tool's answer to this very call. A server in between may have given the call another id."""
+        """The tool's answer to this call. A server in between may have changed the call's id."""
         since = self.messages[self.begin + 1 :]
         asked = {
             made["id"]
@@ -81,7 +81,7 @@ class _Scene:
         return None
 
     def part(self, name: tags.Tag) -> str | None:
-        """The newest part of that name in any message."""
+        """The newest part of a name in any message."""
         for message in reversed(self.messages):
             if isinstance(message, HumanMessage | SystemMessage):
                 found = tags.read(name, message.text)
@@ -91,7 +91,7 @@ class _Scene:
 
 
 def _json_object(text: str | None) -> dict[str, Any]:
-    """A JSON object; empty when the text is none."""
+    """A JSON object; empty if the text is not one."""
     try:
         value = json.loads(text or "{}")
     except json.JSONDecodeError:
@@ -104,8 +104,8 @@ def _day(value: object) -> str | None:
     return text if re.fullmatch(r"\d{8}", text) else None
 
 
-def _context(scene: _Scene) -> tuple[RequestContext, dict[str, Any]]:
-    facts = _json_object(scene.part("context"))
+def _context(prompt: _Prompt) -> tuple[RequestContext, dict[str, Any]]:
+    facts = _json_object(prompt.part("context"))
     names = facts.get("names")
     pairs = names if isinstance(names, dict) else {}
     examples = facts.get("examples")
@@ -122,25 +122,25 @@ def _fenced(value: Mapping[str, Any]) -> str:
     return f"```json\n{json.dumps(value, ensure_ascii=False, indent=2)}\n```"
 
 
-def _as_schema(scene: _Scene, value: dict[str, Any]) -> PlannerTurn:
-    """The object as a call of the bound schema it fits, else as fenced JSON."""
-    for name, tool in scene.tools.items():
+def _as_schema(prompt: _Prompt, value: dict[str, Any]) -> PlannerTurn:
+    """The object as a call of a bound schema that it fits, else as fenced JSON."""
+    for name, tool in prompt.tools.items():
         known = tool_parameters(tool)
         if known and set(known) <= set(value) and set(known) & {"task_type", "validation_passed"}:
             call = PlannerCall(name=name, args={key: value[key] for key in known})
-            if scene.answer_to(call) is None:
+            if prompt.answer_to(call) is None:
                 return PlannerTurn(call=call)
     return PlannerTurn(text=_fenced(value))
 
 
-def _reflect(scene: _Scene, text: str) -> PlannerTurn:
-    context, facts = _context(scene)
-    errors = scene.part("errors") or ""
+def _reflect(prompt: _Prompt, text: str) -> PlannerTurn:
+    context, facts = _context(prompt)
+    errors = prompt.part("errors") or ""
     try:
         request = read_request(text, context)
     except BadWindow as error:
-        return _as_schema(scene, malformed_date_answer(error, text, context, facts, errors))
-    return _as_schema(scene, reflection_answer(request, text, context, facts, errors))
+        return _as_schema(prompt, malformed_date_answer(error, text, context, facts, errors))
+    return _as_schema(prompt, reflection_answer(request, text, context, facts, errors))
 
 
 def _codes_of(kind: type[QuantGraphError]) -> set[str]:
@@ -148,24 +148,24 @@ def _codes_of(kind: type[QuantGraphError]) -> set[str]:
 
 
 def _failed(message: ToolMessage) -> bool:
-    """Whether a tool refused: by the message's status, or, where a wire format has none, by its error code."""
+    """Whether a tool failed: by the message's status, or by its error code if the wire format has no status."""
     return message.status == "error" or message.text.split(":", 1)[0].strip() in _codes_of(QuantGraphError)
 
 
-def _fetch(scene: _Scene, text: str) -> PlannerTurn:
-    wish = _json_object(text)
-    symbols = wish.get("ts_code") or ""
+def _fetch(prompt: _Prompt, text: str) -> PlannerTurn:
+    options = _json_object(text)
+    symbols = options.get("ts_code") or ""
     codes = ",".join(map(str, symbols)) if isinstance(symbols, list) else str(symbols)
-    start, end = str(wish.get("start_date") or ""), str(wish.get("end_date") or "")
-    fields = [str(name) for name in wish.get("required_indicators") or []]
-    language = _scene_language(scene, wish)
+    start, end = str(options.get("start_date") or ""), str(options.get("end_date") or "")
+    fields = [str(name) for name in options.get("required_indicators") or []]
+    language = _prompt_language(prompt, options)
     window = {"ts_code": codes, "start_date": start, "end_date": end}
     calls = [PlannerCall(name=BAR_TOOL, args=window)]
     if fields:
         calls.append(PlannerCall(name=INDICATOR_TOOL, args={**window, "fields": ",".join(fields)}))
     for call in calls:
-        answer = scene.answer_to(call)
-        if answer is None and call.name not in scene.tools:
+        answer = prompt.answer_to(call)
+        if answer is None and call.name not in prompt.tools:
             return PlannerTurn(
                 text=replies.fetch_failed(call.name, "not_configured: the tool is not bound.", language)
             )
@@ -176,20 +176,20 @@ def _fetch(scene: _Scene, text: str) -> PlannerTurn:
     return PlannerTurn(text=replies.fetched(codes, start, end, fields, language))
 
 
-def _scene_language(scene: _Scene, wish: Mapping[str, Any]) -> Language:
-    """The language a prompt names, else that of the newest words of the user, else that of the prompt."""
-    named = wish.get("language")
+def _prompt_language(prompt: _Prompt, options: Mapping[str, Any]) -> Language:
+    """The language that a prompt names, else that of the user's newest text, else that of the prompt."""
+    named = options.get("language")
     if named in ("zh", "en"):
         return cast(Language, named)
     for name in ("user_request", "strategy"):
-        text = scene.part(name)
+        text = prompt.part(name)
         if text:
             return language_of(text)
-    return language_of(scene.messages[scene.begin].text) if scene.messages else "en"
+    return language_of(prompt.messages[prompt.begin].text) if prompt.messages else "en"
 
 
-def _code(scene: _Scene, text: str) -> PlannerTurn:
-    context, _ = _context(scene)
+def _code(prompt: _Prompt, text: str) -> PlannerTurn:
+    context, _ = _context(prompt)
     try:
         request = read_request(text, context)
     except BadWindow as error:
@@ -198,9 +198,9 @@ def _code(scene: _Scene, text: str) -> PlannerTurn:
         return PlannerTurn(text=replies.strategy_unread(request.unread or (text,), request.language))
     code = write_code(request.strategy)
     call = PlannerCall(name=CODE_TOOL, args={"query": code.source})
-    answer = scene.answer_to(call)
+    answer = prompt.answer_to(call)
     if answer is None:
-        if CODE_TOOL not in scene.tools:
+        if CODE_TOOL not in prompt.tools:
             return PlannerTurn(text=f"```python\n{code.source}```")
         return PlannerTurn(call=call)
     marker = f"signal {code.name}:"
@@ -211,20 +211,22 @@ def _code(scene: _Scene, text: str) -> PlannerTurn:
     return PlannerTurn(text=replies.stored(code.name, replies.rule_text(request), line, request.language))
 
 
-def _clarify(scene: _Scene, text: str) -> PlannerTurn:
-    context, _ = _context(scene)
-    wish = _json_object(text)
-    reason = str(wish.get("reason") or "")
-    language = wish.get("language")
-    spoken = cast(Language, language) if language in ("zh", "en") else language_of(reason)
-    number = wish.get("round")
+def _clarify(prompt: _Prompt, text: str) -> PlannerTurn:
+    context, _ = _context(prompt)
+    options = _json_object(text)
+    reason = str(options.get("reason") or "")
+    language = options.get("language")
+    language_ = cast(Language, language) if language in ("zh", "en") else language_of(reason)
+    number = options.get("round")
     round_ = number if isinstance(number, int) else 1
     return PlannerTurn(
-        text=replies.clarification(reason, str(wish.get("kind") or ""), round_, spoken, context.examples)
+        text=replies.clarification(
+            reason, str(options.get("kind") or ""), round_, language_, context.examples
+        )
     )
 
 
-def _validate(scene: _Scene, text: str) -> PlannerTurn:  # noqa: ARG001 - handlers share a signature
+def _validate(prompt: _Prompt, text: str) -> PlannerTurn:  # noqa: ARG001 - handlers share a signature
     verdict: dict[str, Any] = {
         "validation_passed": True,
         "checks_performed": [],
@@ -232,28 +234,28 @@ def _validate(scene: _Scene, text: str) -> PlannerTurn:  # noqa: ARG001 - handle
         "data_summary": {},
         "recommendations": [],
     }
-    return _as_schema(scene, verdict)
+    return _as_schema(prompt, verdict)
 
 
-def _plain(scene: _Scene) -> PlannerTurn:
-    """A prompt without tags: fill what is bound from the newest words of the user, else answer."""
-    said = [message.text for message in scene.messages if isinstance(message, HumanMessage)]
+def _plain(prompt: _Prompt) -> PlannerTurn:
+    """A prompt without tags: call the bound tools from the user's newest text, else answer."""
+    said = [message.text for message in prompt.messages if isinstance(message, HumanMessage)]
     text = said[-1] if said else ""
-    context, _ = _context(scene)
+    context, _ = _context(prompt)
     try:
         request = read_request(text, context)
     except BadWindow as error:
         return PlannerTurn(text=error.line)
     facts = request_facts(request, text, context.examples)
     answers: list[str] = []
-    for name, tool in scene.tools.items():
+    for name, tool in prompt.tools.items():
         if name == INDICATOR_TOOL and not request.fields:
             continue
-        args = dictated_arguments(tool, text) or fill_arguments(tool, facts, scene.forced)
+        args = dictated_arguments(tool, text) or fill_arguments(tool, facts, prompt.forced)
         if args is None:
             continue
         call = PlannerCall(name=name, args=args)
-        answer = scene.answer_to(call)
+        answer = prompt.answer_to(call)
         if answer is None:
             return PlannerTurn(call=call)
         if _failed(answer):
@@ -277,7 +279,7 @@ _HANDLERS = {
 
 
 def _last_answer(messages: Sequence[BaseMessage]) -> int:
-    """Place of the last answer that ended a turn; -1 without one."""
+    """Place of the last message that ended a turn; -1 without one."""
     ended = (
         at
         for at in range(len(messages) - 1, -1, -1)
@@ -287,7 +289,7 @@ def _last_answer(messages: Sequence[BaseMessage]) -> int:
 
 
 def _driver(messages: Sequence[BaseMessage], since: int) -> tuple[tags.Tag, str, int] | None:
-    """The part that drives the messages from a place on: the rarer kind first, then the newer message."""
+    """The part that drives the messages from a place on: by the order of ``_DRIVERS``, then the newest."""
     for name in _DRIVERS:
         for at in range(len(messages) - 1, since - 1, -1):
             if isinstance(messages[at], HumanMessage | SystemMessage):
@@ -305,12 +307,12 @@ def answer_conversation(messages: Sequence[BaseMessage], tools: Sequence[Tool], 
     tools
         Bound tools and schemas, the part under ``function`` of OpenAI's form.
     forced
-        Whether the caller insists on a tool call (``tool_choice="any"``).
+        Whether the caller forces a tool call (``tool_choice="any"``).
     """
     bound = {str(tool["name"]): tool for tool in tools}
     found = _driver(messages, _last_answer(messages) + 1) or _driver(messages, 0)
     if found is not None:
         name, text, begin = found
-        return _HANDLERS[name](_Scene(messages=messages, tools=bound, forced=forced, begin=begin), text)
+        return _HANDLERS[name](_Prompt(messages=messages, tools=bound, forced=forced, begin=begin), text)
     humans = [at for at, message in enumerate(messages) if isinstance(message, HumanMessage)]
-    return _plain(_Scene(messages=messages, tools=bound, forced=forced, begin=humans[-1] if humans else -1))
+    return _plain(_Prompt(messages=messages, tools=bound, forced=forced, begin=humans[-1] if humans else -1))

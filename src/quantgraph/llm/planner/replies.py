@@ -1,4 +1,4 @@
-"""What the planner says to people, in Chinese and English."""
+"""The planner's texts for users, in Chinese and English."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def _pick(texts: tuple[str, str], language: Language) -> str:
 
 
 def introduction(language: Language) -> str:
-    """What the planner is, and what it understands."""
+    """What the planner is, and which sentences it reads."""
     if language == "zh":
         return (
             f"我是免密钥规划器（keyless planner），不是语言模型：我按固定规则读懂一类策略句子：{_FAMILY[0]}。"
@@ -72,7 +72,7 @@ def introduction(language: Language) -> str:
 
 
 def _example(about: Missing, language: Language, codes: Sequence[str]) -> str:
-    """Examples of an answer; of stocks those of the source, where it has told some."""
+    """Examples of an answer; for stocks those of the source, if it gives any."""
     if about != "symbols" or not codes:
         return _pick(_EXAMPLES[about], language)
     return (
@@ -83,9 +83,9 @@ def _example(about: Missing, language: Language, codes: Sequence[str]) -> str:
 
 
 def question(about: Missing, unread: Sequence[str], language: Language, examples: Sequence[str] = ()) -> str:
-    """One question about one thing, with examples; what was not understood is named.
+    """A question about one missing part, with examples, which names the unread words.
 
-    ``examples`` are codes or index names of the source, instead of those of every source.
+    ``examples`` are codes or index names of the source, in place of the default examples.
     """
     ask, example = _pick(_QUESTIONS[about], language), _example(about, language, examples)
     if language == "zh":
@@ -96,9 +96,9 @@ def question(about: Missing, unread: Sequence[str], language: Language, examples
 
 
 def next_question(request: ParsedRequest, examples: Sequence[str] = ()) -> str | None:
-    """The question about what is missing first; None where nothing is.
+    """The question about the first missing part; None if nothing is missing.
 
-    Where words and nothing else were found it shows a whole sentence that can be read.
+    If every part is missing and words are unread, it shows a whole readable sentence.
     """
     if not request.missing:
         return None
@@ -122,7 +122,7 @@ def refused_date(why: str, language: Language) -> str:
 
 
 def rule_text(request: ParsedRequest) -> str:
-    """Entry and exit that were read; empty without a strategy."""
+    """Entry and exit of the rule; empty without a strategy."""
     rule = request.strategy
     if rule is None:
         return ""
@@ -131,7 +131,7 @@ def rule_text(request: ParsedRequest) -> str:
 
 
 def analysis(request: ParsedRequest, errors: str) -> str:
-    """One or two sentences on what was read and what failed before."""
+    """One or two sentences on what was read and which step failed before."""
     zh = request.language == "zh"
     parts: list[str] = []
     if request.symbols:
@@ -158,7 +158,7 @@ _KINDS: dict[str, Missing] = {"symbol": "symbols", "window": "window", "strategy
 def clarification(
     reason: str, kind: str, round_: int, language: Language, examples: Sequence[str] = ()
 ) -> str:
-    """The question of a clarification, made friendly; an example is added where it has none."""
+    """The question of a clarification, with a greeting and, if it has none, an example."""
     zh = language == "zh"
     about = _KINDS.get(kind)
     text = reason.strip() or (question(about, (), language, examples) if about else "")
@@ -183,7 +183,7 @@ def clarification(
 
 
 def fetched(symbols: str, start: str, end: str, fields: Sequence[str], language: Language) -> str:
-    """One line after the data came."""
+    """One line after a successful fetch."""
     if language == "zh":
         extra = f"以及指标 {','.join(fields)}" if fields else ""
         return f"已获取 {symbols} 从 {start} 到 {end} 的日线{extra}。"
@@ -192,7 +192,7 @@ def fetched(symbols: str, start: str, end: str, fields: Sequence[str], language:
 
 
 def fetch_failed(tool: str, text: str, language: Language) -> str:
-    """One line after a data tool failed; the same call is not tried again."""
+    """One line after a data tool failed; the call is not repeated."""
     line = text.strip().splitlines()[0] if text.strip() else ""
     if language == "zh":
         return f"{tool} 失败：{line}。同样的调用不会再试。"
@@ -217,5 +217,5 @@ def strategy_failed(text: str, language: Language) -> str:
 
 
 def strategy_unread(unread: Sequence[str], language: Language) -> str:
-    """Refusal of a strategy outside the family."""
+    """The question after a strategy outside the family."""
     return question("strategy", unread, language)

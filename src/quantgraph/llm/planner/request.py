@@ -1,4 +1,4 @@
-"""Reading a request: which securities, which window, which rule, and what is still missing."""
+"""Read a request: its securities, its window, its rule, and what is missing."""
 
 from __future__ import annotations
 
@@ -34,14 +34,14 @@ Missing = Literal["symbols", "window", "strategy"]
 
 @dataclass(frozen=True, kw_only=True)
 class RequestContext:
-    """What the host knows when it asks.
+    """Facts of the host about the data.
 
     Parameters
     ----------
     first_session, last_session
         Ends of the data as ``YYYYMMDD``. Relative dates count back from ``last_session``.
     names
-        ``ts_code`` by each name that occurs in the text.
+        ``ts_code`` by security name, for the names in the text.
     examples
         Codes or index names of the source, for the question about the stocks.
     """
@@ -54,10 +54,9 @@ class RequestContext:
 
 @dataclass(frozen=True, kw_only=True)
 class ParsedRequest:
-    """What was read. Dates are ``YYYYMMDD`` or None; ``fields`` are daily indicators, bars are implied.
+    """A request as read. Dates are ``YYYYMMDD`` or None; ``fields`` are daily indicators, bars are implied.
 
-    ``missing`` lists what has to be asked, in the order of asking; ``unread`` the words with a bearing
-    on the trade that were not understood.
+    ``missing`` lists the parts to ask for, in that order; ``unread`` the unread words that may change the trade.
     """
 
     symbols: tuple[str, ...]
@@ -79,24 +78,24 @@ class _Line:
     names: tuple[str, ...]
     text: str
     refused: BadWindow | None = None
-    turns: int = 0
+    cross_count: int = 0
     heading: Heading | None = None
 
     def has(self, *kinds: str) -> bool:
         return any(token.kind in kinds for token in self.tokens)
 
     @property
-    def speaks_of_strategy(self) -> bool:
+    def describes_strategy(self) -> bool:
         return self.has(*STRATEGY_KINDS)
 
     @property
     def announces_an_exit(self) -> bool:
-        """``卖出：`` and the like: what follows on the next line is about selling."""
+        """Whether the line ends with an exit (``卖出：``) that the next line describes."""
         actions = [token.kind for token in self.tokens if token.kind in ("BUY", "SELL")]
         return actions[-1:] == ["SELL"]
 
-    def beyond_data(self) -> Iterator[Token]:
-        """Tokens that a wish for data has no place for."""
+    def tokens_beyond_data(self) -> Iterator[Token]:
+        """Tokens that a data request cannot hold."""
         return (token for token in self.tokens if token.kind not in DATA_KINDS and token.text != "k线")
 
 
@@ -104,13 +103,13 @@ _BEFORE_A_DATE = re.compile(rf"\s*(?:在|的|股票|'s|in|over|during|for|[,:])*
 
 
 def _looks_like_a_name(token: Token, text: str) -> bool:
-    """An unknown word, or a code of no exchange, right before the date, where a security is named."""
+    """Whether an unknown word, or a code of no exchange, stands right before the date, like a security."""
     strange = token.kind == "UNKNOWN" or re.fullmatch(r"\d{6}", token.text)
     return bool(strange and _BEFORE_A_DATE.match(text, token.end))
 
 
-def _under(heading: Heading, text: str) -> list[Token]:
-    """Tokens of a line without its heading; what a selection selects is bought where no verb says what for."""
+def _without_heading(heading: Heading, text: str) -> list[Token]:
+    """Tokens of a line without its heading; a selection without a verb is bought."""
     tokens = tokens_of(text[: heading.begin] + " " * (heading.end - heading.begin) + text[heading.end :])
     if not heading.selects or any(token.kind == "BUY" for token in tokens):
         return tokens
@@ -127,7 +126,7 @@ def _read_line(line: str, context: RequestContext, *, headings: bool) -> _Line:
         window, text, refused = Window(), without_dates(found.rest), error
     text = collapse_spaces(text)
     heading = find_heading(text) if headings else None
-    tokens = tokens_of(text) if heading is None else _under(heading, text)
+    tokens = tokens_of(text) if heading is None else _without_heading(heading, text)
     names = [] if found.symbols else [token for token in tokens if _looks_like_a_name(token, text)]
     strange = frozenset(names)
     return _Line(
@@ -141,22 +140,22 @@ def _read_line(line: str, context: RequestContext, *, headings: bool) -> _Line:
     )
 
 
-def _completed(lines: list[_Line]) -> list[_Line]:
-    """The lines with the parameters that a bare indicator name takes from the rest of the request."""
-    spoken = [line for line in lines if line.speaks_of_strategy]
+def _with_parameters(lines: list[_Line]) -> list[_Line]:
+    """The lines with the parameters of the request for bare indicator names."""
+    spoken = [line for line in lines if line.describes_strategy]
     plain = [TokenLine(tokens=line.tokens, text=line.text) for line in spoken]
     done = iter(zip(complete_parameters(plain), count_crosses(plain), strict=True))
     found: list[_Line] = []
     for line in lines:
-        if line.speaks_of_strategy:
-            new, turns = next(done)
-            line = replace(line, tokens=new.tokens, turns=turns)  # noqa: PLW2901 - the same line, completed
+        if line.describes_strategy:
+            new, cross_count = next(done)
+            line = replace(line, tokens=new.tokens, cross_count=cross_count)  # noqa: PLW2901 - the same line, completed
         found.append(line)
     return found
 
 
 def _with_years(lines: list[_Line]) -> list[_Line]:
-    """Months without a year (``三月到五月``) in the year that another line names; that line's window is used up."""
+    """Months without a year (``三月到五月``) in the year that another line names, which then is no window."""
     years = [line.window for line in lines if line.window.is_year]
     if not years or not any(line.window.yearless for line in lines):
         return lines
@@ -168,7 +167,7 @@ def _with_years(lines: list[_Line]) -> list[_Line]:
 
 
 def _window(lines: list[_Line]) -> Window:
-    """The window of all lines; a malformed date is an error unless a later line answers it."""
+    """The window of all lines; a malformed date is an error unless a later line replaces it."""
     window = Window()
     refused: BadWindow | None = None
     for line in lines:
@@ -186,23 +185,23 @@ _LINES = (
 
 
 def _names_only_the_golden_cross(lines: list[_Line]) -> bool:
-    """The English term beside no other line or number: the 50- and the 200-day average."""
+    """Whether the request has the English term and no other line or number: averages of 50 and 200 days."""
     said = [token for line in lines for token in line.tokens]
     golden = any(token.kind == "GOLDEN" and token.text.startswith("golden") for token in said)
     return golden and not any(token.kind in _LINES for token in said)
 
 
-def _clauses(lines: list[_Line]) -> list[LineRule]:
-    """Clauses of the lines that speak of a strategy, or add unknown words to one."""
-    if not any(line.speaks_of_strategy for line in lines):
+def _line_rules(lines: list[_Line]) -> list[LineRule]:
+    """Rules of the lines that describe a strategy, or add unknown words to one."""
+    if not any(line.describes_strategy for line in lines):
         return []
     found: list[LineRule] = []
     memory = _TEXTBOOK if _names_only_the_golden_cross(lines) else Memory()
     named = selling = False
     for line in lines:
         named = named or bool(line.symbols)
-        if line.speaks_of_strategy or (line.has("UNKNOWN") and named and found):
-            clauses = read_line_rule(line.tokens, line.text, replace(memory, turns=line.turns))
+        if line.describes_strategy or (line.has("UNKNOWN") and named and found):
+            clauses = read_line_rule(line.tokens, line.text, replace(memory, cross_count=line.cross_count))
             if selling and not line.has("BUY", "SELL"):
                 clauses = LineRule(failed=(line.text,), memory=memory)
             selling = bool(clauses.failed) and (selling or line.announces_an_exit)
@@ -214,7 +213,7 @@ def _clauses(lines: list[_Line]) -> list[LineRule]:
 
 
 def _only_announces(line: _Line) -> bool:
-    """``帮我生成交易信号``, ``backtest a strategy:``: a wish without any rule in it."""
+    """Whether the line only announces a strategy: ``帮我生成交易信号``, ``backtest a strategy:``."""
     ignored = {"SIGNAL", "LABEL", "DATA", "SEP", "AND"}
     return all(token.kind in ignored for token in line.tokens)
 
@@ -239,12 +238,12 @@ def _intent(lines: list[_Line], wants_rule: bool) -> Intent:
     if wants_rule:
         return "mixed" if wants_data else "signal_gen"
     names_data = any(line.has(*_DATA_NAMES) for line in lines)
-    only_data = names_data and not any(list(line.beyond_data()) for line in lines)
+    only_data = names_data and not any(list(line.tokens_beyond_data()) for line in lines)
     return "data_fetch" if wants_data or only_data else "unclear"
 
 
 def _language(text: str, context: RequestContext) -> Language:
-    """The language of the first line: later ones are answers."""
+    """The language of the first line, since later lines are answers."""
     first = text.strip().partition("\n")[0]
     for name in context.names:
         first = first.replace(name, "")
@@ -256,7 +255,7 @@ def _unread(lines: list[_Line], clauses: list[LineRule], contradiction: str) -> 
     for line in lines:
         found += (*line.names, *line.window.unread)
         unknown = (token for token in line.tokens if token.kind == "UNKNOWN")
-        strange = unknown if line.speaks_of_strategy else line.beyond_data()
+        strange = unknown if line.describes_strategy else line.tokens_beyond_data()
         found += dict.fromkeys(
             readable_excerpt(token.text, line.text, token.begin, token.end) for token in strange
         )
@@ -285,18 +284,18 @@ def read_request(text: str, context: RequestContext) -> ParsedRequest:
 
 
 def _read(text: str, context: RequestContext, *, headings: bool) -> ParsedRequest:
-    """The request, without the headings of its lines unless there is one that the rule does not bear out."""
-    said = [line for line in text.splitlines() if line.strip()]
-    lines = _with_years(_completed([_read_line(line, context, headings=headings) for line in said]))
+    """The request, read without headings if each of them fits the rule, else with them as words."""
+    written = [line for line in text.splitlines() if line.strip()]
+    lines = _with_years(_with_parameters([_read_line(line, context, headings=headings) for line in written]))
     symbols: tuple[str, ...] = ()
     for line in lines:
         symbols = line.symbols or symbols
     window = _window(lines)
-    clauses = _clauses(lines)
+    clauses = _line_rules(lines)
     rule, contradiction = rule_of(clauses)
     if any(rule is None or not line.heading.fits(rule) for line in lines if line.heading):
         return _read(text, context, headings=False)
-    intent = _intent(lines, any(line.speaks_of_strategy for line in lines))
+    intent = _intent(lines, any(line.describes_strategy for line in lines))
     end = window.end or (context.last_session if window.open_end else None)
     missing: list[Missing] = []
     if not symbols:

@@ -1,7 +1,7 @@
 """A trading rule as a tree: values, conditions on them, and the pair of entry and exit.
 
 Every value is a wide frame of the panel (sessions by ``ts_code``); every condition is a frame of
-booleans. What a node means is documented here and nowhere else; :mod:`.codegen` writes it as pandas.
+booleans. The docstrings here define each node; :mod:`.codegen` writes it as pandas.
 """
 
 from __future__ import annotations
@@ -30,6 +30,7 @@ __all__ = [
     "Return",
     "Rsi",
     "Scaled",
+    "Side",
     "TradingRule",
     "Value",
     "contradicts",
@@ -41,6 +42,7 @@ __all__ = [
 ]
 
 Operator = Literal[">", "<", ">=", "<="]
+Side = Literal["upper", "middle", "lower"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -80,7 +82,7 @@ class Macd:
 class Band:
     """Bollinger band: rolling mean plus or minus ``width`` population standard deviations."""
 
-    side: Literal["upper", "middle", "lower"]
+    side: Side
     period: int = 20
     width: float = 2.0
 
@@ -104,7 +106,7 @@ class Return:
 
 @dataclass(frozen=True, kw_only=True)
 class Extreme:
-    """Highest high or lowest low of the ``period`` sessions before the current one."""
+    """Highest high or lowest low of the ``period`` sessions before the current session."""
 
     side: Literal["high", "low"]
     period: int
@@ -155,7 +157,7 @@ class Cross:
 
 @dataclass(frozen=True, kw_only=True)
 class Rank:
-    """Among all symbols with a value that session: the best or worst share (percent) or number.
+    """The best or worst share (percent) or number of all symbols with a value that session.
 
     Symbols that tie across the border are out.
     """
@@ -192,7 +194,7 @@ Condition = Compare | Cross | Rank | AllOf | AnyOf | Not
 
 @dataclass(frozen=True, kw_only=True)
 class TradingRule:
-    """Signal 1 where ``entry`` holds, -1 where ``exit`` holds (exit wins), NaN before all is known."""
+    """Signal 1 where ``entry`` holds, -1 where ``exit`` holds (exit wins), NaN until all values are known."""
 
     entry: Condition
     exit: Condition
@@ -225,9 +227,9 @@ def _ranks_of(condition: Condition, *, negated: bool) -> Iterator[tuple[Rank, bo
 
 
 def contradicts(entry: Condition, exit_: Condition) -> bool:
-    """Whether the exit sells what leaves the other end of a ranking than the one that was bought.
+    """Whether the exit sells what is not in the opposite end of the ranking that the entry buys.
 
-    The lowest 10 are hardly ever in the top 20, so *not in the top 20* would sell each of them at once.
+    The lowest 10 are hardly ever in the top 20, so *not in the top 20* would sell them at once.
     """
     bought = {(rank.value, rank.side) for rank, negated in _ranks_of(entry, negated=False) if not negated}
     kept = {(rank.value, rank.side) for rank, negated in _ranks_of(exit_, negated=False) if negated}
@@ -241,10 +243,10 @@ def has_event(condition: Condition) -> bool:
 
 
 def is_bullish(condition: Condition) -> bool:
-    """Whether a condition alone is an event that people name when they buy.
+    """Whether a condition alone is an event that means a purchase.
 
-    The price or the shorter average crosses above the longer one, the faster line of MACD or KDJ above
-    the slower one, DIF above zero, or the price breaks out of a high.
+    The price or the shorter average crosses above the longer average, the faster line of MACD or KDJ above
+    the slower line, DIF above zero, or the price breaks above a high.
     """
     match condition:
         case Cross(left=Bar(field="close"), direction="up", right=Average(field="close")):
@@ -261,7 +263,7 @@ def is_bullish(condition: Condition) -> bool:
 
 
 def fields_of(rule: TradingRule) -> tuple[str, ...]:
-    """Daily indicators the rule reads, in reading order. Bars are implied."""
+    """Daily indicators that the rule needs, in reading order. Bars are implied."""
     found: dict[str, None] = {}
     for leaf in (*leaves_of(rule.entry), *leaves_of(rule.exit)):
         values = (leaf.value,) if isinstance(leaf, Rank) else (leaf.left, leaf.right)
@@ -286,19 +288,18 @@ def _opposite_compare(leaf: Compare) -> Compare:
 
 
 def _has_range(parts: tuple[Condition, ...]) -> bool:
-    """Whether two parts are levels of one value in opposite directions: one by one they do not turn round."""
+    """Whether two parts are levels of one value in opposite directions, which have no opposites one by one."""
     levels = [part for part in parts if isinstance(part, Compare) and isinstance(part.right, Number)]
     return any(one.left == other.left and one.op[0] != other.op[0] for one in levels for other in levels)
 
 
 def opposite(condition: Condition) -> Condition | None:
-    """The exit of a rule that names only its entry; None where there is no natural one.
+    """The exit of a rule without an exit; None if there is no natural one.
 
-    A cross turns round; a comparison turns round strictly, an oscillator to its other end
-    (``RSI < 30`` to ``RSI > 70``), a channel to its other side; a rank becomes "no longer in it".
-    Two levels of one value (between 30 and 50, below 30 or above 70) turn to wherever the condition does not hold.
-    Where crosses stand beside filters only the crosses turn round. An event joined by *or* has no
-    opposite that would ever trade.
+    A cross reverses; a comparison reverses strictly, an oscillator goes to its other end (``RSI < 30`` to
+    ``RSI > 70``), a channel to its other side; a rank becomes "no longer in it". Two levels of one value
+    (between 30 and 50, below 30 or above 70) become "the condition does not hold". Of crosses with filters only
+    the crosses reverse. An event joined by *or* has no opposite that would ever trade.
     """
     match condition:
         case Cross(direction=direction):

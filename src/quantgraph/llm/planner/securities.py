@@ -1,4 +1,4 @@
-"""Which securities a sentence names."""
+"""The securities in a sentence: codes, names, indices and tickers."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from quantgraph.llm.planner.normalisation import collapse_spaces
 __all__ = ["ALL", "INDEX_CODES", "SymbolMatch", "exchange_of", "find_symbols", "is_shouted"]
 
 ALL = "ALL"
-"""Token for every symbol the source has."""
+"""Token for all symbols of the source."""
 
 INDEX_CODES: dict[str, str] = {
     **{name.lower(): code for code, names in INDEX_NAMES.items() for name in names},
@@ -55,20 +55,20 @@ _ALL = re.compile(r"(?<![A-Za-z])ALL(?![A-Za-z])")
 _BARE = re.compile(r"(?<![0-9A-Za-z.\-/])(\d{6})(?![0-9A-Za-z%日天倍]|\.\d)")
 _TICKER = re.compile(r"(?<![A-Za-z0-9.])([A-Z]{2,5}(?:\.[A-Z])?)(?![A-Za-z0-9])")
 _LETTER = re.compile(r"(?m)(?:^|(?<=[A-Z],)|(?<=[A-Z], ))([A-Z])(?=[ ]*(?:,|$))")
-"""A ticker of one letter is one only in a list of tickers, or alone on its line."""
+"""A one-letter ticker, only in a list of tickers or alone on its line."""
 _EXCHANGES = {"SS": "SH", "XSHG": "SH", "XSHE": "SZ"}
 
 
 @dataclass(frozen=True, kw_only=True)
 class SymbolMatch:
-    """Tokens in reading order, each once, and the text without them."""
+    """Symbols in reading order, each once, and the rest of the text."""
 
     symbols: tuple[str, ...]
     rest: str
 
 
 def exchange_of(code: str) -> str | None:
-    """Exchange suffix of a bare six-digit code by the exchanges' numbering; None outside of it.
+    """Exchange suffix of a six-digit code by the exchanges' numbering; None for other codes.
 
     >>> exchange_of("600519"), exchange_of("000001"), exchange_of("920002"), exchange_of("777777")
     ('SH', 'SZ', 'BJ', None)
@@ -80,7 +80,7 @@ def exchange_of(code: str) -> str | None:
 
 
 class _Marks:
-    """Tokens found so far with their places in the whole text; a space stands where one was."""
+    """Symbols found so far with their places in the text, where spaces replace them."""
 
     def __init__(self, text: str) -> None:
         self.text = text
@@ -117,10 +117,9 @@ _ABBREVIATIONS = frozenset(_SHORT.split())
 
 
 def is_shouted(text: str, is_word: Callable[[str], bool]) -> bool:
-    """Whether a text is written in capitals throughout, so that its capitals name no ticker.
+    """Whether a text is written in capitals throughout, so that its capitals are not tickers.
 
-    More than half of the letters are capitals, and a word of the language other than the abbreviations
-    of the field is among them.
+    More than half of the letters are capitals, and they include a word other than a common abbreviation.
     """
     letters = [letter for letter in text if letter.isalpha()]
     if 2 * sum(letter.isascii() and letter.isupper() for letter in letters) <= len(letters):
@@ -130,15 +129,14 @@ def is_shouted(text: str, is_word: Callable[[str], bool]) -> bool:
 
 
 def find_symbols(text: str, names: Mapping[str, str], is_word: Callable[[str], bool]) -> SymbolMatch:
-    """Read codes, names, indices and tickers out of a normalised text.
+    """Find codes, names, indices and tickers in a normalised text.
 
     Parameters
     ----------
     names
-        ``ts_code`` by name, as found in the text by the host. Longer names win.
+        ``ts_code`` by name, for the names in the text. Longer names win.
     is_word
-        Tells whether a word in capitals belongs to the language of strategies (``MACD``), and so
-        is no ticker.
+        Whether a word in capitals is a word of the lexicon (``MACD``) and not a ticker.
     """
     marks = _Marks(text)
     for name in sorted(names, key=len, reverse=True):

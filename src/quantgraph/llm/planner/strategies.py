@@ -1,4 +1,4 @@
-"""A line of tokens to its buy and sell clauses, and several lines to one rule."""
+"""Read the buy and sell clauses of a line, and combine lines to one rule."""
 
 from __future__ import annotations
 
@@ -46,10 +46,10 @@ Tokens = Sequence[Token]
 
 @dataclass(frozen=True, kw_only=True)
 class LineRule:
-    """What one line says about buying and selling.
+    """Entry and exit of one line.
 
-    ``otherwise`` asks for the exit to be the complement of the entry. ``failed`` holds what could not
-    be read; nothing else of the line may be used then. ``exit_text`` is what was written of the exit.
+    With ``otherwise`` the exit is the complement of the entry. ``failed`` holds unread text, and nothing else
+    of the line is used then. ``exit_text`` is the exit as written.
     """
 
     entry: Condition | None = None
@@ -67,13 +67,13 @@ _COMPARISONS = (
 
 
 _LONGEST_CLAUSE = 60
-"""Tokens; far beyond any sentence, and short of Python's recursion limit."""
+"""Tokens; more than in any sentence, and few enough for Python's recursion limit."""
 _LONGEST_LINE = 6 * _LONGEST_CLAUSE
-"""Tokens; more than the clauses of one rule may have with all their commas."""
+"""Tokens; more than the clauses of one rule can have."""
 
 
 def _without_data_clause(tokens: Tokens) -> Tokens:
-    """Without a leading wish for data (``获取…数据，``), which ends at a comma or an *and*."""
+    """The tokens without a leading data request (``获取…数据，``), which ends at a comma or *and*."""
     end = 0
     while end < len(tokens) and tokens[end].kind in DATA_KINDS:
         end += 1
@@ -84,7 +84,7 @@ def _without_data_clause(tokens: Tokens) -> Tokens:
 
 
 def _tidy(tokens: Tokens) -> list[Token]:
-    """Without labels, and without the commas that only group words."""
+    """The tokens without labels and without the commas behind them."""
     kept: list[Token] = []
     behind_label = False
     for token in tokens:
@@ -98,7 +98,7 @@ def _tidy(tokens: Tokens) -> list[Token]:
 
 
 def _without_pauses(tokens: Tokens) -> tuple[list[Token], bool]:
-    """Without commas before *and*, *or* or a comparison; whether one of them stood before a joint."""
+    """The tokens without commas before *and*, *or* or a comparison, and whether one was before *and* or *or*."""
     kept: list[Token] = []
     joint = False
     for at, token in enumerate(tokens):
@@ -117,7 +117,7 @@ def _mixes(said: Clause) -> bool:
 
 
 def _condition(tokens: Tokens, memory: Memory) -> tuple[Condition, Memory] | None:
-    """The one meaning of a clause; None when there is none, or more than one."""
+    """The only meaning of a clause; None without one, or with several."""
     plain, joint = _without_pauses(tokens)
     if len(plain) > _LONGEST_CLAUSE:
         return None
@@ -133,7 +133,7 @@ def _condition(tokens: Tokens, memory: Memory) -> tuple[Condition, Memory] | Non
 
 
 def _preamble(tokens: Tokens, memory: Memory) -> Memory | None:
-    """A value or two lines named ahead of the clauses: ``用RSI(14)，``, ``rank by 20-day return;``."""
+    """The memory after a value or two lines ahead of the clauses: ``用RSI(14)，``, ``rank by 20-day return;``."""
     pairs = [pair for pair, end in line_pairs(tokens, 0) if end == len(tokens)]
     for left, right in pairs:
         if isinstance(left, Average | Macd | Kdj) and isinstance(right, Average | Macd | Kdj):
@@ -151,7 +151,7 @@ def _preamble(tokens: Tokens, memory: Memory) -> Memory | None:
 
 
 def _with_bands(tokens: Tokens, memory: Memory) -> Memory:
-    """The memory with the band that a Bollinger of this line has, wherever it stands."""
+    """The memory with the Bollinger band of this line, if any."""
     for at in range(len(tokens)):
         for value, _ in operands(tokens, at):
             band = value.left if isinstance(value, Group) else value
@@ -165,7 +165,7 @@ def _text(tokens: Tokens, line: str) -> str:
 
 
 def _bullish_event(tokens: Tokens, memory: Memory) -> LineRule | None:
-    """An event that names a purchase without a verb: ``MACD金叉``, ``突破20日新高``. A state does not."""
+    """An event that means a purchase without a verb: ``MACD金叉``, ``突破20日新高``; not a state."""
     if any(token.kind in ("ABOVE", "GE", "POST_UP") for token in tokens):
         return None
     found = _condition(tokens, memory)
@@ -173,7 +173,7 @@ def _bullish_event(tokens: Tokens, memory: Memory) -> LineRule | None:
 
 
 def _without_verb(tokens: Tokens, line: str, memory: Memory) -> LineRule:
-    """A line that names neither buying nor selling. A wish for data on an event is no rule."""
+    """The rule of a line without *buy* and *sell*; a request for data is not a rule."""
     plain = strip_separators(_tidy(tokens))
     kinds = {token.kind for token in tokens}
     wants_data = bool(kinds & {"DATA", "VALUATION"}) and not kinds & {"LABEL", "SIGNAL"}
@@ -191,7 +191,7 @@ def _without_verb(tokens: Tokens, line: str, memory: Memory) -> LineRule:
 
 
 def _assign(segments: list[list[Token]]) -> dict[int, list[Token]] | None:
-    """Segment of each action: one side of it, found by the single empty segment."""
+    """The segment of each action: before or behind it, as the only empty segment shows."""
     empty = [at for at, segment in enumerate(segments) if not segment]
     if len(empty) != 1:
         return None
@@ -204,7 +204,7 @@ def _is_complement(tokens: Tokens) -> bool:
 
 
 def _around(segments: list[list[Token]], memory: Memory) -> dict[int, list[Token]] | None:
-    """Clauses between an action ahead and one behind (``买入 A，B 卖出``): the one comma that parts them."""
+    """Clauses between an action ahead and one behind (``买入 A，B 卖出``), split at the only possible comma."""
     if len(segments) != 3 or segments[0] or segments[2]:
         return None
     middle = segments[1]
@@ -230,7 +230,7 @@ def _split(tokens: Tokens) -> tuple[list[str], list[list[Token]]]:
 
 
 def read_line_rule(tokens: Tokens, line: str, memory: Memory) -> LineRule:
-    """Read one line. ``memory`` is what earlier lines named."""
+    """Read one line; ``memory`` is that of the earlier lines."""
     unknown = [
         readable_excerpt(token.text, line, token.begin, token.end)
         for token in tokens
@@ -257,7 +257,7 @@ def read_line_rule(tokens: Tokens, line: str, memory: Memory) -> LineRule:
 
 
 def _both(joint: tuple[Tokens, Tokens] | None, memory: Memory) -> tuple[Condition, Memory] | None:
-    """Both sides of a joint without an *and*; each must be a condition of its own, the second without a rank."""
+    """Both sides of a joint as one condition; each must be a condition alone, the second without a rank."""
     if joint is None or any(_condition(side, Memory(band=memory.band)) is None for side in joint):
         return None
     first, second = joint
@@ -304,10 +304,9 @@ def _read_parts(actions: list[str], parts: dict[int, list[Token]], line: str, me
 
 
 def rule_of(lines: Iterable[LineRule]) -> tuple[TradingRule | None, str]:
-    """One rule from the clauses of all lines, and the words of an exit that contradicts the entry.
+    """One rule from all lines, and the text of an exit that contradicts the entry.
 
-    A later entry replaces the rule so far, a later exit only its exit. What failed before a later
-    entry is answered by it.
+    A later entry replaces the whole rule and earlier failures, a later exit only the exit.
     """
     entry: Condition | None = None
     exit_: Condition | None = None

@@ -1,4 +1,7 @@
-"""Styles that a line names without a rule: ``均值回归策略``, ``a value strategy``."""
+"""Styles of strategies: as a heading of a rule (``低市盈率选股：``) or without a rule (``均值回归策略``).
+
+A heading is dropped only if its rule has the same style; otherwise its words stay and are asked about.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +26,7 @@ __all__ = ["Heading", "find_heading", "styles_of"]
 
 @dataclass(frozen=True, kw_only=True)
 class Heading:
-    """A style and its place. ``fields`` are empty for the turtle, ``high`` is the end it wants."""
+    """A heading: its place, its fields (empty for the turtle), and whether it selects their high end."""
 
     begin: int
     end: int
@@ -32,11 +35,11 @@ class Heading:
 
     @property
     def selects(self) -> bool:
-        """Whether it speaks of holding stocks, so that a rank behind it needs no verb."""
+        """Whether it selects stocks, so that a rank behind it needs no verb."""
         return bool(self.fields)
 
     def fits(self, rule: TradingRule) -> bool:
-        """Whether the entry of a rule is of this style."""
+        """Whether the entry of a rule has this style."""
         return any(self._fits(leaf) for leaf in leaves_of(rule.entry))
 
     def _fits(self, leaf: object) -> bool:
@@ -69,7 +72,7 @@ _HEADING = re.compile(
 
 
 def find_heading(text: str) -> Heading | None:
-    """The only heading of a normalised line; None where there is none, or more than one."""
+    """The only heading of a normalised line; None without one, or with several."""
     found = list(_HEADING.finditer(text))
     if len(found) != 1:
         return None
@@ -84,7 +87,7 @@ def find_heading(text: str) -> Heading | None:
 
 
 _OF_NO_STYLE = re.compile(r"(?:策略|战法|strategy|strategies)|.*(?:均线|average|\bs?ma\b).*")
-"""The bare word, and the style of the default rule: the cross of two averages."""
+"""The bare word, and the style of the default rule, the cross of two averages."""
 
 _WORDS = r"index|indicators?|bands?|levels?|rank(?:s|ed|ing|ings)?|sort(?:ed)?|values?"
 _VAGUE = re.compile(
@@ -93,13 +96,13 @@ _VAGUE = re.compile(
     rf"|(?:指标|排名|排序|区间)(?:{FILLERS_ZH.pattern}|选股|交易){{0,4}}(?:策略|战法)",
     re.IGNORECASE,
 )
-"""Words that a rule may contain without a meaning of their own, where they say what the strategy is."""
+"""Words without a meaning in a rule, where they describe the strategy."""
 
 
 def styles_of(tokens: Sequence[Token], text: str) -> tuple[str, ...]:
-    """What kind of strategy a line without a rule wants, as it was written; empty for any strategy at all.
+    """The styles in a line without a rule, as written; empty for any strategy.
 
-    ``tokens`` are those of the line and ``text`` what they were read from.
+    ``tokens`` are the tokens of ``text``.
     """
     named = [
         text[token.begin : token.end]

@@ -1,4 +1,4 @@
-"""Arguments of tools and schemas from what a sentence says, by the names of the arguments."""
+"""The request as arguments of tools and schemas, and as the answer of the reflection."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ __all__ = [
 
 
 def _with_codes(text: str, names: Mapping[str, str]) -> str:
-    """The text with names as codes, so that it reads the same where the names are not known."""
+    """The text with codes in place of names, so that it reads the same without them."""
     for name in sorted(names, key=len, reverse=True):
         if name:
             text = re.sub(re.escape(name), f" {names[name]} ", text, flags=re.IGNORECASE)
@@ -37,10 +37,9 @@ def _with_codes(text: str, names: Mapping[str, str]) -> str:
 def reflection_answer(
     request: ParsedRequest, text: str, context: RequestContext, facts: Mapping[str, Any], errors: str
 ) -> dict[str, Any]:
-    """What was read, what is asked, and what comes next, as the object that the reflection answers with.
+    """The reflection's decision: the request as read, the question, and the next action.
 
-    ``facts`` is the context of the prompt, ``errors`` what failed before; ``unread`` lists the words that
-    found no place.
+    ``facts`` is the context of the prompt, ``errors`` the errors of earlier steps.
     """
     asked = request.missing[0] if request.missing else None
     query = replies.next_question(request, context.examples)
@@ -76,7 +75,7 @@ def reflection_answer(
 def malformed_date_answer(
     error: BadWindow, text: str, context: RequestContext, facts: Mapping[str, Any], errors: str
 ) -> dict[str, Any]:
-    """The decision on what is left without the malformed date; the date is asked for in its turn."""
+    """The decision on a request without its malformed dates, which are then missing."""
     lines = [normalise(line) for line in text.splitlines()]
     dates = tuple(dict.fromkeys(found for line in lines for found in malformed_dates(line)))
     rest = [without_dates(line) for line in lines]
@@ -93,20 +92,20 @@ def malformed_date_answer(
 
 
 CODE_TOOL = "python_repl"
-"""The only tool whose ``query`` is code."""
+"""The tool whose ``query`` is code."""
 
 Tool = Mapping[str, Any]
 """A bound tool in OpenAI's form, the part under ``function``."""
 
 
 def tool_parameters(tool: Tool) -> dict[str, Any]:
-    """Arguments of a tool by name."""
+    """Parameters of a tool by name."""
     properties = (tool.get("parameters") or {}).get("properties")
     return properties if isinstance(properties, dict) else {}
 
 
 def request_facts(request: ParsedRequest, text: str, examples: Sequence[str] = ()) -> dict[str, Any]:
-    """Everything read, by the names that a schema may ask for. Empty where nothing was read.
+    """The request by the argument names that a schema may use; empty values for unread parts.
 
     ``examples`` are those of the question about the stocks.
     """
@@ -138,17 +137,17 @@ def request_facts(request: ParsedRequest, text: str, examples: Sequence[str] = (
 
 
 def _typed(value: Any, schema: Mapping[str, Any]) -> Any:
-    """Text as a list or a list as text, where the schema asks for the other."""
-    wanted = schema.get("type")
-    if wanted == "array" and isinstance(value, str):
+    """A text as a list, or a list as a text, as the schema needs."""
+    kind = schema.get("type")
+    if kind == "array" and isinstance(value, str):
         return [part for part in value.split(",") if part]
-    if wanted == "string" and isinstance(value, list):
+    if kind == "string" and isinstance(value, list):
         return ",".join(value)
     return value
 
 
 def fill_arguments(tool: Tool, facts: Mapping[str, Any], forced: bool) -> dict[str, Any] | None:
-    """Arguments of a tool from the facts; None if it requires something that was not read."""
+    """Arguments of a tool from the facts; None if a required one was not read."""
     properties = tool_parameters(tool)
     required = (tool.get("parameters") or {}).get("required") or []
     if tool.get("name") != CODE_TOOL:
@@ -163,7 +162,7 @@ def fill_arguments(tool: Tool, facts: Mapping[str, Any], forced: bool) -> dict[s
 
 
 def dictated_arguments(tool: Tool, text: str) -> dict[str, Any] | None:
-    """Arguments of a tool that a text says to call, with each value behind its name; None if it says less.
+    """Arguments of a tool call that a text dictates, each value behind its name; None unless complete.
 
     >>> report = {"name": "report", "parameters": {"properties": {"word": {}, "count": {}}}}
     >>> dictated_arguments(report, 'Call the tool report with the word "ready" and the count 7.')

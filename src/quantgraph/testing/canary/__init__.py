@@ -1,1 +1,1 @@
-"""Canaries: everything after a moment is an unmistakable sentinel."""
+"""Canaries: runs over data with sentinels in place of the future, and the search for them in the output."""

@@ -1,4 +1,4 @@
-"""A data state and a source in which everything after a moment is an unmistakable sentinel.
+"""A data state and a source with unmistakable sentinels in place of everything after a moment.
 
 A run over both that uses no future shows no sentinel: not in a prompt, a reply, a tool's result, an error, a
 log line, a signal or the ledger. :class:`~quantgraph.testing.canary.canary_watch.CanaryWatch` looks for them.
@@ -8,7 +8,6 @@ two runs whose sentinels have opposite signs and another order: ``seed=0`` and `
 
 from __future__ import annotations
 
-import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -25,30 +24,195 @@ from quantgraph.errors import BadWindow, NoData, UnknownSymbol
 from quantgraph.market.moment import Moment
 from quantgraph.state import DataState, GrowingView, Record, Snapshot, TrustedView, View, WorkingTree
 from quantgraph.state.commits import Commit
+from quantgraph.state.cut import known_rows
 from quantgraph.state.frames import FrozenFrame
 from quantgraph.state.records import RECORD_KINDS, Records
-from quantgraph.state.views import known_rows
-from quantgraph.testing.canary.sentinels import MAGNITUDE, MARK, find_canaries
+from quantgraph.testing.canary.sentinels import (
+    CANARY_SESSIONS,
+    CANARY_SYMBOL,
+    MARK,
+    find_canaries,
+    sentinels,
+)
 
-__all__ = ["CANARY_SESSIONS", "CANARY_SYMBOL", "CanarySource", "CanaryStore", "planted", "sentinels"]
+__all__ = ["CanarySource", "CanaryStore"]
 
 Answer = TypeVar("Answer")
 
 
-class CanarySource:
-    """A source that answers with sentinels about everything after a moment.
+class CanaryStore(DataState):
+    """A data state whose readers get sentinels in place of what they may not know.
 
-    It has three more sessions than ``source``, in the year 2177, and a stock that nobody knows before; names
-    that are not asked for a day are those of that time, and so are the member lists. What it refuses, it
-    refuses with a word about 2177. A run over it needs an ``as_of``, for its last session is a sentinel.
+    Every kind of view is cut from a commit with sentinels in every row and record after the view's own
+    moment, so that a wrong cut shows. Snapshots and working trees have sentinels after ``as_of``. Commits
+    hold what was committed; sentinels in it are listed in :attr:`leaks`.
+
+    Parameters
+    ----------
+    as_of
+        The run's moment.
+    seed
+        Draws the sentinels; those of an odd seed have the opposite sign.
+    options
+        As for :class:`~quantgraph.state.DataState`.
+    """
+
+    def __init__(self, as_of: Moment, *, seed: int = 0, **options: Any) -> None:
+        super().__init__(**options)
+        self.as_of = as_of
+        self.seed = seed
+        self.leaks: list[str] = []
+        self._after: ContextVar[Moment | None] = ContextVar("after", default=None)
+
+    def view(self, moment: Moment, ref: str | None = None) -> View:
+        """See :meth:`.DataState.view`; cut from a commit with sentinels after ``moment``."""
+        with self._reading_at(moment):
+            return super().view(moment, ref)
+
+    def growing_view(self, ref: str | None = None) -> GrowingView:
+        """See :meth:`.DataState.growing_view`; each view is cut from a commit with sentinels after it."""
+        view = super().growing_view(ref)
+        return _CanaryGrowingView(view.data_ref, self._find(view.data_ref)[1], self.seed)
+
+    def trusted_view(self, moment: Moment, ref: str | None = None) -> TrustedView:
+        """See :meth:`.DataState.trusted_view`; cut from a commit with sentinels after ``moment``."""
+        with self._reading_at(moment):
+            return super().trusted_view(moment, ref)
+
+    def snapshot(self, ref: str | None = None) -> Snapshot:
+        """See :meth:`.DataState.snapshot`; with sentinels after the run's moment."""
+        with self._reading_at(self.as_of):
+            return super().snapshot(ref)
+
+    def checkout(self, ref: str | None = None) -> WorkingTree:
+        """See :meth:`.DataState.checkout`; its views and snapshots have sentinels."""
+        ref, tree = super().checkout(ref).tip
+        with self._lock:
+            line = _CanaryTree(self, ref, self._keep(ref, tree))
+            self._lines.add(line)
+        return line
+
+    def update(
+        self, panel: str, frames: Mapping[str, pd.DataFrame], *, base: str | WorkingTree | None = None
+    ) -> str:
+        """See :meth:`.DataState.update`; sentinels in the frames are leaks."""
+        self._check_leaks(panel, frames)
+        return super().update(panel, frames, base=base)
+
+    def record(self, records: Iterable[Record], *, base: str | WorkingTree | None = None) -> str:
+        """See :meth:`.DataState.record`; sentinels in the records are leaks."""
+        fresh = tuple(records)
+        self._check_leaks("records", fresh)
+        return super().record(fresh, base=base)
+
+    def override(self, *, base: str | None = None, **panels: Mapping[str, pd.DataFrame]) -> str:
+        """See :meth:`.DataState.override`; sentinels in the panels are leaks."""
+        self._check_leaks("panels", panels)
+        return super().override(base=base, **panels)
+
+    def _check_leaks(self, what: str, thing: object) -> None:
+        self.leaks += [f"committed {what}: {place}" for place in find_canaries(thing)]
+
+    @contextmanager
+    def _reading_at(self, moment: Moment) -> Iterator[None]:
+        before = self._after.set(moment)
+        try:
+            yield
+        finally:
+            self._after.reset(before)
+
+    def _find(self, ref: str | None) -> tuple[str, Commit]:
+        ref, tree = super()._find(ref)
+        moment = self._after.get()
+        return ref, tree if moment is None else with_sentinels(tree, moment, self.seed)
+
+
+class _CanaryTree(WorkingTree):
+    def snapshot(self) -> Snapshot:
+        return self._store.snapshot(self.ref)
+
+    def view(self, moment: Moment) -> View:
+        return self._store.view(moment, self.ref)
+
+
+class _CanaryGrowingView(GrowingView):
+    """A growing view of a commit whose rows are sentinels until the moment at which they are known."""
+
+    def __init__(self, ref: str, tree: Commit, seed: int) -> None:
+        super().__init__(ref, tree)
+        self._whole, self._seed = tree, seed
+
+    def at(self, moment: Moment) -> View:
+        self._commit = with_sentinels(self._whole, moment, self._seed)
+        return super().at(moment)
+
+
+def with_sentinels(tree: Commit, moment: Moment, seed: int) -> Commit:
+    """A commit with sentinels in place of everything that is not known at a moment."""
+    return Commit(
+        panels={
+            panel: {name: _frame_with_sentinels(panel, name, fields, moment, seed) for name in fields}
+            for panel, fields in tree.panels.items()
+        },
+        records=_records(tree.records, moment),
+    )
+
+
+def _frame_with_sentinels(
+    panel: str, name: str, fields: Mapping[str, FrozenFrame], moment: Moment, seed: int
+) -> FrozenFrame:
+    frame, last = fields[name], CANARY_SESSIONS.to_numpy()
+    rows = known_rows(panel, name, frame.sessions, moment)
+    sessions = np.concatenate([frame.sessions, last])
+    later = sentinels(panel, name, (len(sessions), len(frame.symbols)), seed)
+    if name.startswith("action_"):  # a date: no sentinel is a valid one
+        later[:] = np.nan
+    values = np.concatenate([frame.values[:rows], later[rows:]])
+    if panel == "ohlcv" and name in EVENT_FIELDS and "action_declared" in fields:
+        announced = _announced(frame, fields["action_declared"], moment)
+        values[: len(announced)] = np.where(announced, frame.values, values[: len(announced)])
+    return FrozenFrame(sessions, frame.symbols, values)
+
+
+def _announced(frame: FrozenFrame, declared: FrozenFrame, moment: Moment) -> NDArray[np.bool_]:
+    """Where an action was declared by a moment: it may be known before its ex-date."""
+    days = declared.frame.reindex(index=frame.frame.index, columns=frame.frame.columns).to_numpy()
+    day = float(f"{moment.session:%Y%m%d}")
+    return np.asarray(days <= day if moment.phase == "post_close" else days < day)
+
+
+def _records(records: Records, moment: Moment) -> Records:
+    known = records.as_of(moment)
+    later = [
+        Record(each.kind, each.known, each.symbol, _body(each.kind))
+        for each in records.entries
+        if each not in known
+    ]
+    added = [Record(kind, CANARY_SESSIONS[0].date(), CANARY_SYMBOL, _body(kind)) for kind in RECORD_KINDS]
+    return Records.of([*known, *later, *added])
+
+
+def _body(kind: str) -> dict[str, Any]:
+    bodies: dict[str, dict[str, Any]] = {
+        "name": {"name": MARK},
+        "membership": {"index": CANARY_SYMBOL, "symbols": [CANARY_SYMBOL]},
+    }
+    return bodies.get(kind, {"text": MARK})
+
+
+class CanarySource:
+    """A source that answers with sentinels for everything after a moment.
+
+    It has three more sessions than ``source``, in 2177, and a stock that is listed then. Names without a day
+    and later member lists are sentinels, and its errors mention 2177. A run over it needs an ``as_of``,
+    because its last session is a sentinel.
 
     Parameters
     ----------
     source
-        Any source. If it is no :class:`.DatedLists`, names and codes are on no day
-        sentinels but for the added ones.
+        Any source. If it is not a :class:`.DatedLists`, only the added name and code are sentinels.
     as_of, seed
-        As for :class:`~quantgraph.testing.canary.canary_data.CanaryStore`.
+        As for :class:`CanaryStore`.
     """
 
     def __init__(self, source: MarketDataSource, as_of: Moment, *, seed: int = 0) -> None:
@@ -58,47 +222,47 @@ class CanarySource:
 
     @property
     def name(self) -> str:
-        """The source's."""
+        """That of the source."""
         return self._source.name
 
     @property
     def synthetic(self) -> bool:
-        """The source's."""
+        """That of the source."""
         return self._source.synthetic
 
     def sessions(self) -> pd.DatetimeIndex:
-        """The source's, and the three more."""
+        """Those of the source, and three more."""
         return pd.DatetimeIndex(self._source.sessions().append(CANARY_SESSIONS))
 
     def symbols(self) -> tuple[str, ...]:
-        """The source's, and one more."""
+        """Those of the source, and one more."""
         return tuple(sorted((*self._source.symbols(), CANARY_SYMBOL)))
 
     def symbols_on(self, day: pd.Timestamp) -> tuple[str, ...]:
-        """The source's, and one more after the moment."""
+        """Those of the source, and one more after the moment."""
         return AsOfSource(self._source, Moment(day)).symbols() if self._knows(day) else self.symbols()
 
     def names(self) -> Mapping[str, str]:
-        """Names as they will be."""
+        """Future names: sentinels."""
         named = {code: f"{name} {MARK}" for code, name in self._source.names().items()}
         return named | {CANARY_SYMBOL: MARK}
 
     def names_on(self, day: pd.Timestamp) -> Mapping[str, str]:
-        """The source's, and those that will be after the moment."""
+        """Those of the source, and future names after the moment."""
         return AsOfSource(self._source, Moment(day)).names() if self._knows(day) else self.names()
 
     def members(self, index_code: str, on: pd.Timestamp) -> Members:
-        """The source's; after the moment the stock that nobody knows is the only member."""
+        """Those of the source; after the moment the added stock is the only member."""
         if self._knows(on):
-            return _refused(lambda: self._source.members(index_code, on))
+            return _with_sentinel_error(lambda: self._source.members(index_code, on))
         listed_on = CANARY_SESSIONS[0]
         return Members(
             index_code=index_code, symbols=(CANARY_SYMBOL,), listed_on=listed_on, point_in_time=True
         )
 
     def bars(self, symbols: Sequence[str], start: pd.Timestamp, end: pd.Timestamp) -> Panel:
-        """The source's, and sentinels after the moment."""
-        frames = _refused(lambda: self._source.bars(symbols, start, end))
+        """Those of the source, with sentinels after the moment."""
+        frames = _with_sentinel_error(lambda: self._source.bars(symbols, start, end))
         return {name: self._plant("ohlcv", name, frame, end) for name, frame in frames.items()}
 
     def indicators(
@@ -108,13 +272,13 @@ class CanarySource:
         end: pd.Timestamp,
         fields: Sequence[str] = (),
     ) -> Panel:
-        """The source's, and sentinels after the moment."""
-        frames = _refused(lambda: self._source.indicators(symbols, start, end, fields))
+        """Those of the source, with sentinels after the moment."""
+        frames = _with_sentinel_error(lambda: self._source.indicators(symbols, start, end, fields))
         return {name: self._plant("indicators", name, frame, end) for name, frame in frames.items()}
 
     def index_bars(self, index_code: str, start: pd.Timestamp, end: pd.Timestamp) -> pd.DataFrame:
-        """The source's, and sentinels after the moment."""
-        levels = _refused(lambda: self._source.index_bars(index_code, start, end))
+        """Those of the source, with sentinels after the moment."""
+        levels = _with_sentinel_error(lambda: self._source.index_bars(index_code, start, end))
         fields = {name: self._plant("ohlcv", str(name), levels[[name]], end) for name in levels.columns}
         return pd.DataFrame({name: frame[name] for name, frame in fields.items()})
 
@@ -131,188 +295,11 @@ class CanarySource:
         return longer
 
 
-def _refused(ask: Callable[[], Answer]) -> Answer:
+def _with_sentinel_error(ask: Callable[[], Answer]) -> Answer:
+    """Call the source; an error's message mentions the last sentinel session."""
     try:
         return ask()
     except (NoData, BadWindow, UnknownSymbol) as error:
         raise type(error)(
             f"{error.message}; its sessions run to {CANARY_SESSIONS[-1]:%Y-%m-%d}", **error.data
         ) from error
-
-
-CANARY_SESSIONS = pd.DatetimeIndex(["2177-07-07", "2177-07-08", "2177-07-09"], name="trade_date").as_unit(
-    "us"
-)
-"""Sessions that follow the last real one, so that there is something to read after every moment."""
-CANARY_SYMBOL = f"{MARK}.SH"
-
-
-class CanaryStore(DataState):
-    """A data state whose readers get sentinels for all that they may not know.
-
-    A view, a walk and a reading are cut from a tree in which every row and record after their very moment is
-    a sentinel, so that a cut that is wrong shows. Snapshots and working trees show sentinels after ``as_of``.
-    Commits hold what was committed; a sentinel among it is in :attr:`leaks`.
-
-    Parameters
-    ----------
-    as_of
-        The run's moment.
-    seed
-        By which the sentinels are drawn. Those of an odd one have the opposite sign.
-    options
-        As for :class:`~quantgraph.state.DataState`.
-    """
-
-    def __init__(self, as_of: Moment, *, seed: int = 0, **options: Any) -> None:
-        super().__init__(**options)
-        self.as_of = as_of
-        self.seed = seed
-        self.leaks: list[str] = []
-        self._after: ContextVar[Moment | None] = ContextVar("after", default=None)
-
-    def view(self, moment: Moment, ref: str | None = None) -> View:
-        """A commit as known at ``moment``, cut from one with sentinels after it."""
-        with self._planted(moment):
-            return super().view(moment, ref)
-
-    def growing_view(self, ref: str | None = None) -> GrowingView:
-        """Views one moment after the other, each cut from a commit with sentinels after it."""
-        walk = super().growing_view(ref)
-        return _CanaryWalk(walk.data_ref, self._find(walk.data_ref)[1], self.seed)
-
-    def trusted_view(self, moment: Moment, ref: str | None = None) -> TrustedView:
-        """A commit as known at ``moment`` for trusted code, with sentinels after it."""
-        with self._planted(moment):
-            return super().trusted_view(moment, ref)
-
-    def snapshot(self, ref: str | None = None) -> Snapshot:
-        """Everything of a commit, with sentinels after the run's moment."""
-        with self._planted(self.as_of):
-            return super().snapshot(ref)
-
-    def checkout(self, ref: str | None = None) -> WorkingTree:
-        """A working tree that is read as the store is."""
-        ref, tree = super().checkout(ref).tip
-        with self._lock:
-            line = _CanaryTree(self, ref, self._keep(ref, tree))
-            self._lines.add(line)
-        return line
-
-    def update(
-        self, panel: str, frames: Mapping[str, pd.DataFrame], *, base: str | WorkingTree | None = None
-    ) -> str:
-        """Commit frames."""
-        self._look(panel, frames)
-        return super().update(panel, frames, base=base)
-
-    def record(self, records: Iterable[Record], *, base: str | WorkingTree | None = None) -> str:
-        """Commit records."""
-        fresh = tuple(records)
-        self._look("records", fresh)
-        return super().record(fresh, base=base)
-
-    def override(self, *, base: str | None = None, **panels: Mapping[str, pd.DataFrame]) -> str:
-        """Commit with whole panels replaced."""
-        self._look("panels", panels)
-        return super().override(base=base, **panels)
-
-    def _look(self, what: str, thing: object) -> None:
-        self.leaks += [f"committed {what}: {place}" for place in find_canaries(thing)]
-
-    @contextmanager
-    def _planted(self, moment: Moment) -> Iterator[None]:
-        before = self._after.set(moment)
-        try:
-            yield
-        finally:
-            self._after.reset(before)
-
-    def _find(self, ref: str | None) -> tuple[str, Commit]:
-        ref, tree = super()._find(ref)
-        moment = self._after.get()
-        return ref, tree if moment is None else planted(tree, moment, self.seed)
-
-
-class _CanaryTree(WorkingTree):
-    def snapshot(self) -> Snapshot:
-        return self._store.snapshot(self.ref)
-
-    def view(self, moment: Moment) -> View:
-        return self._store.view(moment, self.ref)
-
-
-class _CanaryWalk(GrowingView):
-    """A walk over a commit whose rows are sentinels until the very moment that knows them."""
-
-    def __init__(self, ref: str, tree: Commit, seed: int) -> None:
-        super().__init__(ref, tree)
-        self._whole, self._seed = tree, seed
-
-    def at(self, moment: Moment) -> View:
-        self._tree = planted(self._whole, moment, self._seed)
-        return super().at(moment)
-
-
-def planted(tree: Commit, moment: Moment, seed: int) -> Commit:
-    """A commit with sentinels in place of all that is not known at a moment."""
-    return Commit(
-        panels={
-            panel: {name: _planted(panel, name, fields, moment, seed) for name in fields}
-            for panel, fields in tree.panels.items()
-        },
-        records=_records(tree.records, moment),
-    )
-
-
-def _planted(
-    panel: str, name: str, fields: Mapping[str, FrozenFrame], moment: Moment, seed: int
-) -> FrozenFrame:
-    frame, last = fields[name], CANARY_SESSIONS.to_numpy()
-    rows = known_rows(panel, name, frame.sessions, moment)
-    sessions = np.concatenate([frame.sessions, last])
-    later = sentinels(panel, name, (len(sessions), len(frame.symbols)), seed)
-    if name.startswith("action_"):  # a date: there is no sentinel that the store could read as one
-        later[:] = np.nan
-    values = np.concatenate([frame.values[:rows], later[rows:]])
-    if panel == "ohlcv" and name in EVENT_FIELDS and "action_declared" in fields:
-        announced = _announced(frame, fields["action_declared"], moment)
-        values[: len(announced)] = np.where(announced, frame.values, values[: len(announced)])
-    return FrozenFrame.of(sessions, frame.symbols, values)
-
-
-def _announced(frame: FrozenFrame, declared: FrozenFrame, moment: Moment) -> NDArray[np.bool_]:
-    """Where there is an action that was declared by then: it may be known before its ex-date."""
-    days = declared.frame.reindex(index=frame.frame.index, columns=frame.frame.columns).to_numpy()
-    day = float(f"{moment.session:%Y%m%d}")
-    return np.asarray(days <= day if moment.phase == "post_close" else days < day)
-
-
-def _records(records: Records, moment: Moment) -> Records:
-    known = records.as_of(moment)
-    later = [
-        Record(each.kind, each.known, each.symbol, _said(each.kind))
-        for each in records.entries
-        if each not in known
-    ]
-    added = [Record(kind, CANARY_SESSIONS[0].date(), CANARY_SYMBOL, _said(kind)) for kind in RECORD_KINDS]
-    return Records.of([*known, *later, *added])
-
-
-def _said(kind: str) -> dict[str, Any]:
-    said: dict[str, dict[str, Any]] = {
-        "name": {"name": MARK},
-        "membership": {"index": CANARY_SYMBOL, "symbols": [CANARY_SYMBOL]},
-    }
-    return said.get(kind, {"text": MARK})
-
-
-def sentinels(panel: str, name: str, shape: tuple[int, int], seed: int) -> NDArray[np.float64]:
-    """Numbers of one magnitude, another in every cell; those of events are never negative.
-
-    Each has a factor from 0.5 to 1.5 drawn by field and seed, so that the ratio and the order of two of them,
-    in which no sentinel shows, are others in another planting.
-    """
-    sign = -1 if seed % 2 and name not in EVENT_FIELDS else 1
-    drawn = np.random.default_rng(zlib.crc32(f"{panel} {name} {seed}".encode()))
-    return sign * MAGNITUDE * drawn.uniform(0.5, 1.5, shape)

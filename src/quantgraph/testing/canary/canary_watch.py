@@ -1,4 +1,4 @@
-"""Listening to a run for sentinels."""
+"""A watch on a run: it looks for sentinels in everything that the run outputs."""
 
 from __future__ import annotations
 
@@ -29,34 +29,33 @@ _SHOWN = 20
 
 
 class CanaryFound(AssertionError):
-    """A run said something that it could not know."""
+    """A run output something that it could not know."""
 
 
 class CanaryWatch:
-    """Everything said while it is entered; at the end the run fails if a sentinel was among it.
+    """Context manager that collects a run's output, and fails at its end if a sentinel is in it.
 
-    Heard are the prompts and replies of models, the arguments, results and errors of tools, the updates of
-    nodes, log records of every level, and the error that the run ends with, whichever graph, agent or
-    thread they come from. What else a run says is told by :meth:`see`, :meth:`see_signals` and
-    :meth:`see_ledger`.
+    It receives the prompts and replies of models, the arguments, results and errors of tools, the updates of
+    nodes, log records of every level, and the error that ends the run, from any graph, agent or thread. Pass
+    other output to :meth:`see`, :meth:`see_signals` and :meth:`see_ledger`.
 
     Parameters
     ----------
     store
-        Its :attr:`.CanaryStore.leaks` count too.
+        Also fail if it has :attr:`.CanaryStore.leaks`.
 
     Attributes
     ----------
     found
-        Where sentinels were.
+        Places of sentinels.
     transcript
-        What was said, but for node updates and log records, which are never the same twice. Two runs that
-        differ in their sentinels only say the same; :func:`differences` compares them.
+        The output except node updates and log records, which always differ. Two runs that differ in their
+        sentinels only have equal transcripts; :func:`differences` compares them.
 
     Raises
     ------
     CanaryFound
-        At the end, with the list.
+        At the end, with the list of places.
 
     Examples
     --------
@@ -68,34 +67,34 @@ class CanaryWatch:
 
     def __init__(self, store: CanaryStore | None = None) -> None:
         self.found: list[str] = []
-        self._said: list[str] = []
+        self._transcript: list[str] = []
         self._store = store
-        self._lock = threading.Lock()  # nodes and tools may run side by side
+        self._lock = threading.Lock()  # nodes and tools may run in parallel
         self._listener = _Listener(self)
         self._logs = _Logs(self)
         self._before: tuple[Token[BaseCallbackHandler | None], int] | None = None
 
     @property
     def transcript(self) -> tuple[str, ...]:
-        """What was said; things that happened side by side in any order."""
+        """The output, see above; parallel output is in any order."""
         with self._lock:
-            return tuple(self._said)
+            return tuple(self._transcript)
 
     def see(self, place: str, thing: object, *, transcript: bool = True) -> None:
-        """Look into something that the run made, and put it into the transcript."""
+        """Search some output of the run, and add it to the transcript."""
         found, text = find_canaries(thing), _text(thing) if transcript else ""
         with self._lock:
             self.found += [f"{place} {where}" for where in found]
             if transcript:
-                self._said.append(f"{place}: {text}")
+                self._transcript.append(f"{place}: {text}")
 
     def see_signals(self, store: DataState, ref: str) -> None:
-        """Look into the signals of a commit, as it was committed."""
+        """Search the signals of a commit, as they were committed."""
         for name, frame in DataState.snapshot(store, ref)["signal"].items():
             self.see(f"signal {name}", frame)
 
     def see_ledger(self, ledger: Ledger, run_id: str) -> None:
-        """Look into every line of a run."""
+        """Search every journal line of a run."""
         for line in ledger.journal(run_id):
             self.see(f"ledger {run_id} line {line['line']}", line)
 
@@ -120,12 +119,12 @@ class CanaryWatch:
         if found:
             more = [f"and {len(found) - _SHOWN} more"] if len(found) > _SHOWN else []
             raise CanaryFound(
-                "\n".join(["said, and not known at the time:", *found[:_SHOWN], *more])
+                "\n".join(["the run output what it could not know:", *found[:_SHOWN], *more])
             ) from error
 
 
 def differences(one: CanaryWatch, other: CanaryWatch) -> list[str]:
-    """What only one of two runs said, in whatever order: empty if the sentinels moved nothing."""
+    """Return what only one of two runs output, in any order; empty if the sentinels changed nothing."""
     first, second = Counter(one.transcript), Counter(other.transcript)
     return [
         *(f"only the first said {said}" for said in (first - second).elements()),
@@ -134,7 +133,7 @@ def differences(one: CanaryWatch, other: CanaryWatch) -> list[str]:
 
 
 class _Listener(BaseCallbackHandler):
-    """What LangChain tells of models, tools and nodes."""
+    """Receives the events of models, tools and nodes from LangChain."""
 
     run_inline = True
     raise_error = True

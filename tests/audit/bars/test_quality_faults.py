@@ -94,10 +94,10 @@ def test_the_market_they_are_planted_in_is_sound(sound: Panels) -> None:
 @pytest.mark.parametrize(
     ("names", "factor", "reading"),
     [
-        (("vol",), 100, "vol looks like shares; hands of 100 are wanted"),
-        (("amount",), 1000, "amount looks like CNY; thousand CNY is wanted"),
-        (("amount",), 0.1, "amount looks like ten thousand CNY; thousand CNY is wanted"),
-        (("vol",), 0.01, "vol looks like ten thousand shares; hands of 100 are wanted"),
+        (("vol",), 100, "vol looks like shares; it must be in hands of 100"),
+        (("amount",), 1000, "amount looks like CNY; it must be in thousand CNY"),
+        (("amount",), 0.1, "amount looks like ten thousand CNY; it must be in thousand CNY"),
+        (("vol",), 0.01, "vol looks like ten thousand shares; it must be in hands of 100"),
     ],
 )
 def test_volume_in_another_unit(
@@ -148,7 +148,7 @@ def test_an_indicator_in_another_unit(
     day, symbol = big[big].index[0]
     assert (findings[0].session, findings[0].symbol) == (f"{day:%Y-%m-%d}", symbol)
     assert findings[0].message.startswith(f"{name} is 10^")
-    assert findings[0].message.endswith(f"{wanted} is wanted")
+    assert findings[0].message.endswith(f"it must be in {wanted}")
 
 
 def test_prices_that_are_adjusted_to_the_end(sound: Panels) -> None:
@@ -453,7 +453,7 @@ def test_indicators_of_other_symbols_or_sessions(sound: Panels) -> None:
     del basics["pe"]
     basics["pb"] = basics["pb"].set_axis(basics["pb"].index + pd.Timedelta(hours=15))
     assert [(each.code, each.message) for each in audit(sound)] == [
-        ("misaligned", "indicators['pb'] has 2024-03-01, which is no session of close")
+        ("misaligned", "indicators['pb'] has 2024-03-01, which is not a session of close")
     ]
 
 

@@ -55,7 +55,7 @@ def cross(panel, fast=3, slow=8):
 class Inline:
     """Trials without a process: for functions that remember nothing."""
 
-    sealed = True
+    isolated = True
 
     def __init__(self, function):
         self.function = function
@@ -72,7 +72,7 @@ class Inline:
             return TrialOutcome(error=str(error))
         sessions = frozen_array(signal.index.to_numpy().astype("datetime64[us]"))
         values = frozen_array(signal.to_numpy(dtype=float))
-        return TrialOutcome(signal=FrozenFrame.of(sessions, tuple(signal.columns), values))
+        return TrialOutcome(signal=FrozenFrame(sessions, tuple(signal.columns), values))
 
     def series(self):
         return nullcontext(self.whole)

@@ -593,6 +593,6 @@ def test_chinese_and_english_write_the_same_code() -> None:
     ],
 )
 def test_a_hostile_sentence_is_answered_at_once(text: str) -> None:
-    begin = time.perf_counter()
+    begin = time.process_time()
     read(text)
-    assert time.perf_counter() - begin < 3
+    assert time.process_time() - begin < 3

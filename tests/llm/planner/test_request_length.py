@@ -1,8 +1,9 @@
-"""Reading takes time in proportion to what is read, and numbers have a greatest length."""
+"""Reading takes time in proportion to the text, and numbers have a greatest length."""
 
 from __future__ import annotations
 
 import time
+from contextlib import suppress
 
 import pytest
 
@@ -13,10 +14,10 @@ from quantgraph.llm.planner.request import RequestContext, read_request
 CONTEXT = RequestContext(
     first_session="20230103", last_session="20251231", names={"贵州茅台": "600519.SH"}, examples=("合成30",)
 )
-SHORT, LONG = 2_500, 10_000
+SHORT, LONG = 1_250, 5_000
 QUADRATIC = (LONG / SHORT) ** 2
-MEASURABLE = 0.08
-"""Seconds; what takes less says nothing of its growth, and needs no growth to be told of."""
+MEASURABLE = 0.05
+"""Seconds of processor time; less says nothing of the growth."""
 
 PATTERNS = {
     "digits": ("", "7", ""),
@@ -57,18 +58,11 @@ def repeated(name: str, length: int) -> str:
 
 
 def seconds(text: str) -> float:
-    """The least processor time of reading a text; others work on this machine, too."""
-    taken = []
-    for _ in range(2):
-        begun = time.process_time()
-        try:
-            read_request(text, CONTEXT)
-        except BadWindow:
-            pass
-        taken.append(time.process_time() - begun)
-        if taken[-1] < MEASURABLE:
-            break
-    return min(taken)
+    """Processor time of reading a text."""
+    begun = time.process_time()
+    with suppress(BadWindow):
+        read_request(text, CONTEXT)
+    return time.process_time() - begun
 
 
 @pytest.mark.parametrize("name", PATTERNS)
@@ -78,8 +72,11 @@ def test_four_times_the_text_takes_about_four_times_as_long(name: str) -> None:
     long = seconds(text)
     if long < MEASURABLE:
         return
-    assert long < 1.5
-    assert long < QUADRATIC / 2 * seconds(repeated(name, SHORT))
+    short = seconds(repeated(name, SHORT))
+    if long >= QUADRATIC / 2 * short:  # once more, since a busy machine disturbs the measure
+        long = min(long, seconds(text))
+    assert long < 0.75
+    assert long < QUADRATIC / 2 * short
 
 
 LONG_NUMBERS = {

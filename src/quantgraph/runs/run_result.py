@@ -14,7 +14,7 @@ from typing import Any
 import pandas as pd
 from sqlalchemy import MetaData, select
 
-from quantgraph._util.canonical_json import canonical_json, content_hash
+from quantgraph._util.canonical_json import canonical_json, content_hash, file_hash
 from quantgraph._util.database import open_engine
 from quantgraph._util.files import storage_errors, write_atomic
 from quantgraph.audit import signal_counts
@@ -34,7 +34,6 @@ __all__ = [
     "CHECKSUMS_FILE",
     "RECORD_KEY",
     "RESULT_FILE",
-    "file_checksum",
     "final_checksums",
     "initial_result",
     "read_checksums",
@@ -146,7 +145,7 @@ def _write_checksums(folder: Path, result: Mapping[str, Any], text: bytes, more:
     """Write ``checksums.json`` before the result: both the old and the new result match it."""
     named = [Path(result[each]["path"]).name for each in ("strategy", "signal") if result.get(each)]
     sums: dict[str, Any] = {
-        name: file_checksum(folder / name)
+        name: file_hash(folder / name)
         for name in (MANIFEST_FILE, RESULT_FILE, *named)
         if (folder / name).is_file()
     }
@@ -185,11 +184,6 @@ def final_checksums(folder: Path, recording: Recording) -> dict[str, Any]:
     path = folder / CHECKPOINTS_FILE
     checkpoints = {CHECKPOINTS_FILE: rows_checksum(path)} if path.is_file() else {}
     return {RECORD_KEY: {"lines": lines, "content": content}, **checkpoints}
-
-
-def file_checksum(path: Path) -> str:
-    """Checksum of a file's bytes."""
-    return content_hash(path.read_bytes())
 
 
 def rows_checksum(path: Path) -> str:

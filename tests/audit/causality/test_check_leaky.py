@@ -35,7 +35,7 @@ def test_a_leaky_snippet_is_refused_with_a_counterexample(snippet, panel, a_shar
     trials = CodeTrials(default_runner(), snippet.cells, snippet.name)
     verdict = check_causality(trials, frames, exhaustive=snippet.only == "exhaustive", seed=0)
     assert verdict.result == "not_causal", snippet.why
-    assert verdict.counterexample.places
+    assert verdict.counterexample.hints
     assert "\n" not in verdict.counterexample.message("en") + verdict.counterexample.message("zh")
 
 

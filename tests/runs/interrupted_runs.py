@@ -1,4 +1,4 @@
-"""Plays the scripted run in processes that are stopped or killed, and holds what they came to against it whole."""
+"""Execute the scripted run in processes that are stopped or killed, and compare it with the whole run."""
 
 from __future__ import annotations
 

@@ -71,4 +71,4 @@ def test_the_order_of_names_does_not_choose_the_signal_in_hindsight(exhaustive, 
     trials = CodeTrials(default_runner(), BEST_NAME_LAST, best)
     verdict = check_causality(trials, frames, exhaustive=exhaustive, seed=0, warm_up=False)
     assert verdict.result == "not_causal"
-    assert "handed over in another order" in verdict.counterexample.raised
+    assert "handed over in another order" in verdict.counterexample.error

@@ -28,7 +28,7 @@ def bars(*closes, symbol="600519.SH", **more):
 
 
 def place(found):
-    return f"{found.session:%Y-%m-%d}", found.symbol, found.known, found.later, found.needs
+    return f"{found.session:%Y-%m-%d}", found.symbol, found.known, found.later, found.later_sessions
 
 
 def test_the_mean_of_the_sample_shows_on_the_first_day_as_soon_as_there_is_a_second():
@@ -55,7 +55,7 @@ def test_a_refusal_says_what_was_asked_for_leaves_nothing_open_and_is_told_once(
 def test_a_backward_fill_shows_at_the_first_row_of_the_gap_and_needs_all_of_it():
     verdict = check_causality(lambda p: p["close"].bfill() > 11, bars(10, np.nan, np.nan, 12, 13, 13))
     assert place(verdict.counterexample) == ("2024-01-03", "600519.SH", 0, 1, 2)
-    assert verdict.as_json()["counterexample"]["places"] != []
+    assert verdict.as_json()["counterexample"]["hints"] != []
 
 
 def test_an_interpolation_that_happens_to_change_nothing_shows_with_another_price_after_the_gap():
@@ -63,7 +63,7 @@ def test_an_interpolation_that_happens_to_change_nothing_shows_with_another_pric
     strategy = Inline(lambda p: (p["close"].interpolate() > 10.3) * 1.0)
     days = bars(10, np.nan, 10.5, 10.2, 10.9, 10.1)
     verdict = check_causality(strategy, days, exhaustive=False, seed=0)
-    assert verdict.counterexample.test == "corruption"
+    assert verdict.counterexample.test == "alternative_future"
     assert place(verdict.counterexample) == ("2024-01-03", "600519.SH", 0, 1, 1)
     # Walked it is harmless: whatever comes after the gap, on the day nothing of it was there.
     verdict = check_causality(strategy, days)
@@ -77,9 +77,9 @@ def test_a_strategy_that_fails_before_the_fourth_day_has_no_signal_on_the_first(
         return p["close"] > 0
 
     found = check_causality(strategy, bars(1, 1, 1, 1, 1, 1)).counterexample
-    assert (f"{found.session:%Y-%m-%d}", found.later, found.needs) == ("2024-01-02", 1, 3)
+    assert (f"{found.session:%Y-%m-%d}", found.later, found.later_sessions) == ("2024-01-02", 1, 3)
     assert np.isnan(found.known)
-    assert found.raised == "ValueError: too few rows"
+    assert found.error == "ValueError: too few rows"
     assert "too few rows" in found.message("zh")
 
 
@@ -92,7 +92,7 @@ def test_one_session_at_which_it_fails_is_not_rounding(exhaustive):
 
     days = panel(60, gaps=False)
     found = check_causality(Inline(strategy), days, exhaustive=exhaustive, cuts=59).counterexample
-    assert (found.session, found.raised) == (days["close"].index[30], "not today")
+    assert (found.session, found.error) == (days["close"].index[30], "not today")
     assert np.isnan(found.known)
 
 
@@ -185,11 +185,11 @@ def test_a_tie_that_the_future_decides_is_walked_without_it_and_shown():
         1,
         1,
     ]  # the whole panel says 1 on the second day
-    assert (verdict.near_threshold, verdict.turned) == (1, 1 / 5)
+    assert (verdict.near_threshold, verdict.flipped_share) == (1, 1 / 5)
     (finding,) = verdict.findings()
     assert (finding.severity, finding.message.split(",")[0]) == (
         "warning",
-        "1 cells are so near a threshold that rounding turns them",
+        "1 cells are so near a threshold that rounding changes them",
     )
 
 
@@ -249,7 +249,7 @@ def test_a_strategy_that_fails_on_prices_that_could_have_come_is_not_decided():
     assert verdict.findings()[0].code == "causality_undecided"
     walked = check_causality(Inline(strategy), sums(30))
     assert walked.causal  # nothing else has to be tried
-    assert not walked.corruptions
+    assert not walked.alternative_futures
 
 
 def test_more_opinions_than_ties_explain_are_not_excused():
@@ -257,10 +257,10 @@ def test_more_opinions_than_ties_explain_are_not_excused():
     ties = sums(*range(0, 50, 10))
     verdict = check_causality(Inline(summed_in_another_order), ties, exhaustive=False, cuts=50)
     assert verdict.result == "undecided"
-    assert verdict.line.startswith("undecided: rounding turns 10.0% of the opinions over, more than 5%")
+    assert verdict.line.startswith("undecided: rounding flips 10.0% of the opinions, more than 5%")
     verdict = check_causality(Inline(summed_in_another_order), ties)
     assert verdict.causal
-    assert verdict.turned == pytest.approx(15 / 150)
+    assert verdict.flipped_share == pytest.approx(15 / 150)
 
 
 def test_a_draw_of_secret_cuts_is_told_and_can_be_made_again():
@@ -306,7 +306,7 @@ def test_a_product_of_the_rows_that_are_left_is_not_accused_by_a_future_without_
 
     verdict = check_causality(Inline(strategy), panel(61, 7, gaps=False), exhaustive=False)
     assert verdict.causal, verdict.line
-    assert verdict.coverage["corruptions"]["missing"] > 0
+    assert verdict.coverage["alternative_futures"]["missing"] > 0
 
 
 def test_weights_by_a_matrix_product_differ_by_rounding_at_most():
@@ -341,7 +341,7 @@ def test_code_is_told_its_line_in_both_languages_on_one_line():
     )
     found = verdict.counterexample
     assert place(found) == ("2024-01-02", "600519.SH", 0, 1, 2)
-    assert [(p.cell, p.line, p.text) for p in found.places] == [(2, 1, "ahead = close.shift(-2)")]
+    assert [(p.cell, p.line, p.text) for p in found.hints] == [(2, 1, "ahead = close.shift(-2)")]
     assert found.message("en") == (
         "the signal of 600519.SH on 2024-01-02 is 0 with what is known at 2024-01-02 post_close, and 1 once "
         "2 later sessions are known: it uses the future; look first at cell 2, line 1: ahead = close.shift(-2), "
@@ -352,7 +352,7 @@ def test_code_is_told_its_line_in_both_languages_on_one_line():
         "先看第 2 个单元第 1 行：ahead = close.shift(-2)，负的位移取的是以后的行"
     )
     told = json.loads(json.dumps(verdict.as_json(), allow_nan=False))
-    assert (told["causal"], told["counterexample"]["needs"], told["warm_up"]) == (False, 2, None)
+    assert (told["causal"], told["counterexample"]["later_sessions"], told["warm_up"]) == (False, 2, None)
 
 
 def test_code_that_hides_its_idiom_is_told_where_the_signal_comes_from():
@@ -373,7 +373,7 @@ def test_what_aimed_cuts_leave_open_is_said_in_numbers():
         "causal (sampled): proved at 40 of 120 sessions; a leak that shows in fewer than 21% of them could be missed"
     )
     assert verdict.text("zh").startswith("无未来函数（抽样）：已在 120 个交易日中的 40 个上证明")
-    assert verdict.coverage["corruptions"]["appended"] == 2
+    assert verdict.coverage["alternative_futures"]["appended"] == 2
 
 
 def test_all_sessions_are_proved_when_there_is_time_and_not_when_there_is_none():
@@ -408,3 +408,13 @@ def test_what_is_no_panel_is_refused(panels):
 def test_a_strategy_that_fails_on_everything_is_an_error_not_a_verdict():
     with pytest.raises(CodeFailed, match="fails on the whole panel: ZeroDivisionError"):
         check_causality(lambda p: 1 / 0, bars(1, 2, 3))
+
+
+def test_a_strategy_across_symbols_is_causal_on_alternative_futures():
+    verdict = check_causality(
+        Inline(lambda p: np.sign(p["close"].sub(p["close"].mean(axis=1), axis=0))),
+        panel(60, 4),
+        exhaustive=False,
+    )
+    assert verdict.causal
+    assert verdict.coverage["alternative_futures"]["resampled"] == 16

@@ -273,9 +273,9 @@ def test_what_no_server_will_ever_do_is_not_asked_twice(waits: Waits) -> None:
 @pytest.mark.parametrize(
     ("key", "url", "says"),
     [
-        (KEY, "localhost:8000/v1", "its address is none"),
-        (f"{KEY}\nmore", None, "its key has characters that HTTP does not take"),
-        ("sk-密钥-0123456789", None, "its key has characters that HTTP does not take"),
+        (KEY, "localhost:8000/v1", "its address must begin with http"),
+        (f"{KEY}\nmore", None, "its key has characters that HTTP headers cannot hold"),
+        ("sk-密钥-0123456789", None, "its key has characters that HTTP headers cannot hold"),
     ],
 )
 def test_what_cannot_be_sent_is_told_at_once(key: str, url: str | None, says: str, waits: Waits) -> None:

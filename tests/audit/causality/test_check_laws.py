@@ -65,7 +65,7 @@ def test_a_leaky_function_is_refuted_by_a_cell_that_can_be_checked(name, seed):
         LEAKY[name]({field: frame.iloc[:stop] for field, frame in given_panel.items()}).loc[
             found.session, found.symbol
         ]
-        for stop in (rows, rows + found.needs - 1, rows + found.needs)
+        for stop in (rows, rows + found.later_sessions - 1, rows + found.later_sessions)
     ]
     assert cells[0] == pytest.approx(found.known, nan_ok=True, abs=0)
     assert cells[1] == pytest.approx(found.known, nan_ok=True, abs=0)
@@ -80,7 +80,7 @@ def test_a_shift_needs_as_many_later_sessions_as_it_shifts(seed, ahead):
 
     verdict = check_causality(Inline(strategy), panel(40, 3, seed, gaps=False))
     found = verdict.counterexample
-    assert (found.needs, found.symbols, found.test) == (ahead, 1, "truncation")
+    assert (found.later_sessions, found.test) == (ahead, "truncation")
     assert f"{found.session:%Y-%m-%d}" == "2024-01-02"
     assert found.known == 0
     assert found.later in (-1, 1)
@@ -101,9 +101,9 @@ def test_a_trade_suppressed_before_a_fall_is_seen_even_if_no_fall_comes(seed):
 
     assert strategy(calm).equals(buys * 1.0)
     verdict = check_causality(Inline(strategy), calm, exhaustive=False)
-    assert verdict.counterexample.test == "corruption"
+    assert verdict.counterexample.test == "alternative_future"
     assert (verdict.counterexample.known, verdict.counterexample.later) == (1, 0)
-    assert verdict.counterexample.needs == 1
+    assert verdict.counterexample.later_sessions == 1
 
 
 @given(seed=seeds)

@@ -1,0 +1,233 @@
+"""The tests of a proof: every session, prefixes at some sessions, alternative futures, and memory."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import partial
+
+import numpy as np
+
+from quantgraph.audit.causality._alternative_futures import FutureKind, FutureSpec
+from quantgraph.audit.causality._bar_sampling import FIRST_MOVES, FirstMoves
+from quantgraph.audit.causality._panel_slices import axes_of, prefix, to_frame
+from quantgraph.audit.causality._proof_state import ProofState
+from quantgraph.audit.causality._signal_comparison import Bools, ReferenceSignal, first_row
+from quantgraph.audit.causality.counterexample import Counterexample, Minimizer
+from quantgraph.audit.causality.trials import FunctionTrials
+from quantgraph.audit.causality.verdict import MAX_FLIPPED_SHARE
+from quantgraph.state.frames import Floats, FrozenFrame
+
+__all__ = ["memory_test", "sampled_proof", "walk_forward"]
+
+_EARLIER_CUTS = 48
+_FUTURE_CUTS = 8
+_MISSING_FUTURES = 2
+
+
+def walk_forward(state: ProofState) -> FrozenFrame | Counterexample:
+    """Compute the signal session by session, in a process that never receives a later session.
+
+    Row t is the last row of the signal on what is known at t; NaN if it has no such row. The signal of the
+    whole panel is only compared with it: a difference beyond rounding refutes the strategy.
+
+    Returns
+    -------
+    FrozenFrame or Counterexample
+        The signal, on the symbols that it ever had, in the panel's order.
+    """
+    reference = state.reference
+    values = np.full(reference.values.shape, np.nan)
+    used = np.zeros(len(reference.symbols), dtype=bool)
+    walk = state.trials.walk(state.panel, [state.moment(row) for row in range(state.total)])
+    for row, outcome in enumerate(walk):
+        place = state.rows_to(row) - 1
+        values[place], present = reference.row(outcome, place)
+        used |= present
+        differing = np.zeros(values.shape, dtype=bool)
+        differing[place] = reference.row_differs(values[place], present, place)
+        if differing.any():
+            beyond = _beyond_rounding(state, differing, values, row, walked=True)
+            if beyond.any():
+                with state.minimizer() as minimizer:
+                    return minimizer.truncation(beyond, row)
+        state.proved.add(row)
+    rows = np.searchsorted(reference.sessions, state.axes.sessions)
+    columns = np.flatnonzero(used if used.any() else ~used)
+    symbols = tuple(reference.symbols[column] for column in columns)
+    return to_frame(state.axes.sessions, symbols, values[np.ix_(rows, columns)])
+
+
+def sampled_proof(state: ProofState, cuts: Sequence[int]) -> Counterexample | None:
+    """Test the strategy on prefixes cut after some rows, then on alternative futures, until a test fails."""
+    return _truncation_test(state, cuts) or _alternative_futures_test(state) or _appended_test(state)
+
+
+def _truncation_test(state: ProofState, rows: Sequence[int]) -> Counterexample | None:
+    """Run prefixes of the panel up to ascending rows, and narrow down the first difference."""
+    hit = _first_difference(state, rows)
+    if hit is None:
+        return None
+    # An earlier session may show it too; sessions with an opinion are tried first.
+    earliest = state.reference.sessions[first_row(hit[0])]
+    before = min(int(np.searchsorted(state.axes.sessions, earliest)), hit[1])
+    has_opinion = np.asarray(state.reference.opinions.any(axis=1))
+    unproved = [row for row in range(before) if row not in state.proved]
+    likely = [row for row in unproved if has_opinion[state.rows_to(row) - 1]] or unproved
+    earlier = _first_difference(state, likely[:: 1 + len(likely) // _EARLIER_CUTS])
+    with state.minimizer() as minimizer:
+        return minimizer.truncation(*(earlier or hit))
+
+
+def _first_difference(state: ProofState, rows: Sequence[int]) -> tuple[Bools, int] | None:
+    """The cells that the first revealing cut changes, and its row; the rows before it are proved.
+
+    No row is proved any more once the strategy has failed on an alternative future.
+    """
+    walk = state.trials.walk(state.panel, [state.moment(row) for row in rows])
+    for row, outcome in zip(rows, walk, strict=True):
+        known = state.rows_to(row)
+        state.last_rows[known - 1] = True
+        # A failure concerns its own session only; the rows before were computed at theirs.
+        first = known - 1 if outcome.signal is None else 0
+        differing = state.reference.differing(outcome, known, first)
+        if differing.any():
+            values = state.reference.aligned(outcome)
+            beyond = _beyond_rounding(state, differing, values, row, walked=False)
+            if beyond.any():
+                return beyond, row
+        if not state.future_error:
+            state.proved.add(row)
+    return None
+
+
+def _beyond_rounding(state: ProofState, differing: Bools, values: Floats, row: int, *, walked: bool) -> Bools:
+    """The ``differing`` cells (T, N) that rounding does not excuse; the others are counted.
+
+    A longer panel is summed in another order, so a tie may fall otherwise in it; or the future decides it.
+    Alternative futures of the same length tell the two apart: a cell that they change is not excused. Cells
+    that no perturbation flips are excused if an empty future leaves them unchanged and they are few. Cells
+    without any value, as when the strategy fails, are never excused.
+
+    Parameters
+    ----------
+    values
+        The signal with what is known at ``row``, on the axes of the reference.
+    walked
+        Excuse a cell that a perturbation flips without trying alternative futures: the walked value trades.
+    """
+    if np.isnan(values[differing]).all():  # it failed, or has no row
+        return differing
+    odd = differing & ~state.perturbations.explain(differing, state.reference, values)
+    beyond = np.zeros_like(differing)
+    if odd.any() or not walked:
+        beyond = np.asarray((odd if walked else differing) & _changed_by_the_future(state, row))
+    many = state.share(state.unexplained | odd) > MAX_FLIPPED_SHARE
+    if odd.any() and (many or np.isnan(values[odd]).any() or not _depends_on_length(state, odd, row)):
+        beyond |= odd
+    if not beyond.any():
+        state.unexplained |= odd
+        state.excuse(differing, values)
+    return beyond
+
+
+def _depends_on_length(state: ProofState, cells: Bools, row: int) -> bool:
+    """Whether cells (T, N) keep their value when the later sessions are there, but empty.
+
+    Code that looks ahead gives the value then that it gives without them.
+    """
+    before = state.alternative_futures["missing"]
+    changed = _changed(state, replace(_future(state, "missing", row), redated=True))
+    return state.alternative_futures["missing"] > before and not (changed & cells).any()
+
+
+def _changed_by_the_future(state: ProofState, row: int) -> Bools:
+    """Cells (T, N) up to a row that an alternative future of the same length changes."""
+    changed = np.zeros(state.reference.values.shape, dtype=bool)
+    for first_moves in ("diverging", FIRST_MOVES[1 + row % 2]):
+        for spec in _opposite_futures(state, row, first_moves):
+            changed |= _changed(state, spec)
+    return changed
+
+
+def _alternative_futures_test(state: ProofState) -> Counterexample | None:
+    """Replace the sessions after some rows; each future runs in a process of its own."""
+    for number, (row, first_moves) in enumerate(state.future_cuts(_FUTURE_CUTS).items()):
+        futures = _opposite_futures(state, row, first_moves)
+        if number < _MISSING_FUTURES:
+            futures.append(_future(state, "missing", row))
+        for spec in futures:
+            differing = _changed(state, spec)
+            if differing.any():  # no rounding: the panels have the same length
+                with state.minimizer() as minimizer:
+                    return minimizer.alternative_future(differing, spec, state.futures.panel)
+    return None
+
+
+def _future(state: ProofState, kind: FutureKind, row: int) -> FutureSpec:
+    return FutureSpec(kind=kind, cut=row, phase=state.phase, seed=state.seed + row)
+
+
+def _opposite_futures(state: ProofState, row: int, first_moves: FirstMoves) -> list[FutureSpec]:
+    """A future and its opposite; joint and ordinary ones fall on other days too."""
+    redated = first_moves != "diverging"
+    future = replace(_future(state, "resampled", row), first_moves=first_moves, redated=redated)
+    return [future, replace(future, opposite=True)]
+
+
+def _changed(state: ProofState, spec: FutureSpec) -> Bools:
+    """Cells (T, N) up to the cut that an alternative future changes.
+
+    A failure on a plausible future is kept in the state, because nothing was tested there.
+    """
+    outcome = state.trials.whole(state.futures.panel(spec))
+    if outcome.signal is None:
+        if spec.kind != "missing":
+            state.fail_on_future(outcome.error)
+        return np.zeros(state.reference.values.shape, dtype=bool)
+    state.alternative_futures[spec.kind] += 1
+    return state.reference.changed(outcome, state.rows_to(spec.cut))
+
+
+def _appended_test(state: ProofState) -> Counterexample | None:
+    """Append sessions to the panel, and the opposite ones."""
+    panels = [state.futures.extended(state.seed, opposite=opposite) for opposite in (False, True)]
+    outcomes = [state.trials.whole(longer) for longer in panels]
+    for longer, outcome, other in zip(panels, outcomes, reversed(outcomes), strict=True):
+        if outcome.signal is None:
+            state.fail_on_future(outcome.error)
+            continue
+        state.alternative_futures["appended"] += 1
+        reference, rows = ReferenceSignal(outcome.signal, axes_of(longer)), state.total
+        differing = reference.differing(state.whole, rows)
+        near = state.perturbations.explain(differing, reference, reference.values)
+        # The opposite sessions decide a tie otherwise if the appended ones decide it.
+        alike = ~reference.changed(other, rows)
+        odd = (differing & ~near & alike)[:rows]
+        if state.share(state.unexplained | odd) <= MAX_FLIPPED_SHARE:
+            near[:rows] |= odd
+            state.unexplained |= odd
+        beyond = differing & ~(near & alike)
+        if beyond.any():
+            with state.trials.series() as run:
+                minimizer = Minimizer(run, longer, reference, state.phase)
+                return minimizer.truncation(beyond, rows - 1, test="appended")
+        state.excuse(differing[:rows], reference.values[:rows])
+    return None
+
+
+def memory_test(state: ProofState, trials: FunctionTrials) -> Counterexample | None:
+    """Run prefixes after a longer panel in one process: a function may keep data from call to call."""
+    longer = state.futures.panel(_future(state, "resampled", 0))
+    moments = [state.moment(row) for row in sorted({state.total // 3, 2 * state.total // 3})]
+    after = trials.in_turn([lambda: longer, *(partial(prefix, state.panel, moment) for moment in moments)])
+    next(after)
+    for moment, fresh, outcome in zip(moments, state.trials.walk(state.panel, moments), after, strict=True):
+        if outcome.signal is None or fresh.signal is None:
+            continue
+        reference = ReferenceSignal(fresh.signal, state.axes)
+        differing = reference.differing(outcome, reference.rows_to(moment.session))
+        if differing.any():
+            minimizer = Minimizer(state.trials.whole, state.panel, reference, state.phase)
+            return minimizer.memory(differing, outcome)
+    return None
