@@ -141,7 +141,7 @@ def test_however_they_are_made_at_once_each_is_paid_for_once_and_two_alike_are_t
     for order in ("eadcba", "aabcde"):
         again, scope = execution(order, "replay")
         assert sorted(again) == sorted(whole)
-        assert (scope.recording.replay_lookup.divergence, scope.recording.replay_lookup.unasked()) == (
+        assert (scope.recording.replay_lookup.divergence, scope.recording.replay_lookup.unused_entries()) == (
             None,
             [],
         )

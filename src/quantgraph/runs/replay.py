@@ -222,7 +222,7 @@ def _divergence(
 
 def _unused(recording: Recording) -> list[Entry]:
     """Recorded requests that the replay did not make, except probes: their findings are recorded."""
-    unused = recording.replay_lookup.unasked() if recording.replay_lookup else []
+    unused = recording.replay_lookup.unused_entries() if recording.replay_lookup else []
     return [entry for entry in unused if not entry.key.path.startswith(f"{CAPABILITIES}/")]
 
 
