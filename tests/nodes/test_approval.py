@@ -287,7 +287,7 @@ def test_somebody_who_is_to_be_asked_needs_a_checkpointer(resources, store):
 def test_only_with_approve_are_there_steps_for_it(store):
     plain_graph = create_trading_graph(source="sample", store=store)
     assert {"propose", "approve"}.isdisjoint(plain_graph.nodes)
-    with pytest.raises(BadOption, match="sessions_per_step=8 with approve=True"):
+    with pytest.raises(BadOption, match="sessions_per_step must be 1 with approve=True"):
         create_trading_graph(source="sample", store=store, approve=True, sessions_per_step=8)
 
 

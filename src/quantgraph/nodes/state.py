@@ -25,9 +25,7 @@ class Proposal(TypedDict):
 
 
 class TradingState(SignalSubgraphState):
-    """State of the main graph. Only ``messages`` is required to start; account and trades are in the
-    ledger.
-    """
+    """State of the main graph. Only ``messages`` is required; account and trades are in the ledger."""
 
     session: NotRequired[str | None]
     """The session being traded, ``YYYYMMDD``; None before the first and after the last."""
