@@ -1,5 +1,6 @@
 """The rule, the desk and the ledger against an account that shares no line with them, to the cent."""
 
+import os
 from decimal import Decimal
 
 import numpy as np
@@ -122,7 +123,11 @@ OPTIONS = st.fixed_dictionaries(
 )
 
 
-@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=25 if os.environ.get("WHOLE") else 10,
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
+)
 @given(seed=st.integers(0, 2**32 - 1), cash=st.integers(10_000, 300_000_000), options=OPTIONS)
 def test_random_markets_agree_to_the_cent(plain, tmp_path_factory, seed, cash, options):
     run_both(plain, tmp_path_factory.mktemp("run"), *random_market(seed), cash, **options)

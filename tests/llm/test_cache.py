@@ -45,7 +45,7 @@ def test_a_reply_is_served_to_another_run_and_costs_nothing(tmp_path: Path) -> N
     assert recorder.of("two").usage() == []
 
 
-def test_asked_again_in_a_run_it_is_another_question_in_the_cache_too(tmp_path: Path) -> None:
+def test_a_repeated_request_of_a_run_has_its_own_cache_entry(tmp_path: Path) -> None:
     recorder = Recorder(tmp_path / "runs.sqlite")
     with OpenAIStub(["one", "two"]) as stub:
         for run_id in ("first", "second"):
@@ -55,7 +55,7 @@ def test_asked_again_in_a_run_it_is_another_question_in_the_cache_too(tmp_path: 
     assert len(stub.requests) == 2
 
 
-def test_asked_twice_at_once_it_is_two_questions_in_the_cache_too(tmp_path: Path) -> None:
+def test_simultaneous_equal_requests_have_their_own_cache_entries(tmp_path: Path) -> None:
     both, numbers = threading.Barrier(2, timeout=5), count()
 
     def said(_: object) -> str:
@@ -95,13 +95,13 @@ def test_any_difference_in_the_request_is_another_request(tmp_path: Path) -> Non
     assert answers == ["1", "2", "3", "4", "5", "1"]
 
 
-def test_write_only_asks_and_keeps_and_off_does_neither(tmp_path: Path) -> None:
+def test_write_only_calls_and_keeps_and_off_keeps_nothing(tmp_path: Path) -> None:
     with OpenAIStub(["1", "2", "3"]) as stub:
         modes: tuple[CacheMode, ...] = ("llm_write_only", "llm_write_only", "full", "off", "full")
         assert [model_at(stub, tmp_path, mode).invoke(HI).text for mode in modes] == ["1", "2", "2", "3", "2"]
 
 
-def test_a_reply_is_served_as_long_as_it_lives(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_reply_is_served_until_it_expires(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     hour = [1000.0]
     monkeypatch.setattr("quantgraph.llm.cache.time.time", lambda: hour[0] * 3600)
     cache = ReplyCache(tmp_path / "models.sqlite", ttl_hours=24)
@@ -122,14 +122,14 @@ def test_a_reply_is_served_as_long_as_it_lives(tmp_path: Path, monkeypatch: pyte
         Reply(content="…", finish_reason="content_filter"),
     ],
 )
-def test_what_is_empty_cut_off_or_withheld_is_not_kept(tmp_path: Path, reply: Reply) -> None:
+def test_empty_truncated_and_withheld_replies_are_not_kept(tmp_path: Path, reply: Reply) -> None:
     with OpenAIStub([reply, "whole"]) as stub:
         model = model_at(stub, tmp_path)
         model.invoke(HI)
         assert model.invoke(HI).text == "whole"
 
 
-def test_a_reply_is_kept_with_its_attempt_and_forgotten_with_it(tmp_path: Path) -> None:
+def test_a_reply_is_kept_or_dropped_with_its_attempt(tmp_path: Path) -> None:
     cache = ReplyCache(tmp_path / "models.sqlite")
 
     def calls(end: BaseException | None = None) -> int:

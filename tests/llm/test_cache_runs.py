@@ -1,4 +1,4 @@
-"""A cache of replies under whole runs: what worked is served, what did not is asked again."""
+"""The cache in whole runs: successful replies are served, failed ones requested again."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ GLOBAL_DATA_STATE.update("signal", {"peek": (close.shift(-1) > close).astype(flo
 
 
 def run(cast: Any, model: Any, tmp_path: Path, **options: Any) -> tuple[str | None, int]:
-    """How a new run on the same cache ends, and how often it asked ``model``."""
+    """The end of a new run on the same cache, and its calls of ``model``."""
     graph = create_signal_subgraph(
         model=cast,
         source="sample",
@@ -36,12 +36,12 @@ def run(cast: Any, model: Any, tmp_path: Path, **options: Any) -> tuple[str | No
 
 
 def looks_ahead(context: FaultContext) -> AIMessage:
-    """Right, but for the code."""
+    """A model whose code alone is wrong."""
     calls = [{**call, "args": {"query": LEAK}} for call in context.correct.tool_calls]
     return AIMessage(context.correct.content, tool_calls=calls)
 
 
-def test_a_run_that_went_well_is_served_whole(tmp_path: Path) -> None:
+def test_a_successful_run_is_served_whole(tmp_path: Path) -> None:
     first, second = (MISBEHAVING["thinking_text"]() for _ in range(2))
     assert run(first, first, tmp_path)[1] > 0
     assert run(second, second, tmp_path) == ("done", 0)
@@ -56,7 +56,9 @@ def test_a_run_that_went_well_is_served_whole(tmp_path: Path) -> None:
         ("validation", "never_content", "max_retries"),
     ],
 )
-def test_what_a_role_said_in_vain_is_asked_again(tmp_path: Path, role: Role, name: str, end: str) -> None:
+def test_replies_of_a_failed_attempt_are_requested_again(
+    tmp_path: Path, role: Role, name: str, end: str
+) -> None:
     ends = []
     for _ in range(2):
         bad = FaultyChatModel(looks_ahead) if name == "looks_ahead" else MISBEHAVING[name]()
@@ -66,7 +68,7 @@ def test_what_a_role_said_in_vain_is_asked_again(tmp_path: Path, role: Role, nam
     assert ends[1] == ends[0]
 
 
-def test_what_led_to_a_question_is_asked_again(tmp_path: Path) -> None:
+def test_replies_that_led_to_a_question_are_requested_again(tmp_path: Path) -> None:
     for _ in range(2):
         bad = MISBEHAVING["invents_symbols"]()
         cast = misbehaving_in("reflection", bad)

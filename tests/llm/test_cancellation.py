@@ -1,4 +1,4 @@
-"""Nobody waits for a model longer than there is time for, or once the run was told to stop."""
+"""Model calls end with the time of the node, or after a stop request."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from quantgraph.testing import Fault, OpenAIStub, ScriptedChatModel
 
 HI = [HumanMessage("Hi")]
 SOON = 5.0
-"""Seconds; whoever waited for the model would take a minute."""
+"""Seconds; a wait for the model would take a minute."""
 
 
 def at(stub: OpenAIStub) -> BaseChatModel:
@@ -37,7 +37,7 @@ def at(stub: OpenAIStub) -> BaseChatModel:
 def told_to_stop(
     recorder: Recorder, model: Any, stub: OpenAIStub, reason: str, ask: Callable[[Any], Any]
 ) -> tuple[list[Any], float]:
-    """Ask in a graph that is told to stop once the server has the request; the record, and how long it took."""
+    """Call a model in a graph with a stop request during the call; the record, and the seconds."""
     control = RunControl()
 
     def node(state: MessagesState) -> dict[str, Any]:
@@ -72,7 +72,7 @@ def awaited(model: Any) -> Any:
 @pytest.mark.parametrize(
     ("reason", "answer"), [("enough", Fault.http(503, retry_after=40)), (AT_ONCE, Fault.hang())]
 )
-def test_once_a_run_was_told_to_stop_nothing_is_asked_again_or_waited_for(
+def test_after_a_stop_request_nothing_is_retried_or_waited_for(
     tmp_path: Path, ask: Callable[[Any], Any], reason: str, answer: Fault
 ) -> None:
     recorder = Recorder(tmp_path / "run.sqlite")
@@ -83,7 +83,7 @@ def test_once_a_run_was_told_to_stop_nothing_is_asked_again_or_waited_for(
     assert took < SOON
 
 
-def test_what_was_sent_is_waited_for_and_nothing_is_sent_after_it(tmp_path: Path) -> None:
+def test_a_call_in_flight_is_awaited_and_no_call_follows(tmp_path: Path) -> None:
     def slowly(_: object) -> str:
         time.sleep(0.3)
         return "fine"
@@ -100,7 +100,7 @@ def test_what_was_sent_is_waited_for_and_nothing_is_sent_after_it(tmp_path: Path
 
 
 @pytest.mark.parametrize("ask", [asked, awaited])
-def test_time_that_is_over_ends_a_call_under_way_and_a_replay_ends_so_too(
+def test_the_end_of_the_time_ends_a_call_in_flight_also_in_a_replay(
     tmp_path: Path, ask: Callable[[Any], Any]
 ) -> None:
     where = tmp_path / "run.sqlite"
@@ -132,7 +132,7 @@ def test_time_that_is_over_ends_a_call_under_way_and_a_replay_ends_so_too(
     assert recording.usage()[0]["prompt_tokens"] is None  # it may have been paid for
 
 
-def test_a_reply_that_nobody_waits_for_any_more_is_dropped_and_its_stream_broken_off(tmp_path: Path) -> None:
+def test_an_abandoned_reply_is_dropped_and_its_stream_ended(tmp_path: Path) -> None:
     go_on, told = threading.Event(), []
 
     class Ear(BaseCallbackHandler):
@@ -157,7 +157,7 @@ def test_a_reply_that_nobody_waits_for_any_more_is_dropped_and_its_stream_broken
     assert [entry.reply for entry in recording.entries()] == [None, None]
 
 
-def test_what_a_model_that_was_left_asks_of_another_is_no_answer_of_the_run(tmp_path: Path) -> None:
+def test_a_call_made_by_an_abandoned_model_is_not_an_answer_of_the_run(tmp_path: Path) -> None:
     go_on = threading.Event()
 
     def slow(_: object) -> str:

@@ -1,4 +1,4 @@
-"""A real model over real HTTP: 135 million parameters, often wrong, never able to do harm."""
+"""A real model of 135 million parameters over real HTTP: often wrong, never harmful."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def settings(address: str, tmp_path: Path, **more: Any) -> Any:
 
 
 def asked(where: Path) -> list[Entry]:
-    """The model calls that were sent, shown with ``-s``."""
+    """The model calls that were sent; ``-s`` shows them."""
     calls = [entry for entry in Recorder(where).of("r").entries() if entry.key.kind == "model"]
     made = [entry for entry in calls if entry.error is None or entry.error["code"] != "budget_exceeded"]
     for entry in made:

@@ -1,4 +1,4 @@
-"""The subgraph with every model call over real HTTP gives what it gives in process."""
+"""The signal subgraph gives the same result over real HTTP as in process."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def test_over_http_the_same_sentence_gives_the_same_strategy_and_signal(served, 
     assert signal_here.equals(signal_there)
 
 
-def test_a_server_that_stumbles_does_not_change_the_result(served, monkeypatch):
+def test_temporary_server_errors_do_not_change_the_result(served, monkeypatch):
     expected, _ = run(SENTENCES[0])
     stumbles = iter([Fault.http(429), Fault.http(500)])
     monkeypatch.setenv("QUANTGRAPH_MAX_ATTEMPTS", "3")

@@ -1,4 +1,4 @@
-"""A limit holds before a call is sent: counted at a real server."""
+"""Limits hold before a call is sent, as a real server counts."""
 
 from __future__ import annotations
 
@@ -50,14 +50,14 @@ def refused(model: Any, question: Any = HI) -> str | None:
 
 
 def prompt_at_most(stub: OpenAIStub, tmp_path: Path, **options: Any) -> int:
-    """Bytes of the request as it is recorded: the bound that is held for it."""
+    """Bytes of the recorded request, which the budget reserves."""
     tape = recording(tmp_path, "calls=1", "measure")
     with in_scope(Scope(recording=tape, path="n")):
         model_at(stub).bind(**options).invoke(HI)
     return len(next(iter(tape.entries())).request.encode())
 
 
-def test_the_call_after_the_last_is_not_sent(tmp_path: Path) -> None:
+def test_a_call_beyond_the_limit_is_not_sent(tmp_path: Path) -> None:
     with OpenAIStub(lambda _: REPLY) as stub:
         model = model_at(stub)
         tape = recording(tmp_path, "calls=3")
@@ -82,7 +82,7 @@ def test_attempts_count_as_calls(tmp_path: Path) -> None:
     ]
 
 
-def test_tokens_that_would_not_fit_are_not_sent(tmp_path: Path) -> None:
+def test_a_prompt_beyond_the_token_limit_is_not_sent(tmp_path: Path) -> None:
     with OpenAIStub(lambda _: REPLY) as stub:
         bound = prompt_at_most(stub, tmp_path)
         for limit, expected in ((bound - 1, 0), (bound + 79, 2), (bound + 80, 3)):  # 40 are used by each
@@ -131,7 +131,7 @@ def test_a_budget_of_a_session_ends_with_the_session(tmp_path: Path) -> None:
     assert [row["session"] for row in recorder.of("r").usage()] == [None, "20240102", "20240103"]
 
 
-def test_time_that_is_over_stops_the_node(tmp_path: Path) -> None:
+def test_the_end_of_the_time_stops_the_node(tmp_path: Path) -> None:
     with (
         OpenAIStub(lambda _: REPLY) as stub,
         in_scope(Scope(recording=recording(tmp_path, "calls=9"), path="n")),
@@ -159,7 +159,7 @@ def test_a_run_of_the_graph_ends_with_the_budget_it_passed(tmp_path: Path) -> No
 
 
 def in_threads(count: int, work: Callable[[int], Any]) -> list[Any]:
-    """Run at the same time, all of them from one line on."""
+    """Run functions at the same time, behind one barrier."""
     line = threading.Barrier(count)
 
     def start(number: int) -> Any:
@@ -217,7 +217,7 @@ def test_twenty_tasks_of_one_run_send_no_more(tmp_path: Path) -> None:
     assert len(stub.requests) == 7
 
 
-def test_twenty_runs_at_once_keep_each_to_its_own_limit(tmp_path: Path) -> None:
+def test_twenty_simultaneous_runs_keep_their_own_limits(tmp_path: Path) -> None:
     def run(number: int) -> list[str | None]:
         question = [HumanMessage(f"run {number}")]
         with in_scope(Scope(recording=recorder.of(f"r{number}"), path="n")):

@@ -81,7 +81,7 @@ def test_the_light_model_serves_any_role_that_asks_for_it() -> None:
     assert chat(get_light_llm(settings=settings(model="big"))).model_name == "big"
 
 
-def test_a_chat_model_is_returned_as_it_is() -> None:
+def test_a_chat_model_is_returned_unchanged() -> None:
     mine = ScriptedChatModel()
     assert get_llm("decision", model=mine) is mine
     assert get_light_llm(model=mine) is mine
@@ -145,7 +145,7 @@ def test_loopback_is_this_machine_only(url: str | None, expected: bool) -> None:
     assert is_loopback(url) is expected
 
 
-def test_the_key_shows_in_no_repr_of_a_model() -> None:
+def test_no_repr_of_a_model_shows_the_key() -> None:
     model = get_llm(model="big", settings=settings())
     assert KEY not in repr(model)
     assert KEY not in str(model)

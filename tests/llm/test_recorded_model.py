@@ -1,4 +1,4 @@
-"""The wrapper of every model: what it records, what it serves, what its callbacks see."""
+"""RecordedChatModel: its records, the replies that it serves, and its callbacks."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ class Order(BaseModel):
 
 @contextmanager
 def run(tmp_path: Path, mode: Mode = "record") -> Iterator[Scope]:
-    """A node of a run; opened anew each time, as by another process."""
+    """A node of a run, opened anew as by another process."""
     recorder = Recorder(tmp_path / "run.sqlite", mode=mode)
     scope = Scope(recording=recorder.of("r1"), path="signal/reflection")
     with in_scope(scope):
@@ -81,7 +81,7 @@ def entries(scope: Scope) -> list[Entry]:
 # Record and serve --------------------------------------------------------------------------------
 
 
-def test_a_call_is_one_line_with_all_that_was_asked_and_answered(tmp_path: Path) -> None:
+def test_a_call_is_one_line_with_request_and_reply(tmp_path: Path) -> None:
     with OpenAIStub([Reply(content="买入。", usage=(1000, 500))]) as stub, run(tmp_path) as scope:
         model = RecordedChatModel(at(stub), role="reflection")
         model.bind_tools([price]).invoke([SystemMessage("Be short."), HumanMessage("Hi", id="random")])
@@ -111,7 +111,7 @@ def test_a_call_is_one_line_with_all_that_was_asked_and_answered(tmp_path: Path)
 
 
 @pytest.mark.parametrize("mode", ["record", "replay"])
-def test_what_was_answered_is_served_without_the_model(tmp_path: Path, mode: Mode) -> None:
+def test_recorded_replies_are_served_without_the_model(tmp_path: Path, mode: Mode) -> None:
     with OpenAIStub([Reply.call("price", symbol="600519.SH")]) as stub:
         inner = at(stub)
         with run(tmp_path):
@@ -132,7 +132,7 @@ def test_the_same_question_again_is_another_call(tmp_path: Path) -> None:
     assert first == again == ["one", "two"]
 
 
-def test_a_replay_refuses_what_was_not_asked(tmp_path: Path) -> None:
+def test_a_replay_refuses_an_unrecorded_call(tmp_path: Path) -> None:
     with run(tmp_path):
         RecordedChatModel(ScriptedChatModel(["one"])).invoke(HI)
     with run(tmp_path, "replay"), pytest.raises(RunDiverged, match=r"messages\[0\].content"):
@@ -146,7 +146,7 @@ def test_a_replay_needs_no_model_of_the_same_kind(tmp_path: Path) -> None:
         assert RecordedChatModel(KeylessPlanner()).bind_tools([price]).invoke(HI).text == "fine"
 
 
-def test_outside_of_a_run_a_call_is_repeated_and_not_recorded(tmp_path: Path) -> None:
+def test_outside_of_a_run_a_call_is_retried_and_not_recorded(tmp_path: Path) -> None:
     with OpenAIStub([Fault.http(500), "fine", "more"]) as stub:
         model = RecordedChatModel(at(stub), policy=AT_ONCE)
         assert [model.invoke(HI).text for _ in range(2)] == ["fine", "more"]
@@ -171,7 +171,7 @@ def test_a_cache_of_langchain_does_not_answer_past_the_record(tmp_path: Path) ->
 # Attempts ----------------------------------------------------------------------------------------
 
 
-def test_each_attempt_is_a_line_and_the_last_is_what_was_given(tmp_path: Path) -> None:
+def test_each_attempt_is_a_line_and_the_last_is_final(tmp_path: Path) -> None:
     with OpenAIStub([Fault.http(429), Fault.truncated(), "fine"]) as stub, run(tmp_path) as scope:
         assert RecordedChatModel(at(stub), role="test", policy=AT_ONCE).invoke(HI).text == "fine"
         lines = entries(scope)
@@ -180,7 +180,7 @@ def test_each_attempt_is_a_line_and_the_last_is_what_was_given(tmp_path: Path) -
         (2, False, "model_unavailable"),
         (3, True, None),
     ]
-    # An error status costs nothing; what a broken reply cost nobody knows.
+    # An error status costs nothing; the cost of a broken reply is unknown.
     assert [one.facts.get("prompt_tokens") for one in lines[:2]] == [0, None]
     (row,) = scope.recording.usage()
     assert (row["calls"], row["prompt_tokens"], row["cost"]) == (3, None, "unknown")
@@ -199,7 +199,7 @@ def test_an_error_is_served_by_a_replay_and_asked_again_by_a_resumed_run(tmp_pat
         assert RecordedChatModel(ScriptedChatModel(["fine"])).invoke(HI).text == "fine"
 
 
-def test_a_mistake_of_ours_passes_and_is_noted_as_no_answer(tmp_path: Path) -> None:
+def test_an_error_of_our_own_code_passes_and_is_recorded_without_a_reply(tmp_path: Path) -> None:
     with run(tmp_path) as scope:
         with pytest.raises(KeyError, match="ours"):
             RecordedChatModel(ScriptedChatModel([KeyError("ours")]), policy=AT_ONCE).invoke(HI)
@@ -207,7 +207,7 @@ def test_a_mistake_of_ours_passes_and_is_noted_as_no_answer(tmp_path: Path) -> N
     assert (entry.final, entry.error and entry.error["message"]) == (False, "KeyError: 'ours'")
 
 
-def test_a_call_that_was_broken_off_is_noted_for_it_may_have_cost(tmp_path: Path) -> None:
+def test_an_interrupted_call_is_recorded_since_it_may_have_cost(tmp_path: Path) -> None:
     def told_to_stop(_: object) -> str:
         raise KeyboardInterrupt
 
@@ -228,7 +228,7 @@ def test_a_call_that_was_broken_off_is_noted_for_it_may_have_cost(tmp_path: Path
         ("quantgraph.recording.budget_tracker.BudgetTracker.reserve", 0),
     ],
 )
-def test_a_task_that_is_cancelled_loses_no_reply_and_holds_nothing(
+def test_a_cancelled_task_loses_no_reply_and_keeps_no_reservation(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, where: str, sent: int
 ) -> None:
     entered, go_on = threading.Event(), threading.Event()
@@ -260,7 +260,7 @@ def test_a_task_that_is_cancelled_loses_no_reply_and_holds_nothing(
         assert [asyncio.run(model.ainvoke(HI)).text, model.invoke("Ho").text] == ["one", "two"]
 
 
-def test_a_wait_that_passes_the_end_of_the_node_is_not_begun(tmp_path: Path) -> None:
+def test_a_wait_beyond_the_end_of_the_node_does_not_begin(tmp_path: Path) -> None:
     waits: list[float] = []
     policy = CallPolicy(max_attempts=5, sleep=waits.append)
     with OpenAIStub(lambda _: Fault.http(429, retry_after=30)) as stub, run(tmp_path):
@@ -278,7 +278,7 @@ def test_a_wait_that_passes_the_end_of_the_node_is_not_begun(tmp_path: Path) -> 
 
 
 class Ear(BaseCallbackHandler):
-    """Counts what a tracer is told."""
+    """Counts the events of a tracer."""
 
     def __init__(self) -> None:
         self.told: list[str] = []
@@ -326,7 +326,7 @@ def test_a_graphs_messages_stream_has_each_token_once_and_ends_in_the_state(tmp_
     )
 
 
-def test_a_stream_that_breaks_is_asked_again_and_its_pieces_are_another_message(tmp_path: Path) -> None:
+def test_a_broken_stream_is_retried_with_another_message_id(tmp_path: Path) -> None:
     with OpenAIStub([Fault.truncated("lost in the middle"), "whole again"]) as stub, run(tmp_path):
         graph = graph_of(RecordedChatModel(at(stub), policy=AT_ONCE))
         parts = list(graph.stream({"messages": HI}, stream_mode=["messages", "values"]))
@@ -416,7 +416,7 @@ def test_structured_output_of_a_model_without_a_way_of_its_own_is_recorded(tmp_p
 # Async -------------------------------------------------------------------------------------------
 
 
-def test_awaited_it_records_serves_and_leaves_the_loop_alone(tmp_path: Path) -> None:
+def test_an_awaited_call_records_serves_and_does_not_block_the_loop(tmp_path: Path) -> None:
     class Slow(ScriptedChatModel):
         """Sleeps in its thread, as a client would wait."""
 
@@ -446,7 +446,7 @@ def test_awaited_it_records_serves_and_leaves_the_loop_alone(tmp_path: Path) -> 
         assert len(entries(scope)) == 1
 
 
-def test_awaited_in_a_stream_a_broken_one_is_asked_again(tmp_path: Path) -> None:
+def test_an_awaited_broken_stream_is_retried(tmp_path: Path) -> None:
     async def ask(model: RecordedChatModel) -> list[Any]:
         graph = StateGraph(MessagesState)
 
@@ -504,13 +504,13 @@ def test_a_reply_comes_back_equal(message: AIMessage) -> None:
     ("usage", "known"),
     [((7, 2, 9), (7, 2)), ((-1000, 2, 9), (None, None)), ((10**12, 2, 9), (None, None))],
 )
-def test_a_count_that_cannot_be_is_not_known(usage: tuple[int, ...], known: tuple[int | None, ...]) -> None:
+def test_an_invalid_token_count_is_unknown(usage: tuple[int, ...], known: tuple[int | None, ...]) -> None:
     names = ("input_tokens", "output_tokens", "total_tokens")
     told: Any = dict(zip(names, usage, strict=True))
     assert token_counts(AIMessage("fine", usage_metadata=told)) == known
 
 
-def test_a_word_that_no_database_takes_is_cut() -> None:
+def test_a_finish_reason_is_cut_to_fit_the_database() -> None:
     message = AIMessage("", response_metadata={"finish_reason": "st\0o" + "p" * 90})
     assert finish_reason(message) == "sto" + "p" * 37
 
@@ -534,7 +534,9 @@ def test_a_word_that_no_database_takes_is_cut() -> None:
         (AIMessage("", invalid_tool_calls=[{"name": "f", "args": "{", "id": "1", "error": None}]), False),
     ],
 )
-def test_what_is_empty_cut_off_withheld_or_unreadable_is_not_usable(message: AIMessage, usable: bool) -> None:
+def test_empty_truncated_withheld_and_unreadable_replies_are_not_usable(
+    message: AIMessage, usable: bool
+) -> None:
     assert is_usable(message) is usable
 
 

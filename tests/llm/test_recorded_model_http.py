@@ -167,7 +167,7 @@ def test_structured_output_works_in_all_three_ways(method: Any) -> None:
         Fault.empty_choices(),
     ],
 )
-def test_a_passing_fault_is_waited_out(fault: Fault, waits: Waits) -> None:
+def test_a_temporary_error_is_retried(fault: Fault, waits: Waits) -> None:
     with OpenAIStub([fault, "fine"]) as stub:
         assert ask(model_at(stub), waits.policy).text == "fine"
     assert len(stub.requests) == 2
@@ -192,7 +192,7 @@ def test_waits_grow_with_jitter_when_the_server_names_none() -> None:
         assert low <= wait <= high
 
 
-def test_429_for_ever_ends_with_model_how_often_and_status(waits: Waits) -> None:
+def test_repeated_429_ends_with_model_attempts_and_status(waits: Waits) -> None:
     with OpenAIStub(lambda _: Fault.http(429, f"too many requests for {KEY}")) as stub:
         message = failure(lambda: ask(model_at(stub), waits.policy, role="filter agent"), ModelUnavailable)
     assert message == (
@@ -209,14 +209,14 @@ def test_the_settings_say_how_often_when_the_policy_does_not(monkeypatch: pytest
     assert len(stub.requests) == 2
 
 
-def test_a_server_that_asks_for_too_long_is_not_waited_for(waits: Waits) -> None:
+def test_a_too_long_retry_after_ends_the_call(waits: Waits) -> None:
     with OpenAIStub([Fault.http(429, retry_after=3600)]) as stub:
         message = failure(lambda: ask(model_at(stub), waits.policy), ModelUnavailable)
     assert message.endswith("(the server asks to wait 3600 s)")
     assert waits.seconds == []
 
 
-def test_a_time_out_is_retried_and_then_told(waits: Waits) -> None:
+def test_a_time_out_is_retried_and_then_reported(waits: Waits) -> None:
     with OpenAIStub(lambda _: Fault.hang()) as stub:
         model = model_at(stub, timeout=0.15)
         message = failure(lambda: ask(model, waits.policy), ModelUnavailable)
@@ -233,14 +233,14 @@ def test_a_time_out_is_retried_and_then_told(waits: Waits) -> None:
         (Fault.empty_choices(), "the reply is not the protocol"),
     ],
 )
-def test_a_lasting_fault_says_what_it_is(fault: Fault, says: str, waits: Waits) -> None:
+def test_a_permanent_error_names_its_cause(fault: Fault, says: str, waits: Waits) -> None:
     with OpenAIStub(lambda _: fault) as stub:
         message = failure(lambda: ask(model_at(stub), waits.policy), ModelUnavailable)
     assert "test: model gpt-test did not answer after 3 attempts; last: " in message
     assert says in message
 
 
-def test_an_address_where_nobody_listens_is_told(waits: Waits) -> None:
+def test_an_unreachable_address_is_reported(waits: Waits) -> None:
     with OpenAIStub() as stub:
         model = model_at(stub)
     message = failure(lambda: ask(model, waits.policy), ModelUnavailable)
@@ -256,7 +256,9 @@ def test_an_address_where_nobody_listens_is_told(waits: Waits) -> None:
         (404, ModelUnavailable, "test: model gpt-test refused the request: HTTP 404: no ***"),
     ],
 )
-def test_a_refusal_is_told_at_once(status: int, kind: type[Exception], says: str, waits: Waits) -> None:
+def test_a_refused_request_is_not_retried(
+    status: int, kind: type[Exception], says: str, waits: Waits
+) -> None:
     with OpenAIStub([Fault.http(status, f"no {KEY} " + "and so on " * 100)]) as stub:
         message = failure(lambda: ask(model_at(stub), waits.policy), kind)
     assert message.startswith(says)
@@ -264,7 +266,7 @@ def test_a_refusal_is_told_at_once(status: int, kind: type[Exception], says: str
     assert len(stub.requests) == 1
 
 
-def test_what_no_server_will_ever_do_is_not_asked_twice(waits: Waits) -> None:
+def test_permanent_refusals_are_not_retried(waits: Waits) -> None:
     with OpenAIStub([Fault.http(501, "no such thing")]) as stub:
         message = failure(lambda: ask(model_at(stub), waits.policy), ModelUnavailable)
     assert message == "test: model gpt-test refused the request: HTTP 501: no such thing"
@@ -278,7 +280,7 @@ def test_what_no_server_will_ever_do_is_not_asked_twice(waits: Waits) -> None:
         ("sk-密钥-0123456789", None, "its key has characters that HTTP headers cannot hold"),
     ],
 )
-def test_what_cannot_be_sent_is_told_at_once(key: str, url: str | None, says: str, waits: Waits) -> None:
+def test_an_unsendable_request_is_not_retried(key: str, url: str | None, says: str, waits: Waits) -> None:
     with OpenAIStub() as stub:
         model = ChatOpenAI(
             model="gpt-test", api_key=SecretStr(key), base_url=url or stub.base_url, max_retries=0
@@ -289,9 +291,7 @@ def test_what_cannot_be_sent_is_told_at_once(key: str, url: str | None, says: st
     assert waits.seconds == []
 
 
-def test_a_certificate_that_is_not_trusted_is_not_tried_twice(
-    waits: Waits, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_untrusted_certificate_is_not_retried(waits: Waits, monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(*_: object, **__: object) -> None:
         raise ssl.SSLCertVerificationError(1, "[SSL: CERTIFICATE_VERIFY_FAILED] self-signed certificate")
 
@@ -316,7 +316,7 @@ def test_a_certificate_that_is_not_trusted_is_not_tried_twice(
         ({"role": "assistant", "tool_calls": [{"function": {"name": "price", "arguments": {"a": 1}}}]}, {}),
     ],
 )
-def test_a_reply_of_another_shape_is_no_mistake_of_ours(
+def test_a_reply_of_another_shape_is_an_error_of_the_model(
     message: Any, usage: Any, waits: Waits, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     body = {"model": "gpt-test", "choices": [{"index": 0, "message": message}], "usage": usage}
@@ -326,7 +326,7 @@ def test_a_reply_of_another_shape_is_no_mistake_of_ours(
     assert "after 3 attempts; last: the reply is not the protocol (" in told
 
 
-def test_a_reply_under_another_role_is_a_reply(waits: Waits, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_reply_with_another_role_is_a_reply(waits: Waits, monkeypatch: pytest.MonkeyPatch) -> None:
     body = {"model": "gpt-test", "choices": [{"index": 0, "message": {"role": "model", "content": "fine"}}]}
     monkeypatch.setattr("quantgraph.testing.servers.openai_stub.completion", lambda *_: body)
     with OpenAIStub(lambda _: "fine") as stub:
@@ -354,7 +354,7 @@ def test_every_wait_is_logged_without_the_key(waits: Waits, caplog: pytest.LogCa
     assert logged == ["test: model gpt-test: HTTP 429: slow down, ***; asking again in 9.0 s"]
 
 
-def test_a_structured_answer_cut_off_is_invalid_output(waits: Waits) -> None:
+def test_a_truncated_structured_answer_is_invalid_output(waits: Waits) -> None:
     schema = {"type": "json_schema", "json_schema": {"name": "Order", "schema": Order.model_json_schema()}}
     with OpenAIStub([Reply(content='{"symbol": "6005', finish_reason="length")]) as stub:
         model = wrapped(model_at(stub), waits.policy).bind(response_format=schema)
@@ -371,7 +371,7 @@ def test_plain_text_cut_off_comes_back_marked(waits: Waits) -> None:
 @pytest.mark.parametrize(
     "error", [KeyError("ours"), ValueError("ours"), AssertionError("ours"), ModelUnavailable("ours")]
 )
-def test_what_is_not_the_models_fault_passes_unchanged(error: Exception, waits: Waits) -> None:
+def test_other_exceptions_pass_unchanged(error: Exception, waits: Waits) -> None:
     with pytest.raises(type(error)) as caught:
         ask(ScriptedChatModel([error]), waits.policy)
     assert caught.value is error
@@ -424,7 +424,7 @@ def test_nothing_is_left_open(waits: Waits) -> None:
     gc.collect()  # an unclosed socket would warn here, and warnings are errors
 
 
-def test_a_key_in_an_address_or_deep_in_the_options_is_known_for_what_it_is():
+def test_a_key_in_a_url_or_deep_in_the_options_is_a_secret():
     model = ChatOpenAI(
         model="m",
         base_url="https://host/v1?sig=of-the-address&api-version=2026-01-01",

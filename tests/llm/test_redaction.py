@@ -1,4 +1,4 @@
-"""No secret of a model is in what it is asked, nor in what is written down where its server echoes it."""
+"""No secret of a model is in its requests, nor in records if its server echoes it."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def asked(model):
     return build_request(model, model_facts(model), ())
 
 
-def test_what_is_named_like_a_secret_is_in_no_request_however_deep_and_is_known_as_one():
+def test_values_named_like_secrets_are_left_out_of_requests_at_any_depth():
     def body(secret):
         deep = {name: [{"a": f"{secret}-{name}"}] for name in NAMES}
         return {**dict.fromkeys(NAMES, secret), "provider": {"keep": 1, **deep, "all": [deep]}}
@@ -70,13 +70,13 @@ def test_numbers_of_tokens_and_switches_and_longer_words_are_no_secrets():
     assert model_facts(model).secrets == ("sk-abcdefgh",), "or no reply could speak of that day"
 
 
-def test_of_a_url_among_the_options_stand_neither_user_nor_query():
+def test_urls_in_options_are_recorded_without_user_and_query():
     url, there = f"postgresql://{SECRET}:{SECRET}@host/v1?a={SECRET}#b", "postgresql://host/v1"
     model = openai({"hook": f"at {url} or {url}"})
     assert asked(model).params["extra_body"] == {"hook": f"at {there} or {there}"}
 
 
-def test_what_a_server_echoes_of_headers_query_and_user_is_in_no_record_error_or_cache(tmp_path):
+def test_secrets_that_a_server_echoes_are_in_no_record_error_or_cache(tmp_path):
     sent = {"X-Auth": "Header-1234", "X-Other": 'quo"ted\\2345'}
     basic = base64.b64encode(b"joe99x:p/ss-word").decode()
     secrets = ["Header-1234", 'quo"ted\\2345', "Query+4567/8", "In-The-Call-9", "joe99x", "p/ss-word", basic]
@@ -136,7 +136,7 @@ def test_the_address_is_the_one_that_the_client_uses(monkeypatch):
 
 
 class Client:
-    """As Ollama's: the address stands in the client of HTTP inside of it."""
+    """Like Ollama's model, whose address is in its inner HTTP client."""
 
     def __init__(self, url):
         self._client = type("Http", (), {"base_url": url})()

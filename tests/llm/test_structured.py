@@ -88,12 +88,12 @@ def test_content_blocks_are_read_without_the_thinking() -> None:
     assert read_json(blocks, Answer).action == "buy"
 
 
-def test_a_fenced_object_counts_before_others() -> None:
+def test_a_fenced_object_comes_first() -> None:
     reply = 'Not {"action": "sell"} but\n```json\n{"action": "buy"}\n```\nand never {"action": "hold"}.'
     assert read_json(reply, Answer).action == "buy"
 
 
-def test_of_several_the_last_that_fits_is_taken() -> None:
+def test_the_last_fitting_object_is_taken() -> None:
     reply = 'Draft {"action": "sell"}; better {"action": "buy"}; unlike {"colour": "red"}.'
     assert read_json(reply, Answer).action == "buy"
 
@@ -147,8 +147,8 @@ def test_broken_json_whose_words_are_all_there_is_repaired(reply: str) -> None:
     assert read_json(reply, Answer) == Answer(action="buy", weight=0.5)
 
 
-def test_a_quote_too_many_does_not_make_fields_part_of_a_text() -> None:
-    """The words are all there, and in their order; what was structure is not."""
+def test_an_extra_quote_does_not_make_fields_part_of_a_string() -> None:
+    """All words are there in order; the structure is broken."""
     assert repair_json('{"first":" {"a": -1, "b": 2}') is None
     assert repair_json('{"first":" "a": 1, "last": "x"}') is None
 
@@ -162,12 +162,12 @@ def test_a_quote_too_many_does_not_make_fields_part_of_a_text() -> None:
         '{"action": "buy", "weight": 0,5}',
     ],
 )
-def test_a_repaired_object_has_to_fit_the_schema_all_the_same(reply: str) -> None:
+def test_a_repaired_object_must_fit_the_schema(reply: str) -> None:
     with pytest.raises(ModelOutputInvalid, match="does not fit"):
         read_json(reply, Answer)
 
 
-def test_a_reply_that_ended_at_the_length_limit_is_not_repaired() -> None:
+def test_a_truncated_reply_is_not_repaired() -> None:
     assert read_json('{"action": "buy"} because', Answer, cut_off=True).action == "buy"
     with pytest.raises(ModelOutputInvalid, match="broken"):
         read_json("{'action': 'buy'}", Answer, cut_off=True)
@@ -184,7 +184,7 @@ def test_a_reply_that_ended_at_the_length_limit_is_not_repaired() -> None:
     st.sampled_from(["", ",", "'", '"', ":", "5", "x", " ", "{"]),
 )
 def test_a_repair_loses_and_adds_no_word(value: dict[str, JsonValue], at: int, put: str) -> None:
-    """One character of an object is lost, or one is put in."""
+    """An object with one character lost or inserted."""
     text = json.dumps({"first": value, "last": 1}, ensure_ascii=False)
     broken = text[: at % len(text)] + put + text[at % len(text) + (not put) :]
     for found in find_json(broken):
@@ -202,7 +202,7 @@ class Loose(BaseModel):
 
 
 @pytest.mark.parametrize("null", ["null", "None", "", " NULL "])
-def test_null_as_a_text_is_null_where_a_field_may_be_null_and_nothing_where_it_is_optional(null: str) -> None:
+def test_a_null_string_is_null_in_a_nullable_field_and_absent_in_an_optional_one(null: str) -> None:
     fields = {"note": null, "count": null, "share": null, "kind": null}
     assert read_json(json.dumps(fields), Loose) == Loose(note=None, count=None)
     assert read_json(json.dumps({"text": null}), Loose).text == null, "a text is what was written"
@@ -210,11 +210,11 @@ def test_null_as_a_text_is_null_where_a_field_may_be_null_and_nothing_where_it_i
         read_json(json.dumps({"action": null}), Answer)
 
 
-def test_numbers_may_be_texts() -> None:
+def test_numbers_may_be_strings() -> None:
     assert read_json('{"count": "7", "share": "0.25"}', Loose) == Loose(count=7, share=0.25)
 
 
-def test_an_empty_reply_is_called_so() -> None:
+def test_an_empty_reply_is_reported_as_empty() -> None:
     with pytest.raises(ModelOutputInvalid, match=r"no JSON object; it is empty$"):
         read_json(" \n", Answer)
 
@@ -228,7 +228,7 @@ def test_prose_without_json_is_quoted_up_to_80_characters() -> None:
 
 
 @pytest.mark.parametrize("reply", ["", "   ", "42", "[]", '"text"', "null", "{curly} words"])
-def test_what_holds_no_object_is_invalid(reply: str) -> None:
+def test_a_reply_without_an_object_is_invalid(reply: str) -> None:
     with pytest.raises(ModelOutputInvalid, match="holds no JSON object"):
         read_json(reply, Answer)
 

@@ -1,4 +1,4 @@
-"""Replies that no answer is as long or as deep as: they are read in no time, or not at all."""
+"""Replies of extreme length or depth are read quickly or refused."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ PIECES = [
 
 
 @pytest.mark.parametrize("piece", PIECES)
-def test_a_model_that_repeats_itself_for_ever_is_read_within_seconds(piece):
+def test_an_endlessly_repeating_reply_is_read_within_seconds(piece):
     begun = time.process_time()
     for reply in ("<function=python_repl>" + piece * 40_000, piece * 40_000):
         find_json(reply)
@@ -38,7 +38,7 @@ def test_a_reply_of_ten_megabytes_is_a_fault():
     assert "at most 1000000 are read" in found.problem
 
 
-def test_a_reply_that_is_nested_without_end_is_not_the_protocol():
+def test_an_endlessly_nested_reply_violates_the_protocol():
     deep = {}
     for _ in range(150):
         deep = {"a": deep}

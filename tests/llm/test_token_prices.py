@@ -47,14 +47,14 @@ def test_a_file_adds_and_overrides(tmp_path: Path) -> None:
         "[m]\nprompt = 1\ncompletion = nan",
     ],
 )
-def test_what_is_no_price_is_told_with_a_right_one(tmp_path: Path, text: str) -> None:
+def test_an_invalid_price_is_an_error_with_an_example(tmp_path: Path, text: str) -> None:
     path = tmp_path / "prices.toml"
     path.write_text(text)
     with pytest.raises(BadFile, match=r"needs prompt and completion.* like \[\"m"):
         load_prices(path)
 
 
-def test_a_file_that_is_not_there_or_no_toml_is_told(tmp_path: Path) -> None:
+def test_a_missing_or_invalid_price_file_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(BadFile, match="cannot be read: No such file"):
         load_prices(tmp_path / "prices.toml")
     (tmp_path / "prices.toml").write_text("=")

@@ -151,8 +151,9 @@ class IsolatedDecider:
             place = f"decider {self.name!r} on {session_of(session):%Y-%m-%d}"
             raise type(error)(f"{place}: {error.message}", **error.data) from error
         if printed:
-            text = escape_controls(printed, multiline=True)
-            _log.debug("decider %s on %s printed: %s", self.name, session, text)
+            _log.debug(
+                "decider %s on %s printed: %s", self.name, session, escape_controls(printed, multiline=True)
+            )
         return orders
 
     def close(self) -> None:

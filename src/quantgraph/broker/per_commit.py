@@ -1,4 +1,4 @@
-"""What is read from a commit once and kept while its data state lives."""
+"""A cache of what is computed from a commit, kept while its data state lives."""
 
 from __future__ import annotations
 
@@ -16,27 +16,27 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 _MOST = 128
-"""Answers kept for one data state; the oldest goes first."""
+"""Results kept for one data state; the oldest is removed first."""
 
 
 def per_commit(read: Callable[Concatenate[DataState, P], R]) -> Callable[Concatenate[DataState, P], R]:
-    """Remember what a function of a data state, a commit's name and more reads: commits never change.
+    """Cache a function of a data state, a commit and more hashable arguments: commits never change.
 
-    The state is held weakly: its frames go with it. The lock protects what is remembered of a state.
+    The state is referenced weakly, so its frames can be freed. The lock protects the cached results.
     """
-    kept: WeakKeyDictionary[DataState, dict[tuple[Any, ...], R]] = WeakKeyDictionary()
+    caches: WeakKeyDictionary[DataState, dict[tuple[Any, ...], R]] = WeakKeyDictionary()
     lock = threading.Lock()
 
     @wraps(read)
-    def remembered(store: DataState, /, *given: P.args, **named: P.kwargs) -> R:
+    def cached(store: DataState, /, *args: P.args, **kwargs: P.kwargs) -> R:
         with lock:
-            answers = kept.setdefault(store, {})
-            if given in answers:
-                return answers[given]
-        answer = read(store, *given, **named)
+            results = caches.setdefault(store, {})
+            if args in results:
+                return results[args]
+        result = read(store, *args, **kwargs)
         with lock:
-            if len(answers) >= _MOST:
-                del answers[next(iter(answers))]
-            return answers.setdefault(given, answer)
+            if len(results) >= _MOST:
+                del results[next(iter(results))]
+            return results.setdefault(args, result)
 
-    return remembered
+    return cached

@@ -121,7 +121,7 @@ def to_json(value: Any) -> Any:
 
 
 def _own_params(model: BaseChatModel) -> dict[str, Any]:
-    fields = cast("Mapping[str, Any]", model._get_ls_params())  # noqa: SLF001 - there is no public way
+    fields = cast("Mapping[str, Any]", model._get_ls_params())  # noqa: SLF001 - no public access
     common = {name: fields.get(f"ls_{name}") for name in ("temperature", "max_tokens", "stop")}
     return {**common, **model._identifying_params}  # noqa: SLF001
 

@@ -48,7 +48,7 @@ def wrap(name: Tag, text: str) -> str:
 
 
 def read(name: Tag, text: str) -> str | None:
-    """The last part ``name`` of a prompt, stripped; None when there is none.
+    """The last part ``name`` of a prompt, stripped; None if it is missing.
 
     >>> read("errors", wrap("errors", " no_data ")), read("fetch", "nothing here")
     ('no_data', None)

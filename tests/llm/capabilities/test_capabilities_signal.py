@@ -33,7 +33,7 @@ def run(**options):
 
 
 class Told(KeylessPlanner):
-    """The planner; what it decided is kept."""
+    """The planner, with a list of its turns."""
 
     turns: list = []  # noqa: RUF012 - pydantic copies it
 
@@ -45,7 +45,7 @@ class Told(KeylessPlanner):
 
 @pytest.fixture(scope="module")
 def here():
-    """What the planner decides in process, turn by turn, and what comes of it."""
+    """The planner's turns in process, and their result."""
     planner = Told(turns=[])
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("QUANTGRAPH_MODEL_RUNG", "native")
@@ -54,7 +54,7 @@ def here():
 
 
 class WeakServer:
-    """A server whose model decides as the planner does, and writes it as its mode allows."""
+    """A server whose model repeats the planner's turns in the form of its mode."""
 
     def __init__(self, mode, turns):
         self.mode, self._turns, self._lock = mode, iter(turns), threading.Lock()
@@ -98,7 +98,7 @@ class WeakServer:
 
 
 def _held_to(schema, value):
-    """What a grammar lets through: what the prompt shows beyond the schema cannot be written."""
+    """The part of a value that a schema-constrained server can write."""
     known = {name for option in schema.get("anyOf", [schema]) for name in option["properties"]}
     value = {name: item for name, item in value.items() if name in known}
     jsonschema.validate(value, schema)
@@ -135,7 +135,7 @@ def test_the_signal_is_the_same_in_every_mode(here, mode, monkeypatch):
     assert signal.equals(signal_here)
 
 
-def test_in_native_mode_a_model_that_slips_into_markup_reaches_it_too(here, monkeypatch):
+def test_in_native_mode_calls_in_markup_give_the_same_signal(here, monkeypatch):
     turns, state_here, _ = here
     waiting = iter(turns)
 
@@ -158,7 +158,7 @@ def test_in_native_mode_a_model_that_slips_into_markup_reaches_it_too(here, monk
     assert state["data_ref"] == state_here["data_ref"]
 
 
-def test_what_the_planner_decided_is_a_whole_cast(here):
+def test_the_planners_turns_use_every_tool(here):
     turns, _, signal = here
     called = [call["name"] for turn in turns for call in turn.tool_calls]
     assert called == ["tushare_daily_bar", "tushare_daily_basic", "python_repl"]

@@ -1,4 +1,4 @@
-"""Which mode a model stands on: found out cheaply, remembered, known to the run, and left when it does not hold."""
+"""The mode of a model: found cheaply, kept by process and run, and left if the server refuses it."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def add(a: int, b: int) -> int:
 
 
 def server(can):
-    """What a server answers that can do only these of tools, json_schema and json_object."""
+    """A server that supports only some of tools, json_schema and json_object."""
 
     def answer(request):
         form = (request.body.get("response_format") or {}).get("type")
@@ -53,7 +53,7 @@ def behind(stub, **options):
 
 
 def forget_modes():
-    """As a new process does."""
+    """Start as a new process does."""
     capability_cache._FOUND.clear()
 
 
@@ -93,7 +93,7 @@ def test_native_mode_is_where_the_right_tool_is_called_as_a_tool(native, mode):
 
 
 @pytest.mark.parametrize("reply", [f"```json\n{CALL}\n```", Reply(content=CALL[:-5], finish_reason="length")])
-def test_a_server_that_ignores_the_form_or_cuts_it_off_does_not_have_its_mode(reply):
+def test_a_server_that_ignores_or_truncates_the_form_lacks_the_mode(reply):
     with OpenAIStub(["no", reply, reply]) as stub:
         assert behind(stub).mode == "text"
 
@@ -111,7 +111,7 @@ def test_a_probe_of_a_server_that_is_down_is_an_error_and_not_remembered():
         assert behind(stub).mode
 
 
-def test_a_server_that_refuses_everything_without_a_reason_is_asked_in_plain_text_and_probed_again():
+def test_a_server_that_refuses_everything_without_a_reason_gets_plain_text_and_another_probe():
     with OpenAIStub(lambda request: Fault.http(400, "no")) as stub:
         model = behind(stub)
         assert (model.mode, model.mode, len(stub.requests)) == ("text", "text", 2)
@@ -138,7 +138,7 @@ def test_an_argument_or_the_settings_override_the_probe(monkeypatch):
         assert "tools" not in stub.requests[0].body
 
 
-def test_models_without_a_server_are_taken_at_their_word():
+def test_models_without_a_server_are_not_probed():
     inner = ScriptedChatModel()
     assert CapabilityChatModel(inner).mode == "native"
     assert not inner.calls
@@ -147,12 +147,12 @@ def test_models_without_a_server_are_taken_at_their_word():
     assert CapabilityChatModel(RecordedChatModel(FakeListChatModel(responses=["x"]))).mode == "text"
 
 
-def test_plain_talk_needs_no_probe():
+def test_a_plain_conversation_needs_no_probe():
     with OpenAIStub(["Which stock?"]) as stub:
         assert behind(stub).invoke(QUESTION).text == "Which stock?"
 
 
-def test_a_mode_that_turns_out_wrong_in_use_is_left_for_the_next_and_that_is_remembered():
+def test_a_mode_refused_in_use_gives_way_to_the_next_for_the_whole_process():
     can = {"tools", "json_schema"}
     with OpenAIStub(lambda request: server(can)(request)) as stub:
         model = behind(stub).bind_tools([add])
@@ -174,7 +174,7 @@ def test_a_mode_that_turns_out_wrong_in_use_is_left_for_the_next_and_that_is_rem
         "registry.ollama.ai/library/m does not support tools",  # Ollama behind LiteLLM
     ],
 )
-def test_a_refusal_that_comes_as_a_500_is_one_where_it_names_what_was_sent(refusal):
+def test_a_500_is_a_refusal_if_it_names_what_was_sent(refusal):
     script = [Reply.call("report", **ARGS), Fault.http(500, refusal), CALL]
     with OpenAIStub(script) as stub:
         model = behind(stub).bind_tools([add])
@@ -182,7 +182,7 @@ def test_a_refusal_that_comes_as_a_500_is_one_where_it_names_what_was_sent(refus
         assert (model.mode, behind(stub).mode) == ("json_schema", "json_schema")
 
 
-def test_a_mode_is_left_once_a_lower_one_has_answered_and_a_replay_leaves_it_too(tmp_path):
+def test_a_mode_is_left_only_after_a_lower_one_has_answered_also_in_a_replay(tmp_path):
     no_tools = Fault.http(400, "tools are not supported")
     script = [Reply.call("report", **ARGS), no_tools, Fault.http(503, "overloaded"), no_tools, CALL, CALL]
     where = tmp_path / "run.sqlite"
@@ -246,8 +246,8 @@ def test_the_mode_is_a_fact_of_the_run_and_a_replay_needs_neither_probe_nor_memo
     assert kinds.count(("ladder", "fact")) == 1
 
 
-def test_what_one_run_learns_of_a_model_without_a_server_the_next_does_not_know(tmp_path):
-    """Or the replay of the next, in a process that knows nothing, would ask something else."""
+def test_a_refusal_of_a_model_without_a_server_holds_for_one_run(tmp_path):
+    """Otherwise a replay of the next run, in another process, would diverge."""
 
     class NoTools(ScriptedChatModel):
         def _generate(self, messages, stop=None, run_manager=None, **kwargs):
@@ -265,7 +265,7 @@ def test_what_one_run_learns_of_a_model_without_a_server_the_next_does_not_know(
             assert s.calls["n"] - calls == (1 if calls == 3 else 2)
 
 
-def test_a_run_that_began_on_a_mode_goes_on_there_though_the_memory_says_otherwise(tmp_path):
+def test_a_run_keeps_the_mode_in_which_it_began(tmp_path):
     where, can = tmp_path / "run.sqlite", {"tools", "json_schema"}
     with OpenAIStub(lambda request: server(can)(request)) as stub:
         for _ in range(2):

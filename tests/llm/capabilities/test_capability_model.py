@@ -121,7 +121,7 @@ def test_the_id_of_a_written_call_repeats_and_differs_from_those_of_other_turns(
         "<tool_call>say\n<arg_key>text</arg_key>\n<arg_value>{}</arg_value>\n</tool_call>",
     ],
 )
-def test_a_written_text_parameter_is_kept_to_the_letter(form):
+def test_a_text_parameter_in_markup_is_kept_exactly(form):
     code = 'x = {"a": [1, 2]}\nif x < 3:\n    print("<b>", "<parameter=a>")'
     _, model = scripted_model(form.format(code))
     assert model.invoke(QUESTION).tool_calls[0]["args"] == {"text": code}
@@ -137,7 +137,7 @@ def test_a_written_text_parameter_is_kept_to_the_letter(form):
         '</tool_call> So: {"sum": 4}',
     ],
 )
-def test_calls_behind_each_other_are_all_made_in_their_order(text):
+def test_consecutive_calls_are_all_made_in_order(text):
     _, model = scripted_model(text)
     calls = [(call["name"], call["args"]) for call in model.invoke(QUESTION).tool_calls]
     assert calls == [("add", {"a": 1, "b": 2}), ("say", {"text": "x"})]
@@ -159,7 +159,7 @@ def test_calls_behind_each_other_are_all_made_in_their_order(text):
         '[{"name": "add", "arguments": {"a": 1, "b": 2}}, 3]',
     ],
 )
-def test_in_native_mode_what_may_be_an_answer_is_one(text):
+def test_in_native_mode_a_possible_answer_is_an_answer(text):
     _, model = scripted_model(text)
     message = model.invoke(QUESTION)
     assert (message.text, message.tool_calls) == (text, [])
@@ -191,7 +191,7 @@ def test_a_null_string_of_an_optional_argument_is_null(null):
         assert model.invoke(QUESTION).tool_calls[0]["args"] == {"text": null, "aside": None}
 
 
-def test_numbers_as_texts_reach_the_tool_as_numbers():
+def test_numbers_as_strings_reach_the_tool_as_numbers():
     script = ['{"tool": "add", "args": {"a": "1", "b": "2"}}', '{"answer": "3"}']
     inner = ScriptedChatModel(script)
     agent = create_agent(CapabilityChatModel(inner, mode="json_schema"), [add])
@@ -244,7 +244,7 @@ CUT = {
 
 
 @pytest.mark.parametrize("reply", CUT.values(), ids=CUT.keys())
-def test_a_call_that_is_cut_off_is_never_guessed_but_asked_for_again_once(reply):
+def test_a_truncated_call_is_never_guessed_but_requested_again_once(reply):
     inner, model = scripted_model(reply, SLIPS["hermes"])
     assert calls_of(model.invoke(QUESTION)) == ADDED
     assert "Your last reply could not be used: " in inner.calls[1].messages[-1].text
@@ -253,7 +253,7 @@ def test_a_call_that_is_cut_off_is_never_guessed_but_asked_for_again_once(reply)
     assert (message.tool_calls, message.invalid_tool_calls, len(inner.calls)) == ([], [], 2)
 
 
-def test_an_answer_cut_off_at_the_length_limit_by_exception_is_asked_for_again_and_typed():
+def test_a_truncation_reported_by_exception_is_requested_again_and_typed():
     """ChatOpenAI raises where ``response_format`` was sent: the caller sees a fault, no crash."""
     from langchain_openai import ChatOpenAI
 
@@ -266,10 +266,10 @@ def test_an_answer_cut_off_at_the_length_limit_by_exception_is_asked_for_again_a
         assert "cut off" in stub.requests[1].messages[-1]["content"]
 
 
-def test_where_a_tool_has_to_be_called_an_answer_is_asked_again():
+def test_where_a_tool_must_be_called_an_answer_is_a_fault():
     inner, model = scripted_model("Three.", SLIPS["hermes"], mode="text", tool_choice="any")
     assert calls_of(model.invoke(QUESTION)) == ADDED
-    assert "no tool was called, and one has to be" in inner.calls[1].messages[-1].text
+    assert "no tool was called, but one must be" in inner.calls[1].messages[-1].text
     assert "To finish" not in inner.calls[0].messages[0].text
 
 
@@ -323,7 +323,7 @@ def test_the_tokens_of_a_repair_are_counted():
     assert model.invoke(QUESTION).usage_metadata["total_tokens"] == 6
 
 
-def test_a_model_that_cannot_bind_tools_calls_them_all_the_same():
+def test_a_model_without_bind_tools_calls_tools():
     replies = ['```json\n{"tool": "add", "args": {"a": 1, "b": 2}}\n```', '{"answer": "It is 3."}']
     agent = create_agent(CapabilityChatModel(FakeListChatModel(responses=replies)), [add])
     messages = agent.invoke({"messages": QUESTION})["messages"]
@@ -377,7 +377,7 @@ def test_an_answer_of_a_schema_needs_no_repair_in_any_mode(mode):
     assert len(inner.calls) == 1
 
 
-def test_the_schema_of_an_answer_is_asked_for_where_no_tool_is_and_a_refusal_of_it_is_survived_once():
+def test_an_answer_schema_is_sent_without_tools_and_not_again_after_a_refusal():
     from langchain_openai import ChatOpenAI
 
     refusal = Fault.http(400, "response_format is not supported by this model")
@@ -393,7 +393,7 @@ def test_the_schema_of_an_answer_is_asked_for_where_no_tool_is_and_a_refusal_of_
     assert bodies[3]["tools"]
 
 
-def test_tokens_of_a_native_reply_are_streamed_and_no_protocol_is():
+def test_native_tokens_are_streamed_and_protocol_text_is_not():
     from langchain_openai import ChatOpenAI
 
     for mode, reply in {"native": "It is three.", "text": '{"answer": "It is three."}'}.items():
@@ -417,7 +417,7 @@ def test_structured_output_works_as_in_any_model_that_calls_tools():
             assert model.invoke("?") == Verdict(action=action)
 
 
-def test_a_reply_that_could_not_be_read_is_not_served_by_the_cache(tmp_path):
+def test_an_unreadable_reply_is_not_served_by_the_cache(tmp_path):
     settings = load_settings(llm_cache="full", cache_dir=tmp_path)
     for script, calls in ((["no JSON", '{"action": "buy"}'], 2), (['{"action": "sell"}'], 1), ([], 0)):
         inner = ScriptedChatModel(script)

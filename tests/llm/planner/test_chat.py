@@ -15,7 +15,9 @@ from langchain_core.tools import BaseTool, tool
 from pydantic import BaseModel
 
 from quantgraph.llm import tags
-from quantgraph.llm.planner import KeylessPlanner, RequestContext, read_request, write_code
+from quantgraph.llm.planner import KeylessPlanner
+from quantgraph.llm.planner.codegen import write_code
+from quantgraph.llm.planner.request import RequestContext, read_request
 
 RULE = "5日均线上穿20日均线买入，下穿卖出"
 FULL = f"贵州茅台，去年，{RULE}"
@@ -42,7 +44,7 @@ class Intent(BaseModel):
 
 
 class Decision(BaseModel):
-    """What the reflection decides."""
+    """The reflection's decision."""
 
     analysis: str
     task_type: Literal["data_fetch", "signal_gen", "mixed", "unclear"]
@@ -54,7 +56,7 @@ class Decision(BaseModel):
 
 
 class Wish(BaseModel):
-    """What a user wants."""
+    """A user's intent."""
 
     symbols: list[str]
     start_date: str
@@ -223,9 +225,7 @@ def test_reflection_goes_on_where_the_context_says_the_run_stands(planner: Keyle
 
 
 @pytest.mark.parametrize("request_", ["make me rich", "帮我发财"])
-def test_where_nothing_could_be_read_a_whole_sentence_is_shown_that_can_be(
-    planner: KeylessPlanner, request_: str
-) -> None:
+def test_a_readable_sentence_is_shown_if_nothing_was_read(planner: KeylessPlanner, request_: str) -> None:
     known = CONTEXT | {"examples": ["000341.SZ", "合成30"]}
     query = decision(planner, request_, context=known)["clarification_question"]
     example = re.split('[“”"]', query)[-2]
@@ -307,7 +307,7 @@ def test_a_request_that_forges_a_tag_is_only_text(planner: KeylessPlanner) -> No
     assert found["next_action"] == "clarify"
 
 
-def test_context_that_is_no_json_is_as_none(planner: KeylessPlanner) -> None:
+def test_invalid_json_in_the_context_is_ignored(planner: KeylessPlanner) -> None:
     text = tags.wrap("user_request", "600519 去年 MACD金叉买入") + tags.wrap("context", "not json")
     found = planner.invoke(text).text
     assert "哪段时间" in found
@@ -447,7 +447,7 @@ def test_a_clarification_is_one_friendly_question(
     assert text.count("?") + text.count("？") == 1
 
 
-def test_a_question_with_examples_gets_no_second_ones(planner: KeylessPlanner) -> None:
+def test_a_question_with_examples_gets_no_further_examples(planner: KeylessPlanner) -> None:
     query = decision(planner, RULE)["clarification_question"]
     wish = {"reason": query, "kind": "symbol", "round": 1, "language": "zh"}
     text = planner.invoke(tags.wrap("clarify", json.dumps(wish, ensure_ascii=False))).text

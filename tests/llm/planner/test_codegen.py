@@ -19,7 +19,7 @@ SESSIONS = 150
 
 
 class FakeState:
-    """A store that hands out read-only frames and keeps what it is given."""
+    """A store of read-only frames that keeps updates."""
 
     def __init__(self, panel: dict[str, dict[str, pd.DataFrame]]) -> None:
         self.panel = panel
@@ -217,7 +217,7 @@ def cross(a: Numbers, direction: str, b: Numbers | float) -> Truths:
 def rank(
     field: Callable[[str], Numbers], symbol: str, side: str, inside: Callable[[int, int], bool]
 ) -> Truths:
-    """Place = how many are at least as good, so that a tie counts against both."""
+    """The place is the number of symbols that are at least as good, so ties count against both."""
     table = {name: field(name) for name in COLUMNS}
     result: Truths = []
     for t in range(SESSIONS):

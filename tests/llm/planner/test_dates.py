@@ -1,4 +1,4 @@
-"""Windows of dates in every form, counted from the last session and never from a clock."""
+"""Windows of dates in every form, relative to the last session and never to a clock."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ FORMS = {
 
 
 @pytest.mark.parametrize(("text", "window"), FORMS.items(), ids=list(FORMS))
-def test_a_form_of_date_reads_to_its_window(text: str, window: tuple[str | None, str | None]) -> None:
+def test_each_form_of_date_gives_its_window(text: str, window: tuple[str | None, str | None]) -> None:
     request = read_request(f"600519 {text}", RequestContext(last_session=LAST))
     assert (request.start, request.end) == window
     assert ("window" in request.missing) == (None in window)
@@ -192,7 +192,7 @@ def test_the_last_year_is_the_default_window_of_the_host(last: str) -> None:
         "3月到5月",
     ],
 )
-def test_a_date_that_stays_open_is_asked_about_as_a_whole(text: str) -> None:
+def test_an_ambiguous_date_is_asked_about(text: str) -> None:
     request = read_request(f"600519 {text} MACD金叉买入", RequestContext(last_session=LAST))
     assert request.missing == ("window",)
     assert request.unread == (text,)

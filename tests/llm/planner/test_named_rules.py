@@ -1,4 +1,4 @@
-"""Clauses without a comparison or an *and*: what they are read as, and what next to them is still asked about."""
+"""Clauses without a comparison or an *and*, and similar ones that are asked about."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def test_a_shortened_clause_reads_to_its_rule(sentence: str, wanted: str) -> Non
         "RSI高于70时，站上20日均线买入，跌破20日均线卖出",
     ],
 )
-def test_what_would_need_a_guess_is_asked_about(sentence: str) -> None:
+def test_a_clause_that_needs_a_guess_is_asked_about(sentence: str) -> None:
     request = read(sentence)
     assert request.strategy is None
     assert request.unread != ()

@@ -1,4 +1,4 @@
-"""What a sentence names once and leaves out later: parameters, lines, shares; and what stays open is asked about."""
+"""Parameters, lines and shares that a sentence names once; ambiguous ones are asked about."""
 
 from __future__ import annotations
 
@@ -140,7 +140,7 @@ def test_a_short_sentence_of_the_family_reads_to_its_rule(sentence: str, wanted:
 
 
 @pytest.mark.parametrize(("sentence", "word"), OPEN.items(), ids=list(OPEN))
-def test_what_could_mean_two_things_is_asked_about_and_named(sentence: str, word: str) -> None:
+def test_an_ambiguous_name_is_asked_about_and_listed(sentence: str, word: str) -> None:
     request = read(f"600519 2024年 {sentence}")
     assert request.strategy is None
     assert request.missing == ("strategy",)
@@ -154,7 +154,7 @@ def test_words_outside_the_family_are_named_whole(sentence: str, words: tuple[st
     assert request.unread == words
 
 
-def test_a_wish_for_data_beside_a_named_indicator_stays_one() -> None:
+def test_a_data_request_with_an_indicator_stays_a_data_request() -> None:
     request = read("KDJ(14,3,3)金叉买入\n600519 2024年 K线")
     assert request.missing == ()
     assert request.unread == ()

@@ -1,4 +1,4 @@
-"""Sentences to requests: symbols, intent, what is missing, and that nothing is guessed."""
+"""Sentences become requests: symbols, intent, missing parts, without guesses."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def read(text: str) -> ParsedRequest:
 
 
 def rule(text: str) -> str:
-    """The rule that was read, in words; empty when none was."""
+    """The rule in words; empty without a rule."""
     strategy = read(text).strategy
     return "" if strategy is None else f"{describe(strategy.entry, 'en')} | {describe(strategy.exit, 'en')}"
 
@@ -295,7 +295,7 @@ def test_anything_else_without_a_verb_is_asked_about(sentence: str) -> None:
         ("please write a simple strategy", ""),
     ],
 )
-def test_polite_and_empty_words_are_no_content(sentence: str, wanted: str) -> None:
+def test_polite_and_empty_words_have_no_content(sentence: str, wanted: str) -> None:
     assert rule(sentence) == wanted
     assert read(sentence).unread == ()
 
@@ -318,14 +318,14 @@ def test_words_close_to_fillers_still_count(sentence: str, word: str) -> None:
 
 
 @pytest.mark.parametrize("sentence", ASKED)
-def test_what_cannot_be_read_completely_is_asked_and_never_guessed(sentence: str) -> None:
+def test_an_unread_word_is_asked_about_and_never_guessed(sentence: str) -> None:
     request = read(f"600519 2024年 {sentence}")
     assert request.strategy is None
     assert request.missing == ("strategy",)
 
 
 def with_stranger(sentence: str) -> str:
-    """The sentence with one word in it that the family does not know."""
+    """A sentence with one unknown word."""
     for known, strange in (
         ("买入", "大幅放量买入"),
         ("buy", "sharply buy"),
@@ -476,7 +476,7 @@ def test_intent_missing_parts_and_fields(
         ("777777 2024年收盘价", ("777777",)),
     ],
 )
-def test_words_that_a_request_for_data_has_no_place_for_are_named(text: str, unread: tuple[str, ...]) -> None:
+def test_other_words_in_a_data_request_are_listed(text: str, unread: tuple[str, ...]) -> None:
     assert read(text).unread == unread
 
 
@@ -508,7 +508,7 @@ def test_clauses_on_lines_of_their_own_make_one_rule() -> None:
     assert rule("sell when RSI > 70\nbuy when RSI < 30") == RSI
 
 
-def test_a_full_rule_answers_an_unreadable_one_and_the_words_stay_named() -> None:
+def test_a_full_rule_replaces_an_unreadable_one_and_unread_words_stay_listed() -> None:
     request = read("600519 2024年 用神奇策略交易\nMACD金叉买入，死叉卖出")
     assert request.missing == ()
     assert request.unread == ("神奇",)

@@ -52,7 +52,7 @@ PATTERNS = {
 
 
 def repeated(name: str, length: int) -> str:
-    """The middle of a pattern as often as it takes."""
+    """A pattern with its middle repeated up to a length."""
     begin, unit, end = PATTERNS[name]
     return (begin + unit * length)[: length - len(end)] + end
 
@@ -100,7 +100,7 @@ def test_a_number_of_more_than_fifteen_digits_is_named_as_not_read(text: str) ->
     "text", ["一" * 5_000 + "日均线上穿20日均线买入", "百分之" + "一" * 5_000, "1" * 5_000 + "成"]
 )
 def test_number_words_without_end_are_not_read(text: str) -> None:
-    """Python itself refuses to turn thousands of digits into a number."""
+    """int() refuses thousands of digits."""
     assert read_request(f"合成30 2024年 {text}买入", CONTEXT).strategy is None
 
 
@@ -112,7 +112,7 @@ def test_fifteen_digits_are_read_exactly() -> None:
 
 @pytest.mark.parametrize("count", ["9999", "99999999999999999999", "9" * 5_000])
 @pytest.mark.parametrize("words", ["过去{}年", "last {} days", "最近{}个月"])
-def test_a_stretch_from_before_the_calendar_is_a_window_that_cannot_be(words: str, count: str) -> None:
+def test_a_period_before_the_year_1_is_an_error(words: str, count: str) -> None:
     if (words, count) == ("last {} days", "9999"):
         return  # it began in 1998
     if (words, count) == ("最近{}个月", "9999"):

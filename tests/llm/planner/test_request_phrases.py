@@ -1,4 +1,4 @@
-"""Places of a ranking, sentences in capitals, headings, and phrases that people use."""
+"""Places of a ranking, sentences in capitals, headings, and common phrases."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ def test_a_phrase_reads_to_its_rule(sentence: str, wanted: str) -> None:
         ("buy when price is 2 standard deviations below the mean", "deviations"),
     ],
 )
-def test_what_contradicts_itself_is_asked_about(sentence: str, word: str) -> None:
+def test_a_contradictory_rule_is_asked_about(sentence: str, word: str) -> None:
     request = read(sentence)
     assert request.strategy is None
     assert word in request.unread

@@ -1,4 +1,4 @@
-"""A style that is named without a rule is asked about; only the bare wish for a strategy is left to the default."""
+"""A style without a rule is asked about; only a bare strategy request gets the default."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def test_a_style_without_a_rule_is_unread_and_asked_about(sentence: str) -> None
         "生成合成30在2025年的交易信号",
     ],
 )
-def test_what_names_no_other_style_than_that_of_the_default_is_left_to_it(sentence: str) -> None:
+def test_the_default_answers_only_its_own_style(sentence: str) -> None:
     request = read_request(sentence, CONTEXT)
     assert (request.strategy, request.missing, request.unread) == (None, ("strategy",), ())
 
@@ -64,7 +64,7 @@ def test_a_rule_answers_a_style_and_a_style_takes_back_a_rule() -> None:
     ("sentence", "style"),
     [("mean reversion strategy on 合成30 in 2025", "mean reversion"), ("合成30 2025年 价值策略", "价值")],
 )
-def test_no_default_is_traded_in_place_of_a_style(sentence: str, style: str) -> None:
+def test_no_default_replaces_a_style(sentence: str, style: str) -> None:
     graph = create_signal_subgraph(store=DataState(), on_clarify="default")
     state = graph.invoke({"messages": [HumanMessage(sentence)]})
     assert (state["ended_because"], state.get("assumptions", [])) == ("needs_answer", [])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 import numpy as np
 import pandas as pd
@@ -80,14 +80,22 @@ class BarArrays:
         self.drop(where, *PRICES, "vol", "amount")
         self.drop(where | next_row(where), "pre_close")
 
-    def finding(self, severity: Severity, code: str, where: Mask, message: str) -> Finding:
-        """Return a finding at the first cell of ``where``; the message may use ``{n}`` and ``{place}``."""
+    def findings(
+        self, severity: Severity, code: str, where: Mask, message: str, **values: Floats
+    ) -> Iterator[Finding]:
+        """Yield a finding at the first cell of ``where``, none if it is empty.
+
+        The message may use ``{n}``, the number of cells, ``{place}``, and ``values`` there by name.
+        """
+        if not where.any():
+            return
         row, column = divmod(int(where.argmax()), where.shape[1])
         session, symbol, count = f"{self.sessions[row]:%Y-%m-%d}", self.symbols[column], int(where.sum())
-        return Finding(
+        numbers = {name: f"{array[row, column]:g}" for name, array in values.items()}
+        yield Finding(
             severity=severity,
             code=code,
-            message=message.format(n=count, place=f"({session}, {symbol})"),
+            message=message.format(n=count, place=f"({session}, {symbol})", **numbers),
             session=session,
             symbol=symbol,
             count=count,

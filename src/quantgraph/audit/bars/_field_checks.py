@@ -63,7 +63,7 @@ def volume_units(bars: BarArrays) -> Iterator[Finding]:
     whole_prices = np.logical_and.reduce([bars[name] % 1 == 0 for name in PRICES])
     in_fen = (power == _FEN) & whole_prices
     if in_fen.any():
-        yield bars.finding(
+        yield from bars.findings(
             "error",
             "price_unit",
             in_fen,
@@ -76,7 +76,7 @@ def volume_units(bars: BarArrays) -> Iterator[Finding]:
         where = (power == each) & ~in_fen
         if where.any():
             reading = _VOLUME_UNITS.get(each, "vol must be in hands of 100, amount in thousand CNY")
-            yield bars.finding(
+            yield from bars.findings(
                 "warning",
                 "volume_unit",
                 where,
@@ -89,22 +89,13 @@ def volume_units(bars: BarArrays) -> Iterator[Finding]:
 def _average_outside(bars: BarArrays, outside: Mask) -> Iterator[Finding]:
     adjusted = outside & (outside.sum(axis=0) > ADJUSTED_SHARE * bars.traded.sum(axis=0))
     adjusted &= outside.sum(axis=0) > 1
-    if adjusted.any():
-        yield bars.finding(
-            "warning",
-            "adjusted_prices",
-            adjusted,
-            f"amount / vol is outside of low and high on {{n}} bars of {int(adjusted.any(axis=0).sum())} "
-            "symbols, the first at {place}: the prices look adjusted",
-        )
-    rest = outside & ~adjusted
-    if rest.any():
-        yield bars.finding(
-            "warning",
-            "vwap_outside",
-            rest,
-            "amount / vol is outside of low and high on {n} bars, the first at {place}",
-        )
+    message = (
+        f"amount / vol is outside of low and high on {{n}} bars of {int(adjusted.any(axis=0).sum())} "
+        "symbols, the first at {place}: the prices look adjusted"
+    )
+    yield from bars.findings("warning", "adjusted_prices", adjusted, message)
+    message = "amount / vol is outside of low and high on {n} bars, the first at {place}"
+    yield from bars.findings("warning", "vwap_outside", outside & ~adjusted, message)
 
 
 def indicator_units(bars: BarArrays) -> Iterator[Finding]:
@@ -128,7 +119,7 @@ def indicator_units(bars: BarArrays) -> Iterator[Finding]:
         if wrong.any():
             formula = f"{of} {'/' if turnover else 'x'} {by}"
             unit = "percent" if turnover else "ten thousand CNY"
-            yield bars.finding(
+            yield from bars.findings(
                 "warning",
                 "indicator_unit",
                 wrong,
@@ -184,7 +175,7 @@ def shifted_fields(bars: BarArrays) -> Iterator[Finding]:
                 continue
             if shifted.sum() > SHIFT_MOST * (known > 0).sum():
                 shifted = known > 0
-            yield bars.finding(
+            yield from bars.findings(
                 "error" if relation.of_bars or direction == "early" else "warning",
                 "shifted",
                 shifted[None, :],

@@ -41,10 +41,8 @@ def prices_above_zero(bars: BarArrays) -> Iterator[Finding]:
     for name in (*PRICES, "pre_close"):
         wrong = bars[name] <= 0
         if wrong.any():
-            value = bars[name][wrong][0]
-            yield bars.finding(
-                "error", "bad_price", wrong, f"{name} is {value:g} at {{place}}; prices are above 0"
-            )
+            message = f"{name} is {{value}} at {{place}}; prices are above 0"
+            yield from bars.findings("error", "bad_price", wrong, message, value=bars[name])
             if name == "pre_close":
                 bars.drop(wrong, name)
             else:
@@ -62,8 +60,8 @@ def bar_order(bars: BarArrays) -> Iterator[Finding]:
     ):
         wrong = bars[name] < bars[other] if word == "below" else bars[name] > bars[other]
         if wrong.any():
-            value = bars[name][wrong][0]
-            yield bars.finding("error", "bad_bar", wrong, f"{name} is {value:g} at {{place}}, {word} {other}")
+            message = f"{name} is {{value}} at {{place}}, {word} {other}"
+            yield from bars.findings("error", "bad_bar", wrong, message, value=bars[name])
             bars.drop_bars(wrong)
 
 
@@ -77,13 +75,8 @@ def extreme_returns(bars: BarArrays) -> Iterator[Finding]:
         before = np.where(unknown, bars.theoretical(), before)
     returns = bars["close"] / np.where(before > 0, before, np.nan) - 1
     wild = (np.abs(returns) > EXTREME_RETURN) & (bars.last >= 0)
-    if wild.any():
-        yield bars.finding(
-            "warning",
-            "extreme_return",
-            wild,
-            f"{{n}} returns are beyond {EXTREME_RETURN:.0%}, the first is {returns[wild][0]:g} at {{place}}",
-        )
+    message = f"{{n}} returns are beyond {EXTREME_RETURN:.0%}, the first is {{value}} at {{place}}"
+    yield from bars.findings("warning", "extreme_return", wild, message, value=returns)
 
 
 def stale_prices(bars: BarArrays) -> Iterator[Finding]:
@@ -93,28 +86,20 @@ def stale_prices(bars: BarArrays) -> Iterator[Finding]:
     still &= bars["vol"][1:] > 0
     repeated = np.zeros(bars.shape, dtype=np.bool_)
     repeated[1:] = still & np.logical_and.reduce([field[1:] == field[:-1] for field in fields])
-    if repeated.any():
-        yield bars.finding(
-            "warning",
-            "repeated_bar",
-            repeated,
-            "{n} bars have the prices and the volume of the one before, the first at {place}",
-        )
+    message = "{n} bars have the prices and the volume of the one before, the first at {place}"
+    yield from bars.findings("warning", "repeated_bar", repeated, message)
     length = len(still) - STALE_SESSIONS + 2
     if length < 1:
         return
     run = np.logical_and.reduce([still[row : row + length] for row in range(STALE_SESSIONS - 1)])
     run &= ~np.logical_and.reduce([repeated[1 + row : 1 + row + length] for row in range(STALE_SESSIONS - 1)])
-    if run.any():
-        starts = run.copy()
-        starts[1:] &= ~run[:-1]
-        yield bars.finding(
-            "warning",
-            "stale_price",
-            starts,
-            f"{{n}} times the close stands still for {STALE_SESSIONS} sessions or more while shares trade, "
-            "the first from {place}",
-        )
+    starts = run.copy()
+    starts[1:] &= ~run[:-1]
+    message = (
+        f"{{n}} times the close stands still for {STALE_SESSIONS} sessions or more while shares trade, "
+        "the first from {place}"
+    )
+    yield from bars.findings("warning", "stale_price", starts, message)
 
 
 def reference_prices(bars: BarArrays) -> Iterator[Finding]:
@@ -133,23 +118,18 @@ def reference_prices(bars: BarArrays) -> Iterator[Finding]:
         off &= np.abs(given - before / _factor_step(bars)) > TICK + FACTOR_ROUNDING * given
     silent = not any(name in bars for name in ("dividend", "split", "adj_factor"))
     lower = off & (given < expected) & silent
-    if lower.any():
-        yield bars.finding(
-            "warning",
-            "no_actions",
-            lower,
-            "pre_close is below the close before on {n} bars, the first at {place}, and the data has no "
-            "dividends, splits or adj_factor to say why",
-        )
+    message = (
+        "pre_close is below the close before on {n} bars, the first at {place}, and the data has no "
+        "dividends, splits or adj_factor to say why"
+    )
+    yield from bars.findings("warning", "no_actions", lower, message)
     off &= ~lower
+    message = (
+        "pre_close is {given} at {place}; the close before and the actions since then make it {expected}; "
+        "so on {n} bars"
+    )
+    yield from bars.findings("warning", "pre_close_break", off, message, given=given, expected=expected)
     if off.any():
-        yield bars.finding(
-            "warning",
-            "pre_close_break",
-            off,
-            f"pre_close is {given[off][0]:g} at {{place}}; the close before and the actions since then make "
-            f"it {expected[off][0]:g}; so on {{n}} bars",
-        )
         bars.drop(off, "pre_close")
 
 
@@ -164,14 +144,8 @@ def adjustment_factor(bars: BarArrays) -> Iterator[Finding]:
     expected = bars.at_last(bars["close"]) / given
     odd = np.abs(step - expected) > FACTOR_ROUNDING * expected + TICK / given
     odd |= np.isnan(expected) & (step < 1 - FACTOR_ROUNDING) & ~(bars["split"] < 1)
-    if odd.any():
-        yield bars.finding(
-            "warning",
-            "bad_factor",
-            odd,
-            f"adj_factor steps by {step[odd][0]:g} at {{place}}, and neither pre_close nor a split does; "
-            "so on {n} bars",
-        )
+    message = "adj_factor steps by {step} at {place}, and neither pre_close nor a split does; so on {n} bars"
+    yield from bars.findings("warning", "bad_factor", odd, message, step=step)
 
 
 def _factor_step(bars: BarArrays) -> Floats:
@@ -185,23 +159,17 @@ def price_limits(bars: BarArrays) -> Iterator[Finding]:
     up, down = bars["up_limit"], bars["down_limit"]
     wrong = down >= up
     if wrong.any():
-        yield bars.finding(
-            "error",
-            "bad_limit",
-            wrong,
-            f"down_limit is {down[wrong][0]:g} at {{place}}, not below up_limit, which is "
-            f"{up[wrong][0]:g}; so on {{n}} bars",
-        )
+        message = "down_limit is {down} at {place}, not below up_limit, which is {up}; so on {n} bars"
+        yield from bars.findings("error", "bad_limit", wrong, message, down=down, up=up)
         bars.drop(wrong, "up_limit", "down_limit")
     for name in ("high", "low", "open", "close", "pre_close"):
         price, up, down = bars[name], bars["up_limit"], bars["down_limit"]
         outside = (price > up + _SLACK) | (price < down - _SLACK)
         if outside.any():
-            value, low, high = price[outside][0], down[outside][0], up[outside][0]
-            yield bars.finding(
-                "warning",
-                "outside_limits",
-                outside,
-                f"{name} is {value:g} at {{place}}, its limits are {low:g} and {high:g}; so on {{n}} bars",
+            message = (
+                f"{name} is {{price}} at {{place}}, its limits are {{down}} and {{up}}; so on {{n}} bars"
+            )
+            yield from bars.findings(
+                "warning", "outside_limits", outside, message, price=price, down=down, up=up
             )
             bars.drop(outside, "up_limit", "down_limit")

@@ -114,9 +114,8 @@ def symbol_gaps(bars: BarArrays) -> Iterator[Finding]:
         if not where.any():
             continue
         gaps = missing & np.take_along_axis(where, bars.following, axis=0)
-        if gaps.any():
-            text = "{n} bars are lacking between others of their symbol, the first at {place}; "
-            yield bars.finding(severity, "symbol_gap", gaps, text + reason)
+        text = "{n} bars are lacking between others of their symbol, the first at {place}; "
+        yield from bars.findings(severity, "symbol_gap", gaps, text + reason)
     bars.drop(off, "pre_close")
 
 

@@ -26,25 +26,21 @@ _SAMPLE = Note(zh="它是整段样本的统计量", en="it is a statistic of the
 _PERIOD = Note(zh="整个时期的值用到了时期之内的行", en="the value of a whole period is used within it")
 
 _SHIFTS = {"shift", "diff", "pct_change", "roll", "tshift"}
-_BY_NAME = {
-    "bfill": _BACKFILL,
-    "backfill": _BACKFILL,
+_CALLS = {
+    **dict.fromkeys(("bfill", "backfill"), _BACKFILL),
+    **dict.fromkeys(("flip", "flipud", "reversed"), _REVERSED),
     "interpolate": _INTERPOLATE,
     "gradient": _GRADIENT,
-    "flip": _REVERSED,
-    "flipud": _REVERSED,
-    "reversed": _REVERSED,
 }
-_BY_OPTION: dict[tuple[str, object], Note] = {
-    ("method", "bfill"): _BACKFILL,
-    ("method", "backfill"): _BACKFILL,
-    ("method", "nearest"): _NEAREST,
-    ("direction", "forward"): _NEAREST,
-    ("direction", "nearest"): _NEAREST,
-    ("center", True): _CENTRE,
-    ("mode", "same"): _CENTRE,
+_OPTIONS: dict[tuple[str | None, object], Note] = {
+    **dict.fromkeys((("method", "bfill"), ("method", "backfill")), _BACKFILL),
+    **dict.fromkeys((("method", "nearest"), ("direction", "nearest"), ("direction", "forward")), _NEAREST),
+    **dict.fromkeys((("center", True), ("mode", "same")), _CENTRE),
 }
-_LIKELY = {"tail": _LAST, "last": _LAST, "transform": _PERIOD, "resample": _PERIOD, "Grouper": _PERIOD}
+_LIKELY_CALLS = {
+    **dict.fromkeys(("tail", "last"), _LAST),
+    **dict.fromkeys(("transform", "resample", "Grouper"), _PERIOD),
+}
 _STATISTICS = {
     *("mean", "std", "var", "median", "min", "max", "sum", "quantile", "rank", "corr", "cov", "skew", "kurt"),
     *("nanmean", "nanstd", "nanmin", "nanmax", "nanmedian", "percentile", "nanpercentile", "nanquantile"),
@@ -95,7 +91,7 @@ def code_hints(cells: Sequence[str]) -> tuple[CodeHint, ...]:
         for node in ast.walk(tree):
             line = getattr(node, "lineno", 0)
             text = lines[line - 1].strip() if line else ""
-            for hints, reasons in ((certain, _certain(node)), (likely, _probable(node))):
+            for hints, reasons in ((certain, _certain(node)), (likely, _likely(node))):
                 hints += [CodeHint(cell=number, line=line, text=text, reason=reason) for reason in reasons]
             if _hands_over(node):
                 handover.append(CodeHint(cell=number, line=line, text=text))
@@ -115,20 +111,21 @@ def _certain(node: ast.AST) -> Iterator[Note]:
         index = _first_axis(node)
         if isinstance(index, ast.Slice) and index.step is not None and _is_negative(index.step):
             yield _REVERSED
-    if not isinstance(node, ast.Call):
-        return
-    name = _name(node)
-    if name in _SHIFTS and any(_is_negative(step) for step in _steps(node)):
-        yield _FORWARD
-    if name in _BY_NAME:
-        yield _BY_NAME[name]
-    options = {(word.arg, word.value.value) for word in node.keywords if isinstance(word.value, ast.Constant)}
-    yield from (reason for option, reason in _BY_OPTION.items() if option in options)
-    if name == "sort_index" and ("ascending", False) in options:
-        yield _REVERSED
+    elif isinstance(node, ast.Call):
+        name = _name(node)
+        options = {
+            (word.arg, word.value.value) for word in node.keywords if isinstance(word.value, ast.Constant)
+        }
+        if name in _SHIFTS and any(_is_negative(step) for step in _steps(node)):
+            yield _FORWARD
+        if name in _CALLS:
+            yield _CALLS[name]
+        if name == "sort_index" and ("ascending", False) in options:
+            yield _REVERSED
+        yield from (reason for option, reason in _OPTIONS.items() if option in options)
 
 
-def _probable(node: ast.AST) -> Iterator[Note]:
+def _likely(node: ast.AST) -> Iterator[Note]:
     """Idioms that read later rows unless the code takes care."""
     if isinstance(node, ast.Subscript) and _is_negative(_first_axis(node)):
         if isinstance(node.value, ast.Attribute) and node.value.attr in ("iloc", "values", "index"):
@@ -137,8 +134,8 @@ def _probable(node: ast.AST) -> Iterator[Note]:
         name = _name(node)
         if name == "shift" and any(isinstance(step, ast.Name | ast.BinOp) for step in _steps(node)):
             yield _FORWARD
-        if name in _LIKELY:
-            yield _LIKELY[name]
+        if name in _LIKELY_CALLS:
+            yield _LIKELY_CALLS[name]
         if name in _STATISTICS and not _is_across(node, name) and not _is_windowed(node):
             yield _SAMPLE
 

@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from quantgraph._util.texts import say
+from quantgraph._util.texts import Note, say
 from quantgraph.audit.causality._alternative_futures import FutureSpec
 from quantgraph.audit.causality._lookahead_hints import CodeHint
 from quantgraph.audit.causality._panel_slices import axes_of, prefix
@@ -67,11 +67,11 @@ class Counterexample:
 
     def message(self, language: str) -> str:
         """Return the counterexample in one line, for the author of the code."""
-        known = _value(self.known, language)
+        known, later = _value(self.known, language), _value(self.later, language)
         if self.error:
             known = say(language, zh=f"报错（{self.error}）", en=f"an error ({self.error})")
-        later, day = _value(self.later, language), f"{self.session:%Y-%m-%d}"
-        given, future, where = self._given(language), self._future(language), self._where(language)
+        given, future = self._given.text(language), self._future.text(language)
+        day, where = f"{self.session:%Y-%m-%d}", self._where(language)
         return say(
             language,
             zh=f"{self.symbol} 在 {day} 的信号{given}是 {known}，{future}变成 {later}："
@@ -80,37 +80,36 @@ class Counterexample:
             f"it uses the future{where}",
         )
 
-    def _given(self, language: str) -> str:
+    @property
+    def _given(self) -> Note:
         """The condition of the known value."""
         if self.test == "alternative_future":
-            return say(language, zh="用现有数据", en="with the data as it is")
+            return Note(zh="用现有数据", en="with the data as it is")
         if self.test == "memory":
-            return say(language, zh="单独计算", en="when it is computed on its own")
-        return say(
-            language,
+            return Note(zh="单独计算", en="when it is computed on its own")
+        return Note(
             zh=f"用当日{_PHASES_ZH[self.phase]}已知的数据",
             en=f"with what is known at {self.session:%Y-%m-%d} {self.phase}",
         )
 
-    def _future(self, language: str) -> str:
+    @property
+    def _future(self) -> Note:
         """The condition of the later value."""
         if self.test == "memory":
-            return say(
-                language,
-                zh="在同一进程里先算过更长的数据后",
-                en="once the function has seen a longer panel in the same process",
+            zh, en = (
+                "在同一进程里先算过更长的数据后",
+                "once the function has seen a longer panel in the same process",
             )
+            return Note(zh=zh, en=en)
         count = self.later_sessions
+        zh = f"之后 {count} 个交易日" if count else "当日其余数据"
         en = f"{count} later session{'' if count == 1 else 's'}" if count else "the rest of that session"
-        what, are = (
-            say(language, zh=f"之后 {count} 个交易日" if count else "当日其余数据", en=en),
-            "are" if count > 1 else "is",
-        )
+        are = "are" if count > 1 else "is"
         if self.test == "alternative_future":
-            return say(language, zh=f"只改动{what}就", en=f"when only {what} {are} changed")
+            return Note(zh=f"只改动{zh}就", en=f"when only {en} {are} changed")
         if self.test == "appended":
-            return say(language, zh=f"在末尾接上{what}就", en=f"once {what} {are} appended")
-        return say(language, zh=f"再给{what}就", en=f"once {what} {are} known")
+            return Note(zh=f"在末尾接上{zh}就", en=f"once {en} {are} appended")
+        return Note(zh=f"再给{zh}就", en=f"once {en} {are} known")
 
     def _where(self, language: str) -> str:
         if not self.hints:

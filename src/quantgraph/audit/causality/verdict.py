@@ -156,65 +156,55 @@ class Verdict:
     def text(self, language: str) -> str:
         """Return the verdict in one line."""
         if self.causal:
-            return self._proof(language)
-        why, name = self._why(language), _NAMES[self.result]
-        return say(language, zh=f"{name['zh']}：{why}", en=f"{name['en']}: {why}")
+            return "".join(note.text(language) for note in self._proof())
+        why, name = self._why.text(language), _NAMES[self.result].text(language)
+        return say(language, zh=f"{name}：{why}", en=f"{name}: {why}")
 
-    def _proof(self, language: str) -> str:
+    def _proof(self) -> Iterator[Note]:
         part, whole = self.proved, self.sessions
         if self.method == "walked":
-            text = say(
-                language,
+            yield Note(
                 zh=f"无未来函数：全部 {whole} 个交易日均已证明",
                 en=f"causal: proved at {part} of {whole} sessions",
             )
         else:
-            text = say(
-                language,
+            yield Note(
                 zh=f"无未来函数（抽样）：已在 {whole} 个交易日中的 {part} 个上证明",
                 en=f"causal (sampled): proved at {part} of {whole} sessions",
             )
         if self.residual:
-            text += say(
-                language,
+            yield Note(
                 zh=f"；出现在不到 {self.residual:.0%} 的交易日上的泄漏可能漏检",
                 en=f"; a leak that shows in fewer than {self.residual:.0%} of them could be missed",
             )
         if not self.isolated:
-            text += say(
-                language,
+            yield Note(
                 zh="；未隔离：运行时全部数据都在其可及范围",
                 en="; not isolated: it ran within reach of all data",
             )
-        return text
 
-    def _why(self, language: str) -> str:
+    @property
+    def _why(self) -> Note:
         """Why it is not causal."""
         if self.counterexample is not None:
-            return self.counterexample.message(language)
-        if self.result == "undecided":
-            return self._why_undecided(language)
-        return say(
-            language,
-            zh="同一段数据运行两次得到的信号不同；请固定所有随机种子",
-            en="two runs on the same data give different signals; seed what is random",
-        )
-
-    def _why_undecided(self, language: str) -> str:
-        """Why it is undecided."""
-        if self.future_error:
-            return say(
-                language,
-                zh=f"换成另一种可能的未来行情时策略报错（{self.future_error}）；只有在任何行情下都能运行才能证明",
-                en=f"the strategy fails on prices that could have come ({self.future_error}); it has to run "
-                "on any of them to be proved",
+            return Note(zh=self.counterexample.message("zh"), en=self.counterexample.message("en"))
+        if self.result == "not_deterministic":
+            return Note(
+                zh="同一段数据运行两次得到的信号不同；请固定所有随机种子",
+                en="two runs on the same data give different signals; seed what is random",
             )
-        return say(
-            language,
-            zh=f"舍入误差使 {self.flipped_share:.1%} 的观点翻转，超过 {MAX_FLIPPED_SHARE:.0%}："
+        error, share = self.future_error, f"{self.flipped_share:.1%}"
+        if error:
+            return Note(
+                zh=f"换成另一种可能的未来行情时策略报错（{error}）；只有在任何行情下都能运行才能证明",
+                en=f"the strategy fails on prices that could have come ({error}); it has to run on any of "
+                "them to be proved",
+            )
+        return Note(
+            zh=f"舍入误差使 {share} 的观点翻转，超过 {MAX_FLIPPED_SHARE:.0%}："
             "无法与未来函数区分；请避免比较相等的数",
-            en=f"rounding flips {self.flipped_share:.1%} of the opinions, more than {MAX_FLIPPED_SHARE:.0%}: "
-            "that cannot be told from the future; do not compare numbers that are equal",
+            en=f"rounding flips {share} of the opinions, more than {MAX_FLIPPED_SHARE:.0%}: that cannot be "
+            "told from the future; do not compare numbers that are equal",
         )
 
     def findings(self, language: str = "en") -> tuple[Finding, ...]:
@@ -224,7 +214,9 @@ class Verdict:
             for severity, note in self._notes()
         ]
         if not self.causal:
-            found.insert(0, Finding(severity="error", code=_CODES[self.result], message=self._why(language)))
+            found.insert(
+                0, Finding(severity="error", code=_CODES[self.result], message=self._why.text(language))
+            )
         return tuple(found)
 
     def as_json(self) -> dict[str, Any]:
@@ -245,9 +237,9 @@ class Verdict:
 
 
 _NAMES = {
-    "not_causal": {"zh": "存在未来函数", "en": "not causal"},
-    "not_deterministic": {"zh": "结果不确定", "en": "not deterministic"},
-    "undecided": {"zh": "无法判定", "en": "undecided"},
+    "not_causal": Note(zh="存在未来函数", en="not causal"),
+    "not_deterministic": Note(zh="结果不确定", en="not deterministic"),
+    "undecided": Note(zh="无法判定", en="undecided"),
 }
 _CODES = {
     "not_causal": "not_causal",

@@ -1,12 +1,12 @@
 """The account's arithmetic for sessions in a row, in whole numbers.
 
 Prices are in 1e-4 of the currency, ``-1`` for one that cannot be written so; money is in cents. Row ``t`` of
-a panel is the session before session ``t`` of the block, row ``t + 1`` the session itself. Nothing here is
-decided anew: the rule is that of :class:`~quantgraph.agents.SignalRule`, the market's rules are the desk's,
-and where one of them asks for more than these numbers say, the run stops.
+a panel is the session before session ``t`` of the block, row ``t + 1`` the session itself. The rule is that
+of :class:`~quantgraph.agents.SignalRule`, the market's rules are those of :func:`~quantgraph.broker.submit`;
+where they need more than these numbers, the run stops.
 
-A function that is called for every symbol takes single arrays: to hand over a group of them costs more than
-the work itself.
+Functions that are called for every symbol take single arrays, because passing a group costs more than their
+work.
 """
 
 from __future__ import annotations
@@ -44,11 +44,11 @@ _TRIES = 16
 def run(  # noqa: PLR0917 - compiled code takes arguments by place
     t: int, phase: int, market: MarketArrays, rule: RuleArrays, state: AccountArrays, log: BlockLog
 ) -> tuple[int, int]:
-    """Go on with session ``t`` at a phase; return why it ends, and where.
+    """Continue with session ``t`` at a phase; return the reason of the end, and its session.
 
-    After ``EVENTS`` the caller does the session's corporate actions and goes on with ``ORDERS``; after
-    ``PRICES`` it fills ``carried`` for the columns in ``asked`` and goes on with ``MARKS``. After ``STOPPED``
-    the state is of no use.
+    After ``EVENTS`` the caller applies the session's corporate actions and continues with ``ORDERS``; after
+    ``PRICES`` it fills ``carried`` for the columns in ``unpriced`` and continues with ``MARKS``. After
+    ``STOPPED`` the state is invalid.
     """
     while t < len(log.days):
         if phase == MORNING:
@@ -61,9 +61,9 @@ def run(  # noqa: PLR0917 - compiled code takes arguments by place
             if not (_orders(t, market, rule, state, log) if rule.trades else state.purse[0].held > 0):
                 return STOPPED, t
             phase = MARKS
-        asked = _marks(t, market, state, log)
-        if asked:
-            return PRICES if asked > 0 else STOPPED, t
+        unpriced = _marks(t, market, state, log)
+        if unpriced:
+            return PRICES if unpriced > 0 else STOPPED, t
         t += 1
         phase = MORNING
     return DONE, t
@@ -85,41 +85,41 @@ def last_opinions(signal: Floats, first: Ints, rows: int, columns: Ints) -> Ints
 
 @compiled
 def _orders(t: int, market: MarketArrays, rule: RuleArrays, state: AccountArrays, log: BlockLog) -> bool:
-    """Sell, then buy; False where the session is one for the desk."""
+    """Sell, then buy; False if the session needs the fallback."""
     if market.stop[t]:
         return False
     purse = state.purse[0]
-    morning, wanted = purse.cash, _opinions(t, market, rule, state)
+    morning, count = purse.cash, _opinions(t, market, rule, state)
     sold = _sells(t, market, state, log)
     if sold < 0:
         return False
     if rule.max_positions >= 0:
-        wanted = min(wanted, max(0, rule.max_positions - purse.held))
-    return wanted == 0 or _buys(t, wanted, (morning + purse.owed) * 100 + sold, market, rule, state, log)
+        count = min(count, max(0, rule.max_positions - purse.held))
+    return count == 0 or _buys(t, count, (morning + purse.owed) * 100 + sold, market, rule, state, log)
 
 
 @compiled
 def _opinions(t: int, market: MarketArrays, rule: RuleArrays, state: AccountArrays) -> int:
-    """Note the row's opinions of what is held, and list what to enter in ascending order of symbol."""
+    """Store the row's opinions of holdings, and list the entries in ascending order of symbol."""
     row, rank, share, enters = market.signal[t], market.rank, rule.share, market.entries[t]
-    quantity, opinion, found, wanted = state.quantity, state.opinion, state.wanted, 0
+    quantity, opinion, found, count = state.quantity, state.opinion, state.candidates, 0
     for column in range(len(row)):
         if abs(row[column]) == 1:
             if quantity[column] > 0:
                 opinion[column] = int(row[column])
             elif row[column] == 1 and enters and share[column] >= 0:
-                place = wanted
+                place = count
                 while place > 0 and rank[found[place - 1]] > rank[column]:
                     found[place] = found[place - 1]
                     place -= 1
                 found[place] = column
-                wanted += 1
-    return wanted
+                count += 1
+    return count
 
 
 @compiled
 def _sells(t: int, market: MarketArrays, state: AccountArrays, log: BlockLog) -> int:
-    """Sell what has to go, keep the rest in its order; what was sold at the open, in 1e-4; -1 to stop."""
+    """Sell holdings with opinion -1; return what was sold, at the open in 1e-4, or -1 to stop."""
     opens, volume = market.open[t + 1], market.volume[t + 1]
     lower, before = market.lower[t + 1], market.before[t + 1]
     terms, kinds, orders, purse = market.terms[market.era[t]], market.kind, log.orders, state.purse[0]
@@ -156,23 +156,23 @@ def _sells(t: int, market: MarketArrays, state: AccountArrays, log: BlockLog) ->
 @compiled
 def _buys(  # noqa: PLR0917
     t: int,
-    wanted: int,
+    count: int,
     worth: int,
     market: MarketArrays,
     rule: RuleArrays,
     state: AccountArrays,
     log: BlockLog,
 ) -> bool:
-    """Enter what is in ``wanted``; ``worth`` is the morning's account without what is still held, in 1e-4."""
+    """Buy the candidates; ``worth`` is the morning's account without what is still held, in 1e-4."""
     opens, volume = market.open[t + 1], market.volume[t + 1]
     upper, before = market.upper[t + 1], market.before[t + 1]
     terms, kinds, orders, purse = market.terms[market.era[t]], market.kind, log.orders, state.purse[0]
     worth = _worth(t, worth, market, rule, state)
     if worth < 0:
         return False
-    _tickets(wanted, worth // 100, rule, state)
-    found, tickets, bought = state.wanted, state.tickets, 0
-    for place in range(wanted):
+    _tickets(count, worth // 100, rule, state)
+    found, tickets, bought = state.candidates, state.tickets, 0
+    for place in range(count):
         column = found[place]
         term = terms[max(0, kinds[column])]
         price = _opening(opens[column], volume[column])
@@ -206,7 +206,7 @@ def _buys(  # noqa: PLR0917
 
 @compiled
 def _fill(order: Any, price: int, term: Any) -> int:
-    """Write a fill's price and money into its order; what it adds to the cash."""
+    """Write a fill's price and money into its order; return its change of the cash."""
     notional = (price * order.quantity + 50) // 100
     commission, duty, transfer, slippage = charges_of(notional, order.sells == 1, term)
     order.price, order.notional, order.t_plus, order.profit = price, notional, term.t_plus, 0
@@ -216,7 +216,7 @@ def _fill(order: Any, price: int, term: Any) -> int:
 
 @compiled
 def _merge(bought: int, count: int, rank: Ints, held: Ints, found: Ints) -> None:
-    """Put what was bought among what is held, from the back; both ascend."""
+    """Merge what was bought into what is held, from the back; both ascend."""
     left, more = count - 1, bought - 1
     while more >= 0:
         if left >= 0 and rank[held[left]] > rank[found[more]]:
@@ -229,7 +229,7 @@ def _merge(bought: int, count: int, rank: Ints, held: Ints, found: Ints) -> None
 
 @compiled
 def _worth(t: int, worth: int, market: MarketArrays, rule: RuleArrays, state: AccountArrays) -> int:
-    """Add what is held at today's open, or at its last close, until more of it does not matter."""
+    """Add holdings at today's open, or at their last close, until tickets no longer depend on more."""
     opens, volume, held, quantity = market.open[t + 1], market.volume[t + 1], state.held, state.quantity
     for place in range(state.purse[0].held):
         if worth >= rule.enough:
@@ -245,29 +245,29 @@ def _worth(t: int, worth: int, market: MarketArrays, rule: RuleArrays, state: Ac
 
 
 @compiled
-def _tickets(wanted: int, worth: int, rule: RuleArrays, state: AccountArrays) -> None:
+def _tickets(count: int, worth: int, rule: RuleArrays, state: AccountArrays) -> None:
     purse, wished = state.purse[0], 0
     investable = _floor(worth, rule.invested, rule.invested_of)
     most = _floor(investable, rule.most, rule.most_of)
-    for place in range(wanted):
-        column = state.wanted[place]
+    for place in range(count):
+        column = state.candidates[place]
         if rule.ticket >= 0:
             ticket = rule.ticket
         elif rule.weighted:
             ticket = _floor(investable, rule.share[column], rule.share_of[column])
         else:
-            ticket = investable // (purse.held + wanted)
+            ticket = investable // (purse.held + count)
         state.tickets[place] = min(most, ticket)
         wished += state.tickets[place]
     free = max(0, purse.cash - (worth - investable))
     if wished > free:
-        for place in range(wanted):
+        for place in range(count):
             state.tickets[place] = _floor(state.tickets[place], free, wished)
 
 
 @compiled
 def _largest_buy(price: int, budget: int, term: Any) -> int:
-    """Most shares whose notional and charges fit the budget: some steps down, else by halves."""
+    """Most shares whose notional and charges fit the budget: some steps down, else by bisection."""
     steps, tries = budget * 100 // (price * term.step), 0
     while steps > 0 and tries < _TRIES and _paid(price, term.step * steps, term) > budget:
         steps -= 1
@@ -315,7 +315,7 @@ def band_of(before: int, term: Any) -> tuple[int, int]:
 
 @compiled
 def _half_up(amount: int, rate: int) -> int:
-    """``amount * rate / RATE``, estimated in floats; the rest, which fits 64 bits, puts it right."""
+    """``amount * rate / RATE`` half up: estimated in floats, corrected by the 64-bit remainder."""
     if rate == 0:
         return 0
     found = int(amount * (rate / RATE))
@@ -329,7 +329,7 @@ def _half_up(amount: int, rate: int) -> int:
 
 @compiled
 def _floor(amount: int, numerator: int, denominator: int) -> int:
-    """``amount * numerator / denominator``, in the same way."""
+    """``amount * numerator / denominator`` rounded down, in the same way."""
     found = int(float(amount) * float(numerator) / float(denominator))
     rest = amount * numerator - found * denominator
     while rest < 0:
@@ -343,7 +343,7 @@ def _floor(amount: int, numerator: int, denominator: int) -> int:
 def _beyond_limit(  # noqa: PLR0917
     price: int, sells: bool, value: float, limit: float, before: float, term: Any
 ) -> int:
-    """1 for an open at its limit or beyond, or for none at all; 0 within; -1 where only the desk can tell."""
+    """1 for an open at or beyond its limit, or no open; 0 within; -1 if unknown here."""
     if price <= 0:
         return -1 if price else 1
     if 0 < limit < np.inf:
@@ -359,7 +359,7 @@ def _beyond_limit(  # noqa: PLR0917
 
 @compiled
 def _opening(value: float, volume: float) -> int:
-    """The price of the opening auction, 0 where there is none, -1 where only the desk can judge it."""
+    """The price of the opening auction; 0 for none, -1 if unknown here."""
     if value != value:  # noqa: PLR0124 - NaN
         return 0
     price = _whole(value)
@@ -368,7 +368,7 @@ def _opening(value: float, volume: float) -> int:
 
 @compiled
 def _last_close(t: int, column: int, market: MarketArrays, state: AccountArrays) -> int:
-    """The last close before session ``t``; 0 if there is none, -1 if it is no price or went ex since."""
+    """The last close before session ``t``; 0 for none, -1 if it is not a valid price or went ex since."""
     row = t
     while row >= 0 and np.isnan(market.close[row, column]):
         row -= 1
@@ -415,9 +415,9 @@ def _has_events(t: int, market: MarketArrays, state: AccountArrays) -> bool:
 
 @compiled
 def _marks(t: int, market: MarketArrays, state: AccountArrays, log: BlockLog) -> int:
-    """Value what is held and close the day; how many carried prices are wanted first; -1 to stop."""
+    """Value what is held and close the day; return the number of missing prices, or -1 to stop."""
     values, held, quantity, carried = market.mark[t + 1], state.held, state.quantity, state.carried
-    purse, marks, asked, stocks, largest = state.purse[0], log.marks, 0, 0, 0
+    purse, marks, unpriced, stocks, largest = state.purse[0], log.marks, 0, 0, 0
     for place in range(purse.held):
         column = held[place]
         known = not np.isnan(values[column])
@@ -425,8 +425,8 @@ def _marks(t: int, market: MarketArrays, state: AccountArrays, log: BlockLog) ->
             carried[column] = _whole(values[column])
         price = carried[column]
         if price < 0 and not known:
-            state.asked[asked] = column
-            asked += 1
+            state.unpriced[unpriced] = column
+            unpriced += 1
         elif price < 0 or _too_much(price, quantity[column]):
             return -1
         worth = price * quantity[column]
@@ -434,12 +434,12 @@ def _marks(t: int, market: MarketArrays, state: AccountArrays, log: BlockLog) ->
         largest = max(largest, worth)
         mark = marks[purse.marks + place]
         mark.column, mark.price, mark.carried = column, price, not known
-    purse.asked = asked
-    if not asked:
+    purse.unpriced = unpriced
+    if not unpriced:
         if stocks > LARGEST * 100:
             return -1
         purse.marks += purse.held
         day = log.days[t]
         day.cash, day.owed, day.stocks, day.largest = purse.cash, purse.owed, stocks, largest
         day.held, day.orders, day.marks = purse.held, purse.orders, purse.marks
-    return asked
+    return unpriced

@@ -1,4 +1,4 @@
-"""What the compiled code works on: tables of whole numbers, and what they are grouped in."""
+"""Arrays and tables of whole numbers for the compiled code, and its compiler."""
 
 from __future__ import annotations
 
@@ -40,11 +40,11 @@ F = TypeVar("F", bound=Callable[..., object])
 
 
 def compiled(function: F) -> F:
-    """Compile a function when it is first called, and keep the result beside its file or in the user's cache.
+    """Compile a function on its first call, and cache the result beside its file or in the user's cache.
 
-    Where neither can be written, each process compiles anew. Integers wrap at 64 bits. The cache is
-    renewed when the function's own file changes: what it calls has to stand there, and who changes a constant
-    that it takes from another file has to touch its file, too.
+    If neither can be written, each process compiles anew. Integers wrap at 64 bits. The cache is renewed only
+    when the function's own file changes: functions that it calls must be in the same file, and a change of a
+    constant from another file requires a change of this one.
     """
     try:
         return cast("F", njit(cache=True, error_model="numpy")(function))
@@ -58,16 +58,16 @@ Flags = NDArray[np.bool_]
 Table = NDArray[np.void]
 
 DONE, STOPPED, EVENTS, PRICES = range(4)
-"""Why a run returns: the end, a session for the desk, corporate actions, carried prices are wanted."""
+"""Why a run returns: the end, a session that needs the fallback, corporate actions, missing marks."""
 MORNING, ORDERS, MARKS = range(3)
 """Phases of a session."""
 
 LARGEST = 10**14
-"""Largest amount in cents: products of it with the numbers below stay where they can be put right."""
+"""Largest amount in cents: its products with the scales below can be corrected in 64 bits."""
 RATE = 10**14
-"""Rates of charges are whole numbers over this."""
+"""Scale of the rates of charges."""
 SHARE = 10**8
-"""Shares of the previous close are whole numbers over this."""
+"""Scale of price limits as shares of the previous close."""
 
 
 def _table(names: str) -> np.dtype[np.void]:
@@ -77,29 +77,27 @@ def _table(names: str) -> np.dtype[np.void]:
 TERM = _table(
     "known first step cap t_plus least commission duty transfer slippage band up down tick one_tick"
 )
-"""What holds for a kind of symbol: whether anything is known; lots, size cap, day of resale; the least
-commission in cents and rates over RATE; whether there is a band (-1: not known), its limits as shares of the
-previous close over SHARE, the tick in 1e-4, and whether limits are at least one tick away."""
+"""Terms of a kind of symbol: whether they are known; lots, size cap, T+n; the least commission in cents and
+rates over RATE; whether there is a band (-1: unknown), its limits as shares of the previous close over SHARE,
+the tick in 1e-4, and whether limits are at least one tick away."""
 
 ORDER = _table(
     "column sells quantity cash filled price notional commission duty transfer slippage t_plus profit"
 )
-"""An order: ``cash`` is what was there before it; what follows ``filled`` holds for a fill alone, ``profit``
-(beyond what the shares had cost) for a sale."""
+"""An order: ``cash`` is the cash before it; the fields after ``filled`` are of a fill, ``profit`` (proceeds
+less the cost of the shares) of a sale."""
 
 MARK = _table("column price carried")
 DAY = _table("cash owed stocks largest held orders marks")
-"""The account at a session's end; ``orders`` and ``marks`` are how many there are up to it."""
+"""The account at a session's end; ``orders`` and ``marks`` are counts up to then."""
 
-PURSE = _table("cash owed held orders marks asked next_pay")
-"""Cash and dividends on their way; how many symbols are held, how many orders and marks are logged, how many
-prices are asked for; the session of the next payment."""
+PURSE = _table("cash owed held orders marks unpriced next_pay")
+"""Cash and dividends that are owed; counts of holdings, of logged orders and marks, and of holdings without a
+price; the session of the next payment."""
 
 
 class MarketArrays(NamedTuple):
-    """S sessions of N symbols; panels have a row more, the session before.
-
-    What the data does not have is NaN in them.
+    """S sessions of N symbols. Panels have S + 1 rows, the first for the session before; NaN without data.
 
     Attributes
     ----------
@@ -108,16 +106,16 @@ class MarketArrays(NamedTuple):
     past, past_columns, past_rows
         All closes, each symbol's column in them (-1 for none), and the rows before the panels begin.
     ex_before
-        How many of their rows lie before each symbol's last ex-date before the sessions, 0 without one.
+        Number of their rows before each symbol's last ex-date before the sessions, 0 without one.
     rank
         Place of each symbol in ascending order.
     kind, era, terms
-        Each symbol's kind (-1: on no board), each session's era, and TERM by era and kind.
+        Each symbol's kind (-1: unknown board), each session's era, and TERM by era and kind.
     entries, stop
-        Whether a session's row of the signal may open positions, and whether it is one for the desk.
+        Whether a session's row of the signal may open positions, and whether it needs the fallback.
     events, events_from, ex, ex_from
-        Columns with a corporate action to be done in a session's morning, and columns whose carried price it
-        changes: those of session t stand from ``..._from[t]`` to ``..._from[t + 1]``.
+        Columns with a corporate action on a session's morning, and columns whose carried price changes: those
+        of session t are from ``..._from[t]`` to ``..._from[t + 1]``.
     """
 
     open: Floats
@@ -150,9 +148,9 @@ class RuleArrays(NamedTuple):
     Attributes
     ----------
     share, share_of
-        Weight of each symbol, 0 where all are alike; -1 for one that is not bought.
+        Weight of each symbol, 0 for equal weights; -1 for a symbol that is not bought.
     enough
-        Worth in 1e-4 from which on more of it changes no ticket.
+        Equity in 1e-4 above which tickets no longer depend on it.
     """
 
     trades: bool
@@ -169,14 +167,14 @@ class RuleArrays(NamedTuple):
 
 
 class AccountArrays(NamedTuple):
-    """The account by column, and room to work in.
+    """The account by column, and work space.
 
     Attributes
     ----------
     carried
-        Last price for marks, corporate actions taken off; -1 where it has to be asked for.
+        Last price for marks, adjusted for corporate actions; -1 if unknown.
     past
-        Last close before the panels begin, 0 for none, -1 where it is no price, -2 where nobody looked yet.
+        Last close before the panels begin; 0 for none, -1 if it is not a valid price, -2 if not read yet.
     entered, cost
         Session of the block in which what is held was bought, -1 for earlier, and what was paid for it.
     held
@@ -191,13 +189,13 @@ class AccountArrays(NamedTuple):
     entered: Ints
     cost: Ints
     held: Ints
-    wanted: Ints
+    candidates: Ints
     tickets: Ints
-    asked: Ints
+    unpriced: Ints
 
 
 class BlockLog(NamedTuple):
-    """What happened; ``orders`` and ``marks`` have room for all that can."""
+    """Orders, marks and days of a run; ``orders`` and ``marks`` have room for the most there can be."""
 
     orders: Table
     marks: Table

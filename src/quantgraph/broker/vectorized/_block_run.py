@@ -168,7 +168,7 @@ class BlockRun:
         if not whole or (columns < 0).any() or max(cash, owed, *shares, *paid) > LARGEST:
             raise FallbackRequired
         zeros = np.zeros((5, symbols), np.int64)
-        quantity, opinion, cost, wanted, tickets = zeros
+        quantity, opinion, cost, candidates, tickets = zeros
         quantity[columns], cost[columns] = shares, paid
         places = np.zeros((2, symbols), np.int64)
         places[0, :held] = columns
@@ -185,9 +185,9 @@ class BlockRun:
             entered=np.full(symbols, -1, np.int64),
             cost=cost,
             held=places[0],
-            wanted=wanted,
+            candidates=candidates,
             tickets=tickets,
-            asked=places[1],
+            unpriced=places[1],
         )
 
     def _opinions(self, columns: Ints) -> Ints:
@@ -243,7 +243,7 @@ class BlockRun:
 
     def _carry(self, t: int) -> bool:
         """Find the requested carried prices; False if one is not a multiple of 1e-4."""
-        for column in self.state.asked[: self.state.purse["asked"][0]].tolist():
+        for column in self.state.unpriced[: self.state.purse["unpriced"][0]].tolist():
             price = self._carried(column, t)
             if price is None or price > LARGEST or price * _UNITS % 1:
                 return False

@@ -1,4 +1,4 @@
-"""Lines of the journal written from tables, as :mod:`~quantgraph.broker.ledger.journal` writes them."""
+"""Journal lines written from tables, equal to those of :mod:`~quantgraph.broker.ledger.journal`."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ __all__ = ["REASONS", "Names", "fill_texts", "mark_texts", "names_of"]
 Bytes = NDArray[np.uint8]
 
 REASONS = {"buy": "signal 1", "sell": "signal -1"}
-"""What :class:`~quantgraph.agents.SignalRule` gives as the reason of its orders."""
+"""Reasons of the orders of :class:`~quantgraph.agents.SignalRule`."""
 
 _AS_NAME, _AS_NUMBER, _AS_PRICE, _AS_CENTS = range(4)
 _BLANKS = {
@@ -35,7 +35,7 @@ _BLANKS = {
     "slippage": _AS_CENTS,
     "t_plus": _AS_NUMBER,
 }
-"""What is filled into a form, and how it is written."""
+"""Values of a fill, and how each is written."""
 _COMMA, _QUOTE, _POINT, _COLON, _BRACKET = b',".:['
 _ZERO = 48
 _NUMBER = 20
@@ -43,14 +43,14 @@ _NUMBER = 20
 
 
 class Names(NamedTuple):
-    """Symbols in UTF-8, one after the other, and where each ends, beginning with a 0."""
+    """Concatenated symbols in UTF-8, and their ends, beginning with a 0."""
 
     text: Bytes
     ends: Ints
 
 
-class _Form(NamedTuple):
-    """Fills with blanks, of a buy and of a sale: pieces of text, each but the last followed by a blank."""
+class _FillTemplates(NamedTuple):
+    """Templates of a buy and of a sale: pieces of text, each but the last followed by a value."""
 
     text: Bytes
     ends: Ints
@@ -59,38 +59,38 @@ class _Form(NamedTuple):
 
 
 class _Texts(NamedTuple):
-    """Texts one after the other, and where each ends, beginning with a 0."""
+    """Concatenated texts, and their ends, beginning with a 0."""
 
     text: Bytes
     ends: Ints
 
 
 def names_of(symbols: Iterable[str]) -> Names:
-    """Symbols as the compiled code wants them."""
+    """Symbols as arrays."""
     return Names(*_joined([symbol.encode() for symbol in symbols]))
 
 
 def fill_texts(orders: Table, first: Ints, names: Names) -> list[str]:
-    """Body of each order that was filled, an empty text for one that was not.
+    """The body of each fill, an empty text for an order that was not filled.
 
     Parameters
     ----------
     orders
-        ORDER, in the order they were submitted.
+        ORDER, in the order of submission.
     first
-        Place of each order's session's first one.
+        Place of the first order of each order's session.
     """
-    form = _form()
+    templates = _fill_templates()
     values = {name: orders[name] for name in _BLANKS if name != "sequence"}
     values["sequence"] = np.arange(len(orders)) - first + 1
     cells = np.stack([orders["filled"], orders["sells"], *(values[name] for name in _BLANKS)], axis=1)
-    texts = _room(len(orders), len(form.text) + len(_BLANKS) * _NUMBER + _longest(names))
-    _write_fills(cells, form, names, texts)
+    texts = _room(len(orders), len(templates.text) + len(_BLANKS) * _NUMBER + _longest(names))
+    _write_fill_lines(cells, templates, names, texts)
     return _cut(texts)
 
 
 def mark_texts(marks: Table, day_ends: Ints, names: Names) -> list[str]:
-    """Body of each day's marks; MARK of day t stand from ``day_ends[t]`` to ``day_ends[t + 1]``."""
+    """The body of each day's marks, which are from ``day_ends[t]`` to ``day_ends[t + 1]``."""
     frame = Names(*_joined([part.encode() for part in re.split(r"(?<=[{[])(?=[}\]])", marks_body({}, []))]))
     most = int(np.diff(day_ends).max(initial=0))
     texts = _room(len(day_ends) - 1, len(frame.text) + most * (2 * _longest(names) + _NUMBER + 10))
@@ -99,7 +99,7 @@ def mark_texts(marks: Table, day_ends: Ints, names: Names) -> list[str]:
 
 
 @cache
-def _form() -> _Form:
+def _fill_templates() -> _FillTemplates:
     pieces: list[bytes] = []
     blanks: list[int] = []
     mark: dict[str, Any] = {name: chr(0xE000 + place) for place, name in enumerate(_BLANKS)}
@@ -113,7 +113,7 @@ def _form() -> _Form:
         pieces += [part.encode() for part in parts[::2]]
         blanks += [ord(part) - 0xE000 for part in parts[1::2]]
     text, ends = _joined(pieces)
-    return _Form(
+    return _FillTemplates(
         text=text,
         ends=ends,
         blanks=np.array(blanks, np.int64).reshape(len(REASONS), -1),
@@ -139,10 +139,10 @@ def _cut(texts: _Texts) -> list[str]:
 
 
 @compiled
-def _write_fills(cells: Ints, form: _Form, names: Names, texts: _Texts) -> None:
-    """Columns of ``cells``: whether it was filled, whether it sells, and the values of the blanks."""
-    text, at, count = texts.text, 0, form.blanks.shape[1]
-    pieces, ends, blanks, kinds = form.text, form.ends, form.blanks, form.kinds
+def _write_fill_lines(cells: Ints, templates: _FillTemplates, names: Names, texts: _Texts) -> None:
+    """Columns of ``cells``: whether it was filled, whether it sells, and the values."""
+    text, at, count = texts.text, 0, templates.blanks.shape[1]
+    pieces, ends, blanks, kinds = templates.text, templates.ends, templates.blanks, templates.kinds
     for place in range(len(cells)):
         if cells[place, 0]:
             sells = cells[place, 1]
@@ -167,15 +167,15 @@ def _write_fills(cells: Ints, form: _Form, names: Names, texts: _Texts) -> None:
 def _write_marks(marks: Table, day_ends: Ints, frame: Names, names: Names, texts: _Texts) -> None:
     text, at = texts.text, 0
     for day in range(len(day_ends) - 1):
-        at, told = _copy(frame.text, frame.ends[0], frame.ends[1], text, at), 0
+        at, carried = _copy(frame.text, frame.ends[0], frame.ends[1], text, at), 0
         for place in range(day_ends[day], day_ends[day + 1]):
             mark = marks[place]
             at = _name(mark.column, place > day_ends[day], names.text, names.ends, text, at)
             text[at] = _COLON
             at = _price(mark.price, True, text, at + 1)
-            told += mark.carried
+            carried += mark.carried
         at = _copy(frame.text, frame.ends[1], frame.ends[2], text, at)
-        for place in range(day_ends[day], day_ends[day + 1]) if told else range(0):
+        for place in range(day_ends[day], day_ends[day + 1]) if carried else range(0):
             if marks[place].carried:
                 follows = text[at - 1] != _BRACKET
                 at = _name(marks[place].column, follows, names.text, names.ends, text, at)

@@ -1,7 +1,7 @@
-"""A rulebook's answers as whole numbers, by kind of symbol and era.
+"""A rulebook's terms as whole numbers, by kind of symbol and era.
 
-The rulebook is asked, not read: a rate is what a fill of a billion costs, a band the limits of a close of a
-million. Its tables have the days on which anything changes; between two of them every answer stays the same.
+Rates and bands are computed by the rulebook's own methods, for a large fill and a large close. An era is the
+time between two days on which any of the dated rules changes.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from quantgraph.market.rulebook import Rulebook
 __all__ = ["Kinds", "exact_rates", "kinds_of", "terms_of"]
 
 Kinds = tuple[Ints, tuple[str, ...]]
-"""Each symbol's kind, -1 where the rulebook does not know it; and a symbol of each kind."""
+"""Each symbol's kind, -1 if the rulebook does not know it; and a symbol of each kind."""
 
 _FILL = Decimal(10**12)
 _CLOSE = Decimal(10**6)
@@ -35,7 +35,7 @@ _UNITS = 10**4
 
 
 def exact_rates(rules: Rulebook) -> bool:
-    """Whether the broker's rates are multiples of ``1 / RATE``, and of a kind that is known here."""
+    """Whether the fees are of a known type, with rates that are multiples of ``1 / RATE``."""
     fees = rules.fees
     rate = fees.commission_rate if isinstance(fees, MainlandFees) else Decimal(0)
     known = fees is None or isinstance(fees, MainlandFees)
@@ -44,7 +44,7 @@ def exact_rates(rules: Rulebook) -> bool:
 
 @lru_cache(maxsize=8)
 def kinds_of(symbols: tuple[str, ...], rules: Rulebook) -> Kinds:
-    """Sort symbols into kinds of which the rulebook says the same."""
+    """Group symbols into kinds with the same rules."""
     places: dict[tuple[str, ...], int] = {}
     examples: list[str] = []
     kinds = np.full(len(symbols), -1, np.int64)
@@ -117,7 +117,7 @@ def _term(rules: Rulebook, symbol: str, era: int) -> tuple[int, ...]:
 
 
 def _band(rules: Rulebook, symbol: str, day: dt.date) -> tuple[int, int, int, int, int]:
-    """Of a symbol without any status; -1 where the rulebook refuses to answer."""
+    """The band fields of TERM for a symbol without a special status; -1 if the rulebook has none."""
     try:
         tick = rules.tick(symbol, day, _CLOSE)
         band, smallest = rules.limits(symbol, day, _CLOSE), rules.limits(symbol, day, tick)
@@ -126,5 +126,5 @@ def _band(rules: Rulebook, symbol: str, day: dt.date) -> tuple[int, int, int, in
     if band is None or smallest is None:
         return 0, 0, 0, 1, 0
     up, down = (int(limit / _CLOSE * SHARE) for limit in band)
-    # Ten percent of one tick round to none, unless a limit has to be a tick away.
+    # Ten percent of one tick round to 0, unless limits are at least one tick away.
     return 1, up, down, int(money(tick * _UNITS)), int(smallest[0] > tick)

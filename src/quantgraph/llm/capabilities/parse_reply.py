@@ -73,7 +73,7 @@ def parse_reply(message: AIMessage, form: ReplyForm, *, native: bool, turn: int)
     if fault := next((one.fault for one in found_calls if one.fault), None):
         return ParsedReply(fault=fault)
     if not found_calls:
-        missing = "no tool was called, and one has to be" if form.forced else None
+        missing = "no tool was called, but one must be" if form.forced else None
         return ParsedReply(text=answer, fault=missing)
     ids = [call["id"] for call in [*message.tool_calls, *message.invalid_tool_calls]] or [None] * len(
         found_calls

@@ -106,12 +106,12 @@ def _compares(tokens: Tokens, at: int) -> Iterator[Parse]:
         word = kind_at(tokens, middle)
         if word in _WORDS:
             for right, end in _optional(tokens, middle + 1):
-                said = CompareClause(left=left, word=word, right=right)
-                yield (NegatedClause(part=said) if negated else said), end
+                clause = CompareClause(left=left, word=word, right=right)
+                yield (NegatedClause(part=clause) if negated else clause), end
         if word == "RANGE":
-            said_range = _range(left, tokens[middle].text)
-            if said_range is not None:
-                yield (NegatedClause(part=said_range) if negated else said_range), middle + 1
+            range_ = _range(left, tokens[middle].text)
+            if range_ is not None:
+                yield (NegatedClause(part=range_) if negated else range_), middle + 1
         if word in _TURNS and not negated:
             yield StateClause(left=left, state=word), middle + 1
         if word in _STATES and not negated:
@@ -205,8 +205,8 @@ def _ranks(tokens: Tokens, at: int) -> Iterator[Parse]:
         if isinstance(value, Level):
             continue
         negated = value is not None and kind_at(tokens, middle) == "NOT"
-        for said, end in _ranked(tokens, value, middle + negated):
-            yield (NegatedClause(part=said) if negated else said), end
+        for clause, end in _ranked(tokens, value, middle + negated):
+            yield (NegatedClause(part=clause) if negated else clause), end
 
 
 def _ranked(tokens: Tokens, value: Operand | None, at: int) -> Iterator[Parse]:
@@ -225,22 +225,22 @@ def _ranked(tokens: Tokens, value: Operand | None, at: int) -> Iterator[Parse]:
         if amount is None or isinstance(between, Level):
             continue
         by = value if between is None else between
-        said = RankClause(value=by, side=side, amount=amount[0], unit=amount[1], place=place)
-        yield said, middle + 1
+        clause = RankClause(value=by, side=side, amount=amount[0], unit=amount[1], place=place)
+        yield clause, middle + 1
         if by is None:
             for behind, end in operands(tokens, middle + 1):
                 if not isinstance(behind, Level):
-                    yield replace(said, value=behind), end
+                    yield replace(clause, value=behind), end
 
 
 def _one(tokens: Tokens, at: int) -> Iterator[Parse]:
     if kind_at(tokens, at) == "NOT":
-        for said, end in _one(tokens, at + 1):
-            yield NegatedClause(part=said), end
+        for clause, end in _one(tokens, at + 1):
+            yield NegatedClause(part=clause), end
     if kind_at(tokens, at) == "LP":
-        for said, end in _any(tokens, at + 1):
+        for clause, end in _any(tokens, at + 1):
             if kind_at(tokens, end) == "RP":
-                yield said, end + 1
+                yield clause, end + 1
     yield from _compares(tokens, at)
     yield from _new_extremes(tokens, at)
     yield from _crosses(tokens, at)
@@ -272,6 +272,6 @@ def _any(tokens: Tokens, at: int) -> Iterator[Parse]:
 
 def parse_clause(tokens: Tokens) -> Iterator[Clause]:
     """Every parse of all tokens; *and* binds before *or*."""
-    for said, end in _any(tokens, 0):
+    for clause, end in _any(tokens, 0):
         if end == len(tokens):
-            yield said
+            yield clause

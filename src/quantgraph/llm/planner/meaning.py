@@ -52,6 +52,11 @@ TEN_THOUSANDS_PER_YI = 10_000.0
 _OPERATORS: dict[str, Operator] = {
     "ABOVE": ">", "BELOW": "<", "GE": ">=", "LE": "<=", "BREAK_UP": ">", "BREAK_DOWN": "<",
 }  # fmt: skip
+_STATES = {
+    "POSITIVE": ("ABOVE", 0.0), "NEGATIVE": ("BELOW", 0.0),
+    "TURNS_UP": ("CROSS_UP", 0.0), "TURNS_DOWN": ("CROSS_DOWN", 0.0),
+    "OVERSOLD": ("BELOW", 30.0), "OVERBOUGHT": ("ABOVE", 70.0),
+}  # fmt: skip
 _MIRRORED: dict[Operator, Operator] = {">": "<", "<": ">", ">=": "<=", "<=": ">="}
 
 
@@ -238,28 +243,29 @@ def _compared(left: Value, word: str, right: Value) -> Condition:
     return Compare(left=left, op=_OPERATORS[word], right=right)
 
 
-def _break_alone(said: CompareClause, memory: Memory) -> CompareClause:
-    """``跌破卖出``: the price and the only line that the previous clause compares it with."""
-    return said if memory.price_line is None else replace(said, left=Bar(), right=memory.price_line)
-
-
-def _compare(said: CompareClause, memory: Memory) -> Resolved | None:
-    if isinstance(said.left, Group) and isinstance(said.left.left, Band) and isinstance(said.right, BandSide):
-        memory = replace(memory, band=said.left.left)
-        said = replace(said, left=Bar())
-    elif said.left is None and said.right is None and said.word.startswith("BREAK"):
-        said = _break_alone(said, memory)
-    left, right = _fill(said.left, said.word, said.right, memory), said.right
+def _compare(clause: CompareClause, memory: Memory) -> Resolved | None:
+    if (
+        isinstance(clause.left, Group)
+        and isinstance(clause.left.left, Band)
+        and isinstance(clause.right, BandSide)
+    ):
+        memory = replace(memory, band=clause.left.left)
+        clause = replace(clause, left=Bar())
+    elif clause.left is None and clause.right is None and clause.word.startswith("BREAK"):
+        # ``跌破卖出``: the price and the only line that the previous clause compares it with
+        clause = clause if memory.price_line is None else replace(clause, left=Bar(), right=memory.price_line)
+    left, right = _fill(clause.left, clause.word, clause.right, memory), clause.right
     if isinstance(left, Bare):
         left = _average_of(left, right)
     elif isinstance(right, Bare) and (right := _average_of(right, left)) is None:
         return None
-    return _of_sides(left, said.word, right, memory)
+    return _of_sides(left, clause.word, right, memory)
 
 
 def _of_sides(left: Operand | None, word: str, right: Operand | None, memory: Memory) -> Resolved | None:
     if isinstance(left, Histogram):
-        return _histogram(left, word, memory) if _is_zero(right) else None
+        is_zero = isinstance(right, Level) and right.value == 0
+        return _histogram(left, word, memory) if is_zero else None
     if isinstance(left, Falling):
         return _fallen(left, word, right, memory)
     if isinstance(left, Group):
@@ -270,10 +276,6 @@ def _of_sides(left: Operand | None, word: str, right: Operand | None, memory: Me
     if value is None or not _fits(left, value):
         return None
     return _compared(left, word, value), remember(memory, left, value)
-
-
-def _is_zero(right: Operand | None) -> bool:
-    return isinstance(right, Level) and right.value == 0
 
 
 def _lines(lines: Group, word: str, memory: Memory) -> Resolved:
@@ -309,28 +311,19 @@ def _fallen(falling: Falling, word: str, right: Operand | None, memory: Memory) 
     return Compare(left=left, op=_MIRRORED[_OPERATORS[word]], right=value), seen
 
 
-def _state(said: StateClause, memory: Memory) -> Resolved | None:
-    left = memory.left if said.left is None else said.left
-    if said.state in ("POSITIVE", "NEGATIVE"):
-        if not isinstance(left, Return | Macd | Histogram):
-            return None
-        word = "ABOVE" if said.state == "POSITIVE" else "BELOW"
-        return _compare(CompareClause(left=left, word=word, right=Level(value=0.0, unit="plain")), memory)
-    if said.state in ("TURNS_UP", "TURNS_DOWN"):
-        if not isinstance(left, Return | Macd | Histogram):
-            return None
-        word = "CROSS_UP" if said.state == "TURNS_UP" else "CROSS_DOWN"
-        return _compare(CompareClause(left=left, word=word, right=Level(value=0.0, unit="plain")), memory)
-    if not isinstance(left, Rsi):
+def _state(clause: StateClause, memory: Memory) -> Resolved | None:
+    left = memory.left if clause.left is None else clause.left
+    word, level = _STATES[clause.state]
+    signed = clause.state not in ("OVERSOLD", "OVERBOUGHT")
+    if not isinstance(left, Return | Macd | Histogram if signed else Rsi):
         return None
-    word, level = ("BELOW", 30.0) if said.state == "OVERSOLD" else ("ABOVE", 70.0)
     return _compare(CompareClause(left=left, word=word, right=Level(value=level, unit="plain")), memory)
 
 
-def _turn(said: CrossClause, memory: Memory) -> Resolved | None:
-    if said.left is None and memory.cross_count > 1:
+def _turn(clause: CrossClause, memory: Memory) -> Resolved | None:
+    if clause.left is None and memory.cross_count > 1:
         return None
-    left, right = (memory.crossed or (None, None)) if said.left is None else (said.left, said.right)
+    left, right = (memory.crossed or (None, None)) if clause.left is None else (clause.left, clause.right)
     if isinstance(left, Average) and isinstance(right, Average):
         if left.period == right.period:
             return None
@@ -339,18 +332,20 @@ def _turn(said: CrossClause, memory: Memory) -> Resolved | None:
         return None
     if not _fits(left, right):
         return None
-    return Cross(left=left, direction="up" if said.up else "down", right=right), remember(memory, left, right)
+    return Cross(left=left, direction="up" if clause.up else "down", right=right), remember(
+        memory, left, right
+    )
 
 
 _OTHER_END: dict[Literal["top", "bottom"], Literal["top", "bottom"]] = {"top": "bottom", "bottom": "top"}
 
 
-def _rank(said: RankClause, memory: Memory, *, negated: bool) -> Resolved | None:
+def _rank(clause: RankClause, memory: Memory, *, negated: bool) -> Resolved | None:
     """A rank. ``前20`` behind ``市盈率最低的10只`` is the lowest 20, which cannot be an exit unless negated."""
-    subject = said.value if said.value is not None else memory.ranked
-    value, side = subject, said.side
-    if said.place and said.value is None and memory.ascending is not None and memory.ascending == subject:
-        if said.amount is None or (said.side == "top" and not negated):
+    subject = clause.value if clause.value is not None else memory.ranked
+    value, side = subject, clause.side
+    if clause.place and clause.value is None and memory.ascending is not None and memory.ascending == subject:
+        if clause.amount is None or (clause.side == "top" and not negated):
             return None
         side = _OTHER_END[side]
         ascending: Value | Falling | None = memory.ascending
@@ -361,10 +356,10 @@ def _rank(said: RankClause, memory: Memory, *, negated: bool) -> Resolved | None
     if not isinstance(value, Return | Indicator | Rsi) and value != Bar(field="vol"):
         return None
     ranked = subject if isinstance(subject, Falling) else value
-    if said.side == "bottom" and not said.place:
+    if clause.side == "bottom" and not clause.place:
         ascending = ranked
-    if said.amount is not None:
-        rank = Rank(value=value, side=side, amount=said.amount, unit=said.unit)
+    if clause.amount is not None:
+        rank = Rank(value=value, side=side, amount=clause.amount, unit=clause.unit)
     elif memory.rank is not None and memory.rank.value == value and memory.rank.side != side:
         rank = replace(memory.rank, side=side)
     else:
@@ -372,32 +367,32 @@ def _rank(said: RankClause, memory: Memory, *, negated: bool) -> Resolved | None
     return rank, replace(memory, left=ranked, right=None, ranked=ranked, rank=rank, ascending=ascending)
 
 
-def _joined(said: JoinedClause, memory: Memory) -> Resolved | None:
+def _joined(clause: JoinedClause, memory: Memory) -> Resolved | None:
     parts: list[Condition] = []
-    for part in said.parts:
+    for part in clause.parts:
         found = resolve(part, memory)
         if found is None:
             return None
         condition, memory = found
         parts.append(condition)
-    return (AllOf if said.word == "and" else AnyOf)(parts=tuple(parts)), memory
+    return (AllOf if clause.word == "and" else AnyOf)(parts=tuple(parts)), memory
 
 
-def resolve(said: Clause, memory: Memory) -> Resolved | None:
+def resolve(clause: Clause, memory: Memory) -> Resolved | None:
     """The condition of a clause and the memory after it; None if it is ambiguous."""
-    match said:
+    match clause:
         case CompareClause():
-            return _compare(said, memory)
+            return _compare(clause, memory)
         case StateClause():
-            return _state(said, memory)
+            return _state(clause, memory)
         case CrossClause():
-            return _turn(said, memory)
+            return _turn(clause, memory)
         case RankClause():
-            return _rank(said, memory, negated=False)
+            return _rank(clause, memory, negated=False)
         case NegatedClause(part=part):
             found = (
                 _rank(part, memory, negated=True) if isinstance(part, RankClause) else resolve(part, memory)
             )
             return None if found is None else (Not(part=found[0]), found[1])
         case JoinedClause():
-            return _joined(said, memory)
+            return _joined(clause, memory)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from quantgraph._util.texts import Language
+from quantgraph._util.texts import Language, say
 from quantgraph.llm.planner.describe import describe
 from quantgraph.llm.planner.request import Missing, ParsedRequest
 
@@ -55,19 +55,17 @@ _FAMILY = (
 
 
 def _pick(texts: tuple[str, str], language: Language) -> str:
-    return texts[0] if language == "zh" else texts[1]
+    return say(language, zh=texts[0], en=texts[1])
 
 
 def introduction(language: Language) -> str:
     """What the planner is, and which sentences it reads."""
-    if language == "zh":
-        return (
-            f"我是免密钥规划器（keyless planner），不是语言模型：我按固定规则读懂一类策略句子：{_FAMILY[0]}。"
-            f"{_EXAMPLES['strategy'][0]}。"
-        )
-    return (
-        "I am the keyless planner, not a language model: I read a documented family of strategy sentences by fixed rules: "
-        f"{_FAMILY[1]}; {_EXAMPLES['strategy'][1]}."
+    family, example = _pick(_FAMILY, language), _pick(_EXAMPLES["strategy"], language)
+    return say(
+        language,
+        zh=f"我是免密钥规划器（keyless planner），不是语言模型：我按固定规则读懂一类策略句子：{family}。{example}。",
+        en="I am the keyless planner, not a language model: I read a documented family of strategy sentences "
+        f"by fixed rules: {family}; {example}.",
     )
 
 
@@ -75,10 +73,10 @@ def _example(about: Missing, language: Language, codes: Sequence[str]) -> str:
     """Examples of an answer; for stocks those of the source, if it gives any."""
     if about != "symbols" or not codes:
         return _pick(_EXAMPLES[about], language)
-    return (
-        f"例如 {'、'.join(codes)}，或者“全部股票”"
-        if language == "zh"
-        else f"for example {', '.join(codes)}, or all stocks"
+    return say(
+        language,
+        zh=f"例如 {'、'.join(codes)}，或者“全部股票”",
+        en=f"for example {', '.join(codes)}, or all stocks",
     )
 
 
@@ -107,17 +105,17 @@ def next_question(request: ParsedRequest, examples: Sequence[str] = ()) -> str |
     if len(request.missing) < len(_QUESTIONS) or not request.unread:
         return text
     code = examples[0] if examples else "600519.SH"
-    return text + (
-        f"也可以一句话说完：“{code}，最近一年，5日均线上穿20日均线买入，下穿卖出”。"
-        if language == "zh"
-        else f' Or say it all in one sentence: "{code}, past year, buy when the 5-day average crosses above the 20-day '
-        'average, sell when it crosses below".'
+    return text + say(
+        language,
+        zh=f"也可以一句话说完：“{code}，最近一年，5日均线上穿20日均线买入，下穿卖出”。",
+        en=f' Or say it all in one sentence: "{code}, past year, buy when the 5-day average crosses above the '
+        '20-day average, sell when it crosses below".',
     )
 
 
 def refused_date(why: str, language: Language) -> str:
     """The question after a malformed date."""
-    head = f"日期无法识别（{why}）。" if language == "zh" else f"The date cannot be used ({why}). "
+    head = say(language, zh=f"日期无法识别（{why}）。", en=f"The date cannot be used ({why}). ")
     return head + question("window", (), language)
 
 
@@ -127,7 +125,7 @@ def rule_text(request: ParsedRequest) -> str:
     if rule is None:
         return ""
     entry, exit_ = describe(rule.entry, request.language), describe(rule.exit, request.language)
-    return f"买入：{entry}；卖出：{exit_}" if request.language == "zh" else f"buy: {entry}; sell: {exit_}"
+    return say(request.language, zh=f"买入：{entry}；卖出：{exit_}", en=f"buy: {entry}; sell: {exit_}")
 
 
 def analysis(request: ParsedRequest, errors: str) -> str:
@@ -168,51 +166,50 @@ def clarification(
     if about and not has_example:
         text = f"{text.rstrip('。.')}{'（' if zh else ' ('}{_example(about, language, examples)}{'）' if zh else ')'}"
     if kind == "failure" and "?" not in text and "？" not in text:
-        text = text.rstrip("。.")
-        text += (
-            "。要换股票、换时间还是换策略？"
-            if zh
-            else ". Shall we change the stocks, the dates or the strategy?"
+        ask = _pick(
+            ("要换股票、换时间还是换策略？", " Shall we change the stocks, the dates or the strategy?"),
+            language,
         )
-    opening = (
-        ("您好！" if round_ <= 1 else "还差一点：")
-        if zh
-        else ("Hello! " if round_ <= 1 else "One more thing: ")
-    )
-    return opening + text
+        text = f"{text.rstrip('。.')}{'。' if zh else '.'}{ask}"
+    greeting = ("您好！", "Hello! ") if round_ <= 1 else ("还差一点：", "One more thing: ")
+    return _pick(greeting, language) + text
 
 
 def fetched(symbols: str, start: str, end: str, fields: Sequence[str], language: Language) -> str:
     """One line after a successful fetch."""
-    if language == "zh":
-        extra = f"以及指标 {','.join(fields)}" if fields else ""
-        return f"已获取 {symbols} 从 {start} 到 {end} 的日线{extra}。"
-    extra = f" and the indicators {', '.join(fields)}" if fields else ""
-    return f"Fetched daily bars{extra} of {symbols} from {start} to {end}."
+    zh = f"以及指标 {','.join(fields)}" if fields else ""
+    en = f" and the indicators {', '.join(fields)}" if fields else ""
+    return say(
+        language,
+        zh=f"已获取 {symbols} 从 {start} 到 {end} 的日线{zh}。",
+        en=f"Fetched daily bars{en} of {symbols} from {start} to {end}.",
+    )
 
 
 def fetch_failed(tool: str, text: str, language: Language) -> str:
     """One line after a data tool failed; the call is not repeated."""
     line = text.strip().splitlines()[0] if text.strip() else ""
-    if language == "zh":
-        return f"{tool} 失败：{line}。同样的调用不会再试。"
-    return f"{tool} failed: {line} The same call is not tried again."
+    return say(
+        language,
+        zh=f"{tool} 失败：{line}。同样的调用不会再试。",
+        en=f"{tool} failed: {line} The same call is not tried again.",
+    )
 
 
 def stored(name: str, rule: str, counts: str, language: Language) -> str:
     """Summary after the signal was stored."""
-    head = f"信号 {name} 已生成。{rule}。" if language == "zh" else f"Stored the signal {name}: {rule}."
-    return f"{head}{'' if language == 'zh' else ' '}{counts}".strip()
+    head = say(language, zh=f"信号 {name} 已生成。{rule}。", en=f"Stored the signal {name}: {rule}. ")
+    return f"{head}{counts}".strip()
 
 
 def strategy_failed(text: str, language: Language) -> str:
     """One line after the code failed."""
     lines = [line for line in text.strip().splitlines() if line.strip()]
     last = lines[-1] if lines else ""
-    return (
-        f"代码没有成功，没有信号：{last}"
-        if language == "zh"
-        else f"The code did not succeed, there is no signal: {last}"
+    return say(
+        language,
+        zh=f"代码没有成功，没有信号：{last}",
+        en=f"The code did not succeed, there is no signal: {last}",
     )
 
 

@@ -155,7 +155,7 @@ def _with_parameters(lines: list[_Line]) -> list[_Line]:
 
 
 def _with_years(lines: list[_Line]) -> list[_Line]:
-    """Months without a year (``三月到五月``) in the year that another line names, which then is no window."""
+    """Months without a year (``三月到五月``) in the year that another line names; that line keeps no window."""
     years = [line.window for line in lines if line.window.is_year]
     if not years or not any(line.window.yearless for line in lines):
         return lines

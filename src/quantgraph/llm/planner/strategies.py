@@ -110,9 +110,9 @@ def _without_pauses(tokens: Tokens) -> tuple[list[Token], bool]:
     return kept, joint
 
 
-def _mixes(said: Clause) -> bool:
-    return isinstance(said, JoinedClause) and any(
-        isinstance(part, JoinedClause) and part.word != said.word for part in said.parts
+def _mixes(clause: Clause) -> bool:
+    return isinstance(clause, JoinedClause) and any(
+        isinstance(part, JoinedClause) and part.word != clause.word for part in clause.parts
     )
 
 
@@ -123,10 +123,10 @@ def _condition(tokens: Tokens, memory: Memory) -> tuple[Condition, Memory] | Non
         return None
     brackets = any(token.kind == "LP" for token in plain)
     found: dict[Condition, Memory] = {}
-    for said in parse_clause(plain):
-        if joint and _mixes(said) and not brackets:
+    for clause in parse_clause(plain):
+        if joint and _mixes(clause) and not brackets:
             return None
-        result = resolve(said, memory)
+        result = resolve(clause, memory)
         if result is not None:
             found[result[0]] = result[1]
     return next(iter(found.items())) if len(found) == 1 else None

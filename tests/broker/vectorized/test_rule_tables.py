@@ -1,20 +1,14 @@
-"""The whole numbers that blocks calculate with, against the rulebook's decimals."""
+"""Charges, price bands and divisions of the array code equal the rulebook's decimals."""
 
 import datetime as dt
-import subprocess
-import sys
 from decimal import Decimal
 
-import numpy as np
 import pandas as pd
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from quantgraph.broker.ledger.journal import fill_body, marks_body, plain_order
 from quantgraph.broker.vectorized import _account_kernel
-from quantgraph.broker.vectorized._arrays import MARK, ORDER, compiled
-from quantgraph.broker.vectorized._line_writer import fill_texts, mark_texts, names_of
 from quantgraph.broker.vectorized._rule_tables import exact_rates, kinds_of, terms_of
 from quantgraph.errors import BadWindow
 from quantgraph.market.rulebook import Rulebook
@@ -111,71 +105,3 @@ def test_rates_finer_than_fourteen_decimals_are_not_taken():
     assert all(exact_rates(rules) for rules in BOOKS)
     assert not exact_rates(Rulebook.mainland(commission_rate="0.000250000000001"))
     assert not exact_rates(Rulebook.mainland(slippage_bps="0.00000000001"))
-
-
-def money(cents):
-    return D(cents).scaleb(-2)
-
-
-@settings(max_examples=100, deadline=None, derandomize=True)
-@given(
-    st.lists(
-        st.tuples(
-            st.booleans(),
-            st.booleans(),
-            st.integers(0, len(SYMBOLS) - 1),
-            *[st.integers(1, 10**10) | st.integers(1, 50_000)] * 2,
-            *[st.integers(0, 10**14) | st.integers(0, 300)] * 5,
-        ),
-        max_size=5,
-    )
-)
-def test_fills_are_written_as_the_journal_writes_them(rows):
-    orders, wanted = np.zeros(len(rows), ORDER), []
-    for place, (filled, sells, column, quantity, price, *cents) in enumerate(rows):
-        order, side = orders[place], "sell" if sells else "buy"
-        order["filled"], order["sells"], order["column"], order["t_plus"] = filled, sells, column, 1
-        order["quantity"], order["price"] = quantity, price
-        for name, value in zip(("notional", "commission", "duty", "transfer", "slippage"), cents):
-            order[name] = value
-        notional, commission, duty, transfer, slippage = map(money, cents)
-        text = plain_order(place + 1, SYMBOLS[column], side, quantity, "signal -1" if sells else "signal 1")
-        charges = [commission, duty, transfer, D("0.00"), slippage]
-        told = f"{D(price).scaleb(-4):f}".rstrip("0").removesuffix(".")
-        wanted.append(fill_body(text, side, quantity, told, notional, charges, 1) if filled else "")
-    assert fill_texts(orders, np.zeros(len(rows), np.int64), names_of(SYMBOLS)) == wanted
-
-
-@settings(max_examples=100, deadline=None, derandomize=True)
-@given(
-    st.lists(
-        st.dictionaries(
-            st.integers(0, 3), st.tuples(st.integers(0, 10**10) | st.integers(0, 50_000), st.booleans())
-        ),
-        min_size=1,
-        max_size=4,
-    )
-)
-def test_marks_are_written_as_the_journal_writes_them(days):
-    symbols = ("600000.SH", "平安", "é.SZ", "A")
-    cells = [(column, price, carried) for day in days for column, (price, carried) in day.items()]
-    ends = np.cumsum([0, *map(len, days)])
-    wanted = [
-        marks_body(
-            {symbols[column]: price / 10_000 for column, (price, _) in day.items()},
-            [symbols[column] for column, (_, carried) in day.items() if carried],
-        )
-        for day in days
-    ]
-    assert mark_texts(np.array(cells, MARK), ends, names_of(symbols)) == wanted
-
-
-def test_code_without_room_for_a_cache_is_compiled_all_the_same():
-    scope = {}
-    exec("def twice(number):\n    return 2 * number", scope)  # a function without a file has no such room
-    assert compiled(scope["twice"])(21) == 42
-
-
-def test_numba_is_not_loaded_before_the_first_block():
-    code = "import sys, quantgraph.broker, quantgraph.agents; sys.exit('numba' in sys.modules)"
-    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
