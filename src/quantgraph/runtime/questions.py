@@ -73,7 +73,7 @@ def parse_answer(task: Clarification, answer: object) -> str | Note:
         if of != task["id"]:
             return Note(
                 zh=f"这是对另一个问题（{of}）的回答，当前问题是 {task['id']}；{zh}",
-                en=f"this answers question {of}, but question {task['id']} was asked; {en}",
+                en=f"this answers another question, {of}, not {task['id']}; {en}",
             )
     if not isinstance(text, str):
         kind = type(text).__name__
