@@ -75,12 +75,11 @@ def size_order(  # noqa: PLR0917 - the parameters of submit
         raise OrderRefused("short_not_allowed", f"{name}={size} of {symbol}; must be >= 0")
     if name == "target_quantity":
         if size == held:
-            raise OrderRefused(
-                "bad_quantity", f"nothing to trade: {held} shares of {symbol} are held already"
-            )
-        return SizedOrder(
-            side="buy" if size > held else "sell", quantity=normalize_quantity(abs(size - held))
-        )
+            text = f"nothing to trade: {held} shares of {symbol} are held already"
+            raise OrderRefused("bad_quantity", text)
+        if size > held:
+            return SizedOrder(side="buy", quantity=normalize_quantity(size - held))
+        return SizedOrder(side="sell", quantity=normalize_quantity(held - size))
     target = _target_value(name, size, others, price * held)
     if target > LARGEST:
         raise OrderRefused("bad_quantity", f"{name}={size} of {symbol}; must be an amount <= {LARGEST}")
