@@ -1,4 +1,4 @@
-"""What the desk knows of a session: at its open, and once it is over."""
+"""What the trading_session knows of a session: at its open, and once it is over."""
 
 import math
 
