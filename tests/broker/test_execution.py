@@ -233,7 +233,7 @@ def test_each_situation_has_its_code_and_a_line_that_says_why(code, order, accou
 def test_every_code_is_reached():
     assert {code for code, *_ in SITUATIONS} == set(REJECTION_CODES) - {
         "not_approved"
-    }  # no trading_session's
+    }  # not rejected by submit()
     assert len(REJECTION_CODES) == 17
 
 
