@@ -177,7 +177,7 @@ def test_toml_can_be_elsewhere(bare_folder: Path, monkeypatch: pytest.MonkeyPatc
     monkeypatch.setenv("QUANTGRAPH_CONFIG", str(elsewhere))
     assert load_settings().model == "elsewhere"
     monkeypatch.setenv("QUANTGRAPH_CONFIG", str(bare_folder / "no.toml"))
-    with pytest.raises(BadOption, match=r"QUANTGRAPH_CONFIG: .*no\.toml is no file"):
+    with pytest.raises(BadOption, match=r"QUANTGRAPH_CONFIG: .*no\.toml is not a file"):
         load_settings()
 
 
@@ -316,6 +316,6 @@ def test_models_have_a_cache_prices_and_a_time_limit(bare_folder: Path) -> None:
     settings = load_settings()
     assert (settings.llm_cache, settings.prices) == ("full", Path("~/prices.toml").expanduser())
     with pytest.raises(
-        BadOption, match="llm_cache: 'on' is not valid; it has to be off, llm_write_only or full"
+        BadOption, match="llm_cache: 'on' is not valid; it must be off, llm_write_only or full"
     ):
         load_settings(llm_cache="on")

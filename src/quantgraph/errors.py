@@ -1,7 +1,6 @@
-"""One family of errors: a stable code for machines, a teaching message for people.
+"""Errors: one class for each different reaction of a caller, with a stable ``code`` and a one-line message.
 
-Every class stands for one reaction of a caller. It also inherits the builtin that a caller would
-catch anyway, so ``except ValueError`` works where it reads naturally.
+Each class also inherits the builtin that a caller would catch, such as ``ValueError``.
 """
 
 from __future__ import annotations
@@ -44,12 +43,12 @@ __all__ = [
 
 
 class QuantGraphError(Exception):
-    """Base of the family.
+    """Base of all errors of this package.
 
     Parameters
     ----------
     message
-        One line: what is wrong, where, and what would be valid.
+        One line: what is wrong, where, and what is valid.
     **data
         The facts behind the message, for callers that react to them.
     """
@@ -77,13 +76,13 @@ class NotConfigured(QuantGraphError, RuntimeError):
 
 
 class NoData(QuantGraphError, LookupError):
-    """The source answered, and has nothing for this request."""
+    """The source has no data for this request."""
 
     code = "no_data"
 
 
 class RateLimited(QuantGraphError, RuntimeError):
-    """The vendor asks to slow down and waiting was not enough."""
+    """The vendor limits the rate of requests, and waiting was not enough."""
 
     code = "rate_limited"
 
@@ -95,64 +94,64 @@ class PermissionDenied(QuantGraphError, PermissionError):
 
 
 class SourceUnavailable(QuantGraphError, ConnectionError):
-    """The vendor cannot be reached, or answers with something that is not its protocol."""
+    """The vendor cannot be reached, or its answer does not follow its protocol."""
 
     code = "source_unavailable"
 
 
 class UnknownSymbol(QuantGraphError, LookupError):
-    """A code, name or index that the source does not know."""
+    """The source does not know a code, name or index."""
 
     code = "unknown_symbol"
 
 
 class BadWindow(QuantGraphError, ValueError):
-    """A start or end date that is malformed, reversed, or holds no session."""
+    """A window is malformed, reversed, or holds no session."""
 
     code = "bad_window"
 
 
 class FutureRequested(QuantGraphError, ValueError):
-    """Something later than the run's moment was asked for."""
+    """Data later than the run's moment was requested."""
 
     code = "future_requested"
 
 
 class BadFile(QuantGraphError, ValueError):
-    """A file whose columns, dates or numbers are not what its format promises."""
+    """Columns, dates or numbers of a file do not follow its format."""
 
     code = "bad_file"
 
 
 class StorageUnavailable(QuantGraphError, OSError):
-    """What a run keeps cannot be written or read now: a full disk, a database that is locked or gone.
+    """The storage of a run cannot be written or read: a full disk, a locked or missing database.
 
-    Nothing is wrong with the run: once that is mended, it can be resumed.
+    The run can be resumed once that is repaired.
     """
 
     code = "storage_unavailable"
 
 
 class BadFrame(QuantGraphError, ValueError):
-    """A frame that may not enter the data state; names the first offending cell."""
+    """A frame is not valid for the data state; names the first offending cell."""
 
     code = "bad_frame"
 
 
 class UnknownField(QuantGraphError, KeyError):
-    """A panel or field name that does not exist."""
+    """A panel or field does not exist."""
 
     code = "unknown_field"
 
 
 class UnknownCommit(QuantGraphError, LookupError):
-    """A ``data_ref`` that is neither in memory nor in the spill folder."""
+    """A ``data_ref`` is neither in memory nor in the spill folder."""
 
     code = "unknown_commit"
 
 
 class BadOption(QuantGraphError, ValueError):
-    """An argument outside its valid range."""
+    """An argument is not valid."""
 
     code = "bad_option"
 
@@ -170,37 +169,37 @@ class CodeTimeout(CodeFailed, TimeoutError):
 
 
 class CodeMemoryExceeded(CodeFailed, MemoryError):
-    """Generated code asked for more memory than it may have."""
+    """Generated code needs more memory than it may have."""
 
     code = "code_memory"
 
 
 class CodeRefused(CodeFailed, PermissionError):
-    """Generated code reached for something that its process may not have."""
+    """Generated code tried something that its process may not do."""
 
     code = "code_refused"
 
 
 class SandboxTooWeak(QuantGraphError, RuntimeError):
-    """The system cannot lock generated code in as well as the settings ask for."""
+    """The system cannot isolate generated code as the settings require."""
 
     code = "sandbox_weak"
 
 
 class NoSignal(QuantGraphError, LookupError):
-    """The generated code ended without handing over a signal."""
+    """Generated code ended without a signal."""
 
     code = "no_signal"
 
 
 class NoProgress(QuantGraphError, RuntimeError):
-    """The same step or call again and again: it is ended before it is paid for once more."""
+    """The same step or call was repeated too often, and was ended."""
 
     code = "no_progress"
 
 
 class ModelOutputInvalid(QuantGraphError, ValueError):
-    """A model answered something that cannot be read as what was asked for."""
+    """A model's reply cannot be read as requested."""
 
     code = "model_output_invalid"
 
@@ -212,7 +211,7 @@ class ModelUnavailable(QuantGraphError, ConnectionError):
 
 
 class CheckpointerRequired(QuantGraphError, RuntimeError):
-    """A question has to be asked, and nothing would remember where the run stands."""
+    """A question needs a checkpointer: without it the run could not continue after the answer."""
 
     code = "checkpointer_required"
 
@@ -224,7 +223,7 @@ class LedgerConflict(QuantGraphError, RuntimeError):
 
 
 class BudgetExceeded(QuantGraphError, RuntimeError):
-    """A limit on model calls, tokens, money or time would be passed; the call was not sent, or was left.
+    """A limit on model calls, tokens, money or time would be exceeded; the call was not sent, or abandoned.
 
     ``data["limit"]`` is ``calls``, ``prompt_tokens``, ``completion_tokens``, ``money`` or ``seconds``.
     """
@@ -233,12 +232,12 @@ class BudgetExceeded(QuantGraphError, RuntimeError):
 
 
 class RunMismatch(QuantGraphError, ValueError):
-    """A run is to be resumed with another configuration, graph, data or code than it was begun with."""
+    """A run cannot be resumed with another configuration, graph, data or code than it was started with."""
 
     code = "run_mismatch"
 
 
 class RunDiverged(QuantGraphError, RuntimeError):
-    """A replayed run asks for something that the recorded run did not."""
+    """A replayed run makes a request that the recorded run did not make."""
 
     code = "run_diverged"

@@ -1,7 +1,7 @@
-"""One ``Settings``: argument > environment > ``.env`` > TOML > default.
+"""Settings: argument > environment > ``.env`` > TOML > default.
 
-``.env`` and ``quantgraph.toml`` are looked for in the working folder and nowhere else; the environment
-variable ``QUANTGRAPH_CONFIG`` names another TOML file. An empty value counts as not set.
+``.env`` and ``quantgraph.toml`` are read from the working folder only; the environment variable
+``QUANTGRAPH_CONFIG`` names another TOML file. An empty value counts as not set.
 """
 
 from __future__ import annotations
@@ -37,12 +37,11 @@ Role = Literal[
     "execution",
     "trader",
 ]
-"""Who asks a model. Each role may have a model of its own."""
+"""Uses of a model. Each role may have a model of its own."""
 
 ROLES: tuple[Role, ...] = get_args(Role)
 LIGHT_ROLES: frozenset[Role] = frozenset({"data_fetch", "validation"})
-"""Roles that fall to ``light_model`` before ``model``."""
-
+"""Roles that use ``light_model`` before ``model``."""
 
 _PREFIX = "QUANTGRAPH_"
 _KINDS = "calls|prompt_tokens|completion_tokens|money|seconds"
@@ -58,7 +57,7 @@ _VENDOR_VARIABLES: dict[str, tuple[str, ...]] = {
 
 
 class Settings(BaseSettings):
-    """All that can be configured. Frozen; secrets never show in ``repr``, logs or errors.
+    """The configuration. Frozen; secrets never show in ``repr``, logs or errors.
 
     Build it with :func:`load_settings`, which explains a wrong value in one line.
 
@@ -160,7 +159,7 @@ class Settings(BaseSettings):
         dotenv_settings: PydanticBaseSettingsSource,  # noqa: ARG003
         file_secret_settings: PydanticBaseSettingsSource,  # noqa: ARG003
     ) -> tuple[PydanticBaseSettingsSource, ...]:
-        """Replace the library's sources by ours, highest precedence first."""
+        """The sources in order of precedence, in place of the library's."""
         return init_settings, *(_LayerSource(settings_cls, layer) for layer in _layers())
 
     def model_for(self, role: Role, *, light: bool = False) -> str | None:
@@ -177,7 +176,7 @@ class Settings(BaseSettings):
 
 
 class _LayerSource(PydanticBaseSettingsSource):
-    """Hands one layer to pydantic-settings, which merges the layers."""
+    """One layer as a source of pydantic-settings, which merges them."""
 
     def __init__(self, settings_cls: type[BaseSettings], layer: _Layer) -> None:
         super().__init__(settings_cls)
@@ -199,7 +198,7 @@ def _layers() -> tuple[_Layer, ...]:
 
 
 def load_settings(**overrides: Any) -> Settings:
-    """Read the settings of this process, anew at each call.
+    """Read the settings; each call reads the environment and the files again.
 
     Parameters
     ----------
@@ -209,12 +208,12 @@ def load_settings(**overrides: Any) -> Settings:
     Raises
     ------
     BadOption
-        One line: which variable or key holds a wrong value and what is valid, or which key is not known.
+        Names the variable or key with a wrong value and what is valid, or the unknown key.
     BadFile
-        ``.env`` or the TOML file cannot be read as what it is.
+        ``.env`` or the TOML file cannot be read.
     """
     for name in overrides:
-        _known(name, Settings.model_fields, "setting")
+        _require_known(name, Settings.model_fields, "setting")
     given = overrides.get("models")
     for role in given if isinstance(given, Mapping) else ():
         check_role(role)
@@ -222,26 +221,26 @@ def load_settings(**overrides: Any) -> Settings:
         return Settings(**overrides)
     except ValidationError as error:
         problem = _explain(error, overrides)
-    # Raised here so that the validation error, which may hold a secret, is not in its context.
+    # Raised outside of ``except``: the validation error may hold a secret and must not be its context.
     raise problem
 
 
 def _explain(error: ValidationError, overrides: Mapping[str, Any]) -> BadOption:
-    """Say the first fault in one line; a value that may be a secret is not shown."""
+    """The first fault in one line; a value that may be a secret is not shown."""
     fault = error.errors(include_url=False, include_context=False)[0]
     name = str(fault["loc"][0])
     info = Settings.model_fields[name]
     secret = "Secret" in str(info.annotation) or name == "openai_base_url"
     given = fault["input"]
-    if fault["type"] == "string_pattern_mismatch":  # a budget: the first limit that is none
+    if fault["type"] == "string_pattern_mismatch":  # a budget: show its first invalid limit
         given = next(part for part in given.split(",") if not re.fullmatch(_LIMIT, part)).strip()
     shown = "this value" if secret else repr(given)[:80]
     where = _place(".".join(str(part) for part in fault["loc"]), name, overrides)
-    return BadOption(f"{where}: {shown} is not valid; it has to be {info.description}", option=name)
+    return BadOption(f"{where}: {shown} is not valid; it must be {info.description}", option=name)
 
 
 def _place(path: str, name: str, overrides: Mapping[str, Any]) -> str:
-    """Say where the wrong value came from."""
+    """Where a wrong value came from."""
     if name in overrides:
         return f"argument {path}"
     for layer in _layers():
@@ -251,21 +250,21 @@ def _place(path: str, name: str, overrides: Mapping[str, Any]) -> str:
 
 
 def check_role(role: str) -> Role:
-    """Return the role itself; ``BadOption`` when there is none of that name."""
-    _known(role, ROLES, "role")
+    """Return the role; ``BadOption`` for an unknown one."""
+    _require_known(role, ROLES, "role")
     return cast(Role, role)
 
 
 @dataclass(frozen=True, kw_only=True)
 class _Layer:
-    """Values by field, and for each the place it was read from, in words for an error message."""
+    """Values by field, and for each the place it was read from, for error messages."""
 
     values: dict[str, Any] = field(default_factory=dict, repr=False)
     places: dict[str, str] = field(default_factory=dict)
 
 
 def _environment_layer(variables: Mapping[str, str], *, place: str) -> _Layer:
-    """Read the variables that settings know; an empty one counts as not set.
+    """Read the variables of the settings; an empty one counts as not set.
 
     Raises
     ------
@@ -286,7 +285,7 @@ def _environment_layer(variables: Mapping[str, str], *, place: str) -> _Layer:
         named_setting = variable.removeprefix(_PREFIX).lower() in Settings.model_fields
         if variable.startswith(_ROLE_PREFIX) and value.strip() and not named_setting:
             role = variable.removeprefix(_ROLE_PREFIX).lower()
-            _known(role, ROLES, f"{variable} ({place}): role")
+            _require_known(role, ROLES, f"{variable} ({place}): role")
             check_text(value, f"{variable} ({place})")
             models[role], places[f"models.{role}"] = value.strip(), f"{variable} ({place})"
     if models:
@@ -295,7 +294,7 @@ def _environment_layer(variables: Mapping[str, str], *, place: str) -> _Layer:
 
 
 def _dotenv_layer(path: Path) -> _Layer:
-    """Read a ``.env`` file, if there is one, with the same names as the environment."""
+    """Read a ``.env`` file, if it exists, with the names of environment variables."""
     if not path.is_file():
         return _Layer()
     try:
@@ -307,35 +306,35 @@ def _dotenv_layer(path: Path) -> _Layer:
 
 
 def _toml_layer(named: str | None) -> _Layer:
-    """Read the TOML file that ``QUANTGRAPH_CONFIG`` names, else ``quantgraph.toml`` if there is one.
+    """Read the TOML file that ``QUANTGRAPH_CONFIG`` names, else ``quantgraph.toml`` if it exists.
 
     Raises
     ------
     BadOption
         If the named file does not exist, or a key is not known.
     BadFile
-        If it is not TOML.
+        If the file is not TOML.
     """
     path = Path(named or "quantgraph.toml").expanduser()
     if not named and not path.is_file():
         return _Layer()
     if not path.is_file():
-        raise BadOption(f"QUANTGRAPH_CONFIG: {path} is no file; name a TOML file or unset it", path=str(path))
+        raise BadOption(f"QUANTGRAPH_CONFIG: {path} is not a file; name one or unset it", path=str(path))
     try:
         table = tomllib.loads(path.read_text(encoding="utf-8-sig"))
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
         raise BadFile(f"{path} is not readable TOML: {_reason(error)}", path=str(path)) from error
     places: dict[str, str] = {}
     for key, value in table.items():
-        _known(key, Settings.model_fields, f"{path}: key")
+        _require_known(key, Settings.model_fields, f"{path}: key")
         places[key] = f"{key} ({path})"
         for role in value if key == "models" and isinstance(value, dict) else ():
-            _known(role, ROLES, f"{path}: role in [models]")
+            _require_known(role, ROLES, f"{path}: role in [models]")
             places[f"models.{role}"] = f"models.{role} ({path})"
     return _Layer(values={key: value for key, value in table.items() if value != ""}, places=places)
 
 
-def _known(name: str, names: Iterable[str], where: str) -> None:
+def _require_known(name: str, names: Iterable[str], where: str) -> None:
     known = sorted(names)
     if name in known:
         return
@@ -345,7 +344,7 @@ def _known(name: str, names: Iterable[str], where: str) -> None:
 
 
 def _reason(error: Exception) -> str:
-    """Say what is wrong with a file, without quoting it: it may hold a secret."""
+    """What is wrong with a file, without quoting it: it may hold a secret."""
     if isinstance(error, UnicodeDecodeError):
         return "not UTF-8 text"
     if isinstance(error, OSError):

@@ -1,4 +1,4 @@
-"""A decider in a process of its own trades what it trades in this one, and nothing it does there comes over."""
+"""An isolated decider trades as the same decider in this process, and its process cannot affect the host."""
 
 from __future__ import annotations
 
@@ -169,7 +169,7 @@ def lent():
 
 @pytest.fixture
 def isolated(lent, monkeypatch):
-    """Makes isolated deciders that share one warm process, and ends them."""
+    """Makes isolated deciders that share one fork server, and closes them."""
     made = []
     monkeypatch.setattr("quantgraph.agents.isolated.ForkRunner", lambda **_: lent)
 

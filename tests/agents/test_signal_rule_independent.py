@@ -1,4 +1,4 @@
-"""The rule, the desk and the ledger against an account that shares no line with them, to the cent."""
+"""SignalRule, market and ledger agree to the cent with an independent implementation."""
 
 import os
 from decimal import Decimal

@@ -168,7 +168,7 @@ def test_a_connection_that_is_killed_in_a_transaction_leaves_whole_sessions(
         for result in results[:8]:
             before = rm.told(ledger, "r")
             armed.append(True)
-            with pytest.raises(StorageUnavailable, match="see that its server runs"):
+            with pytest.raises(StorageUnavailable, match="check that its server runs"):
                 ledger.commit_day("r", result)
             assert not armed
             assert rm.told(ledger, "r") == before

@@ -131,7 +131,7 @@ def test_lines_that_were_cut_off_the_end_are_missed_by_the_result_beside_it(run_
     assert "the ledger before its first session: lines at the end are missing" in call("check", run_dir)[2]
 
 
-def test_only_the_result_of_this_run_that_is_done_counts(run_dir: Path) -> None:
+def test_only_a_done_result_of_this_run_counts(run_dir: Path) -> None:
     result_of(run_dir, account={"final_value": 1.0})
     assert call("check", run_dir)[2].endswith(": one of them was changed\n")
     for other in ({"ended_because": None}, {"run_id": "another"}, {"account": None}):
@@ -226,9 +226,7 @@ def test_what_is_exported_for_ai_trader_follows_record_by_record(
         (("export", "held", "--to", "x.xlsx", "--format", "csv"), "must be .csv or .parquet"),
     ],
 )
-def test_what_cannot_be_done_is_one_line_and_status_2(
-    run_dir: Path, arguments: tuple[str, ...], told: str
-) -> None:
+def test_wrong_usage_is_one_line_and_status_2(run_dir: Path, arguments: tuple[str, ...], told: str) -> None:
     Path("README.md").write_text("no ledger " * 100)
     status, out, err = call(*arguments)
     assert (status, out) == (2, "")

@@ -1,4 +1,4 @@
-"""How a command that runs a graph is stopped."""
+"""Stopping a command that executes a run."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def test_the_first_signal_stops_at_the_next_step_and_the_second_at_once(capfd):
     stop.handle()  # it is ending already
 
 
-def test_what_does_not_end_by_itself_once_it_was_told_twice_is_left(monkeypatch, capfd):
+def test_a_step_that_ignores_the_second_signal_is_left_after_a_second(monkeypatch, capfd):
     alarms, exits, before = [], [], signal.getsignal(signal.SIGALRM)
     monkeypatch.setattr(run_command.signal, "setitimer", lambda _which, seconds: alarms.append(seconds))
     monkeypatch.setattr(run_command.os, "_exit", exits.append)
@@ -45,7 +45,7 @@ def test_what_does_not_end_by_itself_once_it_was_told_twice_is_left(monkeypatch,
     assert "'quantgraph resume RUN' goes on with it" in capfd.readouterr().err
 
 
-def test_however_often_it_is_told_to_stop_the_command_ends_quietly():
+def test_many_signals_end_the_command_quietly():
     code = "from quantgraph.cli import main; main()"
     sentence = "990030.SH, 5-day average crosses above the 20-day average, 2024"
     run = subprocess.Popen([sys.executable, "-c", code, "run", sentence], stderr=subprocess.PIPE, text=True)
@@ -60,7 +60,7 @@ def test_however_often_it_is_told_to_stop_the_command_ends_quietly():
     assert told.count("goes on with it") <= 1
 
 
-def test_a_question_that_waits_is_left_at_once():
+def test_a_waiting_question_is_interrupted_at_once():
     stop = _StopHandler(RunControl())
 
     def ask(_question):
@@ -71,14 +71,14 @@ def test_a_question_that_waits_is_left_at_once():
         stop.asking(ask)({})
 
 
-def test_a_question_that_was_answered_is_no_more_in_the_way():
+def test_an_answered_question_does_not_change_how_a_signal_stops():
     stop = _StopHandler(RunControl())
     assert stop.asking(lambda _question: "yes")({}) == "yes"
     stop.handle()
     assert stop.control.drain_requested
 
 
-def test_a_signal_in_the_middle_of_a_write_to_stderr_stops_the_run_all_the_same(monkeypatch):
+def test_a_signal_during_a_write_to_stderr_stops_the_run(monkeypatch):
     class Busy:
         def write(self, _text):
             raise RuntimeError("reentrant call inside <_io.BufferedWriter name='<stderr>'>")

@@ -76,8 +76,8 @@ def test_nothing_is_no_action() -> None:
 @pytest.mark.parametrize(
     ("fields", "message"),
     [
-        ({"dividend": -0.5}, r"ohlcv\['dividend'\] has -0.5 at \(2025-06-11, 600519.SH\); .* at least 0"),
-        ({"split": 0.0}, r"ohlcv\['split'\] has 0 .* above 0"),
+        ({"dividend": -0.5}, r"ohlcv\['dividend'\] has -0.5 at \(2025-06-11, 600519.SH\); .* >= 0"),
+        ({"split": 0.0}, r"ohlcv\['split'\] has 0 .* > 0"),
         ({"split": -2.0}, r"ohlcv\['split'\] has -2 "),
         ({"delisting": -1.0}, r"ohlcv\['delisting'\] has -1 "),
         ({"dividend": 1.0, "action_pay": 20251301.0}, r"\['action_pay'\] has 20251301 .* written YYYYMMDD"),

@@ -668,11 +668,11 @@ def test_what_is_no_day_is_refused(when):
 @pytest.mark.parametrize(
     ("options", "text"),
     [
-        ({"side": "BUY"}, "side='BUY'; 'buy' or 'sell' is wanted"),
+        ({"side": "BUY"}, "side='BUY' must be 'buy' or 'sell'"),
         ({"side": None}, "side=None"),
-        ({"quantity": -100}, "quantity=-100; at least 0 is wanted"),
+        ({"quantity": -100}, "quantity=-100 must be >= 0"),
         ({"quantity": None}, "quantity=None is not a finite number"),
-        ({"notional": D("-0.01")}, r"notional=-0\.01; at least 0 is wanted"),
+        ({"notional": D("-0.01")}, r"notional=-0\.01 must be >= 0"),
         ({"notional": D("NaN")}, "notional=.*is not a finite number"),
         ({"notional": float("nan")}, "notional=nan is not a finite number"),
         ({"notional": D("Infinity")}, "notional=.*is not a finite number"),

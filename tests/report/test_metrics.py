@@ -172,7 +172,8 @@ SHORT = pd.Series([100.0, 110.0, 99.0])
 )
 def test_what_is_no_series_of_numbers_is_refused(question, given):
     with pytest.raises(
-        BadOption, match=r"a pandas Series by session is wanted|holds what is no number|same sessions"
+        BadOption,
+        match=r"must be a pandas Series by session|holds something that is not a number|same sessions",
     ):
         question(given)
 
@@ -180,12 +181,12 @@ def test_what_is_no_series_of_numbers_is_refused(question, given):
 @pytest.mark.parametrize("periods", [0, -252, None, "252", math.nan, math.inf])
 @pytest.mark.parametrize("question", [annual_return, volatility, sharpe_ratio, calmar_ratio])
 def test_a_year_has_a_number_of_periods(question, periods):
-    with pytest.raises(BadOption, match=r"periods_per_year=.*; a number above 0 is wanted, such as 252"):
+    with pytest.raises(BadOption, match=r"periods_per_year=.* must be a number > 0, such as 252"):
         question(SHORT, periods_per_year=periods)
 
 
 @pytest.mark.parametrize("ddof", [-1, 1.5, None, "1"])
 @pytest.mark.parametrize("question", [volatility, sharpe_ratio])
 def test_degrees_of_freedom_are_a_whole_number(question, ddof):
-    with pytest.raises(BadOption, match=r"ddof=.*; a whole number of at least 0 is wanted"):
+    with pytest.raises(BadOption, match=r"ddof=.* must be a whole number >= 0"):
         question(SHORT, ddof=ddof)

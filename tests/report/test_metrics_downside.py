@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 
 from quantgraph.errors import BadOption
-from quantgraph.report.downside import Downside, downside_deviation, sortino_ratio
+from quantgraph.report.metrics import Downside, downside_deviation, sortino_ratio
 
 RETURNS = pd.Series([0.03, -0.01, 0.0, -0.03, 0.02])  # mean 0.002
 
@@ -90,7 +90,7 @@ def test_equal_losses_have_no_spread_and_no_huge_ratio():
 
 
 def test_an_unknown_name_and_nan_are_refused():
-    with pytest.raises(BadOption, match=r"downside='semi'; it is one of .*rms_all"):
+    with pytest.raises(BadOption, match=r"downside='semi' must be one of .*rms_all"):
         downside_deviation(RETURNS, downside="semi")
     with pytest.raises(BadOption, match="downside='semi'"):
         sortino_ratio(RETURNS, downside="semi")

@@ -9,12 +9,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from quantgraph.report.downside import downside_deviation, sortino_ratio
 from quantgraph.report.metrics import (
     calmar_ratio,
+    downside_deviation,
     max_drawdown,
     session_returns,
     sharpe_ratio,
+    sortino_ratio,
     total_return,
     volatility,
 )

@@ -172,7 +172,7 @@ def test_turnover_without_a_session_is_not_defined():
 
 def test_a_trade_outside_the_sessions_is_refused():
     values = pd.Series([100.0, 100.0], index=DAYS[1:3])
-    with pytest.raises(BadOption, match=r"600000.SH on 2024-01-02, which is no session"):
+    with pytest.raises(BadOption, match=r"600000.SH on 2024-01-02, not a session"):
         turnover(TRADES, values)
 
 

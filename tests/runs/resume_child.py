@@ -161,7 +161,12 @@ def outcome(place: Place) -> dict[str, Any]:
     del result["seconds"], result["run_dir"], result["started"]
     for part in ("strategy", "signal"):
         del result[part]["path"]
-    return {"journal": journal, "state": canonical_json(values), "result": result, "asked": sorted(asked(place))}
+    return {
+        "journal": journal,
+        "state": canonical_json(values),
+        "result": result,
+        "asked": sorted(asked(place)),
+    }
 
 
 def is_apart(place: Place) -> bool:

@@ -1,4 +1,4 @@
-"""A branch: recorded up to a session, live from it on, and a run like any other."""
+"""Branches: recorded up to a session, live from it on, and otherwise runs like any other."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def recorded(tmp_path_factory):
     return told["run_dir"]
 
 
-def test_before_the_session_nobody_is_asked_and_from_it_on_the_other_model_is(recorded, tmp_path):
+def test_the_new_model_is_called_from_the_session_on_and_no_model_before(recorded, tmp_path):
     other = saying(3, "large")
     told = replay_from(recorded, LIVE, decider=Asking(other), out=tmp_path)
     assert told["ended_because"] == "done", told["error"]
@@ -116,7 +116,7 @@ def test_a_branch_that_was_stopped_is_resumed_from_where_it_was(recorded, tmp_pa
     assert replay(folder, decider=Asking(saying(9, "nobody"))).differences == ()
 
 
-def test_the_command_says_so_where_no_model_was_asked(tmp_path):
+def test_the_command_says_that_the_model_changed_nothing(tmp_path):
     told = run_strategy(SENTENCE, out=tmp_path / "old", source="sample")
     branch = CliRunner().invoke(
         app,
@@ -126,7 +126,7 @@ def test_the_command_says_so_where_no_model_was_asked(tmp_path):
     assert "--model keyless changed nothing: this run asks no model from 20250108 on" in branch.stderr
 
 
-def test_answers_before_the_session_are_served_and_orders_from_it_on_are_asked_about_again(tmp_path):
+def test_answers_before_the_session_are_served_and_later_orders_need_approval_again(tmp_path):
     rule, window = SENTENCE.rsplit("，", 1)
     asked = []
 
@@ -157,7 +157,7 @@ def test_a_branch_that_cannot_begin_leaves_nothing_behind(recorded, tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_day_that_the_run_did_not_trade_is_no_place_to_branch_off(recorded, tmp_path):
+def test_a_session_that_the_run_did_not_trade_is_refused(recorded, tmp_path):
     told = CliRunner().invoke(app, ["replay", str(recorded), "--from", "20250105", "--keep", str(tmp_path)])
     assert told.exit_code == 2
     assert "it traded 20250102 to 20250114; next to it 20250103 and 20250106" in told.stderr
@@ -166,8 +166,6 @@ def test_a_day_that_the_run_did_not_trade_is_no_place_to_branch_off(recorded, tm
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_branch_that_does_not_begin_as_the_run_did_is_told_by_the_first_line_that_is_another(
-    recorded, tmp_path
-):
+def test_a_branch_that_repeats_differently_names_the_first_different_line(recorded, tmp_path):
     with pytest.raises(RunDiverged, match="session 2025-01-02 differs from the one that run"):
         replay_from(recorded, LIVE, decider=SignalRule(), out=tmp_path)

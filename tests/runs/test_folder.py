@@ -1,4 +1,4 @@
-"""A start that was killed leaves nothing that the next one does not remove, and a start that lives is left alone."""
+"""Run folders: the next start removes what a killed start left, and keeps the folder of a living one."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def kill(child):
     child.stdout.close()
 
 
-def test_what_a_killed_start_left_is_removed_by_the_next_run_and_a_living_one_is_not(tmp_path):
+def test_the_next_run_removes_the_folder_of_a_killed_start_and_keeps_that_of_a_living_one(tmp_path):
     (dead, left), (alive, held) = starting(tmp_path / "dead"), starting(tmp_path / "alive")
     kill(dead)
     (tmp_path / ".mine").mkdir()
@@ -56,7 +56,7 @@ def test_what_a_killed_start_left_is_removed_by_the_next_run_and_a_living_one_is
     assert {path.name for path in tmp_path.iterdir()} == {told["run_id"], "alive", ".mine"}
 
 
-def test_what_was_made_before_this_machine_started_or_on_another_is_left_for_a_day(tmp_path):
+def test_a_folder_of_another_boot_or_machine_is_kept_for_a_day(tmp_path):
     child, left = starting(tmp_path / "dead")
     kill(child)
     old, young = tmp_path / ".start-00000000-old", tmp_path / ".start-00000000-young"
@@ -68,7 +68,7 @@ def test_what_was_made_before_this_machine_started_or_on_another_is_left_for_a_d
     assert {path.name for path in tmp_path.iterdir()} == {"next", young.name}
 
 
-def test_a_run_that_is_killed_before_it_has_its_place_is_no_run_and_is_cleared_away(tmp_path):
+def test_a_run_that_is_killed_before_its_folder_has_its_place_is_removed(tmp_path):
     code = (
         "import os, signal, sys\n"
         "from quantgraph.runs import run_strategy, start\n"

@@ -1,4 +1,4 @@
-"""What a run is known by, and what whoever resumes it as another one is shown."""
+"""Run identity: its content, and the differences that a refused resume shows."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def openai(**more):
     return ChatOpenAI(model="m", api_key="sk-sesame-open", base_url=url, **more)
 
 
-def test_a_model_object_takes_part_by_class_address_and_parameters_and_by_no_secret():
+def test_a_model_counts_by_class_address_and_parameters_without_secrets():
     secret = {"default_headers": {"x": "sesame-open"}, "extra_body": {"by": {"auth": ["sesame-open"]}}}
     told = configuration(openai(temperature=0.3, max_tokens=5, **secret))
     assert "sesame" not in json.dumps(told)
@@ -60,7 +60,7 @@ class Odd(ScriptedChatModel):
         return {**odd, "limit": float("nan"), "most": float("inf"), "seed": 7}
 
 
-def test_parameters_that_are_no_json_neither_break_it_nor_change_it():
+def test_parameters_that_are_not_json_neither_break_nor_change_the_identity():
     told = configuration(Odd(["a"]))
     assert told == configuration(Odd(["b"]))
     mine = {name.rpartition(".")[2]: told[name] for name in told if name.startswith("model.clarify.")}
@@ -78,7 +78,7 @@ def test_an_unreadable_file_of_the_source_is_named(a_share, monkeypatch):
         source_fingerprint(FileSource(a_share))
 
 
-def test_whoever_resumes_with_another_model_or_code_is_shown_old_and_new_in_one_block(tmp_path):
+def test_a_resume_with_another_model_or_code_shows_old_and_new_values(tmp_path):
     control = RunControl()
     control.request_drain("at once")
     half = run_strategy(SENTENCE, out=tmp_path, model=openai(temperature=0.1), control=control)
@@ -106,7 +106,7 @@ def test_whoever_resumes_with_another_model_or_code_is_shown_old_and_new_in_one_
     assert "\n  model.*: m at https://host/v1 -> quantgraph-keyless-planner\n" in shown.stderr
 
 
-def test_another_version_of_a_library_is_told_and_no_reason_to_refuse(tmp_path):
+def test_another_library_version_is_reported_and_not_refused(tmp_path):
     control = RunControl()
     control.request_drain("at once")
     half = run_strategy(SENTENCE, out=tmp_path, control=control)

@@ -1,4 +1,4 @@
-"""Who decided in a run decides when it is replayed, branched off and resumed; nobody else does so unnoticed."""
+"""The decider of a run also decides when the run is replayed, branched and resumed."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def configuration(folder):
     return json.loads((Path(folder) / "run.json").read_text(encoding="utf-8"))["identity"]["configuration"]
 
 
-def test_the_packages_rule_is_made_again_with_the_options_it_had(tmp_path):
+def test_the_signal_rule_is_made_again_with_its_options(tmp_path):
     rule = SignalRule(max_positions=1, ticket="20000.50", **RULE)
     told = run_strategy(SENTENCE, decider=rule, out=tmp_path)
     latest = CliRunner().invoke(app, ["replay", "--out", str(tmp_path)])
@@ -39,10 +39,10 @@ def test_the_packages_rule_is_made_again_with_the_options_it_had(tmp_path):
     )
 
 
-def test_a_decider_of_ones_own_is_given_again_or_nothing_is_replayed(tmp_path):
+def test_a_custom_decider_must_be_given_again(tmp_path):
     told = run_strategy(SENTENCE, decider=Narrow(), out=tmp_path)
     replayed = replay(told["run_dir"], decider=Narrow())
-    assert repr(replayed) == f"Replayed(run_id='{told['run_id']}', identical=True)"
+    assert repr(replayed) == f"ReplayResult(run_id='{told['run_id']}', identical=True)"
     for again in (replay, lambda run: replay_from(run, "20250115")):
         with pytest.raises(RunMismatch, match=r"decider.class: Narrow -> nothing; .* as decider= in Python"):
             again(told["run_dir"])
@@ -61,7 +61,7 @@ def ahead():
 
 
 @pytest.mark.parametrize(("decides", "error"), [(nothing, BadOption), (ahead, FutureRequested)])
-def test_what_is_wrong_with_a_decider_is_raised_and_the_folder_says_failed(tmp_path, decides, error):
+def test_an_invalid_decider_is_raised_and_the_folder_says_failed(tmp_path, decides, error):
     class Wrong:
         name = "wrong"
         uses_signal = False

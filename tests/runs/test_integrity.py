@@ -1,4 +1,4 @@
-"""A run at rest: every byte that was changed is named, and what nobody can write to is shown, checked and replayed."""
+"""Integrity of finished runs: every changed byte is named, and read-only runs can be checked and replayed."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def flip(path, place=0.5):
     path.write_bytes(content)
 
 
-def test_a_run_that_nobody_touched_is_sound(finished):
+def test_an_unchanged_run_is_sound(finished):
     status, out, err = check(finished)
     kept = [path for path in finished.rglob("*") if path.is_file()]
     assert (status, err) == (0, "")
@@ -132,13 +132,13 @@ def test_a_page_of_a_database_that_is_damaged_is_named_with_its_file(copy, file)
 @pytest.mark.parametrize(
     "name", ["run.json", "result.json", "checksums.json", "strategy.py", "checkpoints.sqlite"]
 )
-def test_a_file_that_is_gone_is_missed(copy, name):
+def test_a_missing_file_is_named(copy, name):
     (copy / name).unlink()
     status, _, err = check(copy)
     assert (status, f"bad_file: {copy / name} is" in err) == (1, True)
 
 
-def test_a_commit_that_the_run_names_and_an_object_of_a_commit_are_missed(copy):
+def test_a_missing_commit_and_a_missing_object_are_named(copy):
     (commit, *_) = sorted((copy / "data" / "commits").iterdir())
     (thing, *_) = sorted((copy / "data" / "objects").iterdir())
     result = json.loads((copy / "result.json").read_text(encoding="utf-8"))
@@ -151,7 +151,7 @@ def test_a_commit_that_the_run_names_and_an_object_of_a_commit_are_missed(copy):
     assert f"bad_file: {thing} is not a stored frame: " in err
 
 
-def test_a_journal_that_was_emptied_is_missed(copy):
+def test_an_emptied_journal_is_found(copy):
     with closing(sqlite3.connect(copy / "ledger.sqlite")) as database, database:
         database.execute("DELETE FROM journal")
     status, _, err = check(copy)
@@ -161,7 +161,7 @@ def test_a_journal_that_was_emptied_is_missed(copy):
     )
 
 
-def test_a_result_and_its_checksums_hold_whenever_the_run_was_killed(copy, monkeypatch):
+def test_checksums_hold_whenever_the_run_is_killed(copy, monkeypatch):
     write_atomic = result_module.write_atomic
 
     def killed(path, content):
@@ -179,7 +179,7 @@ def test_a_result_and_its_checksums_hold_whenever_the_run_was_killed(copy, monke
     assert check(copy)[0] == 0
 
 
-def test_a_run_that_was_stopped_one_without_trades_and_a_replay_that_was_kept_are_sound(finished, tmp_path):
+def test_stopped_runs_runs_without_trades_and_kept_replays_are_sound(finished, tmp_path):
     control = RunControl()
 
     def stop(event):
@@ -261,7 +261,7 @@ def half_a_ledger(folder, *, index):
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="a read-only mount in a test takes Linux")
-def test_a_replay_is_the_same_under_four_hash_seeds_from_a_copied_folder_and_on_a_read_only_medium(
+def test_a_replay_is_the_same_under_other_hash_seeds_from_a_copied_folder_and_on_a_read_only_medium(
     finished, copy, tmp_path
 ):
     medium, log_alone = tmp_path / "medium", half_a_ledger(tmp_path / "one", index=False)
@@ -272,9 +272,8 @@ def test_a_replay_is_the_same_under_four_hash_seeds_from_a_copied_folder_and_on_
     there = Path(shutil.copytree(finished, medium / finished.name))
     closed = read_only(medium)
     runs = [
-        ("0", [], finished, ""),
-        ("1", [], copy, ""),
-        ("2", closed, there, medium / "one"),
+        ("0", [], copy, ""),
+        ("1", closed, there, medium / "one"),
         ("random", closed, there, medium / "two"),
     ]
     before = [stand(folder) for folder in (finished, copy, medium)]
@@ -294,11 +293,11 @@ def test_a_replay_is_the_same_under_four_hash_seeds_from_a_copied_folder_and_on_
         assert process.returncode == 0, err
         told.append(json.loads(out.splitlines()[-1]))
     expected = content_hash(canonical_json(replay(finished).result))
-    assert [(each["differences"], each["result"]) for each in told] == [([], expected)] * 4
+    assert [(each["differences"], each["result"]) for each in told] == [([], expected)] * 3
     assert {each["check"][0] for each in told} == {0}
     assert len({each["show"][1] for each in told}) == 1
     assert {each["resume"] for each in told} == {"done"}
-    for each in told[2:]:
+    for each in told[1:]:
         assert each["cash"] == "12345.00"
         assert each["refused"].startswith(f"storage_unavailable: {medium}/")
     assert [stand(folder) for folder in (finished, copy, medium)] == before

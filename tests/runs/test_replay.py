@@ -1,4 +1,4 @@
-"""A run replays from its record alone: the same ledger, signal, strategy and result, or the place where it parts."""
+"""Replays: the same ledger, signal, strategy and result, or the first difference."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def exported(folder):
     return journal, (folder / "strategy.py").read_bytes(), result
 
 
-def test_the_run_had_everything_that_makes_replaying_hard(recorded):
+def test_the_recorded_run_has_a_question_retries_failures_and_forty_sessions(recorded):
     with sqlite3.connect(recorded / "ledger.sqlite") as database:
         rows = database.execute("SELECT kind, attempt, final, reply, error FROM recording").fetchall()
     database.close()
@@ -104,7 +104,7 @@ def test_in_a_fresh_process_with_another_hash_seed_and_no_network_all_exports_ar
     pd.testing.assert_frame_equal(*signals, check_exact=True)
 
 
-def test_a_changed_prompt_is_shown_as_a_diff_of_the_first_request_that_is_another(recorded, monkeypatch):
+def test_a_changed_prompt_is_shown_as_a_diff_of_the_first_different_request(recorded, monkeypatch):
     changed = reflection.REFLECTION_NODE_PROMPT.replace("You plan the work of", "You plan all work of")
     monkeypatch.setattr(reflection, "REFLECTION_NODE_PROMPT", changed)
     replayed = replay(recorded)
@@ -121,7 +121,7 @@ def test_a_changed_prompt_is_shown_as_a_diff_of_the_first_request_that_is_anothe
     assert difference.export == "record"
 
 
-def test_code_that_is_another_is_said_and_replayed_all_the_same(recorded, monkeypatch):
+def test_changed_code_is_reported_and_replayed(recorded, monkeypatch):
     told = json.loads((recorded / "run.json").read_text(encoding="utf-8"))
     assert "runs/replay.py" in told["identity"]["code"]
     monkeypatch.setattr(
@@ -159,7 +159,7 @@ def test_a_reply_that_was_changed_leads_to_another_question_or_another_result(co
     assert "snapshot( )" in divergence.data["diff"]
 
 
-def test_what_was_recorded_and_is_not_asked_again_is_told(copy):
+def test_a_recorded_request_that_is_not_made_again_is_a_difference(copy):
     execute(
         copy,
         "INSERT INTO recording (run_id, line, path, seq, kind, digest, attempt, final, at, request, reply) "
@@ -172,7 +172,7 @@ def test_what_was_recorded_and_is_not_asked_again_is_told(copy):
     assert "python_repl" in difference.recorded
 
 
-def test_a_request_that_was_changed_afterwards_is_told_where_nobody_is_asked_it_again(copy):
+def test_a_changed_request_is_found_even_if_it_is_not_made_again(copy):
     execute(
         copy,
         "UPDATE recording SET request = replace(request, '\"temperature\":0.0', '\"temperature\":0.9') "
@@ -184,7 +184,7 @@ def test_a_request_that_was_changed_afterwards_is_told_where_nobody_is_asked_it_
 
 
 @pytest.mark.parametrize("missing", ["data", "ledger.sqlite"])
-def test_a_folder_that_lacks_something_is_said_and_left_as_it_is(copy, missing):
+def test_an_incomplete_folder_is_named_and_not_changed(copy, missing):
     (copy / missing).rename(copy.parent / missing)
     told = CliRunner().invoke(app, ["replay", str(copy)])
     assert told.exit_code == 2
@@ -192,7 +192,7 @@ def test_a_folder_that_lacks_something_is_said_and_left_as_it_is(copy, missing):
     assert not (copy / missing).exists()
 
 
-def test_what_is_not_kept_has_no_paths(recorded, tmp_path):
+def test_a_result_that_is_not_kept_has_no_paths(recorded, tmp_path):
     named = ["replay", recorded.name, "--out", str(recorded.parent), "--json"]
     told = json.loads(CliRunner().invoke(app, named).stdout)
     assert (told["identical"], told["folder"]) == (True, None)
@@ -210,7 +210,7 @@ def test_a_frame_of_the_data_that_was_changed_is_found(copy):
         replay(copy)
 
 
-def test_the_command_shows_the_diff_and_says_by_its_exit_status_that_they_are_not_the_same(copy):
+def test_the_command_shows_the_diff_and_exits_with_1(copy):
     execute(
         copy,
         "UPDATE recording SET request = replace(request, 'You plan', 'You planned'), digest = 'd' "

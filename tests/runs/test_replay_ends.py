@@ -1,4 +1,4 @@
-"""However a run ended, it replays to the same end; one that was killed, as far as it got."""
+"""Replays of runs that ended early, were stopped, or were killed."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from itertools import count
 from pathlib import Path
 
 import pytest
-from load_script import load_script
 from langgraph.runtime import RunControl
+from load_script import load_script
 
 from quantgraph.broker.ledger import Ledger
 from quantgraph.runs import replay, resume_run, run_strategy
@@ -44,7 +44,7 @@ def test_a_run_that_ended_early_replays_to_the_same_end(tmp_path, options, limit
     assert replayed.result["ended_because"] == because
 
 
-def test_a_run_without_a_model_replays_where_a_model_is_named_and_no_key_is_set(tmp_path, monkeypatch):
+def test_a_keyless_run_replays_where_the_settings_name_a_model(tmp_path, monkeypatch):
     told = run_strategy(KEYLESS, out=tmp_path)
     monkeypatch.setenv("QUANTGRAPH_MODEL", "some-model")
     monkeypatch.setenv("OPENAI_BASE_URL", "https://nowhere.invalid/v1")
@@ -64,7 +64,7 @@ def test_a_run_that_was_stopped_replays_as_far_as_it_got(tmp_path, place):
     assert replay(told["run_dir"]).differences == ()
 
 
-def test_orders_that_were_approved_or_not_are_so_in_the_replay(tmp_path):
+def test_approvals_and_rejections_are_the_same_in_the_replay(tmp_path):
     turns = count(1)
     told = run_strategy(
         KEYLESS, out=tmp_path, approve=True, answer=lambda asked: asked["options"][next(turns) % 2]
@@ -78,7 +78,7 @@ def test_orders_that_were_approved_or_not_are_so_in_the_replay(tmp_path):
     assert replay(told["run_dir"]).differences == ()
 
 
-def test_orders_that_were_all_approved_are_so_in_the_resumed_run_and_in_the_replay(tmp_path):
+def test_an_approval_of_all_later_orders_holds_after_a_resume_and_in_the_replay(tmp_path):
     control, said = RunControl(), ["后续全部同意", "reject", "1"]
 
     def watch(event):
@@ -101,7 +101,7 @@ def test_orders_that_were_all_approved_are_so_in_the_resumed_run_and_in_the_repl
     assert replay(done["run_dir"]).differences == ()
 
 
-def test_a_run_that_was_killed_replays_as_far_as_it_got_and_to_its_end_once_it_was_resumed(tmp_path):
+def test_a_killed_run_replays_as_far_as_it_got_and_after_a_resume_to_its_end(tmp_path):
     code = (
         "import os, sys\n"
         "from quantgraph.nodes import decision\n"

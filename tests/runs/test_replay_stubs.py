@@ -1,4 +1,4 @@
-"""Who stands in for a model in a replay does as the model did, wherever that one was."""
+"""The stand-in for a model is used as the recorded model was."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def ask(model, mode):
 @pytest.mark.parametrize(
     ("mode", "kind"), [("auto", Elsewhere), ("native", Elsewhere), ("native", ChatOpenAI)]
 )
-def test_a_model_with_an_address_that_nobody_probed_is_replayed_as_it_was(tmp_path, mode, kind):
+def test_a_model_that_was_not_probed_is_replayed_as_it_was_used(tmp_path, mode, kind):
     with OpenAIStub(['{"a": 1}', '{"a": 2}']) as stub:
         scripted = kind is Elsewhere
         given = {"api_key": "sk-abcdefgh", "base_url": stub.base_url}

@@ -1,4 +1,4 @@
-"""Going on with a run: what it is told by, what it is refused for, and what is not done again."""
+"""Resuming: from which state a run goes on, what is refused, and what is not repeated."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from quantgraph.errors import BadFile, BadOption, BudgetExceeded, NoData, RunMis
 from quantgraph.market.rulebook import Rulebook
 from quantgraph.runs import identity, replay, resume_run, run_strategy
 from quantgraph.runs.folder import lock_run
-from quantgraph.runs.manifest import ledger_location, read_manifest
+from quantgraph.runs.manifest import read_manifest
 from quantgraph.runs.specification import RunSpec
 from quantgraph.settings import load_settings
 
@@ -47,7 +47,7 @@ def journal(result):
         return [(line["kind"], line["body"]) for line in book.journal(result["run_id"])][1:]
 
 
-def test_the_folder_says_what_the_run_is_before_anything_is_asked(tmp_path, asked, monkeypatch):
+def test_run_json_is_written_before_the_first_call(tmp_path, asked, monkeypatch):
     monkeypatch.setenv("OPENAI_API_KEY", "sk-secret")
     seen = []
 
@@ -65,28 +65,6 @@ def test_the_folder_says_what_the_run_is_before_anything_is_asked(tmp_path, aske
     assert manifest.identity.configuration["model.reflection"] == "quantgraph-keyless-planner"
 
 
-@pytest.mark.parametrize(
-    "url", ["postgresql+psycopg://me:secret@host/db", "postgresql+psycopg://host/db?user=me&password=secret"]
-)
-def test_no_password_of_a_ledger_is_written_down(url):
-    assert "secret" not in str(ledger_location(url))
-
-
-@pytest.mark.parametrize(
-    "rules",
-    [
-        Rulebook.mainland(commission_rate="0.0003", funds={"159915.SZ": "stock_20"}, volume_share="0.1"),
-        Rulebook.us(commission_per_share="0.005", fractional=True),
-        Rulebook.zero_cost("us", slippage_bps="1.5"),
-    ],
-)
-def test_rules_are_the_same_when_they_are_read_again(rules):
-    options = RunSpec(question="q", rules=rules, symbols=("AAPL",), cash=Decimal("1000.50"))
-    again = RunSpec.from_json(json.loads(json.dumps(options.as_json())))
-    assert again == options
-    assert repr(again.rules) == repr(rules)
-
-
 class OldSaver(InMemorySaver):
     """One from before ``put_writes`` was given the task's path."""
 
@@ -95,7 +73,7 @@ class OldSaver(InMemorySaver):
 
 
 @pytest.mark.parametrize("left", ["everything", "no checkpoints", "another saver"])
-def test_a_stopped_run_goes_on_and_asks_nothing_again(tmp_path, asked, left):
+def test_a_stopped_run_is_resumed_without_repeated_calls(tmp_path, asked, left):
     whole = run_strategy(SENTENCE, out=tmp_path / "whole")
     calls = len(asked)
     asked.clear()
@@ -165,7 +143,7 @@ def test_a_run_that_is_interrupted_at_its_question_asks_it_again(tmp_path):
     assert (done["ended_because"], asked) == ("done", ["window"])
 
 
-def test_a_function_that_answers_has_to_be_given_again(tmp_path):
+def test_an_answering_function_must_be_given_again(tmp_path):
     half = run_strategy(
         WITHOUT_WINDOW, on_clarify=lambda _question: WINDOW, out=tmp_path, **stop_at("data_fetch")
     )
@@ -177,7 +155,7 @@ def test_a_function_that_answers_has_to_be_given_again(tmp_path):
 
 
 @pytest.mark.parametrize("mended", [{"answer": WINDOW}, {"on_clarify": lambda _question: WINDOW}])
-def test_who_gave_an_answer_is_known_when_another_goes_on(tmp_path, mended):
+def test_recorded_answers_keep_their_origin_after_a_resume(tmp_path, mended):
     code, *rest = WITHOUT_WINDOW.split("，")
     lost = {"symbol": code, "window": ""}
     ended = run_strategy("，".join(rest), on_clarify=lambda question: lost[question["kind"]], out=tmp_path)
@@ -211,7 +189,7 @@ def test_a_function_that_cannot_answer_leaves_a_run_that_can_go_on(tmp_path, opt
     assert resume_run(ended["run_dir"], **answers)["ended_because"] == "done"
 
 
-def test_a_function_that_nobody_awaits_is_told_of(tmp_path):
+def test_an_async_answering_function_is_refused(tmp_path):
     with pytest.raises(BadOption, match="answer is an async function") as mistake:
         run_strategy(WITHOUT_WINDOW, out=tmp_path, answer=later)
     assert resume_run(mistake.value.data["run_dir"], answer=WINDOW)["ended_because"] == "done"
@@ -255,10 +233,10 @@ def test_sessions_that_were_decided_before_the_budget_was_spent_are_reported_and
     assert (done["ended_because"], len(done["equity"]["sessions"])) == ("done", 1 + 37)
 
 
-def test_another_configuration_or_code_is_refused_and_shown(tmp_path, monkeypatch):
+def test_a_different_configuration_or_code_is_refused_and_shown(tmp_path, monkeypatch):
     half = run_strategy(SENTENCE, out=tmp_path, **stop_at("reflection"))
     monkeypatch.setenv("QUANTGRAPH_TEMPERATURE", "0.7")
-    files = dict(identity.code_files())
+    files = dict(identity.code_hashes())
     files["nodes/report.py"] = "0"
     del files["graph.py"]
     monkeypatch.setattr(identity, "code_hashes", lambda: files)
@@ -273,7 +251,7 @@ def test_another_configuration_or_code_is_refused_and_shown(tmp_path, monkeypatc
     ]
 
 
-def test_a_decider_with_other_options_is_another_configuration(tmp_path):
+def test_different_decider_options_are_refused(tmp_path):
     half = run_strategy(SENTENCE, decider=SignalRule(max_positions=2), out=tmp_path, **stop_at("reflection"))
     with pytest.raises(
         RunMismatch, match=r"decider\.max_positions: 2 -> 3; give the one that it was begun with as decider="
@@ -281,7 +259,7 @@ def test_a_decider_with_other_options_is_another_configuration(tmp_path):
         resume_run(half["run_dir"], decider=SignalRule(max_positions=3))
 
 
-def test_other_data_and_another_graph_are_refused_and_shown(tmp_path, a_share, monkeypatch):
+def test_different_data_and_a_different_graph_are_refused_and_shown(tmp_path, a_share, monkeypatch):
     files = tmp_path / "data"
     shutil.copytree(a_share, files)
     sentence = "600519.SH，2日均线上穿5日均线买入，下穿卖出，20250102到20250331"
@@ -304,7 +282,7 @@ def test_other_data_and_another_graph_are_refused_and_shown(tmp_path, a_share, m
 
 
 @pytest.mark.parametrize("lacking", [SourceUnavailable("the vendor is down"), NoData("no bars yet")])
-def test_a_run_whose_source_was_down_or_had_nothing_goes_on_when_it_has_and_replays(tmp_path, lacking):
+def test_a_run_without_data_is_resumed_when_the_source_has_them_and_replays(tmp_path, lacking):
     class Down(SampleSource):
         down = True
 
@@ -323,13 +301,16 @@ def test_a_run_whose_source_was_down_or_had_nothing_goes_on_when_it_has_and_repl
     assert replay(half["run_dir"]).differences == ()
 
 
-def test_a_run_that_goes_on_elsewhere_is_left_alone(tmp_path):
+def test_a_run_that_another_process_executes_is_refused(tmp_path):
     half = run_strategy(SENTENCE, out=tmp_path, **stop_at("reflection"))
-    with lock_run(tmp_path / half["run_id"]), pytest.raises(BadOption, match="is going on in another process"):
+    with (
+        lock_run(tmp_path / half["run_id"]),
+        pytest.raises(BadOption, match="is going on in another process"),
+    ):
         resume_run(half["run_dir"])
 
 
-def test_what_is_no_run_is_said_in_a_line(tmp_path):
+def test_a_folder_that_is_not_a_run_is_refused(tmp_path):
     with pytest.raises(BadOption, match=r"RUN='nothing': there is no run\.json in"):
         resume_run("nothing", runs_dir=tmp_path)
     (tmp_path / "run.json").write_text("{}")

@@ -1,4 +1,4 @@
-"""A run that is stopped, or killed, and resumed in another process ends as the one that was not."""
+"""A run that is stopped or killed, and resumed in another process, ends as the uninterrupted one."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def on_sqlite(tmp_path_factory):
     return interrupted_runs.play(folder, "stops,kills", "sqlite", str(KILLS), "1"), folder
 
 
-def test_a_run_that_is_stopped_after_every_superstep_ends_as_the_one_that_was_not(on_sqlite):
+def test_a_run_that_is_stopped_after_every_superstep_ends_as_the_uninterrupted_one(on_sqlite):
     told, _ = on_sqlite
     assert interrupted_runs.check_stops(*on_sqlite) > 15
     kinds = Counter(line["kind"] for line in told["whole"]["journal"])

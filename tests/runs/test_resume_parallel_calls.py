@@ -1,4 +1,4 @@
-"""Calls that a node makes at the same time: numbered as they come, and none that came back is paid for twice."""
+"""Simultaneous calls of a node: numbered as they come, and not paid for twice after a resume."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def panel(paid, turn=1, *, breaks=False):
     return Panel({name: model(name) for name in NAMES}, turn)
 
 
-def test_a_run_that_was_killed_among_calls_goes_on_without_those_that_came_back(tmp_path):
+def test_a_run_that_was_killed_during_parallel_calls_repeats_no_answered_one(tmp_path):
     paid = Counter()
     options = {"approve": True, "answer": lambda asked: asked["options"][0]}
     with pytest.raises(Broken):
@@ -106,7 +106,7 @@ def in_a_batch(model, questions):
 
 
 @pytest.mark.parametrize("at_once", [in_threads, in_tasks, in_branches, in_a_batch])
-def test_however_they_are_made_at_once_each_is_paid_for_once_and_two_alike_are_two(tmp_path, at_once):
+def test_parallel_calls_are_paid_for_once_and_equal_requests_get_two_replies(tmp_path, at_once):
     paid, broken, numbers, ended = Counter(), {"b", "e"}, count(), count(1)
     others_came_back = threading.Event()
 

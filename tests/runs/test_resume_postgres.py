@@ -1,4 +1,4 @@
-"""Runs on PostgreSQL, checkpoints, ledger and record: killed, left by the server, resumed, replayed."""
+"""Runs with checkpoints, ledger and record on PostgreSQL: killed, disconnected, resumed, replayed."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from load_script import load_script
 from langgraph.checkpoint.postgres import PostgresSaver
+from load_script import load_script
 
 from quantgraph.errors import StorageUnavailable
 from quantgraph.runs import replay, resume_run, run_strategy
 
 HERE = Path(__file__).parent
-KILLS = 4
+KILLS = 2
 SENTENCE = "000341.SZ，2日均线上穿5日均线买入，下穿卖出，20240102到20240229"
 
 
@@ -33,7 +33,7 @@ def test_a_run_on_postgresql_that_is_killed_pays_for_no_call_twice_and_replays(t
     assert replay(tmp_path / "kills0" / "r").differences == ()
 
 
-def test_a_run_whose_server_stops_says_so_and_goes_on_when_it_is_back(tmp_path, server):
+def test_a_run_whose_database_server_stops_is_resumed_when_it_is_back(tmp_path, server):
     where = server.database()
     stopped = []
 
@@ -42,7 +42,7 @@ def test_a_run_whose_server_stops_says_so_and_goes_on_when_it_is_back(tmp_path, 
             stopped.append(event)
             server.stop()
 
-    with saver(where) as checkpointer, pytest.raises(StorageUnavailable, match="see that its server runs"):
+    with saver(where) as checkpointer, pytest.raises(StorageUnavailable, match="check that its server runs"):
         run_strategy(SENTENCE, out=tmp_path, ledger=where, checkpointer=checkpointer, watch=stop)
     server.start()
     (folder,) = tmp_path.iterdir()

@@ -1,4 +1,4 @@
-"""A run whose disk or database fails in the middle, and one whose files were damaged."""
+"""Runs whose disk or database fails, and runs with damaged files."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def files_up_to(size):
         resource.setrlimit(resource.RLIMIT_FSIZE, before)
 
 
-def test_a_run_whose_disk_is_full_says_so_and_goes_on(tmp_path, made, asked):
+def test_a_run_on_a_full_disk_says_so_and_is_resumed(tmp_path, made, asked):
     with files_up_to(250_000):
         ended = CliRunner().invoke(app, ["run", SENTENCE, "--out", str(tmp_path), "--headless", "--json"])
     told = json.loads(ended.stdout)
@@ -69,7 +69,7 @@ def test_a_run_whose_disk_is_full_says_so_and_goes_on(tmp_path, made, asked):
     assert ended.exit_code == 1
     assert line == told["error"]
     assert line.startswith(f"storage_unavailable: {tmp_path}/r/")
-    assert line.endswith("see that its disk has room and that it may be written")
+    assert line.endswith("check that its disk has room and that it may be written")
     assert hint == f"quantgraph resume {told['run_dir']}"
     assert not list(tmp_path.rglob(".*")), "half a file was left behind"
     assert resume_run(tmp_path / "r")["ended_because"] == "done"
@@ -79,13 +79,13 @@ def test_a_run_whose_disk_is_full_says_so_and_goes_on(tmp_path, made, asked):
     assert replay(tmp_path / "r").differences == ()
 
 
-def test_a_run_that_cannot_be_begun_leaves_nothing_behind(tmp_path):
+def test_a_run_that_cannot_begin_leaves_nothing_behind(tmp_path):
     with files_up_to(0), pytest.raises(StorageUnavailable):
         run_strategy(SENTENCE, out=tmp_path)
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_commit_that_cannot_be_written_is_no_answer_of_a_tool(tmp_path, made, asked):
+def test_a_commit_that_cannot_be_written_is_not_a_tool_result(tmp_path, made, asked):
     data = tmp_path / "r" / "data"
 
     def full(event):
@@ -104,7 +104,7 @@ def test_a_commit_that_cannot_be_written_is_no_answer_of_a_tool(tmp_path, made, 
     assert not any("storage_unavailable" in str(messages) for messages in asked)
 
 
-def test_a_ledger_that_another_process_holds_is_waited_for_and_then_named(tmp_path, made, monkeypatch):
+def test_a_locked_ledger_is_waited_for_and_then_named(tmp_path, made, monkeypatch):
     monkeypatch.setattr(database, "_BUSY_SECONDS", 0.1)
     with closing(sqlite3.connect(tmp_path / "held.sqlite", isolation_level=None)) as other:
 

@@ -1,4 +1,4 @@
-"""A run and its folder: it says how it ended, whatever happens."""
+"""``run_strategy``: its folder says how the run ended, whatever happens."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Broken(SampleSource):
 @pytest.mark.parametrize(
     "error", [ValueError("a bug of the source"), OSError("disk gone"), ZeroDivisionError()]
 )
-def test_a_source_with_a_bug_raises_and_the_folder_says_failed(tmp_path, error):
+def test_an_error_of_the_source_is_raised_and_the_folder_says_failed(tmp_path, error):
     with pytest.raises(type(error)):
         run_strategy(SENTENCE, source=Broken(error), out=tmp_path)
     (told,) = results(tmp_path)
@@ -46,7 +46,7 @@ def test_a_source_with_a_bug_raises_and_the_folder_says_failed(tmp_path, error):
     assert type(error).__name__ in told["error"]
 
 
-def test_a_deciders_model_that_cannot_be_asked_is_no_want_of_data(tmp_path):
+def test_a_model_of_the_decider_that_is_unavailable_is_not_missing_data(tmp_path):
     class Asking:
         name = "asking"
         uses_signal = False
@@ -59,7 +59,7 @@ def test_a_deciders_model_that_cannot_be_asked_is_no_want_of_data(tmp_path):
     assert told["error"] == "not_configured: decision: the key is refused"
 
 
-def test_a_run_that_is_told_to_stop_says_cancelled(tmp_path):
+def test_a_stopped_run_says_cancelled(tmp_path):
     code = "from quantgraph.cli import main; main()"
     command = [
         sys.executable,
@@ -89,7 +89,7 @@ def test_a_run_that_is_told_to_stop_says_cancelled(tmp_path):
     assert told["ended_because"] == "cancelled"
 
 
-def test_a_run_that_was_killed_says_running(tmp_path):
+def test_a_killed_run_says_running(tmp_path):
     code = (
         "import os, sys\nfrom quantgraph.runs import run_strategy\n"
         "def watch(event):\n    if event.kind == 'session': os._exit(9)\n"
@@ -152,9 +152,7 @@ class Killed(BaseException):
     """Nothing after it is done by the run."""
 
 
-def test_a_run_that_is_killed_while_its_databases_are_made_is_not_there_or_can_be_resumed(
-    tmp_path, monkeypatch
-):
+def test_a_run_that_is_killed_during_its_start_does_not_exist_or_can_be_resumed(tmp_path, monkeypatch):
     folder, seen, opening = tmp_path / "r", [], start.open_run
 
     @contextmanager
@@ -180,7 +178,7 @@ def test_a_run_that_is_killed_while_its_databases_are_made_is_not_there_or_can_b
     assert (done["state"], done["ended_because"]) == ("ended", "done")
 
 
-def test_a_run_of_a_graph_of_ones_own_is_said_to_be_one(tmp_path):
+def test_a_run_of_a_custom_graph_is_named_as_one(tmp_path):
     (tmp_path / "ledger.sqlite").touch()
     with pytest.raises(BadOption, match=r"there is no run.json in .*; a run of your own graph is resumed"):
         resume_run(tmp_path)

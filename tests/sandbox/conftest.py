@@ -1,4 +1,4 @@
-"""What the tests of the code process share."""
+"""Fixtures of the sandbox's tests."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def frames(frame):
 
 @pytest.fixture(scope="module")
 def forker():
-    """A warm runner for tests that need nothing special."""
+    """A shared ForkRunner with ordinary limits."""
     made = ForkRunner(timeout=15.0, memory_mb=512)
     yield made
     made.close()

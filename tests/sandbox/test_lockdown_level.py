@@ -1,4 +1,4 @@
-"""Code is locked in as well as was asked for, or it does not run."""
+"""Code runs at the required isolation level or not at all."""
 
 from __future__ import annotations
 

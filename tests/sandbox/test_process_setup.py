@@ -1,4 +1,4 @@
-"""bubblewrap around the warm process where it is there and works, and nothing otherwise."""
+"""bubblewrap surrounds a code process where it is installed and works."""
 
 from __future__ import annotations
 

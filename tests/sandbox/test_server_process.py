@@ -1,4 +1,4 @@
-"""The warm process: one for all calls, started again when it is gone, and nothing of it left behind."""
+"""The fork server serves all calls, is started again when it has died, and leaves nothing behind."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from quantgraph.sandbox.server_process import ForkRequest, ServerProcess
 from quantgraph.state.frames import freeze
 
 
-def test_threads_share_one_warm_process(frames):
+def test_threads_share_one_fork_server(frames):
     runner = ForkRunner(timeout=20.0)
     barrier = threading.Barrier(8)
 
@@ -41,7 +41,7 @@ def test_threads_share_one_warm_process(frames):
     runner.close()
 
 
-def test_a_warm_process_that_was_killed_is_started_again(frames):
+def test_a_fork_server_that_was_killed_is_started_again(frames):
     runner = ForkRunner()
     runner.run(["1"], frames)
     runner._server.process.kill()
@@ -85,7 +85,7 @@ def test_a_runner_that_is_forgotten_ends_its_process(frames):
     assert not os.path.exists(folder)
 
 
-def test_a_message_without_a_connection_does_not_end_the_warm_process(frames):
+def test_a_message_without_a_connection_does_not_end_the_fork_server(frames):
     runner = ForkRunner()
     runner.run(["1"], frames)
     pid = runner._server.process.pid
@@ -136,7 +136,7 @@ def child_of(pid):
     raise AssertionError("no child")
 
 
-def test_when_the_host_is_killed_the_warm_process_and_its_child_end_and_the_next_host_removes_the_folder(
+def test_when_the_host_is_killed_the_fork_server_and_its_child_end_and_the_next_host_removes_the_folder(
     tmp_path,
 ):
     code = (
@@ -182,7 +182,7 @@ def test_a_host_that_stops_waiting_ends_the_child(frames):
     runner.close()
 
 
-def test_when_the_warm_process_hangs_the_host_keeps_the_deadline_and_starts_another(frames):
+def test_when_the_fork_server_hangs_the_host_keeps_the_deadline_and_starts_another(frames):
     runner = ForkRunner(timeout=20.0)
     runner.run(["1"], frames)
     os.kill(runner._server.process.pid, signal.SIGSTOP)

@@ -229,7 +229,7 @@ def test_a_step_that_writes_into_its_own_reply_is_found_out(forker, panels):
 
 
 def test_a_reading_that_fails_leaves_nothing_to_the_next_step(forker, panels, monkeypatch):
-    from quantgraph.sandbox import walk as module
+    from quantgraph.sandbox.result import Call
 
     def stop(*arguments, **named):
         raise KeyboardInterrupt
@@ -237,7 +237,7 @@ def test_a_reading_that_fails_leaves_nothing_to_the_next_step(forker, panels, mo
     with open_walk(forker, ["len(snapshot['ohlcv']['close'])"], panels) as walk:
         assert walk.at(Moment.at("2024-01-03")).value == "2"
         with monkeypatch.context() as patch:
-            patch.setattr(module, "read_result", stop)
+            patch.setattr(Call, "read_result", stop)
             with pytest.raises(KeyboardInterrupt):
                 walk.at(Moment.at("2024-01-04"))
         assert walk.at(Moment.at("2024-01-05")).value == "4"

@@ -76,7 +76,7 @@ def test_signal_values_are_one_zero_minus_one_or_nan(store, frame, value):
     good = (frame * 0).mask(frame == 3.0, np.nan)
     store.update("signal", {"s": good})
     with pytest.raises(
-        BadFrame, match=r"at \(2024-01-04, 600519.SH\); signal values are 1, 0, -1 or NaN"
+        BadFrame, match=r"at \(2024-01-04, 600519.SH\); signal values must be 1, 0, -1 or NaN"
     ) as caught:
         store.update("signal", {"s": good.mask(frame == 8.0, value)})
     assert caught.value.data["symbol"] == "600519.SH"

@@ -98,14 +98,14 @@ def test_a_signal_is_held_against_the_commit_that_it_is_based_on(state):
 NOT_NUMBERS = {
     "booleans": (
         ZERO.astype(bool),
-        r"False at \(2024-01-02, 000001.SZ\); numbers are wanted: use .astype\(float\)",
+        r"False at \(2024-01-02, 000001.SZ\); it must be a number: use .astype\(float\)",
     ),
     "nullable booleans": (ZERO.astype("boolean"), r"use .astype\(float\)"),
     "sparse booleans": (ZERO.astype(pd.SparseDtype(bool)), r"use .astype\(float\)"),
     "booleans in objects": (ZERO.astype(bool).astype(object), r"use .astype\(float\)"),
     "a boolean among numbers": (
         ZERO.astype(object).mask(CLOSE == 4, other=True),
-        r"True at \(2024-01-03, 600000.SH\); numbers",
+        r"True at \(2024-01-03, 600000.SH\); it must be a number",
     ),
     "None": (ZERO.astype(object).mask(CLOSE == 3, None), r"None at \(2024-01-03, 000001.SZ\)"),
     "text": (ZERO.astype(object).mask(CLOSE == 3, "buy"), r"'buy' at \(2024-01-03, 000001.SZ\)"),
@@ -113,8 +113,8 @@ NOT_NUMBERS = {
     "categories": (ZERO.astype("category"), r"dtype category.*astype\(float\)"),
     "decimals": (ZERO.map(Decimal), r"Decimal\('0'\) at \(2024-01-02"),
     "complex numbers": (ZERO.astype(complex), r"0j at \(2024-01-02"),
-    "times": (ZERO.astype("datetime64[ns]"), "numbers are wanted"),
-    "2": (ZERO + 2, r"2 at \(2024-01-02, 000001.SZ\); signal values are 1, 0, -1 or NaN"),
+    "times": (ZERO.astype("datetime64[ns]"), "must be a number"),
+    "2": (ZERO + 2, r"2 at \(2024-01-02, 000001.SZ\); signal values must be 1, 0, -1 or NaN"),
     "infinity": (ZERO.mask(CLOSE == 4, np.inf), r"inf at \(2024-01-03, 600000.SH\)"),
     "no row": (ZERO.iloc[:0], r"shape \(0, 2\)"),
     "a time zone": (ZERO.tz_localize("UTC"), "time zone UTC"),
@@ -130,10 +130,10 @@ NOT_NUMBERS = {
     "another order": (ZERO.iloc[::-1], r"not sorted: row 1 \(2024-01-03\)"),
     "a session twice": (ZERO.iloc[[0, 0, 1]], "session 2024-01-02 twice"),
     "no midnight": (ZERO.set_axis(DAYS + pd.Timedelta(hours=15)), "dates at midnight"),
-    "a series": (ZERO["600000.SH"], "is a Series"),
-    "an array": (ZERO.to_numpy(), "is a ndarray"),
-    "nothing": (None, "is a NoneType"),
-    "a dict": ({"600000.SH": [0, 0, 0]}, "is a dict"),
+    "a series": (ZERO["600000.SH"], "not Series"),
+    "an array": (ZERO.to_numpy(), "not ndarray"),
+    "nothing": (None, "not NoneType"),
+    "a dict": ({"600000.SH": [0, 0, 0]}, "not dict"),
 }
 
 

@@ -75,7 +75,7 @@ def test_time_zones_are_refused_with_the_way_out(store):
 
 BAD = {
     "kind": (("rumour", DAY), "valid are name, membership, suspension, filing, news, memory"),
-    "text as date": (("news", "2024-01-03"), "known='2024-01-03'; a datetime"),
+    "text as date": (("news", "2024-01-03"), "known='2024-01-03' must be a datetime"),
     "no time": (("news", pd.NaT), "known=NaT"),
     "symbol": (("news", DAY, 600519), "symbol=600519"),
     "line break": (("news", DAY, "a\nb"), "symbol="),
@@ -84,9 +84,9 @@ BAD = {
     "numbers as keys": (("news", DAY, CODE, {1: "a"}), "dict with str keys"),
     "tuple": (("news", DAY, CODE, ("a",)), "list"),
     "half a letter": (("news", DAY, CODE, "\ud800"), "record body is not JSON-serializable"),
-    "name of nobody": (("name", DAY, "", {"name": "x"}), "a symbol and"),
-    "no name": (("name", DAY, CODE, {"name": ""}), "a symbol and"),
-    "bare name": (("name", DAY, CODE, "x"), "a symbol and"),
+    "name of nobody": (("name", DAY, "", {"name": "x"}), "with a symbol"),
+    "no name": (("name", DAY, CODE, {"name": ""}), "with a symbol"),
+    "bare name": (("name", DAY, CODE, "x"), "with a symbol"),
     "no index": (("membership", DAY, "", {"symbols": []}), "of a membership"),
     "members in text": (("membership", DAY, "", {"index": "i", "symbols": "a,b"}), "of a membership"),
 }
@@ -109,7 +109,7 @@ def test_a_record_cannot_be_changed_by_who_made_it_or_who_read_it(store):
     assert record.body == {"text": "a", "more": [1, {"deep": True}]}
     with pytest.raises(AttributeError):
         record.symbol = "x"
-    with pytest.raises(BadOption, match="among the records"):
+    with pytest.raises(BadOption, match="records must be Record"):
         store.record([("news", DAY)])
 
 

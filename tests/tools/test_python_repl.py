@@ -121,12 +121,12 @@ def test_by_hand_every_call_starts_anew():
     [
         (
             "snapshot['ohlcv']['close'] * 0 + 0.5",
-            r"0\.5 at \(2024-01-02, 000001\.SZ\); signal values are 1, 0, -1 or NaN",
+            r"0\.5 at \(2024-01-02, 000001\.SZ\); signal values must be 1, 0, -1 or NaN",
         ),
         ("snapshot['ohlcv']['close'] * 0 + np.inf", r"inf at \(2024-01-02, 000001\.SZ\)"),
         ("(snapshot['ohlcv']['close'] * 0).tz_localize('Asia/Shanghai')", "in time zone Asia/Shanghai"),
         ("(snapshot['ohlcv']['close'] * 0).iloc[::-1]", "is not sorted"),
-        ("[1, 2]", "is a list; a pandas DataFrame is wanted"),
+        ("[1, 2]", "must be a pandas DataFrame, not list"),
     ],
 )
 def test_a_signal_that_is_none_is_refused_where_it_is_made(context, store, code, says):
@@ -195,6 +195,6 @@ def test_a_forged_reply_of_a_runner_is_validated_again(context, store):
 
     object.__setattr__(context, "code", CodeSession(runner=Forger(), frames={}))
     ref = context.tree.ref
-    with pytest.raises(BadFrame, match="signal values are 1, 0, -1 or NaN"):
+    with pytest.raises(BadFrame, match="signal values must be 1, 0, -1 or NaN"):
         run(dataclasses.replace(context, publish=True), "anything")
     assert context.tree.ref == ref

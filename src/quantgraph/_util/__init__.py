@@ -1,1 +1,1 @@
-"""Helpers of the whole house: canonical JSON, files, databases, texts in two languages."""
+"""Helpers of all packages: canonical JSON, files, databases, input limits, texts in two languages."""

@@ -1,4 +1,4 @@
-"""Opening a database: a SQLite file that bears crashes and other writers, or a server by its URL."""
+"""Opening a database: a durable SQLite file that takes several writers, or a server by its URL."""
 
 from __future__ import annotations
 
@@ -29,20 +29,20 @@ _DISK = {sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_READONLY, sql
 
 
 def open_engine(where: str | Path) -> Engine:
-    """Open a file, made with its folder when it is not there, or a database by its URL.
+    """Open a SQLite file, created with its folder if it does not exist, or a database by its URL.
 
-    A file that may not be written, or whose folder may not, is opened for reading: nothing is put beside it.
+    A file that is not writable, or whose folder is not, is opened for reading: nothing is put beside it.
 
     Raises
     ------
     BadOption
-        If it is neither.
+        If ``where`` is neither.
     BadFile
         If the folder cannot be made, or there is no driver for the database. The engine raises it too,
         whenever it finds no database there.
     StorageUnavailable
-        From the engine, whenever the database cannot be reached, is locked, or cannot be written: what was
-        begun may be tried again. A key that is there already stays an ``IntegrityError``.
+        From the engine, whenever the database cannot be reached, is locked, or cannot be written: a retry may
+        work. A duplicate key stays an ``IntegrityError``.
     """
     if isinstance(where, str) and "://" in where:
         try:
@@ -56,9 +56,9 @@ def open_engine(where: str | Path) -> Engine:
         except OSError as error:
             raise _unusable(url, error) from error
     if url.get_backend_name() != "sqlite":
-        return _made(url, pool_pre_ping=True)  # the server may have been started anew
+        return _made(url, pool_pre_ping=True)  # the server may have been restarted
     if not url.database or url.database == ":memory:":
-        raise BadOption("a database in memory would not survive its process; give a file", parameter="where")
+        raise BadOption("where must be a file: a database in memory ends with its process", parameter="where")
     path = Path(url.database)
     if _only_readable(path):
         return _reading(url, path)
@@ -73,10 +73,10 @@ def _only_readable(path: Path) -> bool:
 
 
 def _reading(url: URL, path: Path) -> Engine:
-    """An engine that never writes, on a file beside which SQLite could not put its log and index.
+    """A read-only engine, on a file beside which SQLite cannot put its log and index.
 
-    With both of them there SQLite reads what a living writer adds. With none the file is whole by itself. A
-    log without its index, as a copy of a killed run has, is read from a copy in a temporary folder.
+    If both exist, SQLite reads what a living writer adds. If none exists, the file is complete. A log without
+    its index, as in a copy of a killed run, is read from a copy in a temporary folder.
     """
     log, index = (path.with_name(f"{path.name}-{end}") for end in ("wal", "shm"))
     query, scratch = {"mode": "ro", "uri": "true"}, None
@@ -129,8 +129,8 @@ def _named(url: URL) -> Callable[[ExceptionContext], None]:
 def _unusable(url: URL, error: BaseException) -> BadFile:
     where = _place(url)
     return BadFile(
-        f"{where} cannot be used as a run's database: {_line(error)}; a SQLite file is wanted, or the URL of "
-        "a database that can be reached, such as postgresql+psycopg://user@host/name",
+        f"{where} cannot be used as a run's database: {_line(error)}; it must be a SQLite file, or the URL "
+        "of a database that can be reached, such as postgresql+psycopg://user@host/name",
         where=where,
     )
 
@@ -146,37 +146,35 @@ def _line(error: BaseException) -> str:
 
 
 def storage_error(error: BaseException, where: object) -> StorageUnavailable | None:
-    """What a database driver's error says of the storage; None if it is about something else.
+    """``StorageUnavailable`` for a driver's error about the storage; None for another error.
 
-    Drivers are known by the names that PEP 249 gives their errors.
+    Errors of other drivers than SQLite's are known by their PEP 249 names.
     """
     if isinstance(error, sqlite3.Error):
         code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_ERROR) & 0xFF
-        mend = "another process holds it; end that" if code in _HELD else CHECK_DISK
-        told = code in _HELD | _DISK
+        mend = "another process holds it; end that process" if code in _HELD else CHECK_DISK
+        about_storage = code in _HELD | _DISK
     else:
         names = {kind.__name__ for kind in type(error).__mro__}
-        mend = "see that its server runs, can be reached and has room"
-        told = bool(names & {"OperationalError", "InterfaceError"})
-    return storage_unavailable(where, _line(error), mend) if told else None
+        mend = "check that its server runs, can be reached and has room"
+        about_storage = bool(names & {"OperationalError", "InterfaceError"})
+    return storage_unavailable(where, _line(error), mend) if about_storage else None
 
 
 def create_tables(engine: Engine, schema: MetaData) -> None:
-    """Make the tables when they are not there; a database that has them is only read."""
+    """Create missing tables; a database that has all of them is only read."""
     with engine.connect() as connection:
         found = inspect(connection)
         if all(found.has_table(name) for name in schema.tables):
             return
     with engine.execution_options(quantgraph_writes=True).begin() as connection:
-        if connection.dialect.name == "postgresql":  # it lets two look for a table at once, and both make it
+        if connection.dialect.name == "postgresql":  # two processes may both see no table, and both create it
             connection.execute(select(func.pg_advisory_xact_lock(_SCHEMA_LOCK)))
         schema.create_all(connection)
 
 
 def _without_driver_transactions(connection: Any, _record: Any) -> None:
-    connection.isolation_level = (
-        None  # the driver would begin transactions late, and only for some statements
-    )
+    connection.isolation_level = None  # the driver begins transactions late, and only for some statements
 
 
 def _durable(connection: Any, record: Any) -> None:
@@ -186,7 +184,7 @@ def _durable(connection: Any, record: Any) -> None:
 
 
 def _patiently(connection: Any, statement: str) -> None:
-    """Execute a statement for which SQLite does not wait by itself while others open the same new file."""
+    """Execute a statement for which SQLite does not wait while others open the same new file."""
     deadline = time.monotonic() + _BUSY_SECONDS
     while True:
         try:
@@ -200,6 +198,6 @@ def _patiently(connection: Any, statement: str) -> None:
 
 
 def _begin(connection: Connection) -> None:
-    # A reader that turns writer fails at once when the file has moved on; a writer says so from the start.
+    # A transaction that reads first and then writes fails if the file has changed: writers lock at once.
     writes = connection.get_execution_options().get("quantgraph_writes", False)
     connection.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")

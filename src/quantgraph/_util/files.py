@@ -1,4 +1,4 @@
-"""Writing files that outlive the process."""
+"""Writing files atomically, and errors of the disk as ``StorageUnavailable``."""
 
 from __future__ import annotations
 
@@ -12,23 +12,17 @@ from quantgraph.errors import StorageUnavailable
 
 __all__ = ["CHECK_DISK", "storage_errors", "storage_unavailable", "write_atomic"]
 
-CHECK_DISK = "see that its disk has room and that it may be written"
+CHECK_DISK = "check that its disk has room and that it may be written"
 
 
 def storage_unavailable(where: object, reason: str, mend: str) -> StorageUnavailable:
-    """The error of a place that cannot be written or read, and what may be done."""
+    """Error of a place that cannot be written or read; ``mend`` says what to do."""
     return StorageUnavailable(f"{where} cannot be written or read: {reason}; {mend}", where=str(where))
 
 
 @contextmanager
 def storage_errors(path: Path) -> Iterator[None]:
-    """Tell what the disk refuses meanwhile.
-
-    Raises
-    ------
-    StorageUnavailable
-        In the place of an ``OSError``.
-    """
+    """Raise ``StorageUnavailable`` in place of an ``OSError``."""
     try:
         yield
     except OSError as error:
@@ -36,7 +30,7 @@ def storage_errors(path: Path) -> Iterator[None]:
 
 
 def write_atomic(path: Path, content: bytes | memoryview) -> None:
-    """Write a file so that there is the whole of it, or what was there before.
+    """Write a file whole: after a failure its old content is still there.
 
     Raises
     ------
@@ -50,5 +44,5 @@ def write_atomic(path: Path, content: bytes | memoryview) -> None:
             half.replace(path)
         except BaseException:
             with suppress(OSError):
-                half.unlink()  # or it would take room that is wanted
+                half.unlink()  # the disk may be full
             raise

@@ -1,4 +1,4 @@
-"""What a text from outside may be: how long a sentence is at most, and that it is text at all."""
+"""Limits of text from outside: its length, and that it is UTF-8."""
 
 from __future__ import annotations
 
@@ -10,21 +10,21 @@ from quantgraph.errors import BadOption
 __all__ = ["MAX_TEXT_LENGTH", "check_sentence", "check_text"]
 
 MAX_TEXT_LENGTH = 10_000
-"""Characters of a sentence or an answer: what is longer is a file that was pasted by mistake."""
+"""Characters of a sentence or an answer; a longer text is a file pasted by mistake."""
 
 _SURROGATE = re.compile(r"[\ud800-\udfff]")
 
 
 def check_text(text: str, parameter: str) -> None:
-    r"""See that a text can be written as UTF-8.
+    r"""Check that a text can be written as UTF-8.
 
-    An undecodable byte of a command line or a file name arrives as a lone surrogate, which no file in UTF-8
-    and no database takes.
+    An undecodable byte of a command line or a file name arrives as a lone surrogate, which
+    files in UTF-8 and databases refuse.
 
     Raises
     ------
     BadOption
-        With the place of the first lone surrogate.
+        Names the place of the first lone surrogate.
 
     Examples
     --------
@@ -42,13 +42,7 @@ def check_text(text: str, parameter: str) -> None:
 
 
 def check_sentence(text: str, parameter: str) -> None:
-    """See that a sentence is text, and no longer than :data:`MAX_TEXT_LENGTH`.
-
-    Raises
-    ------
-    BadOption
-        If it is not.
-    """
+    """Check that a sentence is UTF-8 text of at most :data:`MAX_TEXT_LENGTH` characters; else BadOption."""
     if len(text) > MAX_TEXT_LENGTH:
         raise BadOption(
             f"{parameter} has {len(text)} characters; at most {MAX_TEXT_LENGTH} are read", parameter=parameter

@@ -1,4 +1,4 @@
-"""Names of runs."""
+"""Run ids."""
 
 from __future__ import annotations
 
@@ -12,21 +12,21 @@ __all__ = ["new_run_id", "run_id_of"]
 
 
 def new_run_id() -> str:
-    """A name that sorts by time: ``20240102-030405-a1b2c3``."""
+    """A new run id that sorts by time: ``20240102-030405-a1b2c3``."""
     return f"{datetime.now(UTC):%Y%m%d-%H%M%S}-{secrets.token_hex(3)}"
 
 
-def run_id_of(given: object) -> str:
-    """The name that a state has for its run; a new one if it has none, or an empty one as forms send it.
+def run_id_of(value: object) -> str:
+    """The run id of a state; a new one for None and for the empty text that forms send.
 
     Raises
     ------
     BadOption
-        If it is no text, or not one that can be written as UTF-8.
+        If it is not text that can be written as UTF-8.
     """
-    if given is None or given == "":
+    if value is None or value == "":
         return new_run_id()
-    if not isinstance(given, str):
-        raise BadOption(f"run_id={given!r}; a text is wanted, or None for a new name", parameter="run_id")
-    check_text(given, "run_id")
-    return given
+    if not isinstance(value, str):
+        raise BadOption(f"run_id={value!r} must be text, or None for a new one", parameter="run_id")
+    check_text(value, "run_id")
+    return value

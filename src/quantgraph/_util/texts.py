@@ -1,4 +1,4 @@
-"""Texts for people: which of two languages they write, saying a thing in it, and showing it without harm."""
+"""Texts for people in two languages, and escaping of control characters."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ __all__ = ["Language", "Note", "escape_controls", "language_of", "say"]
 Language = Literal["zh", "en"]
 
 _LETTERS_A_CHARACTER = 3
-"""A Chinese character says about as much as three letters of an English word."""
+"""A Chinese character counts as much as three letters of an English word."""
 
 
 def language_of(text: str) -> Language:
-    """The language that most of a text is in. Codes, numbers and capitals such as MACD belong to neither.
+    """The language of most of a text. Codes, numbers and capitals such as MACD belong to neither.
 
     >>> language_of("buy 600519.SH"), language_of("买入600519.SH"), language_of("members of 合成30, 2025")
     ('en', 'zh', 'en')
@@ -32,7 +32,7 @@ def say(language: str, *, zh: str, en: str) -> str:
 
 @dataclass(frozen=True, kw_only=True)
 class Note:
-    """Something a reader of a result has to know, in both languages. As text it is English."""
+    """A text in both languages. ``str`` gives the English one."""
 
     zh: str
     en: str
@@ -57,16 +57,15 @@ _LAID_OUT = frozenset("\n\t")
 
 
 def escape_controls(text: str, *, multiline: bool = False) -> str:
-    r"""A text with every character visible that a terminal or a reader of a log would obey instead of show.
+    r"""Escape the characters of a text that a terminal or a log viewer obeys instead of shows.
 
-    Those are control characters, marks that turn the direction of writing, characters of no width, line and
-    paragraph separators, and lone surrogates. Each becomes its escape as Python writes it. All else stays, a
-    joiner between emoji too.
+    Those are control characters, marks of writing direction, characters without width, line and paragraph
+    separators, and lone surrogates. Each becomes its Python escape. A joiner between emoji stays.
 
     Parameters
     ----------
     multiline
-        Whether line feeds and tabs stay as well.
+        True: line feeds and tabs stay.
 
     Examples
     --------

@@ -18,11 +18,11 @@ from quantgraph.broker import Account, Order
 from quantgraph.errors import BadFile, BadOption, CodeFailed, SandboxTooWeak
 from quantgraph.market.moment import Moment, session_of
 from quantgraph.sandbox.lockdown import IsolationLevel
-from quantgraph.sandbox.result import read_json_reply
+from quantgraph.sandbox.result import Call
 from quantgraph.sandbox.runner import ForkRunner, can_fork
 from quantgraph.sandbox.trading_json import account_to_json, date_text, orders_from_json
 from quantgraph.sandbox.view_sync import ViewSender
-from quantgraph.sandbox.wire import Block, encode_message
+from quantgraph.sandbox.wire import encode_message
 from quantgraph.state import View
 from quantgraph.state.frames import PLAIN_RULE, is_plain
 from quantgraph.state.views import GrowingViewId
@@ -182,7 +182,7 @@ class _RunProcess:
         """Make the decider in a new child, and return its ``name`` and ``uses_signal`` unchecked."""
         self._child.close()
         self._sender, self._last = ViewSender(), None
-        return self._request(encode_message(self._opening))
+        return self._child.request(encode_message(self._opening), Call.read_json)
 
     def decide(self, view: View, account: Account, session: pd.Timestamp) -> tuple[str, list[Order]]:
         """Return what the code printed, and its orders."""
@@ -192,7 +192,7 @@ class _RunProcess:
             header, blocks = self._sender.send(view)
             header |= {"account": account_to_json(account), "session": date_text(session_of(session))}
             try:
-                reply = self._request(encode_message(header, blocks))
+                reply = self._child.request(encode_message(header, blocks), Call.read_json)
                 orders = orders_from_json(reply.get("orders"))
             except BaseException:
                 self.close()
@@ -202,16 +202,6 @@ class _RunProcess:
 
     def _continues(self, view: View) -> bool:
         return self._last is not None and self._last[0] == view.data_ref and self._last[1] < view.moment
-
-    def _request(self, parts: list[Block]) -> dict[str, Any]:
-        child = self._child
-        reply, error = child.request(
-            parts, lambda read, started: read_json_reply(read, child.limits, started, child.level)
-        )
-        if error:
-            self.close()
-            raise error
-        return reply
 
     def close(self) -> None:
         """End the child."""

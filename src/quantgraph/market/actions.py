@@ -1,7 +1,7 @@
-"""Corporate actions: what happens to a holding without a trade.
+"""Corporate actions: dividends, splits and delistings, each with the moment from which it is known.
 
-The sparse fields of the ``ohlcv`` panel say it by session (:data:`quantgraph.data.market_data.EVENT_FIELDS`);
-here they become values in exact decimals, each with the moment from which it may be known.
+They are read from sparse fields of the ``ohlcv`` panel, :data:`quantgraph.data.protocol.EVENT_FIELDS`, as
+exact decimals.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from quantgraph.market.money import ZERO, to_decimal
 __all__ = ["ACTION_FIELDS", "DATE_FIELDS", "CorporateAction", "KnownActions", "actions_of"]
 
 ACTION_FIELDS: tuple[str, ...] = ("dividend", "split", "delisting")
-"""Fields of which a number makes an action; the ``action_*`` fields date it."""
+"""Fields whose numbers are actions; the ``action_*`` fields date them."""
 
 DATE_FIELDS: tuple[str, ...] = ("action_declared", "action_record", "action_pay")
 """Fields that date an action, as numbers ``YYYYMMDD``."""
@@ -39,15 +39,16 @@ class CorporateAction:
     Attributes
     ----------
     ex
-        First session in which the price no longer carries it; of a delisting the first without trading.
+        Ex-date: the first session whose price no longer includes it; of a delisting, the first one without
+        trading.
     cash
         Dividend per share held before the split, before tax, in the market's currency; 0 for none.
     ratio
         Shares after per share before; 1 for no split.
     declared, record, pay
-        Its dates, None where the data does not say.
+        Its dates, None if the data has none.
     delisting
-        Cash per share paid for shares that cease to trade; None when it is none.
+        Cash per share paid for shares that cease to trade; None if it is not a delisting.
     """
 
     symbol: str
@@ -63,7 +64,7 @@ class CorporateAction:
     def known_from(self) -> Moment:
         """End of the day of its announcement, and in any case the morning of ``ex``.
 
-        An announcement may come at any hour of its day, so it counts as known when the day is over.
+        An announcement may come at any hour of its day, so it counts as known at the end of the day.
         """
         at_last = Moment(self.ex, "pre_open")
         return at_last if self.declared is None else min(Moment(self.declared), at_last)
@@ -71,12 +72,12 @@ class CorporateAction:
     def entitlement_session(self, sessions: pd.DatetimeIndex) -> pd.Timestamp:
         """Session before whose open a share has to be held: ``ex``, or the one after ``record`` if earlier.
 
-        Who is in the register at the close of the record date is entitled, that is who holds before the
-        next open. In China that is the ex-date (register T, ex-date T+1). Where trades settle a day later,
-        as in the United States since 2024-05-28 (SEC rule 15c6-1), the record date is the ex-date itself,
-        and shares bought on it come too late for the register: the earlier of the two holds. A dividend
-        that is paid before its ex-date trades with due bills (NYSE Listed Company Manual 703.02): who buys
-        before the ex-date gets it whatever the register says.
+        Holders in the register at the close of the record date are entitled: those who hold before the next
+        open. In China that is the ex-date (register T, ex-date T+1). Where trades settle a day later, as in
+        the United States since 2024-05-28 (SEC rule 15c6-1), the record date is the ex-date itself, and
+        shares bought on it come too late for the register: the earlier of the two holds. A dividend that is
+        paid before its ex-date trades with due bills (NYSE Listed Company Manual 703.02): a buyer before the
+        ex-date gets it whatever the register says.
 
         Parameters
         ----------
@@ -95,14 +96,13 @@ def actions_of(fields: Mapping[str, pd.DataFrame]) -> tuple[CorporateAction, ...
     Parameters
     ----------
     fields
-        Frames by field, of any shapes; used are ``dividend``, ``split``, ``delisting`` and
-        ``action_declared``, ``action_record``, ``action_pay``, as far as they are there. A dividend of 0
-        and a split of 1 are nothing.
+        Frames by field, of any shapes. Of these, :data:`ACTION_FIELDS` and :data:`DATE_FIELDS` are read. A
+        dividend of 0 and a split of 1 are not actions.
 
     Raises
     ------
     BadFrame
-        At the first cell that is no possible amount or date, or is declared after its ex-date.
+        At the first cell that is not a possible amount or date, or is declared after its ex-date.
     """
     amounts = {name: _cells(fields, name) for name in ACTION_FIELDS}
     dates = {name: _cells(fields, name) for name in DATE_FIELDS}
@@ -116,7 +116,7 @@ def actions_of(fields: Mapping[str, pd.DataFrame]) -> tuple[CorporateAction, ...
 
 
 class KnownActions:
-    """The actions of a panel, read once, to be asked at many moments."""
+    """The actions of a panel, read once and looked up at many moments."""
 
     def __init__(self, fields: Mapping[str, pd.DataFrame]) -> None:
         self._actions = actions_of(fields)
@@ -126,7 +126,7 @@ class KnownActions:
     def at(self, moment: Moment) -> tuple[CorporateAction, ...]:
         """Those known at a moment, announced future ones too, ascending by ``ex`` and symbol."""
         known, last = self._from <= _order(moment), self._last
-        # What is known only grows: as many are the same ones, in most sessions.
+        # The set only grows, so an equal number is the same set.
         if np.count_nonzero(known) != len(last):
             last = self._last = tuple(compress(self._actions, known.tolist()))
         return last
@@ -155,7 +155,7 @@ def _action(place: Place, amounts: Mapping[str, Cells], dates: Mapping[str, Cell
         raise _bad("action_declared", place, dates["action_declared"][place], "on or before the ex-date")
     ratio = _amount("split", place, amounts["split"])
     if ratio == 0:
-        raise _bad("split", place, 0.0, "a number above 0")
+        raise _bad("split", place, 0.0, "a number > 0")
     return CorporateAction(
         symbol=symbol,
         ex=ex,
@@ -173,7 +173,7 @@ def _amount(name: str, place: Place, cells: Cells) -> Decimal | None:
     if value is None:
         return None
     if not 0 <= value < np.inf:
-        raise _bad(name, place, value, "a number of at least 0")
+        raise _bad(name, place, value, "a number >= 0")
     return to_decimal(value)
 
 
@@ -191,7 +191,7 @@ def _date(name: str, place: Place, value: float | None) -> pd.Timestamp | None:
 def _bad(name: str, place: Place, value: float, valid: str) -> BadFrame:
     ex, symbol = place
     return BadFrame(
-        f"ohlcv[{name!r}] has {value:.12g} at ({ex:%Y-%m-%d}, {symbol}); valid is {valid}",
+        f"ohlcv[{name!r}] has {value:.12g} at ({ex:%Y-%m-%d}, {symbol}); it must be {valid}",
         session=f"{ex:%Y-%m-%d}",
         symbol=symbol,
         value=float(value),

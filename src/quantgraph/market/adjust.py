@@ -1,8 +1,7 @@
-"""Prices adjusted for dividends and splits, as somebody at a moment would have adjusted them.
+"""Prices adjusted for dividends and splits, point in time.
 
-``adjusted[t] = raw[t] * factor[t] / factor[as_of]``: anchored at the last row that is known, so what comes
-later never changes what was seen before. Prices that are adjusted to the end of a data set carry the
-dividends of its future.
+``adjusted[t] = raw[t] * factor[t] / factor[as_of]``: anchored at the last known row, so later data never
+changes earlier results. Prices adjusted to the end of a data set carry the dividends of their future.
 """
 
 from __future__ import annotations
@@ -17,13 +16,13 @@ from quantgraph.errors import BadFrame, UnknownField
 __all__ = ["ADJUSTABLE", "adjusted", "adjustment_factors"]
 
 ADJUSTABLE: tuple[str, ...] = ("open", "high", "low", "close", "pre_close", "up_limit", "down_limit")
-"""Prices, which an adjustment scales."""
+"""Prices that an adjustment scales."""
 
 Fields = Mapping[str, pd.DataFrame]
 
 
 def adjusted(fields: Fields, name: str = "close") -> pd.DataFrame:
-    """Adjust one price field by what all fields know.
+    """Adjust one price field.
 
     Parameters
     ----------
@@ -41,7 +40,7 @@ def adjusted(fields: Fields, name: str = "close") -> pd.DataFrame:
     Raises
     ------
     UnknownField
-        If there is no such price, or nothing to adjust by.
+        If there is no such price, or no field to adjust by.
     """
     if name not in ADJUSTABLE:
         raise UnknownField(
@@ -58,23 +57,23 @@ def adjustment_factors(fields: Fields) -> pd.DataFrame:
     Each symbol's come from the first of these that has a number for it: ``adj_factor``; ``pre_close``
     (product of the last close before over ``pre_close``, over the sessions in which it trades; a session
     that the data lacks looks like an action there); ``dividend`` and ``split`` (the ex-date's theoretical
-    price: last close before less cash, over ratio). NaN for symbols of which none says anything.
+    price: last close before less cash, over ratio). NaN for symbols without any of them.
 
     Raises
     ------
     UnknownField
-        If none of them says anything of any symbol.
+        If none of them has a number.
     BadFrame
         If a dividend is not less than the close before it.
     """
     close = fields["close"]
     result = close * np.nan
-    for names, way in _WAYS:
-        silent = result.columns[result.isna().all()]
-        if len(silent) and names & set(fields):
-            found = way(fields).reindex(columns=silent)
+    for names, factor_of in _METHODS:
+        missing = result.columns[result.isna().all()]
+        if len(missing) and names & set(fields):
+            found = factor_of(fields).reindex(columns=missing)
             result = result.reindex(result.index.union(found.index))
-            result[silent] = found.reindex(result.index)
+            result[missing] = found.reindex(result.index)
     if close.notna().any(axis=None) and result.isna().all(axis=None):
         raise UnknownField(
             "nothing to adjust prices by: ohlcv has no number in adj_factor, pre_close, dividend or split; "
@@ -84,17 +83,17 @@ def adjustment_factors(fields: Fields) -> pd.DataFrame:
     return result.ffill()
 
 
-def _by_factor(fields: Fields) -> pd.DataFrame:
+def _from_adj_factor(fields: Fields) -> pd.DataFrame:
     return fields["adj_factor"].ffill()
 
 
-def _by_pre_close(fields: Fields) -> pd.DataFrame:
+def _from_pre_close(fields: Fields) -> pd.DataFrame:
     reference = fields["pre_close"]
     step = _before(fields["close"], reference) / reference
     return step.fillna(1.0).cumprod().where(reference.notna().cummax())
 
 
-def _by_actions(fields: Fields) -> pd.DataFrame:
+def _from_actions(fields: Fields) -> pd.DataFrame:
     frames = [fields[name] for name in ("dividend", "split") if name in fields]
     sessions, symbols = fields["close"].index, frames[0].columns
     for frame in frames:
@@ -111,7 +110,7 @@ def _by_actions(fields: Fields) -> pd.DataFrame:
         session, symbol = pd.DatetimeIndex(sessions)[row], list(symbols)[column]
         raise BadFrame(
             f"ohlcv['dividend'] has {cash.to_numpy()[row, column]:g} at ({session:%Y-%m-%d}, {symbol}), and "
-            f"the close before it is {before.to_numpy()[row, column]:g}; a dividend is less than the price",
+            f"the close before it is {before.to_numpy()[row, column]:g}; it must be less",
             session=f"{session:%Y-%m-%d}",
             symbol=symbol,
         )
@@ -124,8 +123,8 @@ def _before(close: pd.DataFrame, at: pd.DataFrame) -> pd.DataFrame:
     return close.reindex(index=sessions, columns=at.columns).ffill().shift().reindex(at.index)
 
 
-_WAYS: tuple[tuple[frozenset[str], Callable[[Fields], pd.DataFrame]], ...] = (
-    (frozenset({"adj_factor"}), _by_factor),
-    (frozenset({"pre_close"}), _by_pre_close),
-    (frozenset({"dividend", "split"}), _by_actions),
+_METHODS: tuple[tuple[frozenset[str], Callable[[Fields], pd.DataFrame]], ...] = (
+    (frozenset({"adj_factor"}), _from_adj_factor),
+    (frozenset({"pre_close"}), _from_pre_close),
+    (frozenset({"dividend", "split"}), _from_actions),
 )

@@ -14,7 +14,7 @@ __all__ = ["Board", "FundKind", "board_of", "exchange_of", "fund_kind"]
 Board = Literal["main", "chinext", "star", "bse", "fund", "us"]
 
 FundKind = Literal["stock", "stock_20", "bond", "gold", "commodity", "cross_border"]
-"""``bond`` is bond and money-market funds; ``stock_20`` tracks nothing but shares with a 20 % band."""
+"""``bond`` includes money-market funds; ``stock_20`` tracks only shares with a 20 % band."""
 
 _US = re.compile(r"[A-Z]{1,5}([.-](P?[A-Z]|PR[A-Z]|WS|WT|RT))?")
 _LONGEST_FIRST = (6, 3, 2)
@@ -86,7 +86,7 @@ def _entry(symbol: str) -> tuple[Board, FundKind | None] | None:
         return None
     codes = _codes()
     found = (codes.get((exchange, digits[:length])) for length in _LONGEST_FIRST)
-    return next((entry for entry in found if entry), None)
+    return next(filter(None, found), None)
 
 
 @cache

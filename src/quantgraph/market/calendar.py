@@ -1,4 +1,4 @@
-"""Sessions of an exchange, from ``exchange_calendars``; past its end an error, never a guess."""
+"""Sessions of an exchange, from ``exchange_calendars``; past their end an error."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from quantgraph.market.moment import session_of
 __all__ = ["next_session", "previous_session", "sessions"]
 
 _SAME_SESSIONS = {"XSHE": "XSHG", "BJSE": "XSHG"}
-"""Shenzhen and Beijing trade on Shanghai's days, and have no calendar of their own."""
+"""Shenzhen and Beijing trade on Shanghai's days; the library has no calendars of theirs."""
 
 _START_WITHOUT_BOUND = "1990-01-01"
 
@@ -26,19 +26,19 @@ def sessions(start: object, end: object, *, exchange: str = "XSHG") -> pd.Dateti
     Parameters
     ----------
     start, end
-        Anything :func:`~quantgraph.market.moment.session_of` reads; need not be sessions.
+        Anything :func:`~quantgraph.market.moment.session_of` reads; they need not be sessions.
     exchange
         Market identifier code: ``XSHG``, ``XSHE``, ``BJSE``, ``XNYS``, ...
 
     Returns
     -------
     pandas.DatetimeIndex
-        Naive ``datetime64[us]``, ascending, named ``trade_date``; empty when there is none.
+        Naive ``datetime64[us]``, ascending, named ``trade_date``; empty if there is none.
 
     Raises
     ------
     BadWindow
-        If the window is reversed, or leaves the years the calendar knows.
+        If the window is reversed, or outside of the calendar.
     BadOption
         If the exchange is not known.
 
@@ -113,7 +113,7 @@ def _known(exchange: str) -> pd.DatetimeIndex:
         return _loaded(exchange)
 
 
-# Loading takes half a second, and turns down warning filters, which belong to the whole process.
+# Loading takes half a second and changes warning filters, which belong to the whole process.
 _LOADING = threading.Lock()
 
 

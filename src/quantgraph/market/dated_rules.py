@@ -1,11 +1,12 @@
-"""Dated tables: a value holds from a day on, until the next row; before the first row nobody knows."""
+"""Rule files: a value holds from a day on, until the next row; before the first row there is none."""
 
 from __future__ import annotations
 
 import datetime as dt
 import tomllib
 from bisect import bisect_right
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
+from decimal import Decimal
 from functools import cache
 from importlib.resources import files
 from typing import Any, Generic, Literal, TypeVar
@@ -13,32 +14,37 @@ from typing import Any, Generic, Literal, TypeVar
 from quantgraph._util.canonical_json import content_hash
 from quantgraph.errors import BadWindow
 
-__all__ = ["DatedValues", "MarketCode", "load_rules", "rules_digest"]
+__all__ = ["DatedValues", "MarketCode", "dated", "decimal_value", "load_rules", "rules_digest"]
 
 MarketCode = Literal["cn", "us"]
+Row = Mapping[str, Any]
 T = TypeVar("T")
 
 _FILES: dict[MarketCode, str] = {"cn": "mainland.toml", "us": "us.toml"}
 
 
 class DatedValues(Generic[T]):
-    """Values by the day since which they hold.
+    """Values of one table by the day since which they hold.
 
     Parameters
     ----------
     what
         What the values are, for the error: ``"stamp duty"``.
-    rows
-        Rows of a rule file in ascending order of ``since``.
+    market, path
+        Where the rows are: names of tables of the market's rule file, from the outside in. Rows ascend by
+        ``since``.
     read
-        Makes a row's value.
+        Makes the value of a row.
     """
 
     __slots__ = ("_since", "_values", "_what")
 
     def __init__(
-        self, what: str, rows: Sequence[Mapping[str, Any]], read: Callable[[Mapping[str, Any]], T]
+        self, what: str, market: MarketCode, path: tuple[str, ...], read: Callable[[Row], T]
     ) -> None:
+        rows: Any = load_rules(market)
+        for name in path:
+            rows = rows[name]
         self._what = what
         self._since: list[dt.date] = [row["since"] for row in rows]
         self._values = [read(row) for row in rows]
@@ -60,14 +66,27 @@ class DatedValues(Generic[T]):
         return self._values[place - 1]
 
 
+def dated(what: str, market: MarketCode, path: tuple[str, ...], read: Callable[[Row], T]) -> DatedValues[T]:
+    """:class:`DatedValues`, each read once."""
+    return _dated(what, market, path, read)
+
+
+_dated = cache(DatedValues)
+
+
+def decimal_value(row: Row) -> Decimal:
+    """The ``value`` of a row."""
+    return Decimal(row["value"])
+
+
 @cache
 def load_rules(market: MarketCode) -> dict[str, Any]:
-    """Tables of a market's rule file; not to be changed by the caller."""
+    """Tables of a market's rule file; must not be changed by the caller."""
     file = files("quantgraph.market").joinpath("_rules", _FILES[market])
     return tomllib.loads(file.read_text(encoding="utf-8"))
 
 
 @cache
 def rules_digest(market: MarketCode) -> str:
-    """Short hash of a market's tables: two runs with the same digest had the same rules."""
+    """Short hash of a market's tables: equal digests are equal rules."""
     return content_hash(repr(load_rules(market)), size=8)

@@ -1,16 +1,16 @@
-"""What a fill costs: commission, stamp duty, transfer fee, US regulatory fees, each to the cent."""
+"""Charges of a fill: commission, stamp duty, transfer fee, US regulatory fees, each to the cent."""
 
 from __future__ import annotations
 
 import datetime as dt
+from collections.abc import Mapping
 from dataclasses import dataclass
 from decimal import ROUND_CEILING, Decimal
-from functools import cache
-from typing import Literal
+from typing import Any, Literal
 
 from quantgraph.errors import BadOption
 from quantgraph.market.boards import Board
-from quantgraph.market.dated_rules import DatedValues, load_rules
+from quantgraph.market.dated_rules import DatedValues, dated, decimal_value, load_rules
 from quantgraph.market.money import CENT, ZERO, money
 
 __all__ = ["Charges", "MainlandFees", "Side", "UsFees"]
@@ -22,14 +22,14 @@ _MILLION = 1_000_000
 
 @dataclass(frozen=True, kw_only=True)
 class Charges:
-    """What one fill costs, each in the market's currency to the cent.
+    """Charges of one fill, each in the market's currency to the cent.
 
     Attributes
     ----------
     regulatory
         SEC section 31 fee and FINRA trading activity fee.
     slippage
-        What the fill was worse than the market's price, charged in cash.
+        How much worse the fill was than the market's price, charged in cash.
     """
 
     commission: Decimal = ZERO
@@ -56,7 +56,7 @@ class MainlandFees:
     commission_min: Decimal
 
     def __post_init__(self) -> None:
-        _at_least_zero(self, "commission_rate", "commission_min")
+        _require_non_negative(self, "commission_rate", "commission_min")
         cap = Decimal(load_rules("cn")["fee"]["commission_cap"][-1]["value"])
         if self.commission_rate > cap:
             raise BadOption(
@@ -75,8 +75,10 @@ class MainlandFees:
         commission = money(max(self.commission_min, notional * self.commission_rate))
         if board == "fund":
             return Charges(commission=commission)
-        duty = money(notional * _rate("stamp_duty").on(day)) if side == "sell" else ZERO
-        transfer = _rate("transfer_bse" if board == "bse" else "transfer").on(day)
+        duty = ZERO
+        if side == "sell":
+            duty = money(notional * _rate("stamp_duty", "stamp duty").on(day))
+        transfer = _rate("transfer_bse" if board == "bse" else "transfer", "transfer fee").on(day)
         return Charges(commission=commission, stamp_duty=duty, transfer_fee=money(notional * transfer))
 
 
@@ -93,7 +95,7 @@ class UsFees:
     commission_min: Decimal
 
     def __post_init__(self) -> None:
-        _at_least_zero(self, "commission_per_share", "commission_bps", "commission_min")
+        _require_non_negative(self, "commission_per_share", "commission_bps", "commission_min")
 
     def of(self, side: Side, quantity: int | Decimal, notional: Decimal, day: dt.date) -> Charges:
         """Charges of a fill of ``notional`` USD.
@@ -103,46 +105,29 @@ class UsFees:
         BadWindow
             If it is a sale before the tables begin.
         """
-        wanted = quantity * self.commission_per_share + notional * self.commission_bps * _BASIS_POINT
-        commission = money(max(self.commission_min, wanted))
+        by_contract = quantity * self.commission_per_share + notional * self.commission_bps * _BASIS_POINT
+        commission = money(max(self.commission_min, by_contract))
         if side == "buy":
             return Charges(commission=commission)
-        per_share, most = _activity().on(day)
-        section_31 = _up(notional * _section_31().on(day) / _MILLION)
-        return Charges(commission=commission, regulatory=section_31 + _up(min(most, quantity * per_share)))
+        per_share, most = dated("FINRA activity fee", "us", ("fee", "activity"), _with_cap).on(day)
+        per_million = dated("SEC section 31 fee", "us", ("fee", "section_31"), decimal_value).on(day)
+        section_31, activity = notional * per_million / _MILLION, min(most, quantity * per_share)
+        return Charges(commission=commission, regulatory=_round_up(section_31) + _round_up(activity))
 
 
-def _up(fee: Decimal) -> Decimal:
+def _round_up(fee: Decimal) -> Decimal:
     return fee.quantize(CENT, rounding=ROUND_CEILING)
 
 
-def _at_least_zero(options: object, *names: str) -> None:
-    """Refuse a negative option.
-
-    Raises
-    ------
-    BadOption
-        Naming the first one.
-    """
+def _require_non_negative(options: object, *names: str) -> None:
     for name in names:
         if getattr(options, name) < 0:
-            raise BadOption(f"{name}={getattr(options, name)}; it must be at least 0", parameter=name)
+            raise BadOption(f"{name}={getattr(options, name)} must be >= 0", parameter=name)
 
 
-@cache
-def _rate(name: str) -> DatedValues[Decimal]:
-    what = "stamp duty" if name == "stamp_duty" else "transfer fee"
-    return DatedValues(what, load_rules("cn")["fee"][name], lambda row: Decimal(row["value"]))
+def _rate(name: str, what: str) -> DatedValues[Decimal]:
+    return dated(what, "cn", ("fee", name), decimal_value)
 
 
-@cache
-def _section_31() -> DatedValues[Decimal]:
-    return DatedValues(
-        "SEC section 31 fee", load_rules("us")["fee"]["section_31"], lambda row: Decimal(row["value"])
-    )
-
-
-@cache
-def _activity() -> DatedValues[tuple[Decimal, Decimal]]:
-    rows = load_rules("us")["fee"]["activity"]
-    return DatedValues("FINRA activity fee", rows, lambda row: (Decimal(row["value"]), Decimal(row["cap"])))
+def _with_cap(row: Mapping[str, Any]) -> tuple[Decimal, Decimal]:
+    return Decimal(row["value"]), Decimal(row["cap"])

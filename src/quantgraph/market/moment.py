@@ -1,8 +1,8 @@
-"""Moments: when something becomes known or is done.
+"""Moments: a session and a phase of it, at which data becomes known and orders are made.
 
-A moment is a session and a phase of it, ``pre_open < open < close < post_close``. The table
-``KNOWN_FROM`` says from which phase of its own session a row of a field may be seen, and ``PHASE_TIME``
-up to which time of day what has a date and an hour may be; they are the only places where this is decided.
+Phases are ``pre_open < open < close < post_close``. Two tables decide what is known: ``KNOWN_FROM`` has the
+phase of its own session from which a row of a field is known, ``PHASE_TIME`` the time of day before which a
+text must be published.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ EVENT_AND_STATUS_FIELDS: tuple[str, ...] = (
     "listing_day",
     "delisting_day",
 )
-"""Fields of the ``ohlcv`` panel that say what happens to a symbol, NaN for most of them."""
+"""Sparse fields of the ``ohlcv`` panel: events and status of a symbol."""
 
 KNOWN_FROM: dict[tuple[str, str], Phase] = {
     ("ohlcv", "pre_close"): "pre_open",
@@ -65,11 +65,11 @@ PHASE_TIME: dict[Phase, timedelta] = {
     "close": timedelta(hours=15),
     "post_close": timedelta(days=1),
 }
-"""Time of day of the exchange at which a phase stands: what was published before it is known at it.
+"""Time of day of each phase at the exchange: what was published before it is known in the phase.
 
-Early on purpose, so that nobody knows a text sooner than anybody could have acted on it. Mainland: the
-opening call auction begins at 09:15, the closing one ends at 15:00 (Shanghai and Shenzhen trading rules 2023,
-chapter 3). New York trades from 09:30 to 16:00. The day is over at midnight.
+Early on purpose: a text is not known before it could have been acted on. Mainland: the opening call auction
+begins at 09:15, the closing one ends at 15:00 (Shanghai and Shenzhen trading rules 2023, chapter 3). New York
+trades from 09:30 to 16:00. The day is over at midnight.
 """
 
 _DAY = re.compile(r"\d{8}|\d{4}([-/])\d{1,2}\1\d{1,2}([ T]00:00:00)?")
@@ -94,7 +94,7 @@ def session_of(value: object, *, name: str = "session") -> pd.Timestamp:
     """
     text = str(value).strip() if isinstance(value, int | str) else value
     try:
-        # Pandas reads "2024" as its first day and "January" as one of the year 1: neither is meant.
+        # pandas reads "2024" as its first day and "January" as a day of the year 1.
         if isinstance(text, str) and not _DAY.fullmatch(text):
             raise ValueError(text)
         stamp = pd.Timestamp(text)  # type: ignore[arg-type]
@@ -112,7 +112,7 @@ def session_of(value: object, *, name: str = "session") -> pd.Timestamp:
 
 
 def instant_of(value: object, *, name: str = "known") -> datetime:
-    """When something is known that was published then; on a day alone: the last microsecond of that day.
+    """The instant from which a publication is known; of a date alone the last microsecond of the day.
 
     Parameters
     ----------
@@ -126,13 +126,13 @@ def instant_of(value: object, *, name: str = "known") -> datetime:
     """
     if isinstance(value, datetime) and value.tzinfo is not None:
         raise BadOption(
-            f"{name}={value.isoformat()} has a time zone; the exchange's local time without one is wanted: "
+            f"{name}={value.isoformat()} must be in the exchange's local time, without a time zone: "
             "value.astimezone(ZoneInfo('Asia/Shanghai')).replace(tzinfo=None), or the zone of that exchange",
             parameter=name,
         )
     if not isinstance(value, date) or pd.isna(value):
         raise BadOption(
-            f"{name}={value!r:.60}; a datetime in the exchange's local time or a date is wanted",
+            f"{name}={value!r:.60} must be a datetime in the exchange's local time or a date",
             parameter=name,
         )
     if isinstance(value, pd.Timestamp):
@@ -141,7 +141,7 @@ def instant_of(value: object, *, name: str = "known") -> datetime:
 
 
 def sessions_between(sessions: pd.Index, first: pd.Timestamp, last: pd.Timestamp) -> pd.DatetimeIndex:
-    """Those of ascending sessions that lie from ``first`` to ``last``, both inclusive."""
+    """The part of ascending sessions from ``first`` to ``last``, both inclusive."""
     return pd.DatetimeIndex(sessions[(sessions >= first) & (sessions <= last)])
 
 
@@ -180,11 +180,11 @@ class Moment:
 
     @property
     def timestamp(self) -> pd.Timestamp:
-        """The instant of it in the exchange's local time, see :data:`PHASE_TIME`."""
+        """Its time in the exchange's local time, see :data:`PHASE_TIME`."""
         return self.session + PHASE_TIME[self.phase]
 
     def knows_published(self, published: date) -> bool:
-        """Whether what was published at an instant, or on a day, is known: it came strictly before.
+        """Whether a publication of an instant or a day is known: it is strictly before the moment.
 
         >>> Moment.at("20240103", "open").knows_published(datetime(2024, 1, 3, 8, 59))
         True
@@ -199,5 +199,5 @@ class Moment:
         return bool(instant_of(published) < self.timestamp)
 
     def knows(self, panel: str, field: str) -> bool:
-        """Whether the row of this very session of ``panel[field]`` is known at this moment."""
+        """Whether this session's row of ``panel[field]`` is known at this moment."""
         return PHASES.index(known_from(panel, field)) <= PHASES.index(self.phase)

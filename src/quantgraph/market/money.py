@@ -1,4 +1,4 @@
-"""Exact money: decimals of a cent, rounded half up; floats are for ratios."""
+"""Exact money: decimals, rounded half up to the cent; floats are for ratios."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _DUST = Decimal("1e-8")
 
 
 def to_decimal(value: Decimal | float | str, *, name: str = "value") -> Decimal:
-    """Read a number as a person would: the shortest text of a float, not its binary expansion.
+    """Read a number exactly: a float by its shortest text, not by its binary expansion.
 
     >>> to_decimal(1.15), to_decimal("0.00025")
     (Decimal('1.15'), Decimal('0.00025'))
@@ -44,9 +44,9 @@ def money(amount: Decimal) -> Decimal:
 
 
 def notional(price: Decimal, quantity: int | Decimal) -> Decimal:
-    """What is paid for shares: half up to the cent, for fractions of a share to a millionth of a cent.
+    """Price of a number of shares: half up to the cent, for fractions of a share to a millionth of a cent.
 
-    Fractions are bought for a round amount of money; rounding what they come to would lose part of it.
+    Fractions are bought for a round amount of money; rounding to the cent would lose part of it.
 
     >>> notional(Decimal("0.125"), 1), notional(Decimal("0.125"), Decimal("0.5"))
     (Decimal('0.13'), Decimal('0.06250000'))
@@ -55,7 +55,7 @@ def notional(price: Decimal, quantity: int | Decimal) -> Decimal:
 
 
 def market_value(price: Decimal, quantity: int | Decimal) -> Decimal:
-    """What shares are worth: exact, for fractions of a share to a millionth of a cent as they are paid."""
+    """Value of shares: exact, for fractions of a share to a millionth of a cent as they are paid."""
     amount = price * quantity
     return amount if quantity == int(quantity) else amount.quantize(_DUST, rounding=ROUND_HALF_UP)
 

@@ -1,7 +1,7 @@
 """The dated rulebook: what an order must satisfy on a day, and what a fill costs.
 
-The numbers stand in ``_rules/*.toml``, each with the day since which it holds and its source. Asking for
-what the tables do not know is an error.
+The numbers are in ``_rules/*.toml``, each with the day since which it holds and its source. A question that
+the tables cannot answer is an error.
 """
 
 from __future__ import annotations
@@ -12,15 +12,14 @@ from dataclasses import dataclass, replace
 from decimal import Decimal
 from typing import Literal, cast, get_args
 
-from quantgraph.errors import BadOption, UnknownSymbol
-from quantgraph.market import bands, order_rules
-from quantgraph.market._asked import amount_of, day_of
-from quantgraph.market.bands import ListingStatus
+from quantgraph.errors import BadOption, BadWindow, UnknownSymbol
+from quantgraph.market import order_rules
 from quantgraph.market.boards import Board, FundKind, board_of, fund_kind
 from quantgraph.market.dated_rules import MarketCode, rules_digest
 from quantgraph.market.fees import Charges, MainlandFees, Side, UsFees
-from quantgraph.market.money import money, to_decimal
-from quantgraph.market.order_rules import Lots, OrderType
+from quantgraph.market.moment import session_of
+from quantgraph.market.money import ZERO, money, to_decimal
+from quantgraph.market.order_rules import ListingStatus, Lots, OrderType
 
 __all__ = [
     "Board",
@@ -49,8 +48,8 @@ class Rulebook:
 
     Its ``repr`` holds every option and a digest of the tables, so equal texts are equal rules.
 
-    It may be asked about a ``day`` as a date, or a timestamp or text of one, with prices and amounts that are
-    decimals, or floats and text that are read as such. Whatever cannot be read is a ``BadOption``.
+    Its methods take a ``day`` as a date, a timestamp or text, and prices and amounts as decimals, floats or
+    text. What cannot be read is a ``BadOption``.
 
     Attributes
     ----------
@@ -84,19 +83,19 @@ class Rulebook:
     def __post_init__(self) -> None:
         if not 0 <= self.slippage_bps < 10_000:
             raise BadOption(
-                f"slippage_bps={self.slippage_bps:f}; at least 0 and below 10000 is wanted",
+                f"slippage_bps={self.slippage_bps:f} must be >= 0 and < 10000",
                 parameter="slippage_bps",
             )
         if self.volume_share is not None and not 0 < self.volume_share <= 1:
             raise BadOption(
-                f"volume_share={self.volume_share:f}; above 0 and at most 1 is wanted, or None for no cap",
+                f"volume_share={self.volume_share:f} must be > 0 and <= 1, or None for no cap",
                 parameter="volume_share",
             )
         for symbol, kind in self.funds:
             if board_of(symbol) != "fund" or kind not in get_args(FundKind):
                 kinds = ", ".join(get_args(FundKind))
                 raise BadOption(
-                    f"funds={{{symbol!r}: {kind!r}}}; a fund's code and one of {kinds} are wanted",
+                    f"funds={{{symbol!r}: {kind!r}}} must be a fund's code and one of {kinds}",
                     parameter="funds",
                 )
 
@@ -137,16 +136,16 @@ class Rulebook:
         Decimal('76.00')
         """
         fees = MainlandFees(
-            commission_rate=_plain("commission_rate", commission_rate),
-            commission_min=_plain("commission_min", commission_min),
+            commission_rate=_option("commission_rate", commission_rate),
+            commission_min=_option("commission_min", commission_min),
         )
         return cls(
             name="mainland",
             market="cn",
             tables=rules_digest("cn"),
             fees=fees,
-            slippage_bps=_plain("slippage_bps", slippage_bps),
-            volume_share=None if volume_share is None else _plain("volume_share", volume_share),
+            slippage_bps=_option("slippage_bps", slippage_bps),
+            volume_share=None if volume_share is None else _option("volume_share", volume_share),
             funds=tuple(sorted((funds or {}).items())),
         )
 
@@ -176,17 +175,17 @@ class Rulebook:
         (Decimal('1.00'), Decimal('0.55'))
         """
         fees = UsFees(
-            commission_per_share=_plain("commission_per_share", commission_per_share),
-            commission_bps=_plain("commission_bps", commission_bps),
-            commission_min=_plain("commission_min", commission_min),
+            commission_per_share=_option("commission_per_share", commission_per_share),
+            commission_bps=_option("commission_bps", commission_bps),
+            commission_min=_option("commission_min", commission_min),
         )
         return cls(
             name="us",
             market="us",
             tables=rules_digest("us"),
             fees=fees,
-            slippage_bps=_plain("slippage_bps", slippage_bps),
-            volume_share=None if volume_share is None else _plain("volume_share", volume_share),
+            slippage_bps=_option("slippage_bps", slippage_bps),
+            volume_share=None if volume_share is None else _option("volume_share", volume_share),
             fraction_step=_FRACTION if fractional else 1,
         )
 
@@ -208,11 +207,14 @@ class Rulebook:
             If the market is not known, or has no parts of shares.
         """
         if market not in _CURRENCY:
-            raise BadOption(f"market={market!r}; one of cn, us is wanted", parameter="market")
+            raise BadOption(f"market={market!r} must be 'cn' or 'us'", parameter="market")
         if market == "us":
             book = cls.us(fractional=fractional, slippage_bps=slippage_bps, volume_share=volume_share)
         elif fractional:
-            raise BadOption("fractional=True; the mainland trades whole shares alone", parameter="fractional")
+            raise BadOption(
+                "fractional=True is valid for 'us' only",
+                parameter="fractional",
+            )
         else:
             book = cls.mainland(slippage_bps=slippage_bps, volume_share=volume_share, funds=funds)
         return replace(book, name="zero_cost", fees=None)
@@ -245,13 +247,13 @@ class Rulebook:
         """
         if self.board(symbol) == "us":
             return Lots(first=self.fraction_step, step=self.fraction_step)
-        return order_rules.lots(symbol, day_of(day))
+        return order_rules.lots(symbol, _date(day))
 
     def tick(self, symbol: str, day: _Day, price: _Number) -> Decimal:
         """Smallest step of a price near ``price``."""
         if self.board(symbol) == "us":
-            return order_rules.us_tick(day_of(day), amount_of("price", price))
-        return bands.tick(symbol, day_of(day))
+            return order_rules.us_tick(_date(day), _amount("price", price))
+        return order_rules.tick(symbol, _date(day))
 
     def limits(
         self, symbol: str, day: _Day, pre_close: _Number, status: ListingStatus = _ANY_DAY
@@ -269,7 +271,7 @@ class Rulebook:
         kind = self._kind(symbol)
         if self.market == "us":
             return None
-        return bands.limits(symbol, day_of(day), to_decimal(pre_close, name="pre_close"), status, kind)
+        return order_rules.limits(symbol, _date(day), to_decimal(pre_close, name="pre_close"), status, kind)
 
     def order_cap(
         self,
@@ -278,7 +280,7 @@ class Rulebook:
         type: OrderType = "limit",  # noqa: A002, ARG002 - auctions take limit orders alone: one cap for all
     ) -> int | None:
         """Most shares that one order may have, None for no cap."""
-        return None if self.board(symbol) == "us" else order_rules.order_cap(symbol, day_of(day))
+        return None if self.board(symbol) == "us" else order_rules.order_cap(symbol, _date(day))
 
     def t_plus(self, symbol: str, day: _Day) -> Literal[0, 1]:
         """Sessions after which bought shares may be sold: 0 is the same session.
@@ -291,11 +293,11 @@ class Rulebook:
         kind = self._kind(symbol)
         if self.market == "us":
             return 0
-        return cast("Literal[0, 1]", order_rules.t_plus(symbol, day_of(day), kind))
+        return cast("Literal[0, 1]", order_rules.t_plus(symbol, _date(day), kind))
 
     def halted(self, day: _Day, type: OrderType) -> bool:  # noqa: A002
         """Whether a halt of the whole market kept such orders from trading on the day."""
-        return self.market == "cn" and order_rules.halted(day_of(day), type)
+        return self.market == "cn" and order_rules.market_halted(_date(day), type)
 
     def charges(self, symbol: str, side: Side, quantity: _Number, notional: _Number, day: _Day) -> Charges:
         """Charges of a fill; slippage is ``notional * slippage_bps / 10000`` in cash.
@@ -307,12 +309,12 @@ class Rulebook:
         """
         board = self.board(symbol)
         if side not in _SIDES:
-            raise BadOption(f"side={side!r}; 'buy' or 'sell' is wanted", parameter="side")
-        shares, amount = amount_of("quantity", quantity), amount_of("notional", notional)
+            raise BadOption(f"side={side!r} must be 'buy' or 'sell'", parameter="side")
+        shares, amount = _amount("quantity", quantity), _amount("notional", notional)
         if isinstance(self.fees, MainlandFees):
-            charges = self.fees.of(board, side, amount, day_of(day))
+            charges = self.fees.of(board, side, amount, _date(day))
         elif self.fees:
-            charges = self.fees.of(side, shares, amount, day_of(day))
+            charges = self.fees.of(side, shares, amount, _date(day))
         else:
             charges = Charges()
         if not self.slippage_bps:
@@ -325,7 +327,23 @@ class Rulebook:
         return dict(self.funds).get(symbol) or fund_kind(symbol)
 
 
-def _plain(name: str, value: _Number) -> Decimal:
-    """One way to write a number, so that equal options have equal texts."""
+def _date(day: object) -> dt.date:
+    if type(day) is dt.date:
+        return day
+    try:
+        return session_of(day, name="day").date()
+    except BadWindow as error:
+        raise BadOption(error.message, parameter="day") from error
+
+
+def _amount(name: str, value: _Number) -> Decimal:
+    number = Decimal(value) if type(value) is int else to_decimal(value, name=name)
+    if number < ZERO:
+        raise BadOption(f"{name}={value} must be >= 0", parameter=name)
+    return number
+
+
+def _option(name: str, value: _Number) -> Decimal:
+    """Read an option in one way of writing it: equal options have equal texts."""
     number = to_decimal(value, name=name)
     return number.normalize() + 0

@@ -1,4 +1,4 @@
-"""What a run was worth: metrics and benchmarks."""
+"""Metrics, benchmarks and the summary of a run."""
 
 from quantgraph.report.benchmark import (
     BuyAndHold,
@@ -6,15 +6,17 @@ from quantgraph.report.benchmark import (
     equal_weight_buy_and_hold,
     index_buy_and_hold,
 )
-from quantgraph.report.downside import Downside, downside_deviation, sortino_ratio
 from quantgraph.report.metrics import (
+    Downside,
     Drawdown,
     annual_return,
     calmar_ratio,
+    downside_deviation,
     exposure,
     max_drawdown,
     session_returns,
     sharpe_ratio,
+    sortino_ratio,
     total_return,
     volatility,
 )

@@ -1,4 +1,4 @@
-"""What the metrics ask of their series, and where a number is nothing but rounding."""
+"""Checks of the series that metrics take, and statistics that are NaN where they are not defined."""
 
 from __future__ import annotations
 
@@ -13,17 +13,11 @@ from quantgraph.errors import BadOption
 __all__ = ["deviation", "mean_over", "per_year", "require_index", "returns_array", "values_array", "varies"]
 
 _ROUNDING = 8 * float(np.finfo(np.float64).eps)
-"""A deviation of returns below this is what division leaves of equal returns."""
+"""A deviation of returns up to this is the rounding of equal returns."""
 
 
 def values_array(values: pd.Series[float]) -> NDArray[np.float64]:
-    """Read positive finite numbers, at least one.
-
-    Raises
-    ------
-    BadOption
-        If they are anything else, or no Series.
-    """
+    """Read positive finite numbers, at least one; BadOption otherwise."""
     array = _numbers(values, "values")
     if not array.size or not (np.isfinite(array) & (array > 0)).all():
         raise BadOption("values must be positive numbers, at least one, without NaN", parameter="values")
@@ -31,34 +25,22 @@ def values_array(values: pd.Series[float]) -> NDArray[np.float64]:
 
 
 def returns_array(returns: pd.Series[float], *, name: str = "returns") -> NDArray[np.float64]:
-    """Read finite numbers, or none at all.
-
-    Raises
-    ------
-    BadOption
-        If one is NaN or infinite, or they are no Series.
-    """
+    """Read finite numbers; BadOption otherwise. The series may be empty."""
     array = _numbers(returns, name)
     if not np.isfinite(array).all():
         raise BadOption(f"{name} must be finite numbers, without NaN", parameter=name)
     return array
 
 
-def require_index(series: pd.Series[float], wanted: pd.Index, *, name: str, owner: str) -> None:
-    """See that two series speak of the same sessions.
-
-    Raises
-    ------
-    BadOption
-        If they do not; it names the first label where they part.
-    """
+def require_index(series: pd.Series[float], expected: pd.Index, *, name: str, owner: str) -> None:
+    """Check that a series has the index of another; BadOption names the first label that differs."""
     _numbers(series, name)
     index = series.index
-    if index.equals(wanted):
+    if index.equals(expected):
         return
-    shared = min(len(index), len(wanted))
-    at = next((i for i in range(shared) if index[i] != wanted[i]), shared)
-    mine, theirs = (labels[at] if at < len(labels) else "no more" for labels in (index, wanted))
+    shared = min(len(index), len(expected))
+    at = next((i for i in range(shared) if index[i] != expected[i]), shared)
+    mine, theirs = (labels[at] if at < len(labels) else "no more" for labels in (index, expected))
     raise BadOption(
         f"{name} has {mine} where {owner} has {theirs} (place {at}); both need the same sessions",
         parameter=name,
@@ -66,54 +48,37 @@ def require_index(series: pd.Series[float], wanted: pd.Index, *, name: str, owne
 
 
 def deviation(array: NDArray[np.float64], ddof: int) -> float:
-    """``std(array, ddof)``; NaN with no more than ``ddof`` numbers.
-
-    Raises
-    ------
-    BadOption
-        If ``ddof`` is no whole number of at least 0.
-    """
-    lost = _whole(ddof)
-    return float(array.std(ddof=lost)) if len(array) > lost else math.nan
+    """``std(array, ddof)``; NaN with at most ``ddof`` numbers. BadOption if ``ddof`` is not an int >= 0."""
+    if not isinstance(ddof, int | np.integer) or ddof < 0:
+        raise BadOption(f"ddof={ddof!r} must be a whole number >= 0", parameter="ddof")
+    return float(array.std(ddof=int(ddof))) if len(array) > ddof else math.nan
 
 
 def per_year(periods: object) -> float:
-    """Read how many periods a year has.
-
-    Raises
-    ------
-    BadOption
-        If it is no finite number above 0.
-    """
+    """Read ``periods_per_year``; BadOption if it is not a finite number > 0."""
     if not isinstance(periods, int | float | np.number) or not 0 < periods < math.inf:
         raise BadOption(
-            f"periods_per_year={periods!r}; a number above 0 is wanted, such as 252",
+            f"periods_per_year={periods!r} must be a number > 0, such as 252",
             parameter="periods_per_year",
         )
     return float(periods)
 
 
 def mean_over(array: NDArray[np.float64], spread: float) -> float:
-    """``mean(array) / spread``; NaN where the spread is NaN or nothing but rounding."""
+    """``mean(array) / spread``; NaN if the spread is NaN or rounding."""
     return float(array.mean()) / spread if spread > _ROUNDING else math.nan
 
 
 def varies(array: NDArray[np.float64]) -> bool:
-    """Tell whether the numbers differ by more than rounding."""
+    """Whether the numbers differ by more than rounding."""
     return deviation(array, 0) > _ROUNDING
-
-
-def _whole(ddof: object) -> int:
-    if not isinstance(ddof, int | np.integer) or ddof < 0:
-        raise BadOption(f"ddof={ddof!r}; a whole number of at least 0 is wanted", parameter="ddof")
-    return int(ddof)
 
 
 def _numbers(series: object, name: str) -> NDArray[np.float64]:
     if not isinstance(series, pd.Series):
         kind = type(series).__name__
-        raise BadOption(f"{name} is a {kind}; a pandas Series by session is wanted", parameter=name)
+        raise BadOption(f"{name} must be a pandas Series by session, not {kind}", parameter=name)
     try:
         return np.asarray(series, dtype=np.float64)
     except (TypeError, ValueError) as error:
-        raise BadOption(f"{name} holds what is no number: {error}", parameter=name) from error
+        raise BadOption(f"{name} holds something that is not a number: {error}", parameter=name) from error

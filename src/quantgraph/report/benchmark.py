@@ -1,4 +1,4 @@
-"""What to compare with, traded through the same desk and valued by the same function."""
+"""Benchmarks, traded by the same rules and valued by the same function as a run."""
 
 from __future__ import annotations
 
@@ -35,9 +35,9 @@ __all__ = [
 
 
 class BuyAndHold:
-    """Buys equal amounts of everything that trades when it holds nothing, and keeps it.
+    """A decider that buys equal amounts of everything that trades when it holds nothing, and keeps it.
 
-    Lots, limits and fees hold as for any decider; what a lot does not take stays in cash.
+    Lots, limits and fees apply as to any decider; what does not fill a lot stays in cash.
 
     Parameters
     ----------
@@ -53,7 +53,7 @@ class BuyAndHold:
 
     @property
     def name(self) -> str:
-        """Name under which the ledger keeps its days."""
+        """Name in the ledger."""
         return "buy_and_hold"
 
     @property
@@ -73,7 +73,7 @@ class BuyAndHold:
         return self if self._rules == rules else BuyAndHold(rules)
 
     def block_rule(self, account: Account) -> BlockRule | None:
-        """Once something is held nobody needs to be asked."""
+        """Once something is held it makes no orders."""
         return BlockRule(name=self.name, trades=False) if account.positions else None
 
     def decide(self, view: View, account: Account, session: pd.Timestamp) -> list[Order]:
@@ -82,14 +82,14 @@ class BuyAndHold:
             return []
         opens = {symbol: quote.open for symbol, quote in quotes_at(view).items() if quote.open > 0}
         ticket = (account.cash / max(1, len(opens))).quantize(CENT, rounding=ROUND_DOWN)
-        wanted = [
+        buys = [
             (symbol, quantity)
             for symbol, price in sorted(opens.items())
             for quantity in split_buys(symbol, to_decimal(price), ticket, self._rules, session)
         ]
         return [
             Order(symbol=symbol, side="buy", quantity=quantity, sequence=sequence, reason="buy and hold")
-            for sequence, (symbol, quantity) in enumerate(wanted, start=1)
+            for sequence, (symbol, quantity) in enumerate(buys, start=1)
         ]
 
 
@@ -114,7 +114,7 @@ def equal_weight_buy_and_hold(
 def buy_and_hold_values(
     market: Market, sessions: Iterable[pd.Timestamp], *, cash: Decimal | float | str
 ) -> tuple[pd.Series[float], int]:
-    """The values of :func:`equal_weight_buy_and_hold`, and of how many symbols it could buy anything."""
+    """The values of :func:`equal_weight_buy_and_hold`, and the number of symbols it could buy."""
     start = Account.opening(cash)
     values: list[tuple[pd.Timestamp, Decimal]] = []
     bought: set[str] = set()
@@ -136,12 +136,12 @@ def index_buy_and_hold(
     cash: Decimal | float | str,
     at: MarkAt = "close",
 ) -> pd.Series[float]:
-    """An index of prices bought at the first session's open level; without costs or dividends.
+    """A price index bought at the first session's open level, without costs or dividends.
 
     Parameters
     ----------
     levels
-        Index levels: columns ``open`` and ``close``, index sessions; a missing level carries the last one.
+        Index levels: columns ``open`` and ``close``, index sessions; a missing one is the last before it.
     at
         Which level it is valued at.
 
@@ -164,5 +164,5 @@ def index_buy_and_hold(
 
 
 def cash_only(sessions: Iterable[pd.Timestamp], *, cash: Decimal | float | str) -> pd.Series[float]:
-    """The initial cash, untouched."""
+    """The initial cash in every session."""
     return value_series(to_decimal(cash), [(day, to_decimal(cash)) for day in sessions])

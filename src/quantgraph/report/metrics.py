@@ -8,10 +8,13 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Literal, get_args
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
+from quantgraph.errors import BadOption
 from quantgraph.report._series import (
     deviation,
     mean_over,
@@ -22,16 +25,23 @@ from quantgraph.report._series import (
 )
 
 __all__ = [
+    "Downside",
     "Drawdown",
     "annual_return",
     "calmar_ratio",
+    "downside_deviation",
     "exposure",
     "max_drawdown",
     "session_returns",
     "sharpe_ratio",
+    "sortino_ratio",
     "total_return",
     "volatility",
 ]
+
+
+Downside = Literal["rms_all", "rms_losses", "std_losses", "std_zeroed"]
+"""Names of the deviations of :func:`downside_deviation`."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,11 +54,11 @@ class Drawdown:
         ``value / running peak - 1`` at the trough: 0 or negative.
     peak, trough
         The last session at the peak, and the session that was deepest, the earliest where several are
-        equally deep; None when the values never fell.
+        equally deep; None if the values never fell.
     recovery
         The first session after the trough that is at the peak's value or above; None if there is none.
     falling
-        Sessions from peak to trough; 0 when the values never fell.
+        Sessions from peak to trough; 0 if the values never fell.
     recovering
         Sessions from trough to recovery; None without a recovery.
     """
@@ -92,7 +102,7 @@ def annual_return(values: pd.Series[float], *, periods_per_year: int = 252) -> f
 
 
 def volatility(returns: pd.Series[float], *, periods_per_year: int = 252, ddof: int = 1) -> float:
-    """``std(returns, ddof) * sqrt(periods_per_year)``; NaN with no more than ``ddof`` returns."""
+    """``std(returns, ddof) * sqrt(periods_per_year)``; NaN with at most ``ddof`` returns."""
     return deviation(returns_array(returns), ddof) * math.sqrt(per_year(periods_per_year))
 
 
@@ -102,13 +112,86 @@ def sharpe_ratio(
     """``mean(r - f) / std(r - f, ddof) * sqrt(periods_per_year)`` with ``f = risk_free / periods_per_year``.
 
     Sharpe, "The Sharpe Ratio", Journal of Portfolio Management, 1994. ``risk_free`` is a yearly rate.
-    NaN when the returns do not vary, and with no more than ``ddof`` of them.
+    NaN if the returns do not vary, and with at most ``ddof`` of them.
 
     >>> sharpe_ratio(pd.Series([0.0, 0.0, 0.0]))
     nan
     """
     excess = returns_array(returns) - risk_free / per_year(periods_per_year)
     return mean_over(excess, deviation(excess, ddof)) * math.sqrt(periods_per_year)
+
+
+def downside_deviation(
+    returns: pd.Series[float],
+    *,
+    downside: Downside = "rms_all",
+    target: float = 0.0,
+    periods_per_year: int = 252,
+    ddof: int = 1,
+) -> float:
+    """Four deviations go by this name; each times ``sqrt(periods_per_year)``.
+
+    They differ by tens of percent on the same returns, so a Sortino ratio means nothing without the name of
+    its deviation. With ``s = min(r - t, 0)`` for the ``n`` returns and the ``m`` of them below ``t``:
+
+    ============== =========================== =====================================================
+    ``rms_all``    ``sqrt(sum(s ** 2) / n)``   Sortino and van der Meer, "Downside Risk", Journal of
+                                               Portfolio Management 17(4), 1991
+    ``rms_losses`` ``sqrt(sum(s ** 2) / m)``   the same over the losing sessions alone
+    ``std_losses`` ``std(s[s < 0], ddof)``     spread of the losses around their mean, not around the
+                                               target; StockBench (arXiv 2510.02209) publishes this
+    ``std_zeroed`` ``std(s, ddof)``            spread of the returns with gains set to zero
+    ============== =========================== =====================================================
+
+    Parameters
+    ----------
+    returns
+        One per session, no NaN.
+    downside
+        Which of the four.
+    target
+        A yearly rate; ``t = target / periods_per_year``.
+    ddof
+        Of the two that are standard deviations; a root mean square has none.
+
+    Returns
+    -------
+    float
+        >= 0. NaN where the formula divides by 0: ``rms_all`` without returns, ``rms_losses`` without a loss,
+        ``std_losses`` with at most ``ddof`` losses, ``std_zeroed`` with at most ``ddof`` returns.
+
+    Raises
+    ------
+    BadOption
+        If ``downside`` is not one of the four.
+    """
+    excess = returns_array(returns) - target / per_year(periods_per_year)
+    return _deviation(excess, downside, ddof) * math.sqrt(periods_per_year)
+
+
+def sortino_ratio(
+    returns: pd.Series[float],
+    *,
+    downside: Downside = "rms_all",
+    target: float = 0.0,
+    periods_per_year: int = 252,
+    ddof: int = 1,
+) -> float:
+    """``mean(r - t) / deviation * sqrt(periods_per_year)`` with ``t = target / periods_per_year``.
+
+    Sortino and Price, "Performance Measurement in a Downside Risk Framework", Journal of Investing, 1994,
+    for the default deviation. ``periods_per_year=1`` leaves it per session. NaN where
+    :func:`downside_deviation` is NaN or zero, so without a loss.
+
+    StockBench's number is ``sortino_ratio(returns, downside="std_losses", periods_per_year=1)`` with a return
+    of 0 in the first session. Values that begin with the initial cash have it if stocks are bought and valued
+    at the same open without cost; for others take ``session_returns(values.iloc[1:], leading_zero=True)``.
+
+    >>> round(sortino_ratio(pd.Series([0.02, -0.01, 0.02, -0.01]), periods_per_year=1), 12)
+    0.707106781187
+    """
+    excess = returns_array(returns) - target / per_year(periods_per_year)
+    return mean_over(excess, _deviation(excess, downside, ddof)) * math.sqrt(periods_per_year)
 
 
 def max_drawdown(values: pd.Series[float]) -> Drawdown:
@@ -139,7 +222,7 @@ def calmar_ratio(values: pd.Series[float], *, periods_per_year: int = 252) -> fl
     """``annual_return / -max_drawdown``, both over all the values given.
 
     Young, "Calmar Ratio: A Smoother Tool", Futures, October 1991, takes the last 36 months: cut the values
-    for that. NaN when the values never fell.
+    for that. NaN if the values never fell.
     """
     fall = max_drawdown(values).depth
     return annual_return(values, periods_per_year=periods_per_year) / -fall if fall else math.nan
@@ -153,7 +236,7 @@ def exposure(stocks: pd.Series[float], values: pd.Series[float]) -> float:
     stocks
         What the holdings are worth at each session's close, 0.0 without any; no NaN.
     values
-        One more: they begin with the initial cash, which is no session and does not count.
+        One more: they begin with the initial cash, which does not count as a session.
 
     Returns
     -------
@@ -169,3 +252,24 @@ def exposure(stocks: pd.Series[float], values: pd.Series[float]) -> float:
     require_index(stocks, values.index[1:], name="stocks", owner="values")
     held = returns_array(stocks, name="stocks")
     return float((held / array).mean()) if len(array) else math.nan
+
+
+def _deviation(excess: NDArray[np.float64], downside: Downside, ddof: int) -> float:
+    shortfalls = np.minimum(excess, 0.0)
+    losses = excess[excess < 0]
+    match downside:
+        case "rms_all":
+            return _root_mean_square(shortfalls)
+        case "rms_losses":
+            return _root_mean_square(losses)
+        case "std_losses":
+            return deviation(losses, ddof)
+        case "std_zeroed":
+            return deviation(shortfalls, ddof)
+    raise BadOption(
+        f"downside={downside!r} must be one of {', '.join(get_args(Downside))}", parameter="downside"
+    )
+
+
+def _root_mean_square(array: NDArray[np.float64]) -> float:
+    return math.sqrt(float((array**2).mean())) if len(array) else math.nan

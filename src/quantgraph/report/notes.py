@@ -1,4 +1,4 @@
-"""What a reader of a summary has to know before the numbers."""
+"""Notes to the numbers of a summary, in both languages."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = ["summary_notes"]
 
 
 def summary_notes(summary: Mapping[str, Any]) -> Iterator[Note]:
-    """What makes the numbers mean less than they seem to."""
+    """Notes for results whose numbers are easily misread."""
     account, benchmark = summary["account"], summary["benchmark"]
     refused, reasons = account["rejections"], format_counts(account["rejections_by_reason"])
     if refused and not account["trades"]:

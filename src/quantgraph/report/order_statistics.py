@@ -1,4 +1,4 @@
-"""What became of the orders of a run: what was refused and why, what was not ordered, the round trips."""
+"""Statistics of a run's orders: rejections by reason, round trips, buys of the signal without an order."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ from quantgraph.state.frames import Floats
 __all__ = ["count_unfollowed_buys", "format_counts", "rejection_counts", "round_trip_statistics"]
 
 _DUST = 1e-6
-"""Shares that are left of adding up floats."""
+"""Rounding of sums of shares."""
 
 
 def rejection_counts(outcomes: Iterable[Outcome]) -> dict[str, int]:
-    """How many orders were refused, or cut, by code, the most frequent first."""
+    """Number of orders refused or cut by code, the most frequent first."""
     return dict(Counter(refused.code for each in outcomes if (refused := rejection_of(each))).most_common())
 
 
 def format_counts(reasons: Mapping[str, int]) -> str:
-    """Such counts in a line.
+    """Counts by code in one line.
 
     >>> format_counts({"limit_up": 3, "suspended": 1})
     'limit_up 3, suspended 1'
@@ -44,8 +44,8 @@ def round_trip_statistics(
     Returns
     -------
     dict
-        ``round_trips``, one a sale; ``profit_factor``, None without a loss; ``average_holding``, the mean of
-        the sessions from the purchase to the sale, None without a round trip.
+        ``round_trips``, one a sale; ``profit_factor``, None without a loss; ``average_holding``, mean number
+        of sessions from purchase to sale, None without a round trip.
     """
     splits = [event for event in events if isinstance(event, Split)]
     trades = [_merged_away(split) for split in splits if not split.after]  # before the session's orders
@@ -69,7 +69,7 @@ def round_trip_statistics(
 
 
 def _merged_away(split: Split) -> Trade:
-    """A reverse split that left no share: a sale for what the fraction brought."""
+    """A reverse split that leaves no share is a sale for what the fraction brings."""
     return Trade(
         session=split.session,
         symbol=split.symbol,
@@ -83,14 +83,14 @@ def _merged_away(split: Split) -> Trade:
 def count_unfollowed_buys(
     signal: pd.DataFrame, outcomes: Iterable[Outcome], events: Iterable[Event], sessions: pd.DatetimeIndex
 ) -> int:
-    """Count buys of a signal, of what was not held, for which no order was made.
+    """Count buys of a signal, for symbols not held, without an order.
 
     Parameters
     ----------
     signal
-        1 = buy; a row stands at the session in which it is traded. Symbols that are not in it do not count.
+        1 = buy; a row stands at the session in which it is traded. Only its symbols count.
     sessions
-        Those that were traded.
+        The sessions that were traded.
     """
     outcomes = list(outcomes)
     moved = [
@@ -113,7 +113,7 @@ def count_unfollowed_buys(
 def _sums(
     cells: Sequence[tuple[pd.Timestamp, str, float]], sessions: pd.DatetimeIndex, symbols: pd.Index
 ) -> Floats:
-    """Add up amounts by session and symbol: (T, N), 0 where there is none."""
+    """Sums by session and symbol, (T, N), 0 without an amount."""
     sums = np.zeros((len(sessions), len(symbols)))
     days, names, amounts = zip(*cells, strict=True) if cells else ((), (), ())
     columns = symbols.get_indexer(pd.Index(names, dtype="str"))

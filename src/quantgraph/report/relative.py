@@ -1,7 +1,7 @@
-"""Metrics of a run beside its benchmark: two series of simple returns over the same sessions.
+"""Metrics of a run and its benchmark: two series of simple returns over the same sessions.
 
-Both series need equal indexes, without NaN; BadOption names the first label where they part. NaN comes
-back where something that is divided by does not vary, and with too few returns. Rates are yearly.
+Both series need equal indexes and no NaN; BadOption names the first label that differs. The result is NaN if
+a divisor does not vary, and with too few returns. Rates are yearly.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ __all__ = ["alpha", "beta", "correlation", "information_ratio", "tracking_error"
 def tracking_error(
     returns: pd.Series[float], benchmark: pd.Series[float], *, periods_per_year: int = 252, ddof: int = 1
 ) -> float:
-    """``std(r - b, ddof) * sqrt(periods_per_year)``; NaN with no more than ``ddof`` returns."""
+    """``std(r - b, ddof) * sqrt(periods_per_year)``; NaN with at most ``ddof`` returns."""
     ours, theirs = _pair(returns, benchmark)
     return deviation(ours - theirs, ddof) * math.sqrt(per_year(periods_per_year))
 
@@ -31,7 +31,7 @@ def information_ratio(
     """``mean(r - b) / std(r - b, ddof) * sqrt(periods_per_year)``.
 
     Goodwin, "The Information Ratio", Financial Analysts Journal 54(4), 1998, with the difference of
-    returns as the excess. NaN when the difference does not vary.
+    returns as the excess. NaN if the difference does not vary.
     """
     ours, theirs = _pair(returns, benchmark)
     active = ours - theirs
@@ -42,7 +42,7 @@ def beta(returns: pd.Series[float], benchmark: pd.Series[float]) -> float:
     """``cov(r, b) / var(b)``, the slope of the regression on the benchmark.
 
     Sharpe, "Capital Asset Prices", Journal of Finance 19(3), 1964. A constant risk-free rate changes
-    nothing. NaN when the benchmark does not vary.
+    nothing. NaN if the benchmark does not vary.
     """
     return _slope(*_pair(returns, benchmark))
 
@@ -67,7 +67,7 @@ def alpha(
 
 
 def correlation(returns: pd.Series[float], benchmark: pd.Series[float]) -> float:
-    """``cov(r, b) / (std(r) * std(b))`` (Pearson); NaN when one of the two does not vary."""
+    """``cov(r, b) / (std(r) * std(b))`` (Pearson); NaN if one of the two does not vary."""
     ours, theirs = _pair(returns, benchmark)
     if not varies(ours):
         return math.nan
@@ -86,5 +86,5 @@ def _slope(ours: NDArray[np.float64], theirs: NDArray[np.float64]) -> float:
     if not varies(theirs):
         return math.nan
     centred = theirs - theirs.mean()
-    # Not by BLAS, whose last bits depend on the processor: a replay elsewhere has to come to the same.
+    # Not by BLAS, whose last bits depend on the processor: a replay on another one must give the same.
     return math.fsum((ours - ours.mean()) * centred) / math.fsum(centred * centred)

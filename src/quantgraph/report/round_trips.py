@@ -1,9 +1,9 @@
-"""Round trips, and what they say.
+"""Round trips, win rate and profit factor.
 
 A round trip is one sale with the purchases it closes. Its cost is what those shares were bought for,
-the costs of buying included; its proceeds are what they brought, the costs of selling taken off. Which
+the costs of buying included; its proceeds are what they brought, less the costs of selling. Which
 purchases a sale closes is a convention: ``fifo`` takes the oldest first, ``average`` takes a share of all
-that are held. Shares still held at the end are in no round trip. A position sold in three orders makes
+that are held. Shares still held at the end are not in a round trip. A position sold in three orders makes
 three round trips, under both conventions.
 
 Sums are exact to twenty decimals; the round trips are float64.
@@ -34,14 +34,12 @@ _DIGITS = 20
 
 @dataclass(frozen=True, kw_only=True)
 class Entitlement:
-    """What a holding got without a trade; its session is the ex-date, when it belongs to the holder.
+    """What a holding gets without a trade.
 
     Attributes
     ----------
     session
         The ex-date: before the trades of that session.
-    symbol
-        Of what.
     shares
         Added to the whole holding by a split or bonus shares; negative for a reverse split.
     cash
@@ -68,8 +66,6 @@ class RoundTrip:
 
     Attributes
     ----------
-    symbol
-        Of what.
     opened
         Session of the oldest purchase in it; under ``average`` that of the position's first one.
     closed
@@ -119,10 +115,10 @@ def round_trips(
     Raises
     ------
     BadOption
-        If a sale or an entitlement finds too few shares, or the basis is none of the two.
+        If a sale or an entitlement finds too few shares, or the basis is not one of the two.
     """
     if basis not in get_args(CostBasis):
-        raise BadOption(f"basis={basis!r}; it is one of {get_args(CostBasis)}", parameter="basis")
+        raise BadOption(f"basis={basis!r} must be 'fifo' or 'average'", parameter="basis")
     held: dict[str, list[_Lot]] = {}
     trips = []
     events: list[Trade | Entitlement] = [*entitlements, *trades]
@@ -138,7 +134,7 @@ def round_trips(
 
 
 def win_rate(trips: Iterable[RoundTrip]) -> float:
-    """Count round trips with a profit above 0, as a share of all; NaN without any."""
+    """Share of the round trips with a profit above 0; NaN without a round trip."""
     profits = [trip.profit for trip in trips]
     return sum(profit > 0 for profit in profits) / len(profits) if profits else math.nan
 

@@ -1,4 +1,4 @@
-"""A run in one object: account, costs and benchmark, all derived from the ledger."""
+"""The summary of a run: account, costs and benchmarks, derived from the ledger."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from quantgraph.audit import signal_counts
 from quantgraph.broker import Market
 from quantgraph.broker.ledger import CHARGES, Ledger
 from quantgraph.report.benchmark import buy_and_hold_values, index_buy_and_hold
-from quantgraph.report.downside import sortino_ratio
 from quantgraph.report.metrics import (
     annual_return,
     calmar_ratio,
     max_drawdown,
     session_returns,
     sharpe_ratio,
+    sortino_ratio,
     volatility,
 )
 from quantgraph.report.order_statistics import count_unfollowed_buys, rejection_counts, round_trip_statistics
@@ -30,9 +30,9 @@ __all__ = ["summarise"]
 
 _HALF_A_TICK = 0.005
 _SESSIONS_A_YEAR = 252
-"""What every metric takes unless it is told otherwise."""
+"""The default of every metric."""
 _RULE = "signal_rule"
-"""The decider that orders what a signal says and nothing else."""
+"""Name of the decider that orders what a signal says and nothing else."""
 
 
 def summarise(
@@ -113,7 +113,7 @@ def summarise(
             "bought": bought,
             **_performance(held),
             **_ratios(held),
-            **_beside(values, held),
+            **_against(values, held),
         },
         "index": None if levels is None else _against_index(values, levels),
         "periods_per_year": _SESSIONS_A_YEAR,
@@ -128,9 +128,9 @@ def summarise(
 
 
 def _ex_dates(ledger: Ledger, run_id: str, market: Market) -> dict[str, Any] | None:
-    """Where the reference price of a session is not the close before it, an entitlement went off.
+    """Ex-dates show where the reference price of a session is not the close before it.
 
-    None where the data has neither dividends nor reference prices: what went ex is not known then.
+    None if the data has neither dividends nor reference prices.
     """
     bars = market.store.snapshot(market.data_ref)["ohlcv"]
     nothing = {"count": 0, "not_credited": 0.0}
@@ -138,7 +138,7 @@ def _ex_dates(ledger: Ledger, run_id: str, market: Market) -> dict[str, Any] | N
         return nothing if "dividend" in bars else None
     dropped = bars["close"].ffill().shift() - bars["pre_close"].reindex(bars["close"].index)
     dropped = dropped.where(dropped.abs() > _HALF_A_TICK)
-    for name in ("dividend", "split"):  # what the data has has reached the account
+    for name in ("dividend", "split"):  # these have reached the account
         if name in bars:
             dropped = dropped.where(bars[name].reindex_like(dropped).isna())
     if not dropped.notna().to_numpy().any():
@@ -153,11 +153,11 @@ def _ex_dates(ledger: Ledger, run_id: str, market: Market) -> dict[str, Any] | N
 
 
 def _against_index(values: pd.Series[float], levels: pd.Series[float]) -> dict[str, Any]:
-    return {"dividends": False, **_performance(levels), **_ratios(levels), **_beside(values, levels)}
+    return {"dividends": False, **_performance(levels), **_ratios(levels), **_against(values, levels)}
 
 
 def _as_traded(signal: pd.DataFrame, bars: pd.DataFrame, meta: Mapping[str, Any]) -> pd.DataFrame | None:
-    """The signal at the sessions whose open trades it, of what may be bought; None without the rule."""
+    """The signal at the sessions that trade it, of symbols that may be bought; None for other deciders."""
     options = meta.get("options", {})
     if meta.get("decider") != _RULE or "weights" not in options:
         return None
@@ -176,7 +176,7 @@ def _performance(values: pd.Series[float]) -> dict[str, Any]:
 
 
 def _dates(values: pd.Series[float]) -> dict[str, str | None]:
-    """When the deepest fall began, was deepest and was made good, ``YYYYMMDD``."""
+    """Dates of the deepest fall, ``YYYYMMDD``."""
     if not (values > 0).all():
         return dict.fromkeys(("peak", "trough", "recovery"))
     fall = max_drawdown(values)
@@ -185,7 +185,7 @@ def _dates(values: pd.Series[float]) -> dict[str, str | None]:
 
 
 def _ratios(values: pd.Series[float]) -> dict[str, Any]:
-    if not (values > 0).all():  # all is lost: nothing can be divided by it
+    if not (values > 0).all():  # all is lost, and division by 0 is not defined
         return dict.fromkeys(("annual_return", "volatility", "sharpe", "sortino", "calmar"))
     returns = session_returns(values)
     return {
@@ -197,7 +197,7 @@ def _ratios(values: pd.Series[float]) -> dict[str, Any]:
     }
 
 
-def _beside(values: pd.Series[float], benchmark: pd.Series[float]) -> dict[str, Any]:
+def _against(values: pd.Series[float], benchmark: pd.Series[float]) -> dict[str, Any]:
     measures = (tracking_error, information_ratio, beta, alpha)
     if not ((values > 0).all() and (benchmark > 0).all()):
         return {measure.__name__: None for measure in measures}

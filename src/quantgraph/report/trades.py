@@ -26,16 +26,10 @@ class Trade:
 
     Attributes
     ----------
-    session
-        When.
-    symbol
-        Of what.
-    side
-        ``buy`` or ``sell``.
     quantity
-        Shares, more than 0.
+        Shares, > 0.
     price
-        Per share, 0 or more: a delisting without payment is a sale at 0.
+        Per share, >= 0: a delisting without payment is a sale at 0.
     cost
         Fees, taxes and slippage of the trade together.
     """
@@ -50,11 +44,11 @@ class Trade:
     def __post_init__(self) -> None:
         where = f"of the trade in {self.symbol} on {self.session:%Y-%m-%d}"
         if self.side not in get_args(Side):
-            raise BadOption(f"side={self.side!r} {where}; it is 'buy' or 'sell'", parameter="side")
+            raise BadOption(f"side={self.side!r} {where} must be 'buy' or 'sell'", parameter="side")
         if not to_decimal(self.quantity, name="quantity") > 0:
-            raise BadOption(f"quantity={self.quantity} {where}; more than 0 is wanted", parameter="quantity")
+            raise BadOption(f"quantity={self.quantity} {where} must be > 0", parameter="quantity")
         if to_decimal(self.price, name="price") < 0:
-            raise BadOption(f"price={self.price} {where}; 0 or more is wanted", parameter="price")
+            raise BadOption(f"price={self.price} {where} must be >= 0", parameter="price")
         to_decimal(self.cost, name="cost")
 
     @classmethod
@@ -95,7 +89,7 @@ def turnover(trades: Iterable[Trade], values: pd.Series[float]) -> float:
     trades
         All of the run.
     values
-        Of the run, beginning with the initial cash, which is no session and does not count.
+        Of the run, beginning with the initial cash, which does not count as a session.
 
     Returns
     -------
@@ -105,7 +99,7 @@ def turnover(trades: Iterable[Trade], values: pd.Series[float]) -> float:
     Raises
     ------
     BadOption
-        If a trade is in none of the sessions.
+        If the session of a trade is not one of the values'.
     """
     array = values_array(values)[1:]
     sessions = set(values.index[1:])
@@ -113,7 +107,7 @@ def turnover(trades: Iterable[Trade], values: pd.Series[float]) -> float:
     for trade in trades:
         if trade.session not in sessions:
             raise BadOption(
-                f"trades has {trade.symbol} on {trade.session:%Y-%m-%d}, which is no session of the values",
+                f"trades has {trade.symbol} on {trade.session:%Y-%m-%d}, not a session of the values",
                 parameter="trades",
             )
         traded += trade.notional

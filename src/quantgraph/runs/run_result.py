@@ -68,13 +68,14 @@ def run_outcome(state: Mapping[str, Any], source: MarketDataSource) -> dict[str,
     request, history = state.get("request") or {}, list(state.get("execution_history") or [])
     reason, errors = state.get("ended_because") or "cancelled", state.get("error_messages") or []
     error = errors[-1] if errors else ": ".join([reason, *history[-1:]])
-    latest = AsOfSource(source, Moment(source.sessions()[-1]))
+    # Without a request the source may be the reason of the end: it is not called again.
+    symbols = request_symbols(request, AsOfSource(source, Moment(source.sessions()[-1]))) if request else ()
     return {
         "ended_because": reason,
         **({} if reason == "done" else {"error": error}),
         "assumptions": list(state.get("assumptions") or []),
         "notes": [*(request.get("notes") or []), *(state.get("summary") or {}).get("notes", [])],
-        "symbols": list(request_symbols(request, latest)) if request else [],
+        "symbols": list(symbols),
         "window": {"start": request.get("start"), "end": request.get("end")},
         "data_ref": state.get("data_ref"),
         "validation": state.get("validation"),

@@ -9,7 +9,8 @@ import time
 from collections.abc import Callable, Sequence
 from typing import TypeVar
 
-from quantgraph.sandbox.result import Isolation, Limits, exit_error
+from quantgraph.errors import CodeFailed
+from quantgraph.sandbox.result import Call, Isolation, Limits
 from quantgraph.sandbox.server_process import ForkRequest, ServerProcess
 from quantgraph.sandbox.wire import Block, Read
 
@@ -85,7 +86,7 @@ class Child:
 
     @property
     def level(self) -> Isolation:
-        """Isolation level of its process."""
+        """Isolation of its process."""
         return self._server.level
 
     @property
@@ -93,11 +94,8 @@ class Child:
         """Whether there is a child that still knows the requests before."""
         return self._channel is not None
 
-    def request(self, parts: Sequence[Block], read: Callable[[Read, float], T]) -> T:
-        """Send a message and return what ``read`` makes of the reply.
-
-        ``read`` is given a function that reads bytes, and the time of the request. The child is closed on
-        any exception.
+    def request(self, parts: Sequence[Block], read: Callable[[Call, Read], T]) -> T:
+        """Send a message and return what ``read`` makes of the reply. Any exception closes the child.
 
         Raises
         ------
@@ -106,16 +104,16 @@ class Child:
         """
         if self._channel is None:
             self._channel = Channel(self._server.connect(self._request))
-        started = time.perf_counter()
-        self._channel.deadline = started + self.limits.timeout
+        call = Call(limits=self.limits, isolation=self.level)
+        self._channel.deadline = call.started + self.limits.timeout
         self._channel.send(parts)
         try:
-            return read(self._channel.read, started)
-        except (EOFError, OSError) as error:
-            self.close()
-            raise exit_error(None, self.limits, time.perf_counter() - started) from error
-        except BaseException:
+            return read(call, self._channel.read)
+        except BaseException as error:
             self.close()  # the rest of a reply must not be read as the next one
+            # CodeRefused and CodeTimeout are OSErrors too.
+            if isinstance(error, EOFError | OSError) and not isinstance(error, CodeFailed):
+                raise call.ended() from error
             raise
 
     def close(self) -> None:

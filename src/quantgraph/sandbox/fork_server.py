@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import math
 import os
 import select
@@ -19,7 +18,7 @@ from quantgraph.sandbox.request_loop import REQUEST_LIMIT, serve_cells, serve_de
 from quantgraph.sandbox.result import DIED
 from quantgraph.sandbox.server_process import ForkRequest
 from quantgraph.sandbox.shared_frames import map_shared_frames, read_shared_frames
-from quantgraph.sandbox.wire import encode_frames, exact_reader, read_header
+from quantgraph.sandbox.wire import encode_frames, encode_message, exact_reader, read_header
 
 __all__ = ["canary_file", "run_fork_server"]
 
@@ -36,7 +35,7 @@ def run_fork_server(control: socket.socket) -> None:
     """Seal this process, report its isolation level, and serve until the host closes ``control``."""
     seal_parent([*readable_places(), Path.cwd()])
     with contextlib.suppress(ConnectionError):
-        control.sendall(_report_of_a_sealed_child() + b"\n")
+        control.sendall(_report_of_a_sealed_child())
         _ForkServer(control).serve()
     # The host removes this folder with its content, unless it was killed.
     with contextlib.suppress(OSError):
@@ -49,7 +48,7 @@ def _report_of_a_sealed_child() -> bytes:
         try:
             seal_child(memory=_TEST_MEMORY, seconds=_TEST_SECONDS)
             level, reason = self_test(canary_file())
-            os.write(writing, json.dumps({"level": level, "reason": reason}).encode())
+            os.write(writing, b"".join(encode_message({"level": level, "reason": reason})))
         finally:
             os._exit(0)
     os.close(writing)

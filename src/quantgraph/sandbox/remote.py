@@ -3,19 +3,11 @@
 from __future__ import annotations
 
 import io
-import time
 from collections.abc import Sequence
 from typing import Protocol
 
 from quantgraph.errors import CodeFailed, CodeTimeout
-from quantgraph.sandbox.result import (
-    REPLY_LIMIT,
-    CodeResult,
-    Limits,
-    read_handshake,
-    read_result,
-    unreadable_reply,
-)
+from quantgraph.sandbox.result import REPLY_LIMIT, Call, CodeResult, Limits, read_handshake
 from quantgraph.sandbox.runner import cells_request
 from quantgraph.sandbox.server_process import START_SECONDS
 from quantgraph.sandbox.wire import Frames, encode_frames, exact_reader
@@ -71,28 +63,24 @@ class RemoteRunner:
 
     def run(self, cells: Sequence[str], frames: Frames) -> CodeResult:
         """Run cells, see :class:`~quantgraph.sandbox.CodeRunner`."""
-        started, limits = time.perf_counter(), self._limits
-        request = b"".join(encode_frames(cells_request(cells, limits, "none"), frames))
+        call = Call(limits=self._limits, isolation="remote")
+        request = b"".join(encode_frames(cells_request(cells, self._limits, "none"), frames))
         try:
-            reply = self._exchange(request, timeout=limits.timeout + START_SECONDS, limit=REPLY_LIMIT)
+            reply = self._exchange(request, timeout=self._limits.timeout + START_SECONDS, limit=REPLY_LIMIT)
         except OSError as error:
-            return _no_reply(error, started)
+            return call.failed(_exchange_error(error, call.seconds))
         if len(reply) > REPLY_LIMIT:
-            return unreadable_reply(ValueError(f"a reply of {len(reply)} bytes"), limits, started, "remote")
+            return call.failed(call.unreadable(ValueError(f"a reply of {len(reply)} bytes")))
         read = exact_reader(io.BytesIO(reply))
         try:
             read_handshake(read)
-            return read_result(read, limits, started, "remote", frames=frames)
+            return call.read_result(read, frames)
         except EOFError:
-            died = CodeFailed("the remote process died, or is not a worker of quantgraph")
-            return CodeResult(error=died, seconds=time.perf_counter() - started, isolation="remote")
+            return call.failed(CodeFailed("the remote process died, or is not a worker of quantgraph"))
 
 
-def _no_reply(error: OSError, started: float) -> CodeResult:
-    seconds = time.perf_counter() - started
+def _exchange_error(error: OSError, seconds: float) -> CodeFailed:
     reason = " ".join(str(error).split())[:200] or type(error).__name__
     if isinstance(error, TimeoutError):
-        failed: CodeFailed = CodeTimeout(f"no reply from the remote machine after {seconds:.0f} s: {reason}")
-    else:
-        failed = CodeFailed(f"the remote machine that runs code cannot be reached: {reason}")
-    return CodeResult(error=failed, seconds=seconds, isolation="remote")
+        return CodeTimeout(f"no reply from the remote machine after {seconds:.0f} s: {reason}")
+    return CodeFailed(f"the remote machine that runs code cannot be reached: {reason}")

@@ -20,17 +20,14 @@ from quantgraph.state.frames import FrozenFrame, check_axes, freeze
 __all__ = [
     "DIED",
     "REPLY_LIMIT",
+    "Call",
     "CodeResult",
     "Isolation",
     "Limits",
     "check_signal_axes",
     "code_error",
-    "exit_error",
     "is_at_least",
     "read_handshake",
-    "read_json_reply",
-    "read_result",
-    "unreadable_reply",
 ]
 
 Isolation = Literal["full", "limits_only", "none", "trusted", "remote"]
@@ -94,40 +91,131 @@ class Limits:
     output_limit: int
 
 
-def read_result(
-    read: Read, limits: Limits, started: float, isolation: Isolation, *, frames: Frames
-) -> CodeResult:
-    """Read a reply and check every part of it: the code could write to the same pipe.
+@dataclass(kw_only=True)
+class Call:
+    """A request to a code process: makes results of its replies and errors.
 
-    Parameters
+    Attributes
     ----------
-    frames
-        The frames that the code was given; its signals must have sessions and symbols of them.
-
-    Raises
-    ------
-    EOFError, OSError
-        If the reply is missing or incomplete.
+    isolation
+        Isolation of the process.
+    started
+        When the request was sent, in seconds of ``time.perf_counter``.
     """
-    try:
-        header_limit = _HEADER_LIMIT + 12 * limits.output_limit
-        header, size = read_header(read, limit=REPLY_LIMIT, header_limit=header_limit)
-        signals = _read_signals(header, size, read, frames)
-        return CodeResult(
-            stdout=_checked_text(header["stdout"], limits.output_limit + _DROPPED_NOTE),
-            value=_checked_text(header["value"], _TEXT_LIMIT),
-            signals=signals,
-            error=_read_error(header["error"], limits, time.perf_counter() - started, isolation),
-            seconds=time.perf_counter() - started,
-            isolation=isolation,
-            memory_mb=min(max(require_type(header["kilobytes"], int), 0), _KILOBYTES_LIMIT) / 1024,
-        )
-    except (EOFError, OSError):
-        raise
-    except CodeFailed as error:
-        return CodeResult(error=error, seconds=time.perf_counter() - started, isolation=isolation)
-    except Exception as error:  # noqa: BLE001 - forged bytes may make a library raise anything
-        return unreadable_reply(error, limits, started, isolation)
+
+    limits: Limits
+    isolation: Isolation = "none"
+    started: float = field(default_factory=time.perf_counter)
+
+    @property
+    def seconds(self) -> float:
+        """Seconds since the start."""
+        return time.perf_counter() - self.started
+
+    def failed(self, error: CodeFailed) -> CodeResult:
+        """Return the result of a call that failed."""
+        return CodeResult(error=error, seconds=self.seconds, isolation=self.isolation)
+
+    def read_result(self, read: Read, frames: Frames) -> CodeResult:
+        """Read a reply and check every part of it: the code could write to the same pipe.
+
+        Parameters
+        ----------
+        frames
+            The frames that the code was given; its signals must have sessions and symbols of them.
+
+        Raises
+        ------
+        EOFError, OSError
+            If the reply is missing or incomplete.
+        """
+        limit = self.limits.output_limit
+        try:
+            header, size = read_header(read, limit=REPLY_LIMIT, header_limit=_HEADER_LIMIT + 12 * limit)
+            signals = _read_signals(header, size, read, frames)
+            return CodeResult(
+                stdout=_checked_text(header["stdout"], limit + _DROPPED_NOTE),
+                value=_checked_text(header["value"], _TEXT_LIMIT),
+                signals=signals,
+                error=self._read_error(header["error"]),
+                seconds=self.seconds,
+                isolation=self.isolation,
+                memory_mb=min(max(require_type(header["kilobytes"], int), 0), _KILOBYTES_LIMIT) / 1024,
+            )
+        except (EOFError, OSError):
+            raise
+        except CodeFailed as error:
+            return self.failed(error)
+        except Exception as error:  # noqa: BLE001 - forged bytes may make a library raise anything
+            return self.failed(self.unreadable(error))
+
+    def read_json(self, read: Read) -> dict[str, Any]:
+        """Read a reply without frames. Only ``stdout`` is checked; the caller checks the rest.
+
+        Raises
+        ------
+        EOFError, OSError
+            If the reply is missing or incomplete.
+        CodeFailed
+            If it is malformed, or reports an error.
+        """
+        try:
+            header, size = read_header(read, limit=_JSON_REPLY_LIMIT)
+            if size:
+                raise ValueError(f"{size} bytes behind the header")
+            header["stdout"] = _checked_text(header["stdout"], self.limits.output_limit + _DROPPED_NOTE)
+            reported = self._read_error(header["error"])
+        except (EOFError, OSError):
+            raise
+        except Exception as error:
+            raise self.unreadable(error) from error
+        if reported:
+            raise reported
+        return header
+
+    def unreadable(self, error: Exception) -> CodeFailed:
+        """Return the error for a malformed reply; past the deadline the process was killed while it wrote."""
+        if self.seconds >= self.limits.timeout:
+            return self.ended()
+        reason = f"{type(error).__name__}: {error}"
+        return CodeFailed("the code's process sent an unreadable reply", reason=reason[:_TEXT_LIMIT])
+
+    def ended(self, status: int | None = None, *, late: bool = False) -> CodeFailed:
+        """Return the error for a process that ended without a reply.
+
+        Parameters
+        ----------
+        status
+            Its exit status, or minus the number of the signal that killed it; None if that is not known.
+        late
+            Whether it was killed at its deadline.
+        """
+        timeout = self.limits.timeout
+        if late or self.seconds >= timeout or (status is not None and -status == _CPU_LIMIT):
+            return CodeTimeout(
+                f"the code ran for more than {timeout:g} s and was stopped; is there an endless loop?"
+            )
+        if status is None:
+            return CodeFailed("the code's process died without a reply")
+        if status >= 0:
+            return CodeFailed(f"the code's process died: it exited with status {status}", status=status)
+        name = _SIGNALS.get(-status, f"signal {-status}")
+        cause = "it was killed, perhaps for lack of memory" if name == "SIGKILL" else "a crash in a library"
+        return CodeFailed(f"the code's process died of {name} ({cause})", signal=name)
+
+    def _read_error(self, error: Any) -> CodeFailed | None:
+        if error is None:
+            return None
+        if error["code"] == DIED:
+            status, late = require_type(error["status"], int), require_type(error["late"], bool)
+            if status not in _STATUSES:
+                raise ValueError(f"{status} is not an exit status")
+            return self.ended(status, late=late)
+        return code_error(error, self.isolation, memory_mb=self.limits.memory_mb)
+
+
+_SIGNALS = {number.value: number.name for number in signal.Signals}
+_CPU_LIMIT = next((number for number, name in _SIGNALS.items() if name == "SIGXCPU"), 0)
 
 
 def _read_signals(header: dict[str, Any], size: int, read: Read, frames: Frames) -> dict[str, pd.DataFrame]:
@@ -173,30 +261,6 @@ def check_signal_axes(name: str, signal: FrozenFrame, frames: Frames) -> None:
         ) from error
 
 
-def read_json_reply(
-    read: Read, limits: Limits, started: float, isolation: Isolation
-) -> tuple[dict[str, Any], CodeFailed | None]:
-    """Read a reply without frames; return it with the error it reports.
-
-    Only ``stdout`` and ``error`` are checked; the caller checks the rest.
-
-    Raises
-    ------
-    EOFError, OSError
-        If the reply is missing or incomplete.
-    """
-    try:
-        header, size = read_header(read, limit=_JSON_REPLY_LIMIT)
-        if size:
-            raise ValueError(f"{size} bytes behind the header")
-        header["stdout"] = _checked_text(header["stdout"], limits.output_limit + _DROPPED_NOTE)
-        return header, _read_error(header["error"], limits, time.perf_counter() - started, isolation)
-    except (EOFError, OSError):
-        raise
-    except Exception as error:  # noqa: BLE001 - as in read_result
-        return {}, unreadable_reply(error, limits, started, isolation).error
-
-
 def is_at_least(level: IsolationLevel, least: IsolationLevel) -> bool:
     """Return whether an isolation level is ``least`` or stronger."""
     return _LEVELS.index(level) <= _LEVELS.index(least)
@@ -206,7 +270,7 @@ _LEVELS: tuple[IsolationLevel, ...] = get_args(IsolationLevel)  # strongest firs
 
 
 def read_handshake(read: Read) -> tuple[object, object]:
-    """Read the level, and why it is not full, that a ``--once`` process reports before it runs code.
+    """Read the isolation level, and why it is not full, that a process reports before it runs code.
 
     Raises
     ------
@@ -220,54 +284,6 @@ def read_handshake(read: Read) -> tuple[object, object]:
         raise
     except Exception as error:
         raise EOFError from error
-
-
-def unreadable_reply(error: Exception, limits: Limits, started: float, isolation: Isolation) -> CodeResult:
-    """Return the result for a malformed reply; past the deadline the process was killed while it wrote."""
-    seconds = time.perf_counter() - started
-    reason = f"{type(error).__name__}: {error}"
-    failed = CodeFailed("the code's process sent an unreadable reply", reason=reason[:_TEXT_LIMIT])
-    if seconds >= limits.timeout:
-        failed = exit_error(None, limits, seconds)
-    return CodeResult(error=failed, seconds=seconds, isolation=isolation)
-
-
-def exit_error(status: int | None, limits: Limits, seconds: float, *, late: bool = False) -> CodeFailed:
-    """Return the error for a process that ended without a reply.
-
-    Parameters
-    ----------
-    status
-        Its exit status, or minus the number of the signal that killed it; None if that is not known.
-    late
-        Whether it was killed at its deadline.
-    """
-    if late or seconds >= limits.timeout or (status is not None and -status == _CPU_LIMIT):
-        return CodeTimeout(
-            f"the code ran for more than {limits.timeout:g} s and was stopped; is there an endless loop?"
-        )
-    if status is None:
-        return CodeFailed("the code's process died without a reply")
-    if status >= 0:
-        return CodeFailed(f"the code's process died: it exited with status {status}", status=status)
-    name = _SIGNALS.get(-status, f"signal {-status}")
-    cause = "it was killed, perhaps for lack of memory" if name == "SIGKILL" else "a crash in a library"
-    return CodeFailed(f"the code's process died of {name} ({cause})", signal=name)
-
-
-_SIGNALS = {number.value: number.name for number in signal.Signals}
-_CPU_LIMIT = next((number for number, name in _SIGNALS.items() if name == "SIGXCPU"), 0)
-
-
-def _read_error(error: Any, limits: Limits, seconds: float, isolation: Isolation) -> CodeFailed | None:
-    if error is None:
-        return None
-    if error["code"] == DIED:
-        status, late = require_type(error["status"], int), require_type(error["late"], bool)
-        if status not in _STATUSES:
-            raise ValueError(f"{status} is not an exit status")
-        return exit_error(status, limits, seconds, late=late)
-    return code_error(error, isolation, memory_mb=limits.memory_mb)
 
 
 def code_error(error: Any, isolation: Isolation, *, memory_mb: int | None = None) -> CodeFailed:

@@ -10,15 +10,15 @@ import signal
 import socket
 import subprocess
 import threading
-import time
 import weakref
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import IO, Any, Protocol, runtime_checkable
 
 from quantgraph.sandbox.child import Channel, Child
 from quantgraph.sandbox.lockdown import IsolationLevel
 from quantgraph.sandbox.process_setup import PYTHON, WorkFolder, bwrap_prefix, code_environment
-from quantgraph.sandbox.result import CodeResult, Limits, exit_error, read_handshake, read_result
+from quantgraph.sandbox.result import Call, CodeResult, Limits, read_handshake
 from quantgraph.sandbox.server_process import START_SECONDS, ForkRequest, ServerProcess, check_level
 from quantgraph.sandbox.shared_frames import SharedFramesCache
 from quantgraph.sandbox.walk import CodeWalk, ProcessWalk
@@ -42,21 +42,14 @@ class CodeRunner(Protocol):
         """
 
 
+@dataclass(kw_only=True, eq=False)
 class _ProcessRunner:
     """The limits of a runner that starts processes."""
 
-    def __init__(
-        self,
-        *,
-        timeout: float = 30.0,
-        memory_mb: int = 2048,
-        output_limit: int = 20_000,
-        isolation: IsolationLevel = "full",
-    ) -> None:
-        self.timeout = timeout
-        self.memory_mb = memory_mb
-        self.output_limit = output_limit
-        self.isolation = isolation
+    timeout: float = 30.0
+    memory_mb: int = 2048
+    output_limit: int = 20_000
+    isolation: IsolationLevel = "full"
 
     def _limits(self) -> Limits:
         return Limits(timeout=self.timeout, memory_mb=self.memory_mb, output_limit=self.output_limit)
@@ -89,8 +82,7 @@ class FreshRunner(_ProcessRunner):
 
     def run(self, cells: Sequence[str], frames: Frames) -> CodeResult:
         """Run cells, see :class:`CodeRunner`."""
-        started, limits = time.perf_counter(), self._limits()
-        folder = WorkFolder()
+        call, folder = Call(limits=self._limits()), WorkFolder()
         with (
             contextlib.closing(folder),
             subprocess.Popen(
@@ -105,21 +97,18 @@ class FreshRunner(_ProcessRunner):
         ):
             assert process.stdin is not None  # noqa: S101 - both are pipes, see above
             assert process.stdout is not None  # noqa: S101
-            request = encode_frames(cells_request(cells, limits, self.isolation), frames)
+            request = encode_frames(cells_request(cells, call.limits, self.isolation), frames)
             writer = threading.Thread(target=_write, args=(process.stdin, request))
             killer = threading.Timer(self.timeout + START_SECONDS / 3, _kill, [process])
             writer.start()
             killer.start()
             # Read in pieces: an endless reply must not fill the host's memory.
             read = exact_reader(process.stdout)
-            level: IsolationLevel = "none"
             try:
-                level = check_level(*read_handshake(read), self.isolation)
-                return read_result(read, limits, started, level, frames=frames)
+                call.isolation = check_level(*read_handshake(read), self.isolation)
+                return call.read_result(read, frames)
             except (EOFError, OSError):
-                seconds = time.perf_counter() - started
-                error = exit_error(_exit_status(process), limits, seconds)
-                return CodeResult(error=error, seconds=seconds, isolation=level)
+                return call.failed(call.ended(_exit_status(process)))
             finally:
                 killer.cancel()
                 _kill(process)
@@ -157,6 +146,7 @@ def _kill(process: subprocess.Popen[bytes]) -> None:
     process.kill()
 
 
+@dataclass(kw_only=True, eq=False)
 class ForkRunner(_ProcessRunner):
     """A fork server that makes a child for each call: some 10 ms a call (Linux, macOS).
 
@@ -171,16 +161,8 @@ class ForkRunner(_ProcessRunner):
         The weakest level to accept; ``run`` and ``walk`` raise SandboxTooWeak where the system offers less.
     """
 
-    def __init__(
-        self,
-        *,
-        timeout: float = 30.0,
-        memory_mb: int = 2048,
-        output_limit: int = 20_000,
-        isolation: IsolationLevel = "full",
-    ) -> None:
-        super().__init__(timeout=timeout, memory_mb=memory_mb, output_limit=output_limit, isolation=isolation)
-        self._server = ServerProcess(isolation)
+    def __post_init__(self) -> None:
+        self._server = ServerProcess(self.isolation)
         self._shared_frames = SharedFramesCache()
         # Called once: when the runner is garbage, or when the interpreter exits.
         weakref.finalize(self, _close, self._server, self._shared_frames)
@@ -193,22 +175,19 @@ class ForkRunner(_ProcessRunner):
         try:
             self._server.start()
             # Before the child's own clock starts, so that a child killed at its deadline is seen to be late.
-            started = time.perf_counter()
+            call = Call(limits=limits, isolation=self._server.level)
             connection = self._server.connect(request, shared)
         finally:
             os.close(shared)
-        with contextlib.closing(Channel(connection, started + limits.timeout + _GRACE)) as channel:
+        with contextlib.closing(Channel(connection, call.started + limits.timeout + _GRACE)) as channel:
             channel.send(encode_message({"cells": list(cells), "output_limit": limits.output_limit}))
             try:
-                return read_result(channel.read, limits, started, self._server.level, frames=frames)
+                return call.read_result(channel.read, frames)
             except (EOFError, OSError) as error:
-                seconds = time.perf_counter() - started
                 if isinstance(error, TimeoutError):
                     # The fork server kills a child at its deadline; if it does not, it hangs.
                     self._server.close(patient=False)
-                return CodeResult(
-                    error=exit_error(None, limits, seconds), seconds=seconds, isolation=self._server.level
-                )
+                return call.failed(call.ended())
 
     def walk(self, cells: Sequence[str], frames: Frames) -> CodeWalk:
         """Run cells at ascending moments, see :func:`~quantgraph.sandbox.open_walk`."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import socket
 import struct
 import subprocess
@@ -15,12 +14,12 @@ from typing import Any, cast, get_args
 from quantgraph.errors import CodeFailed, SandboxTooWeak
 from quantgraph.sandbox.lockdown import IsolationLevel
 from quantgraph.sandbox.process_setup import PYTHON, WorkFolder, bwrap_prefix, code_environment
-from quantgraph.sandbox.result import is_at_least
+from quantgraph.sandbox.result import is_at_least, read_handshake
+from quantgraph.sandbox.wire import exact_reader
 
 __all__ = ["START_SECONDS", "ForkRequest", "ServerProcess", "check_level"]
 
 START_SECONDS = 30.0
-_HANDSHAKE_LIMIT = 4096
 _REQUEST = struct.Struct("<ddQ")
 
 
@@ -161,12 +160,12 @@ class ServerProcess:
                     cwd=self.folder.path,
                 )
             self._control.settimeout(START_SECONDS)
-            handshake = _read_handshake(self._control)
-            self.level = check_level(handshake["level"], handshake["reason"], self._least)
+            with self._control.makefile("rb") as stream:
+                self.level = check_level(*read_handshake(exact_reader(stream)), self._least)
         except SandboxTooWeak:
             self._stop()
             raise
-        except (EOFError, OSError, ValueError, LookupError) as error:
+        except (EOFError, OSError) as error:
             self._stop()
             raise _not_started() from error
         self._control.settimeout(None)
@@ -183,16 +182,6 @@ class ServerProcess:
         if self.folder is not None:
             self.folder.close()
         self._control = self.process = self.folder = None
-
-
-def _read_handshake(control: socket.socket) -> dict[str, str]:
-    line = b""
-    while not line.endswith(b"\n"):
-        piece = control.recv(_HANDSHAKE_LIMIT - len(line))
-        if not piece:
-            raise EOFError
-        line += piece
-    return dict(json.loads(line))
 
 
 def _not_started() -> CodeFailed:

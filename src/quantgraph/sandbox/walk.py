@@ -5,16 +5,15 @@ from __future__ import annotations
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from functools import partial
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
 from quantgraph.errors import BadOption, CodeFailed
 from quantgraph.market.moment import Moment
 from quantgraph.sandbox.child import Child
-from quantgraph.sandbox.result import CodeResult, read_result
+from quantgraph.sandbox.result import CodeResult
 from quantgraph.sandbox.view_sync import FramesSender
-from quantgraph.sandbox.wire import Block, Frames, Read, encode_message
+from quantgraph.sandbox.wire import Block, Frames, encode_message
 from quantgraph.state.cut import cut_panels
 
 if TYPE_CHECKING:
@@ -118,7 +117,7 @@ class ProcessWalk(CodeWalk):
         step = encode_message(*self._sender.send(known))
         started = time.perf_counter()
         try:
-            result = self._child.request([*opening, *step], partial(self._read, known))
+            result = self._child.request([*opening, *step], lambda call, read: call.read_result(read, known))
         except CodeFailed as error:
             seconds = time.perf_counter() - started
             return CodeResult(error=error, seconds=seconds, isolation=self._child.level)
@@ -130,9 +129,6 @@ class ProcessWalk(CodeWalk):
     def _begin(self, frames: Frames) -> None:
         self._frames = frames
         self._sender = FramesSender()
-
-    def _read(self, frames: Frames, read: Read, started: float) -> CodeResult:
-        return read_result(read, self._child.limits, started, self._child.level, frames=frames)
 
     def close(self) -> None:
         """End the child."""

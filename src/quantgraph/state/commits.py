@@ -1,6 +1,6 @@
-"""Commits, and commits on disk: an Arrow IPC file a frame, a file of lines for records, a JSON file a commit.
+"""Commits in memory and on disk: an Arrow IPC file a frame, a file of records, a JSON file a commit.
 
-All are named by content.
+All are named by their content.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ Panels = Mapping[str, Mapping[str, FrozenFrame]]
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Commit:
-    """What a commit names: frames by panel and field, and records."""
+    """An immutable state of the data: frames by panel and field, and records."""
 
     panels: Panels
     records: Records = NO_RECORDS
@@ -55,24 +55,18 @@ class Commit:
 
 
 class CommitCache:
-    """Frames and records of many commits, equal ones once.
-
-    Attributes
-    ----------
-    nbytes
-        Bytes of all that is on it.
-    """
+    """Frames and records of many commits, equal ones once; ``nbytes`` counts their bytes."""
 
     def __init__(self) -> None:
         self.nbytes = 0
-        self._things: dict[str, Any] = {}
+        self._kept: dict[str, Any] = {}
         self._uses: Counter[str] = Counter()
 
     def take(self, tree: Commit) -> Commit:
-        """Put a commit's things on it; where it has an equal one, the commit returned has that.
+        """Add a commit's frames and records, and return the commit over the kept ones.
 
-        Its fields are in one order, whichever way it came to be: prices first, then by name. Signals stay in
-        the order in which they were handed over: the last one is the strategy's.
+        Its fields are in one order: prices first, then by name. Signals stay in the order in which they were
+        committed: the last one is the strategy's.
         """
         panels = {
             panel: {
@@ -84,7 +78,7 @@ class CommitCache:
         return Commit(panels=panels, records=self._take(tree.records))
 
     def release(self, tree: Commit) -> None:
-        """Take a commit's things off it that no other has."""
+        """Drop the frames and records that no other commit has."""
         for frame in tree.frames:
             self._release(frame)
         self._release(tree.records)
@@ -93,16 +87,16 @@ class CommitCache:
         if not self._uses[thing.digest]:
             if isinstance(thing, Records):
                 thing = Records(tuple(self._take(entry) for entry in thing.entries))
-            self._things[thing.digest] = thing
+            self._kept[thing.digest] = thing
             self.nbytes += thing.nbytes
         self._uses[thing.digest] += 1
-        return self._things[thing.digest]
+        return self._kept[thing.digest]
 
     def _release(self, thing: FrozenFrame | Record | Records) -> None:
         self._uses[thing.digest] -= 1
         if not self._uses[thing.digest]:
             self.nbytes -= thing.nbytes
-            del self._things[thing.digest], self._uses[thing.digest]
+            del self._kept[thing.digest], self._uses[thing.digest]
             for entry in thing.entries if isinstance(thing, Records) else ():
                 self._release(entry)
 
@@ -123,12 +117,12 @@ def commit_name(tree: Commit) -> str:
 
 
 def write_commit(folder: Path, ref: str, tree: Commit) -> None:
-    """Write a commit; files that are there already have the same content and are left alone.
+    """Write a commit. A file that exists has the same content and is not written again.
 
     Raises
     ------
     StorageUnavailable
-        If one cannot be written.
+        If a file cannot be written.
     """
     with storage_errors(folder):
         (folder / "objects").mkdir(parents=True, exist_ok=True)
@@ -168,16 +162,16 @@ def read_commit(folder: Path, ref: str) -> Commit | None:
 
 @dataclass(frozen=True, kw_only=True)
 class StoredCommits:
-    """What a folder of commits holds.
+    """The check of a folder of commits.
 
     Attributes
     ----------
     commits
-        Their names.
+        Names of the commits.
     files
-        How many files were read.
+        Number of files read.
     faults
-        What is not as it was written, a file each.
+        Changed, missing or unreadable files.
     """
 
     commits: frozenset[str]
@@ -186,7 +180,7 @@ class StoredCommits:
 
 
 def check_stored_commits(folder: Path) -> StoredCommits:
-    """Read every commit of a folder, and every object that one of them names or that is there, once."""
+    """Read every commit of a folder, and every object that is there or that a commit names, once."""
     commits = sorted(path.stem for path in (folder / "commits").glob("[!.]*"))
     objects = {path.name for path in (folder / "objects").glob("[!.]*")}
     faults: list[BadFile] = []
@@ -207,7 +201,7 @@ def check_stored_commits(folder: Path) -> StoredCommits:
 
 
 def _check_object(path: Path) -> None:
-    """See that a file holds what its name says, and no other byte than this version of Arrow writes."""
+    """Check that a file holds what its name says, and only the bytes that this version of Arrow writes."""
     if path.suffix == ".records":
         written: bytes | pa.Buffer = _lines(_read_records(path, path.stem))
     elif path.suffix == ".arrow":
@@ -216,7 +210,7 @@ def _check_object(path: Path) -> None:
     else:
         raise BadFile(f"{path} is not an object; objects end in .arrow or .records", path=str(path))
     if path.read_bytes() != bytes(written):
-        raise BadFile(f"{path} has been changed: not all of its bytes are those written", path=str(path))
+        raise BadFile(f"{path} has been changed: its bytes are not those that were written", path=str(path))
 
 
 def _lines(records: Records) -> bytes:
@@ -249,9 +243,9 @@ def _read_records(path: Path, digest: str) -> Records:
 def _read_listing(path: Path, ref: str) -> tuple[dict[str, dict[str, str]], str | None]:
     try:
         content = path.read_bytes()
-        told = json.loads(content)
-        listing = {panel: {str(name): str(told[panel][name]) for name in told[panel]} for panel in PANELS}
-        records = told.get("records")
+        named = json.loads(content)
+        listing = {panel: {str(name): str(named[panel][name]) for name in named[panel]} for panel in PANELS}
+        records = named.get("records")
     except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise BadFile(f"{path} is not a stored commit: {error}", path=str(path)) from error
     if content_hash(content) != ref:
@@ -264,7 +258,7 @@ def _changed(path: Path, name: str) -> BadFile:
 
 
 def _encode(frame: FrozenFrame) -> pa.Buffer:
-    import pyarrow as pa  # a tenth of a second that only spilling pays
+    import pyarrow as pa  # takes a tenth of a second, which only spilling needs
 
     header = {
         "symbols": list(frame.symbols),
@@ -283,7 +277,7 @@ def _decode(folder: Path, digest: str) -> FrozenFrame:
 
 
 def _decoded(path: Path, digest: str) -> tuple[FrozenFrame, bool]:
-    """A stored frame, and whether this version of Arrow wrote it: another may lay the same out otherwise."""
+    """A stored frame, and whether this version of Arrow wrote it: another may write other bytes."""
     import pyarrow as pa
 
     try:

@@ -35,13 +35,13 @@ _DECIDING: ContextVar[Moment | None] = ContextVar("deciding", default=None)
 
 @contextmanager
 def deciding(moment: Moment) -> Iterator[None]:
-    """While somebody decides at a moment: every data state refuses what is later than it.
+    """Within this context every data state refuses data that is later than a moment.
 
-    It holds for the thread, or the task, and for those that inherit its context, as ``asyncio.to_thread`` and
-    ``copy_context().run`` do. A plain ``Thread`` or a pool's does not, and nothing tells it from one of
-    another run. ``view(moment)`` at or before the moment works; whatever gives a whole commit does not.
+    The daily loop decides in it. It holds for the thread or task, and for those that inherit its context, as
+    ``asyncio.to_thread`` and ``copy_context().run`` do; a plain ``Thread`` or a pool's thread does not.
+    ``view(moment)`` at or before the moment works; methods that give a whole commit do not.
     """
-    # A copy: whoever is handed the moment must not be able to move the limit by writing into it.
+    # A copy: writing into the moment that was handed out must not move the limit.
     moment, outer = Moment(moment.session, moment.phase), _DECIDING.get()
     token = _DECIDING.set(moment if outer is None else min(outer, moment))
     try:
@@ -51,16 +51,16 @@ def deciding(moment: Moment) -> Iterator[None]:
 
 
 def decision_moment() -> Moment | None:
-    """The moment that is being decided at, see :func:`deciding`; None outside of a decision."""
+    """The moment of the current decision, see :func:`deciding`; None outside of one."""
     return _DECIDING.get()
 
 
-def _allow(asked: str, moment: Moment | None = None) -> None:
+def _check_limit(call: str, moment: Moment | None = None) -> None:
     limit = _DECIDING.get()
     if limit is not None and (moment is None or limit < moment):
         raise FutureRequested(
-            f"{asked} shows what is later than {limit}, the moment that is being decided at; read the view "
-            "that decide() was given, or ask for view(moment, ref) of an earlier moment",
+            f"{call} shows data that is later than {limit}, the moment of this decision; read the view "
+            "that decide() was given, or use view(moment, ref) of an earlier moment",
             moment=str(limit),
         )
 
@@ -74,26 +74,26 @@ class DataState:
         Folder to which every commit is also written (Arrow IPC), and from which a ref that is not in
         memory is loaded, in this process or another.
     read_only
-        Whether commits are only loaded from the folder, and none is written there.
+        True: commits are loaded from the folder, and none is written there.
     memory_limit
-        Bytes of frames and records that the store keeps; equal ones are one and count once. Beyond it the
-        commits used longest ago are dropped; without a spill folder they are then gone. The head and the
-        commits that living working trees stand on are always kept, even if they alone exceed the limit.
-        What snapshots, views and walks still hold elsewhere is not counted.
+        Bytes of frames and records that the store keeps, equal ones once. Beyond it the least recently used
+        commits are dropped; without a spill folder they are lost. The head and the commits of living
+        working trees are always kept, even if they alone exceed the limit. Memory that snapshots and views
+        still hold is not counted.
 
     Notes
     -----
     Frames are checked, merged and written to disk before the lock is taken. It protects the head, the
-    commits, their order of use and the shelf they stand on against threads that read and commit at the same
-    time; it is held for the swap only, so readers do not wait for a large update. What is read from a commit
-    needs no lock: commits never change.
+    commits, their order of use and the cache against threads that read and commit at the same time; it is
+    held for the swap only, so readers do not wait for a large update. Reading from a commit needs no lock:
+    commits never change.
     """
 
     def __init__(
         self, spill_dir: str | Path | None = None, *, memory_limit: int = 2 << 30, read_only: bool = False
     ) -> None:
         if memory_limit <= 0:
-            raise BadOption(f"memory_limit={memory_limit} bytes; a positive number is wanted")
+            raise BadOption(f"memory_limit={memory_limit} must be > 0 bytes")
         self._lock = threading.RLock()
         self._turn = threading.Lock()
         self._source = Path(spill_dir) if spill_dir else None
@@ -112,8 +112,8 @@ class DataState:
         return self._head
 
     def spill_to(self, folder: str | Path) -> None:
-        """From now on write commits to ``folder``, beginning with those in memory."""
-        _allow("spill_to()")
+        """Write commits to ``folder`` from now on, beginning with those in memory."""
+        _check_limit("spill_to()")
         written: set[str] = set()
         while True:
             with self._lock:
@@ -132,8 +132,8 @@ class DataState:
 
         ``ohlcv`` and ``indicators`` merge by session and symbol: a new number replaces an old one, a
         new NaN does not. A ``signal`` replaces the signal of that name; its sessions and symbols must be
-        among those of the commit's closes (of all ``ohlcv`` frames where there are none). Either all frames
-        enter or none.
+        among those of the commit's closes (without closes, of all ``ohlcv`` frames). All frames are committed
+        or none.
         A working tree given as ``base`` moves on to the new commit.
 
         Raises
@@ -141,7 +141,7 @@ class DataState:
         UnknownField
             If ``panel`` is not one of :data:`PANELS`.
         BadFrame
-            If a name or a frame may not enter; names the first offending cell.
+            If a name or a frame is not valid; names the first offending cell.
         """
         fresh = _freeze_all(panel, frames)
 
@@ -159,18 +159,17 @@ class DataState:
     def record(self, records: Iterable[Record], *, base: str | WorkingTree | None = None) -> str:
         """Commit records on top of ``base`` (default: the head) and return the new commit's name.
 
-        None of those that are there is replaced: what is said anew about the same thing stands beside what
-        was said before. An equal record is the same record.
+        Earlier records stay: a new one about the same thing does not replace them. Equal records are one.
 
         Raises
         ------
         BadOption
-            If one of them is no :class:`Record`.
+            If one of them is not a :class:`Record`.
         """
         fresh = tuple(records)
         for record in fresh:
             if not isinstance(record, Record):
-                raise BadOption(f"{record!r:.60} among the records; a Record is wanted", parameter="records")
+                raise BadOption(f"records must be Record, not {record!r:.60}", parameter="records")
         return self._commit(
             lambda tree: replace(tree, records=Records.of([*tree.records.entries, *fresh])), base
         )
@@ -197,40 +196,40 @@ class DataState:
 
     def snapshot(self, ref: str | None = None) -> Snapshot:
         """Everything of a commit (default: the head), read-only, at a cost that does not grow with it."""
-        _allow("snapshot()")
+        _check_limit("snapshot()")
         return Snapshot(*self._find(ref))
 
     def get_field(self, name: str, ref: str | None = None) -> Fields:
         """One panel of a commit (default: the head)."""
-        _allow("get_field()")
+        _check_limit("get_field()")
         return self.snapshot(ref)[name]
 
     def view(self, moment: Moment, ref: str | None = None) -> View:
         """A commit (default: the head) as known at ``moment``.
 
-        It costs a copy of all that was known, and nothing where everything was.
+        It copies all known rows, and nothing if all rows are known.
 
         Raises
         ------
         FutureRequested
-            If somebody is :func:`deciding` at an earlier moment.
+            Within :func:`deciding` at an earlier moment.
         """
-        _allow(f"view({moment})", moment)
+        _check_limit(f"view({moment})", moment)
         ref, commit = self._find(ref)
         return View(ref, moment, cut(commit, moment))
 
     def growing_view(self, ref: str | None = None) -> GrowingView:
-        """The views of a commit (default: the head) one moment after the other, for one run."""
-        _allow("growing_view()")
+        """The views of a commit (default: the head) at ascending moments, for one run."""
+        _check_limit("growing_view()")
         return GrowingView(*self._find(ref))
 
     def trusted_view(self, moment: Moment, ref: str | None = None) -> TrustedView:
-        """A commit (default: the head) as known at ``moment``, without a copy, for trusted code alone."""
-        _allow("trusted_view()")
+        """A commit (default: the head) as known at ``moment``, without a copy, for trusted code only."""
+        _check_limit("trusted_view()")
         return TrustedView(*self._find(ref), moment)
 
     def checkout(self, ref: str | None = None) -> WorkingTree:
-        """A working tree on ``ref`` (default: an empty commit), for tools that publish side by side.
+        """A working tree on ``ref`` (default: an empty commit), for tools that commit in parallel.
 
         The commit it stands on is kept in memory while the working tree lives.
 
@@ -239,7 +238,7 @@ class DataState:
         UnknownCommit
             If ``ref`` is neither in memory nor in the spill folder.
         """
-        _allow("checkout()")
+        _check_limit("checkout()")
         ref, tree = self._find(ref or self.empty)
         with self._lock:
             line = WorkingTree(self, ref, self._keep(ref, tree))
@@ -274,11 +273,11 @@ class DataState:
     ) -> str:
         line, given = (base, None) if isinstance(base, WorkingTree) else (None, base)
         tries = 0
-        # Updates of one line take turns, so that they need not do their work again for each other.
+        # Updates of one working tree take turns, so that none has to be repeated.
         with line.turn if line else nullcontext() if given else self._turn:
             while True:
                 tries += 1
-                # A head that runs keep moving is held still in the end.
+                # After several tries the lock keeps other runs from moving the head.
                 with self._lock if tries > _TRIES else nullcontext():
                     start, tree = line.tip if line else self._find(given)
                     folder, made = self._spill, change(tree)
@@ -311,14 +310,14 @@ class DataState:
 
 
 class WorkingTree:
-    """A line of commits that one run's tools write to, in parallel if they like.
+    """A line of commits that one run's tools write to, also in parallel.
 
     Attributes
     ----------
     tip
-        Name and content of the commit it stands on; the store moves it, and :meth:`move_to`.
+        Name and content of its commit; updates and :meth:`move_to` change it.
     turn
-        Held by the update that is moving the tip, so that updates queue.
+        Lock held by the update that is moving the tip.
     """
 
     def __init__(self, store: DataState, ref: str, tree: Commit) -> None:
@@ -328,7 +327,7 @@ class WorkingTree:
 
     @property
     def ref(self) -> str:
-        """Name of the commit it stands on."""
+        """Name of its commit."""
         return self.tip[0]
 
     def update(self, panel: str, frames: Mapping[str, pd.DataFrame]) -> str:
@@ -336,7 +335,7 @@ class WorkingTree:
         return self._store.update(panel, frames, base=self)
 
     def move_to(self, ref: str) -> None:
-        """Put the tree on a commit that was made before, on top of this one or anywhere else.
+        """Move the tree to a commit that exists.
 
         Raises
         ------
@@ -347,13 +346,13 @@ class WorkingTree:
             self.tip = self._store.checkout(ref).tip
 
     def snapshot(self) -> Snapshot:
-        """The tree as it stands."""
-        _allow("snapshot()")
+        """The tree's commit."""
+        _check_limit("snapshot()")
         return Snapshot(*self.tip)
 
     def view(self, moment: Moment) -> View:
         """The tree as known at ``moment``."""
-        _allow(f"view({moment})", moment)
+        _check_limit(f"view({moment})", moment)
         ref, commit = self.tip
         return View(ref, moment, cut(commit, moment))
 
@@ -367,7 +366,7 @@ def _freeze_all(panel: str, frames: object) -> dict[str, FrozenFrame]:
     if panel not in PANELS:
         raise UnknownField(no_such_name("panel", panel, dict.fromkeys(PANELS)), field=panel)
     if not isinstance(frames, Mapping):
-        raise BadFrame(f"{panel} wants a mapping of name to frame, for example {{'close': frame}}")
+        raise BadFrame(f"{panel} must be a mapping of name to frame, for example {{'close': frame}}")
     return {name: freeze(panel, name, frame) for name, frame in frames.items()}
 
 

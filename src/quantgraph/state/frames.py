@@ -1,4 +1,4 @@
-"""Frames as they are stored: checked once, immutable, named by their content."""
+"""Frames of the data state: checked once, immutable, named by their content."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ Floats = NDArray[np.float64]
 Places = NDArray[np.intp]
 Dates = NDArray[np.datetime64]
 
-# The whole years that nanoseconds of 64 bits reach, in which pandas can compute and print every date.
+# The whole years of 64-bit nanoseconds, in which pandas can compute and print every date.
 _FIRST_DAY, _LAST_DAY = np.datetime64("1678-01-01"), np.datetime64("2261-12-31")
 
-# Names end up in one-line messages, prompts, JSON and file names: nothing that breaks out of them.
+# Names are put into one-line messages, prompts, JSON and file names, and must not break out of them.
 _PLAIN = re.compile(
     r"[^\x00-\x1f\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ud800-\udfff'\"\\]{1,100}"
 )
@@ -32,7 +32,7 @@ PLAIN_RULE = "strings of 1 to 100 characters without control characters, quotes 
 
 
 def frozen_array(values: NDArray[Any]) -> NDArray[Any]:
-    """A C-ordered copy over memory that nothing in this process can make writeable again."""
+    """A C-ordered copy over memory that cannot be made writeable."""
     block = np.ascontiguousarray(values)
     return np.frombuffer(block.tobytes(), dtype=block.dtype).reshape(block.shape)
 
@@ -67,12 +67,12 @@ class FrozenFrame:
 
     @property
     def frame(self) -> pd.DataFrame:
-        """A frame of its own for every caller; writing into it copies and never reaches the store."""
+        """A new DataFrame for every caller; writing into it copies and does not reach the store."""
         return self._frame.copy(deep=False)
 
     @property
     def columns(self) -> pd.Index[str]:
-        """The symbols as an index of its own for every caller."""
+        """The symbols as a new index for every caller."""
         return _index_of(self.symbols).view()
 
     @property
@@ -81,9 +81,9 @@ class FrozenFrame:
         return self.values.nbytes + self.sessions.nbytes
 
     def head(self, rows: int, symbols: tuple[str, ...] | None = None) -> FrozenFrame:
-        """The first ``rows`` sessions, of ``symbols`` if given, in memory of their own, which ends there.
+        """The first ``rows`` sessions in memory that ends there; the frame itself if it is equal.
 
-        NaN for symbols that it does not have. It is itself where that is all there is to it.
+        ``symbols`` are the columns, NaN for those that the frame does not have; None keeps them.
         """
         symbols = self.symbols if symbols is None else symbols
         if rows >= len(self.sessions) and symbols == self.symbols:
@@ -92,17 +92,17 @@ class FrozenFrame:
         return FrozenFrame(frozen_array(self.sessions[:rows]), symbols, frozen_array(values))
 
     def prefix(self, rows: int) -> FrozenFrame:
-        """The first ``rows`` sessions in the same memory: whoever has it can reach all of it."""
+        """The first ``rows`` sessions in the same memory, from which later rows can be reached."""
         return FrozenFrame(self.sessions[:rows], self.symbols, self.values[:rows])
 
     def positions(self, symbols: tuple[str, ...]) -> Places | None:
-        """Columns in which it has other symbols, -1 for none; None if they are its own."""
+        """Columns of other symbols, -1 for a symbol it does not have; None if they are its own."""
         if symbols == self.symbols:
             return None
         return _index_of(self.symbols).get_indexer(_index_of(symbols))
 
     def rows(self, rows: slice, positions: Places | None) -> Floats:
-        """Values of some sessions in the columns that :meth:`positions` found; NaN where that is -1."""
+        """Values of some sessions in the columns of :meth:`positions`; NaN for -1."""
         block = self.values[rows]
         if positions is None:
             return block
@@ -113,7 +113,7 @@ class FrozenFrame:
 
 @lru_cache(maxsize=64)
 def _index_of(symbols: tuple[str, ...]) -> pd.Index[str]:
-    # A view makes frames of the same symbols at every session, and an index of 5000 takes a millisecond.
+    # Views make frames of the same symbols at every session; an index of 5000 takes a millisecond.
     return pd.Index(list(symbols), dtype="str", name="ts_code")
 
 
@@ -135,7 +135,7 @@ def freeze(panel: str, name: object, frame: object, *, symbols: tuple[str, ...] 
     Parameters
     ----------
     symbols
-        The frame's columns, if they were found good in another frame.
+        The frame's columns, if another frame with the same ones was checked.
 
     Raises
     ------
@@ -143,12 +143,12 @@ def freeze(panel: str, name: object, frame: object, *, symbols: tuple[str, ...] 
         Wrong name, type, index, columns or cells. The message names the first offending place.
     """
     if not is_plain(name):
-        raise BadFrame(f"{panel} has {_shown(name)} as a field name; field names are {PLAIN_RULE}")
+        raise BadFrame(f"{panel} has {_repr(name)} as a field name; field names are {PLAIN_RULE}")
     where = f"{panel}[{name!r}]"
     if not isinstance(frame, pd.DataFrame):
-        raise BadFrame(f"{where} is a {type(frame).__name__}; a pandas DataFrame is wanted")
+        raise BadFrame(f"{where} must be a pandas DataFrame, not {type(frame).__name__}")
     if frame.empty:
-        raise BadFrame(f"{where} has shape {frame.shape}; at least one session and one symbol are wanted")
+        raise BadFrame(f"{where} has shape {frame.shape}; it must have at least one session and one symbol")
     sessions = _sessions(where, frame.index)
     symbols = _symbols(where, frame.columns) if symbols is None else symbols
     values = _values(where, frame)
@@ -157,21 +157,21 @@ def freeze(panel: str, name: object, frame: object, *, symbols: tuple[str, ...] 
 
 
 def is_plain(name: object) -> TypeGuard[str]:
-    """Whether a name consists of the characters that names of fields may have."""
+    """Whether a name is valid for fields and symbols: :data:`PLAIN_RULE`."""
     return isinstance(name, str) and _PLAIN.fullmatch(name) is not None
 
 
-def _shown(thing: object) -> str:
+def _repr(thing: object) -> str:
     text = " ".join(repr(thing).split())
     return text if len(text) <= 60 else f"{text[:60]}…"
 
 
 def _sessions(where: str, index: pd.Index) -> Dates:
     if not isinstance(index, pd.DatetimeIndex):
-        raise BadFrame(f"{where} has an index of {index.dtype}; a DatetimeIndex of sessions is wanted")
+        raise BadFrame(f"{where} has an index of {index.dtype}; it must be a DatetimeIndex of sessions")
     if index.tz is not None:
         raise BadFrame(
-            f"{where} has an index in time zone {index.tz}; sessions are naive dates: "
+            f"{where} has an index in time zone {index.tz}; sessions must be naive dates: "
             "use frame.index.tz_convert(the exchange's zone).tz_localize(None).normalize()"
         )
     if index.hasnans:
@@ -181,13 +181,13 @@ def _sessions(where: str, index: pd.Index) -> Dates:
     if far.any():
         row = int(np.argmax(far))
         raise BadFrame(
-            f"{where} has {days[row]} in its index at row {row}; sessions are dates of the years 1678 to "
-            "2261, so pass unit= to pd.to_datetime if they were made of numbers"
+            f"{where} has {days[row]} in its index at row {row}; sessions must be dates of the years 1678 to "
+            "2261; pass unit= to pd.to_datetime for numbers"
         )
     odd = index != index.normalize()
     if odd.any():
         raise BadFrame(
-            f"{where} has {index[int(np.argmax(odd))]} in its index; sessions are dates at midnight"
+            f"{where} has {index[int(np.argmax(odd))]} in its index; sessions must be dates at midnight"
         )
     if not index.is_unique:
         twice = f"{index[int(np.argmax(index.duplicated()))]:%Y-%m-%d}"
@@ -203,7 +203,7 @@ def _sessions(where: str, index: pd.Index) -> Dates:
 def _symbols(where: str, columns: pd.Index) -> tuple[str, ...]:
     for position, column in enumerate(columns):
         if not is_plain(column):
-            raise BadFrame(f"{where} has {_shown(column)} as column {position}; ts_codes are {PLAIN_RULE}")
+            raise BadFrame(f"{where} has {_repr(column)} as column {position}; ts_codes are {PLAIN_RULE}")
     if not columns.is_unique:
         raise BadFrame(f"{where} has column {columns[int(np.argmax(columns.duplicated()))]!r} twice")
     return tuple(columns)
@@ -222,32 +222,32 @@ def _values(where: str, frame: pd.DataFrame) -> Floats:
 def _not_a_number(where: str, frame: pd.DataFrame) -> BadFrame:
     for session, row in zip(frame.index, frame.to_numpy(dtype=object), strict=True):
         for symbol, cell in zip(frame.columns, row, strict=True):
-            truth = isinstance(cell, bool | np.bool_)
-            if truth or not isinstance(cell, int | float | np.number):
-                place = {"session": f"{session:%Y-%m-%d}", "symbol": symbol, "value": _shown(cell)}
-                mend = ": use .astype(float)" if truth else ""
+            is_bool = isinstance(cell, bool | np.bool_)
+            if is_bool or not isinstance(cell, int | float | np.number):
+                place = {"session": f"{session:%Y-%m-%d}", "symbol": symbol, "value": _repr(cell)}
+                hint = ": use .astype(float)" if is_bool else ""
                 return BadFrame(
-                    f"{where} has {_shown(cell)} at ({session:%Y-%m-%d}, {symbol}); numbers are wanted{mend}",
+                    f"{where} has {_repr(cell)} at ({session:%Y-%m-%d}, {symbol}); it must be a number{hint}",
                     **place,
                 )
     dtype, column = frame.dtypes.iloc[0], frame.columns[0]
     return BadFrame(
-        f"{where} has dtype {dtype} in column {column}; float64 is wanted: use .astype(float)", symbol=column
+        f"{where} has dtype {dtype} in column {column}; it must be float64: use .astype(float)", symbol=column
     )
 
 
 def _check_cells(where: str, panel: str, values: Floats, sessions: Dates, symbols: tuple[str, ...]) -> None:
     if panel == "signal":
         bad = ~(np.isnan(values) | (values == 0) | (values == 1) | (values == -1))
-        wanted = "signal values are 1, 0, -1 or NaN"
+        rule = "signal values must be 1, 0, -1 or NaN"
     else:
         bad = np.isinf(values)
-        wanted = "finite numbers or NaN are wanted"
+        rule = "cells must be finite numbers or NaN"
     if bad.any():
         row, column = (int(i) for i in np.argwhere(bad)[0])
         place = f"({sessions[row].astype('datetime64[D]')}, {symbols[column]})"
         raise BadFrame(
-            f"{where} has {values[row, column]:g} at {place}; {wanted}",
+            f"{where} has {values[row, column]:g} at {place}; {rule}",
             session=str(sessions[row].astype("datetime64[D]")),
             symbol=symbols[column],
             value=float(values[row, column]),
@@ -255,7 +255,7 @@ def _check_cells(where: str, panel: str, values: Floats, sessions: Dates, symbol
 
 
 def merge(old: FrozenFrame, new: FrozenFrame) -> FrozenFrame:
-    """Union of sessions and symbols; where both have a number the new one stands, NaN never erases."""
+    """Union of sessions and symbols; a new number replaces an old one, NaN never does."""
     if old.digest == new.digest:
         return old
     sessions = np.union1d(old.sessions, new.sessions)
@@ -271,15 +271,15 @@ def merge(old: FrozenFrame, new: FrozenFrame) -> FrozenFrame:
 
 
 def check_axes(name: str, signal: FrozenFrame, ohlcv: Mapping[str, FrozenFrame]) -> None:
-    """Refuse a signal that has a session or a symbol which the data do not have.
+    """Check that a signal has no session and no symbol that the data does not have.
 
-    Fewer sessions, fewer symbols and another order of the columns are accepted.
+    Fewer sessions, fewer symbols and another order of the columns are valid.
 
     Parameters
     ----------
     ohlcv
-        The data. Their sessions and symbols are those of ``close``, and without it those of all frames
-        together; where there is no frame every signal is accepted.
+        The data. Its sessions and symbols are those of ``close``, without it those of all frames together;
+        without a frame every signal is valid.
 
     Raises
     ------
@@ -289,7 +289,7 @@ def check_axes(name: str, signal: FrozenFrame, ohlcv: Mapping[str, FrozenFrame])
     if not ohlcv:
         return
     sessions, symbols, listed = _axes(ohlcv)
-    rows = ~_among(signal.sessions, sessions)
+    rows = ~_contained(signal.sessions, sessions)
     columns = [] if signal.symbols == listed else [symbol not in symbols for symbol in signal.symbols]
     if rows.any() and (rows[0] or not any(columns)):
         row, column = int(np.argmax(rows)), 0
@@ -320,11 +320,11 @@ def _axes(ohlcv: Mapping[str, FrozenFrame]) -> tuple[Dates, frozenset[str], tupl
     return sessions, frozenset(listed), listed
 
 
-def _among(asked: Dates, sessions: Dates) -> np.ndarray[tuple[int, ...], np.dtype[np.bool_]]:
+def _contained(days: Dates, sessions: Dates) -> np.ndarray[tuple[int, ...], np.dtype[np.bool_]]:
     if not len(sessions):
-        return np.zeros(len(asked), dtype=bool)
-    places = np.minimum(np.searchsorted(sessions, asked), len(sessions) - 1)
-    return np.asarray(sessions[places] == asked)
+        return np.zeros(len(days), dtype=bool)
+    places = np.minimum(np.searchsorted(sessions, days), len(sessions) - 1)
+    return np.asarray(sessions[places] == days)
 
 
 def _span(sessions: Dates) -> str:

@@ -1,4 +1,4 @@
-"""Records: things with a date that are no numbers, such as names, lists of an index, filings and news."""
+"""Records: dated data that is not numbers, such as names, index members, filings and news."""
 
 from __future__ import annotations
 
@@ -31,31 +31,31 @@ __all__ = [
 RecordKind = Literal["name", "membership", "suspension", "filing", "news", "memory"]
 RECORD_KINDS: tuple[RecordKind, ...] = get_args(RecordKind)
 
-_UNTOLD = datetime(1, 1, 1)  # noqa: DTZ001 - local, as all instants here
+_NEVER = datetime(1, 1, 1)  # noqa: DTZ001 - local, as all instants here
 _OVERHEAD = 512
-"""Bytes that a record takes beside its text, about."""
+"""Bytes of a record beside its text, about."""
 
 
 @dataclass(frozen=True, init=False, repr=False)
 class Record:
-    """Something said, and when it became known.
+    """A dated statement, and when it became known.
 
     Parameters
     ----------
     kind
         One of :data:`RECORD_KINDS`.
     known
-        When it became known: a naive ``datetime`` in the exchange's local time; a ``date``, if only the day
-        is told: then when that day is over; None if it is not told at all: then no moment knows it.
+        When it became known: a naive ``datetime`` in the exchange's local time, or a ``date``, which counts
+        from the end of that day. None is not known at any moment.
     symbol
-        Whom it is about, or ``""``.
+        The symbol it is about, or ``""``.
     body
-        Plain JSON. Of a name ``{"name": ...}``, of a membership ``{"index": ..., "symbols": [...]}``.
+        JSON. Of a name ``{"name": ...}``, of a membership ``{"index": ..., "symbols": [...]}``.
 
     Raises
     ------
     BadOption
-        If one of them is something else; ``known`` with a time zone is.
+        If one of them is something else, or ``known`` has a time zone.
     """
 
     kind: RecordKind
@@ -81,12 +81,12 @@ class Record:
 
     @property
     def body(self) -> Any:
-        """A copy of its own for every caller."""
+        """A copy for every caller."""
         return json.loads(self._body)
 
     @property
     def instant(self) -> datetime | None:
-        """From when on it is known, None if that is not told; see :func:`.instant_of`."""
+        """The instant from which it is known, see :func:`.instant_of`; None for never."""
         return None if self.known is None else instant_of(self.known)
 
     @cached_property
@@ -96,17 +96,17 @@ class Record:
 
     @property
     def line(self) -> str:
-        """All of it as one line of JSON, which :meth:`read` reads."""
+        """The record as one line of JSON, for :meth:`read`."""
         known = None if self.known is None else self.known.isoformat()
         return canonical_json([self.kind, known, self.symbol, self._body])
 
     @classmethod
     def read(cls, line: str) -> Record:
-        """Read what :attr:`line` wrote."""
-        kind, told, symbol, body = json.loads(line)
+        """Read a :attr:`line`."""
+        kind, when, symbol, body = json.loads(line)
         known = None
-        if told is not None:  # a date alone has no hour in it
-            known = datetime.fromisoformat(told) if "T" in told else date.fromisoformat(told)
+        if when is not None:
+            known = datetime.fromisoformat(when) if "T" in when else date.fromisoformat(when)
         return cls(kind, known, symbol, json.loads(body))
 
     @property
@@ -120,19 +120,19 @@ class Record:
 
 @dataclass(frozen=True, eq=False)
 class Records:
-    """Records of a commit.
+    """The records of a commit.
 
     Attributes
     ----------
     entries
-        In order of becoming known, those of which that is not told last; each once.
+        In order of becoming known, each once; those that never become known are last.
     """
 
     entries: tuple[Record, ...]
 
     @classmethod
     def of(cls, entries: Iterable[Record]) -> Records:
-        """Put records in order; what is equal counts once."""
+        """Sort records and drop equal ones."""
         return cls(tuple(sorted(set(entries), key=_order)))
 
     @cached_property
@@ -142,16 +142,16 @@ class Records:
 
     @cached_property
     def _instants(self) -> Dates:
-        told = [entry.instant for entry in self.entries if entry.instant is not None]
-        return np.array(told, dtype="datetime64[us]")
+        instants = [entry.instant for entry in self.entries if entry.instant is not None]
+        return np.array(instants, dtype="datetime64[us]")
 
     @property
     def nbytes(self) -> int:
-        """Bytes of the list alone, without what is listed."""
+        """Bytes of the list alone, without the records."""
         return sys.getsizeof(self.entries)
 
     def as_of(self, moment: Moment) -> tuple[Record, ...]:
-        """Those that were published before the moment."""
+        """The records published before a moment."""
         return self.entries[: int(np.searchsorted(self._instants, moment.timestamp.to_datetime64()))]
 
 
@@ -159,7 +159,7 @@ NO_RECORDS = Records(())
 
 
 def of_kind(records: Iterable[Record], kind: RecordKind, symbol: str | None) -> tuple[Record, ...]:
-    """Those of a kind, and about a symbol if one is given, in their order."""
+    """The records of a kind, and of a symbol if one is given, in their order."""
     if kind not in RECORD_KINDS:
         raise BadOption(
             f"kind={kind!r:.60} of records; valid are {', '.join(RECORD_KINDS)}", parameter="kind"
@@ -174,19 +174,19 @@ def _unknown_kind(kind: object) -> BadOption:
 
 
 def names_of(records: Iterable[Record]) -> dict[str, str]:
-    """By symbol the name that became known last."""
+    """The latest name by symbol."""
     return {record.symbol: record.body["name"] for record in of_kind(records, "name", None)}
 
 
 def members_of(records: Iterable[Record], index: str) -> tuple[str, ...] | None:
-    """The list of an index that became known last; None without one."""
+    """The latest list of an index; None without one."""
     lists = (record.body for record in reversed(of_kind(records, "membership", None)))
     return next((tuple(body["symbols"]) for body in lists if body["index"] == index), None)
 
 
 def _order(record: Record) -> tuple[bool, datetime, str, str, str]:
     instant = record.instant
-    return instant is None, instant or _UNTOLD, record.kind, record.symbol, record.digest
+    return instant is None, instant or _NEVER, record.kind, record.symbol, record.digest
 
 
 def _json_text(body: object) -> str:
@@ -206,16 +206,16 @@ def _json_text(body: object) -> str:
 
 
 def _check_shape(kind: RecordKind, symbol: str, body: object) -> None:
-    told = body if isinstance(body, Mapping) else {}
-    if kind == "name" and not (symbol and _is_text(told.get("name"))):
+    fields = body if isinstance(body, Mapping) else {}
+    if kind == "name" and not (symbol and _is_text(fields.get("name"))):
         raise BadOption(
-            f"body={body!r:.60} of a name; a symbol and {{'name': text}} are wanted", parameter="body"
+            f"body={body!r:.60} of a name must be {{'name': text}}, with a symbol", parameter="body"
         )
-    symbols = told.get("symbols")
+    symbols = fields.get("symbols")
     listed = isinstance(symbols, list) and all(_is_text(item) for item in symbols)
-    if kind == "membership" and not (_is_text(told.get("index")) and listed):
+    if kind == "membership" and not (_is_text(fields.get("index")) and listed):
         raise BadOption(
-            f"body={body!r:.60} of a membership; {{'index': code, 'symbols': [codes]}} is wanted",
+            f"body={body!r:.60} of a membership must be {{'index': code, 'symbols': [codes]}}",
             parameter="body",
         )
 

@@ -1,4 +1,4 @@
-"""Functions: what remembers is refused, what is honest passes, each at the moment it decides at."""
+"""Functions that keep data are refused and honest ones are causal, each at the moment at which it decides."""
 
 from __future__ import annotations
 

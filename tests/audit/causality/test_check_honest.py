@@ -1,4 +1,4 @@
-"""No honest snippet is accused, every third one; with ``make zoo`` all of them, in both markets, at more cuts."""
+"""Honest snippets are causal: every fourth one; all, in both markets, at more cuts, by ``make zoo``."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ CELLS = [
     (snippet, panel)
     for number, snippet in enumerate(HONEST)
     for panel in snippet.panels
-    if WHOLE or (panel != "sample" and (number % 3 == 0 or snippet.name.endswith("_by_a_product")))
+    if WHOLE or (panel != "sample" and (number % 4 == 0 or snippet.name.endswith("_by_a_product")))
 ]
 
 
 @pytest.mark.parametrize(
     ("snippet", "panel"), CELLS, ids=[f"{snippet.name}-{panel}" for snippet, panel in CELLS]
 )
-def test_an_honest_snippet_is_passed(snippet, panel, a_share):
+def test_an_honest_snippet_is_causal(snippet, panel, a_share):
     frames = market(a_share if panel == "sse50" else "sample")
     trials = CodeTrials(default_runner(), snippet.cells, snippet.name)
     verdict = check_causality(trials, frames, exhaustive=False, cuts=CUTS, seed=0)
@@ -31,11 +31,11 @@ def test_an_honest_snippet_is_passed(snippet, panel, a_share):
 
 @pytest.mark.parametrize(
     ("snippet", "panel"),
-    CELLS if WHOLE else [cell for cell in CELLS if cell[0].name.endswith("_by_a_product")],
+    CELLS if WHOLE else [cell for cell in CELLS if cell[0].name.endswith("_by_a_product")][::2],
     ids=lambda value: getattr(value, "name", value),
 )
 def test_an_honest_snippet_is_walked_to_the_signal_it_handed_over(snippet, panel, a_share):
-    """Equal in every cell but for those that rounding turned over."""
+    """Equal in every cell except those that rounding flips."""
     frames = market(a_share if panel == "sse50" else "sample")
     trials = CodeTrials(default_runner(), snippet.cells, snippet.name)
     verdict = check_causality(trials, frames, exhaustive=True, warm_up=False)

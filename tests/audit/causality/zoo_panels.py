@@ -1,4 +1,4 @@
-"""The two markets in which the zoo is judged."""
+"""The two markets in which the zoo is tested, and the part of it that the default suite runs."""
 
 from __future__ import annotations
 
@@ -10,20 +10,20 @@ from quantgraph.data import open_source
 from quantgraph.market.moment import Moment
 from quantgraph.state import DataState
 
-__all__ = ["CUTS", "INDICATORS", "WHOLE", "is_judged", "market", "whole_bars"]
+__all__ = ["CUTS", "INDICATORS", "WHOLE", "in_suite", "market", "whole_bars"]
 
 WHOLE = bool(os.environ.get("WHOLE"))
 
 CUTS = 40 if WHOLE else 15
-"""Sessions at which an honest strategy is proved; what a leaky one shows is looked for at as many as ever."""
+"""Sessions at which an honest strategy is proved; a leaky one is always tested at 40."""
 
 INDICATORS = ("turnover_rate", "pe_ttm")
-"""Those that snippets ask for."""
+"""Indicator fields that snippets read."""
 
 
-def is_judged(number: int, panel: str) -> bool:
-    """Whether a snippet is: every second on real prices, every twelfth on the sample; all with ``make zoo``."""
-    return WHOLE or number % (12 if panel == "sample" else 2) == 0
+def in_suite(number: int, panel: str) -> bool:
+    """Whether a snippet is run: every third on real prices, every twelfth on the sample; all by ``make zoo``."""
+    return WHOLE or number % (12 if panel == "sample" else 3) == 0
 
 
 @functools.cache

@@ -334,7 +334,7 @@ def test_what_is_no_database_is_told_in_one_line(tmp_path, where, reason):
     with pytest.raises(BadFile, match=reason) as caught:
         Ledger(where.format(folder=tmp_path))
     assert "cannot be used as a run's database" in caught.value.line
-    assert "a SQLite file is wanted, or the URL of a database" in caught.value.line
+    assert "it must be a SQLite file, or the URL of a database" in caught.value.line
     assert "\n" not in caught.value.line
     assert "secret" not in caught.value.line
 
@@ -342,9 +342,9 @@ def test_what_is_no_database_is_told_in_one_line(tmp_path, where, reason):
 @pytest.mark.parametrize(
     ("where", "reason"),
     [
-        ("{folder}", "unable to open database file; see that its disk has room"),
-        ("sqlite:///{folder}/no/where.db", "unable to open database file; see that its disk has room"),
-        ("postgresql+psycopg://me:secret@127.0.0.1:9/name", "refused.*; see that its server runs"),
+        ("{folder}", "unable to open database file; check that its disk has room"),
+        ("sqlite:///{folder}/no/where.db", "unable to open database file; check that its disk has room"),
+        ("postgresql+psycopg://me:secret@127.0.0.1:9/name", "refused.*; check that its server runs"),
     ],
 )
 def test_a_place_that_cannot_be_reached_is_told_in_one_line(tmp_path, where, reason):

@@ -58,11 +58,11 @@ BAD_CODE = {
     ),
     "hands over 0.5": (
         hand_over("close * 0 + 0.5"),
-        "0.5 at (2024-01-02, 000341.SZ); signal values are 1, 0, -1 or NaN",
+        "0.5 at (2024-01-02, 000341.SZ); signal values must be 1, 0, -1 or NaN",
     ),
     "hands over inf": (
         hand_over("close * np.inf"),
-        "inf at (2024-01-02, 000341.SZ); signal values are 1, 0, -1 or NaN",
+        "inf at (2024-01-02, 000341.SZ); signal values must be 1, 0, -1 or NaN",
     ),
     "hands over days after the data": (
         hand_over("(close * 0).set_axis(close.index + pd.Timedelta(days=365))"),
@@ -78,7 +78,7 @@ BAD_CODE = {
     ),
     "hands over booleans": (
         hand_over("close > 0"),
-        "True at (2024-01-02, 000341.SZ); numbers are wanted: use .astype(float)",
+        "True at (2024-01-02, 000341.SZ); it must be a number: use .astype(float)",
     ),
     "hands over days of a longer panel of its own": (
         "close = snapshot['ohlcv']['close']\n"

@@ -1,4 +1,4 @@
-"""``quantgraph ledger verify``: what it prints and how it exits."""
+"""``quantgraph ledger verify``: its output and exit status."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def test_a_ledger_that_follows_exits_with_0(command, us):
     assert (told["first_date"], told["last_date"]) == ("2025-10-01", "2025-10-30")
 
 
-def test_people_read_the_same_in_two_lines(command, us):
+def test_the_text_output_has_two_lines(command, us):
     status, out, err = command("verify", us[0], "--prices", us[1], "--market", "us")
     assert (status, err) == (0, "")
     assert out.splitlines() == [
@@ -102,7 +102,7 @@ def test_a_long_list_is_cut_for_people(command, us, a_share):
     assert "more; --json has all" in out
 
 
-def test_one_line_that_follows_from_nothing_is_no_check(command, us, tmp_path):
+def test_a_single_record_is_not_a_check(command, us, tmp_path):
     first, second, *_ = us[0].read_text().splitlines()
     alone = tmp_path / "alone.jsonl"
     alone.write_text(first + "\n")

@@ -45,7 +45,7 @@ def run(bars: Path, *options: str) -> tuple[int, str, str]:
     return done.exit_code, done.stdout, done.stderr
 
 
-def test_a_fund_whose_code_does_not_tell_its_kind_is_traded_once_it_is_said(bars: Path) -> None:
+def test_a_fund_of_unknown_kind_is_traded_when_its_kind_is_given(bars: Path) -> None:
     status, out, _ = run(bars)
     assert status == 1
     assert "159915.SZ" in json.loads(out)["error"]

@@ -1,4 +1,4 @@
-"""Going on with a run whose model has changed its mind, whose answer comes late, or whose files are broken."""
+"""Resuming after a model has stepped down, after a late answer, and with damaged files."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ import json
 from pathlib import Path
 
 import pytest
-from load_script import load_script
 from langchain_core.messages import AIMessage
 from langgraph.runtime import RunControl
+from load_script import load_script
 
 from quantgraph.errors import BadFile
 from quantgraph.llm import tags
@@ -34,7 +34,7 @@ def without_tools_after(good):
     return answered
 
 
-def test_a_resumed_run_stands_on_the_rung_that_it_had_stepped_down_to(tmp_path):
+def test_a_resumed_run_keeps_the_mode_that_it_had_stepped_down_to(tmp_path):
     control = RunControl()
 
     def watch(event):
@@ -90,7 +90,7 @@ def test_a_late_answer_is_for_the_question_that_the_run_ended_for(tmp_path):
 
 
 @pytest.mark.parametrize("name", ["checkpoints.sqlite", "result.json"])
-def test_a_broken_file_is_named_and_the_run_goes_on_without_it(tmp_path, name):
+def test_a_damaged_file_is_named_and_the_run_resumes_without_it(tmp_path, name):
     control = RunControl()
     control.request_drain("at once")
     half = run_strategy(

@@ -1,4 +1,4 @@
-"""Bad input at the command: one clear line, a folder that says how it ended, no traceback."""
+"""Bad input to the command: one clear line, a folder that says how the run ended, no traceback."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def test_an_unknown_name_is_asked_for_and_refused(command):
     failed(done, "unknown_symbol", "不存在公司")
 
 
-def test_a_window_without_sessions_says_what_there_is(command):
+def test_a_window_without_sessions_names_the_available_ones(command):
     done = command("run", SENTENCE, "--start", "20251001", "--end", "20251002", "--headless", "--json")
     failed(done, "bad_window", "no session from 20251001 to 20251002", "20230103")
 
@@ -78,7 +78,7 @@ def test_a_start_after_the_end_is_refused(command):
 
 
 @pytest.mark.parametrize("start", ["2025-13-01", "tomorrow", "20250231"])
-def test_a_date_that_is_none_is_refused_before_anything_is_made(command, start):
+def test_an_invalid_date_is_refused_before_anything_is_written(command, start):
     status, out, err = command("run", SENTENCE, "--start", start, "--end", "20250401", "--headless", "--json")
     assert (status, out) == (2, "")
     assert err == f"bad_option: start={start!r} is not a date; write YYYYMMDD or YYYY-MM-DD\n"
@@ -277,7 +277,7 @@ def test_without_more_input_the_run_waits_for_its_answer(command, options):
     assert hint == f"quantgraph resume {result['run_dir']} --answer TEXT"
 
 
-def test_the_last_line_says_how_to_go_on_where_that_helps(command):
+def test_the_last_line_names_the_resume_command_where_that_helps(command):
     _, out, err = command("signal", SHORT, "--budget", "calls=3,money=1", "--headless", "--json")
     folder = json.loads(out)["run_dir"]
     assert err.splitlines()[-1] == f"quantgraph resume {folder} --budget calls=N, with N above 3"
@@ -298,7 +298,7 @@ def test_runs_are_where_the_settings_or_out_say(command, monkeypatch, tmp_path):
         assert err == f"run {name} is done and takes no answer\n"
 
 
-def test_a_file_of_prices_that_is_none_is_wrong_usage(command, monkeypatch):
+def test_an_invalid_price_file_is_wrong_usage(command, monkeypatch):
     Path("prices.toml").write_text("nonsense")
     monkeypatch.setenv("QUANTGRAPH_PRICES", "prices.toml")
     status, out, err = command("signal", SHORT, "--headless", "--json")
@@ -306,7 +306,7 @@ def test_a_file_of_prices_that_is_none_is_wrong_usage(command, monkeypatch):
     assert err.startswith("bad_file: prices: prices.toml is not readable TOML")
 
 
-def test_orders_that_nobody_approved_are_one_line(command):
+def test_orders_without_approval_are_one_line(command):
     status, out, err = command("run", SHORT, "--approve", "--headless")
     assert status == 0, err
     (saved,) = Path("runs").glob("*/result.json")
@@ -325,7 +325,7 @@ def test_calls_and_tokens_are_those_that_were_made(command, monkeypatch):
     assert "models          7 from the cache\n" in re.sub(" +\n", "\n", out)
 
 
-def test_headless_takes_the_documented_defaults_and_says_so(command):
+def test_headless_takes_the_documented_defaults_and_lists_them(command):
     status, out, err = command("run", "帮我做个策略", "--headless", "--json")
     assert status == 0, err
     result = json.loads(out)
@@ -336,7 +336,7 @@ def test_headless_takes_the_documented_defaults_and_says_so(command):
     assert result["strategy"]["name"] == "sma_cross_5_20"
 
 
-def test_the_summary_shows_what_a_person_wants_to_see(command):
+def test_the_summary_shows_account_benchmark_and_costs(command):
     status, out, _ = command("run", SENTENCE, "--headless")
     assert status == 0
     for word in (
@@ -391,7 +391,7 @@ def test_a_model_without_its_key_is_one_object_too(command, tmp_path):
     assert list((tmp_path / "runs").iterdir()) == []
 
 
-def test_what_is_not_known_is_asked_for_in_the_users_language(command):
+def test_questions_are_asked_in_the_users_language(command):
     status, out, err = command("run", "999999.SZ 5日均线上穿20日均线买入 2025年", stdin="合成30成分股\n")
     assert status == 0, err
     assert "sample 中没有 999999.SZ" in err

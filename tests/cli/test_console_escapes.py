@@ -1,4 +1,4 @@
-"""Nothing that comes from outside is obeyed by a terminal: hostile texts, shown through a real pseudo-terminal."""
+"""Hostile text from outside has no effect on a terminal, shown through a real pseudo-terminal."""
 
 from __future__ import annotations
 
@@ -364,7 +364,7 @@ def test_what_is_json_reads_back_the_same(capsys):
     assert capsys.readouterr().out == '{"均线": "👨‍👩‍👧 é"}\n'
 
 
-def test_a_console_lets_no_renderable_of_its_own_through():
+def test_a_console_escapes_custom_renderables():
     """Whoever forgets the helpers: a plain text, a panel's title with markup."""
     from rich.panel import Panel
     from rich.text import Text
@@ -383,7 +383,7 @@ def test_a_console_lets_no_renderable_of_its_own_through():
     assert shown.count("[bold red]x[/] [link=http://x.invalid]y[/link] :smile:") == 4
 
 
-def test_echo_needs_no_safe_stream(capsys):
+def test_echo_escapes_without_a_safe_stream(capsys):
     """A host that runs the command's functions by itself has none."""
     echo("\n".join(HOSTILE))
     echo("\n".join(HOSTILE), err=True)
@@ -391,7 +391,7 @@ def test_echo_needs_no_safe_stream(capsys):
         harmless(shown, *HOSTILE)
 
 
-def test_what_is_written_beside_a_live_view_stands_above_it_line_by_line(monkeypatch):
+def test_output_during_a_live_display_appears_above_it_line_by_line(monkeypatch):
     monkeypatch.setenv("TERM", "xterm-256color")
     monkeypatch.setenv("COLUMNS", "80")
     with Terminal() as pseudo, pytest.MonkeyPatch.context() as patch:
@@ -420,7 +420,7 @@ OTHER_WAYS = {"print", "secho", "style", "from_markup", "from_ansi", "print_exce
 
 
 @pytest.mark.parametrize("path", sorted(CLI.glob("*.py")), ids=lambda path: path.name)
-def test_no_module_of_the_command_prints_by_another_way(path):
+def test_no_module_of_the_command_prints_without_the_console(path):
     """Everything is shown through ``cli/console.py``; ``os.write`` of bytes that stand there may be a signal's."""
     if path.name == "console.py":
         return

@@ -1,4 +1,4 @@
-"""``quantgraph audit``: a strategy's file is proved causal or refuted, and the exit status says which."""
+"""``quantgraph audit``: a strategy file is proved causal or refuted, and the exit status says which."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ ODD = {
 
 
 @pytest.mark.parametrize("name", ODD)
-def test_a_signal_that_is_none_is_never_called_causal(strategy, name):
+def test_an_invalid_signal_is_never_called_causal(strategy, name):
     code = f"close = snapshot['ohlcv']['close']\nGLOBAL_DATA_STATE.update('signal', {{'s': {ODD[name]}}})\n"
     done = call(strategy(code), *WHAT)
     assert (done.exit_code, done.stdout) == (2, "")
@@ -99,7 +99,7 @@ def test_the_verdict_as_json(strategy):
     assert bad["counterexample"]["session"] >= "2024-01-02"
 
 
-def test_too_many_sessions_are_aimed_at_unless_all_are_asked_for(strategy, monkeypatch):
+def test_too_many_sessions_are_sampled_unless_exhaustive(strategy, monkeypatch):
     monkeypatch.setenv("QUANTGRAPH_AUDIT_CELLS", "0")
     monkeypatch.setenv("QUANTGRAPH_AUDIT_CUTS", "7")
     path = strategy(HONEST)
