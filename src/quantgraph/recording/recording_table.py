@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import threading
 from collections import defaultdict
@@ -27,7 +26,7 @@ from sqlalchemy import (
     select,
 )
 
-from quantgraph._util.canonical_json import canonical_json
+from quantgraph._util.canonical_json import canonical_json, content_hash
 from quantgraph._util.database import create_tables, open_engine
 from quantgraph.errors import BadFile
 from quantgraph.recording.entry import Entry, Key, Kind, error_of, without_number
@@ -168,12 +167,10 @@ class RecordingTable:
     def content(self, run_id: str, lines: int | None = None) -> tuple[int, str]:
         """How many lines a run has, ``lines`` at most, and the hash of all that stands in them."""
         query = select(recording).where(recording.c.run_id == run_id).order_by(recording.c.line).limit(lines)
-        count, content = 0, hashlib.blake2b(digest_size=16)
         with self.engine.connect() as connection:
-            for row in connection.execution_options(yield_per=_AT_ONCE).execute(query):
-                content.update(canonical_json(list(row)).encode())
-                count += 1
-        return count, content.hexdigest()
+            rows = connection.execution_options(yield_per=_AT_ONCE).execute(query)
+            hashes = [content_hash(canonical_json(list(row))) for row in rows]
+        return len(hashes), content_hash(*hashes)
 
     def _index(self, run_id: str) -> _Index:
         """A run's; whoever asks for it holds the lock for as long as it is used."""
