@@ -1,4 +1,4 @@
-"""The main graph: a sentence becomes a signal, and the signal becomes trades, one session a turn."""
+"""The main graph: from a sentence to a signal, and from the signal to trades, session by session."""
 
 from __future__ import annotations
 
@@ -75,36 +75,34 @@ def create_trading_graph(
     Parameters
     ----------
     decider
-        Who turns signals into orders. Default: :class:`~quantgraph.agents.SignalRule`.
+        Turns signals into orders. Default: :class:`~quantgraph.agents.SignalRule`.
     cash
         Initial cash, in the market's currency.
     rules
         The market's rules and fees. Default: mainland China's, by date.
     mark_at
-        Holdings are valued at each session's ``close`` or ``open``.
+        Whether holdings are valued at each session's ``close`` or ``open``.
     sessions_per_step
-        Sessions that one step of the graph trades, at least 1: a run can be stopped and resumed between two
-        steps, and each session is a transaction of its own. Default: 128 for a decider that need not be asked
-        in every session, else 1.
+        Sessions that one step of the graph trades, at least 1. A run can be stopped and resumed between
+        steps; each session is a transaction of its own. Default: 128 for a decider with a block rule, else 1.
     ledger
-        Where the run is recorded: a ledger, or the file or database URL of one. Default:
-        ``<runs_dir>/<run_id>/ledger.sqlite``.
+        A ledger, or the file or database URL of one. Default: ``<runs_dir>/<run_id>/ledger.sqlite``.
     approve
-        Whether each session's orders are shown before they are sent: a question of the kind ``approval``,
-        which goes where ``on_clarify`` says. Orders that are rejected end as ``not_approved`` in the ledger,
-        and the run goes on. Where nobody is asked (``default``) none is sent; ``fail`` ends with
-        ``needs_answer`` at the first of them. Each step is one session then.
+        Whether each session's orders need approval before they are sent: a question of the kind ``approval``,
+        asked as ``on_clarify`` says. Orders not approved are rejected as ``not_approved`` in the ledger, and
+        the run goes on. With ``on_clarify="default"`` no order is sent; ``fail`` ends with ``needs_answer``
+        at the first question. Each step is then one session.
     recorder
-        Where model calls, tool results and answers are recorded. Default: the ledger's database.
+        Records model calls, tool results and answers. Default: in the ledger's database.
     model, source, store, runner, on_clarify, settings, checkpointer
         As in :func:`~quantgraph.subgraphs.signal.create_signal_subgraph`.
 
     Raises
     ------
     BadOption
-        If an argument is not of its kind.
+        If an argument is invalid.
     """
-    _check(rules, decider, mark_at)
+    _check_arguments(rules, decider, mark_at)
     settings = settings or load_settings()
     book = _ledger(ledger)
     recorder = recorder or Recorder(
@@ -144,10 +142,12 @@ def create_trading_graph(
 def build_trading_graph(
     signal_resources: SignalResources, trading_resources: TradingResources
 ) -> TradingGraph:
-    """The uncompiled graph, for hosts that add nodes, or compile it their own way."""
+    """Return the uncompiled graph, for hosts that add nodes or compile it differently."""
 
     def bound(node: Callable[..., dict[str, Any]], name: str) -> Any:
-        return partial(run_node, partial(_closing, node, trading_resources), name, trading_resources.recorder)
+        return partial(
+            run_node, partial(_closed_on_error, node, trading_resources), name, trading_resources.recorder
+        )
 
     graph: TradingGraph = StateGraph(TradingState)
     graph.add_node("signal", build_signal_graph(signal_resources).compile(name="signal"))
@@ -173,31 +173,31 @@ def build_trading_graph(
     return graph
 
 
-def _check(rules: object, decider: object, mark_at: str) -> None:
+def _check_arguments(rules: object, decider: object, mark_at: str) -> None:
     if not isinstance(rules, Rulebook | None):
         raise BadOption(
-            f"rules={rules!r}; a Rulebook is wanted: Rulebook.mainland() or Rulebook.us()",
+            f"rules must be a Rulebook, such as Rulebook.mainland() or Rulebook.us(), not {rules!r}",
             parameter="rules",
         )
     if isinstance(decider, type):
         raise BadOption(
-            f"decider={decider.__name__} is a class; an instance is wanted: {decider.__name__}(...)",
+            f"decider must be an instance, {decider.__name__}(...), not the class {decider.__name__}",
             parameter="decider",
         )
     if decider is not None and not isinstance(decider, Decider):
         lacking = " and ".join(name for name in ("name", "decide") if not hasattr(decider, name))
         raise BadOption(
-            f"decider={decider!r} has no {lacking}; wanted are a name and decide(view, account, session)",
+            f"decider must have a name and decide(view, account, session); {decider!r} has no {lacking}",
             parameter="decider",
         )
     if mark_at not in get_args(MarkAt):
-        raise BadOption(f"mark_at={mark_at!r}; 'close' or 'open' is wanted", parameter="mark_at")
+        raise BadOption(f"mark_at must be 'close' or 'open', not {mark_at!r}", parameter="mark_at")
 
 
 def _ledger(where: Ledger | str | Path | None) -> Ledger | None:
     if not isinstance(where, Ledger | str | Path | None):
         raise BadOption(
-            f"ledger={where!r}; a Ledger is wanted, or the file or database URL of one", parameter="ledger"
+            f"ledger must be a Ledger, or the file or database URL of one, not {where!r}", parameter="ledger"
         )
     return Ledger(where) if isinstance(where, str | Path) else where
 
@@ -207,12 +207,12 @@ def _step(sessions: int | None, decider: Decider, approve: bool) -> int:
         return BLOCK_SESSIONS if hasattr(decider, "block_rule") and not approve else 1
     if approve and sessions != 1:
         raise BadOption(
-            f"sessions_per_step={sessions!r} with approve=True, which asks about each session; 1 is wanted",
+            f"sessions_per_step must be 1 with approve=True, which asks about each session, not {sessions!r}",
             parameter="sessions_per_step",
         )
     if isinstance(sessions, bool) or not isinstance(sessions, int) or sessions < 1:
         raise BadOption(
-            f"sessions_per_step={sessions!r}; a whole number of at least 1 is wanted",
+            f"sessions_per_step must be an integer >= 1, not {sessions!r}",
             parameter="sessions_per_step",
         )
     return sessions
@@ -221,14 +221,14 @@ def _step(sessions: int | None, decider: Decider, approve: bool) -> int:
 def _positive(cash: Decimal | float | str) -> Decimal:
     amount = Account.opening(cash).cash
     if amount <= 0:
-        raise BadOption(f"cash={cash}; an amount above 0 is wanted", parameter="cash")
+        raise BadOption(f"cash must be above 0, not {cash}", parameter="cash")
     return amount
 
 
-def _closing(
+def _closed_on_error(
     node: Callable[..., dict[str, Any]], resources: TradingResources, state: TradingState
 ) -> dict[str, Any]:
-    """Run a node; if it raises, the run's ledger does not stay open."""
+    """Run a node; if it raises, close the run's ledger."""
     try:
         return node(state, resources=resources)
     except BaseException:
@@ -237,6 +237,6 @@ def _closing(
 
 
 def route_after_signal(state: TradingState) -> Literal["daily_loop", "__end__"]:
-    """Trade a signal that passed validation; whatever else the subgraph ended with is the end."""
+    """After the signal subgraph: trade a validated signal; else end."""
     ready = state.get("ended_because") == "done" and state.get("signal_ready")
     return "daily_loop" if ready else "__end__"

@@ -1,8 +1,8 @@
-"""The graphs as a LangGraph server wants them: what ``langgraph.json`` names.
+"""Factories of the graphs for a LangGraph server, named in ``langgraph.json``.
 
-A server brings a checkpointer of its own, so the graphs have none; and it asks for the graph in every
-request, so they are made once. What they make is under ``settings.runs_dir``: a question may be answered
-after the server was started again.
+A server has a checkpointer of its own, so the graphs have none; and it calls the factory for every request,
+so each graph is made once. Data, recordings and ledgers are under ``settings.runs_dir``: a question can be
+answered after the server was restarted.
 """
 
 from __future__ import annotations
@@ -15,19 +15,18 @@ from quantgraph.nodes.trading_resources import run_database_path
 from quantgraph.recording import Recorder
 from quantgraph.settings import load_settings
 from quantgraph.state import DataState
-from quantgraph.subgraphs.signal import create_signal_subgraph
-from quantgraph.subgraphs.signal.graph import CompiledSignalGraph
+from quantgraph.subgraphs.signal import CompiledSignalGraph, create_signal_subgraph
 
 __all__ = ["signal_graph", "trading_graph"]
 
 
 async def signal_graph() -> CompiledSignalGraph:
-    """The signal subgraph of this process's settings; the server's loop does not wait while it is made."""
+    """Return the signal subgraph for this process's settings, made without blocking the event loop."""
     return await asyncio.to_thread(_signal)
 
 
 async def trading_graph() -> CompiledTradingGraph:
-    """The trading graph of this process's settings; the server's loop does not wait while it is made."""
+    """Return the trading graph for this process's settings, made without blocking the event loop."""
     return await asyncio.to_thread(_trading)
 
 

@@ -1,4 +1,4 @@
-"""The desk, the blocks and the ledger against backtrader's broker: the same fills, cash and value in every session.
+"""Orders, blocks and the ledger against backtrader's broker: the same fills, cash and value in every session.
 
 The embedded market's stocks of all boards over two years, with suspensions, late listings, sessions at the
 limit, STAR and Beijing lots, dividends and bonus shares, and the stamp duty that was halved in between.

@@ -356,9 +356,9 @@ def test_what_is_read_back_is_what_was_done(kind, case):
 def test_what_was_bought_at_a_close_without_an_open_has_a_price_for_weights():
     """Found by the laws: the only price of such a holding is the one it was bought at."""
     quotes = {"AAPL": Quote(open=np.nan, close=10.0), "MSFT": Quote(open=20.0, close=20.0)}
-    desk = TradingSession(
+    trading_session = TradingSession(
         Account.opening(1000), quotes, Rulebook.zero_cost("us"), rm.weekdays("2024-01-02", 1)[0]
     )
-    desk.submit(Order(symbol="AAPL", side="buy", quantity=10, type="close", sequence=1))
-    fill = desk.submit(Order(symbol="MSFT", target_weight=rm.D("0.5"), type="close", sequence=2))
-    assert (fill.quantity, desk.equity()) == (25, 1000)
+    trading_session.submit(Order(symbol="AAPL", side="buy", quantity=10, type="close", sequence=1))
+    fill = trading_session.submit(Order(symbol="MSFT", target_weight=rm.D("0.5"), type="close", sequence=2))
+    assert (fill.quantity, trading_session.equity()) == (25, 1000)

@@ -213,25 +213,27 @@ SITUATIONS = [
 def test_each_situation_has_its_code_and_a_line_that_says_why(code, order, account, where, text):
     quote = where.get("quote", QUOTE)
     session = where.get("session", DAY)
-    desk = TradingSession(
+    trading_session = TradingSession(
         account or Account.opening(10_000),
         {} if quote is None else {order.symbol: quote},
         where.get("rules", RULES),
         session,
         is_session=where.get("is_session", True),
     )
-    before = desk.account
-    refused = desk.submit(order)
+    before = trading_session.account
+    refused = trading_session.submit(order)
     assert (code_of(refused), refused.order, refused.session) == (code, order, session)
     assert text in refused.message
     assert "\n" not in refused.message
-    assert desk.account == before
+    assert trading_session.account == before
     if where.get("is_session", True):
-        assert submit(order, before, quote, desk._rules, session, others=before.cash) == refused
+        assert submit(order, before, quote, trading_session._rules, session, others=before.cash) == refused
 
 
 def test_every_code_is_reached():
-    assert {code for code, *_ in SITUATIONS} == set(REJECTION_CODES) - {"not_approved"}  # no desk's
+    assert {code for code, *_ in SITUATIONS} == set(REJECTION_CODES) - {
+        "not_approved"
+    }  # not rejected by submit()
     assert len(REJECTION_CODES) == 17
 
 
@@ -456,10 +458,10 @@ def test_us_shares_may_be_broken_where_the_broker_breaks_them():
     ],
 )
 def test_a_round_trip_in_one_session_where_the_market_allows_it(symbol, rules, code):
-    desk = TradingSession(Account.opening(100_000), {symbol: QUOTE}, rules, DAY)
-    assert desk.submit(buy(100, symbol)).t_plus == (0 if code == "filled" else 1)
-    assert code_of(desk.submit(sell(100, symbol, sequence=2))) == code
-    assert (symbol in desk.account.positions) == (code != "filled")
+    trading_session = TradingSession(Account.opening(100_000), {symbol: QUOTE}, rules, DAY)
+    assert trading_session.submit(buy(100, symbol)).t_plus == (0 if code == "filled" else 1)
+    assert code_of(trading_session.submit(sell(100, symbol, sequence=2))) == code
+    assert (symbol in trading_session.account.positions) == (code != "filled")
 
 
 def test_slippage_costs_cash_and_leaves_the_price():
@@ -475,19 +477,22 @@ def test_slippage_costs_cash_and_leaves_the_price():
 
 
 def traded(orders, account, quotes, rules=RULES, **more):
-    desk = TradingSession(account, quotes, rules, DAY, **more)
-    submit_batch(desk, orders)
-    return desk
+    trading_session = TradingSession(account, quotes, rules, DAY, **more)
+    submit_batch(trading_session, orders)
+    return trading_session
 
 
 def test_sells_come_first_and_their_proceeds_buy_in_the_same_session():
     quotes = {CODE: QUOTE, OTHER: Quote(open=30.0, pre_close=30.0)}
     orders = [buy(300, OTHER, sequence=1), sell(1000, sequence=2)]
-    desk = traded(orders, holding(1000, cash="0.00"), quotes)
-    assert [(code_of(o), o.order.sequence) for o in desk.outcomes] == [("filled", 2), ("filled", 1)]
+    trading_session = traded(orders, holding(1000, cash="0.00"), quotes)
+    assert [(code_of(o), o.order.sequence) for o in trading_session.outcomes] == [
+        ("filled", 2),
+        ("filled", 1),
+    ]
     # 9,989.90 from the sale, 9,000 + 5 + 0.09 for the buy
-    assert desk.account.cash == D("984.81")
-    assert list(desk.account.positions) == [OTHER]
+    assert trading_session.account.cash == D("984.81")
+    assert list(trading_session.account.positions) == [OTHER]
 
 
 def test_targets_are_sorted_by_the_side_they_come_to():
@@ -496,8 +501,8 @@ def test_targets_are_sorted_by_the_side_they_come_to():
         Order(symbol=OTHER, target_value=D(9000), sequence=1),
         Order(symbol=CODE, target_weight=D(0), sequence=2),
     ]
-    desk = traded(orders, holding(1000, cash="0.00"), quotes)
-    assert [(o.side, o.order.sequence) for o in desk.outcomes] == [("sell", 2), ("buy", 1)]
+    trading_session = traded(orders, holding(1000, cash="0.00"), quotes)
+    assert [(o.side, o.order.sequence) for o in trading_session.outcomes] == [("sell", 2), ("buy", 1)]
 
 
 def test_the_open_comes_before_the_day_and_the_day_before_the_close():
@@ -508,15 +513,15 @@ def test_the_open_comes_before_the_day_and_the_day_before_the_close():
         buy(100, sequence=4),
         buy(100, OTHER, sequence=5, type="limit", limit_price=D("9.80")),
     ]
-    desk = traded(orders, holding(300), {CODE: DONE, OTHER: DONE})
-    assert [o.order.sequence for o in desk.outcomes] == [3, 4, 2, 5, 1]
-    assert [o.price for o in desk.outcomes] == [D("10"), D("10"), D("10.3"), D("9.8"), D("10.2")]
+    trading_session = traded(orders, holding(300), {CODE: DONE, OTHER: DONE})
+    assert [o.order.sequence for o in trading_session.outcomes] == [3, 4, 2, 5, 1]
+    assert [o.price for o in trading_session.outcomes] == [D("10"), D("10"), D("10.3"), D("9.8"), D("10.2")]
 
 
 def test_two_buys_that_fit_singly_do_not_pass_together():
     orders = [buy(1000, sequence=2), buy(1000, OTHER, sequence=1)]
-    desk = traded(orders, Account.opening(15_000), {CODE: QUOTE, OTHER: QUOTE})
-    assert [(o.order.sequence, code_of(o)) for o in desk.outcomes] == [
+    trading_session = traded(orders, Account.opening(15_000), {CODE: QUOTE, OTHER: QUOTE})
+    assert [(o.order.sequence, code_of(o)) for o in trading_session.outcomes] == [
         (1, "filled"),
         (2, "insufficient_cash"),
     ]
@@ -530,28 +535,28 @@ def test_a_rejection_changes_nothing():
 
 
 def test_a_sequence_used_twice_in_a_batch_is_an_error_and_nothing_is_traded():
-    desk = TradingSession(Account.opening(10_000), {CODE: QUOTE}, RULES, DAY)
+    trading_session = TradingSession(Account.opening(10_000), {CODE: QUOTE}, RULES, DAY)
     with pytest.raises(BadOption, match=r"sequence=1 of 600000\.SH is used twice"):
-        submit_batch(desk, [buy(100), buy(200)])
-    assert desk.outcomes == ()
+        submit_batch(trading_session, [buy(100), buy(200)])
+    assert trading_session.outcomes == ()
 
 
 def test_the_same_order_again_is_the_same_outcome_and_another_one_a_conflict():
-    desk = TradingSession(Account.opening(10_000), {CODE: QUOTE}, RULES, DAY)
-    first = desk.submit(buy(100))
-    assert desk.submit(buy(100)) is first
-    assert desk.outcomes == (first,)
-    assert desk.account.positions[CODE].quantity == 100
+    trading_session = TradingSession(Account.opening(10_000), {CODE: QUOTE}, RULES, DAY)
+    first = trading_session.submit(buy(100))
+    assert trading_session.submit(buy(100)) is first
+    assert trading_session.outcomes == (first,)
+    assert trading_session.account.positions[CODE].quantity == 100
     with pytest.raises(LedgerConflict, match=r"sequence=1 on 2024-01-03 is used by an order of 600000\.SH"):
-        desk.submit(buy(200))
-    assert desk.outcomes == (first,)
+        trading_session.submit(buy(200))
+    assert trading_session.outcomes == (first,)
 
 
 def test_equity_is_cash_and_holdings_at_the_open_or_the_last_known_price():
     quotes = {CODE: Quote(open=math.nan), OTHER: QUOTE}
     account = holding(100, cash="50.00")
-    desk = TradingSession(account, quotes, RULES, DAY, prices={CODE: D("8.5")})
-    assert desk.equity() == D("900.00")
+    trading_session = TradingSession(account, quotes, RULES, DAY, prices={CODE: D("8.5")})
+    assert trading_session.equity() == D("900.00")
     with pytest.raises(BadOption, match=r"600000\.SH is held without a known price"):
         TradingSession(account, quotes, RULES, DAY).submit(
             Order(symbol=OTHER, target_weight=D("0.5"), sequence=1)
@@ -578,22 +583,22 @@ def test_eight_threads_share_a_desk_and_lose_nothing(seed, restless):
     for sequence in range(1, 401):
         make = draw.choice((buy, sell))
         orders.append(make(draw.choice((100, 200, 300, 150)), draw.choice(symbols), sequence))
-    desk, gate, cash = TradingSession(start, quotes, RULES, DAY), Barrier(8), []
+    trading_session, gate, cash = TradingSession(start, quotes, RULES, DAY), Barrier(8), []
 
     def work(place):
         gate.wait()
         for order in orders[place::8]:
-            desk.submit(order)
-            cash.append(desk.account.cash)
+            trading_session.submit(order)
+            cash.append(trading_session.account.cash)
 
     with ThreadPoolExecutor(8) as pool:
         list(pool.map(work, range(8)))
-    outcomes = desk.outcomes
+    outcomes = trading_session.outcomes
     assert sorted(outcome.order.sequence for outcome in outcomes) == list(range(1, 401))
     assert min(cash) >= 0
     again = TradingSession(start, quotes, RULES, DAY)
     assert tuple(again.submit(outcome.order) for outcome in outcomes) == outcomes
-    assert again.account == desk.account
+    assert again.account == trading_session.account
     assert {"filled", "insufficient_cash", "insufficient_shares", "lot_size", "t_plus_one"} == {
         code_of(outcome) for outcome in outcomes
     }
@@ -620,11 +625,12 @@ def test_a_limit_is_not_reached_where_the_data_has_no_high_and_low(side, limit):
 
 def test_many_small_orders_share_one_volume_cap():
     rules = Rulebook.mainland(volume_share="0.1")
-    desk = TradingSession(
+    trading_session = TradingSession(
         Account.opening(10**6), {CODE: Quote(open=10.0, volume=10_000.0)}, rules, pd.Timestamp("2024-01-02")
     )
     outcomes = [
-        desk.submit(Order(symbol=CODE, side="buy", quantity=300, sequence=number)) for number in range(1, 6)
+        trading_session.submit(Order(symbol=CODE, side="buy", quantity=300, sequence=number))
+        for number in range(1, 6)
     ]
     assert [getattr(outcome, "quantity", None) for outcome in outcomes] == [300, 300, 300, 100, None]
     assert outcomes[-1].code == "volume_cap"
@@ -646,9 +652,9 @@ def test_a_limit_price_beyond_the_band_is_refused_whatever_the_market_does(side,
     """SSE trading rules 3.4.13: an order outside of the price limits is not valid."""
     quote = Quote(open=10.0, high=10.5, low=8.5, close=10.0, up_limit=11.0, down_limit=9.0)
     account = holding(1000)
-    desk = TradingSession(account, {CODE: quote}, RULES, pd.Timestamp("2024-01-02"))
+    trading_session = TradingSession(account, {CODE: quote}, RULES, pd.Timestamp("2024-01-02"))
     order = Order(symbol=CODE, side=side, quantity=100, type="limit", limit_price=D(limit), sequence=1)
-    assert desk.submit(order).code == code
+    assert trading_session.submit(order).code == code
 
 
 def test_a_target_at_the_close_sells_first_when_the_close_makes_it_a_sale():
@@ -656,15 +662,15 @@ def test_a_target_at_the_close_sells_first_when_the_close_makes_it_a_sale():
     other = "600036.SH"
     quotes = {CODE: Quote(open=10.0, close=12.0), other: Quote(open=10.0, close=10.0)}
     account = holding(1000, cash="0.00")
-    desk = TradingSession(account, quotes, Rulebook.zero_cost(), pd.Timestamp("2024-01-02"))
+    trading_session = TradingSession(account, quotes, Rulebook.zero_cost(), pd.Timestamp("2024-01-02"))
     submit_batch(
-        desk,
+        trading_session,
         [
             Order(symbol=other, side="buy", quantity=200, type="close", sequence=1),
             Order(symbol=CODE, target_value=D(10_000), type="close", sequence=2),
         ],
     )
-    assert [(fill.side, fill.quantity) for fill in desk.outcomes] == [("sell", 200), ("buy", 200)]
+    assert [(fill.side, fill.quantity) for fill in trading_session.outcomes] == [("sell", 200), ("buy", 200)]
 
 
 @pytest.mark.parametrize("name", ["target_weight", "target_value", "limit_price"])

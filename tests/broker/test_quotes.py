@@ -1,4 +1,4 @@
-"""What the desk knows of a session: at its open, and once it is over."""
+"""Quotes have what is known of a session at its open, and after its close."""
 
 import math
 

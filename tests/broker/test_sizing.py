@@ -25,8 +25,8 @@ def holding(quantity, cash="100000.00", symbol=CODE):
 
 def traded(account, *, symbol=CODE, rules=RULES, quote=AT_10, **size):
     """Side and quantity of a target's fill, or the code."""
-    desk = TradingSession(account, {symbol: quote}, rules, DAY)
-    outcome = desk.submit(Order(symbol=symbol, sequence=1, **size))
+    trading_session = TradingSession(account, {symbol: quote}, rules, DAY)
+    outcome = trading_session.submit(Order(symbol=symbol, sequence=1, **size))
     return getattr(outcome, "code", None) or (outcome.side, outcome.quantity)
 
 

@@ -124,7 +124,7 @@ def test_the_end_of_the_time_ends_a_call_in_flight_also_in_a_replay(
         told.append(str(over.value))
         assert over.value.data == {"limit": "seconds"}
     run, replayed, node = told
-    assert run == replayed == "budget of the run: 0.4 seconds at most; the model has not answered"
+    assert run == replayed == "budget of the run: at most 0.4 seconds; the model has not answered"
     assert "a node may work for 0.4 seconds (settings: node_seconds)" in node
     recording = Recorder(where).of("r")
     assert [entry.final for entry in recording.entries()] == [False, True, False, True]
@@ -177,4 +177,4 @@ def test_a_call_made_by_an_abandoned_model_is_not_an_answer_of_the_run(tmp_path:
     with in_scope(Scope(recording=replayed, path="n")), pytest.raises(BudgetExceeded):
         outer.invoke(HI)
     assert replayed.replay_lookup is not None
-    assert replayed.replay_lookup.unasked() == []
+    assert replayed.replay_lookup.unused_entries() == []

@@ -114,7 +114,7 @@ def test_money_holds_at_the_price_of_the_model(tmp_path: Path) -> None:
         assert tape.usage()[0]["cost"] == "0.000036"
         with (
             in_scope(Scope(recording=recording(tmp_path, "money=1", "u"), path="n")),
-            pytest.raises(NotConfigured, match="price of model gpt-4o-mini is not known"),
+            pytest.raises(NotConfigured, match="price of model gpt-4o-mini is unknown"),
         ):
             model_at(stub, prices={}).invoke(HI)
 

@@ -264,7 +264,7 @@ def test_three_answers_that_are_none_end_the_run(resources, store):
     update = approve_node(state, resources=lost)
     assert update["ended_because"] == "needs_answer"
     words = "approve, reject, approve all that follow, or numbers or symbols of orders, like 1, 2"
-    assert said == [None, *[f"'maybe' is no option; answer with {words}"] * 2]
+    assert said == [None, *[f"'maybe' is not an option; answer with {words}"] * 2]
 
 
 def test_an_answer_that_fails_leaves_the_report_of_the_sessions_before_it(tmp_path):
@@ -287,7 +287,7 @@ def test_somebody_who_is_to_be_asked_needs_a_checkpointer(resources, store):
 def test_only_with_approve_are_there_steps_for_it(store):
     plain_graph = create_trading_graph(source="sample", store=store)
     assert {"propose", "approve"}.isdisjoint(plain_graph.nodes)
-    with pytest.raises(BadOption, match="sessions_per_step=8 with approve=True"):
+    with pytest.raises(BadOption, match="sessions_per_step must be 1 with approve=True"):
         create_trading_graph(source="sample", store=store, approve=True, sessions_per_step=8)
 
 

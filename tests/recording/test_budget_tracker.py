@@ -25,21 +25,21 @@ def took(prompt: int | None = 10, completion: int | None = 5, cost: str | None =
     return CallUsage(prompt_tokens=prompt, completion_tokens=completion, cost=paid, at_most=SMALL)
 
 
-def begin(tally: BudgetTracker, need: CallEstimate = SMALL, who: Caller = WHO) -> Reservation:
-    ticket = tally.reserve(who, need)
-    assert ticket is not None
-    return ticket
+def begin(tracker: BudgetTracker, need: CallEstimate = SMALL, who: Caller = WHO) -> Reservation:
+    reservation = tracker.reserve(who, need)
+    assert reservation is not None
+    return reservation
 
 
-def limit_of(tally: BudgetTracker, need: CallEstimate = SMALL, who: Caller = WHO) -> str:
+def limit_of(tracker: BudgetTracker, need: CallEstimate = SMALL, who: Caller = WHO) -> str:
     with pytest.raises(BudgetExceeded) as refused:
-        tally.reserve(who, need)
+        tracker.reserve(who, need)
     return str(refused.value.data["limit"])
 
 
-def is_over(tally: BudgetTracker, ahead: float) -> bool:
+def is_over(tracker: BudgetTracker, ahead: float) -> bool:
     try:
-        tally.check_seconds(None, ahead)
+        tracker.check_seconds(None, ahead)
     except BudgetExceeded as over:
         return over.data == {"limit": "seconds"}
     return False
@@ -60,81 +60,81 @@ def test_what_is_no_limit_is_refused_with_what_is_valid(text: str) -> None:
 
 
 def test_the_call_after_the_last_is_refused_while_others_are_under_way() -> None:
-    tally = BudgetTracker(Budget(calls=2))
-    first = begin(tally)
-    begin(tally)
-    assert limit_of(tally) == "calls"
-    tally.settle(first, took())
-    assert limit_of(tally) == "calls"
+    tracker = BudgetTracker(Budget(calls=2))
+    first = begin(tracker)
+    begin(tracker)
+    assert limit_of(tracker) == "calls"
+    tracker.settle(first, took())
+    assert limit_of(tracker) == "calls"
 
 
 def test_tokens_are_held_until_it_is_known_what_was_taken() -> None:
-    tally = BudgetTracker(Budget(prompt_tokens=25))
-    first, second = begin(tally), begin(tally)
-    assert tally.reserve(WHO, SMALL) is None  # 5 are left, unless the first took less than was held
-    tally.settle(first, took(prompt=2))
-    third = begin(tally)
-    tally.settle(second, took())
-    tally.settle(third, took())
-    assert limit_of(tally) == "prompt_tokens"  # 22 used, 10 more do not fit
+    tracker = BudgetTracker(Budget(prompt_tokens=25))
+    first, second = begin(tracker), begin(tracker)
+    assert tracker.reserve(WHO, SMALL) is None  # 5 are left, unless the first took less than was held
+    tracker.settle(first, took(prompt=2))
+    third = begin(tracker)
+    tracker.settle(second, took())
+    tracker.settle(third, took())
+    assert limit_of(tracker) == "prompt_tokens"  # 22 used, 10 more do not fit
 
 
 def test_a_reply_of_unknown_length_holds_all_that_is_left() -> None:
-    tally = BudgetTracker(Budget(completion_tokens=100))
+    tracker = BudgetTracker(Budget(completion_tokens=100))
     endless = CallEstimate(prompt_tokens=10)
-    first = begin(tally, endless)
-    assert tally.reserve(WHO, endless) is None
-    tally.settle(first, took(completion=99))
-    second = begin(tally, endless)
-    tally.settle(second, took(completion=1))
-    assert limit_of(tally, endless) == "completion_tokens"
+    first = begin(tracker, endless)
+    assert tracker.reserve(WHO, endless) is None
+    tracker.settle(first, took(completion=99))
+    second = begin(tracker, endless)
+    tracker.settle(second, took(completion=1))
+    assert limit_of(tracker, endless) == "completion_tokens"
 
 
 def test_money_is_exact_and_a_model_without_a_price_is_an_error() -> None:
-    tally = BudgetTracker(Budget(money=Decimal("0.3")))
+    tracker = BudgetTracker(Budget(money=Decimal("0.3")))
     need = CallEstimate(
         prompt_tokens=1, completion_tokens=1, money=Decimal("0.1"), least_money=Decimal("0.05")
     )
     for _ in range(3):
-        tally.settle(begin(tally, need), took(cost="0.1"))
-    assert limit_of(tally, need) == "money"
-    with pytest.raises(NotConfigured, match="price of model m is not known; name it in the file of prices"):
-        tally.reserve(WHO, SMALL)
+        tracker.settle(begin(tracker, need), took(cost="0.1"))
+    assert limit_of(tracker, need) == "money"
+    with pytest.raises(NotConfigured, match="price of model m is unknown; add it to the file of prices"):
+        tracker.reserve(WHO, SMALL)
 
 
 def test_a_session_has_a_budget_of_its_own() -> None:
-    tally = BudgetTracker(Budget(calls=3), Budget(calls=1))
+    tracker = BudgetTracker(Budget(calls=3), Budget(calls=1))
     monday, tuesday = WHO._replace(session="20240102"), WHO._replace(session="20240103")
-    begin(tally, who=monday)
-    assert limit_of(tally, who=monday) == "calls"
-    begin(tally, who=tuesday)
-    begin(tally)
-    assert limit_of(tally, who=WHO._replace(session="20240104")) == "calls"
+    begin(tracker, who=monday)
+    assert limit_of(tracker, who=monday) == "calls"
+    begin(tracker, who=tuesday)
+    begin(tracker)
+    assert limit_of(tracker, who=WHO._replace(session="20240104")) == "calls"
 
 
 def test_seconds_pass_while_a_node_is_at_work(monkeypatch: pytest.MonkeyPatch) -> None:
     clock = [0.0]
     monkeypatch.setattr("quantgraph.recording.budget_tracker.time.monotonic", lambda: clock[0])
-    tally = BudgetTracker(Budget(seconds=10))
-    with tally.working(), tally.working():
+    tracker = BudgetTracker(Budget(seconds=10))
+    with tracker.working(), tracker.working():
         clock[0] += 6
     clock[0] += 1000  # somebody thinks about a question
-    assert (is_over(tally, 3.99), is_over(tally, 4)) == (False, True)
-    with tally.working():
-        begin(tally)
+    assert (is_over(tracker, 3.99), is_over(tracker, 4)) == (False, True)
+    with tracker.working():
+        begin(tracker)
         clock[0] += 4
-        assert limit_of(tally) == "seconds"
+        assert limit_of(tracker) == "seconds"
 
 
 def test_usage_counts_by_role_model_and_session_and_does_not_guess() -> None:
-    tally = BudgetTracker()
+    tracker = BudgetTracker()
     for who, spent in (
         (WHO, took(cost="0.10")),
         (WHO, took(cost="0.05")),
         (WHO._replace(session="20240102"), took(prompt=None)),
     ):
-        tally.settle(begin(tally, who=who), spent)
-    assert tally.usage() == [
+        tracker.settle(begin(tracker, who=who), spent)
+    assert tracker.usage() == [
         {
             "role": "reflection",
             "model": "m",
@@ -183,17 +183,17 @@ def test_a_run_that_is_opened_again_goes_on_counting(tmp_path: Path) -> None:
 
 
 def test_many_threads_take_no_more_than_there_is() -> None:
-    tally, sent = BudgetTracker(Budget(calls=50, prompt_tokens=405)), []
+    tracker, sent = BudgetTracker(Budget(calls=50, prompt_tokens=405)), []
 
     def work() -> None:
         for _ in range(20):
             try:
-                while (ticket := tally.reserve(WHO, SMALL)) is None:
+                while (reservation := tracker.reserve(WHO, SMALL)) is None:
                     pass
             except BudgetExceeded:
                 return
             sent.append(1)
-            tally.settle(ticket, took())
+            tracker.settle(reservation, took())
 
     threads = [threading.Thread(target=work) for _ in range(20)]
     for thread in threads:
@@ -206,10 +206,10 @@ def test_many_threads_take_no_more_than_there_is() -> None:
 def test_limits_of_the_settings_hold_where_a_recorder_has_none(tmp_path: Path) -> None:
     mine = Recorder(tmp_path / "run.sqlite", budget=Budget(calls=2))
     mine.limit(Budget(calls=1), Budget(calls=1))
-    tally = mine.of("r").budget_tracker
-    begin(tally)
-    begin(tally)
-    assert limit_of(tally) == "calls"
+    tracker = mine.of("r").budget_tracker
+    begin(tracker)
+    begin(tracker)
+    assert limit_of(tracker) == "calls"
 
 
 def test_text_is_no_more_tokens_than_bytes() -> None:

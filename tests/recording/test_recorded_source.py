@@ -187,5 +187,5 @@ def test_a_replay_asks_the_source_nothing(run):
         assert source.sessions().equals(sessions)
         with pytest.raises(RunDiverged):
             source.symbols()
-        with pytest.raises(RunDiverged, match="bars are asked for"):
+        with pytest.raises(RunDiverged, match="takes bars from the run's commits"):
             source.bars([LISTED], DAY, END)

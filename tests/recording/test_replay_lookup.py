@@ -91,7 +91,7 @@ def test_the_first_divergence_is_met_by_whoever_asks_after_it(replayed):
 def test_what_was_recorded_and_never_asked_is_known(replayed):
     recording = replayed(model_call("a"), model_call("b", seq=2), model_call("c", path="signal/clarify"))
     ask(recording, model_call("a"))
-    assert [entry.key.path for entry in recording.replay_lookup.unasked()] == [
+    assert [entry.key.path for entry in recording.replay_lookup.unused_entries()] == [
         "signal/reflection",
         "signal/clarify",
     ]
@@ -110,13 +110,13 @@ def test_an_error_is_served_and_what_a_resumed_run_left_behind_is_not_missed(rep
     )
     assert ask(recording, model_call("a")) == "new"
     ask(recording, model_call("new way", seq=2))
-    assert recording.replay_lookup.unasked() == []
+    assert recording.replay_lookup.unused_entries() == []
 
 
 def test_calls_made_at_the_same_time_may_be_numbered_in_another_order_and_are_served_once(replayed):
     recording = replayed(model_call("first", reply="1"), model_call("second", seq=2, reply="2"))
     assert ask(recording, model_call("second", reply="2")) == "2"
     assert ask(recording, model_call("first", seq=2, reply="1")) == "1"
-    assert recording.replay_lookup.unasked() == []
+    assert recording.replay_lookup.unused_entries() == []
     with pytest.raises(RunDiverged):
         ask(recording, model_call("first", seq=3))

@@ -104,7 +104,7 @@ def test_the_same_question_to_several_models_is_each_ones_own_in_a_replay(execut
         scope = execution(mode=mode)
         with in_scope(scope):
             assert panel(order) == order
-    assert scope.recording.replay_lookup.unasked() == []
+    assert scope.recording.replay_lookup.unused_entries() == []
 
 
 def test_a_fact_that_calls_at_the_same_time_found_out_is_so_at_any_number(execution):
@@ -121,7 +121,10 @@ def test_a_fact_that_calls_at_the_same_time_found_out_is_so_at_any_number(execut
             assert found(scope) == "json_mode"
             if first == "a":
                 model.invoke("b")
-    assert (scope.recording.replay_lookup.divergence, scope.recording.replay_lookup.unasked()) == (None, [])
+    assert (scope.recording.replay_lookup.divergence, scope.recording.replay_lookup.unused_entries()) == (
+        None,
+        [],
+    )
 
 
 def test_a_recording_that_is_closed_while_others_write_loses_none(execution):

@@ -9,8 +9,8 @@ from itertools import count
 from pathlib import Path
 
 import pytest
-from load_script import load_script
 from langgraph.runtime import RunControl
+from load_script import load_script
 
 from quantgraph.broker.ledger import Ledger
 from quantgraph.runs import replay, resume_run, run_strategy

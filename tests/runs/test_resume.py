@@ -22,7 +22,7 @@ from quantgraph.errors import BadFile, BadOption, BudgetExceeded, NoData, RunMis
 from quantgraph.market.rulebook import Rulebook
 from quantgraph.runs import identity, replay, resume_run, run_strategy
 from quantgraph.runs.folder import lock_run
-from quantgraph.runs.manifest import ledger_location, read_manifest
+from quantgraph.runs.manifest import read_manifest
 from quantgraph.runs.specification import RunSpec
 from quantgraph.settings import load_settings
 

@@ -6,9 +6,9 @@ import json
 from pathlib import Path
 
 import pytest
-from load_script import load_script
 from langchain_core.messages import AIMessage
 from langgraph.runtime import RunControl
+from load_script import load_script
 
 from quantgraph.errors import BadFile
 from quantgraph.llm import tags

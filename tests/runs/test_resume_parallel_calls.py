@@ -141,7 +141,7 @@ def test_parallel_calls_are_paid_for_once_and_equal_requests_get_two_replies(tmp
     for order in ("eadcba", "aabcde"):
         again, scope = execution(order, "replay")
         assert sorted(again) == sorted(whole)
-        assert (scope.recording.replay_lookup.divergence, scope.recording.replay_lookup.unasked()) == (
+        assert (scope.recording.replay_lookup.divergence, scope.recording.replay_lookup.unused_entries()) == (
             None,
             [],
         )

@@ -6,8 +6,8 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from load_script import load_script
 from langgraph.checkpoint.postgres import PostgresSaver
+from load_script import load_script
 
 from quantgraph.errors import StorageUnavailable
 from quantgraph.runs import replay, resume_run, run_strategy

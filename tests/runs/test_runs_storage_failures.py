@@ -157,9 +157,9 @@ def test_a_damaged_file_is_named_in_one_line(copied, which, name, content, told)
     [
         ("reply = '{'", r"its reply '\{' is not JSON"),
         ("request = 'x'", "its request 'x' is not JSON"),
-        ('error = \'{"message": "a"}\'', "is not an error of ours"),
-        ("error = 'x'", "its error 'x' is not an error of ours"),
-        ("kind = 'oracle'", "kind='oracle'; one of model, tool, "),
+        ('error = \'{"message": "a"}\'', "is not an error of quantgraph"),
+        ("error = 'x'", "its error 'x' is not an error of quantgraph"),
+        ("kind = 'oracle'", "kind must be one of model, tool, "),
     ],
 )
 def test_a_line_of_the_record_that_was_changed_is_named(copied, change, words):

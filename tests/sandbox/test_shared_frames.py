@@ -58,7 +58,7 @@ def test_a_field_without_a_row_and_no_frames_at_all_are_cache_too(cache, frames)
 
 
 @pytest.mark.parametrize("system", ["memfd", "a file"])
-def test_who_was_lent_a_parcel_cannot_change_it(cache, frames, monkeypatch, system):
+def test_an_opened_descriptor_cannot_change_the_frames(cache, frames, monkeypatch, system):
     if system == "a file":
         monkeypatch.delattr(os, "memfd_create")
     lent = cache.open(frames)
@@ -88,7 +88,7 @@ def test_a_child_that_writes_into_its_frames_changes_nothing_for_the_next(forker
     assert forker.run(["snapshot['ohlcv']['close'].iloc[0, 0]"], frames).value == "np.float64(0.0)"
 
 
-def test_where_one_call_reads_in_a_parcel_no_other_call_sees(forker, frames):
+def test_the_file_offset_of_one_call_is_not_seen_by_another(forker, frames):
     code = (
         "import os, stat\nfound = []\nfor n in range(3, 64):\n"
         "    try: found += [n] if stat.S_ISREG(os.fstat(n).st_mode) else []\n    except OSError: pass\n"

@@ -275,23 +275,26 @@ def resources(store, tmp_path):
 
 def test_a_run_keeps_its_walk_between_steps_and_no_other_run_has_it(resources, ref):
     state = {"data_ref": ref}
-    with resources.walk("r", state, DAYS[0]) as first:
+    with resources.growing_view("r", state, DAYS[0]) as first:
         first.at(Moment(DAYS[0], "open"))
-        with resources.walk("r", state, DAYS[0]) as meanwhile:
+        with resources.growing_view("r", state, DAYS[0]) as meanwhile:
             assert meanwhile is not first
-    with resources.walk("r", state, DAYS[1]) as second, resources.walk("other", state, DAYS[1]) as other:
+    with (
+        resources.growing_view("r", state, DAYS[1]) as second,
+        resources.growing_view("other", state, DAYS[1]) as other,
+    ):
         assert second is first
         assert other is not first
         second.at(Moment(DAYS[3], "open"))
-    with resources.walk("r", state, DAYS[2]) as behind:
+    with resources.growing_view("r", state, DAYS[2]) as behind:
         assert behind is not second
         behind.at(Moment(DAYS[2], "open"))
-    with pytest.raises(FutureRequested), resources.walk("r", state, DAYS[3]):
+    with pytest.raises(FutureRequested), resources.growing_view("r", state, DAYS[3]):
         raise FutureRequested("a decider failed")
-    with resources.walk("r", state, DAYS[3]) as anew:
+    with resources.growing_view("r", state, DAYS[3]) as anew:
         assert anew is not behind
     resources.close("r")
-    with resources.walk("r", state, DAYS[3]) as reopened:
+    with resources.growing_view("r", state, DAYS[3]) as reopened:
         assert reopened is not anew
 
 
@@ -313,6 +316,6 @@ def test_one_walk_serves_all_steps_of_a_run(resources, ref, monkeypatch):
 
 def test_walks_of_runs_that_never_end_are_let_go(resources, ref):
     for number in range(20):
-        with resources.walk(f"run{number}", {"data_ref": ref}, DAYS[0]):
+        with resources.growing_view(f"run{number}", {"data_ref": ref}, DAYS[0]):
             pass
-    assert list(resources._walks) == [f"run{number}" for number in range(12, 20)]
+    assert list(resources._views) == [f"run{number}" for number in range(12, 20)]

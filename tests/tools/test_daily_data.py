@@ -176,7 +176,7 @@ def test_bad_arguments_raise_by_hand_and_are_tool_errors_in_an_agent(change, err
 
 
 def test_an_unknown_indicator_is_named_with_those_there_are():
-    with pytest.raises(BadOption, match=r"'alpha'; there is turnover_rate, .*pe_ttm"):
+    with pytest.raises(BadOption, match=r"'alpha'; valid are turnover_rate, .*pe_ttm"):
         tushare_daily_basic.invoke({"ts_code": ONE, **JANUARY, "fields": "pe,alpha"})
 
 

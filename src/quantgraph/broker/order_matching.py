@@ -6,7 +6,7 @@ The pre-check of an order and its fill use the same function, :func:`submit`.
 from __future__ import annotations
 
 import math
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from decimal import Decimal
 
 import pandas as pd
@@ -14,7 +14,7 @@ import pandas as pd
 from quantgraph.broker.account import Account
 from quantgraph.broker.orders import Fill, Order, Quantity, Rejection, normalize_quantity
 from quantgraph.broker.quotes import Quote
-from quantgraph.broker.sizing import LARGEST, Refusal, SizedOrder, side_of, size_order
+from quantgraph.broker.sizing import LARGEST, OrderRefused, SizedOrder, side_of, size_order
 from quantgraph.errors import UnknownSymbol
 from quantgraph.market.money import notional, to_decimal
 from quantgraph.market.rulebook import Lots, Rulebook, Side
@@ -54,91 +54,11 @@ def submit(
     BadWindow
         If the rulebook does not reach back to the session.
     """
-    outcome = _matched(order, account, quote, rules, session, others, traded)
-    if isinstance(outcome, Fill):
-        return outcome
-    code, message = outcome
-    return Rejection(order=order, session=session, code=code, message=message)
-
-
-def _matched(  # noqa: PLR0917 - the parameters of submit
-    order: Order,
-    account: Account,
-    quote: Quote | None,
-    rules: Rulebook,
-    session: pd.Timestamp,
-    others: Decimal | None,
-    traded: Quantity,
-) -> Fill | Refusal:
-    name, size = order.size
-    if name == "quantity" and size <= 0:
-        return "bad_quantity", f"{size} shares of {order.symbol}; must be > 0"
-    price = _market_price(order, account, quote, rules, session, others)
-    if quote is None or isinstance(price, tuple):
-        return price if isinstance(price, tuple) else ("unknown_symbol", order.symbol)
-    sized = size_order(order, price, account, rules, session, others)
-    if isinstance(sized, tuple):
-        return sized
-    refusal = (
-        _check_quantity(order, sized, rules, session)
-        or _check_shares(order, sized, account, rules, session)
-        or _check_limits(order, sized, price, quote, rules, session)
-    )
-    if refusal:
-        return refusal
-    allowed = _volume_allowed(sized, order.symbol, quote, rules, session, traded)
-    capped = _cap_message(order, sized, allowed, quote, rules) if allowed < sized.quantity else ""
-    if not allowed:
-        return "volume_cap", capped
-    fill = _fill(order, sized.side, allowed, price, rules, session)
-    if account.cash + fill.cash_change < 0:
-        text = f"{order.symbol} needs {-fill.cash_change} with fees, cash is {account.cash}"
-        return "insufficient_cash", text
-    if capped:
-        rest = Rejection(order=order, session=session, code="volume_cap", message=capped)
-        return replace(fill, rest=rest)
-    return fill
-
-
-def _market_price(  # noqa: PLR0917
-    order: Order,
-    account: Account,
-    quote: Quote | None,
-    rules: Rulebook,
-    session: pd.Timestamp,
-    others: Decimal | None,
-) -> Decimal | Refusal:
-    symbol, limit = order.symbol, order.limit_price
-    if quote is None:
-        return "unknown_symbol", f"the data has no {symbol}"
+    matching = _Matching(order, account, quote, rules, session, others, traded)
     try:
-        rules.t_plus(symbol, session.date())  # needs the board, and the kind of a fund
-    except UnknownSymbol as error:
-        return "unknown_symbol", error.message
-    if quote.suspended:
-        return "suspended", f"{symbol} does not trade in this session"
-    if rules.halted(session.date(), order.type):
-        return "market_closed", f"the market was halted on {session:%Y-%m-%d}: no {order.type} orders"
-    if limit is not None and (refusal := _check_tick(symbol, limit, rules, session)):
-        return refusal
-    side = side_of(order, account.quantity(symbol), reference_price(order, quote), others)
-    price = quote.price(order.type, side, None if limit is None else float(limit))
-    if price is None:
-        return "market_closed", f"{symbol} did not reach the limit {limit} before the close"
-    if not 0 < price < math.inf:
-        return "no_price", f"{symbol} has no {order.type} price ({price}); must be > 0"
-    return to_decimal(price)
-
-
-def _check_tick(symbol: str, limit: Decimal, rules: Rulebook, session: pd.Timestamp) -> Refusal | None:
-    if limit > LARGEST:
-        return "tick_size", f"limit_price={limit} of {symbol}; must be <= {LARGEST}"
-    tick = rules.tick(symbol, session.date(), limit)
-    return (
-        ("tick_size", f"limit_price={limit} of {symbol}; must be a multiple of {tick}")
-        if limit % tick
-        else None
-    )
+        return matching.fill()
+    except OrderRefused as refused:
+        return Rejection(order=order, session=session, code=refused.code, message=refused.message)
 
 
 def reference_price(order: Order, quote: Quote | None) -> Decimal | None:
@@ -151,19 +71,6 @@ def reference_price(order: Order, quote: Quote | None) -> Decimal | None:
     return to_decimal(price) if 0 < price < math.inf else None
 
 
-def _check_quantity(
-    order: Order, sized: SizedOrder, rules: Rulebook, session: pd.Timestamp
-) -> Refusal | None:
-    quantity, day = sized.quantity, session.date()
-    if not 0 < quantity <= LARGEST or quantity % rules.fraction_step:
-        valid = "a positive number" if rules.fraction_step < 1 else "a positive whole number"
-        return "bad_quantity", f"{quantity} shares of {order.symbol}; must be {valid}"
-    cap = rules.order_cap(order.symbol, day, order.type)
-    if cap is not None and quantity > cap:
-        return "order_size_cap", f"{quantity} shares of {order.symbol}; one order may have {cap}"
-    return None
-
-
 def fits_lots(side: Side, quantity: Quantity, held: Quantity, lots: Lots) -> bool:
     """Whether a quantity is in lots; a sale may also take all that is held, or its odd rest."""
     if quantity % lots.step == 0 and quantity >= lots.first:
@@ -173,98 +80,155 @@ def fits_lots(side: Side, quantity: Quantity, held: Quantity, lots: Lots) -> boo
     return quantity == held or (lots.step == lots.first and quantity % lots.step == held % lots.step)
 
 
-def _check_shares(
-    order: Order, sized: SizedOrder, account: Account, rules: Rulebook, session: pd.Timestamp
-) -> Refusal | None:
-    symbol, quantity, lots = order.symbol, sized.quantity, rules.lots(order.symbol, session.date())
-    position = account.positions.get(symbol)
-    held = position.quantity if position else 0
-    if sized.side == "sell":
-        if position is None or quantity > held:
-            return "insufficient_shares", f"{quantity} shares of {symbol} to sell, {held} held"
-        if quantity > position.sellable:
-            text = f"{position.bought_today} of {held} shares of {symbol} were bought in this session"
-            return "t_plus_one", text
-    if fits_lots(sized.side, quantity, held, lots):
-        return None
-    if sized.side == "buy":
-        return "lot_size", f"{quantity} shares of {symbol}; {_lots(lots)}"
-    return "lot_size", f"{quantity} of {held} shares of {symbol}; {_lots(lots)}, or the whole odd rest"
+@dataclass(slots=True)
+class _Matching:
+    """One call of :func:`submit`. Its methods raise :class:`OrderRefused`."""
 
+    order: Order
+    account: Account
+    quote: Quote | None
+    rules: Rulebook
+    session: pd.Timestamp
+    others: Decimal | None
+    traded: Quantity
 
-def _lots(lots: Lots) -> str:
-    return f"lots are {lots.first}" + (f" and then steps of {lots.step}" if lots.step != lots.first else "")
+    def fill(self) -> Fill:
+        order, account, rules = self.order, self.account, self.rules
+        name, size = order.size
+        if name == "quantity" and size <= 0:
+            raise OrderRefused("bad_quantity", f"{size} shares of {order.symbol}; must be > 0")
+        if self.quote is None:
+            raise OrderRefused("unknown_symbol", f"the data has no {order.symbol}")
+        price = self._market_price(self.quote)
+        sized = size_order(order, price, account, rules, self.session, self.others)
+        self._check_quantity(sized)
+        self._check_shares(sized)
+        self._check_limits(sized, price, self.quote)
+        allowed, rest = self._volume_allowed(sized, self.quote), None
+        if allowed < sized.quantity:
+            text = (
+                f"{allowed} of {sized.quantity} shares of {order.symbol}; the cap is {rules.volume_share} of "
+                f"the session's volume, {self.quote.volume:.0f}"
+            )
+            if not allowed:
+                raise OrderRefused("volume_cap", text)
+            rest = Rejection(order=order, session=self.session, code="volume_cap", message=text)
+        fill = self._filled(sized.side, allowed, price)
+        if account.cash + fill.cash_change < 0:
+            text = f"{order.symbol} needs {-fill.cash_change} with fees, cash is {account.cash}"
+            raise OrderRefused("insufficient_cash", text)
+        return replace(fill, rest=rest) if rest else fill
 
+    def _market_price(self, quote: Quote) -> Decimal:
+        order, rules, session = self.order, self.rules, self.session
+        symbol, limit = order.symbol, order.limit_price
+        try:
+            rules.t_plus(symbol, session.date())  # needs the board, and the kind of a fund
+        except UnknownSymbol as error:
+            raise OrderRefused("unknown_symbol", error.message) from None
+        if quote.suspended:
+            raise OrderRefused("suspended", f"{symbol} does not trade in this session")
+        if rules.halted(session.date(), order.type):
+            text = f"the market was halted on {session:%Y-%m-%d}: no {order.type} orders"
+            raise OrderRefused("market_closed", text)
+        if limit is not None:
+            self._check_tick(limit)
+        side = side_of(order, self.account.quantity(symbol), reference_price(order, quote), self.others)
+        price = quote.price(order.type, side, None if limit is None else float(limit))
+        if price is None:
+            text = f"{symbol} did not reach the limit {limit} before the close"
+            raise OrderRefused("market_closed", text)
+        if not 0 < price < math.inf:
+            raise OrderRefused("no_price", f"{symbol} has no {order.type} price ({price}); must be > 0")
+        return to_decimal(price)
 
-def _check_limits(  # noqa: PLR0917
-    order: Order, sized: SizedOrder, price: Decimal, quote: Quote, rules: Rulebook, session: pd.Timestamp
-) -> Refusal | None:
-    symbol, limit = order.symbol, order.limit_price
-    upper, lower = _band(symbol, quote, rules, session)
-    if upper is not None and (sized.side == "buy" and price >= upper):
-        return "limit_up", f"{symbol} is bought at {price}, its upper limit is {upper}"
-    if lower is not None and (sized.side == "sell" and price <= lower):
-        return "limit_down", f"{symbol} is sold at {price}, its lower limit is {lower}"
-    if limit is not None and upper is not None and limit > upper:
-        return "limit_up", f"limit_price={limit} of {symbol} is above the upper limit {upper}"
-    if limit is not None and lower is not None and limit < lower:
-        return "limit_down", f"limit_price={limit} of {symbol} is below the lower limit {lower}"
-    return None
+    def _check_tick(self, limit: Decimal) -> None:
+        symbol = self.order.symbol
+        if limit > LARGEST:
+            raise OrderRefused("tick_size", f"limit_price={limit} of {symbol}; must be <= {LARGEST}")
+        tick = self.rules.tick(symbol, self.session.date(), limit)
+        if limit % tick:
+            raise OrderRefused("tick_size", f"limit_price={limit} of {symbol}; must be a multiple of {tick}")
 
+    def _check_quantity(self, sized: SizedOrder) -> None:
+        symbol, quantity, step = self.order.symbol, sized.quantity, self.rules.fraction_step
+        if not 0 < quantity <= LARGEST or quantity % step:
+            valid = "a positive number" if step < 1 else "a positive whole number"
+            raise OrderRefused("bad_quantity", f"{quantity} shares of {symbol}; must be {valid}")
+        cap = self.rules.order_cap(symbol, self.session.date(), self.order.type)
+        if cap is not None and quantity > cap:
+            raise OrderRefused("order_size_cap", f"{quantity} shares of {symbol}; one order may have {cap}")
 
-def _band(
-    symbol: str, quote: Quote, rules: Rulebook, session: pd.Timestamp
-) -> tuple[Decimal | None, Decimal | None]:
-    """Upper and lower limit from the data, else from the rules; None where there is none."""
-    given = [
-        to_decimal(price) if 0 < price < math.inf else None for price in (quote.up_limit, quote.down_limit)
-    ]
-    if None in given and 0 < quote.pre_close < math.inf:
-        band = rules.limits(symbol, session.date(), to_decimal(quote.pre_close), quote.status) or (None, None)
-        given = [limit if known is None else known for known, limit in zip(given, band, strict=True)]
-    upper, lower = given
-    return upper, lower
+    def _check_shares(self, sized: SizedOrder) -> None:
+        symbol, quantity = self.order.symbol, sized.quantity
+        lots = self.rules.lots(symbol, self.session.date())
+        position = self.account.positions.get(symbol)
+        held = position.quantity if position else 0
+        if sized.side == "sell":
+            if position is None or quantity > held:
+                raise OrderRefused(
+                    "insufficient_shares", f"{quantity} shares of {symbol} to sell, {held} held"
+                )
+            if quantity > position.sellable:
+                text = f"{position.bought_today} of {held} shares of {symbol} were bought in this session"
+                raise OrderRefused("t_plus_one", text)
+        if not fits_lots(sized.side, quantity, held, lots):
+            text = f"{symbol}; lots are {lots.first}"
+            text += f" and then steps of {lots.step}" if lots.step != lots.first else ""
+            if sized.side == "buy":
+                raise OrderRefused("lot_size", f"{quantity} shares of {text}")
+            raise OrderRefused("lot_size", f"{quantity} of {held} shares of {text}, or the whole odd rest")
 
+    def _check_limits(self, sized: SizedOrder, price: Decimal, quote: Quote) -> None:
+        symbol, limit = self.order.symbol, self.order.limit_price
+        upper, lower = self._band(quote)
+        if upper is not None and sized.side == "buy" and price >= upper:
+            raise OrderRefused("limit_up", f"{symbol} is bought at {price}, its upper limit is {upper}")
+        if lower is not None and sized.side == "sell" and price <= lower:
+            raise OrderRefused("limit_down", f"{symbol} is sold at {price}, its lower limit is {lower}")
+        if limit is not None and upper is not None and limit > upper:
+            text = f"limit_price={limit} of {symbol} is above the upper limit {upper}"
+            raise OrderRefused("limit_up", text)
+        if limit is not None and lower is not None and limit < lower:
+            text = f"limit_price={limit} of {symbol} is below the lower limit {lower}"
+            raise OrderRefused("limit_down", text)
 
-def _volume_allowed(  # noqa: PLR0917
-    sized: SizedOrder, symbol: str, quote: Quote, rules: Rulebook, session: pd.Timestamp, traded: Quantity
-) -> Quantity:
-    """Shares that the volume cap allows, in lots; 0 if the volume is unknown."""
-    if rules.volume_share is None or quote.volume is None:
-        return sized.quantity
-    if math.isnan(quote.volume):
-        return 0
-    cap = max(Decimal(0), to_decimal(quote.volume) * rules.volume_share - traded)
-    if sized.quantity <= cap:
-        return sized.quantity
-    lots = rules.lots(symbol, session.date())
-    allowed = (cap // lots.step) * lots.step
-    return normalize_quantity(allowed) if allowed >= lots.first else 0
+    def _band(self, quote: Quote) -> tuple[Decimal | None, Decimal | None]:
+        """Upper and lower limit from the data, else from the rules; None where there is none."""
+        upper, lower = (
+            to_decimal(price) if 0 < price < math.inf else None
+            for price in (quote.up_limit, quote.down_limit)
+        )
+        if (upper is None or lower is None) and 0 < quote.pre_close < math.inf:
+            before = to_decimal(quote.pre_close)
+            band = self.rules.limits(self.order.symbol, self.session.date(), before, quote.status)
+            above, below = band or (None, None)
+            upper, lower = above if upper is None else upper, below if lower is None else lower
+        return upper, lower
 
+    def _volume_allowed(self, sized: SizedOrder, quote: Quote) -> Quantity:
+        """Shares that the volume cap allows, in lots; 0 if the volume is unknown."""
+        share = self.rules.volume_share
+        if share is None or quote.volume is None:
+            return sized.quantity
+        if math.isnan(quote.volume):
+            return 0
+        cap = max(Decimal(0), to_decimal(quote.volume) * share - self.traded)
+        if sized.quantity <= cap:
+            return sized.quantity
+        lots = self.rules.lots(self.order.symbol, self.session.date())
+        allowed = (cap // lots.step) * lots.step
+        return normalize_quantity(allowed) if allowed >= lots.first else 0
 
-def _cap_message(order: Order, sized: SizedOrder, allowed: Quantity, quote: Quote, rules: Rulebook) -> str:
-    return (
-        f"{allowed} of {sized.quantity} shares of {order.symbol}; the cap is {rules.volume_share} of the "
-        f"session's volume, {quote.volume:.0f}"
-    )
-
-
-def _fill(  # noqa: PLR0917
-    order: Order, side: Side, quantity: Quantity, price: Decimal, rules: Rulebook, session: pd.Timestamp
-) -> Fill:
-    amount = notional(price, quantity)
-    charges = rules.charges(order.symbol, side, quantity, amount, session.date())
-    return Fill(
-        order=order,
-        session=session,
-        side=side,
-        price=price,
-        quantity=quantity,
-        notional=amount,
-        commission=charges.commission,
-        stamp_duty=charges.stamp_duty,
-        transfer_fee=charges.transfer_fee,
-        regulatory=charges.regulatory,
-        slippage=charges.slippage,
-        t_plus=rules.t_plus(order.symbol, session.date()),
-    )
+    def _filled(self, side: Side, quantity: Quantity, price: Decimal) -> Fill:
+        symbol, day, amount = self.order.symbol, self.session.date(), notional(price, quantity)
+        return Fill(
+            order=self.order,
+            session=self.session,
+            side=side,
+            price=price,
+            quantity=quantity,
+            notional=amount,
+            **vars(self.rules.charges(symbol, side, quantity, amount, day)),
+            t_plus=self.rules.t_plus(symbol, day),
+        )

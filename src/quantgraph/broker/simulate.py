@@ -98,7 +98,7 @@ def trade_session(market: Market, session: pd.Timestamp, account: Account, decid
         At the end of the session before.
     """
     view = market.store.growing_view(market.data_ref).at(Moment(session, "open"))
-    view.growing_view_id = None  # whether the next session is of the same run nobody knows
+    view.growing_view_id = None  # the next session may be of another run
     return _traded(market, account, under(decider, market.rules), view)
 
 

@@ -13,12 +13,19 @@ from quantgraph.errors import BadOption
 from quantgraph.market.money import notional
 from quantgraph.market.rulebook import Lots, Rulebook, Side
 
-__all__ = ["LARGEST", "Refusal", "SizedOrder", "largest_buy", "side_of", "size_order", "split_buys"]
-
-Refusal = tuple[RejectionCode, str]
+__all__ = ["LARGEST", "OrderRefused", "SizedOrder", "largest_buy", "side_of", "size_order", "split_buys"]
 
 LARGEST = 10**12
 """Largest shares, money and prices: above it decimals of 28 digits would lose the cents."""
+
+
+class OrderRefused(Exception):
+    """An order that cannot be filled: a rejection's code and message."""
+
+    def __init__(self, code: RejectionCode, message: str) -> None:
+        super().__init__(message)
+        self.code = code
+        self.message = message
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -48,30 +55,44 @@ def size_order(  # noqa: PLR0917 - the parameters of submit
     rules: Rulebook,
     session: pd.Timestamp,
     others: Decimal | None,
-) -> SizedOrder | Refusal:
+) -> SizedOrder:
     """Compute the side and the shares of an order at a price.
 
     A buy towards ``target_weight`` or ``target_value`` includes its fees: notional and fees together fit
     what is missing. A sale leaves at most the target. A weight is a share of ``others``, what the account is
     worth without the symbol, plus the holding at the price.
+
+    Raises
+    ------
+    OrderRefused
+        If the order has no such quantity.
     """
     name, size = order.size
     if order.side is not None:
         return SizedOrder(side=order.side, quantity=normalize_quantity(size))
     held, symbol = account.quantity(order.symbol), order.symbol
     if size < 0:
-        return "short_not_allowed", f"{name}={size} of {symbol}; must be >= 0"
+        raise OrderRefused("short_not_allowed", f"{name}={size} of {symbol}; must be >= 0")
     if name == "target_quantity":
-        return _towards(symbol, held, normalize_quantity(size))
+        if size == held:
+            text = f"nothing to trade: {held} shares of {symbol} are held already"
+            raise OrderRefused("bad_quantity", text)
+        if size > held:
+            return SizedOrder(side="buy", quantity=normalize_quantity(size - held))
+        return SizedOrder(side="sell", quantity=normalize_quantity(held - size))
     target = _target_value(name, size, others, price * held)
     if target > LARGEST:
-        return "bad_quantity", f"{name}={size} of {symbol}; must be an amount <= {LARGEST}"
+        raise OrderRefused("bad_quantity", f"{name}={size} of {symbol}; must be an amount <= {LARGEST}")
     room = target - price * held
-    if room >= 0:
-        more = largest_buy(symbol, price, room, rules, session)
-        return SizedOrder(side="buy", quantity=more) if more else _too_little(symbol, f"{name}={size}", held)
-    less = _largest_sale(price, target, held, rules.lots(symbol, session.date()))
-    return SizedOrder(side="sell", quantity=less) if less else _too_little(symbol, f"{name}={size}", held)
+    side: Side = "buy" if room >= 0 else "sell"
+    if side == "buy":
+        quantity = largest_buy(symbol, price, room, rules, session)
+    else:
+        quantity = _largest_sale(price, target, held, rules.lots(symbol, session.date()))
+    if not quantity:
+        text = f"{name}={size} of {symbol} is less than a lot away from the {held} shares held"
+        raise OrderRefused("lot_size", text)
+    return SizedOrder(side=side, quantity=quantity)
 
 
 def largest_buy(
@@ -128,18 +149,6 @@ def _largest_sale(price: Decimal, target: Decimal, held: Quantity, lots: Lots) -
     surplus = (Decimal(held) - target / price) / step
     steps = surplus.to_integral_value(rounding=ROUND_CEILING)
     return normalize_quantity(min(Decimal(held), Decimal(steps) * step))
-
-
-def _towards(symbol: str, held: Quantity, target: Quantity) -> SizedOrder | Refusal:
-    if target == held:
-        return "bad_quantity", f"nothing to trade: {held} shares of {symbol} are held already"
-    if target > held:
-        return SizedOrder(side="buy", quantity=normalize_quantity(target - held))
-    return SizedOrder(side="sell", quantity=normalize_quantity(held - target))
-
-
-def _too_little(symbol: str, size: str, held: Quantity) -> Refusal:
-    return "lot_size", f"{size} of {symbol} is less than a lot away from the {held} shares held"
 
 
 def _target_value(name: str, size: Quantity, others: Decimal | None, holding: Decimal) -> Decimal:

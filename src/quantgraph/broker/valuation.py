@@ -34,7 +34,8 @@ class Mark:
 def last_closes(view: BaseView, symbols: Iterable[str], *, field: MarkAt = "close") -> dict[str, Decimal]:
     """The last price known at the view's moment, of each symbol that has one.
 
-    It is adjusted for corporate actions since, see :func:`~quantgraph.broker.corporate_actions.carried_over`.
+    Prices are adjusted for later corporate actions, see
+    :func:`~quantgraph.broker.corporate_actions.price_after_actions`.
     """
     today = view.moment.session
     happened = [action for action in view.actions() if action.ex <= today]

@@ -27,7 +27,7 @@ from quantgraph.cli.console import (
 )
 from quantgraph.report.order_statistics import format_counts
 from quantgraph.runs import RunEvent
-from quantgraph.subgraphs.signal.warm_up import not_evaluated_text
+from quantgraph.subgraphs.signal import not_evaluated_text
 
 __all__ = ["RunDisplay", "ask_on_terminal", "open_display", "show_result"]
 

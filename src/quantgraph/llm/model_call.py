@@ -61,7 +61,7 @@ class ModelCall:
     _key: Key = field(init=False)
     _session: str | None = field(init=False)
     _control: RunControl | None = field(init=False)
-    _ticket: Reservation | None = field(init=False, default=None)
+    _reservation: Reservation | None = field(init=False, default=None)
     _began: float = field(init=False, default=0.0)
     _failed: Entry | None = field(init=False, default=None)
     _cached_as: str = field(init=False, default="")
@@ -113,10 +113,10 @@ class ModelCall:
         self.check()
         self._record_failed()
         caller = Caller(self.role, self.facts.name, self._session)
-        self._ticket = self.scope.recording.budget_tracker.reserve(
+        self._reservation = self.scope.recording.budget_tracker.reserve(
             caller, self._needs(self.request.max_tokens)
         )
-        if self._ticket is None:
+        if self._reservation is None:
             return False
         self.attempt += 1
         self._began = time.monotonic()
@@ -148,8 +148,8 @@ class ModelCall:
 
     def on_end(self, problem: BaseException) -> None:
         """Record the end of a call without a reply: a ``QuantGraphError`` or another exception."""
-        if self._ticket is not None:  # stopped before the attempt was sent
-            self.scope.recording.budget_tracker.release(self._ticket)
+        if self._reservation is not None:  # stopped before the attempt was sent
+            self.scope.recording.budget_tracker.release(self._reservation)
         error_fields = None
         if isinstance(problem, QuantGraphError) and not isinstance(problem, StorageUnavailable):
             error_fields = error_json(problem)
@@ -225,10 +225,10 @@ class ModelCall:
             cost = Decimal(0)
         elif self.price is not None and prompt is not None and completion is not None:
             cost = self.price.cost(prompt, completion)
-        if self._ticket is not None:
+        if self._reservation is not None:
             spent = CallUsage(prompt_tokens=prompt, completion_tokens=completion, cost=cost, at_most=most)
-            self.scope.recording.budget_tracker.settle(self._ticket, spent)
-            self._ticket = None
+            self.scope.recording.budget_tracker.settle(self._reservation, spent)
+            self._reservation = None
         return self._facts(
             prompt_tokens=prompt,
             completion_tokens=completion,

@@ -1,4 +1,4 @@
-"""The nodes of the main graph."""
+"""The nodes of the main graph, their state and resources."""
 
 from quantgraph.nodes.approval import (
     approve_node,

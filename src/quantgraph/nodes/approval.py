@@ -1,7 +1,7 @@
-"""Trade approval: a session's orders are shown to somebody before they are sent.
+"""Trade approval: a session's orders are shown, and sent only if approved.
 
-The decider is asked in one step, somebody in the next, and the orders are sent in the one after it: what was
-shown is what is sent, and neither is asked twice.
+The decider decides in one step, the question is asked in the next, and the orders are sent in the one after:
+the orders sent are the orders shown, and neither the decider nor the user is asked twice.
 """
 
 from __future__ import annotations
@@ -58,9 +58,9 @@ _WORDS: dict[Language, tuple[str, str, str]] = {
     "zh": ("同意", "拒绝", "后续全部同意"),
     "en": ("approve", "reject", "approve all that follow"),
 }
-_YES, _NO, _REST = (tuple(words) for words in zip(*_WORDS.values(), strict=True))
+_YES, _NO, _ALL_LATER = (tuple(words) for words in zip(*_WORDS.values(), strict=True))
 _ALSO_YES, _ALSO_NO = ("是", "yes", "y"), ("否", "no", "n")
-_BETWEEN = r"[\s,，、;；]+"
+_SEPARATOR = r"[\s,，、;；]+"
 _SIDES = {"buy": "买入", "sell": "卖出"}
 _TYPES = {"open": ("开盘", "at the open"), "close": ("收盘", "at the close"), "limit": ("限价", "at a limit")}
 
@@ -72,50 +72,50 @@ class Approval:
     Attributes
     ----------
     sequences
-        Those of the orders that are sent.
-    rest
-        Whether the orders of all later sessions are sent, too, and nobody is asked about them.
+        Sequence numbers of the orders to send.
+    all_later
+        Whether the orders of all later sessions are sent too, without a question.
     """
 
     sequences: frozenset[int]
-    rest: bool = False
+    all_later: bool = False
 
 
 def parse_approval(answer: str, orders: Sequence[OrderProposal]) -> Approval:
-    """What an answer that fits the question's schema approves.
+    """Read an answer that fits the question's schema.
 
-    Numbers are the places in which the orders are shown, from 1; a symbol stands for all of its orders.
+    Numbers are the orders' positions in the question, from 1; a symbol stands for all of its orders.
 
     >>> orders = [{"sequence": 7, "symbol": "AAPL"}, {"sequence": 3, "symbol": "MSFT"}]
     >>> for answer in ("yes", "2", "reject msft", "后续全部同意"):
     ...     approval = read_approval(answer, orders)
-    ...     print(sorted(approval.sequences), approval.rest)
+    ...     print(sorted(approval.sequences), approval.all_later)
     [3, 7] False
     [3] False
     [7] False
     [3, 7] True
     """
     everything = frozenset(order["sequence"] for order in orders)
-    said = answer.strip().casefold()
-    if said in {*_YES, *_REST}:
-        return Approval(sequences=everything, rest=said in _REST)
+    reply = answer.strip().casefold()
+    if reply in {*_YES, *_ALL_LATER}:
+        return Approval(sequences=everything, all_later=reply in _ALL_LATER)
     chosen = {
         order["sequence"]
         for place, order in enumerate(orders, 1)
-        if {str(place), order["symbol"].casefold()} & {*re.split(_BETWEEN, _without_verb(said))}
+        if {str(place), order["symbol"].casefold()} & {*re.split(_SEPARATOR, _without_verb(reply))}
     }
     if chosen:
-        return Approval(sequences=everything - chosen if said.startswith(_NO) else frozenset(chosen))
-    return Approval(sequences=everything if said in _ALSO_YES else frozenset())
+        return Approval(sequences=everything - chosen if reply.startswith(_NO) else frozenset(chosen))
+    return Approval(sequences=everything if reply in _ALSO_YES else frozenset())
 
 
 def approval_question(
     name: str, session: str, orders: list[OrderProposal], language: Language
 ) -> Clarification:
-    """The question of the id ``name``; both languages' words are answers, and none is the default."""
+    """Return the question with the id ``name``; it takes words of both languages, and rejects by default."""
     yes, no, rest = _WORDS[language]
-    day = f"{session_of(session):%Y-%m-%d}"
-    reason = say(language, zh=f"{day} 的订单需要批准", en=f"the orders of {day} need approval")
+    date = f"{session_of(session):%Y-%m-%d}"
+    reason = say(language, zh=f"{date} 的订单需要批准", en=f"the orders of {date} need approval")
     how = say(
         language,
         zh=f"回复“{yes}”按所列发送，“{no}”则当日全部不发送，“{yes} 1”只发送所列编号（或代码）的订单，"
@@ -140,16 +140,16 @@ def approval_question(
 
 
 def _pattern(orders: Sequence[OrderProposal]) -> str:
-    """The words alone, or numbers or symbols of orders, after a word or alone."""
+    """Match a word, or numbers or symbols of orders, with or without a word before them."""
     named = dict.fromkeys([*map(str, range(1, len(orders) + 1)), *(order["symbol"] for order in orders)])
     one = f"(?:{'|'.join(map(re.escape, named))})"
-    some = rf"(?:(?:{'|'.join([*_YES, *_NO])})\s*)?{one}(?:{_BETWEEN}{one})*"
-    return rf"^\s*(?:{'|'.join([*_YES, *_NO, *_REST, *_ALSO_YES, *_ALSO_NO, some])})\s*$"
+    some = rf"(?:(?:{'|'.join([*_YES, *_NO])})\s*)?{one}(?:{_SEPARATOR}{one})*"
+    return rf"^\s*(?:{'|'.join([*_YES, *_NO, *_ALL_LATER, *_ALSO_YES, *_ALSO_NO, some])})\s*$"
 
 
-def _without_verb(said: str) -> str:
-    verb = next((verb for verb in (*_YES, *_NO) if said.startswith(verb)), "")
-    return said.removeprefix(verb).strip()
+def _without_verb(reply: str) -> str:
+    verb = next((verb for verb in (*_YES, *_NO) if reply.startswith(verb)), "")
+    return reply.removeprefix(verb).strip()
 
 
 def _line(order: OrderProposal, language: Language) -> str:
@@ -168,14 +168,14 @@ def _line(order: OrderProposal, language: Language) -> str:
 
 
 def propose_node(state: TradingState, *, resources: TradingResources) -> dict[str, Any]:
-    """Ask the decider for the session's orders, and write down the question whether to send them.
+    """Ask the decider for the session's orders, and word the question whether to send them.
 
-    Where all that follow were approved there is no question.
+    There is no question if all later orders were approved before.
 
     Raises
     ------
     CheckpointerRequired
-        If somebody is to be asked, and the host has no checkpointer.
+        If the user is to be asked and the host has no checkpointer.
     """
     run_id, session = state["run_id"], session_of(state["session"])
     if resources.on_clarify == "ask":
@@ -184,7 +184,7 @@ def propose_node(state: TradingState, *, resources: TradingResources) -> dict[st
     if _is_done(ledger, state):
         return {"proposal": None}
     morning = open_session(resources.market(state), session, ledger.account(run_id))
-    with resources.walk(run_id, state, session) as walk:
+    with resources.growing_view(run_id, state, session) as walk:
         orders = collect_orders(resources.decider, walk.at(Moment(session, "open")), morning.account)
     proposal: Proposal = {
         "session": f"{session:%Y%m%d}",
@@ -203,10 +203,10 @@ def propose_node(state: TradingState, *, resources: TradingResources) -> dict[st
 
 
 def approve_node(state: TradingState, *, resources: TradingResources) -> dict[str, Any]:
-    """Ask whether the orders are sent; where nobody is asked, they are not.
+    """Ask whether to send the orders; if ``on_clarify`` asks nobody, they are not sent.
 
-    A session that is in the ledger already (the process was killed after its commit) is not asked about. Who
-    answers sees what the decider saw, and the answer is one of this session.
+    There is no question about a session that is in the ledger already (the process was killed after its
+    commit). Code that answers sees what the decider saw, and the answer belongs to this session.
     """
     proposal = cast("Proposal", state["proposal"])
     task = cast("Clarification", proposal["question"])
@@ -214,38 +214,38 @@ def approve_node(state: TradingState, *, resources: TradingResources) -> dict[st
         return {"proposal": None}
     try:
         with deciding(Moment(session_of(proposal["session"]), "open")):
-            said, who = _said(task, resources)
+            answer, who = _ask(task, resources)
     except BadOption as error:
         resources.close(state["run_id"])
         return end_update(state, "needs_answer", f"needs_answer: {error.message}")
-    sequences = sorted(parse_approval(said, cast("list[OrderProposal]", task["orders"])).sequences)
+    sequences = sorted(parse_approval(answer, cast("list[OrderProposal]", task["orders"])).sequences)
     approved = {**proposal, "approved": [str(sequence) for sequence in sequences]}
-    return {"proposal": approved, **_answered(state, proposal["session"], said, who)}
+    return {"proposal": approved, **_approval_update(state, proposal["session"], answer, who)}
 
 
 def earlier_approvals(state: TradingState, done: pd.Timestamp) -> dict[str, Any]:
-    """What was answered about the sessions up to ``done``, for a run that was begun anew after them."""
+    """Return the update of the answers about sessions up to ``done``, for a run restarted after them."""
     scope = current_scope()
     if scope is None:
         return {}
     host = scope.path.rpartition("/")[0]
-    told: dict[str, Entry] = {}
+    answers: dict[str, Entry] = {}
     for entry in scope.recording.entries():
         node, _, session = entry.key.path.rpartition("/")
         if entry.key.kind == "answer" and entry.error is None and node == f"{host}/approve".lstrip("/"):
-            told[session] = entry
-    now: dict[str, Any] = {}
-    for session in sorted(told):
+            answers[session] = entry
+    update: dict[str, Any] = {}
+    for session in sorted(answers):
         if session_of(session) <= done:
-            said, who = told[session].outcome(), told[session].facts.get("role")
-            now |= _answered(cast("TradingState", {**state, **now}), session, said, who)
-    return now
+            answer, who = answers[session].outcome(), answers[session].facts.get("role")
+            update |= _approval_update(cast("TradingState", {**state, **update}), session, answer, who)
+    return update
 
 
 def approved_result(state: TradingState, resources: TradingResources) -> SessionResult | None:
-    """The session, traded as it was approved; None if that is not known of this session.
+    """Return the session's result with the approved orders; None if there is no proposal for it.
 
-    Orders that were not approved are rejections, ``not_approved``.
+    Orders that were not approved are rejected as ``not_approved``.
     """
     proposal, run_id = state.get("proposal"), state["run_id"]
     if proposal is None or proposal["session"] != state["session"]:
@@ -253,8 +253,8 @@ def approved_result(state: TradingState, resources: TradingResources) -> Session
     account = resources.ledger_of(run_id).account(run_id)
     morning = open_session(resources.market(state), session_of(state["session"]), account)
     orders: dict[bool, list[Order]] = {True: [], False: []}
-    for told in proposal["orders"]:
-        orders[told["sequence"] in proposal["approved"]].append(order_from_json(told))
+    for order in proposal["orders"]:
+        orders[order["sequence"] in proposal["approved"]].append(order_from_json(order))
     result = fill_orders(morning, resources.decider.name, orders[True])
     refused = reject_orders(
         morning, resources.decider.name, orders[False], "not_approved", "the order was not approved"
@@ -263,7 +263,7 @@ def approved_result(state: TradingState, resources: TradingResources) -> Session
 
 
 def route_after_propose(state: TradingState) -> Literal["approve", "decision", "report"]:
-    """Somebody is asked where there are orders; the report of the sessions before where nobody decided."""
+    """After propose: ask if there is a question, else trade; report if the run ended."""
     if state.get("ended_because") not in (None, "done"):
         return "report"
     proposal = state.get("proposal")
@@ -271,21 +271,21 @@ def route_after_propose(state: TradingState) -> Literal["approve", "decision", "
 
 
 def route_after_approve(state: TradingState) -> Literal["decision", "report"]:
-    """On to the decision; the report of the sessions before where nobody answered."""
+    """After approve: trade, or report if the run ended."""
     return "decision" if state.get("ended_because") in (None, "done") else "report"
 
 
 def _approved_before(state: TradingState, name: str) -> bool:
-    """Whether an answer about an earlier session sends these orders, and nobody is or was asked about them.
+    """Whether an earlier answer approved these orders, and there is no question about them.
 
-    In a branch that is live somebody is: what was said of the old run's orders is not said of these.
+    In the live part of a branch there is one: an answer about the old run's orders does not hold here.
     """
     since, scope = state.get("approved_from"), current_scope()
     if since is None or scope is None:
         return since is not None
     live = scope.recording.until
-    anew = live is not None and since < live <= cast("str", state["session"])
-    return not anew and recorded_answer(scope.recording, name) is None
+    is_live = live is not None and since < live <= cast("str", state["session"])
+    return not is_live and recorded_answer(scope.recording, name) is None
 
 
 def _is_done(ledger: Ledger, state: TradingState) -> bool:
@@ -293,18 +293,21 @@ def _is_done(ledger: Ledger, state: TradingState) -> bool:
     return done is not None and session_of(state["session"]) <= done
 
 
-def _answered(state: TradingState, session: str, said: str, who: AnsweredBy | None) -> dict[str, Any]:
-    """What an answer leaves behind beside the session's own orders."""
-    rest = {"approved_from": session} if parse_approval(said, ()).rest else {}
-    told = success_update(state, f"approval: {session} {said}")
-    return {**told, **assumption_update(state, "approval", f"{session} {said}", who), **rest}
+def _approval_update(
+    state: TradingState, session: str, answer: str, who: AnsweredBy | None
+) -> dict[str, Any]:
+    """Return the update of an answer, besides the session's own orders."""
+    later = {"approved_from": session} if parse_approval(answer, ()).all_later else {}
+    line = f"{session} {answer}"
+    done = success_update(state, f"approval: {line}")
+    return {**done, **assumption_update(state, "approval", line, who), **later}
 
 
-def _said(task: Clarification, resources: TradingResources) -> tuple[str, AnsweredBy | None]:
-    """The answer, and who gave it if it was no person."""
+def _ask(task: Clarification, resources: TradingResources) -> tuple[str, AnsweredBy | None]:
+    """Return the answer, and who gave it if not a person."""
     if resources.on_clarify == "fail":
         raise BadOption(task["reason"])
     if resources.on_clarify == "default":
-        said = cast("str", task["default"])
-        return said, keep_answer(task["id"], said, "default")
+        answer = cast("str", task["default"])
+        return answer, keep_answer(task["id"], answer, "default")
     return ask_question(task, resources.on_clarify)

@@ -1,4 +1,4 @@
-"""The daily loop: one step a turn, so that a run can be stopped and resumed between any two."""
+"""The daily loop: one step for each turn, so that a run can be stopped and resumed between turns."""
 
 from __future__ import annotations
 
@@ -14,44 +14,44 @@ __all__ = ["begin_node", "daily_loop_node", "route_after_daily_loop", "route_aft
 
 
 def begin_node(state: TradingState) -> dict[str, Any]:
-    """A new request: neither the result nor the run of an earlier one of this thread is its own."""
+    """Reset the result for a new request; give it a new run if its run id belongs to an ended request."""
     given = run_id_of(state.get("run_id"))
     run_id = new_run_id() if has_ended_run(state, given) else given
     return {"session": None, "summary": {}, "approved_from": None, "run_id": run_id}
 
 
 def daily_loop_node(state: TradingState, *, resources: TradingResources) -> dict[str, Any]:
-    """Open the run, and set the session after the last one in the ledger, or None after the last of all.
+    """Open the run, and set the first session that is not in the ledger, or None if all are.
 
-    Where the run stands is what the ledger says: a checkpoint may lag behind it.
+    The ledger decides, not the checkpoint, which may lag behind it.
 
     Raises
     ------
     UnknownSymbol
         If the rulebook has no board for a symbol.
     LedgerConflict
-        If the ledger has a run of this name with other cash, data, strategy, decider, rules or window.
+        If the ledger's run of this id has other cash, data, strategy, decider, rules or window.
     """
     sessions, run_id = resources.sessions(state), state.get("run_id") or new_run_id()
     done = resources.open_run(run_id, state).last_session(run_id)
     if done is None:
         resources.check_tradable(state)
     left = sessions if done is None else sessions[sessions > done]
-    anew = resources.approve and not state.get("session")
+    is_first_turn = resources.approve and not state.get("session")
     return {
-        **(earlier_approvals(state, done) if anew and done is not None else {}),
+        **(earlier_approvals(state, done) if is_first_turn and done is not None else {}),
         "run_id": run_id,
         "session": f"{left[0]:%Y%m%d}" if len(left) else None,
     }
 
 
 def route_after_daily_loop(state: TradingState) -> Literal["decision", "report", "__end__"]:
-    """A session to trade, or the report; the end where the run could not be opened."""
+    """After the loop: the decision if there is a session, else the report; the end if the run ended."""
     if state.get("ended_because") not in (None, "done"):
         return "__end__"
     return "decision" if state.get("session") else "report"
 
 
 def route_after_decision(state: TradingState) -> Literal["daily_loop", "report"]:
-    """The next session; the report of those before where this one could not be decided."""
+    """After the decision: the next session; the report if the run ended."""
     return "daily_loop" if state.get("ended_because") in (None, "done") else "report"

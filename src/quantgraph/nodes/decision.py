@@ -1,4 +1,4 @@
-"""The decision: a decider sees the view of the open, its orders are filled, the day is committed."""
+"""The decision: the decider sees the view of the open, its orders are filled, the day is committed."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ __all__ = ["decision_node"]
 
 
 def decision_node(state: TradingState, *, resources: TradingResources) -> dict[str, Any]:
-    """Trade the session, and those after it that belong to this step; each is one transaction.
+    """Trade the session and those after it that belong to this step; each is one transaction.
 
-    There are more of them where a host's ``recursion_limit`` leaves too few steps for all that are to come.
-    A session that is in the ledger already (the process was killed after its commit) is not traded again.
-    Where trades are approved it is the session whose orders were, or were not.
+    A step trades more sessions if the host's ``recursion_limit`` leaves too few steps for the rest of the
+    window. A session that is in the ledger already (the process was killed after its commit) is not traded
+    again. With ``approve`` the step is one session, traded as approved.
     """
     run_id, first = state["run_id"], session_of(state["session"])
     ledger = resources.open_run(run_id, state)
@@ -35,7 +35,7 @@ def decision_node(state: TradingState, *, resources: TradingResources) -> dict[s
             emit_session(result.session, result.value)
         return {"proposal": None}
     if len(left):
-        with resources.walk(run_id, state, left[0]) as walk:
+        with resources.growing_view(run_id, state, left[0]) as walk:
             commit_sessions(
                 resources.market(state),
                 list(left),
@@ -49,5 +49,5 @@ def decision_node(state: TradingState, *, resources: TradingResources) -> dict[s
 
 
 def _turns(state: TradingState) -> int:
-    """How often there may be a decision: each is followed by the loop, the last by report and end, too."""
+    """Decisions that the steps left allow: each is followed by the loop, the last by report and end too."""
     return max(1, (state.get("remaining_steps", STEP_LIMIT) - 2) // 2)

@@ -1,4 +1,4 @@
-"""The report: what the ledger says, beside what doing nothing clever would have given."""
+"""The report: the run's results from its ledger, beside the benchmark's."""
 
 from __future__ import annotations
 
@@ -22,19 +22,19 @@ from quantgraph.nodes.trading_resources import TradingResources
 from quantgraph.report import summarise
 from quantgraph.report.notes import summary_notes
 from quantgraph.runtime.endings import language
-from quantgraph.subgraphs.signal.warm_up import EVALUATION_FIELDS
+from quantgraph.subgraphs.signal import EVALUATION_FIELDS
 
 __all__ = ["report_node"]
 
-_NO_LEVELS = (NoData, NotConfigured, PermissionDenied, RateLimited, SourceUnavailable, UnknownSymbol)
-"""Why a source has no levels of an index; a run that was traded is reported without them."""
+_INDEX_ERRORS = (NoData, NotConfigured, PermissionDenied, RateLimited, SourceUnavailable, UnknownSymbol)
+"""Errors of a source without levels of the index; the run is then reported without them."""
 
 
 def report_node(state: TradingState, *, resources: TradingResources) -> dict[str, Any]:
-    """Summarise the run, as far as it got, and close its ledger."""
+    """Summarise the run, as far as it was traded, and close its ledger."""
     run_id, sessions = state["run_id"], resources.sessions(state)
-    ledger, whole = resources.ledger_of(run_id), state.get("ended_because") in {None, "done"}
-    if not whole:
+    ledger, is_done = resources.ledger_of(run_id), state.get("ended_because") in {None, "done"}
+    if not is_done:
         done = ledger.last_session(run_id)
         if done is None:
             resources.close(run_id)
@@ -63,16 +63,16 @@ def report_node(state: TradingState, *, resources: TradingResources) -> dict[str
         f"{account['trades']} trades; equal-weight buy-and-hold {benchmark['return']:.2%}.",
     )
     text += "".join(say(user_language, zh=f"{note}。", en=f" {note}.") for note in summary["notes"])
-    told = {"messages": [AIMessage(text)]} if whole else {}  # the ending has been told
-    return {"summary": summary, "session": None, **told}
+    message = {"messages": [AIMessage(text)]} if is_done else {}  # otherwise the ending has its message
+    return {"summary": summary, "session": None, **message}
 
 
 def _index_levels(state: TradingState, resources: TradingResources) -> pd.DataFrame | None:
-    """Levels of the index that the request was for; None without one, or where the source has none."""
+    """Return the levels of the requested index; None without one, or if the source has none."""
     request, code = state["request"], state["request"].get("index_code")
     if code is None or resources.source is None:
         return None
     try:
         return resources.source.index_bars(code, session_of(request["start"]), session_of(request["end"]))
-    except _NO_LEVELS:
+    except _INDEX_ERRORS:
         return None

@@ -1,4 +1,4 @@
-"""State of the main graph: the signal subgraph's, and where the daily loop stands."""
+"""State of the main graph: the signal subgraph's, and the position of the daily loop."""
 
 from __future__ import annotations
 
@@ -13,24 +13,24 @@ __all__ = ["Proposal", "TradingState"]
 
 
 class Proposal(TypedDict):
-    """A session's orders that wait for approval."""
+    """A session's orders before approval."""
 
     session: str
     orders: list[dict[str, Any]]
     """As in :func:`quantgraph.broker.orders.order_to_json`."""
     question: Clarification | None
-    """None where there is nothing to approve."""
+    """None if there is nothing to approve."""
     approved: list[str]
-    """Sequences of the orders that are sent; none until somebody said so."""
+    """Sequence numbers of the approved orders; empty until approved."""
 
 
 class TradingState(SignalSubgraphState):
-    """State of the main graph. Only ``messages`` is needed to start; account and trades are in the ledger."""
+    """State of the main graph. Only ``messages`` is required; account and trades are in the ledger."""
 
     session: NotRequired[str | None]
     """The session being traded, ``YYYYMMDD``; None before the first and after the last."""
     proposal: NotRequired[Proposal | None]
-    """What was decided for the session and is not sent yet; only where trades are approved."""
+    """The session's orders, decided and not sent yet; only with ``approve``."""
     approved_from: NotRequired[str | None]
     """The session, ``YYYYMMDD``, whose answer approved the orders of all later ones."""
     summary: NotRequired[dict[str, Any]]

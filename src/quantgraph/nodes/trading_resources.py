@@ -1,4 +1,4 @@
-"""What the trading nodes work with, built once per graph."""
+"""The resources of the trading nodes, built once per graph."""
 
 from __future__ import annotations
 
@@ -30,28 +30,28 @@ from quantgraph.state import DataState, GrowingView
 __all__ = ["TradingResources", "run_database_path"]
 
 
-_KNOWN = {
+_KNOWN_CODES = {
     "cn": "it knows codes such as 600519.SH, 000001.SZ, 920099.BJ; for US stocks pass rules=Rulebook.us(), "
     "on the command line --market us",
     "us": "it knows codes such as AAPL; for mainland shares pass rules=Rulebook.mainland(), "
     "on the command line --market cn",
 }
-_WALKS = 8
-"""Runs whose walks are kept between two steps; one of another run begins anew and is as right."""
+_MAX_VIEWS = 8
+"""Runs whose growing views are kept between steps; those of other runs are made again."""
 _RUN_ID = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,199}")
 
 
 def run_database_path(runs_dir: Path, run_id: str) -> Path:
-    """The file that holds a run's ledger and recording.
+    """Return the path of the file that holds a run's ledger and recording.
 
     Raises
     ------
     BadOption
-        If the name is none for a folder.
+        If the run id is not valid as a folder's name.
     """
     if not _RUN_ID.fullmatch(run_id):
         raise BadOption(
-            f"run_id={run_id!r}; letters, digits, '-', '_' and '.' (not first) are wanted, at most 200",
+            f"run_id must be at most 200 letters, digits, '-', '_' and '.' (not first), not {run_id!r}",
             parameter="run_id",
         )
     return runs_dir / run_id / "ledger.sqlite"
@@ -59,22 +59,22 @@ def run_database_path(runs_dir: Path, run_id: str) -> Path:
 
 @dataclass(frozen=True, kw_only=True)
 class TradingResources:
-    """Handles of one graph.
+    """Resources of one graph.
 
     Attributes
     ----------
     mark_at
-        The price of a session that holdings are valued at.
+        The session's price at which holdings are valued.
     sessions_per_step
         Sessions that one step of the graph trades.
     ledger
-        A ledger of the caller's for all runs; None gives each run ``runs_dir/run_id/ledger.sqlite``.
+        The caller's ledger for all runs; None gives each run ``runs_dir/run_id/ledger.sqlite``.
     source
-        Where the levels of an index are asked for.
+        Has the levels of an index.
     recorder
-        Where runs are recorded.
+        Records the runs.
     approve
-        Whether a session's orders are shown to somebody before they are sent; ``on_clarify`` says to whom.
+        Whether a session's orders are sent only after approval, asked as ``on_clarify`` says.
     """
 
     store: DataState
@@ -90,15 +90,15 @@ class TradingResources:
     approve: bool = False
     on_clarify: OnClarify = "ask"
     _open: dict[str, Ledger] = field(default_factory=dict, repr=False)
-    _walks: OrderedDict[str, GrowingView] = field(default_factory=OrderedDict, repr=False)
+    _views: OrderedDict[str, GrowingView] = field(default_factory=OrderedDict, repr=False)
     _lock: threading.Lock = field(default_factory=threading.Lock, repr=False)
 
     def market(self, state: TradingState) -> Market:
-        """Where the state's sessions are traded."""
+        """Return the market on which the state's sessions are traded."""
         return Market(store=self.store, data_ref=state["data_ref"], rules=self.rules, mark_at=self.mark_at)
 
     def ledger_of(self, run_id: str) -> Ledger:
-        """The ledger that holds a run. It stays open until :meth:`close`; the lock keeps it one a run."""
+        """Return the ledger of a run, one for all threads. It stays open until :meth:`close`."""
         where = run_database_path(self.runs_dir, run_id)
         if self.ledger is not None:
             return self.ledger
@@ -108,12 +108,12 @@ class TradingResources:
             return self._open[run_id]
 
     def open_run(self, run_id: str, state: TradingState) -> Ledger:
-        """The ledger, with the run in it.
+        """Return the ledger, with the run in it.
 
         Raises
         ------
         LedgerConflict
-            If it has a run of this name with other cash, data, strategy, decider, rules or window.
+            If the ledger's run of this id has other cash, data, strategy, decider, rules or window.
         """
         request = state["request"]
         identity = {
@@ -127,24 +127,24 @@ class TradingResources:
         return ledger
 
     @contextmanager
-    def walk(self, run_id: str, state: TradingState, first: pd.Timestamp) -> Iterator[GrowingView]:
-        """A run's walk over the data, from ``first`` on; the next step of the run goes on with it.
+    def growing_view(self, run_id: str, state: TradingState, first: pd.Timestamp) -> Iterator[GrowingView]:
+        """Lend a run's growing view of the data, from ``first`` on; the run's next step continues with it.
 
-        Nobody else has it meanwhile. After an error it is not kept.
+        No other step has it meanwhile. After an error it is dropped.
         """
         ref = state["data_ref"]
         with self._lock:
-            walk = self._walks.pop(run_id, None)
-        if walk is None or walk.data_ref != ref or not walk.reaches(Moment(first, "open")):
-            walk = self.store.growing_view(ref)
-        yield walk
+            view = self._views.pop(run_id, None)
+        if view is None or view.data_ref != ref or not view.reaches(Moment(first, "open")):
+            view = self.store.growing_view(ref)
+        yield view
         with self._lock:
-            self._walks[run_id] = walk
-            if len(self._walks) > _WALKS:
-                self._walks.popitem(last=False)
+            self._views[run_id] = view
+            if len(self._views) > _MAX_VIEWS:
+                self._views.popitem(last=False)
 
     def check_tradable(self, state: TradingState) -> None:
-        """Before the first session: the rules must know every symbol, a fund's kind, and fees that early.
+        """Check before the first session that the rulebook knows every symbol, a fund's kind, and its fees.
 
         Raises
         ------
@@ -154,12 +154,12 @@ class TradingResources:
             If its tables begin later.
         """
         symbols = self.store.snapshot(state["data_ref"])["ohlcv"]["open"].columns
-        strange = [symbol for symbol in symbols if not self._has_board(symbol)]
-        if strange:
+        unknown = [symbol for symbol in symbols if not self._has_board(symbol)]
+        if unknown:
             raise UnknownSymbol(
-                f"the rulebook {self.rules.name} has no board for {', '.join(strange[:5])}"
-                f"{' …' if len(strange) > 5 else ''}; {_KNOWN[self.rules.market]}",
-                symbols=tuple(strange),
+                f"the rulebook {self.rules.name} has no board for {', '.join(unknown[:5])}"
+                f"{' …' if len(unknown) > 5 else ''}; {_KNOWN_CODES[self.rules.market]}",
+                symbols=tuple(unknown),
             )
         first = self.sessions(state)[:1]
         for symbol in symbols if len(first) else ():
@@ -167,18 +167,18 @@ class TradingResources:
             self.rules.charges(symbol, "sell", 100, CENT, first[0].date())
 
     def close(self, run_id: str) -> None:
-        """Close a run's own ledger and recording, and let its walk go; all are there again when asked for."""
+        """Close a run's own ledger and recording and drop its view; the next use opens them again."""
         self.recorder.close(run_id)
         with self._lock:
-            self._walks.pop(run_id, None)
+            self._views.pop(run_id, None)
             ledger = self._open.pop(run_id, None)
         if ledger is not None:
             ledger.close()
 
     def sessions(self, state: TradingState) -> pd.DatetimeIndex:
-        """The sessions to trade: the data's, within the window that was asked for.
+        """Return the sessions to trade: those of the data within the requested window.
 
-        Those in which a strategy's signal does not count yet are left out.
+        Sessions before the strategy's signal counts are excluded.
         """
         if not state.get("strategy"):
             raise NoSignal(

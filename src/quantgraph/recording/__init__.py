@@ -1,7 +1,7 @@
-"""What a run asked of the world, and what it was told: recorded once, served again on resume and replay.
+"""Recordings of runs: what a run asked and was answered, recorded once and served on resume and replay.
 
-Knows nothing of LangGraph or of models: whoever asks (a model, a tool, a source, a code process) goes through
-:func:`recorded`, or records :class:`Entry` by itself, under the :class:`Scope` of the node that runs.
+The package knows nothing of LangGraph or of models. A caller (a model, a tool, a source, a code process) uses
+:func:`recorded`, or adds an :class:`Entry` itself, under the :class:`Scope` of the running node.
 """
 
 from quantgraph.recording.answers import AnsweredBy, answer_request, ask_once, keep_answer, recorded_answer

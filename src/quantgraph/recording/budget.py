@@ -1,4 +1,4 @@
-"""What a run, or one of its trading sessions, may spend on models."""
+"""Budgets for models: the limits of a run or of one of its sessions, and what is used and held of them."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ _ZERO = Decimal(0)
 
 @dataclass(frozen=True, kw_only=True)
 class CallEstimate:
-    """What a call takes at most.
+    """Upper bounds on what a call takes.
 
     Attributes
     ----------
     completion_tokens
-        None if the request sets no limit: then all that is left is held until the reply is there.
+        None if the request sets no limit: then all that is left is held until the reply arrives.
     money
-        None if it is not known, as with ``completion_tokens``.
+        None if unknown, as with ``completion_tokens``.
     least_money
-        What the prompt alone may cost; None if the model has no price.
+        Cost of the prompt alone; None if the model has no price.
     """
 
     prompt_tokens: int
@@ -36,7 +36,7 @@ class CallEstimate:
 
 @dataclass(frozen=True, kw_only=True)
 class CallUsage:
-    """What a call took; None is unknown. ``at_most`` stands in for what is unknown where limits are kept."""
+    """What a call took; None is unknown, and counts as ``at_most`` against limits."""
 
     prompt_tokens: int | None = None
     completion_tokens: int | None = None
@@ -54,32 +54,32 @@ class UsageTotals:
     money: Decimal = _ZERO
 
     def add(self, other: UsageTotals, sign: int = 1) -> None:
-        """Add another, or take it away."""
+        """Add ``other``; with ``sign=-1`` subtract it."""
         self.calls += sign * other.calls
         self.prompt_tokens += sign * other.prompt_tokens
         self.completion_tokens += sign * other.completion_tokens
         self.money += sign * other.money
 
     @classmethod
-    def of(cls, spent: CallUsage) -> UsageTotals:
-        """One call; what is not known of it, at most."""
-        most = spent.at_most
-        prompt = most.prompt_tokens if spent.prompt_tokens is None else spent.prompt_tokens
-        completion = most.completion_tokens if spent.completion_tokens is None else spent.completion_tokens
-        money = most.money if spent.cost is None else spent.cost
+    def of(cls, usage: CallUsage) -> UsageTotals:
+        """Return the totals of one call; unknown values count as its upper bounds."""
+        most = usage.at_most
+        prompt = most.prompt_tokens if usage.prompt_tokens is None else usage.prompt_tokens
+        completion = most.completion_tokens if usage.completion_tokens is None else usage.completion_tokens
+        money = most.money if usage.cost is None else usage.cost
         return cls(calls=1, prompt_tokens=prompt, completion_tokens=completion or 0, money=money or _ZERO)
 
 
 @dataclass
 class BudgetAccount:
-    """A run's, or a session's. Whoever uses it holds the tally's lock.
+    """What is used and held of a run's or a session's budget. Callers hold the tracker's lock.
 
     Attributes
     ----------
     used, held
-        What calls took, and what is held for those under way.
+        What calls took, and what is reserved for calls in progress.
     begun
-        When a session began, on the monotonic clock.
+        When a session began, on the monotonic clock; None for a run.
     """
 
     name: str
@@ -89,19 +89,19 @@ class BudgetAccount:
     begun: float | None = None
 
     def hold(self, need: CallEstimate, model: str) -> UsageTotals | None:
-        """What is to be held for a call; None if it has to wait for others.
+        """Return what must be held for a call; None if it has to wait for calls in progress.
 
         Raises
         ------
         BudgetExceeded
-            If it does not fit, whatever comes back from calls under way.
+            If it does not fit even if the calls in progress take nothing.
         NotConfigured
             If money is limited and the model has no price.
         """
         if self.budget.money is not None and need.least_money is None:
             raise NotConfigured(
-                f"budget of the {self.name}: money is limited, and the price of model {model} is not known; "
-                "name it in the file of prices (settings: prices), or limit calls or tokens",
+                f"budget of the {self.name}: money is limited, but the price of model {model} is unknown; "
+                "add it to the file of prices (settings: prices), or limit calls or tokens",
                 model=model,
             )
         hold: dict[str, Any] = {}
@@ -116,18 +116,18 @@ class BudgetAccount:
         return None if None in hold.values() else UsageTotals(**hold)
 
     def _share(self, limit: str, least: Any, most: Any) -> Any:
-        """What a call holds under one limit: all that is left if nobody knows; None if it has to wait."""
+        """Return what a call holds under one limit: all that is left if unknown; None if it has to wait."""
         whole, used, held = (getattr(part, limit) for part in (self.budget, self.used, self.held))
         room = whole - used
         free = room - held
-        asked = room if most is None else most
-        if max(asked, least) > (free if limit == "calls" else room):  # a call under way is one for good
+        requested = room if most is None else most
+        if max(requested, least) > (free if limit == "calls" else room):  # a call in progress stays counted
             raise BudgetExceeded(
-                f"budget of the {self.name}: {whole} {limit.replace('_', ' ')} at most, {used} used; the "
-                f"next model call may take {max(asked, least)} and was not sent",
+                f"budget of the {self.name}: at most {whole} {limit.replace('_', ' ')}, {used} used; the "
+                f"next model call may take {max(requested, least)} and was not sent",
                 limit=limit,
             )
-        return asked if asked <= free else None
+        return requested if requested <= free else None
 
 
 _PART = re.compile(r"\s*(\w+)\s*=\s*(\d+(?:\.\d+)?)\s*")
@@ -135,18 +135,18 @@ _PART = re.compile(r"\s*(\w+)\s*=\s*(\d+(?:\.\d+)?)\s*")
 
 @dataclass(frozen=True, kw_only=True)
 class Budget:
-    """Limits; None is none. What would pass one is not sent.
+    """Limits; None is unlimited. A call that would exceed one is not sent.
 
     Attributes
     ----------
     calls
-        Requests sent; each attempt is one.
+        Requests sent; each attempt counts.
     prompt_tokens, completion_tokens
         Tokens sent and received.
     money
-        In the currency of the prices, US dollars in the table that is built in.
+        In the currency of the prices; the built-in table has US dollars.
     seconds
-        Of a run: seconds in which its nodes were at work. Of a session: seconds since its first model call.
+        Of a run: seconds in which its nodes ran. Of a session: seconds since its first model call.
     """
 
     calls: int | None = None
@@ -157,12 +157,12 @@ class Budget:
 
     @classmethod
     def parse(cls, text: str | None) -> Budget:
-        """Read limits as settings have them; None is no limit at all.
+        """Read limits as in the settings; None is no limit.
 
         Raises
         ------
         BadOption
-            If a limit is not known, not a number from 0 on, or given twice.
+            If a limit is unknown, not a number >= 0, or given twice.
 
         Examples
         --------
@@ -177,7 +177,7 @@ class Budget:
             whole = found is not None and "." not in found.group(2)
             if found is None or name not in kinds or name in limits or not (whole or name in _KINDS):
                 raise BadOption(
-                    f"budget {text!r}: {part.strip()!r} is no limit; write each once, like "
+                    f"budget {text!r}: {part.strip()!r} is not a limit; write each once, like "
                     f"calls=100,money=2.5; valid are {', '.join(kinds)}",
                     parameter="budget",
                 )

@@ -1,4 +1,4 @@
-"""What a run's model calls have taken, and what they may still take: one count for all threads and tasks."""
+"""Tracks what a run's model calls took and may still take, for all its threads and tasks."""
 
 from __future__ import annotations
 
@@ -21,21 +21,21 @@ _ZERO = Decimal(0)
 
 
 def max_tokens_of(text: str) -> int:
-    """A bound on the tokens of a text: its bytes in UTF-8.
+    """Return an upper bound on the tokens of a text: its bytes in UTF-8.
 
-    The tokenizers of language models work on bytes and make no more than one token of one. A request is
-    measured as its JSON, whose field names stand for what a server puts around each message.
+    The tokenizers of language models work on bytes and make at most one token of each. A request is measured
+    as its JSON, whose field names stand for what a server adds to each message.
     """
     return len(text.encode())
 
 
 def no_answer_text(ahead: float) -> str:
-    """The end of a message, where time was over; ``ahead`` seconds would have to be waited before asking."""
+    """Return the end of a timeout's message; the next attempt would be ``ahead`` seconds later."""
     return "; the model has not answered" + (f", and would be asked again in {ahead:g} s" if ahead else "")
 
 
 class Caller(NamedTuple):
-    """Whose a call is: of which role, to which model, in which session (None: outside of all)."""
+    """Who makes a call: the role, the model, and the session (None: outside of all sessions)."""
 
     role: str
     model: str
@@ -43,23 +43,22 @@ class Caller(NamedTuple):
 
 
 class Reservation(NamedTuple):
-    """Leave to send one call."""
+    """Reservation for one model call."""
 
-    asker: Caller
+    caller: Caller
     holds: tuple[tuple[BudgetAccount, UsageTotals], ...]
 
 
 class BudgetTracker:
-    """Counts and limits of one run. Safe to use from several threads and tasks.
+    """Usage and limits of one run's model calls. Safe to use from several threads and tasks.
 
     Parameters
     ----------
     budget, session_budget
         Limits of the run, and of each session.
     entries
-        What the run recorded before it was resumed. Tokens that are not known are counted as
-        :func:`max_tokens_of`, a cost that is not known as nothing. Of the run's seconds, those in which it
-        waited for a model, or for several at once.
+        The run's entries from before it was resumed. Unknown tokens count as :func:`max_tokens_of`, an
+        unknown cost as nothing; the run's seconds are those in which it waited for at least one model.
     """
 
     def __init__(
@@ -72,7 +71,7 @@ class BudgetTracker:
         self._session_budget = session_budget or Budget()
         self._sessions: dict[str, BudgetAccount] = {}
         self._rows: dict[Caller, dict[str, Any]] = {}
-        self._lock = threading.Lock()  # what is left is read and taken in one step
+        self._lock = threading.Lock()  # what is left is read and held in one step
         self._working = 0
         self._since = 0.0
         sent = [entry for entry in entries if _is_sent(entry)]
@@ -80,49 +79,49 @@ class BudgetTracker:
             self._remember(entry)
         self._seconds = _covered((datetime.fromisoformat(one.at), one.facts["seconds"]) for one in sent)
 
-    def reserve(self, asker: Caller, need: CallEstimate) -> Reservation | None:
-        """Take what a call may need out of what is left; None if it may fit once calls under way are done.
+    def reserve(self, caller: Caller, estimate: CallEstimate) -> Reservation | None:
+        """Hold what a call may take; None if it may fit once calls in progress have ended.
 
         Raises
         ------
         BudgetExceeded
-            If it does not fit, whatever comes back from calls under way.
+            If it does not fit even if the calls in progress take nothing.
         NotConfigured
             If money is limited and the model has no price.
         """
         with self._lock:
-            accounts = self._accounts(asker.session)
+            accounts = self._accounts(caller.session)
             for account in accounts:
                 self._check_seconds(account, 0.0)
-            holds = [(account, account.hold(need, asker.model)) for account in accounts]
+            holds = [(account, account.hold(estimate, caller.model)) for account in accounts]
             if any(hold is None for _, hold in holds):
                 return None
             taken = tuple((account, hold) for account, hold in holds if hold is not None)
             for account, hold in taken:
                 account.held.add(hold)
-            return Reservation(asker, taken)
+            return Reservation(caller, taken)
 
-    def settle(self, ticket: Reservation, spent: CallUsage) -> None:
-        """Put what a call took in the place of what was held for it."""
+    def settle(self, reservation: Reservation, usage: CallUsage) -> None:
+        """Replace what was held for a call by what it took."""
         with self._lock:
-            for account, hold in ticket.holds:
+            for account, hold in reservation.holds:
                 account.held.add(hold, -1)
-                account.used.add(UsageTotals.of(spent))
-            self._note(ticket.asker, spent.prompt_tokens, spent.completion_tokens, spent.cost)
+                account.used.add(UsageTotals.of(usage))
+            self._add_row(reservation.caller, usage)
 
-    def release(self, ticket: Reservation) -> None:
-        """Hold nothing any more for a call that was not sent."""
+    def release(self, reservation: Reservation) -> None:
+        """Release what is held for a call that was not sent."""
         with self._lock:
-            for account, hold in ticket.holds:
+            for account, hold in reservation.holds:
                 account.held.add(hold, -1)
 
     def check_seconds(self, session: str | None, ahead: float) -> None:
-        """See that the run's time and the session's are not over in so many seconds.
+        """Check that the time of the run and of the session is not over ``ahead`` seconds from now.
 
         Raises
         ------
         BudgetExceeded
-            If one is.
+            If it is.
         """
         with self._lock:
             for account in self._accounts(session):
@@ -130,7 +129,7 @@ class BudgetTracker:
 
     @contextmanager
     def working(self) -> Iterator[None]:
-        """While a node of the run is at work; nodes at the same time count once."""
+        """Count the time while a node runs; nodes that run at the same time count once."""
         with self._lock:
             if not self._working:
                 self._since = time.monotonic()
@@ -144,15 +143,15 @@ class BudgetTracker:
                     self._seconds += time.monotonic() - self._since
 
     def usage(self) -> list[dict[str, Any]]:
-        """Rows ``role, model, session, calls, prompt_tokens, completion_tokens, cost``, as plain JSON.
+        """Return rows ``role, model, session, calls, prompt_tokens, completion_tokens, cost``, as plain JSON.
 
-        Those outside of sessions first. Tokens are None, and the cost is ``"unknown"``, when those of one of
-        the row's calls are not known; a cost is a decimal text. Replies out of a cache are no calls.
+        Rows outside of sessions come first. Tokens are None, and the cost is ``"unknown"``, if unknown for
+        one of the row's calls; a cost is a decimal text. Replies from a cache are not calls.
         """
         with self._lock:
             return [
-                {**asker._asdict(), **row, "cost": "unknown" if row["cost"] is None else _text(row["cost"])}
-                for asker, row in sorted(
+                {**caller._asdict(), **row, "cost": "unknown" if row["cost"] is None else _text(row["cost"])}
+                for caller, row in sorted(
                     self._rows.items(), key=lambda item: (item[0].session or "", item[0].role, item[0].model)
                 )
             ]
@@ -176,13 +175,13 @@ class BudgetTracker:
     def _check_seconds(self, account: BudgetAccount, ahead: float) -> None:
         limit = account.budget.seconds
         if limit is not None and self._elapsed(account) + ahead >= limit:
-            text = f"budget of the {account.name}: {limit:g} seconds at most"
+            text = f"budget of the {account.name}: at most {limit:g} seconds"
             raise BudgetExceeded(text + no_answer_text(ahead), limit="seconds")
 
     def _remember(self, entry: Entry) -> None:
         facts = entry.facts
         cost = facts.get("cost")
-        spent = CallUsage(
+        usage = CallUsage(
             prompt_tokens=facts.get("prompt_tokens"),
             completion_tokens=facts.get("completion_tokens"),
             cost=None if cost is None else Decimal(cost),
@@ -191,17 +190,18 @@ class BudgetTracker:
                 completion_tokens=max_tokens_of(entry.reply or ""),
             ),
         )
-        asker = Caller(facts.get("role", "model"), facts.get("model", "unknown"), entry.session)
+        caller = Caller(facts.get("role", "model"), facts.get("model", "unknown"), entry.session)
         for account in self._accounts(entry.session):
-            account.used.add(UsageTotals.of(spent))
+            account.used.add(UsageTotals.of(usage))
             account.begun = None
-        self._note(asker, spent.prompt_tokens, spent.completion_tokens, spent.cost)
+        self._add_row(caller, usage)
 
-    def _note(self, asker: Caller, prompt: int | None, completion: int | None, cost: Decimal | None) -> None:
+    def _add_row(self, caller: Caller, usage: CallUsage) -> None:
         new: dict[str, Any] = {"calls": 0, "prompt_tokens": 0, "completion_tokens": 0, "cost": _ZERO}
-        row = self._rows.setdefault(asker, new)
+        row = self._rows.setdefault(caller, new)
         row["calls"] += 1
-        for name, value in (("prompt_tokens", prompt), ("completion_tokens", completion), ("cost", cost)):
+        for name in ("prompt_tokens", "completion_tokens", "cost"):
+            value = getattr(usage, name)
             row[name] = None if value is None or row[name] is None else row[name] + value
 
 
@@ -211,7 +211,7 @@ def _is_sent(entry: Entry) -> bool:
 
 
 def _covered(spans: Iterable[tuple[datetime, float]]) -> float:
-    """Seconds that lie in at least one of some spans, each given by its end and its length."""
+    """Return the seconds covered by at least one span, each given by its end and length."""
     seconds, first = 0.0, math.inf
     for end, length in sorted(((end.timestamp(), length) for end, length in spans), reverse=True):
         seconds += max(min(end, first) - (end - length), 0.0)

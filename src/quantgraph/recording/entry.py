@@ -1,4 +1,4 @@
-"""One line of a recording: what was asked, where, and what came back."""
+"""An entry of a recording: what was asked, where, and the reply or error."""
 
 from __future__ import annotations
 
@@ -21,24 +21,24 @@ __all__ = [
 ]
 
 Kind = Literal["model", "tool", "source", "code", "answer", "fact"]
-"""Who was asked: a model, an agent's tool, the data source, a process for code, a person; or a fact about the
-run that is found out once."""
+"""Who was asked: a model, an agent's tool, the data source, a code process, a person; or a fact about the run
+that is determined once."""
 
-_FAMILY: dict[str, type[QuantGraphError]] = {
+_ERROR_CLASSES: dict[str, type[QuantGraphError]] = {
     kind.code: kind for name in errors.__all__ for kind in [getattr(errors, name)]
 }
 
 
 RESTART_PATH = "begun anew"
-"""Path of the line which says that a run was begun anew: what stands before it need not be asked again."""
+"""Path of the entry that marks a restart of the run: entries before it need not be asked again."""
 
 
 class Key(NamedTuple):
-    """What a question is known by: the same one again, in a resumed or replayed run, has the same key.
+    """Identifies a request: in a resumed or replayed run the same request has the same key.
 
-    ``path`` is the node's, names from the outermost graph down joined by ``/`` (in a decision the session is
-    its last part). ``seq`` is the number of a model call at that path, from 1; for everything else, the
-    number of model calls made there before. ``digest`` is the request's.
+    ``path`` is the node's, from the outermost graph down, joined by ``/`` (in a decision the session is its
+    last part). ``seq`` is the number of a model call at that path, from 1; for other kinds, the number of
+    model calls made there before. ``digest`` is the request's content hash.
     """
 
     path: str
@@ -48,28 +48,28 @@ class Key(NamedTuple):
 
 
 def without_number(key: Key) -> Key:
-    """What a question is known by at its path, whenever it is asked there."""
+    """Return the key with no number: the same request at the same path, whenever it is made."""
     return key._replace(seq=0)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Entry:
-    """One attempt.
+    """One attempt of a request.
 
     Attributes
     ----------
     attempt
-        From 1; those before the last were asked again.
+        From 1; each but the last was repeated.
     final
-        Whether this attempt is what the asker was given: its ``reply``, or its ``error``.
+        Whether the caller was given this attempt's ``reply`` or ``error``.
     request, reply
-        Canonical JSON texts; ``reply`` is None where there was an error.
+        Canonical JSON texts; ``reply`` is None after an error.
     error
-        ``{code, message, data}`` of an error of ours.
+        ``{code, message, data}`` of a ``QuantGraphError``.
     facts
         Of a model call: ``role``, ``model``, ``prompt_tokens``, ``completion_tokens`` (None = unknown),
-        ``cost`` (text, None = unknown), ``seconds``, ``finish``, ``cached``. Of an answer that no person
-        gave, as ``role`` who did: ``default`` or ``callable``.
+        ``cost`` (text, None = unknown), ``seconds``, ``finish``, ``cached``. Of an answer not given by a
+        person: ``role``, which is ``default`` or ``callable``.
     """
 
     key: Key
@@ -83,12 +83,12 @@ class Entry:
     facts: Mapping[str, Any] = field(default_factory=dict)
 
     def outcome(self) -> Any:
-        """The reply as a JSON value.
+        """Return the reply as a JSON value.
 
         Raises
         ------
         QuantGraphError
-            The recorded one, of its own class.
+            The recorded error, of its own class.
         """
         if self.error is not None:
             raise error_of(self.error)
@@ -96,15 +96,15 @@ class Entry:
 
 
 def error_json(error: QuantGraphError) -> dict[str, Any]:
-    """An error as JSON; of its data, what is JSON."""
+    """Return an error as JSON, with those of its data that are JSON."""
     data = {key: value for key, value in error.data.items() if _is_json(value)}
     return {"code": error.code, "message": error.message, "data": data}
 
 
-def error_of(told: Mapping[str, Any]) -> QuantGraphError:
-    """The error that :func:`error_json` told of."""
-    kind = _FAMILY.get(told["code"], QuantGraphError)
-    return kind(told["message"], **told.get("data", {}))
+def error_of(value: Mapping[str, Any]) -> QuantGraphError:
+    """Return the error that :func:`error_json` wrote."""
+    kind = _ERROR_CLASSES.get(value["code"], QuantGraphError)
+    return kind(value["message"], **value.get("data", {}))
 
 
 def _is_json(value: object) -> bool:

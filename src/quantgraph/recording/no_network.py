@@ -1,4 +1,4 @@
-"""The network, closed: while a replay runs, nobody is asked."""
+"""Refuses network access while a replay runs."""
 
 from __future__ import annotations
 
@@ -13,63 +13,63 @@ from quantgraph.errors import RunDiverged
 
 __all__ = ["no_network"]
 
-_CLOSED: ContextVar[bool] = ContextVar("closed", default=False)
+_REFUSED: ContextVar[bool] = ContextVar("refused", default=False)
 
-_TO = {"socket.connect": 1, "socket.sendto": 1, "socket.sendmsg": 1}
-"""Audit events of CPython in which an address is the second argument."""
-_NAMED = frozenset(
+_ADDRESS_EVENTS = {"socket.connect": 1, "socket.sendto": 1, "socket.sendmsg": 1}
+"""CPython's audit events with an address, and its place among the arguments."""
+_LOOKUP_EVENTS = frozenset(
     {"socket.getaddrinfo", "socket.gethostbyname", "socket.gethostbyaddr", "socket.getnameinfo"}
 )
-"""Those that look up a name; host, or ``(host, port)``, comes first."""
+"""Audit events that look up a name; the host, or ``(host, port)``, is the first argument."""
 
 
-class _Door:
-    """The process's: an audit hook cannot be taken away again, so there is one, which asks each time."""
+class _AuditHook:
+    """The process's one audit hook, which cannot be removed and so checks each time whether to refuse."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()  # the hook is set once, and no count is lost
         self._hooked = False
         self._everywhere = 0
 
-    def shut(self, *, everywhere: int) -> None:
+    def install(self, *, everywhere: int) -> None:
         with self._lock:
             if not self._hooked:
-                sys.addaudithook(self._hear)
+                sys.addaudithook(self._check)
             self._hooked = True
             self._everywhere += everywhere
 
-    def _hear(self, event: str, arguments: tuple[Any, ...]) -> None:
-        if not event.startswith("socket.") or not (self._everywhere or _CLOSED.get()):
+    def _check(self, event: str, arguments: tuple[Any, ...]) -> None:
+        if not event.startswith("socket.") or not (self._everywhere or _REFUSED.get()):
             return
-        if event in _TO:
-            _refuse(event, arguments[_TO[event]])
-        elif event in _NAMED:
+        if event in _ADDRESS_EVENTS:
+            _refuse(event, arguments[_ADDRESS_EVENTS[event]])
+        elif event in _LOOKUP_EVENTS:
             _refuse(event, arguments[:2] if event == "socket.getaddrinfo" else arguments[0])
 
 
-_DOOR = _Door()
+_HOOK = _AuditHook()
 
 
 @contextmanager
 def no_network(*, everywhere: bool = False) -> Iterator[None]:
-    """Refuse every connection, every datagram and every look-up of a name.
+    """Refuse every connection, datagram and name look-up.
 
-    It holds for this context and those that inherit it, which a plain ``Thread`` does not; with
-    ``everywhere`` for the whole process. What a library in C sends by itself is not seen, nor what goes over
-    a connection that was open before.
+    This holds for the current context and those that inherit it, which a plain ``Thread`` does not; with
+    ``everywhere``, for the whole process. Traffic of C libraries, and over connections that are open already,
+    is not detected.
 
     Raises
     ------
     RunDiverged
-        From whatever reaches out; ``data`` has ``host`` and ``port``, None where there is none.
+        In the code that uses the network; ``data`` has ``host`` and ``port``, None if unknown.
     """
-    _DOOR.shut(everywhere=int(everywhere))
-    token = _CLOSED.set(True)
+    _HOOK.install(everywhere=int(everywhere))
+    token = _REFUSED.set(True)
     try:
         yield
     finally:
-        _CLOSED.reset(token)
-        _DOOR.shut(everywhere=-int(everywhere))
+        _REFUSED.reset(token)
+        _HOOK.install(everywhere=-int(everywhere))
 
 
 def _refuse(event: str, address: Any) -> None:
@@ -77,8 +77,8 @@ def _refuse(event: str, address: Any) -> None:
     host = host.decode(errors="replace") if isinstance(host, bytes) else host
     where = str(host) if port is None else f"{host}:{port}"
     raise RunDiverged(
-        f"{event.removeprefix('socket.')} {where}: refused, a replay asks nobody; what is asked there is not "
-        "in the record",
+        f"{event.removeprefix('socket.')} {where}: refused: a replay uses no network; the request is "
+        "not in the recording",
         host=host,
         port=port,
     )

@@ -1,4 +1,4 @@
-"""A source whose answers hold for a run: asked once, and the same on resume and replay."""
+"""A source whose answers are recorded in the run: asked once, the same on resume and replay."""
 
 from __future__ import annotations
 
@@ -22,17 +22,16 @@ T = TypeVar("T")
 
 
 def recorded_source(source: MarketDataSource) -> MarketDataSource:
-    """A source as :class:`RecordedSource`; with lists by day if it has them."""
+    """Wrap a source as :class:`RecordedSource`, with its lists by day if it has them."""
     return _RecordedLists(source) if isinstance(source, DatedLists) else RecordedSource(source)
 
 
 class RecordedSource:
-    """A source that answers a run the same way each time, whatever the vendor says meanwhile.
+    """A source that gives a run the same answers each time, whatever the vendor answers meanwhile.
 
-    All but :meth:`bars` and :meth:`indicators` is recorded in the run, for one request of a thread after the
-    other, and kept in memory while the recording is open. Errors of ours are answers too. Bars and
-    indicators become commits, and whoever asks for them records those; a replay never does.
-    Outside of a run it is the source and nothing else.
+    Answers of all methods but :meth:`bars` and :meth:`indicators` are recorded for each request of a thread,
+    and cached while the recording is open; so is a ``QuantGraphError``. Bars and indicators become commits,
+    which the caller records; a replay never asks for them. Outside of a run the source is used directly.
     """
 
     def __init__(self, source: MarketDataSource) -> None:
@@ -43,33 +42,33 @@ class RecordedSource:
 
     @property
     def name(self) -> str:
-        """The source's."""
-        return self._told("name", (), lambda: str(self._source.name), str, str)
+        """The source's value."""
+        return self._recorded("name", (), lambda: str(self._source.name), str, str)
 
     @property
     def synthetic(self) -> bool:
-        """The source's."""
-        return self._told("synthetic", (), lambda: bool(self._source.synthetic), bool, bool)
+        """The source's value."""
+        return self._recorded("synthetic", (), lambda: bool(self._source.synthetic), bool, bool)
 
     def sessions(self) -> pd.DatetimeIndex:
-        """All sessions of the source as it was first asked."""
-        return self._told("sessions", (), self._source.sessions, _index_json, _index_of)
+        """All sessions of the source when it was first asked."""
+        return self._recorded("sessions", (), self._source.sessions, _index_json, _index_of)
 
     def symbols(self) -> tuple[str, ...]:
         """All codes, ascending."""
-        return self._told("symbols", (), self._source.symbols, list, tuple)
+        return self._recorded("symbols", (), self._source.symbols, list, tuple)
 
     def names(self) -> Mapping[str, str]:
         """Name by code, in the source's order."""
-        return self._told("names", (), self._source.names, _pairs, _names_of)
+        return self._recorded("names", (), self._source.names, _pairs, _names_of)
 
     def members(self, index_code: str, on: pd.Timestamp) -> Members:
         """Members of an index on a day."""
         ask = partial(self._source.members, index_code, on)
-        return self._told("members", (index_code, on.isoformat()), ask, _members_json, _members_of)
+        return self._recorded("members", (index_code, on.isoformat()), ask, _members_json, _members_of)
 
     def bars(self, symbols: Sequence[str], start: pd.Timestamp, end: pd.Timestamp) -> Panel:
-        """The source's, see :class:`RecordedSource`.
+        """Bars of the source, not recorded, see :class:`RecordedSource`.
 
         Raises
         ------
@@ -86,19 +85,19 @@ class RecordedSource:
         end: pd.Timestamp,
         fields: Sequence[str] = (),
     ) -> Panel:
-        """The source's; raises as :meth:`bars`."""
+        """Indicators of the source; raises as :meth:`bars`."""
         self._check_live("indicators")
         return self._source.indicators(symbols, start, end, fields)
 
     def index_bars(self, index_code: str, start: pd.Timestamp, end: pd.Timestamp) -> pd.DataFrame:
         """Daily levels of an index."""
         ask = partial(self._source.index_bars, index_code, start, end)
-        levels = self._told(
+        levels = self._recorded(
             "index_bars", (index_code, start.isoformat(), end.isoformat()), ask, _frame_json, _frame_of
         )
         return levels.copy(deep=False)
 
-    def _told(
+    def _recorded(
         self,
         method: str,
         arguments: tuple[str, ...],
@@ -114,39 +113,39 @@ class RecordedSource:
         answer: T | None = memory.get(place)
         if answer is None:
             key = Key("source", scope.request, "source", content_hash(request))
-            told = scope.recording.once(key, request, lambda: write(ask()), session=scope.session)
-            answer = memory[place] = read(told)
+            value = scope.recording.once(key, request, lambda: write(ask()), session=scope.session)
+            answer = memory[place] = read(value)
         return answer
 
     @staticmethod
     def _check_live(what: str) -> None:
         if replaying():
-            raise RunDiverged(f"{what} are asked for, and a replay takes them from the run's commits")
+            raise RunDiverged(f"a replay takes {what} from the run's commits and must not fetch them")
 
 
 class _RecordedLists(RecordedSource):
-    """One of a source that has its lists by day."""
+    """A recorded source with lists by day."""
 
     _source: Any
 
     def symbols_on(self, day: pd.Timestamp) -> tuple[str, ...]:
         """Codes listed on or before a day."""
         ask = partial(self._source.symbols_on, day)
-        return self._told("symbols_on", (day.isoformat(),), ask, list, tuple)
+        return self._recorded("symbols_on", (day.isoformat(),), ask, list, tuple)
 
     def names_on(self, day: pd.Timestamp) -> Mapping[str, str]:
         """Name by code as on a day."""
         ask = partial(self._source.names_on, day)
-        return self._told("names_on", (day.isoformat(),), ask, _pairs, _names_of)
+        return self._recorded("names_on", (day.isoformat(),), ask, _pairs, _names_of)
 
 
 def _pairs(names: Mapping[str, Any]) -> list[list[Any]]:
-    """Pairs, since a JSON object would lose the order."""
+    """Return pairs, since a JSON object would lose the order."""
     return [[name, value] for name, value in names.items()]
 
 
-def _names_of(told: list[list[str]]) -> Mapping[str, str]:
-    return MappingProxyType(dict(told))
+def _names_of(value: list[list[str]]) -> Mapping[str, str]:
+    return MappingProxyType(dict(value))
 
 
 def _index_json(index: pd.DatetimeIndex) -> dict[str, Any]:
@@ -154,9 +153,9 @@ def _index_json(index: pd.DatetimeIndex) -> dict[str, Any]:
     return {"name": index.name, "unit": index.unit, "days": days}
 
 
-def _index_of(told: Mapping[str, Any]) -> pd.DatetimeIndex:
-    days = np.array(told["days"], dtype="datetime64[D]")
-    return pd.DatetimeIndex(days.astype(f"datetime64[{told['unit']}]"), name=told["name"])
+def _index_of(value: Mapping[str, Any]) -> pd.DatetimeIndex:
+    days = np.array(value["days"], dtype="datetime64[D]")
+    return pd.DatetimeIndex(days.astype(f"datetime64[{value['unit']}]"), name=value["name"])
 
 
 def _members_json(members: Members) -> dict[str, Any]:
@@ -168,12 +167,12 @@ def _members_json(members: Members) -> dict[str, Any]:
     }
 
 
-def _members_of(told: Mapping[str, Any]) -> Members:
+def _members_of(value: Mapping[str, Any]) -> Members:
     return Members(
-        index_code=told["index_code"],
-        symbols=tuple(told["symbols"]),
-        listed_on=pd.Timestamp(told["listed_on"]),
-        point_in_time=told["point_in_time"],
+        index_code=value["index_code"],
+        symbols=tuple(value["symbols"]),
+        listed_on=pd.Timestamp(value["listed_on"]),
+        point_in_time=value["point_in_time"],
     )
 
 
@@ -184,6 +183,6 @@ def _frame_json(frame: pd.DataFrame) -> dict[str, Any]:
     return {"index": _index_json(pd.DatetimeIndex(frame.index)), "columns": _pairs(columns)}
 
 
-def _frame_of(told: Mapping[str, Any]) -> pd.DataFrame:
-    columns = {name: np.array(values, dtype=float) for name, values in told["columns"]}
-    return pd.DataFrame(columns, index=_index_of(told["index"]))
+def _frame_of(value: Mapping[str, Any]) -> pd.DataFrame:
+    columns = {name: np.array(values, dtype=float) for name, values in value["columns"]}
+    return pd.DataFrame(columns, index=_index_of(value["index"]))

@@ -1,8 +1,7 @@
-"""The recording's table, in the run's database beside the ledger."""
+"""The database table of recordings, beside the ledger."""
 
 from __future__ import annotations
 
-import hashlib
 import json
 import threading
 from collections import defaultdict
@@ -27,7 +26,7 @@ from sqlalchemy import (
     select,
 )
 
-from quantgraph._util.canonical_json import canonical_json
+from quantgraph._util.canonical_json import canonical_json, content_hash
 from quantgraph._util.database import create_tables, open_engine
 from quantgraph.errors import BadFile
 from quantgraph.recording.entry import Entry, Key, Kind, error_of, without_number
@@ -61,20 +60,20 @@ recording = Table(
     Column("reply", Text),
     Column("error", Text),
 )
-"""One row an attempt, in the order in which they came back."""
+"""One row for each attempt, in the order in which they ended."""
 
-_AT_ONCE = 500
+_BATCH = 500
 """Rows that are read at once."""
 
 _FACTS = ("role", "model", "prompt_tokens", "completion_tokens", "cost", "seconds", "finish", "cached")
 
 
 class RecordingTable:
-    """The table of a database, made when it is not there. Safe to use from several threads.
+    """The recordings' table of a database, created if absent. Safe to use from several threads.
 
-    A line that was added outlives the process. In SQLite it outlives a loss of power once the ledger beside
-    it has committed, or with SQLite's next checkpoint: a flush of its own would cost each call several
-    milliseconds on common disks. A line that was changed by hand is a ``BadFile`` for whoever reads it.
+    An added line survives the end of the process. In SQLite it survives a loss of power once the ledger
+    beside it has committed, or after SQLite's next checkpoint: a flush for each line would cost several
+    milliseconds on common disks. Reading a line that was changed by hand raises ``BadFile``.
     """
 
     def __init__(self, where: str | Path) -> None:
@@ -82,19 +81,19 @@ class RecordingTable:
         if self.engine.dialect.name == "sqlite":
             event.listen(self.engine, "connect", _without_flush)
         self._writer = self.engine.execution_options(quantgraph_writes=True)
-        self._lock = threading.Lock()  # lines of a run are numbered one after the other
+        self._lock = threading.Lock()  # a run's lines are numbered consecutively
         self._runs: dict[str, _Index] = {}
         self._insert = insert(recording)
         create_tables(self.engine, SCHEMA)
 
     def close(self) -> None:
-        """Close all connections; they are made again when they are needed, and the table is read again."""
+        """Close all connections; the next use opens them and reads the table again."""
         with self._lock:
             self._runs.clear()
         self.engine.dispose()
 
     def find(self, run_id: str, key: Key) -> Entry | None:
-        """The last entry under a key that was given to whoever asked."""
+        """Return the last final entry of a key; None if there is none."""
         if key.seq not in self.numbers(run_id, key):
             return None
         columns = recording.c
@@ -116,12 +115,12 @@ class RecordingTable:
         return None if row is None else _entry(row)
 
     def numbers(self, run_id: str, key: Key) -> list[int]:
-        """Under which numbers a path's request was answered, ascending."""
+        """Return the numbers under which a path's request was answered, ascending."""
         with self._lock:
             return sorted(self._index(run_id).answered.get(without_number(key), ()))
 
     def last(self, run_id: str, kind: Kind, digest: str) -> Entry | None:
-        """The last entry of a request that was given to whoever asked, wherever it was asked."""
+        """Return the last final entry of a request, at any path; None if there is none."""
         columns = recording.c
         query = (
             select(recording)
@@ -134,7 +133,7 @@ class RecordingTable:
         return None if row is None else _entry(row)
 
     def times(self, run_id: str, kind: Kind, digest: str) -> int:
-        """How often a request was answered, wherever it was asked."""
+        """Count the final entries of a request, at any path."""
         columns = recording.c
         query = select(func.count()).where(
             columns.run_id == run_id, columns.digest == digest, columns.kind == kind, columns.final
@@ -153,30 +152,28 @@ class RecordingTable:
                 index.answered[without_number(entry.key)].add(entry.key.seq)
 
     def cached(self, run_id: str) -> int:
-        """How many replies of a run came out of a cache; the replies themselves are not read."""
+        """Count a run's replies that came from a cache."""
         query = select(func.count()).where(recording.c.run_id == run_id, recording.c.cached)
         with self.engine.connect() as connection:
             return connection.execute(query).scalar_one()
 
     def entries(self, run_id: str) -> Iterator[Entry]:
-        """All entries of a run, in order."""
+        """Return all entries of a run, in order."""
         query = select(recording).where(recording.c.run_id == run_id).order_by(recording.c.line)
         with self.engine.connect() as connection:
             rows = connection.execute(query).all()
         return map(_entry, rows)
 
     def content(self, run_id: str, lines: int | None = None) -> tuple[int, str]:
-        """How many lines a run has, ``lines`` at most, and the hash of all that stands in them."""
+        """Return the number of a run's lines, at most ``lines``, and the hash of their content."""
         query = select(recording).where(recording.c.run_id == run_id).order_by(recording.c.line).limit(lines)
-        count, content = 0, hashlib.blake2b(digest_size=16)
         with self.engine.connect() as connection:
-            for row in connection.execution_options(yield_per=_AT_ONCE).execute(query):
-                content.update(canonical_json(list(row)).encode())
-                count += 1
-        return count, content.hexdigest()
+            rows = connection.execution_options(yield_per=_BATCH).execute(query)
+            hashes = [content_hash(canonical_json(list(row))) for row in rows]
+        return len(hashes), content_hash(*hashes)
 
     def _index(self, run_id: str) -> _Index:
-        """A run's; whoever asks for it holds the lock for as long as it is used."""
+        """Return a run's index. The caller holds the lock while using it."""
         if run_id not in self._runs:
             columns = recording.c
             query = select(
@@ -194,9 +191,9 @@ class RecordingTable:
 
 @dataclass
 class _Index:
-    """Of a run: its last line, and under which numbers each question was answered.
+    """A run's last line, and the numbers under which each request was answered.
 
-    A question that is new costs no query.
+    A new request so needs no query.
     """
 
     last: int
@@ -226,9 +223,9 @@ def _row(run_id: str, line: int, entry: Entry) -> dict[str, Any]:
 def _entry(row: Row[Any]) -> Entry:
     facts = {name: getattr(row, name) for name in _FACTS}
     for name in ("request", "reply"):
-        _parsed(row, name)  # now, and not where somebody takes what it raises for an answer
+        _parsed(row, name)  # here, where no caller takes its error for a recorded one
     if row.kind not in get_args(Kind):
-        raise _damaged(row, f"kind={row.kind!r:.40}; one of {', '.join(get_args(Kind))} is wanted")
+        raise _damaged(row, f"kind must be one of {', '.join(get_args(Kind))}, not {row.kind!r:.40}")
     return Entry(
         key=Key(row.path, row.seq, row.kind, row.digest),
         request=row.request,
@@ -245,13 +242,13 @@ def _entry(row: Row[Any]) -> Entry:
 def _parsed(row: Row[Any], name: str) -> Any:
     text = getattr(row, name)
     try:
-        told = None if text is None else json.loads(text)
-        if told is not None and name == "error":
-            error_of(told)
+        value = None if text is None else json.loads(text)
+        if value is not None and name == "error":
+            error_of(value)
     except (ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
-        wanted = "an error of ours" if name == "error" else "JSON"
-        raise _damaged(row, f"its {name} {text!r:.40} is not {wanted}") from error
-    return told
+        expected = "an error of quantgraph" if name == "error" else "JSON"
+        raise _damaged(row, f"its {name} {text!r:.40} is not {expected}") from error
+    return value
 
 
 def _damaged(row: Row[Any], what: str) -> BadFile:

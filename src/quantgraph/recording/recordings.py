@@ -1,4 +1,4 @@
-"""The recordings of a graph's runs, one a run: what was answered is found, what is new is added."""
+"""The recordings of a graph's runs: one for each run, which finds recorded answers and adds new ones."""
 
 from __future__ import annotations
 
@@ -25,47 +25,48 @@ __all__ = ["Mode", "Recorder", "Recording"]
 T = TypeVar("T")
 
 Mode = Literal["record", "replay"]
-"""``record``: what is there is served, what is not is asked and added. ``replay``: nothing is asked."""
+"""``record``: recorded answers are served, other requests are made and added. ``replay``: none is made."""
 
 PASSING_ERRORS = frozenset(
     {"model_unavailable", "source_unavailable", "rate_limited", "not_configured", "permission_denied",
      "budget_exceeded", "sandbox_weak", "unknown_commit", "no_data"}
 )  # fmt: skip
-"""Codes of errors that may be gone when a run is resumed: they are served by a replay alone."""
+"""Codes of errors that may have passed when a run is resumed: only a replay is served them."""
 
-_KEPT = 256
+_MAX_OPEN = 256
+"""Recordings that a recorder keeps open."""
 
 
 class Recording:
-    """One run's. Safe to use from several threads.
+    """The recording of one run. Safe to use from several threads.
 
     Parameters
     ----------
     run_id
-        The run's name.
-    tape
-        Where entries are kept; None keeps none, and every question is asked.
+        The run's id.
+    table
+        Keeps the entries; None keeps none, and every request is made.
     mode
         See :data:`Mode`.
     until
-        A session, ``YYYYMMDD``, from which on a replay records instead.
+        A session, ``YYYYMMDD``; from it on a replay records.
     budget, session_budget
-        What its model calls may take, all of them and those of each session.
+        Limits of its model calls, over the run and in each session.
 
     Attributes
     ----------
-    tally
-        What its model calls took, in this process and before.
-    served
-        What a replay is served; None if it is none.
+    budget_tracker
+        Usage and limits of its model calls, in this process and before.
+    replay_lookup
+        The entries that a replay is served; None in the mode ``record``.
     memory
-        What was read of it, by whoever reads it often; it is empty again once it was closed.
+        A cache for callers that read the same answers often; closing clears it.
     """
 
     def __init__(
         self,
         run_id: str,
-        tape: RecordingTable | None = None,
+        table: RecordingTable | None = None,
         *,
         mode: Mode = "record",
         until: str | None = None,
@@ -74,7 +75,7 @@ class Recording:
     ) -> None:
         self.run_id = run_id
         self.mode = mode
-        self._tape = tape
+        self._table = table
         self.until = until
         self.memory: dict[Any, Any] = {}
         before = list(self.entries())
@@ -83,58 +84,58 @@ class Recording:
 
     @property
     def replays(self) -> bool:
-        """Whether nothing is asked at all."""
+        """Whether no request is made at all."""
         return self.mode == "replay" and self.until is None
 
     def find(self, key: Key, request: str = "") -> Entry | None:
-        """What was answered to a question, the last time it was asked; None if it has to be asked (again).
+        """Return the last answer to a request; None if the request is to be made (again).
 
         Raises
         ------
         RunDiverged
-            In a replay, if it was not asked; ``data`` has both sides.
+            In a replay, if the request is not recorded; ``data`` has both sides.
         """
         if self.replay_lookup and self._replays(key):
             return self.replay_lookup.find(key, request)
-        entry = self._tape.find(self.run_id, key) if self._tape else None
+        entry = self._table.find(self.run_id, key) if self._table else None
         passing = entry is not None and entry.error is not None and entry.error["code"] in PASSING_ERRORS
         return None if passing else entry
 
     def numbers(self, key: Key) -> list[int]:
-        """Under which numbers a path's request was answered, ascending."""
+        """Return the numbers under which a path's request was answered, ascending."""
         if self.replay_lookup and self._replays(key):
             return self.replay_lookup.numbers(key)
-        return self._tape.numbers(self.run_id, key) if self._tape else []
+        return self._table.numbers(self.run_id, key) if self._table else []
 
     def add(self, entry: Entry) -> None:
-        """Add an attempt, after those of the same key that are there."""
-        if self._tape is not None:
-            self._tape.add(self.run_id, replace(entry, at=entry.at or datetime.now(UTC).isoformat()))
+        """Add an attempt after the recorded ones of the same key."""
+        if self._table is not None:
+            self._table.add(self.run_id, replace(entry, at=entry.at or datetime.now(UTC).isoformat()))
 
     def last(self, kind: Kind, digest: str) -> Entry | None:
-        """The last entry of a request, wherever in the run it was asked; None if there is none."""
+        """Return the last entry of a request, at any path; None if there is none."""
         if self.replay_lookup and self.replays:
             return self.replay_lookup.last(kind, digest)
-        return self._tape.last(self.run_id, kind, digest) if self._tape else None
+        return self._table.last(self.run_id, kind, digest) if self._table else None
 
     def times(self, kind: Kind, digest: str) -> int:
-        """How often a request was answered so far, wherever in the run it was asked."""
-        return self._tape.times(self.run_id, kind, digest) if self._tape else 0
+        """Count the answers to a request so far, at any path."""
+        return self._table.times(self.run_id, kind, digest) if self._table else 0
 
     def usage(self) -> list[dict[str, Any]]:
-        """What its model calls took, see :meth:`~quantgraph.recording.budget_tracker.BudgetTracker.usage`."""
+        """What its model calls took, see :meth:`BudgetTracker.usage`."""
         return self.budget_tracker.usage()
 
     def cached(self) -> int:
-        """Replies that came out of the cache of other runs."""
-        return self._tape.cached(self.run_id) if self._tape else 0
+        """Count the replies from the cache of other runs."""
+        return self._table.cached(self.run_id) if self._table else 0
 
     def entries(self) -> Iterator[Entry]:
-        """All of the run, in the order in which they were added."""
-        return self._tape.entries(self.run_id) if self._tape else iter(())
+        """Return the run's entries in the order in which they were added."""
+        return self._table.entries(self.run_id) if self._table else iter(())
 
     def once(self, key: Key, request: str, ask: Callable[[], T], *, session: str | None = None) -> T:
-        """Serve, or ask and add, see :func:`~quantgraph.recording.recorded`."""
+        """Serve the answer, or call ``ask`` and add it, see :func:`~quantgraph.recording.recorded`."""
         entry = self.find(key, request)
         if entry is not None:
             found: T = entry.outcome()
@@ -142,45 +143,45 @@ class Recording:
         try:
             answer = ask()
         except StorageUnavailable:
-            raise  # no answer: it is asked again when the run goes on
+            raise  # not an answer: a resumed run asks again
         except QuantGraphError as error:
             self.add(Entry(key=key, request=request, error=error_json(error), session=session))
             raise
         text = canonical_json(answer, sort_keys=False)
         self.add(Entry(key=key, request=request, reply=text, session=session))
-        made: T = json.loads(text)  # what a replay gives, down to the types
+        made: T = json.loads(text)  # the same types as in a replay
         return made
 
     def content(self, lines: int | None = None) -> tuple[int, str]:
-        """How many lines there are, ``lines`` at most, and the hash of all that stands in them."""
-        return self._tape.content(self.run_id, lines) if self._tape else (0, content_hash(""))
+        """Return the number of lines, at most ``lines``, and the hash of their content."""
+        return self._table.content(self.run_id, lines) if self._table else (0, content_hash(""))
 
     def mark_restart(self) -> None:
-        """Say that the run is begun once more: it is served what it asks again, and may go another way."""
+        """Mark a restart of the run: repeated requests are served, and it may take another course."""
         self.add(Entry(key=Key(RESTART_PATH, 0, "fact", content_hash("{}")), request="{}", reply="null"))
 
     def close(self) -> None:
-        """Close the database; it is opened again when it is needed."""
+        """Close the database; the next use opens it again."""
         self.memory.clear()
-        if self._tape is not None:
-            self._tape.close()
+        if self._table is not None:
+            self._table.close()
 
     def _replays(self, key: Key) -> bool:
         if self.until is None:
             return True
         if key.kind == "fact" or key.path.startswith("ladder/"):
-            return False  # what the live model is able to
-        moment = decision_moment()  # outside of a decision there are models before the first session alone
+            return False  # capabilities of the live model
+        moment = decision_moment()  # outside of a decision, models are asked before the first session only
         return key.kind == "model" if moment is None else f"{moment.session:%Y%m%d}" < self.until
 
 
 class Recorder:
-    """Where the runs of a graph are recorded.
+    """Opens and keeps the recordings of a graph's runs.
 
     Parameters
     ----------
     where
-        A file or database URL for all runs, or a function that names the one of a run; None records nothing.
+        A file or database URL for all runs, or a function from a run's id to one; None records nothing.
     mode, until, budget, session_budget
         See :class:`Recording`; each run has budgets of its own.
     """
@@ -200,36 +201,36 @@ class Recorder:
         self._budget = budget
         self._session_budget = session_budget
         self._open: OrderedDict[str, Recording] = OrderedDict()
-        self._lock = threading.Lock()  # one recording a run, whichever thread asks first
+        self._lock = threading.Lock()  # one recording for each run, whichever thread asks first
 
     def limit(self, budget: Budget, session_budget: Budget) -> None:
-        """Keep runs that are opened from now on to these budgets, where none were given before."""
+        """Set the budgets of runs that are opened from now on, unless they are set already."""
         self._budget = self._budget or budget
         self._session_budget = self._session_budget or session_budget
 
     def of(self, run_id: str) -> Recording:
-        """The recording of a run, opened when it is first asked for."""
+        """Return the recording of a run; the first use opens it."""
         with self._lock:
             if run_id not in self._open:
                 where = self._where(run_id) if callable(self._where) else self._where
-                tape = None if where is None else RecordingTable(where)
+                table = None if where is None else RecordingTable(where)
                 self._open[run_id] = Recording(
                     run_id,
-                    tape,
+                    table,
                     mode=self._mode,
                     until=self._until,
                     budget=self._budget,
                     session_budget=self._session_budget,
                 )
-                if len(self._open) > _KEPT:
+                if len(self._open) > _MAX_OPEN:
                     self._open.popitem(last=False)[1].close()
             self._open.move_to_end(run_id)
             return self._open[run_id]
 
     def close(self, run_id: str) -> None:
-        """Close a run's; it is opened again when it is asked for."""
+        """Close the recording of a run; the next use opens it again."""
         with self._lock:
-            # What a replay was asked so far is nowhere else.
+            # A replay's recording knows what was used so far, so it is kept.
             recording = self._open.get(run_id) if self._mode == "replay" else self._open.pop(run_id, None)
         if recording is not None:
             recording.close()

@@ -1,4 +1,4 @@
-"""What a replay is served: a run's answers as they were recorded, and which of them nobody asked for."""
+"""Entries that a replay is served, and the error where its requests diverge from the recording."""
 
 from __future__ import annotations
 
@@ -14,67 +14,179 @@ from quantgraph._util.canonical_json import canonical_json, content_hash
 from quantgraph.errors import RunDiverged
 from quantgraph.recording.entry import RESTART_PATH, Entry, Key, Kind, without_number
 
-__all__ = ["Change", "ReplayLookup", "changes", "diff", "divergence_error", "nearest", "question"]
+__all__ = ["Change", "ReplayLookup", "changes"]
 
-_WHO = frozenset({"model", "base_url", "params"})
-_LINES, _WIDTH = 40, 120
-_MOST, _NAMED = 100, 4
+_MODEL_FIELDS = frozenset({"model", "base_url", "params"})
+"""Fields of a model request that say which model is asked."""
+_DIFF_LINES, _DIFF_WIDTH = 40, 120
+_MAX_CHANGES, _NAMED_CHANGES = 100, 4
 
 
-def divergence_error(key: Key, request: str, entries: Sequence[Entry]) -> RunDiverged:
-    """The error of a replay that asks something else than the recorded run did.
+class ReplayLookup:
+    """The final entries of a run, read once. Safe to use from several threads.
+
+    Attributes
+    ----------
+    divergence
+        The error of the first request that is not recorded. Every later request raises it too, so that code
+        which handles such errors cannot hide it.
+    """
+
+    def __init__(self, entries: Iterable[Entry]) -> None:
+        self._entries = [entry for entry in entries if entry.final]
+        self._places = {entry.key: place for place, entry in enumerate(self._entries)}
+        self._numbers: defaultdict[Key, set[int]] = defaultdict(set)
+        for key in self._places:
+            self._numbers[without_number(key)].add(key.seq)
+        self._keys = [_model_independent(entry.key, entry.request) for entry in self._entries]
+        self._alike = {key: place for place, key in enumerate(self._keys)}
+        self._restart = max(
+            (n for n, entry in enumerate(self._entries) if entry.key.path == RESTART_PATH), default=-1
+        )
+        self._used: set[int] = set()
+        self._lock = threading.Lock()  # all threads mark what they used
+        self.divergence: RunDiverged | None = None
+
+    def find(self, key: Key, request: str) -> Entry:
+        """Return the last entry of a request.
+
+        Raises
+        ------
+        RunDiverged
+            If this request, or an earlier one, is not recorded.
+        """
+        with self._lock:
+            place = self._places.get(key)
+            if place is None:
+                place = self._find_alike(_model_independent(key, request))
+            if self.divergence is None and place is not None:
+                self._used.add(place)
+                return self._entries[place]
+            if self.divergence is None:
+                left = [entry for number, entry in enumerate(self._entries) if number not in self._used]
+                self.divergence = _divergence_error(key, request, left)
+            raise self.divergence
+
+    def numbers(self, key: Key) -> list[int]:
+        """Return the numbers under which a path's request was answered, ascending."""
+        return sorted(self._numbers.get(without_number(key), ()))
+
+    def _find_alike(self, wanted: Key) -> int | None:
+        """Find a request made to another model, or under another number.
+
+        A fact, which holds for the whole run, may have another number too: concurrent calls are numbered in
+        the order in which they arrive.
+        """
+        if wanted in self._alike:
+            return self._alike[wanted]
+        return next(
+            (
+                place
+                for place, key in enumerate(self._keys)
+                if without_number(key) == without_number(wanted)
+                and (key.kind == "fact" or (key.kind == "model" and place not in self._used))
+            ),
+            None,
+        )
+
+    def last(self, kind: Kind, digest: str) -> Entry | None:
+        """Return the last answer to a request at any path; it is not marked as used."""
+        alike = (entry for entry in reversed(self._entries) if entry.key[2:] == (kind, digest))
+        return next(alike, None)
+
+    def unused_entries(self) -> list[Entry]:
+        """Return the entries that were recorded but not used, in order.
+
+        Not included are: an earlier answer under a key that was used; entries before a restart of the run;
+        entries at a path where a later model call with the same or a lower number was used (a resumed run
+        repeated it); requests to the source, made within tools and checks that are served themselves; and
+        facts used under another number.
+        """
+        used = [(place, self._entries[place].key) for place in self._used]
+        facts = {without_number(key) for _, key in used if key.kind == "fact"}
+        return [
+            entry
+            for place, entry in enumerate(self._entries)
+            if place > self._restart
+            and place not in self._used
+            and entry.key.kind != "source"
+            and without_number(entry.key) not in facts
+            and self._places[entry.key] == place
+            and not any(
+                later > place
+                and key.kind == "model"
+                and key.path == entry.key.path
+                and key.seq <= entry.key.seq
+                for later, key in used
+            )
+        ]
+
+
+def _model_independent(key: Key, request: str) -> Key:
+    """Return a key that does not depend on which model is asked."""
+    return (
+        key._replace(digest=content_hash(canonical_json(_comparable(key, request))))
+        if key.kind == "model"
+        else key
+    )
+
+
+def _divergence_error(key: Key, request: str, entries: Sequence[Entry]) -> RunDiverged:
+    """Return the error of a replay whose request is not recorded.
 
     Parameters
     ----------
     entries
-        What the recorded run asked and the replay has not asked yet, in order.
+        The recorded entries that the replay has not used, in order.
 
     Returns
     -------
     RunDiverged
-        ``data`` has ``path``, ``seq`` and ``kind`` of the question; ``changed``, the places in it that
-        differ, such as ``messages[0].content``; and ``diff``, unified, at most forty lines, empty if there is
-        nothing to compare it with.
+        ``data`` has ``path``, ``seq`` and ``kind`` of the request; ``changed``, the places that differ, such
+        as ``messages[0].content``; and ``diff``, unified, of at most forty lines, empty if there is nothing
+        to compare with.
     """
-    asked = f"{key.path}: {key.kind} request number {key.seq}"
-    near = nearest(key, request, entries)
+    subject = f"{key.path}: {key.kind} request number {key.seq}"
+    near = _nearest_entry(key, request, entries)
     if near is None:
-        told, places, shown = f"{asked} was not made by the recorded run", [], ""
+        text, places, shown = f"{subject} was not made by the recorded run", [], ""
     else:
-        found = islice(changes(question(near.key, near.request), question(key, request)), _MOST)
-        places, shown = [change.place for change in found], diff(near, key, request)
-        more = f" and {len(places) - _NAMED} more" if len(places) > _NAMED else ""
+        found = islice(changes(_comparable(near.key, near.request), _comparable(key, request)), _MAX_CHANGES)
+        places, shown = [change.place for change in found], _request_diff(near, key, request)
+        more = f" and {len(places) - _NAMED_CHANGES} more" if len(places) > _NAMED_CHANGES else ""
         there = "" if near.key[:2] == key[:2] else f"; the nearest is {near.key.path} number {near.key.seq}"
-        told = f"{asked} is not what was recorded{there}; changed: {', '.join(places[:_NAMED])}{more}"
-    return RunDiverged(told, path=key.path, seq=key.seq, kind=key.kind, changed=places, diff=shown)
+        text = (
+            f"{subject} is not what was recorded{there}; changed: {', '.join(places[:_NAMED_CHANGES])}{more}"
+        )
+    return RunDiverged(text, path=key.path, seq=key.seq, kind=key.kind, changed=places, diff=shown)
 
 
-def question(key: Key, request: str) -> Any:
-    """What is asked, as JSON; of a model without whom: a replay needs no model, so it has none to name."""
-    told = json.loads(request) if request else None
-    if key.kind != "model" or not isinstance(told, dict):
-        return told
-    return {name: value for name, value in told.items() if name not in _WHO}
+def _comparable(key: Key, request: str) -> Any:
+    """Return a request as JSON; of a model, without its name, as a replay uses no model."""
+    value = json.loads(request) if request else None
+    if key.kind != "model" or not isinstance(value, dict):
+        return value
+    return {name: each for name, each in value.items() if name not in _MODEL_FIELDS}
 
 
-def nearest(key: Key, request: str, entries: Sequence[Entry]) -> Entry | None:
-    """What was asked there under that number; else the next number; else anywhere: the most alike."""
+def _nearest_entry(key: Key, request: str, entries: Sequence[Entry]) -> Entry | None:
+    """Return the most similar entry: at the path, of the nearest number; else at any path."""
     alike = [entry for entry in entries if entry.key.kind == key.kind]
     there = [entry for entry in alike if entry.key.path == key.path]
     if there:
         least = min(abs(entry.key.seq - key.seq) for entry in there)
         alike = [entry for entry in there if abs(entry.key.seq - key.seq) == least]
-    lines = _pretty(question(key, request))
+    lines = _pretty(_comparable(key, request))
 
     def likeness(entry: Entry) -> float:
-        told = _pretty(question(entry.key, entry.request))
-        return difflib.SequenceMatcher(None, told, lines, autojunk=False).ratio()
+        other = _pretty(_comparable(entry.key, entry.request))
+        return difflib.SequenceMatcher(None, other, lines, autojunk=False).ratio()
 
     return max(alike, key=likeness) if len(alike) > 1 else next(iter(alike), None)
 
 
 class Change(NamedTuple):
-    """A place in a JSON value, and what two such values have there: JSON, empty where there is nothing."""
+    """A place where two JSON values differ, and their parts there as JSON; empty if absent."""
 
     place: str
     old: str
@@ -82,7 +194,7 @@ class Change(NamedTuple):
 
 
 def changes(old: Any, new: Any, place: str = "") -> Iterator[Change]:
-    """The places in which two JSON values differ.
+    """Yield the places where two JSON values differ.
 
     >>> [change.place for change in changes({"a": [1, {"b": 2}], "c": 0}, {"a": [1, {"b": 3}, 4], "d": 0})]
     ['a[1].b', 'a[2]', 'c', 'd']
@@ -106,29 +218,29 @@ def _inside(old: dict[Any, Any], new: dict[Any, Any], places: dict[Any, str]) ->
             yield Change(place, *(canonical_json(side[name]) if name in side else "" for side in (old, new)))
 
 
-def diff(recorded: Entry, key: Key, request: str) -> str:
-    """The two requests, pretty, as a unified diff that can be read."""
+def _request_diff(recorded: Entry, key: Key, request: str) -> str:
+    """Return a readable unified diff of two requests."""
     lines = list(
         difflib.unified_diff(
-            _pretty(question(recorded.key, recorded.request)),
-            _pretty(question(key, request)),
+            _pretty(_comparable(recorded.key, recorded.request)),
+            _pretty(_comparable(key, request)),
             f"recorded {recorded.key.path} #{recorded.key.seq} {recorded.key.kind}",
             f"replayed {key.path} #{key.seq} {key.kind}",
             n=2,
             lineterm="",
         )
     )
-    more = [f"... and {len(lines) - _LINES} more lines"] if len(lines) > _LINES else []
-    return "\n".join(lines[:_LINES] + more)
+    more = [f"... and {len(lines) - _DIFF_LINES} more lines"] if len(lines) > _DIFF_LINES else []
+    return "\n".join(lines[:_DIFF_LINES] + more)
 
 
-def _pretty(asked: Any) -> list[str]:
-    """A line a value, long texts by their own lines."""
-    text = json.dumps(_by_lines(asked), ensure_ascii=False, sort_keys=True, indent=1)
+def _pretty(value: Any) -> list[str]:
+    """Write a JSON value with one line per value; long texts keep their lines."""
+    text = json.dumps(_by_lines(value), ensure_ascii=False, sort_keys=True, indent=1)
     return [
-        line[start : start + _WIDTH]
+        line[start : start + _DIFF_WIDTH]
         for line in text.splitlines()
-        for start in range(0, max(len(line), 1), _WIDTH)
+        for start in range(0, max(len(line), 1), _DIFF_WIDTH)
     ]
 
 
@@ -138,112 +250,3 @@ def _by_lines(value: Any) -> Any:
     if isinstance(value, dict):
         return {name: _by_lines(inner) for name, inner in value.items()}
     return [_by_lines(inner) for inner in value] if isinstance(value, list) else value
-
-
-class ReplayLookup:
-    """The final answers of a run, read once. Safe to use from several threads.
-
-    Attributes
-    ----------
-    divergence
-        The first question that is not there: from then on every other one meets it too, so that nothing
-        which takes errors of ours for an answer hides it.
-    """
-
-    def __init__(self, entries: Iterable[Entry]) -> None:
-        self._entries = [entry for entry in entries if entry.final]
-        self._places = {entry.key: place for place, entry in enumerate(self._entries)}
-        self._numbers: defaultdict[Key, set[int]] = defaultdict(set)
-        for key in self._places:
-            self._numbers[without_number(key)].add(key.seq)
-        self._asked = [_asked(entry.key, entry.request) for entry in self._entries]
-        self._alike = {key: place for place, key in enumerate(self._asked)}
-        self._begun = max(
-            (n for n, entry in enumerate(self._entries) if entry.key.path == RESTART_PATH), default=-1
-        )
-        self._used: set[int] = set()
-        self._lock = threading.Lock()  # what was asked for is counted by all threads
-        self.divergence: RunDiverged | None = None
-
-    def find(self, key: Key, request: str) -> Entry:
-        """What was answered to a question, the last time it was asked.
-
-        Raises
-        ------
-        RunDiverged
-            If it was not asked, or another one before it was not.
-        """
-        with self._lock:
-            place = self._places.get(key)
-            if place is None:
-                place = self._of_anybody(_asked(key, request))
-            if self.divergence is None and place is not None:
-                self._used.add(place)
-                return self._entries[place]
-            if self.divergence is None:
-                left = [entry for number, entry in enumerate(self._entries) if number not in self._used]
-                self.divergence = divergence_error(key, request, left)
-            raise self.divergence
-
-    def numbers(self, key: Key) -> list[int]:
-        """Under which numbers a path's request was answered, ascending."""
-        return sorted(self._numbers.get(without_number(key), ()))
-
-    def _of_anybody(self, asked: Key) -> int | None:
-        """A question put to another model than then, under that number or else another one.
-
-        A fact, which is so for a whole run, may be found out at another number too: calls made at the same
-        time are numbered as they come.
-        """
-        if asked in self._alike:
-            return self._alike[asked]
-        return next(
-            (
-                place
-                for place, key in enumerate(self._asked)
-                if without_number(key) == without_number(asked)
-                and (key.kind == "fact" or (key.kind == "model" and place not in self._used))
-            ),
-            None,
-        )
-
-    def last(self, kind: Kind, digest: str) -> Entry | None:
-        """The last answer to a request, wherever it was asked; it does not count as asked for."""
-        alike = (entry for entry in reversed(self._entries) if entry.key[2:] == (kind, digest))
-        return next(alike, None)
-
-    def unasked(self) -> list[Entry]:
-        """What was recorded and never asked for, in order.
-
-        An answer that was asked for again under the same key is not missed; nor is what a resumed run left
-        behind when it was begun anew, or made a model call of that path again, with that number or a lower
-        one; nor what a tool or a check asked of the source, since it is served itself; nor a fact that was
-        asked for at another number.
-        """
-        again = [(place, self._entries[place].key) for place in self._used]
-        facts = {without_number(key) for _, key in again if key.kind == "fact"}
-        return [
-            entry
-            for place, entry in enumerate(self._entries)
-            if place > self._begun
-            and place not in self._used
-            and entry.key.kind != "source"
-            and without_number(entry.key) not in facts
-            and self._places[entry.key] == place
-            and not any(
-                later > place
-                and key.kind == "model"
-                and key.path == entry.key.path
-                and key.seq <= entry.key.seq
-                for later, key in again
-            )
-        ]
-
-
-def _asked(key: Key, request: str) -> Key:
-    """What a question is known by when it does not matter which model it is put to."""
-    return (
-        key._replace(digest=content_hash(canonical_json(question(key, request))))
-        if key.kind == "model"
-        else key
-    )

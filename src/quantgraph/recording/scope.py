@@ -1,4 +1,4 @@
-"""Where in a run a question is asked: set by the node that runs, read by whoever asks."""
+"""The scope of a running node: where in a run a request is made, and the number of a model call."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ T = TypeVar("T")
 
 
 class NumberedCall(NamedTuple):
-    """A model call of an execution: its key as it was counted, and how often the request was made so far."""
+    """A model call of an execution: its key as counted, and how often the request was made so far."""
 
     key: Key
     nth: int
@@ -40,16 +40,16 @@ class Scope:
     path
         The node's, see :class:`~quantgraph.recording.Key`.
     calls
-        The highest number of a model call at each path, from the graph's state; it grows with the calls, and
-        the node's update takes it back to the state.
+        The highest number of a model call at each path, from the graph's state; the node's update writes it
+        back.
     before
-        The same as they were when this execution began.
+        ``calls`` when this execution began.
     request
-        How many requests of the thread ended before this one.
+        Number of the thread's requests that ended before this one.
     begun
-        When it began, on the monotonic clock.
+        When the execution began, on the monotonic clock.
     on_model_call
-        Told of each model call when it has ended, and whether it was served instead of made.
+        Called after each model call with its entry, and whether it was served instead of made.
     """
 
     recording: Recording
@@ -70,19 +70,19 @@ class Scope:
 
     @property
     def session(self) -> str | None:
-        """The session that is being decided, ``YYYYMMDD``."""
+        """The session that is being decided, ``YYYYMMDD``; None outside of a decision."""
         moment = decision_moment()
         return None if moment is None else f"{moment.session:%Y%m%d}"
 
     def place(self) -> tuple[str, int]:
-        """The path asked from, and how many model calls were made there before."""
+        """Return the current path, and the number of model calls made there so far."""
         session = self.session
         path = f"{self.path}/{session}" if session else self.path
         with self._lock:
             return path, self.calls.get(path, 0)
 
     def next_call(self, digest: str) -> NumberedCall:
-        """Count the model call that is made now."""
+        """Count a new model call."""
         path, _ = self.place()
         with self._lock:
             self._made[path] += 1
@@ -92,14 +92,14 @@ class Scope:
             return NumberedCall(Key(path, number, "model", digest), self._asked[path, digest])
 
     def key_of(self, call: NumberedCall) -> Key:
-        """The key of a model call: the one that it had in an earlier try of this execution, if there was one.
+        """Return the key of a model call, the one of an earlier try of this execution if there was one.
 
-        Calls made at the same time are numbered as they come, which may be in another order now: the n-th
-        time that a request is made it is what was made the n-th time then.
+        Concurrent calls are numbered in the order in which they arrive, which may differ now: the n-th time
+        that a request is made is the n-th time it was made then.
         """
         key, nth = call
         request = key.path, key.digest
-        if request not in self._answered:  # looked up before the first is answered in this execution
+        if request not in self._answered:  # before the first of them is answered in this execution
             numbers = self.recording.numbers(key)
             self._answered.setdefault(request, [one for one in numbers if one > self.before.get(key.path, 0)])
         then = self._answered[request]
@@ -111,9 +111,9 @@ class Scope:
         return key._replace(seq=number)
 
     def times_before(self, call: NumberedCall) -> int:
-        """How often the run made a request before a model call that has its key.
+        """Count how often the run made a request before a model call that has its key.
 
-        Of those made at the same time none may be answered yet: in this execution they count as made.
+        In this execution each call counts as made, since none of concurrent calls may be answered yet.
         """
         (path, _, kind, digest), nth = call
         request = path, digest
@@ -124,19 +124,19 @@ class Scope:
 
 
 def current_scope() -> Scope | None:
-    """The scope of the node that runs; None outside of one."""
+    """Return the scope of the running node; None outside of a node."""
     return _SCOPE.get()
 
 
 def replaying() -> bool:
-    """Whether the node that runs is served everything, and nothing may be asked."""
+    """Whether the running node is served everything and must make no request."""
     scope = current_scope()
     return scope is not None and scope.recording.replays
 
 
 @contextmanager
 def in_scope(scope: Scope) -> Iterator[Scope]:
-    """While a node runs. It holds for the thread and for what inherits its context."""
+    """Set the scope while a node runs, for its thread and for code that inherits its context."""
     token = _SCOPE.set(scope)
     try:
         with scope.recording.budget_tracker.working():
@@ -146,14 +146,14 @@ def in_scope(scope: Scope) -> Iterator[Scope]:
 
 
 def recorded(kind: Kind, request: Mapping[str, Any], ask: Callable[[], T]) -> T:
-    """What ``ask`` answers, a JSON value: asked once in a run, and from its record ever after.
+    """Return what ``ask`` returns, a JSON value: called once in a run, then served from its recording.
 
-    Errors of ours are answers too. Outside of a scope it is asked and that is all.
+    A ``QuantGraphError`` is recorded too. Outside of a scope ``ask`` is simply called.
 
     Raises
     ------
     RunDiverged
-        In a replay, if the recorded run did not ask this here.
+        In a replay, if the recorded run did not make this request here.
     """
     scope = current_scope()
     if scope is None:

@@ -17,8 +17,8 @@ from quantgraph.errors import BadFile, LedgerConflict
 from quantgraph.recording.replay_lookup import changes
 
 __all__ = [
-    "ReplayDifference",
     "Export",
+    "ReplayDifference",
     "compare_ledgers",
     "compare_results",
     "compare_signals",
@@ -59,7 +59,9 @@ class ReplayDifference:
         return f"{self.export} {self.place}: {sides}"
 
 
-def compare_ledgers(recorded: Ledger, replayed: Ledger, run_id: str, *, whole: bool) -> list[ReplayDifference]:
+def compare_ledgers(
+    recorded: Ledger, replayed: Ledger, run_id: str, *, whole: bool
+) -> list[ReplayDifference]:
     """Compare journals line by line with their hashes; of an unfinished run, as far as it got.
 
     A line of the recorded journal that was changed afterwards is a difference, too.
@@ -89,7 +91,11 @@ def compare_signals(recorded: Path, replayed: Path) -> list[ReplayDifference]:
     """Compare the frames of two files bit by bit."""
     if not (recorded.is_file() and replayed.is_file()):
         old, new = ("a signal" if path.is_file() else "" for path in (recorded, replayed))
-        return [] if old == new else [ReplayDifference(export="signal", place="file", recorded=old, replayed=new)]
+        return (
+            []
+            if old == new
+            else [ReplayDifference(export="signal", place="file", recorded=old, replayed=new)]
+        )
     if recorded.read_bytes() == replayed.read_bytes():
         return []
     try:
@@ -122,7 +128,9 @@ def compare_strategies(recorded: Path, replayed: Path) -> list[ReplayDifference]
     )
     pairs = enumerate(zip_longest(old_lines, new_lines, fillvalue=""), start=1)
     return [
-        ReplayDifference(export="strategy", place=f"line {number}", recorded=old.rstrip(), replayed=new.rstrip())
+        ReplayDifference(
+            export="strategy", place=f"line {number}", recorded=old.rstrip(), replayed=new.rstrip()
+        )
         for number, (old, new) in pairs
         if old != new
     ][:1]
@@ -131,7 +139,9 @@ def compare_strategies(recorded: Path, replayed: Path) -> list[ReplayDifference]
 def compare_results(recorded: Mapping[str, Any], replayed: Mapping[str, Any]) -> list[ReplayDifference]:
     """Compare two results, but for where and when they were made."""
     return [
-        ReplayDifference(export="result", place=change.place, recorded=change.old[:200], replayed=change.new[:200])
+        ReplayDifference(
+            export="result", place=change.place, recorded=change.old[:200], replayed=change.new[:200]
+        )
         for change in islice(changes(without_places(recorded), without_places(replayed)), _MAX_CHANGES)
     ]
 

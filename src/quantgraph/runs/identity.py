@@ -55,9 +55,7 @@ _REMEDY = {
     "data": "give the data that it was begun with",
     "code": "use the quantgraph that it was begun with",
 }
-_DECIDER_REMEDY = (
-    "give the one that it was begun with as decider= in Python: replay, replay_from, resume_run"
-)
+_DECIDER_REMEDY = "give the one that it was begun with as decider= in Python: replay, replay_from, resume_run"
 _DECIDER = "decider."
 _MAX_WIDTH, _MAX_NAMES = 60, 5
 
@@ -213,10 +211,7 @@ def _decimal(share: str) -> Decimal:
 def code_hashes() -> dict[str, str]:
     """A hash of each file of this package, by its path in it."""
     root = Path(quantgraph.__file__).parent
-    return {
-        str(path.relative_to(root)): file_hash(path)
-        for path in sorted(root.rglob("*.py"))
-    }
+    return {str(path.relative_to(root)): file_hash(path) for path in sorted(root.rglob("*.py"))}
 
 
 def _spec_values(spec: RunSpec) -> dict[str, Any]:

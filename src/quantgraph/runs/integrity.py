@@ -173,7 +173,9 @@ def _check_lines(recording: Recording, checksum: Mapping[str, Any] | None) -> No
     subject = f"the record of run {recording.run_id!r} was changed"
     for number, entry in enumerate(recording.entries(), start=1):
         if content_hash(entry.request) != entry.key.digest:
-            raise BadFile(f"{subject} at its line {number}: the request must have the hash {entry.key.digest}")
+            raise BadFile(
+                f"{subject} at its line {number}: the request must have the hash {entry.key.digest}"
+            )
     if checksum is None:
         return
     lines, content = recording.content(checksum["lines"])

@@ -1,4 +1,4 @@
-"""Replaying a run: every request is answered by its record, and the outcome is compared with the recorded one."""
+"""Replaying a run: every request is answered by its record, and the outcome is compared."""
 
 from __future__ import annotations
 
@@ -209,9 +209,7 @@ def _execute(manifest: Manifest, folder: Path, resources: Resources, *, failed: 
             return read_result(folder) or {}
 
 
-def _divergence(
-    manifest: Manifest, recording: Recording, recorded: Mapping[str, Any]
-) -> RunDiverged | None:
+def _divergence(manifest: Manifest, recording: Recording, recorded: Mapping[str, Any]) -> RunDiverged | None:
     """The first request that is not in the record, unless it is where the run was stopped."""
     found = recording.replay_lookup and recording.replay_lookup.divergence
     if not found or (recorded["ended_because"] in _UNFINISHED and not _unused(recording)):
@@ -222,7 +220,7 @@ def _divergence(
 
 def _unused(recording: Recording) -> list[Entry]:
     """Recorded requests that the replay did not make, except probes: their findings are recorded."""
-    unused = recording.replay_lookup.unasked() if recording.replay_lookup else []
+    unused = recording.replay_lookup.unused_entries() if recording.replay_lookup else []
     return [entry for entry in unused if not entry.key.path.startswith(f"{CAPABILITIES}/")]
 
 

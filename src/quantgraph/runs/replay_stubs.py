@@ -1,4 +1,4 @@
-"""Stand-ins of a replay for models, source, code process and person: a call is an error, or answered by the record."""
+"""Stand-ins of a replay for models, source, code process and person: an error, or the recorded reply."""
 
 from __future__ import annotations
 
@@ -60,7 +60,9 @@ def replay_models(entries: Iterable[Entry], rung: str) -> dict[Role, BaseChatMod
     return {role: _model_of(requests[role], probed, fixed=rung != "auto") for role in ROLES}
 
 
-def _model_of(requests: Sequence[Mapping[str, Any]], probed: Mapping[str, str], *, fixed: bool) -> BaseChatModel:
+def _model_of(
+    requests: Sequence[Mapping[str, Any]], probed: Mapping[str, str], *, fixed: bool
+) -> BaseChatModel:
     if not requests:
         return _ToolModel(model_name="nobody")
     name, url = requests[0]["model"], requests[0]["base_url"]

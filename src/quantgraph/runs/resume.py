@@ -25,7 +25,7 @@ from quantgraph.runs.run_result import read_result
 from quantgraph.runs.specification import recorded_source_name
 from quantgraph.runtime.questions import OnClarify
 from quantgraph.settings import Settings, load_settings
-from quantgraph.subgraphs.signal.state_updates import MAX_CLARIFICATIONS
+from quantgraph.subgraphs.signal import MAX_CLARIFICATIONS
 
 __all__ = ["last_thread", "questions_used_up", "resume_run"]
 
@@ -69,8 +69,8 @@ def resume_run(
         Those that the run was begun with. Without the saver the run is begun anew; the ledger's URL is in
         ``run.json`` unless it has a password.
     settings
-        Their budgets may differ from the recorded ones, ``load_settings(budget="calls=100")``. Where they have
-        none, the recorded ones hold.
+        Their budgets may differ from the recorded ones, ``load_settings(budget="calls=100")``. Without any,
+        the recorded ones hold.
 
     Returns
     -------
@@ -126,7 +126,10 @@ def resume_run(
             check_identity(manifest.run_id, manifest.identity, now, also=manifest.other_versions)
             thread = last_thread(opened.saver, manifest.run_id)
             task = None
-            if thread is None or thread_state(opened.graph, thread).get("ended_because") not in {None, "done"}:
+            if thread is None or thread_state(opened.graph, thread).get("ended_because") not in {
+                None,
+                "done",
+            }:
                 task, thread = manifest.graph_input, _next_thread(manifest.run_id, thread)
                 opened.recorder.of(manifest.run_id).mark_restart()
             return execute_run(manifest, folder, opened, driver, market, task, thread)

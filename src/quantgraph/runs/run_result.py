@@ -27,8 +27,7 @@ from quantgraph.runs.manifest import MANIFEST_FILE, Manifest
 from quantgraph.runs.resources import CHECKPOINTS_FILE
 from quantgraph.runs.strategy_file import strategy_source
 from quantgraph.state import DataState
-from quantgraph.subgraphs.signal.data_request import request_symbols
-from quantgraph.subgraphs.signal.warm_up import EVALUATION_FIELDS
+from quantgraph.subgraphs.signal import EVALUATION_FIELDS, request_symbols
 
 __all__ = [
     "CHECKSUMS_FILE",

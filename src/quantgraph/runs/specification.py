@@ -136,11 +136,7 @@ def source_fingerprint(source: MarketDataSource) -> dict[str, str]:
     """
     if isinstance(source, SampleSource):
         folder = files("quantgraph.data.sample") / "market"
-        return {
-            each.name: content_hash(each.read_bytes())
-            for each in folder.iterdir()
-            if each.is_file()
-        }
+        return {each.name: content_hash(each.read_bytes()) for each in folder.iterdir() if each.is_file()}
     if isinstance(source, FileSource):
         path = Path(source.name)
         try:
@@ -152,5 +148,3 @@ def source_fingerprint(source: MarketDataSource) -> dict[str, str]:
         except OSError as error:
             raise BadFile(f"{error.filename} cannot be read: {error.strerror}", file=source.name) from error
     return {"source": f"{type(source).__qualname__} {source.name}"}
-
-

@@ -98,8 +98,8 @@ def run_strategy(
     -------
     dict
         The content of ``result.json``. ``ended_because`` is ``done`` or another of
-        :data:`~quantgraph.subgraphs.signal.state.EndedBecause`; then ``error`` is one line that says what went
-        wrong. ``usage`` has a row of model calls, tokens and cost for each role, model and session, with
+        :data:`~quantgraph.subgraphs.signal.state.EndedBecause`; then ``error`` is one line with the reason.
+        ``usage`` has a row of model calls, tokens and cost for each role, model and session, with
         ``unknown`` or None where a server did not report them.
 
     Raises

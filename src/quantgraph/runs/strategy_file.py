@@ -127,7 +127,7 @@ def audit_strategy(
     symbols, start, end
         Codes, names or an index code; dates as ``YYYYMMDD``. Default: all data of the source.
     exhaustive
-        True proves every session, False ``audit_cuts`` of the settings, ``auto`` every session if that takes at
+        True proves every session, False ``audit_cuts`` of the settings, ``auto`` every session if that is at
         most ``audit_cells``.
 
     Raises

@@ -1,1 +1,1 @@
-"""What every node and agent stands on: running a node, building an agent, events, questions, endings."""
+"""The base of every node and agent: running a node, building an agent, events, questions, endings."""

@@ -1,4 +1,4 @@
-"""How a step and a run end: what was done, why it stopped, and what the user is told to do next."""
+"""How a step and a run end: the errors that end it, the state update, and the closing text."""
 
 from __future__ import annotations
 
@@ -9,15 +9,29 @@ from langchain_core.messages import AIMessage, AnyMessage, HumanMessage
 
 from quantgraph._util.texts import Language, Note, language_of, say
 from quantgraph.errors import (
+    BadFile,
     BudgetExceeded,
     ModelOutputInvalid,
     ModelUnavailable,
+    NoData,
     NoProgress,
+    NotConfigured,
+    PermissionDenied,
     QuantGraphError,
+    RateLimited,
+    RunDiverged,
+    SandboxTooWeak,
+    SourceUnavailable,
+    StorageUnavailable,
+    UnknownCommit,
+    UnknownSymbol,
 )
 from quantgraph.runtime.state import EndedBecause, Update
 
 __all__ = [
+    "DATA_ERRORS",
+    "FATAL_ERRORS",
+    "MODEL_ERRORS",
     "closing_text",
     "count_ended_requests",
     "end_reason",
@@ -29,9 +43,49 @@ __all__ = [
     "user_messages",
 ]
 
+MODEL_ERRORS = (ModelUnavailable, NotConfigured, PermissionDenied)
+"""Errors of an agent call that no retry solves."""
+
+FATAL_ERRORS = (BudgetExceeded, RunDiverged, SandboxTooWeak, StorageUnavailable)
+"""Errors that are not failed attempts of a node: neither a retry nor a model can solve them."""
+
+DATA_ERRORS = (
+    BadFile,
+    NoData,
+    NotConfigured,
+    PermissionDenied,
+    RateLimited,
+    SourceUnavailable,
+    UnknownCommit,
+    UnknownSymbol,
+)
+"""Errors of a source or the store: the data are not available."""
+
+HISTORY_LIMIT = 50
+"""Lines kept of ``execution_history``."""
+
+CLOSING_KEY = "quantgraph_ended"
+"""Key in the metadata of the message that closes a request; a host shares at least the messages."""
+
+RUN_KEY = "quantgraph_run"
+"""Key beside it: the request's run."""
+
+_BUDGET_REASONS: dict[str, EndedBecause] = {
+    "calls": "budget_calls",
+    "prompt_tokens": "budget_tokens",
+    "completion_tokens": "budget_tokens",
+    "money": "budget_money",
+    "seconds": "timeout",
+}
+_ERROR_REASONS: dict[type[QuantGraphError], EndedBecause] = {
+    ModelUnavailable: "model_unavailable",
+    ModelOutputInvalid: "max_retries",
+    NoProgress: "no_progress",
+}
+
 _REWORD = Note(
     zh="请换一种说法、换代码或时间范围，或换一个模型，重新开始。",
-    en="Begin again with other words, symbols or dates, or with another model.",
+    en="Start again with other words, symbols or dates, or with another model.",
 )
 _BUDGETS = {
     "budget_calls": Note(zh="模型调用次数已到上限", en="the limit on model calls is reached"),
@@ -41,35 +95,35 @@ _BUDGETS = {
 }
 _RAISE = Note(
     zh="提高上限后可以继续，已付费的调用不会重做。",
-    en="Raise it and resume: no call that was paid for is made again.",
+    en="Raise it and resume: no paid call is repeated.",
 )
-_ENDINGS: dict[str, tuple[Note, Note]] = {  # all but ``done``
+_ENDINGS: dict[str, tuple[Note, Note]] = {
     "needs_answer": (
         Note(zh="有一个问题没有得到回答", en="a question was not answered"),
         Note(
             zh="请回答这个问题；提问次数用完时，请用一句完整的话重新开始。",
-            en="Answer it; where no question is left, begin again with the whole sentence.",
+            en="Answer it; if no question is left, start again with the whole sentence.",
         ),
     ),
     "max_retries": (Note(zh="多次尝试都失败了", en="every attempt failed"), _REWORD),
-    "repeated_error": (Note(zh="同一个错误反复出现", en="the same error came again and again"), _REWORD),
-    "no_progress": (Note(zh="执行在原地打转", en="the run went in circles"), _REWORD),
+    "repeated_error": (Note(zh="同一个错误反复出现", en="the same error occurred repeatedly"), _REWORD),
+    "no_progress": (Note(zh="执行在原地打转", en="the run made no progress"), _REWORD),
     **{because: (what, _RAISE) for because, what in _BUDGETS.items()},
     "causality_failed": (
         Note(
             zh="策略用到了未来数据，或无法证明没有用到",
-            en="the strategy uses the future, or could not be proved not to",
+            en="the strategy uses the future, or its causality could not be proved",
         ),
         Note(
             zh="请改写规则，只用当时已知的数据，重新开始。",
-            en="Begin again with a rule that uses only what was known at the time.",
+            en="Start again with a rule that uses only what was known at the time.",
         ),
     ),
     "data_unavailable": (
-        Note(zh="取不到数据", en="the data cannot be had"),
+        Note(zh="取不到数据", en="the data are not available"),
         Note(
             zh="请检查代码、时间范围、令牌和网络；数据就绪后可以继续。",
-            en="See to symbols, dates, token and network; resume once the data are there.",
+            en="Check symbols, dates, token and network; resume once the data are available.",
         ),
     ),
     "cancelled": (
@@ -77,85 +131,80 @@ _ENDINGS: dict[str, tuple[Note, Note]] = {  # all but ``done``
         Note(zh="可以随时继续。", en="It can be resumed."),
     ),
     "model_unavailable": (
-        Note(zh="模型不可用", en="the model cannot be used"),
+        Note(zh="模型不可用", en="the model is not available"),
         Note(
             zh="请检查模型名、密钥和服务；恢复后可以继续。",
-            en="See to its name, key and server; resume once it answers.",
+            en="Check its name, key and server; resume once it answers.",
         ),
     ),
 }
+"""By reason, except ``done``: what happened, and what to do next."""
 
 
 def closing_text(because: str, why: str, language: str) -> str:
-    """What happened and what to do next, with the line that says why, if there is one.
+    """What happened, the line ``why`` if not empty, and what to do next.
 
-    Empty if ``because`` is none of the endings of a run that is not done.
+    Empty if ``because`` is ``done`` or not an ending.
     """
     if because not in _ENDINGS:
         return ""
     what, then = (note.text(language) for note in _ENDINGS[because])
-    told = why.removeprefix(f"{because}: ").rstrip(".。")
+    detail = why.removeprefix(f"{because}: ").rstrip(".。")
     return say(
         language,
-        zh=f"未完成（{because}）：{what}{'：' if told else ''}{told}。{then}",
-        en=f"Not done ({because}): {what}{': ' if told else ''}{told}. {then}",
+        zh=f"未完成（{because}）：{what}{'：' if detail else ''}{detail}。{then}",
+        en=f"Not done ({because}): {what}{': ' if detail else ''}{detail}. {then}",
     )
 
 
-HISTORY_LIMIT = 50
-
-
-CLOSING = "quantgraph_ended"
-"""Key in the metadata of the message that closes a request: hosts share messages, if nothing else."""
-
-
-OF_RUN = "quantgraph_run"
-"""Key beside it: the request's run."""
+def _closing_metadata(state: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """Metadata of the messages that closed the thread's earlier requests."""
+    metadata = (getattr(message, "response_metadata", {}) for message in state.get("messages", ()))
+    return [each for each in metadata if CLOSING_KEY in each]
 
 
 def count_ended_requests(state: Mapping[str, Any]) -> int:
-    """How many requests of the thread ended before this one."""
-    closings = (getattr(message, "response_metadata", {}) for message in state.get("messages", ()))
-    return sum(CLOSING in metadata for metadata in closings)
+    """Count the thread's requests that ended before this one."""
+    return len(_closing_metadata(state))
 
 
 def has_ended_run(state: Mapping[str, Any], run_id: str) -> bool:
-    """Whether a request of the thread that ended before made the signal of a run of this name."""
-    closings = (getattr(message, "response_metadata", {}) for message in state.get("messages", ()))
-    return any(told.get(CLOSING) == "done" and told.get(OF_RUN) == run_id for told in closings)
+    """Whether an earlier request of the thread ended with the signal of this run."""
+    closed = ((each[CLOSING_KEY], each.get(RUN_KEY)) for each in _closing_metadata(state))
+    return ("done", run_id) in closed
 
 
 def user_messages(state: Mapping[str, Any]) -> list[AnyMessage]:
-    """The user's messages of this request: those after the message that closed the one before."""
+    """Return the user's messages of this request: those after the last closing message."""
     messages = state["messages"]
-    closed = [place for place, message in enumerate(messages) if CLOSING in message.response_metadata]
+    closed = [place for place, message in enumerate(messages) if CLOSING_KEY in message.response_metadata]
     begin = closed[-1] + 1 if closed else 0
     return [message for message in messages[begin:] if isinstance(message, HumanMessage)]
 
 
 def language(state: Mapping[str, Any]) -> Language:
-    """The user's language, by the first thing said: ``zh`` or ``en``."""
-    people = user_messages(state)
-    return state.get("language") or language_of(str(people[0].text) if people else "")
+    """Return the user's language, that of the request's first message: ``zh`` or ``en``."""
+    messages = user_messages(state)
+    return state.get("language") or language_of(str(messages[0].text) if messages else "")
 
 
 def extended_history(state: Mapping[str, Any], *lines: str) -> list[str]:
-    """The execution history with new lines at its end."""
+    """Return the execution history with ``lines`` appended."""
     return [*state.get("execution_history", []), *lines][-HISTORY_LIMIT:]
 
 
 def success_update(state: Mapping[str, Any], line: str) -> Update:
-    """A step that worked: what was open is solved and moves to the history."""
+    """Return the update of a step that worked: open errors move to the history as solved."""
     solved = [f"solved: {error}" for error in state.get("error_messages", [])]
     return {"error_messages": [], "execution_history": extended_history(state, *solved, line)}
 
 
 def end_reason(error: QuantGraphError) -> EndedBecause:
-    """The reason for the end that an error stands for, when nobody reacts to it."""
+    """Return the reason for the end of a run that ends with ``error``."""
     if isinstance(error, BudgetExceeded):
-        return _LIMITS[error.data["limit"]]
-    lacking: EndedBecause = "model_unavailable" if "model" in error.data else "data_unavailable"
-    return next((why for kind, why in _REASONS.items() if isinstance(error, kind)), lacking)
+        return _BUDGET_REASONS[error.data["limit"]]
+    default: EndedBecause = "model_unavailable" if "model" in error.data else "data_unavailable"
+    return next((why for kind, why in _ERROR_REASONS.items() if isinstance(error, kind)), default)
 
 
 def end_update(
@@ -165,35 +214,20 @@ def end_update(
     *,
     text: str = "",
 ) -> Update:
-    """The run stops here, and says so in a closing message. What was reached stays in the state."""
+    """Return the update that ends the run with a closing message. What was reached stays in the state."""
     line = error.line if isinstance(error, QuantGraphError) else error
     open_errors = state.get("error_messages", [])
     errors = [*open_errors, line] if line and line not in open_errors else list(open_errors)
-    people = user_messages(state)
+    messages = user_messages(state)
     text = text or closing_text(because, errors[-1] if errors else "", language(state))
+    metadata = {CLOSING_KEY: because, RUN_KEY: state.get("run_id")}
     return {
-        "messages": [AIMessage(text, response_metadata={CLOSING: because, OF_RUN: state.get("run_id")})],
+        "messages": [AIMessage(text, response_metadata=metadata)],
         "ended_because": because,
         "current_task": "end",
         "clarification_needed": None,
         "clarification": None,
         "error_messages": errors,
         "execution_history": extended_history(state, f"ended: {because}" + (f" ({line})" if line else "")),
-        "handled": people[-1].id if people else state.get("handled"),
+        "handled": messages[-1].id if messages else state.get("handled"),
     }
-
-
-_LIMITS: dict[str, EndedBecause] = {
-    "calls": "budget_calls",
-    "prompt_tokens": "budget_tokens",
-    "completion_tokens": "budget_tokens",
-    "money": "budget_money",
-    "seconds": "timeout",
-}
-
-
-_REASONS: dict[type[QuantGraphError], EndedBecause] = {
-    ModelUnavailable: "model_unavailable",
-    ModelOutputInvalid: "max_retries",
-    NoProgress: "no_progress",
-}

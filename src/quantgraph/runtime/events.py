@@ -1,20 +1,20 @@
-"""What a run tells while it goes on: LangGraph's ``custom`` stream, under names that stay as they are.
+"""Events of a run on LangGraph's ``custom`` stream. Their names and fields are stable.
 
-Each event is a plain JSON object; ``event`` says which, ``path`` names the node from the outermost graph
-down. A host that streams with ``subgraphs=True`` sees them, whatever depth the graph is nested at::
+Each event is a plain JSON object; ``event`` is its kind, ``path`` the node, from the outermost graph down. A
+host that streams with ``subgraphs=True`` sees the events of graphs at any depth::
 
     for part in graph.stream(task, config, stream_mode="custom", subgraphs=True, version="v2"):
         print(part["data"]["event"], part["data"])
 
 ====================== ==================================================================
-``quantgraph.node``     a node has started, has finished, or has paused at a question
-``quantgraph.model``    a model call has ended, well or not
+``quantgraph.node``     a node started, finished, or paused at a question
+``quantgraph.model``    a model call ended, with a reply or an error
 ``quantgraph.session``  a session is in the ledger
 ``quantgraph.question`` the run waits for an answer
 ====================== ==================================================================
 
-A node that is executed again, after an answer or after its process was killed, tells again; ``served`` is
-true of a model call that was answered from the run's record or a cache, and cost nothing this time.
+A node that runs again, after an answer or after its process was killed, emits its events again. ``served`` is
+true if a model call was answered from the run's recording or a cache, and cost nothing.
 """
 
 from __future__ import annotations
@@ -54,9 +54,9 @@ class NodeEvent(TypedDict):
     path: str
     status: Status
     line: str
-    """What was done, as in ``execution_history``, or what comes next; empty where there is nothing to say."""
+    """What was done, as in ``execution_history``, or what comes next; may be empty."""
     ended_because: str | None
-    """Why the graph ended, if it did with this node."""
+    """Why the graph ended, if this node ended it."""
 
 
 class ModelEvent(TypedDict):
@@ -72,22 +72,22 @@ class ModelEvent(TypedDict):
     """An exact amount, as text."""
     served: bool
     error: str | None
-    """Code of the error that it ended with."""
+    """Code of its error."""
 
 
 class SessionEvent(TypedDict):
-    """A session that was traded."""
+    """A traded session."""
 
     event: Literal["quantgraph.session"]
     path: str
     session: str
     """``YYYYMMDD``."""
     value: str
-    """The account's value at its end, an exact amount as text."""
+    """The account's value at the close, an exact amount as text."""
 
 
 class QuestionEvent(TypedDict):
-    """The run has paused; ``clarification`` is what ``interrupt()`` hands to the host."""
+    """The run paused; ``clarification`` is the value of ``interrupt()``."""
 
     event: Literal["quantgraph.question"]
     path: str
@@ -98,39 +98,39 @@ Event = NodeEvent | ModelEvent | SessionEvent | QuestionEvent
 
 
 def emit(event: Event) -> None:
-    """Put an event into the running graph's ``custom`` stream; outside of a graph nobody listens."""
+    """Write an event to the running graph's ``custom`` stream; outside of a graph, do nothing."""
     try:
         write = get_stream_writer()
-    except (KeyError, RuntimeError):  # in a runnable that is no graph, and outside of all
+    except (KeyError, RuntimeError):  # in a runnable that is not a graph; outside of any
         return
     write(event)
 
 
 def emit_started(path: str) -> None:
-    """Tell that a node begins."""
+    """Emit that a node started."""
     emit(_node(path, "started"))
 
 
 def emit_finished(path: str, update: Mapping[str, Any]) -> None:
-    """Tell that a node is through."""
+    """Emit that a node finished."""
     emit(_node(path, "finished", update_line(update), update.get("ended_because")))
 
 
 def update_line(update: Mapping[str, Any]) -> str:
-    """What a node's update says in a line: the last thing done, or what comes next."""
+    """Return a node's update as a line: the last thing done, or what comes next."""
     history, task = update.get("execution_history"), update.get("current_task")
     return history[-1] if history else f"-> {task}" if task else ""
 
 
 def emit_paused(path: str, pause: GraphInterrupt) -> None:
-    """Tell what a node asks, and that it waits."""
+    """Emit a node's questions, and that it paused."""
     for question in pause.args[0]:
         emit(QuestionEvent(event="quantgraph.question", path=path, clarification=question.value))
     emit(_node(path, "paused"))
 
 
 def emit_model_call(entry: Entry, served: bool) -> None:
-    """Tell of a model call by its line in the recording."""
+    """Emit a model call, given its entry in the recording."""
     facts, error = entry.facts, entry.error
     emit(
         ModelEvent(
@@ -148,7 +148,7 @@ def emit_model_call(entry: Entry, served: bool) -> None:
 
 
 def emit_session(session: pd.Timestamp, value: Decimal) -> None:
-    """Tell of a session when it is in the ledger."""
+    """Emit a session that is in the ledger."""
     scope = current_scope()
     emit(
         SessionEvent(

@@ -1,7 +1,6 @@
-"""What LangGraph hands from a node down to the graphs that are invoked in it, and what of that we keep back.
+"""Graphs invoked inside a node: what they inherit from the host's config, and what is kept from them.
 
-The keys of ``config["configurable"]`` are those of langgraph 1.2; a test looks at them, so that an upgrade
-tells.
+The keys of ``config["configurable"]`` are those of langgraph 1.2; a test detects if an upgrade changes them.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ from quantgraph.errors import BadOption
 __all__ = ["NO_CHECKPOINTS", "STEP_LIMIT", "detached_from_host", "has_checkpointer", "interrupt_host"]
 
 STEP_LIMIT = 100_000
-"""``recursion_limit`` of graphs whose loops end for reasons of their own: two hundred years of sessions."""
+"""``recursion_limit`` of graphs whose loops have limits of their own: two hundred years of sessions."""
 
 _CALL = "__pregel_call"
 _CHECKPOINTER = "__pregel_checkpointer"
@@ -32,18 +31,17 @@ _DURABILITY = "__pregel_durability"
 _SCRATCHPAD = "__pregel_scratchpad"
 
 NO_CHECKPOINTS: RunnableConfig = {"configurable": {_DURABILITY: "exit"}}
-"""For a graph without checkpoints inside a node: a host's ``durability="sync"`` is inherited by name, and
-would wait for checkpoints that are never written. The argument ``durability=`` would warn of that."""
+"""Config of a graph without checkpoints inside a node. It would inherit a host's ``durability="sync"`` and
+wait for checkpoints that are never written; the argument ``durability=`` would only warn."""
 
-
-_ASKED = {"decision": "decider", "propose": "decider", "clarify": "on_clarify", "approve": "on_clarify"}
-"""Whose code is called in a step; in the others it is the source's, or a model's."""
+_PARAMETERS = {"decision": "decider", "propose": "decider", "clarify": "on_clarify", "approve": "on_clarify"}
+"""The parameter whose code a step calls; other steps call the source or a model."""
 
 
 class _RefusePauses(GraphCallbackHandler):
-    """Raises where a graph with a thread of its own would hand its interrupt out as a result.
+    """Raise if a graph with a thread of its own would return its interrupt as a result.
 
-    A decider that took that for an answer would leave a day without orders in the ledger.
+    A decider that took it for an answer would leave a day without orders in the ledger.
     """
 
     raise_error = True
@@ -52,12 +50,12 @@ class _RefusePauses(GraphCallbackHandler):
         self._step = step
 
     def on_interrupt(self, event: GraphInterruptEvent) -> NoReturn:  # noqa: ARG002 - LangGraph's signature
-        raise _not_allowed("interrupt() pauses a graph in", self._step)
+        raise _not_allowed("interrupt() would pause a graph in", self._step)
 
 
 @dataclass(kw_only=True)
 class _Host:
-    """The node's own config, and the pause that was asked for with it."""
+    """The node's own config, and the interrupt that was raised with it."""
 
     config: RunnableConfig
     pause: GraphInterrupt | None = None
@@ -68,12 +66,12 @@ _HOST: ContextVar[_Host | None] = ContextVar("host", default=None)
 
 @contextmanager
 def detached_from_host(step: str) -> Iterator[None]:
-    """Keep the host's checkpointer from every graph that is invoked in here, at any depth.
+    """Keep the host's checkpointer from every graph invoked in this context, at any depth.
 
-    A decider, a data source, ``on_clarify`` and a model may be graphs. One that saved into the host's
-    checkpoints would go on from its middle when the run is resumed, without what its tools had gathered in
-    memory. In here a graph begins anew each time, and what its models said is served from the recording. It
-    still streams to the host, and calls the host's callbacks.
+    A decider, a data source, ``on_clarify`` and a model may be graphs. With the host's checkpointer such a
+    graph would continue from its middle when the run is resumed, without what its tools had in memory. In
+    this context it starts from the beginning, and its models' replies are served from the recording. It still
+    streams to the host and calls the host's callbacks.
 
     Parameters
     ----------
@@ -83,11 +81,11 @@ def detached_from_host(step: str) -> Iterator[None]:
     Raises
     ------
     BadOption
-        If the host, or a graph in here, would be paused by anything but :func:`interrupt_host`; if the host
-        would be sent to another node, or execute a task, which it would save.
+        If anything but :func:`interrupt_host` would pause the host or a graph in here; if a command would
+        send the host to another node; if the host would run, and save, a task.
     """
     config = var_child_runnable_config.get()
-    if config is None:  # the node is called by hand
+    if config is None:  # the node is called directly, outside of a graph
         yield
         return
     host = _Host(config=config)
@@ -97,16 +95,16 @@ def detached_from_host(step: str) -> Iterator[None]:
     except GraphInterrupt as pause:
         if pause is host.pause:
             raise
-        raise _not_allowed("interrupt() pauses", step) from pause
+        raise _not_allowed("interrupt() would pause", step) from pause
     except ParentCommand as jump:
-        raise _not_allowed("Command(graph=Command.PARENT) leaves", step) from jump
+        raise _not_allowed("Command(graph=Command.PARENT) would leave", step) from jump
     finally:
         _HOST.reset(host_token)
         var_child_runnable_config.reset(config_token)
 
 
 def interrupt_host(question: object, schema: dict[str, Any]) -> Any:
-    """Ask whoever reads the host's interrupts; ``interrupt()`` for a step that is detached from its host."""
+    """Interrupt the host: ``interrupt()`` for a step that is detached from its host."""
     host = _HOST.get()
     if host is None:
         return interrupt(question, response_schema=schema)
@@ -123,7 +121,7 @@ def interrupt_host(question: object, schema: dict[str, Any]) -> Any:
 def has_checkpointer() -> bool:
     """Whether the running graph has a checkpointer, its own or its host's; True outside of a graph.
 
-    A ``thread_id`` is no sign of one: LangGraph takes it without a checkpointer, and forgets.
+    A ``thread_id`` does not prove it: LangGraph accepts one without a checkpointer.
     """
     host = _HOST.get()
     try:
@@ -135,15 +133,15 @@ def has_checkpointer() -> bool:
 
 def _detached(config: RunnableConfig, step: str) -> RunnableConfig:
     def call(*_: object, **__: object) -> NoReturn:
-        raise _not_allowed("a @task that is not called from an @entrypoint is saved by", step)
+        raise _not_allowed("a @task outside of an @entrypoint would be saved by", step)
 
     configurable = config.get("configurable", {})
-    kept_back: dict[str, Any] = {_CHECKPOINTER: None, _CALL: call, **NO_CHECKPOINTS["configurable"]}
+    overrides: dict[str, Any] = {_CHECKPOINTER: None, _CALL: call, **NO_CHECKPOINTS["configurable"]}
     if _SCRATCHPAD in configurable:
-        # An answer that the host was resumed with is for the host's question.
-        kept_back[_SCRATCHPAD] = replace(configurable[_SCRATCHPAD], resume=[], get_null_resume=_no_answer)
-    heard = merge_configs({"callbacks": config.get("callbacks")}, {"callbacks": [_RefusePauses(step)]})
-    return {**config, "callbacks": heard["callbacks"], "configurable": {**configurable, **kept_back}}
+        # The answer that the host was resumed with belongs to the host's question.
+        overrides[_SCRATCHPAD] = replace(configurable[_SCRATCHPAD], resume=[], get_null_resume=_no_answer)
+    callbacks = merge_configs({"callbacks": config.get("callbacks")}, {"callbacks": [_RefusePauses(step)]})
+    return {**config, "callbacks": callbacks["callbacks"], "configurable": {**configurable, **overrides}}
 
 
 def _no_answer(consume: bool = False) -> None:  # noqa: ARG001 - LangGraph's signature
@@ -152,7 +150,7 @@ def _no_answer(consume: bool = False) -> None:  # noqa: ARG001 - LangGraph's sig
 
 def _not_allowed(what: str, step: str) -> BadOption:
     return BadOption(
-        f"{what} the run in step {step!r}; a decider, a data source and on_clarify must not do that: "
-        "approve=True is the way to ask about orders before they are sent",
-        parameter=_ASKED.get(step, "source"),
+        f"{what} the run in step {step!r}; a decider, a data source and on_clarify must not do that: use "
+        "approve=True to ask about orders before they are sent",
+        parameter=_PARAMETERS.get(step, "source"),
     )

@@ -1,4 +1,4 @@
-"""What may be answered to a question, and who is asked until the answer is one."""
+"""Asking a question: its id, the schema of its answers, who is asked, and what is a valid answer."""
 
 from __future__ import annotations
 
@@ -31,20 +31,22 @@ __all__ = [
 ]
 
 AnswerFunction = Callable[[Clarification], str]
+OnClarify = Literal["ask", "default", "fail"] | AnswerFunction
+"""Who answers: ``ask`` interrupts the graph, ``default`` takes the default, ``fail`` ends the run."""
 T = TypeVar("T")
 
 MAX_ANSWERS = 3
-"""Answers that a function may give to one question before the run ends."""
-SHOWN = 80
-"""Characters that are shown of an answer that is none."""
+"""Answers that a function may give to one question; the run ends if all are invalid."""
+_SHOWN_CHARACTERS = 80
+"""Characters of an invalid answer that its error shows."""
 ANY_TEXT = r"\S"
-"""Pattern of a text with something in it."""
+"""Pattern of a text that is not blank."""
 
 
 def answer_schema(question_id: str, pattern: str = ANY_TEXT) -> dict[str, Any]:
-    """JSON schema of the answers to a question: a text, alone or beside the question's id.
+    """Return the JSON schema of a question's answers: a text, alone or with the question's id.
 
-    ``pattern`` is what is in the text; how it is capitalised does not matter to :func:`parse_answer`.
+    The text matches ``pattern``; :func:`parse_answer` ignores its case.
     """
     text = {"type": "string", "pattern": pattern, "maxLength": MAX_TEXT_LENGTH}
     named = {
@@ -56,12 +58,12 @@ def answer_schema(question_id: str, pattern: str = ANY_TEXT) -> dict[str, Any]:
 
 
 def parse_answer(task: Clarification, answer: object) -> str | Note:
-    """The text of an answer, stripped; or what is wrong with it, and what would be right.
+    """Return the text of an answer, stripped; or, as a note, what is wrong with it and what is valid.
 
-    Half a character, which no database takes, is a ``?``.
+    Lone surrogates, which no database takes, are replaced by ``?``.
     """
     pattern: str = task["answer_schema"]["anyOf"][0]["pattern"]
-    zh, en = "请用文字回答", "answer with a text"
+    zh, en = "请用文字回答", "answer with text"
     if pattern != ANY_TEXT:
         zh = f"请回答{'、'.join(task['options'])}，或订单的编号、代码，如 1, 2"
         en = f"answer with {', '.join(task['options'])}, or numbers or symbols of orders, like 1, 2"
@@ -71,30 +73,33 @@ def parse_answer(task: Clarification, answer: object) -> str | Note:
         if of != task["id"]:
             return Note(
                 zh=f"这是对另一个问题（{of}）的回答，当前问题是 {task['id']}；{zh}",
-                en=f"this answers another question, {of}; the one asked is {task['id']}: {en}",
+                en=f"this answers another question, {of}, not {task['id']}; {en}",
             )
     if not isinstance(text, str):
         kind = type(text).__name__
         also = f"{{'answer': …, 'id': '{task['id']}'}}"
-        return Note(zh=f"回答不是文字（{kind}）；{zh}，或 {also}", en=f"{kind} is no text; {en}, or {also}")
+        return Note(
+            zh=f"回答不是文字（{kind}）；{zh}，或 {also}",
+            en=f"the answer must be text, not {kind}; {en}, or {also}",
+        )
     if len(text) > MAX_TEXT_LENGTH:
         return Note(
             zh=f"回答有 {len(text)} 个字符，最多 {MAX_TEXT_LENGTH} 个；{zh}",
-            en=f"the answer has {len(text)} characters, {MAX_TEXT_LENGTH} are the most; {en}",
+            en=f"the answer has {len(text)} characters, at most {MAX_TEXT_LENGTH} are allowed; {en}",
         )
     text = text.strip().encode(errors="replace").decode()
     if not text:
         return Note(zh=f"回答是空的；{zh}", en=f"the answer is empty; {en}")
     if not re.search(pattern, text, re.IGNORECASE):
-        shown = text if len(text) <= SHOWN else text[:SHOWN] + "…"
-        return Note(zh=f"没有“{shown}”这个选项；{zh}", en=f"{shown!r} is no option; {en}")
+        shown = text if len(text) <= _SHOWN_CHARACTERS else text[:_SHOWN_CHARACTERS] + "…"
+        return Note(zh=f"没有“{shown}”这个选项；{zh}", en=f"{shown!r} is not an option; {en}")
     return text
 
 
 def ask_question(task: Clarification, who: Literal["ask"] | AnswerFunction) -> tuple[str, AnsweredBy | None]:
-    """Ask whoever reads the graph's interrupts, or a function; the answer is recorded.
+    """Ask by interrupting the graph (``ask``) or by calling a function; the answer is recorded.
 
-    A wrong answer is asked again with ``error``, which says what was wrong. Nothing else is done again.
+    After an invalid answer the question is asked again, with ``error`` saying what was wrong.
 
     Returns
     -------
@@ -104,47 +109,47 @@ def ask_question(task: Clarification, who: Literal["ask"] | AnswerFunction) -> t
     Raises
     ------
     BadOption
-        If a function gives :data:`MAX_ANSWERS` wrong answers.
+        If a function gives :data:`MAX_ANSWERS` invalid answers.
     """
     if who != "ask":
-        return ask_once(task["id"], lambda: _asked(task, who))
-    text = _interrupted(task)
+        return ask_once(task["id"], lambda: _ask_function(task, who))
+    text = _ask_host(task)
     return text, keep_answer(task["id"], text)
 
 
-def check_not_async(said: T, name: str) -> T:
-    """What a function answered.
+def check_not_async(result: T, name: str) -> T:
+    """Return what the function ``name`` returned.
 
     Raises
     ------
     BadOption
-        If it is an ``async`` one: nobody here awaits it.
+        If it is a coroutine, which would not be awaited.
     """
-    if inspect.iscoroutine(said):
-        said.close()
+    if inspect.iscoroutine(result):
+        result.close()
         raise BadOption(
-            f"{name} is an async function; a plain one is wanted that returns a text", parameter=name
+            f"{name} must be a plain function that returns text, not an async one", parameter=name
         )
-    return said
+    return result
 
 
 def check_checkpointer(reason: str) -> None:
-    """See that an answer can reach the graph.
+    """Check that an answer can reach the graph; ``reason`` is why a question is asked.
 
     Raises
     ------
     CheckpointerRequired
-        If the host has no checkpointer.
+        If the graph has no checkpointer, neither its own nor its host's.
     """
     if not has_checkpointer():
         raise CheckpointerRequired(
-            f"a question has to be asked ({reason}), and this graph has no checkpointer: compile the host "
+            f"a question must be asked ({reason}), but this graph has no checkpointer: compile the host "
             "with one (InMemorySaver(), SqliteSaver) and pass a thread_id, or use on_clarify='default'",
             reason=reason,
         )
 
 
-def _interrupted(task: Clarification) -> str:
+def _ask_host(task: Clarification) -> str:
     asked = task
     while True:
         read = parse_answer(task, interrupt_host(asked, task["answer_schema"]))
@@ -153,39 +158,36 @@ def _interrupted(task: Clarification) -> str:
         asked = {**task, "error": read.text(task["language"])}
 
 
-def _asked(task: Clarification, answerer: AnswerFunction) -> str:
+def _ask_function(task: Clarification, function: AnswerFunction) -> str:
     asked, fault = task.copy(), ""
     for _ in range(MAX_ANSWERS):
         try:
-            said = check_not_async(answerer(asked), "on_clarify")
+            answer = check_not_async(function(asked), "on_clarify")
         except Exception as error:
-            error.add_note(f"raised by on_clarify, which was asked: {task['reason']}")
+            error.add_note(f"raised by on_clarify when asked: {task['reason']}")
             raise
-        read = parse_answer(task, said)
+        read = parse_answer(task, answer)
         if isinstance(read, str):
             return read
         asked, fault = {**task, "error": read.text(task["language"])}, read.en
-    raise BadOption(f"{task['reason']} ({MAX_ANSWERS} answers were none; the last: {fault})")
+    raise BadOption(f"{task['reason']} (on_clarify gave {MAX_ANSWERS} invalid answers; the last: {fault})")
 
 
 def assumption_update(
     state: Mapping[str, Any], kind: ClarificationKind, text: str, who: AnsweredBy | None
 ) -> Update:
-    """An answer that no person gave is written down, with who gave it."""
+    """Return the update that notes an answer no person gave, with who gave it; empty for a person's."""
     if who is None:
         return {}
     return {"assumptions": [*state.get("assumptions", []), f"{kind}: {text} ({who})"]}
 
 
 def question_id(state: Mapping[str, Any], *content: object) -> str:
-    """Name of a question: its run's, then its own by the graph that asks it and its content.
+    """Return a question's id: a hash of its run, then one of the graph that asks it and its content.
 
-    It is the same in a replay; by the second part a branch of the run finds what was answered.
+    It is the same in a replay; a branch of the run finds the answer by the second part.
     """
     scope = current_scope()
     graph = scope.path.rpartition("/")[0] if scope else ""
     run, own = content_hash(str(state.get("run_id"))), content_hash("|".join(map(str, (graph, *content))))
     return run[:8] + own[:OWN_NAME]
-
-
-OnClarify = Literal["ask", "default", "fail"] | AnswerFunction

@@ -1,4 +1,4 @@
-"""What every node runs in: its place in the run's recording, ids that repeat, and typed endings."""
+"""The wrappers of every node: :func:`run_node` (recording, events, typed endings) and loop detection."""
 
 from __future__ import annotations
 
@@ -16,8 +16,7 @@ from quantgraph._util.texts import say
 from quantgraph.errors import BudgetExceeded, ModelOutputInvalid, ModelUnavailable, NoProgress
 from quantgraph.llm.cache import PendingReply, cached_attempt, drop_replies
 from quantgraph.recording import Recorder, Recording, Scope, in_scope
-from quantgraph.runtime.agent_factory import DATA_ERRORS
-from quantgraph.runtime.endings import count_ended_requests, end_reason, end_update, language
+from quantgraph.runtime.endings import DATA_ERRORS, count_ended_requests, end_reason, end_update, language
 from quantgraph.runtime.events import emit_finished, emit_model_call, emit_paused, emit_started
 from quantgraph.runtime.nested_graphs import detached_from_host
 from quantgraph.runtime.state import Update
@@ -25,13 +24,12 @@ from quantgraph.runtime.state import Update
 __all__ = ["SAME_STEP_LIMIT", "TRAIL_LIMIT", "node_path", "run_node", "with_loop_detection"]
 
 SAME_STEP_LIMIT = 4
-"""The step that leaves behind what the same node left behind three times since the last answer ends the run.
-Not before: the third time that an error comes the user is asked about it, and the steps on the way to it have
-been made as often then."""
+"""Times since the last answer that a node may leave the same state; the last of them ends the run.
+It is not 3: the user is asked when an error comes the third time, and the steps before it repeat as often."""
 TRAIL_LIMIT = 60
-"""Steps that are remembered: a circle of up to fifteen steps is seen."""
+"""Steps that are remembered: loops of up to fifteen steps are detected."""
 
-_MATTERS = (
+_COMPARED_FIELDS = (
     "data_ref",
     "request",
     "error_messages",
@@ -41,52 +39,21 @@ _MATTERS = (
     "signal_ready",
     "user_intent",
 )
-
-
-def with_loop_detection(node: Callable[[Any], Update], name: str, state: Mapping[str, Any]) -> Update:
-    """Run a node; if it left the same behind too often, the run ends with ``no_progress``.
-
-    What was reached stays in the state.
-    """
-    update = node(state)
-    after = {**state, **update}
-    step = f"{name}:{_fingerprint(after)}"
-    trail = [*(after.get("trail") or []), step][-TRAIL_LIMIT:]
-    update = {**update, "trail": trail}
-    if update.get("ended_because") or trail.count(step) < SAME_STEP_LIMIT:
-        return update
-    why = say(
-        language(after),
-        zh=f"{name} {SAME_STEP_LIMIT} 次得到同样的结果",
-        en=f"{name} came to the same {SAME_STEP_LIMIT} times",
-    )
-    closing = end_update(after, "no_progress", f"no_progress: {why}")
-    return {**update, **closing, "messages": [*update.get("messages", []), *closing["messages"]]}
-
-
-def _fingerprint(state: Mapping[str, Any]) -> str:
-    """Name of what matters in a state, by content."""
-    matters = {key: state.get(key) for key in _MATTERS}
-    return content_hash(
-        canonical_json(matters | {"strategy": (state.get("strategy") or {}).get("code_hash")})
-    )
-
-
-_ENDINGS = (*DATA_ERRORS, BudgetExceeded, ModelOutputInvalid, ModelUnavailable, NoProgress)
-"""What a node raises where the run has come to a normal, if early, end. Everything else is a mistake: in the
-host's set-up (``CheckpointerRequired``, ``SandboxTooWeak``, ``LedgerConflict``, ``RunDiverged``), or ours."""
-_STEPS_KEPT = 2
-"""Steps that are left for an end with a reason and a report of what was done."""
-_UNCHECKED = "unchecked"
-"""Where in a recording's memory the replies are of which validation is still to judge what was made."""
+_ENDING_ERRORS = (*DATA_ERRORS, BudgetExceeded, ModelOutputInvalid, ModelUnavailable, NoProgress)
+"""Errors of a node that end the run normally, if early. Every other error is a mistake: in the host's set-up
+(``CheckpointerRequired``, ``SandboxTooWeak``, ``LedgerConflict``, ``RunDiverged``) or in this library."""
+_RESERVED_STEPS = 2
+"""Steps kept for an ending with a reason and for the report."""
+_UNVALIDATED = "unchecked"
+"""Key in a recording's memory: replies whose result is still to be validated."""
 
 
 def run_node(
     node: Callable[[Any], Update], name: str, recorder: Recorder, state: Mapping[str, Any]
 ) -> Update:
-    """Run a node in its scope; what it cannot work without is an end with a reason, wherever it shows.
+    """Run a node in its recording scope; an error that a run may end with becomes a typed ending.
 
-    Nothing that is invoked in it saves into the host's checkpoints, see :func:`detached_from_host`.
+    Graphs invoked by the node save nothing into the host's checkpoints, see :func:`detached_from_host`.
     """
     run_id = run_id_of(state.get("run_id"))
     state = {**state, "run_id": run_id}
@@ -98,50 +65,60 @@ def run_node(
         on_model_call=emit_model_call,
     )
     emit_started(scope.path)
-    with in_scope(scope), _rested_by_errors(scope.recording), cached_attempt() as replies:
+    with in_scope(scope), _closed_on_error(scope.recording), cached_attempt() as replies:
         try:
             with detached_from_host(name):
-                update = node(state) if _has_steps(state, name) else _out_of_steps(state)
+                update = node(state) if _has_steps(state, name) else _no_steps_update(state)
         except GraphInterrupt as pause:
             emit_paused(scope.path, pause)
             raise
-        except _ENDINGS as error:
+        except _ENDING_ERRORS as error:
             update = end_update(state, end_reason(error), error)
-        _judge(replies, update, scope.recording)
+        _settle_cached_replies(replies, update, scope.recording)
     if messages := update.get("messages"):
-        update = {**update, "messages": _named(run_id, state, messages)}
+        update = {**update, "messages": _with_ids(run_id, state, messages)}
     emit_finished(scope.path, update)
     if update.get("ended_because"):
         scope.recording.close()
     return {**update, "run_id": run_id, "calls": dict(scope.calls)}
 
 
+def node_path(name: str) -> str:
+    """Path of the running node, from the outermost graph down; ``name`` outside of a graph."""
+    try:
+        info = get_runtime().execution_info
+    except RuntimeError:
+        info = None
+    namespace = info.checkpoint_ns if info else ""
+    return "/".join(part.partition(":")[0] for part in namespace.split("|")) if namespace else name
+
+
 def _has_steps(state: Mapping[str, Any], name: str) -> bool:
-    return name == "report" or state.get("remaining_steps", _STEPS_KEPT + 1) > _STEPS_KEPT
+    return name == "report" or state.get("remaining_steps", _RESERVED_STEPS + 1) > _RESERVED_STEPS
 
 
-def _out_of_steps(state: Mapping[str, Any]) -> Update:
-    told = "no_steps_left: recursion_limit is used up; invoke the outermost graph with a higher one"
-    return end_update(state, "cancelled", told)
+def _no_steps_update(state: Mapping[str, Any]) -> Update:
+    line = "no_steps_left: recursion_limit is used up; invoke the outermost graph with a higher one"
+    return end_update(state, "cancelled", line)
 
 
-def _judge(replies: list[PendingReply], update: Update, recording: Recording) -> None:
-    """Keep for other runs what a step asked that has worked, or leave it open until its work was checked.
+def _settle_cached_replies(replies: list[PendingReply], update: Update, recording: Recording) -> None:
+    """Offer the replies of a step that worked to other runs, or wait until its result is validated.
 
-    It has not worked if it names an error, ends the run early, or has to put a question to the user.
+    A step did not work if it names an error, ends the run early, or has a question for the user.
     """
-    replies[:0] = recording.memory.pop(_UNCHECKED, [])
-    asks = (update.get("clarification") or {}).get("question") == ""  # not yet worded: by who asks it
+    replies[:0] = recording.memory.pop(_UNVALIDATED, [])
+    asks = (update.get("clarification") or {}).get("question") == ""  # clarify is still to word it
     if update.get("error_messages") or asks or update.get("ended_because") not in (None, "done"):
         drop_replies(replies)
     elif update.get("current_task") == "validate":
-        recording.memory[_UNCHECKED] = replies.copy()
+        recording.memory[_UNVALIDATED] = replies.copy()
         replies.clear()
 
 
 @contextmanager
-def _rested_by_errors(recording: Recording) -> Iterator[None]:
-    """A run that stops here, at a question too, leaves no database open; who goes on opens it again."""
+def _closed_on_error(recording: Recording) -> Iterator[None]:
+    """Close the recording's database if the node raises or pauses; the next use opens it again."""
     try:
         yield
     except BaseException:
@@ -149,20 +126,37 @@ def _rested_by_errors(recording: Recording) -> Iterator[None]:
         raise
 
 
-def node_path(name: str) -> str:
-    """The running node's, from the outermost graph down; outside of a graph its name."""
-    try:
-        info = get_runtime().execution_info
-    except RuntimeError:
-        info = None
-    place = info.checkpoint_ns if info else ""
-    return "/".join(part.partition(":")[0] for part in place.split("|")) if place else name
-
-
-def _named(run_id: str, state: Mapping[str, Any], messages: Sequence[Any]) -> list[AnyMessage]:
-    """Messages with ids that are the same in a run that is resumed or replayed."""
-    made = convert_to_messages(messages)
+def _with_ids(run_id: str, state: Mapping[str, Any], messages: Sequence[Any]) -> list[AnyMessage]:
+    """Give messages ids that a resumed or replayed run repeats."""
+    converted = convert_to_messages(messages)
     first = len(state.get("messages", ()))
-    for place, message in enumerate(made, start=first):
-        message.id = message.id or content_hash(f"{run_id}|{place}")
-    return cast("list[AnyMessage]", made)
+    for position, message in enumerate(converted, start=first):
+        message.id = message.id or content_hash(f"{run_id}|{position}")
+    return cast("list[AnyMessage]", converted)
+
+
+def with_loop_detection(node: Callable[[Any], Update], name: str, state: Mapping[str, Any]) -> Update:
+    """Run a node; if it has left the same state too often, end the run with ``no_progress``.
+
+    What was reached stays in the state.
+    """
+    update = node(state)
+    after = {**state, **update}
+    step = f"{name}:{_state_hash(after)}"
+    trail = [*(after.get("trail") or []), step][-TRAIL_LIMIT:]
+    update = {**update, "trail": trail}
+    if update.get("ended_because") or trail.count(step) < SAME_STEP_LIMIT:
+        return update
+    why = say(
+        language(after),
+        zh=f"{name} {SAME_STEP_LIMIT} 次得到同样的结果",
+        en=f"{name} gave the same result {SAME_STEP_LIMIT} times",
+    )
+    ending = end_update(after, "no_progress", f"no_progress: {why}")
+    return {**update, **ending, "messages": [*update.get("messages", []), *ending["messages"]]}
+
+
+def _state_hash(state: Mapping[str, Any]) -> str:
+    compared = {key: state.get(key) for key in _COMPARED_FIELDS}
+    code_hash = (state.get("strategy") or {}).get("code_hash")
+    return content_hash(canonical_json(compared | {"strategy": code_hash}))

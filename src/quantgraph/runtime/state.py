@@ -1,4 +1,4 @@
-"""Values that the states of all graphs share: a question, and why a run ended."""
+"""Types that the states of all graphs share: a question, the reason of an end, a node's update."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from quantgraph._util.texts import Language
 __all__ = ["Clarification", "ClarificationKind", "EndedBecause", "Update"]
 
 Update = dict[str, Any]
-"""What a node returns: the fields that it changed."""
+"""What a node returns: the fields it changed."""
 
 
 EndedBecause = Literal[
@@ -35,31 +35,31 @@ ClarificationKind = Literal["symbol", "window", "strategy", "fields", "failure",
 
 
 class Clarification(TypedDict):
-    """A question to the user; what ``interrupt()`` hands to the host, plain JSON.
+    """A question to the user, as plain JSON: the value of ``interrupt()``.
 
-    It is answered with a text, or with ``{"answer": text, "id": id}``, which no other question takes.
+    It is answered with a text, or with ``{"answer": text, "id": id}``, which no other question accepts.
     """
 
     id: str
-    """Name by the run, the place in its graph, and the content."""
+    """Made of the run, the place in its graph, and the content."""
     kind: ClarificationKind
     reason: str
-    """Why it has to be asked."""
+    """Why it is asked."""
     question: str
     """Empty until it is worded."""
     options: list[str]
-    """Answers to choose from. Any text will do; of an ``approval``, numbers or symbols of orders, too."""
+    """Suggested answers. Any text is valid; for an ``approval``, also numbers or symbols of orders."""
     default: str | None
-    """What the answer "default" stands for; of an ``approval``, what is taken where nobody is asked."""
+    """What the answer "default" stands for; for an ``approval``, the answer if nobody is asked."""
     answer_schema: dict[str, Any]
     """JSON schema of the answer."""
     rounds_left: int
-    """Questions that may follow this one."""
+    """How many questions may follow."""
     language: Language
-    """The user's."""
+    """The user's language."""
     unread: list[str]
-    """Words of the user that could not be placed; of ``fields``, the fields that there are not."""
+    """The user's words that were not understood; for ``fields``, the unknown fields."""
     error: NotRequired[str]
-    """What was wrong with the last answer; it did not count."""
+    """What was wrong with the last answer, which did not count."""
     orders: NotRequired[list[dict[str, Any]]]
-    """Of an ``approval``, see :class:`~quantgraph.broker.open_session.OrderProposal`."""
+    """For an ``approval``, see :class:`~quantgraph.broker.open_session.OrderProposal`."""

@@ -1,4 +1,4 @@
-"""What a model may touch."""
+"""The tools that models call, and the runner of trusted code."""
 
 from quantgraph.tools.daily_data import tushare_daily_bar, tushare_daily_basic
 from quantgraph.tools.python_repl import PythonRepl, python_repl

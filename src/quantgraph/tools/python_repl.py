@@ -1,4 +1,4 @@
-"""The python_repl tool: LangChain's REPL by its face, our code process behind it."""
+"""The python_repl tool: the interface of LangChain's REPL, with cells run by a code runner."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ __all__ = ["PythonRepl", "python_repl"]
 
 _FENCE = re.compile(r"\A\s*```[a-zA-Z0-9_+-]*\n(.*?)\n?```\s*\Z", re.DOTALL)
 
-_NOT_FULL: dict[Isolation, str] = {
+_ISOLATION_NOTES: dict[Isolation, str] = {
     "limits_only": "ran in a process with limits, but with files and network in reach",
     "none": "ran without limits, with files and network in reach",
     "trusted": "ran in this process, not isolated",
@@ -31,15 +31,15 @@ class ReplInput(BaseModel):
     model_config = ConfigDict(arbitrary_types_allowed=True)
 
     query: str = Field(description="Python source of one cell. The value of its last expression is shown.")
-    # Optional in fact; an Optional annotation would hide from the agent that it is to be injected.
+    # With an Optional annotation the agent would not inject it.
     runtime: ToolRuntime[Any, Any] = Field(default=None)  # type: ignore[arg-type]
 
 
 class PythonRepl(PythonAstREPLTool):
-    """Runs a cell in a process of its own that holds the run's view of the data and nothing else.
+    """Run a cell in a process of its own that holds only the run's view of the data.
 
-    Signals handed over are published to ``GLOBAL_DATA_STATE`` when it is called by hand. In an agent's run
-    they stay in the :class:`~quantgraph.tools.CodeSession`, from which the run's node takes them.
+    Called outside of an agent, it publishes signals to ``GLOBAL_DATA_STATE``. In an agent they stay in the
+    :class:`~quantgraph.tools.CodeSession`, where the node finds them.
 
     Raises
     ------
@@ -73,8 +73,8 @@ class PythonRepl(PythonAstREPLTool):
         if result.signals and context.publish:
             context.tree.update("signal", result.signals)
         text = "\n".join(part for part in (result.stdout.rstrip(), result.value) if part) or "(no output)"
-        if result.isolation in _NOT_FULL:
-            text += f"\n({_NOT_FULL[result.isolation]})"
+        if result.isolation in _ISOLATION_NOTES:
+            text += f"\n({_ISOLATION_NOTES[result.isolation]})"
         artifact = {"signals": sorted(result.signals), "seconds": result.seconds}
         return text, artifact | {"isolation": result.isolation}
 
@@ -90,4 +90,4 @@ class PythonRepl(PythonAstREPLTool):
 
 
 python_repl = PythonRepl()
-"""The tool; it keeps nothing of its own, so one serves every graph."""
+"""The tool, one for all graphs: it has no state."""

@@ -1,4 +1,4 @@
-"""What a tool may touch: handed to it by the node that runs the agent, never by the model."""
+"""The context of a tool call: source, working tree and code session, from the node and never the model."""
 
 from __future__ import annotations
 
@@ -25,16 +25,16 @@ __all__ = ["CodeSession", "ToolContext", "current_context"]
 
 @dataclass(kw_only=True)
 class CodeSession:
-    """The cells that one agent has run over one view; each call runs the earlier ones first.
+    """The cells that an agent has run over one view; each call runs the earlier cells first.
 
-    The lock keeps cells in one order when a model asks for two at once.
+    The lock keeps the cells in one order when a model requests two at once.
 
     Attributes
     ----------
     names
-        Of the signals that the cells handed over, in order.
+        Names of the signals that the cells published, in order.
     signals
-        The signals themselves; empty while the cells have not run here.
+        The signals; empty if the cells have not run in this process.
     """
 
     runner: CodeRunner
@@ -45,61 +45,61 @@ class CodeSession:
     _lock: threading.Lock = field(default_factory=threading.Lock, repr=False)
 
     def run(self, code: str) -> CodeResult:
-        """Run a cell; it is kept if it did not fail, so that a failing one leaves nothing behind."""
+        """Run a cell; it is kept unless it fails."""
         with self._lock:
             result = self.runner.run([*self.cells, code], self.frames)
             if result.error is None:
                 self.cells.append(code)
-                self._hand_over(result)
+                self._keep_signals(result)
             return result
 
     def restore(self, cells: Sequence[str], names: Sequence[str]) -> None:
-        """What was run before, in another process perhaps; nothing runs now."""
+        """Set the cells that ran before, perhaps in another process; nothing runs now."""
         with self._lock:
             self.cells, self.names, self.signals = list(cells), tuple(names), {}
 
     def signal(self, name: str) -> pd.DataFrame:
-        """A signal that was handed over; cells that were restored are run for it.
+        """Return a published signal; restored cells are run for it.
 
         Raises
         ------
         CodeFailed
-            What they raise now.
+            If a restored cell fails.
         NoSignal
-            If they hand over no signal of that name, now or ever.
+            If the cells publish no signal of that name.
         """
         with self._lock:
             if self.names and not self.signals:
                 result = self.runner.run(self.cells, self.frames)
                 if result.error is not None:
                     raise result.error
-                self._hand_over(result)
+                self._keep_signals(result)
             if name not in self.signals:
-                raise NoSignal(f"the code handed over no signal {name}")
+                raise NoSignal(f"the code published no signal {name}")
             return self.signals[name]
 
-    def _hand_over(self, result: CodeResult) -> None:
+    def _keep_signals(self, result: CodeResult) -> None:
         self.signals = dict(result.signals)
         self.names = tuple(self.signals)
 
 
 @dataclass(frozen=True, kw_only=True)
 class ToolContext:
-    """One node execution's handles.
+    """What the tools of one agent call use.
 
     Attributes
     ----------
     source
-        Where data comes from. Whatever is given, what is kept is the source as known at ``as_of``.
+        The data source; any source given is cut to what is known at ``as_of``.
     tree
-        Where fetched data and signals are published.
+        The working tree to which data and signals are published.
     as_of
-        The run's moment: nothing later may be asked for or seen.
+        The run's moment: nothing later may be requested or seen.
     code
-        The python_repl's session.
+        The session of python_repl.
     publish
-        Whether python_repl publishes the signals handed over to ``tree``. In an agent's run it does not:
-        the node that asked for a signal takes it from ``code`` and commits it itself.
+        Whether python_repl publishes signals to ``tree``. In an agent it does not: the node takes the signal
+        from ``code`` and commits it.
     """
 
     source: MarketDataSource
@@ -113,7 +113,7 @@ class ToolContext:
 
     @classmethod
     def standalone(cls) -> ToolContext:
-        """For a tool called by hand: the configured source, and publishing to ``GLOBAL_DATA_STATE``."""
+        """Return the context outside of an agent: the source of the settings and ``GLOBAL_DATA_STATE``."""
         settings = load_settings()
         source = open_source(settings=settings)
         tree = GLOBAL_DATA_STATE.checkout(GLOBAL_DATA_STATE.head)
@@ -126,7 +126,7 @@ class ToolContext:
 
 
 def current_context(runtime: ToolRuntime[Any, Any] | None) -> ToolContext:
-    """The context a tool runs in; called outside of an agent it gets the standalone one."""
+    """Return the context that a tool runs in; outside of an agent, the standalone one."""
     context = runtime.context if runtime else None
     if isinstance(context, ToolContext):
         return context

@@ -1,4 +1,7 @@
-"""Code that is trusted: run by LangChain's tool in this very process, isolated from nothing."""
+"""Runs trusted code in this process, without isolation, by LangChain's Python tool.
+
+The tool's package is being sunset. It is imported here only: without it, the base class is ``BaseTool``.
+"""
 
 from __future__ import annotations
 
@@ -29,21 +32,20 @@ with warnings.catch_warnings():
 
 
 class TrustedRunner:
-    """Runs cells in this process with the rights of this process: for code that you wrote or have read.
+    """Run cells in this process, with its rights: for code that you wrote or have read.
 
-    There is no limit of time or memory, files and the network are there, and what the code changes in
-    libraries stays changed. ``GLOBAL_DATA_STATE`` in its scope holds the frames; one that the code
-    *imports* is this process's own.
+    There is no limit of time or memory, the code can use files and the network, and changes to libraries
+    persist. ``GLOBAL_DATA_STATE`` in its scope holds the frames; one that the code *imports* is this
+    process's own.
 
     Notes
     -----
-    Output is caught by replacing ``sys.stdout`` while cells run; the lock keeps runs apart, so that they do
-    not catch each other's.
+    Output is captured by replacing ``sys.stdout`` while cells run; the lock keeps runs apart.
 
     Parameters
     ----------
     output_limit
-        Characters of output that are kept.
+        Characters of output to keep.
     """
 
     def __init__(self, *, output_limit: int = 20_000) -> None:
@@ -56,7 +58,7 @@ class TrustedRunner:
         Raises
         ------
         KeyboardInterrupt
-            If the user asks for it; everything else that the code raises is in the result.
+            If the user interrupts; other errors of the code are in the result.
         """
         store = DataState()
         store.adopt(frames)
@@ -89,8 +91,8 @@ class TrustedRunner:
 class _TrustedRepl(PythonAstREPLTool):
     """The tool over one namespace, which runs a cell as a code process does.
 
-    As it comes it runs a failing last expression twice, hides a cell's names from the cell's functions, lets
-    ``exit()`` end the host, and tells errors as text without a line.
+    LangChain's own version runs a failing last expression twice, hides a cell's names from its functions,
+    lets ``exit()`` end the host, and returns errors as text without a line.
     """
 
     output_limit: int
@@ -99,7 +101,7 @@ class _TrustedRepl(PythonAstREPLTool):
     @classmethod
     def over(cls, store: DataState, output_limit: int) -> _TrustedRepl:
         tool = cls(output_limit=output_limit)
-        # Assigned, because the constructor copies: two dictionaries would be two scopes.
+        # Assigned here: the constructor would copy them into two scopes.
         tool.globals = tool.locals = cell_namespace(store)
         return tool
 
@@ -109,7 +111,7 @@ class _TrustedRepl(PythonAstREPLTool):
 
 
 def code_runner(settings: Settings) -> CodeRunner:
-    """The runner that the settings ask for: one in a process of its own, or the trusted one."""
+    """Return the runner of the settings: one with a process of its own, or the trusted one."""
     if settings.code_isolation == "trusted":
         return TrustedRunner()
     return default_runner(settings.code_timeout, settings.code_memory_mb, settings.code_isolation)

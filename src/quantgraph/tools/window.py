@@ -1,4 +1,4 @@
-"""What the data tools share: reading their arguments and reporting what they published."""
+"""Shared by the data tools: reading symbols and window, and publishing frames."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ __all__ = ["publish_frames", "read_window", "split_codes"]
 
 
 def split_codes(text: str) -> list[str]:
-    """Codes, names or index codes separated by commas (Chinese ones too).
+    """Split codes, names or index codes at commas (also Chinese) and spaces.
 
     >>> split_codes("600519.SH, 000001.SZ，贵州茅台")
     ['600519.SH', '000001.SZ', '贵州茅台']
@@ -32,7 +32,7 @@ def split_codes(text: str) -> list[str]:
 def read_window(
     source: MarketDataSource, as_of: Moment, ts_code: str, start_date: str, end_date: str
 ) -> tuple[ResolvedSymbols, pd.Timestamp, pd.Timestamp, list[Note]]:
-    """Symbols, first and last date, and remarks, of the source as known at ``as_of``.
+    """Return symbols, first and last date, and remarks, of the source as known at ``as_of``.
 
     The end is cut to that moment.
 
@@ -40,10 +40,12 @@ def read_window(
     ------
     BadWindow
         If the start is after the end, or the source has no session between them.
+    BadOption
+        If ``ts_code`` is empty.
     NoData
-        If it has none up to the moment.
+        If the source has no session up to the moment.
     FutureRequested
-        If the whole window is after the run's moment.
+        If the whole window is after the moment.
     """
     start, end = session_of(start_date, name="start_date"), session_of(end_date, name="end_date")
     if start > end:
@@ -80,7 +82,7 @@ def read_window(
 def publish_frames(
     context: ToolContext, panel: str, frames: Mapping[str, pd.DataFrame], remarks: Sequence[Note]
 ) -> tuple[str, dict[str, Any]]:
-    """Commit the frames; the text for the model and the counts for the program."""
+    """Commit the frames; return the text for the model and the counts for the program."""
     ref = context.tree.update(panel, frames)
     first = next(iter(frames.values()))
     missing = int(np.isnan(first.to_numpy()).sum())

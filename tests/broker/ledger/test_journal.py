@@ -47,17 +47,19 @@ def order(side, quantity, symbol=CODE, sequence=1, **more):
 def traded(account, session, orders):
     account, events = apply_corporate_actions(account, session, BOOK, RULES)
     quotes = {symbol: Quote(open=10.0, high=11.0, low=9.0, close=10.5) for symbol in (CODE, OTHER, GONE)}
-    desk = TradingSession(account, quotes, RULES, session)
-    submit_batch(desk, orders)
-    marks = {symbol: Mark(price=D("10.5"), carried=symbol == OTHER) for symbol in desk.account.positions}
+    trading_session = TradingSession(account, quotes, RULES, session)
+    submit_batch(trading_session, orders)
+    marks = {
+        symbol: Mark(price=D("10.5"), carried=symbol == OTHER) for symbol in trading_session.account.positions
+    }
     return SessionResult(
         session=session,
         decider="test",
-        account=desk.account,
+        account=trading_session.account,
         events=events,
-        outcomes=desk.outcomes,
+        outcomes=trading_session.outcomes,
         marks=marks,
-        value=value_of(desk.account, marks),
+        value=value_of(trading_session.account, marks),
     )
 
 

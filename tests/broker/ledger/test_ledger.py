@@ -32,17 +32,17 @@ def order(side, quantity, symbol=CODE, sequence=1):
 def traded(account, session, orders, price=10.0, book=None):
     quotes = {symbol: Quote(open=price) for symbol in (CODE, OTHER)}
     account, events = apply_corporate_actions(account, session, book or ActionBook(), RULES)
-    desk = TradingSession(account, quotes, RULES, session)
-    submit_batch(desk, orders)
-    marks = {symbol: Mark(price=D(str(price)) + D("0.1")) for symbol in desk.account.positions}
+    trading_session = TradingSession(account, quotes, RULES, session)
+    submit_batch(trading_session, orders)
+    marks = {symbol: Mark(price=D(str(price)) + D("0.1")) for symbol in trading_session.account.positions}
     return SessionResult(
         session=session,
         decider="test",
-        account=desk.account,
+        account=trading_session.account,
         events=events,
-        outcomes=desk.outcomes,
+        outcomes=trading_session.outcomes,
         marks=marks,
-        value=value_of(desk.account, marks),
+        value=value_of(trading_session.account, marks),
     )
 
 

@@ -207,7 +207,7 @@ def test_a_sale_whose_fees_nobody_can_pay_is_refused():
     account = Account(cash=D("0.00"), positions={"600000.SH": held(1)})
     market = market_of([[0.5, 30.0]] * 5, [[-1, 0]] * 5)
     days, after, blocked = same(market, DAYS, SignalRule(), account)
-    # Nobody can tell what it is worth on the first morning: that is one for the desk.
+    # Nobody can tell what it is worth on the first morning: that is one for the trading_session.
     assert (kinds(days)[1:], blocked) == ([["rejection"]] * 4, 4)
     assert "needs 4.50 with fees, cash is 0.00" in days[1].lines[0][1]
     assert after.positions == {"600000.SH": held(1)}

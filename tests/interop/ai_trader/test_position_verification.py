@@ -384,5 +384,5 @@ def test_other_markets_and_files_are_refused(check, tmp_path):
         check(built(), "crypto")
     with pytest.raises(BadFile, match="cannot be read"):
         verify_positions(tmp_path / "missing.jsonl", tmp_path / "prices.parquet", "cn")
-    with pytest.raises(BadOption, match="no existing path"):
+    with pytest.raises(BadOption, match="existing path"):
         verify_positions(tmp_path / "ledger.jsonl", tmp_path / "missing.csv", "cn")

@@ -13,7 +13,7 @@ from quantgraph.llm.planner import KeylessPlanner
 from quantgraph.llm.structured import read_json
 from quantgraph.state import DataState
 from quantgraph.subgraphs.signal import create_signal_subgraph
-from quantgraph.subgraphs.signal.data_request import ReflectionReply
+from quantgraph.subgraphs.signal.reply_schemas import ReflectionReply
 from quantgraph.testing import Fault, OpenAIStub, Reply
 
 SENTENCE = (

@@ -85,7 +85,7 @@ def test_one_reply_may_ask_for_so_many_calls_and_no_more(play, graph_of):
     counts = Counts()
     final = graph_of(cast, runner=counts, on_clarify="fail").invoke(begin(play, max_retries=1))
     assert counts.runs == 48
-    assert final["error_messages"] == ["call_limit: 48 tool calls in one node are the most"]
+    assert final["error_messages"] == ["call_limit: at most 48 tool calls are allowed in one node"]
 
 
 def test_a_reflection_that_only_calls_tools_ends_the_run_and_a_review_changes_nothing(play, graph_of):
@@ -146,7 +146,7 @@ def test_a_circle_of_nodes_is_seen_whatever_its_length(length):
     assert len(steps) == (SAME_STEP_LIMIT - 1) * length + 1
     final = steps[-1]["n0"]
     assert final["ended_because"] == "no_progress"
-    assert final["error_messages"] == ["no_progress: n0 came to the same 4 times"]
+    assert final["error_messages"] == ["no_progress: n0 gave the same result 4 times"]
     assert final["data_ref"] == "0", "what was reached is kept"
 
 
@@ -231,5 +231,5 @@ def test_one_that_asks_for_thousands_of_calls_is_ended_before_any(play, graph_of
     calls = [{"name": "python_repl", "args": {"query": str(one)}, "id": ids(one)} for one in range(3000)]
     cast = play.Cast(code=AIMessage("", tool_calls=calls))
     final = graph_of(cast, runner=Never(), on_clarify="fail").invoke(begin(play, max_retries=1))
-    assert final["error_messages"] == ["call_limit: 48 tool calls in one node are the most"]
+    assert final["error_messages"] == ["call_limit: at most 48 tool calls are allowed in one node"]
     assert cast.turns["code"] == 1

@@ -103,7 +103,7 @@ def test_a_source_that_refuses_earlier_data_is_not_the_codes_fault(play, graph_o
     assert cast.turns["code"] == 1
     assert any("rate_limited: slow down" in note for note in final["request"]["notes"])
     assert final["validation"]["data_summary"]["not_judged"] == 9
-    assert "the first 9 are not judged" in final["messages"][-1].text
+    assert "the first 9 are not evaluated" in final["messages"][-1].text
 
 
 def test_code_that_fails_on_earlier_data_has_the_window_and_says_so(play, graph_of):
@@ -157,7 +157,7 @@ GLOBAL_DATA_STATE.update("signal", {"odd": odd.astype(float)})
     assert final["strategy"]["evaluated_from"] == play.WINDOW[0]
     close = store.snapshot(final["data_ref"])["ohlcv"]["close"]
     assert close.index[0] == sample_sessions[0], "all that there is before it"
-    assert f"so it has all data from {FIRST_OF_SAMPLE} on" in final["request"]["notes"][-1]
+    assert f"so all data from {FIRST_OF_SAMPLE} on are used" in final["request"]["notes"][-1]
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ from langchain_openai import ChatOpenAI
 from quantgraph.errors import BadOption
 from quantgraph.llm import tags
 from quantgraph.llm.structured import read_json
-from quantgraph.subgraphs.signal.data_request import ReflectionReply
+from quantgraph.subgraphs.signal.reply_schemas import ReflectionReply
 from quantgraph.testing import (
     INJECTIONS,
     MISBEHAVING,

@@ -91,7 +91,7 @@ def rejections_table(rejections: Iterable[Rejection]) -> pd.DataFrame:
     pandas.DataFrame
         Columns :data:`REJECTION_COLUMNS`: ``trade_date`` as ``YYYY-MM-DD``; ``side`` empty for a target;
         ``wish``, which of the four sizes was given, and ``size``, an exact decimal as text; ``code``
-        ``message`` of the desk, and the decider's ``reason``.
+        ``message`` of the rejection, and the decider's ``reason``.
     """
     rows = [
         {

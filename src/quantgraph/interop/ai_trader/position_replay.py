@@ -105,14 +105,16 @@ class _Prices:
     """Prices by date as text."""
 
     def __init__(self, bars: Mapping[str, pd.DataFrame]) -> None:
-        days = pd.DatetimeIndex(bars["open"].index).strftime("%Y-%m-%d")
-        self._cells = {name: bars[name].set_axis(days).to_dict() for name in ("open", "high", "low")}
-        self.sessions, self.symbols = frozenset(days), frozenset(bars["open"].columns)
+        days = pd.DatetimeIndex(bars["open"].index).strftime("%Y-%m-%d").tolist()
+        self.sessions = {day: row for row, day in enumerate(days)}
+        self.symbols = {symbol: column for column, symbol in enumerate(bars["open"].columns)}
         self.span = f"{days[0]} to {days[-1]}"
+        self._cells = {name: bars[name].to_numpy() for name in ("open", "high", "low")}
 
     def at(self, field: str, date: str, symbol: str) -> float:
         """NaN where there is none."""
-        return float(self._cells[field].get(symbol, {}).get(date, math.nan))
+        row, column = self.sessions.get(date), self.symbols.get(symbol)
+        return math.nan if row is None or column is None else float(self._cells[field][row, column])
 
 
 class _Replay:

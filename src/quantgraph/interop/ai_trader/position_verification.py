@@ -104,14 +104,17 @@ def _values(records: list[PositionRecord], closes: pd.DataFrame) -> tuple[list[f
 
     NaN where a holding never had a close.
     """
-    filled, missing = closes.ffill(), closes.isna()
+    filled, missing = closes.ffill().to_numpy(), closes.isna().to_numpy()
+    columns = {symbol: column for column, symbol in enumerate(closes.columns)}
     last_of = {record.date: record for record in records}
     dates = sorted(last_of)
     values, carried = [records[0].cash], 0
     for row, day in enumerate(pd.DatetimeIndex(closes.index).strftime("%Y-%m-%d")):
         if records[0].date <= day <= records[-1].date:
             state = last_of[dates[bisect_right(dates, day) - 1]]
-            held = pd.Series({symbol: n for symbol, n in state.positions.items() if n}, dtype="float64")
-            values.append(state.cash + sum((held * filled.iloc[row].reindex(held.index)).tolist()))
-            carried += int(missing.iloc[row].reindex(held.index, fill_value=False).sum())
+            held = [(columns.get(symbol), shares) for symbol, shares in state.positions.items() if shares]
+            known = [(column, shares) for column, shares in held if column is not None]
+            worth = sum(shares * float(filled[row, column]) for column, shares in known)
+            values.append(state.cash + (worth if len(known) == len(held) else math.nan))
+            carried += sum(bool(missing[row, column]) for column, _ in known)
     return values, carried

@@ -1,6 +1,8 @@
 """From a sentence to an audited signal, as a graph that other graphs import."""
 
+from quantgraph.subgraphs.signal.data_request import request_symbols
 from quantgraph.subgraphs.signal.graph import (
+    CompiledSignalGraph,
     build_signal_graph,
     create_signal_subgraph,
     map_to_main_state,
@@ -27,13 +29,18 @@ from quantgraph.subgraphs.signal.routes import (
 )
 from quantgraph.subgraphs.signal.signal_resources import SignalResources, build_signal_resources
 from quantgraph.subgraphs.signal.state import SignalSubgraphState
+from quantgraph.subgraphs.signal.state_updates import MAX_CLARIFICATIONS
+from quantgraph.subgraphs.signal.warm_up import EVALUATION_FIELDS, not_evaluated_text
 
 __all__ = [
     "CLARIFY_NODE_PROMPT",
     "DATA_FETCH_AGENT_PROMPT",
+    "EVALUATION_FIELDS",
+    "MAX_CLARIFICATIONS",
     "REFLECTION_NODE_PROMPT",
     "SIGNAL_GENERATE_AGENT_PROMPT",
     "VALIDATION_NODE_PROMPT",
+    "CompiledSignalGraph",
     "SignalResources",
     "SignalSubgraphState",
     "build_signal_graph",
@@ -43,7 +50,9 @@ __all__ = [
     "data_fetch_node",
     "map_to_main_state",
     "map_to_subgraph_state",
+    "not_evaluated_text",
     "reflection_node",
+    "request_symbols",
     "route_after_clarify",
     "route_after_data_fetch",
     "route_after_signal_gen",

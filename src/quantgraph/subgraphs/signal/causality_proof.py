@@ -1,4 +1,4 @@
-"""The proof that a signal knows no future, and what follows from it for the run."""
+"""The proof that a signal does not use the future."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ __all__ = ["CausalityProof", "prove_causality"]
 
 @dataclass(frozen=True, kw_only=True)
 class CausalityProof:
-    """What the proof came to.
+    """Result of the proof.
 
     Attributes
     ----------
     signal
-        The window's signal as it was computed session by session, to be traded in place of the one that was
-        handed over; None where it was not.
+        The window's signal computed session by session, which is traded instead of the generated one; None
+        if it was not computed so.
     """
 
     report: Report
@@ -37,12 +37,12 @@ class CausalityProof:
 def prove_causality(
     state: SignalSubgraphState, resources: SignalResources, *, seed: int | None
 ) -> CausalityProof:
-    """Audit the strategy on the data it ran on.
+    """Prove the strategy causal on the data it ran on, after a second run gave the same signal.
 
-    Run again it must give what it gave before. The report has the verdict as ``causality``; ``warm_up``, the
-    sessions that a row of the signal needs; ``evaluated_from``, the first session of the window that is
-    judged; and how many before it are ``not_judged``.
-    What the proof cost is told in evaluations, since seconds would make two runs of one thing differ.
+    The report's summary has the verdict as ``causality``; ``warm_up``, the sessions that a row of the signal
+    needs; ``evaluated_from``, the first session of the window that counts; and ``not_judged``, how many
+    sessions of the window are before it. The cost is given in evaluations, not in seconds, which would make
+    two equal runs differ.
 
     Parameters
     ----------
@@ -62,7 +62,7 @@ def prove_causality(
         cells=resources.audit_cells,
         seed=seed,
         whole=whole,
-        warm_up=False,  # it was measured when the data were fetched, over a longer time
+        warm_up=False,  # measured at generation, over a longer window
     )
     sessions = pd.DatetimeIndex(view["ohlcv"]["close"].index)
     warm_up = strategy["warm_up"]
@@ -73,18 +73,18 @@ def prove_causality(
             Finding(
                 severity="error",
                 code="warm_up",
-                message=f"{strategy['name']} needs {warm_up} sessions before its signal counts; "
-                f"there are {len(sessions)} in all: take a longer window, or shorter averages",
+                message=f"{strategy['name']} needs {warm_up} sessions before its signal counts, but the data "
+                f"have {len(sessions)}: use a longer window, or shorter averages",
             )
         )
     report = Report(
         checks=("causality", "warm_up"),
         findings=tuple(findings),
         summary={
-            "causality": _told(verdict, language(state)) | {"warm_up": warm_up},
+            "causality": _verdict_json(verdict, language(state)) | {"warm_up": warm_up},
             "warm_up": warm_up,
             "evaluated_from": None if first is None else f"{first:%Y%m%d}",
-            "not_judged": _between(sessions, session_of(request["start"]), first),
+            "not_judged": _count_sessions(sessions, session_of(request["start"]), first),
         },
     )
     return CausalityProof(
@@ -95,25 +95,25 @@ def prove_causality(
 def _run_again(
     state: SignalSubgraphState, resources: SignalResources, trials: CodeTrials, panel: Frames
 ) -> tuple[TrialOutcome, Finding | None]:
-    """The strategy on all its data in a fresh process, and what is wrong if it is not what is stored."""
+    """Run the strategy in a fresh process; the finding says how its signal differs from the stored one."""
     name = state["strategy"]["name"]
     again = trials.whole(panel)
     stored = resources.store.view(resources.as_of(state), resources.data_ref(state))["signal"][name]
     if again.signal is None:
-        message = f"{name} run again: {again.error}"
+        message = f"{name} failed when its code was run again: {again.error}"
     elif in_window(again.signal.frame, state["request"]).equals(stored):
         return again, None
     else:
-        message = f"{name} differs when its code is run again; seed what is random"
+        message = f"{name} differs when its code is run again; seed all randomness"
     return again, Finding(severity="error", code="not_reproducible", message=message)
 
 
-def _told(verdict: Verdict, user_language: Language) -> dict[str, Any]:
-    told = {key: value for key, value in verdict.as_json().items() if key != "seconds"}
-    return told | {"text": verdict.text(user_language)}
+def _verdict_json(verdict: Verdict, user_language: Language) -> dict[str, Any]:
+    verdict_json = {key: value for key, value in verdict.as_json().items() if key != "seconds"}
+    return verdict_json | {"text": verdict.text(user_language)}
 
 
-def _between(sessions: pd.DatetimeIndex, start: pd.Timestamp, first: pd.Timestamp | None) -> int:
-    """How many sessions there are from ``start`` to the one before ``first``; None is after all of them."""
+def _count_sessions(sessions: pd.DatetimeIndex, start: pd.Timestamp, first: pd.Timestamp | None) -> int:
+    """Count the sessions from ``start`` up to but not including ``first``; None means up to the last."""
     inside = sessions[sessions >= start]
     return len(inside) if first is None else int((inside < first).sum())

@@ -1,4 +1,4 @@
-"""The signal subgraph: from a sentence to an audited signal."""
+"""The signal subgraph, from a sentence to an audited signal, and the mapping of a host's state to it."""
 
 from __future__ import annotations
 
@@ -37,38 +37,15 @@ from quantgraph.subgraphs.signal.signal_resources import SignalResources, build_
 from quantgraph.subgraphs.signal.state import SignalSubgraphState
 from quantgraph.subgraphs.signal.state_updates import initial_state
 
-__all__ = ["build_signal_graph", "create_signal_subgraph", "map_to_main_state", "map_to_subgraph_state"]
+__all__ = [
+    "CompiledSignalGraph",
+    "build_signal_graph",
+    "create_signal_subgraph",
+    "map_to_main_state",
+    "map_to_subgraph_state",
+]
 
-_RESULT = ("data_ref", "strategy", "request", "ended_because", "assumptions", "error_messages")
-
-
-def map_to_subgraph_state(main_state: Mapping[str, Any]) -> SignalSubgraphState:
-    """A host's state as the subgraph's input: its messages, and the data it works on if it says so.
-
-    What the host fixed (``data_ref``, ``given``, ``as_of``, ``max_retries``) goes along; the rest begins
-    empty.
-
-    Notes
-    -----
-    A question interrupts the host's node too. When the answer comes LangGraph runs that node again from its
-    top, and the subgraph goes on at the question: none of its own nodes runs twice, if it is invoked as
-    below. So what stands before the call should be harmless to repeat. Do not put the call into
-    ``try: … except Exception``, which swallows the interrupt; and give it no ``thread_id`` of its own, which
-    would cut it off from the host's checkpointer (passing on the node's ``config`` is fine)::
-
-        def signal(state):
-            return map_to_main_state(subgraph.invoke(map_to_subgraph_state(state)))
-    """
-    fixed = {key: main_state[key] for key in ("data_ref", "given", "as_of") if main_state.get(key)}
-    state = {**initial_state(main_state.get("max_retries", 3)), **fixed, "messages": main_state["messages"]}
-    return cast("SignalSubgraphState", state)
-
-
-def map_to_main_state(subgraph_state: SignalSubgraphState) -> dict[str, Any]:
-    """The subgraph's result as an update of the host: its messages, and where signal and strategy are."""
-    result: dict[str, Any] = {"messages": subgraph_state["messages"]}
-    return result | {key: subgraph_state[key] for key in _RESULT if key in subgraph_state}  # type: ignore[literal-required]
-
+_RESULT_FIELDS = ("data_ref", "strategy", "request", "ended_because", "assumptions", "error_messages")
 
 SignalGraph = StateGraph[SignalSubgraphState, None, SignalSubgraphState, SignalSubgraphState]
 CompiledSignalGraph = CompiledStateGraph[SignalSubgraphState, None, SignalSubgraphState, SignalSubgraphState]
@@ -90,23 +67,23 @@ def create_signal_subgraph(
     Parameters
     ----------
     model
-        A chat model, a model's name, or a mapping of role to either. Default: what the settings say; with
+        A chat model, a model's name, or a mapping of role to either. Default: the model of the settings; with
         no key set, the keyless planner.
     source
         ``sample`` (synthetic, the default), ``tushare``, a file or folder, or a source of your own.
     store
-        Where data and signals are published. Default: ``GLOBAL_DATA_STATE``.
+        Store that data and signals are published to. Default: ``GLOBAL_DATA_STATE``.
     runner
-        Where generated code runs. Default: a child process with a time and a memory limit.
+        Runs generated code. Default: a child process with a time and a memory limit.
     on_clarify
         ``ask`` interrupts the graph with a question (the host needs a checkpointer), ``default`` takes the
         documented default, ``fail`` ends with ``needs_answer``. A function is called with the
-        :class:`Clarification` and returns the answer, and is asked up to three times for one that can be
-        used. What was taken by default or answered by a function is written into ``assumptions``.
+        :class:`Clarification` and returns the answer; it is called up to three times until the answer is
+        valid. Defaults taken and answers of a function are listed in ``assumptions``.
     recorder
-        Where model calls, tool results and answers are recorded. Default: nowhere.
+        Records model calls, tool results and answers. Default: nothing is recorded.
     checkpointer
-        Only for running the subgraph on its own. As a node of another graph leave it out: the host's is used.
+        Only to run the subgraph on its own. As a node of another graph it uses the host's.
 
     Examples
     --------
@@ -129,7 +106,7 @@ def create_signal_subgraph(
 
 
 def build_signal_graph(resources: SignalResources | None = None) -> SignalGraph:
-    """The uncompiled graph, for hosts that add nodes, or compile it their own way."""
+    """Return the uncompiled graph, for hosts that add nodes or compile it differently."""
     resources = resources or build_signal_resources()
 
     def bound(node: Callable[..., dict[str, Any]], name: str) -> Any:
@@ -159,3 +136,30 @@ def build_signal_graph(resources: SignalResources | None = None) -> SignalGraph:
     graph.add_conditional_edges("validate", route_after_validation, ["reflection", "clarify", END])
     graph.add_conditional_edges("clarify", route_after_clarify, ["clarify", "reflection", END])
     return graph
+
+
+def map_to_subgraph_state(main_state: Mapping[str, Any]) -> SignalSubgraphState:
+    """Return the subgraph's input for a host that invokes it inside a node of its own.
+
+    It has the host's ``messages``, and of ``data_ref``, ``given``, ``as_of`` and ``max_retries`` what is set.
+
+    Notes
+    -----
+    A question interrupts the host's node too. After the answer LangGraph runs that node again from its start,
+    and the subgraph continues at the question: none of its own nodes runs twice. The code before the call
+    must be harmless to repeat. Do not put the call into ``try: … except Exception``, which swallows the
+    interrupt, and give it no ``thread_id``, which would separate it from the host's checkpointer (passing on
+    the node's ``config`` is fine)::
+
+        def signal(state):
+            return map_to_main_state(subgraph.invoke(map_to_subgraph_state(state)))
+    """
+    fixed = {key: main_state[key] for key in ("data_ref", "given", "as_of") if main_state.get(key)}
+    state = {**initial_state(main_state.get("max_retries", 3)), **fixed, "messages": main_state["messages"]}
+    return cast("SignalSubgraphState", state)
+
+
+def map_to_main_state(subgraph_state: SignalSubgraphState) -> dict[str, Any]:
+    """Return the subgraph's result as an update of the host: messages, data, strategy and ending."""
+    result: dict[str, Any] = {"messages": subgraph_state["messages"]}
+    return result | {key: subgraph_state[key] for key in _RESULT_FIELDS if key in subgraph_state}  # type: ignore[literal-required]

@@ -1,4 +1,4 @@
-"""The answers that the subgraph offers, in Chinese and English."""
+"""The answers that clarify offers, in Chinese and English."""
 
 from __future__ import annotations
 
@@ -31,32 +31,32 @@ _STRATEGIES: dict[Language, tuple[str, ...]] = {
         "buy when the close crosses above the 20-day average, sell when it crosses below",
     ),
 }
-_MONTHS = (12, 6, 36)
+_WINDOW_MONTHS = (12, 6, 36)
 _ALL: dict[Language, str] = {"zh": "全部股票", "en": "all stocks"}
-_YES = re.compile(
+_ACCEPT = re.compile(
     r"\W*(默认|用默认|使用默认|默认方案|好|好的|可以|行|default|use the default|ok|okay|yes|y)\W*",
     re.IGNORECASE,
 )
 
 
 def is_default(answer: str) -> bool:
-    """Whether an answer accepts the default that was offered.
+    """Whether an answer accepts the offered default.
 
     >>> is_default("默认"), is_default("OK."), is_default("600519.SH")
     (True, True, False)
     """
-    return bool(_YES.fullmatch(answer))
+    return bool(_ACCEPT.fullmatch(answer))
 
 
 def default_window(sessions: pd.DatetimeIndex, months: int = 12) -> tuple[str, str]:
-    """The last year, or so many months, up to the last session, as YYYYMMDD."""
+    """Return start and end, YYYYMMDD, of the last ``months`` up to the last session."""
     last = sessions[-1]
     first = max(sessions[0], last - pd.DateOffset(months=months) + pd.Timedelta(days=1))
     return f"{first:%Y%m%d}", f"{last:%Y%m%d}"
 
 
 def without_fields(names: Sequence[str], language: Language) -> str:
-    """The answer that gives up indicator fields.
+    """Return the answer that gives up indicator fields.
 
     >>> without_fields(["roe", "peg"], "en")
     'go on without roe, peg'
@@ -65,9 +65,9 @@ def without_fields(names: Sequence[str], language: Language) -> str:
 
 
 def typical_answers(kind: str, language: Language, source: MarketDataSource) -> list[str]:
-    """A few answers to a question, each of which can be read; none to a question about what went wrong."""
+    """Return a few valid answers to a question; none if the question is about a failure."""
     if kind == "window":
-        windows = (default_window(source.sessions(), months) for months in _MONTHS)
+        windows = (default_window(source.sessions(), months) for months in _WINDOW_MONTHS)
         return list(dict.fromkeys(_window(*window, language) for window in windows))
     if kind == "symbol":
         listed = source.symbols()
@@ -83,11 +83,11 @@ def _window(start: str, end: str, language: Language) -> str:
 def default_answer(
     kind: str, language: Language, sessions: pd.DatetimeIndex, *, plan_without: Collection[str] | None = None
 ) -> str | None:
-    """The documented default for a kind of question, as a sentence that reflection can read.
+    """Return the documented default answer to a kind of question.
 
-    The parts are: all stocks of the source (``symbol``), the last year (``window``) and
-    :data:`DEFAULT_STRATEGY` (``strategy``). A failure has no default of its own. With ``plan_without`` it is
-    a plan of all parts but those named there, which are known already.
+    The defaults are all stocks of the source (``symbol``), the last year (``window``) and
+    :data:`DEFAULT_STRATEGY` (``strategy``); a failure has none. With ``plan_without`` the default is a plan
+    of all three parts except those named there, which are known already.
     """
     window = _window(*default_window(sessions), language)
     parts = {"symbol": _ALL[language], "window": window, "strategy": DEFAULT_STRATEGY[language]}

@@ -1,12 +1,83 @@
-"""What a model that reviews data and signals answers."""
+"""The JSON replies that models give to reflection and validation.
+
+Class names, titles, docstrings and fields are part of the schemas that models are sent.
+"""
 
 from __future__ import annotations
 
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, field_validator
 
-__all__ = ["Issue", "ReviewReply"]
+from quantgraph.tools.window import split_codes
+
+__all__ = ["Intent", "Issue", "Params", "ReflectionReply", "ReviewReply"]
+
+_NOTHING = {"", "null", "none", "n/a", "无"}
+"""Texts that models write for a missing value."""
+
+
+class Params(BaseModel):
+    """Parameters of an intent; empty means not said."""
+
+    model_config = ConfigDict(extra="ignore")
+
+    ts_code: str = ""
+    start_date: str = ""
+    end_date: str = ""
+    strategy_desc: str = ""
+    required_indicators: list[str] = Field(default_factory=list)
+
+    @field_validator("ts_code", "start_date", "end_date", "strategy_desc", mode="before")
+    @classmethod
+    def _text(cls, value: object) -> object:
+        if isinstance(value, list | tuple):
+            value = ",".join(str(item) for item in value)
+        if value is None or (isinstance(value, str) and value.strip().lower() in _NOTHING):
+            return ""
+        return str(value).strip() if isinstance(value, str | int) else value
+
+    @field_validator("required_indicators", mode="before")
+    @classmethod
+    def _names(cls, value: object) -> object:
+        names = split_codes(value) if isinstance(value, str) else [] if value is None else value
+        if not isinstance(names, list | tuple):
+            return names
+        return [name for name in names if not isinstance(name, str) or name.strip().lower() not in _NOTHING]
+
+
+class Intent(BaseModel):
+    """What the user wants."""
+
+    model_config = ConfigDict(extra="ignore")
+
+    type: Literal["data_fetch", "signal_gen", "mixed", "unclear"] = "unclear"
+    params: Params = Field(default_factory=Params)
+    needs_clarification: bool = False
+
+
+class ReflectionReply(BaseModel):
+    """A reflection reply. ``next_action`` is advice: what is ready is decided by code."""
+
+    model_config = ConfigDict(extra="ignore", title="Decision")
+
+    analysis: str = ""
+    task_type: Literal["data_fetch", "signal_gen", "mixed", "unclear"]
+    next_action: Literal["data_fetch", "signal_generate", "clarify", "validate", "end"] | None = None
+    user_intent: Intent
+    clarification_question: str | None = None
+    reasoning: str = ""
+    unread: list[str] = Field(default_factory=list)
+
+    @field_validator("unread", mode="before")
+    @classmethod
+    def _words(cls, value: object) -> object:
+        return [] if value in (None, "", "null") else [value] if isinstance(value, str) else value
+
+    @field_validator("clarification_question", mode="before")
+    @classmethod
+    def _question(cls, value: object) -> object:
+        return None if isinstance(value, str) and value.strip().lower() in _NOTHING else value
 
 
 class Issue(BaseModel):

@@ -1,4 +1,4 @@
-"""Where to go next. Routes read the state and nothing else; they change nothing."""
+"""The routes: pure functions of the state that name the next node."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ __all__ = [
 
 
 def _needs_data(state: SignalSubgraphState) -> bool:
-    wanted = state.get("user_intent", {}).get("params", {}).get("required_indicators")
-    return not state.get("data_ready") or bool(wanted and not state.get("indicators_ready"))
+    required = state.get("user_intent", {}).get("params", {}).get("required_indicators")
+    return not state.get("data_ready") or bool(required and not state.get("indicators_ready"))
 
 
 def route_from_reflection(
     state: SignalSubgraphState,
 ) -> Literal["clarify", "data_fetch", "signal_generate", "validate", "__end__"]:
-    """After reflection: a question first, then data, then the signal, then its validation."""
+    """After reflection: a question, else data, else the signal, else validation."""
     if state.get("ended_because"):
         return "__end__"
     if state.get("clarification_needed"):
@@ -41,7 +41,7 @@ def route_from_reflection(
 def route_after_data_fetch(
     state: SignalSubgraphState,
 ) -> Literal["reflection", "validate", "clarify", "__end__"]:
-    """After the fetch: validate it, or think again, or ask when that was tried often enough."""
+    """After the fetch: validate the data; on errors reflect again, or ask after too many attempts."""
     if state.get("ended_because"):
         return "__end__"
     if not state.get("error_messages"):
@@ -52,14 +52,14 @@ def route_after_data_fetch(
 
 
 def route_after_signal_gen(state: SignalSubgraphState) -> Literal["reflection", "validate", "__end__"]:
-    """After the generation: validate it, or think again; reflection asks when that was tried too often."""
+    """After the generation: validate the signal; on errors reflect again."""
     if state.get("ended_because"):
         return "__end__"
     return "reflection" if state.get("error_messages") else "validate"
 
 
 def route_after_validation(state: SignalSubgraphState) -> Literal["reflection", "clarify", "__end__"]:
-    """After validation: on to the next step, back with the errors, or the end."""
+    """After validation: the next step, back with the errors, or the end."""
     if state.get("ended_because"):
         return "__end__"
     if state.get("error_messages"):
@@ -75,7 +75,7 @@ def route_after_validation(state: SignalSubgraphState) -> Literal["reflection", 
 
 
 def route_after_clarify(state: SignalSubgraphState) -> Literal["clarify", "reflection", "__end__"]:
-    """After clarify: ask the question that was just written down, think about the answer, or end."""
+    """After clarify: ask the question that was just worded, reflect on the answer, or end."""
     if state.get("ended_because"):
         return "__end__"
     clarification = state.get("clarification")

@@ -1,4 +1,4 @@
-"""What the nodes work with: source, store, code runner and one agent a role, built once per graph."""
+"""The resources of the signal nodes: source, store, code runner and agents, built once per graph."""
 
 from __future__ import annotations
 
@@ -10,9 +10,7 @@ from langchain_core.language_models import BaseChatModel
 
 from quantgraph.data import MarketDataSource, open_source
 from quantgraph.data.as_of import AsOfSource
-from quantgraph.errors import (
-    BadOption,
-)
+from quantgraph.errors import BadOption
 from quantgraph.llm import role_model
 from quantgraph.llm.models import Model
 from quantgraph.market.moment import Moment
@@ -23,8 +21,7 @@ from quantgraph.runtime.questions import OnClarify
 from quantgraph.sandbox import CodeRunner
 from quantgraph.settings import Settings, load_settings
 from quantgraph.state import GLOBAL_DATA_STATE, DataState
-from quantgraph.subgraphs.signal.data_request import ReflectionReply
-from quantgraph.subgraphs.signal.reply_schemas import ReviewReply
+from quantgraph.subgraphs.signal.reply_schemas import ReflectionReply, ReviewReply
 from quantgraph.subgraphs.signal.state import SignalSubgraphState
 from quantgraph.tools import (
     CodeSession,
@@ -44,19 +41,16 @@ __all__ = [
 
 @dataclass(frozen=True, kw_only=True)
 class SignalResources:
-    """Handles of one graph.
+    """Resources of one graph.
 
     Attributes
     ----------
     on_clarify
-        ``ask`` interrupts for an answer (needs a checkpointer), ``default`` takes the documented default,
-        ``fail`` ends the run with ``needs_answer``. A function is called with the question and returns the
-        answer. What a function answered and what was taken by default is written into ``assumptions``.
+        Who answers questions, see :func:`~quantgraph.subgraphs.signal.create_signal_subgraph`.
     recorder
-        Where runs are recorded.
+        Records the runs.
     audit_cuts, audit_cells, audit_seed
-        At how many sessions a strategy is proved causal, up to which size at all of them, and what draws
-        them, see :func:`~quantgraph.audit.check_causality`.
+        Options of the causality proof, see :func:`~quantgraph.audit.check_causality`.
     """
 
     source: MarketDataSource
@@ -74,20 +68,20 @@ class SignalResources:
     audit_seed: int | None = None
 
     def as_of(self, state: SignalSubgraphState) -> Moment:
-        """The run's moment: nothing later is fetched, shown or used."""
+        """Return the run's moment: nothing later is fetched, shown or used."""
         given = state.get("as_of")
         return Moment.at(given) if given else Moment(self.source.sessions()[-1])
 
     def known(self, state: SignalSubgraphState) -> AsOfSource:
-        """The source as known at the run's moment: the one that nodes ask."""
+        """Return the source as known at the run's moment, which is what nodes use."""
         return AsOfSource(self.source, self.as_of(state))
 
     def data_ref(self, state: SignalSubgraphState) -> str:
-        """The run's commit; a run that was given none begins with an empty one."""
+        """Return the run's commit; a run without one starts with the empty commit."""
         return state.get("data_ref") or self.store.empty
 
     def context(self, state: SignalSubgraphState, ref: str) -> ToolContext:
-        """Handles for one agent call on the commit ``ref``."""
+        """Return the tools' context for one agent call on the commit ``ref``."""
         as_of = self.as_of(state)
         tree = self.store.checkout(ref)
         code = CodeSession(runner=self.runner, frames=tree.view(as_of).frozen())
@@ -104,9 +98,15 @@ def build_signal_resources(
     recorder: Recorder | None = None,
     settings: Settings | None = None,
 ) -> SignalResources:
-    """Build everything once; options as in :func:`~quantgraph.subgraphs.signal.create_signal_subgraph`."""
+    """Build the resources; options as in :func:`~quantgraph.subgraphs.signal.create_signal_subgraph`.
+
+    Raises
+    ------
+    BadOption
+        If ``on_clarify`` is invalid.
+    """
     if on_clarify not in ("ask", "default", "fail") and not callable(on_clarify):
-        raise BadOption(f"on_clarify={on_clarify!r}; valid are ask, default, fail, or a function")
+        raise BadOption(f"on_clarify must be ask, default, fail or a function, not {on_clarify!r}")
     settings = settings or load_settings()
     recorder = recorder or Recorder()
     recorder.limit(Budget.parse(settings.budget), Budget.parse(settings.session_budget))

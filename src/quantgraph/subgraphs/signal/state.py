@@ -1,4 +1,4 @@
-"""State of the signal subgraph. Frames are not in it: ``data_ref`` names the commit they are in."""
+"""State of the signal subgraph. It holds no frames: ``data_ref`` names their commit."""
 
 from __future__ import annotations
 
@@ -18,27 +18,27 @@ __all__ = ["SignalSubgraphState"]
 class SignalSubgraphState(TypedDict):
     """State of the signal subgraph.
 
-    Only ``messages`` is needed to start. All values are plain JSON, so that any checkpointer takes them.
+    Only ``messages`` is required to start. All values are plain JSON, which any checkpointer accepts.
     """
 
     messages: Annotated[list[AnyMessage], add_messages]
     current_task: str
-    """What is next: ``reflection``, ``data_fetch``, ``signal_gen``, ``validate``, ``clarify`` or ``end``."""
+    """The next task: ``reflection``, ``data_fetch``, ``signal_gen``, ``validate``, ``clarify`` or ``end``."""
     data_ready: bool
-    """The bars that this request needs are in the commit ``data_ref``."""
+    """Whether the bars that this request needs are in the commit ``data_ref``."""
     indicators_ready: bool
-    """The daily indicators that this request needs are there."""
+    """Whether the daily indicators that this request needs are there."""
     signal_ready: bool
-    """The signal of this strategy on this data is there."""
+    """Whether the signal of this strategy on these data is there."""
     user_intent: dict[str, Any]
     """``type``, ``params`` (ts_code, start_date, end_date, strategy_desc, required_indicators) and
     ``needs_clarification``."""
     clarification_needed: str | None
-    """Why the user has to be asked, or None."""
+    """Why the user is to be asked, or None."""
     clarification_count: int
     """Questions answered so far for this request."""
     execution_history: list[str]
-    """What was done, and what went wrong and was solved."""
+    """What was done, and which errors were solved."""
     error_messages: list[str]
     """The open errors of the current attempt, one ``code: message`` line each."""
     max_retries: int
@@ -47,13 +47,14 @@ class SignalSubgraphState(TypedDict):
     """Failed attempts since the start or the last answer."""
 
     data_ref: NotRequired[str]
-    """Commit the run works on."""
+    """The commit that the run works on."""
     request: NotRequired[dict[str, Any]]
     """The intent as checked by code: ``{ts_code, start, end, indicators, strategy, notes, index_code}``, and
-    ``data_start`` where data from before ``start`` were needed."""
+    ``data_start`` if data from before ``start`` are needed."""
     strategy: NotRequired[dict[str, Any]]
     """``{name, cells, code_hash, data_ref, request, warm_up}``; ``data_ref`` is the data it ran on,
-    ``warm_up`` the sessions that a row needs. Once validated, ``evaluated_from``: the first one judged."""
+    ``warm_up`` the sessions that a row needs. Once validated, ``evaluated_from``: the first session that
+    counts."""
     validation: NotRequired[dict[str, Any]]
     """The last validation report."""
     clarification: NotRequired[Clarification | None]
@@ -61,31 +62,31 @@ class SignalSubgraphState(TypedDict):
     failures: NotRequired[list[str]]
     """First error of each failed attempt since the start or the last answer."""
     assumptions: NotRequired[list[str]]
-    """Answers that no person gave, ``kind: answer (default)`` or ``(callable)``."""
+    """Answers not given by a person, as ``kind: answer (default)`` or ``(callable)``."""
     answering: NotRequired[Clarification | None]
-    """The question whose answer is to be read next."""
+    """The question whose answer reflection reads next."""
     ignored_message_ids: NotRequired[list[str]]
-    """Ids of the user's messages that are no part of the request: answers that could not be read."""
+    """Ids of the user's messages that are ignored: answers that were not understood."""
     waived: NotRequired[list[str]]
-    """Indicator fields that there are not, and that the user goes on without."""
+    """Unknown indicator fields that the user goes on without."""
     given: NotRequired[dict[str, str]]
-    """``ts_code``, ``start_date``, ``end_date`` as fixed by the caller; they win over the sentence."""
+    """``ts_code``, ``start_date``, ``end_date`` fixed by the caller; they override the sentence."""
     as_of: NotRequired[str]
-    """Last session the run may know, ``YYYYMMDD``; default: the source's last."""
+    """Last session that the run may know, ``YYYYMMDD``; default: the source's last."""
     reflected_on: NotRequired[str]
-    """Id of the newest user message that was reflected on."""
+    """Id of the newest user message that reflection has read."""
     handled: NotRequired[str]
-    """Id of the last user message of the request that ended last."""
+    """Id of the last user message of the previous request."""
     language: NotRequired[Language]
-    """The user's."""
+    """The user's language."""
     remaining_steps: NotRequired[RemainingSteps]
-    """Steps that this call of the graph may still make, by its ``recursion_limit`` or the host's."""
+    """Steps left to this call of the graph, by its ``recursion_limit`` or the host's."""
     ended_because: NotRequired[EndedBecause | None]
     """Why the graph ended."""
     run_id: NotRequired[str]
-    """Name of the run in its ledger and recording; one is made if the caller gives none."""
+    """Id of the run in its ledger and recording; made if the caller gives none."""
     calls: NotRequired[dict[str, int]]
-    """Model calls so far by the place they were made at: ``{"signal/reflection": 3}``. Never set back: a call
-    is known by its number, in a run that is resumed or replayed too."""
+    """Model calls so far by node path: ``{"signal/reflection": 3}``. Never reset: a call is identified by its
+    number, also in a resumed or replayed run."""
     trail: NotRequired[list[str]]
-    """What each step since the last answer left behind, ``node:fingerprint``; a loop shows in it."""
+    """The state that each step since the last answer left, as ``node:hash``, to detect loops."""

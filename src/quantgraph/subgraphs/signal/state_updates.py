@@ -1,4 +1,4 @@
-"""How nodes report: what was done, what failed, and when it is time to ask or to stop."""
+"""State updates of the signal nodes: a new request, an answer, a failed attempt, a question."""
 
 from __future__ import annotations
 
@@ -34,76 +34,21 @@ __all__ = [
 ]
 
 
-def repeat_question_update(
-    state: SignalSubgraphState, kind: str, params: Mapping[str, Any], unread: Sequence[str], reason: str
-) -> dict[str, Any]:
-    """The last question once more, or nothing if its answer was of use.
-
-    It was of none if words of it are unread, and either the same is asked as before, or something is lost
-    that was known before. Such an answer is no part of the request from then on. A rule may be told in
-    several answers: it is kept as long as nothing is lost.
-
-    Parameters
-    ----------
-    kind, reason
-        What is asked now that the answer is there, and why.
-    params, unread
-        What was read of the request with the answer, and words that were not.
-    """
-    task = state.get("answering")
-    if not task:
-        return {}
-    answer = user_messages(state)[-1]
-    ignored_message_ids = [*state.get("ignored_message_ids", []), str(answer.id)]
-    earlier = _plain(user_text({**state, "ignored_message_ids": ignored_message_ids}))
-    strange = [word for word in map(_plain, unread) if word in _plain(answer.text) and word not in earlier]
-    known = state.get("user_intent", {}).get("params", {})
-    lost = any(known.get(name) and not value for name, value in params.items())
-    same = kind == task["kind"]
-    if not strange or not (lost or (same and kind != "strategy")):
-        return {}
-    if not same:
-        spoken = language(state)
-        before = task["reason"].removeprefix(_not_read(task["unread"], spoken))
-        kind, reason = task["kind"], _not_read(unread, spoken) + before
-    line = f"{task['kind']}: {answer.text} ("
-    return {
-        "ignored_message_ids": ignored_message_ids,
-        "answering": None,
-        "reflected_on": answer.id,
-        "assumptions": [said for said in state.get("assumptions", []) if not said.startswith(line)],
-        **question_update(state, task["kind"], reason, unread=unread, options=task["options"]),
-    }
-
-
-def _plain(text: object) -> str:
-    """A text as whoever reads it may have written it down: widths, number words, case, spaces."""
-    return " ".join(normalise(str(text)).casefold().split())
-
-
-def _not_read(words: Sequence[str], spoken: Language) -> str:
-    if not words:
-        return ""
-    return say(
-        spoken,
-        zh=f"这部分我没有读懂：{'；'.join(words)}。",
-        en=f"I could not read this: {'; '.join(words)}. ",
-    )
-
-
 MAX_CLARIFICATIONS = 3
+"""Questions that one request may put to the user."""
 SAME_ERROR_LIMIT = 2
+"""Times that an error may occur before the user is asked."""
 CAUSALITY_ERRORS = ("not_causal", "causality_undecided")
-"""Errors of a signal that uses the future, or was not shown not to. The same one a second time is put to the
-user."""
+"""Codes of a signal that uses the future or was not proved not to; at the second time the user is asked."""
 
-
-_VENDORS = {kind.code for kind in (NoData, NotConfigured, PermissionDenied, RateLimited, SourceUnavailable)}
-"""Codes of errors that a vendor answers with when it cannot serve anybody, or not us, or has nothing yet."""
+_VENDOR_ERRORS = {
+    kind.code for kind in (NoData, NotConfigured, PermissionDenied, RateLimited, SourceUnavailable)
+}
+"""Codes of a vendor that is down, refuses, or has no data yet."""
 
 
 def initial_state(max_retries: int = 3) -> Update:
-    """All fields but the messages, as they are before anything was done."""
+    """Return all fields except the messages as they are at the start of a request."""
     return {
         "current_task": "reflection",
         "data_ready": False,
@@ -130,7 +75,7 @@ def initial_state(max_retries: int = 3) -> Update:
 
 
 def user_text(state: SignalSubgraphState) -> str:
-    """Everything the user said for this request, a line a message, but for answers that could not be read."""
+    """Return the user's messages of this request, one a line, without the ignored ones."""
     told = (
         message for message in user_messages(state) if message.id not in state.get("ignored_message_ids", [])
     )
@@ -138,7 +83,7 @@ def user_text(state: SignalSubgraphState) -> str:
 
 
 def answer_update(state: SignalSubgraphState, text: str) -> Update:
-    """The user has answered: the question is closed, and there are new attempts."""
+    """Return the update for an answer: the question is closed and the attempts start again."""
     task, waived = state.get("clarification"), list(state.get("waived", []))
     if task and task["kind"] == "fields" and text == without_fields(task["unread"], task["language"]):
         waived += task["unread"]
@@ -156,7 +101,7 @@ def answer_update(state: SignalSubgraphState, text: str) -> Update:
 
 
 def failure_update(state: SignalSubgraphState, node: str, errors: Sequence[str]) -> Update:
-    """An attempt that did not work: counted, and put to the user when it happens too often."""
+    """Return the update of a failed attempt: it is counted; after too many the user is asked."""
     count = state.get("retry_count", 0) + 1
     failures = [*state.get("failures", []), errors[0]]
     update: Update = {
@@ -184,9 +129,9 @@ def question_update(
     unread: Sequence[str] = (),
     options: Sequence[str] = (),
 ) -> Update:
-    """The user has to be asked; after the last allowed question the run ends with a typed reason instead.
+    """Return the update that asks the user; after the last allowed question, the one that ends the run.
 
-    ``unread`` are words of the user that could not be placed, ``options`` answers that would do.
+    ``unread`` are the user's words that were not understood, ``options`` suggested answers.
     """
     asked = state.get("clarification_count", 0)
     if asked >= MAX_CLARIFICATIONS:
@@ -196,17 +141,17 @@ def question_update(
             if kind == "failure" and state.get("failures")
             else end_update(state, "needs_answer", f"needs_answer: {reason}")
         )
-    name = question_id(state, len(state["messages"]), kind, reason, asked)
+    identifier = question_id(state, len(state["messages"]), kind, reason, asked)
     return {
         "clarification_needed": reason,
         "clarification": {
-            "id": name,
+            "id": identifier,
             "kind": kind,
             "reason": reason,
             "question": "",
             "options": list(options),
             "default": None,
-            "answer_schema": answer_schema(name),
+            "answer_schema": answer_schema(identifier),
             "rounds_left": MAX_CLARIFICATIONS - asked - 1,
             "language": language(state),
             "unread": list(unread),
@@ -216,17 +161,76 @@ def question_update(
 
 
 def failure_reason(state: SignalSubgraphState) -> EndedBecause:
-    """Why attempts ended: the same error again and again, or too many of them; or what no attempt mends."""
+    """Return why attempts ended: future data, the vendor, the same error repeatedly, or too many errors."""
     failures = state.get("failures", [])
     last = failures[-1].partition(":")[0] if failures else ""
     if last in CAUSALITY_ERRORS:
         return "causality_failed"
-    if last in _VENDORS:
+    if last in _VENDOR_ERRORS:
         return "data_unavailable"
     return "repeated_error" if _repeated(failures) else "max_retries"
 
 
 def _repeated(failures: Sequence[str]) -> bool:
-    """Whether one error came more often than it may; code that looks ahead is told so once."""
+    """Whether an error occurred more often than allowed; a use of the future is allowed once."""
     limits = {error: 1 if error.startswith(CAUSALITY_ERRORS) else SAME_ERROR_LIMIT for error in failures}
     return any(failures.count(error) > limit for error, limit in limits.items())
+
+
+def repeat_question_update(
+    state: SignalSubgraphState, kind: str, params: Mapping[str, Any], unread: Sequence[str], reason: str
+) -> dict[str, Any]:
+    """Return the update that asks the last question again; empty if its answer was useful.
+
+    An answer is not useful if some of its words were not understood, and either the same question arises
+    again, or a part that was known is lost. It is then ignored for the rest of the request. A rule may take
+    several answers: they are kept as long as nothing is lost.
+
+    Parameters
+    ----------
+    kind, reason
+        The question that arises with the answer, and why.
+    params, unread
+        The request as read with the answer, and the words that were not understood.
+    """
+    task = state.get("answering")
+    if not task:
+        return {}
+    answer = user_messages(state)[-1]
+    ignored = [*state.get("ignored_message_ids", []), str(answer.id)]
+    earlier = _plain(user_text({**state, "ignored_message_ids": ignored}))
+    not_understood = [
+        word for word in map(_plain, unread) if word in _plain(answer.text) and word not in earlier
+    ]
+    known = state.get("user_intent", {}).get("params", {})
+    lost = any(known.get(name) and not value for name, value in params.items())
+    same = kind == task["kind"]
+    if not not_understood or not (lost or (same and kind != "strategy")):
+        return {}
+    if not same:
+        user_language = language(state)
+        before = task["reason"].removeprefix(_not_understood(task["unread"], user_language))
+        kind, reason = task["kind"], _not_understood(unread, user_language) + before
+    line = f"{task['kind']}: {answer.text} ("
+    return {
+        "ignored_message_ids": ignored,
+        "answering": None,
+        "reflected_on": answer.id,
+        "assumptions": [each for each in state.get("assumptions", []) if not each.startswith(line)],
+        **question_update(state, task["kind"], reason, unread=unread, options=task["options"]),
+    }
+
+
+def _plain(text: object) -> str:
+    """Normalise widths, number words, case and spaces, which a model may have changed."""
+    return " ".join(normalise(str(text)).casefold().split())
+
+
+def _not_understood(words: Sequence[str], language: Language) -> str:
+    if not words:
+        return ""
+    return say(
+        language,
+        zh=f"这部分我没有读懂：{'；'.join(words)}。",
+        en=f"I could not read this: {'; '.join(words)}. ",
+    )

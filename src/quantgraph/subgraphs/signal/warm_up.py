@@ -1,4 +1,4 @@
-"""The sessions that a strategy needs before its signal counts: fetched, run through, and not judged."""
+"""Warm-up: the earlier sessions that a strategy needs are measured, fetched and not evaluated."""
 
 from __future__ import annotations
 
@@ -30,22 +30,22 @@ __all__ = [
 ]
 
 EVALUATION_FIELDS = ("causality", "warm_up", "evaluated_from", "not_judged")
-"""What a validated signal's report says of its proof and of what is judged, and a result repeats."""
+"""Fields of a validated signal's report, on its proof and its evaluation, that a result repeats."""
 
-_EARLIER = (250, 500, 1000)
-"""Sessions before the window over which the need is measured, one after the other until it shows."""
+_EARLIER_SESSIONS = (250, 500, 1000)
+"""Lengths of earlier data, in sessions, over which the warm-up is measured until one shows it."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class DraftStrategy:
-    """Cells that hand over the signal ``name``, and what they run on.
+    """The cells that publish the signal ``name``, and what they run on.
 
     Attributes
     ----------
     data_ref
         A commit with the window's data and no signal.
     signal
-        What they handed over for the window alone.
+        Their signal on the window's data alone.
     """
 
     cells: Sequence[str]
@@ -58,18 +58,18 @@ class DraftStrategy:
 
 @dataclass(frozen=True, kw_only=True)
 class WarmedSignal:
-    """The signal of a window, with all the sessions before it that there are and that it needs.
+    """The signal of a window, made with the earlier sessions that it needs and that exist.
 
     Attributes
     ----------
     data_ref
-        The commit that it was made on.
+        The commit it was made on.
     warm_up
-        Sessions that a row needs, itself included; None if it depends on the whole history.
+        Sessions that a row needs, its own included; None if it depends on the whole history.
     data_start
         First session of the data, ``YYYYMMDD``; None if it is the window's.
     notes
-        What kept it from being better.
+        Why earlier data are missing or not measured.
     """
 
     data_ref: str
@@ -80,8 +80,8 @@ class WarmedSignal:
 
 
 @dataclass(frozen=True, kw_only=True)
-class _Longer:
-    """A commit whose data begin before the window, and their first session."""
+class _EarlierData:
+    """A commit whose data start before the window, and their first session."""
 
     data_ref: str
     start: pd.Timestamp
@@ -92,14 +92,14 @@ def run_with_warm_up(
 ) -> WarmedSignal:
     """Run a strategy again with as many earlier sessions as its signal needs.
 
-    What it needs is measured over a longer time than the window, which may be too short to show it; where
-    that shows none, because it depends on the whole history, it gets all of that time. Where the source has
-    nothing earlier, or does not give it, or the code fails on it, the window has to do.
+    The need is measured over more sessions than the window, which may be too short to show it. If the signal
+    depends on the whole history, it gets all of these sessions. If the source has no earlier data or fails,
+    or the code fails on them, the window's data are used.
 
     Parameters
     ----------
     request
-        As checked; the window begins at its ``start``.
+        The checked request; the window starts at its ``start``.
     source
         The source as known at ``as_of``.
     """
@@ -111,8 +111,8 @@ def run_with_warm_up(
         if need == 1 or longest is None:
             return replace(alone, warm_up=need, notes=() if need else (_unmeasured(request["start"]),))
         first = longest.start if need is None else before[-(need - 1) :][0]
-        wanted = {**request, "data_start": f"{first:%Y%m%d}"}
-        ref = restrict_to_request(strategy.store, longest.data_ref, wanted, source)
+        extended = {**request, "data_start": f"{first:%Y%m%d}"}
+        ref = restrict_to_request(strategy.store, longest.data_ref, extended, source)
         signal = in_window(_signal(strategy, ref, as_of), request)
     except (SandboxTooWeak, StorageUnavailable):
         raise
@@ -120,9 +120,9 @@ def run_with_warm_up(
         return replace(alone, warm_up=_need(strategy, strategy.data_ref, as_of), notes=(_failed(error),))
     except QuantGraphError as error:
         return replace(alone, warm_up=_need(strategy, strategy.data_ref, as_of), notes=(_missing(error),))
-    notes = () if need else (_unmeasured(wanted["data_start"]),)
+    notes = () if need else (_unmeasured(extended["data_start"]),)
     return WarmedSignal(
-        data_ref=ref, signal=signal, warm_up=need, data_start=wanted["data_start"], notes=notes
+        data_ref=ref, signal=signal, warm_up=need, data_start=extended["data_start"], notes=notes
     )
 
 
@@ -132,18 +132,18 @@ def _measured(
     source: MarketDataSource,
     before: pd.DatetimeIndex,
     as_of: Moment,
-) -> tuple[int | None, _Longer | None]:
-    """The need, None if no length shows one; and the longest data over which the signal says something."""
+) -> tuple[int | None, _EarlierData | None]:
+    """Return the sessions needed, None if not measurable, and the longest data with a signal."""
     longest = None
-    for count in _EARLIER if len(before) else ():
+    for count in _EARLIER_SESSIONS if len(before) else ():
         first = before[-count:][0]
         ref = _extended(strategy, request, source, first, before[-1])
         trials, panel = _trials(strategy), strategy.store.view(as_of, ref).frozen()
         whole = trials.whole(panel)
         if whole.signal is None:
             raise CodeFailed(whole.error)
-        if _speaks(whole.signal.values):
-            longest = _Longer(data_ref=ref, start=first)
+        if _varies(whole.signal.values):
+            longest = _EarlierData(data_ref=ref, start=first)
             need = measure_warm_up(trials, panel, whole=whole)
             if need is not None:
                 return need, longest
@@ -180,54 +180,54 @@ def _signal(strategy: DraftStrategy, ref: str, as_of: Moment) -> pd.DataFrame:
     if result.error is not None:
         raise result.error
     if strategy.name not in result.signals:
-        raise CodeFailed(f"with earlier data the code hands over no {strategy.name}")
+        raise CodeFailed(f"with earlier data the code publishes no signal {strategy.name}")
     return result.signals[strategy.name]
 
 
-def _speaks(values: Floats) -> bool:
-    """Whether a signal says different things; one that is 0 throughout may only be waiting for its data."""
+def _varies(values: Floats) -> bool:
+    """Whether a signal has different values; one that is 0 throughout may still wait for its data."""
     return np.unique(values[~np.isnan(values)]).size > 1
 
 
 def _unmeasured(start: str) -> Note:
     return Note(
         zh=f"测不出信号每一行需要多少个交易日（可能取决于全部历史），因此用了自 {start} 起的全部数据",
-        en="how many sessions a row of the signal needs could not be measured (it may depend on all of "
-        f"them), so it has all data from {start} on",
+        en="the sessions that a row of the signal needs could not be measured (it may depend on all of "
+        f"them), so all data from {start} on are used",
     )
 
 
 def _missing(error: QuantGraphError) -> Note:
     return Note(
         zh=f"取不到区间之前的数据（{error.line}），信号尚不可靠的交易日不参与评价",
-        en=f"there are no data from before the window ({error.line}); sessions that need them are not judged",
+        en=f"there are no data from before the window ({error.line}); sessions that need them do not count",
     )
 
 
 def _failed(error: CodeFailed) -> Note:
     return Note(
         zh=f"策略代码在更早的数据上出错（{error.message}），因此只用区间内的数据",
-        en=f"the code fails on earlier data ({error.message}), so it has those of the window alone",
+        en=f"the code fails on earlier data ({error.message}), so only the window's data are used",
     )
 
 
 def in_window(frame: pd.DataFrame, request: Mapping[str, Any]) -> pd.DataFrame:
-    """The rows of the window that was asked for, without those before it."""
+    """Return the rows of the requested window, without the earlier ones."""
     return frame.loc[session_of(request["start"]) :]
 
 
 def evaluated_from(
     sessions: pd.DatetimeIndex, request: Mapping[str, Any], warm_up: int | None
 ) -> pd.Timestamp | None:
-    """First session of the window that is judged; None if there is none.
+    """Return the first session of the window that is evaluated; None if there is none.
 
-    The window's first if its row of the signal has the ``warm_up`` sessions that a row needs, itself
-    included. Else the one after the first row that counts, since a row is traded at the next open.
+    It is the window's first if that row of the signal has the ``warm_up`` sessions that a row needs, its own
+    included; else the session after the first such row, since a row is traded at the next open.
 
     Parameters
     ----------
     sessions
-        Those of the data, earlier ones included.
+        Sessions of the data, earlier ones included.
     """
     inside = sessions[sessions >= session_of(request["start"])]
     early, cold = len(sessions) - len(inside), 0 if warm_up is None else warm_up - 1
@@ -236,11 +236,11 @@ def evaluated_from(
 
 
 def not_evaluated_text(summary: Mapping[str, Any]) -> dict[str, str]:
-    """The end of a sentence, by language, on what a report's summary says is not judged; empty if all is."""
+    """Return, by language, the end of a sentence on sessions not evaluated; empty if there are none."""
     count, need, first = (summary[key] for key in ("not_judged", "warm_up", "evaluated_from"))
     if not count:
         return {"zh": "", "en": ""}
     return {
         "zh": f"；信号每一行需要 {need} 个交易日，区间的前 {count} 个不参与评价，从 {first} 起评价",
-        "en": f"; a row of it needs {need} sessions: the first {count} are not judged, up to {first}",
+        "en": f"; each row needs {need} sessions: the first {count} are not evaluated, up to {first}",
     }

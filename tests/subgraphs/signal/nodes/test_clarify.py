@@ -287,7 +287,7 @@ def test_a_function_is_given_the_question_and_its_answer_is_written_down(play, g
     assert final["ended_because"] == "done"
     assert final["assumptions"] == ["window: January 2024 (callable)"]
     assert said[0]["question"].startswith("question 1?")
-    assert said[1]["error"] == "the answer is empty; answer with a text"
+    assert said[1]["error"] == "the answer is empty; answer with text"
     assert recorded_answer(recorder.of("r"), said[0]["id"]) == "January 2024"
 
 
@@ -297,7 +297,7 @@ def test_three_answers_of_a_function_that_are_none_end_the_run(play, graph_of):
     final = graph_of(cast, on_clarify=tries.append).invoke(begin())
     assert final["ended_because"] == "needs_answer"
     assert len(tries) == 3
-    assert "NoneType is no text" in final["error_messages"][0]
+    assert "the answer must be text, not NoneType" in final["error_messages"][0]
 
 
 def test_a_question_that_waits_is_answered_by_default_when_nobody_is_asked_any_more(play, graph_of):
@@ -353,7 +353,7 @@ def test_nobody_goes_on_without_a_field_unasked(play, graph_of, on_clarify):
     cast = play.Cast(reflect=play.intent(required_indicators=["roe"]))
     final = graph_of(cast, on_clarify=on_clarify).invoke(begin())
     assert final["ended_because"] == "needs_answer"
-    assert final["error_messages"][0].startswith("needs_answer: there is no daily indicator roe; there are ")
+    assert final["error_messages"][0].startswith("needs_answer: there is no daily indicator roe; available: ")
     assert final["assumptions"] == []
 
 

@@ -166,7 +166,7 @@ def test_unseeded_randomness_is_found_not_reproducible(name, play, graph_of):
     final = graph_of(play.Cast(code=code), on_clarify="fail").invoke({"messages": [("user", play.SENTENCE)]})
     assert final["ended_because"] == "repeated_error"
     assert final["error_messages"] == [
-        "not_reproducible: lucky differs when its code is run again; seed what is random"
+        "not_reproducible: lucky differs when its code is run again; seed all randomness"
     ]
     assert final["strategy"] == {}
     assert final["signal_ready"] is False

@@ -1,4 +1,4 @@
-"""The five nodes, one file each, with its prompt beside it."""
+"""The five nodes of the signal subgraph, one file each, with its prompt."""
 
 from quantgraph.subgraphs.signal.nodes.clarify import CLARIFY_NODE_PROMPT, clarify_node
 from quantgraph.subgraphs.signal.nodes.data_fetch import DATA_FETCH_AGENT_PROMPT, data_fetch_node

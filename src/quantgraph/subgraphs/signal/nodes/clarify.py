@@ -1,7 +1,7 @@
-"""Clarify: write the question down in one step, ask it in the next.
+"""Clarify: word a question in one step, ask it in the next.
 
-Code before ``interrupt()`` runs again when the run is resumed. So the model that words the question is
-called in a step of its own, and the step that asks does nothing else: what was answered is what was asked.
+Code before ``interrupt()`` runs again when the run is resumed. So the model words the question in a step of
+its own, and the step that asks does nothing else: the question answered is the question asked.
 """
 
 from __future__ import annotations
@@ -15,8 +15,7 @@ from quantgraph._util.texts import say
 from quantgraph.errors import BadOption
 from quantgraph.llm.tags import escape_tags, wrap
 from quantgraph.recording import keep_answer
-from quantgraph.runtime.agent_factory import MODEL_ERRORS
-from quantgraph.runtime.endings import end_update
+from quantgraph.runtime.endings import MODEL_ERRORS, end_update
 from quantgraph.runtime.questions import AnswerFunction, ask_question, assumption_update, check_checkpointer
 from quantgraph.runtime.state import Clarification
 from quantgraph.subgraphs.signal.messages import default_answer, is_default, typical_answers, without_fields
@@ -46,24 +45,24 @@ Write the question itself and nothing else, in the user's language, friendly and
 
 
 def clarify_node(state: SignalSubgraphState, *, resources: SignalResources | None = None) -> dict[str, Any]:
-    """First turn: word the question. Second turn: ask it and take the answer.
+    """Word the question in the first turn; ask it and take the answer in the second.
 
     Raises
     ------
     CheckpointerRequired
-        If the host has no checkpointer: the question could not be answered.
+        If the host has no checkpointer, without which no answer can come.
     """
     resources = resources or default_signal_resources()
     task = state.get("clarification")
     if not task:
-        # A route sent us here because an attempt failed too often and nobody worded why.
+        # A route leads here when attempts failed too often and no node gave a reason.
         reason = state.get("clarification_needed") or "; ".join(state.get("error_messages", [])) or "?"
         made = question_update(state, "failure", reason)
         if made.get("ended_because"):
             return made
         task = cast("Clarification", made["clarification"])
     if resources.on_clarify in ("default", "fail"):
-        return _answer_alone(state, task, resources)
+        return _take_default(state, task, resources)
     return _ask(state, task, resources) if task["question"] else _word(state, task, resources)
 
 
@@ -95,19 +94,19 @@ def _word(state: SignalSubgraphState, task: Clarification, resources: SignalReso
         text = str(resources.clarify.invoke(messages).text).strip() or task["reason"]
     except MODEL_ERRORS as error:
         return end_update(state, "model_unavailable", error)
-    task["question"] = text + _offer(task)
+    task["question"] = text + _default_hint(task)
     return {"clarification": task, "clarification_needed": task["reason"], "current_task": "clarify"}
 
 
 def _default(state: SignalSubgraphState, task: Clarification, resources: SignalResources) -> str | None:
-    """The part that was asked for; with the last question, all that is not known yet."""
-    if task["kind"] == "fields":  # what is asked about is named; the rest of the request stands
+    """Return the default for the question's part; with the last question, for all parts still unknown."""
+    if task["kind"] == "fields":  # only the unknown fields are given up
         return without_fields(task["unread"], task["language"])
     sessions = resources.known(state).sessions()
     if task["rounds_left"] > 0:
         return default_answer(task["kind"], task["language"], sessions)
     known: list[str] = []
-    if task["kind"] != "failure":  # what was asked for does not work: the plan replaces it
+    if task["kind"] != "failure":  # after a failure the plan replaces the whole request
         params = state.get("user_intent", {}).get("params", {})
         fields = {
             "symbol": ("ts_code",),
@@ -118,7 +117,7 @@ def _default(state: SignalSubgraphState, task: Clarification, resources: SignalR
     return default_answer(task["kind"], task["language"], sessions, plan_without=known)
 
 
-def _offer(task: Clarification) -> str:
+def _default_hint(task: Clarification) -> str:
     if not task["default"]:
         return ""
     return say(
@@ -128,10 +127,10 @@ def _offer(task: Clarification) -> str:
     )
 
 
-def _answer_alone(
+def _take_default(
     state: SignalSubgraphState, task: Clarification, resources: SignalResources
 ) -> dict[str, Any]:
-    """Take the default; but not in place of something that was said and could not be read."""
+    """Take the default, but not in place of words that were not understood."""
     default = _default(state, task, resources)
     if task["kind"] == "failure" and (resources.on_clarify == "fail" or not default):
         return end_update(state, failure_reason(state))

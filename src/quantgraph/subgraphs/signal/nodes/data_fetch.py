@@ -1,4 +1,4 @@
-"""Data fetch: an agent calls the data tools; what counts is whether the data is there afterwards."""
+"""Data fetch: an agent calls the data tools; code checks that the data are there afterwards."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from typing import Any
 from langchain_core.messages import ToolMessage
 
 from quantgraph.errors import QuantGraphError, UnknownField
-from quantgraph.runtime.agent_factory import FATAL_ERRORS, MODEL_ERRORS, invoke_agent, tool_errors
-from quantgraph.runtime.endings import end_update, language, success_update
+from quantgraph.runtime.agent_factory import invoke_agent, tool_errors
+from quantgraph.runtime.endings import FATAL_ERRORS, MODEL_ERRORS, end_update, language, success_update
 from quantgraph.subgraphs.signal.data_request import has_data, restrict_to_request
 from quantgraph.subgraphs.signal.indicator_fields import check_source_fields, fields_question_update
 from quantgraph.subgraphs.signal.signal_resources import SignalResources, default_signal_resources
@@ -53,19 +53,19 @@ def data_fetch_node(
     """
     resources = resources or default_signal_resources()
     request = state["request"]
-    wanted = {
+    facts = {
         "ts_code": request["ts_code"],
         "start_date": request["start"],
         "end_date": request["end"],
         "required_indicators": request["indicators"],
     }
     prompt = DATA_FETCH_AGENT_PROMPT.format(
-        **{**wanted, "required_indicators": json.dumps(request["indicators"])}
+        **{**facts, "required_indicators": json.dumps(request["indicators"])}
     )
     context = resources.context(state, resources.data_ref(state))
     try:
         replies = invoke_agent(
-            resources.data_fetch, context, prompt, "fetch", {**wanted, "language": language(state)}
+            resources.data_fetch, context, prompt, "fetch", {**facts, "language": language(state)}
         )
     except MODEL_ERRORS as error:
         return end_update(state, "model_unavailable", error)
@@ -89,7 +89,7 @@ def data_fetch_node(
             check_source_fields(request, context.source)
     except UnknownField as error:
         return {**update, "error_messages": [error.line], **fields_question_update(state, error)}
-    lacking = "bars are missing" if not bars else f"one of {request['indicators']} is missing"
+    problem = "bars are missing" if not bars else f"one of {request['indicators']} is missing"
     called = any(isinstance(reply, ToolMessage) for reply in replies)
-    lacking = f"bad_tool_call: {lacking}{' after the fetch' if called else '; the model called no tool'}"
-    return {**update, **failure_update(state, "data_fetch", tool_errors(replies) or [lacking])}
+    problem = f"bad_tool_call: {problem}{' after the fetch' if called else '; the model called no tool'}"
+    return {**update, **failure_update(state, "data_fetch", tool_errors(replies) or [problem])}

@@ -1,4 +1,4 @@
-"""Reflection: what does the user want, what is there already, what comes next."""
+"""Reflection: read the request, check it by code, and choose the next task."""
 
 from __future__ import annotations
 
@@ -23,10 +23,9 @@ from quantgraph.errors import (
 )
 from quantgraph.llm.tags import escape_tags, wrap
 from quantgraph.recording import replaying
-from quantgraph.runtime.agent_factory import MODEL_ERRORS, invoke_agent_for
-from quantgraph.runtime.endings import end_reason, end_update, language, user_messages
+from quantgraph.runtime.agent_factory import invoke_agent_for
+from quantgraph.runtime.endings import MODEL_ERRORS, end_reason, end_update, language, user_messages
 from quantgraph.subgraphs.signal.data_request import (
-    ReflectionReply,
     check_constraints,
     check_request,
     has_data,
@@ -36,6 +35,7 @@ from quantgraph.subgraphs.signal.data_request import (
     with_constraints,
 )
 from quantgraph.subgraphs.signal.indicator_fields import check_fields, fields_question_update, fields_to_fetch
+from quantgraph.subgraphs.signal.reply_schemas import ReflectionReply
 from quantgraph.subgraphs.signal.signal_resources import SignalResources, default_signal_resources
 from quantgraph.subgraphs.signal.state import SignalSubgraphState
 from quantgraph.subgraphs.signal.state_updates import (
@@ -110,7 +110,7 @@ Answer with one JSON object in a ```json block and nothing else / 只输出一�
 def reflection_node(
     state: SignalSubgraphState, *, resources: SignalResources | None = None
 ) -> dict[str, Any]:
-    """Read the request, check it by code, and say what is ready.
+    """Read the request, check it by code, and determine what is ready.
 
     Returns
     -------
@@ -118,95 +118,97 @@ def reflection_node(
         Intent, checked request, readiness flags and the next task; or a question; or the reason for the end.
     """
     resources = resources or default_signal_resources()
-    begun = _begin(state)
-    now: SignalSubgraphState = {**state, **begun}  # type: ignore[typeddict-item]
+    fresh = _begin(state)
+    now: SignalSubgraphState = {**state, **fresh}  # type: ignore[typeddict-item]
     try:
         for message in user_messages(now):
             check_sentence(str(message.text), "messages")
     except BadOption as error:
-        return {**begun, **end_update(now, "needs_answer", error)}
+        return {**fresh, **end_update(now, "needs_answer", error)}
     if now.get("clarification_needed"):
-        return {**begun, "current_task": "clarify"}
+        return {**fresh, "current_task": "clarify"}
     if (check := getattr(resources.runner, "check", None)) and not replaying():
-        with suppress(CodeFailed):  # whoever runs code is told so
-            check()  # or a model would be asked for code that may not run
+        with suppress(CodeFailed):  # raised again when code is run
+            check()  # before a model is asked for code that may not run
     try:
         source = resources.known(now)
-        thought = _think(now, resources, source) if _must_think(now) else {}
-        if thought.get("clarification_needed") or thought.get("ended_because"):
-            return {**begun, **thought}
-        now = {**now, **thought}  # type: ignore[typeddict-item]
-        return {**begun, **thought, **_readiness(now, resources, source)}
+        reading = _read_request(now, resources, source) if _needs_model(now) else {}
+        if reading.get("clarification_needed") or reading.get("ended_because"):
+            return {**fresh, **reading}
+        now = {**now, **reading}  # type: ignore[typeddict-item]
+        return {**fresh, **reading, **_readiness(now, resources, source)}
     except (RunDiverged, SandboxTooWeak, StorageUnavailable):
         raise
     except QuantGraphError as error:
-        return {**begun, **end_update(now, end_reason(error), error)}
+        return {**fresh, **end_update(now, end_reason(error), error)}
 
 
 def _begin(state: SignalSubgraphState) -> dict[str, Any]:
-    """A first turn fills what is absent; a new request on a thread that has ended one starts clean."""
-    people = user_messages(state)
+    """Fill the fields that are absent; reset all of them for a new request on the thread."""
+    messages = user_messages(state)
     clean = initial_state(state.get("max_retries", 3))
-    clean["language"] = language_of(str(people[0].text) if people else "")
+    clean["language"] = language_of(str(messages[0].text) if messages else "")
     if state.get("ended_because"):
         return {**clean, "ended_because": None}
     absent = {key: value for key, value in clean.items() if key not in state}
-    if state.get("clarification") and people and people[-1].id != state.get("reflected_on"):
-        # A host may send the answer as a message instead of resuming.
-        return {**absent, **answer_update(state, str(people[-1].text))}
+    if state.get("clarification") and messages and messages[-1].id != state.get("reflected_on"):
+        # The host sent the answer as a message instead of resuming.
+        return {**absent, **answer_update(state, str(messages[-1].text))}
     return absent
 
 
-def _must_think(state: SignalSubgraphState) -> bool:
-    """Only something new is worth a model call: a message, or an error."""
-    people = user_messages(state)
-    newest = people[-1].id if people else None
+def _needs_model(state: SignalSubgraphState) -> bool:
+    """Whether there is something new to read: a message or an error."""
+    messages = user_messages(state)
+    newest = messages[-1].id if messages else None
     return bool(
         not state.get("request") or state.get("error_messages") or newest != state.get("reflected_on")
     )
 
 
-def _think(state: SignalSubgraphState, resources: SignalResources, source: AsOfSource) -> dict[str, Any]:
-    people = user_messages(state)
-    if not people:
+def _read_request(
+    state: SignalSubgraphState, resources: SignalResources, source: AsOfSource
+) -> dict[str, Any]:
+    messages = user_messages(state)
+    if not messages:
         reason = say(language(state), zh="请说说您的策略。", en="Please describe your strategy.")
         return question_update(state, "strategy", reason)
     given = check_constraints(state.get("given", {}), source, source.sessions()[-1])
     text = with_constraints(user_text(state), given)
     try:
-        decision = _decide(state, resources, text, _facts(source, text))
+        reply = _ask_model(state, resources, text, _facts(source, text))
     except MODEL_ERRORS as error:
         return end_update(state, "model_unavailable", error)
-    intent = decision.user_intent.model_dump()
-    intent["type"] = decision.task_type
+    intent = reply.user_intent.model_dump()
+    intent["type"] = reply.task_type
     intent["params"] |= given
     fields = fields_to_fetch(intent["params"]["required_indicators"])
     fields = [name for name in fields if name not in state.get("waived", [])]
     intent["params"]["required_indicators"] = fields
-    seen = {"user_intent": intent, "reflected_on": people[-1].id, "answering": None}
+    read = {"user_intent": intent, "reflected_on": messages[-1].id, "answering": None}
     missing = missing_part(intent["type"], intent["params"])
-    if missing or decision.user_intent.needs_clarification or intent["type"] == "unclear":
+    if missing or reply.user_intent.needs_clarification or intent["type"] == "unclear":
         intent["needs_clarification"] = True
         kind = missing or "strategy"
-        reason = decision.clarification_question or decision.analysis or f"missing: {kind}"
-        again = repeat_question_update(state, kind, intent["params"], decision.unread, reason)
-        return again or {**seen, **question_update(state, kind, reason, unread=decision.unread)}
+        reason = reply.clarification_question or reply.analysis or f"missing: {kind}"
+        again = repeat_question_update(state, kind, intent["params"], reply.unread, reason)
+        return again or {**read, **question_update(state, kind, reason, unread=reply.unread)}
     try:
         check_fields(fields)
         request = check_request(intent["params"], source, source.moment, language(state))
     except UnknownField as error:
-        return {**seen, **fields_question_update(state, error)}
+        return {**read, **fields_question_update(state, error)}
     except (UnknownSymbol, BadWindow, FutureRequested, BadOption) as error:
         if resources.on_clarify in ("default", "fail"):
-            return {**seen, **end_update(state, "data_unavailable", error)}
-        return {**seen, **_refused(state, resources, error)}
-    return {**seen, "request": request}
+            return {**read, **end_update(state, "data_unavailable", error)}
+        return {**read, **_invalid_request_update(state, resources, error)}
+    return {**read, "request": request}
 
 
-def _refused(
+def _invalid_request_update(
     state: SignalSubgraphState, resources: SignalResources, error: QuantGraphError
 ) -> dict[str, Any]:
-    """Something was said that cannot be: what, in the user's language, with our own line behind it."""
+    """Return the question about an invalid parameter, in the user's language, with the error's message."""
     if isinstance(error, UnknownSymbol):
         token = error.data.get("token", "")
         reason = say(
@@ -220,10 +222,10 @@ def _refused(
 
 
 def _facts(source: AsOfSource, text: str) -> dict[str, Any]:
-    """What a model has to know to read the request: the source's span, and the names met in the text."""
+    """Return the facts for the model: the source's span, and the names of symbols in the text."""
     sessions, names = source.sessions(), source.names()
     listed = source.symbols()
-    # An index is called as we call it: what a vendor wrote beside its code is no text for a model.
+    # An index has the name given here: a vendor's own text is not shown to a model.
     indices = [INDEX_NAMES.get(code, (code,))[0] for code in names if code not in listed and is_code(code)]
     return {
         "source": source.name,
@@ -235,10 +237,10 @@ def _facts(source: AsOfSource, text: str) -> dict[str, Any]:
     }
 
 
-def _decide(
+def _ask_model(
     state: SignalSubgraphState, resources: SignalResources, text: str, facts: dict[str, Any]
 ) -> ReflectionReply:
-    """Ask the model; a reply that cannot be read is answered with what was wrong, once."""
+    """Ask the model for its reading of the request."""
     prompt = REFLECTION_NODE_PROMPT.format(
         data_ready=state["data_ready"],
         indicators_ready=state["indicators_ready"],

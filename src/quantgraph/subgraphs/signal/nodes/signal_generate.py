@@ -1,4 +1,4 @@
-"""Signal generation: an agent writes pandas code; the cells that ran become the strategy."""
+"""Signal generation: an agent writes pandas code; the cells that ran are the strategy."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from quantgraph._util.texts import Note
 from quantgraph.errors import QuantGraphError
 from quantgraph.llm.tags import field_list, wrap
 from quantgraph.recording import recorded
-from quantgraph.runtime.agent_factory import FATAL_ERRORS, MODEL_ERRORS, invoke_agent, tool_errors
+from quantgraph.runtime.agent_factory import invoke_agent, tool_errors
 from quantgraph.runtime.agent_middleware import stop_line
-from quantgraph.runtime.endings import end_update, language, success_update
+from quantgraph.runtime.endings import FATAL_ERRORS, MODEL_ERRORS, end_update, language, success_update
 from quantgraph.subgraphs.signal.data_request import request_hash
 from quantgraph.subgraphs.signal.signal_resources import SignalResources, default_signal_resources
 from quantgraph.subgraphs.signal.state import SignalSubgraphState
@@ -60,7 +60,7 @@ Then sum up in two sentences, in the user's language: the rule as coded, and how
 def signal_generate_node(
     state: SignalSubgraphState, *, resources: SignalResources | None = None
 ) -> dict[str, Any]:
-    """Have the strategy coded and run, and keep its cells.
+    """Let the agent code and run the strategy, and keep its cells.
 
     Returns
     -------
@@ -87,9 +87,9 @@ def signal_generate_node(
     except QuantGraphError as error:
         return failure_update(state, "signal_generate", [error.line])
     if not context.code.names:
-        said = " ".join(str(replies[-1].text).split())[:160]
-        silent = "no_signal: the code handed over no signal; call GLOBAL_DATA_STATE.update('signal', …)"
-        errors = tool_errors(replies) or [f"{silent}. Reply: {said}"]
+        reply = " ".join(str(replies[-1].text).split())[:160]
+        problem = "no_signal: the code handed over no signal; call GLOBAL_DATA_STATE.update('signal', …)"
+        errors = tool_errors(replies) or [f"{problem}. Reply: {reply}"]
         return failure_update(state, "signal_generate", [stop_line(replies) or errors[-1]])
     name, cells = context.code.names[-1], context.code.cells
     try:
@@ -103,7 +103,7 @@ def signal_generate_node(
                 "request": request,
                 "as_of": str(context.as_of),
             },
-            lambda: _made(resources, context, request, data_ref, name),
+            lambda: _commit_signal(resources, context, request, data_ref, name),
         )
     except FATAL_ERRORS:
         raise
@@ -131,14 +131,11 @@ def signal_generate_node(
     }
 
 
-def _made(
+def _commit_signal(
     resources: SignalResources, context: ToolContext, request: Mapping[str, Any], data_ref: str, name: str
 ) -> dict[str, Any]:
-    """Run the cells with the sessions that they need before the window, and commit what they hand over.
-
-    Drafts under other names stay behind: whoever trades the commit finds one signal.
-    """
-    drafted = DraftStrategy(
+    """Run the cells with the earlier sessions they need, and commit the signal ``name`` alone."""
+    draft = DraftStrategy(
         cells=list(context.code.cells),
         name=name,
         data_ref=data_ref,
@@ -146,7 +143,7 @@ def _made(
         runner=resources.runner,
         store=resources.store,
     )
-    warm = run_with_warm_up(drafted, request, context.source, context.as_of)
+    warm = run_with_warm_up(draft, request, context.source, context.as_of)
     return {
         "data_ref": warm.data_ref,
         "signal_ref": resources.store.update("signal", {name: warm.signal}, base=warm.data_ref),
@@ -157,5 +154,5 @@ def _made(
 
 
 def code_hash(cells: Sequence[str]) -> str:
-    """Name of a strategy's source by its content."""
+    """Return the content hash of a strategy's cells."""
     return content_hash("\n# cell\n".join(cells))

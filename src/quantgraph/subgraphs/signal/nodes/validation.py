@@ -1,4 +1,4 @@
-"""Validation: code checks and decides; a model may add findings and cannot take one away."""
+"""Validation: code checks and decides; a model may add findings but not remove any."""
 
 from __future__ import annotations
 
@@ -12,8 +12,15 @@ from quantgraph.audit import Finding, Report, check_data, check_signal
 from quantgraph.errors import BadWindow, BudgetExceeded, ModelOutputInvalid, NoProgress, QuantGraphError
 from quantgraph.market.calendar import sessions as exchange_sessions
 from quantgraph.recording import recorded
-from quantgraph.runtime.agent_factory import FATAL_ERRORS, MODEL_ERRORS, invoke_agent_for
-from quantgraph.runtime.endings import end_reason, end_update, language, success_update
+from quantgraph.runtime.agent_factory import invoke_agent_for
+from quantgraph.runtime.endings import (
+    FATAL_ERRORS,
+    MODEL_ERRORS,
+    end_reason,
+    end_update,
+    language,
+    success_update,
+)
 from quantgraph.subgraphs.signal.causality_proof import prove_causality
 from quantgraph.subgraphs.signal.data_request import data_start, request_sessions, request_symbols
 from quantgraph.subgraphs.signal.reply_schemas import ReviewReply
@@ -54,12 +61,12 @@ Target = Literal["signal", "data"]
 def validation_node(
     state: SignalSubgraphState, *, resources: SignalResources | None = None
 ) -> dict[str, Any]:
-    """Check the data, or the signal if there is one.
+    """Validate the data, and the signal if there is one.
 
     Returns
     -------
     dict
-        The report; the reason for the end if all that was wanted is there and sound; or the errors.
+        The report; the ending if all that was requested is there and valid; or the errors.
     """
     resources = resources or default_signal_resources()
     target, report, signal_ref = _checked(state, resources)
@@ -73,10 +80,10 @@ def validation_node(
     update: dict[str, Any] = {"validation": report.as_json()}
     if not report.passed:
         errors = [f"{finding.code}: {finding.message}" for finding in report.errors]
-        lost: dict[str, Any] = {"signal_ready": False, "strategy": {}}
-        if target == "data":  # or the next reflection would find it there and go on with it
-            lost = {"data_ready": False, "indicators_ready": False, "data_ref": resources.store.empty}
-        return {**update, **lost, **failure_update(state, f"validate {target}", errors)}
+        reset: dict[str, Any] = {"signal_ready": False, "strategy": {}}
+        if target == "data":  # so that reflection does not continue with it
+            reset = {"data_ready": False, "indicators_ready": False, "data_ref": resources.store.empty}
+        return {**update, **reset, **failure_update(state, f"validate {target}", errors)}
     if target == "signal":
         judged_from = {"evaluated_from": report.summary["evaluated_from"]}
         update["strategy"] = {**state["strategy"], **judged_from}
@@ -86,12 +93,12 @@ def validation_node(
     wants_signal = state["user_intent"]["type"] != "data_fetch"
     if wants_signal and target == "data":
         return {**update, "current_task": "signal_gen"}
-    text = _closing(state, report, target)
+    text = _summary_text(state, report, target)
     return {**update, **end_update({**state, **update}, "done", text=text)}
 
 
 def _checked(state: SignalSubgraphState, resources: SignalResources) -> tuple[Target, Report, str]:
-    """What was checked, what code found, and the commit to trade, from the run's record if it is there."""
+    """Return what was checked, the report, and the commit to trade; from the recording if it is there."""
     strategy = state.get("strategy") or {}
     facts = {
         "step": "validate",
@@ -102,20 +109,20 @@ def _checked(state: SignalSubgraphState, resources: SignalResources) -> tuple[Ta
         "as_of": str(resources.as_of(state)),
         "language": language(state),
         "audit": [resources.audit_cuts, resources.audit_cells, resources.audit_seed],
-        "after": sum(state.get("calls", {}).values()),  # a commit that was lost is there again later
+        "after": sum(state.get("calls", {}).values()),  # a lost commit may be fetched again later
     }
     seed = resources.audit_seed
     if seed is None and state.get("signal_ready"):
-        # Drawn before anything is run: a run that was killed in the middle goes on with the same.
+        # Drawn before anything runs: a killed run continues with the same seed.
         seed = recorded("code", {**facts, "step": "audit_seed"}, lambda: secrets.randbits(32))
-    told = recorded("code", facts, lambda: _check(state, resources, seed))
-    return told["target"], Report.from_json(told["report"]), told["signal_ref"]
+    checked = recorded("code", facts, lambda: _check(state, resources, seed))
+    return checked["target"], Report.from_json(checked["report"]), checked["signal_ref"]
 
 
 def _check(state: SignalSubgraphState, resources: SignalResources, seed: int | None) -> dict[str, Any]:
-    """Check; an error of ours that a model may mend is a finding.
+    """Check the data and the signal; an error that a model can correct becomes a finding.
 
-    A signal that was computed session by session takes the place of the one that was handed over.
+    A signal that the proof computed session by session replaces the generated one.
     """
     target: Target = "data"
     signal_ref = resources.data_ref(state)
@@ -124,11 +131,11 @@ def _check(state: SignalSubgraphState, resources: SignalResources, seed: int | N
         if report.passed and state.get("signal_ready"):
             target = "signal"
             checked = _check_signal(state, resources, signal_ref)
-            if checked.passed:  # the dearest check, and one that needs a signal that can be made again
+            if checked.passed:  # the most expensive check, for a valid signal only
                 proof = prove_causality(state, resources, seed=seed)
                 if proof.report.passed and proof.signal is not None:
-                    walked, base = {state["strategy"]["name"]: proof.signal}, state["strategy"]["data_ref"]
-                    signal_ref = resources.store.update("signal", walked, base=base)
+                    proved, base = {state["strategy"]["name"]: proof.signal}, state["strategy"]["data_ref"]
+                    signal_ref = resources.store.update("signal", proved, base=base)
                     checked = _check_signal(state, resources, signal_ref)
                 checked = checked.joined(proof.report)
             report = report.joined(checked)
@@ -159,7 +166,7 @@ def _check_signal(state: SignalSubgraphState, resources: SignalResources, ref: s
 
 
 def _calendar(symbols: tuple[str, ...], first: pd.Timestamp, last: pd.Timestamp) -> pd.DatetimeIndex | None:
-    """The mainland exchanges' sessions; None for other markets, and where the calendar does not reach."""
+    """Return the mainland exchanges' sessions; None for other markets and outside of the calendar."""
     if not all(symbol.endswith((".SH", ".SZ", ".BJ")) for symbol in symbols):
         return None
     try:
@@ -169,7 +176,7 @@ def _calendar(symbols: tuple[str, ...], first: pd.Timestamp, last: pd.Timestamp)
 
 
 def _review(state: SignalSubgraphState, resources: SignalResources, target: str, ref: str) -> list[Finding]:
-    """A model's additional findings on a commit. A review that cannot be read is told, and changes nothing."""
+    """Return a model's additional findings; an unreadable review is a finding of its own, as ``info``."""
     prompt = VALIDATION_NODE_PROMPT.format(
         validation_type=target, expected_fields=state["request"]["indicators"]
     )
@@ -190,7 +197,7 @@ def _review(state: SignalSubgraphState, resources: SignalResources, target: str,
     ]
 
 
-def _closing(state: SignalSubgraphState, report: Report, target: str) -> str:
+def _summary_text(state: SignalSubgraphState, report: Report, target: str) -> str:
     summary, request = report.summary, state["request"]
     extent = f"{summary['date_range']}, {summary['stock_count']} x {summary['session_count']}"
     if target == "data":
