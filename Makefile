@@ -54,7 +54,7 @@ bench-peers:
 	@.venv-bench/bin/python benchmarks/market.py --sizes s,m,l --tools bare,ours,vectorbt,bt,backtrader
 
 zoo: $(READY)
-	@WHOLE=1 $(BIN)/pytest -n 2 -q tests/audit tests/canary tests/conformance tests/sandbox/hostile
+	@WHOLE=1 $(BIN)/pytest -n 2 -q tests/audit tests/canary tests/conformance tests/sandbox/test_sandbox_hostile.py
 
 soak: $(READY)
 	@$(BIN)/python benchmarks/soak.py
