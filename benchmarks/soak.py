@@ -54,7 +54,7 @@ def resume(saver: str, kills: int, seed: int) -> None:
 
 
 def agent(saver: str, seed: int) -> None:
-    checks = module(TESTS / "nodes" / "agent_kills.py")
+    checks = module(TESTS / "runtime" / "agent_kills.py")
     with ExitStack() as stack:
         url, folder = None, Path(stack.enter_context(tempfile.TemporaryDirectory()))
         if saver == "postgresql":

@@ -40,14 +40,21 @@ def events() -> list[str]:
 
 
 def cases(url: str | None, *, every: bool = False, rng: random.Random | None = None) -> list[dict[str, Any]]:
-    """Each durability and host, on SQLite or on PostgreSQL at ``url``.
+    """Three cases, or with ``every`` all durabilities and hosts, on SQLite or on PostgreSQL at ``url``.
 
-    A case is killed at every fourth event: four that follow each other are killed at them all. With ``every``
-    there are others that are killed at all of them, at each alone, and at three instants that ``rng`` draws.
+    The three of SQLite and the three of PostgreSQL hold each pair of saver, durability and host. A case is
+    killed at every fourth event, each from another event on, so that together they are killed at all. With
+    ``every`` cases are killed at all events, at each alone, and at three instants that ``rng`` draws.
     """
     saver = "sqlite" if url is None else "postgresql"
+    hosts = HOSTS if url is None else HOSTS[::-1]
+    options = (
+        list(product(DURABILITIES, HOSTS))
+        if every
+        else list(zip(DURABILITIES, [*hosts, hosts[0]], strict=True))
+    )
     made = []
-    for number, (durability, host) in enumerate(product(DURABILITIES, HOSTS), start=0 if url is None else 2):
+    for number, (durability, host) in enumerate(options, start=0 if url is None else 2):
         ways = [events(), *([event] for event in events())] if every else [events()[number % 4 :: 4]]
         place = {"durability": durability, "host": host, "url": url, "kills": [], "instants": []}
         name = f"{saver}_{durability}_{host}"

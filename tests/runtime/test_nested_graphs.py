@@ -338,14 +338,14 @@ def priced() -> int:
 
 
 MISTAKES = {
-    "interrupt": (lambda _session: interrupt("shall I buy?"), r"interrupt\(\) pauses the run"),
-    "in a tool": (asks_in_a_tool, r"interrupt\(\) pauses the run"),
-    "own thread": (asks_on_a_thread_of_its_own, r"interrupt\(\) pauses a graph in the run"),
+    "interrupt": (lambda _session: interrupt("shall I buy?"), r"interrupt\(\) would pause the run"),
+    "in a tool": (asks_in_a_tool, r"interrupt\(\) would pause the run"),
+    "own thread": (asks_on_a_thread_of_its_own, r"interrupt\(\) would pause a graph in the run"),
     "own saver": (
         partial(asks_on_a_thread_of_its_own, saver=InMemorySaver(), asynchronous=True),
-        r"interrupt\(\) pauses a graph in the run",
+        r"interrupt\(\) would pause a graph in the run",
     ),
-    "parent": (leaves, "leaves the run"),
+    "parent": (leaves, "would leave the run"),
     "task": (lambda _session: priced().result(), "@task"),
 }
 
@@ -375,11 +375,11 @@ def test_an_interrupt_in_on_clarify_or_a_source_is_an_error_too(tmp_path):
             return interrupt("may I?")
 
     graph = graph_of(tmp_path, saver=InMemorySaver(), source=Waits())
-    with pytest.raises(BadOption, match=r"interrupt\(\) pauses the run in step 'data_fetch'") as caught:
+    with pytest.raises(BadOption, match=r"interrupt\(\) would pause the run in step 'data_fetch'") as caught:
         graph.invoke(TASK, THREAD)
     assert caught.value.data["parameter"] == "source"
     graph = graph_of(tmp_path, saver=InMemorySaver(), on_clarify=lambda _: interrupt("what shall I say?"))
-    with pytest.raises(BadOption, match="pauses the run in step 'clarify'") as caught:
+    with pytest.raises(BadOption, match="would pause the run in step 'clarify'") as caught:
         graph.invoke({"messages": [("user", f"{CODE}，2日均线上穿5日均线买入，下穿卖出")]}, THREAD)
     assert caught.value.data["parameter"] == "on_clarify"
 

@@ -9,11 +9,14 @@ from load_script import load_script
 
 HERE = Path(__file__).parent
 CASES = [
-    f"{saver}_{durability}_{host}"
-    for saver in ("sqlite", "postgresql")
-    for durability in ("exit", "async", "sync")
-    for host in ("alone", "embedded")
+    "sqlite_exit_alone",
+    "sqlite_async_embedded",
+    "sqlite_sync_alone",
+    "postgresql_exit_embedded",
+    "postgresql_async_alone",
+    "postgresql_sync_embedded",
 ]
+"""Each pair of saver, durability and host; ``benchmarks/soak.py`` runs all twelve."""
 pytestmark = pytest.mark.timeout(300)
 
 

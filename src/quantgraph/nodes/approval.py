@@ -88,7 +88,7 @@ def parse_approval(answer: str, orders: Sequence[OrderProposal]) -> Approval:
 
     >>> orders = [{"sequence": 7, "symbol": "AAPL"}, {"sequence": 3, "symbol": "MSFT"}]
     >>> for answer in ("yes", "2", "reject msft", "后续全部同意"):
-    ...     approval = read_approval(answer, orders)
+    ...     approval = parse_approval(answer, orders)
     ...     print(sorted(approval.sequences), approval.all_later)
     [3, 7] False
     [3] False

@@ -150,26 +150,26 @@ def check_checkpointer(reason: str) -> None:
 
 
 def _ask_host(task: Clarification) -> str:
-    asked = task
+    shown = task
     while True:
-        read = parse_answer(task, interrupt_host(asked, task["answer_schema"]))
+        read = parse_answer(task, interrupt_host(shown, task["answer_schema"]))
         if isinstance(read, str):
             return read
-        asked = {**task, "error": read.text(task["language"])}
+        shown = {**task, "error": read.text(task["language"])}
 
 
 def _ask_function(task: Clarification, function: AnswerFunction) -> str:
-    asked, fault = task.copy(), ""
+    shown, fault = task.copy(), ""
     for _ in range(MAX_ANSWERS):
         try:
-            answer = check_not_async(function(asked), "on_clarify")
+            answer = check_not_async(function(shown), "on_clarify")
         except Exception as error:
             error.add_note(f"raised by on_clarify when asked: {task['reason']}")
             raise
         read = parse_answer(task, answer)
         if isinstance(read, str):
             return read
-        asked, fault = {**task, "error": read.text(task["language"])}, read.en
+        shown, fault = {**task, "error": read.text(task["language"])}, read.en
     raise BadOption(f"{task['reason']} (on_clarify gave {MAX_ANSWERS} invalid answers; the last: {fault})")
 
 

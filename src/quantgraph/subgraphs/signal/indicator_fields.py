@@ -35,7 +35,7 @@ def _talib_functions() -> frozenset[str]:
 def fields_to_fetch(names: Iterable[str]) -> list[str]:
     """Return the fields to fetch, in lower case, each once, without what bars hold or bars give.
 
-    >>> to_fetch(["PE ", "close", "ma5", "RSI(14)", "roe", "pe"])
+    >>> fields_to_fetch(["PE ", "close", "ma5", "RSI(14)", "roe", "pe"])
     ['pe', 'roe']
     """
     written = dict.fromkeys(name.strip().lower() for name in names)

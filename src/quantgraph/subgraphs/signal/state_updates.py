@@ -76,10 +76,10 @@ def initial_state(max_retries: int = 3) -> Update:
 
 def user_text(state: SignalSubgraphState) -> str:
     """Return the user's messages of this request, one a line, without the ignored ones."""
-    told = (
+    kept = (
         message for message in user_messages(state) if message.id not in state.get("ignored_message_ids", [])
     )
-    return "\n".join(str(message.text) for message in told)
+    return "\n".join(str(message.text) for message in kept)
 
 
 def answer_update(state: SignalSubgraphState, text: str) -> Update:
@@ -133,15 +133,15 @@ def question_update(
 
     ``unread`` are the user's words that were not understood, ``options`` suggested answers.
     """
-    asked = state.get("clarification_count", 0)
-    if asked >= MAX_CLARIFICATIONS:
+    count = state.get("clarification_count", 0)
+    if count >= MAX_CLARIFICATIONS:
         # The errors of a failure are in the state already, unless they were just answered.
         return (
             end_update(state, failure_reason(state))
             if kind == "failure" and state.get("failures")
             else end_update(state, "needs_answer", f"needs_answer: {reason}")
         )
-    identifier = question_id(state, len(state["messages"]), kind, reason, asked)
+    identifier = question_id(state, len(state["messages"]), kind, reason, count)
     return {
         "clarification_needed": reason,
         "clarification": {
@@ -152,7 +152,7 @@ def question_update(
             "options": list(options),
             "default": None,
             "answer_schema": answer_schema(identifier),
-            "rounds_left": MAX_CLARIFICATIONS - asked - 1,
+            "rounds_left": MAX_CLARIFICATIONS - count - 1,
             "language": language(state),
             "unread": list(unread),
         },

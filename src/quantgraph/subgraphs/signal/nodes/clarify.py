@@ -67,7 +67,7 @@ def clarify_node(state: SignalSubgraphState, *, resources: SignalResources | Non
 
 
 def _word(state: SignalSubgraphState, task: Clarification, resources: SignalResources) -> dict[str, Any]:
-    asked, task = state.get("clarification_count", 0), task.copy()
+    count, task = state.get("clarification_count", 0), task.copy()
     task["default"] = _default(state, task, resources)
     if resources.on_clarify == "ask":
         check_checkpointer(task["reason"])
@@ -76,7 +76,7 @@ def _word(state: SignalSubgraphState, task: Clarification, resources: SignalReso
     )
     prompt = CLARIFY_NODE_PROMPT.format(
         clarification_reason=task["reason"],
-        clarification_count=asked,
+        clarification_count=count,
         execution_history=escape_tags("\n".join(state.get("execution_history", []))) or "-",
         error_messages=escape_tags("\n".join(state.get("error_messages", []))) or "-",
         chat_history=escape_tags(
@@ -87,7 +87,7 @@ def _word(state: SignalSubgraphState, task: Clarification, resources: SignalReso
         "reason": task["reason"],
         "kind": task["kind"],
         "language": task["language"],
-        "round": asked + 1,
+        "round": count + 1,
     }
     messages = [("system", wrap("clarify", json.dumps(facts, ensure_ascii=False))), ("human", prompt)]
     try:
