@@ -49,7 +49,7 @@ def changed_files(base: str | None) -> list[Path]:
 def mirrored_tests(changed: Iterable[Path], root: Path = ROOT) -> list[str]:
     """The test files of source files, and test files that changed themselves; paths from the root.
 
-    ``src/quantgraph/market/fees.py`` has ``tests/market/test_fees.py`` and ``test_fees_*.py``. A module
+    ``src/quantgraph/state/cut.py`` has ``tests/state/test_cut.py`` and ``test_cut_*.py``. A module
     without tests of its own has those of its package as a whole, ``test_market_*.py``.
     """
     found: dict[str, None] = {}

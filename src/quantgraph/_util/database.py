@@ -152,13 +152,13 @@ def storage_error(error: BaseException, where: object) -> StorageUnavailable | N
     """
     if isinstance(error, sqlite3.Error):
         code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_ERROR) & 0xFF
-        mend = "another process holds it; end that process" if code in _HELD else CHECK_DISK
+        remedy = "another process holds it; end that process" if code in _HELD else CHECK_DISK
         about_storage = code in _HELD | _DISK
     else:
         names = {kind.__name__ for kind in type(error).__mro__}
-        mend = "check that its server runs, can be reached and has room"
+        remedy = "check that its server runs, can be reached and has room"
         about_storage = bool(names & {"OperationalError", "InterfaceError"})
-    return storage_unavailable(where, _line(error), mend) if about_storage else None
+    return storage_unavailable(where, _line(error), remedy) if about_storage else None
 
 
 def create_tables(engine: Engine, schema: MetaData) -> None:

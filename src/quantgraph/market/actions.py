@@ -1,6 +1,6 @@
 """Corporate actions: dividends, splits and delistings, each with the moment from which it is known.
 
-They are read from sparse fields of the ``ohlcv`` panel, :data:`quantgraph.data.protocol.EVENT_FIELDS`, as
+They are read from sparse fields of the ``ohlcv`` panel, :data:`quantgraph.data.market_data.EVENT_FIELDS`, as
 exact decimals.
 """
 
@@ -26,7 +26,7 @@ ACTION_FIELDS: tuple[str, ...] = ("dividend", "split", "delisting")
 DATE_FIELDS: tuple[str, ...] = ("action_declared", "action_record", "action_pay")
 """Fields that date an action, as numbers ``YYYYMMDD``."""
 
-_NOTHING = Decimal(1)
+_NO_SPLIT = Decimal(1)
 
 Place = tuple[pd.Timestamp, str]
 Cells = dict[Place, float]
@@ -54,7 +54,7 @@ class CorporateAction:
     symbol: str
     ex: pd.Timestamp
     cash: Decimal = ZERO
-    ratio: Decimal = _NOTHING
+    ratio: Decimal = _NO_SPLIT
     declared: pd.Timestamp | None = None
     record: pd.Timestamp | None = None
     pay: pd.Timestamp | None = None
@@ -66,8 +66,8 @@ class CorporateAction:
 
         An announcement may come at any hour of its day, so it counts as known at the end of the day.
         """
-        at_last = Moment(self.ex, "pre_open")
-        return at_last if self.declared is None else min(Moment(self.declared), at_last)
+        latest = Moment(self.ex, "pre_open")
+        return latest if self.declared is None else min(Moment(self.declared), latest)
 
     def entitlement_session(self, sessions: pd.DatetimeIndex) -> pd.Timestamp:
         """Session before whose open a share has to be held: ``ex``, or the one after ``record`` if earlier.
@@ -75,9 +75,9 @@ class CorporateAction:
         Holders in the register at the close of the record date are entitled: those who hold before the next
         open. In China that is the ex-date (register T, ex-date T+1). Where trades settle a day later, as in
         the United States since 2024-05-28 (SEC rule 15c6-1), the record date is the ex-date itself, and
-        shares bought on it come too late for the register: the earlier of the two holds. A dividend that is
-        paid before its ex-date trades with due bills (NYSE Listed Company Manual 703.02): a buyer before the
-        ex-date gets it whatever the register says.
+        shares bought on it come too late for the register: the earlier of the ex-date and the session after
+        the record date applies. A dividend that is paid before its ex-date trades with due bills (NYSE Listed
+        Company Manual 703.02): a buyer before the ex-date gets it whatever the register says.
 
         Parameters
         ----------
@@ -111,7 +111,7 @@ def actions_of(fields: Mapping[str, pd.DataFrame]) -> tuple[CorporateAction, ...
     return tuple(
         action
         for action in actions
-        if action.cash or action.ratio != _NOTHING or action.delisting is not None
+        if action.cash or action.ratio != _NO_SPLIT or action.delisting is not None
     )
 
 
@@ -126,7 +126,7 @@ class KnownActions:
     def at(self, moment: Moment) -> tuple[CorporateAction, ...]:
         """Those known at a moment, announced future ones too, ascending by ``ex`` and symbol."""
         known, last = self._from <= _order(moment), self._last
-        # The set only grows, so an equal number is the same set.
+        # Each moment's set contains those of earlier moments, so an equal number is the same set.
         if np.count_nonzero(known) != len(last):
             last = self._last = tuple(compress(self._actions, known.tolist()))
         return last
@@ -160,7 +160,7 @@ def _action(place: Place, amounts: Mapping[str, Cells], dates: Mapping[str, Cell
         symbol=symbol,
         ex=ex,
         cash=_amount("dividend", place, amounts["dividend"]) or ZERO,
-        ratio=_NOTHING if ratio is None else ratio,
+        ratio=_NO_SPLIT if ratio is None else ratio,
         declared=declared,
         record=record,
         pay=pay,

@@ -157,7 +157,7 @@ class Budget:
 
     @classmethod
     def parse(cls, text: str | None) -> Budget:
-        """Read limits as in the settings; None is no limit.
+        """Read limits as in the settings; None means no limit.
 
         Raises
         ------

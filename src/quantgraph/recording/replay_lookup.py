@@ -44,7 +44,7 @@ class ReplayLookup:
             (n for n, entry in enumerate(self._entries) if entry.key.path == RESTART_PATH), default=-1
         )
         self._used: set[int] = set()
-        self._lock = threading.Lock()  # all threads mark what they used
+        self._lock = threading.Lock()  # guards _used and divergence
         self.divergence: RunDiverged | None = None
 
     def find(self, key: Key, request: str) -> Entry:
@@ -99,7 +99,7 @@ class ReplayLookup:
 
         Not included are: an earlier answer under a key that was used; entries before a restart of the run;
         entries at a path where a later model call with the same or a lower number was used (a resumed run
-        repeated it); requests to the source, made within tools and checks that are served themselves; and
+        repeated it); requests to the source inside tool calls whose recorded result was used; and
         facts used under another number.
         """
         used = [(place, self._entries[place].key) for place in self._used]
@@ -162,7 +162,7 @@ def _divergence_error(key: Key, request: str, entries: Sequence[Entry]) -> RunDi
 
 
 def _comparable(key: Key, request: str) -> Any:
-    """Return a request as JSON; of a model, without its name, as a replay uses no model."""
+    """Return a request as JSON; without the model's name, as a replay asks no model."""
     value = json.loads(request) if request else None
     if key.kind != "model" or not isinstance(value, dict):
         return value

@@ -198,9 +198,9 @@ def execute_run(  # noqa: PLR0917 - one call, in order
     Raises
     ------
     Exception
-        Anything that is not an end of a run: a storage that fails (``StorageUnavailable``), a defect in the
-        caller's code or ours. ``result.json`` says ``failed`` then, and the run can be resumed after the
-        repair. The ``data`` of a ``QuantGraphError`` has ``run_id`` and ``run_dir``.
+        An error that does not end the run normally: a storage that fails (``StorageUnavailable``), a defect
+        in the caller's code or ours. ``result.json`` says ``failed`` then, and the run can be resumed after
+        the repair. The ``data`` of a ``QuantGraphError`` has ``run_id`` and ``run_dir``.
     """
     ask = driver.answer
 
@@ -224,7 +224,7 @@ def execute_run(  # noqa: PLR0917 - one call, in order
             error = f"cancelled: the run was stopped before its end; {remedy}"
             stopped = {"ended_because": "cancelled", "error": error}
         state = thread_state(opened.graph, thread)
-        with in_scope(Scope(recording=recording(), path="outcome")):  # as current as the nodes, not more
+        with in_scope(Scope(recording=recording(), path="outcome")):  # the data that the nodes saw, not newer
             result |= run_outcome(state, recorded_source(source))
         result |= save_outputs(folder, manifest.spec.question, state, opened.store)
         result |= {"usage": recording().usage(), "cached": recording().cached()}

@@ -25,7 +25,7 @@ __all__ = ["SAME_STEP_LIMIT", "TRAIL_LIMIT", "node_path", "run_node", "with_loop
 
 SAME_STEP_LIMIT = 4
 """Times since the last answer that a node may leave the same state; the last of them ends the run.
-It is not 3: the user is asked when an error comes the third time, and the steps before it repeat as often."""
+A limit of 3 would end the run before the user is asked, which happens when an error comes the third time."""
 TRAIL_LIMIT = 60
 """Steps that are remembered: loops of up to fifteen steps are detected."""
 

@@ -20,7 +20,7 @@ __all__ = ["AlternativeFutures", "FutureKind", "FutureSpec"]
 FutureKind = Literal["resampled", "missing"]
 
 _APPENDED = 25
-_HOLIDAY = 10
+_GAP_DAYS = 10
 """Days before the first redated session; in the opposite future it is the next day."""
 
 
@@ -60,7 +60,8 @@ class AlternativeFutures:
     """Alternative futures of one panel.
 
     Bars are drawn as a whole, so that a high stays the highest price and a low the lowest. Prices lie on the
-    grid of their symbol and inside its price limits, numbers on the grid of their column. No action goes ex.
+    grid of their symbol and inside its price limits, numbers on the grid of their column. Corporate actions
+    after the cut are removed.
     """
 
     def __init__(self, panel: Frames) -> None:
@@ -96,7 +97,7 @@ class AlternativeFutures:
         panel = self._widened(map_frames(self._panel, replace), spec)
         if not spec.redated:
             return panel
-        return _redated(panel, axes.sessions[spec.cut], 1 if spec.opposite else _HOLIDAY, rng)
+        return _redated(panel, axes.sessions[spec.cut], 1 if spec.opposite else _GAP_DAYS, rng)
 
     def extended(self, seed: int, *, opposite: bool = False) -> Frames:
         """The panel with sessions appended: weekdays, with resampled bars."""
@@ -124,7 +125,7 @@ class AlternativeFutures:
         return slice(first, max(first, last))
 
     def _widened(self, panel: Frames, spec: FutureSpec) -> Frames:
-        """Highs and lows that enclose a bar whose open was kept."""
+        """Widen highs and lows so that they contain the open that was kept."""
         if spec.phase == "post_close":
             return panel
 

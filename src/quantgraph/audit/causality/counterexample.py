@@ -44,7 +44,7 @@ class Counterexample:
     session, symbol
         The cell; the earliest one found.
     known, later
-        Its value with what was known then, and with the future. NaN is no opinion.
+        Its value with what was known then, and with the future. NaN means no opinion.
     later_sessions
         How many later sessions it takes; 0 is the rest of its own session.
     phase
