@@ -62,7 +62,7 @@ def test_a_fund_of_unknown_kind_is_traded_when_its_kind_is_given(bars: Path) -> 
         (("--fund", "159915.SZ"), "must be CODE=KIND"),
         (("--fund", "159915.SZ=growth"), "a fund's code and one of"),
         (("--fund", "159915.SZ=stock", "--market", "us"), "the US market has no kinds of funds"),
-        (("--slippage-bps", "-1"), "slippage_bps=-1; at least 0"),
+        (("--slippage-bps", "-1"), "slippage_bps=-1 must be >= 0"),
     ],
 )
 def test_a_wrong_option_is_one_line_and_status_2(bars: Path, options: tuple[str, ...], told: str) -> None:

@@ -190,11 +190,13 @@ def test_a_function_that_cannot_answer_leaves_a_run_that_can_go_on(tmp_path, opt
 
 
 def test_an_async_answering_function_is_refused(tmp_path):
-    with pytest.raises(BadOption, match="answer is an async function") as mistake:
+    with pytest.raises(
+        BadOption, match="answer must be a plain function that returns text, not an async one"
+    ) as mistake:
         run_strategy(WITHOUT_WINDOW, out=tmp_path, answer=later)
     assert resume_run(mistake.value.data["run_dir"], answer=WINDOW)["ended_because"] == "done"
     ended = run_strategy(WITHOUT_WINDOW, out=tmp_path, on_clarify=later)
-    assert "on_clarify is an async function" in ended["error"]
+    assert "on_clarify must be a plain function that returns text, not an async one" in ended["error"]
 
 
 def test_a_run_out_of_budget_goes_on_with_another_one(tmp_path, asked):

@@ -224,5 +224,6 @@ def test_code_that_hands_over_a_session_no_calendar_has_is_told_so(forker, frame
     )
     result = forker.run([code], frames)
     assert (
-        "has 20000-01-03 in its index at row 0; sessions are dates of the years 1678" in result.error.message
+        "has 20000-01-03 in its index at row 0; sessions must be dates of the years 1678"
+        in result.error.message
     )

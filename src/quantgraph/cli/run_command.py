@@ -38,7 +38,7 @@ RunsFolder = Annotated[
 ]
 
 _SPENT = re.compile(
-    r"budget of the (run|session)[^:]*: (\S+) (calls|prompt tokens|completion tokens|money|seconds)"
+    r"budget of the (run|session)[^:]*: at most (\S+) (calls|prompt tokens|completion tokens|money|seconds)"
 )
 _TEMPORARY_ENDS = frozenset({"data_unavailable", "model_unavailable", "timeout"})
 """Ends that a later resume may overcome."""
