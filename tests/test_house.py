@@ -1,12 +1,11 @@
 """The house keeps its plan: names are used once, nothing is circular or private to others, docs name what is there."""
 
-import importlib.util
 import re
-import sys
 import tomllib
 from pathlib import Path
 
 import pytest
+from load_script import load_script
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGE = ROOT / "docs" / "architecture.md"
@@ -26,15 +25,7 @@ ROOM_OF = {"util": "_util"}
 """Folders of tests that cannot have the name of their package."""
 
 
-def script(name):
-    spec = importlib.util.spec_from_file_location(f"scripts_{name}", ROOT / "scripts" / f"{name}.py")
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module
-    spec.loader.exec_module(module)
-    return module
-
-
-house, quick = script("house"), script("quick")
+house, quick = load_script(ROOT / "scripts" / "house.py"), load_script(ROOT / "scripts" / "quick.py")
 
 
 @pytest.fixture(scope="module")

@@ -6,22 +6,9 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
+from bar_files import GOOD, HEADER, refusal
 
 from quantgraph.data.files import FileSource
-from quantgraph.errors import BadFile
-
-HEADER = "ts_code,trade_date,open,high,low,close,pre_close,vol,amount"
-
-
-GOOD = "600519.SH,20240102,10,10.5,9.9,10.2,9.8,1000,1020.5"
-
-
-def refusal(path: Path) -> str:
-    source = FileSource(path)
-    with pytest.raises(BadFile) as caught:
-        source.sessions()
-    assert "\n" not in caught.value.message
-    return caught.value.message
 
 
 @pytest.mark.parametrize(

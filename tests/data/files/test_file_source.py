@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from bar_files import HEADER, day, everything
 
 from quantgraph.data import BAR_FIELDS, MarketDataSource, open_source
 from quantgraph.data.files import FileSource
@@ -20,31 +21,6 @@ REAL = Path(__file__).resolve().parents[3] / ".." / "shared" / "data" / "ai-trad
 
 
 needs_real = pytest.mark.skipif(not REAL.exists(), reason="the real AI-Trader price files are not here")
-
-
-HEADER = "ts_code,trade_date,open,high,low,close,pre_close,vol,amount"
-
-
-TWO_DAYS = f"""{HEADER}
-600519.SH,20240102,10.00,10.50,9.90,10.20,9.80,1000,1020.5
-000001.SZ,20240102,5,5.1,4.9,5.05,5,2000,1005
-600519.SH,20240103,10.20,10.60,10.10,10.50,10.20,1100,1133.25
-"""
-
-
-def day(text: str) -> pd.Timestamp:
-    return pd.Timestamp(text)
-
-
-def everything(source: FileSource) -> dict[str, pd.DataFrame]:
-    sessions = source.sessions()
-    return source.bars(source.symbols(), sessions[0], sessions[-1])
-
-
-@pytest.fixture
-def folder(tmp_path: Path) -> Path:
-    (tmp_path / "bars.csv").write_text(TWO_DAYS)
-    return tmp_path
 
 
 @needs_real
