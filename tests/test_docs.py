@@ -2,28 +2,16 @@
 
 from __future__ import annotations
 
-import importlib.util
 import re
 import sys
 from pathlib import Path
-from types import ModuleType
 
 import pytest
+from load_script import load_script
 
 ROOT = Path(__file__).resolve().parents[1]
 MARKDOWN = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md")])
-
-
-def _tool() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("quantgraph_docs", ROOT / "scripts" / "docs.py")
-    assert spec
-    assert spec.loader
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
-docs = _tool()
+docs = load_script(ROOT / "scripts" / "docs.py")
 
 
 @pytest.mark.parametrize("path", docs.PAGES, ids=lambda path: path.name)

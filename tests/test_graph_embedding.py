@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import importlib.util
 import json
 import operator
 import subprocess
@@ -18,6 +17,7 @@ from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.graph import END, START, StateGraph
 from langgraph.graph.message import add_messages
 from langgraph.types import Command
+from load_script import load_script
 from typing_extensions import TypedDict
 
 from quantgraph.errors import CheckpointerRequired
@@ -25,10 +25,7 @@ from quantgraph.state import DataState
 from quantgraph.subgraphs.signal import create_signal_subgraph, map_to_main_state, map_to_subgraph_state
 
 CHILD = Path(__file__).parent / "support" / "clarify_child.py"
-_spec = importlib.util.spec_from_file_location("clarify_child", CHILD)
-child = importlib.util.module_from_spec(_spec)
-sys.modules["clarify_child"] = child  # its annotations are looked up there
-_spec.loader.exec_module(child)
+child = load_script(CHILD)
 
 WAYS = child.WAYS
 THREAD = {"configurable": {"thread_id": "t"}}

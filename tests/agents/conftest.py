@@ -1,15 +1,10 @@
-import importlib.util
 from pathlib import Path
 
 import pytest
+from load_script import load_script
 
 
 @pytest.fixture(scope="session")
 def plain():
     """The independent account."""
-    spec = importlib.util.spec_from_file_location(
-        "plain_account", Path(__file__).with_name("plain_account.py")
-    )
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    return load_script(Path(__file__).with_name("plain_account.py"))

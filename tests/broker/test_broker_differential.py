@@ -16,9 +16,7 @@ values may differ by a relative 1e-6. Sessions, symbols, sides, quantities, pric
 
 from __future__ import annotations
 
-import importlib.util
 import random
-import sys
 from collections import Counter
 from decimal import Decimal
 from fractions import Fraction
@@ -26,6 +24,7 @@ from pathlib import Path
 from string import ascii_uppercase
 
 import pytest
+from load_script import load_script
 
 from quantgraph.agents import SignalRule
 from quantgraph.broker import Ledger, Market, Order, Rejection, run_sessions
@@ -33,12 +32,7 @@ from quantgraph.data import open_source
 from quantgraph.market.rulebook import Rulebook
 from quantgraph.state import DataState
 
-_spec = importlib.util.spec_from_file_location(
-    "backtrader_side", Path(__file__).with_name("backtrader_side.py")
-)
-theirs = importlib.util.module_from_spec(_spec)
-sys.modules[_spec.name] = theirs  # where backtrader looks its classes up
-_spec.loader.exec_module(theirs)
+theirs = load_script(Path(__file__).with_name("backtrader_side.py"))
 
 PRICES = ("open", "high", "low", "close")
 DUST = 1e-6

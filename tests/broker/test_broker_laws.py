@@ -5,7 +5,6 @@ The examples are always the same ones; ``LAWS=1000`` in the environment draws a 
 
 from __future__ import annotations
 
-import importlib.util
 import os
 import sys
 import tempfile
@@ -19,6 +18,7 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
+from load_script import load_script
 
 from quantgraph.agents import SignalRule
 from quantgraph.broker import (
@@ -35,9 +35,7 @@ from quantgraph.broker import (
 from quantgraph.broker.ledger.journal import DayLines, day_lines
 from quantgraph.market.rulebook import Rulebook
 
-_spec = importlib.util.spec_from_file_location("random_market", Path(__file__).with_name("random_market.py"))
-rm = importlib.util.module_from_spec(_spec)
-_spec.loader.exec_module(rm)
+rm = load_script(Path(__file__).with_name("random_market.py"))
 
 HALF_A_BILLIONTH = Fraction(1, 2 * 10**9)
 """Shares after a split are rounded to billionths before the fraction is cut: 1:3 is no exact number in the data."""

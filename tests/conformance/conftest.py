@@ -6,7 +6,6 @@ Results of generated code are cached by code and frames: most runs make the same
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import os
 from dataclasses import replace
@@ -20,6 +19,7 @@ import pytest
 from langchain_core.messages import message_to_dict
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.types import Command
+from load_script import load_script
 
 from quantgraph.broker.ledger import Ledger
 from quantgraph.broker.orders import Fill
@@ -75,11 +75,7 @@ def code_runner():
 @pytest.fixture(scope="session")
 def plain():
     """Independent implementation of the account, fees and limits."""
-    where = Path(__file__).parents[1] / "agents" / "plain_account.py"
-    spec = importlib.util.spec_from_file_location("plain_account", where)
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    return load_script(Path(__file__).parents[1] / "agents" / "plain_account.py")
 
 
 @pytest.fixture

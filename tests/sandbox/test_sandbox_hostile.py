@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import fcntl
 import functools
-import importlib.util
 import json
 import os
 import subprocess
@@ -12,6 +11,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from load_script import load_script
 
 FOLDER = Path(__file__).parent / "hostile"
 NOBODY = 65534
@@ -21,14 +21,8 @@ USER_MATTERS = ("reads ", "writes ", "reaches ", "starts ")
 """Kinds of rows whose result may depend on the user; only these run as both users unless WHOLE is set."""
 
 
-def load_rows():
-    spec = importlib.util.spec_from_file_location("hostile_rows", FOLDER / "rows.py")
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module.ROWS
-
-
-ROWS = {name: (code, expected, value) for name, code, expected, value in load_rows()}
+LISTED = load_script(FOLDER / "rows.py").ROWS
+ROWS = {name: (code, expected, value) for name, code, expected, value in LISTED}
 
 
 def names_for(user):
@@ -105,4 +99,4 @@ def test_no_server_was_reached_and_no_process_is_left(report_for, user):
 
 
 def test_row_names_are_unique():
-    assert len(ROWS) == len(load_rows()) >= 65
+    assert len(ROWS) == len(LISTED) >= 65

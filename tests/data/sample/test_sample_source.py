@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import re
-import sys
 import threading
 from decimal import ROUND_HALF_UP, Decimal
 from functools import cache
-from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
+from load_script import load_script
 
 from quantgraph.data import BAR_FIELDS, INDICATOR_FIELDS, MarketDataSource, open_source
 from quantgraph.data.sample import NO_LIMIT, SampleSource
@@ -296,13 +295,8 @@ def test_loading_is_shared_by_all_sources_and_threads() -> None:
 
 
 @calendar_warns
-def test_the_script_makes_exactly_what_is_shipped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    spec = spec_from_file_location("make_sample", SCRIPT)
-    assert spec is not None
-    assert spec.loader is not None
-    script = module_from_spec(spec)
-    monkeypatch.setitem(sys.modules, "make_sample", script)
-    spec.loader.exec_module(script)
+def test_the_script_makes_exactly_what_is_shipped(tmp_path: Path) -> None:
+    script = load_script(SCRIPT)
     table, market = script.make_sample()
     assert script.differences(table, market) == []
     assert sum(path.stat().st_size for path in script.FOLDER.iterdir()) < 2_000_000
