@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 from collections.abc import Iterator
 from pathlib import Path
 
 os.environ["LANGGRAPH_STRICT_MSGPACK"] = "true"  # read once, when langgraph is imported
 os.environ["QUANTGRAPH_AUDIT_CELLS"] = "0"  # what is made once for a module is made before any fixture
-os.environ["QUANTGRAPH_AUDIT_CUTS"] = "5"
+os.environ["QUANTGRAPH_AUDIT_CUTS"] = "3"
 os.environ["QUANTGRAPH_AUDIT_SEED"] = "0"  # two runs of one thing are held against each other
 os.environ["QUANTGRAPH_MODEL_RUNG"] = "native"  # a stub behind HTTP answers its script, not a probe
 
@@ -20,6 +21,7 @@ import hypothesis
 import numpy as np
 import pandas as pd
 import pytest
+from kept_code import KeptCode
 
 from quantgraph.state import DataState
 
@@ -33,8 +35,19 @@ SHARED = Path(__file__).resolve().parents[1] / ".." / "shared" / "data"
 SHORT_AUDIT = {
     name: os.environ[name] for name in (f"QUANTGRAPH_AUDIT_{part}" for part in ("CELLS", "CUTS", "SEED"))
 }
-"""Hundreds of runs prove their strategy: five sessions of it are enough where the proof is not the matter."""
+"""Hundreds of runs prove their strategy: three sessions of it are enough where the proof is not the matter."""
 _SECRETS = ("OPENAI_API_KEY", "OPENAI_BASE_URL", "OPENAI_API_BASE", "TUSHARE_TOKEN", "TS_TOKEN")
+
+
+KEPT_CODE = KeptCode()
+
+
+@pytest.fixture(scope="module", autouse=True)
+def kept_code() -> Iterator[None]:
+    """Code that many tests run on the same frames is run once; a folder that is about running code overrides this."""
+    KEPT_CODE.begin_test()
+    with contextlib.nullcontext() if os.environ.get("WHOLE") else KEPT_CODE.serve():
+        yield
 
 
 @pytest.fixture(autouse=True)
@@ -48,6 +61,7 @@ def clean_environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("QUANTGRAPH_CACHE_DIR", str(tmp_path / "cache"))
     monkeypatch.setattr("quantgraph.llm.capabilities.capability_cache._FOUND", {})  # ports are used again
     monkeypatch.chdir(tmp_path)
+    KEPT_CODE.begin_test()
 
 
 @pytest.fixture

@@ -1,7 +1,6 @@
 """Runs of the trading graph with one misbehaving model, and what must hold for each of them.
 
-Results of generated code are cached by code and frames: most runs make the same strategy. With ``WHOLE=1``
-(``make zoo``) every cell of code runs in a process every time, and every model is tested.
+With ``WHOLE=1`` (``make zoo``) every cell of code runs in a process every time, and every model is tested.
 """
 
 from __future__ import annotations
@@ -50,26 +49,9 @@ ALWAYS_THERE = {
 }  # fmt: skip
 
 
-class CachingRunner:
-    """Runner that caches results by code and frames."""
-
-    def __init__(self, runner):
-        self._runner, self._known = runner, {}
-
-    def run(self, cells, frames):
-        content = {
-            panel: {name: frame.digest for name, frame in fields.items()} for panel, fields in frames.items()
-        }
-        key = (tuple(cells), json.dumps(content))
-        if key not in self._known:
-            self._known[key] = self._runner.run(cells, frames)
-        return self._known[key]
-
-
 @pytest.fixture(scope="session")
 def code_runner():
-    runner = default_runner()
-    return runner if WHOLE else CachingRunner(runner)
+    return default_runner()
 
 
 @pytest.fixture(scope="session")

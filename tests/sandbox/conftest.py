@@ -23,3 +23,8 @@ def forker():
     made = ForkRunner(timeout=15.0, memory_mb=512)
     yield made
     made.close()
+
+
+@pytest.fixture(scope="module", autouse=True)
+def kept_code():
+    """Code runs every time: running it is the matter here."""

@@ -60,7 +60,8 @@ def walk_forward(state: ProofState) -> FrozenFrame | Counterexample:
 
 def sampled_proof(state: ProofState, cuts: Sequence[int]) -> Counterexample | None:
     """Test the strategy on prefixes cut after some rows, then on alternative futures, until a test fails."""
-    return _truncation_test(state, cuts) or _alternative_futures_test(state) or _appended_test(state)
+    futures = min(_FUTURE_CUTS, len(cuts))
+    return _truncation_test(state, cuts) or _alternative_futures_test(state, futures) or _appended_test(state)
 
 
 def _truncation_test(state: ProofState, rows: Sequence[int]) -> Counterexample | None:
@@ -150,9 +151,9 @@ def _changed_by_the_future(state: ProofState, row: int) -> Bools:
     return changed
 
 
-def _alternative_futures_test(state: ProofState) -> Counterexample | None:
-    """Replace the sessions after some rows; each future runs in a process of its own."""
-    for number, (row, first_moves) in enumerate(state.future_cuts(_FUTURE_CUTS).items()):
+def _alternative_futures_test(state: ProofState, cuts: int) -> Counterexample | None:
+    """Replace the sessions after ``cuts`` rows; each future runs in a process of its own."""
+    for number, (row, first_moves) in enumerate(state.future_cuts(cuts).items()):
         futures = _opposite_futures(state, row, first_moves)
         if number < _MISSING_FUTURES:
             futures.append(_future(state, "missing", row))
