@@ -191,7 +191,7 @@ def loop(folder: str, step: int) -> float:
         source=open_source(A_SHARE),
         store=DataState(),
         sessions_per_step=step,
-        settings=load_settings(runs_dir=folder, audit_cells=0, audit_cuts=5),  # it is not what is measured
+        settings=load_settings(runs_dir=folder, audit_cells=0, audit_cuts=1),  # it is not what is measured
     )
     stamps = [
         time.perf_counter()

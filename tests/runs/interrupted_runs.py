@@ -44,7 +44,7 @@ def play(folder: Path, *arguments: str) -> dict[str, Any]:
             "QUANTGRAPH_MODEL_RUNG": "native",
             "QUANTGRAPH_CODE_ISOLATION": "trusted",
             "QUANTGRAPH_AUDIT_CELLS": "0",
-            "QUANTGRAPH_AUDIT_CUTS": "3",
+            "QUANTGRAPH_AUDIT_CUTS": "1",
         }
         done = subprocess.run(
             [sys.executable, str(CHILD), *arguments, str(folder)],

@@ -6,6 +6,7 @@ Usage: local_model.py. Prints one line: the address of an OpenAI-compatible serv
 from __future__ import annotations
 
 import importlib.util
+import os
 import sys
 from pathlib import Path
 
@@ -27,6 +28,7 @@ def main() -> None:
     server = xllamacpp.Server(params)
     print(server.listening_address, flush=True)
     sys.stdin.read()
+    os._exit(0)  # the server would finish what it is still writing
 
 
 if __name__ == "__main__":
