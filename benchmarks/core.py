@@ -18,7 +18,9 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
+from quantgraph.agents import SignalRule
 from quantgraph.audit import CodeTrials, check_causality
+from quantgraph.broker import DecisionContext
 from quantgraph.data import open_source
 from quantgraph.graph import create_trading_graph
 from quantgraph.market.moment import Moment
@@ -177,8 +179,15 @@ def main_job() -> None:
         result = json.loads(done.stdout)
         show("quantgraph run, SSE 50 x 200 sessions, shell to prompt", min(times), 15, "s")
         print(f"{'  trades':<58}{result['account']['trades']:>12}")
-        for step, most in ((1, 3), (64, 1.5)):
+        for step, most in ((1, 3), (128, 1.5)):
             show(f"the loop over 200 sessions, {step} a step, durable ledger", loop(folder, step), most, "s")
+
+
+class _OneByOne(SignalRule):
+    """The signal rule without its rule for blocks."""
+
+    def block_rule(self, context: DecisionContext) -> None:
+        """Each step is one session."""
 
 
 def loop(folder: str, step: int) -> float:
@@ -190,7 +199,7 @@ def loop(folder: str, step: int) -> float:
     graph = create_trading_graph(
         source=open_source(A_SHARE),
         store=DataState(),
-        sessions_per_step=step,
+        decider=_OneByOne() if step == 1 else None,
         settings=load_settings(runs_dir=folder, audit_cells=0, audit_cuts=1),  # it is not what is measured
     )
     stamps = [

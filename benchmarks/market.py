@@ -156,7 +156,7 @@ def graph(panel: Panel) -> Figures:
             trading = create_trading_graph(
                 source=source,
                 store=DataState(),
-                decider=SignalRule(ticket=TICKET, rules=rules),
+                decider=SignalRule(ticket=TICKET),
                 rules=rules,
                 cash=cash_of(panel),
                 settings=load_settings(runs_dir=folder),

@@ -10,12 +10,14 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from deciders import OneByOne
 from langchain_core.messages import HumanMessage
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
 from langgraph.checkpoint.sqlite import SqliteSaver
 
 from quantgraph.agents import SignalRule
+from quantgraph.broker import Decider
 from quantgraph.broker.ledger import Ledger
 from quantgraph.broker.simulate import BLOCK_SESSIONS, Market, run_sessions
 from quantgraph.data.sample import SampleSource
@@ -54,20 +56,18 @@ def ledger(tmp_path):
         yield opened
 
 
-class Stops(SignalRule):
+class Stops(OneByOne):
     """The signal rule of a machine that is switched off in the middle of its n-th session."""
-
-    block_rule = None
 
     def __init__(self, at: int) -> None:
         super().__init__()
         self._left = at
 
-    def decide(self, view, account, session):
+    def decide(self, context):
         self._left -= 1
         if self._left < 0:
             raise RuntimeError("switched off")
-        return super().decide(view, account, session)
+        return super().decide(context)
 
 
 # Routes ------------------------------------------------------------------------------------------
@@ -101,8 +101,11 @@ def test_the_daily_loop_goes_on_while_there_is_a_session(state, target):
 
 
 @pytest.mark.parametrize("step", [1, 8, None])
-def test_every_session_of_the_window_is_in_the_ledger_once(store, ledger, step):
-    graph = create_trading_graph(source="sample", store=store, ledger=ledger, sessions_per_step=step)
+def test_every_session_of_the_window_is_in_the_ledger_once(store, ledger, step, monkeypatch):
+    decider = OneByOne() if step == 1 else None
+    if step:
+        monkeypatch.setattr("quantgraph.nodes.decision.BLOCK_SESSIONS", step)
+    graph = create_trading_graph(source="sample", store=store, ledger=ledger, decider=decider)
     steps = [
         (name, update.get("session"))
         for step in graph.stream(ask(SENTENCE, run_id="r"), stream_mode="updates")
@@ -116,17 +119,11 @@ def test_every_session_of_the_window_is_in_the_ledger_once(store, ledger, step):
     ledger.check("r")
 
 
-@pytest.mark.parametrize("step", [0, -1, 1.5, True])
-def test_a_step_is_at_least_one_session(store, step):
-    with pytest.raises(BadOption, match="sessions_per_step"):
-        create_trading_graph(source="sample", store=store, sessions_per_step=step)
-
-
 def test_a_decider_that_must_be_asked_gets_a_step_a_session(store, ledger):
-    class Asked:
+    class Asked(Decider):
         name = "asked"
 
-        def decide(self, view, account, session):
+        def decide(self, context):
             return []
 
     graph = create_trading_graph(source="sample", store=store, ledger=ledger, decider=Asked())
@@ -224,7 +221,6 @@ def test_a_run_that_was_stopped_ends_with_the_same_ledger(tmp_path, at, durabili
 def test_a_checkpoint_that_lags_behind_the_ledger_trades_nothing_twice(store, ledger, step):
     """As after a kill: the ledger has fifty sessions, the newest checkpoint that was written knows of fewer."""
     options = {"source": "sample", "store": store, "ledger": ledger, "checkpointer": InMemorySaver()}
-    options["sessions_per_step"] = 1
     create_trading_graph(source="sample", store=store, ledger=ledger).invoke(ask(SENTENCE, run_id="whole"))
     graph = create_trading_graph(**options, decider=Stops(50))
     with pytest.raises(RuntimeError):
@@ -315,7 +311,7 @@ def sse50(a_share, tmp_path_factory):
     folder = tmp_path_factory.mktemp("sse50")
     with Ledger(folder / "ledger.sqlite") as ledger:
         graph = create_trading_graph(
-            source=a_share, store=DataState(), ledger=ledger, checkpointer=saver, sessions_per_step=1
+            source=a_share, store=DataState(), ledger=ledger, checkpointer=saver, decider=OneByOne()
         )
         state = graph.invoke(ask(f"用上证50成分股，{RULE}，2025年1月到10月", run_id="r"), THREAD)
         sessions = ledger.sessions("r")
@@ -465,8 +461,8 @@ def test_a_commit_that_is_gone_is_fetched_again_and_not_for_ever(tmp_path, lost,
     assert state["error_messages"] == ([] if ending == "done" else ["unknown_commit: commit is gone"])
 
 
-class Nameless:
-    def decide(self, view, account, session):
+class Nameless(Decider):
+    def decide(self, context):
         return []
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from deciders import OneByOne
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.graph import END, START, MessagesState, StateGraph
 
@@ -20,7 +21,7 @@ class Named(MessagesState):
 
 
 def host(path, state=Named, *, checkpointer=None, **options):
-    graph = create_trading_graph(source="sample", sessions_per_step=1, ledger=path, **options)
+    graph = create_trading_graph(source="sample", decider=OneByOne(), ledger=path, **options)
     builder = StateGraph(state).add_node("desk", graph).add_edge(START, "desk").add_edge("desk", END)
     return builder.compile(checkpointer=checkpointer)
 

@@ -35,7 +35,7 @@ def held(source: Path, folder: Path, **book: Any) -> tuple[dict[str, Any], Ledge
     ledger = Ledger(folder / "ledger.sqlite")
     graph = create_trading_graph(
         source=source,
-        decider=BuyAndHold(rules),
+        decider=BuyAndHold(),
         rules=rules,
         cash=100_000,
         mark_at="open",

@@ -225,7 +225,8 @@ class LedgerConflict(QuantGraphError, RuntimeError):
 class BudgetExceeded(QuantGraphError, RuntimeError):
     """A limit on model calls, tokens, money or time would be exceeded; the call was not sent, or abandoned.
 
-    ``data["limit"]`` is ``calls``, ``prompt_tokens``, ``completion_tokens``, ``money`` or ``seconds``.
+    ``data["limit"]`` is ``calls``, ``prompt_tokens``, ``completion_tokens``, ``money`` or ``seconds``, and
+    ``data["of"]`` is ``run``, ``session`` or ``node``.
     """
 
     code = "budget_exceeded"

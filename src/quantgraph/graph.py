@@ -14,9 +14,8 @@ from langgraph.graph.state import CompiledStateGraph
 
 from quantgraph.agents import SignalRule
 from quantgraph.broker.account import Account
-from quantgraph.broker.decider import Decider
+from quantgraph.broker.decider import Decider, check_decider
 from quantgraph.broker.ledger import Ledger
-from quantgraph.broker.simulate import BLOCK_SESSIONS, under
 from quantgraph.broker.valuation import MarkAt
 from quantgraph.data import MarketDataSource
 from quantgraph.errors import BadOption
@@ -60,7 +59,6 @@ def create_trading_graph(
     cash: Decimal | float | str = 1_000_000,
     rules: Rulebook | None = None,
     mark_at: MarkAt = "close",
-    sessions_per_step: int | None = None,
     ledger: Ledger | str | Path | None = None,
     store: DataState | None = None,
     runner: CodeRunner | None = None,
@@ -82,16 +80,13 @@ def create_trading_graph(
         The market's rules and fees. Default: mainland China's, by date.
     mark_at
         Whether holdings are valued at each session's ``close`` or ``open``.
-    sessions_per_step
-        Sessions that one step of the graph trades, at least 1. A run can be stopped and resumed between
-        steps; each session is a transaction of its own. Default: 128 for a decider with a block rule, else 1.
     ledger
         A ledger, or the file or database URL of one. Default: ``<runs_dir>/<run_id>/ledger.sqlite``.
     approve
         Whether each session's orders need approval before they are sent: a question of the kind ``approval``,
         asked as ``on_clarify`` says. Orders not approved are rejected as ``not_approved`` in the ledger, and
         the run goes on. With ``on_clarify="default"`` no order is sent; ``fail`` ends with ``needs_answer``
-        at the first question. Each step is then one session.
+        at the first question.
     recorder
         Records model calls, tool results and answers. Default: in the ledger's database.
     model, source, store, runner, on_clarify, settings, checkpointer
@@ -118,15 +113,15 @@ def create_trading_graph(
         settings=settings,
     )
     rules = rules or Rulebook.mainland()
-    decider = under(decider or SignalRule(), rules)
     trading_resources = TradingResources(
         store=signal_resources.store,
-        decider=decider,
+        decider=decider or SignalRule(),
         rules=rules,
         cash=_positive(cash),
         runs_dir=settings.runs_dir,
         mark_at=mark_at,
-        sessions_per_step=_step(sessions_per_step, decider, approve),
+        model=model,
+        settings=settings,
         ledger=book,
         source=signal_resources.source,
         recorder=recorder,
@@ -179,17 +174,8 @@ def _check_arguments(rules: object, decider: object, mark_at: str) -> None:
             f"rules must be a Rulebook, such as Rulebook.mainland() or Rulebook.us(), not {rules!r}",
             parameter="rules",
         )
-    if isinstance(decider, type):
-        raise BadOption(
-            f"decider must be an instance, {decider.__name__}(...), not the class {decider.__name__}",
-            parameter="decider",
-        )
-    if decider is not None and not isinstance(decider, Decider):
-        lacking = " and ".join(name for name in ("name", "decide") if not hasattr(decider, name))
-        raise BadOption(
-            f"decider must have a name and decide(view, account, session); {decider!r} has no {lacking}",
-            parameter="decider",
-        )
+    if decider is not None:
+        check_decider(decider)
     if mark_at not in get_args(MarkAt):
         raise BadOption(f"mark_at must be 'close' or 'open', not {mark_at!r}", parameter="mark_at")
 
@@ -200,22 +186,6 @@ def _ledger(where: Ledger | str | Path | None) -> Ledger | None:
             f"ledger must be a Ledger, or the file or database URL of one, not {where!r}", parameter="ledger"
         )
     return Ledger(where) if isinstance(where, str | Path) else where
-
-
-def _step(sessions: int | None, decider: Decider, approve: bool) -> int:
-    if sessions is None:
-        return BLOCK_SESSIONS if hasattr(decider, "block_rule") and not approve else 1
-    if approve and sessions != 1:
-        raise BadOption(
-            f"sessions_per_step must be 1 with approve=True, which asks about each session, not {sessions!r}",
-            parameter="sessions_per_step",
-        )
-    if isinstance(sessions, bool) or not isinstance(sessions, int) or sessions < 1:
-        raise BadOption(
-            f"sessions_per_step must be an integer >= 1, not {sessions!r}",
-            parameter="sessions_per_step",
-        )
-    return sessions
 
 
 def _positive(cash: Decimal | float | str) -> Decimal:

@@ -16,7 +16,17 @@ import pytest
 from langgraph.checkpoint.memory import InMemorySaver
 
 from quantgraph.agents import IsolatedDecider
-from quantgraph.broker import Account, Decider, Market, Order, Position, Receivable, simulate, trade_session
+from quantgraph.broker import (
+    Account,
+    Decider,
+    Decision,
+    Market,
+    Order,
+    Position,
+    Receivable,
+    simulate,
+    trade_session,
+)
 from quantgraph.broker.ledger import Ledger
 from quantgraph.broker.simulate import run_sessions
 from quantgraph.errors import (
@@ -37,8 +47,8 @@ from quantgraph.sandbox.child import Channel
 from quantgraph.sandbox.trading_json import (
     account_from_json,
     account_to_json,
-    orders_from_json,
-    orders_to_json,
+    decision_from_json,
+    decision_to_json,
 )
 from quantgraph.state import DataState, Record
 
@@ -53,17 +63,17 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass, field
 
-from quantgraph.broker import Account
-from quantgraph.state import View
+from quantgraph.broker import Account, DecisionContext
 
 
 @dataclass
-class Momentum:
+class Momentum(Decider):
     days: int = 5
     name: str = "momentum"
     sold: Counter[str] = field(default_factory=Counter)
 
-    def decide(self, view: View, account: Account, session: pd.Timestamp) -> list[Order]:
+    def decide(self, context: DecisionContext) -> list[Order]:
+        view, account = context.view, context.account
         close = view["ohlcv"]["close"]
         if len(close) <= self.days:
             return []
@@ -78,10 +88,12 @@ class Momentum:
 '''
 
 HOLD = """
-class Decider:
+class Decider(Decider):
+    name = 'Decider'
     uses_signal = False
 
-    def decide(self, view, account, session):
+    def decide(self, context):
+        view, account = context.view, context.account
         if account.positions:
             return []
         opens = view.row("ohlcv", "open").dropna()
@@ -93,10 +105,12 @@ class Decider:
 """
 
 TELLS_ALL = """
-class Decider:
+class Decider(Decider):
+    name = 'Decider'
     '''Trades a little, and writes all that it sees into a reason.'''
 
-    def decide(self, view, account, session):
+    def decide(self, context):
+        view, account, session = context.view, context.account, context.session
         seen = [session, str(view.moment), type(session), session.unit]
         for panel in view:
             for name, frame in view[panel].items():
@@ -147,10 +161,9 @@ def market():
 def in_process(source, name="Decider", **options):
     """The same source as trusted code in this process."""
     scope = {"pd": pd, "np": np, "Order": Order, "Decimal": Decimal, "__name__": __name__}
+    scope |= {"Decider": Decider, "Decision": Decision}
     exec(source, scope)
-    made = scope[name](**options)
-    made.name = getattr(made, "name", name)
-    return made
+    return scope[name](**options)
 
 
 class Lent(ForkRunner):
@@ -278,11 +291,12 @@ ASK = {
 }
 THREAD = {"configurable": {"thread_id": "t"}}
 FOLLOWS = """
-class Follows:
+class Follows(Decider):
     '''Buys what the signal bought on the day before; it has no memory.'''
     name = "follows"
 
-    def decide(self, view, account, session):
+    def decide(self, context):
+        view = context.view
         (signal,) = view["signal"].values()
         row = signal.iloc[-1] if len(signal) else pd.Series()
         return [
@@ -292,18 +306,20 @@ class Follows:
 """
 
 
-class Stops:
+class Stops(Decider):
     """A machine that is switched off after some sessions."""
+
+    name, options, uses_signal = "", None, True
 
     def __init__(self, decider, after):
         self._decider, self._left = decider, after
         self.name, self.options, self.uses_signal = decider.name, decider.options, decider.uses_signal
 
-    def decide(self, view, account, session):
+    def decide(self, context):
         self._left -= 1
         if self._left < 0:
             raise RuntimeError("switched off")
-        return self._decider.decide(view, account, session)
+        return self._decider.decide(context)
 
 
 def test_the_graph_trades_it_and_goes_on_after_a_stop_with_the_same_ledger(isolated, tmp_path):
@@ -361,7 +377,7 @@ def test_only_what_became_known_is_sent_and_never_a_whole_frame(market, isolated
     list(simulate(market, DAYS, decider, account=Account.opening(CASH)))
     assert len(sent) == len(DAYS) + 1, "the source, and one message a session"
     fields = sum(len(panel) for panel in market.store.snapshot(market.data_ref).values())
-    assert max(sent[2:]) < fields * (4 + 1) * 8 + 2_000
+    assert max(sent[2:]) < fields * (4 + 1) * 8 + 4_000, "rows, account, and the session before"
 
 
 def test_a_session_costs_less_than_ten_milliseconds(isolated):
@@ -372,7 +388,7 @@ def test_a_session_costs_less_than_ten_milliseconds(isolated):
     store = DataState()
     store.update("ohlcv", {"open": close, **{f"field{n}": close for n in range(13)}, "close": close})
     market = Market(store=store, data_ref=store.head, rules=Rulebook.mainland())
-    nothing = "class Decider:\n def decide(self, view, account, session): return []"
+    nothing = "class Decider(Decider):\n name = 'Decider'\n def decide(self, context): return []"
     took = []
     for decider in (in_process(nothing), isolated(nothing)):
         clock = [
@@ -383,7 +399,7 @@ def test_a_session_costs_less_than_ten_milliseconds(isolated):
 
 
 def test_what_it_prints_goes_to_the_log(market, isolated, caplog, capfd):
-    source = HOLD.replace("if account", "print('day', session.day)\n        if account")
+    source = HOLD.replace("if account", "print('day', context.session.day)\n        if account")
     with caplog.at_level(logging.DEBUG, logger="quantgraph.agents.isolated"):
         list(simulate(market, DAYS[:2], isolated(source), account=Account.opening(CASH)))
     assert [record.getMessage().strip().split(": ")[1] for record in caplog.records] == ["day 2", "day 3"]
@@ -393,10 +409,11 @@ def test_what_it_prints_goes_to_the_log(market, isolated, caplog, capfd):
 # Runs, and what is kept --------------------------------------------------------------------------
 
 COUNTS = """
-class Decider:
+class Decider(Decider):
+    name = 'Decider'
     calls = 0
 
-    def decide(self, view, account, session):
+    def decide(self, context):
         self.calls += 1
         return [Order(symbol="600000.SH", side="buy", quantity=100, sequence=self.calls)]
 """
@@ -457,8 +474,10 @@ def test_sessions_traded_one_by_one_are_one_run_until_they_go_back(market, isola
 def test_lots_drawn_without_a_seed_are_the_same_in_every_run_and_after_a_stop(market, isolated, tmp_path):
     source = """
 import random
-class Decider:
-    def decide(self, view, account, session):
+class Decider(Decider):
+    name = 'Decider'
+    def decide(self, context):
+        view = context.view
         symbols = list({s + str(random.random()) for s in view["ohlcv"]["open"].columns})
         order = {"symbol": random.choice(symbols)[:9], "side": "buy", "quantity": 100 * int(np.random.randint(1, 50))}
         return [Order(**order, sequence=1, reason=" ".join(symbols))]
@@ -473,19 +492,21 @@ class Decider:
 
 # What goes wrong ---------------------------------------------------------------------------------
 
-BODY = """class Decider:
-    def decide(self, view, account, session):
+BODY = """class Decider(Decider):
+    name = "Decider"
+    def decide(self, context):
+        view = context.view
         if len(view["ohlcv"]["open"]) < 4:
             return [Order(symbol="600000.SH", side="buy", quantity=100, sequence=1)]
         {}
 """
 FAILURES = {
-    "1 / 0": (CodeFailed, r"line 5 \(1 / 0\): ZeroDivisionError"),
-    "raise SystemExit(3)": (CodeFailed, "line 5 .*SystemExit"),
-    "return None": (CodeFailed, "must be a list of Order"),
-    "return (order for order in [])": (CodeFailed, "must be a list of Order"),
-    "return [1]": (CodeFailed, "must be a list of Order"),
-    "return [Order(symbol='a', target_weight=0.5, sequence=1)]": (CodeFailed, "line 5.*BadOption.*a Decimal"),
+    "1 / 0": (CodeFailed, r"line 7 \(1 / 0\): ZeroDivisionError"),
+    "raise SystemExit(3)": (CodeFailed, "line 7 .*SystemExit"),
+    "return None": (CodeFailed, "must be a Decision or a list of Order"),
+    "return (order for order in [])": (CodeFailed, "must be a Decision or a list of Order"),
+    "return [1]": (CodeFailed, "must be a Decision or a list of Order"),
+    "return [Order(symbol='a', target_weight=0.5, sequence=1)]": (CodeFailed, "line 7.*BadOption.*a Decimal"),
     "return [Order(symbol='a\\n', target_weight=0, sequence=1)]": (CodeFailed, "order 1: symbol="),
     "return [Order(symbol='a', target_weight=0, sequence=1, reason='\\x1b[2J')]": (
         CodeFailed,
@@ -550,9 +571,12 @@ def test_a_session_has_a_time_limit_and_the_run_goes_on_where_it_stopped(
         ("x = (", "line 1 .*SyntaxError"),
         ("x = 1\nraise ValueError('no')", "line 2 .*ValueError: no"),
         ("x = 1", "no class or function 'Decider'"),
-        ("Decider = dict", "no method decide"),
-        ("class Decider:\n def __init__(self, days): pass", "TypeError"),
-        ("class Decider:\n name = 'a\\nb'\n def decide(self, *given): return []", "name"),
+        ("Decider = dict", "must be an instance of"),
+        (
+            "class Decider(Decider):\n name = 'd'\n def decide(self, context): pass\n def __init__(self, days): pass",
+            "TypeError",
+        ),
+        ("class Decider(Decider):\n name = 'a\\nb'\n def decide(self, context): return []", "name"),
         ("import os; os._exit(0)", "exited with status"),
     ],
 )
@@ -592,8 +616,9 @@ def everywhere(content):
 ORDER = {"symbol": "600000.SH", "side": "buy", "quantity": 100, "sequence": 1}
 def orders(*told, **more):
     everywhere(answer({"stdout": "", "error": None, "orders": [ORDER, *told], **more}))
-class Decider:
-    def decide(self, view, account, session):
+class Decider(Decider):
+    name = 'Decider'
+    def decide(self, context):
         FORGERY
 """
 UNREADABLE = "unreadable reply"
@@ -680,9 +705,11 @@ def test_amounts_are_exact_on_their_way_there_and_back():
             sequence=4,
         ),
     ]
-    assert repr(orders_from_json(json.loads(json.dumps(orders_to_json(orders))))) == repr(orders)
+    assert repr(
+        decision_from_json(json.loads(json.dumps(decision_to_json(Decision(orders))))).orders
+    ) == repr(orders)
 
 
 def test_every_error_is_of_the_family():
     with pytest.raises(QuantGraphError):
-        orders_from_json([{"symbol": "a"}])
+        decision_from_json({"orders": [{"symbol": "a"}]})

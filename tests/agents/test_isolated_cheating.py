@@ -27,7 +27,7 @@ import pytest
 from numpy.lib.stride_tricks import as_strided
 
 from quantgraph.agents import IsolatedDecider
-from quantgraph.broker import Account, Market, Order, trade_session
+from quantgraph.broker import Account, Decider, Market, Order, trade_session
 from quantgraph.broker.ledger import Ledger
 from quantgraph.broker.simulate import run_sessions
 from quantgraph.errors import BadOption, FutureRequested, LedgerConflict, QuantGraphError
@@ -138,10 +138,11 @@ def wish(view):
     ]
 
 
-class Honest:
+class Honest(Decider):
     name = "decider"
 
-    def decide(self, view, account, session):
+    def decide(self, context):
+        view = context.view
         return wish(view)
 
 
@@ -181,8 +182,9 @@ class Cheat(Honest):
         REACHED.append(market.store)
         self.hits, self.seen, self.got = [], [], []
 
-    def decide(self, view, account, session):
-        orders, today = super().decide(view, account, session), DAYS.get_loc(session)
+    def decide(self, context):
+        view, account, session = context.view, context.account, context.session
+        orders, today = super().decide(context), DAYS.get_loc(session)
         for panel in view:
             for frame in view[panel].values():
                 frame.index.get_loc, frame.sum(), frame.columns.get_indexer(CODES)
@@ -353,13 +355,14 @@ def neighbours(view):
                 first, last = values.ctypes.data, values.ctypes.data + values.nbytes
                 yield ctypes.string_at(first, -(-last // 4096) * 4096 - first)
 
-class Decider:
+class Decider(Decider):
     name = "decider"
 
     def __init__(self):
         self.day = -1
 
-    def decide(self, view, account, session):
+    def decide(self, context):
+        view, account, session = context.view, context.account, context.session
         self.day += 1
         roots = [view, account, session, locals(), *gc.get_objects(), *neighbours(view)]
         frame = sys._getframe()
@@ -391,8 +394,9 @@ def test_in_a_process_of_its_own_nothing_at_all_leads_to_what_is_later(market, t
     class Watched(Honest):
         options = decider.options
 
-        def decide(self, view, account, session):
-            orders, today = decider.decide(view, account, session), DAYS.get_loc(session)
+        def decide(self, context):
+            view, account, session = context.view, context.account, context.session
+            orders, today = decider.decide(context), DAYS.get_loc(session)
             if today in (3, 32, 62) and os.getuid() == 0:
                 watched[today] = found_in_memory(int(orders[0].reason.split()[-1]), today)
             return orders
@@ -434,9 +438,10 @@ class Misbehaves(Honest):
     def __init__(self, trick):
         self._trick, self._day = trick, 0
 
-    def decide(self, view, account, session):
+    def decide(self, context):
+        account = context.account
         self._day += 1
-        orders = super().decide(view, account, session)
+        orders = super().decide(context)
         return orders if self._day <= 10 else self._trick(orders, account)
 
 
@@ -586,8 +591,9 @@ def test_a_decider_that_writes_the_ledger_itself_makes_a_conflict_or_the_same_li
             def __init__(self, other):
                 self.other = other
 
-            def decide(self, view, account, session):
-                orders = super().decide(view, account, session)
+            def decide(self, context):
+                view, session = context.view, context.session
+                orders = super().decide(context)
                 if len(view["ohlcv"]["close"]) == 10 and self.other is not None:
                     other, self.other = self.other, None
                     other(session)
@@ -622,11 +628,12 @@ def test_a_decider_that_writes_the_ledger_itself_makes_a_conflict_or_the_same_li
 
 SETS = """
 import random
-class Decider:
+class Decider(Decider):
     name = "decider"
     def __init__(self):
         self.seen = set()
-    def decide(self, view, account, session):
+    def decide(self, context):
+        view, session = context.view, context.session
         self.seen |= {f"{symbol}{session}" for symbol in view["ohlcv"]["open"]}
         names = list(self.seen)
         return [

@@ -6,7 +6,16 @@ import pandas as pd
 import pytest
 
 from quantgraph.agents import SignalRule
-from quantgraph.broker import Account, Decider, Market, Position, Receivable, advance, simulate
+from quantgraph.broker import (
+    Account,
+    Decider,
+    DecisionContext,
+    Market,
+    Position,
+    Receivable,
+    advance,
+    simulate,
+)
 from quantgraph.errors import BadOption, NoSignal, UnknownField
 from quantgraph.market.moment import Moment
 from quantgraph.market.rulebook import Rulebook
@@ -32,11 +41,10 @@ def market(signal, *, opens=None, closes=None):
     return store, store.update("signal", {"s": signal})
 
 
-def decide(rule, store_ref, day, account=None):
+def decide(rule, store_ref, day, account=None, *, rules=None):
     store, ref = store_ref
-    return rule.decide(
-        store.view(Moment(DAYS[day], "open"), ref), account or Account.opening(100_000), DAYS[day]
-    )
+    view = store.view(Moment(DAYS[day], "open"), ref)
+    return rule.decide(DecisionContext(view, account or Account.opening(100_000), rules=rules))
 
 
 def brief(orders):
@@ -181,13 +189,13 @@ def test_dividends_on_their_way_are_equity_and_no_cash():
 
 def test_each_amount_is_floored_to_the_cent():
     # 19.999 may be invested, that is 19.99; 0.5001 of it are 9.99 and no lot at 0.10, though 10.00 of 19.999.
-    rule = SignalRule(rules=Rulebook.zero_cost(), weights={A: 0.4999, B: 0.5001}, cash_reserve=0.00005)
+    rules = Rulebook.zero_cost()
+    rule = SignalRule(weights={A: 0.4999, B: 0.5001}, cash_reserve=0.00005)
     data = market({A: [1, 1], B: [1, 1]}, opens={(1, A): 0.0999, (1, B): 0.1})
-    assert [order.symbol for order in decide(rule, data, 1, Account.opening(20))] == [A]
+    assert [order.symbol for order in decide(rule, data, 1, Account.opening(20), rules=rules)] == [A]
     # A third of 100.00 is 33.33.
     data = market({A: [1, 1], B: [1, 1], C: [1, 1]}, opens={(1, A): 0.3333, (1, B): 0.3334, (1, C): 0.3334})
-    rule = SignalRule(rules=Rulebook.zero_cost())
-    assert [order.symbol for order in decide(rule, data, 1, Account.opening(100))] == [A]
+    assert [order.symbol for order in decide(SignalRule(), data, 1, Account.opening(100), rules=rules)] == [A]
 
 
 def test_its_options_are_plain_json():
@@ -345,7 +353,7 @@ def test_a_holding_that_is_suspended_over_a_split_is_worth_what_it_was():
     ref = store.update("signal", {"s": signal})
     rules = Rulebook.zero_cost()
     market = Market(store=store, data_ref=ref, rules=rules, blocks_from=0)
-    rule = SignalRule(rules=rules, max_weight=0.25)
+    rule = SignalRule(max_weight=0.25)
     results = list(simulate(market, days, rule, account=Account.opening(100_000)))
     assert [(fill.order.symbol, fill.quantity) for result in results for fill in result.fills] == [
         (halved, 2500),

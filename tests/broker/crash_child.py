@@ -61,7 +61,9 @@ def run_graph(step: int, folder: Path) -> None:
     from langgraph.checkpoint.sqlite import SqliteSaver
 
     from quantgraph.graph import create_trading_graph
+    from quantgraph.nodes import decision
 
+    decision.BLOCK_SESSIONS = step
     folder.mkdir(exist_ok=True)
     connection = sqlite3.connect(folder / "checkpoints.db", check_same_thread=False)
     with closing(connection), Ledger(folder / "ledger.db") as ledger:
@@ -69,7 +71,6 @@ def run_graph(step: int, folder: Path) -> None:
             source="sample",
             store=DataState(folder / "data"),
             ledger=ledger,
-            sessions_per_step=step,
             checkpointer=SqliteSaver(connection),
         )
         # A step whose writes were saved and whose checkpoint was not has no `next`: the result alone says "done".

@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 import pandas as pd
 
-from quantgraph.broker import Market, Order
+from quantgraph.broker import Decider, Market, Order
 from quantgraph.market.rulebook import Rulebook
 from quantgraph.state import DataState
 
@@ -155,7 +155,7 @@ def _rounded(price: Decimal, digits: int) -> Decimal:
     return price if price > D("1e20") else round(price, digits)
 
 
-class RandomDecider:
+class RandomDecider(Decider):
     """Every kind and size of order, sound ones and nonsense, decided by the seed, the day and the account alone."""
 
     name = "random"
@@ -164,7 +164,8 @@ class RandomDecider:
         self.seed, self.symbols, self.most = seed, symbols, most
         self.asked: dict[str, Counter] = {}
 
-    def decide(self, view, account, session) -> list[Order]:
+    def decide(self, context) -> list[Order]:
+        view, account, session = context.view, context.account, context.session
         rng = random.Random(f"{self.seed} {session:%Y%m%d}")
         sequences = rng.sample(range(1, 100), rng.randrange(self.most + 1))
         opens = view.row("ohlcv", "open", session)

@@ -27,7 +27,7 @@ import pytest
 from load_script import load_script
 
 from quantgraph.agents import SignalRule
-from quantgraph.broker import Ledger, Market, Order, Rejection, run_sessions
+from quantgraph.broker import Decider, Ledger, Market, Order, Rejection, run_sessions
 from quantgraph.data import open_source
 from quantgraph.market.rulebook import Rulebook
 from quantgraph.state import DataState
@@ -112,7 +112,7 @@ def assert_same(ours, other):
     assert other.values == pytest.approx(ours.values, rel=DUST)
 
 
-class Evening:
+class Evening(Decider):
     """Orders of wishes that were written down beforehand."""
 
     name = "evening"
@@ -120,7 +120,8 @@ class Evening:
     def __init__(self, wishes):
         self.wishes = wishes
 
-    def decide(self, view, account, session):
+    def decide(self, context):
+        account, session = context.account, context.session
         sizes = [
             (wish, wish.quantity(account.quantity(wish.symbol))) for wish in self.wishes.get(session, ())
         ]
@@ -180,7 +181,7 @@ def test_the_rule_without_fees_lots_and_limits_is_filled_alike(options, panel, s
     prices, names = liquid(panel)
     opinions = signal.loc["2024", list(names)].rename(columns=names)
     rules = Rulebook.zero_cost("us")
-    ours, _ = told(prices, rules, SignalRule(rules=rules, **options), 1_000_000, tmp_path, signal=opinions)
+    ours, _ = told(prices, rules, SignalRule(**options), 1_000_000, tmp_path, signal=opinions)
     other = theirs.run(
         theirs.SignalTrader,
         prices,
@@ -208,7 +209,7 @@ def test_the_rule_in_the_mainland_is_filled_alike(options, panel, signal, tmp_pa
     if "weights" in options:  # of every third symbol
         options = {"weights": dict.fromkeys(panel["open"].columns[::3], options["weights"])}
     rules = Rulebook.mainland()
-    ours, events = told(panel, rules, SignalRule(rules=rules, **options), 1_000_000, tmp_path, signal=signal)
+    ours, events = told(panel, rules, SignalRule(**options), 1_000_000, tmp_path, signal=signal)
     other = theirs.run(
         theirs.SignalTrader,
         panel,

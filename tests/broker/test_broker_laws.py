@@ -84,7 +84,7 @@ class Case:
 
     def decider(self, kind):
         if kind == "signal":
-            return SignalRule(rules=self.rules, **self.options)
+            return SignalRule(**self.options)
         return rm.RandomDecider(self.seed, self.world.symbols)
 
     def run(self, ledger, kind, *, world=None, rows=None, decider=None):

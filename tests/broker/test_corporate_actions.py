@@ -8,6 +8,7 @@ import pytest
 
 from quantgraph.broker import (
     Account,
+    Decider,
     Delisting,
     Dividend,
     Ledger,
@@ -41,7 +42,7 @@ DAYS = pd.DatetimeIndex(pd.bdate_range("2024-01-08", periods=6)).as_unit("us")
 CODE = "600000.SH"
 
 
-class Script:
+class Script(Decider):
     """Orders by the number of the session."""
 
     name = "script"
@@ -49,7 +50,8 @@ class Script:
     def __init__(self, orders):
         self.orders = orders
 
-    def decide(self, view, account, session):
+    def decide(self, context):
+        session = context.session
         return self.orders.get(DAYS.get_loc(session), [])
 
 

@@ -1,5 +1,6 @@
 from dataclasses import replace
 from decimal import Decimal
+from typing import ClassVar
 
 import numpy as np
 import pandas as pd
@@ -29,16 +30,18 @@ D = Decimal
 CODE, OTHER = "600000.SH", "600036.SH"
 
 
-class Scripted:
+class Scripted(Decider):
     """Orders by session; keeps what it was shown."""
 
     name = "scripted"
+    options: ClassVar = {}
 
     def __init__(self, *orders):
         self.orders = dict(orders)
         self.seen = []
 
-    def decide(self, view, account, session):
+    def decide(self, context):
+        view, account, session = context.view, context.account, context.session
         self.seen.append((view.moment, account, session))
         return self.orders.get(f"{session:%m-%d}", [])
 
@@ -71,7 +74,8 @@ def test_holdings_may_be_marked_at_the_open(market, days):
 
 def test_the_decider_stands_at_the_open_and_cannot_reach_the_close(market, days):
     class Peeking(Scripted):
-        def decide(self, view, account, session):
+        def decide(self, context):
+            view, session = context.view, context.session
             view.row("ohlcv", "close", session)
 
     assert isinstance(Peeking(), Decider)
@@ -134,7 +138,7 @@ def test_orders_of_every_type_are_filled_in_one_session(days):
 
 def test_a_decider_without_a_rule_for_blocks_is_asked_in_every_session(market, days):
     class Shy(Scripted):
-        def block_rule(self, account):
+        def block_rule(self, context):
             return None
 
     for decider in (Scripted(("01-02", [order("buy", 100)])), Shy(("01-02", [order("buy", 100)]))):
@@ -251,13 +255,13 @@ def test_us_shares_are_bought_broken_and_sold_in_the_same_session(tmp_path):
 
 
 def test_a_rule_that_keeps_something_keeps_it_whatever_the_rulebook(days):
-    """Bound to the market's rules once a run: what it notes in one session is there in the next."""
-
     class Counting(SignalRule):
-        block_rule = None
         asked = 0
 
-        def decide(self, view, account, session):
+        def block_rule(self, context):
+            return None
+
+        def decide(self, context):
             self.asked += 1
             seen.append(self.asked)
             return []

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from quantgraph.agents import SignalRule
-from quantgraph.broker import Account, Order
+from quantgraph.broker import Account, Decider, Order
 from quantgraph.broker.ledger import Ledger
 from quantgraph.broker.simulate import Market, trade_session
 from quantgraph.graph import create_trading_graph
@@ -26,15 +26,19 @@ RULES = Rulebook.mainland()
 SYMBOLS = ["000341.SZ", "000344.SZ"]
 
 
-class Watched:
+class Watched(Decider):
     """Shows a watch each view and the orders that another decider makes of it."""
 
     def __init__(self, decider, watch):
-        self._decider, self._watch, self.name = decider, watch, decider.name
+        self._decider, self._watch, self._name = decider, watch, decider.name
 
-    def decide(self, view, account, session):
-        self._watch.see("view", view, transcript=False)
-        orders = self._decider.decide(view, account, session)
+    @property
+    def name(self):
+        return self._name
+
+    def decide(self, context):
+        self._watch.see("view", context.view, transcript=False)
+        orders = self._decider.decide(context)
         self._watch.see("orders", orders)
         return orders
 
@@ -79,13 +83,15 @@ class Peeks:
 
 
 class Tells(Peeks):
-    def decide(self, view, account, session):
+    def decide(self, context):
+        session = context.session
         close = self.after(session)["000341.SZ"]
         return [Order(symbol="000341.SZ", side="buy", quantity=100, sequence=1, reason=f"closes at {close}")]
 
 
 class Compares(Peeks):
-    def decide(self, view, account, session):
+    def decide(self, context):
+        session = context.session
         rises = [symbol for symbol, close in self.after(session).items() if close > 0]
         orders = enumerate(rises, start=1)
         return [Order(symbol=symbol, side="buy", quantity=100, sequence=number) for number, symbol in orders]

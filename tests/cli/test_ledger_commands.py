@@ -12,7 +12,7 @@ import pandas as pd
 import pytest
 from typer.testing import CliRunner
 
-from quantgraph.broker import Market, Order, run_sessions
+from quantgraph.broker import Decider, Market, Order, run_sessions
 from quantgraph.broker.ledger import Ledger
 from quantgraph.cli.main import app
 from quantgraph.data import open_source
@@ -235,10 +235,10 @@ def test_wrong_usage_is_one_line_and_status_2(run_dir: Path, arguments: tuple[st
 
 
 def test_refused_orders_are_counted_by_code_and_exported_for_a_spreadsheet(tmp_path: Path) -> None:
-    class Wrong:
+    class Wrong(Decider):
         name = "wrong"
 
-        def decide(self, view: object, account: object, session: object) -> list[Order]:
+        def decide(self, context: object) -> list[Order]:
             return [Order(symbol="FOO", side="buy", quantity=100, sequence=1, reason="it rises, they say")]
 
     days = pd.DatetimeIndex(["2024-06-13", "2024-06-14"])

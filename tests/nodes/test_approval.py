@@ -18,12 +18,12 @@ from langgraph.checkpoint.sqlite import SqliteSaver
 from langgraph.types import Command
 
 from quantgraph.agents import SignalRule
-from quantgraph.broker import Account, Fill, Market, Order
+from quantgraph.broker import Account, Decider, Fill, Market, Order
 from quantgraph.broker.ledger import Ledger
 from quantgraph.broker.ledger.journal import day_lines
 from quantgraph.broker.open_session import open_session, reject_orders
 from quantgraph.broker.orders import order_from_json, order_to_json
-from quantgraph.errors import BadOption, CheckpointerRequired, LedgerConflict
+from quantgraph.errors import CheckpointerRequired, LedgerConflict
 from quantgraph.graph import create_trading_graph
 from quantgraph.market.rulebook import Rulebook
 from quantgraph.nodes import TradingResources, approve_node, daily_loop_node, decision_node, propose_node
@@ -67,21 +67,17 @@ class Counting(SignalRule):
         super().__init__()
         self.asked = []
 
-    def under(self, rules):
-        bound = super().under(rules)
-        bound.asked = self.asked
-        return bound
-
-    def decide(self, view, account, session):
+    def decide(self, context):
+        session = context.session
         self.asked.append(f"{session:%m%d}")
-        return super().decide(view, account, session)
+        return super().decide(context)
 
 
 @pytest.fixture
 def resources(store, tmp_path):
     opened = TradingResources(
         store=store,
-        decider=Counting().under(Rulebook.mainland()),
+        decider=Counting(),
         rules=Rulebook.mainland(),
         cash=Decimal("100000.00"),
         runs_dir=tmp_path / "runs",
@@ -166,10 +162,10 @@ def test_what_is_shown_knows_nothing_later_than_the_open(resources, tmp_path):
 
 
 def test_an_order_that_the_desk_would_refuse_is_shown_with_the_reason(resources, store):
-    class Greedy:
+    class Greedy(Decider):
         name = "greedy"
 
-        def decide(self, view, account, session):
+        def decide(self, context):
             return [
                 Order(symbol=CODE, target_weight=Decimal("0.5"), sequence=1, reason="half"),
                 Order(
@@ -183,12 +179,13 @@ def test_an_order_that_the_desk_would_refuse_is_shown_with_the_reason(resources,
     assert odd.startswith("2. buy 150 600519.SH at a limit, reference price 9 (lot_size: 150 shares")
 
 
-class Twice:
+class Twice(Decider):
     """Buys two symbols in the first session, each in its own order; wants nothing after it."""
 
     name = "twice"
 
-    def decide(self, view, account, session):
+    def decide(self, context):
+        session = context.session
         first = session == DAYS[0]
         sizes = [(CODE, 300, 2), (OTHER, 200, 5), (CODE, 100, 9)] if first else []
         return [Order(symbol=code, side="buy", quantity=n, sequence=place) for code, n, place in sizes]
@@ -287,8 +284,6 @@ def test_somebody_who_is_to_be_asked_needs_a_checkpointer(resources, store):
 def test_only_with_approve_are_there_steps_for_it(store):
     plain_graph = create_trading_graph(source="sample", store=store)
     assert {"propose", "approve"}.isdisjoint(plain_graph.nodes)
-    with pytest.raises(BadOption, match="sessions_per_step must be 1 with approve=True"):
-        create_trading_graph(source="sample", store=store, approve=True, sessions_per_step=8)
 
 
 def answered(graph, state, words, config=THREAD):
@@ -329,9 +324,7 @@ def whole(tmp_path_factory):
     folder = tmp_path_factory.mktemp("whole")
     task = {"messages": [("user", SENTENCE)], "run_id": "r"}
     with Ledger(folder / "plain.sqlite") as ledger:
-        create_trading_graph(source="sample", store=DataState(), ledger=ledger, sessions_per_step=1).invoke(
-            task
-        )
+        create_trading_graph(source="sample", store=DataState(), ledger=ledger).invoke(task)
         unasked = journal(ledger)
     with Ledger(folder / "approved.sqlite") as ledger:
         graph = create_trading_graph(

@@ -9,6 +9,7 @@ from decimal import Decimal
 
 import pandas as pd
 import pytest
+from deciders import OneByOne
 from langchain_core.messages import HumanMessage
 
 from quantgraph._util.run_id import new_run_id
@@ -39,7 +40,7 @@ def data_ref(store):
 def resources(store, tmp_path):
     return TradingResources(
         store=store,
-        decider=SignalRule(),
+        decider=OneByOne(),
         rules=Rulebook.mainland(),
         cash=Decimal("100000.00"),
         runs_dir=tmp_path / "runs",
@@ -91,8 +92,9 @@ def test_a_window_inside_the_data_is_all_that_is_traded(state, resources):
     resources.close("r")
 
 
-def test_a_step_may_be_several_sessions_each_a_transaction_of_its_own(state, resources):
-    wide = replace(resources, sessions_per_step=3)
+def test_a_step_may_be_several_sessions_each_a_transaction_of_its_own(state, resources, monkeypatch):
+    wide = replace(resources, decider=SignalRule())
+    monkeypatch.setattr("quantgraph.nodes.decision.BLOCK_SESSIONS", 3)
     assert list(walk(state, wide)) == ["20240102", "20240105"]
     by_steps = list(wide.ledger_of("r").results("r"))
     wide.close("r")

@@ -4,8 +4,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from quantgraph.broker import Account, BlockRule, Market, simulate
+from quantgraph.broker import Account, BlockRule, DecisionContext, Market, simulate
 from quantgraph.errors import BadWindow, NoData
+from quantgraph.market.moment import Moment
 from quantgraph.market.rulebook import Rulebook
 from quantgraph.report import equal_weight_buy_and_hold
 from quantgraph.report.benchmark import BuyAndHold, cash_only, index_buy_and_hold
@@ -54,8 +55,7 @@ def test_holdings_may_be_marked_at_the_open(three):
 
 
 def bought(market, days, cash):
-    rules = market.rules
-    results = simulate(market, days, BuyAndHold(rules), account=Account.opening(cash))
+    results = simulate(market, days, BuyAndHold(), account=Account.opening(cash))
     return [fill for result in results for fill in result.fills]
 
 
@@ -81,10 +81,13 @@ def test_star_shares_are_bought_by_the_share_from_200_on():
 def test_nobody_is_asked_once_something_is_held(three):
     store, ref, days = three
     market = market_of(store, ref)
-    rule = BuyAndHold(market.rules)
+    rule = BuyAndHold()
     *_, last = simulate(market, days, rule, account=Account.opening(100_000))
-    assert rule.block_rule(Account.opening(1)) is None
-    assert rule.block_rule(last.account) == BlockRule(name="buy_and_hold", trades=False)
+    view = store.view(Moment(days[-1], "open"), ref)
+    assert rule.block_rule(DecisionContext(view, Account.opening(1))) is None
+    assert rule.block_rule(DecisionContext(view, last.account)) == BlockRule(
+        name="buy_and_hold", trades=False
+    )
 
 
 def test_sse_50_without_fees_earns_the_mean_of_its_members(a_share):

@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 from quantgraph.agents import SignalRule
-from quantgraph.broker import Ledger, Market, Order, run_sessions
+from quantgraph.broker import Decider, Ledger, Market, Order, run_sessions
 from quantgraph.market.rulebook import Rulebook
 from quantgraph.report import summarise
 from quantgraph.report.notes import summary_notes
@@ -29,7 +29,7 @@ def summary(tmp_path):
     ref = store.update("signal", {"s": signal})
     rules = Rulebook.zero_cost()
     with Ledger(tmp_path / "ledger.sqlite") as ledger:
-        decider = SignalRule(cash_reserve=0.5, rules=rules)
+        decider = SignalRule(cash_reserve=0.5)
         market = Market(store=store, data_ref=ref, rules=rules, blocks_from=0)
         run_sessions(market, DAYS, decider, cash=100_000, ledger=ledger, run_id="r")
         return summarise(ledger, "r", market, DAYS, signal="s", cash=Decimal(100_000))
@@ -101,7 +101,7 @@ def test_a_dividend_in_the_data_is_earned_and_not_counted_as_missed(tmp_path):
     ref = store.update("signal", {"s": pd.DataFrame({"600000.SH": [1.0, 0, 0, 0]}, index=DAYS)})
     market = Market(store=store, data_ref=ref, rules=Rulebook.zero_cost(), blocks_from=0)
     with Ledger(tmp_path / "ledger.sqlite") as ledger:
-        rule = SignalRule(cash_reserve=0.5, rules=market.rules)
+        rule = SignalRule(cash_reserve=0.5)
         run_sessions(market, DAYS, rule, cash=100_000, ledger=ledger, run_id="r")
         told = summarise(ledger, "r", market, DAYS, signal="s", cash=Decimal(100_000))["account"]
     assert (told["dividends"], told["final_value"]) == (2500.0, 100_000.0)
@@ -147,7 +147,7 @@ def three_of(tmp_path, opens, signal, cash, *, rules=None, **options):
     store.update("ohlcv", {"open": opens, "close": opens})
     ref = store.update("signal", {"s": signal})
     market = Market(store=store, data_ref=ref, rules=rules or Rulebook.zero_cost(), blocks_from=0)
-    decider = options.pop("decider", None) or SignalRule(rules=market.rules, **options)
+    decider = options.pop("decider", None) or SignalRule(**options)
     with Ledger(tmp_path / "ledger.sqlite") as ledger:
         run_sessions(market, DAYS, decider, cash=cash, ledger=ledger, run_id="r")
         return summarise(ledger, "r", market, DAYS, signal="s", cash=Decimal(cash))
@@ -191,10 +191,11 @@ def test_buys_that_no_cash_was_left_for_are_counted_once_a_session(tmp_path):
 
 
 def test_refused_orders_are_counted_by_their_codes(tmp_path):
-    class Wrong:
+    class Wrong(Decider):
         name, options, uses_signal = "wrong", {}, False
 
-        def decide(self, view, account, session):
+        def decide(self, context):
+            session = context.session
             shares = {"FOO": 100, "600000.SH": 50}
             return [
                 Order(symbol=symbol, side="buy", quantity=quantity, sequence=place)

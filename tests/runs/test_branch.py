@@ -9,7 +9,7 @@ import pytest
 from typer.testing import CliRunner
 
 from quantgraph.agents import SignalRule
-from quantgraph.broker import Order
+from quantgraph.broker import Decider, Order
 from quantgraph.broker.ledger import Ledger
 from quantgraph.cli.main import app
 from quantgraph.errors import BadOption, BadWindow, RunDiverged
@@ -23,7 +23,7 @@ SENTENCE = "000341.SZ，5日均线上穿20日均线买入，下穿卖出，2025�
 LIVE = "2025-01-08"
 
 
-class Asking:
+class Asking(Decider):
     """Buys as many lots as a model says, in each session."""
 
     name = "asking"
@@ -32,7 +32,8 @@ class Asking:
     def __init__(self, model):
         self._model = RecordedChatModel(model, role="decision")
 
-    def decide(self, view, account, session):
+    def decide(self, context):
+        account, session = context.account, context.session
         said = self._model.invoke(f"{session:%Y-%m-%d}: cash {account.cash}. How many lots of 000341.SZ?")
         lots = int(said.text)
         return [Order(symbol="000341.SZ", side="buy", quantity=100 * lots, sequence=1, reason="said")]

@@ -9,6 +9,7 @@ import pytest
 from typer.testing import CliRunner
 
 from quantgraph.agents import SignalRule
+from quantgraph.broker import Decider
 from quantgraph.cli.main import app
 from quantgraph.errors import BadOption, FutureRequested, RunMismatch
 from quantgraph.runs import replay, replay_from, run_strategy
@@ -20,8 +21,8 @@ RULE = {"weights": {"000341.SZ": 0.3, "000342.SZ": 0.07}, "max_weight": "0.25", 
 class Narrow(SignalRule):
     """Has the name and the options of the package's."""
 
-    def decide(self, view, account, session):
-        return super().decide(view, account, session)[:1]
+    def decide(self, context):
+        return super().decide(context)[:1]
 
 
 def configuration(folder):
@@ -62,11 +63,11 @@ def ahead():
 
 @pytest.mark.parametrize(("decides", "error"), [(nothing, BadOption), (ahead, FutureRequested)])
 def test_an_invalid_decider_is_raised_and_the_folder_says_failed(tmp_path, decides, error):
-    class Wrong:
+    class Wrong(Decider):
         name = "wrong"
         uses_signal = False
 
-        def decide(self, view, account, session):
+        def decide(self, context):
             return decides()
 
     with pytest.raises(error) as raised:

@@ -15,7 +15,7 @@ from langgraph.runtime import RunControl
 from typer.testing import CliRunner
 
 from quantgraph.agents import SignalRule
-from quantgraph.broker import Ledger
+from quantgraph.broker import Decider, Ledger
 from quantgraph.cli.main import app
 from quantgraph.data.sample import SampleSource
 from quantgraph.errors import BadFile, BadOption, BudgetExceeded, NoData, RunMismatch, SourceUnavailable
@@ -211,7 +211,7 @@ def test_a_run_out_of_budget_goes_on_with_another_one(tmp_path, asked):
     assert sum(row["calls"] for row in done["usage"]) == len(asked)
 
 
-class Poor:
+class Poor(Decider):
     """A decider with a budget of its own."""
 
     name = "poor"
@@ -219,7 +219,7 @@ class Poor:
     def __init__(self, sessions):
         self.left = sessions
 
-    def decide(self, _view, _account, _session):
+    def decide(self, context):
         self.left -= 1
         if self.left < 0:
             raise BudgetExceeded("no more calls", limit="calls")

@@ -11,7 +11,7 @@ import pytest
 from langchain_core.runnables import RunnableLambda, RunnableParallel
 from langchain_core.runnables.config import ContextThreadPoolExecutor
 
-from quantgraph.broker import Order
+from quantgraph.broker import Decider, Order
 from quantgraph.llm.recorded_model import RecordedChatModel
 from quantgraph.recording import Recorder, Scope, in_scope
 from quantgraph.runs import replay, resume_run, run_strategy
@@ -25,7 +25,7 @@ class Broken(Exception):
     """A process that ends in the middle of a call."""
 
 
-class Panel:
+class Panel(Decider):
     """Buys as many lots as its models say together; from day to day they come in another order."""
 
     name = "panel"
@@ -35,7 +35,8 @@ class Panel:
         self._models = {name: RecordedChatModel(model, role="decision") for name, model in models.items()}
         self._turns = count(turn)
 
-    def decide(self, view, account, session):
+    def decide(self, context):
+        session = context.session
         names = list(NAMES)[:: -1 if next(self._turns) % 2 else 1]
         said = {name: self._models[name].invoke(f"{session:%Y-%m-%d}: how many lots?").text for name in names}
         if len(said["large"]) > 1:  # what could not be used is asked for again, in the same words

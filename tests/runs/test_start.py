@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from quantgraph.broker import Decider
 from quantgraph.data.sample import SampleSource
 from quantgraph.errors import BadOption, NotConfigured
 from quantgraph.runs import resume_run, run_strategy, start
@@ -47,11 +48,11 @@ def test_an_error_of_the_source_is_raised_and_the_folder_says_failed(tmp_path, e
 
 
 def test_a_model_of_the_decider_that_is_unavailable_is_not_missing_data(tmp_path):
-    class Asking:
+    class Asking(Decider):
         name = "asking"
         uses_signal = False
 
-        def decide(self, view, account, session):
+        def decide(self, context):
             raise NotConfigured("decision: the key is refused", model="gpt-test")
 
     told = run_strategy(SENTENCE, decider=Asking(), out=tmp_path)

@@ -40,7 +40,7 @@ from langgraph.graph.message import add_messages
 from typing_extensions import TypedDict
 
 from quantgraph import DataState, create_trading_graph
-from quantgraph.broker import Ledger, Order
+from quantgraph.broker import Decider, Ledger, Order
 from quantgraph.llm import RecordedChatModel
 from quantgraph.recording import Recorder
 
@@ -107,7 +107,7 @@ class Watch(BaseCallbackHandler):
         self.case.happened(f"replied:{self.at}:{len(self.results)}")
 
 
-class Trader:
+class Trader(Decider):
     """Collects orders from the tool calls of an agent: a graph like any other, with nothing said of savers."""
 
     name = "trader"
@@ -126,7 +126,8 @@ class Trader:
             role="trader",
         )
 
-    def decide(self, view, account, session):
+    def decide(self, context):
+        account, session = context.account, context.session
         orders, results, at = [], [], f"{session:%Y%m%d}"
 
         def called(told: str) -> str:

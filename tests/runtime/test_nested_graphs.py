@@ -23,7 +23,7 @@ from langgraph.types import Command, interrupt
 from typing_extensions import TypedDict
 
 from quantgraph import DataState, create_signal_subgraph, create_trading_graph
-from quantgraph.broker import Ledger, Order
+from quantgraph.broker import Decider, Ledger, Order
 from quantgraph.data.sample import SampleSource
 from quantgraph.errors import BadOption, CheckpointerRequired
 from quantgraph.llm import RecordedChatModel
@@ -83,7 +83,7 @@ WAYS = (
 """How a decider calls a graph, one a session."""
 
 
-class Calls:
+class Calls(Decider):
     """Calls a graph in each session, another way each time; the graph dies the first time."""
 
     name = "calls"
@@ -92,7 +92,8 @@ class Calls:
     def __init__(self, wrap=lambda graph: graph):
         self.wrap, self.sessions = wrap, []
 
-    def decide(self, view, account, session):
+    def decide(self, context):
+        session = context.session
         gathered, first = [], session not in self.sessions
         if first:
             self.sessions.append(session)
@@ -104,7 +105,7 @@ class Calls:
         return [Order(symbol=CODE, side="buy", quantity=100, sequence=1) for _ in gathered]
 
 
-class Decides:
+class Decides(Decider):
     """Does in ``decide`` what it is given."""
 
     name = "decides"
@@ -113,7 +114,8 @@ class Decides:
     def __init__(self, does):
         self.does = does
 
-    def decide(self, view, account, session):
+    def decide(self, context):
+        session = context.session
         return self.does(session) or []
 
 

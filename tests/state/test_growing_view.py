@@ -14,7 +14,7 @@ import pandas as pd
 import pytest
 
 from quantgraph.agents import SignalRule
-from quantgraph.broker import Account, Market, Order, SessionResult, advance, simulate, trade_session
+from quantgraph.broker import Account, Decider, Market, Order, SessionResult, advance, simulate, trade_session
 from quantgraph.data import open_source
 from quantgraph.errors import BadOption, FutureRequested, UnknownField
 from quantgraph.market.calendar import sessions
@@ -125,7 +125,7 @@ def test_where_there_is_no_memory_file_a_nameless_one_on_disk_serves(store, ref,
     pd.testing.assert_frame_equal(frame, panel(5)["close"], check_names=False, check_freq=False)
 
 
-class Copying:
+class Copying(Decider):
     """Buys what rose yesterday; keeps all that it saw."""
 
     name = "copying"
@@ -133,7 +133,8 @@ class Copying:
     def __init__(self) -> None:
         self.seen: list[tuple[object, ...]] = []
 
-    def decide(self, view, account, session):
+    def decide(self, context):
+        view, account = context.view, context.account
         close, told = view["ohlcv"]["close"], [view.actions(), view.names(), view.records("news")]
         self.seen.append((view.moment, account, close.to_numpy().tobytes(), *map(str, told)))
         if len(close) < 2 or account.cash < 50_000:
@@ -244,8 +245,9 @@ def test_a_decider_that_asks_the_data_state_is_stopped_and_the_desk_is_not(store
     market = Market(store=store, data_ref=ref, rules=Rulebook.mainland())
 
     class Curious(Copying):
-        def decide(self, view, account, session):
-            orders = super().decide(view, account, session)
+        def decide(self, context):
+            view, session = context.view, context.session
+            orders = super().decide(context)
             return orders if session < DAYS[3] else store.snapshot(view.data_ref)
 
     def trade() -> list[SessionResult]:

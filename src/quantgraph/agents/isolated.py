@@ -4,23 +4,25 @@ from __future__ import annotations
 
 import json
 import logging
+import pickle
 import threading
 import weakref
+from base64 import b64encode
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Self
 
-import pandas as pd
+from pydantic import TypeAdapter, ValidationError
 
 from quantgraph._util.canonical_json import content_hash
 from quantgraph._util.texts import escape_controls
-from quantgraph.broker import Account, Order
+from quantgraph.broker import DataNeeds, Decider, Decision, DecisionContext
 from quantgraph.errors import BadFile, BadOption, CodeFailed, SandboxTooWeak
-from quantgraph.market.moment import Moment, session_of
+from quantgraph.market.moment import Moment
 from quantgraph.sandbox.lockdown import IsolationLevel
 from quantgraph.sandbox.result import Call
 from quantgraph.sandbox.runner import ForkRunner, can_fork
-from quantgraph.sandbox.trading_json import account_to_json, date_text, orders_from_json
+from quantgraph.sandbox.trading_json import account_to_json, decision_from_json
 from quantgraph.sandbox.view_sync import ViewSender
 from quantgraph.sandbox.wire import encode_message
 from quantgraph.state import View
@@ -30,35 +32,28 @@ from quantgraph.state.views import GrowingViewId
 __all__ = ["IsolatedDecider"]
 
 _log = logging.getLogger(__name__)
+_NEEDS = TypeAdapter(DataNeeds)
 
 
-class IsolatedDecider:
+class IsolatedDecider(Decider):
     """A decider of untrusted code: it runs in a sealed process that is sent what is known.
 
     Parameters
     ----------
     source
-        Python that defines ``name``. It has ``pd``, ``np``, ``Order`` and ``Decimal``, and may import the
-        standard library, numpy, pandas and talib, ``quantgraph.broker`` and ``quantgraph.state``.
+        Python that defines ``name``. It has ``pd``, ``np``, ``Decider``, ``Decision``, ``Order`` and
+        ``Decimal``, and may import the standard library, numpy, pandas and talib, ``quantgraph.broker`` and
+        ``quantgraph.state``.
     name
-        A class or function in ``source`` that, called with ``options``, returns a decider: an object with
-        ``decide(view, account, session)``, and optionally ``name`` and ``uses_signal``; see
-        :class:`~quantgraph.broker.Decider`.
+        A class or function in ``source`` that, called with ``options``, returns a
+        :class:`~quantgraph.broker.Decider`. Its context has everything but models and scopes; its block rule
+        is not asked for.
     options
         Its keyword arguments, plain JSON.
     timeout, memory_mb
         Limits of a session, and of loading the source: seconds; megabytes, the received data included.
     isolation
         The weakest level to accept; SandboxTooWeak is raised where the system offers less.
-
-    Attributes
-    ----------
-    name
-        The decider's own name, else ``name``.
-    options
-        A ``code_hash`` and the options, which the ledger keeps: a run is not continued with other code.
-    uses_signal
-        The decider's own value, else True.
 
     Raises
     ------
@@ -111,9 +106,30 @@ class IsolatedDecider:
         process.close()
         if not is_plain(loaded.get("name")):
             raise CodeFailed(f"the decider's name is {loaded.get('name')!r:.60}; names are {PLAIN_RULE}")
-        self.name: str = loaded["name"]
-        self.uses_signal = loaded.get("uses_signal") is not False
-        self.options = {"code_hash": _code_hash(source, name), **checked}
+        self._name: str = loaded["name"]
+        self._uses_signal = loaded.get("uses_signal") is not False
+        self._needs = _needs(loaded.get("needs"))
+        self._options = {"code_hash": _code_hash(source, name), **checked}
+
+    @property
+    def name(self) -> str:
+        """The decider's own name."""
+        return self._name
+
+    @property
+    def options(self) -> Mapping[str, Any]:
+        """A ``code_hash`` and the options: a run is not continued with other code."""
+        return self._options
+
+    @property
+    def uses_signal(self) -> bool:
+        """The decider's own value."""
+        return self._uses_signal
+
+    @property
+    def needs(self) -> DataNeeds:
+        """The decider's own value."""
+        return self._needs
 
     @classmethod
     def from_file(cls, path: str | Path, **options: Any) -> Self:
@@ -130,15 +146,15 @@ class IsolatedDecider:
             raise BadFile(f"{path} cannot be read as Python: {error}") from error
         return cls(source, **options)
 
-    def decide(self, view: View, account: Account, session: pd.Timestamp) -> list[Order]:
-        """Return orders for the session, see :class:`~quantgraph.broker.Decider`.
+    def decide(self, context: DecisionContext) -> Decision:
+        """Return the decision of the code.
 
         Raises
         ------
         CodeFailed, CodeTimeout, CodeMemoryExceeded, CodeRefused
             If the code fails, with the line; or its process ends; or it returns something else than orders.
         """
-        run_id = view.growing_view_id or self._single_views
+        session, run_id = context.session, context.view.growing_view_id or self._single_views
         with self._lock:
             process = self._runs.get(run_id)
             if process is None:
@@ -146,15 +162,15 @@ class IsolatedDecider:
                 # The process ends with its run.
                 weakref.finalize(run_id, process.close)
         try:
-            printed, orders = process.decide(view, account, session)
+            printed, decision = process.decide(context)
         except CodeFailed as error:
-            place = f"decider {self.name!r} on {session_of(session):%Y-%m-%d}"
+            place = f"decider {self.name!r} on {session:%Y-%m-%d}"
             raise type(error)(f"{place}: {error.message}", **error.data) from error
         if printed:
             _log.debug(
                 "decider %s on %s printed: %s", self.name, session, escape_controls(printed, multiline=True)
             )
-        return orders
+        return decision
 
     def close(self) -> None:
         """End all processes. The next decision starts another one."""
@@ -177,28 +193,32 @@ class _RunProcess:
         self._lock = threading.Lock()
         self._last: tuple[str, Moment] | None = None
         self._sender = ViewSender()
+        self._sent = 0  # sessions of the history
 
     def start(self) -> dict[str, Any]:
-        """Make the decider in a new child, and return its ``name`` and ``uses_signal`` unchecked."""
+        """Make the decider in a new child, and return its attributes unchecked."""
         self._child.close()
-        self._sender, self._last = ViewSender(), None
+        self._sender, self._last, self._sent = ViewSender(), None, 0
         return self._child.request(encode_message(self._opening), Call.read_json)
 
-    def decide(self, view: View, account: Account, session: pd.Timestamp) -> tuple[str, list[Order]]:
-        """Return what the code printed, and its orders."""
+    def decide(self, context: DecisionContext) -> tuple[str, Decision]:
+        """Return what the code printed, and its decision."""
+        view, history = context.view, context.history
         with self._lock:
             if not (self._child.is_alive and self._continues(view)):
                 self.start()
             header, blocks = self._sender.send(view)
-            header |= {"account": account_to_json(account), "session": date_text(session_of(session))}
+            run = pickle.dumps((context.rules, context.plan, list(history[self._sent :])))
+            header |= {"account": account_to_json(context.account), "run": b64encode(run).decode()}
             try:
                 reply = self._child.request(encode_message(header, blocks), Call.read_json)
-                orders = orders_from_json(reply.get("orders"))
+                decision = decision_from_json(reply)
             except BaseException:
                 self.close()
                 raise
             self._last = view.data_ref, Moment(view.moment.session, view.moment.phase)
-            return reply["stdout"], orders
+            self._sent = len(history)
+            return reply["stdout"], decision
 
     def _continues(self, view: View) -> bool:
         return self._last is not None and self._last[0] == view.data_ref and self._last[1] < view.moment
@@ -220,6 +240,15 @@ def _check_arguments(source: object, name: object, options: object) -> dict[str,
             f"options must be a mapping of plain JSON without 'code_hash', not {options!r:.80}",
             parameter="options",
         )
+    return checked
+
+
+def _needs(needs: object) -> DataNeeds:
+    """Return what untrusted code needs, checked."""
+    try:
+        checked: DataNeeds = _NEEDS.validate_python(needs)
+    except (ValidationError, BadOption) as error:
+        raise CodeFailed(f"the decider's needs are {needs!r:.80}; must be DataNeeds(...)") from error
     return checked
 
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from copy import copy
 from decimal import Decimal
 from fractions import Fraction
+from functools import partial
 from itertools import count
 from typing import Any
 
@@ -16,6 +16,8 @@ import pandas as pd
 from quantgraph.broker import (
     Account,
     BlockRule,
+    Decider,
+    DecisionContext,
     Order,
     Quantity,
     Quotes,
@@ -25,7 +27,6 @@ from quantgraph.broker import (
     quotes_at,
     submit_batch,
 )
-from quantgraph.broker.decider import require_rules
 from quantgraph.errors import BadOption, NoData, NoSignal
 from quantgraph.market.money import CENT, ZERO, money, to_decimal
 from quantgraph.market.rulebook import Rulebook, Side
@@ -34,7 +35,7 @@ from quantgraph.state import View
 __all__ = ["SignalRule"]
 
 
-class SignalRule:
+class SignalRule(Decider):
     """Trades a signal of 1, 0, -1 and NaN long-only.
 
     Parameters
@@ -53,8 +54,6 @@ class SignalRule:
         ``weights`` then only lists the symbols that may be bought.
     cash_reserve
         Fraction of the equity that stays in cash, in [0, 1).
-    rules
-        The rulebook to size orders with. It must be the market's; None takes that.
 
     Raises
     ------
@@ -102,7 +101,8 @@ class SignalRule:
     True
     >>> ref = store.update("signal", {"demo": prices * 0 + 1})
     >>> view = store.view(Moment.at("2024-01-03", "open"), ref)
-    >>> for order in SignalRule().decide(view, Account.opening(100_000), days[1]):
+    >>> context = DecisionContext(view, Account.opening(100_000))
+    >>> for order in SignalRule().decide(context):
     ...     print(order.sequence, order.side, order.symbol, order.quantity)
     1 buy 600000.SH 4900
     2 buy 600036.SH 1600
@@ -117,7 +117,6 @@ class SignalRule:
         max_weight: float = 1.0,
         ticket: Decimal | float | str | None = None,
         cash_reserve: float = 0.0,
-        rules: Rulebook | None = None,
     ) -> None:
         self._signal = signal
         self._weights = None if weights is None else _check_weights(weights)
@@ -125,7 +124,6 @@ class SignalRule:
         self._max_weight = _check_fraction("max_weight", max_weight, "(0, 1]")
         self._ticket = None if ticket is None else _check_ticket(ticket)
         self._cash_reserve = _check_fraction("cash_reserve", cash_reserve, "[0, 1)")
-        self._required_rules, self._rules = rules, rules or Rulebook.mainland()
 
     @property
     def name(self) -> str:
@@ -147,23 +145,8 @@ class SignalRule:
             "cash_reserve": str(self._cash_reserve),
         }
 
-    def under(self, rules: Rulebook) -> SignalRule:
-        """Return the decider that sizes orders by a market's rules.
-
-        Raises
-        ------
-        BadOption
-            If this one was made with other rules.
-        """
-        require_rules(self._required_rules, rules)
-        if self._rules == rules:
-            return self
-        bound = copy(self)
-        bound._rules = rules  # noqa: SLF001 - its own
-        return bound
-
-    def block_rule(self, account: Account) -> BlockRule:  # noqa: ARG002 - the same for any account
-        """Return the rule as data, which array code can trade for many sessions at once."""
+    def block_rule(self, context: DecisionContext) -> BlockRule:  # noqa: ARG002 - the same on any day
+        """Return the rule as data."""
         return BlockRule(
             name=self.name,
             trades=True,
@@ -173,10 +156,9 @@ class SignalRule:
             max_weight=self._max_weight,
             cash_reserve=self._cash_reserve,
             ticket=self._ticket,
-            rules=self._rules,
         )
 
-    def decide(self, view: View, account: Account, session: pd.Timestamp) -> list[Order]:
+    def decide(self, context: DecisionContext) -> list[Order]:
         """Return the orders for the session, see the class.
 
         Raises
@@ -188,10 +170,11 @@ class SignalRule:
         UnknownField
             If there is no signal of that name.
         """
-        signal, numbers = view["signal"][self._signal_name(view)], count(1)
-        quotes = quotes_at(view)
-        exits = self._orders("sell", _positions_to_exit(signal, account), "signal -1", session, numbers)
-        trading = TradingSession(account, quotes, self._rules, session)
+        view, account, rules, session = context.view, context.account, context.rules, context.session
+        signal, quotes = view["signal"][self._signal_name(view)], quotes_at(view)
+        listed = partial(_orders, rules=rules, session=session, numbers=count(1))
+        exits = listed("sell", _positions_to_exit(signal, account), reason="signal -1")
+        trading = TradingSession(account, quotes, rules, session)
         submit_batch(trading, exits)
         entries = self._entries(view, signal, account, kept=len(trading.account.positions))
         if not entries:
@@ -199,11 +182,11 @@ class SignalRule:
         prices = _prices(view, quotes, {*account.positions, *entries})
         cash = self._entry_cash(entries, _equity(account, prices), trading.account)
         quantities = {
-            symbol: largest_buy(symbol, prices[symbol], amount, self._rules, session)
+            symbol: largest_buy(symbol, prices[symbol], amount, rules, session)
             for symbol, amount in cash.items()
             if symbol in prices
         }
-        return exits + self._orders("buy", quantities, "signal 1", session, numbers)
+        return exits + listed("buy", quantities, reason="signal 1")
 
     def _signal_name(self, view: View) -> str:
         names = list(view["signal"])
@@ -238,25 +221,27 @@ class SignalRule:
             return _cents(self._ticket)
         return math.floor(investable * self._weights[symbol]) if self._weights else investable // n
 
-    def _orders(
-        self,
-        side: Side,
-        quantities: Mapping[str, Quantity],
-        reason: str,
-        session: pd.Timestamp,
-        numbers: Iterator[int],
-    ) -> list[Order]:
-        orders = []
-        for symbol, quantity in quantities.items():
-            cap = self._rules.order_cap(symbol, session.date(), "open") or quantity
-            rest = quantity if side == "sell" else min(quantity, cap)
-            while rest > 0:
-                part = min(rest, cap)
-                orders.append(
-                    Order(symbol=symbol, side=side, quantity=part, sequence=next(numbers), reason=reason)
-                )
-                rest -= part
-        return orders
+
+def _orders(
+    side: Side,
+    quantities: Mapping[str, Quantity],
+    *,
+    reason: str,
+    rules: Rulebook,
+    session: pd.Timestamp,
+    numbers: Iterator[int],
+) -> list[Order]:
+    orders = []
+    for symbol, quantity in quantities.items():
+        cap = rules.order_cap(symbol, session.date(), "open") or quantity
+        rest = quantity if side == "sell" else min(quantity, cap)
+        while rest > 0:
+            part = min(rest, cap)
+            orders.append(
+                Order(symbol=symbol, side=side, quantity=part, sequence=next(numbers), reason=reason)
+            )
+            rest -= part
+    return orders
 
 
 def _positions_to_exit(signal: pd.DataFrame, account: Account) -> dict[str, Quantity]:

@@ -9,12 +9,14 @@ from typing import TYPE_CHECKING, Any
 
 from quantgraph.broker.account import Account, Position, Receivable
 from quantgraph.broker.corporate_actions import Delisting, Dividend, Event, Payment, Split
-from quantgraph.broker.decider import BlockRule, Decider
+from quantgraph.broker.decider import BlockRule, DataNeeds, Decider, Decision
+from quantgraph.broker.decision_context import DecisionContext, RunContext, TradePlan
 from quantgraph.broker.execution import TradingSession, submit_batch
 from quantgraph.broker.open_session import Block, SessionResult
 from quantgraph.broker.order_matching import submit
 from quantgraph.broker.orders import Fill, Order, Outcome, Quantity, Rejection, RejectionCode
 from quantgraph.broker.quotes import Quote, Quotes, quotes_at
+from quantgraph.broker.session_market import Pending, SessionMarket
 from quantgraph.broker.simulate import Market, advance, run_sessions, simulate, trade_session
 from quantgraph.broker.sizing import largest_buy
 from quantgraph.broker.valuation import Mark, MarkAt, last_closes, mark, value_of
@@ -26,7 +28,10 @@ __all__ = [
     "Account",
     "Block",
     "BlockRule",
+    "DataNeeds",
     "Decider",
+    "Decision",
+    "DecisionContext",
     "Delisting",
     "Dividend",
     "Event",
@@ -38,6 +43,7 @@ __all__ = [
     "Order",
     "Outcome",
     "Payment",
+    "Pending",
     "Position",
     "Quantity",
     "Quote",
@@ -45,8 +51,11 @@ __all__ = [
     "Receivable",
     "Rejection",
     "RejectionCode",
+    "RunContext",
+    "SessionMarket",
     "SessionResult",
     "Split",
+    "TradePlan",
     "TradingSession",
     "advance",
     "largest_buy",

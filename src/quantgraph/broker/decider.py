@@ -1,55 +1,150 @@
-"""The decider protocol, and :class:`BlockRule`: a decider's rule as plain data."""
+"""How a decider is called: the base class, what it needs, what it returns, and its rule as plain data."""
 
 from __future__ import annotations
 
+import json
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from decimal import Decimal
 from fractions import Fraction
-from typing import Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
-from quantgraph.broker.account import Account
+from quantgraph._util.canonical_json import canonical_json
 from quantgraph.broker.orders import Order
 from quantgraph.errors import BadOption
-from quantgraph.market.rulebook import Rulebook
-from quantgraph.state import View
+from quantgraph.state.records import RecordKind
 
-__all__ = ["BlockRule", "Decider", "require_rules", "validate_orders"]
+if TYPE_CHECKING:
+    from quantgraph.broker.decision_context import DecisionContext
 
-_ORDER = tuple(field.name for field in fields(Order))
+__all__ = [
+    "NOTES_LIMIT",
+    "BlockRule",
+    "DataNeeds",
+    "Decider",
+    "Decision",
+    "check_decider",
+    "validate_decision",
+]
+
+NOTES_LIMIT = 1_000_000
+"""Characters of a decision's notes, as JSON."""
+
+_ORDER = tuple(each.name for each in fields(Order))
 
 
-@runtime_checkable
-class Decider(Protocol):
-    """Turns what is known at a session's open and the account into orders.
+@dataclass(frozen=True, kw_only=True)
+class DataNeeds:
+    """Data that a decider reads besides the bars of the window.
 
-    Required are ``name``, which the ledger keeps with every session, and ``decide``. Optional are
+    Attributes
+    ----------
+    sessions
+        Sessions before the window, at least 0: 252 for the high of 52 weeks on the first session.
+    indicators
+        Daily indicators, ``("pe_ttm", "total_mv")``.
+    records
+        Kinds of dated records, ``("news",)``.
 
-    - ``options``, a mapping of plain JSON: a run is not continued with other options;
-    - ``block_rule(account)``: a :class:`BlockRule`, or None to be called in the next session;
-    - ``under(rules)``: the same decider, sizing its orders by the market's rulebook;
-    - ``uses_signal = False``: the decider also trades the sessions that a signal needs as warm-up.
+    Raises
+    ------
+    BadOption
+        If ``sessions`` is not a whole number >= 0.
+    """
+
+    sessions: int = 0
+    indicators: tuple[str, ...] = ()
+    records: tuple[RecordKind, ...] = ()
+
+    def __post_init__(self) -> None:
+        if isinstance(self.sessions, bool) or not isinstance(self.sessions, int) or self.sessions < 0:
+            raise BadOption(f"sessions={self.sessions!r}; must be a whole number >= 0", parameter="sessions")
+
+
+@dataclass(frozen=True)
+class Decision:
+    """What a decider decided for one session.
+
+    Attributes
+    ----------
+    orders
+        Filled or rejected in this session. A decider may return the orders alone instead of a decision.
+    notes
+        Plain JSON by name, such as the reasons of a hold: kept in the ledger beside the orders.
+    in_order
+        True submits the orders of each auction as listed, as :class:`.SessionMarket` was told them; False
+        submits sells before buys, so that a buy may spend what a sale brings.
+    """
+
+    orders: Sequence[Order] = ()
+    notes: Mapping[str, Any] = field(default_factory=dict, kw_only=True)
+    in_order: bool = field(default=False, kw_only=True)
+
+
+class Decider(ABC):
+    """Turns what is known at a session's open, and the account, into orders.
+
+    A decider has a name and one method. Everything else has a default here.
+
+    Examples
+    --------
+    >>> class FirstDip(Decider):
+    ...     name = "first_dip"
+    ...
+    ...     def decide(self, context):
+    ...         last = context.view["ohlcv"]["close"].iloc[-1]
+    ...         opens = context.view.row("ohlcv", "open")
+    ...         dips = [str(symbol) for symbol in opens.index if opens[symbol] < 0.95 * last[symbol]]
+    ...         return [
+    ...             Order(symbol=symbol, side="buy", quantity=100, sequence=place, reason="5 % lower")
+    ...             for place, symbol in enumerate(dips, start=1)
+    ...             if symbol not in context.account.positions
+    ...         ]
     """
 
     @property
+    @abstractmethod
     def name(self) -> str:
-        """Part of the key under which the ledger keeps its days."""
+        """Name of the decider: the ledger keeps it with every session."""
 
-    def decide(self, view: View, account: Account, session: pd.Timestamp) -> Sequence[Order]:
-        """Orders for the session, to be filled in it.
+    @property
+    def options(self) -> Mapping[str, Any]:
+        """Options as plain JSON: a run is not continued with others."""
+        return {}
 
-        Parameters
-        ----------
-        view
-            The data as known at the session's open: ``view["ohlcv"]["open"]`` ends with this session,
-            ``view["ohlcv"]["close"]`` with the one before; ``view.row("ohlcv", "open")`` is the last row.
-        account
-            The account on that morning: what was bought before may be sold.
-        session
-            The session.
+    @property
+    def uses_signal(self) -> bool:
+        """False: no signal is made, and every session of the window is traded."""
+        return True
+
+    @property
+    def needs(self) -> DataNeeds:
+        """Data that it reads besides the bars of the window."""
+        return DataNeeds()
+
+    @property
+    def roles(self) -> tuple[str, ...]:
+        """Roles of the models that it asks by :meth:`.DecisionContext.model`: part of the run's identity."""
+        return ()
+
+    @property
+    def prompts(self) -> Mapping[str, str]:
+        """Texts of its prompts by name; their hashes are part of the run's identity."""
+        return {}
+
+    @abstractmethod
+    def decide(self, context: DecisionContext) -> Decision | Sequence[Order]:
+        """Decide the orders of one session."""
+
+    def block_rule(self, context: DecisionContext) -> BlockRule | None:  # noqa: ARG002 - for subclasses
+        """Return its rule as data, which array code can trade for many sessions at once.
+
+        None: it is asked again in the next session. The rule must make the orders that :meth:`decide` makes.
         """
+        return None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -72,8 +167,6 @@ class BlockRule:
         Exact fractions.
     ticket
         Cash of one entry; None means a share of the investable equity.
-    rules
-        The rulebook that sizes are computed with; None means the market's.
     """
 
     name: str
@@ -84,37 +177,58 @@ class BlockRule:
     max_weight: Fraction = Fraction(1)
     cash_reserve: Fraction = Fraction(0)
     ticket: Decimal | None = None
-    rules: Rulebook | None = None
 
 
-def validate_orders(name: str, returned: object, session: pd.Timestamp) -> list[Order]:
-    """Copy the orders that a decider returned: later changes to its own objects have no effect.
+def check_decider(decider: object) -> Decider:
+    """Return the decider.
 
     Raises
     ------
     BadOption
-        If it is not a list of orders.
+        If it is not an instance of :class:`Decider`.
     """
-    orders = list(returned) if isinstance(returned, list | tuple) else [None]
+    if isinstance(decider, Decider):
+        return decider
+    if isinstance(decider, type):
+        said = f"an instance, {decider.__name__}(...), not the class {decider.__name__}"
+    else:
+        said = f"an instance of quantgraph.broker.Decider, which {decider!r:.60} is not"
+    raise BadOption(f"decider must be {said}", parameter="decider")
+
+
+def validate_decision(name: str, returned: object, session: pd.Timestamp) -> Decision:
+    """Copy what a decider returned, so that later changes to its own objects have no effect.
+
+    Raises
+    ------
+    BadOption
+        If it is neither a decision nor a list of orders, or the notes are not plain JSON of at most
+        :data:`NOTES_LIMIT` characters.
+    """
+    decision = returned if isinstance(returned, Decision) else None
+    listed = returned if decision is None else decision.orders
+    orders = list(listed) if isinstance(listed, list | tuple) else [None]
+    where = f"decider {name!r} returned {{}} on {session:%Y-%m-%d}"
     if not all(isinstance(order, Order) for order in orders):
         raise BadOption(
-            f"decider {name!r} returned {returned!r:.80} on {session:%Y-%m-%d}; must be a list of Order",
-            parameter="decider",
+            f"{where.format(f'{listed!r:.80}')}; must be a Decision or a list of Order", parameter="decider"
         )
-    return [Order(**{name: getattr(order, name) for name in _ORDER}) for order in orders]
+    copies = [Order(**{part: getattr(order, part) for part in _ORDER}) for order in orders]
+    if decision is None:
+        return Decision(copies)
+    return Decision(copies, notes=_plain(decision.notes, where), in_order=bool(decision.in_order))
 
 
-def require_rules(given: Rulebook | None, rules: Rulebook) -> None:
-    """Check that a decider with a rulebook of its own has the market's.
-
-    Raises
-    ------
-    BadOption
-        If it has another one.
-    """
-    if given not in (None, rules):
+def _plain(notes: object, where: str) -> dict[str, Any]:
+    try:
+        text = canonical_json(notes, allow_nan=False)
+        copied = json.loads(text)
+    except (TypeError, ValueError, RecursionError):
+        text, copied = "", None
+    if not isinstance(copied, dict) or copied != notes or len(text) > NOTES_LIMIT:
         raise BadOption(
-            f"rules of the decider ({given and given.name}) and of the market ({rules.name}) differ; give "
-            "both the same, or the decider none",
-            parameter="rules",
+            f"{where.format('notes')} that are not valid; must be a dict of plain JSON (text keys, no NaN, "
+            f"no tuples) of at most {NOTES_LIMIT:,} characters",
+            parameter="notes",
         )
+    return copied

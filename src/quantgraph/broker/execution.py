@@ -7,6 +7,7 @@ import threading
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from decimal import Decimal
+from typing import Any
 
 import pandas as pd
 
@@ -104,6 +105,11 @@ class TradingSession:
                 self._prices.setdefault(order.symbol, outcome.price)
             return outcome
 
+    def check(self, order: Order) -> Outcome:
+        """The outcome that the order would have now."""
+        with self._lock:
+            return self._outcome(order)
+
     def _outcome(self, order: Order) -> Outcome:
         if not self._is_session:
             text = f"{self._session:%Y-%m-%d} is not a session of the exchange"
@@ -148,21 +154,23 @@ class TradingSession:
         return _AUCTION[order.type], side == "buy", order.sequence
 
 
-def submit_batch(trading: TradingSession, orders: Iterable[Order]) -> None:
+def submit_batch(trading: TradingSession, orders: Iterable[Order], *, in_order: bool = False) -> None:
     """Submit orders, sells before buys in each auction: a buy may spend the proceeds of a sale.
+
+    ``in_order`` submits those of each auction as listed.
 
     Raises
     ------
     BadOption
         If two orders have the same sequence.
     """
-    batch, priorities = list(orders), {}
+    batch, priorities = list(orders), dict[int, Any]()
     for order in batch:
         if order.sequence in priorities:
             raise BadOption(
                 f"sequence={order.sequence} of {order.symbol} is used twice in one session",
                 parameter="sequence",
             )
-        priorities[order.sequence] = trading.priority(order)
+        priorities[order.sequence] = _AUCTION[order.type] if in_order else trading.priority(order)
     for order in sorted(batch, key=lambda order: priorities[order.sequence]):
         trading.submit(order)

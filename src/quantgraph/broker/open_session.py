@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from decimal import Decimal
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 from typing_extensions import TypedDict
 
 from quantgraph.broker.account import Account
 from quantgraph.broker.corporate_actions import Event, action_book, apply_corporate_actions
-from quantgraph.broker.decider import Decider, validate_orders
+from quantgraph.broker.decider import Decider, Decision, validate_decision
+from quantgraph.broker.decision_context import DecisionContext
 from quantgraph.broker.execution import TradingSession, submit_batch
 from quantgraph.broker.order_matching import reference_price
 from quantgraph.broker.orders import (
@@ -28,10 +29,11 @@ from quantgraph.broker.orders import (
 )
 from quantgraph.broker.quotes import Quotes, quotes_at
 from quantgraph.broker.valuation import Mark, last_closes, mark, value_of
+from quantgraph.errors import BudgetExceeded
 from quantgraph.market.moment import Moment
 from quantgraph.market.money import to_decimal
 from quantgraph.market.rulebook import OrderType, Side
-from quantgraph.state import TrustedView, View, deciding
+from quantgraph.state import TrustedView, deciding
 
 if TYPE_CHECKING:
     from quantgraph.broker.ledger.journal import DayLines
@@ -42,7 +44,7 @@ __all__ = [
     "OpenSession",
     "OrderProposal",
     "SessionResult",
-    "collect_orders",
+    "collect_decision",
     "fill_orders",
     "open_session",
     "precheck",
@@ -89,6 +91,8 @@ class SessionResult:
         Marks of what is held at the end.
     value
         Cash, dividends that are owed, and holdings at these marks.
+    notes
+        The decision's notes, plain JSON.
     """
 
     session: pd.Timestamp
@@ -98,6 +102,7 @@ class SessionResult:
     outcomes: tuple[Outcome, ...]
     marks: Mapping[str, Mark]
     value: Decimal
+    notes: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def fills(self) -> tuple[Fill, ...]:
@@ -171,31 +176,39 @@ def open_session(market: Market, session: pd.Timestamp, account: Account) -> Ope
     )
 
 
-def collect_orders(decider: Decider, view: View, account: Account) -> list[Order]:
-    """Call the decider with a copy of the account, and copy its orders.
+def collect_decision(decider: Decider, context: DecisionContext) -> Decision:
+    """Call the decider, and copy what it returns.
+
+    If it leaves the end of its session's budget to the run, the session has no orders, and the notes say why.
 
     Raises
     ------
     BadOption
-        If it does not return a list of orders.
+        If it returns neither a decision nor a list of orders.
     """
-    session = view.moment.session
-    with deciding(view.moment):
-        return validate_orders(decider.name, decider.decide(view, account.copy(), session), session)
+    with deciding(context.view.moment):
+        try:
+            returned = decider.decide(context)
+        except BudgetExceeded as error:
+            if error.data.get("of") != "session":
+                raise
+            returned = Decision(notes={"error": error.line})
+        context.check()
+        return validate_decision(decider.name, returned, context.session)
 
 
-def fill_orders(opened: OpenSession, decider: str, orders: Sequence[Order]) -> SessionResult:
+def fill_orders(opened: OpenSession, decider: str, decision: Decision) -> SessionResult:
     """Fill or reject the orders, with quotes of the whole session."""
-    trading = _submitted(opened, quotes_at(opened.at_close), orders)
-    return _result(opened, decider, trading.account, trading.outcomes)
+    trading = _submitted(opened, quotes_at(opened.at_close), decision)
+    return _result(opened, decider, trading.account, trading.outcomes, decision.notes)
 
 
-def precheck(opened: OpenSession, orders: Sequence[Order]) -> tuple[Outcome, ...]:
+def precheck(opened: OpenSession, decision: Decision) -> tuple[Outcome, ...]:
     """The outcomes as far as they are known at the open, in the order of submission."""
-    return _submitted(opened, quotes_at(opened.at_open), orders).outcomes
+    return _submitted(opened, quotes_at(opened.at_open), decision).outcomes
 
 
-def propose_orders(opened: OpenSession, orders: Sequence[Order]) -> list[OrderProposal]:
+def propose_orders(opened: OpenSession, decision: Decision) -> list[OrderProposal]:
     """The orders as shown to a person who approves them, in the order of submission.
 
     Raises
@@ -204,7 +217,7 @@ def propose_orders(opened: OpenSession, orders: Sequence[Order]) -> list[OrderPr
         If two orders have the same sequence.
     """
     quotes = quotes_at(opened.at_open)
-    return [_proposal(outcome, quotes) for outcome in precheck(opened, orders)]
+    return [_proposal(outcome, quotes) for outcome in precheck(opened, decision)]
 
 
 def reject_orders(
@@ -217,17 +230,21 @@ def reject_orders(
     return _result(opened, decider, opened.account, tuple(outcomes))
 
 
-def _submitted(opened: OpenSession, quotes: Quotes, orders: Sequence[Order]) -> TradingSession:
+def _submitted(opened: OpenSession, quotes: Quotes, decision: Decision) -> TradingSession:
     account = opened.account
-    unpriced = account.positions.keys() - _opens(quotes, account).keys() if orders else set()
+    unpriced = account.positions.keys() - _opens(quotes, account).keys() if decision.orders else set()
     prices = last_closes(opened.at_open, unpriced) if unpriced else None
     trading = TradingSession(account, quotes, opened.market.rules, opened.session, prices=prices)
-    submit_batch(trading, orders)
+    submit_batch(trading, decision.orders, in_order=decision.in_order)
     return trading
 
 
 def _result(
-    opened: OpenSession, decider: str, account: Account, outcomes: tuple[Outcome, ...]
+    opened: OpenSession,
+    decider: str,
+    account: Account,
+    outcomes: tuple[Outcome, ...],
+    notes: Mapping[str, Any] | None = None,
 ) -> SessionResult:
     marks = mark(account, opened.at_close, at=opened.market.mark_at)
     return SessionResult(
@@ -238,6 +255,7 @@ def _result(
         outcomes=outcomes,
         marks=marks,
         value=value_of(account, marks),
+        notes=notes or {},
     )
 
 

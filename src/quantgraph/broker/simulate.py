@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import pandas as pd
@@ -12,13 +13,14 @@ import pandas as pd
 from quantgraph._util.canonical_json import content_hash
 from quantgraph.broker.account import Account
 from quantgraph.broker.corporate_actions import action_book
-from quantgraph.broker.decider import BlockRule, Decider
-from quantgraph.broker.open_session import Block, SessionResult, collect_orders, fill_orders, open_session
+from quantgraph.broker.decider import BlockRule, Decider, check_decider
+from quantgraph.broker.decision_context import DecisionContext, RunContext
+from quantgraph.broker.open_session import Block, SessionResult, collect_decision, fill_orders, open_session
 from quantgraph.broker.valuation import MarkAt
 from quantgraph.errors import BadOption, BadWindow, LedgerConflict
 from quantgraph.market.moment import Moment, session_of
 from quantgraph.market.rulebook import Rulebook
-from quantgraph.state import DataState, GrowingView, View
+from quantgraph.state import DataState, GrowingView
 
 if TYPE_CHECKING:
     from quantgraph.broker.ledger import Ledger
@@ -32,7 +34,6 @@ __all__ = [
     "run_sessions",
     "simulate",
     "trade_session",
-    "under",
 ]
 
 
@@ -86,7 +87,14 @@ class Market:
         }
 
 
-def trade_session(market: Market, session: pd.Timestamp, account: Account, decider: Decider) -> SessionResult:
+def trade_session(
+    market: Market,
+    session: pd.Timestamp,
+    account: Account,
+    decider: Decider,
+    *,
+    run: RunContext | None = None,
+) -> SessionResult:
     """Open the session, call the decider, fill its orders, mark the holdings.
 
     Corporate actions come first. The decider is given the view at the open and the account after corporate
@@ -96,10 +104,14 @@ def trade_session(market: Market, session: pd.Timestamp, account: Account, decid
     ----------
     account
         At the end of the session before.
+    run
+        What the decision's context hands on.
     """
     view = market.store.growing_view(market.data_ref).at(Moment(session, "open"))
     view.growing_view_id = None  # the next session may be of another run
-    return _traded(market, account, under(decider, market.rules), view)
+    opened = open_session(market, session, account)
+    context = DecisionContext(view, opened.account, rules=market.rules, run=run)
+    return fill_orders(opened, decider.name, collect_decision(check_decider(decider), context))
 
 
 def simulate(
@@ -112,10 +124,16 @@ def simulate(
     BadWindow
         If they are not consecutive sessions of the data.
     """
-    decider, growing_view = under(decider, market.rules), market.store.growing_view(market.data_ref)
+    check_decider(decider)
+    growing_view, results = market.store.growing_view(market.data_ref), list[SessionResult]()
+    run = RunContext(history=lambda: results)
     for session in _checked(market, sessions):
-        result = _traded(market, account, decider, growing_view.at(Moment(session, "open")))
+        opened = open_session(market, session, account)
+        view = growing_view.at(Moment(session, "open"))
+        context = DecisionContext(view, opened.account, rules=market.rules, run=run)
+        result = fill_orders(opened, decider.name, collect_decision(decider, context))
         yield result
+        results.append(result)
         account = result.account
 
 
@@ -125,33 +143,37 @@ def advance(
     decider: Decider,
     *,
     account: Account,
+    run: RunContext | None = None,
     growing_view: GrowingView | None = None,
+    at_least: int | None = None,
 ) -> Iterator[SessionResult | Block]:
     """Trade sessions in blocks where the decider has a :class:`BlockRule`, else one by one.
 
-    ``growing_view`` is one of the market's commit; calls for successive parts of a run share one.
+    Parameters
+    ----------
+    growing_view
+        One of the market's commit; calls for successive parts of a run share one.
+    at_least
+        After so many sessions it stops at the first for which the decider has no block rule. Default: all.
     """
-    decider, growing_view = (
-        under(decider, market.rules),
-        growing_view or market.store.growing_view(market.data_ref),
-    )
-    left, blocks = list(sessions), market.cells >= market.blocks_from
+    view = growing_view or market.store.growing_view(market.data_ref)
+    left, done, blocks = list(sessions), 0, market.cells >= market.blocks_from
     while left:
-        rule = _block_rule(decider, account) if blocks else None
-        block = rule and _trade_block(market, left[:BLOCK_SESSIONS], rule, account)
-        if block:
-            yield block
-            account, left = block.account, left[len(block.sessions) :]
-        else:
-            result = _traded(market, account, decider, growing_view.at(Moment(left[0], "open")))
-            yield result
-            account, left = result.account, left[1:]
+        opened, at_open = open_session(market, left[0], account), Moment(left[0], "open")
+        context = DecisionContext(partial(view.at, at_open), opened.account, rules=market.rules, run=run)
+        rule = decider.block_rule(context)
+        if rule is None and at_least is not None and done >= at_least:
+            return
+        block = _trade_block(market, left[:BLOCK_SESSIONS], rule, account) if rule and blocks else None
+        result = block or fill_orders(opened, decider.name, collect_decision(decider, context))
+        yield result
+        traded = len(block.sessions) if block else 1
+        account, left, done = result.account, left[traded:], done + traded
 
 
 def run_identity(market: Market, decider: Decider) -> dict[str, Any]:
     """What must not change within a run: the market's identity, and the decider with its options."""
-    options = dict(getattr(decider, "options", {}))
-    return {**market.identity, "decider": decider.name, "options": options}
+    return {**market.identity, "decider": decider.name, "options": dict(decider.options)}
 
 
 def run_sessions(
@@ -175,14 +197,15 @@ def run_sessions(
         If they are not consecutive sessions of the data.
     """
     days = _checked(market, sessions)
-    ledger.open_run(run_id, cash, run_identity(market, decider))
+    ledger.open_run(run_id, cash, run_identity(market, check_decider(decider)))
     recorded = ledger.sessions(run_id)
     if recorded != days[: len(recorded)]:
         raise LedgerConflict(
             f"run {run_id!r} has {len(recorded)} sessions that are not the first of the {len(days)} given",
             run_id=run_id,
         )
-    commit_sessions(market, days[len(recorded) :], decider, ledger=ledger, run_id=run_id)
+    run = RunContext(history=partial(ledger.history, run_id))
+    commit_sessions(market, days[len(recorded) :], decider, ledger=ledger, run_id=run_id, run=run)
     return ledger.account(run_id)
 
 
@@ -193,16 +216,20 @@ def commit_sessions(
     *,
     ledger: Ledger,
     run_id: str,
+    run: RunContext,
     growing_view: GrowingView | None = None,
+    at_least: int | None = None,
     on_session: Callable[[pd.Timestamp, Decimal], None] = lambda _session, _value: None,
 ) -> None:
     """Trade sessions that follow the last one of a run, and commit each as one transaction.
 
-    For ``growing_view`` see :func:`advance`. ``on_session`` is called with each committed session and the
-    account's value at its end.
+    For ``run``, ``growing_view`` and ``at_least`` see :func:`advance`. ``on_session`` is called with each
+    committed session and the account's value at its end.
     """
     account = ledger.account(run_id)
-    for done in advance(market, sessions, decider, account=account, growing_view=growing_view):
+    for done in advance(
+        market, sessions, decider, account=account, run=run, growing_view=growing_view, at_least=at_least
+    ):
         if isinstance(done, SessionResult):
             ledger.commit_day(run_id, done)
             values = [(done.session, done.value)]
@@ -212,31 +239,6 @@ def commit_sessions(
         for session, value in values:
             on_session(session, value)
         account = done.account
-
-
-def under(decider: Decider, rules: Rulebook) -> Decider:
-    """The decider with these rules, if it has ``under``; see :class:`~quantgraph.broker.Decider`.
-
-    Raises
-    ------
-    BadOption
-        If it was made with other rules.
-    """
-    bind = getattr(decider, "under", None)
-    bound: Decider = bind(rules) if bind else decider
-    return bound
-
-
-def _traded(market: Market, account: Account, decider: Decider, view: View) -> SessionResult:
-    """Trade the session of ``view``, which is the decider's; quotes come from the store."""
-    opened = open_session(market, view.moment.session, account)
-    return fill_orders(opened, decider.name, collect_orders(decider, view, opened.account))
-
-
-def _block_rule(decider: Decider, account: Account) -> BlockRule | None:
-    ask = getattr(decider, "block_rule", None)
-    rule: BlockRule | None = ask(account.copy()) if ask else None
-    return rule
 
 
 def _trade_block(

@@ -10,6 +10,7 @@ from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
 from langchain_core.messages import AIMessage
+from langgraph.errors import GraphDrained
 
 from quantgraph._util.canonical_json import canonical_json, content_hash
 from quantgraph.errors import BudgetExceeded, ModelUnavailable, QuantGraphError, StorageUnavailable
@@ -148,6 +149,8 @@ class ModelCall:
 
     def on_end(self, problem: BaseException) -> None:
         """Record the end of a call without a reply: a ``QuantGraphError`` or another exception."""
+        if _ends_run(problem):
+            self.scope.fatal = self.scope.fatal or problem
         if self._reservation is not None:  # stopped before the attempt was sent
             self.scope.recording.budget_tracker.release(self._reservation)
         error_fields = None
@@ -204,6 +207,7 @@ class ModelCall:
                 f"{self.role}: a node may work for {self.node_seconds:g} seconds (settings: node_seconds)"
                 + no_answer_text(ahead),
                 limit="seconds",
+                of="node",
             )
 
     def _needs(self, completion: int | None) -> CallEstimate:
@@ -277,3 +281,10 @@ class ModelCall:
 
     def _id(self, key: Key, attempt: int) -> str:
         return content_hash(f"{self.scope.recording.run_id}|{key.path}|{key.seq}|{key.digest}|{attempt}")
+
+
+def _ends_run(problem: BaseException) -> bool:
+    """Whether no code of a decider may go on after the end of a call: a stop, or the end of the budget."""
+    if isinstance(problem, BudgetExceeded):
+        return problem.data.get("of") != "session"
+    return isinstance(problem, GraphDrained | StorageUnavailable)

@@ -15,11 +15,13 @@ import pandas as pd
 
 from quantgraph._util.canonical_json import canonical_json
 from quantgraph._util.texts import Language, say
+from quantgraph.broker.decider import Decision
+from quantgraph.broker.decision_context import DecisionContext
 from quantgraph.broker.ledger import Ledger
 from quantgraph.broker.open_session import (
     OrderProposal,
     SessionResult,
-    collect_orders,
+    collect_decision,
     fill_orders,
     open_session,
     propose_orders,
@@ -29,7 +31,7 @@ from quantgraph.broker.orders import Order, order_from_json, order_to_json
 from quantgraph.errors import BadOption
 from quantgraph.market.moment import Moment, session_of
 from quantgraph.nodes.state import Proposal, TradingState
-from quantgraph.nodes.trading_resources import TradingResources
+from quantgraph.nodes.trading_resources import TradingResources, no_interrupt
 from quantgraph.recording import AnsweredBy, Entry, current_scope, keep_answer, recorded_answer
 from quantgraph.runtime.endings import end_update, language, success_update
 from quantgraph.runtime.questions import (
@@ -185,10 +187,20 @@ def propose_node(state: TradingState, *, resources: TradingResources) -> dict[st
         return {"proposal": None}
     morning = open_session(resources.market(state), session, ledger.account(run_id))
     with resources.growing_view(run_id, state, session) as walk:
-        orders = collect_orders(resources.decider, walk.at(Moment(session, "open")), morning.account)
+        context = DecisionContext(
+            walk.at(Moment(session, "open")),
+            morning.account,
+            rules=resources.rules,
+            run=resources.run_context(run_id),
+        )
+        with no_interrupt(resources.decider.name):
+            decision = collect_decision(resources.decider, context)
+    orders = decision.orders
     proposal: Proposal = {
         "session": f"{session:%Y%m%d}",
         "orders": [order_to_json(order) for order in orders],
+        "notes": dict(decision.notes),
+        "in_order": decision.in_order,
         "question": None,
         "approved": [],
     }
@@ -197,7 +209,7 @@ def propose_node(state: TradingState, *, resources: TradingResources) -> dict[st
         proposal["approved"] = [order["sequence"] for order in proposal["orders"]]
     elif orders:
         proposal["question"] = approval_question(
-            name, proposal["session"], propose_orders(morning, orders), language(state)
+            name, proposal["session"], propose_orders(morning, decision), language(state)
         )
     return {"proposal": proposal}
 
@@ -255,7 +267,8 @@ def approved_result(state: TradingState, resources: TradingResources) -> Session
     orders: dict[bool, list[Order]] = {True: [], False: []}
     for order in proposal["orders"]:
         orders[order["sequence"] in proposal["approved"]].append(order_from_json(order))
-    result = fill_orders(morning, resources.decider.name, orders[True])
+    approved = Decision(orders[True], notes=proposal["notes"], in_order=proposal["in_order"])
+    result = fill_orders(morning, resources.decider.name, approved)
     refused = reject_orders(
         morning, resources.decider.name, orders[False], "not_approved", "the order was not approved"
     )

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from quantgraph.broker.simulate import commit_sessions
+from quantgraph.broker.simulate import BLOCK_SESSIONS, commit_sessions
 from quantgraph.market.moment import session_of
 from quantgraph.nodes.approval import approved_result
 from quantgraph.nodes.state import TradingState
-from quantgraph.nodes.trading_resources import TradingResources
+from quantgraph.nodes.trading_resources import TradingResources, no_interrupt
 from quantgraph.runtime.events import emit_session
 from quantgraph.runtime.nested_graphs import STEP_LIMIT
 
@@ -18,33 +18,41 @@ __all__ = ["decision_node"]
 def decision_node(state: TradingState, *, resources: TradingResources) -> dict[str, Any]:
     """Trade the session and those after it that belong to this step; each is one transaction.
 
-    A step trades more sessions if the host's ``recursion_limit`` leaves too few steps for the rest of the
-    window. A session that is in the ledger already (the process was killed after its commit) is not traded
-    again. With ``approve`` the step is one session, traded as approved.
+    A step is one session, or as many as :data:`BLOCK_SESSIONS` while the decider has a block rule. It is more
+    if the host's ``recursion_limit`` leaves too few steps for the rest of the window. A session that is in
+    the ledger already (the process was killed after its commit) is not traded again. With ``approve`` the
+    step is one session, traded as approved.
+
+    Raises
+    ------
+    BadOption
+        If the decider interrupts the graph: it cannot be asked in the middle of a session.
     """
     run_id, first = state["run_id"], session_of(state["session"])
     ledger = resources.open_run(run_id, state)
     done, sessions = ledger.last_session(run_id), resources.sessions(state)
-    step = sessions[sessions >= first]
-    step = step[: max(resources.sessions_per_step, -(-len(step) // _turns(state)))]
-    left = step if done is None else step[step > done]
+    if done is not None and first <= done:
+        return {"proposal": None} if resources.approve else {}
+    left = sessions[sessions >= first]
+    at_least = -(-len(left) // _turns(state))
     if resources.approve:
-        result = approved_result(state, resources) if len(left) else None
+        result = approved_result(state, resources)
         if result is not None:
             ledger.commit_day(run_id, result)
             emit_session(result.session, result.value)
         return {"proposal": None}
-    if len(left):
-        with resources.growing_view(run_id, state, left[0]) as walk:
-            commit_sessions(
-                resources.market(state),
-                list(left),
-                resources.decider,
-                ledger=ledger,
-                run_id=run_id,
-                growing_view=walk,
-                on_session=emit_session,
-            )
+    with resources.growing_view(run_id, state, first) as walk, no_interrupt(resources.decider.name):
+        commit_sessions(
+            resources.market(state),
+            list(left[: max(BLOCK_SESSIONS, at_least)]),
+            resources.decider,
+            ledger=ledger,
+            run_id=run_id,
+            run=resources.run_context(run_id),
+            growing_view=walk,
+            at_least=at_least,
+            on_session=emit_session,
+        )
     return {}
 
 

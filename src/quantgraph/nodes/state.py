@@ -18,6 +18,10 @@ class Proposal(TypedDict):
     session: str
     orders: list[dict[str, Any]]
     """As in :func:`quantgraph.broker.orders.order_to_json`."""
+    notes: dict[str, Any]
+    """The decision's notes."""
+    in_order: bool
+    """Whether the orders are submitted as listed."""
     question: Clarification | None
     """None if there is nothing to approve."""
     approved: list[str]

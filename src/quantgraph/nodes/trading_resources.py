@@ -9,25 +9,32 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from decimal import Decimal
+from functools import partial
 from pathlib import Path
 
 import pandas as pd
+from langchain_core.language_models import BaseChatModel
+from langgraph.errors import GraphInterrupt
 
 from quantgraph.broker.decider import Decider
+from quantgraph.broker.decision_context import RunContext
 from quantgraph.broker.ledger import Ledger
 from quantgraph.broker.simulate import Market, run_identity
 from quantgraph.broker.valuation import MarkAt
 from quantgraph.data import MarketDataSource
 from quantgraph.errors import BadOption, NoSignal, UnknownSymbol
+from quantgraph.llm import role_model
+from quantgraph.llm.models import Model
 from quantgraph.market.moment import Moment, session_of, sessions_between
 from quantgraph.market.money import CENT
 from quantgraph.market.rulebook import Rulebook
 from quantgraph.nodes.state import TradingState
-from quantgraph.recording import Recorder
+from quantgraph.recording import Recorder, branch, current_scope
 from quantgraph.runtime.questions import OnClarify
+from quantgraph.settings import Settings, check_role, load_settings
 from quantgraph.state import DataState, GrowingView
 
-__all__ = ["TradingResources", "run_database_path"]
+__all__ = ["TradingResources", "no_interrupt", "run_database_path"]
 
 
 _KNOWN_CODES = {
@@ -57,6 +64,25 @@ def run_database_path(runs_dir: Path, run_id: str) -> Path:
     return runs_dir / run_id / "ledger.sqlite"
 
 
+@contextmanager
+def no_interrupt(decider: str) -> Iterator[None]:
+    """Refuse ``interrupt()`` in a decision: a session is decided whole or not at all.
+
+    Raises
+    ------
+    BadOption
+        If the decider interrupts.
+    """
+    try:
+        yield
+    except GraphInterrupt as error:
+        raise BadOption(
+            f"decider {decider!r} called interrupt(); a session is decided whole. Pass approve=True, which "
+            "asks about the orders before they are sent, or ask in a node before the loop",
+            parameter="approve",
+        ) from error
+
+
 @dataclass(frozen=True, kw_only=True)
 class TradingResources:
     """Resources of one graph.
@@ -65,8 +91,6 @@ class TradingResources:
     ----------
     mark_at
         The session's price at which holdings are valued.
-    sessions_per_step
-        Sessions that one step of the graph trades.
     ledger
         The caller's ledger for all runs; None gives each run ``runs_dir/run_id/ledger.sqlite``.
     source
@@ -83,12 +107,14 @@ class TradingResources:
     cash: Decimal
     runs_dir: Path
     mark_at: MarkAt = "close"
-    sessions_per_step: int = 1
     ledger: Ledger | None = None
     source: MarketDataSource | None = None
     recorder: Recorder = field(default_factory=Recorder)
     approve: bool = False
     on_clarify: OnClarify = "ask"
+    model: Model | None = None
+    settings: Settings = field(default_factory=load_settings)
+    _models: dict[str, BaseChatModel] = field(default_factory=dict, repr=False)
     _open: dict[str, Ledger] = field(default_factory=dict, repr=False)
     _views: OrderedDict[str, GrowingView] = field(default_factory=OrderedDict, repr=False)
     _lock: threading.Lock = field(default_factory=threading.Lock, repr=False)
@@ -166,6 +192,13 @@ class TradingResources:
             self.rules.t_plus(symbol, first[0].date())
             self.rules.charges(symbol, "sell", 100, CENT, first[0].date())
 
+    def run_context(self, run_id: str) -> RunContext:
+        """Return what the running node hands to the decisions of a run."""
+        history, scope = partial(self.ledger_of(run_id).history, run_id), current_scope()
+        if scope is None:  # a node that is called by hand
+            return RunContext(history=history, model=self._model)
+        return RunContext(history=history, scope=branch, model=self._model, check=scope.raise_fatal)
+
     def close(self, run_id: str) -> None:
         """Close a run's own ledger and recording and drop its view; the next use opens them again."""
         self.recorder.close(run_id)
@@ -186,9 +219,22 @@ class TradingResources:
             )
         index = self.store.snapshot(state["data_ref"])["ohlcv"]["open"].index
         request, first = state["request"], state["request"]["start"]
-        if getattr(self.decider, "uses_signal", True):
+        if self.decider.uses_signal:
             first = max(first, state["strategy"].get("evaluated_from") or first)
         return sessions_between(index, session_of(first), session_of(request["end"]))
+
+    def _model(self, role: str) -> BaseChatModel:
+        """Return the model of one of the decider's roles, built once."""
+        if role not in self.decider.roles:
+            raise BadOption(
+                f"role {role!r} is not among the roles of decider {self.decider.name!r}: "
+                f"{', '.join(self.decider.roles) or 'none'}",
+                parameter="role",
+            )
+        with self._lock:
+            if role not in self._models:
+                self._models[role] = role_model(check_role(role), model=self.model, settings=self.settings)
+            return self._models[role]
 
     def _has_board(self, symbol: str) -> bool:
         try:

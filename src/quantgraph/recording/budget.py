@@ -88,6 +88,11 @@ class BudgetAccount:
     held: UsageTotals = field(default_factory=UsageTotals)
     begun: float | None = None
 
+    @property
+    def of(self) -> str:
+        """Whose budget it is: ``run`` or ``session``."""
+        return self.name.partition(" ")[0]
+
     def hold(self, need: CallEstimate, model: str) -> UsageTotals | None:
         """Return what must be held for a call; None if it has to wait for calls in progress.
 
@@ -126,6 +131,7 @@ class BudgetAccount:
                 f"budget of the {self.name}: at most {whole} {limit.replace('_', ' ')}, {used} used; the "
                 f"next model call may take {max(requested, least)} and was not sent",
                 limit=limit,
+                of=self.of,
             )
         return requested if requested <= free else None
 

@@ -176,7 +176,7 @@ class BudgetTracker:
         limit = account.budget.seconds
         if limit is not None and self._elapsed(account) + ahead >= limit:
             text = f"budget of the {account.name}: at most {limit:g} seconds"
-            raise BudgetExceeded(text + no_answer_text(ahead), limit="seconds")
+            raise BudgetExceeded(text + no_answer_text(ahead), limit="seconds", of=account.of)
 
     def _remember(self, entry: Entry) -> None:
         facts = entry.facts

@@ -16,7 +16,7 @@ from quantgraph.recording.entry import Entry, Key, Kind
 from quantgraph.recording.recordings import Recording
 from quantgraph.state import decision_moment
 
-__all__ = ["NumberedCall", "Scope", "current_scope", "in_scope", "recorded", "replaying"]
+__all__ = ["NumberedCall", "Scope", "branch", "current_scope", "in_scope", "recorded", "replaying"]
 
 T = TypeVar("T")
 
@@ -29,6 +29,7 @@ class NumberedCall(NamedTuple):
 
 
 _SCOPE: ContextVar[Scope | None] = ContextVar("scope", default=None)
+_BRANCH: ContextVar[str | None] = ContextVar("branch", default=None)
 
 
 @dataclass(kw_only=True)
@@ -40,10 +41,12 @@ class Scope:
     path
         The node's, see :class:`~quantgraph.recording.Key`.
     calls
-        The highest number of a model call at each path, from the graph's state; the node's update writes it
-        back.
+        The highest number of a model call at each path. Those outside of sessions come from the graph's state
+        and are written back by the node's update, see :meth:`lasting_calls`.
     before
         ``calls`` when this execution began.
+    fatal
+        The first error of a model call that ends the run, which the node's own code may have swallowed.
     request
         Number of the thread's requests that ended before this one.
     begun
@@ -59,7 +62,9 @@ class Scope:
     on_model_call: Callable[[Entry, bool], None] | None = None
     begun: float = field(default_factory=time.monotonic)
     before: Mapping[str, int] = field(init=False)
+    fatal: BaseException | None = None
     _lock: threading.Lock = field(default_factory=threading.Lock, repr=False)
+    _of_sessions: set[str] = field(default_factory=set, repr=False)
     _made: Counter[str] = field(default_factory=Counter, repr=False)
     _asked: Counter[tuple[str, str]] = field(default_factory=Counter, repr=False)
     _answered: dict[tuple[str, str], list[int]] = field(default_factory=dict, repr=False)
@@ -77,9 +82,20 @@ class Scope:
     def place(self) -> tuple[str, int]:
         """Return the current path, and the number of model calls made there so far."""
         session = self.session
-        path = f"{self.path}/{session}" if session else self.path
+        path = "/".join(part for part in (self.path, session, _BRANCH.get()) if part)
         with self._lock:
+            if session:
+                self._of_sessions.add(path)
             return path, self.calls.get(path, 0)
+
+    def lasting_calls(self) -> dict[str, int]:
+        """Return :attr:`calls` without the sessions', each of which is decided whole in one execution."""
+        return {path: number for path, number in self.calls.items() if path not in self._of_sessions}
+
+    def raise_fatal(self) -> None:
+        """Raise the error of a model call that ends the run, if there was one."""
+        if self.fatal is not None:
+            raise self.fatal
 
     def next_call(self, digest: str) -> NumberedCall:
         """Count a new model call."""
@@ -143,6 +159,16 @@ def in_scope(scope: Scope) -> Iterator[Scope]:
             yield scope
     finally:
         _SCOPE.reset(token)
+
+
+@contextmanager
+def branch(name: str) -> Iterator[None]:
+    """Give what is asked of the world in this context a path of its own, below the session's."""
+    token = _BRANCH.set(name)
+    try:
+        yield
+    finally:
+        _BRANCH.reset(token)
 
 
 def recorded(kind: Kind, request: Mapping[str, Any], ask: Callable[[], T]) -> T:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from decimal import ROUND_DOWN, Decimal
-from typing import Any, ClassVar
 
 import pandas as pd
 
@@ -12,18 +11,17 @@ from quantgraph.broker import (
     Account,
     Block,
     BlockRule,
+    Decider,
+    DecisionContext,
     Market,
     Order,
     advance,
     quotes_at,
 )
-from quantgraph.broker.decider import require_rules
 from quantgraph.broker.sizing import split_buys
 from quantgraph.broker.valuation import MarkAt, value_series
 from quantgraph.errors import BadWindow, NoData
 from quantgraph.market.money import CENT, to_decimal
-from quantgraph.market.rulebook import Rulebook
-from quantgraph.state import View
 
 __all__ = [
     "BuyAndHold",
@@ -34,58 +32,29 @@ __all__ = [
 ]
 
 
-class BuyAndHold:
+class BuyAndHold(Decider):
     """A decider that buys equal amounts of everything that trades when it holds nothing, and keeps it.
 
     Lots, limits and fees apply as to any decider; what does not fill a lot stays in cash.
-
-    Parameters
-    ----------
-    rules
-        The rulebook that the sizes are computed with: that of the market, and given it must be the same. None
-        takes it.
     """
 
-    uses_signal: ClassVar[bool] = False
+    name = "buy_and_hold"
+    uses_signal = False
 
-    def __init__(self, rules: Rulebook | None = None) -> None:
-        self._given, self._rules = rules, rules or Rulebook.mainland()
-
-    @property
-    def name(self) -> str:
-        """Name in the ledger."""
-        return "buy_and_hold"
-
-    @property
-    def options(self) -> dict[str, Any]:
-        """It has none."""
-        return {}
-
-    def under(self, rules: Rulebook) -> BuyAndHold:
-        """The rule, sizing by a market's rules.
-
-        Raises
-        ------
-        BadOption
-            If it was made with others.
-        """
-        require_rules(self._given, rules)
-        return self if self._rules == rules else BuyAndHold(rules)
-
-    def block_rule(self, account: Account) -> BlockRule | None:
+    def block_rule(self, context: DecisionContext) -> BlockRule | None:
         """Once something is held it makes no orders."""
-        return BlockRule(name=self.name, trades=False) if account.positions else None
+        return BlockRule(name=self.name, trades=False) if context.account.positions else None
 
-    def decide(self, view: View, account: Account, session: pd.Timestamp) -> list[Order]:
+    def decide(self, context: DecisionContext) -> list[Order]:
         """Orders for an account that holds nothing."""
-        if account.positions:
+        if context.account.positions:
             return []
-        opens = {symbol: quote.open for symbol, quote in quotes_at(view).items() if quote.open > 0}
-        ticket = (account.cash / max(1, len(opens))).quantize(CENT, rounding=ROUND_DOWN)
+        opens = {symbol: quote.open for symbol, quote in quotes_at(context.view).items() if quote.open > 0}
+        ticket = (context.account.cash / max(1, len(opens))).quantize(CENT, rounding=ROUND_DOWN)
         buys = [
             (symbol, quantity)
             for symbol, price in sorted(opens.items())
-            for quantity in split_buys(symbol, to_decimal(price), ticket, self._rules, session)
+            for quantity in split_buys(symbol, to_decimal(price), ticket, context.rules, context.session)
         ]
         return [
             Order(symbol=symbol, side="buy", quantity=quantity, sequence=sequence, reason="buy and hold")
@@ -118,7 +87,7 @@ def buy_and_hold_values(
     start = Account.opening(cash)
     values: list[tuple[pd.Timestamp, Decimal]] = []
     bought: set[str] = set()
-    for done in advance(market, list(sessions), BuyAndHold(market.rules), account=start):
+    for done in advance(market, list(sessions), BuyAndHold(), account=start):
         if isinstance(done, Block):
             values += zip(done.sessions, done.values, strict=True)
         else:

@@ -80,7 +80,7 @@ def run_node(
     emit_finished(scope.path, update)
     if update.get("ended_because"):
         scope.recording.close()
-    return {**update, "run_id": run_id, "calls": dict(scope.calls)}
+    return {**update, "run_id": run_id, "calls": scope.lasting_calls()}
 
 
 def node_path(name: str) -> str:

@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
+import pickle
 import random
 import sys
+from base64 import b64decode
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from decimal import Decimal
+from functools import partial
 from types import ModuleType
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 import pandas as pd
 
 import quantgraph.state
-from quantgraph.broker import Order
-from quantgraph.broker.decider import Decider, validate_orders
+from quantgraph.broker import Decider, Decision, DecisionContext, Order, RunContext, SessionResult, TradePlan
+from quantgraph.broker.decider import check_decider, validate_decision
 from quantgraph.errors import BadOption
+from quantgraph.market.dated_rules import MarketCode, load_rules
+from quantgraph.market.rulebook import Rulebook
 from quantgraph.sandbox.cell_runner import (
     CappedOutput,
     Cell,
@@ -24,7 +30,7 @@ from quantgraph.sandbox.cell_runner import (
     new_signals,
     run_cells,
 )
-from quantgraph.sandbox.trading_json import account_from_json, orders_to_json, parse_session
+from quantgraph.sandbox.trading_json import account_from_json, decision_to_json
 from quantgraph.sandbox.view_sync import FramesReceiver, ViewReceiver
 from quantgraph.sandbox.wire import Block, Frames, Read, encode_frames, encode_message, read_header
 from quantgraph.state.frames import FrozenFrame, freeze
@@ -63,7 +69,7 @@ def serve_walk(header: dict[str, Any], read: Read, write: Write) -> None:
 
 def serve_decider(header: dict[str, Any], read: Read, write: Write) -> None:
     """Make the decider of a request, report its name, and answer for each session until the host hangs up."""
-    cell, receiver = Cell(header["decider"], 1), ViewReceiver()
+    cell, receiver, history = Cell(header["decider"], 1), ViewReceiver(), list[SessionResult]()
     decider: Any = None
     # Code of a decider must find no data where code of a strategy finds it.
     quantgraph.state.GLOBAL_DATA_STATE = quantgraph.state.DataState()
@@ -71,14 +77,16 @@ def serve_decider(header: dict[str, Any], read: Read, write: Write) -> None:
     def make() -> dict[str, Any]:
         nonlocal decider
         decider = _make_decider(cell, header["name"], header["options"])
+        needs = decider.needs
         return {
-            "name": str(getattr(decider, "name", header["name"])),
-            "uses_signal": bool(getattr(decider, "uses_signal", True)),
+            "name": str(decider.name),
+            "uses_signal": bool(decider.uses_signal),
+            "needs": {name: getattr(needs, name) for name in ("sessions", "indicators", "records")},
         }
 
     def decide() -> dict[str, Any]:
-        orders = decider.decide(view, account, session)
-        return {"orders": orders_to_json(validate_orders(header["name"], orders, session))}
+        returned = decider.decide(context)
+        return decision_to_json(validate_decision(header["name"], returned, context.session))
 
     def reply(work: Callable[[], dict[str, Any]], seed: int) -> None:
         # The same seed in every run, resumed ones included: unseeded draws are the same too.
@@ -96,23 +104,34 @@ def serve_decider(header: dict[str, Any], read: Read, write: Write) -> None:
             step, size = read_header(read, limit=REQUEST_LIMIT)
         except EOFError:
             return
+        rules, plan, results = _unpickled(step["run"])
+        history.extend(results)
+        run = RunContext(plan=plan, history=partial(tuple, history), scope=_no_scope)
         view, account = receiver.receive(step, read(size)), account_from_json(step["account"])
-        session = parse_session(step["session"])
-        reply(decide, session.toordinal())
+        context = DecisionContext(view, account, rules=rules, run=run)
+        reply(decide, context.session.toordinal())
+
+
+def _unpickled(text: str) -> tuple[Rulebook, TradePlan, list[SessionResult]]:
+    """Read what the host pickled. Nothing is ever unpickled in the other direction."""
+    values: tuple[Rulebook, TradePlan, list[SessionResult]] = pickle.loads(b64decode(text))  # noqa: S301
+    return values
+
+
+def _no_scope(name: str) -> AbstractContextManager[None]:
+    raise BadOption(f"scope({name!r}): an isolated decider asks no model and has no scopes", parameter="name")
 
 
 def _make_decider(cell: Cell, name: str, options: dict[str, Any]) -> Decider:
     module = ModuleType(_DECIDER_MODULE)
     # dataclasses and copy look the module of a class up by its name.
     sys.modules[_DECIDER_MODULE] = module
-    vars(module).update(pd=pd, np=np, Order=Order, Decimal=Decimal)
+    vars(module).update(pd=pd, np=np, Decider=Decider, Decision=Decision, Order=Order, Decimal=Decimal)
     cell.execute(vars(module))
-    if not callable(getattr(module, name, None)):
+    make = getattr(module, name, None)
+    if not callable(make) or make is Decider:
         raise BadOption(f"the source has no class or function {name!r}", parameter="name")
-    decider: Decider = getattr(module, name)(**options)
-    if not callable(getattr(decider, "decide", None)):
-        raise BadOption(f"{name} has no method decide(view, account, session)", parameter="name")
-    return decider
+    return check_decider(make(**options))
 
 
 def _compile(sources: list[str]) -> list[Cell]:
@@ -152,6 +171,9 @@ def _peak_kilobytes() -> int:
 def preload() -> None:
     """Run a typical strategy once, so that every fork has what libraries import and build on first use."""
     import talib  # noqa: F401 - imported once for all forks
+
+    for market in get_args(MarketCode):
+        load_rules(market)  # a sealed process cannot read the tables of a decider's market
 
     index = pd.date_range("2024-01-01", periods=30)
     close = freeze("ohlcv", "close", pd.DataFrame(np.ones((30, 2)), index=index, columns=["a", "b"]))

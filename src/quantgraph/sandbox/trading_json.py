@@ -1,9 +1,9 @@
-"""Accounts, orders and corporate actions as JSON; decimals are text, so that they stay exact."""
+"""Accounts, decisions and corporate actions as JSON; decimals are text, so that they stay exact."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import fields
 from decimal import Decimal
 from functools import lru_cache
@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 
 import pandas as pd
 
-from quantgraph.broker import Account, Order, Position, Quantity, Receivable
+from quantgraph.broker import Account, Decision, Order, Position, Quantity, Receivable
 from quantgraph.errors import BadOption, CodeFailed
 from quantgraph.market.actions import CorporateAction
 from quantgraph.market.moment import session_of
@@ -22,8 +22,8 @@ __all__ = [
     "account_from_json",
     "account_to_json",
     "date_text",
-    "orders_from_json",
-    "orders_to_json",
+    "decision_from_json",
+    "decision_to_json",
     "parse_session",
     "value_from_json",
     "value_to_json",
@@ -94,19 +94,29 @@ def account_from_json(account: dict[str, Any]) -> Account:
     )
 
 
-def orders_to_json(orders: Iterable[Order]) -> list[dict[str, Any]]:
-    """Return orders as JSON."""
-    return [value_to_json(order) for order in orders]
+def decision_to_json(decision: Decision) -> dict[str, Any]:
+    """Return a decision as JSON."""
+    orders = [value_to_json(order) for order in decision.orders]
+    return {"orders": orders, "notes": decision.notes, "in_order": decision.in_order}
 
 
-def orders_from_json(orders: object) -> list[Order]:
-    """Read what :func:`orders_to_json` made, or what untrusted code sent in its place.
+def decision_from_json(reply: dict[str, Any]) -> Decision:
+    """Read what :func:`decision_to_json` made, or what untrusted code sent in its place.
+
+    Notes are plain JSON by their way here; the caller checks their length.
 
     Raises
     ------
     CodeFailed
         At the first invalid order; names its place in the list, from 1.
     """
+    notes = reply.get("notes", {})
+    if type(notes) is not dict:
+        raise CodeFailed(f"notes must be a dict, not {type(notes).__name__}")
+    return Decision(_read_orders(reply.get("orders")), notes=notes, in_order=reply.get("in_order") is True)
+
+
+def _read_orders(orders: object) -> list[Order]:
     if type(orders) is not list:
         raise CodeFailed(f"orders must be a list, not {type(orders).__name__}")
     if len(orders) > _MOST_ORDERS:

@@ -12,6 +12,7 @@ from quantgraph.agents import SignalRule
 from quantgraph.broker import (
     Account,
     BlockRule,
+    Decider,
     Ledger,
     Market,
     Position,
@@ -39,15 +40,15 @@ DAYS = pd.DatetimeIndex(["2024-01-02", "2024-01-03", "2024-01-04", "2024-01-05",
 CODES = ["600000.SH", "600036.SH"]
 
 
-class Holder:
+class Holder(Decider):
     """Lets its holdings be."""
 
     name = "holder"
 
-    def decide(self, view, account, session):
+    def decide(self, context):
         return []
 
-    def block_rule(self, account):
+    def block_rule(self, context):
         return BlockRule(name=self.name, trades=False)
 
 
@@ -56,7 +57,7 @@ def block_of(market, sessions, decider, account, book=None):
         market.store,
         market.data_ref,
         sessions,
-        decider.block_rule(account),
+        decider.block_rule(None),
         account=account,
         rules=market.rules,
         book=action_book(market.store, market.data_ref) if book is None else book,

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator
+import threading
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from typing import Any
 
@@ -34,11 +36,22 @@ from quantgraph.market.rulebook import Charges
 __all__ = ["LedgerQueries", "lines_by_session", "replay_session", "verify_session"]
 
 
+@dataclass
+class _History:
+    """Sessions read so far: the account after them, and the last line read."""
+
+    account: Account
+    line: int = OPENING - 1
+    results: list[SessionResult] = field(default_factory=list)
+
+
 class LedgerQueries:
     """The read-only methods of :class:`~quantgraph.broker.Ledger`."""
 
     def __init__(self, store: JournalStore) -> None:
         self._store = store
+        self._histories: dict[str, _History] = {}
+        self._history_lock = threading.Lock()
 
     def runs(self) -> list[str]:
         """Names of all runs, ascending."""
@@ -60,6 +73,28 @@ class LedgerQueries:
             result = replay_session(account, session, lines)
             yield result
             account = result.account
+
+    def history(self, run_id: str) -> Sequence[SessionResult]:
+        """Every recorded session, in order; only sessions recorded since the last call are read.
+
+        The lock protects the sessions read so far: deciders of several runs may ask at once.
+        """
+        with self._history_lock:
+            read = self._histories.setdefault(run_id, _History(Account.opening(self.cash(run_id))))
+            rows = self._store.lines(run_id, after=read.line)
+            for session, lines in lines_by_session(rows):
+                result = replay_session(read.account, session, lines)
+                read.account = result.account
+                read.results.append(replace(result, account=result.account.copy()))
+            read.line = rows[-1][0] if rows else read.line
+            return tuple(read.results)
+
+    def notes(self, run_id: str) -> dict[pd.Timestamp, dict[str, Any]]:
+        """The notes of decisions by session, in order; sessions without notes are left out."""
+        return {
+            session_from_iso(session): json.loads(body)
+            for _, session, _, body in self._store.lines(run_id, "notes")
+        }
 
     def day(self, run_id: str, session: pd.Timestamp) -> SessionResult | None:
         """The recorded session, None if there is none."""
@@ -221,6 +256,7 @@ def replay_session(before: Account, session: str, lines: Iterable[Line]) -> Sess
     """Build a session from its lines and the account before it, without checks."""
     day, account, events, outcomes = session_from_iso(session), before.open_session(), [], []
     marks: dict[str, Any] = {}
+    notes: dict[str, Any] = {}
     for kind, text in lines:
         body = json.loads(text)
         if kind in ("fill", "rejection"):
@@ -229,6 +265,8 @@ def replay_session(before: Account, session: str, lines: Iterable[Line]) -> Sess
                 account = account.apply(outcomes[-1])
         elif kind == "marks":
             marks = marks_of(body)
+        elif kind == "notes":
+            notes = body
         elif kind != "day":
             events.append(event_of(kind, body, day))
             account = apply_event(account, events[-1])
@@ -240,6 +278,7 @@ def replay_session(before: Account, session: str, lines: Iterable[Line]) -> Sess
         outcomes=tuple(outcomes),
         marks=marks,
         value=Decimal(body["value"]),
+        notes=notes,
     )
 
 

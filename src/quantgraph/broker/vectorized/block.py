@@ -57,7 +57,7 @@ def trade_block(
         Some or all of the sessions, from the first on. None if the first must be traded order by order:
         fractions of shares and the US market, a volume cap, prices finer than four decimals, amounts of 10^12
         and more, a sale above the size cap of an order, symbols on an unknown board, limits that depend on a
-        symbol's status, a rule with a rulebook of its own, and a rule that does not trade, without holdings.
+        symbol's status, and a rule that does not trade, without holdings.
 
     Raises
     ------
@@ -65,8 +65,6 @@ def trade_block(
         If the orders do not lead to the cash and the holdings at the end, or :func:`submit` would fill an
         order that was refused here: an error of this package, found before anything is recorded.
     """
-    if rule.rules not in (None, rules):
-        return None
     try:
         task = BlockTask.of(store, data_ref, sessions, rule, rules=rules, book=book, mark_at=mark_at)
         market, plain = market_of(task), rule_of(task)

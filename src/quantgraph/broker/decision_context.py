@@ -1,0 +1,254 @@
+"""What a decider is given: the data and the account of a morning, and what the run hands on."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextvars import Context, copy_context
+from copy import deepcopy
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+from weakref import WeakKeyDictionary
+
+import pandas as pd
+
+from quantgraph.broker.account import Account
+from quantgraph.broker.session_market import SessionMarket
+from quantgraph.errors import BadOption
+from quantgraph.market.rulebook import Rulebook
+from quantgraph.state import View, deciding
+
+if TYPE_CHECKING:
+    from quantgraph.broker.open_session import SessionResult
+
+__all__ = ["DecisionContext", "RunContext", "TradePlan"]
+
+_SCOPE_NAME_LENGTH = 100
+
+
+@dataclass(frozen=True, kw_only=True)
+class TradePlan:
+    """How a signal becomes positions, as far as it was said; None where it was not.
+
+    Attributes
+    ----------
+    max_positions
+        Largest number of positions.
+    stop_loss, take_profit, trailing_stop
+        Fractions of the price of the entry, or for ``trailing_stop`` of the highest close since.
+    max_holding
+        Sessions that a position is held at most.
+    """
+
+    max_positions: int | None = None
+    stop_loss: float | None = None
+    take_profit: float | None = None
+    trailing_stop: float | None = None
+    max_holding: int | None = None
+
+
+def _nothing() -> None:
+    """Nothing ends a decision without a run."""
+
+
+def _no_model(role: str) -> Any:
+    raise BadOption(
+        f"no model for role {role!r}: models come from a run; create_trading_graph and run_strategy hand out "
+        "those of the decider's roles",
+        parameter="role",
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunContext:
+    """What a run hands to the decisions of its decider.
+
+    Attributes
+    ----------
+    plan
+        What the user said of positions.
+    history
+        Returns the sessions so far.
+    scope
+        Makes a recording path of its own for what a block of code asks of the world.
+    model
+        Returns the chat model of a role.
+    check
+        Raises the error that ends the run, if the decider swallowed it.
+    """
+
+    plan: TradePlan = TradePlan()
+    history: Callable[[], Sequence[SessionResult]] = tuple
+    scope: Callable[[str], AbstractContextManager[object]] = nullcontext
+    model: Callable[[str], Any] = _no_model
+    check: Callable[[], None] = _nothing
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Background:
+    """What a context works with and does not hand out: it leads to the store, and so to later data."""
+
+    view: View | Callable[[], View]
+    account: Account
+    rules: Rulebook
+    run: RunContext
+    variables: Context
+
+
+class DecisionContext:
+    """The data and the account of one morning.
+
+    No attribute of it leads to anything that is not known at that moment, and writing into what it hands out
+    changes nothing for the run.
+
+    Parameters
+    ----------
+    view
+        The data as known at the session's open, or a function that makes the view when it is asked for.
+    account
+        The account on that morning: what was bought before may be sold.
+    rules
+        The rulebook in force. Default: mainland China's.
+    run
+        What the run hands on. Default: an empty plan, no history, no models.
+    """
+
+    def __init__(
+        self,
+        view: View | Callable[[], View],
+        account: Account,
+        *,
+        rules: Rulebook | None = None,
+        run: RunContext | None = None,
+    ) -> None:
+        _BACKGROUND[self] = _Background(
+            view=view,
+            account=account,
+            rules=rules or Rulebook.mainland(),
+            run=run or RunContext(),
+            variables=copy_context(),
+        )
+        # The lock guards the market and the names of the open scopes, which threads share.
+        self._lock = threading.Lock()
+        self._market: SessionMarket | None = None
+        self._open_scopes: set[str] = set()
+
+    @cached_property
+    def view(self) -> View:
+        """The data as known at the session's open.
+
+        ``view["ohlcv"]["open"]`` ends with this session, ``view["ohlcv"]["close"]`` with the one before;
+        ``view.row("ohlcv", "open")`` is the last row.
+        """
+        view = _BACKGROUND[self].view
+        return view if isinstance(view, View) else view()
+
+    @cached_property
+    def account(self) -> Account:
+        """The account on that morning, a copy."""
+        return _BACKGROUND[self].account.copy()
+
+    @property
+    def session(self) -> pd.Timestamp:
+        """The session to decide."""
+        return self.view.moment.session
+
+    @cached_property
+    def rules(self) -> Rulebook:
+        """The rulebook in force: lots, ticks, price bands, fees; a copy."""
+        return deepcopy(_BACKGROUND[self].rules)
+
+    @property
+    def plan(self) -> TradePlan:
+        """How a signal becomes positions, as far as it was said; a copy."""
+        return replace(_BACKGROUND[self].run.plan)
+
+    @cached_property
+    def history(self) -> Sequence[SessionResult]:
+        """The earlier sessions of this run, oldest first: orders, fills, rejections, values and notes.
+
+        It is read from the ledger, so it is the same after a resume; without a ledger it holds the sessions
+        yielded so far.
+        """
+        return tuple(_BACKGROUND[self].run.history())
+
+    @property
+    def market(self) -> SessionMarket:
+        """The market at the open, on a scratch copy of the account: the outcome of an order in advance."""
+        with self._lock:
+            if self._market is None:
+                background = _BACKGROUND[self]
+                self._market = SessionMarket(self.view, background.account.copy(), deepcopy(background.rules))
+            return self._market
+
+    def model(self, role: str) -> Any:
+        """Return the chat model of one of the decider's roles; its calls are recorded and counted.
+
+        Raises
+        ------
+        BadOption
+            If the decider's ``roles`` do not list it, or the decision is not part of a run with models.
+        """
+        return _BACKGROUND[self].run.model(role)
+
+    def check(self) -> None:
+        """Raise the error that ends the run, if the decider swallowed it."""
+        _BACKGROUND[self].run.check()
+
+    @contextmanager
+    def scope(self, name: str) -> Iterator[None]:
+        """Enter a scope for a part of the work that is done side by side, such as one symbol.
+
+        A thread in it has the moment of this decision, which a new thread has not, and its model calls and
+        tools have a place in the record of their own: a replay finds them in whatever order threads work::
+
+            def judge(symbol):
+                with context.scope(symbol):
+                    return context.model("judge").invoke(...)
+
+        Raises
+        ------
+        BadOption
+            On entry, if the name is not a text of 1 to 100 characters without ``/``, or is in use already.
+        """
+        background, moment = _BACKGROUND[self], self.view.moment
+        with (
+            self._claimed(name),
+            _in_context(background.variables),
+            deciding(moment),
+            background.run.scope(name),
+        ):
+            yield
+
+    @contextmanager
+    def _claimed(self, name: str) -> Iterator[None]:
+        if not (isinstance(name, str) and 1 <= len(name) <= _SCOPE_NAME_LENGTH and "/" not in name):
+            raise BadOption(
+                f"scope name {name!r:.120}; must be 1 to {_SCOPE_NAME_LENGTH} characters without '/'",
+                parameter="name",
+            )
+        with self._lock:
+            if name in self._open_scopes:
+                raise BadOption(f"scope {name!r} is in use; each needs a name of its own", parameter="name")
+            self._open_scopes.add(name)
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._open_scopes.discard(name)
+
+
+_BACKGROUND: WeakKeyDictionary[DecisionContext, _Background] = WeakKeyDictionary()
+
+
+@contextmanager
+def _in_context(context: Context) -> Iterator[None]:
+    """Give this thread the variables of another thread's context."""
+    tokens = [(variable, variable.set(value)) for variable, value in context.items()]
+    try:
+        yield
+    finally:
+        for variable, token in reversed(tokens):
+            variable.reset(token)
