@@ -416,7 +416,7 @@ def worlds(draw):
         for code, shares in zip(owned, rng.choice([1, 100, 333, 2000], len(owned)).tolist())
     }
     account = Account(cash=cash, positions=positions)
-    return market, list(days), rule_of(draw, codes, rules), account, draw(st.integers(1, length))
+    return market, list(days), rule_of(draw, codes), account, draw(st.integers(1, length))
 
 
 def fees(draw):
@@ -427,7 +427,7 @@ def fees(draw):
     )
 
 
-def rule_of(draw, codes, rules):
+def rule_of(draw, codes):
     weights = None
     if draw(st.booleans()):
         weights = {
@@ -439,7 +439,6 @@ def rule_of(draw, codes, rules):
         max_weight=draw(st.sampled_from([1.0, 0.3, 0.15])),
         cash_reserve=draw(st.sampled_from([0.0, 0.1, 1 / 3])),
         ticket=draw(st.sampled_from([None, None, "1000", "33333.33", "100000"])),
-        rules=rules,
     )
 
 
