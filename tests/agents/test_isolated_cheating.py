@@ -395,11 +395,10 @@ def test_in_a_process_of_its_own_nothing_at_all_leads_to_what_is_later(market, t
         options = decider.options
 
         def decide(self, context):
-            view, account, session = context.view, context.account, context.session
-            orders, today = decider.decide(context), DAYS.get_loc(session)
+            decision, today = decider.decide(context), DAYS.get_loc(context.session)
             if today in (3, 32, 62) and os.getuid() == 0:
-                watched[today] = found_in_memory(int(orders[0].reason.split()[-1]), today)
-            return orders
+                watched[today] = found_in_memory(int(decision.orders[0].reason.split()[-1]), today)
+            return decision
 
     run(market, Watched(), path)
     with Ledger(path) as ledger:
