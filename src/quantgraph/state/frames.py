@@ -176,7 +176,8 @@ def _sessions(where: str, index: pd.Index) -> Dates:
         )
     if index.hasnans:
         raise BadFrame(f"{where} has NaT in its index at row {int(np.argmax(index.isna()))}")
-    days = index.to_numpy().astype("datetime64[D]")
+    stamps = index.to_numpy()
+    days = stamps.astype("datetime64[D]")
     far = (days < _FIRST_DAY) | (days > _LAST_DAY)
     if far.any():
         row = int(np.argmax(far))
@@ -184,7 +185,7 @@ def _sessions(where: str, index: pd.Index) -> Dates:
             f"{where} has {days[row]} in its index at row {row}; sessions must be dates of the years 1678 to "
             "2261; pass unit= to pd.to_datetime for numbers"
         )
-    odd = index != index.normalize()
+    odd = stamps != days.astype(stamps.dtype)
     if odd.any():
         raise BadFrame(
             f"{where} has {index[int(np.argmax(odd))]} in its index; sessions must be dates at midnight"
@@ -192,7 +193,7 @@ def _sessions(where: str, index: pd.Index) -> Dates:
     if not index.is_unique:
         twice = f"{index[int(np.argmax(index.duplicated()))]:%Y-%m-%d}"
         raise BadFrame(f"{where} has session {twice} twice", session=twice)
-    sessions = index.to_numpy().astype("datetime64[us]")
+    sessions = stamps.astype("datetime64[us]")
     if not index.is_monotonic_increasing:
         row = int(np.argmax(np.diff(sessions) < np.timedelta64(0))) + 1
         day = f"{index[row]:%Y-%m-%d}"
