@@ -253,7 +253,10 @@ class FrameSource(ABC):
     ) -> Panel:
         check_window(start, end)
         codes = self._check_symbols(symbols)
-        cut = {field: frame.loc[start:end, codes].copy() for field, frame in panel.items()}
+        # All frames have the same axes, and pandas takes a millisecond to find these rows and columns in one.
+        rows = self.market.sessions.slice_indexer(start, end)
+        columns = pd.Index(self.market.symbols).get_indexer(pd.Index(codes))
+        cut = {field: frame.iloc[rows, columns] for field, frame in panel.items()}
         traded = (frame for field, frame in cut.items() if field not in _WITHOUT_TRADING)
         if all(frame.isna().to_numpy().all() for frame in traded):
             sessions = self.market.sessions

@@ -119,7 +119,7 @@ def test_limits_are_the_boards_band_rounded_half_up(source: SampleSource, rows: 
     for code, of_stock in rows.groupby(level=0):
         stock = of_stock.droplevel(0)
         board = 30 if code.endswith("BJ") else 20 if code.startswith(("30", "68")) else 10
-        intervals = special[special["ts_code"] == code]
+        spans = special.loc[special["ts_code"] == code, ["start", "end"]].to_numpy(dtype=object).tolist()
         late = stock.index[0] > first + pd.Timedelta(days=60)
         for number, row in enumerate(stock.itertuples()):
             day = row.Index
@@ -127,9 +127,7 @@ def test_limits_are_the_boards_band_rounded_half_up(source: SampleSource, rows: 
                 assert (row.up_limit, row.down_limit) == NO_LIMIT
                 unlimited += 1
                 continue
-            st = any(
-                s <= day and (pd.isna(e) or day < e) for s, e in zip(intervals["start"], intervals["end"])
-            )
+            st = any(begin <= day and (pd.isna(end) or day < end) for begin, end in spans)
             band = 5 if st else board
             assert row.up_limit == limit(row.pre_close, band)
             assert row.down_limit == limit(row.pre_close, -band)

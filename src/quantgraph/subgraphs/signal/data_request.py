@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Literal
 
+import numpy as np
 import pandas as pd
 
 from quantgraph._util.canonical_json import canonical_json, content_hash
@@ -149,18 +150,19 @@ def restrict_to_request(
     A request so gives the same signal whatever else its thread or its model fetched. If anything is removed,
     the signal is removed too.
     """
-    snapshot, symbols = store.snapshot(ref), request_symbols(request, source)
-    first, last = data_start(request), session_of(request["end"])
+    snapshot, symbols = store.snapshot(ref), frozenset(request_symbols(request, source))
+    first, last = data_start(request).to_datetime64(), session_of(request["end"]).to_datetime64()
     panels: dict[str, dict[str, pd.DataFrame]] = {"signal": {}}
     complete = True
     for panel in ("ohlcv", "indicators"):
         panels[panel] = {}
-        for name, frame in snapshot[panel].items():
-            rows = (frame.index >= first) & (frame.index <= last)
-            columns = frame.columns.isin(symbols)
+        for name in snapshot[panel]:
+            frame = snapshot[panel].frozen(name)
+            rows = (frame.sessions >= first) & (frame.sessions <= last)
+            columns = np.array([symbol in symbols for symbol in frame.symbols])
             complete = complete and bool(rows.all() and columns.all())
             if rows.any() and columns.any():
-                panels[panel][name] = frame.loc[rows, columns]
+                panels[panel][name] = frame.frame.iloc[rows, columns]
     return ref if complete else store.override(base=ref, **panels)
 
 
