@@ -1,0 +1,100 @@
+"""A decider is an instance of the base class, and what it returns is checked and copied."""
+
+import pandas as pd
+import pytest
+
+from quantgraph.agents import BuyAndHold, IsolatedDecider, SignalRule
+from quantgraph.broker import DataNeeds, Decider, Decision, Order
+from quantgraph.broker.decider import check_decider, validate_decision
+from quantgraph.errors import BadOption
+
+DAY = pd.Timestamp("2024-01-02")
+ORDER = Order(symbol="600000.SH", side="buy", quantity=100, sequence=1)
+
+
+class Plain(Decider):
+    name = "plain"
+
+    def decide(self, context):
+        return []
+
+
+def test_a_name_and_one_method_are_enough_and_the_rest_has_a_default():
+    plain = Plain()
+    assert (plain.options, plain.uses_signal, plain.needs) == ({}, True, DataNeeds())
+    assert (plain.roles, plain.prompts, plain.block_rule(None)) == ((), {}, None)
+
+
+@pytest.mark.parametrize("name", ["name", "options", "uses_signal", "needs", "roles", "prompts"])
+def test_attributes_of_the_package_s_deciders_cannot_be_changed(name):
+    for decider in (SignalRule(), Decider.__new__(Plain)):
+        if name == "name" and isinstance(decider, Plain):
+            continue
+        with pytest.raises(AttributeError):
+            setattr(decider, name, "other")
+
+
+def test_all_deciders_of_the_package_come_through_this_door():
+    assert all(issubclass(each, Decider) for each in (SignalRule, BuyAndHold, IsolatedDecider))
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        (Plain, r"an instance, Plain\(\.\.\.\), not the class Plain"),
+        (object(), "an instance of quantgraph.broker.Decider, which <object object"),
+        (None, "which None is not"),
+    ],
+)
+def test_what_is_not_a_decider_is_refused_by_its_parameter(given, said):
+    with pytest.raises(BadOption, match=said) as caught:
+        check_decider(given)
+    assert caught.value.data["parameter"] == "decider"
+
+
+@pytest.mark.parametrize("sessions", [-1, 1.5, True, "252"])
+def test_needed_sessions_are_a_whole_number(sessions):
+    with pytest.raises(BadOption, match=r"sessions=.*; must be a whole number >= 0"):
+        DataNeeds(sessions=sessions)
+
+
+def test_a_list_of_orders_is_a_decision_without_notes():
+    assert validate_decision("plain", [ORDER], DAY) == Decision([ORDER])
+
+
+def test_a_decision_is_copied():
+    notes = {"why": ["cheap"]}
+    decision = validate_decision("plain", Decision([ORDER], notes=notes, in_order=True), DAY)
+    notes["why"].append("later")
+    assert decision.notes == {"why": ["cheap"]}
+    assert decision.orders[0] == ORDER
+    assert decision.orders[0] is not ORDER
+    assert decision.in_order
+
+
+@pytest.mark.parametrize(
+    "returned", [None, {}, "hold", [1], Decision([None]), Decision(ORDER), iter([ORDER])]
+)
+def test_what_is_not_a_decision_names_the_decider_and_the_session(returned):
+    with pytest.raises(
+        BadOption, match=r"'plain' returned .* on 2024-01-02; must be a Decision or a list of"
+    ):
+        validate_decision("plain", returned, DAY)
+
+
+@pytest.mark.parametrize(
+    "notes",
+    [
+        {"price": float("nan")},
+        {1: "one"},
+        {"pair": (1, 2)},
+        {"day": DAY},
+        ["a list"],
+        {"half": "\ud800"},
+        {"long": "x" * 1_000_001},
+    ],
+)
+def test_notes_are_plain_json_of_a_bounded_length(notes):
+    with pytest.raises(BadOption, match="notes on 2024-01-02 that are not valid; must be a dict") as caught:
+        validate_decision("plain", Decision(notes=notes), DAY)
+    assert caught.value.data["parameter"] == "notes"

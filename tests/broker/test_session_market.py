@@ -1,0 +1,163 @@
+"""What a decider is told of an order at the open is what the ledger has."""
+
+from decimal import Decimal
+
+import pandas as pd
+import pytest
+
+from quantgraph.broker import (
+    Account,
+    Decider,
+    Decision,
+    DecisionContext,
+    Fill,
+    Market,
+    Order,
+    Pending,
+    Rejection,
+    simulate,
+)
+from quantgraph.errors import LedgerConflict
+from quantgraph.market.moment import Moment
+from quantgraph.market.rulebook import Rulebook
+from quantgraph.state import DataState
+
+A, B = "AAPL", "MSFT"
+SHANGHAI = "600000.SH", "600036.SH"
+DAYS = pd.DatetimeIndex(["2024-01-02", "2024-01-03", "2024-01-04"])
+FREE = Rulebook.zero_cost("us")
+
+
+def market_of(rules=FREE, symbols=(A, B), **fields):
+    """Two stocks at 10.00 in each session, 1,000 hands a session."""
+    store = DataState()
+    flat = pd.DataFrame(10.0, DAYS, list(symbols))
+    panel = {"open": flat, "high": flat + 1, "low": flat - 1, "close": flat, "vol": flat * 100, **fields}
+    return Market(store=store, data_ref=store.update("ohlcv", panel), rules=rules)
+
+
+def order(side, symbol, quantity, sequence, **more):
+    return Order(symbol=symbol, side=side, quantity=quantity, sequence=sequence, **more)
+
+
+class Tries(Decider):
+    """Submits the orders of a session one by one and returns those that were not refused."""
+
+    name = "tries"
+
+    def __init__(self, orders, *, in_order=True):
+        self.orders, self.in_order, self.told = orders, in_order, []
+
+    def decide(self, context):
+        for each in self.orders.get(f"{context.session:%m-%d}", []):
+            self.told.append(context.market.submit(each))
+        if self.in_order:
+            return Decision(context.market.orders, in_order=True)
+        return self.orders.get(f"{context.session:%m-%d}", [])
+
+
+def traded(market, decider, cash):
+    results = list(simulate(market, DAYS, decider, account=Account.opening(cash)))
+    return [outcome for result in results for outcome in result.outcomes]
+
+
+def test_a_buy_that_was_told_no_cash_is_not_sent_and_fills_are_those_of_the_ledger():
+    orders = {
+        "01-02": [order("buy", A, 100, 1)],
+        "01-03": [order("buy", B, 100, 1), order("sell", A, 100, 2), order("buy", B, 50, 3)],
+    }
+    decider = Tries(orders)
+    outcomes = traded(market_of(), decider, 1_000)
+    assert [(one.order.sequence, getattr(one, "code", "filled")) for one in decider.told] == [
+        (1, "filled"),
+        (1, "insufficient_cash"),
+        (2, "filled"),
+        (3, "filled"),
+    ]
+    assert outcomes == [one for one in decider.told if isinstance(one, Fill)]
+
+
+def test_the_same_orders_as_a_plain_list_are_sorted_sells_first():
+    orders = {
+        "01-02": [order("buy", A, 100, 1)],
+        "01-03": [order("buy", B, 100, 1), order("sell", A, 100, 2)],
+    }
+    outcomes = traded(market_of(), Tries(orders, in_order=False), 1_000)
+    assert [(fill.side, fill.order.symbol) for fill in outcomes] == [("buy", A), ("sell", A), ("buy", B)]
+
+
+def test_a_round_trip_within_a_session_trades_where_the_market_allows_it():
+    trip = {"01-02": [order("buy", A, 100, 1), order("sell", A, 100, 2)]}
+    fills = traded(market_of(), Tries(trip), 1_000)
+    assert [(fill.side, fill.quantity) for fill in fills] == [("buy", 100), ("sell", 100)]
+    refused = traded(market_of(), Tries(trip, in_order=False), 1_000)
+    assert next(getattr(one, "code", one) for one in refused) == "insufficient_shares"
+    one = SHANGHAI[0]
+    told = Tries({"01-02": [order("buy", one, 100, 1), order("sell", one, 100, 2)]})
+    traded(market_of(Rulebook.mainland(), SHANGHAI), told, 10_000)
+    assert [getattr(one, "code", "filled") for one in told.told] == ["filled", "t_plus_one"]
+
+
+@pytest.mark.parametrize(
+    ("more", "reason"),
+    [({"type": "close"}, "close"), ({"type": "limit", "limit_price": Decimal(11)}, "limit")],
+)
+def test_an_order_that_meets_later_prices_is_pending_and_moves_no_cash(more, reason):
+    decider = Tries({"01-02": [order("buy", A, 100, 1, **more), order("buy", B, 100, 2)]})
+    outcomes = traded(market_of(), decider, 1_000)
+    pending, fill = decider.told
+    assert isinstance(pending, Pending)
+    assert (pending.reason, fill.order.symbol) == (reason, B)
+    assert outcomes[0] == fill, "the opening auction comes before the day and the close"
+    assert (outcomes[1].order.sequence, outcomes[1].code) == (1, "insufficient_cash")
+
+
+def test_under_a_volume_cap_a_fill_is_pending_and_so_is_what_depends_on_it():
+    # Nothing is left after the purchase: whether the second one has its cash depends on the sale.
+    one, other = SHANGHAI
+    capped = market_of(Rulebook.mainland(volume_share="0.01"), SHANGHAI)
+    first = {"01-02": [order("buy", one, 900, 1)]}
+    second = {"01-03": [order("sell", one, 900, 1), order("buy", other, 800, 2)]}
+    decider = Tries(first | second)
+    outcomes = traded(capped, decider, 9_100)
+    assert [one.reason for one in decider.told] == ["volume_cap", "volume_cap", "earlier_order"]
+    assert [fill.order.symbol for fill in outcomes] == [one, one, other]
+
+
+@pytest.mark.parametrize(
+    ("asked", "code"),
+    [
+        (order("buy", "600999.SH", 100, 1, type="close"), "unknown_symbol"),
+        (order("buy", SHANGHAI[0], 0, 1, type="close"), "bad_quantity"),
+        (order("buy", SHANGHAI[0], 100, 1, type="limit", limit_price=Decimal("10.005")), "tick_size"),
+    ],
+)
+def test_what_nothing_can_change_is_refused_at_once(asked, code):
+    decider = Tries({"01-02": [asked]})
+    traded(market_of(Rulebook.mainland(), SHANGHAI), decider, 1_000_000)
+    (refused,) = decider.told
+    assert isinstance(refused, Rejection)
+    assert refused.code == code
+
+
+def test_an_order_submitted_again_is_the_same_and_a_sequence_belongs_to_one():
+    market = market_of()
+    view = market.store.view(Moment(DAYS[0], "open"), market.data_ref)
+    context = DecisionContext(view, Account.opening(5_000), rules=FREE)
+    first = context.market.submit(order("buy", A, 100, 1))
+    assert context.market.submit(order("buy", A, 100, 1)) is first
+    assert context.market.account.cash == 4_000
+    assert context.account.cash == 5_000, "the decider's account is that of the morning"
+    with pytest.raises(LedgerConflict, match="sequence=1 is used by another order"):
+        context.market.submit(order("buy", B, 100, 1))
+
+
+def test_nothing_is_traded_that_is_not_returned():
+    class Looks(Decider):
+        name = "looks"
+
+        def decide(self, context):
+            assert isinstance(context.market.submit(order("buy", A, 100, 1)), Fill)
+            return []
+
+    assert traded(market_of(), Looks(), 1_000) == []
