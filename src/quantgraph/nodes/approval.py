@@ -31,7 +31,7 @@ from quantgraph.broker.orders import Order, order_from_json, order_to_json
 from quantgraph.errors import BadOption
 from quantgraph.market.moment import Moment, session_of
 from quantgraph.nodes.state import Proposal, TradingState
-from quantgraph.nodes.trading_resources import TradingResources, no_interrupt
+from quantgraph.nodes.trading_resources import TradingResources
 from quantgraph.recording import AnsweredBy, Entry, current_scope, keep_answer, recorded_answer
 from quantgraph.runtime.endings import end_update, language, success_update
 from quantgraph.runtime.questions import (
@@ -193,8 +193,7 @@ def propose_node(state: TradingState, *, resources: TradingResources) -> dict[st
             rules=resources.rules,
             run=resources.run_context(run_id),
         )
-        with no_interrupt(resources.decider.name):
-            decision = collect_decision(resources.decider, context)
+        decision = collect_decision(resources.decider, context)
     orders = decision.orders
     proposal: Proposal = {
         "session": f"{session:%Y%m%d}",

@@ -8,7 +8,7 @@ from quantgraph.broker.simulate import BLOCK_SESSIONS, commit_sessions
 from quantgraph.market.moment import session_of
 from quantgraph.nodes.approval import approved_result
 from quantgraph.nodes.state import TradingState
-from quantgraph.nodes.trading_resources import TradingResources, no_interrupt
+from quantgraph.nodes.trading_resources import TradingResources
 from quantgraph.runtime.events import emit_session
 from quantgraph.runtime.nested_graphs import STEP_LIMIT
 
@@ -22,11 +22,6 @@ def decision_node(state: TradingState, *, resources: TradingResources) -> dict[s
     if the host's ``recursion_limit`` leaves too few steps for the rest of the window. A session that is in
     the ledger already (the process was killed after its commit) is not traded again. With ``approve`` the
     step is one session, traded as approved.
-
-    Raises
-    ------
-    BadOption
-        If the decider interrupts the graph: it cannot be asked in the middle of a session.
     """
     run_id, first = state["run_id"], session_of(state["session"])
     ledger = resources.open_run(run_id, state)
@@ -41,7 +36,7 @@ def decision_node(state: TradingState, *, resources: TradingResources) -> dict[s
             ledger.commit_day(run_id, result)
             emit_session(result.session, result.value)
         return {"proposal": None}
-    with resources.growing_view(run_id, state, first) as walk, no_interrupt(resources.decider.name):
+    with resources.growing_view(run_id, state, first) as walk:
         commit_sessions(
             resources.market(state),
             list(left[: max(BLOCK_SESSIONS, at_least)]),

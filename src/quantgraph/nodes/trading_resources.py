@@ -14,7 +14,6 @@ from pathlib import Path
 
 import pandas as pd
 from langchain_core.language_models import BaseChatModel
-from langgraph.errors import GraphInterrupt
 
 from quantgraph.broker.decider import Decider
 from quantgraph.broker.decision_context import RunContext
@@ -34,7 +33,7 @@ from quantgraph.runtime.questions import OnClarify
 from quantgraph.settings import Settings, check_role, load_settings
 from quantgraph.state import DataState, GrowingView
 
-__all__ = ["TradingResources", "no_interrupt", "run_database_path"]
+__all__ = ["TradingResources", "run_database_path"]
 
 
 _KNOWN_CODES = {
@@ -62,25 +61,6 @@ def run_database_path(runs_dir: Path, run_id: str) -> Path:
             parameter="run_id",
         )
     return runs_dir / run_id / "ledger.sqlite"
-
-
-@contextmanager
-def no_interrupt(decider: str) -> Iterator[None]:
-    """Refuse ``interrupt()`` in a decision: a session is decided whole or not at all.
-
-    Raises
-    ------
-    BadOption
-        If the decider interrupts.
-    """
-    try:
-        yield
-    except GraphInterrupt as error:
-        raise BadOption(
-            f"decider {decider!r} called interrupt(); a session is decided whole. Pass approve=True, which "
-            "asks about the orders before they are sent, or ask in a node before the loop",
-            parameter="approve",
-        ) from error
 
 
 @dataclass(frozen=True, kw_only=True)

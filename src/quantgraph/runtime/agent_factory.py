@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, TypeVar, cast
 
 from langchain.agents import create_agent
@@ -21,7 +21,7 @@ from quantgraph.llm.tags import Tag, wrap
 from quantgraph.runtime.agent_middleware import CallLimitMiddleware, RecordedToolsMiddleware, stop_line
 from quantgraph.runtime.endings import FATAL_ERRORS
 from quantgraph.runtime.nested_graphs import NO_CHECKPOINTS, STEP_LIMIT
-from quantgraph.tools import ToolContext
+from quantgraph.tools import ViewContext
 
 __all__ = ["CALLS_PER_NODE", "Agent", "create_node_agent", "invoke_agent", "invoke_agent_for", "tool_errors"]
 
@@ -33,15 +33,20 @@ CALLS_PER_NODE = 12
 """Model calls that an agent may make in one node."""
 
 
-def create_node_agent(name: str, model: BaseChatModel, tools: Sequence[BaseTool]) -> Agent:
-    """Build the agent of a node: its calls are limited, its tools recorded, its messages not checkpointed."""
+def create_node_agent(
+    name: str, model: BaseChatModel, tools: Sequence[BaseTool], *, may_repeat: Collection[str] = ()
+) -> Agent:
+    """Build the agent of a node or a decider: its calls are limited, its tools recorded.
+
+    Its messages are not checkpointed. ``may_repeat`` names tools whose identical calls are no loop.
+    """
     agent = create_agent(
         model,
         tools,
         name=name,
-        context_schema=ToolContext,
+        context_schema=ViewContext,
         middleware=[
-            CallLimitMiddleware(CALLS_PER_NODE),
+            CallLimitMiddleware(CALLS_PER_NODE, may_repeat),
             ToolErrorMiddleware(on_error=_error_line),
             RecordedToolsMiddleware(),
         ],
@@ -60,7 +65,7 @@ def _error_line(error: Exception, request: ToolCallRequest) -> str | None:  # no
 
 def invoke_agent(
     agent: Agent,
-    tools: ToolContext,
+    tools: ViewContext,
     prompt: str,
     tag: Tag | None = None,
     facts: Mapping[str, Any] | None = None,
@@ -79,7 +84,7 @@ def invoke_agent(
 
 def invoke_agent_for(
     agent: Agent,
-    tools: ToolContext,
+    tools: ViewContext,
     prompt: str,
     schema: type[T],
     *,
@@ -114,7 +119,7 @@ def _conversation(prompt: str, tag: Tag | None, facts: Mapping[str, Any] | None)
     return messages
 
 
-def _continue(agent: Agent, tools: ToolContext, messages: list[AnyMessage]) -> list[AnyMessage]:
+def _continue(agent: Agent, tools: ViewContext, messages: list[AnyMessage]) -> list[AnyMessage]:
     """Continue a conversation; return the new messages."""
     result = agent.invoke({"messages": messages}, context=tools)
     replies: list[AnyMessage] = result["messages"][len(messages) :]

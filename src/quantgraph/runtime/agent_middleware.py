@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from itertools import takewhile
 from typing import Any, cast
 
@@ -14,7 +14,7 @@ from langgraph.types import Command
 
 from quantgraph._util.canonical_json import canonical_json
 from quantgraph.recording import recorded
-from quantgraph.tools.tool_context import ToolContext
+from quantgraph.tools.tool_context import ToolContext, ViewContext
 
 __all__ = ["CallLimitMiddleware", "RecordedToolsMiddleware", "stop_line"]
 
@@ -38,11 +38,14 @@ class CallLimitMiddleware(AgentMiddleware[Any, Any, Any]):
     ----------
     model_calls
         Model calls after which the agent ends.
+    may_repeat
+        Tools whose identical calls are no loop, such as one that places an order; they count as calls.
     """
 
-    def __init__(self, model_calls: int) -> None:
+    def __init__(self, model_calls: int, may_repeat: Collection[str] = ()) -> None:
         super().__init__()
         self._model_calls = model_calls
+        self._may_repeat = frozenset(may_repeat)
         self._tool_calls = TOOL_CALLS_PER_MODEL_CALL * model_calls
         self._too_many = f"call_limit: at most {self._tool_calls} tool calls are allowed in one node"
 
@@ -50,7 +53,8 @@ class CallLimitMiddleware(AgentMiddleware[Any, Any, Any]):
     def before_model(self, state: Any, runtime: Any) -> dict[str, Any] | None:  # noqa: ARG002
         """End the agent if a limit is reached."""
         messages: Sequence[AnyMessage] = state["messages"]
-        counts = Counter(map(_call_text, _calls_before(messages, None)))
+        made_before = _calls_before(messages, None)
+        counts = Counter(_call_text(call) for call in made_before if call["name"] not in self._may_repeat)
         ((call, times),) = counts.most_common(1) or [("", 0)]
         if times > MAX_IDENTICAL_CALLS + MAX_IDENTICAL_REFUSALS:
             tool = json.loads(call)[0][:_TOOL_NAME_CHARACTERS]
@@ -81,6 +85,8 @@ class CallLimitMiddleware(AgentMiddleware[Any, Any, Any]):
     def _refusal(self, call: Any, before: Sequence[Any]) -> str | None:
         if len(before) >= self._tool_calls:  # checked first: there may be thousands of calls
             return self._too_many
+        if call["name"] in self._may_repeat:
+            return None
         if [_call_text(each) for each in before].count(_call_text(call)) < MAX_IDENTICAL_CALLS:
             return None
         tool = call["name"][:_TOOL_NAME_CHARACTERS]
@@ -131,8 +137,8 @@ class RecordedToolsMiddleware(AgentMiddleware[Any, Any, Any]):
         handler: Callable[[ToolCallRequest], ToolMessage | Command[Any]],
     ) -> ToolMessage:
         """Serve or make the call."""
-        context, call = cast("ToolContext", request.runtime.context), request.tool_call
-        made = False
+        context, call = cast("ViewContext", request.runtime.context), request.tool_call
+        tree, made = context.tree if isinstance(context, ToolContext) else None, False
 
         def make() -> dict[str, Any]:
             nonlocal made
@@ -142,14 +148,15 @@ class RecordedToolsMiddleware(AgentMiddleware[Any, Any, Any]):
                 "content": message.content,
                 "artifact": message.artifact,
                 "status": message.status,
-                "ref": context.tree.ref,
+                "ref": tree.ref if tree else None,
                 "cells": context.code.cells,
                 "names": context.code.names,
             }
 
         result = recorded("tool", {"tool": call["name"], "args": call["args"]}, make)
         if not made:
-            context.tree.move_to(result["ref"])
+            if tree is not None:
+                tree.move_to(result["ref"])
             context.code.restore(result["cells"], result["names"])
         return ToolMessage(
             result["content"],

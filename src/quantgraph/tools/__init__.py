@@ -2,7 +2,7 @@
 
 from quantgraph.tools.daily_data import tushare_daily_bar, tushare_daily_basic
 from quantgraph.tools.python_repl import PythonRepl, python_repl
-from quantgraph.tools.tool_context import CodeSession, ToolContext
+from quantgraph.tools.tool_context import CodeSession, ToolContext, ViewContext
 from quantgraph.tools.trusted_runner import TrustedRunner, code_runner
 
 __all__ = [
@@ -10,6 +10,7 @@ __all__ = [
     "PythonRepl",
     "ToolContext",
     "TrustedRunner",
+    "ViewContext",
     "code_runner",
     "python_repl",
     "tushare_daily_bar",

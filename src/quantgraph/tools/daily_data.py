@@ -12,7 +12,7 @@ from langchain_core.tools import tool
 
 from quantgraph.data.market_data import INDICATOR_FIELDS
 from quantgraph.errors import BadOption
-from quantgraph.tools.tool_context import current_context
+from quantgraph.tools.tool_context import data_context
 from quantgraph.tools.window import publish_frames, read_window, split_codes
 
 __all__ = ["tushare_daily_bar", "tushare_daily_basic"]
@@ -36,7 +36,7 @@ def tushare_daily_bar(
         start_date: First date, YYYYMMDD.
         end_date: Last date, YYYYMMDD. It is cut to the last day the run may know.
     """
-    context = current_context(runtime)
+    context = data_context(runtime)
     resolved, start, end, remarks = read_window(context.source, context.as_of, ts_code, start_date, end_date)
     frames = context.source.bars(resolved.symbols, start, end)
     return publish_frames(context, "ohlcv", frames, remarks)
@@ -58,7 +58,7 @@ def tushare_daily_basic(
         end_date: Last date, YYYYMMDD. It is cut to the last day the run may know.
         fields: Indicators separated by commas, e.g. "pe,pb,turnover_rate"; empty for all there are.
     """
-    context = current_context(runtime)
+    context = data_context(runtime)
     names = [name for name in split_codes(fields) if name not in _KEY_COLUMNS]
     unknown = [name for name in names if name not in INDICATOR_FIELDS]
     if unknown:

@@ -10,7 +10,7 @@ from langchain_core.callbacks import CallbackManagerForToolRun
 from pydantic import BaseModel, ConfigDict, Field
 
 from quantgraph.sandbox import Isolation
-from quantgraph.tools.tool_context import current_context
+from quantgraph.tools.tool_context import ToolContext, current_context
 from quantgraph.tools.trusted_runner import PythonAstREPLTool
 
 __all__ = ["PythonRepl", "python_repl"]
@@ -70,7 +70,7 @@ class PythonRepl(PythonAstREPLTool):
         result = context.code.run(fenced.group(1) if fenced else query)
         if result.error is not None:
             raise result.error
-        if result.signals and context.publish:
+        if result.signals and isinstance(context, ToolContext) and context.publish:
             context.tree.update("signal", result.signals)
         text = "\n".join(part for part in (result.stdout.rstrip(), result.value) if part) or "(no output)"
         if result.isolation in _ISOLATION_NOTES:

@@ -12,15 +12,15 @@ from langchain.tools import ToolRuntime
 
 from quantgraph.data import MarketDataSource, open_source
 from quantgraph.data.as_of import AsOfSource
-from quantgraph.errors import NoSignal
+from quantgraph.errors import BadOption, NoSignal
 from quantgraph.market.moment import Moment
 from quantgraph.sandbox import CodeResult, CodeRunner
 from quantgraph.sandbox.wire import Frames
 from quantgraph.settings import load_settings
-from quantgraph.state import GLOBAL_DATA_STATE, WorkingTree
+from quantgraph.state import GLOBAL_DATA_STATE, View, WorkingTree
 from quantgraph.tools.trusted_runner import code_runner
 
-__all__ = ["CodeSession", "ToolContext", "current_context"]
+__all__ = ["CodeSession", "ToolContext", "ViewContext", "current_context", "data_context"]
 
 
 @dataclass(kw_only=True)
@@ -84,8 +84,30 @@ class CodeSession:
 
 
 @dataclass(frozen=True, kw_only=True)
-class ToolContext:
-    """What the tools of one agent call use.
+class ViewContext:
+    """What the tools of a decider's agent use: its view, by code that runs on nothing else.
+
+    Attributes
+    ----------
+    as_of
+        The moment: nothing later may be requested or seen.
+    code
+        The session of python_repl.
+    """
+
+    as_of: Moment
+    code: CodeSession
+
+    @classmethod
+    def of(cls, view: View, *, runner: CodeRunner | None = None) -> ViewContext:
+        """Return the context of a view; ``runner`` is by default that of the settings."""
+        code = CodeSession(runner=runner or code_runner(load_settings()), frames=view.frozen())
+        return ViewContext(as_of=view.moment, code=code)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ToolContext(ViewContext):
+    """What the tools of a node's agent use.
 
     Attributes
     ----------
@@ -93,10 +115,6 @@ class ToolContext:
         The data source; any source given is cut to what is known at ``as_of``.
     tree
         The working tree to which data and signals are published.
-    as_of
-        The run's moment: nothing later may be requested or seen.
-    code
-        The session of python_repl.
     publish
         Whether python_repl publishes signals to ``tree``. In an agent it does not: the node takes the signal
         from ``code`` and commits it.
@@ -104,8 +122,6 @@ class ToolContext:
 
     source: MarketDataSource
     tree: WorkingTree
-    as_of: Moment
-    code: CodeSession
     publish: bool = False
 
     def __post_init__(self) -> None:
@@ -125,9 +141,21 @@ class ToolContext:
         return cls(source=source, tree=tree, as_of=as_of, code=code, publish=True)
 
 
-def current_context(runtime: ToolRuntime[Any, Any] | None) -> ToolContext:
+def current_context(runtime: ToolRuntime[Any, Any] | None) -> ViewContext:
     """Return the context that a tool runs in; outside of an agent, the standalone one."""
     context = runtime.context if runtime else None
-    if isinstance(context, ToolContext):
-        return context
-    return ToolContext.standalone()
+    return context if isinstance(context, ViewContext) else ToolContext.standalone()
+
+
+def data_context(runtime: ToolRuntime[Any, Any] | None) -> ToolContext:
+    """Return the context of a tool that fetches data.
+
+    Raises
+    ------
+    BadOption
+        In the agent of a decider, whose view has all that is known.
+    """
+    context = current_context(runtime)
+    if not isinstance(context, ToolContext):
+        raise BadOption("this tool fetches data, which a decider's agent cannot; read the view instead")
+    return context
