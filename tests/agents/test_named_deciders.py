@@ -1,0 +1,73 @@
+"""A decider is made of its name, or of its file and class."""
+
+import pytest
+
+from quantgraph.agents import BuyAndHold, SignalRule
+from quantgraph.agents.named_deciders import absolute_place, decider_file_hash, make_decider
+from quantgraph.errors import BadFile, BadOption
+
+SOURCE = """
+from dataclasses import dataclass
+from quantgraph.broker import Decider
+
+@dataclass
+class Holds(Decider):
+    size: int = 3
+    name = "holds"
+    def decide(self, context):
+        return []
+
+class NotOne:
+    pass
+"""
+
+
+@pytest.fixture
+def file(tmp_path):
+    path = tmp_path / "mine.py"
+    path.write_text(SOURCE)
+    return path
+
+
+def test_the_packages_deciders_have_names():
+    assert isinstance(make_decider("signal_rule"), SignalRule)
+    assert isinstance(make_decider("buy_and_hold"), BuyAndHold)
+    assert decider_file_hash("buy_and_hold") is None
+
+
+def test_a_class_of_a_file_is_called_without_arguments(file):
+    decider = make_decider(f"{file}:Holds")
+    assert (decider.name, decider.size) == ("holds", 3)
+
+
+def test_a_place_is_found_from_elsewhere(file, monkeypatch):
+    monkeypatch.chdir(file.parent)
+    place = absolute_place("mine.py:Holds")
+    assert place == f"{file}:Holds"
+    before = decider_file_hash(place)
+    file.write_text(SOURCE.replace("3", "4"))
+    assert decider_file_hash(place) != before
+
+
+@pytest.mark.parametrize("place", ["unknown", "mine.py", "mine.txt:Holds", "mine.py:not a name", ""])
+def test_what_is_neither_says_what_would_be_valid(place):
+    with pytest.raises(BadOption, match=r"must be one of buy_and_hold, signal_rule, or FILE\.py:CLASS"):
+        make_decider(place)
+
+
+@pytest.mark.parametrize("name", ["NotOne", "Missing", "Decider"])
+def test_a_class_that_is_no_decider_is_refused_with_those_that_are(file, name):
+    with pytest.raises((BadOption, BadFile), match=r"it has Holds|abstract"):
+        make_decider(f"{file}:{name}")
+
+
+@pytest.mark.parametrize(("text", "said"), [("1 / 0", "ZeroDivisionError"), ("class", "SyntaxError")])
+def test_a_file_that_fails_is_a_bad_file(file, text, said):
+    file.write_text(text)
+    with pytest.raises(BadFile, match=said):
+        make_decider(f"{file}:Holds")
+
+
+def test_a_missing_file_is_named():
+    with pytest.raises(BadFile, match=r"there is no file gone\.py"):
+        make_decider("gone.py:Holds")
