@@ -49,7 +49,8 @@ def changed_files(base: str | None) -> list[Path]:
 def mirrored_tests(changed: Iterable[Path], root: Path = ROOT) -> list[str]:
     """The test files of source files, and test files that changed themselves; paths from the root.
 
-    ``src/quantgraph/state/cut.py`` has ``tests/state/test_cut.py`` and ``test_cut_*.py``. A module
+    ``src/quantgraph/state/cut.py`` has ``tests/state/test_cut.py``, else ``test_cut_*.py``: aspects such as
+    ``test_graph_kills.py`` take minutes and are left to ``make test`` where there is a main file. A module
     without tests of its own has those of its package as a whole, ``test_market_*.py``.
     """
     found: dict[str, None] = {}
@@ -66,7 +67,7 @@ def mirrored_tests(changed: Iterable[Path], root: Path = ROOT) -> list[str]:
 
 def _tests_of(root: Path, folder: Path, name: str) -> list[str]:
     exact, aspects = root / folder / f"test_{name}.py", (root / folder).glob(f"test_{name}_*.py")
-    return [path.relative_to(root).as_posix() for path in (exact, *sorted(aspects)) if path.exists()]
+    return [path.relative_to(root).as_posix() for path in ([exact] if exact.exists() else sorted(aspects))]
 
 
 def _git(*arguments: str) -> list[str]:

@@ -122,6 +122,9 @@ def test_the_quick_check_runs_the_tests_that_mirror_a_change():
     assert quick.mirrored_tests([Path("src/quantgraph/market/calendar.py")]) == [
         "tests/market/test_calendar.py"
     ]
+    assert quick.mirrored_tests([Path("src/quantgraph/graph.py")]) == ["tests/test_graph.py"]
+    aspects = quick.mirrored_tests([Path("src/quantgraph/testing/canary/__init__.py")])
+    assert aspects == [f"tests/testing/canary/test_canary_{name}.py" for name in ("data", "watch")]
 
 
 def rooms():
