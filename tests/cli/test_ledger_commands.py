@@ -12,7 +12,7 @@ import pandas as pd
 import pytest
 from typer.testing import CliRunner
 
-from quantgraph.broker import Decider, Market, Order, run_sessions
+from quantgraph.broker import Decider, Decision, DecisionContext, Market, Order, run_sessions
 from quantgraph.broker.ledger import Ledger
 from quantgraph.cli.main import app
 from quantgraph.data import open_source
@@ -232,6 +232,26 @@ def test_wrong_usage_is_one_line_and_status_2(run_dir: Path, arguments: tuple[st
     assert (status, out) == (2, "")
     assert told in err
     assert len(err.strip().splitlines()) == 1
+
+
+def test_notes_of_decisions_are_shown_and_exported(tmp_path: Path) -> None:
+    class Says(Decider):
+        name = "says"
+
+        def decide(self, context: DecisionContext) -> Decision:
+            return Decision(notes={"why": "观望"}) if context.session.day == 14 else Decision()
+
+    days = pd.DatetimeIndex(["2024-06-13", "2024-06-14"])
+    price, store = pd.DataFrame({"600000.SH": [8.0, 8.1]}, index=days), DataState()
+    ref = store.update("ohlcv", {"open": price, "close": price})
+    market = Market(store=store, data_ref=ref, rules=Rulebook.mainland())
+    with Ledger(tmp_path / "ledger.sqlite") as ledger:
+        run_sessions(market, days, Says(), cash=10_000, ledger=ledger, run_id="r")
+    file, notes = tmp_path / "ledger.sqlite", tmp_path / "notes.jsonl"
+    assert 'notes of 2024-06-14: {"why": "观望"}\n' in call("show", file)[1]
+    assert json.loads(call("show", file, "--json")[1])["notes"] == {"2024-06-14": {"why": "观望"}}
+    assert call("export", file, "--to", notes, "--format", "notes")[0] == 0
+    assert notes.read_text("utf-8") == '{"session":"2024-06-14","notes":{"why":"观望"}}\n'
 
 
 def test_refused_orders_are_counted_by_code_and_exported_for_a_spreadsheet(tmp_path: Path) -> None:

@@ -32,6 +32,7 @@ LedgerPlace = Annotated[
     typer.Option("--ledger", help="A ledger file or database URL that has the run. Default: the run's own."),
 ]
 _MAX_MISMATCHES = 50
+_NOTES_WIDTH = 500
 _COLUMNS = {
     "quantity": ("shares", 0, 9),
     "average_cost": ("cost", 2, 4),
@@ -45,12 +46,13 @@ _COLUMNS = {
 
 
 class ExportFormat(StrEnum):
-    """What an export holds: the whole journal, the fills, the rejections, or AI-Trader's records."""
+    """What an export holds: the whole journal, the fills, the rejections, the notes, AI-Trader's records."""
 
     JSONL = "jsonl"
     CSV = "csv"
     PARQUET = "parquet"
     REJECTIONS = "rejections"
+    NOTES = "notes"
     POSITIONS = "positions"
 
 
@@ -112,12 +114,12 @@ def export(
         typer.Option(
             "--format",
             help="jsonl: the journal. csv, parquet: fills. rejections: refused orders and why, as .csv or "
-            ".parquet. positions: AI-Trader's.",
+            ".parquet. notes: the decisions' notes, a JSON line a session. positions: AI-Trader's.",
         ),
     ] = ExportFormat.JSONL,
     ledger: LedgerPlace = None,
 ) -> None:
-    """Write the journal, the fills, the rejections, or AI-Trader's records of a run to a file."""
+    """Write the journal, the fills, the rejections, the notes, or AI-Trader's records of a run to a file."""
     from quantgraph.broker.ledger import write_fills, write_rejections
     from quantgraph.interop.ai_trader import write_positions
 
@@ -130,6 +132,11 @@ def export(
             to.write_text("".join(_json_line(row) for row in book.journal(run_id)), encoding="utf-8")
         elif form is ExportFormat.POSITIONS:
             write_positions(to, _position_records(book, run_id))
+        elif form is ExportFormat.NOTES:
+            rows = (
+                {"session": f"{day:%Y-%m-%d}", "notes": notes} for day, notes in book.notes(run_id).items()
+            )
+            to.write_text("".join(map(_json_line, rows)), encoding="utf-8")
         elif form is ExportFormat.REJECTIONS:
             write_rejections(to, book.rejections(run_id))
         else:
@@ -168,7 +175,7 @@ def verify(
 def _summary(book: Ledger, run_id: str) -> dict[str, Any]:
     from quantgraph.report.order_statistics import rejection_counts
 
-    days, held = book.days(run_id), book.positions(run_id)
+    days, held, notes = book.days(run_id), book.positions(run_id), book.notes(run_id)
     account, meta = book.account(run_id), book.meta(run_id)
     return {
         "run_id": run_id,
@@ -186,6 +193,7 @@ def _summary(book: Ledger, run_id: str) -> dict[str, Any]:
         "rejections_by_reason": rejection_counts(book.orders(run_id)),
         "realised": round(float(days["realised"].sum()), 2) if len(days) else 0.0,
         "dividends": round(float(days["dividends"].sum()), 2) if len(days) else 0.0,
+        "notes": {f"{day:%Y-%m-%d}": said for day, said in notes.items()},
         "positions": held.reset_index().to_dict("records"),
     }
 
@@ -211,6 +219,10 @@ def _print_summary(run: dict[str, Any]) -> None:
         f"realised {run['realised']:,.2f}, dividends earned {run['dividends']:,.2f}",
         soft_wrap=True,
     )
+    for session, notes in list(run["notes"].items())[-1:]:
+        console.print(
+            f"notes of {session}: {json.dumps(notes, ensure_ascii=False)[:_NOTES_WIDTH]}", soft_wrap=True
+        )
     if not run["positions"]:
         return
     table = Table(box=SIMPLE, pad_edge=False, padding=(0, 1, 0, 0))
