@@ -18,6 +18,7 @@ from langgraph.checkpoint.memory import InMemorySaver
 from quantgraph.agents import IsolatedDecider
 from quantgraph.broker import (
     Account,
+    DataNeeds,
     Decider,
     Decision,
     Market,
@@ -161,7 +162,7 @@ def market():
 def in_process(source, name="Decider", **options):
     """The same source as trusted code in this process."""
     scope = {"pd": pd, "np": np, "Order": Order, "Decimal": Decimal, "__name__": __name__}
-    scope |= {"Decider": Decider, "Decision": Decision}
+    scope |= {"Decider": Decider, "Decision": Decision, "DataNeeds": DataNeeds}
     exec(source, scope)
     return scope[name](**options)
 
@@ -344,6 +345,51 @@ def test_the_graph_trades_it_and_goes_on_after_a_stop_with_the_same_ledger(isola
         create_trading_graph(**options, ledger=ledger, decider=decider).invoke(None, THREAD)
         ledger.check("r")
     assert lines(tmp_path / "stopped") == lines(tmp_path / "here")
+
+
+CHECKS_FIRST = """
+class ChecksFirst(Decider):
+    name = "checks_first"
+    uses_signal = False
+    needs = DataNeeds(sessions=3, indicators=("pe",))
+
+    def decide(self, context):
+        market, notes = context.market, {"seen": [str(day.value) for day in context.history[-2:]]}
+        notes["lot"] = context.rules.lots("600000.SH", context.session.date()).first
+        for number, symbol in enumerate(context.view.row("ohlcv", "open").dropna().index, 1):
+            held = context.account.quantity(symbol)
+            side = "sell" if held and (len(context.history) + number) % 3 == 0 else "buy"
+            order = Order(symbol=symbol, side=side, quantity=held if side == "sell" else 30_000, sequence=number)
+            outcome = market.submit(order)
+            notes[symbol] = getattr(outcome, "code", type(outcome).__name__)
+        return Decision(market.orders, notes=notes, in_order=True)
+"""
+
+
+def test_its_context_has_history_rules_and_the_market_of_the_morning(market, isolated, tmp_path):
+    here = traded(market, in_process(CHECKS_FIRST, "ChecksFirst"), tmp_path / "here.sqlite")
+    decider = isolated(CHECKS_FIRST, name="ChecksFirst")
+    assert traded(market, decider, tmp_path / "there.sqlite") == here
+    assert (decider.uses_signal, decider.needs) == (False, DataNeeds(sessions=3, indicators=("pe",)))
+    notes = [json.loads(line[2]) for line in here if line[1] == "notes"]
+    assert {"Fill", "insufficient_cash"} < {
+        word for said in notes for word in said.values() if type(word) is str
+    }
+    assert [len(said["seen"]) for said in notes[:4]] == [0, 1, 2, 2]
+
+
+@pytest.mark.parametrize(
+    ("does", "said"),
+    [
+        ("with context.scope('a'): pass", "an isolated decider asks no model and has no scopes"),
+        ("context.model('trader')", "no model for role 'trader'"),
+        ("return Decision(notes={'x': float('nan')})", "notes on 2024-01-02 that are not valid"),
+    ],
+)
+def test_models_scopes_and_bad_notes_are_refused_there(market, isolated, does, said):
+    source = f"class Asks(Decider):\n    name = 'asks'\n    def decide(self, context):\n        {does}"
+    with pytest.raises(CodeFailed, match=said):
+        trade_session(market, DAYS[0], Account.opening(CASH), isolated(source, name="Asks"))
 
 
 def test_a_run_is_not_continued_with_other_code_or_options(market, isolated, tmp_path):

@@ -41,7 +41,7 @@ class IsolatedDecider(Decider):
     Parameters
     ----------
     source
-        Python that defines ``name``. It has ``pd``, ``np``, ``Decider``, ``Decision``, ``Order`` and
+        Python that defines ``name``. It has ``pd``, ``np``, ``Decider``, ``Decision``, ``DataNeeds``, ``Order`` and
         ``Decimal``, and may import the standard library, numpy, pandas and talib, ``quantgraph.broker`` and
         ``quantgraph.state``.
     name

@@ -17,7 +17,16 @@ import numpy as np
 import pandas as pd
 
 import quantgraph.state
-from quantgraph.broker import Decider, Decision, DecisionContext, Order, RunContext, SessionResult, TradePlan
+from quantgraph.broker import (
+    DataNeeds,
+    Decider,
+    Decision,
+    DecisionContext,
+    Order,
+    RunContext,
+    SessionResult,
+    TradePlan,
+)
 from quantgraph.broker.decider import check_decider, validate_decision
 from quantgraph.errors import BadOption
 from quantgraph.market.dated_rules import MarketCode, load_rules
@@ -42,6 +51,16 @@ __all__ = ["REQUEST_LIMIT", "preload", "serve_cells", "serve_decider", "serve_wa
 
 REQUEST_LIMIT = 8 << 30
 _DECIDER_MODULE = "__decider__"
+_SCOPE: dict[str, Any] = {
+    "pd": pd,
+    "np": np,
+    "Decimal": Decimal,
+    "DataNeeds": DataNeeds,
+    "Decider": Decider,
+    "Decision": Decision,
+    "Order": Order,
+}
+"""Names that a decider's source has."""
 
 Write = Callable[[Block], Any]
 
@@ -126,7 +145,7 @@ def _make_decider(cell: Cell, name: str, options: dict[str, Any]) -> Decider:
     module = ModuleType(_DECIDER_MODULE)
     # dataclasses and copy look the module of a class up by its name.
     sys.modules[_DECIDER_MODULE] = module
-    vars(module).update(pd=pd, np=np, Decider=Decider, Decision=Decision, Order=Order, Decimal=Decimal)
+    vars(module).update(_SCOPE)
     cell.execute(vars(module))
     make = getattr(module, name, None)
     if not callable(make) or make is Decider:
