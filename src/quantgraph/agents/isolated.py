@@ -41,9 +41,9 @@ class IsolatedDecider(Decider):
     Parameters
     ----------
     source
-        Python that defines ``name``. It has ``pd``, ``np``, ``Decider``, ``Decision``, ``DataNeeds``, ``Order`` and
-        ``Decimal``, and may import the standard library, numpy, pandas and talib, ``quantgraph.broker`` and
-        ``quantgraph.state``.
+        Python that defines ``name``. It has ``pd``, ``np``, ``Decider``, ``Decision``, ``DataNeeds``,
+        ``Order`` and ``Decimal``, and may import the standard library, numpy, pandas and talib,
+        ``quantgraph.broker`` and ``quantgraph.state``.
     name
         A class or function in ``source`` that, called with ``options``, returns a
         :class:`~quantgraph.broker.Decider`. Its context has everything but models and scopes; its block rule
