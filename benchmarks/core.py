@@ -24,6 +24,7 @@ from quantgraph.broker import DecisionContext
 from quantgraph.data import open_source
 from quantgraph.graph import create_trading_graph
 from quantgraph.market.moment import Moment
+from quantgraph.runtime import Resources
 from quantgraph.sandbox import ForkRunner, open_walk
 from quantgraph.sandbox.wire import Frames
 from quantgraph.state import DataState
@@ -198,9 +199,9 @@ def loop(folder: str, step: int) -> float:
 
     graph = create_trading_graph(
         source=open_source(A_SHARE),
-        store=DataState(),
         decider=_OneByOne() if step == 1 else None,
-        settings=load_settings(runs_dir=folder, audit_cells=0, audit_cuts=1),  # it is not what is measured
+        settings=load_settings(runs_dir=folder, audit_cells=0, audit_cuts=1),
+        resources=Resources(store=DataState()),
     )
     stamps = [
         time.perf_counter()

@@ -1,5 +1,6 @@
 """Whole-market simulation, ours and other tools: one panel, one rule, one process per tool.
 
+from quantgraph.runtime import Resources
 ``python benchmarks/market.py --sizes s,m,l --tools bare,ours,vectorbt`` prints for each tool the median time,
 its ratio to the bare numba loop, peak memory, fills and final equity, with ``=`` where both are the bare
 loop's. Exit status 1 if ours are not. The rule is in ``peers/rule.py``; where a tool cannot follow it, its
@@ -145,6 +146,7 @@ def graph(panel: Panel) -> Figures:
     from peers.rule import TICKET, cash_of
 
     from quantgraph import DataState, Rulebook, SignalRule, create_trading_graph
+    from quantgraph.runtime import Resources
     from quantgraph.settings import load_settings
 
     source, rules = PanelSource(panel), Rulebook.mainland()
@@ -155,11 +157,11 @@ def graph(panel: Panel) -> Figures:
         with tempfile.TemporaryDirectory() as folder:
             trading = create_trading_graph(
                 source=source,
-                store=DataState(),
                 decider=SignalRule(ticket=TICKET),
                 rules=rules,
                 cash=cash_of(panel),
                 settings=load_settings(runs_dir=folder),
+                resources=Resources(store=DataState()),
             )
             state = trading.invoke({"messages": [HumanMessage(SENTENCE)], "given": given})
             assert state["ended_because"] == "done", state.get("error_messages")

@@ -15,9 +15,10 @@ from core import best, missed, show
 from quantgraph.llm.recorded_model import RecordedChatModel
 from quantgraph.recording import Recorder, Scope, in_scope
 from quantgraph.runs import replay, run_strategy
-from quantgraph.runs.manifest import read_manifest
-from quantgraph.runs.replay_stubs import ReplayCodeRunner, ReplaySource, replay_models
-from quantgraph.runs.resources import Resources, open_run
+from quantgraph.runs.execute import open_run
+from quantgraph.runs.folder import read_manifest
+from quantgraph.runs.replay import ReplayCodeRunner, ReplaySource, replay_models
+from quantgraph.runtime import Resources
 from quantgraph.settings import load_settings
 from quantgraph.testing import ScriptedChatModel
 
@@ -40,7 +41,11 @@ def recording_a_call(folder: Path) -> None:
 def replaying_a_run(folder: Path) -> None:
     steps: list[str] = []
     told = run_strategy(
-        SENTENCE, model="keyless", source="sample", out=folder, watch=lambda event: steps.append(event.name)
+        SENTENCE,
+        model="keyless",
+        source="sample",
+        out=folder,
+        resources=Resources(watch=lambda event: steps.append(event.name)),
     )
     if told["ended_because"] != "done":
         raise SystemExit(told["error"])

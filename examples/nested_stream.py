@@ -14,7 +14,7 @@ from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.graph import START, MessagesState, StateGraph
 from langgraph.types import Command
 
-from quantgraph import DataState, create_signal_subgraph
+from quantgraph import create_signal_subgraph
 
 
 class DeskState(MessagesState):
@@ -31,7 +31,7 @@ class FirmState(MessagesState):
 
 
 def build() -> Any:
-    desk = StateGraph(DeskState).add_node("signal", create_signal_subgraph(store=DataState()))
+    desk = StateGraph(DeskState).add_node("signal", create_signal_subgraph())
     firm = StateGraph(FirmState).add_node("desk", desk.add_edge(START, "signal").compile())
     firm.add_node("note", lambda state: {"log": [f"the desk says {state['ended_because']}"]})
     return firm.add_edge(START, "desk").add_edge("desk", "note").compile(checkpointer=InMemorySaver())

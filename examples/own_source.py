@@ -10,6 +10,7 @@ import pandas as pd
 from quantgraph import DataState, MarketDataSource, create_signal_subgraph
 from quantgraph.data import Members, Panel
 from quantgraph.errors import NoData, UnknownSymbol
+from quantgraph.runtime import Resources
 
 DAYS = pd.bdate_range("2024-01-02", periods=120, name="trade_date", unit="us")
 CLOSE = {"600001.SH": 10 + np.sin(np.arange(120) / 8), "600002.SH": 20 + np.cos(np.arange(120) / 11)}
@@ -47,6 +48,8 @@ class Waves:
 
 if __name__ == "__main__":
     source: MarketDataSource = Waves()
-    graph = create_signal_subgraph(source=source, store=DataState(), on_clarify="default")
+    graph = create_signal_subgraph(
+        source=source, on_clarify="default", resources=Resources(store=DataState())
+    )
     state = graph.invoke({"messages": [("user", "正弦和余弦，5日均线上穿20日均线买入，下穿卖出")]})
     print(state["ended_because"], state["validation"]["data_summary"]["signal_counts"])

@@ -14,6 +14,7 @@ from langgraph.graph import END, START, MessagesState, StateGraph
 from langgraph.types import Command
 
 from quantgraph import DataState, create_signal_subgraph
+from quantgraph.runtime import Resources
 
 
 class DeskState(MessagesState):
@@ -32,7 +33,7 @@ def file_it(state: DeskState) -> dict[str, Any]:
 def run(folder: Path, task: Any) -> dict[str, Any]:
     """Build everything anew, as another process would, and do one step."""
     builder = StateGraph(DeskState)
-    builder.add_node("signal", create_signal_subgraph(store=DataState(folder / "data")))
+    builder.add_node("signal", create_signal_subgraph(resources=Resources(store=DataState(folder / "data"))))
     builder.add_node("file_it", file_it)
     builder.add_edge(START, "signal")
     builder.add_edge("signal", "file_it")

@@ -7,7 +7,8 @@ import json
 from langchain_core.messages import HumanMessage
 
 from quantgraph import DataState
-from quantgraph.subgraphs.signal import build_signal_resources, reflection_node, route_from_reflection
+from quantgraph.runtime import Resources
+from quantgraph.subgraphs.signal import reflection_node, route_from_reflection
 from quantgraph.testing import ScriptedChatModel
 
 REPLY = {
@@ -26,7 +27,7 @@ REPLY = {
 
 def test_reflection_reads_what_the_model_replies_and_fetches_first() -> None:
     model = ScriptedChatModel([f"```json\n{json.dumps(REPLY)}\n```"])
-    resources = build_signal_resources(model={"reflection": model}, store=DataState())
+    resources = Resources(model={"reflection": model}, store=DataState())
     state = {"messages": [HumanMessage("whatever the script answers to", id="1")]}
 
     update = reflection_node(state, resources=resources)

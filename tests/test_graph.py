@@ -25,6 +25,7 @@ from quantgraph.errors import BadOption, LedgerConflict, NoSignal, UnknownCommit
 from quantgraph.graph import create_trading_graph, route_after_signal
 from quantgraph.market.rulebook import Rulebook
 from quantgraph.nodes import route_after_daily_loop
+from quantgraph.runtime import Resources
 from quantgraph.settings import load_settings
 from quantgraph.state import DataState
 
@@ -105,7 +106,9 @@ def test_every_session_of_the_window_is_in_the_ledger_once(store, ledger, step, 
     decider = OneByOne() if step == 1 else None
     if step:
         monkeypatch.setattr("quantgraph.nodes.decision.BLOCK_SESSIONS", step)
-    graph = create_trading_graph(source="sample", store=store, ledger=ledger, decider=decider)
+    graph = create_trading_graph(
+        source="sample", decider=decider, resources=Resources(store=store, ledger=ledger)
+    )
     steps = [
         (name, update.get("session"))
         for step in graph.stream(ask(SENTENCE, run_id="r"), stream_mode="updates")
@@ -126,13 +129,17 @@ def test_a_decider_that_must_be_asked_gets_a_step_a_session(store, ledger):
         def decide(self, context):
             return []
 
-    graph = create_trading_graph(source="sample", store=store, ledger=ledger, decider=Asked())
+    graph = create_trading_graph(
+        source="sample", decider=Asked(), resources=Resources(store=store, ledger=ledger)
+    )
     nodes = [next(iter(step)) for step in graph.stream(ask(SENTENCE, run_id="r"), stream_mode="updates")]
     assert nodes.count("decision") == len(sessions_of_window())
 
 
 def test_holdings_are_marked_where_the_graph_is_told(store, ledger):
-    graph = create_trading_graph(source="sample", store=store, ledger=ledger, mark_at="open")
+    graph = create_trading_graph(
+        source="sample", mark_at="open", resources=Resources(store=store, ledger=ledger)
+    )
     state = graph.invoke(ask(SENTENCE, run_id="r"))
     opens = store.snapshot(state["data_ref"])["ohlcv"]["open"]
     _, marks = ledger.holdings("r")
@@ -143,9 +150,9 @@ def test_holdings_are_marked_where_the_graph_is_told(store, ledger):
 
 
 def test_the_graph_trades_what_the_plain_loop_trades(store, ledger):
-    state = create_trading_graph(source="sample", store=store, ledger=ledger, cash=300_000).invoke(
-        ask(SENTENCE, run_id="graph")
-    )
+    state = create_trading_graph(
+        source="sample", cash=300_000, resources=Resources(store=store, ledger=ledger)
+    ).invoke(ask(SENTENCE, run_id="graph"))
     market = Market(store=store, data_ref=state["data_ref"], rules=Rulebook.mainland())
     account = run_sessions(
         market, sessions_of_window(), SignalRule(), cash=300_000, ledger=ledger, run_id="plain"
@@ -156,7 +163,7 @@ def test_the_graph_trades_what_the_plain_loop_trades(store, ledger):
 
 
 def test_a_run_has_a_folder_of_its_own_and_leaves_no_ledger_open(store, tmp_path):
-    state = create_trading_graph(source="sample", store=store).invoke(ask(SENTENCE))
+    state = create_trading_graph(source="sample", resources=Resources(store=store)).invoke(ask(SENTENCE))
     (file,) = (tmp_path / "runs").rglob("ledger.sqlite")
     assert file.parent.name == state["run_id"] == state["summary"]["run_id"]
     with Ledger(file) as ledger:
@@ -164,7 +171,7 @@ def test_a_run_has_a_folder_of_its_own_and_leaves_no_ledger_open(store, tmp_path
 
 
 def test_a_request_that_does_not_end_well_is_not_traded(store, tmp_path):
-    graph = create_trading_graph(source="sample", store=store, on_clarify="fail")
+    graph = create_trading_graph(source="sample", on_clarify="fail", resources=Resources(store=store))
     steps = [next(iter(step)) for step in graph.stream(ask("你好"), stream_mode="updates")]
     assert steps == ["begin", "signal"]
     state = graph.invoke(ask("999999.SH，" + RULE + "，2024年"))
@@ -173,7 +180,7 @@ def test_a_request_that_does_not_end_well_is_not_traded(store, tmp_path):
 
 
 def test_data_alone_is_not_traded(store, tmp_path):
-    state = create_trading_graph(source="sample", store=store).invoke(
+    state = create_trading_graph(source="sample", resources=Resources(store=store)).invoke(
         ask("获取000341.SZ 2024年1月的日线数据")
     )
     assert (state["ended_because"], state["data_ready"]) == ("done", True)
@@ -188,7 +195,7 @@ def test_data_alone_is_not_traded(store, tmp_path):
 @pytest.mark.parametrize("at", [0, 50])
 def test_a_run_that_was_stopped_ends_with_the_same_ledger(tmp_path, at, durability):
     with Ledger(tmp_path / "whole.sqlite") as whole:
-        create_trading_graph(source="sample", store=DataState(), ledger=whole).invoke(
+        create_trading_graph(source="sample", resources=Resources(store=DataState(), ledger=whole)).invoke(
             ask(SENTENCE, run_id="r")
         )
         expected = journal(whole, "r")
@@ -198,10 +205,9 @@ def test_a_run_that_was_stopped_ends_with_the_same_ledger(tmp_path, at, durabili
         ledger = Ledger(tmp_path / "stopped.sqlite")
         graph = create_trading_graph(
             source="sample",
-            store=DataState(tmp_path / "data"),
-            ledger=ledger,
             decider=decider,
             checkpointer=SqliteSaver(connection),
+            resources=Resources(store=DataState(tmp_path / "data"), ledger=ledger),
         )
         return graph, ledger, connection
 
@@ -220,8 +226,11 @@ def test_a_run_that_was_stopped_ends_with_the_same_ledger(tmp_path, at, durabili
 @pytest.mark.parametrize("step", ["daily_loop", "decision"])
 def test_a_checkpoint_that_lags_behind_the_ledger_trades_nothing_twice(store, ledger, step):
     """As after a kill: the ledger has fifty sessions, the newest checkpoint that was written knows of fewer."""
-    options = {"source": "sample", "store": store, "ledger": ledger, "checkpointer": InMemorySaver()}
-    create_trading_graph(source="sample", store=store, ledger=ledger).invoke(ask(SENTENCE, run_id="whole"))
+    resources = Resources(store=store, ledger=ledger)
+    options = {"source": "sample", "checkpointer": InMemorySaver(), "resources": resources}
+    create_trading_graph(source="sample", resources=Resources(store=store, ledger=ledger)).invoke(
+        ask(SENTENCE, run_id="whole")
+    )
     graph = create_trading_graph(**options, decider=Stops(50))
     with pytest.raises(RuntimeError):
         graph.invoke(ask(SENTENCE, run_id="r"), THREAD)
@@ -241,7 +250,8 @@ def test_a_run_is_not_resumed_with_other_money_or_another_decider(store, ledger,
     class Named(SignalRule):
         name = "another"
 
-    options = {"source": "sample", "store": store, "ledger": ledger, "checkpointer": InMemorySaver()}
+    resources = Resources(store=store, ledger=ledger)
+    options = {"source": "sample", "checkpointer": InMemorySaver(), "resources": resources}
     with pytest.raises(RuntimeError):
         create_trading_graph(**options, decider=Stops(5)).invoke(ask(SENTENCE, run_id="r"), THREAD)
     changed = {"decider": Named()} if "decider" in other else other
@@ -253,7 +263,9 @@ def test_a_run_is_not_resumed_with_other_money_or_another_decider(store, ledger,
 
 
 def test_a_second_request_on_a_thread_is_a_second_run(store, ledger):
-    graph = create_trading_graph(source="sample", store=store, ledger=ledger, checkpointer=InMemorySaver())
+    graph = create_trading_graph(
+        source="sample", checkpointer=InMemorySaver(), resources=Resources(store=store, ledger=ledger)
+    )
     first = graph.invoke(ask(SENTENCE), THREAD)
     second = graph.invoke(ask(OTHER), THREAD)
     assert first["run_id"] != second["run_id"] == second["summary"]["run_id"]
@@ -263,7 +275,8 @@ def test_a_second_request_on_a_thread_is_a_second_run(store, ledger):
 
 def test_a_new_request_after_a_stop_does_not_go_on_with_the_stopped_run(store, ledger):
     saver = InMemorySaver()
-    options = {"source": "sample", "store": store, "ledger": ledger, "checkpointer": saver}
+    resources = Resources(store=store, ledger=ledger)
+    options = {"source": "sample", "checkpointer": saver, "resources": resources}
     with pytest.raises(RuntimeError):
         create_trading_graph(**options, decider=Stops(30)).invoke(ask(SENTENCE, run_id="stopped"), THREAD)
     before = journal(ledger, "stopped")
@@ -274,20 +287,22 @@ def test_a_new_request_after_a_stop_does_not_go_on_with_the_stopped_run(store, l
 
 
 def test_a_second_request_may_name_its_run(store, ledger):
-    graph = create_trading_graph(source="sample", store=store, ledger=ledger, checkpointer=InMemorySaver())
+    graph = create_trading_graph(
+        source="sample", checkpointer=InMemorySaver(), resources=Resources(store=store, ledger=ledger)
+    )
     graph.invoke(ask(SENTENCE, run_id="one"), THREAD)
     assert graph.invoke(ask(OTHER, run_id="two"), THREAD)["summary"]["run_id"] == "two"
 
 
 def test_another_strategy_under_the_same_run_id_is_a_conflict(store, ledger):
-    graph = create_trading_graph(source="sample", store=store, ledger=ledger)
+    graph = create_trading_graph(source="sample", resources=Resources(store=store, ledger=ledger))
     graph.invoke(ask(SENTENCE, run_id="r"))
     with pytest.raises(LedgerConflict, match="'r'"):
         graph.invoke(ask(OTHER, run_id="r"))
 
 
 def test_the_same_run_id_and_strategy_is_the_run_that_is_there(store, ledger):
-    graph = create_trading_graph(source="sample", store=store, ledger=ledger)
+    graph = create_trading_graph(source="sample", resources=Resources(store=store, ledger=ledger))
     first = graph.invoke(ask(SENTENCE, run_id="r"))
     before = journal(ledger, "r")
     again = graph.invoke(ask(SENTENCE, run_id="r"))
@@ -296,7 +311,7 @@ def test_the_same_run_id_and_strategy_is_the_run_that_is_there(store, ledger):
 
 
 def test_trading_nodes_without_a_strategy_say_so(store, ledger):
-    graph = create_trading_graph(source="sample", store=store, ledger=ledger)
+    graph = create_trading_graph(source="sample", resources=Resources(store=store, ledger=ledger))
     with pytest.raises(NoSignal, match="run the signal subgraph first"):
         graph.nodes["daily_loop"].invoke(ask("x"))
 
@@ -311,7 +326,10 @@ def sse50(a_share, tmp_path_factory):
     folder = tmp_path_factory.mktemp("sse50")
     with Ledger(folder / "ledger.sqlite") as ledger:
         graph = create_trading_graph(
-            source=a_share, store=DataState(), ledger=ledger, checkpointer=saver, decider=OneByOne()
+            source=a_share,
+            checkpointer=saver,
+            decider=OneByOne(),
+            resources=Resources(store=DataState(), ledger=ledger),
         )
         state = graph.invoke(ask(f"用上证50成分股，{RULE}，2025年1月到10月", run_id="r"), THREAD)
         sessions = ledger.sessions("r")
@@ -381,7 +399,7 @@ async def _collected(graph, given):
 def test_asynchronous_calls_trade_what_synchronous_ones_do(store, tmp_path):
     def graph(name):
         opened = Ledger(tmp_path / f"{name}.sqlite")
-        return create_trading_graph(source="sample", store=store, ledger=opened), opened
+        return create_trading_graph(source="sample", resources=Resources(store=store, ledger=opened)), opened
 
     ways = {
         "invoke": lambda g: g.invoke(ask(SENTENCE, run_id="r")),
@@ -401,12 +419,15 @@ def test_asynchronous_calls_trade_what_synchronous_ones_do(store, tmp_path):
 def test_a_run_is_not_resumed_with_other_options_of_the_same_decider(store, ledger):
     saver = InMemorySaver()
     stopped = create_trading_graph(
-        source="sample", store=store, ledger=ledger, decider=Stops(5), checkpointer=saver
+        source="sample", decider=Stops(5), checkpointer=saver, resources=Resources(store=store, ledger=ledger)
     )
     with pytest.raises(RuntimeError, match="switched off"):
         stopped.invoke(ask(SENTENCE, run_id="r"), THREAD)
     other = create_trading_graph(
-        source="sample", store=store, ledger=ledger, decider=SignalRule(max_positions=1), checkpointer=saver
+        source="sample",
+        decider=SignalRule(max_positions=1),
+        checkpointer=saver,
+        resources=Resources(store=store, ledger=ledger),
     )
     with pytest.raises(LedgerConflict, match="max_positions"):
         other.invoke(None, THREAD)
@@ -414,7 +435,7 @@ def test_a_run_is_not_resumed_with_other_options_of_the_same_decider(store, ledg
 
 def test_an_empty_run_id_is_none(store, tmp_path):
     graph = create_trading_graph(
-        source="sample", store=store, settings=load_settings(runs_dir=tmp_path / "runs")
+        source="sample", settings=load_settings(runs_dir=tmp_path / "runs"), resources=Resources(store=store)
     )
     state = graph.invoke(ask(SENTENCE, run_id=""))
     assert (tmp_path / "runs" / state["run_id"] / "ledger.sqlite").exists()
@@ -423,7 +444,7 @@ def test_an_empty_run_id_is_none(store, tmp_path):
 @pytest.mark.parametrize("run_id", ["../../esc", "a/b", ".hidden", " ", "x" * 201, "a\nb", 5])
 def test_a_run_id_is_a_plain_name_of_a_folder(store, tmp_path, run_id):
     graph = create_trading_graph(
-        source="sample", store=store, settings=load_settings(runs_dir=tmp_path / "runs")
+        source="sample", settings=load_settings(runs_dir=tmp_path / "runs"), resources=Resources(store=store)
     )
     with pytest.raises(BadOption, match="run_id"):
         graph.invoke(ask(SENTENCE, run_id=run_id))
@@ -432,7 +453,10 @@ def test_a_run_id_is_a_plain_name_of_a_folder(store, tmp_path, run_id):
 
 def test_a_second_request_that_fails_does_not_show_the_first_ones_result(store, ledger):
     graph = create_trading_graph(
-        source="sample", store=store, ledger=ledger, on_clarify="fail", checkpointer=InMemorySaver()
+        source="sample",
+        on_clarify="fail",
+        checkpointer=InMemorySaver(),
+        resources=Resources(store=store, ledger=ledger),
     )
     first = graph.invoke(ask(SENTENCE), THREAD)
     assert first["summary"]["account"]
@@ -454,7 +478,10 @@ def test_a_commit_that_is_gone_is_fetched_again_and_not_for_ever(tmp_path, lost,
             return super().view(moment, ref)
 
     graph = create_trading_graph(
-        source="sample", store=Forgets(), on_clarify="fail", settings=load_settings(runs_dir=tmp_path)
+        source="sample",
+        on_clarify="fail",
+        settings=load_settings(runs_dir=tmp_path),
+        resources=Resources(store=Forgets()),
     )
     state = graph.invoke(ask(SENTENCE))
     assert state["ended_because"] == ending
@@ -487,7 +514,6 @@ class Undecided:
         ({"decider": "buy"}, "'buy' has no name and decide"),
         ({"mark_at": "high"}, "mark_at must be 'close' or 'open', not 'high'"),
         ({"mark_at": None}, "mark_at must be .* not None"),
-        ({"ledger": 5}, "ledger must be a Ledger, or the file or database URL of one, not 5"),
     ],
 )
 def test_an_argument_of_another_kind_is_refused_when_the_graph_is_made(options, text):
@@ -496,10 +522,23 @@ def test_an_argument_of_another_kind_is_refused_when_the_graph_is_made(options, 
     assert caught.value.data["parameter"] in options
 
 
+def test_a_ledger_of_another_kind_is_refused_when_the_graph_is_made():
+    text = "ledger must be a Ledger, or the file or database URL of one, not 5"
+    with pytest.raises(BadOption, match=text) as caught:
+        create_trading_graph(resources=Resources(ledger=5))
+    assert caught.value.data == {"parameter": "ledger"}
+
+
+def test_an_option_that_is_given_twice_is_refused():
+    with pytest.raises(BadOption, match=r"source= and resources\.source are both given") as caught:
+        create_trading_graph(source="sample", resources=Resources(source="sample"))
+    assert caught.value.data == {"parameter": "source"}
+
+
 @pytest.mark.parametrize("form", [str, Path, "sqlite:///{}".format])
 def test_a_ledger_may_be_named_by_its_file_or_url(store, tmp_path, form):
     file = tmp_path / "mine.sqlite"
-    graph = create_trading_graph(source="sample", store=store, ledger=form(file))
+    graph = create_trading_graph(source="sample", resources=Resources(store=store, ledger=form(file)))
     state = graph.invoke(ask(SENTENCE, run_id="r"))
     with Ledger(file) as ledger:
         assert ledger.runs() == ["r"]

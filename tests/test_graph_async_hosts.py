@@ -18,6 +18,7 @@ from load_script import load_script
 
 from quantgraph import DataState, create_trading_graph
 from quantgraph.data import open_source
+from quantgraph.runtime import Resources
 
 child = load_script(Path(__file__).parent / "support" / "clarify_child.py")
 
@@ -53,8 +54,7 @@ def trading_graph(folder: Path, calls: Calls) -> Any:
     return create_trading_graph(
         model=child.counting_planner(calls),
         source=SlowSource(),
-        store=DataState(folder / "data"),
-        ledger=folder / "ledger.sqlite",
+        resources=Resources(store=DataState(folder / "data"), ledger=folder / "ledger.sqlite"),
     )
 
 
@@ -90,7 +90,7 @@ async def beating(work: Any) -> tuple[Any, list[float]]:
 @pytest.fixture(scope="module", autouse=True)
 def warm() -> None:
     """What is imported at first use is imported: loading a library holds the interpreter."""
-    create_trading_graph(store=DataState(), on_clarify="default").invoke(
+    create_trading_graph(on_clarify="default", resources=Resources(store=DataState())).invoke(
         {"messages": [("user", child.SENTENCE)]}
     )
 

@@ -21,6 +21,7 @@ from load_script import load_script
 from typing_extensions import TypedDict
 
 from quantgraph.errors import CheckpointerRequired
+from quantgraph.runtime import Resources
 from quantgraph.state import DataState
 from quantgraph.subgraphs.signal import create_signal_subgraph, map_to_main_state, map_to_subgraph_state
 
@@ -71,7 +72,7 @@ class Host(TypedDict):
 
 @pytest.mark.parametrize("way", ["node", "inside"])
 def test_a_hosts_own_keys_and_adding_lists_are_left_alone(way, expected):
-    subgraph = create_signal_subgraph(source="sample", store=DataState())
+    subgraph = create_signal_subgraph(source="sample", resources=Resources(store=DataState()))
     inside = lambda state: map_to_main_state(subgraph.invoke(map_to_subgraph_state(state)))  # noqa: E731
     graph = StateGraph(Host)
     graph.add_node("before", lambda state: {"log": ["before"]})
@@ -161,7 +162,9 @@ def test_a_question_without_a_checkpointer_says_what_is_missing(way, config):
 def inside_with(config_of):
     """A host whose node hands a config of its own making to the subgraph."""
     calls: list[str] = []
-    subgraph = create_signal_subgraph(model=child.counting_planner(calls), source="sample", store=DataState())
+    subgraph = create_signal_subgraph(
+        model=child.counting_planner(calls), source="sample", resources=Resources(store=DataState())
+    )
 
     def signal(state: child.Parent, config: RunnableConfig) -> dict[str, Any]:
         return map_to_main_state(subgraph.invoke(map_to_subgraph_state(state), config_of(config)))
@@ -185,7 +188,9 @@ def test_a_thread_of_its_own_has_no_checkpointer_and_says_so():
 
 @pytest.mark.parametrize(("on_clarify", "ending"), [("default", "done"), ("fail", "needs_answer")])
 def test_without_a_checkpointer_nobody_is_asked_if_the_host_says_so(on_clarify, ending):
-    subgraph = create_signal_subgraph(source="sample", store=DataState(), on_clarify=on_clarify)
+    subgraph = create_signal_subgraph(
+        source="sample", on_clarify=on_clarify, resources=Resources(store=DataState())
+    )
     graph = StateGraph(Host).add_node("signal", subgraph).add_edge(START, "signal").compile()
     assert graph.invoke({**ask(child.SENTENCE), "log": [], "owner": "me"})["ended_because"] == ending
 

@@ -9,6 +9,7 @@ from langgraph.graph import END, START, MessagesState, StateGraph
 
 from quantgraph import create_trading_graph
 from quantgraph.broker.ledger import Ledger
+from quantgraph.runtime import Resources
 
 RULE = "000341.SZ, buy when the 5-day average crosses above the {} average, sell when below, 2025Q1"
 SESSIONS = 57
@@ -21,7 +22,9 @@ class Named(MessagesState):
 
 
 def host(path, state=Named, *, checkpointer=None, **options):
-    graph = create_trading_graph(source="sample", decider=OneByOne(), ledger=path, **options)
+    graph = create_trading_graph(
+        source="sample", decider=OneByOne(), resources=Resources(ledger=path), **options
+    )
     builder = StateGraph(state).add_node("desk", graph).add_edge(START, "desk").add_edge("desk", END)
     return builder.compile(checkpointer=checkpointer)
 

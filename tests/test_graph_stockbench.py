@@ -18,6 +18,7 @@ from quantgraph.agents import BuyAndHold
 from quantgraph.broker.ledger import Ledger
 from quantgraph.market.rulebook import Rulebook
 from quantgraph.report import session_returns, sortino_ratio
+from quantgraph.runtime import Resources
 
 WITHOUT_DIVIDENDS = (0.004082313370, -0.152096806354, 0.015489847804)
 WITH_DIVIDENDS = (0.008829178540, -0.150981682737, 0.019918418976)
@@ -39,8 +40,8 @@ def held(source: Path, folder: Path, **book: Any) -> tuple[dict[str, Any], Ledge
         rules=rules,
         cash=100_000,
         mark_at="open",
-        ledger=ledger,
         on_clarify="default",
+        resources=Resources(ledger=ledger),
     )
     symbols = ",".join(pd.read_csv(source_bars(source))["symbol"].unique())
     given = {"ts_code": symbols, "start_date": "20250303", "end_date": "20250630"}

@@ -22,6 +22,7 @@ from typing_extensions import TypedDict
 
 from quantgraph import DataState, create_signal_subgraph
 from quantgraph.recording import Recorder
+from quantgraph.runtime import Resources
 from quantgraph.subgraphs.signal import map_to_main_state, map_to_subgraph_state
 
 TESTS = Path(__file__).parent
@@ -119,8 +120,7 @@ def firm(way: str, folder: Path, saver: Any, calls: list[str]) -> Any:
     signal = create_signal_subgraph(
         model=child.counting_planner(calls),
         source="sample",
-        store=DataState(folder / "data"),
-        recorder=Recorder(folder / "run.sqlite"),
+        resources=Resources(store=DataState(folder / "data"), recorder=Recorder(folder / "run.sqlite")),
     )
     return line(
         Firm,
@@ -160,7 +160,7 @@ def on_server(url: str) -> Iterator[Any]:
 @pytest.fixture(scope="module")
 def alone() -> str:
     """What the subgraph gives where nothing is around it and nobody is asked."""
-    graph = create_signal_subgraph(source="sample", store=DataState())
+    graph = create_signal_subgraph(source="sample", resources=Resources(store=DataState()))
     return verdict(graph.invoke({"messages": [("user", f"{ASK}, {ANSWER}")]}))
 
 
@@ -217,7 +217,9 @@ def test_two_side_by_side_ask_at_once_and_each_gets_its_own_answer(tmp_path):
     recorder, graph = Recorder(tmp_path / "run.sqlite"), StateGraph(Pair)
     for side, sentence in sentences.items():
         planner = child.counting_planner(calls[side])
-        signal = create_signal_subgraph(model=planner, source="sample", store=DataState(), recorder=recorder)
+        signal = create_signal_subgraph(
+            model=planner, source="sample", resources=Resources(store=DataState(), recorder=recorder)
+        )
 
         def work(_: Pair, side: str = side, signal: Any = signal, sentence: str = sentence) -> dict[str, str]:
             found = signal.invoke({"messages": [("user", sentence)]})

@@ -15,14 +15,13 @@ from langgraph.graph.state import CompiledStateGraph
 from quantgraph.agents import SignalRule
 from quantgraph.broker.account import Account
 from quantgraph.broker.decider import Decider, check_decider
-from quantgraph.broker.ledger import Ledger
 from quantgraph.broker.valuation import MarkAt
 from quantgraph.data import MarketDataSource
 from quantgraph.errors import BadOption
 from quantgraph.llm.models import Model
 from quantgraph.market.rulebook import Rulebook
 from quantgraph.nodes import (
-    TradingResources,
+    Trading,
     TradingState,
     approve_node,
     begin_node,
@@ -35,15 +34,12 @@ from quantgraph.nodes import (
     route_after_decision,
     route_after_propose,
 )
-from quantgraph.nodes.trading_resources import run_database_path
-from quantgraph.recording import Recorder
 from quantgraph.runtime.nested_graphs import STEP_LIMIT
 from quantgraph.runtime.questions import OnClarify
+from quantgraph.runtime.resources import Resources, merge_resources, open_resources
 from quantgraph.runtime.run_node import run_node
-from quantgraph.sandbox import CodeRunner
-from quantgraph.settings import Settings, load_settings
-from quantgraph.state import DataState
-from quantgraph.subgraphs.signal import SignalResources, build_signal_graph, build_signal_resources
+from quantgraph.settings import Settings
+from quantgraph.subgraphs.signal import build_signal_graph
 
 __all__ = ["build_trading_graph", "create_trading_graph", "route_after_signal"]
 
@@ -59,93 +55,70 @@ def create_trading_graph(
     cash: Decimal | float | str = 1_000_000,
     rules: Rulebook | None = None,
     mark_at: MarkAt = "close",
-    ledger: Ledger | str | Path | None = None,
-    store: DataState | None = None,
-    runner: CodeRunner | None = None,
-    on_clarify: OnClarify = "ask",
+    on_clarify: OnClarify | None = None,
     approve: bool = False,
-    recorder: Recorder | None = None,
-    settings: Settings | None = None,
     checkpointer: BaseCheckpointSaver[Any] | None = None,
+    settings: Settings | None = None,
+    resources: Resources | None = None,
 ) -> CompiledTradingGraph:
     """Compiled main graph; works without arguments, and without a key or a network.
 
+    A step of its loop trades up to 128 sessions while the decider has a block rule, else one. A run can be
+    stopped and resumed between steps; each session is a transaction of its own.
+
     Parameters
     ----------
-    decider
-        Turns signals into orders. Default: :class:`~quantgraph.agents.SignalRule`.
+    model, source, decider, on_clarify, checkpointer, settings
+        See :class:`~quantgraph.runtime.Resources`.
     cash
         Initial cash, in the market's currency.
     rules
         The market's rules and fees. Default: mainland China's, by date.
     mark_at
         Whether holdings are valued at each session's ``close`` or ``open``.
-    ledger
-        A ledger, or the file or database URL of one. Default: ``<runs_dir>/<run_id>/ledger.sqlite``.
     approve
         Whether each session's orders need approval before they are sent: a question of the kind ``approval``,
         asked as ``on_clarify`` says. Orders not approved are rejected as ``not_approved`` in the ledger, and
         the run goes on. With ``on_clarify="default"`` no order is sent; ``fail`` ends with ``needs_answer``
         at the first question.
-    recorder
-        Records model calls, tool results and answers. Default: in the ledger's database.
-    model, source, store, runner, on_clarify, settings, checkpointer
-        As in :func:`~quantgraph.subgraphs.signal.create_signal_subgraph`.
+    resources
+        The live objects in one, such as store, ledger and recorder.
 
     Raises
     ------
     BadOption
-        If an argument is invalid.
+        If an argument is invalid, or given twice.
     """
-    _check_arguments(rules, decider, mark_at)
-    settings = settings or load_settings()
-    book = _ledger(ledger)
-    recorder = recorder or Recorder(
-        book.where if book else lambda run_id: run_database_path(settings.runs_dir, run_id)
-    )
-    signal_resources = build_signal_resources(
+    given = merge_resources(
+        resources,
         model=model,
         source=source,
-        store=store,
-        runner=runner,
+        decider=decider,
         on_clarify=on_clarify,
-        recorder=recorder,
+        checkpointer=checkpointer,
         settings=settings,
     )
-    rules = rules or Rulebook.mainland()
-    trading_resources = TradingResources(
-        store=signal_resources.store,
-        decider=decider or SignalRule(),
-        rules=rules,
+    _check_arguments(rules, given.decider, mark_at)
+    trading = Trading(
+        resources=open_resources(given, in_run_folders=True),
+        decider=given.decider or SignalRule(),
+        rules=rules or Rulebook.mainland(),
         cash=_positive(cash),
-        runs_dir=settings.runs_dir,
         mark_at=mark_at,
-        model=model,
-        settings=settings,
-        ledger=book,
-        source=signal_resources.source,
-        recorder=recorder,
         approve=approve,
-        on_clarify=signal_resources.on_clarify,
     )
-    compiled = build_trading_graph(signal_resources, trading_resources).compile(
-        checkpointer=checkpointer, name="trading"
-    )
+    compiled = build_trading_graph(trading).compile(checkpointer=given.checkpointer, name="trading")
     return compiled.with_config({"recursion_limit": STEP_LIMIT})
 
 
-def build_trading_graph(
-    signal_resources: SignalResources, trading_resources: TradingResources
-) -> TradingGraph:
+def build_trading_graph(trading: Trading) -> TradingGraph:
     """Return the uncompiled graph, for hosts that add nodes or compile it differently."""
 
     def bound(node: Callable[..., dict[str, Any]], name: str) -> Any:
-        return partial(
-            run_node, partial(_closed_on_error, node, trading_resources), name, trading_resources.recorder
-        )
+        return partial(run_node, partial(_closed_on_error, node, trading), name, trading.resources.recorder)
 
     graph: TradingGraph = StateGraph(TradingState)
-    graph.add_node("signal", build_signal_graph(signal_resources).compile(name="signal"))
+    graph.add_node("signal", build_signal_graph(trading.resources).compile(name="signal"))
     graph.add_node("daily_loop", bound(daily_loop_node, "daily_loop"), input_schema=TradingState)
     graph.add_node("decision", bound(decision_node, "decision"), input_schema=TradingState)
     graph.add_node("report", bound(report_node, "report"), input_schema=TradingState)
@@ -156,9 +129,9 @@ def build_trading_graph(
     graph.add_conditional_edges(
         "daily_loop",
         route_after_daily_loop,
-        {"decision": "propose" if trading_resources.approve else "decision", "report": "report", END: END},
+        {"decision": "propose" if trading.approve else "decision", "report": "report", END: END},
     )
-    if trading_resources.approve:
+    if trading.approve:
         graph.add_node("propose", bound(propose_node, "propose"), input_schema=TradingState)
         graph.add_node("approve", bound(approve_node, "approve"), input_schema=TradingState)
         graph.add_conditional_edges("propose", route_after_propose, ["approve", "decision", "report"])
@@ -180,14 +153,6 @@ def _check_arguments(rules: object, decider: object, mark_at: str) -> None:
         raise BadOption(f"mark_at must be 'close' or 'open', not {mark_at!r}", parameter="mark_at")
 
 
-def _ledger(where: Ledger | str | Path | None) -> Ledger | None:
-    if not isinstance(where, Ledger | str | Path | None):
-        raise BadOption(
-            f"ledger must be a Ledger, or the file or database URL of one, not {where!r}", parameter="ledger"
-        )
-    return Ledger(where) if isinstance(where, str | Path) else where
-
-
 def _positive(cash: Decimal | float | str) -> Decimal:
     amount = Account.opening(cash).cash
     if amount <= 0:
@@ -196,13 +161,13 @@ def _positive(cash: Decimal | float | str) -> Decimal:
 
 
 def _closed_on_error(
-    node: Callable[..., dict[str, Any]], resources: TradingResources, state: TradingState
+    node: Callable[..., dict[str, Any]], trading: Trading, state: TradingState
 ) -> dict[str, Any]:
     """Run a node; if it raises, close the run's ledger."""
     try:
-        return node(state, resources=resources)
+        return node(state, trading=trading)
     except BaseException:
-        resources.close(state.get("run_id", ""))
+        trading.close(state.get("run_id", ""))
         raise
 
 

@@ -11,8 +11,7 @@ import asyncio
 import functools
 
 from quantgraph.graph import CompiledTradingGraph, create_trading_graph
-from quantgraph.nodes.trading_resources import run_database_path
-from quantgraph.recording import Recorder
+from quantgraph.runtime.resources import Resources, open_resources
 from quantgraph.settings import load_settings
 from quantgraph.state import DataState
 from quantgraph.subgraphs.signal import CompiledSignalGraph, create_signal_subgraph
@@ -31,17 +30,17 @@ async def trading_graph() -> CompiledTradingGraph:
 
 
 @functools.cache
-def _store() -> DataState:
-    return DataState(load_settings().runs_dir / "data")
+def _resources() -> Resources:
+    settings = load_settings()
+    given = Resources(settings=settings, store=DataState(settings.runs_dir / "data"))
+    return open_resources(given, in_run_folders=True)
 
 
 @functools.cache
 def _signal() -> CompiledSignalGraph:
-    settings = load_settings()
-    recorder = Recorder(lambda run_id: run_database_path(settings.runs_dir, run_id))
-    return create_signal_subgraph(store=_store(), recorder=recorder, settings=settings)
+    return create_signal_subgraph(resources=_resources())
 
 
 @functools.cache
 def _trading() -> CompiledTradingGraph:
-    return create_trading_graph(store=_store(), settings=load_settings())
+    return create_trading_graph(resources=_resources())

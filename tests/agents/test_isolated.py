@@ -43,6 +43,7 @@ from quantgraph.errors import (
 from quantgraph.graph import create_trading_graph
 from quantgraph.market.moment import Moment
 from quantgraph.market.rulebook import Rulebook
+from quantgraph.runtime import Resources
 from quantgraph.sandbox import ForkRunner
 from quantgraph.sandbox.child import Channel
 from quantgraph.sandbox.trading_json import (
@@ -330,19 +331,25 @@ def test_the_graph_trades_it_and_goes_on_after_a_stop_with_the_same_ledger(isola
         ("there", isolated(FOLLOWS, name="Follows")),
     ):
         with Ledger(tmp_path / name) as ledger:
-            create_trading_graph(source="sample", store=store, ledger=ledger, decider=decider).invoke(ASK)
+            create_trading_graph(
+                source="sample", decider=decider, resources=Resources(store=store, ledger=ledger)
+            ).invoke(ASK)
             ledger.check("r")
             assert ledger.fills("r")
     assert lines(tmp_path / "there") == lines(tmp_path / "here")
 
-    options = {"source": "sample", "store": store, "checkpointer": saver}
+    options = {"source": "sample", "checkpointer": saver}
     decider = isolated(FOLLOWS, name="Follows")
     with Ledger(tmp_path / "stopped") as ledger:
         with pytest.raises(RuntimeError, match="switched off"):
-            create_trading_graph(**options, ledger=ledger, decider=Stops(decider, 21)).invoke(ASK, THREAD)
+            create_trading_graph(
+                decider=Stops(decider, 21), resources=Resources(store=store, ledger=ledger), **options
+            ).invoke(ASK, THREAD)
         decider.close()
         assert len(ledger.sessions("r")) == 21
-        create_trading_graph(**options, ledger=ledger, decider=decider).invoke(None, THREAD)
+        create_trading_graph(
+            decider=decider, resources=Resources(store=store, ledger=ledger), **options
+        ).invoke(None, THREAD)
         ledger.check("r")
     assert lines(tmp_path / "stopped") == lines(tmp_path / "here")
 

@@ -32,6 +32,7 @@ from sqlalchemy.pool import Pool
 from quantgraph.agents import SignalRule
 from quantgraph.broker import Ledger, run_sessions
 from quantgraph.market.rulebook import Rulebook
+from quantgraph.runtime import Resources
 from quantgraph.state import DataState
 
 Work = Callable[[Path], None]
@@ -69,9 +70,8 @@ def run_graph(step: int, folder: Path) -> None:
     with closing(connection), Ledger(folder / "ledger.db") as ledger:
         graph = create_trading_graph(
             source="sample",
-            store=DataState(folder / "data"),
-            ledger=ledger,
             checkpointer=SqliteSaver(connection),
+            resources=Resources(store=DataState(folder / "data"), ledger=ledger),
         )
         # A step whose writes were saved and whose checkpoint was not has no `next`: the result alone says "done".
         saved = graph.get_state(THREAD).values

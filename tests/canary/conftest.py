@@ -15,9 +15,10 @@ from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
 from quantgraph.data.sample import SampleSource
 from quantgraph.llm import tags
 from quantgraph.market.moment import Moment
+from quantgraph.runtime.resources import Resources, open_resources
 from quantgraph.sandbox import CodeResult
 from quantgraph.state import DataState
-from quantgraph.subgraphs.signal import build_signal_graph, build_signal_resources
+from quantgraph.subgraphs.signal import build_signal_graph
 from quantgraph.subgraphs.signal.nodes import clarify_node
 from quantgraph.testing import CanarySource, CanaryStore, CanaryWatch, ScriptedChatModel
 
@@ -109,8 +110,8 @@ def resources_at():
     """A resources over a store and a source that have sentinels after the moment."""
     options = {"source": SAMPLE, "runner": Inline()}
     kits = {
-        False: build_signal_resources(model=ScriptedChatModel(curious), **options),
-        True: build_signal_resources(**options),
+        False: open_resources(Resources(model=ScriptedChatModel(curious), **options)),
+        True: open_resources(Resources(**options)),
     }
 
     def make(moment, *, seed=0, planner=False):

@@ -6,9 +6,8 @@ import logging
 
 import pytest
 
-from quantgraph.subgraphs.signal import graph
-from quantgraph.subgraphs.signal.nodes import clarify, reflection
-from quantgraph.subgraphs.signal.signal_resources import SignalResources
+from quantgraph.subgraphs.signal import agents, graph
+from quantgraph.subgraphs.signal.nodes import clarify, reflection, validation
 from quantgraph.testing import CanaryFound, differences
 
 PLACE = 300
@@ -48,17 +47,18 @@ def test_a_default_that_is_counted_from_the_sources_last_session_is_found(resour
 
 
 def test_a_log_line_that_tells_a_later_price_is_found(thinking, monkeypatch):
-    listed = SignalResources.data_ref
+    listed = agents.known_source
 
-    def data_ref(resources, state):
+    def known_source(state, resources):
         snapshot = resources.store.snapshot(state.get("data_ref"))
         if "close" in snapshot["ohlcv"]:
             logging.getLogger("quantgraph.test").debug(
                 "last close %s", snapshot["ohlcv"]["close"].iloc[-1, 0]
             )
-        return listed(resources, state)
+        return listed(state, resources)
 
-    monkeypatch.setattr(SignalResources, "data_ref", data_ref)
+    for node in (reflection, clarify, validation):
+        monkeypatch.setattr(node, "known_source", known_source)
     with pytest.raises(CanaryFound, match=r"log of quantgraph\.test"):
         thinking()
 
@@ -68,10 +68,10 @@ def test_a_state_that_tells_which_way_later_closes_went_is_another_in_another_pl
 ):
     validate = graph.validation_node
 
-    def told(state, *, resources):
-        update = validate(state, resources=resources)
+    def told(state, *, resources, agent):
+        update = validate(state, resources=resources, agent=agent)
         if "strategy" in update:
-            close = resources.store.snapshot(resources.data_ref(state))["ohlcv"]["close"]
+            close = resources.store.snapshot(state.get("data_ref"))["ohlcv"]["close"]
             update["strategy"] |= {"rose": (close.pct_change().iloc[-2:] > 0).to_numpy().tolist()}
         return update
 

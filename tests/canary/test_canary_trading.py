@@ -11,6 +11,7 @@ from quantgraph.broker.simulate import Market, trade_session
 from quantgraph.graph import create_trading_graph
 from quantgraph.market.rulebook import Rulebook
 from quantgraph.report.benchmark import BuyAndHold
+from quantgraph.runtime import Resources
 from quantgraph.settings import load_settings
 from quantgraph.state import DataState
 from quantgraph.testing import (
@@ -120,11 +121,9 @@ def traded(market, folder, seed, decider=None):
         graph = create_trading_graph(
             model=ScriptedChatModel(market.curious),
             source=source,
-            store=store,
-            runner=market.Inline(),
-            ledger=ledger,
             decider=decider and Watched(decider, watch),
             settings=load_settings(audit_cuts=1, audit_cells=0),
+            resources=Resources(store=store, runner=market.Inline(), ledger=ledger),
         )
         given = {"messages": [("user", text)], "run_id": "r", "as_of": f"{as_of.session:%Y%m%d}"}
         for update in graph.stream(given, stream_mode="updates", subgraphs=True):

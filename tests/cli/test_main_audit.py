@@ -12,8 +12,8 @@ from quantgraph.audit import CodeTrials, check_causality
 from quantgraph.cli.main import app
 from quantgraph.data import open_source
 from quantgraph.market.moment import Moment
-from quantgraph.runs import run_strategy
-from quantgraph.runs.strategy_file import audit_strategy, read_strategy, strategy_source
+from quantgraph.runs import RunSpec, audit_strategy, read_strategy, run_strategy
+from quantgraph.runs.outputs import strategy_source
 from quantgraph.sandbox import default_runner
 from quantgraph.state import DataState
 
@@ -114,7 +114,8 @@ def test_too_many_sessions_are_sampled_unless_exhaustive(strategy, monkeypatch):
 
 def test_the_file_that_a_run_saves_is_audited_in_its_language(tmp_path):
     result = run_strategy(
-        "000342.SZ，5日均线上穿20日均线买入，下穿卖出，2024年1月到3月", out=tmp_path, trade=False
+        RunSpec(question="000342.SZ，5日均线上穿20日均线买入，下穿卖出，2024年1月到3月", trade=False),
+        out=tmp_path,
     )
     assert result["causality"]["causal"] is True
     path = result["strategy"]["path"]

@@ -23,6 +23,7 @@ from load_script import load_script
 from quantgraph.broker.ledger import Ledger
 from quantgraph.broker.orders import Fill
 from quantgraph.graph import create_trading_graph
+from quantgraph.runtime import Resources
 from quantgraph.runtime.agent_factory import CALLS_PER_NODE
 from quantgraph.runtime.state import EndedBecause
 from quantgraph.sandbox import default_runner
@@ -110,11 +111,9 @@ def outfit(cast, ledger, runner, *, ask, source="sample", store=None):
     graph = create_trading_graph(
         model=cast,
         source=source,
-        store=store,
-        runner=runner,
-        ledger=ledger,
         on_clarify="ask" if ask else "default",
         checkpointer=InMemorySaver() if ask else None,
+        resources=Resources(store=store, runner=runner, ledger=ledger),
     )
     return SimpleNamespace(graph=graph, store=store, ledger=ledger)
 

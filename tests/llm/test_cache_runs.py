@@ -9,6 +9,7 @@ import pytest
 from langchain_core.messages import AIMessage
 from langgraph.checkpoint.memory import InMemorySaver
 
+from quantgraph.runtime import Resources
 from quantgraph.settings import Role, load_settings
 from quantgraph.state import DataState
 from quantgraph.subgraphs.signal import create_signal_subgraph
@@ -27,8 +28,8 @@ def run(cast: Any, model: Any, tmp_path: Path, **options: Any) -> tuple[str | No
     graph = create_signal_subgraph(
         model=cast,
         source="sample",
-        store=DataState(),
         settings=load_settings(llm_cache="full", cache_dir=tmp_path, max_attempts=1),
+        resources=Resources(store=DataState()),
         **{"on_clarify": "fail", **options},
     )
     final = graph.invoke({"messages": [("user", SENTENCE)]}, {"configurable": {"thread_id": "t"}})

@@ -16,6 +16,7 @@ import pytest
 from quantgraph import DataState, create_signal_subgraph, create_trading_graph
 from quantgraph.broker.ledger import Ledger
 from quantgraph.recording import Entry, Recorder
+from quantgraph.runtime import Resources
 from quantgraph.runtime.state import EndedBecause
 from quantgraph.settings import load_settings
 
@@ -73,9 +74,8 @@ def test_whatever_it_answers_the_signal_subgraph_ends_typed_and_within_its_bound
     where, begun = tmp_path / "run.sqlite", time.monotonic()
     graph = create_signal_subgraph(
         settings=settings(address, tmp_path),
-        store=DataState(),
-        recorder=Recorder(where),
         on_clarify="default",
+        resources=Resources(store=DataState(), recorder=Recorder(where)),
     )
     state = graph.invoke({"messages": [("user", SENTENCE)], "run_id": "r"})
     print(state["ended_because"], state["error_messages"], state["execution_history"])
@@ -91,9 +91,8 @@ def test_code_that_it_writes_is_traded_only_if_it_passed_every_check(address, tm
     where, begun = tmp_path / "run.sqlite", time.monotonic()
     graph = create_trading_graph(
         settings=settings(address, tmp_path, models=planned),
-        store=DataState(),
-        ledger=where,
         on_clarify="default",
+        resources=Resources(store=DataState(), ledger=where),
     )
     state = graph.invoke({"messages": [("user", SENTENCE)], "run_id": "r"})
     print(state["ended_because"], state["error_messages"], state["execution_history"])

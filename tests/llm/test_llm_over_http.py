@@ -6,6 +6,7 @@ import pytest
 from langchain_core.messages import HumanMessage
 
 from quantgraph.llm.planner import KeylessPlanner
+from quantgraph.runtime import Resources
 from quantgraph.state import DataState
 from quantgraph.subgraphs.signal import create_signal_subgraph
 from quantgraph.testing import Fault, OpenAIStub
@@ -18,7 +19,7 @@ SENTENCES = [
 
 def run(sentence, **options):
     store = DataState()
-    graph = create_signal_subgraph(store=store, on_clarify="fail", **options)
+    graph = create_signal_subgraph(on_clarify="fail", resources=Resources(store=store), **options)
     state = graph.invoke({"messages": [HumanMessage(sentence)]})
     assert state["ended_because"] == "done", state["error_messages"]
     return state, store.snapshot(state["data_ref"])["signal"][state["strategy"]["name"]]

@@ -21,6 +21,7 @@ from quantgraph.llm import CallPolicy, RecordedChatModel, get_llm
 from quantgraph.llm.token_prices import load_prices
 from quantgraph.market.moment import Moment
 from quantgraph.recording import Budget, Recorder, Recording, Scope, in_scope
+from quantgraph.runtime import Resources
 from quantgraph.settings import load_settings
 from quantgraph.state import DataState, deciding
 from quantgraph.subgraphs.signal import create_signal_subgraph
@@ -151,7 +152,9 @@ def test_the_end_of_the_time_stops_the_node(tmp_path: Path) -> None:
 def test_a_run_of_the_graph_ends_with_the_budget_it_passed(tmp_path: Path) -> None:
     recorder = Recorder(tmp_path / "run.sqlite")
     graph = create_signal_subgraph(
-        store=DataState(), on_clarify="default", recorder=recorder, settings=load_settings(budget="calls=2")
+        on_clarify="default",
+        settings=load_settings(budget="calls=2"),
+        resources=Resources(store=DataState(), recorder=recorder),
     )
     state = graph.invoke({"messages": [HumanMessage("SYN30, buy when RSI(14) is below 30, in 2025")]})
     assert state["ended_because"] == "budget_calls"

@@ -26,9 +26,11 @@ from quantgraph.broker.orders import order_from_json, order_to_json
 from quantgraph.errors import CheckpointerRequired, LedgerConflict
 from quantgraph.graph import create_trading_graph
 from quantgraph.market.rulebook import Rulebook
-from quantgraph.nodes import TradingResources, approve_node, daily_loop_node, decision_node, propose_node
+from quantgraph.nodes import Trading, approve_node, daily_loop_node, decision_node, propose_node
 from quantgraph.nodes.approval import parse_approval
-from quantgraph.runs import run_strategy
+from quantgraph.runs import RunSpec, run_strategy
+from quantgraph.runtime.resources import Resources, open_resources
+from quantgraph.settings import load_settings
 from quantgraph.state import DataState
 
 DAYS = pd.to_datetime(["2024-01-02", "2024-01-03", "2024-01-04", "2024-01-05"])
@@ -74,20 +76,20 @@ class Counting(SignalRule):
 
 
 @pytest.fixture
-def resources(store, tmp_path):
-    opened = TradingResources(
-        store=store,
+def trading(store, tmp_path):
+    settings = load_settings(runs_dir=tmp_path / "runs")
+    opened = Trading(
+        resources=open_resources(Resources(store=store, settings=settings)),
         decider=Counting(),
         rules=Rulebook.mainland(),
         cash=Decimal("100000.00"),
-        runs_dir=tmp_path / "runs",
         approve=True,
     )
     yield opened
     opened.close("r")
 
 
-def trade(resources, state, answers):
+def trade(trading, state, answers):
     """The loop by hand, with a function that gives the answers; returns the questions."""
     questions = []
 
@@ -95,27 +97,27 @@ def trade(resources, state, answers):
         questions.append(question)
         return answers[len(questions) - 1]
 
-    resources = replace(resources, on_clarify=answer)
+    trading = replace(trading, resources=replace(trading.resources, on_clarify=answer))
     while True:
-        state |= daily_loop_node(state, resources=resources)
+        state |= daily_loop_node(state, trading=trading)
         if state["session"] is None:
             return questions
-        state |= propose_node(state, resources=resources)
+        state |= propose_node(state, trading=trading)
         if state["proposal"]["question"]:
-            state |= approve_node(state, resources=resources)
-        state |= decision_node(state, resources=resources)
+            state |= approve_node(state, trading=trading)
+        state |= decision_node(state, trading=trading)
         assert state["proposal"] is None
 
 
 # The money ---------------------------------------------------------------------------------------
 
 
-def test_approved_days_are_traded_to_the_cent_as_shown(resources, store):
-    questions = trade(resources, state_on(committed(store)), ["approve", "Approve"])
+def test_approved_days_are_traded_to_the_cent_as_shown(trading, store):
+    questions = trade(trading, state_on(committed(store)), ["approve", "Approve"])
     # 9,000 at 11 are 99,000.00; commission 0.025 % = 24.75, transfer fee 0.001 % = 0.99.
     # 9,000 at 13 are 117,000.00; 29.25, 1.17, and stamp duty 0.05 % = 58.50.
-    assert resources.ledger_of("r").account("r").cash == Decimal("974.26") + Decimal("116911.08")
-    assert resources.decider.asked == ["0102", "0103", "0104", "0105"], "once a session"
+    assert trading.ledger_of("r").account("r").cash == Decimal("974.26") + Decimal("116911.08")
+    assert trading.decider.asked == ["0102", "0103", "0104", "0105"], "once a session"
     assert [question["orders"][0]["side"] for question in questions] == ["buy", "sell"], (
         "sessions without orders are not asked about"
     )
@@ -127,9 +129,9 @@ def test_approved_days_are_traded_to_the_cent_as_shown(resources, store):
     )
 
 
-def test_a_rejected_day_leaves_the_money_and_says_so_in_the_ledger(resources, store):
-    (question,) = trade(resources, state_on(committed(store), "zh"), ["拒绝"])
-    ledger = resources.ledger_of("r")
+def test_a_rejected_day_leaves_the_money_and_says_so_in_the_ledger(trading, store):
+    (question,) = trade(trading, state_on(committed(store), "zh"), ["拒绝"])
+    ledger = trading.ledger_of("r")
     assert ledger.sessions("r") == list(DAYS), "the session is committed, the run goes on"
     assert ledger.account("r") == Account.opening(100_000)
     (refused,) = ledger.orders("r")
@@ -139,29 +141,29 @@ def test_a_rejected_day_leaves_the_money_and_says_so_in_the_ledger(resources, st
     assert (question["options"], question["default"]) == (["同意", "拒绝", "后续全部同意"], "拒绝")
 
 
-def test_a_rejected_sale_keeps_the_shares(resources, store):
-    trade(resources, state_on(committed(store)), ["同意", "reject"])
-    ledger = resources.ledger_of("r")
+def test_a_rejected_sale_keeps_the_shares(trading, store):
+    trade(trading, state_on(committed(store)), ["同意", "reject"])
+    ledger = trading.ledger_of("r")
     assert ledger.account("r").quantity(CODE) == 9000
     assert list(ledger.values("r"))[-1] == 122474.26, "974.26 and 9,000 at 13.50"
 
 
-def test_what_is_shown_knows_nothing_later_than_the_open(resources, tmp_path):
+def test_what_is_shown_knows_nothing_later_than_the_open(trading, tmp_path):
     def shown(closes, opens):
         store = DataState()
-        late = replace(
-            resources, store=store, runs_dir=tmp_path / str(closes[1]), on_clarify=lambda _: "approve"
-        )
+        settings = load_settings(runs_dir=tmp_path / str(closes[1]))
+        given = Resources(store=store, settings=settings, on_clarify=lambda _: "approve")
+        late = replace(trading, resources=open_resources(given))
         state = state_on(committed(store, opens, closes)) | {"session": "20240103"}
         late.open_run("r", state)
-        question = propose_node(state, resources=late)["proposal"]["question"]
+        question = propose_node(state, trading=late)["proposal"]["question"]
         late.close("r")
         return question["question"], question["orders"]
 
     assert shown(CLOSES, OPENS) == shown((10.5, 12.0, 1.0, 99.0), (10, 11, 50, 2))
 
 
-def test_an_order_that_the_desk_would_refuse_is_shown_with_the_reason(resources, store):
+def test_an_order_that_the_desk_would_refuse_is_shown_with_the_reason(trading, store):
     class Greedy(Decider):
         name = "greedy"
 
@@ -173,7 +175,7 @@ def test_an_order_that_the_desk_would_refuse_is_shown_with_the_reason(resources,
                 ),
             ]
 
-    questions = trade(replace(resources, decider=Greedy()), state_on(committed(store)), ["reject"] * 4)
+    questions = trade(replace(trading, decider=Greedy()), state_on(committed(store)), ["reject"] * 4)
     half, odd = questions[0]["question"].splitlines()[1:3]
     assert half == "1. buy 4900 600519.SH at the open, reference price 10 (target_weight 0.5; half)"
     assert odd.startswith("2. buy 150 600519.SH at a limit, reference price 9 (lot_size: 150 shares")
@@ -204,19 +206,19 @@ class Twice(Decider):
     ],
 )
 def test_some_of_the_orders_are_sent_by_number_or_symbol_and_the_others_are_rejections(
-    resources, store, answer, sent
+    trading, store, answer, sent
 ):
     opens, closes = (pd.concat([column(*four)[CODE].rename(c) for c in (CODE, OTHER)], axis=1)
                      for four in (OPENS, CLOSES))  # fmt: skip
     ref = store.update("ohlcv", {"open": opens, "close": closes})
     ref = store.update("signal", {"s": opens * 0.0}, base=ref)
-    (question,) = trade(replace(resources, decider=Twice()), state_on(ref), [answer])
+    (question,) = trade(replace(trading, decider=Twice()), state_on(ref), [answer])
     assert jsonschema.Draft202012Validator(question["answer_schema"]).is_valid(answer)
-    outcomes = {outcome.order.sequence: outcome for outcome in resources.ledger_of("r").orders("r")}
+    outcomes = {outcome.order.sequence: outcome for outcome in trading.ledger_of("r").orders("r")}
     assert {place for place, outcome in outcomes.items() if isinstance(outcome, Fill)} == sent
     assert {outcome.code for place, outcome in outcomes.items() if place not in sent} <= {"not_approved"}
     assert set(outcomes) == {2, 5, 9}
-    resources.ledger_of("r").check("r")
+    trading.ledger_of("r").check("r")
 
 
 @pytest.mark.parametrize(
@@ -231,12 +233,12 @@ def test_a_symbol_that_reads_like_a_word_sends_no_more_than_was_meant(symbol, an
 # Nobody there ------------------------------------------------------------------------------------
 
 
-def test_where_nobody_is_asked_nothing_is_sent_and_that_is_written_down(resources, store):
+def test_where_nobody_is_asked_nothing_is_sent_and_that_is_written_down(trading, store):
     state = state_on(committed(store)) | {"session": "20240103"}
-    alone = replace(resources, on_clarify="default")
+    alone = replace(trading, resources=replace(trading.resources, on_clarify="default"))
     alone.open_run("r", state)
-    state |= propose_node(state, resources=alone)
-    update = approve_node(state, resources=alone)
+    state |= propose_node(state, trading=alone)
+    update = approve_node(state, trading=alone)
     assert update["assumptions"] == ["approval: 20240103 reject (default)"]
     assert not update["proposal"]["approved"]
 
@@ -244,7 +246,7 @@ def test_where_nobody_is_asked_nothing_is_sent_and_that_is_written_down(resource
 def test_fail_ends_with_needs_answer_before_anything_is_traded(store, tmp_path):
     with Ledger(tmp_path / "ledger.sqlite") as ledger:
         graph = create_trading_graph(
-            source="sample", store=store, ledger=ledger, approve=True, on_clarify="fail"
+            source="sample", approve=True, on_clarify="fail", resources=Resources(store=store, ledger=ledger)
         )
         state = graph.invoke({"messages": [("user", SENTENCE)], "run_id": "r"})
         assert state["ended_because"] == "needs_answer"
@@ -252,13 +254,17 @@ def test_fail_ends_with_needs_answer_before_anything_is_traded(store, tmp_path):
         assert ledger.orders("r") == []
 
 
-def test_three_answers_that_are_none_end_the_run(resources, store):
+def test_three_answers_that_are_none_end_the_run(trading, store):
     state = state_on(committed(store)) | {"session": "20240103"}
     said = []
-    lost = replace(resources, on_clarify=lambda question: said.append(question.get("error")) or "maybe")
+
+    def unclear(question):
+        return said.append(question.get("error")) or "maybe"
+
+    lost = replace(trading, resources=replace(trading.resources, on_clarify=unclear))
     lost.open_run("r", state)
-    state |= propose_node(state, resources=lost)
-    update = approve_node(state, resources=lost)
+    state |= propose_node(state, trading=lost)
+    update = approve_node(state, trading=lost)
     assert update["ended_because"] == "needs_answer"
     words = "approve, reject, approve all that follow, or numbers or symbols of orders, like 1, 2"
     assert said == [None, *[f"'maybe' is not an option; answer with {words}"] * 2]
@@ -266,14 +272,18 @@ def test_three_answers_that_are_none_end_the_run(resources, store):
 
 def test_an_answer_that_fails_leaves_the_report_of_the_sessions_before_it(tmp_path):
     words = ["approve", *["?"] * 3]
-    done = run_strategy(SENTENCE, approve=True, on_clarify=lambda _question: words.pop(0), out=tmp_path)
+    done = run_strategy(
+        RunSpec(question=SENTENCE, approve=True),
+        out=tmp_path,
+        resources=Resources(on_clarify=lambda _question: words.pop(0)),
+    )
     assert (done["ended_because"], words) == ("needs_answer", [])
     assert done["account"]["trades"] == 1
     assert done["assumptions"][0].endswith("approve (callable)")
 
 
-def test_somebody_who_is_to_be_asked_needs_a_checkpointer(resources, store):
-    graph = create_trading_graph(source="sample", store=store, approve=True)
+def test_somebody_who_is_to_be_asked_needs_a_checkpointer(trading, store):
+    graph = create_trading_graph(source="sample", approve=True, resources=Resources(store=store))
     with pytest.raises(CheckpointerRequired, match="approve=True"):
         graph.invoke({"messages": [("user", SENTENCE)]})
 
@@ -282,7 +292,7 @@ def test_somebody_who_is_to_be_asked_needs_a_checkpointer(resources, store):
 
 
 def test_only_with_approve_are_there_steps_for_it(store):
-    plain_graph = create_trading_graph(source="sample", store=store)
+    plain_graph = create_trading_graph(source="sample", resources=Resources(store=store))
     assert {"propose", "approve"}.isdisjoint(plain_graph.nodes)
 
 
@@ -324,11 +334,16 @@ def whole(tmp_path_factory):
     folder = tmp_path_factory.mktemp("whole")
     task = {"messages": [("user", SENTENCE)], "run_id": "r"}
     with Ledger(folder / "plain.sqlite") as ledger:
-        create_trading_graph(source="sample", store=DataState(), ledger=ledger).invoke(task)
+        create_trading_graph(source="sample", resources=Resources(store=DataState(), ledger=ledger)).invoke(
+            task
+        )
         unasked = journal(ledger)
     with Ledger(folder / "approved.sqlite") as ledger:
         graph = create_trading_graph(
-            source="sample", store=DataState(), ledger=ledger, approve=True, checkpointer=InMemorySaver()
+            source="sample",
+            approve=True,
+            checkpointer=InMemorySaver(),
+            resources=Resources(store=DataState(), ledger=ledger),
         )
         _, asked = answered(graph, graph.invoke(task, THREAD), ["同意"])
         return unasked, journal(ledger), asked
@@ -345,8 +360,8 @@ def test_once_all_that_follow_are_approved_nobody_is_asked_again(whole, tmp_path
     _, expected, asked = whole
     saver = InMemorySaver()
     with Ledger(tmp_path / "l.sqlite") as ledger:
-        options = {"source": "sample", "store": DataState(), "ledger": ledger, "approve": True}
-        graph = create_trading_graph(**options, checkpointer=saver)
+        resources = Resources(store=DataState(), ledger=ledger)
+        graph = create_trading_graph(source="sample", approve=True, checkpointer=saver, resources=resources)
         state = graph.invoke({"messages": [("user", SENTENCE)], "run_id": "r"}, THREAD)
         state, questions = answered(graph, state, ["approve", "approve all that follow"])
         assert [question["id"] for question in questions] == [question["id"] for question in asked[:2]]
@@ -362,10 +377,10 @@ def test_a_kill_around_the_commit_neither_trades_nor_asks_twice(whole, tmp_path,
     decider = Counting()
     store = DataState()
     with closing(sqlite3.connect(tmp_path / "c.sqlite", check_same_thread=False)) as connection:
-        options = {"source": "sample", "store": store, "approve": True, "decider": decider}
         saver = SqliteSaver(connection)
+        options = {"source": "sample", "approve": True, "decider": decider, "checkpointer": saver}
         with Failing(tmp_path / "l.sqlite", day, when) as ledger:
-            graph = create_trading_graph(**options, ledger=ledger, checkpointer=saver)
+            graph = create_trading_graph(**options, resources=Resources(store=store, ledger=ledger))
             task = {"messages": [("user", SENTENCE)], "run_id": "r"}
             graph.invoke(task, THREAD, durability="sync")
             graph.invoke(Command(resume="approve"), THREAD, durability="sync")
@@ -373,7 +388,7 @@ def test_a_kill_around_the_commit_neither_trades_nor_asks_twice(whole, tmp_path,
                 graph.invoke(Command(resume="approve"), THREAD, durability="sync")
             assert len(ledger.orders("r")) == (1 if when == "before" else 2)
         with Ledger(tmp_path / "l.sqlite") as ledger:
-            graph = create_trading_graph(**options, ledger=ledger, checkpointer=saver)
+            graph = create_trading_graph(**options, resources=Resources(store=store, ledger=ledger))
             _, later = answered(graph, graph.invoke(None, THREAD, durability="sync"), ["approve"])
             assert [question["reason"] for question in later] == [each["reason"] for each in asked[2:]]
             assert journal(ledger) == expected
@@ -387,7 +402,10 @@ def test_a_checkpoint_that_waits_for_what_is_traded_already_asks_no_more(whole, 
     saver = InMemorySaver()
     with Ledger(tmp_path / "l.sqlite") as ledger:
         graph = create_trading_graph(
-            source="sample", store=DataState(), ledger=ledger, approve=True, checkpointer=saver
+            source="sample",
+            approve=True,
+            checkpointer=saver,
+            resources=Resources(store=DataState(), ledger=ledger),
         )
         state = graph.invoke({"messages": [("user", SENTENCE)], "run_id": "r"}, THREAD)
         waiting = graph.get_state(THREAD).config
@@ -399,11 +417,11 @@ def test_a_checkpoint_that_waits_for_what_is_traded_already_asks_no_more(whole, 
         assert journal(ledger) == expected
 
 
-def test_a_run_with_approval_is_not_continued_without(resources, store):
+def test_a_run_with_approval_is_not_continued_without(trading, store):
     state = state_on(committed(store))
-    resources.open_run("r", state)
+    trading.open_run("r", state)
     with pytest.raises(LedgerConflict, match="approve"):
-        replace(resources, approve=False).open_run("r", state)
+        replace(trading, approve=False).open_run("r", state)
 
 
 # Orders as JSON ----------------------------------------------------------------------------------

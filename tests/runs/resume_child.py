@@ -36,8 +36,9 @@ from quantgraph._util.canonical_json import canonical_json
 from quantgraph.broker import Ledger
 from quantgraph.recording import Recorder
 from quantgraph.runs import identity, resume_run, run_strategy, start
-from quantgraph.runs.manifest import MANIFEST_FILE
-from quantgraph.runs.resume import last_thread
+from quantgraph.runs.folder import MANIFEST_FILE
+from quantgraph.runs.start import last_thread
+from quantgraph.runtime import Resources
 
 RUN = "r"
 
@@ -78,8 +79,8 @@ def work(place: Place, steps: int | None) -> str:
     with counted(place, steps, control) as saver:
         options["checkpointer"] = saver
         if begun:
-            return resume_run(place.folder / RUN, **options)["ended_because"]
-        return run_strategy(QUESTION, out=place.folder, **options)["ended_because"]
+            return resume_run(place.folder / RUN, resources=Resources(**options))["ended_because"]
+        return run_strategy(QUESTION, out=place.folder, resources=Resources(**options))["ended_because"]
 
 
 @contextmanager

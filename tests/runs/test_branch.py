@@ -14,7 +14,8 @@ from quantgraph.broker.ledger import Ledger
 from quantgraph.cli.main import app
 from quantgraph.errors import BadOption, BadWindow, RunDiverged
 from quantgraph.llm.recorded_model import RecordedChatModel
-from quantgraph.runs import replay, replay_from, resume_run, run_strategy
+from quantgraph.runs import RunSpec, replay, replay_from, resume_run, run_strategy
+from quantgraph.runtime import Resources
 from quantgraph.settings import load_settings
 from quantgraph.state import decision_moment
 from quantgraph.testing import ScriptedChatModel
@@ -85,7 +86,13 @@ def test_the_new_model_is_called_from_the_session_on_and_no_model_before(recorde
     assert set(usage.values()) == {1}
     assert {(role, model) for role, model, _ in usage} == {("decision", "large")}  # what was served is free
     settings = load_settings(budget=f"calls={len(other.calls)}")
-    told = replay_from(recorded, LIVE, decider=Asking(saying(3, "large")), out=tmp_path, settings=settings)
+    told = replay_from(
+        recorded,
+        LIVE,
+        decider=Asking(saying(3, "large")),
+        out=tmp_path,
+        resources=Resources(settings=settings),
+    )
     assert told["ended_because"] == "done", told["error"]
 
 
@@ -139,11 +146,16 @@ def test_answers_before_the_session_are_served_and_later_orders_need_approval_ag
         return person(question) if decision_moment() is None else "approve all that follow"
 
     told = run_strategy(
-        rule, decider=Asking(saying(1, "small")), on_clarify=function, approve=True, out=tmp_path
+        RunSpec(question=rule, approve=True),
+        decider=Asking(saying(1, "small")),
+        out=tmp_path,
+        resources=Resources(on_clarify=function),
     )
     assert (told["ended_because"], asked) == ("done", ["window"]), told["error"]
     asked.clear()
-    branch = replay_from(told["run_dir"], LIVE, decider=Asking(saying(1, "large")), answer=person)
+    branch = replay_from(
+        told["run_dir"], LIVE, decider=Asking(saying(1, "large")), resources=Resources(answer=person)
+    )
     old, new = lines(told["run_dir"]), lines(branch["run_dir"])
     assert before(new) == before(old)
     live = [line for line in old if line[0] >= LIVE and line[1] == "day"]

@@ -8,6 +8,7 @@ import threading
 import time
 
 from quantgraph.runs import run_strategy
+from quantgraph.runtime import Resources
 from quantgraph.settings import load_settings
 from quantgraph.testing import Fault, OpenAIStub
 
@@ -32,7 +33,10 @@ def test_ctrl_c_ends_a_run_whose_model_hangs(tmp_path):
         settings = load_settings(openai_api_key="sk-test", openai_base_url=stub.base_url, model="m")
         try:
             result = run_strategy(
-                "000341.SZ, 5-day average, 2025", source="sample", settings=settings, out=tmp_path
+                "000341.SZ, 5-day average, 2025",
+                source="sample",
+                out=tmp_path,
+                resources=Resources(settings=settings),
             )
         finally:
             ended.set()

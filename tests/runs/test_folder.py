@@ -9,7 +9,7 @@ import sys
 
 import pytest
 
-from quantgraph.runs import run_strategy
+from quantgraph.runs import RunSpec, run_strategy
 from quantgraph.runs.folder import staged_run_folder
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="locks that end with their process are POSIX's")
@@ -47,7 +47,7 @@ def test_the_next_run_removes_the_folder_of_a_killed_start_and_keeps_that_of_a_l
     kill(dead)
     (tmp_path / ".mine").mkdir()
     assert {path.name for path in tmp_path.iterdir()} == {left, held, ".mine"}
-    told = run_strategy(SENTENCE, out=tmp_path, trade=False)
+    told = run_strategy(RunSpec(question=SENTENCE, trade=False), out=tmp_path)
     assert told["ended_because"] == "done"
     assert {path.name for path in tmp_path.iterdir()} == {told["run_id"], held, ".mine"}
     assert (tmp_path / held / "alive" / "data" / "half").is_file()

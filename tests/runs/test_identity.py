@@ -17,8 +17,8 @@ from quantgraph.errors import BadFile, RunMismatch
 from quantgraph.market.rulebook import Rulebook
 from quantgraph.runs import resume_run, run_strategy
 from quantgraph.runs.identity import identity_of
-from quantgraph.runs.resources import Resources
 from quantgraph.runs.specification import RunSpec, source_fingerprint
+from quantgraph.runtime.resources import Resources, open_resources
 from quantgraph.settings import load_settings
 from quantgraph.testing import ScriptedChatModel
 
@@ -27,7 +27,7 @@ SENTENCE = "000341.SZ，2日均线上穿5日均线买入，下穿卖出，202401
 
 
 def configuration(model):
-    handles = Resources(settings=load_settings(), source=SampleSource(), model=model)
+    handles = open_resources(Resources(settings=load_settings(), source=SampleSource(), model=model))
     options = RunSpec(question="q", rules=Rulebook.mainland())
     told = identity_of(options, GRAPH, handles).configuration
     assert json.loads(json.dumps(told, allow_nan=False)) == told, "as run.json gives it back"
@@ -81,7 +81,9 @@ def test_an_unreadable_file_of_the_source_is_named(a_share, monkeypatch):
 def test_a_resume_with_another_model_or_code_shows_old_and_new_values(tmp_path):
     control = RunControl()
     control.request_drain("at once")
-    half = run_strategy(SENTENCE, out=tmp_path, model=openai(temperature=0.1), control=control)
+    half = run_strategy(
+        SENTENCE, out=tmp_path, model=openai(temperature=0.1), resources=Resources(control=control)
+    )
     path = tmp_path / half["run_id"] / "run.json"
     told = json.loads(path.read_text())
     told["versions"]["numpy"] = "1.0"
@@ -109,7 +111,7 @@ def test_a_resume_with_another_model_or_code_shows_old_and_new_values(tmp_path):
 def test_another_library_version_is_reported_and_not_refused(tmp_path):
     control = RunControl()
     control.request_drain("at once")
-    half = run_strategy(SENTENCE, out=tmp_path, control=control)
+    half = run_strategy(SENTENCE, out=tmp_path, resources=Resources(control=control))
     path = tmp_path / half["run_id"] / "run.json"
     told = json.loads(path.read_text())
     told["versions"]["numpy"] = "1.0"

@@ -20,6 +20,7 @@ from quantgraph.broker.ledger import Ledger
 from quantgraph.cli.main import app
 from quantgraph.errors import BadFile
 from quantgraph.runs import replay, run_strategy
+from quantgraph.runtime import Resources
 from quantgraph.settings import load_settings
 from quantgraph.subgraphs.signal.nodes import reflection
 from quantgraph.testing import Fault, OpenAIStub
@@ -43,7 +44,9 @@ def recorded(tmp_path_factory):
     out = tmp_path_factory.mktemp("recorded")
     with stumbling() as stub:
         told = run_strategy(
-            scripted.QUESTION, settings=settings_for(stub), answer=lambda _: scripted.ANSWER, out=out
+            scripted.QUESTION,
+            out=out,
+            resources=Resources(settings=settings_for(stub), answer=lambda _: scripted.ANSWER),
         )
     assert told["ended_because"] == "done", told["error"]
     return Path(told["run_dir"])

@@ -13,7 +13,8 @@ from langgraph.runtime import RunControl
 from load_script import load_script
 
 from quantgraph.broker.ledger import Ledger
-from quantgraph.runs import replay, resume_run, run_strategy
+from quantgraph.runs import RunSpec, replay, resume_run, run_strategy
+from quantgraph.runtime import Resources
 from quantgraph.settings import load_settings
 from quantgraph.testing import OpenAIStub
 
@@ -32,12 +33,16 @@ def settings_for(stub, **more):
         ({"on_clarify": "ask"}, {}, "needs_answer"),
         ({"on_clarify": "fail"}, {}, "needs_answer"),
         ({"answer": lambda _: scripted.ANSWER}, {"budget": "calls=4"}, "budget_calls"),
-        ({"on_clarify": lambda _: scripted.ANSWER, "trade": False}, {}, "done"),
+        ({"on_clarify": lambda _: scripted.ANSWER}, {}, "done"),
     ],
 )
 def test_a_run_that_ended_early_replays_to_the_same_end(tmp_path, options, limits, because):
     with OpenAIStub(scripted.script) as stub:
-        told = run_strategy(scripted.QUESTION, settings=settings_for(stub, **limits), out=tmp_path, **options)
+        told = run_strategy(
+            scripted.QUESTION,
+            out=tmp_path,
+            resources=Resources(settings=settings_for(stub, **limits), **options),
+        )
     assert told["ended_because"] == because
     replayed = replay(told["run_dir"])
     assert replayed.differences == ()
@@ -59,7 +64,7 @@ def test_a_run_that_was_stopped_replays_as_far_as_it_got(tmp_path, place):
         if event.name == place:
             control.request_drain()
 
-    told = run_strategy(KEYLESS, out=tmp_path, control=control, watch=watch)
+    told = run_strategy(KEYLESS, out=tmp_path, resources=Resources(control=control, watch=watch))
     assert told["ended_because"] == "cancelled"
     assert replay(told["run_dir"]).differences == ()
 
@@ -67,7 +72,9 @@ def test_a_run_that_was_stopped_replays_as_far_as_it_got(tmp_path, place):
 def test_approvals_and_rejections_are_the_same_in_the_replay(tmp_path):
     turns = count(1)
     told = run_strategy(
-        KEYLESS, out=tmp_path, approve=True, answer=lambda asked: asked["options"][next(turns) % 2]
+        RunSpec(question=KEYLESS, approve=True),
+        out=tmp_path,
+        resources=Resources(answer=lambda asked: asked["options"][next(turns) % 2]),
     )
     assert told["ended_because"] == "done", told["error"]
     with Ledger(Path(told["run_dir"]) / "ledger.sqlite") as book:
@@ -87,12 +94,16 @@ def test_an_approval_of_all_later_orders_holds_after_a_resume_and_in_the_replay(
 
     rule = "000341.SZ，000342.SZ，000343.SZ，2日均线上穿5日均线买入，下穿卖出，2025年1月2日到2025年3月14日"
     half = run_strategy(
-        rule, out=tmp_path, approve=True, answer=lambda _asked: said.pop(), watch=watch, control=control
+        RunSpec(question=rule, approve=True),
+        out=tmp_path,
+        resources=Resources(answer=lambda _asked: said.pop(), watch=watch, control=control),
     )
     assert half["ended_because"] == "cancelled"
     for path in Path(half["run_dir"]).glob("checkpoints.sqlite*"):
         path.unlink()
-    done = resume_run(half["run_dir"], answer=lambda asked: pytest.fail(asked["question"]))
+    done = resume_run(
+        half["run_dir"], resources=Resources(answer=lambda asked: pytest.fail(asked["question"]))
+    )
     assert done["ended_because"] == "done"
     with Ledger(Path(done["run_dir"]) / "ledger.sqlite") as book:
         refused = [outcome for outcome in book.orders(done["run_id"]) if not hasattr(outcome, "price")]
@@ -106,8 +117,10 @@ def test_a_killed_run_replays_as_far_as_it_got_and_after_a_resume_to_its_end(tmp
         "import os, sys\n"
         "from quantgraph.nodes import decision\n"
         "from quantgraph.runs import run_strategy\n"
+        "from quantgraph.runtime import Resources\n"
         "decision.emit_session = lambda day, _: day.day == 15 and os.kill(os.getpid(), 9)\n"
-        "run_strategy(sys.argv[1], answer=lambda _: sys.argv[2], out=sys.argv[3])\n"
+        "resources = Resources(answer=lambda _: sys.argv[2])\n"
+        "run_strategy(sys.argv[1], out=sys.argv[3], resources=resources)\n"
     )
     with OpenAIStub(scripted.script) as stub:
         settings = settings_for(stub)
@@ -122,5 +135,5 @@ def test_a_killed_run_replays_as_far_as_it_got_and_after_a_resume_to_its_end(tmp
         with Ledger(folder / "ledger.sqlite") as book:
             assert f"{book.last_session(folder.name):%Y%m%d}" == "20240115"
         assert replay(folder).differences == ()
-        assert resume_run(folder, settings=settings)["ended_because"] == "done"
+        assert resume_run(folder, resources=Resources(settings=settings))["ended_because"] == "done"
     assert replay(folder).differences == ()

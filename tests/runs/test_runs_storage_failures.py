@@ -17,6 +17,7 @@ from quantgraph.broker import Ledger
 from quantgraph.cli.main import app
 from quantgraph.errors import BadFile, StorageUnavailable
 from quantgraph.runs import replay, resume_run, run_strategy, start
+from quantgraph.runtime import Resources
 
 SENTENCE = "000341.SZ，2日均线上穿5日均线买入，下穿卖出，20240102到20240229"
 
@@ -37,8 +38,10 @@ def made(tmp_path_factory):
         half = run_strategy(
             SENTENCE,
             out=folder / "half",
-            control=control,
-            watch=lambda event: control.request_drain("enough") if event.name == "validate" else None,
+            resources=Resources(
+                control=control,
+                watch=lambda event: control.request_drain("enough") if event.name == "validate" else None,
+            ),
         )
     assert (done["ended_because"], half["ended_because"]) == ("done", "cancelled")
     return {"done": folder / "done" / "r", "half": folder / "half" / "r"}
@@ -95,7 +98,7 @@ def test_a_commit_that_cannot_be_written_is_not_a_tool_result(tmp_path, made, as
     with pytest.raises(
         StorageUnavailable, match=f"{data} cannot be written or read: Not a directory"
     ) as error:
-        run_strategy(SENTENCE, out=tmp_path, watch=full)
+        run_strategy(SENTENCE, out=tmp_path, resources=Resources(watch=full))
     assert error.value.data["run_dir"] == str(tmp_path / "r")
     assert json.loads((tmp_path / "r" / "result.json").read_text())["state"] == "failed"
     data.unlink()
@@ -114,7 +117,9 @@ def test_a_locked_ledger_is_waited_for_and_then_named(tmp_path, made, monkeypatc
 
         reason = "held.sqlite cannot be written or read: database is locked; another process holds it"
         with pytest.raises(StorageUnavailable, match=reason):
-            run_strategy(SENTENCE, out=tmp_path, ledger=tmp_path / "held.sqlite", watch=hold)
+            run_strategy(
+                SENTENCE, out=tmp_path, resources=Resources(ledger=tmp_path / "held.sqlite", watch=hold)
+            )
     assert resume_run(tmp_path / "r")["ended_because"] == "done"
     with Ledger(tmp_path / "held.sqlite") as book:
         assert list(book.journal("r")) == journal(made["done"])

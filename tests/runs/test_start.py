@@ -14,8 +14,11 @@ import pytest
 from quantgraph.broker import Decider
 from quantgraph.data.sample import SampleSource
 from quantgraph.errors import BadOption, NotConfigured
-from quantgraph.runs import resume_run, run_strategy, start
-from quantgraph.runs.strategy_file import strategy_source
+from quantgraph.recording import Recorder
+from quantgraph.runs import RunSpec, resume_run, run_strategy, start
+from quantgraph.runs.outputs import strategy_source
+from quantgraph.runtime import Resources
+from quantgraph.state import DataState
 
 SHORT = "000341.SZ，5日均线上穿20日均线买入，下穿卖出，2025年1月2日到2025年1月14日"
 SENTENCE = "合成30成分股，5日均线上穿20日均线买入，下穿卖出，2025年"
@@ -92,9 +95,9 @@ def test_a_stopped_run_says_cancelled(tmp_path):
 
 def test_a_killed_run_says_running(tmp_path):
     code = (
-        "import os, sys\nfrom quantgraph.runs import run_strategy\n"
+        "import os, sys\nfrom quantgraph.runs import run_strategy\nfrom quantgraph.runtime import Resources\n"
         "def watch(event):\n    if event.kind == 'session': os._exit(9)\n"
-        f"run_strategy({SENTENCE!r}, out=sys.argv[1], watch=watch)"
+        f"run_strategy({SENTENCE!r}, out=sys.argv[1], resources=Resources(watch=watch))"
     )
     done = subprocess.run([sys.executable, "-c", code, str(tmp_path)], check=False, timeout=60)
     assert done.returncode == 9
@@ -144,7 +147,11 @@ def test_questions_are_answered_by_the_function_and_an_empty_answer_is_asked_aga
         asked.append(question["kind"])
         return next(answers)
 
-    told = run_strategy("5日均线上穿20日均线买入，下穿卖出", answer=answer, out=tmp_path, trade=False)
+    told = run_strategy(
+        RunSpec(question="5日均线上穿20日均线买入，下穿卖出", trade=False),
+        out=tmp_path,
+        resources=Resources(answer=answer),
+    )
     assert told["ended_because"] == "done"
     assert asked == ["symbol", "symbol", "window", "window"]
 
@@ -162,14 +169,15 @@ def test_a_run_that_is_killed_during_its_start_does_not_exist_or_can_be_resumed(
             seen.append(sorted(path.name for path in folder.iterdir()) if folder.exists() else None)
             yield opened
 
-    def killed(*_):
+    def killed(*_, **__):
         raise Killed
 
-    monkeypatch.setattr(start, "new_run_id", lambda: "r")
-    monkeypatch.setattr(start, "open_run", watched)
-    monkeypatch.setattr(start, "execute_run", killed)
-    with pytest.raises(Killed):
-        run_strategy(SHORT, out=tmp_path)
+    with monkeypatch.context() as patch:
+        patch.setattr(start, "new_run_id", lambda: "r")
+        patch.setattr(start, "open_run", watched)
+        patch.setattr(start, "execute_run", killed)
+        with pytest.raises(Killed):
+            run_strategy(SHORT, out=tmp_path)
     assert seen[0] is None
     assert {"run.json", "result.json", "ledger.sqlite"} <= {*seen[1]}
     told = json.loads((folder / "result.json").read_text(encoding="utf-8"))
@@ -183,3 +191,22 @@ def test_a_run_of_a_custom_graph_is_named_as_one(tmp_path):
     (tmp_path / "ledger.sqlite").touch()
     with pytest.raises(BadOption, match=r"there is no run.json in .*; a run of your own graph is resumed"):
         resume_run(tmp_path)
+
+
+def test_an_option_beside_a_whole_specification_is_refused(tmp_path):
+    for name, value in {"symbols": ["000341.SZ"], "start": "20250102", "end": "20250114", "cash": 0}.items():
+        with pytest.raises(BadOption, match=f"{name}= and a RunSpec are both given") as caught:
+            run_strategy(RunSpec(question=SHORT), out=tmp_path, **{name: value})
+        assert caught.value.data == {"parameter": name}
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_run_makes_its_own_store_and_recorder(tmp_path):
+    for given in (Resources(store=DataState()), Resources(recorder=Recorder())):
+        with pytest.raises(BadOption, match="a run makes its own, in its folder"):
+            run_strategy(SHORT, out=tmp_path, resources=given)
+
+
+def test_a_specification_that_calls_a_function_needs_one(tmp_path):
+    with pytest.raises(BadOption, match=r"needs the function as resources\.on_clarify"):
+        run_strategy(RunSpec(question=SHORT, on_clarify="function"), out=tmp_path)

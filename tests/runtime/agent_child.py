@@ -43,6 +43,7 @@ from quantgraph import DataState, create_trading_graph
 from quantgraph.broker import Decider, Ledger, Order
 from quantgraph.llm import RecordedChatModel
 from quantgraph.recording import Recorder
+from quantgraph.runtime import Resources
 
 CODE = "000341.SZ"
 RUN = "r"
@@ -174,12 +175,14 @@ def graph_of(case: Case, *, saver: Any = None, replayed: bool = False) -> Any:
     embedded = case.host == "embedded"
     graph = create_trading_graph(
         source="sample",
-        store=DataState(case.folder / "data"),
         decider=Trader(case),
-        ledger=case.folder / "replayed.sqlite" if replayed else case.place,
-        recorder=Recorder(case.place, mode="replay") if replayed else None,
         on_clarify="default",
         checkpointer=None if embedded else saver,
+        resources=Resources(
+            store=DataState(case.folder / "data"),
+            ledger=case.folder / "replayed.sqlite" if replayed else case.place,
+            recorder=Recorder(case.place, mode="replay") if replayed else None,
+        ),
     )
     if not embedded:
         return graph

@@ -16,8 +16,9 @@ from quantgraph import DataState, create_signal_subgraph, create_trading_graph
 from quantgraph.broker.ledger import Ledger
 from quantgraph.recording import Recorder
 from quantgraph.runtime import events
+from quantgraph.runtime.resources import Resources, open_resources
 from quantgraph.runtime.run_node import run_node
-from quantgraph.subgraphs.signal import build_signal_resources, reflection_node
+from quantgraph.subgraphs.signal import reflection_node
 from quantgraph.testing import ScriptedChatModel
 
 THREAD = {"configurable": {"thread_id": "t"}}
@@ -70,9 +71,8 @@ def test_names_and_keys_of_the_events_are_these_and_no_others():
 @pytest.mark.parametrize("depth", [0, 2])
 def test_a_host_sees_the_same_events_at_any_depth_and_they_are_plain_json(depth, tmp_path):
     graph = create_signal_subgraph(
-        store=DataState(),
-        recorder=Recorder(tmp_path / "run.sqlite"),
         checkpointer=None if depth else InMemorySaver(),
+        resources=Resources(store=DataState(), recorder=Recorder(tmp_path / "run.sqlite")),
     )
     graph = nested(graph, depth)
     seen = told(graph, ask(CROSS)) + told(graph, Command(resume="2024"))
@@ -94,7 +94,9 @@ def test_a_host_sees_the_same_events_at_any_depth_and_they_are_plain_json(depth,
 
 
 def test_every_model_call_is_told_with_its_role_and_tokens_and_served_ones_say_so(tmp_path):
-    graph = create_signal_subgraph(store=DataState(), recorder=Recorder(tmp_path / "run.sqlite"))
+    graph = create_signal_subgraph(
+        resources=Resources(store=DataState(), recorder=Recorder(tmp_path / "run.sqlite"))
+    )
     begun = {**ask(f"{CROSS}, 2024"), "run_id": "r"}
     first, again = ([e for _, e in told(graph, begun) if e["event"] == "quantgraph.model"] for _ in range(2))
     assert Counter(event["role"] for event in first)["reflection"] == 1
@@ -108,7 +110,7 @@ def test_every_model_call_is_told_with_its_role_and_tokens_and_served_ones_say_s
 
 def test_a_session_is_told_once_with_the_value_that_the_ledger_has(tmp_path):
     graph = create_trading_graph(
-        store=DataState(), ledger=tmp_path / "l.sqlite", checkpointer=InMemorySaver()
+        checkpointer=InMemorySaver(), resources=Resources(store=DataState(), ledger=tmp_path / "l.sqlite")
     )
     seen = told(graph, ask(f"{CROSS}, from 20240102 to 20240329"))
     sessions = {e["session"]: e["value"] for _, e in seen if e["event"] == "quantgraph.session"}
@@ -122,7 +124,7 @@ def test_each_token_of_a_model_is_streamed_once_and_in_order():
     reply = json.dumps({"task_type": "unclear", "user_intent": {"type": "unclear", "params": intent}})
     wording = "Which stocks do you mean, and which strategy?"
     model = {"reflection": ScriptedChatModel([reply]), "clarify": ScriptedChatModel([wording])}
-    graph = nested(create_signal_subgraph(model=model, store=DataState()), 2)
+    graph = nested(create_signal_subgraph(model=model, resources=Resources(store=DataState())), 2)
     parts = list(graph.stream(ask("hello"), THREAD, stream_mode="messages", subgraphs=True, version="v2"))
     streamed: dict[str, list[str]] = {}
     for message, _ in (part["data"] for part in parts):
@@ -133,7 +135,10 @@ def test_each_token_of_a_model_is_streamed_once_and_in_order():
 
 
 def test_events_do_not_disturb_a_node_that_runs_outside_of_a_graph():
-    resources, state = build_signal_resources(store=DataState()), {"messages": [HumanMessage(CROSS, id="1")]}
+    resources, state = (
+        open_resources(Resources(store=DataState())),
+        {"messages": [HumanMessage(CROSS, id="1")]},
+    )
     update = run_node(
         lambda state: reflection_node(state, resources=resources), "reflection", Recorder(), state
     )

@@ -27,6 +27,7 @@ from quantgraph.broker import Decider, Ledger, Order
 from quantgraph.data.sample import SampleSource
 from quantgraph.errors import BadOption, CheckpointerRequired
 from quantgraph.llm import RecordedChatModel
+from quantgraph.runtime import Resources
 from quantgraph.testing import ScriptedChatModel
 
 CODE = "000341.SZ"
@@ -122,10 +123,9 @@ class Decides(Decider):
 def graph_of(tmp_path, decider=None, *, saver=None, **options):
     return create_trading_graph(
         source=options.pop("source", "sample"),
-        store=DataState(),
         decider=decider,
-        ledger=tmp_path / "ledger.sqlite",
         checkpointer=saver,
+        resources=Resources(store=DataState(), ledger=tmp_path / "ledger.sqlite"),
         **{"on_clarify": "default", **options},
     )
 
@@ -409,7 +409,7 @@ class Tells(InMemorySaver):
 def test_an_answer_to_a_question_of_another_run_is_not_taken_by_a_decider(tmp_path):
     """In one step of a host a run waits for an answer, and a run that had died beside it begins anew."""
     answers, died, tried, saver = [], [], threading.Event(), Tells()
-    asking = create_signal_subgraph(source="sample", store=DataState())
+    asking = create_signal_subgraph(source="sample", resources=Resources(store=DataState()))
     stealing = graph_of(tmp_path, Decides(lambda _: answers.append(interrupt("shall I?"))))
 
     def left(_: Pair) -> dict[str, str]:
@@ -466,7 +466,7 @@ def test_tasks_of_an_entrypoint_in_decide_begin_anew(tmp_path):
 
 def test_a_run_in_on_clarify_that_would_ask_says_that_nobody_can_answer_it(tmp_path):
     asks = {"messages": [("user", f"{CODE}，2日均线上穿5日均线买入，下穿卖出")]}
-    inner = create_signal_subgraph(source="sample", store=DataState())
+    inner = create_signal_subgraph(source="sample", resources=Resources(store=DataState()))
     graph = graph_of(tmp_path, saver=InMemorySaver(), on_clarify=lambda _: inner.invoke(asks))
     with pytest.raises(CheckpointerRequired, match="this graph has no checkpointer"):
         graph.invoke(asks, THREAD)

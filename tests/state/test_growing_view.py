@@ -20,7 +20,9 @@ from quantgraph.errors import BadOption, FutureRequested, UnknownField
 from quantgraph.market.calendar import sessions
 from quantgraph.market.moment import Moment
 from quantgraph.market.rulebook import Rulebook
-from quantgraph.nodes import TradingResources, daily_loop_node, decision_node
+from quantgraph.nodes import Trading, daily_loop_node, decision_node
+from quantgraph.runtime.resources import Resources, open_resources
+from quantgraph.settings import load_settings
 from quantgraph.state import DataState, Record, deciding, growing_view
 
 DAYS = sessions("2024-01-02", "2024-01-31")
@@ -263,44 +265,44 @@ def test_a_decider_that_asks_the_data_state_is_stopped_and_the_desk_is_not(store
 
 
 @pytest.fixture
-def resources(store, tmp_path):
-    made = TradingResources(
-        store=store,
+def trading(store, tmp_path):
+    settings = load_settings(runs_dir=tmp_path / "runs")
+    made = Trading(
+        resources=open_resources(Resources(store=store, settings=settings)),
         decider=Copying(),
         rules=Rulebook.mainland(),
         cash=Decimal("100000.00"),
-        runs_dir=tmp_path / "runs",
     )
     yield made
     made.close("r")
 
 
-def test_a_run_keeps_its_walk_between_steps_and_no_other_run_has_it(resources, ref):
+def test_a_run_keeps_its_walk_between_steps_and_no_other_run_has_it(trading, ref):
     state = {"data_ref": ref}
-    with resources.growing_view("r", state, DAYS[0]) as first:
+    with trading.growing_view("r", state, DAYS[0]) as first:
         first.at(Moment(DAYS[0], "open"))
-        with resources.growing_view("r", state, DAYS[0]) as meanwhile:
+        with trading.growing_view("r", state, DAYS[0]) as meanwhile:
             assert meanwhile is not first
     with (
-        resources.growing_view("r", state, DAYS[1]) as second,
-        resources.growing_view("other", state, DAYS[1]) as other,
+        trading.growing_view("r", state, DAYS[1]) as second,
+        trading.growing_view("other", state, DAYS[1]) as other,
     ):
         assert second is first
         assert other is not first
         second.at(Moment(DAYS[3], "open"))
-    with resources.growing_view("r", state, DAYS[2]) as behind:
+    with trading.growing_view("r", state, DAYS[2]) as behind:
         assert behind is not second
         behind.at(Moment(DAYS[2], "open"))
-    with pytest.raises(FutureRequested), resources.growing_view("r", state, DAYS[3]):
+    with pytest.raises(FutureRequested), trading.growing_view("r", state, DAYS[3]):
         raise FutureRequested("a decider failed")
-    with resources.growing_view("r", state, DAYS[3]) as anew:
+    with trading.growing_view("r", state, DAYS[3]) as anew:
         assert anew is not behind
-    resources.close("r")
-    with resources.growing_view("r", state, DAYS[3]) as reopened:
+    trading.close("r")
+    with trading.growing_view("r", state, DAYS[3]) as reopened:
         assert reopened is not anew
 
 
-def test_one_walk_serves_all_steps_of_a_run(resources, ref, monkeypatch):
+def test_one_walk_serves_all_steps_of_a_run(trading, ref, monkeypatch):
     made, make = [], DataState.growing_view
     monkeypatch.setattr(DataState, "growing_view", lambda *given: made.append(given) or make(*given))
     state = {
@@ -310,14 +312,14 @@ def test_one_walk_serves_all_steps_of_a_run(resources, ref, monkeypatch):
         "run_id": "r",
         "handled": "m1",
     }
-    while (state := state | daily_loop_node(state, resources=resources))["session"]:
-        decision_node(state, resources=resources)
-    assert [seen[0] for seen in resources.decider.seen] == [Moment(day, "open") for day in DAYS]
+    while (state := state | daily_loop_node(state, trading=trading))["session"]:
+        decision_node(state, trading=trading)
+    assert [seen[0] for seen in trading.decider.seen] == [Moment(day, "open") for day in DAYS]
     assert len(made) == 1
 
 
-def test_walks_of_runs_that_never_end_are_let_go(resources, ref):
+def test_walks_of_runs_that_never_end_are_let_go(trading, ref):
     for number in range(20):
-        with resources.growing_view(f"run{number}", {"data_ref": ref}, DAYS[0]):
+        with trading.growing_view(f"run{number}", {"data_ref": ref}, DAYS[0]):
             pass
-    assert list(resources._views) == [f"run{number}" for number in range(12, 20)]
+    assert list(trading._views) == [f"run{number}" for number in range(12, 20)]

@@ -25,6 +25,7 @@ from typing_extensions import TypedDict
 
 from quantgraph.llm import tags
 from quantgraph.llm.planner import KeylessPlanner
+from quantgraph.runtime import Resources
 from quantgraph.state import DataState
 from quantgraph.subgraphs.signal import create_signal_subgraph, map_to_main_state, map_to_subgraph_state
 from quantgraph.testing import ScriptedChatModel
@@ -75,7 +76,11 @@ def counting_planner(calls: list[str]) -> ScriptedChatModel:
 
 def host(way: str, saver: Any, store: DataState, calls: list[str]) -> Any:
     """The three ways to use the subgraph."""
-    options: dict[str, Any] = {"model": counting_planner(calls), "source": "sample", "store": store}
+    options: dict[str, Any] = {
+        "model": counting_planner(calls),
+        "source": "sample",
+        "resources": Resources(store=store),
+    }
     if way == "alone":
         return create_signal_subgraph(**options, checkpointer=saver)
     subgraph = create_signal_subgraph(**options)

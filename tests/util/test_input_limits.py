@@ -20,7 +20,8 @@ from quantgraph._util.input_limits import MAX_TEXT_LENGTH, check_sentence, check
 from quantgraph.cli import main
 from quantgraph.data import open_source
 from quantgraph.errors import BadFile, BadOption
-from quantgraph.runs import resume_run, run_strategy
+from quantgraph.runs import RunSpec, resume_run, run_strategy
+from quantgraph.runtime import Resources
 from quantgraph.runtime.questions import answer_schema
 from quantgraph.settings import load_settings
 from quantgraph.subgraphs.signal import create_signal_subgraph
@@ -84,7 +85,7 @@ def test_a_lone_surrogate_is_named_with_its_place(text):
         ({"source": Path(HALF)}, "source"),
         ({"model": HALF}, "model"),
         ({"out": Path(HALF)}, "out"),
-        ({"ledger": HALF}, "ledger"),
+        ({"resources": Resources(ledger=HALF)}, "ledger"),
     ],
 )
 def test_a_run_is_not_begun_with_it(options, parameter):
@@ -96,11 +97,13 @@ def test_a_run_is_not_begun_with_it(options, parameter):
 
 
 def test_a_run_of_the_longest_sentence_works():
-    assert run_strategy(LONG[1:], out="runs", trade=False)["ended_because"] == "done"
+    assert run_strategy(RunSpec(question=LONG[1:], trade=False), out="runs")["ended_because"] == "done"
 
 
 def test_an_answer_with_half_a_character_is_read_with_a_question_mark():
-    result = run_strategy("5日均线上穿20日均线买入", out="runs", on_clarify="ask", trade=False)
+    result = run_strategy(
+        RunSpec(question="5日均线上穿20日均线买入", on_clarify="ask", trade=False), out="runs"
+    )
     assert result["ended_because"] == "needs_answer"
     result = resume_run(result["run_dir"], answer=f"000341.SZ {HALF}")
     assert result["ended_because"] in {"needs_answer", "done"}

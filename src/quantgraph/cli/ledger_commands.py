@@ -74,8 +74,8 @@ def check(run: RunName = None, ledger: LedgerPlace = None, as_json: AsJson = Fal
 
     Exit status 1: a line does not follow from the one before, or a file is not as the run left it.
     """
-    from quantgraph.runs.integrity import check_run_folder
-    from quantgraph.runs.manifest import ledger_location
+    from quantgraph.runs.folder import ledger_location
+    from quantgraph.runs.verification import check_run_folder
 
     with open_ledger(run, ledger, may_be_empty=True) as (book, run_id, place):
         report = check_run_folder(run_folder_of(run, place), place)

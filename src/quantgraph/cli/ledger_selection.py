@@ -79,7 +79,7 @@ def missing_end(book: Ledger, run_id: str, place: str | Path) -> str | None:
 
 def run_folder_of(run: str | None, place: str | Path) -> Path | None:
     """The folder of a run: ``run`` itself, or that of its ledger; None if it has none."""
-    from quantgraph.runs.manifest import MANIFEST_FILE
+    from quantgraph.runs.folder import MANIFEST_FILE
     from quantgraph.settings import load_settings
 
     named = () if run is None else (Path(run), load_settings().runs_dir / run)
@@ -91,7 +91,7 @@ def run_folder_of(run: str | None, place: str | Path) -> Path | None:
 
 def _name_in(folder: Path | None) -> str | None:
     """Name of the run in a folder; None if there is none."""
-    from quantgraph.runs.manifest import MANIFEST_FILE, read_manifest
+    from quantgraph.runs.folder import MANIFEST_FILE, read_manifest
 
     return read_manifest(folder).run_id if folder and (folder / MANIFEST_FILE).is_file() else None
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import signal as signals
 import sys
 from collections.abc import Sequence
-from functools import partial
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -29,11 +29,13 @@ from quantgraph.cli.console import (
 from quantgraph.cli.ledger_commands import app as ledger
 from quantgraph.cli.replay import replay
 from quantgraph.cli.resume import resume
-from quantgraph.cli.run_command import execute_and_show
+from quantgraph.cli.run_command import Work, execute_and_show
 from quantgraph.errors import BadOption
 
 if TYPE_CHECKING:
     from quantgraph.market.rulebook import Rulebook
+    from quantgraph.runs import RunSpec
+    from quantgraph.settings import Settings
 
 __all__ = ["app", "main"]
 
@@ -106,20 +108,10 @@ def run(  # noqa: PLR0917 - typer reads options from the parameters
     """Turn a sentence into a signal and trade it in a simulated account, session by session."""
     with usage_errors(debug=debug):
         rules = _rules(market, slippage_bps, fund or [])
-        work = _work(
-            question,
-            source=source,
-            start=start,
-            end=end,
-            symbols=symbols,
-            model=model,
-            budget=budget,
-            session_budget=session_budget,
-            out=out,
-            cash=cash,
-            approve=approve,
-            rules=rules,
+        spec = _specification(
+            question, symbols, start=start, end=end, cash=cash, rules=rules, approve=approve
         )
+        work = _work(spec, _settings(budget, session_budget), source=source, model=model, out=out)
     execute_and_show(question, work, as_json=as_json, headless=headless, debug=debug)
 
 
@@ -140,18 +132,8 @@ def signal(  # noqa: PLR0917
 ) -> None:
     """Turn a sentence into a validated signal and the strategy that makes it, without trading."""
     with usage_errors(debug=debug):
-        work = _work(
-            question,
-            source=source,
-            start=start,
-            end=end,
-            symbols=symbols,
-            model=model,
-            budget=budget,
-            session_budget=session_budget,
-            out=out,
-            trade=False,
-        )
+        spec = _specification(question, symbols, start=start, end=end, trade=False)
+        work = _work(spec, _settings(budget, session_budget), source=source, model=model, out=out)
     execute_and_show(question, work, as_json=as_json, headless=headless, debug=debug)
 
 
@@ -206,22 +188,41 @@ def about(version: Annotated[bool, typer.Option("--version", help="Show the vers
         raise typer.Exit
 
 
-def _work(
-    question: str, *, symbols: str | None, budget: str | None, session_budget: str | None, **options: Any
-) -> partial[dict[str, Any]]:
-    """``run_strategy`` with the options of a command."""
-    from quantgraph.runs import run_strategy
-    from quantgraph.settings import load_settings
+def _specification(
+    question: str,
+    symbols: str | None,
+    *,
+    start: str | None,
+    end: str | None,
+    cash: float | None = None,
+    **more: Any,
+) -> RunSpec:
+    from quantgraph.broker.account import Account
+    from quantgraph.runs import RunSpec
 
     if not question.strip():
         raise BadOption(
             "SENTENCE is empty; describe a strategy, for example: "
             "quantgraph run 'all stocks, 5-day average crosses above the 20-day average, past year'"
         )
-    budgets = {"budget": budget, "session_budget": session_budget}
     codes = [code for code in (symbols or "").replace("，", ",").split(",") if code.strip()]
-    settings = load_settings(**{name: text for name, text in budgets.items() if text})
-    return partial(run_strategy, question, symbols=codes, settings=settings, **options)
+    if cash is not None:
+        more["cash"] = Account.opening(cash).cash
+    return RunSpec(question=question, symbols=tuple(codes), start=start or "", end=end or "", **more)
+
+
+def _settings(budget: str | None, session_budget: str | None) -> Settings:
+    from quantgraph.settings import load_settings
+
+    budgets = {"budget": budget, "session_budget": session_budget}
+    return load_settings(**{name: text for name, text in budgets.items() if text})
+
+
+def _work(spec: RunSpec, settings: Settings, **options: Any) -> Work:
+    """``run_strategy`` with the options of a command."""
+    from quantgraph.runs import run_strategy
+
+    return lambda live: run_strategy(spec, resources=replace(live, settings=settings), **options)
 
 
 def _rules(market: str, slippage_bps: float, funds: Sequence[str]) -> Rulebook:

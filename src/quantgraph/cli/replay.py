@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -14,6 +13,7 @@ from quantgraph.errors import BadOption
 
 if TYPE_CHECKING:
     from quantgraph.runs import ReplayResult
+    from quantgraph.runtime import Resources
 
 __all__ = ["replay"]
 
@@ -43,7 +43,7 @@ def replay(  # noqa: PLR0917 - typer reads options from the parameters
     """
     from quantgraph.cli.ledger_selection import latest_ledger
     from quantgraph.recording.no_network import no_network
-    from quantgraph.runs.manifest import find_run_folder, read_manifest
+    from quantgraph.runs.folder import find_run_folder, read_manifest
     from quantgraph.runs.replay import replay as replay_run
     from quantgraph.settings import load_settings
 
@@ -58,7 +58,11 @@ def replay(  # noqa: PLR0917 - typer reads options from the parameters
         else:
             question = read_manifest(folder).spec.question
     if session is not None:
-        work = partial(_branch, folder, session, model=model, out=keep)
+        first = session
+
+        def work(live: Resources) -> dict[str, Any]:
+            return _branch(folder, first, model=model, out=keep, resources=live)
+
         execute_and_show(question, work, as_json=as_json, headless=headless, debug=debug)
         return
     if as_json:

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from dataclasses import replace
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from quantgraph.cli.console import AsJson, Debug, print_status, usage_errors
 from quantgraph.cli.run_command import RecordedRun, RunsFolder, execute_and_show
+
+if TYPE_CHECKING:
+    from quantgraph.runtime import Resources
 
 __all__ = ["resume"]
 
@@ -36,8 +40,8 @@ def resume(  # noqa: PLR0917 - typer reads options from the parameters
     """
     from quantgraph.cli.ledger_selection import latest_ledger
     from quantgraph.runs import resume_run
-    from quantgraph.runs.manifest import find_run_folder, read_manifest
-    from quantgraph.runs.run_result import read_result
+    from quantgraph.runs.folder import find_run_folder, read_manifest
+    from quantgraph.runs.outputs import read_result
     from quantgraph.settings import load_settings
 
     budgets = {"budget": budget, "session_budget": session_budget}
@@ -50,8 +54,9 @@ def resume(  # noqa: PLR0917 - typer reads options from the parameters
         print_status(f"run {manifest.run_id} is done{' and takes no answer' if answer is not None else ''}")
         answer = None
 
-    def work(**options: Any) -> dict[str, Any]:
-        result = resume_run(folder, model=model, settings=settings, **options)
+    def work(live: Resources) -> dict[str, Any]:
+        resources = replace(live, settings=settings)
+        result = resume_run(folder, answer=answer, model=model, resources=resources)
         if manifest.other_versions:
             print_status(manifest.other_versions)
         return result
@@ -62,5 +67,4 @@ def resume(  # noqa: PLR0917 - typer reads options from the parameters
         as_json=as_json,
         headless=headless,
         debug=debug,
-        first_answer=answer,
     )

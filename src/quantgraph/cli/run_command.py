@@ -27,7 +27,9 @@ from quantgraph.errors import BadFile, BadOption, BadWindow, QuantGraphError, Ru
 if TYPE_CHECKING:
     from langgraph.runtime import RunControl
 
-__all__ = ["RecordedRun", "RunsFolder", "execute_and_show"]
+    from quantgraph.runtime import Resources
+
+__all__ = ["RecordedRun", "RunsFolder", "Work", "execute_and_show"]
 
 RecordedRun = Annotated[
     str | None,
@@ -50,7 +52,7 @@ _GRACE = 1.0
 """Seconds in which an interrupted step may end by itself."""
 
 Answer = Callable[[Mapping[str, Any]], str | None]
-Work = Callable[..., dict[str, Any]]
+Work = Callable[["Resources"], dict[str, Any]]
 
 
 def execute_and_show(
@@ -60,20 +62,19 @@ def execute_and_show(
     as_json: bool,
     headless: bool,
     debug: bool,
-    first_answer: str | None = None,
 ) -> None:
-    """Run ``work(answer=, watch=, control=)``, show its result, and end with its exit status.
+    """Run ``work`` with resources that ask, watch and stop it, show its result, and end with its exit status.
 
-    ``first_answer`` is given to the first question; the others are asked unless it is ``headless``.
+    Nothing is asked if it is ``headless``.
     """
     from quantgraph.cli.display import ask_on_terminal, open_display, show_result
+    from quantgraph.runtime import Resources
     from quantgraph.runtime.endings import closing_text
 
     try:
         with open_display(question) as display, _stop_signals() as stop:
             ask = None if headless else stop.asking(ask_on_terminal(display))
-            answer = ask if first_answer is None else _with_first_answer(first_answer, ask)
-            result = work(answer=answer, watch=display.watch, control=stop.control)
+            result = work(Resources(answer=ask, watch=display.watch, control=stop.control))
     except QuantGraphError as error:
         run_dir = error.data.get("run_dir")  # None if no run has begun
         if run_dir is None and isinstance(error, _USAGE_ERRORS):
@@ -103,7 +104,7 @@ def execute_and_show(
 def _hint(result: Mapping[str, Any]) -> str:
     """The command that continues a run; empty if that would end so again, or the error names it."""
     from quantgraph.recording.recordings import PASSING_ERRORS
-    from quantgraph.runs.resume import questions_used_up
+    from quantgraph.runs.start import questions_used_up
 
     because, error = result["ended_because"], result["error"]
     command = f"quantgraph resume {result['run_dir']}"
@@ -191,14 +192,3 @@ def _leave_now(*_: object) -> None:
     cursor = b"\033[?25h" if os.isatty(_STDERR) else b""
     os.write(_STDERR, cursor + b"left in the middle of a step; 'quantgraph resume RUN' goes on with it\n")
     os._exit(CANCELLED)
-
-
-def _with_first_answer(text: str, others: Answer | None) -> Answer:
-    left = [text]
-
-    def answer(question: Mapping[str, Any]) -> str | None:
-        if left:
-            return left.pop()
-        return others(question) if others else None
-
-    return answer

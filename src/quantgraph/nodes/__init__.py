@@ -1,4 +1,4 @@
-"""The nodes of the main graph, their state and resources."""
+"""The nodes of the main graph, their state and trading."""
 
 from quantgraph.nodes.approval import (
     approve_node,
@@ -15,10 +15,10 @@ from quantgraph.nodes.daily_loop import (
 from quantgraph.nodes.decision import decision_node
 from quantgraph.nodes.report import report_node
 from quantgraph.nodes.state import TradingState
-from quantgraph.nodes.trading_resources import TradingResources
+from quantgraph.nodes.trading import Trading
 
 __all__ = [
-    "TradingResources",
+    "Trading",
     "TradingState",
     "approve_node",
     "begin_node",

@@ -31,7 +31,7 @@ from quantgraph.broker.orders import Order, order_from_json, order_to_json
 from quantgraph.errors import BadOption
 from quantgraph.market.moment import Moment, session_of
 from quantgraph.nodes.state import Proposal, TradingState
-from quantgraph.nodes.trading_resources import TradingResources
+from quantgraph.nodes.trading import Trading
 from quantgraph.recording import AnsweredBy, Entry, current_scope, keep_answer, recorded_answer
 from quantgraph.runtime.endings import end_update, language, success_update
 from quantgraph.runtime.questions import (
@@ -169,7 +169,7 @@ def _line(order: OrderProposal, language: Language) -> str:
     )
 
 
-def propose_node(state: TradingState, *, resources: TradingResources) -> dict[str, Any]:
+def propose_node(state: TradingState, *, trading: Trading) -> dict[str, Any]:
     """Ask the decider for the session's orders, and word the question whether to send them.
 
     There is no question if all later orders were approved before.
@@ -180,20 +180,20 @@ def propose_node(state: TradingState, *, resources: TradingResources) -> dict[st
         If the user is to be asked and the host has no checkpointer.
     """
     run_id, session = state["run_id"], session_of(state["session"])
-    if resources.on_clarify == "ask":
+    if trading.resources.on_clarify == "ask":
         check_checkpointer("approve=True")
-    ledger = resources.open_run(run_id, state)
+    ledger = trading.open_run(run_id, state)
     if _is_done(ledger, state):
         return {"proposal": None}
-    morning = open_session(resources.market(state), session, ledger.account(run_id))
-    with resources.growing_view(run_id, state, session) as walk:
+    morning = open_session(trading.market(state), session, ledger.account(run_id))
+    with trading.growing_view(run_id, state, session) as walk:
         context = DecisionContext(
             walk.at(Moment(session, "open")),
             morning.account,
-            rules=resources.rules,
-            run=resources.run_context(run_id),
+            rules=trading.rules,
+            run=trading.run_context(run_id),
         )
-        decision = collect_decision(resources.decider, context)
+        decision = collect_decision(trading.decider, context)
     orders = decision.orders
     proposal: Proposal = {
         "session": f"{session:%Y%m%d}",
@@ -213,7 +213,7 @@ def propose_node(state: TradingState, *, resources: TradingResources) -> dict[st
     return {"proposal": proposal}
 
 
-def approve_node(state: TradingState, *, resources: TradingResources) -> dict[str, Any]:
+def approve_node(state: TradingState, *, trading: Trading) -> dict[str, Any]:
     """Ask whether to send the orders; if ``on_clarify`` asks nobody, they are not sent.
 
     There is no question about a session that is in the ledger already (the process was killed after its
@@ -221,13 +221,13 @@ def approve_node(state: TradingState, *, resources: TradingResources) -> dict[st
     """
     proposal = cast("Proposal", state["proposal"])
     task = cast("Clarification", proposal["question"])
-    if _is_done(resources.open_run(state["run_id"], state), state):
+    if _is_done(trading.open_run(state["run_id"], state), state):
         return {"proposal": None}
     try:
         with deciding(Moment(session_of(proposal["session"]), "open")):
-            answer, who = _ask(task, resources)
+            answer, who = _ask(task, trading)
     except BadOption as error:
-        resources.close(state["run_id"])
+        trading.close(state["run_id"])
         return end_update(state, "needs_answer", f"needs_answer: {error.message}")
     sequences = sorted(parse_approval(answer, cast("list[OrderProposal]", task["orders"])).sequences)
     approved = {**proposal, "approved": [str(sequence) for sequence in sequences]}
@@ -253,7 +253,7 @@ def earlier_approvals(state: TradingState, done: pd.Timestamp) -> dict[str, Any]
     return update
 
 
-def approved_result(state: TradingState, resources: TradingResources) -> SessionResult | None:
+def approved_result(state: TradingState, trading: Trading) -> SessionResult | None:
     """Return the session's result with the approved orders; None if there is no proposal for it.
 
     Orders that were not approved are rejected as ``not_approved``.
@@ -261,15 +261,15 @@ def approved_result(state: TradingState, resources: TradingResources) -> Session
     proposal, run_id = state.get("proposal"), state["run_id"]
     if proposal is None or proposal["session"] != state["session"]:
         return None
-    account = resources.ledger_of(run_id).account(run_id)
-    morning = open_session(resources.market(state), session_of(state["session"]), account)
+    account = trading.ledger_of(run_id).account(run_id)
+    morning = open_session(trading.market(state), session_of(state["session"]), account)
     orders: dict[bool, list[Order]] = {True: [], False: []}
     for order in proposal["orders"]:
         orders[order["sequence"] in proposal["approved"]].append(order_from_json(order))
     approved = Decision(orders[True], notes=proposal["notes"], in_order=proposal["in_order"])
-    result = fill_orders(morning, resources.decider.name, approved)
+    result = fill_orders(morning, trading.decider.name, approved)
     refused = reject_orders(
-        morning, resources.decider.name, orders[False], "not_approved", "the order was not approved"
+        morning, trading.decider.name, orders[False], "not_approved", "the order was not approved"
     )
     return replace(result, outcomes=(*result.outcomes, *refused.outcomes))
 
@@ -315,11 +315,11 @@ def _approval_update(
     return {**done, **assumption_update(state, "approval", line, who), **later}
 
 
-def _ask(task: Clarification, resources: TradingResources) -> tuple[str, AnsweredBy | None]:
+def _ask(task: Clarification, trading: Trading) -> tuple[str, AnsweredBy | None]:
     """Return the answer, and who gave it if not a person."""
-    if resources.on_clarify == "fail":
+    if trading.resources.on_clarify == "fail":
         raise BadOption(task["reason"])
-    if resources.on_clarify == "default":
+    if trading.resources.on_clarify == "default":
         answer = cast("str", task["default"])
         return answer, keep_answer(task["id"], answer, "default")
-    return ask_question(task, resources.on_clarify)
+    return ask_question(task, trading.resources.on_clarify)

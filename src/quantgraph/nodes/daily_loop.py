@@ -7,7 +7,7 @@ from typing import Any, Literal
 from quantgraph._util.run_id import new_run_id, run_id_of
 from quantgraph.nodes.approval import earlier_approvals
 from quantgraph.nodes.state import TradingState
-from quantgraph.nodes.trading_resources import TradingResources
+from quantgraph.nodes.trading import Trading
 from quantgraph.runtime.endings import has_ended_run
 
 __all__ = ["begin_node", "daily_loop_node", "route_after_daily_loop", "route_after_decision"]
@@ -20,7 +20,7 @@ def begin_node(state: TradingState) -> dict[str, Any]:
     return {"session": None, "summary": {}, "approved_from": None, "run_id": run_id}
 
 
-def daily_loop_node(state: TradingState, *, resources: TradingResources) -> dict[str, Any]:
+def daily_loop_node(state: TradingState, *, trading: Trading) -> dict[str, Any]:
     """Open the run, and set the first session that is not in the ledger, or None if all are.
 
     The ledger decides, not the checkpoint, which may lag behind it.
@@ -32,12 +32,12 @@ def daily_loop_node(state: TradingState, *, resources: TradingResources) -> dict
     LedgerConflict
         If the ledger's run of this id has other cash, data, strategy, decider, rules or window.
     """
-    sessions, run_id = resources.sessions(state), state.get("run_id") or new_run_id()
-    done = resources.open_run(run_id, state).last_session(run_id)
+    sessions, run_id = trading.sessions(state), state.get("run_id") or new_run_id()
+    done = trading.open_run(run_id, state).last_session(run_id)
     if done is None:
-        resources.check_tradable(state)
+        trading.check_tradable(state)
     left = sessions if done is None else sessions[sessions > done]
-    is_first_turn = resources.approve and not state.get("session")
+    is_first_turn = trading.approve and not state.get("session")
     return {
         **(earlier_approvals(state, done) if is_first_turn and done is not None else {}),
         "run_id": run_id,

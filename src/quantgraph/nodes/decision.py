@@ -8,14 +8,14 @@ from quantgraph.broker.simulate import BLOCK_SESSIONS, commit_sessions
 from quantgraph.market.moment import session_of
 from quantgraph.nodes.approval import approved_result
 from quantgraph.nodes.state import TradingState
-from quantgraph.nodes.trading_resources import TradingResources
+from quantgraph.nodes.trading import Trading
 from quantgraph.runtime.events import emit_session
 from quantgraph.runtime.nested_graphs import STEP_LIMIT
 
 __all__ = ["decision_node"]
 
 
-def decision_node(state: TradingState, *, resources: TradingResources) -> dict[str, Any]:
+def decision_node(state: TradingState, *, trading: Trading) -> dict[str, Any]:
     """Trade the session and those after it that belong to this step; each is one transaction.
 
     A step is one session, or as many as :data:`BLOCK_SESSIONS` while the decider has a block rule. It is more
@@ -24,26 +24,26 @@ def decision_node(state: TradingState, *, resources: TradingResources) -> dict[s
     step is one session, traded as approved.
     """
     run_id, first = state["run_id"], session_of(state["session"])
-    ledger = resources.open_run(run_id, state)
-    done, sessions = ledger.last_session(run_id), resources.sessions(state)
+    ledger = trading.open_run(run_id, state)
+    done, sessions = ledger.last_session(run_id), trading.sessions(state)
     if done is not None and first <= done:
-        return {"proposal": None} if resources.approve else {}
+        return {"proposal": None} if trading.approve else {}
     left = sessions[sessions >= first]
     at_least = -(-len(left) // _turns(state))
-    if resources.approve:
-        result = approved_result(state, resources)
+    if trading.approve:
+        result = approved_result(state, trading)
         if result is not None:
             ledger.commit_day(run_id, result)
             emit_session(result.session, result.value)
         return {"proposal": None}
-    with resources.growing_view(run_id, state, first) as walk:
+    with trading.growing_view(run_id, state, first) as walk:
         commit_sessions(
-            resources.market(state),
+            trading.market(state),
             list(left[: max(BLOCK_SESSIONS, at_least)]),
-            resources.decider,
+            trading.decider,
             ledger=ledger,
             run_id=run_id,
-            run=resources.run_context(run_id),
+            run=trading.run_context(run_id),
             growing_view=walk,
             at_least=at_least,
             on_session=emit_session,

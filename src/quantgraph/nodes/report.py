@@ -8,6 +8,7 @@ import pandas as pd
 from langchain_core.messages import AIMessage
 
 from quantgraph._util.texts import say
+from quantgraph.data import MarketDataSource
 from quantgraph.errors import (
     NoData,
     NotConfigured,
@@ -18,7 +19,7 @@ from quantgraph.errors import (
 )
 from quantgraph.market.moment import session_of
 from quantgraph.nodes.state import TradingState
-from quantgraph.nodes.trading_resources import TradingResources
+from quantgraph.nodes.trading import Trading
 from quantgraph.report import summarise
 from quantgraph.report.notes import summary_notes
 from quantgraph.runtime.endings import language
@@ -30,26 +31,26 @@ _INDEX_ERRORS = (NoData, NotConfigured, PermissionDenied, RateLimited, SourceUna
 """Errors of a source without levels of the index; the run is then reported without them."""
 
 
-def report_node(state: TradingState, *, resources: TradingResources) -> dict[str, Any]:
+def report_node(state: TradingState, *, trading: Trading) -> dict[str, Any]:
     """Summarise the run, as far as it was traded, and close its ledger."""
-    run_id, sessions = state["run_id"], resources.sessions(state)
-    ledger, is_done = resources.ledger_of(run_id), state.get("ended_because") in {None, "done"}
+    run_id, sessions = state["run_id"], trading.sessions(state)
+    ledger, is_done = trading.ledger_of(run_id), state.get("ended_because") in {None, "done"}
     if not is_done:
         done = ledger.last_session(run_id)
         if done is None:
-            resources.close(run_id)
+            trading.close(run_id)
             return {"session": None}
         sessions = sessions[sessions <= done]
     summary = summarise(
         ledger,
         run_id,
-        resources.market(state),
+        trading.market(state),
         sessions,
         signal=state["strategy"]["name"],
-        cash=resources.cash,
-        index=_index_levels(state, resources),
+        cash=trading.cash,
+        index=_index_levels(state, trading.resources.source),
     )
-    resources.close(run_id)
+    trading.close(run_id)
     found = state.get("validation", {}).get("data_summary", {})
     summary |= {key: found.get(key) for key in EVALUATION_FIELDS}
     user_language = language(state)
@@ -67,12 +68,12 @@ def report_node(state: TradingState, *, resources: TradingResources) -> dict[str
     return {"summary": summary, "session": None, **message}
 
 
-def _index_levels(state: TradingState, resources: TradingResources) -> pd.DataFrame | None:
+def _index_levels(state: TradingState, source: MarketDataSource) -> pd.DataFrame | None:
     """Return the levels of the requested index; None without one, or if the source has none."""
     request, code = state["request"], state["request"].get("index_code")
-    if code is None or resources.source is None:
+    if code is None:
         return None
     try:
-        return resources.source.index_bars(code, session_of(request["start"]), session_of(request["end"]))
+        return source.index_bars(code, session_of(request["start"]), session_of(request["end"]))
     except _INDEX_ERRORS:
         return None

@@ -16,13 +16,20 @@ from quantgraph.errors import RunDiverged
 from quantgraph.recording.entry import Key
 from quantgraph.recording.scope import current_scope, replaying
 
-__all__ = ["RecordedSource", "recorded_source"]
+__all__ = ["RecordedSource", "recorded_source", "unrecorded_source"]
 
 T = TypeVar("T")
 
 
+def unrecorded_source(source: MarketDataSource) -> MarketDataSource:
+    """Return the source inside a :class:`RecordedSource`, or the source itself."""
+    return source.inner if isinstance(source, RecordedSource) else source
+
+
 def recorded_source(source: MarketDataSource) -> MarketDataSource:
-    """Wrap a source as :class:`RecordedSource`, with its lists by day if it has them."""
+    """Wrap a source as :class:`RecordedSource`, with its lists by day if it has them, unless it is one."""
+    if isinstance(source, RecordedSource):
+        return source
     return _RecordedLists(source) if isinstance(source, DatedLists) else RecordedSource(source)
 
 
@@ -35,7 +42,7 @@ class RecordedSource:
     """
 
     def __init__(self, source: MarketDataSource) -> None:
-        self._source = source
+        self.inner = source
 
     def __repr__(self) -> str:
         return f"RecordedSource({self.name!r})"
@@ -43,28 +50,28 @@ class RecordedSource:
     @property
     def name(self) -> str:
         """The source's value."""
-        return self._recorded("name", (), lambda: str(self._source.name), str, str)
+        return self._recorded("name", (), lambda: str(self.inner.name), str, str)
 
     @property
     def synthetic(self) -> bool:
         """The source's value."""
-        return self._recorded("synthetic", (), lambda: bool(self._source.synthetic), bool, bool)
+        return self._recorded("synthetic", (), lambda: bool(self.inner.synthetic), bool, bool)
 
     def sessions(self) -> pd.DatetimeIndex:
         """All sessions of the source when it was first asked."""
-        return self._recorded("sessions", (), self._source.sessions, _index_json, _index_of)
+        return self._recorded("sessions", (), self.inner.sessions, _index_json, _index_of)
 
     def symbols(self) -> tuple[str, ...]:
         """All codes, ascending."""
-        return self._recorded("symbols", (), self._source.symbols, list, tuple)
+        return self._recorded("symbols", (), self.inner.symbols, list, tuple)
 
     def names(self) -> Mapping[str, str]:
         """Name by code, in the source's order."""
-        return self._recorded("names", (), self._source.names, _pairs, _names_of)
+        return self._recorded("names", (), self.inner.names, _pairs, _names_of)
 
     def members(self, index_code: str, on: pd.Timestamp) -> Members:
         """Members of an index on a day."""
-        ask = partial(self._source.members, index_code, on)
+        ask = partial(self.inner.members, index_code, on)
         return self._recorded("members", (index_code, on.isoformat()), ask, _members_json, _members_of)
 
     def bars(self, symbols: Sequence[str], start: pd.Timestamp, end: pd.Timestamp) -> Panel:
@@ -76,7 +83,7 @@ class RecordedSource:
             In a replay.
         """
         self._check_live("bars")
-        return self._source.bars(symbols, start, end)
+        return self.inner.bars(symbols, start, end)
 
     def indicators(
         self,
@@ -87,11 +94,11 @@ class RecordedSource:
     ) -> Panel:
         """Indicators of the source; raises as :meth:`bars`."""
         self._check_live("indicators")
-        return self._source.indicators(symbols, start, end, fields)
+        return self.inner.indicators(symbols, start, end, fields)
 
     def index_bars(self, index_code: str, start: pd.Timestamp, end: pd.Timestamp) -> pd.DataFrame:
         """Daily levels of an index."""
-        ask = partial(self._source.index_bars, index_code, start, end)
+        ask = partial(self.inner.index_bars, index_code, start, end)
         levels = self._recorded(
             "index_bars", (index_code, start.isoformat(), end.isoformat()), ask, _frame_json, _frame_of
         )
@@ -126,16 +133,16 @@ class RecordedSource:
 class _RecordedLists(RecordedSource):
     """A recorded source with lists by day."""
 
-    _source: Any
+    inner: Any
 
     def symbols_on(self, day: pd.Timestamp) -> tuple[str, ...]:
         """Codes listed on or before a day."""
-        ask = partial(self._source.symbols_on, day)
+        ask = partial(self.inner.symbols_on, day)
         return self._recorded("symbols_on", (day.isoformat(),), ask, list, tuple)
 
     def names_on(self, day: pd.Timestamp) -> Mapping[str, str]:
         """Name by code as on a day."""
-        ask = partial(self._source.names_on, day)
+        ask = partial(self.inner.names_on, day)
         return self._recorded("names_on", (day.isoformat(),), ask, _pairs, _names_of)
 
 

@@ -1,15 +1,17 @@
 """Runs: a sentence executed in a folder of its own; started, resumed, replayed and branched."""
 
 from quantgraph.runs.branch import replay_from
-from quantgraph.runs.execute import RunEvent
+from quantgraph.runs.outputs import StrategyFile, read_strategy
 from quantgraph.runs.replay import ReplayResult, replay
-from quantgraph.runs.resume import resume_run
-from quantgraph.runs.start import run_strategy
-from quantgraph.runs.strategy_file import StrategyFile, audit_strategy, read_strategy
+from quantgraph.runs.specification import RunSpec
+from quantgraph.runs.start import resume_run, run_strategy
+from quantgraph.runs.verification import audit_strategy
+from quantgraph.runtime.events import RunEvent
 
 __all__ = [
     "ReplayResult",
     "RunEvent",
+    "RunSpec",
     "StrategyFile",
     "audit_strategy",
     "read_strategy",

@@ -5,32 +5,29 @@ from __future__ import annotations
 import os
 import shutil
 from bisect import bisect
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-from langgraph.runtime import RunControl
-
 from quantgraph._util.canonical_json import canonical_json
 from quantgraph._util.run_id import new_run_id
 from quantgraph.broker.decider import Decider
 from quantgraph.broker.ledger import Ledger
-from quantgraph.data import MarketDataSource, open_source
+from quantgraph.data import MarketDataSource
 from quantgraph.errors import BadWindow, RunDiverged
 from quantgraph.llm.models import Model
 from quantgraph.market.moment import session_of
-from quantgraph.nodes.trading_resources import run_database_path
 from quantgraph.recording import Entry, Recorder
-from quantgraph.runs.execute import Answer, Driver, RunEvent
+from quantgraph.runs.execute import check_resources
+from quantgraph.runs.folder import Manifest, existing_ledger, find_run_folder, read_manifest
 from quantgraph.runs.identity import check_decider, recorded_decider
-from quantgraph.runs.manifest import Manifest, existing_ledger, find_run_folder, read_manifest
-from quantgraph.runs.replay_stubs import recorded_on_clarify, replay_models
-from quantgraph.runs.resources import Resources
+from quantgraph.runs.replay import recorded_on_clarify, replay_models
 from quantgraph.runs.specification import recorded_source_name
 from quantgraph.runs.start import start_run
-from quantgraph.settings import ROLES, Role, Settings, load_settings
+from quantgraph.runtime.resources import Resources, merge_resources, run_database_path
+from quantgraph.settings import ROLES, Role, load_settings
 
 __all__ = ["replay_from"]
 
@@ -42,13 +39,8 @@ def replay_from(
     model: Model | None = None,
     decider: Decider | None = None,
     source: str | Path | MarketDataSource | None = None,
-    answer: Answer | None = None,
-    watch: Callable[[RunEvent], None] | None = None,
-    control: RunControl | None = None,
-    ledger: str | Path | None = None,
-    runs_dir: str | Path | None = None,
     out: str | Path | None = None,
-    settings: Settings | None = None,
+    resources: Resources | None = None,
 ) -> dict[str, Any]:
     """Begin a new run that repeats a recorded one up to a session and is live from it on.
 
@@ -59,7 +51,7 @@ def replay_from(
     Parameters
     ----------
     run
-        A run's folder, or its name in ``runs_dir``.
+        A run's folder, or its name in ``runs_dir`` of the settings.
     session
         The first live session.
     model
@@ -70,12 +62,11 @@ def replay_from(
         :class:`~quantgraph.llm.recorded_model.RecordedChatModel`, whichever model that wraps.
     source
         One of your own, if the run was begun with one.
-    answer, watch, control
-        As in :func:`~quantgraph.runs.run_strategy`.
-    ledger
-        File or database URL of the recorded run's ledger, if its password is not in ``run.json``.
     out
         Parent of the new run's folder. Default: that of the recorded one.
+    resources
+        As in :func:`~quantgraph.runs.run_strategy`, but ``ledger`` is that of the recorded run, if its
+        password is not in ``run.json``.
 
     Returns
     -------
@@ -93,18 +84,16 @@ def replay_from(
     RunDiverged
         If the sessions before it differ from the recorded ones.
     """
-    settings = settings or load_settings()
-    folder = find_run_folder(run, Path(runs_dir or settings.runs_dir))
+    given = merge_resources(resources, model=model, decider=decider, source=source)
+    check_resources(given)
+    settings = given.settings or load_settings()
+    folder = find_run_folder(run, settings.runs_dir)
     recorded = read_manifest(folder)
-    place = ledger or existing_ledger(recorded, folder)
+    place = given.ledger_place or existing_ledger(recorded, folder)
     first = _traded_session(place, recorded.run_id, session)
-    if decider is None:
-        decider = recorded_decider(recorded.identity)
-        check_decider(recorded.run_id, recorded.identity, decider)
+    if given.decider is None:
+        check_decider(recorded.run_id, recorded.identity, recorded_decider(recorded.identity))
     settings = recorded.recorded_settings(settings)
-    market = open_source(
-        recorded_source_name(recorded.source) if source is None else source, settings=settings
-    )
     spec = replace(recorded.spec, branch_of=recorded.run_id, branch_from=first)
     if spec.on_clarify == "function":
         spec = replace(spec, on_clarify="ask")  # the function's answers are in the record
@@ -112,20 +101,19 @@ def replay_from(
     recorder = Recorder(place)
     entries = [entry for entry in recorder.of(recorded.run_id).entries() if (entry.session or "") < first]
     recorder.close(recorded.run_id)
-    resources = Resources(
+    given = replace(
+        given,
         settings=settings,
-        source=market,
-        model=_models(entries, model, settings.model_rung),
-        on_clarify=recorded_on_clarify(spec, entries),
-        decider=decider,
+        source=given.source or recorded_source_name(recorded.source),
+        decider=given.decider or recorded_decider(recorded.identity),
+        on_clarify=given.on_clarify or recorded_on_clarify(spec, entries),
+        ledger=None,
     )
     result = start_run(
         spec,
         new_folder,
-        resources,
-        Driver(answer=answer, watch=watch, control=control),
-        source=recorded.source,
-        model=model,
+        given,
+        models=_models(entries, given.model, settings.model_rung),
         prepare=partial(_copy_record, folder, entries),
     )
     _check_repeated(place, recorded, new_folder, first)

@@ -1,144 +1,261 @@
-"""Executing a run: its graph is streamed to its end, questions are answered, the result is written."""
+"""Executing a run: its graph is opened in its folder and streamed to its end, and the result is written."""
 
 from __future__ import annotations
 
+import copy
 import signal
+import sqlite3
 import threading
 import time
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
+from contextlib import ExitStack, closing, contextmanager, suppress
+from dataclasses import dataclass, replace
+from functools import wraps
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, TypeVar, cast
 
 from langchain_core.runnables import RunnableConfig
+from langgraph.checkpoint.base import BaseCheckpointSaver
+from langgraph.checkpoint.sqlite import SqliteSaver
 from langgraph.errors import GraphDrained
 from langgraph.runtime import RunControl
 from langgraph.types import Command, StateSnapshot
 
-from quantgraph.data import MarketDataSource
-from quantgraph.errors import QuantGraphError, StorageUnavailable
+from quantgraph._util.database import storage_error
+from quantgraph.broker.ledger import Ledger
+from quantgraph.errors import BadFile, BadOption, QuantGraphError, StorageUnavailable
+from quantgraph.graph import create_trading_graph
 from quantgraph.llm.cancellation import AT_ONCE
-from quantgraph.recording import Recording, Scope, in_scope, recorded_answer
-from quantgraph.recording.recorded_source import recorded_source
-from quantgraph.runs.manifest import Manifest
-from quantgraph.runs.resources import OpenRun
-from quantgraph.runs.run_result import (
+from quantgraph.recording import Recorder, Recording, Scope, in_scope, recorded_answer
+from quantgraph.runs.folder import Manifest
+from quantgraph.runs.outputs import (
+    CHECKPOINTS_FILE,
     final_checksums,
     initial_result,
     run_outcome,
     save_outputs,
     write_result,
 )
-from quantgraph.runtime.events import update_line
+from quantgraph.runs.specification import RunSpec
+from quantgraph.runtime.events import RunEvent, update_line
 from quantgraph.runtime.nested_graphs import STEP_LIMIT
-from quantgraph.runtime.questions import check_not_async
+from quantgraph.runtime.questions import OnClarify, check_not_async
+from quantgraph.runtime.resources import OpenResources, Resources, open_resources, run_database_path
+from quantgraph.state import DataState
+from quantgraph.subgraphs.signal import create_signal_subgraph
 
-__all__ = ["Answer", "Driver", "RunEvent", "execute_run", "thread_state"]
-
-Answer = Callable[[Mapping[str, Any]], str | None]
-"""Given a question, its answer; None leaves it unanswered."""
+__all__ = ["OpenRun", "check_resources", "execute_run", "open_run", "thread_state"]
 
 MAX_INVALID_ANSWERS = 10
 """Invalid answers to one question after which the run stops."""
 
 _NODES = ("reflection", "data_fetch", "signal_generate", "validate", "clarify", "report")
+_SUBGRAPH = "signal/"
+_LOCK_TIMEOUT = 60
+
+T = TypeVar("T")
+Saver = BaseCheckpointSaver[Any]
 
 
 @dataclass(frozen=True, kw_only=True)
-class RunEvent:
-    """Progress of a run, to be shown.
+class OpenRun:
+    """A compiled graph and what it works on."""
 
-    ``node``: a node has finished, ``text`` is the last line of the history. ``session``: a session was
-    traded, ``text`` is its date. ``question`` and ``answer``: their text.
+    graph: Any
+    resources: OpenResources
+
+
+def check_resources(given: Resources) -> None:
+    """Refuse what a run makes itself, in its folder.
+
+    Raises
+    ------
+    BadOption
+        If there is a store or a recorder.
     """
+    for name in ("store", "recorder"):
+        if getattr(given, name) is not None:
+            raise BadOption(f"resources.{name}: a run makes its own, in its folder", parameter=name)
 
-    kind: Literal["node", "session", "question", "answer"]
-    name: str
-    text: str = ""
 
+@contextmanager
+def open_run(spec: RunSpec, run_id: str, folder: Path, given: Resources) -> Iterator[OpenRun]:
+    """Build the graph of a run in its folder, which must exist.
 
-@dataclass(kw_only=True)
-class Driver:
-    """Streams a graph, reports its events and answers its questions.
-
-    Attributes
-    ----------
-    answer
-        Called with each question; None leaves it unanswered.
-    watch
-        Called with each event.
-    control
-        A drain that is requested here ends the stream with ``GraphDrained`` at the next step, or before a
-        model is called (again); with :data:`~quantgraph.llm.cancellation.AT_ONCE` as its reason, also during
-        a model call.
-    seconds
-        Time spent by node so far.
+    Raises
+    ------
+    QuantGraphError
+        If the specification or one of the resources is not valid.
+    StorageUnavailable
+        Here and later from the saver, if its database cannot be reached or written.
     """
+    place = given.ledger_place or run_database_path(folder.parent, folder.name)
+    recorder = given.recorder or Recorder(
+        place, mode="replay" if spec.branch_from else "record", until=spec.branch_from or None
+    )
+    with ExitStack() as stack:
+        stack.callback(recorder.close, run_id)
+        own = replace(
+            given,
+            recorder=recorder,
+            checkpointer=stack.enter_context(_open_checkpointer(folder, given.checkpointer)),
+            store=given.store or DataState(folder / "data"),
+            ledger=stack.enter_context(Ledger(place)) if spec.trade else None,
+            on_clarify=given.on_clarify or cast("OnClarify", spec.on_clarify),
+        )
+        resources = open_resources(own)
+        graph: Any
+        if spec.trade:
+            graph = create_trading_graph(
+                cash=spec.cash, rules=spec.rules, approve=spec.approve, resources=resources
+            )
+        else:
+            graph = create_signal_subgraph(resources=resources)
+        yield OpenRun(graph=graph, resources=resources)
 
-    answer: Answer | None = None
-    watch: Callable[[RunEvent], None] | None = None
-    control: RunControl | None = None
-    seconds: dict[str, float] = field(default_factory=dict)
 
-    def drive(self, graph: Any, task: Mapping[str, Any] | None, thread: str) -> Mapping[str, Any] | None:
-        """Stream the graph on a thread, from its input or (None) from its checkpoint, to its end.
+class _Progress:
+    """Follows the stream of a run's graph: reports its events, and adds up the time of each node."""
 
-        Returns
-        -------
-        Mapping or None
-            The question at which the graph waits, unanswered or after :data:`MAX_INVALID_ANSWERS`; None at
-            the graph's end.
-        """
-        self.control = self.control or RunControl()
-        with _interrupt_stops_all_threads(self.control):
-            return self._drive(graph, task, thread)
+    def __init__(self, watch: Callable[[RunEvent], None] | None) -> None:
+        self.report = watch or (lambda _event: None)
+        self.seconds: defaultdict[str, float] = defaultdict(float)
+        self._begun: dict[str, float] = {}
 
-    def _drive(self, graph: Any, step: Any, thread: str) -> Mapping[str, Any] | None:
-        invalid = 0
+    def on_event(self, event: Mapping[str, Any]) -> None:
+        """Take the time of a node of the run's graph or signal subgraph, with the nodes inside of it."""
+        name = str(event["path"]).removeprefix(_SUBGRAPH)
+        if event["event"] != "quantgraph.node" or "/" in name:
+            return
+        if event["status"] == "started":
+            self._begun[name] = time.perf_counter()
+        else:
+            self.seconds[name] = round(self.seconds[name] + time.perf_counter() - self._begun.pop(name), 3)
+
+    def on_update(self, namespace: tuple[str, ...], update: Mapping[str, Any]) -> Mapping[str, Any] | None:
+        """Report a step; return the question at which the graph waits, if it does."""
+        if namespace and namespace[-1].partition(":")[0] in _NODES:
+            return None  # a step of an agent inside a node
+        question = None
+        for name, change in update.items():
+            if name == "__interrupt__":
+                question = change[0].value
+            elif name == "daily_loop" and change.get("session"):
+                self.report(RunEvent(kind="session", name=name, text=change["session"]))
+            elif name in _NODES:
+                line = update_line(change or {}).removeprefix(f"{name}: ")
+                self.report(RunEvent(kind="node", name=name, text=line))
+        return question
+
+
+def _drive(
+    opened: OpenRun, run_id: str, step: Any, thread: str, progress: _Progress
+) -> Mapping[str, Any] | None:
+    """Stream the graph on a thread, from its input or (None) from its checkpoint, to its end.
+
+    Returns
+    -------
+    Mapping or None
+        The question at which the graph waits, unanswered or after :data:`MAX_INVALID_ANSWERS`; None at the
+        graph's end.
+    """
+    resources, invalid = opened.resources, 0
+    control = resources.control or RunControl()
+    with _interrupt_stops_all_threads(control):
         while True:
-            question = self._stream(graph, step, thread)
+            question = None
+            for namespace, mode, part in opened.graph.stream(
+                step,
+                _thread_config(thread),
+                stream_mode=["updates", "custom"],
+                subgraphs=True,
+                durability="sync",
+                control=control,
+            ):
+                if mode == "custom":
+                    progress.on_event(part)
+                else:
+                    question = progress.on_update(namespace, part) or question
             if question is None:
                 return None
             invalid = invalid + 1 if "error" in question else 0
             if invalid >= MAX_INVALID_ANSWERS:
                 return question
-            self._report(RunEvent(kind="question", name="clarify", text=question["question"]))
-            answer = check_not_async(self.answer(question), "answer") if self.answer else None
+            progress.report(RunEvent(kind="question", name="clarify", text=question["question"]))
+            answer = _answer(resources, run_id, question)
             if answer is None:
                 return question
-            self._report(RunEvent(kind="answer", name="clarify", text=answer))
+            progress.report(RunEvent(kind="answer", name="clarify", text=answer))
             step = Command(resume=answer)
 
-    def _report(self, event: RunEvent) -> None:
-        if self.watch:
-            self.watch(event)
 
-    def _stream(self, graph: Any, step: Any, thread: str) -> Mapping[str, Any] | None:
-        mark, question = time.perf_counter(), None
-        stream = graph.stream(
-            step,
-            _thread_config(thread),
-            stream_mode="updates",
-            subgraphs=True,
-            durability="sync",
-            control=self.control,
-        )
-        for namespace, update in stream:
-            if namespace and namespace[-1].partition(":")[0] in _NODES:
-                continue  # a step of an agent inside a node
-            for name, change in update.items():
-                now = time.perf_counter()
-                self.seconds[name] = round(self.seconds.get(name, 0.0) + now - mark, 3)
-                mark = now
-                if name == "__interrupt__":
-                    question = change[0].value
-                elif name == "daily_loop" and change.get("session"):
-                    self._report(RunEvent(kind="session", name=name, text=change["session"]))
-                elif name in _NODES:
-                    line = update_line(change or {}).removeprefix(f"{name}: ")
-                    self._report(RunEvent(kind="node", name=name, text=line))
-        return question
+def _answer(resources: OpenResources, run_id: str, question: Mapping[str, Any]) -> str | None:
+    """The recorded answer to a question, or that of ``answer`` of the resources."""
+    # A run that pauses closes its recording and continues with another.
+    known = recorded_answer(resources.recorder.of(run_id), question["id"])
+    if known or resources.answer is None:
+        return known
+    return check_not_async(resources.answer(question), "answer")
+
+
+def execute_run(
+    manifest: Manifest,
+    folder: Path,
+    opened: OpenRun,
+    *,
+    task: Mapping[str, Any] | None,
+    thread: str,
+) -> dict[str, Any]:
+    """Drive the graph of a run and write its result; recorded answers are used again.
+
+    Parameters
+    ----------
+    task
+        The graph's input, or None to continue from the thread's checkpoint.
+    thread
+        The thread of the graph's checkpoints.
+
+    Returns
+    -------
+    dict
+        The content of ``result.json``.
+
+    Raises
+    ------
+    Exception
+        An error that does not end the run normally: a storage that fails (``StorageUnavailable``), a defect
+        in the caller's code or ours. ``result.json`` says ``failed`` then, and the run can be resumed after
+        the repair. The ``data`` of a ``QuantGraphError`` has ``run_id`` and ``run_dir``.
+    """
+    resources, progress = opened.resources, _Progress(opened.resources.watch)
+
+    def recording() -> Recording:
+        return resources.recorder.of(manifest.run_id)
+
+    result = initial_result(manifest, folder)
+    with _failure_in_result(folder, dict(result)):
+        write_result(folder, result)
+        stopped: dict[str, Any] = {}
+        try:
+            question = _drive(opened, manifest.run_id, task, thread, progress)
+            if question is not None:
+                error = f"needs_answer: {question['reason']}"
+                stopped = {"ended_because": "needs_answer", "error": error, "asked": dict(question)}
+        except (KeyboardInterrupt, EOFError, GraphDrained):
+            remedy = f"'quantgraph resume {folder}' goes on with it"
+            error = f"cancelled: the run was stopped before its end; {remedy}"
+            stopped = {"ended_because": "cancelled", "error": error}
+        state = thread_state(opened.graph, thread)
+        with in_scope(Scope(recording=recording(), path="outcome")):  # the data that the nodes saw, not newer
+            result |= run_outcome(state, resources.source)
+        result |= save_outputs(folder, manifest.spec.question, state, resources.store)
+        result |= {"usage": recording().usage(), "cached": recording().cached()}
+        result |= {"seconds": dict(progress.seconds)} | stopped | {"state": "ended"}
+        # A late reply may still be recorded; the record of a replay belongs to another run.
+        unsettled = result["ended_because"] == "cancelled" or recording().replays
+        write_result(folder, result, {} if unsettled else final_checksums(folder, recording()))
+    return result
 
 
 @contextmanager
@@ -174,67 +291,6 @@ def thread_state(graph: Any, thread: str) -> dict[str, Any]:
     return state
 
 
-def execute_run(  # noqa: PLR0917 - one call, in order
-    manifest: Manifest,
-    folder: Path,
-    opened: OpenRun,
-    driver: Driver,
-    source: MarketDataSource,
-    task: Mapping[str, Any] | None,
-    thread: str,
-) -> dict[str, Any]:
-    """Drive the graph of a run and write its result; recorded answers are used again.
-
-    Parameters
-    ----------
-    task, thread
-        See :meth:`Driver.drive`.
-
-    Returns
-    -------
-    dict
-        The content of ``result.json``.
-
-    Raises
-    ------
-    Exception
-        An error that does not end the run normally: a storage that fails (``StorageUnavailable``), a defect
-        in the caller's code or ours. ``result.json`` says ``failed`` then, and the run can be resumed after
-        the repair. The ``data`` of a ``QuantGraphError`` has ``run_id`` and ``run_dir``.
-    """
-    ask = driver.answer
-
-    def recording() -> Recording:  # a run that pauses closes its recording and continues with another
-        return opened.recorder.of(manifest.run_id)
-
-    driver.answer = lambda question: (
-        recorded_answer(recording(), question["id"]) or (ask(question) if ask else None)
-    )
-    result = initial_result(manifest, folder)
-    with _failure_in_result(folder, dict(result)):
-        write_result(folder, result)
-        stopped: dict[str, Any] = {}
-        try:
-            question = driver.drive(opened.graph, task, thread)
-            if question is not None:
-                error = f"needs_answer: {question['reason']}"
-                stopped = {"ended_because": "needs_answer", "error": error, "asked": dict(question)}
-        except (KeyboardInterrupt, EOFError, GraphDrained):
-            remedy = f"'quantgraph resume {folder}' goes on with it"
-            error = f"cancelled: the run was stopped before its end; {remedy}"
-            stopped = {"ended_because": "cancelled", "error": error}
-        state = thread_state(opened.graph, thread)
-        with in_scope(Scope(recording=recording(), path="outcome")):  # the data that the nodes saw, not newer
-            result |= run_outcome(state, recorded_source(source))
-        result |= save_outputs(folder, manifest.spec.question, state, opened.store)
-        result |= {"usage": recording().usage(), "cached": recording().cached()}
-        result |= {"seconds": driver.seconds} | stopped | {"state": "ended"}
-        # A late reply may still be recorded; the record of a replay belongs to another run.
-        unsettled = result["ended_because"] == "cancelled" or recording().replays
-        write_result(folder, result, {} if unsettled else final_checksums(folder, recording()))
-    return result
-
-
 @contextmanager
 def _failure_in_result(folder: Path, initial: Mapping[str, Any]) -> Iterator[None]:
     """Write an exception into ``result.json``; if that fails, the file still says ``running``."""
@@ -248,3 +304,59 @@ def _failure_in_result(folder: Path, initial: Mapping[str, Any]) -> Iterator[Non
         with suppress(StorageUnavailable):
             write_result(folder, {**initial, "state": "failed", "error": line})
         raise
+
+
+@contextmanager
+def _open_checkpointer(folder: Path, saver: Saver | None) -> Iterator[Saver]:
+    """The caller's saver, or one in the folder that is closed afterwards.
+
+    Raises
+    ------
+    BadFile
+        If the file in the folder is not a database.
+    """
+    if saver is not None:
+        yield _with_storage_errors(saver, f"the {type(saver).__name__} of the run")
+        return
+    path = folder / CHECKPOINTS_FILE
+    with _storage_errors(path):
+        connection = sqlite3.connect(path, check_same_thread=False, timeout=_LOCK_TIMEOUT)
+    with closing(connection):
+        own = SqliteSaver(connection)
+        with _storage_errors(path):
+            # A power cut may take the last checkpoints: the record and the ledger replace them.
+            connection.execute("PRAGMA synchronous=NORMAL").close()
+            own.setup()
+        yield _with_storage_errors(own, path)
+
+
+def _with_storage_errors(saver: Saver, place: object) -> Saver:
+    """A copy of the saver that raises our errors; LangGraph still sees the parameters of its methods."""
+
+    def wrapped(method: Callable[..., T]) -> Callable[..., T]:
+        @wraps(method)
+        def call(*args: Any, **kwargs: Any) -> T:
+            with _storage_errors(place):
+                return method(*args, **kwargs)
+
+        return call
+
+    kind, result = type(saver), copy.copy(saver)
+    methods = {name: wrapped(getattr(kind, name)) for name in ("get_tuple", "put", "put_writes")}
+    result.__class__ = type(kind.__name__, (kind,), methods)
+    return result
+
+
+@contextmanager
+def _storage_errors(place: object) -> Iterator[None]:
+    try:
+        yield
+    except Exception as error:
+        if unavailable := storage_error(error, place):
+            raise unavailable from error
+        if not isinstance(error, sqlite3.DatabaseError) or isinstance(error, sqlite3.ProgrammingError):
+            raise  # a defect, such as a closed connection
+        raise BadFile(
+            f"{place} cannot be read: {error}; without the file the run goes on from its record",
+            file=str(place),
+        ) from error

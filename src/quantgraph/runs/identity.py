@@ -20,8 +20,9 @@ from quantgraph.llm import get_light_llm, get_llm
 from quantgraph.llm.faults import model_facts
 from quantgraph.llm.model_json import build_request
 from quantgraph.llm.models import Model
-from quantgraph.runs.resources import Resources
+from quantgraph.recording.recorded_source import unrecorded_source
 from quantgraph.runs.specification import RunSpec, source_fingerprint
+from quantgraph.runtime.resources import OpenResources
 from quantgraph.settings import LIGHT_ROLES, Role, Settings
 
 __all__ = [
@@ -122,7 +123,7 @@ class Identity:
         ]
 
 
-def identity_of(spec: RunSpec, graph: Any, resources: Resources) -> Identity:
+def identity_of(spec: RunSpec, graph: Any, resources: OpenResources) -> Identity:
     """Identity that a run of this specification and these resources has now."""
     settings = resources.settings
     configuration = (
@@ -138,7 +139,7 @@ def identity_of(spec: RunSpec, graph: Any, resources: Resources) -> Identity:
             f"{edge.source} -> {edge.target}": "conditional" if edge.conditional else "always"
             for edge in graph.get_graph(xray=True).edges
         },
-        data=source_fingerprint(resources.source),
+        data=source_fingerprint(unrecorded_source(resources.source)),
         code=code_hashes(),
     )
 

@@ -1,15 +1,23 @@
-"""Replaying a run: every request is answered by its record, and the outcome is compared."""
+"""Replaying a run: its record answers every request, and the outcome is compared.
+
+Stand-ins for models, source, code process and person raise an error if they are called.
+"""
 
 from __future__ import annotations
 
+import json
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
+from langchain_core.language_models import BaseChatModel, LanguageModelInput
+from langchain_core.messages import AIMessage, BaseMessage
+from langchain_core.outputs import ChatResult
+from langchain_core.runnables import Runnable
 from langgraph.checkpoint.memory import InMemorySaver
 
 from quantgraph._util.canonical_json import content_hash
@@ -17,35 +25,44 @@ from quantgraph.broker.decider import Decider
 from quantgraph.broker.ledger import Ledger
 from quantgraph.errors import BadFile, QuantGraphError, RunDiverged, StorageUnavailable
 from quantgraph.llm.capabilities.capability_cache import RECORDING_PATH as CAPABILITIES
-from quantgraph.nodes.trading_resources import run_database_path
 from quantgraph.recording import Entry, Recorder, Recording
 from quantgraph.recording.no_network import no_network
-from quantgraph.runs.compare import (
+from quantgraph.runs.execute import check_resources, execute_run, open_run, thread_state
+from quantgraph.runs.folder import (
+    Manifest,
+    existing_ledger,
+    find_run_folder,
+    make_run_folder,
+    read_manifest,
+)
+from quantgraph.runs.identity import check_decider, code_hashes, recorded_decider
+from quantgraph.runs.outputs import read_result, save_outputs
+from quantgraph.runs.specification import RunSpec
+from quantgraph.runs.verification import (
     ReplayDifference,
+    check_recorded_commits,
     compare_ledgers,
     compare_results,
     compare_signals,
     compare_strategies,
     without_places,
 )
-from quantgraph.runs.execute import Driver, execute_run, thread_state
-from quantgraph.runs.folder import make_run_folder
-from quantgraph.runs.identity import check_decider, code_hashes, recorded_decider
-from quantgraph.runs.integrity import check_recorded_commits
-from quantgraph.runs.manifest import Manifest, existing_ledger, find_run_folder, read_manifest
-from quantgraph.runs.replay_stubs import (
-    DatedReplaySource,
-    ReplayCodeRunner,
-    ReplaySource,
-    recorded_on_clarify,
-    replay_models,
-)
-from quantgraph.runs.resources import Resources, open_run
-from quantgraph.runs.run_result import read_result, save_outputs
-from quantgraph.settings import Settings, load_settings
+from quantgraph.runtime.questions import OnClarify
+from quantgraph.runtime.resources import Resources, merge_resources, run_database_path
+from quantgraph.sandbox import CodeResult
+from quantgraph.sandbox.wire import Frames
+from quantgraph.settings import ROLES, Role, Settings, load_settings
 from quantgraph.state import DataState
 
-__all__ = ["ReplayResult", "replay"]
+__all__ = [
+    "DatedReplaySource",
+    "ReplayCodeRunner",
+    "ReplayResult",
+    "ReplaySource",
+    "recorded_on_clarify",
+    "replay",
+    "replay_models",
+]
 
 _UNFINISHED = frozenset({None, "cancelled"})
 """``ended_because`` of runs that were stopped: they are compared as far as they got."""
@@ -98,10 +115,8 @@ def replay(
     run: str | Path,
     *,
     decider: Decider | None = None,
-    ledger: str | Path | None = None,
-    runs_dir: str | Path | None = None,
     out: str | Path | None = None,
-    settings: Settings | None = None,
+    resources: Resources | None = None,
 ) -> ReplayResult:
     """Execute a run again from its record alone, and compare the outcome with the recorded one.
 
@@ -111,14 +126,14 @@ def replay(
     Parameters
     ----------
     run
-        A run's folder, or its name in ``runs_dir``.
+        A run's folder, or its name in ``runs_dir`` of the settings.
     decider
         The one that the run was begun with, unless it is :class:`~quantgraph.agents.SignalRule`, which is
         made again with its options.
-    ledger
-        File or database URL of ledger and record, if its password is not in ``run.json``.
     out
         Where to keep what is made anew, in a folder of the run's name. Default: nothing is kept.
+    resources
+        Settings, and the URL of the ledger if its password is not in ``run.json``.
 
     Raises
     ------
@@ -130,26 +145,28 @@ def replay(
     RunMismatch
         If the decider is not the one that the run was begun with.
     """
-    settings = settings or load_settings()
-    folder = find_run_folder(run, Path(runs_dir or settings.runs_dir))
+    given = merge_resources(resources, decider=decider)
+    check_resources(given)
+    settings = given.settings or load_settings()
+    folder = find_run_folder(run, settings.runs_dir)
     manifest, recorded = read_manifest(folder), read_result(folder) or {"ended_because": None}
-    place = ledger or existing_ledger(manifest, folder)
+    place = given.ledger_place or existing_ledger(manifest, folder)
     if recorded.get("strategy") and not (folder / "data").is_dir():
         raise BadFile(f"{folder / 'data'} is missing, the data of run {manifest.run_id}", path=str(folder))
-    decider = decider or recorded_decider(manifest.identity)
+    decider = given.decider or recorded_decider(manifest.identity)
     check_decider(manifest.run_id, manifest.identity, decider)
     recorder = Recorder(place, mode="replay")
     recording = recorder.of(manifest.run_id)
     with closing(recording), _new_folder(manifest, out) as new_folder:
         entries = list(recording.entries())
-        resources = replace(
-            _stub_resources(manifest, entries, settings),
+        stand_ins = replace(
+            _stand_ins(manifest, entries, settings),
             recorder=recorder,
             decider=decider,
             store=DataState(folder / "data", read_only=True),
         )
         with no_network():
-            result = _execute(manifest, new_folder, resources, failed=recorded.get("state") == "failed")
+            result = _execute(manifest, new_folder, stand_ins, failed=recorded.get("state") == "failed")
         divergence = _divergence(manifest, recording, recorded)
         differences = [*_record_differences(recording, entries, divergence)]
         if divergence is None:
@@ -176,7 +193,7 @@ def _new_folder(manifest: Manifest, out: str | Path | None) -> Iterator[Path]:
         yield folder
 
 
-def _stub_resources(manifest: Manifest, entries: Sequence[Entry], settings: Settings) -> Resources:
+def _stand_ins(manifest: Manifest, entries: Sequence[Entry], settings: Settings) -> Resources:
     name, synthetic = manifest.source["name"], manifest.source["synthetic"]
     kind = DatedReplaySource if any(map(_lists_names_by_date, entries)) else ReplaySource
     unlimited = {"budget": None, "session_budget": None, "prices": None, "llm_cache": "off"}
@@ -200,12 +217,14 @@ def _execute(manifest: Manifest, folder: Path, resources: Resources, *, failed: 
     with open_run(manifest.spec, manifest.run_id, folder, resources) as opened:
         task, thread = manifest.graph_input, manifest.run_id
         try:
-            return execute_run(manifest, folder, opened, Driver(), resources.source, task, thread)
+            return execute_run(manifest, folder, opened, task=task, thread=thread)
         except Exception as error:
             if isinstance(error, StorageUnavailable) or not (failed or isinstance(error, QuantGraphError)):
                 raise
             # A run that was stopped asks for more than is recorded: its state at that request is compared.
-            save_outputs(folder, manifest.spec.question, thread_state(opened.graph, thread), opened.store)
+            save_outputs(
+                folder, manifest.spec.question, thread_state(opened.graph, thread), opened.resources.store
+            )
             return read_result(folder) or {}
 
 
@@ -261,3 +280,105 @@ def _compare(
         yield from compare_strategies(old / "strategy.py", new / "strategy.py")
     if whole:
         yield from compare_results(recorded, result)
+
+
+class _Model(BaseChatModel):
+    model_name: str
+    base_url: str | None = None
+
+    @property
+    def _llm_type(self) -> str:
+        return "quantgraph-recorded"
+
+    def _generate(self, messages: list[BaseMessage], *_: Any, **__: Any) -> ChatResult:
+        _not_recorded(f"model {self.model_name}, with {len(messages)} messages")
+
+
+class _ToolModel(_Model):
+    def bind_tools(self, *_: Any, **__: Any) -> Runnable[LanguageModelInput, AIMessage]:
+        return self
+
+
+class _ServerModel(_ToolModel):
+    openai_api_base: str
+
+
+def replay_models(entries: Iterable[Entry], rung: str) -> dict[Role, BaseChatModel]:
+    """A model for each role with the name and the address of the recorded one, which must not be called.
+
+    Its kind is that of the recorded use, so that the choice between tools and text comes out as it did.
+    Unless ``rung``, of the run's settings, is ``auto``, no model was probed.
+    """
+    requests: dict[str, list[dict[str, Any]]] = {role: [] for role in ROLES}
+    probed: dict[str, str] = {}
+    for entry in entries:
+        request = json.loads(entry.request)
+        if entry.key.kind == "model":
+            requests.setdefault(entry.facts.get("role", ""), []).append(request)
+        elif entry.key.kind == "fact" and "rung_of" in request:
+            probed[request["rung_of"]["model"]] = request["rung_of"]["base_url"]
+    return {role: _model_of(requests[role], probed, fixed=rung != "auto") for role in ROLES}
+
+
+def _model_of(
+    requests: Sequence[Mapping[str, Any]], probed: Mapping[str, str], *, fixed: bool
+) -> BaseChatModel:
+    if not requests:
+        return _ToolModel(model_name="nobody")
+    name, url = requests[0]["model"], requests[0]["base_url"]
+    if name in probed or (fixed and url and any(request["schema"] for request in requests)):
+        return _ServerModel(model_name=name, openai_api_base=probed.get(name, url))
+    kind = _ToolModel if any(request["tools"] for request in requests) else _Model
+    return kind(model_name=name, base_url=url)
+
+
+class ReplaySource:
+    """A source that must not be called.
+
+    Parameters
+    ----------
+    name, synthetic
+        Those of the recorded source.
+    """
+
+    def __init__(self, name: str, *, synthetic: bool) -> None:
+        self.name = name
+        self.synthetic = synthetic
+
+    def _call(self, *_: Any, **__: Any) -> Any:
+        _not_recorded(f"the source {self.name}")
+
+    sessions = symbols = names = members = bars = indicators = index_bars = _call
+
+
+class DatedReplaySource(ReplaySource):
+    """A source with lists by date that must not be called."""
+
+    symbols_on = names_on = ReplaySource._call  # noqa: SLF001 - its base is of this module
+
+
+class ReplayCodeRunner:
+    """A code runner that must not be called."""
+
+    def run(self, cells: Sequence[str], frames: Frames) -> CodeResult:  # noqa: ARG002
+        """Raise ``RunDiverged``."""
+        _not_recorded(f"a process for {len(cells)} cells of code")
+
+
+def recorded_on_clarify(spec: RunSpec, entries: Iterable[Entry]) -> OnClarify:
+    """How questions are answered: as recorded; a stub stands in for a function.
+
+    A run that was begun with the defaults may have been resumed with a person who answers.
+    """
+    if spec.on_clarify == "function":
+        return _no_answer
+    answered = any(entry.key.kind == "answer" and entry.facts.get("role") != "default" for entry in entries)
+    return "ask" if answered else spec.on_clarify
+
+
+def _no_answer(question: Mapping[str, Any]) -> str:
+    _not_recorded(f"a person: {question['question']}")
+
+
+def _not_recorded(request: str) -> NoReturn:
+    raise RunDiverged(f"a replay called {request}; every request of a replay must be in its record")

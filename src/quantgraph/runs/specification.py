@@ -1,9 +1,9 @@
-"""Specification of a run: its arguments and its source as plain JSON, written into ``run.json``."""
+"""Specification of a run: what it is, and its source, as plain JSON; both are in ``run.json``."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from decimal import Decimal
 from importlib.resources import files
 from pathlib import Path
@@ -28,22 +28,27 @@ OnClarifyMode = Literal["ask", "default", "fail", "function"]
 
 @dataclass(frozen=True, kw_only=True)
 class RunSpec:
-    """The arguments of a run that are plain data.
+    """What a run is, as plain data.
 
     Attributes
     ----------
     question
-        The sentence.
+        The sentence, in Chinese or English, of at most 10,000 characters.
     symbols, start, end
-        Fixed by the caller, else empty.
+        Fixed by the caller, else empty; they win over the sentence.
     cash
         Initial cash, in the market's currency.
+    rules
+        The market's rules and fees. Default: mainland China's.
     trade
-        False for the signal alone.
+        False stops after the signal.
     approve
-        Whether the orders of each session need an approval before they are sent.
+        Whether the orders of each session are a question, too, before they are sent.
     on_clarify
-        How questions are answered.
+        How questions are answered: ``default`` takes the documented defaults and lists them in
+        ``assumptions``, ``fail`` ends the run, ``ask`` stops the run to be resumed with an answer, unless
+        ``Resources.answer`` gives one, and ``function`` calls ``Resources.on_clarify``, whose answers are
+        listed in ``assumptions``. With ``Resources.answer``, ``default`` becomes ``ask``.
     branch_of, branch_from
         Of a branch: the run that it follows, and its first live session, ``YYYYMMDD``.
     """
@@ -55,7 +60,7 @@ class RunSpec:
     start: str = ""
     end: str = ""
     cash: Decimal = Decimal(1_000_000)
-    rules: Rulebook
+    rules: Rulebook = field(default_factory=Rulebook.mainland)
     trade: bool = True
     approve: bool = False
     on_clarify: OnClarifyMode = "default"

@@ -1,4 +1,4 @@
-"""Starting a run: ``run_strategy``, and the beginning that it shares with a branch."""
+"""Starting a run, and resuming it: ``run_strategy``, ``resume_run``."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 from langgraph.checkpoint.base import BaseCheckpointSaver
-from langgraph.runtime import RunControl
 
 from quantgraph._util.input_limits import check_sentence, check_text
 from quantgraph._util.run_id import new_run_id
@@ -19,80 +18,66 @@ from quantgraph.broker.decider import Decider
 from quantgraph.data import MarketDataSource, open_source
 from quantgraph.errors import BadOption
 from quantgraph.llm.models import Model
-from quantgraph.market.rulebook import Rulebook
-from quantgraph.runs.execute import Answer, Driver, RunEvent, execute_run
-from quantgraph.runs.folder import lock_run, staged_run_folder
-from quantgraph.runs.identity import identity_of
-from quantgraph.runs.manifest import Manifest, ledger_location, library_versions
-from quantgraph.runs.resources import Resources, open_run
-from quantgraph.runs.run_result import initial_result, write_result
-from quantgraph.runs.specification import RunSpec, source_json
-from quantgraph.runtime.questions import OnClarify
-from quantgraph.settings import Settings, load_settings
+from quantgraph.recording import Recorder
+from quantgraph.runs.execute import check_resources, execute_run, open_run, thread_state
+from quantgraph.runs.folder import (
+    Manifest,
+    existing_ledger,
+    find_run_folder,
+    ledger_location,
+    library_versions,
+    lock_run,
+    read_manifest,
+    staged_run_folder,
+)
+from quantgraph.runs.identity import check_identity, identity_of, recorded_decider
+from quantgraph.runs.outputs import initial_result, read_result, write_result
+from quantgraph.runs.replay import recorded_on_clarify
+from quantgraph.runs.specification import OnClarifyMode, RunSpec, recorded_source_name, source_json
+from quantgraph.runtime.questions import Answer, OnClarify
+from quantgraph.runtime.resources import Resources, merge_resources, run_database_path
+from quantgraph.settings import load_settings
+from quantgraph.subgraphs.signal import MAX_CLARIFICATIONS
 
-__all__ = ["run_strategy", "start_run"]
+__all__ = ["last_thread", "questions_used_up", "resume_run", "run_strategy", "start_run"]
+
+_FINAL = frozenset({"done", "max_retries", "repeated_error", "no_progress", "causality_failed"})
+"""Ends that a resume would only repeat."""
 
 
 def run_strategy(
-    question: str,
+    question: str | RunSpec,
     *,
-    source: str | Path | MarketDataSource | None = None,
     symbols: Sequence[str] = (),
     start: str | None = None,
     end: str | None = None,
-    cash: Decimal | float | str = 1_000_000,
-    rules: Rulebook | None = None,
-    model: Model | None = None,
+    source: str | Path | MarketDataSource | None = None,
     decider: Decider | None = None,
+    cash: Decimal | float | str | None = None,
+    model: Model | None = None,
     out: str | Path | None = None,
-    answer: Answer | None = None,
-    on_clarify: OnClarify | None = None,
-    approve: bool = False,
-    watch: Callable[[RunEvent], None] | None = None,
-    control: RunControl | None = None,
-    trade: bool = True,
-    checkpointer: BaseCheckpointSaver[Any] | None = None,
-    ledger: str | Path | None = None,
-    settings: Settings | None = None,
+    resources: Resources | None = None,
 ) -> dict[str, Any]:
     """Run a sentence and write strategy, signal, ledger, data and result into ``out/run_id``.
 
     From its first moment the folder says what the run is (``run.json``) and how it stands (``result.json``,
-    whose ``state`` begins as ``running``): :func:`~quantgraph.runs.resume_run` can continue it whenever and
-    however it was stopped.
+    whose ``state`` begins as ``running``): :func:`resume_run` can continue it whenever and however it was
+    stopped.
 
     Parameters
     ----------
     question
-        The sentence, in Chinese or English, of at most 10,000 characters.
-    symbols, start, end
-        Fixed by the caller; they win over the sentence.
-    rules
-        The market's rules and fees. Default: mainland China's.
-    decider
-        Turns signals into orders. Default: :class:`~quantgraph.agents.SignalRule`.
-    answer
-        Called with each question; the run waits for what it returns, and stops to be resumed at None.
-    on_clarify
-        How questions are answered if ``answer`` is not given: ``default`` (the default) takes the documented
-        defaults and lists them in ``assumptions``, ``fail`` ends the run, ``ask`` stops the run to be resumed
-        with an answer, and a function is called with each question and its answers are listed in
-        ``assumptions``.
-    approve
-        Whether the orders of each session are a question, too, before they are sent.
-    watch
-        Called with each event.
-    control
-        ``control.request_drain()`` stops the run at its next step.
-    trade
-        False stops after the signal.
-    checkpointer
-        Where the graph's checkpoints go. Default: SQLite in the run's folder.
-    ledger
-        File or database URL of ledger and record. Default: SQLite in the run's folder.
-    settings
-        Those of this run, such as ``load_settings(budget="calls=100", session_budget="money=0.5")``. Default:
-        those of the environment.
+        The sentence, or the whole specification of the run, which also has the market's rules, and whether
+        to trade, to ask for approval, and to ask at all.
+    symbols, start, end, cash
+        See :class:`RunSpec`, in which they are given if ``question`` is one.
+    source, decider, model
+        See :class:`~quantgraph.runtime.Resources`.
+    out
+        Parent of the run's folder. Default: ``runs_dir`` of the settings.
+    resources
+        The live objects of the run: settings, such as ``load_settings(budget="calls=100")``, ledger,
+        checkpointer, who answers, what watches and what stops it.
 
     Returns
     -------
@@ -113,48 +98,49 @@ def run_strategy(
         ``result.json`` says ``failed`` then, and the run can be resumed after the repair; the ``data`` of a
         ``QuantGraphError`` has ``run_id`` and ``run_dir``.
     """
-    _check_texts(question, source=source, model=model, out=out, ledger=ledger, start=start, end=end)
-    for symbol in symbols:
-        check_text(symbol, "symbols")
-    if answer is not None and on_clarify not in {None, "ask"}:
+    given = merge_resources(resources, source=source, decider=decider, model=model)
+    check_resources(given)
+    options = {"symbols": tuple(symbols), "start": start, "end": end, "cash": cash}
+    spec = _specification(
+        question, {name: value for name, value in options.items() if value not in (None, "", ())}, given
+    )
+    _check_texts(spec, source=given.source, model=given.model, out=out, ledger=given.ledger_place)
+    settings = given.settings or load_settings()
+    folder = Path(out or settings.runs_dir) / new_run_id()
+    return start_run(spec, folder, replace(given, settings=settings))
+
+
+def _specification(question: str | RunSpec, options: Mapping[str, Any], given: Resources) -> RunSpec:
+    """Return the specification, with how questions are answered by the resources."""
+    if isinstance(question, RunSpec):
+        for name in options:
+            raise BadOption(f"{name}= and a RunSpec are both given; put it in the RunSpec", parameter=name)
+        spec = question
+    else:
+        check_sentence(question, "question")
+        cash = {"cash": Account.opening(options["cash"]).cash} if "cash" in options else {}
+        spec = RunSpec(question=question, **{**options, **cash})
+    on_clarify: OnClarifyMode = spec.on_clarify
+    if given.on_clarify is not None:
+        on_clarify = "function" if callable(given.on_clarify) else given.on_clarify
+    elif given.answer is not None and on_clarify == "default":
+        on_clarify = "ask"
+    if given.answer is not None and on_clarify != "ask":
         raise BadOption("answer= and on_clarify= exclude each other; give one", parameter="on_clarify")
-    on_clarify = on_clarify or ("default" if answer is None else "ask")
-    settings = settings or load_settings()
-    market = open_source(source, settings=settings)
-    spec = RunSpec(
-        question=question,
-        symbols=tuple(symbols),
-        start=start or "",
-        end=end or "",
-        cash=Account.opening(cash).cash,
-        rules=rules if rules is not None else Rulebook.mainland(),
-        trade=trade,
-        approve=approve,
-        on_clarify="function" if callable(on_clarify) else on_clarify,
-    )
-    resources = Resources(
-        settings=settings,
-        source=market,
-        model=model,
-        on_clarify=on_clarify,
-        checkpointer=checkpointer,
-        ledger=ledger,
-        decider=decider,
-    )
-    return start_run(
-        spec,
-        Path(out or settings.runs_dir) / new_run_id(),
-        resources,
-        Driver(answer=answer, watch=watch, control=control),
-        source=source_json(market, settings.data_source if source is None else source),
-        model=model,
-    )
+    if on_clarify == "function" and given.on_clarify is None:
+        raise BadOption(
+            'RunSpec(on_clarify="function") needs the function as resources.on_clarify',
+            parameter="on_clarify",
+        )
+    return replace(spec, on_clarify=on_clarify)
 
 
-def _check_texts(question: str, **others: object) -> None:
+def _check_texts(spec: RunSpec, **others: object) -> None:
     """See that the texts can be written into the folder of a run."""
-    check_sentence(question, "question")
-    for name, value in others.items():
+    check_sentence(spec.question, "question")
+    for symbol in spec.symbols:
+        check_text(symbol, "symbols")
+    for name, value in {**others, "start": spec.start, "end": spec.end}.items():
         if isinstance(value, (str, Path)):
             check_text(str(value), name)
 
@@ -162,11 +148,9 @@ def _check_texts(question: str, **others: object) -> None:
 def start_run(
     spec: RunSpec,
     folder: Path,
-    resources: Resources,
-    driver: Driver,
+    given: Resources,
     *,
-    source: Mapping[str, Any],
-    model: Model | None,
+    models: Model | None = None,
     prepare: Callable[[Path], None] | None = None,
 ) -> dict[str, Any]:
     """Make the folder of a run, whose name is the run's, and execute the run.
@@ -175,10 +159,8 @@ def start_run(
 
     Parameters
     ----------
-    source
-        See :func:`~quantgraph.runs.specification.source_json`.
-    model
-        The model of the run's identity, which a resume must give again.
+    models
+        Those of the graph, if not those of the run's identity, which a resume must give again.
     prepare
         Called with the hidden folder before the run is opened in it.
 
@@ -187,23 +169,179 @@ def start_run(
     dict
         As :func:`run_strategy` does.
     """
-    run_id, settings = folder.name, resources.settings
+    run_id, settings = folder.name, given.settings or load_settings()
+    market = open_source(given.source, settings=settings)
+    source = source_json(market, given.source or settings.data_source)
+    given = replace(given, settings=settings, source=market)
     with staged_run_folder(folder) as staged:
         if prepare is not None:
             prepare(staged)
-        with open_run(spec, run_id, staged, resources) as opened:
-            identity = identity_of(spec, opened.graph, replace(resources, model=model))
+        with open_run(spec, run_id, staged, given) as opened:
+            identity = identity_of(spec, opened.graph, opened.resources)
         manifest = Manifest(
             run_id=run_id,
             started=datetime.now(UTC).isoformat(timespec="seconds"),
             spec=spec,
             source=source,
             budgets={"budget": settings.budget, "session_budget": settings.session_budget},
-            ledger=ledger_location(resources.ledger),
+            ledger=ledger_location(given.ledger_place),
             versions=library_versions(),
             identity=identity,
         )
         manifest.write(staged)
         write_result(staged, initial_result(manifest, folder))
-    with lock_run(folder), open_run(spec, run_id, folder, resources) as opened:
-        return execute_run(manifest, folder, opened, driver, resources.source, manifest.graph_input, run_id)
+    if models is not None:
+        given = replace(given, model=models)
+    with lock_run(folder), open_run(spec, run_id, folder, given) as opened:
+        return execute_run(manifest, folder, opened, task=manifest.graph_input, thread=run_id)
+
+
+def resume_run(
+    run: str | Path,
+    *,
+    answer: str | None = None,
+    source: str | Path | MarketDataSource | None = None,
+    decider: Decider | None = None,
+    model: Model | None = None,
+    resources: Resources | None = None,
+) -> dict[str, Any]:
+    """Continue a run where it stopped, in this process or another.
+
+    A run that was killed or cancelled continues from its last checkpoint. Without one it is begun anew, as is
+    one that ended because of a model, the data, a budget or the time; recorded replies and answers are then
+    used again: no model call is paid for twice, and no session is traded twice.
+
+    Parameters
+    ----------
+    run
+        A run's folder, or its name in ``runs_dir`` of the settings.
+    answer
+        The answer to the question that the run waits for, or that it ended for. Later questions go to
+        ``answer`` of the resources.
+    source, decider, model
+        Objects of your own, which ``run.json`` cannot hold: those that the run was begun with.
+    resources
+        Settings, whose budgets may differ from the recorded ones; without budgets the recorded ones hold.
+        Ledger and checkpointer that the run was begun with: without the saver the run is begun anew; the
+        ledger's URL is in ``run.json`` unless it has a password. A function as ``on_clarify`` must be given
+        again.
+
+    Returns
+    -------
+    dict
+        As :func:`run_strategy` does. A run that is done, or would only end as it did, is left alone: its
+        result is returned.
+
+    Raises
+    ------
+    RunMismatch
+        If configuration, graph, data or code are not those that it was begun with; the message shows the
+        difference.
+    BadOption
+        If there is no such run, it is going on in another process, an object must be given again, or there is
+        an answer and the run may ask no more questions.
+    BadFile
+        If a file of the run cannot be read, its ledger is missing, or a line of its record was changed.
+    StorageUnavailable
+        As from :func:`run_strategy`.
+    """
+    given = merge_resources(resources, source=source, decider=decider, model=model)
+    check_resources(given)
+    settings = given.settings or load_settings()
+    folder = find_run_folder(run, settings.runs_dir)
+    manifest = read_manifest(folder)
+    limits = {name: getattr(settings, name) or limit for name, limit in manifest.budgets.items()}
+    with lock_run(folder):
+        before = read_result(folder) or {"ended_because": None}
+        answers = answer is not None or given.answer is not None
+        if questions_used_up(before) and answers:
+            raise BadOption(
+                f"the {MAX_CLARIFICATIONS} questions of run {manifest.run_id} are used up, and it takes no "
+                "answer; begin a new run with the whole sentence",
+                parameter="answer",
+            )
+        if before["ended_because"] in _FINAL or questions_used_up(before):
+            return before
+        source = given.source or recorded_source_name(manifest.source)
+        place = given.ledger_place or _ledger_place(manifest) or run_database_path(folder.parent, folder.name)
+        if "run_id" in before and given.ledger is None:
+            existing_ledger(manifest, folder)  # with an empty one every call would be paid for again
+        asks_now = before["ended_because"] == "needs_answer" and answers
+        given = replace(
+            given,
+            settings=settings.model_copy(update=limits),
+            source=source,
+            ledger=place,
+            decider=given.decider or recorded_decider(manifest.identity),
+            on_clarify=given.on_clarify or ("ask" if asks_now else _on_clarify(manifest, place)),
+            answer=_first_answer(answer, given.answer),
+        )
+        with open_run(manifest.spec, manifest.run_id, folder, given) as opened:
+            now = identity_of(manifest.spec, opened.graph, opened.resources)
+            check_identity(manifest.run_id, manifest.identity, now, also=manifest.other_versions)
+            thread, task = last_thread(opened.graph.checkpointer, manifest.run_id), None
+            if thread is None or thread_state(opened.graph, thread).get("ended_because") not in {
+                None,
+                "done",
+            }:
+                task, thread = manifest.graph_input, _next_thread(manifest.run_id, thread)
+                opened.resources.recorder.of(manifest.run_id).mark_restart()
+            return execute_run(manifest, folder, opened, task=task, thread=thread)
+
+
+def questions_used_up(result: Mapping[str, Any]) -> bool:
+    """Whether a run ended for want of an answer after it had asked as many questions as it may."""
+    answered = sum(line.startswith("clarified: ") for line in result.get("history", ()))
+    waits = "asked" in result
+    return result["ended_because"] == "needs_answer" and not waits and answered >= MAX_CLARIFICATIONS
+
+
+def last_thread(saver: BaseCheckpointSaver[Any], run_id: str) -> str | None:
+    """The latest thread of a run, None if it has no checkpoint."""
+    thread = None
+    while _has_checkpoint(saver, following := _next_thread(run_id, thread)):
+        thread = following
+    return thread
+
+
+def _next_thread(run_id: str, thread: str | None) -> str:
+    """The thread on which a run is begun (anew): ``run``, ``run#2``, ``run#3``."""
+    if thread is None:
+        return run_id
+    number = int(thread.removeprefix(run_id).removeprefix("#") or 1)
+    return f"{run_id}#{number + 1}"
+
+
+def _has_checkpoint(saver: BaseCheckpointSaver[Any], thread: str) -> bool:
+    return saver.get_tuple({"configurable": {"thread_id": thread, "checkpoint_ns": ""}}) is not None
+
+
+def _on_clarify(manifest: Manifest, place: str | Path) -> OnClarify:
+    """How questions were answered before."""
+    if manifest.spec.on_clarify == "function":
+        raise BadOption(
+            f"run {manifest.run_id} was begun with a function as on_clarify; give it again",
+            parameter="on_clarify",
+        )
+    recorder = Recorder(place)
+    try:
+        return recorded_on_clarify(manifest.spec, recorder.of(manifest.run_id).entries())
+    finally:
+        recorder.close(manifest.run_id)
+
+
+def _ledger_place(manifest: Manifest) -> str | None:
+    if manifest.ledger and ":***@" in manifest.ledger:
+        raise BadOption(
+            f"the ledger of run {manifest.run_id} is at {manifest.ledger}; give its URL in resources=",
+            parameter="ledger",
+        )
+    return manifest.ledger
+
+
+def _first_answer(first: str | None, later: Answer | None) -> Answer | None:
+    """Answer the first question with a text, and later ones by a function."""
+    if first is None:
+        return later
+    left = [first]
+    return lambda question: left.pop() if left else later and later(question)

@@ -1,1 +1,5 @@
-"""The base of every node and agent: running a node, building an agent, events, questions, endings."""
+"""The base of every node and agent: resources, running nodes, building agents, events, questions, endings."""
+
+from quantgraph.runtime.resources import Resources
+
+__all__ = ["Resources"]

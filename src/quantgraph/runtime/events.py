@@ -20,6 +20,7 @@ true if a model call was answered from the run's recording or a cache, and cost 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any, Literal
 
@@ -35,6 +36,7 @@ __all__ = [
     "ModelEvent",
     "NodeEvent",
     "QuestionEvent",
+    "RunEvent",
     "SessionEvent",
     "emit_finished",
     "emit_model_call",
@@ -95,6 +97,19 @@ class QuestionEvent(TypedDict):
 
 
 Event = NodeEvent | ModelEvent | SessionEvent | QuestionEvent
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunEvent:
+    """Progress of a run in a folder, to be shown.
+
+    ``node``: a node has finished, ``text`` is the last line of the history. ``session``: a session was
+    traded, ``text`` is its date. ``question`` and ``answer``: their text.
+    """
+
+    kind: Literal["node", "session", "question", "answer"]
+    name: str
+    text: str = ""
 
 
 def emit(event: Event) -> None:

@@ -19,6 +19,7 @@ from quantgraph.runtime.state import Clarification, ClarificationKind, Update
 __all__ = [
     "ANY_TEXT",
     "MAX_ANSWERS",
+    "Answer",
     "AnswerFunction",
     "OnClarify",
     "answer_schema",
@@ -30,6 +31,8 @@ __all__ = [
     "question_id",
 ]
 
+Answer = Callable[[Mapping[str, Any]], str | None]
+"""Given a question, its answer; None leaves it unanswered."""
 AnswerFunction = Callable[[Clarification], str]
 OnClarify = Literal["ask", "default", "fail"] | AnswerFunction
 """Who answers: ``ask`` interrupts the graph, ``default`` takes the default, ``fail`` ends the run."""

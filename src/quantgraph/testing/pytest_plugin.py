@@ -20,8 +20,8 @@ import pytest
 if TYPE_CHECKING:
     from langchain_core.language_models import BaseChatModel
 
+    from quantgraph.runtime.resources import OpenResources
     from quantgraph.state import DataState
-    from quantgraph.subgraphs.signal import SignalResources
     from quantgraph.subgraphs.signal.state import SignalSubgraphState
     from quantgraph.testing import OpenAIStub, ScriptedChatModel, TushareStub
 
@@ -92,17 +92,15 @@ def quantgraph_state(quantgraph_store: DataState) -> Callable[..., SignalSubgrap
 
 
 @pytest.fixture
-def quantgraph_resources(quantgraph_store: DataState) -> Callable[..., SignalResources]:
+def quantgraph_resources(quantgraph_store: DataState) -> Callable[..., OpenResources]:
     """``quantgraph_resources(model=...)``: a node's ``resources``: the sample source and the test's store.
 
-    Options are those of :func:`quantgraph.subgraphs.signal.build_signal_resources`; the default model is the
-    keyless planner.
+    Options are those of :class:`quantgraph.runtime.Resources`; the default model is the keyless planner.
     """
-    from quantgraph.subgraphs.signal import build_signal_resources
+    from quantgraph.runtime.resources import Resources, open_resources
 
-    def make(**options: Any) -> SignalResources:
-        return build_signal_resources(
-            **{"model": "keyless", "source": "sample", "store": quantgraph_store, **options}
-        )
+    def make(**options: Any) -> OpenResources:
+        given = {"model": "keyless", "source": "sample", "store": quantgraph_store, **options}
+        return open_resources(Resources(**given))
 
     return make

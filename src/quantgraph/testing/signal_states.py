@@ -10,6 +10,7 @@ from langgraph.checkpoint.memory import InMemorySaver
 from quantgraph.data.sample import SampleSource
 from quantgraph.errors import BadOption
 from quantgraph.market.moment import session_of
+from quantgraph.runtime import Resources
 from quantgraph.state import DataState
 from quantgraph.subgraphs.signal import create_signal_subgraph
 from quantgraph.subgraphs.signal.state import SignalSubgraphState
@@ -65,7 +66,10 @@ def signal_state(
     if node not in get_args(Node):
         raise BadOption(f"node={node!r}; valid are {', '.join(get_args(Node))}", parameter="node")
     graph = create_signal_subgraph(
-        model="keyless", source="sample", store=store, checkpointer=InMemorySaver()
+        model="keyless",
+        source="sample",
+        checkpointer=InMemorySaver(),
+        resources=Resources(store=store),
     )
     sentence = sentence or (_RULE if node == "clarify" else SENTENCE)
     config: Any = {"configurable": {"thread_id": "test"}}

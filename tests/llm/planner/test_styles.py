@@ -6,6 +6,7 @@ import pytest
 from langchain_core.messages import HumanMessage
 
 from quantgraph.llm.planner.request import RequestContext, read_request
+from quantgraph.runtime import Resources
 from quantgraph.state import DataState
 from quantgraph.subgraphs.signal import create_signal_subgraph
 
@@ -65,7 +66,7 @@ def test_a_rule_answers_a_style_and_a_style_takes_back_a_rule() -> None:
     [("mean reversion strategy on 合成30 in 2025", "mean reversion"), ("合成30 2025年 价值策略", "价值")],
 )
 def test_no_default_replaces_a_style(sentence: str, style: str) -> None:
-    graph = create_signal_subgraph(store=DataState(), on_clarify="default")
+    graph = create_signal_subgraph(on_clarify="default", resources=Resources(store=DataState()))
     state = graph.invoke({"messages": [HumanMessage(sentence)]})
     assert (state["ended_because"], state.get("assumptions", [])) == ("needs_answer", [])
     assert style in str(state["messages"][-1].text)

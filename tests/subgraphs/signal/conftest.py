@@ -11,9 +11,10 @@ import pytest
 from langchain_core.messages import AIMessage, BaseMessage, ToolMessage
 
 from quantgraph.llm import tags
+from quantgraph.runtime.resources import Resources, open_resources
 from quantgraph.sandbox import default_runner
 from quantgraph.state import DataState
-from quantgraph.subgraphs.signal import build_signal_resources, create_signal_subgraph
+from quantgraph.subgraphs.signal import create_signal_subgraph
 from quantgraph.testing import ScriptedChatModel
 
 ONE, TWO = "000341.SZ", "000342.SZ"
@@ -134,8 +135,8 @@ def resources_of(store: DataState, runner) -> Callable[..., Any]:
     """A resources on the sample and a store of the test's own, played by a cast."""
 
     def make(cast: Cast, **options: Any):
-        return build_signal_resources(
-            **({"model": cast.model, "source": "sample", "store": store, "runner": runner} | options)
+        return open_resources(
+            Resources(**{"model": cast.model, "source": "sample", "store": store, "runner": runner} | options)
         )
 
     return make
@@ -146,9 +147,8 @@ def graph_of(store: DataState, runner) -> Callable[..., Any]:
     """The compiled subgraph on the sample and a store of the test's own, played by a cast."""
 
     def make(cast: Cast, **options: Any):
-        return create_signal_subgraph(
-            **({"model": cast.model, "source": "sample", "store": store, "runner": runner} | options)
-        )
+        given = {"model": cast.model, "source": "sample", "store": store, "runner": runner} | options
+        return create_signal_subgraph(resources=Resources(**given))
 
     return make
 

@@ -11,6 +11,7 @@ from quantgraph import create_trading_graph
 from quantgraph.broker import Ledger
 from quantgraph.market.moment import session_of
 from quantgraph.recording import Recorder
+from quantgraph.runtime import Resources
 from quantgraph.subgraphs.signal import causality_proof
 
 pytestmark = pytest.mark.usefixtures("whole_audit")
@@ -83,7 +84,9 @@ def test_with_nobody_to_ask_a_leak_ends_the_run_and_keeps_no_signal(play, graph_
 
 def test_nothing_that_looks_ahead_is_traded(play, store, tmp_path):
     graph = create_trading_graph(
-        model=play.Cast(code=LEAKY).model, store=store, on_clarify="fail", ledger=tmp_path / "ledger.sqlite"
+        model=play.Cast(code=LEAKY).model,
+        on_clarify="fail",
+        resources=Resources(store=store, ledger=tmp_path / "ledger.sqlite"),
     )
     final = graph.invoke({"messages": [("user", play.SENTENCE)], "run_id": "r"})
     assert final["ended_because"] == "causality_failed"
@@ -123,9 +126,8 @@ def test_what_trades_is_what_was_walked(play, store, tmp_path):
     for name, code in (("peeking", PEEKING), ("honest", UP_OR_DOWN)):
         graph = create_trading_graph(
             model=play.Cast(code=code).model,
-            store=store,
             on_clarify="fail",
-            ledger=tmp_path / f"{name}.sqlite",
+            resources=Resources(store=store, ledger=tmp_path / f"{name}.sqlite"),
         )
         final = graph.invoke({"messages": [("user", play.SENTENCE)], "run_id": "r"})
         ended[name] = (
@@ -171,9 +173,8 @@ def test_what_could_not_be_decided_trades_nothing_and_says_why(play, sampled, st
     """Code that knows the prices by heart and fails on others: it may be hiding, and nobody can tell."""
     graph = create_trading_graph(
         model=play.Cast(code=play.GOOD_CODE).model,
-        store=store,
         on_clarify="fail",
-        ledger=tmp_path / "a.sqlite",
+        resources=Resources(store=store, ledger=tmp_path / "a.sqlite"),
     )
     final = graph.invoke({"messages": [("user", play.SENTENCE)], "run_id": "r"})
     close = store.snapshot(final["data_ref"])["ohlcv"]["close"].iloc[:, 0]
@@ -182,7 +183,9 @@ def test_what_could_not_be_decided_trades_nothing_and_says_why(play, sampled, st
     }
     code = f"KNOWN = {sorted(known)}\n{BY_HEART}"
     graph = create_trading_graph(
-        model=play.Cast(code=code).model, store=store, on_clarify="fail", ledger=tmp_path / "b.sqlite"
+        model=play.Cast(code=code).model,
+        on_clarify="fail",
+        resources=Resources(store=store, ledger=tmp_path / "b.sqlite"),
     )
     final = graph.invoke({"messages": [("user", play.SENTENCE)], "run_id": "r"})
     assert final["ended_because"] == "causality_failed"
@@ -199,9 +202,8 @@ def test_a_drawn_seed_is_recorded_before_the_first_run_of_the_code(
     def run(run_id, **options):
         graph = create_trading_graph(
             model=play.Cast(code=play.GOOD_CODE).model,
-            store=store,
             on_clarify="fail",
-            ledger=tmp_path / "l.sqlite",
+            resources=Resources(store=store, ledger=tmp_path / "l.sqlite"),
             **options,
         )
         final = graph.invoke({"messages": [("user", play.SENTENCE)], "run_id": run_id})

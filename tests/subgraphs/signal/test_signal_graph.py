@@ -13,6 +13,7 @@ from langgraph.types import Command
 
 from quantgraph.data.sample import SampleSource
 from quantgraph.errors import BadOption, CheckpointerRequired, ModelUnavailable
+from quantgraph.runtime import Resources
 from quantgraph.state import DataState
 from quantgraph.subgraphs.signal import (
     build_signal_graph,
@@ -113,7 +114,9 @@ def test_the_default_answer_is_taken_at_a_word(play, graph_of):
 
 def test_the_last_questions_default_keeps_what_the_user_has_said():
     """By the keyless planner: one stock, half a year, and then "default" for the rule."""
-    graph = create_signal_subgraph(source="sample", store=DataState(), checkpointer=InMemorySaver())
+    graph = create_signal_subgraph(
+        source="sample", checkpointer=InMemorySaver(), resources=Resources(store=DataState())
+    )
     state = graph.invoke(begin("帮我做一个策略"), THREAD)
     kinds = []
     for answer in ("000341.SZ", "2024年上半年", "默认"):

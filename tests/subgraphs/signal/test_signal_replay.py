@@ -17,6 +17,7 @@ from quantgraph.errors import CodeFailed, NoSignal, UnknownCommit
 from quantgraph.graph import create_trading_graph
 from quantgraph.market.moment import Moment
 from quantgraph.recording import Recorder
+from quantgraph.runtime import Resources
 from quantgraph.sandbox import CodeResult
 from quantgraph.settings import load_settings
 from quantgraph.state import DataState
@@ -147,10 +148,9 @@ def test_a_tree_is_put_on_a_commit_that_was_made_before(store, frame):
 def test_a_run_leaves_no_database_open(play, runner, tmp_path):
     graph = create_trading_graph(
         source="sample",
-        runner=runner,
-        store=DataState(),
         on_clarify="default",
         settings=load_settings(runs_dir=tmp_path),
+        resources=Resources(runner=runner, store=DataState()),
     )
     for text in (
         "合成30，2日均线上穿3日均线买入，下穿卖出，2024年1月",

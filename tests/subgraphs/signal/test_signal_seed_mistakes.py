@@ -16,14 +16,14 @@ from langgraph.types import Command
 
 from quantgraph.errors import BadFrame, UnknownSymbol
 from quantgraph.market.moment import Moment
-from quantgraph.runtime import agent_factory
+from quantgraph.runtime import Resources, agent_factory
 from quantgraph.subgraphs.signal import (
+    agents,
     clarify_node,
     create_signal_subgraph,
     data_fetch_node,
     reflection_node,
     signal_generate_node,
-    signal_resources,
     validation_node,
 )
 from quantgraph.subgraphs.signal.state_updates import MAX_CLARIFICATIONS
@@ -353,7 +353,7 @@ def test_09_the_model_words_a_question_once_and_the_answer_is_to_the_question_as
 
 def test_10_models_and_agents_are_built_once_for_a_graph(play, store, monkeypatch):
     built = []
-    for module, name in ((agent_factory, "create_agent"), (signal_resources, "role_model")):
+    for module, name in ((agent_factory, "create_agent"), (agents, "role_model")):
         real = getattr(module, name)
 
         def counted(*args, _real=real, _name=name, **kwargs):
@@ -362,7 +362,7 @@ def test_10_models_and_agents_are_built_once_for_a_graph(play, store, monkeypatc
 
         monkeypatch.setattr(module, name, counted)
     cast = play.Cast()
-    graph = create_signal_subgraph(model=cast.model, source="sample", store=store)
+    graph = create_signal_subgraph(model=cast.model, source="sample", resources=Resources(store=store))
     assert sorted(built) == ["create_agent"] * 4 + ["role_model"] * 5
     for _ in range(2):
         graph.invoke(begin(play.SENTENCE))

@@ -10,6 +10,7 @@ from quantgraph.agents import BuyAndHold
 from quantgraph.data import open_source
 from quantgraph.errors import RateLimited
 from quantgraph.market.moment import session_of
+from quantgraph.runtime import Resources
 from quantgraph.subgraphs.signal.warm_up import evaluated_from
 
 pytestmark = pytest.mark.usefixtures("whole_audit")
@@ -121,7 +122,9 @@ def test_where_the_source_has_nothing_earlier_the_cold_sessions_are_not_judged(
 
     def traded(decider, run_id):
         graph = create_trading_graph(
-            model=cast.model, store=store, decider=decider, ledger=tmp_path / f"{run_id}.sqlite"
+            model=cast.model,
+            decider=decider,
+            resources=Resources(store=store, ledger=tmp_path / f"{run_id}.sqlite"),
         )
         final = graph.invoke({"messages": [("user", play.SENTENCE)], "run_id": run_id})
         assert final["ended_because"] == "done"

@@ -27,7 +27,6 @@ from quantgraph.subgraphs.signal.routes import (
     route_after_validation,
     route_from_reflection,
 )
-from quantgraph.subgraphs.signal.signal_resources import SignalResources, build_signal_resources
 from quantgraph.subgraphs.signal.state import SignalSubgraphState
 from quantgraph.subgraphs.signal.state_updates import MAX_CLARIFICATIONS
 from quantgraph.subgraphs.signal.warm_up import EVALUATION_FIELDS, not_evaluated_text
@@ -41,10 +40,8 @@ __all__ = [
     "SIGNAL_GENERATE_AGENT_PROMPT",
     "VALIDATION_NODE_PROMPT",
     "CompiledSignalGraph",
-    "SignalResources",
     "SignalSubgraphState",
     "build_signal_graph",
-    "build_signal_resources",
     "clarify_node",
     "create_signal_subgraph",
     "data_fetch_node",

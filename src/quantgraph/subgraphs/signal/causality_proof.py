@@ -11,8 +11,9 @@ from quantgraph._util.texts import Language
 from quantgraph.audit import CodeTrials, Finding, Report, TrialOutcome, Verdict, check_causality
 from quantgraph.market.moment import session_of
 from quantgraph.runtime.endings import language
+from quantgraph.runtime.resources import OpenResources
 from quantgraph.sandbox.wire import Frames
-from quantgraph.subgraphs.signal.signal_resources import SignalResources
+from quantgraph.subgraphs.signal.agents import as_of, current_ref
 from quantgraph.subgraphs.signal.state import SignalSubgraphState
 from quantgraph.subgraphs.signal.warm_up import evaluated_from, in_window
 
@@ -35,7 +36,7 @@ class CausalityProof:
 
 
 def prove_causality(
-    state: SignalSubgraphState, resources: SignalResources, *, seed: int | None
+    state: SignalSubgraphState, resources: OpenResources, *, seed: int | None
 ) -> CausalityProof:
     """Prove the strategy causal on the data it ran on, after a second run gave the same signal.
 
@@ -50,7 +51,7 @@ def prove_causality(
         See :func:`~quantgraph.audit.check_causality`.
     """
     strategy, request = state["strategy"], state["request"]
-    view = resources.store.view(resources.as_of(state), strategy["data_ref"])
+    view = resources.store.view(as_of(state, resources), strategy["data_ref"])
     trials, panel = CodeTrials(resources.runner, strategy["cells"], strategy["name"]), view.frozen()
     whole, changed = _run_again(state, resources, trials, panel)
     if changed is not None:
@@ -58,8 +59,8 @@ def prove_causality(
     verdict = check_causality(
         trials,
         panel,
-        cuts=resources.audit_cuts,
-        cells=resources.audit_cells,
+        cuts=resources.settings.audit_cuts,
+        cells=resources.settings.audit_cells,
         seed=seed,
         whole=whole,
         warm_up=False,  # measured at generation, over a longer window
@@ -93,12 +94,12 @@ def prove_causality(
 
 
 def _run_again(
-    state: SignalSubgraphState, resources: SignalResources, trials: CodeTrials, panel: Frames
+    state: SignalSubgraphState, resources: OpenResources, trials: CodeTrials, panel: Frames
 ) -> tuple[TrialOutcome, Finding | None]:
     """Run the strategy in a fresh process; the finding says how its signal differs from the stored one."""
     name = state["strategy"]["name"]
     again = trials.whole(panel)
-    stored = resources.store.view(resources.as_of(state), resources.data_ref(state))["signal"][name]
+    stored = resources.store.view(as_of(state, resources), current_ref(state, resources))["signal"][name]
     if again.signal is None:
         message = f"{name} failed when its code was run again: {again.error}"
     elif in_window(again.signal.frame, state["request"]).equals(stored):

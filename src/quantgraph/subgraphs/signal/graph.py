@@ -13,12 +13,11 @@ from langgraph.graph.state import CompiledStateGraph
 
 from quantgraph.data import MarketDataSource
 from quantgraph.llm.models import Model
-from quantgraph.recording import Recorder
 from quantgraph.runtime.questions import OnClarify
+from quantgraph.runtime.resources import Resources, merge_resources, open_resources
 from quantgraph.runtime.run_node import run_node, with_loop_detection
-from quantgraph.sandbox import CodeRunner
 from quantgraph.settings import Settings
-from quantgraph.state import DataState
+from quantgraph.subgraphs.signal.agents import build_agent, build_clarify_model
 from quantgraph.subgraphs.signal.nodes import (
     clarify_node,
     data_fetch_node,
@@ -33,7 +32,6 @@ from quantgraph.subgraphs.signal.routes import (
     route_after_validation,
     route_from_reflection,
 )
-from quantgraph.subgraphs.signal.signal_resources import SignalResources, build_signal_resources
 from quantgraph.subgraphs.signal.state import SignalSubgraphState
 from quantgraph.subgraphs.signal.state_updates import initial_state
 
@@ -55,35 +53,26 @@ def create_signal_subgraph(
     *,
     model: Model | None = None,
     source: str | Path | MarketDataSource | None = None,
-    store: DataState | None = None,
-    runner: CodeRunner | None = None,
-    on_clarify: OnClarify = "ask",
-    recorder: Recorder | None = None,
-    settings: Settings | None = None,
+    on_clarify: OnClarify | None = None,
     checkpointer: BaseCheckpointSaver[Any] | None = None,
+    settings: Settings | None = None,
+    resources: Resources | None = None,
 ) -> CompiledSignalGraph:
     """Compiled signal subgraph; works without arguments, and without a key or a network.
 
     Parameters
     ----------
-    model
-        A chat model, a model's name, or a mapping of role to either. Default: the model of the settings; with
-        no key set, the keyless planner.
-    source
-        ``sample`` (synthetic, the default), ``tushare``, a file or folder, or a source of your own.
-    store
-        Store that data and signals are published to. Default: ``GLOBAL_DATA_STATE``.
-    runner
-        Runs generated code. Default: a child process with a time and a memory limit.
-    on_clarify
-        ``ask`` interrupts the graph with a question (the host needs a checkpointer), ``default`` takes the
-        documented default, ``fail`` ends with ``needs_answer``. A function is called with the
-        :class:`Clarification` and returns the answer; it is called up to three times until the answer is
-        valid. Defaults taken and answers of a function are listed in ``assumptions``.
-    recorder
-        Records model calls, tool results and answers. Default: nothing is recorded.
+    model, source, on_clarify, settings
+        See :class:`~quantgraph.runtime.Resources`.
     checkpointer
         Only to run the subgraph on its own. As a node of another graph it uses the host's.
+    resources
+        The same and further objects, such as the store and the recorder, in one.
+
+    Raises
+    ------
+    BadOption
+        If an argument is invalid, or given twice.
 
     Examples
     --------
@@ -93,38 +82,42 @@ def create_signal_subgraph(
     >>> state["ended_because"], state["strategy"]["name"]
     ('done', 'sma_cross_5_20')
     """
-    resources = build_signal_resources(
+    given = merge_resources(
+        resources,
         model=model,
         source=source,
-        store=store,
-        runner=runner,
         on_clarify=on_clarify,
-        recorder=recorder,
+        checkpointer=checkpointer,
         settings=settings,
     )
-    return build_signal_graph(resources).compile(checkpointer=checkpointer, name="signal")
+    return build_signal_graph(given).compile(checkpointer=given.checkpointer, name="signal")
 
 
-def build_signal_graph(resources: SignalResources | None = None) -> SignalGraph:
+def build_signal_graph(resources: Resources | None = None) -> SignalGraph:
     """Return the uncompiled graph, for hosts that add nodes or compile it differently."""
-    resources = resources or build_signal_resources()
+    opened = open_resources(resources)
 
-    def bound(node: Callable[..., dict[str, Any]], name: str) -> Any:
+    def bound(node: Callable[..., dict[str, Any]], name: str, **agent: Any) -> Any:
         return partial(
             run_node,
-            partial(with_loop_detection, partial(node, resources=resources), name),
+            partial(with_loop_detection, partial(node, resources=opened, **agent), name),
             name,
-            resources.recorder,
+            opened.recorder,
         )
 
-    graph: SignalGraph = StateGraph(SignalSubgraphState)
-    graph.add_node("reflection", bound(reflection_node, "reflection"), input_schema=SignalSubgraphState)
-    graph.add_node("data_fetch", bound(data_fetch_node, "data_fetch"), input_schema=SignalSubgraphState)
-    graph.add_node(
-        "signal_generate", bound(signal_generate_node, "signal_generate"), input_schema=SignalSubgraphState
+    reflection = bound(reflection_node, "reflection", agent=build_agent("reflection", opened))
+    data_fetch = bound(data_fetch_node, "data_fetch", agent=build_agent("data_fetch", opened))
+    signal_generate = bound(
+        signal_generate_node, "signal_generate", agent=build_agent("signal_generate", opened)
     )
-    graph.add_node("validate", bound(validation_node, "validate"), input_schema=SignalSubgraphState)
-    graph.add_node("clarify", bound(clarify_node, "clarify"), input_schema=SignalSubgraphState)
+    validate = bound(validation_node, "validate", agent=build_agent("validation", opened))
+    clarify = bound(clarify_node, "clarify", model=build_clarify_model(opened))
+    graph: SignalGraph = StateGraph(SignalSubgraphState)
+    graph.add_node("reflection", reflection, input_schema=SignalSubgraphState)
+    graph.add_node("data_fetch", data_fetch, input_schema=SignalSubgraphState)
+    graph.add_node("signal_generate", signal_generate, input_schema=SignalSubgraphState)
+    graph.add_node("validate", validate, input_schema=SignalSubgraphState)
+    graph.add_node("clarify", clarify, input_schema=SignalSubgraphState)
     graph.add_edge(START, "reflection")
     graph.add_conditional_edges(
         "reflection", route_from_reflection, ["clarify", "data_fetch", "signal_generate", "validate", END]

@@ -22,6 +22,7 @@ from quantgraph._util.input_limits import MAX_TEXT_LENGTH
 from quantgraph.data.sample import SampleSource
 from quantgraph.errors import BadOption
 from quantgraph.recording import Recorder, recorded_answer
+from quantgraph.runtime import Resources
 from quantgraph.runtime.questions import ANY_TEXT, answer_schema, parse_answer
 from quantgraph.runtime.state import Clarification
 from quantgraph.state import DataState
@@ -103,7 +104,9 @@ def test_every_answer_that_is_offered_can_be_read(kind, language):
     known = {"symbol": ("strategy",), "window": ("symbol", "strategy"), "strategy": ("symbol", "window")}[
         kind
     ]
-    graph = create_signal_subgraph(source="sample", store=DataState(), checkpointer=InMemorySaver())
+    graph = create_signal_subgraph(
+        source="sample", checkpointer=InMemorySaver(), resources=Resources(store=DataState())
+    )
     config = {"configurable": {"thread_id": kind}}
     question = asked(graph.invoke(begin(", ".join(parts[part] for part in known)), config))
     assert (question["kind"], question["language"]) == (kind, language)
@@ -173,7 +176,9 @@ def test_a_wrong_answer_is_asked_again_and_nothing_else_is_done_again(play, grap
 )
 def test_an_answer_that_cannot_be_read_is_asked_for_again_and_leaves_nothing_behind(bad):
     """By the keyless planner, to which a strange word of an answer may be one of the rule."""
-    graph = create_signal_subgraph(source="sample", store=DataState(), checkpointer=InMemorySaver())
+    graph = create_signal_subgraph(
+        source="sample", checkpointer=InMemorySaver(), resources=Resources(store=DataState())
+    )
     rule = "000341.SZ, buy when RSI(14) is below 30, sell when it is above 70"
     first = asked(graph.invoke(begin(rule), THREAD))
     second = asked(graph.invoke(Command(resume=bad), THREAD))
@@ -312,7 +317,7 @@ def test_a_question_that_waits_is_answered_by_default_when_nobody_is_asked_any_m
 def test_an_answer_of_a_function_that_could_not_be_read_is_no_assumption():
     words = ["nonsense", "January 2024"]
     graph = create_signal_subgraph(
-        source="sample", store=DataState(), on_clarify=lambda _question: words.pop(0)
+        source="sample", on_clarify=lambda _question: words.pop(0), resources=Resources(store=DataState())
     )
     final = graph.invoke(begin("000341.SZ, buy when RSI(14) is below 30, sell when it is above 70"))
     assert (final["ended_because"], final["assumptions"]) == ("done", ["window: January 2024 (callable)"])

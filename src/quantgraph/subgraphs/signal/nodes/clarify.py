@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 from typing import Any, Literal, cast
 
+from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AIMessage, HumanMessage
 
 from quantgraph._util.texts import say
@@ -17,9 +18,10 @@ from quantgraph.llm.tags import escape_tags, wrap
 from quantgraph.recording import keep_answer
 from quantgraph.runtime.endings import MODEL_ERRORS, end_update
 from quantgraph.runtime.questions import AnswerFunction, ask_question, assumption_update, check_checkpointer
+from quantgraph.runtime.resources import OpenResources, Resources, open_resources
 from quantgraph.runtime.state import Clarification
+from quantgraph.subgraphs.signal.agents import build_clarify_model, known_source
 from quantgraph.subgraphs.signal.messages import default_answer, is_default, typical_answers, without_fields
-from quantgraph.subgraphs.signal.signal_resources import SignalResources, default_signal_resources
 from quantgraph.subgraphs.signal.state import SignalSubgraphState
 from quantgraph.subgraphs.signal.state_updates import answer_update, failure_reason, question_update
 
@@ -44,7 +46,9 @@ Write the question itself and nothing else, in the user's language, friendly and
 - Do not ask for what the conversation already says. 不要重复询问已经给出的信息。"""
 
 
-def clarify_node(state: SignalSubgraphState, *, resources: SignalResources | None = None) -> dict[str, Any]:
+def clarify_node(
+    state: SignalSubgraphState, *, resources: Resources | None = None, model: BaseChatModel | None = None
+) -> dict[str, Any]:
     """Word the question in the first turn; ask it and take the answer in the second.
 
     Raises
@@ -52,7 +56,7 @@ def clarify_node(state: SignalSubgraphState, *, resources: SignalResources | Non
     CheckpointerRequired
         If the host has no checkpointer, without which no answer can come.
     """
-    resources = resources or default_signal_resources()
+    resources = open_resources(resources)
     task = state.get("clarification")
     if not task:
         # A route leads here when attempts failed too often and no node gave a reason.
@@ -63,16 +67,18 @@ def clarify_node(state: SignalSubgraphState, *, resources: SignalResources | Non
         task = cast("Clarification", made["clarification"])
     if resources.on_clarify in ("default", "fail"):
         return _take_default(state, task, resources)
-    return _ask(state, task, resources) if task["question"] else _word(state, task, resources)
+    return _ask(state, task, resources) if task["question"] else _word(state, task, resources, model)
 
 
-def _word(state: SignalSubgraphState, task: Clarification, resources: SignalResources) -> dict[str, Any]:
+def _word(
+    state: SignalSubgraphState, task: Clarification, resources: OpenResources, model: BaseChatModel | None
+) -> dict[str, Any]:
     count, task = state.get("clarification_count", 0), task.copy()
     task["default"] = _default(state, task, resources)
     if resources.on_clarify == "ask":
         check_checkpointer(task["reason"])
     task["options"] = task["options"] or typical_answers(
-        task["kind"], task["language"], resources.known(state)
+        task["kind"], task["language"], known_source(state, resources)
     )
     prompt = CLARIFY_NODE_PROMPT.format(
         clarification_reason=task["reason"],
@@ -91,18 +97,19 @@ def _word(state: SignalSubgraphState, task: Clarification, resources: SignalReso
     }
     messages = [("system", wrap("clarify", json.dumps(facts, ensure_ascii=False))), ("human", prompt)]
     try:
-        text = str(resources.clarify.invoke(messages).text).strip() or task["reason"]
+        model = model or build_clarify_model(resources)
+        text = str(model.invoke(messages).text).strip() or task["reason"]
     except MODEL_ERRORS as error:
         return end_update(state, "model_unavailable", error)
     task["question"] = text + _default_hint(task)
     return {"clarification": task, "clarification_needed": task["reason"], "current_task": "clarify"}
 
 
-def _default(state: SignalSubgraphState, task: Clarification, resources: SignalResources) -> str | None:
+def _default(state: SignalSubgraphState, task: Clarification, resources: OpenResources) -> str | None:
     """Return the default for the question's part; with the last question, for all parts still unknown."""
     if task["kind"] == "fields":  # only the unknown fields are given up
         return without_fields(task["unread"], task["language"])
-    sessions = resources.known(state).sessions()
+    sessions = known_source(state, resources).sessions()
     if task["rounds_left"] > 0:
         return default_answer(task["kind"], task["language"], sessions)
     known: list[str] = []
@@ -128,7 +135,7 @@ def _default_hint(task: Clarification) -> str:
 
 
 def _take_default(
-    state: SignalSubgraphState, task: Clarification, resources: SignalResources
+    state: SignalSubgraphState, task: Clarification, resources: OpenResources
 ) -> dict[str, Any]:
     """Take the default, but not in place of words that were not understood."""
     default = _default(state, task, resources)
@@ -140,7 +147,7 @@ def _take_default(
     return _answered(state, task, default) | assumption_update(state, task["kind"], default, "default")
 
 
-def _ask(state: SignalSubgraphState, task: Clarification, resources: SignalResources) -> dict[str, Any]:
+def _ask(state: SignalSubgraphState, task: Clarification, resources: OpenResources) -> dict[str, Any]:
     try:
         text, who = ask_question(task, cast("Literal['ask'] | AnswerFunction", resources.on_clarify))
     except BadOption as error:

@@ -8,11 +8,12 @@ from typing import Any
 from langchain_core.messages import ToolMessage
 
 from quantgraph.errors import QuantGraphError, UnknownField
-from quantgraph.runtime.agent_factory import invoke_agent, tool_errors
+from quantgraph.runtime.agent_factory import Agent, invoke_agent, tool_errors
 from quantgraph.runtime.endings import FATAL_ERRORS, MODEL_ERRORS, end_update, language, success_update
+from quantgraph.runtime.resources import Resources, open_resources
+from quantgraph.subgraphs.signal.agents import build_agent, current_ref, tool_context
 from quantgraph.subgraphs.signal.data_request import has_data, restrict_to_request
 from quantgraph.subgraphs.signal.indicator_fields import check_source_fields, fields_question_update
-from quantgraph.subgraphs.signal.signal_resources import SignalResources, default_signal_resources
 from quantgraph.subgraphs.signal.state import SignalSubgraphState
 from quantgraph.subgraphs.signal.state_updates import failure_update
 
@@ -42,7 +43,7 @@ Then say in one or two sentences what was fetched, or what failed and why."""
 
 
 def data_fetch_node(
-    state: SignalSubgraphState, *, resources: SignalResources | None = None
+    state: SignalSubgraphState, *, resources: Resources | None = None, agent: Agent | None = None
 ) -> dict[str, Any]:
     """Fetch what the request needs into a new commit.
 
@@ -51,7 +52,7 @@ def data_fetch_node(
     dict
         The new ``data_ref`` and what is ready, or the errors of this attempt.
     """
-    resources = resources or default_signal_resources()
+    resources = open_resources(resources)
     request = state["request"]
     facts = {
         "ts_code": request["ts_code"],
@@ -62,10 +63,14 @@ def data_fetch_node(
     prompt = DATA_FETCH_AGENT_PROMPT.format(
         **{**facts, "required_indicators": json.dumps(request["indicators"])}
     )
-    context = resources.context(state, resources.data_ref(state))
+    context = tool_context(state, resources, current_ref(state, resources))
     try:
         replies = invoke_agent(
-            resources.data_fetch, context, prompt, "fetch", {**facts, "language": language(state)}
+            agent or build_agent("data_fetch", resources),
+            context,
+            prompt,
+            "fetch",
+            {**facts, "language": language(state)},
         )
     except MODEL_ERRORS as error:
         return end_update(state, "model_unavailable", error)

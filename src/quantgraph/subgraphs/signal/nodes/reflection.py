@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from contextlib import suppress
 from typing import Any
 
@@ -23,8 +24,10 @@ from quantgraph.errors import (
 )
 from quantgraph.llm.tags import escape_tags, wrap
 from quantgraph.recording import replaying
-from quantgraph.runtime.agent_factory import invoke_agent_for
+from quantgraph.runtime.agent_factory import Agent, invoke_agent_for
 from quantgraph.runtime.endings import MODEL_ERRORS, end_reason, end_update, language, user_messages
+from quantgraph.runtime.resources import OpenResources, Resources, open_resources
+from quantgraph.subgraphs.signal.agents import build_agent, current_ref, known_source, tool_context
 from quantgraph.subgraphs.signal.data_request import (
     check_constraints,
     check_request,
@@ -36,7 +39,6 @@ from quantgraph.subgraphs.signal.data_request import (
 )
 from quantgraph.subgraphs.signal.indicator_fields import check_fields, fields_question_update, fields_to_fetch
 from quantgraph.subgraphs.signal.reply_schemas import ReflectionReply
-from quantgraph.subgraphs.signal.signal_resources import SignalResources, default_signal_resources
 from quantgraph.subgraphs.signal.state import SignalSubgraphState
 from quantgraph.subgraphs.signal.state_updates import (
     answer_update,
@@ -108,7 +110,7 @@ Answer with one JSON object in a ```json block and nothing else / 只输出一�
 
 
 def reflection_node(
-    state: SignalSubgraphState, *, resources: SignalResources | None = None
+    state: SignalSubgraphState, *, resources: Resources | None = None, agent: Agent | None = None
 ) -> dict[str, Any]:
     """Read the request, check it by code, and determine what is ready.
 
@@ -117,7 +119,7 @@ def reflection_node(
     dict
         Intent, checked request, readiness flags and the next task; or a question; or the reason for the end.
     """
-    resources = resources or default_signal_resources()
+    resources = open_resources(resources)
     fresh = _begin(state)
     now: SignalSubgraphState = {**state, **fresh}  # type: ignore[typeddict-item]
     try:
@@ -131,8 +133,8 @@ def reflection_node(
         with suppress(CodeFailed):  # raised again when code is run
             check()  # before a model is asked for code that may not run
     try:
-        source = resources.known(now)
-        reading = _read_request(now, resources, source) if _needs_model(now) else {}
+        source = known_source(now, resources)
+        reading = _read_request(now, resources, agent, source) if _needs_model(now) else {}
         if reading.get("clarification_needed") or reading.get("ended_because"):
             return {**fresh, **reading}
         now = {**now, **reading}  # type: ignore[typeddict-item]
@@ -167,7 +169,7 @@ def _needs_model(state: SignalSubgraphState) -> bool:
 
 
 def _read_request(
-    state: SignalSubgraphState, resources: SignalResources, source: AsOfSource
+    state: SignalSubgraphState, resources: OpenResources, agent: Agent | None, source: AsOfSource
 ) -> dict[str, Any]:
     messages = user_messages(state)
     if not messages:
@@ -175,17 +177,32 @@ def _read_request(
         return question_update(state, "strategy", reason)
     given = check_constraints(state.get("given", {}), source, source.sessions()[-1])
     text = with_constraints(user_text(state), given)
+    agent = agent or build_agent("reflection", resources)
+    tools = tool_context(state, resources, current_ref(state, resources))
     try:
-        reply = _ask_model(state, resources, text, _facts(source, text))
+        reply = invoke_agent_for(
+            agent, tools, _prompt(state, text), ReflectionReply, tag="context", facts=_facts(source, text)
+        )
     except MODEL_ERRORS as error:
         return end_update(state, "model_unavailable", error)
+    return _checked_reading(state, resources, source, reply, given)
+
+
+def _checked_reading(
+    state: SignalSubgraphState,
+    resources: OpenResources,
+    source: AsOfSource,
+    reply: ReflectionReply,
+    given: Mapping[str, str],
+) -> dict[str, Any]:
+    """Return the request as the model read it and code checked it, a question, or the end."""
     intent = reply.user_intent.model_dump()
     intent["type"] = reply.task_type
     intent["params"] |= given
     fields = fields_to_fetch(intent["params"]["required_indicators"])
     fields = [name for name in fields if name not in state.get("waived", [])]
     intent["params"]["required_indicators"] = fields
-    read = {"user_intent": intent, "reflected_on": messages[-1].id, "answering": None}
+    read = {"user_intent": intent, "reflected_on": user_messages(state)[-1].id, "answering": None}
     missing = missing_part(intent["type"], intent["params"])
     if missing or reply.user_intent.needs_clarification or intent["type"] == "unclear":
         intent["needs_clarification"] = True
@@ -206,7 +223,7 @@ def _read_request(
 
 
 def _invalid_request_update(
-    state: SignalSubgraphState, resources: SignalResources, error: QuantGraphError
+    state: SignalSubgraphState, resources: OpenResources, error: QuantGraphError
 ) -> dict[str, Any]:
     """Return the question about an invalid parameter, in the user's language, with the error's message."""
     if isinstance(error, UnknownSymbol):
@@ -237,11 +254,8 @@ def _facts(source: AsOfSource, text: str) -> dict[str, Any]:
     }
 
 
-def _ask_model(
-    state: SignalSubgraphState, resources: SignalResources, text: str, facts: dict[str, Any]
-) -> ReflectionReply:
-    """Ask the model for its reading of the request."""
-    prompt = REFLECTION_NODE_PROMPT.format(
+def _prompt(state: SignalSubgraphState, text: str) -> str:
+    return REFLECTION_NODE_PROMPT.format(
         data_ready=state["data_ready"],
         indicators_ready=state["indicators_ready"],
         signal_ready=state["signal_ready"],
@@ -251,13 +265,11 @@ def _ask_model(
         max_retries=state["max_retries"],
         user_message=wrap("user_request", text),
     )
-    tools = resources.context(state, resources.data_ref(state))
-    return invoke_agent_for(resources.reflection, tools, prompt, ReflectionReply, tag="context", facts=facts)
 
 
-def _readiness(state: SignalSubgraphState, resources: SignalResources, source: AsOfSource) -> dict[str, Any]:
+def _readiness(state: SignalSubgraphState, resources: OpenResources, source: AsOfSource) -> dict[str, Any]:
     request = state["request"]
-    ref = restrict_to_request(resources.store, resources.data_ref(state), request, source)
+    ref = restrict_to_request(resources.store, current_ref(state, resources), request, source)
     bars, indicators = has_data(resources.store, ref, request, source)
     signal = bars and indicators and has_signal(resources.store, ref, request, state.get("strategy", {}))
     task = "data_fetch"

@@ -11,11 +11,12 @@ from quantgraph._util.texts import Note
 from quantgraph.errors import QuantGraphError
 from quantgraph.llm.tags import field_list, wrap
 from quantgraph.recording import recorded
-from quantgraph.runtime.agent_factory import invoke_agent, tool_errors
+from quantgraph.runtime.agent_factory import Agent, invoke_agent, tool_errors
 from quantgraph.runtime.agent_middleware import stop_line
 from quantgraph.runtime.endings import FATAL_ERRORS, MODEL_ERRORS, end_update, language, success_update
+from quantgraph.runtime.resources import OpenResources, Resources, open_resources
+from quantgraph.subgraphs.signal.agents import build_agent, current_ref, tool_context
 from quantgraph.subgraphs.signal.data_request import request_hash
-from quantgraph.subgraphs.signal.signal_resources import SignalResources, default_signal_resources
 from quantgraph.subgraphs.signal.state import SignalSubgraphState
 from quantgraph.subgraphs.signal.state_updates import failure_update
 from quantgraph.subgraphs.signal.warm_up import DraftStrategy, run_with_warm_up
@@ -58,7 +59,7 @@ Then sum up in two sentences, in the user's language: the rule as coded, and how
 
 
 def signal_generate_node(
-    state: SignalSubgraphState, *, resources: SignalResources | None = None
+    state: SignalSubgraphState, *, resources: Resources | None = None, agent: Agent | None = None
 ) -> dict[str, Any]:
     """Let the agent code and run the strategy, and keep its cells.
 
@@ -67,10 +68,10 @@ def signal_generate_node(
     dict
         The commit with the signal and the strategy that made it, or the errors of this attempt.
     """
-    resources = resources or default_signal_resources()
+    resources = open_resources(resources)
     request = state["request"]
-    data_ref = resources.store.without("signal", resources.data_ref(state))
-    context = resources.context(state, data_ref)
+    data_ref = resources.store.without("signal", current_ref(state, resources))
+    context = tool_context(state, resources, data_ref)
     view = context.tree.view(context.as_of)
     prompt = SIGNAL_GENERATE_AGENT_PROMPT.format(
         available_ohlcv=field_list(view["ohlcv"]),
@@ -79,7 +80,7 @@ def signal_generate_node(
         error_messages=wrap("errors", "\n".join(state.get("error_messages", []))) or "-",
     )
     try:
-        replies = invoke_agent(resources.signal_generate, context, prompt)
+        replies = invoke_agent(agent or build_agent("signal_generate", resources), context, prompt)
     except MODEL_ERRORS as error:
         return end_update(state, "model_unavailable", error)
     except FATAL_ERRORS:
@@ -132,7 +133,7 @@ def signal_generate_node(
 
 
 def _commit_signal(
-    resources: SignalResources, context: ToolContext, request: Mapping[str, Any], data_ref: str, name: str
+    resources: OpenResources, context: ToolContext, request: Mapping[str, Any], data_ref: str, name: str
 ) -> dict[str, Any]:
     """Run the cells with the earlier sessions they need, and commit the signal ``name`` alone."""
     draft = DraftStrategy(

@@ -12,7 +12,7 @@ from quantgraph.audit import Finding, Report, check_data, check_signal
 from quantgraph.errors import BadWindow, BudgetExceeded, ModelOutputInvalid, NoProgress, QuantGraphError
 from quantgraph.market.calendar import sessions as exchange_sessions
 from quantgraph.recording import recorded
-from quantgraph.runtime.agent_factory import invoke_agent_for
+from quantgraph.runtime.agent_factory import Agent, invoke_agent_for
 from quantgraph.runtime.endings import (
     FATAL_ERRORS,
     MODEL_ERRORS,
@@ -21,10 +21,11 @@ from quantgraph.runtime.endings import (
     language,
     success_update,
 )
+from quantgraph.runtime.resources import OpenResources, Resources, open_resources
+from quantgraph.subgraphs.signal.agents import as_of, build_agent, current_ref, known_source, tool_context
 from quantgraph.subgraphs.signal.causality_proof import prove_causality
 from quantgraph.subgraphs.signal.data_request import data_start, request_sessions, request_symbols
 from quantgraph.subgraphs.signal.reply_schemas import ReviewReply
-from quantgraph.subgraphs.signal.signal_resources import SignalResources, default_signal_resources
 from quantgraph.subgraphs.signal.state import SignalSubgraphState
 from quantgraph.subgraphs.signal.state_updates import failure_update
 from quantgraph.subgraphs.signal.warm_up import in_window, not_evaluated_text
@@ -59,7 +60,7 @@ Target = Literal["signal", "data"]
 
 
 def validation_node(
-    state: SignalSubgraphState, *, resources: SignalResources | None = None
+    state: SignalSubgraphState, *, resources: Resources | None = None, agent: Agent | None = None
 ) -> dict[str, Any]:
     """Validate the data, and the signal if there is one.
 
@@ -68,11 +69,11 @@ def validation_node(
     dict
         The report; the ending if all that was requested is there and valid; or the errors.
     """
-    resources = resources or default_signal_resources()
+    resources = open_resources(resources)
     target, report, signal_ref = _checked(state, resources)
     if report.passed:
         try:
-            report = report.with_findings(*_review(state, resources, target, signal_ref))
+            report = report.with_findings(*_review(state, resources, agent, target, signal_ref))
         except MODEL_ERRORS as error:
             return {"validation": report.as_json(), **end_update(state, "model_unavailable", error)}
         except BudgetExceeded as error:
@@ -97,21 +98,25 @@ def validation_node(
     return {**update, **end_update({**state, **update}, "done", text=text)}
 
 
-def _checked(state: SignalSubgraphState, resources: SignalResources) -> tuple[Target, Report, str]:
+def _checked(state: SignalSubgraphState, resources: OpenResources) -> tuple[Target, Report, str]:
     """Return what was checked, the report, and the commit to trade; from the recording if it is there."""
     strategy = state.get("strategy") or {}
     facts = {
         "step": "validate",
-        "data_ref": resources.data_ref(state),
+        "data_ref": current_ref(state, resources),
         "signal_ready": bool(state.get("signal_ready")),
         "strategy": {key: strategy.get(key) for key in ("name", "code_hash", "data_ref", "warm_up")},
         "request": state["request"],
-        "as_of": str(resources.as_of(state)),
+        "as_of": str(as_of(state, resources)),
         "language": language(state),
-        "audit": [resources.audit_cuts, resources.audit_cells, resources.audit_seed],
+        "audit": [
+            resources.settings.audit_cuts,
+            resources.settings.audit_cells,
+            resources.settings.audit_seed,
+        ],
         "after": sum(state.get("calls", {}).values()),  # a lost commit may be fetched again later
     }
-    seed = resources.audit_seed
+    seed = resources.settings.audit_seed
     if seed is None and state.get("signal_ready"):
         # Drawn before anything runs: a killed run continues with the same seed.
         seed = recorded("code", {**facts, "step": "audit_seed"}, lambda: secrets.randbits(32))
@@ -119,13 +124,13 @@ def _checked(state: SignalSubgraphState, resources: SignalResources) -> tuple[Ta
     return checked["target"], Report.from_json(checked["report"]), checked["signal_ref"]
 
 
-def _check(state: SignalSubgraphState, resources: SignalResources, seed: int | None) -> dict[str, Any]:
+def _check(state: SignalSubgraphState, resources: OpenResources, seed: int | None) -> dict[str, Any]:
     """Check the data and the signal; an error that a model can correct becomes a finding.
 
     A signal that the proof computed session by session replaces the generated one.
     """
     target: Target = "data"
-    signal_ref = resources.data_ref(state)
+    signal_ref = current_ref(state, resources)
     try:
         report = _check_data(state, resources)
         if report.passed and state.get("signal_ready"):
@@ -147,9 +152,12 @@ def _check(state: SignalSubgraphState, resources: SignalResources, seed: int | N
     return {"target": target, "report": report.as_json(), "signal_ref": signal_ref}
 
 
-def _check_data(state: SignalSubgraphState, resources: SignalResources) -> Report:
-    request, view = state["request"], resources.store.view(resources.as_of(state), resources.data_ref(state))
-    source = resources.known(state)
+def _check_data(state: SignalSubgraphState, resources: OpenResources) -> Report:
+    request, view = (
+        state["request"],
+        resources.store.view(as_of(state, resources), current_ref(state, resources)),
+    )
+    source = known_source(state, resources)
     symbols, sessions = request_symbols(request, source), request_sessions(request, source)
     return check_data(
         view,
@@ -160,8 +168,8 @@ def _check_data(state: SignalSubgraphState, resources: SignalResources) -> Repor
     )
 
 
-def _check_signal(state: SignalSubgraphState, resources: SignalResources, ref: str) -> Report:
-    view, name = resources.store.view(resources.as_of(state), ref), state["strategy"]["name"]
+def _check_signal(state: SignalSubgraphState, resources: OpenResources, ref: str) -> Report:
+    view, name = resources.store.view(as_of(state, resources), ref), state["strategy"]["name"]
     return check_signal(name, view["signal"][name], in_window(view["ohlcv"]["close"], state["request"]))
 
 
@@ -175,15 +183,22 @@ def _calendar(symbols: tuple[str, ...], first: pd.Timestamp, last: pd.Timestamp)
         return None
 
 
-def _review(state: SignalSubgraphState, resources: SignalResources, target: str, ref: str) -> list[Finding]:
+def _review(
+    state: SignalSubgraphState, resources: OpenResources, agent: Agent | None, target: str, ref: str
+) -> list[Finding]:
     """Return a model's additional findings; an unreadable review is a finding of its own, as ``info``."""
     prompt = VALIDATION_NODE_PROMPT.format(
         validation_type=target, expected_fields=state["request"]["indicators"]
     )
-    context = resources.context(state, ref)
+    context = tool_context(state, resources, ref)
     try:
         review = invoke_agent_for(
-            resources.validation, context, prompt, ReviewReply, tag="validate", facts={"target": target}
+            agent or build_agent("validation", resources),
+            context,
+            prompt,
+            ReviewReply,
+            tag="validate",
+            facts={"target": target},
         )
     except (ModelOutputInvalid, NoProgress) as error:
         return [

@@ -1,8 +1,7 @@
-"""The resources of the trading nodes, built once per graph."""
+"""What the trading nodes share, built once per graph: resources, account, rules, and the open runs."""
 
 from __future__ import annotations
 
-import re
 import threading
 from collections import OrderedDict
 from collections.abc import Iterator
@@ -10,7 +9,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from decimal import Decimal
 from functools import partial
-from pathlib import Path
 
 import pandas as pd
 from langchain_core.language_models import BaseChatModel
@@ -20,20 +18,18 @@ from quantgraph.broker.decision_context import RunContext
 from quantgraph.broker.ledger import Ledger
 from quantgraph.broker.simulate import Market, run_identity
 from quantgraph.broker.valuation import MarkAt
-from quantgraph.data import MarketDataSource
 from quantgraph.errors import BadOption, NoSignal, UnknownSymbol
 from quantgraph.llm import role_model
-from quantgraph.llm.models import Model
 from quantgraph.market.moment import Moment, session_of, sessions_between
 from quantgraph.market.money import CENT
 from quantgraph.market.rulebook import Rulebook
 from quantgraph.nodes.state import TradingState
-from quantgraph.recording import Recorder, branch, current_scope
-from quantgraph.runtime.questions import OnClarify
-from quantgraph.settings import Settings, check_role, load_settings
-from quantgraph.state import DataState, GrowingView
+from quantgraph.recording import branch, current_scope
+from quantgraph.runtime.resources import OpenResources, run_database_path
+from quantgraph.settings import check_role
+from quantgraph.state import GrowingView
 
-__all__ = ["TradingResources", "run_database_path"]
+__all__ = ["Trading"]
 
 
 _KNOWN_CODES = {
@@ -44,56 +40,28 @@ _KNOWN_CODES = {
 }
 _MAX_VIEWS = 8
 """Runs whose growing views are kept between steps; those of other runs are made again."""
-_RUN_ID = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,199}")
-
-
-def run_database_path(runs_dir: Path, run_id: str) -> Path:
-    """Return the path of the file that holds a run's ledger and recording.
-
-    Raises
-    ------
-    BadOption
-        If the run id is not valid as a folder's name.
-    """
-    if not _RUN_ID.fullmatch(run_id):
-        raise BadOption(
-            f"run_id must be at most 200 letters, digits, '-', '_' and '.' (not first), not {run_id!r}",
-            parameter="run_id",
-        )
-    return runs_dir / run_id / "ledger.sqlite"
 
 
 @dataclass(frozen=True, kw_only=True)
-class TradingResources:
-    """Resources of one graph.
+class Trading:
+    """What the nodes of one graph trade with, and the ledgers and views of its open runs.
 
     Attributes
     ----------
+    decider
+        That of the resources, or the default one.
     mark_at
         The session's price at which holdings are valued.
-    ledger
-        The caller's ledger for all runs; None gives each run ``runs_dir/run_id/ledger.sqlite``.
-    source
-        Has the levels of an index.
-    recorder
-        Records the runs.
     approve
-        Whether a session's orders are sent only after approval, asked as ``on_clarify`` says.
+        Whether a session's orders are sent only after approval, asked as the resources' ``on_clarify`` says.
     """
 
-    store: DataState
+    resources: OpenResources
     decider: Decider
     rules: Rulebook
     cash: Decimal
-    runs_dir: Path
     mark_at: MarkAt = "close"
-    ledger: Ledger | None = None
-    source: MarketDataSource | None = None
-    recorder: Recorder = field(default_factory=Recorder)
     approve: bool = False
-    on_clarify: OnClarify = "ask"
-    model: Model | None = None
-    settings: Settings = field(default_factory=load_settings)
     _models: dict[str, BaseChatModel] = field(default_factory=dict, repr=False)
     _open: dict[str, Ledger] = field(default_factory=dict, repr=False)
     _views: OrderedDict[str, GrowingView] = field(default_factory=OrderedDict, repr=False)
@@ -101,13 +69,18 @@ class TradingResources:
 
     def market(self, state: TradingState) -> Market:
         """Return the market on which the state's sessions are traded."""
-        return Market(store=self.store, data_ref=state["data_ref"], rules=self.rules, mark_at=self.mark_at)
+        return Market(
+            store=self.resources.store,
+            data_ref=state["data_ref"],
+            rules=self.rules,
+            mark_at=self.mark_at,
+        )
 
     def ledger_of(self, run_id: str) -> Ledger:
         """Return the ledger of a run, one for all threads. It stays open until :meth:`close`."""
-        where = run_database_path(self.runs_dir, run_id)
-        if self.ledger is not None:
-            return self.ledger
+        where = run_database_path(self.resources.settings.runs_dir, run_id)
+        if self.resources.ledger is not None:
+            return self.resources.ledger
         with self._lock:
             if run_id not in self._open:
                 self._open[run_id] = Ledger(where)
@@ -142,7 +115,7 @@ class TradingResources:
         with self._lock:
             view = self._views.pop(run_id, None)
         if view is None or view.data_ref != ref or not view.reaches(Moment(first, "open")):
-            view = self.store.growing_view(ref)
+            view = self.resources.store.growing_view(ref)
         yield view
         with self._lock:
             self._views[run_id] = view
@@ -159,7 +132,7 @@ class TradingResources:
         BadWindow
             If its tables begin later.
         """
-        symbols = self.store.snapshot(state["data_ref"])["ohlcv"]["open"].columns
+        symbols = self.resources.store.snapshot(state["data_ref"])["ohlcv"]["open"].columns
         unknown = [symbol for symbol in symbols if not self._has_board(symbol)]
         if unknown:
             raise UnknownSymbol(
@@ -181,7 +154,7 @@ class TradingResources:
 
     def close(self, run_id: str) -> None:
         """Close a run's own ledger and recording and drop its view; the next use opens them again."""
-        self.recorder.close(run_id)
+        self.resources.recorder.close(run_id)
         with self._lock:
             self._views.pop(run_id, None)
             ledger = self._open.pop(run_id, None)
@@ -197,7 +170,7 @@ class TradingResources:
             raise NoSignal(
                 "there is nothing to trade: the state has no strategy; run the signal subgraph first"
             )
-        index = self.store.snapshot(state["data_ref"])["ohlcv"]["open"].index
+        index = self.resources.store.snapshot(state["data_ref"])["ohlcv"]["open"].index
         request, first = state["request"], state["request"]["start"]
         if self.decider.uses_signal:
             first = max(first, state["strategy"].get("evaluated_from") or first)
@@ -213,7 +186,8 @@ class TradingResources:
             )
         with self._lock:
             if role not in self._models:
-                self._models[role] = role_model(check_role(role), model=self.model, settings=self.settings)
+                model, settings = self.resources.model, self.resources.settings
+                self._models[role] = role_model(check_role(role), model=model, settings=settings)
             return self._models[role]
 
     def _has_board(self, symbol: str) -> bool:

@@ -20,10 +20,9 @@ from quantgraph.cli.main import app
 from quantgraph.data.sample import SampleSource
 from quantgraph.errors import BadFile, BadOption, BudgetExceeded, NoData, RunMismatch, SourceUnavailable
 from quantgraph.market.rulebook import Rulebook
-from quantgraph.runs import identity, replay, resume_run, run_strategy
-from quantgraph.runs.folder import lock_run
-from quantgraph.runs.manifest import read_manifest
-from quantgraph.runs.specification import RunSpec
+from quantgraph.runs import RunSpec, identity, replay, resume_run, run_strategy
+from quantgraph.runs.folder import lock_run, read_manifest
+from quantgraph.runtime import Resources
 from quantgraph.settings import load_settings
 
 SENTENCE = "000341.SZ，2日均线上穿5日均线买入，下穿卖出，20240102到20240229"
@@ -55,7 +54,12 @@ def test_run_json_is_written_before_the_first_call(tmp_path, asked, monkeypatch)
         seen.append((len(asked), [read_manifest(folder) for folder in tmp_path.iterdir()]))
 
     rules = Rulebook.mainland(slippage_bps=3)
-    done = run_strategy(SENTENCE, model="keyless", cash="500000", rules=rules, out=tmp_path, watch=watch)
+    done = run_strategy(
+        RunSpec(question=SENTENCE, cash=Decimal(500000), rules=rules),
+        model="keyless",
+        out=tmp_path,
+        resources=Resources(watch=watch),
+    )
     (manifest,) = seen[0][1]
     assert manifest.run_id == done["run_id"]
     assert manifest.spec == RunSpec(question=SENTENCE, cash=Decimal("500000.00"), rules=rules)
@@ -78,13 +82,15 @@ def test_a_stopped_run_is_resumed_without_repeated_calls(tmp_path, asked, left):
     calls = len(asked)
     asked.clear()
     saver = OldSaver() if left == "another saver" else None
-    half = run_strategy(SENTENCE, out=tmp_path / "half", checkpointer=saver, **stop_at("signal_generate"))
+    half = run_strategy(
+        SENTENCE, out=tmp_path / "half", resources=Resources(checkpointer=saver, **stop_at("signal_generate"))
+    )
     assert half["ended_because"] == "cancelled"
     assert "quantgraph resume" in half["error"]
     assert half["history"]
     if left == "no checkpoints":
         (tmp_path / "half" / half["run_id"] / "checkpoints.sqlite").unlink()
-    done = resume_run(half["run_id"], runs_dir=tmp_path / "half")
+    done = resume_run(half["run_id"], resources=Resources(settings=load_settings(runs_dir=tmp_path / "half")))
     assert done["ended_because"] == "done"
     assert journal(done) == journal(whole)
     assert len(asked) == calls
@@ -96,7 +102,7 @@ def test_a_stopped_run_is_resumed_without_repeated_calls(tmp_path, asked, left):
 
 
 def test_a_question_waits_for_its_answer_in_another_process(tmp_path):
-    waiting = run_strategy(WITHOUT_WINDOW, on_clarify="ask", out=tmp_path)
+    waiting = run_strategy(RunSpec(question=WITHOUT_WINDOW, on_clarify="ask"), out=tmp_path)
     assert waiting["ended_because"] == "needs_answer"
     assert waiting["asked"]["kind"] == "window"
     assert resume_run(waiting["run_dir"])["ended_because"] == "needs_answer"
@@ -117,13 +123,13 @@ def test_a_question_waits_for_its_answer_in_another_process(tmp_path):
 
 
 def test_a_run_that_ended_for_want_of_an_answer_takes_one(tmp_path):
-    ended = run_strategy(WITHOUT_WINDOW, on_clarify="fail", out=tmp_path)
+    ended = run_strategy(RunSpec(question=WITHOUT_WINDOW, on_clarify="fail"), out=tmp_path)
     assert ended["ended_because"] == "needs_answer"
     assert resume_run(ended["run_dir"], answer=WINDOW)["ended_because"] == "done"
 
 
 def test_a_run_whose_questions_are_used_up_takes_no_answer(tmp_path):
-    ended = run_strategy(WITHOUT_WINDOW, answer=lambda _question: "不知道", out=tmp_path)
+    ended = run_strategy(WITHOUT_WINDOW, out=tmp_path, resources=Resources(answer=lambda _question: "不知道"))
     assert (ended["ended_because"], "asked" in ended) == ("needs_answer", False)
     with pytest.raises(BadOption, match=r"3 questions of run .* used up.*begin a new run"):
         resume_run(ended["run_dir"], answer=WINDOW)
@@ -136,32 +142,40 @@ def test_a_run_that_is_interrupted_at_its_question_asks_it_again(tmp_path):
     def gone(_question):
         raise KeyboardInterrupt
 
-    left = run_strategy(WITHOUT_WINDOW, answer=gone, out=tmp_path)
+    left = run_strategy(WITHOUT_WINDOW, out=tmp_path, resources=Resources(answer=gone))
     assert left["ended_because"] == "cancelled"
     asked = []
-    done = resume_run(left["run_dir"], answer=lambda question: asked.append(question["kind"]) or WINDOW)
+    done = resume_run(
+        left["run_dir"], resources=Resources(answer=lambda question: asked.append(question["kind"]) or WINDOW)
+    )
     assert (done["ended_because"], asked) == ("done", ["window"])
 
 
 def test_an_answering_function_must_be_given_again(tmp_path):
     half = run_strategy(
-        WITHOUT_WINDOW, on_clarify=lambda _question: WINDOW, out=tmp_path, **stop_at("data_fetch")
+        WITHOUT_WINDOW,
+        out=tmp_path,
+        resources=Resources(on_clarify=lambda _question: WINDOW, **stop_at("data_fetch")),
     )
     with pytest.raises(BadOption, match="begun with a function as on_clarify; give it again"):
         resume_run(half["run_dir"])
-    done = resume_run(half["run_dir"], on_clarify=lambda _question: WINDOW)
+    done = resume_run(half["run_dir"], resources=Resources(on_clarify=lambda _question: WINDOW))
     assert done["ended_because"] == "done"
     assert len(done["assumptions"]) == 1
 
 
-@pytest.mark.parametrize("mended", [{"answer": WINDOW}, {"on_clarify": lambda _question: WINDOW}])
+@pytest.mark.parametrize(
+    "mended", [{"answer": WINDOW}, {"resources": Resources(on_clarify=lambda _question: WINDOW)}]
+)
 def test_recorded_answers_keep_their_origin_after_a_resume(tmp_path, mended):
     code, *rest = WITHOUT_WINDOW.split("，")
     lost = {"symbol": code, "window": ""}
-    ended = run_strategy("，".join(rest), on_clarify=lambda question: lost[question["kind"]], out=tmp_path)
+    ended = run_strategy(
+        "，".join(rest), out=tmp_path, resources=Resources(on_clarify=lambda question: lost[question["kind"]])
+    )
     assert (ended["ended_because"], ended["assumptions"]) == ("needs_answer", [f"symbol: {code} (callable)"])
     done = resume_run(ended["run_dir"], **mended)
-    by_function = [f"window: {WINDOW} (callable)"] if "on_clarify" in mended else []
+    by_function = [f"window: {WINDOW} (callable)"] if "resources" in mended else []
     assert (done["ended_because"], done["assumptions"]) == ("done", [*ended["assumptions"], *by_function])
     assert replay(done["run_dir"]).differences == ()
 
@@ -177,34 +191,38 @@ async def later(_question):
 @pytest.mark.parametrize("option", ["answer", "on_clarify"])
 def test_a_function_that_cannot_answer_leaves_a_run_that_can_go_on(tmp_path, option):
     with pytest.raises(TimeoutError, match="the desk is closed"):
-        run_strategy(WITHOUT_WINDOW, out=tmp_path / "raises", **{option: slow})
+        run_strategy(WITHOUT_WINDOW, out=tmp_path / "raises", resources=Resources(**{option: slow}))
     (folder,) = (tmp_path / "raises").iterdir()
     assert (
         json.loads((folder / "result.json").read_text())["error"]
         == "failed: TimeoutError: the desk is closed"
     )
-    ended = run_strategy(WITHOUT_WINDOW, out=tmp_path / "none", **{option: lambda _question: " "})
+    ended = run_strategy(
+        WITHOUT_WINDOW, out=tmp_path / "none", resources=Resources(**{option: lambda _question: " "})
+    )
     assert ended["ended_because"] == "needs_answer"
-    answers = {"answer": WINDOW} if option == "answer" else {"on_clarify": lambda _question: WINDOW}
-    assert resume_run(ended["run_dir"], **answers)["ended_because"] == "done"
+    answers = Resources(**{option: lambda _question: WINDOW})
+    assert resume_run(ended["run_dir"], resources=answers)["ended_because"] == "done"
 
 
 def test_an_async_answering_function_is_refused(tmp_path):
     with pytest.raises(
         BadOption, match="answer must be a plain function that returns text, not an async one"
     ) as mistake:
-        run_strategy(WITHOUT_WINDOW, out=tmp_path, answer=later)
+        run_strategy(WITHOUT_WINDOW, out=tmp_path, resources=Resources(answer=later))
     assert resume_run(mistake.value.data["run_dir"], answer=WINDOW)["ended_because"] == "done"
-    ended = run_strategy(WITHOUT_WINDOW, out=tmp_path, on_clarify=later)
+    ended = run_strategy(WITHOUT_WINDOW, out=tmp_path, resources=Resources(on_clarify=later))
     assert "on_clarify must be a plain function that returns text, not an async one" in ended["error"]
 
 
 def test_a_run_out_of_budget_goes_on_with_another_one(tmp_path, asked):
-    ended = run_strategy(SENTENCE, out=tmp_path, settings=load_settings(budget="calls=3"))
+    ended = run_strategy(
+        SENTENCE, out=tmp_path, resources=Resources(settings=load_settings(budget="calls=3"))
+    )
     assert (ended["ended_because"], len(asked)) == ("budget_calls", 3)
     assert resume_run(ended["run_dir"])["ended_because"] == "budget_calls"
     assert len(asked) == 3
-    done = resume_run(ended["run_dir"], settings=load_settings(budget="calls=100"))
+    done = resume_run(ended["run_dir"], resources=Resources(settings=load_settings(budget="calls=100")))
     assert done["ended_because"] == "done"
     asked.clear()
     run_strategy(SENTENCE, out=tmp_path)
@@ -236,7 +254,7 @@ def test_sessions_that_were_decided_before_the_budget_was_spent_are_reported_and
 
 
 def test_a_different_configuration_or_code_is_refused_and_shown(tmp_path, monkeypatch):
-    half = run_strategy(SENTENCE, out=tmp_path, **stop_at("reflection"))
+    half = run_strategy(SENTENCE, out=tmp_path, resources=Resources(**stop_at("reflection")))
     monkeypatch.setenv("QUANTGRAPH_TEMPERATURE", "0.7")
     files = dict(identity.code_hashes())
     files["nodes/report.py"] = "0"
@@ -254,7 +272,12 @@ def test_a_different_configuration_or_code_is_refused_and_shown(tmp_path, monkey
 
 
 def test_different_decider_options_are_refused(tmp_path):
-    half = run_strategy(SENTENCE, decider=SignalRule(max_positions=2), out=tmp_path, **stop_at("reflection"))
+    half = run_strategy(
+        SENTENCE,
+        decider=SignalRule(max_positions=2),
+        out=tmp_path,
+        resources=Resources(**stop_at("reflection")),
+    )
     with pytest.raises(
         RunMismatch, match=r"decider\.max_positions: 2 -> 3; give the one that it was begun with as decider="
     ):
@@ -265,7 +288,9 @@ def test_different_data_and_a_different_graph_are_refused_and_shown(tmp_path, a_
     files = tmp_path / "data"
     shutil.copytree(a_share, files)
     sentence = "600519.SH，2日均线上穿5日均线买入，下穿卖出，20250102到20250331"
-    half = run_strategy(sentence, source=files, out=tmp_path / "runs", **stop_at("reflection"))
+    half = run_strategy(
+        sentence, source=files, out=tmp_path / "runs", resources=Resources(**stop_at("reflection"))
+    )
     assert half["ended_because"] == "cancelled"
     changed = next(path for path in sorted(files.iterdir()) if path.is_file())
     changed.write_bytes(changed.read_bytes() + b"\n")
@@ -304,7 +329,7 @@ def test_a_run_without_data_is_resumed_when_the_source_has_them_and_replays(tmp_
 
 
 def test_a_run_that_another_process_executes_is_refused(tmp_path):
-    half = run_strategy(SENTENCE, out=tmp_path, **stop_at("reflection"))
+    half = run_strategy(SENTENCE, out=tmp_path, resources=Resources(**stop_at("reflection")))
     with (
         lock_run(tmp_path / half["run_id"]),
         pytest.raises(BadOption, match="is going on in another process"),
@@ -314,7 +339,7 @@ def test_a_run_that_another_process_executes_is_refused(tmp_path):
 
 def test_a_folder_that_is_not_a_run_is_refused(tmp_path):
     with pytest.raises(BadOption, match=r"RUN='nothing': there is no run\.json in"):
-        resume_run("nothing", runs_dir=tmp_path)
+        resume_run("nothing", resources=Resources(settings=load_settings(runs_dir=tmp_path)))
     (tmp_path / "run.json").write_text("{}")
     with pytest.raises(BadFile, match="does not say what run this is"):
         resume_run(tmp_path)

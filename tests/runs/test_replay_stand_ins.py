@@ -9,7 +9,7 @@ from pydantic import BaseModel
 from quantgraph.llm import RecordedChatModel
 from quantgraph.llm.capabilities import CapabilityChatModel
 from quantgraph.recording import Recorder, Scope, in_scope
-from quantgraph.runs.replay_stubs import replay_models
+from quantgraph.runs.replay import replay_models
 from quantgraph.testing import OpenAIStub, ScriptedChatModel
 
 

@@ -14,7 +14,8 @@ from langchain_core.runnables.config import ContextThreadPoolExecutor
 from quantgraph.broker import Decider, Order
 from quantgraph.llm.recorded_model import RecordedChatModel
 from quantgraph.recording import Recorder, Scope, in_scope
-from quantgraph.runs import replay, resume_run, run_strategy
+from quantgraph.runs import RunSpec, replay, resume_run, run_strategy
+from quantgraph.runtime import Resources
 from quantgraph.testing import ScriptedChatModel
 
 SENTENCE = "000341.SZ，5日均线上穿20日均线买入，下穿卖出，2025年1月2日到2025年1月7日"
@@ -63,11 +64,14 @@ def panel(paid, turn=1, *, breaks=False):
 
 def test_a_run_that_was_killed_during_parallel_calls_repeats_no_answered_one(tmp_path):
     paid = Counter()
-    options = {"approve": True, "answer": lambda asked: asked["options"][0]}
+    spec = RunSpec(question=SENTENCE, approve=True)
+    resources = Resources(answer=lambda asked: asked["options"][0])
     with pytest.raises(Broken):
-        run_strategy(SENTENCE, decider=panel(paid, breaks=True), out=tmp_path, source="sample", **options)
+        run_strategy(
+            spec, decider=panel(paid, breaks=True), out=tmp_path, source="sample", resources=resources
+        )
     (folder,) = tmp_path.iterdir()
-    told = resume_run(folder, decider=panel(paid, 2), answer=options["answer"])
+    told = resume_run(folder, decider=panel(paid, 2), resources=resources)
     assert told["ended_because"] == "done", told["error"]
     days = [f"2025-01-0{day}" for day in (2, 3, 6, 7)]
     assert paid == {

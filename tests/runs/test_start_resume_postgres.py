@@ -11,6 +11,7 @@ from load_script import load_script
 
 from quantgraph.errors import StorageUnavailable
 from quantgraph.runs import replay, resume_run, run_strategy
+from quantgraph.runtime import Resources
 
 HERE = Path(__file__).parent
 KILLS = 2
@@ -43,11 +44,13 @@ def test_a_run_whose_database_server_stops_is_resumed_when_it_is_back(tmp_path, 
             server.stop()
 
     with saver(where) as checkpointer, pytest.raises(StorageUnavailable, match="check that its server runs"):
-        run_strategy(SENTENCE, out=tmp_path, ledger=where, checkpointer=checkpointer, watch=stop)
+        run_strategy(
+            SENTENCE, out=tmp_path, resources=Resources(ledger=where, checkpointer=checkpointer, watch=stop)
+        )
     server.start()
     (folder,) = tmp_path.iterdir()
     with saver(where) as checkpointer:
-        assert resume_run(folder, checkpointer=checkpointer)["ended_because"] == "done"
+        assert resume_run(folder, resources=Resources(checkpointer=checkpointer))["ended_because"] == "done"
     assert replay(folder).differences == ()
 
 

@@ -18,8 +18,9 @@ from typer.testing import CliRunner
 from quantgraph._util.canonical_json import canonical_json, content_hash
 from quantgraph.broker.ledger import Ledger
 from quantgraph.cli.main import app
-from quantgraph.runs import replay, resume_run, run_strategy
-from quantgraph.runs import run_result as result_module
+from quantgraph.runs import RunSpec, replay, resume_run, run_strategy
+from quantgraph.runs import outputs as result_module
+from quantgraph.runtime import Resources
 from quantgraph.state import DataState, Record
 from quantgraph.state.frames import freeze
 
@@ -186,12 +187,12 @@ def test_stopped_runs_runs_without_trades_and_kept_replays_are_sound(finished, t
         if event.name == "signal_generate":
             control.request_drain()
 
-    stopped = run_strategy(SENTENCE, out=tmp_path, watch=stop, control=control)
+    stopped = run_strategy(SENTENCE, out=tmp_path, resources=Resources(watch=stop, control=control))
     assert stopped["ended_because"] == "cancelled"
     status, out, err = check(stopped["run_dir"])
     assert (status, out.split(";")[0], err) == (0, f"{stopped['run_id']}: no line yet", "")
     assert check(resume_run(stopped["run_dir"])["run_dir"])[0] == 0
-    alone = run_strategy(SENTENCE, out=tmp_path, trade=False)
+    alone = run_strategy(RunSpec(question=SENTENCE, trade=False), out=tmp_path)
     assert check(alone["run_dir"])[::2] == (0, "")
     flip(Path(alone["run_dir"], "strategy.py"))
     assert check(alone["run_dir"])[2].startswith(f"bad_file: {alone['run_dir']}/strategy.py has been changed")

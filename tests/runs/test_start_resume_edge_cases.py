@@ -13,6 +13,7 @@ from load_script import load_script
 from quantgraph.errors import BadFile
 from quantgraph.llm import tags
 from quantgraph.runs import replay, resume_run, run_strategy
+from quantgraph.runtime import Resources
 from quantgraph.settings import load_settings
 from quantgraph.testing import Fault, OpenAIStub, Reply, ScriptedChatModel
 
@@ -46,10 +47,12 @@ def test_a_resumed_run_keeps_the_mode_that_it_had_stepped_down_to(tmp_path):
             openai_api_key="sk-test", openai_base_url=stub.base_url, model="stub", model_rung="auto"
         )
         options = {"settings": settings, "answer": lambda _: scripted.ANSWER}
-        half = run_strategy(scripted.QUESTION, out=tmp_path, control=control, watch=watch, **options)
+        half = run_strategy(
+            scripted.QUESTION, out=tmp_path, resources=Resources(control=control, watch=watch, **options)
+        )
         assert half["ended_because"] == "cancelled"
         before = len(stub.requests)
-        assert resume_run(half["run_dir"], **options)["ended_because"] == "done"
+        assert resume_run(half["run_dir"], resources=Resources(**options))["ended_because"] == "done"
         later = [tags.read("validate", str(one.messages)) for one in stub.requests[before:] if one.tools]
     assert set(later) == {None}, "validation was told before the stop"
     assert replay(half["run_dir"]).differences == ()
@@ -94,7 +97,9 @@ def test_a_damaged_file_is_named_and_the_run_resumes_without_it(tmp_path, name):
     control = RunControl()
     control.request_drain("at once")
     half = run_strategy(
-        "000341.SZ，2日均线上穿5日均线买入，下穿卖出，20240102到20240229", out=tmp_path, control=control
+        "000341.SZ，2日均线上穿5日均线买入，下穿卖出，20240102到20240229",
+        out=tmp_path,
+        resources=Resources(control=control),
     )
     for path in Path(half["run_dir"]).glob(f"{name}*"):
         path.unlink()

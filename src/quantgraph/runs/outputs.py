@@ -1,4 +1,4 @@
-"""``result.json``: what a run came to, with the files it names and the ``checksums.json`` of all of them.
+"""What a run leaves in its folder: ``strategy.py``, ``signal.parquet``, ``result.json``, ``checksums.json``.
 
 Checksums are 128 bits of BLAKE2b, hexadecimal. Commits of the data state are named by their content, and the
 lines of the ledger are a hash chain: both need no checksum.
@@ -6,8 +6,14 @@ lines of the ledger are a hash chain: both need no checksum.
 
 from __future__ import annotations
 
+import ast
+import io
 import json
-from collections.abc import Mapping
+import re
+import tokenize
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -23,27 +29,32 @@ from quantgraph.data.as_of import AsOfSource
 from quantgraph.errors import BadFile
 from quantgraph.market.moment import Moment
 from quantgraph.recording import Recording
-from quantgraph.runs.manifest import MANIFEST_FILE, Manifest
-from quantgraph.runs.resources import CHECKPOINTS_FILE
-from quantgraph.runs.strategy_file import strategy_source
+from quantgraph.runs.folder import MANIFEST_FILE, Manifest
 from quantgraph.state import DataState
 from quantgraph.subgraphs.signal import EVALUATION_FIELDS, request_symbols
 
 __all__ = [
+    "CHECKPOINTS_FILE",
     "CHECKSUMS_FILE",
     "RECORD_KEY",
     "RESULT_FILE",
+    "StrategyFile",
     "final_checksums",
     "initial_result",
     "read_checksums",
     "read_result",
+    "read_strategy",
     "rows_checksum",
     "run_outcome",
     "save_outputs",
+    "strategy_source",
     "write_result",
 ]
 
 CHECKSUMS_FILE, RESULT_FILE, RECORD_KEY = "checksums.json", "result.json", "record"
+CHECKPOINTS_FILE = "checkpoints.sqlite"
+_CELL = "# %%"
+_NAME = re.compile(r"\n\nname: (.+)")
 _REPORTED = ("account", "benchmark", "index", "periods_per_year", "cash", "equity")
 """Keys of a report's summary that a result repeats."""
 
@@ -206,3 +217,79 @@ def rows_checksum(path: Path) -> str:
     finally:
         engine.dispose()
     return content_hash(*sorted(rows))
+
+
+@dataclass(frozen=True, kw_only=True)
+class StrategyFile:
+    """Content of a strategy file.
+
+    Attributes
+    ----------
+    about
+        The sentence it was made from: the beginning of its docstring.
+    cells
+        Its code, in the order of execution.
+    name
+        The signal that it writes; None, for the last one, if the file does not name it.
+    """
+
+    about: str
+    cells: tuple[str, ...]
+    name: str | None = None
+
+
+def strategy_source(strategy: Mapping[str, Any], question: str) -> str:
+    """Text of a strategy file: a docstring, then the code as ``# %%`` cells."""
+    about = question.replace("\\", "\\\\").replace('"""', "'''")
+    head = (
+        f'"""{about}\n\nname: {strategy["name"]}\ncode_hash: {strategy["code_hash"]}\n'
+        f"data_ref: {strategy['data_ref']}\n\n"
+        'In scope: pd, np, GLOBAL_DATA_STATE and snapshot = GLOBAL_DATA_STATE.snapshot().\n"""\n'
+    )
+    return head + "".join(f"\n# %%\n{cell.rstrip()}\n" for cell in strategy["cells"])
+
+
+def read_strategy(path: str | Path) -> StrategyFile:
+    """Read a file written by :func:`strategy_source`, or any Python file with or without ``# %%`` cells.
+
+    A folder stands for the ``strategy.py`` in it.
+
+    Raises
+    ------
+    BadFile
+        If it cannot be read, or has no code.
+    """
+    path = Path(path, "strategy.py") if Path(path).is_dir() else path
+    try:
+        text = Path(path).read_text(encoding="utf-8-sig")
+    except (OSError, UnicodeDecodeError) as error:
+        raise BadFile(f"{path} cannot be read: {error}", path=str(path)) from error
+    about, line = _docstring(text, path)
+    code = tuple(cell for cell in _cells(text.splitlines()[line:]) if cell)
+    if not code:
+        raise BadFile(f"{path} has no code; a strategy must write a signal to GLOBAL_DATA_STATE")
+    *_, named = [None, *_NAME.finditer(about)]
+    sentence = about[: named.start()] if named else about
+    return StrategyFile(about=sentence, cells=code, name=named.group(1).strip() if named else None)
+
+
+def _docstring(text: str, path: str | Path) -> tuple[str, int]:
+    """The docstring and the number of its last line; empty and 0 without one."""
+    try:
+        tree = ast.parse(text)
+    except (SyntaxError, ValueError) as error:
+        raise BadFile(f"{path} is not Python: {error}", path=str(path)) from error
+    about = ast.get_docstring(tree, clean=False)
+    return ("", 0) if about is None else (about, tree.body[0].end_lineno or 0)
+
+
+def _cells(lines: Sequence[str]) -> Iterator[str]:
+    """The text between ``# %%`` comments."""
+    tokens = tokenize.generate_tokens(io.StringIO("\n".join(lines)).readline)
+    marks = [
+        token.start[0]
+        for token in tokens
+        if token.type == tokenize.COMMENT and token.start[1] == 0 and token.string.startswith(_CELL)
+    ]
+    for first, last in pairwise([0, *marks, len(lines) + 1]):
+        yield "\n".join(lines[first : last - 1]).strip("\n")

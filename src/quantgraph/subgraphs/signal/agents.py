@@ -1,0 +1,73 @@
+"""The agents of the signal nodes, and what a run's state lets nodes and agents see."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from langchain_core.language_models import BaseChatModel
+from langchain_core.tools import BaseTool
+from pydantic import BaseModel
+
+from quantgraph.data.as_of import AsOfSource
+from quantgraph.llm import role_model
+from quantgraph.market.moment import Moment
+from quantgraph.runtime.agent_factory import Agent, create_node_agent
+from quantgraph.runtime.resources import OpenResources
+from quantgraph.settings import LIGHT_ROLES
+from quantgraph.subgraphs.signal.reply_schemas import ReflectionReply, ReviewReply
+from quantgraph.subgraphs.signal.state import SignalSubgraphState
+from quantgraph.tools import CodeSession, ToolContext, python_repl, tushare_daily_bar, tushare_daily_basic
+
+__all__ = ["as_of", "build_agent", "build_clarify_model", "current_ref", "known_source", "tool_context"]
+
+AgentName = Literal["reflection", "data_fetch", "signal_generate", "validation"]
+
+_TOOLS: dict[AgentName, list[BaseTool]] = {
+    "reflection": [python_repl],
+    "data_fetch": [tushare_daily_bar, tushare_daily_basic],
+    "signal_generate": [python_repl],
+    "validation": [python_repl],
+}
+_ANSWERS: dict[AgentName, type[BaseModel]] = {"reflection": ReflectionReply, "validation": ReviewReply}
+"""Schema of the final reply; the other agents end with text."""
+
+
+def build_agent(name: AgentName, resources: OpenResources) -> Agent:
+    """Build the agent of a node: its model and its tools."""
+    model = role_model(
+        name,
+        model=resources.model,
+        settings=resources.settings,
+        light=name in LIGHT_ROLES,
+        answer=_ANSWERS.get(name),
+    )
+    return create_node_agent(name, model, _TOOLS[name])
+
+
+def build_clarify_model(resources: OpenResources) -> BaseChatModel:
+    """Build the model that words questions."""
+    return role_model("clarify", model=resources.model, settings=resources.settings)
+
+
+def as_of(state: SignalSubgraphState, resources: OpenResources) -> Moment:
+    """Return the run's moment: nothing later is fetched, shown or used."""
+    given = state.get("as_of")
+    return Moment.at(given) if given else Moment(resources.source.sessions()[-1])
+
+
+def known_source(state: SignalSubgraphState, resources: OpenResources) -> AsOfSource:
+    """Return the source as known at the run's moment, which is what nodes use."""
+    return AsOfSource(resources.source, as_of(state, resources))
+
+
+def current_ref(state: SignalSubgraphState, resources: OpenResources) -> str:
+    """Return the run's commit; a run without one starts with the empty commit."""
+    return state.get("data_ref") or resources.store.empty
+
+
+def tool_context(state: SignalSubgraphState, resources: OpenResources, ref: str) -> ToolContext:
+    """Return the tools' context for one agent call on the commit ``ref``."""
+    moment = as_of(state, resources)
+    tree = resources.store.checkout(ref)
+    code = CodeSession(runner=resources.runner, frames=tree.view(moment).frozen())
+    return ToolContext(source=resources.source, tree=tree, as_of=moment, code=code)
