@@ -488,11 +488,6 @@ def test_a_commit_that_is_gone_is_fetched_again_and_not_for_ever(tmp_path, lost,
     assert state["error_messages"] == ([] if ending == "done" else ["unknown_commit: commit is gone"])
 
 
-class Nameless(Decider):
-    def decide(self, context):
-        return []
-
-
 class Undecided:
     name = "undecided"
 
@@ -509,9 +504,11 @@ class Undecided:
             {"decider": SignalRule},
             r"decider must be an instance, SignalRule\(\.\.\.\), not the class SignalRule",
         ),
-        ({"decider": Nameless()}, r"must have a name and decide\(view, account, session\); .* has no name$"),
-        ({"decider": Undecided()}, "has no decide$"),
-        ({"decider": "buy"}, "'buy' has no name and decide"),
+        (
+            {"decider": Undecided()},
+            r"decider must be an instance of quantgraph\.broker\.Decider, which .* is not$",
+        ),
+        ({"decider": "buy"}, "which 'buy' is not$"),
         ({"mark_at": "high"}, "mark_at must be 'close' or 'open', not 'high'"),
         ({"mark_at": None}, "mark_at must be .* not None"),
     ],
