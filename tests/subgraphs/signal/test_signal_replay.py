@@ -175,10 +175,12 @@ SCRIPT = """
 import json, sys
 from langchain_core.messages import HumanMessage, message_to_dict
 from quantgraph.graph import create_trading_graph
+from quantgraph.runtime import Resources
 from quantgraph.settings import load_settings
 from quantgraph.state import DataState
 
-graph = create_trading_graph(source="sample", store=DataState(), settings=load_settings(runs_dir=sys.argv[1]))
+resources = Resources(source="sample", store=DataState(), settings=load_settings(runs_dir=sys.argv[1]))
+graph = create_trading_graph(resources=resources)
 asked = HumanMessage("合成银行01，RSI(6)低于40买入，高于60卖出，2024年1月到2月", id="asked")
 state = graph.invoke({"messages": [asked], "run_id": "run"})
 assert state["ended_because"] == "done", state["error_messages"]
