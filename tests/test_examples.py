@@ -17,6 +17,7 @@ LAST_LINE = {
     "resume_and_replay.py": "identical",
     "standalone.py": "assumed: nothing",
     "test_one_node.py": "2 passed",
+    "two_models.py": "done 14 trades",
 }
 
 
