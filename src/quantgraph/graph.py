@@ -115,7 +115,8 @@ def build_trading_graph(trading: Trading) -> TradingGraph:
     """Return the uncompiled graph, for hosts that add nodes or compile it differently."""
 
     def bound(node: Callable[..., dict[str, Any]], name: str) -> Any:
-        return partial(run_node, partial(_closed_on_error, node, trading), name, trading.resources.recorder)
+        given, recorder = partial(node, trading=trading), trading.resources.recorder
+        return partial(run_node, given, name, recorder, on_error=trading.close)
 
     graph: TradingGraph = StateGraph(TradingState)
     graph.add_node("signal", build_signal_graph(trading.resources).compile(name="signal"))
@@ -158,17 +159,6 @@ def _positive(cash: Decimal | float | str) -> Decimal:
     if amount <= 0:
         raise BadOption(f"cash must be above 0, not {cash}", parameter="cash")
     return amount
-
-
-def _closed_on_error(
-    node: Callable[..., dict[str, Any]], trading: Trading, state: TradingState
-) -> dict[str, Any]:
-    """Run a node; if it raises, close the run's ledger."""
-    try:
-        return node(state, trading=trading)
-    except BaseException:
-        trading.close(state.get("run_id", ""))
-        raise
 
 
 def route_after_signal(state: TradingState) -> Literal["daily_loop", "__end__"]:

@@ -97,7 +97,7 @@ class TradingSession:
                         sequence=order.sequence,
                     )
                 return known
-            outcome = self._outcome(order)
+            outcome = self._refused(order) or submit(order, **self._terms(order))
             self._outcomes[order.sequence] = outcome
             if isinstance(outcome, Fill):
                 self._account = self._account.apply(outcome)
@@ -108,15 +108,25 @@ class TradingSession:
     def check(self, order: Order) -> Outcome:
         """The outcome that the order would have now."""
         with self._lock:
-            return self._outcome(order)
+            return self._refused(order) or submit(order, **self._terms(order))
 
-    def _outcome(self, order: Order) -> Outcome:
-        if not self._is_session:
-            text = f"{self._session:%Y-%m-%d} is not a session of the exchange"
-            return Rejection(order=order, session=self._session, code="not_a_session", message=text)
-        quote, traded = self._quotes.get(order.symbol), self._traded[order.symbol]
-        others = self._others(order)
-        return submit(order, self._account, quote, self._rules, self._session, others=others, traded=traded)
+    def _refused(self, order: Order) -> Rejection | None:
+        """Reject an order on a day on which the exchange does not trade."""
+        if self._is_session:
+            return None
+        text = f"{self._session:%Y-%m-%d} is not a session of the exchange"
+        return Rejection(order=order, session=self._session, code="not_a_session", message=text)
+
+    def _terms(self, order: Order) -> dict[str, Any]:
+        """What the order is matched with, see :func:`~quantgraph.broker.order_matching.submit`."""
+        return {
+            "account": self._account,
+            "quote": self._quotes.get(order.symbol),
+            "rules": self._rules,
+            "session": self._session,
+            "others": self._others(order),
+            "traded": self._traded[order.symbol],
+        }
 
     def equity(self) -> Decimal:
         """Cash, dividends that are owed, and holdings at the open, or else at the last known price."""

@@ -199,13 +199,16 @@ def collect_decision(decider: Decider, context: DecisionContext) -> Decision:
 
 def fill_orders(opened: OpenSession, decider: str, decision: Decision) -> SessionResult:
     """Fill or reject the orders, with quotes of the whole session."""
-    trading = _submitted(opened, quotes_at(opened.at_close), decision)
+    trading = _trading_session(opened, quotes_at(opened.at_close), decision)
+    submit_batch(trading, decision.orders, in_order=decision.in_order)
     return _result(opened, decider, trading.account, trading.outcomes, decision.notes)
 
 
 def precheck(opened: OpenSession, decision: Decision) -> tuple[Outcome, ...]:
     """The outcomes as far as they are known at the open, in the order of submission."""
-    return _submitted(opened, quotes_at(opened.at_open), decision).outcomes
+    trading = _trading_session(opened, quotes_at(opened.at_open), decision)
+    submit_batch(trading, decision.orders, in_order=decision.in_order)
+    return trading.outcomes
 
 
 def propose_orders(opened: OpenSession, decision: Decision) -> list[OrderProposal]:
@@ -230,13 +233,11 @@ def reject_orders(
     return _result(opened, decider, opened.account, tuple(outcomes))
 
 
-def _submitted(opened: OpenSession, quotes: Quotes, decision: Decision) -> TradingSession:
+def _trading_session(opened: OpenSession, quotes: Quotes, decision: Decision) -> TradingSession:
     account = opened.account
     unpriced = account.positions.keys() - _opens(quotes, account).keys() if decision.orders else set()
     prices = last_closes(opened.at_open, unpriced) if unpriced else None
-    trading = TradingSession(account, quotes, opened.market.rules, opened.session, prices=prices)
-    submit_batch(trading, decision.orders, in_order=decision.in_order)
-    return trading
+    return TradingSession(account, quotes, opened.market.rules, opened.session, prices=prices)
 
 
 def _result(

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from contextvars import copy_context
+from functools import partial
 from typing import Any, TypeVar
 
 from langchain_core.callbacks import AsyncCallbackManagerForLLMRun, CallbackManagerForLLMRun
@@ -193,27 +195,17 @@ class RecordedChatModel(BaseChatModel):
         if recorded is not None:
             return _result(recorded)
 
-        def attempt() -> AIMessage:
-            while not call.reserve():
-                time.sleep(_POLL_SECONDS)
-            manager = TokenCallbacks.of(run_manager, call.message_id())
-
-            def generate() -> ChatResult:
-                return self.inner._generate_with_cache(  # noqa: SLF001 - invoke() would call back twice
-                    messages, stop=stop, run_manager=manager, **kwargs
-                )
-
-            try:
-                message = _message(run_in_thread(generate, call.check_in_flight))
-            except BaseException as error:
-                if manager is not None:
-                    manager.abandoned = True
-                call.on_failure(error)
-                raise
-            return call.on_reply(message)
-
         try:
-            answer = self._policy.run(attempt, facts=call.facts, what=self.role, check=call.check)
+            for attempt in self._policy.attempts(facts=call.facts, what=self.role, check=call.check):
+                with attempt:
+                    while not call.reserve():
+                        time.sleep(_POLL_SECONDS)
+                    manager = TokenCallbacks.of(run_manager, call.message_id())
+                    # Not invoke(), which would call back twice.
+                    send = partial(self.inner._generate_with_cache, messages, stop, manager, **kwargs)  # noqa: SLF001
+                    with _failure_counted(call, manager):
+                        message = _message(run_in_thread(send, call.check_in_flight))
+                    answer = call.on_reply(message)
         except BaseException as problem:
             call.on_end(problem)
             raise
@@ -231,26 +223,33 @@ class RecordedChatModel(BaseChatModel):
         if recorded is not None:
             return _result(recorded)
 
-        async def attempt() -> AIMessage:
-            while not await _run_to_end(call.reserve):  # noqa: ASYNC110 - other threads end the wait
-                await asyncio.sleep(_POLL_SECONDS)
-            manager = AsyncTokenCallbacks.of(run_manager, call.message_id())
-            try:
-                reply = self.inner._agenerate_with_cache(  # noqa: SLF001
-                    messages, stop=stop, run_manager=manager, **kwargs
-                )
-                message = _message(await await_call(reply, call.check_in_flight))
-            except BaseException as error:
-                call.on_failure(error)
-                raise
-            return await _run_to_end(call.on_reply, message)
-
         try:
-            answer = await self._policy.arun(attempt, facts=call.facts, what=self.role, check=call.check)
+            attempts = self._policy.async_attempts(facts=call.facts, what=self.role, check=call.check)
+            async for attempt in attempts:
+                with attempt:
+                    while not await _run_to_end(call.reserve):  # noqa: ASYNC110 - other threads end the wait
+                        await asyncio.sleep(_POLL_SECONDS)
+                    manager = AsyncTokenCallbacks.of(run_manager, call.message_id())
+                    reply = self.inner._agenerate_with_cache(messages, stop, manager, **kwargs)  # noqa: SLF001
+                    with _failure_counted(call):
+                        message = _message(await await_call(reply, call.check_in_flight))
+                    answer = await _run_to_end(call.on_reply, message)
         except BaseException as problem:
             await _run_to_end(call.on_end, problem)
             raise
         return _result(answer)
+
+
+@contextmanager
+def _failure_counted(call: ModelCall, manager: TokenCallbacks | None = None) -> Iterator[None]:
+    """Count an attempt without a reply; its later tokens go nowhere."""
+    try:
+        yield
+    except BaseException as error:
+        if manager is not None:
+            manager.abandoned = True
+        call.on_failure(error)
+        raise
 
 
 async def _run_to_end(work: Callable[..., T], *given: Any) -> T:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from dataclasses import dataclass
 from functools import cache
-from typing import Any, TypeVar
+from typing import Any
 
 from tenacity import (
     AsyncRetrying,
+    AttemptManager,
     RetryCallState,
     Retrying,
     retry_if_exception,
@@ -24,8 +25,6 @@ from quantgraph.llm.faults import ModelFacts, ModelFault, classify_error
 from quantgraph.settings import load_settings
 
 __all__ = ["CallPolicy"]
-
-T = TypeVar("T")
 
 _log = logging.getLogger(__name__)
 
@@ -46,15 +45,10 @@ class CallPolicy:
     """Replaces the default wait, which ends as soon as ``check`` raises."""
     async_sleep: Callable[[float], Awaitable[None]] | None = None
 
-    def run(
-        self,
-        call: Callable[[], T],
-        *,
-        facts: ModelFacts,
-        what: str,
-        check: Callable[[float], None],
-    ) -> T:
-        """Run ``call`` until it returns, its attempts are used up, or ``check`` raises.
+    def attempts(
+        self, *, facts: ModelFacts, what: str, check: Callable[[float], None]
+    ) -> Iterator[AttemptManager]:
+        """Yield attempts until one succeeds, all are used up, or ``check`` raises; run the call inside each.
 
         ``check`` gets the seconds of the next wait after each failed attempt, and 0 during the wait. Its
         exception replaces the model's fault.
@@ -78,36 +72,32 @@ class CallPolicy:
         sleep = self.sleep or (lambda seconds: interruptible_sleep(seconds, lambda: check(0.0)))
         retrying = Retrying(sleep=sleep, **self._rules(facts, what, check))
         try:
-            return retrying(call)
+            yield from retrying
         except Exception as error:
             problem = _typed_error(error, facts, what, retrying.statistics["attempt_number"])
             if problem is None:
                 raise
             cause = facts.presentable(error)
+        else:
+            return
         raise problem from cause
 
-    async def arun(
-        self,
-        call: Callable[[], Awaitable[T]],
-        *,
-        facts: ModelFacts,
-        what: str,
-        check: Callable[[float], None],
-    ) -> T:
-        """As :meth:`run`, for a coroutine function."""
+    async def async_attempts(
+        self, *, facts: ModelFacts, what: str, check: Callable[[float], None]
+    ) -> AsyncIterator[AttemptManager]:
+        """As :meth:`attempts`, in a task."""
         sleep = self.async_sleep or (lambda seconds: async_interruptible_sleep(seconds, lambda: check(0.0)))
         retrying = AsyncRetrying(sleep=sleep, **self._rules(facts, what, check))
-
-        async def attempt() -> T:
-            return await call()
-
         try:
-            return await retrying(attempt)
+            async for attempt in retrying:
+                yield attempt
         except Exception as error:
             problem = _typed_error(error, facts, what, retrying.statistics["attempt_number"])
             if problem is None:
                 raise
             cause = facts.presentable(error)
+        else:
+            return
         raise problem from cause
 
     def _rules(self, facts: ModelFacts, what: str, check: Callable[[float], None]) -> dict[str, Any]:

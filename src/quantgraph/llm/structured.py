@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import Any, Never, TypeVar
@@ -99,7 +99,11 @@ def read_json(text: str | Sequence[str | dict[str, Any]], schema: type[T], *, cu
 
 
 def ask_json(
-    talk: Callable[[list[AnyMessage]], Sequence[AnyMessage]], question: Sequence[AnyMessage], schema: type[T]
+    agent: Callable[[dict[str, list[AnyMessage]]], Mapping[str, Any]],
+    question: Sequence[AnyMessage],
+    schema: type[T],
+    *,
+    check: Callable[[Sequence[AnyMessage]], None] = lambda _replies: None,
 ) -> T:
     """Answer a question with an object of ``schema``.
 
@@ -107,22 +111,26 @@ def ask_json(
 
     Parameters
     ----------
-    talk
-        Continues a conversation and returns the new messages: a model, or an agent with its tools.
+    agent
+        Takes ``{"messages": conversation}`` and returns the state with its replies appended: ``invoke`` of an
+        agent of LangChain.
     question
         The conversation up to and including the question.
+    check
+        Called with the new messages; raises if they cannot be an answer.
 
     Raises
     ------
     ModelOutputInvalid
         If the second answer is unreadable too; the error names its faults.
     QuantGraphError
-        What ``talk`` raises.
+        What ``agent`` and ``check`` raise.
     """
     conversation, replies = list(question), list[AnyMessage]()
     try:
         with cached_attempt():
-            replies += talk(conversation)
+            replies += agent({"messages": conversation})["messages"][len(conversation) :]
+            check(replies)
             return _read_last(replies, schema)
     except ModelOutputInvalid as error:
         if not replies:
@@ -132,8 +140,11 @@ def ask_json(
         f"Your last reply could not be used: {fault}. "
         "Answer the question again, with one whole JSON object and nothing else."
     )
+    conversation += [*replies, HumanMessage(repair)]
     with cached_attempt():
-        return _read_last(talk([*conversation, *replies, HumanMessage(repair)]), schema)
+        replies = agent({"messages": conversation})["messages"][len(conversation) :]
+        check(replies)
+        return _read_last(replies, schema)
 
 
 def _read_last(replies: Sequence[AnyMessage], schema: type[T]) -> T:

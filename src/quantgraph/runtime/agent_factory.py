@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Collection, Mapping, Sequence
+from functools import partial
 from typing import Any, TypeVar, cast
 
 from langchain.agents import create_agent
@@ -79,7 +80,12 @@ def invoke_agent(
     BudgetExceeded, RunDiverged, SandboxTooWeak, StorageUnavailable
         What ends the node, see :data:`~quantgraph.runtime.endings.FATAL_ERRORS`.
     """
-    return _continue(agent, tools, _conversation(prompt, tag, facts))
+    messages = _conversation(prompt, tag, facts)
+    replies: list[AnyMessage] = agent.invoke({"messages": messages}, context=tools)["messages"][
+        len(messages) :
+    ]
+    _check_replied(replies)
+    return replies
 
 
 def invoke_agent_for(
@@ -102,14 +108,8 @@ def invoke_agent_for(
     NoProgress
         If the agent reached a limit on its calls.
     """
-
-    def reply(messages: list[AnyMessage]) -> list[AnyMessage]:
-        replies = _continue(agent, tools, messages)
-        if line := stop_line(replies):
-            raise NoProgress(line)
-        return replies
-
-    return ask_json(reply, _conversation(prompt, tag, facts), schema)
+    invoke: Any = partial(agent.invoke, context=tools)
+    return ask_json(invoke, _conversation(prompt, tag, facts), schema, check=_check_finished)
 
 
 def _conversation(prompt: str, tag: Tag | None, facts: Mapping[str, Any] | None) -> list[AnyMessage]:
@@ -119,13 +119,16 @@ def _conversation(prompt: str, tag: Tag | None, facts: Mapping[str, Any] | None)
     return messages
 
 
-def _continue(agent: Agent, tools: ViewContext, messages: list[AnyMessage]) -> list[AnyMessage]:
-    """Continue a conversation; return the new messages."""
-    result = agent.invoke({"messages": messages}, context=tools)
-    replies: list[AnyMessage] = result["messages"][len(messages) :]
+def _check_replied(replies: Sequence[AnyMessage]) -> None:
     if not replies:
         raise ModelUnavailable("the model returned no message; check the model's name and its server")
-    return replies
+
+
+def _check_finished(replies: Sequence[AnyMessage]) -> None:
+    """Check that there is a reply, and that no limit ended the agent."""
+    _check_replied(replies)
+    if line := stop_line(replies):
+        raise NoProgress(line)
 
 
 def tool_errors(messages: Sequence[AnyMessage]) -> list[str]:

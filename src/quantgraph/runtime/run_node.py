@@ -1,4 +1,4 @@
-"""The wrappers of every node: :func:`run_node` (recording, events, typed endings) and loop detection."""
+"""The wrapper of every node, :func:`run_node`: recording, events, typed endings, and loop detection."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from quantgraph.runtime.events import emit_finished, emit_model_call, emit_pause
 from quantgraph.runtime.nested_graphs import detached_from_host
 from quantgraph.runtime.state import Update
 
-__all__ = ["SAME_STEP_LIMIT", "TRAIL_LIMIT", "node_path", "run_node", "with_loop_detection"]
+__all__ = ["SAME_STEP_LIMIT", "TRAIL_LIMIT", "node_path", "run_node"]
 
 SAME_STEP_LIMIT = 4
 """Times since the last answer that a node may leave the same state; the last of them ends the run.
@@ -49,11 +49,25 @@ _UNVALIDATED = "unchecked"
 
 
 def run_node(
-    node: Callable[[Any], Update], name: str, recorder: Recorder, state: Mapping[str, Any]
+    node: Callable[[Any], Update],
+    name: str,
+    recorder: Recorder,
+    state: Mapping[str, Any],
+    *,
+    detect_loops: bool = False,
+    on_error: Callable[[str], None] | None = None,
 ) -> Update:
     """Run a node in its recording scope; an error that a run may end with becomes a typed ending.
 
     Graphs invoked by the node save nothing into the host's checkpoints, see :func:`detached_from_host`.
+
+    Parameters
+    ----------
+    detect_loops
+        Whether to end the run with ``no_progress`` if the node has left the same state too often. What was
+        reached stays in the state.
+    on_error
+        Called with the run's id if the node raises or pauses.
     """
     run_id = run_id_of(state.get("run_id"))
     state = {**state, "run_id": run_id}
@@ -67,8 +81,10 @@ def run_node(
     emit_started(scope.path)
     with in_scope(scope), _closed_on_error(scope.recording), cached_attempt() as replies:
         try:
-            with detached_from_host(name):
+            with detached_from_host(name), _called_on_error(on_error, run_id):
                 update = node(state) if _has_steps(state, name) else _no_steps_update(state)
+            if detect_loops and _has_steps(state, name):
+                update = _with_loop_detected(update, name, state)
         except GraphInterrupt as pause:
             emit_paused(scope.path, pause)
             raise
@@ -117,6 +133,16 @@ def _settle_cached_replies(replies: list[PendingReply], update: Update, recordin
 
 
 @contextmanager
+def _called_on_error(on_error: Callable[[str], None] | None, run_id: str) -> Iterator[None]:
+    try:
+        yield
+    except BaseException:
+        if on_error is not None:
+            on_error(run_id)
+        raise
+
+
+@contextmanager
 def _closed_on_error(recording: Recording) -> Iterator[None]:
     """Close the recording's database if the node raises or pauses; the next use opens it again."""
     try:
@@ -135,12 +161,7 @@ def _with_ids(run_id: str, state: Mapping[str, Any], messages: Sequence[Any]) ->
     return cast("list[AnyMessage]", converted)
 
 
-def with_loop_detection(node: Callable[[Any], Update], name: str, state: Mapping[str, Any]) -> Update:
-    """Run a node; if it has left the same state too often, end the run with ``no_progress``.
-
-    What was reached stays in the state.
-    """
-    update = node(state)
+def _with_loop_detected(update: Update, name: str, state: Mapping[str, Any]) -> Update:
     after = {**state, **update}
     step = f"{name}:{_state_hash(after)}"
     trail = [*(after.get("trail") or []), step][-TRAIL_LIMIT:]

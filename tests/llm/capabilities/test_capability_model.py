@@ -338,10 +338,15 @@ def test_an_unknown_mode_is_refused():
 # ask_json ---------------------------------------------------------------------------------------------
 
 
+def replying(model):
+    """The model as an agent without tools."""
+    return lambda given: {"messages": [*given["messages"], model.invoke(given["messages"])]}
+
+
 def question_model(*script, schema=Verdict, mode="native"):
     inner = ScriptedChatModel(script)
     model = CapabilityChatModel(inner, mode=mode, answer=schema)
-    return inner, lambda: ask_json(lambda messages: [model.invoke(messages)], QUESTION, schema)
+    return inner, lambda: ask_json(replying(model), QUESTION, schema)
 
 
 @pytest.mark.parametrize(
@@ -422,5 +427,5 @@ def test_an_unreadable_reply_is_not_served_by_the_cache(tmp_path):
     for script, calls in ((["no JSON", '{"action": "buy"}'], 2), (['{"action": "sell"}'], 1), ([], 0)):
         inner = ScriptedChatModel(script)
         model = role_model("reflection", model=inner, settings=settings, answer=Verdict)
-        verdict = ask_json(lambda messages, model=model: [model.invoke(messages)], QUESTION, Verdict)
+        verdict = ask_json(replying(model), QUESTION, Verdict)
         assert (verdict.action, len(inner.calls)) == ("buy" if calls == 2 else "sell", calls)

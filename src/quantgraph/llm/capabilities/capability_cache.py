@@ -17,9 +17,10 @@ from quantgraph.llm.capabilities.modes import (
     MODES,
     CapabilityMode,
     ReplyForm,
+    build_mode_request,
     is_bad_request,
     is_refused,
-    send_request,
+    reply_message,
 )
 from quantgraph.llm.capabilities.parse_reply import parse_reply
 from quantgraph.llm.faults import innermost_model, model_facts
@@ -176,7 +177,7 @@ def probe_mode(model: BaseChatModel) -> CapabilityMode | None:
     understood = False
     for mode in MODES[:-1]:
         try:
-            message = send_request(
+            request = build_mode_request(
                 mode,
                 model,
                 [HumanMessage(_PROBE_QUESTION)],
@@ -184,6 +185,7 @@ def probe_mode(model: BaseChatModel) -> CapabilityMode | None:
                 bound=_PROBE_BINDING,
                 max_tokens=_PROBE_MAX_TOKENS,
             )
+            message = reply_message(request.model._generate_with_cache(request.messages, **request.options))  # noqa: SLF001
         except ModelOutputInvalid:
             understood = True
             continue

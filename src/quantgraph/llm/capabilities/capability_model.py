@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any, Literal
 
 from langchain_core.callbacks import CallbackManagerForLLMRun
@@ -22,10 +23,11 @@ from quantgraph.llm.capabilities.capability_cache import CapabilityCache
 from quantgraph.llm.capabilities.modes import (
     MODES,
     CapabilityMode,
+    ModeRequest,
     ReplyForm,
+    build_mode_request,
     is_refused,
-    response_format,
-    send_request,
+    reply_message,
 )
 from quantgraph.llm.capabilities.parse_reply import ParsedReply, parse_reply
 from quantgraph.llm.faults import classify_error, model_facts
@@ -144,54 +146,47 @@ class CapabilityChatModel(BaseChatModel):
     def _ask(
         self, messages: list[BaseMessage], form: ReplyForm, options: dict[str, Any]
     ) -> tuple[AIMessage, ParsedReply]:
-        """One reply, in a lower mode if the server refuses the active one."""
-        is_plain = form.is_free and not any(isinstance(message, ToolMessage) for message in messages)
-        # A plain conversation is the same in every mode and needs no probe.
-        mode, *lower = ("native",) if is_plain else self._capabilities.modes()
-        refused: list[CapabilityMode] = []
+        """One reply, by a simpler request if the server refuses the first."""
+        request, *simpler = self._requests(messages, form, options)
+        refused: list[ModeRequest] = []
         while True:
             try:
-                reply = self._ask_in_mode(mode, messages, form, options)
+                # As langchain-core's own ``invoke`` does, without a second model run beside the caller's.
+                result = request.model._generate_with_cache(request.messages, **request.options)  # noqa: SLF001
             except Exception as error:
-                if not lower or not is_refused(error, self.inner):
+                if reason := _unusable_reason(error, self.inner):
+                    return AIMessage(""), ParsedReply(fault=reason)
+                if not simpler or not is_refused(error, self.inner):
                     raise
-                refused.append(mode)
-                mode = lower.pop(0)
+                refused.append(request)
+                request = simpler.pop(0)
             else:
-                if refused:
-                    self._capabilities.step_down(refused, mode)
-                return reply
+                self._note_refused(refused, request.mode)
+                message = reply_message(result)
+                native = request.mode == "native"
+                return message, parse_reply(message, form, native=native, turn=len(messages))
 
-    def _ask_in_mode(
-        self, mode: CapabilityMode, messages: list[BaseMessage], form: ReplyForm, options: dict[str, Any]
-    ) -> tuple[AIMessage, ParsedReply]:
-        try:
-            if mode == "native":
-                message = self._ask_natively(messages, form, options)
-            else:
-                message = send_request(mode, self.inner, messages, form, **options)
-        except Exception as error:
-            if reason := _unusable_reason(error, self.inner):
-                return AIMessage(""), ParsedReply(fault=reason)
-            raise
-        return message, parse_reply(message, form, native=mode == "native", turn=len(messages))
-
-    def _ask_natively(
+    def _requests(
         self, messages: list[BaseMessage], form: ReplyForm, options: dict[str, Any]
-    ) -> AIMessage:
+    ) -> Iterator[ModeRequest]:
+        """The requests that a server may understand, the most capable first."""
+        is_plain = form.is_free and not any(isinstance(message, ToolMessage) for message in messages)
         bound = {"tools": list(self.bound_tools), **self.bound_options} if self.bound_tools else None
-        has_schema = form.answer is not None and not self.bound_tools
-        if has_schema and self._capabilities.active().supports_response_format:
-            schema = response_format(form, "json_schema")
-            try:
-                return send_request("native", self.inner, messages, form, **schema, **options)
-            except Exception as error:
-                if not is_refused(error, self.inner):
-                    raise
-            message = send_request("native", self.inner, messages, form, **options)
+        # A plain conversation is the same in every mode and needs no probe.
+        for mode in ("native",) if is_plain else self._capabilities.modes():
+            build = partial(build_mode_request, mode, self.inner, messages, form, **options)
+            if mode == "native" and form.answer is not None and bound is None:
+                if self._capabilities.active().supports_response_format:
+                    yield build(has_schema=True)
+                yield build()
+            else:
+                yield build(bound=bound)
+
+    def _note_refused(self, refused: list[ModeRequest], mode: CapabilityMode) -> None:
+        if any(request.mode == mode for request in refused):  # with the schema, but not without it
             self._capabilities.refuse_response_format()
-            return message
-        return send_request("native", self.inner, messages, form, bound=bound, **options)
+        if modes := list(dict.fromkeys(request.mode for request in refused if request.mode != mode)):
+            self._capabilities.step_down(modes, mode)
 
 
 def _reply_form(specs: Sequence[Mapping[str, Any]], choice: Any, answer: type[BaseModel] | None) -> ReplyForm:

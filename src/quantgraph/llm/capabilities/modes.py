@@ -12,6 +12,7 @@ from typing import Any, Final, Literal, get_args
 from langchain_core.callbacks import CallbackManagerForLLMRun
 from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, SystemMessage, ToolMessage
+from langchain_core.outputs import ChatResult
 from langchain_core.runnables import RunnableBinding
 from langchain_core.utils.json_schema import dereference_refs
 from pydantic import BaseModel
@@ -23,12 +24,14 @@ from quantgraph.llm.faults import classify_error, model_facts
 __all__ = [
     "MODES",
     "CapabilityMode",
+    "ModeRequest",
     "ReplyForm",
     "ToolSpec",
+    "build_mode_request",
     "is_bad_request",
     "is_refused",
+    "reply_message",
     "response_format",
-    "send_request",
 ]
 
 CapabilityMode = Literal["native", "json_schema", "text"]
@@ -83,22 +86,44 @@ class ReplyForm:
         return not self.tools and self.answer is None
 
 
-def send_request(
+@dataclass(frozen=True, kw_only=True)
+class ModeRequest:
+    """One request to a model in a mode.
+
+    Attributes
+    ----------
+    options
+        Of the model's ``_generate_with_cache``.
+    has_schema
+        Whether a native request has the schema of the answer.
+    """
+
+    mode: CapabilityMode
+    model: BaseChatModel
+    messages: list[BaseMessage]
+    options: Mapping[str, Any]
+    has_schema: bool = False
+
+
+def build_mode_request(
     mode: CapabilityMode,
     model: BaseChatModel,
     messages: Sequence[BaseMessage],
     form: ReplyForm,
     *,
     bound: Mapping[str, Any] | None = None,
+    has_schema: bool = False,
     run_manager: CallbackManagerForLLMRun | None = None,
     **options: Any,
-) -> AIMessage:
-    """Send one request to a model in a mode.
+) -> ModeRequest:
+    """Build a request to a model in a mode.
 
     Parameters
     ----------
     bound
         Arguments of ``bind_tools`` in mode ``native``; None binds nothing.
+    has_schema
+        Whether to send the schema of the answer in mode ``native``.
     run_manager
         Callbacks of the caller. Only native replies are streamed to it.
     **options
@@ -112,8 +137,19 @@ def send_request(
         if isinstance(binding, RunnableBinding):
             binding, options = binding.bound, {**binding.kwargs, **options}
         model = binding
-    # As langchain-core's own ``invoke`` does, without a second model run beside the caller's.
-    result = model._generate_with_cache(list(messages), run_manager=run_manager, **options)  # noqa: SLF001
+    elif has_schema:
+        options = {**response_format(form, "json_schema"), **options}
+    return ModeRequest(
+        mode=mode,
+        model=model,
+        messages=list(messages),
+        options={**options, "run_manager": run_manager},
+        has_schema=has_schema,
+    )
+
+
+def reply_message(result: ChatResult) -> AIMessage:
+    """The reply of a model; an empty one if there is none."""
     message = result.generations[0].message if result.generations else AIMessage("")
     return message if isinstance(message, AIMessage) else AIMessage(message.content)
 

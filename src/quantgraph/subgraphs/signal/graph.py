@@ -15,7 +15,7 @@ from quantgraph.data import MarketDataSource
 from quantgraph.llm.models import Model
 from quantgraph.runtime.questions import OnClarify
 from quantgraph.runtime.resources import Resources, merge_resources, open_resources
-from quantgraph.runtime.run_node import run_node, with_loop_detection
+from quantgraph.runtime.run_node import run_node
 from quantgraph.settings import Settings
 from quantgraph.subgraphs.signal.agents import build_agent, build_clarify_model
 from quantgraph.subgraphs.signal.nodes import (
@@ -98,12 +98,8 @@ def build_signal_graph(resources: Resources | None = None) -> SignalGraph:
     opened = open_resources(resources)
 
     def bound(node: Callable[..., dict[str, Any]], name: str, **agent: Any) -> Any:
-        return partial(
-            run_node,
-            partial(with_loop_detection, partial(node, resources=opened, **agent), name),
-            name,
-            opened.recorder,
-        )
+        given = partial(node, resources=opened, **agent)
+        return partial(run_node, given, name, opened.recorder, detect_loops=True)
 
     reflection = bound(reflection_node, "reflection", agent=build_agent("reflection", opened))
     data_fetch = bound(data_fetch_node, "data_fetch", agent=build_agent("data_fetch", opened))
