@@ -21,7 +21,7 @@ from quantgraph.runtime.events import emit_finished, emit_model_call, emit_pause
 from quantgraph.runtime.nested_graphs import detached_from_host
 from quantgraph.runtime.state import Update
 
-__all__ = ["SAME_STEP_LIMIT", "TRAIL_LIMIT", "node_path", "run_node"]
+__all__ = ["SAME_STEP_LIMIT", "TRAIL_LIMIT", "node_path", "run_node", "with_loop_detection"]
 
 SAME_STEP_LIMIT = 4
 """Times since the last answer that a node may leave the same state; the last of them ends the run.
@@ -84,7 +84,7 @@ def run_node(
             with detached_from_host(name), _called_on_error(on_error, run_id):
                 update = node(state) if _has_steps(state, name) else _no_steps_update(state)
             if detect_loops and _has_steps(state, name):
-                update = _with_loop_detected(update, name, state)
+                update = with_loop_detection(update, name, state)
         except GraphInterrupt as pause:
             emit_paused(scope.path, pause)
             raise
@@ -161,7 +161,11 @@ def _with_ids(run_id: str, state: Mapping[str, Any], messages: Sequence[Any]) ->
     return cast("list[AnyMessage]", converted)
 
 
-def _with_loop_detected(update: Update, name: str, state: Mapping[str, Any]) -> Update:
+def with_loop_detection(update: Update, name: str, state: Mapping[str, Any]) -> Update:
+    """Add a node's step to the trail; if it has left the same state too often, end the run.
+
+    What was reached stays in the state.
+    """
     after = {**state, **update}
     step = f"{name}:{_state_hash(after)}"
     trail = [*(after.get("trail") or []), step][-TRAIL_LIMIT:]

@@ -128,7 +128,7 @@ def circle(nodes):
     graph = StateGraph(SignalSubgraphState)
     names = list(nodes)
     for name, follower in zip(names, [*names[1:], names[0]], strict=True):
-        graph.add_node(name, lambda state, name=name: with_loop_detection(nodes[name], name, state))
+        graph.add_node(name, lambda state, name=name: with_loop_detection(nodes[name](state), name, state))
         graph.add_conditional_edges(
             name,
             lambda state, follower=follower: "__end__" if state.get("ended_because") else follower,
