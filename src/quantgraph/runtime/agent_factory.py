@@ -35,11 +35,12 @@ CALLS_PER_NODE = 12
 
 
 def create_node_agent(
-    name: str, model: BaseChatModel, tools: Sequence[BaseTool], *, may_repeat: Collection[str] = ()
+    name: str, model: BaseChatModel, tools: Sequence[BaseTool], *, live_tools: Collection[str] = ()
 ) -> Agent:
     """Build the agent of a node or a decider: its calls are limited, its tools recorded.
 
-    Its messages are not checkpointed. ``may_repeat`` names tools whose identical calls are no loop.
+    Its messages are not checkpointed. ``live_tools`` names tools that act on the decision itself, such as one
+    that submits an order: they run again in a replay, and identical calls of them are no loop.
     """
     agent = create_agent(
         model,
@@ -47,9 +48,9 @@ def create_node_agent(
         name=name,
         context_schema=ViewContext,
         middleware=[
-            CallLimitMiddleware(CALLS_PER_NODE, may_repeat),
+            CallLimitMiddleware(CALLS_PER_NODE, live_tools),
             ToolErrorMiddleware(on_error=_error_line),
-            RecordedToolsMiddleware(),
+            RecordedToolsMiddleware(live_tools),
         ],
         checkpointer=False,  # its messages live within one node
     )

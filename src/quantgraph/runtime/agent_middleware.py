@@ -38,14 +38,14 @@ class CallLimitMiddleware(AgentMiddleware[Any, Any, Any]):
     ----------
     model_calls
         Model calls after which the agent ends.
-    may_repeat
-        Tools whose identical calls are no loop, such as one that places an order; they count as calls.
+    live_tools
+        Tools whose identical calls are no loop, such as one that submits an order; they count as calls.
     """
 
-    def __init__(self, model_calls: int, may_repeat: Collection[str] = ()) -> None:
+    def __init__(self, model_calls: int, live_tools: Collection[str] = ()) -> None:
         super().__init__()
         self._model_calls = model_calls
-        self._may_repeat = frozenset(may_repeat)
+        self._live_tools = frozenset(live_tools)
         self._tool_calls = TOOL_CALLS_PER_MODEL_CALL * model_calls
         self._too_many = f"call_limit: at most {self._tool_calls} tool calls are allowed in one node"
 
@@ -54,7 +54,7 @@ class CallLimitMiddleware(AgentMiddleware[Any, Any, Any]):
         """End the agent if a limit is reached."""
         messages: Sequence[AnyMessage] = state["messages"]
         made_before = _calls_before(messages, None)
-        counts = Counter(_call_text(call) for call in made_before if call["name"] not in self._may_repeat)
+        counts = Counter(_call_text(call) for call in made_before if call["name"] not in self._live_tools)
         ((call, times),) = counts.most_common(1) or [("", 0)]
         if times > MAX_IDENTICAL_CALLS + MAX_IDENTICAL_REFUSALS:
             tool = json.loads(call)[0][:_TOOL_NAME_CHARACTERS]
@@ -85,7 +85,7 @@ class CallLimitMiddleware(AgentMiddleware[Any, Any, Any]):
     def _refusal(self, call: Any, before: Sequence[Any]) -> str | None:
         if len(before) >= self._tool_calls:  # checked first: there may be thousands of calls
             return self._too_many
-        if call["name"] in self._may_repeat:
+        if call["name"] in self._live_tools:
             return None
         if [_call_text(each) for each in before].count(_call_text(call)) < MAX_IDENTICAL_CALLS:
             return None
@@ -124,6 +124,11 @@ class RecordedToolsMiddleware(AgentMiddleware[Any, Any, Any]):
     The side effects of a call are served with its answer: the commit of the working tree after it, the cells
     that ``python_repl`` kept, and the names of their signals. No vendor is asked and no code runs.
 
+    Parameters
+    ----------
+    live_tools
+        Tools that are always called: they act on what the agent's caller holds, and ask nothing of the world.
+
     Notes
     -----
     It is inside of the middleware that turns errors into messages: an error that may pass is raised again
@@ -131,12 +136,18 @@ class RecordedToolsMiddleware(AgentMiddleware[Any, Any, Any]):
     An agent's calls must run one after the other (``max_concurrency=1``): each depends on the one before.
     """
 
+    def __init__(self, live_tools: Collection[str] = ()) -> None:
+        super().__init__()
+        self._live_tools = frozenset(live_tools)
+
     def wrap_tool_call(
         self,
         request: ToolCallRequest,
         handler: Callable[[ToolCallRequest], ToolMessage | Command[Any]],
-    ) -> ToolMessage:
+    ) -> ToolMessage | Command[Any]:
         """Serve or make the call."""
+        if request.tool_call["name"] in self._live_tools:
+            return handler(request)
         context, call = cast("ViewContext", request.runtime.context), request.tool_call
         tree, made = context.tree if isinstance(context, ToolContext) else None, False
 
