@@ -3,7 +3,7 @@
 import pytest
 
 from quantgraph.agents import BuyAndHold, SignalRule
-from quantgraph.agents.named_deciders import absolute_place, decider_file_hash, make_decider
+from quantgraph.agents.named_deciders import decider_file, decider_place, make_decider
 from quantgraph.errors import BadFile, BadOption
 
 SOURCE = """
@@ -32,7 +32,9 @@ def file(tmp_path):
 def test_the_packages_deciders_have_names():
     assert isinstance(make_decider("signal_rule"), SignalRule)
     assert isinstance(make_decider("buy_and_hold"), BuyAndHold)
-    assert decider_file_hash("buy_and_hold") is None
+    assert decider_place(make_decider("buy_and_hold")) == "buy_and_hold"
+    assert decider_place(SignalRule()) is None
+    assert decider_file(SignalRule()) is None
 
 
 def test_a_class_of_a_file_is_called_without_arguments(file):
@@ -42,11 +44,9 @@ def test_a_class_of_a_file_is_called_without_arguments(file):
 
 def test_a_place_is_found_from_elsewhere(file, monkeypatch):
     monkeypatch.chdir(file.parent)
-    place = absolute_place("mine.py:Holds")
-    assert place == f"{file}:Holds"
-    before = decider_file_hash(place)
-    file.write_text(SOURCE.replace("3", "4"))
-    assert decider_file_hash(place) != before
+    decider = make_decider("mine.py:Holds")
+    assert decider_place(decider) == f"{file}:Holds"
+    assert decider_file(decider) == file
 
 
 @pytest.mark.parametrize("place", ["unknown", "mine.py", "mine.txt:Holds", "mine.py:not a name", ""])

@@ -45,11 +45,14 @@ def test_a_custom_decider_must_be_given_again(tmp_path):
     replayed = replay(told["run_dir"], decider=Narrow())
     assert repr(replayed) == f"ReplayResult(run_id='{told['run_id']}', identical=True)"
     for again in (replay, lambda run: replay_from(run, "20250115")):
-        with pytest.raises(RunMismatch, match=r"decider.class: Narrow -> nothing; .* as decider= in Python"):
+        with pytest.raises(
+            RunMismatch,
+            match=r"decider.class: Narrow -> nothing; .*--decider FILE.py:CLASS, or decider= in Python",
+        ):
             again(told["run_dir"])
     refused = CliRunner().invoke(app, ["replay", told["run_dir"]])
     assert refused.exit_code == 2
-    assert "decider= in Python: replay, replay_from, resume_run" in refused.stderr
+    assert "--decider FILE.py:CLASS, or decider= in Python" in refused.stderr
     assert len(list(tmp_path.iterdir())) == 1
 
 

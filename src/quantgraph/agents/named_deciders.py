@@ -7,16 +7,20 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 
-from quantgraph._util.canonical_json import content_hash, file_hash
+from quantgraph._util.canonical_json import content_hash
 from quantgraph.agents.signal_rule import SignalRule
 from quantgraph.broker.decider import Decider, check_decider
 from quantgraph.errors import BadFile, BadOption
 from quantgraph.report.benchmark import BuyAndHold
 
-__all__ = ["NAMED_DECIDERS", "absolute_place", "decider_file_hash", "make_decider"]
+__all__ = ["NAMED_DECIDERS", "decider_file", "decider_place", "make_decider"]
 
 NAMED_DECIDERS: Mapping[str, type[Decider]] = {"buy_and_hold": BuyAndHold, "signal_rule": SignalRule}
 """The package's deciders that need no argument."""
+
+
+_MODULE = "quantgraph_decider_"
+"""Beginning of the names of modules that are loaded from a file."""
 
 
 def make_decider(place: str) -> Decider:
@@ -35,7 +39,7 @@ def make_decider(place: str) -> Decider:
     if place in NAMED_DECIDERS:
         return NAMED_DECIDERS[place]()
     path, name = _split(place)
-    module_name = f"quantgraph_decider_{content_hash(str(path), size=8)}"
+    module_name = f"{_MODULE}{content_hash(str(path), size=8)}"
     spec = importlib.util.spec_from_file_location(module_name, path)
     if spec is None or spec.loader is None:
         raise BadFile(f"{path} cannot be loaded as Python", file=str(path))
@@ -57,17 +61,21 @@ def make_decider(place: str) -> Decider:
     return check_decider(made)
 
 
-def absolute_place(place: str) -> str:
-    """Return a decider's place as it can be found from any working directory."""
-    if place in NAMED_DECIDERS:
-        return place
-    path, name = _split(place)
-    return f"{path.absolute()}:{name}"
+def decider_place(decider: Decider | None) -> str | None:
+    """Return the place that :func:`make_decider` makes a decider of; None for an object of the caller's.
+
+    A :class:`~quantgraph.agents.SignalRule` has options, of which it is made again.
+    """
+    if type(decider) is BuyAndHold:
+        return decider.name
+    file = decider_file(decider)
+    return f"{file}:{type(decider).__name__}" if file else None
 
 
-def decider_file_hash(place: str) -> str | None:
-    """Return the hash of a decider's file; None for a decider of this package."""
-    return None if place in NAMED_DECIDERS else file_hash(_split(place)[0])
+def decider_file(decider: Decider | None) -> Path | None:
+    """Return the file that :func:`make_decider` loaded a decider's class from; None for another decider."""
+    module = type(decider).__module__
+    return Path(str(sys.modules[module].__file__)) if module.startswith(_MODULE) else None
 
 
 def _split(place: str) -> tuple[Path, str]:
@@ -77,9 +85,9 @@ def _split(place: str) -> tuple[Path, str]:
             f"decider={place!r} must be one of {', '.join(NAMED_DECIDERS)}, or FILE.py:CLASS",
             parameter="decider",
         )
-    path = Path(file)
+    path = Path(file).absolute()
     if not path.is_file():
-        raise BadFile(f"decider={place}: there is no file {path}", file=str(path))
+        raise BadFile(f"decider={place}: there is no file {file}", file=str(path))
     return path, name
 
 

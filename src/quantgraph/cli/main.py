@@ -29,7 +29,7 @@ from quantgraph.cli.console import (
 from quantgraph.cli.ledger_commands import app as ledger
 from quantgraph.cli.replay import replay
 from quantgraph.cli.resume import resume
-from quantgraph.cli.run_command import Work, execute_and_show
+from quantgraph.cli.run_command import DeciderPlace, Work, decider_of, execute_and_show
 from quantgraph.errors import BadOption
 
 if TYPE_CHECKING:
@@ -97,6 +97,7 @@ def run(  # noqa: PLR0917 - typer reads options from the parameters
             metavar="CODE=KIND", help="Kind of a mainland fund whose code does not tell; repeatable."
         ),
     ] = None,
+    decider: DeciderPlace = None,
     model: Model = None,
     budget: Budget = None,
     session_budget: SessionBudget = None,
@@ -111,7 +112,8 @@ def run(  # noqa: PLR0917 - typer reads options from the parameters
         spec = _specification(
             question, symbols, start=start, end=end, cash=cash, rules=rules, approve=approve
         )
-        work = _work(spec, _settings(budget, session_budget), source=source, model=model, out=out)
+        live = {"source": source, "model": model, "decider": decider_of(decider)}
+        work = _work(spec, _settings(budget, session_budget), out=out, **live)
     execute_and_show(question, work, as_json=as_json, headless=headless, debug=debug)
 
 

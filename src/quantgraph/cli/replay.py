@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from quantgraph.cli.console import FAILED, AsJson, Debug, echo, echo_json, print_status, usage_errors
-from quantgraph.cli.run_command import RecordedRun, RunsFolder, execute_and_show
+from quantgraph.cli.run_command import DeciderPlace, RecordedRun, RunsFolder, decider_of, execute_and_show
 from quantgraph.errors import BadOption
 
 if TYPE_CHECKING:
@@ -28,6 +28,7 @@ def replay(  # noqa: PLR0917 - typer reads options from the parameters
         str | None, typer.Option(help="With --from: the model that is asked then, if the run asks any.")
     ] = None,
     out: RunsFolder = None,
+    decider: DeciderPlace = None,
     keep: Annotated[
         Path | None,
         typer.Option(help="Keep what is made anew here. A new run is put beside the old one by default."),
@@ -50,18 +51,19 @@ def replay(  # noqa: PLR0917 - typer reads options from the parameters
     with usage_errors(debug=debug):
         runs_dir = out or load_settings().runs_dir
         folder = find_run_folder(run or latest_ledger(runs_dir).parent, runs_dir)
+        made = decider_of(decider)
         if session is None:
             if model is not None:
                 raise BadOption("--model without --from: a replay asks no model", parameter="model")
             with no_network(everywhere=True):
-                replayed = replay_run(folder, out=keep)
+                replayed = replay_run(folder, decider=made, out=keep)
         else:
             question = read_manifest(folder).spec.question
     if session is not None:
         first = session
 
         def work(live: Resources) -> dict[str, Any]:
-            return _branch(folder, first, model=model, out=keep, resources=live)
+            return _branch(folder, first, model=model, decider=made, out=keep, resources=live)
 
         execute_and_show(question, work, as_json=as_json, headless=headless, debug=debug)
         return

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from quantgraph.cli.console import AsJson, Debug, print_status, usage_errors
-from quantgraph.cli.run_command import RecordedRun, RunsFolder, execute_and_show
+from quantgraph.cli.run_command import DeciderPlace, RecordedRun, RunsFolder, decider_of, execute_and_show
 
 if TYPE_CHECKING:
     from quantgraph.runtime import Resources
@@ -22,6 +22,7 @@ def resume(  # noqa: PLR0917 - typer reads options from the parameters
         str | None, typer.Option(metavar="TEXT", help="The answer to the question that the run waits for.")
     ] = None,
     out: RunsFolder = None,
+    decider: DeciderPlace = None,
     model: Annotated[
         str | None, typer.Option(help="The model's name, where it was given with --model.")
     ] = None,
@@ -50,13 +51,14 @@ def resume(  # noqa: PLR0917 - typer reads options from the parameters
         runs_dir = out or settings.runs_dir
         folder = find_run_folder(run or latest_ledger(runs_dir).parent, runs_dir)
         manifest, before = read_manifest(folder), read_result(folder) or {}
+        made = decider_of(decider)
     if before.get("ended_because") == "done":
         print_status(f"run {manifest.run_id} is done{' and takes no answer' if answer is not None else ''}")
         answer = None
 
     def work(live: Resources) -> dict[str, Any]:
         resources = replace(live, settings=settings)
-        result = resume_run(folder, answer=answer, model=model, resources=resources)
+        result = resume_run(folder, answer=answer, decider=made, model=model, resources=resources)
         if manifest.other_versions:
             print_status(manifest.other_versions)
         return result

@@ -27,13 +27,23 @@ from quantgraph.errors import BadFile, BadOption, BadWindow, QuantGraphError, Ru
 if TYPE_CHECKING:
     from langgraph.runtime import RunControl
 
+    from quantgraph.broker import Decider
     from quantgraph.runtime import Resources
 
-__all__ = ["RecordedRun", "RunsFolder", "Work", "execute_and_show"]
+__all__ = ["DeciderPlace", "RecordedRun", "RunsFolder", "Work", "decider_of", "execute_and_show"]
 
 RecordedRun = Annotated[
     str | None,
     typer.Argument(metavar="[RUN]", help="A run's folder, or its name in --out. Default: the latest there."),
+]
+DeciderPlace = Annotated[
+    str | None,
+    typer.Option(
+        "--decider",
+        metavar="NAME|FILE.py:CLASS",
+        help="Who decides: signal_rule (the default), buy_and_hold, or a class of a file, which must be as "
+        "trusted as a program that you start.",
+    ),
 ]
 RunsFolder = Annotated[
     Path | None, typer.Option("--out", help="Folder of the runs. Default: the settings' runs_dir.")
@@ -53,6 +63,15 @@ _GRACE = 1.0
 
 Answer = Callable[[Mapping[str, Any]], str | None]
 Work = Callable[["Resources"], dict[str, Any]]
+
+
+def decider_of(place: str | None) -> Decider | None:
+    """Make the decider of ``--decider``; None for the default."""
+    if place is None:
+        return None
+    from quantgraph.agents import make_decider
+
+    return make_decider(place)
 
 
 def execute_and_show(

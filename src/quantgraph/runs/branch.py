@@ -22,7 +22,7 @@ from quantgraph.market.moment import session_of
 from quantgraph.recording import Entry, Recorder
 from quantgraph.runs.execute import check_resources
 from quantgraph.runs.folder import Manifest, existing_ledger, find_run_folder, read_manifest
-from quantgraph.runs.identity import check_decider, recorded_decider
+from quantgraph.runs.identity import check_same_decider, recorded_decider
 from quantgraph.runs.replay import recorded_on_clarify, replay_models
 from quantgraph.runs.specification import recorded_source_name
 from quantgraph.runs.start import start_run
@@ -57,8 +57,8 @@ def replay_from(
     model
         Called from that session on, wherever the graph calls a model. Default: the settings' models.
     decider
-        Default: the run's :class:`~quantgraph.agents.SignalRule`; one of your own must be given. Before the
-        session its models are not called, if they are wrapped in a
+        Default: the run's, if ``run.json`` tells how to make it; else it must be given. Before the session
+        its models are not called, if they are the context's or wrapped in a
         :class:`~quantgraph.llm.recorded_model.RecordedChatModel`, whichever model that wraps.
     source
         One of your own, if the run was begun with one.
@@ -91,8 +91,10 @@ def replay_from(
     recorded = read_manifest(folder)
     place = given.ledger_place or existing_ledger(recorded, folder)
     first = _traded_session(place, recorded.run_id, session)
-    if given.decider is None:
-        check_decider(recorded.run_id, recorded.identity, recorded_decider(recorded.identity))
+    decider = given.decider
+    if decider is None:
+        decider = recorded_decider(recorded.identity, recorded.decider)
+        check_same_decider(recorded.run_id, recorded.identity, decider)
     settings = recorded.recorded_settings(settings)
     spec = replace(recorded.spec, branch_of=recorded.run_id, branch_from=first)
     if spec.on_clarify == "function":
@@ -105,7 +107,7 @@ def replay_from(
         given,
         settings=settings,
         source=given.source or recorded_source_name(recorded.source),
-        decider=given.decider or recorded_decider(recorded.identity),
+        decider=decider,
         on_clarify=given.on_clarify or recorded_on_clarify(spec, entries),
         ledger=None,
     )

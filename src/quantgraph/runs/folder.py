@@ -49,7 +49,7 @@ __all__ = [
 ]
 
 MANIFEST_FILE = "run.json"
-_FORMAT = 2
+_FORMAT = 3
 _PREFIX = ".start-"
 _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 _DAY = 86_400.0
@@ -73,6 +73,8 @@ class Manifest:
         ``budget`` and ``session_budget`` of the settings.
     ledger
         URL of its database without the password; None for the file in its folder.
+    decider
+        Name of its decider, or ``FILE.py:CLASS``; None for a ``SignalRule`` and an object of the caller's.
     versions
         Of Python and of the libraries that matter.
     identity
@@ -85,6 +87,7 @@ class Manifest:
     source: Mapping[str, Any]
     budgets: Mapping[str, str | None]
     ledger: str | None
+    decider: str | None
     versions: Mapping[str, str]
     identity: Identity
 

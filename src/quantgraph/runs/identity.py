@@ -14,6 +14,7 @@ from typing import Any, Literal, get_args
 import quantgraph
 from quantgraph._util.canonical_json import canonical_json, content_hash, file_hash
 from quantgraph.agents import SignalRule
+from quantgraph.agents.named_deciders import decider_file, make_decider
 from quantgraph.broker.decider import Decider
 from quantgraph.errors import RunMismatch
 from quantgraph.llm import get_light_llm, get_llm
@@ -23,14 +24,14 @@ from quantgraph.llm.models import Model
 from quantgraph.recording.recorded_source import unrecorded_source
 from quantgraph.runs.specification import RunSpec, source_fingerprint
 from quantgraph.runtime.resources import OpenResources
-from quantgraph.settings import LIGHT_ROLES, Role, Settings
+from quantgraph.settings import LIGHT_ROLES, Role, Settings, check_role
 
 __all__ = [
     "IDENTITY_SETTINGS",
     "Identity",
     "IdentityDifference",
-    "check_decider",
     "check_identity",
+    "check_same_decider",
     "code_hashes",
     "identity_of",
     "recorded_decider",
@@ -56,7 +57,7 @@ _REMEDY = {
     "data": "give the data that it was begun with",
     "code": "use the quantgraph that it was begun with",
 }
-_DECIDER_REMEDY = "give the one that it was begun with as decider= in Python: replay, replay_from, resume_run"
+_DECIDER_REMEDY = "give the one that it was begun with: --decider FILE.py:CLASS, or decider= in Python"
 _DECIDER = "decider."
 _MAX_WIDTH, _MAX_NAMES = 60, 5
 
@@ -92,8 +93,8 @@ class Identity:
     Attributes
     ----------
     configuration
-        Specification, the settings that matter, the decider, and the model of each role: name and address,
-        class, parameters.
+        Specification, the settings that matter, the decider with hashes of its prompts and its file, and the
+        model of each role, the decider's included: name and address, class, parameters.
     graph
         ``always`` or ``conditional`` by edge, ``begin -> signal``.
     data
@@ -125,13 +126,13 @@ class Identity:
 
 def identity_of(spec: RunSpec, graph: Any, resources: OpenResources) -> Identity:
     """Identity that a run of this specification and these resources has now."""
-    settings = resources.settings
+    settings, decider = resources.settings, resources.decider or SignalRule()
     configuration = (
         _spec_values(spec)
-        | _decider_values(resources.decider or SignalRule())
+        | _decider_values(decider)
         | {f"settings.{name}": getattr(settings, name) for name in IDENTITY_SETTINGS}
     )
-    for role in _ROLES:
+    for role in (*_ROLES, *(check_role(role) for role in decider.roles)):
         configuration |= _model_values(role, resources.model, settings)
     return Identity(
         configuration=configuration,
@@ -177,7 +178,7 @@ def check_identity(run_id: str, then: Identity, now: Identity, *, also: str = ""
     raise error
 
 
-def check_decider(run_id: str, then: Identity, decider: Decider) -> None:
+def check_same_decider(run_id: str, then: Identity, decider: Decider) -> None:
     """Refuse another decider than the one that the run was begun with.
 
     Raises
@@ -189,8 +190,13 @@ def check_decider(run_id: str, then: Identity, decider: Decider) -> None:
     check_identity(run_id, then, replace(then, configuration=others | _decider_values(decider)))
 
 
-def recorded_decider(identity: Identity) -> SignalRule:
-    """The run's ``SignalRule`` with its options; the default one if the run had another decider."""
+def recorded_decider(identity: Identity, place: str | None) -> Decider:
+    """The run's decider, made again of its place or, a ``SignalRule``, of its options.
+
+    If the run had an object of another kind, it is the default ``SignalRule``.
+    """
+    if place is not None:
+        return make_decider(place)
     stored = identity.configuration
     if f"{_DECIDER}class" in stored or stored["decider"] != SignalRule().name:
         return SignalRule()
@@ -228,10 +234,16 @@ def _of_decider(name: str) -> bool:
 
 
 def _decider_values(decider: Decider) -> dict[str, Any]:
-    """Name and options, and the class unless it is ``SignalRule``."""
-    options = _json(canonical_json(dict(getattr(decider, "options", {}))))
-    kind = {} if type(decider) is SignalRule else {"class": type(decider).__name__}
-    return {"decider": decider.name} | {_DECIDER + name: value for name, value in (options | kind).items()}
+    """Name and options; besides, unless it is ``SignalRule``, its class, roles, prompts and file."""
+    values = _json(canonical_json(dict(decider.options)))
+    if type(decider) is not SignalRule:
+        prompts = {f"prompt.{name}": content_hash(text) for name, text in sorted(decider.prompts.items())}
+        values |= {"class": type(decider).__name__, **prompts}
+    if decider.roles:
+        values["roles"] = list(decider.roles)
+    if file := decider_file(decider):
+        values["file"] = file_hash(file)
+    return {"decider": decider.name} | {_DECIDER + name: value for name, value in values.items()}
 
 
 def _model_values(role: Role, model: Model | None, settings: Settings) -> dict[str, Any]:

@@ -35,7 +35,7 @@ from quantgraph.runs.folder import (
     make_run_folder,
     read_manifest,
 )
-from quantgraph.runs.identity import check_decider, code_hashes, recorded_decider
+from quantgraph.runs.identity import check_same_decider, code_hashes, recorded_decider
 from quantgraph.runs.outputs import read_result, save_outputs
 from quantgraph.runs.specification import RunSpec
 from quantgraph.runs.verification import (
@@ -128,8 +128,8 @@ def replay(
     run
         A run's folder, or its name in ``runs_dir`` of the settings.
     decider
-        The one that the run was begun with, unless it is :class:`~quantgraph.agents.SignalRule`, which is
-        made again with its options.
+        The one that the run was begun with. Default: ``run.json`` tells how to make a ``SignalRule``, and one
+        of :func:`~quantgraph.agents.make_decider`.
     out
         Where to keep what is made anew, in a folder of the run's name. Default: nothing is kept.
     resources
@@ -153,8 +153,8 @@ def replay(
     place = given.ledger_place or existing_ledger(manifest, folder)
     if recorded.get("strategy") and not (folder / "data").is_dir():
         raise BadFile(f"{folder / 'data'} is missing, the data of run {manifest.run_id}", path=str(folder))
-    decider = given.decider or recorded_decider(manifest.identity)
-    check_decider(manifest.run_id, manifest.identity, decider)
+    decider = given.decider or recorded_decider(manifest.identity, manifest.decider)
+    check_same_decider(manifest.run_id, manifest.identity, decider)
     recorder = Recorder(place, mode="replay")
     recording = recorder.of(manifest.run_id)
     with closing(recording), _new_folder(manifest, out) as new_folder:

@@ -13,6 +13,7 @@ from langgraph.checkpoint.base import BaseCheckpointSaver
 
 from quantgraph._util.input_limits import check_sentence, check_text
 from quantgraph._util.run_id import new_run_id
+from quantgraph.agents.named_deciders import decider_place
 from quantgraph.broker.account import Account
 from quantgraph.broker.decider import Decider
 from quantgraph.data import MarketDataSource, open_source
@@ -185,6 +186,7 @@ def start_run(
             source=source,
             budgets={"budget": settings.budget, "session_budget": settings.session_budget},
             ledger=ledger_location(given.ledger_place),
+            decider=decider_place(given.decider),
             versions=library_versions(),
             identity=identity,
         )
@@ -272,7 +274,7 @@ def resume_run(
             settings=settings.model_copy(update=limits),
             source=source,
             ledger=place,
-            decider=given.decider or recorded_decider(manifest.identity),
+            decider=given.decider or recorded_decider(manifest.identity, manifest.decider),
             on_clarify=given.on_clarify or ("ask" if asks_now else _on_clarify(manifest, place)),
             answer=_first_answer(answer, given.answer),
         )
