@@ -17,6 +17,7 @@ from quantgraph.llm import tags
 from quantgraph.market.moment import Moment
 from quantgraph.runtime.resources import Resources, open_resources
 from quantgraph.sandbox import CodeResult
+from quantgraph.settings import load_settings
 from quantgraph.state import DataState
 from quantgraph.subgraphs.signal import build_signal_graph
 from quantgraph.subgraphs.signal.nodes import clarify_node
@@ -108,15 +109,16 @@ def request(first, codes=CODES):
 @pytest.fixture
 def resources_at():
     """A resources over a store and a source that have sentinels after the moment."""
-    options = {"source": SAMPLE, "runner": Inline()}
-    kits = {
+    settings = load_settings(audit_cuts=1, audit_cells=0)
+    options = {"source": SAMPLE, "runner": Inline(), "settings": settings}
+    opened = {
         False: open_resources(Resources(model=ScriptedChatModel(curious), **options)),
         True: open_resources(Resources(**options)),
     }
 
     def make(moment, *, seed=0, planner=False):
         source, store = CanarySource(SAMPLE, moment, seed=seed), CanaryStore(moment, seed=seed)
-        return replace(kits[planner], source=source, store=store, audit_cuts=1, audit_cells=0)
+        return replace(opened[planner], source=source, store=store)
 
     return make
 
