@@ -65,7 +65,7 @@ class RecordedChatModel(BaseChatModel):
     Raises
     ------
     ModelUnavailable, NotConfigured, PermissionDenied, ModelOutputInvalid
-        From a call, see :meth:`CallPolicy.run`.
+        From a call, see :meth:`CallPolicy.attempts`.
     BudgetExceeded
         Before a call that would exceed a limit, or in a call when the time is over.
     GraphDrained

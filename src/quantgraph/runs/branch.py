@@ -99,6 +99,9 @@ def replay_from(
     spec = replace(recorded.spec, branch_of=recorded.run_id, branch_from=first)
     if spec.on_clarify == "function":
         spec = replace(spec, on_clarify="ask")  # the function's answers are in the record
+    if given.on_clarify is not None:
+        mode = "function" if callable(given.on_clarify) else given.on_clarify
+        spec = replace(spec, on_clarify=mode)
     new_folder = Path(out or folder.parent) / new_run_id()
     recorder = Recorder(place)
     entries = [entry for entry in recorder.of(recorded.run_id).entries() if (entry.session or "") < first]
