@@ -27,9 +27,11 @@ from quantgraph.nodes import (
     begin_node,
     daily_loop_node,
     decision_node,
+    given_data_node,
     propose_node,
     report_node,
     route_after_approve,
+    route_after_begin,
     route_after_daily_loop,
     route_after_decision,
     route_after_propose,
@@ -41,7 +43,7 @@ from quantgraph.runtime.run_node import run_node
 from quantgraph.settings import Settings
 from quantgraph.subgraphs.signal import build_signal_graph
 
-__all__ = ["build_trading_graph", "create_trading_graph", "route_after_signal"]
+__all__ = ["build_trading_graph", "create_trading_graph", "route_after_data", "route_after_signal"]
 
 TradingGraph = StateGraph[TradingState, None, TradingState, TradingState]
 CompiledTradingGraph = CompiledStateGraph[TradingState, None, TradingState, TradingState]
@@ -125,8 +127,14 @@ def build_trading_graph(trading: Trading) -> TradingGraph:
     graph.add_node("report", bound(report_node, "report"), input_schema=TradingState)
     graph.add_node("begin", begin_node, input_schema=TradingState)
     graph.add_edge(START, "begin")
-    graph.add_edge("begin", "signal")
-    graph.add_conditional_edges("signal", route_after_signal, ["daily_loop", END])
+    if trading.decider.uses_signal:
+        graph.add_edge("begin", "signal")
+        graph.add_conditional_edges("signal", route_after_signal, ["daily_loop", END])
+    else:
+        graph.add_node("given_data", bound(given_data_node, "given_data"), input_schema=TradingState)
+        graph.add_conditional_edges("begin", route_after_begin, ["given_data", "signal"])
+        for node in ("given_data", "signal"):
+            graph.add_conditional_edges(node, route_after_data, ["daily_loop", END])
     graph.add_conditional_edges(
         "daily_loop",
         route_after_daily_loop,
@@ -164,4 +172,10 @@ def _positive(cash: Decimal | float | str) -> Decimal:
 def route_after_signal(state: TradingState) -> Literal["daily_loop", "__end__"]:
     """After the signal subgraph: trade a validated signal; else end."""
     ready = state.get("ended_because") == "done" and state.get("signal_ready")
+    return "daily_loop" if ready else "__end__"
+
+
+def route_after_data(state: TradingState) -> Literal["daily_loop", "__end__"]:
+    """After the data, if no signal is needed: trade validated data; else end."""
+    ready = state.get("ended_because") == "done" and state.get("data_ready")
     return "daily_loop" if ready else "__end__"

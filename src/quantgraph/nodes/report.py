@@ -46,7 +46,7 @@ def report_node(state: TradingState, *, trading: Trading) -> dict[str, Any]:
         run_id,
         trading.market(state),
         sessions,
-        signal=state["strategy"]["name"],
+        signal=state["strategy"]["name"] if trading.decider.uses_signal else None,
         cash=trading.cash,
         index=_index_levels(state, trading.resources.source),
     )
@@ -63,7 +63,8 @@ def report_node(state: TradingState, *, trading: Trading) -> dict[str, Any]:
         en=f"Done: return {account['return']:.2%}, maximum drawdown {account['max_drawdown']:.2%}, "
         f"{account['trades']} trades; equal-weight buy-and-hold {benchmark['return']:.2%}.",
     )
-    text += "".join(say(user_language, zh=f"{note}。", en=f" {note}.") for note in summary["notes"])
+    notes = [*summary["notes"], *([] if trading.decider.uses_signal else state["request"]["notes"])]
+    text += "".join(say(user_language, zh=f"{note}。", en=f" {note}.") for note in notes)
     message = {"messages": [AIMessage(text)]} if is_done else {}  # otherwise the ending has its message
     return {"summary": summary, "session": None, **message}
 

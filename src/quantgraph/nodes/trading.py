@@ -97,7 +97,7 @@ class Trading:
         request = state["request"]
         identity = {
             **run_identity(self.market(state), self.decider),
-            "code_hash": state["strategy"]["code_hash"],
+            "code_hash": state["strategy"]["code_hash"] if self.decider.uses_signal else None,
             "window": [request["start"], request["end"]],
             **({"approve": True} if self.approve else {}),
         }
@@ -164,16 +164,17 @@ class Trading:
     def sessions(self, state: TradingState) -> pd.DatetimeIndex:
         """Return the sessions to trade: those of the data within the requested window.
 
-        Sessions before the strategy's signal counts are excluded.
+        Sessions before the strategy's signal counts are excluded, if the decider uses the signal.
         """
-        if not state.get("strategy"):
+        strategy = state.get("strategy") or {}
+        if self.decider.uses_signal and not strategy:
             raise NoSignal(
                 "there is nothing to trade: the state has no strategy; run the signal subgraph first"
             )
         index = self.resources.store.snapshot(state["data_ref"])["ohlcv"]["open"].index
         request, first = state["request"], state["request"]["start"]
         if self.decider.uses_signal:
-            first = max(first, state["strategy"].get("evaluated_from") or first)
+            first = max(first, strategy.get("evaluated_from") or first)
         return sessions_between(index, session_of(first), session_of(request["end"]))
 
     def _model(self, role: str) -> BaseChatModel:

@@ -8,6 +8,8 @@ from langchain_core.language_models import BaseChatModel
 from langchain_core.tools import BaseTool
 from pydantic import BaseModel
 
+from quantgraph.agents import SignalRule
+from quantgraph.broker.decider import Decider
 from quantgraph.data.as_of import AsOfSource
 from quantgraph.llm import role_model
 from quantgraph.market.moment import Moment
@@ -18,7 +20,15 @@ from quantgraph.subgraphs.signal.reply_schemas import ReflectionReply, ReviewRep
 from quantgraph.subgraphs.signal.state import SignalSubgraphState
 from quantgraph.tools import CodeSession, ToolContext, python_repl, tushare_daily_bar, tushare_daily_basic
 
-__all__ = ["as_of", "build_agent", "build_clarify_model", "current_ref", "known_source", "tool_context"]
+__all__ = [
+    "as_of",
+    "build_agent",
+    "build_clarify_model",
+    "current_decider",
+    "current_ref",
+    "known_source",
+    "tool_context",
+]
 
 AgentName = Literal["reflection", "data_fetch", "signal_generate", "validation"]
 
@@ -63,6 +73,11 @@ def known_source(state: SignalSubgraphState, resources: OpenResources) -> AsOfSo
 def current_ref(state: SignalSubgraphState, resources: OpenResources) -> str:
     """Return the run's commit; a run without one starts with the empty commit."""
     return state.get("data_ref") or resources.store.empty
+
+
+def current_decider(resources: OpenResources) -> Decider:
+    """Return who trades: it says which data are needed, and whether a signal is."""
+    return resources.decider or SignalRule()
 
 
 def tool_context(state: SignalSubgraphState, resources: OpenResources, ref: str) -> ToolContext:

@@ -25,6 +25,7 @@ __all__ = [
     "check_request",
     "data_start",
     "has_data",
+    "has_needed_sessions",
     "has_signal",
     "missing_part",
     "request_hash",
@@ -32,6 +33,7 @@ __all__ = [
     "request_symbols",
     "restrict_to_request",
     "with_constraints",
+    "with_earlier_sessions",
 ]
 
 _SYNTHETIC = Note(zh="数据是合成的，不代表任何真实股票", en="the data are synthetic: no real stock is meant")
@@ -140,6 +142,30 @@ def has_data(
 
     bars = all(covers("ohlcv", name) for name in ("open", "close"))
     return bars, all(covers("indicators", name) for name in request["indicators"])
+
+
+def has_needed_sessions(store: DataState, ref: str, request: Mapping[str, Any]) -> bool:
+    """Return whether a commit with the window's bars has those of the sessions needed before it, too."""
+    begin = store.snapshot(ref)["ohlcv"]["open"].index[0]
+    return "data_start" not in request or bool(begin <= data_start(request))
+
+
+def with_earlier_sessions(
+    store: DataState,
+    ref: str,
+    request: Mapping[str, Any],
+    source: MarketDataSource,
+    *,
+    first: pd.Timestamp,
+    last: pd.Timestamp,
+) -> str:
+    """Return the commit with the request's bars and indicators of earlier sessions on top of ``ref``."""
+    symbols = request_symbols(request, source)
+    ref = store.update("ohlcv", source.bars(symbols, first, last), base=ref)
+    if request["indicators"]:
+        earlier = source.indicators(symbols, first, last, request["indicators"])
+        ref = store.update("indicators", earlier, base=ref)
+    return ref
 
 
 def restrict_to_request(

@@ -17,7 +17,7 @@ from quantgraph.market.moment import Moment, session_of
 from quantgraph.sandbox import CodeRunner
 from quantgraph.state import DataState
 from quantgraph.state.frames import Floats
-from quantgraph.subgraphs.signal.data_request import request_symbols, restrict_to_request
+from quantgraph.subgraphs.signal.data_request import restrict_to_request, with_earlier_sessions
 
 __all__ = [
     "EVALUATION_FIELDS",
@@ -99,7 +99,8 @@ def run_with_warm_up(
     Parameters
     ----------
     request
-        The checked request; the window starts at its ``start``.
+        The checked request; the window starts at its ``start``. The data start at its ``data_start`` or
+        earlier, if it has one.
     source
         The source as known at ``as_of``.
     """
@@ -108,11 +109,20 @@ def run_with_warm_up(
     alone = WarmedSignal(data_ref=strategy.data_ref, signal=strategy.signal, warm_up=None)
     try:
         need, longest = _measured(strategy, request, source, before, as_of)
-        if need == 1 or longest is None:
+        starts = [session_of(request["data_start"])] if "data_start" in request else []
+        if need != 1 and longest is not None:
+            starts.append(longest.start if need is None else before[-(need - 1) :][0])
+        if not starts:
             return replace(alone, warm_up=need, notes=() if need else (_unmeasured(request["start"]),))
-        first = longest.start if need is None else before[-(need - 1) :][0]
+        first = min(starts)
         extended = {**request, "data_start": f"{first:%Y%m%d}"}
-        ref = restrict_to_request(strategy.store, longest.data_ref, extended, source)
+        if longest is not None and longest.start <= first:
+            ref = longest.data_ref
+        else:
+            ref = with_earlier_sessions(
+                strategy.store, strategy.data_ref, request, source, first=first, last=before[-1]
+            )
+        ref = restrict_to_request(strategy.store, ref, extended, source)
         signal = in_window(_signal(strategy, ref, as_of), request)
     except (SandboxTooWeak, StorageUnavailable):
         raise
@@ -137,7 +147,9 @@ def _measured(
     longest = None
     for count in _EARLIER_SESSIONS if len(before) else ():
         first = before[-count:][0]
-        ref = _extended(strategy, request, source, first, before[-1])
+        ref = with_earlier_sessions(
+            strategy.store, strategy.data_ref, request, source, first=first, last=before[-1]
+        )
         trials, panel = _trials(strategy), strategy.store.view(as_of, ref).frozen()
         whole = trials.whole(panel)
         if whole.signal is None:
@@ -150,21 +162,6 @@ def _measured(
         if count >= len(before):
             break
     return None if longest is not None else _need(strategy, strategy.data_ref, as_of), longest
-
-
-def _extended(
-    strategy: DraftStrategy,
-    request: Mapping[str, Any],
-    source: MarketDataSource,
-    first: pd.Timestamp,
-    last: pd.Timestamp,
-) -> str:
-    symbols, store = request_symbols(request, source), strategy.store
-    ref = store.update("ohlcv", source.bars(symbols, first, last), base=strategy.data_ref)
-    if request["indicators"]:
-        earlier = source.indicators(symbols, first, last, request["indicators"])
-        ref = store.update("indicators", earlier, base=ref)
-    return ref
 
 
 def _need(strategy: DraftStrategy, ref: str, as_of: Moment) -> int | None:

@@ -20,7 +20,7 @@ from quantgraph.runtime.endings import MODEL_ERRORS, end_update
 from quantgraph.runtime.questions import AnswerFunction, ask_question, assumption_update, check_checkpointer
 from quantgraph.runtime.resources import OpenResources, Resources, open_resources
 from quantgraph.runtime.state import Clarification
-from quantgraph.subgraphs.signal.agents import build_clarify_model, known_source
+from quantgraph.subgraphs.signal.agents import build_clarify_model, current_decider, known_source
 from quantgraph.subgraphs.signal.messages import default_answer, is_default, typical_answers, without_fields
 from quantgraph.subgraphs.signal.state import SignalSubgraphState
 from quantgraph.subgraphs.signal.state_updates import answer_update, failure_reason, question_update
@@ -112,7 +112,7 @@ def _default(state: SignalSubgraphState, task: Clarification, resources: OpenRes
     sessions = known_source(state, resources).sessions()
     if task["rounds_left"] > 0:
         return default_answer(task["kind"], task["language"], sessions)
-    known: list[str] = []
+    known = [] if current_decider(resources).uses_signal else ["strategy"]
     if task["kind"] != "failure":  # after a failure the plan replaces the whole request
         params = state.get("user_intent", {}).get("params", {})
         fields = {
@@ -120,7 +120,7 @@ def _default(state: SignalSubgraphState, task: Clarification, resources: OpenRes
             "window": ("start_date", "end_date"),
             "strategy": ("strategy_desc",),
         }
-        known = [part for part, names in fields.items() if all(params.get(name) for name in names)]
+        known += [part for part, names in fields.items() if all(params.get(name) for name in names)]
     return default_answer(task["kind"], task["language"], sessions, plan_without=known)
 
 

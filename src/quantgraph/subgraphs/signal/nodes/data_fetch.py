@@ -5,14 +5,21 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from langchain_core.messages import ToolMessage
+from langchain_core.messages import AnyMessage, ToolMessage
 
 from quantgraph.errors import QuantGraphError, UnknownField
 from quantgraph.runtime.agent_factory import Agent, invoke_agent, tool_errors
 from quantgraph.runtime.endings import FATAL_ERRORS, MODEL_ERRORS, end_update, language, success_update
-from quantgraph.runtime.resources import Resources, open_resources
-from quantgraph.subgraphs.signal.agents import build_agent, current_ref, tool_context
+from quantgraph.runtime.resources import OpenResources, Resources, open_resources
+from quantgraph.subgraphs.signal.agents import (
+    build_agent,
+    current_decider,
+    current_ref,
+    known_source,
+    tool_context,
+)
 from quantgraph.subgraphs.signal.data_request import has_data, restrict_to_request
+from quantgraph.subgraphs.signal.decider_needs import fetch_needed_sessions
 from quantgraph.subgraphs.signal.indicator_fields import check_source_fields, fields_question_update
 from quantgraph.subgraphs.signal.state import SignalSubgraphState
 from quantgraph.subgraphs.signal.state_updates import failure_update
@@ -47,6 +54,8 @@ def data_fetch_node(
 ) -> dict[str, Any]:
     """Fetch what the request needs into a new commit.
 
+    The agent fetches the window, unless the commit has it already; code fetches the sessions before it.
+
     Returns
     -------
     dict
@@ -64,25 +73,34 @@ def data_fetch_node(
         **{**facts, "required_indicators": json.dumps(request["indicators"])}
     )
     context = tool_context(state, resources, current_ref(state, resources))
+    replies: list[AnyMessage] = []
     try:
-        replies = invoke_agent(
-            agent or build_agent("data_fetch", resources),
-            context,
-            prompt,
-            "fetch",
-            {**facts, "language": language(state)},
-        )
+        if not _has_window(state, resources, request):
+            replies = invoke_agent(
+                agent or build_agent("data_fetch", resources),
+                context,
+                prompt,
+                "fetch",
+                {**facts, "language": language(state)},
+            )
     except MODEL_ERRORS as error:
         return end_update(state, "model_unavailable", error)
     try:
         data_ref = restrict_to_request(resources.store, context.tree.ref, request, context.source)
         bars, indicators = has_data(resources.store, data_ref, request, context.source)
+        if bars and indicators and "data_start" in request:
+            data_ref, request, notes = fetch_needed_sessions(
+                resources.store, data_ref, request, context.source, current_decider(resources)
+            )
+            lacking = [note.text(language(state)) for note in notes]
+            request["notes"] = [*request["notes"], *lacking]
     except FATAL_ERRORS:
         raise
     except QuantGraphError as error:
         return failure_update(state, "data_fetch", [error.line])
     update = {
         "data_ref": data_ref,
+        "request": request,
         "data_ready": bars,
         "indicators_ready": bool(request["indicators"]) and indicators,
     }
@@ -98,3 +116,9 @@ def data_fetch_node(
     called = any(isinstance(reply, ToolMessage) for reply in replies)
     problem = f"bad_tool_call: {problem}{' after the fetch' if called else '; the model called no tool'}"
     return {**update, **failure_update(state, "data_fetch", tool_errors(replies) or [problem])}
+
+
+def _has_window(state: SignalSubgraphState, resources: OpenResources, request: dict[str, Any]) -> bool:
+    """Whether only the sessions before the window are missing."""
+    ref, source = current_ref(state, resources), known_source(state, resources)
+    return "data_start" in request and all(has_data(resources.store, ref, request, source))

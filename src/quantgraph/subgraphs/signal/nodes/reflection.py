@@ -8,6 +8,7 @@ from typing import Any
 
 from quantgraph._util.input_limits import check_sentence
 from quantgraph._util.texts import language_of, say
+from quantgraph.broker.decider import Decider
 from quantgraph.data.as_of import AsOfSource
 from quantgraph.data.symbol_resolution import INDEX_NAMES, is_code
 from quantgraph.errors import (
@@ -23,19 +24,33 @@ from quantgraph.errors import (
     UnknownSymbol,
 )
 from quantgraph.llm.tags import escape_tags, wrap
+from quantgraph.market.moment import session_of
 from quantgraph.recording import replaying
 from quantgraph.runtime.agent_factory import Agent, invoke_agent_for
 from quantgraph.runtime.endings import MODEL_ERRORS, end_reason, end_update, language, user_messages
 from quantgraph.runtime.resources import OpenResources, Resources, open_resources
-from quantgraph.subgraphs.signal.agents import build_agent, current_ref, known_source, tool_context
+from quantgraph.subgraphs.signal.agents import (
+    build_agent,
+    current_decider,
+    current_ref,
+    known_source,
+    tool_context,
+)
 from quantgraph.subgraphs.signal.data_request import (
     check_constraints,
     check_request,
     has_data,
+    has_needed_sessions,
     has_signal,
     missing_part,
     restrict_to_request,
     with_constraints,
+)
+from quantgraph.subgraphs.signal.decider_needs import (
+    needed_start,
+    needs_notes,
+    not_executed_note,
+    set_rule_aside,
 )
 from quantgraph.subgraphs.signal.indicator_fields import check_fields, fields_question_update, fields_to_fetch
 from quantgraph.subgraphs.signal.reply_schemas import ReflectionReply
@@ -173,8 +188,7 @@ def _read_request(
 ) -> dict[str, Any]:
     messages = user_messages(state)
     if not messages:
-        reason = say(language(state), zh="请说说您的策略。", en="Please describe your strategy.")
-        return question_update(state, "strategy", reason)
+        return _first_question(state, current_decider(resources))
     given = check_constraints(state.get("given", {}), source, source.sessions()[-1])
     text = with_constraints(user_text(state), given)
     agent = agent or build_agent("reflection", resources)
@@ -199,12 +213,14 @@ def _checked_reading(
     intent = reply.user_intent.model_dump()
     intent["type"] = reply.task_type
     intent["params"] |= given
-    fields = fields_to_fetch(intent["params"]["required_indicators"])
+    decider = current_decider(resources)
+    not_executed = "" if decider.uses_signal else set_rule_aside(intent, reply.unread)
+    fields = fields_to_fetch([*intent["params"]["required_indicators"], *decider.needs.indicators])
     fields = [name for name in fields if name not in state.get("waived", [])]
     intent["params"]["required_indicators"] = fields
     read = {"user_intent": intent, "reflected_on": user_messages(state)[-1].id, "answering": None}
     missing = missing_part(intent["type"], intent["params"])
-    if missing or reply.user_intent.needs_clarification or intent["type"] == "unclear":
+    if missing or intent["needs_clarification"] or intent["type"] == "unclear":
         intent["needs_clarification"] = True
         kind = missing or "strategy"
         reason = reply.clarification_question or reply.analysis or f"missing: {kind}"
@@ -219,7 +235,35 @@ def _checked_reading(
         if resources.on_clarify in ("default", "fail"):
             return {**read, **end_update(state, "data_unavailable", error)}
         return {**read, **_invalid_request_update(state, resources, error)}
-    return {**read, "request": request}
+    return {**read, "request": _for_decider(request, not_executed, state, resources, source)}
+
+
+def _first_question(state: SignalSubgraphState, decider: Decider) -> dict[str, Any]:
+    if decider.uses_signal:
+        reason = say(language(state), zh="请说说您的策略。", en="Please describe your strategy.")
+        return question_update(state, "strategy", reason)
+    reason = say(language(state), zh="请说明要交易哪些股票。", en="Please name the stocks to trade.")
+    return question_update(state, "symbol", reason)
+
+
+def _for_decider(
+    request: dict[str, Any],
+    not_executed: str,
+    state: SignalSubgraphState,
+    resources: OpenResources,
+    source: AsOfSource,
+) -> dict[str, Any]:
+    """Return the request with the start of the data that the decider needs, and notes on what it lacks."""
+    decider, sessions, start = current_decider(resources), source.sessions(), session_of(request["start"])
+    data = resources.store.snapshot(current_ref(state, resources))
+    notes = needs_notes(decider, sessions, start, data)
+    if not_executed:
+        notes.insert(0, not_executed_note(decider, not_executed))
+    request = {**request, "notes": [*request["notes"], *(note.text(language(state)) for note in notes)]}
+    if not decider.uses_signal:
+        request["strategy"] = ""
+    first = needed_start(decider, sessions, start)
+    return request if first is None else {**request, "data_start": f"{first:%Y%m%d}"}
 
 
 def _invalid_request_update(
@@ -271,6 +315,7 @@ def _readiness(state: SignalSubgraphState, resources: OpenResources, source: AsO
     request = state["request"]
     ref = restrict_to_request(resources.store, current_ref(state, resources), request, source)
     bars, indicators = has_data(resources.store, ref, request, source)
+    bars = bars and has_needed_sessions(resources.store, ref, request)
     signal = bars and indicators and has_signal(resources.store, ref, request, state.get("strategy", {}))
     task = "data_fetch"
     if bars and indicators:

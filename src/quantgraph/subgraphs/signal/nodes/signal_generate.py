@@ -15,8 +15,8 @@ from quantgraph.runtime.agent_factory import Agent, invoke_agent, tool_errors
 from quantgraph.runtime.agent_middleware import stop_line
 from quantgraph.runtime.endings import FATAL_ERRORS, MODEL_ERRORS, end_update, language, success_update
 from quantgraph.runtime.resources import OpenResources, Resources, open_resources
-from quantgraph.subgraphs.signal.agents import build_agent, current_ref, tool_context
-from quantgraph.subgraphs.signal.data_request import request_hash
+from quantgraph.subgraphs.signal.agents import build_agent, current_ref, known_source, tool_context
+from quantgraph.subgraphs.signal.data_request import request_hash, restrict_to_request
 from quantgraph.subgraphs.signal.state import SignalSubgraphState
 from quantgraph.subgraphs.signal.state_updates import failure_update
 from quantgraph.subgraphs.signal.warm_up import DraftStrategy, run_with_warm_up
@@ -69,8 +69,12 @@ def signal_generate_node(
         The commit with the signal and the strategy that made it, or the errors of this attempt.
     """
     resources = open_resources(resources)
-    request = state["request"]
-    data_ref = resources.store.without("signal", current_ref(state, resources))
+    request, store = state["request"], resources.store
+    window = {key: value for key, value in request.items() if key != "data_start"}
+    data_ref = current_ref(state, resources)
+    if window != request:  # the code is written and first run on the window alone
+        data_ref = restrict_to_request(store, data_ref, window, known_source(state, resources))
+    data_ref = store.without("signal", data_ref)
     context = tool_context(state, resources, data_ref)
     view = context.tree.view(context.as_of)
     prompt = SIGNAL_GENERATE_AGENT_PROMPT.format(
@@ -111,9 +115,9 @@ def signal_generate_node(
     except QuantGraphError as error:
         return failure_update(state, "signal_generate", [error.line])
     if made["data_start"]:
-        request = {**request, "data_start": made["data_start"]}
+        window = {**window, "data_start": made["data_start"]}
     notes = [Note(**note).text(language(state)) for note in made["notes"]]
-    request = {**request, "notes": [*request["notes"], *notes]}
+    request = {**window, "notes": [*request["notes"], *notes]}
     strategy = {
         "name": name,
         "cells": list(cells),
