@@ -57,10 +57,10 @@ def summarise(
     Returns
     -------
     dict
-        ``run_id``, ``signal {name, counts}`` (None without one), ``account``, ``benchmark`` and ``index`` (None without one), in
-        the market's currency and fractions; ``periods_per_year``, the sessions that make a year in all yearly
-        numbers; ``cash``, the account that does nothing; and the equity curves (one value a session, the
-        initial cash first).
+        ``run_id``, ``signal {name, counts}``, ``account``, ``benchmark`` and ``index`` (None without a signal
+        or an index), in the market's currency and fractions; ``periods_per_year``, the sessions that make a
+        year in all yearly numbers; ``cash``, the account that does nothing; and the equity curves (one value
+        a session, the initial cash first).
 
         Of account, benchmark and index: ``final_value, return, max_drawdown``; ``drawdown {peak, trough,
         recovery}``, its dates, None where there is none; ``annual_return, volatility, sharpe, sortino,
@@ -84,14 +84,14 @@ def summarise(
     held, bought = buy_and_hold_values(market, sessions, cash=cash)
     levels = None if index is None else index_buy_and_hold(index, sessions, cash=cash, at=market.mark_at)
     data = market.store.snapshot(market.data_ref)
-    values_of_signal = None if signal is None else data["signal"][signal]
-    traded = _as_traded(values_of_signal, data["ohlcv"]["open"], ledger.meta(run_id))
+    counts = traded = None
+    if signal is not None:
+        counts = {"name": signal, "counts": signal_counts(data["signal"][signal])}
+        traded = _as_traded(data["signal"][signal], data["ohlcv"]["open"], ledger.meta(run_id))
     orders, events, done = ledger.orders(run_id), ledger.events(run_id), pd.DatetimeIndex(days.index)
     return {
         "run_id": run_id,
-        "signal": (
-            None if values_of_signal is None else {"name": signal, "counts": signal_counts(values_of_signal)}
-        ),
+        "signal": counts,
         "account": {
             **_performance(values),
             **_ratios(values),
@@ -160,12 +160,10 @@ def _against_index(values: pd.Series[float], levels: pd.Series[float]) -> dict[s
     return {"dividends": False, **_performance(levels), **_ratios(levels), **_against(values, levels)}
 
 
-def _as_traded(
-    signal: pd.DataFrame | None, bars: pd.DataFrame, meta: Mapping[str, Any]
-) -> pd.DataFrame | None:
+def _as_traded(signal: pd.DataFrame, bars: pd.DataFrame, meta: Mapping[str, Any]) -> pd.DataFrame | None:
     """The signal at the sessions that trade it, of symbols that may be bought; None for other deciders."""
     options = meta.get("options", {})
-    if signal is None or meta.get("decider") != _RULE or "weights" not in options:
+    if meta.get("decider") != _RULE or "weights" not in options:
         return None
     weights = options["weights"]
     bought = signal.columns if weights is None else signal.columns.intersection(list(weights))
