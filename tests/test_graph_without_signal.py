@@ -19,6 +19,7 @@ from quantgraph.llm import get_llm
 from quantgraph.market.rulebook import Rulebook
 from quantgraph.report import BuyAndHold
 from quantgraph.runs import replay, resume_run, run_strategy
+from quantgraph.runtime import Resources
 from quantgraph.state import DataState
 from quantgraph.testing import ScriptedChatModel
 
@@ -75,7 +76,8 @@ def graph(store, ledger):
 
     def build(decider, **options):
         options = {"source": "sample", "on_clarify": "fail", **options}
-        return create_trading_graph(store=store, ledger=ledger, decider=decider, **options)
+        resources = Resources(store=store, ledger=ledger)
+        return create_trading_graph(decider=decider, resources=resources, **options)
 
     return build
 
@@ -347,7 +349,9 @@ def test_a_stopped_run_with_needs_is_resumed_and_replays(tmp_path):
         if event.kind == "session" and event.text == "20240308":
             control.request_drain("enough")
 
-    half = run_strategy(text, decider=Watching(**needs), out=tmp_path, control=control, watch=watch)
+    half = run_strategy(
+        text, decider=Watching(**needs), out=tmp_path, resources=Resources(control=control, watch=watch)
+    )
     assert half["ended_because"] == "cancelled"
     decider = Watching(**needs)
     done = resume_run(half["run_dir"], decider=decider)
