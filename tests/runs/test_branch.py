@@ -8,12 +8,12 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from quantgraph.agents import SignalRule
 from quantgraph.broker import Decider, Order
 from quantgraph.broker.ledger import Ledger
 from quantgraph.cli.main import app
 from quantgraph.errors import BadOption, BadWindow, RunDiverged
 from quantgraph.llm.recorded_model import RecordedChatModel
+from quantgraph.report import BuyAndHold
 from quantgraph.runs import RunSpec, replay, replay_from, resume_run, run_strategy
 from quantgraph.runtime import Resources
 from quantgraph.settings import load_settings
@@ -181,4 +181,4 @@ def test_a_session_that_the_run_did_not_trade_is_refused(recorded, tmp_path):
 
 def test_a_branch_that_repeats_differently_names_the_first_different_line(recorded, tmp_path):
     with pytest.raises(RunDiverged, match="session 2025-01-02 differs from the one that run"):
-        replay_from(recorded, LIVE, decider=SignalRule(), out=tmp_path)
+        replay_from(recorded, LIVE, decider=BuyAndHold(), out=tmp_path)
