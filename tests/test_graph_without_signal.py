@@ -14,6 +14,7 @@ from quantgraph.agents import SignalRule
 from quantgraph.broker import DataNeeds, Decider, Ledger
 from quantgraph.broker.simulate import Market, run_sessions
 from quantgraph.data.sample import SampleSource
+from quantgraph.errors import NoData
 from quantgraph.graph import create_trading_graph, route_after_data
 from quantgraph.llm import get_llm
 from quantgraph.market.rulebook import Rulebook
@@ -223,6 +224,49 @@ def test_fewer_sessions_than_needed_and_records_are_named_before_the_first_sessi
         "no source gives records of kind filing",
         f"decider watching needs 100000 sessions before the window; the data have {there}",
     ]
+
+
+def test_a_stock_that_was_listed_later_has_what_there_is(graph, ledger, tmp_path):
+    days = pd.bdate_range("2024-01-02", periods=9)
+    rows = [
+        {"ts_code": code, "trade_date": f"{day:%Y%m%d}"}
+        | dict.fromkeys(("open", "high", "low", "close"), 10.0)
+        | {"vol": 1000}
+        for code, first in (("600000.SH", 0), ("600519.SH", 5))
+        for day in days[first:]
+    ]
+    pd.DataFrame(rows).to_csv(tmp_path / "bars.csv", index=False)
+    decider = Watching(sessions=4)
+    text = f"600519.SH, {days[7]:%Y%m%d}-{days[8]:%Y%m%d}"
+    state = graph(decider, source=tmp_path / "bars.csv").invoke(ask(text))
+    assert ledger.sessions("r") == list(days[7:])
+    high, _ = decider.seen[f"{days[7]:%Y%m%d}"]
+    assert list(high.index) == list(days[3:7])
+    assert list(high["600519.SH"].notna()) == [False, False, True, True]
+    assert state["request"]["data_start"] == f"{days[3]:%Y%m%d}"
+
+
+class Late(SampleSource):
+    """A source that lists sessions before those of its bars."""
+
+    first = pd.Timestamp("2024-02-28")
+
+    def bars(self, symbols, start, end):
+        if end < self.first:
+            raise NoData("no bars")
+        return super().bars(symbols, max(start, self.first), end)
+
+
+@pytest.mark.parametrize(("first", "there"), [("2024-02-28", 2), ("2024-03-01", 0)])
+def test_bars_that_begin_later_than_the_sessions_are_named(graph, ledger, monkeypatch, first, there):
+    monkeypatch.setattr(Late, "first", pd.Timestamp(first))
+    decider = Watching(sessions=5)
+    state = graph(decider, source=Late()).invoke(ask(f"{CODES}, March 2024"))
+    assert (state["ended_because"], len(decider.seen["20240301"][0])) == ("done", there)
+    line = f"decider watching needs 5 sessions before the window; the data have {there}"
+    assert state["request"]["notes"][1:] == [line]
+    assert state["request"].get("data_start") == ("20240228" if there else None)
+    assert ledger.sessions("r") == sessions_of(*MARCH)
 
 
 def test_the_needs_of_a_decider_that_uses_the_signal_are_there_too(graph, ledger):
