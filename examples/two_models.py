@@ -40,7 +40,7 @@ class Panel(Decider):
     def judge(self, context: DecisionContext, symbol: str) -> str:
         """Ask both models about one symbol."""
         closes = context.view["ohlcv"]["close"][symbol].tail(5).tolist()
-        before = context.history[-1].notes[symbol] if context.history else "nothing"
+        before = context.history[-1].notes.get(symbol) if context.history else None
         with context.scope(symbol):
             look = context.model("filter").invoke(FILTER.format(symbol=symbol, closes=closes))
             if look.text != "yes":

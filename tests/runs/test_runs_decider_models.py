@@ -9,8 +9,10 @@ import pytest
 from load_script import load_script
 
 from quantgraph.broker.ledger import Ledger
-from quantgraph.errors import BadOption
+from quantgraph.errors import BadOption, BudgetExceeded
 from quantgraph.runs import replay, resume_run, run_strategy
+from quantgraph.runtime import Resources
+from quantgraph.settings import load_settings
 from quantgraph.testing import ScriptedChatModel
 
 two_models = load_script(Path(__file__).parents[2] / "examples" / "two_models.py")
@@ -105,3 +107,43 @@ def test_a_role_that_the_decider_does_not_name_has_no_model(tmp_path):
 
     with pytest.raises(BadOption, match="role 'decision' is not among the roles of decider 'panel': filter"):
         run_strategy(SENTENCE, decider=Undeclared(), model=Counting().models(), out=tmp_path)
+
+
+class Careful(Panel):
+    """Holds, and notes it, where its session may ask no more."""
+
+    def judge(self, context, symbol):
+        try:
+            return super().judge(context, symbol)
+        except BudgetExceeded as error:
+            return error.data["of"]
+
+
+@pytest.mark.parametrize("kind", [Panel, Careful])
+def test_the_end_of_a_sessions_budget_is_told_to_the_decider_and_replays(kind, tmp_path):
+    resources = Resources(settings=load_settings(session_budget="calls=3"))
+    done = run_strategy(
+        SENTENCE, decider=kind(), model=Counting().models(), out=tmp_path, resources=resources
+    )
+    assert done["ended_because"] == "done"
+    folder = Path(done["run_dir"])
+    with Ledger(folder / "ledger.sqlite") as book:
+        notes = list(book.notes(folder.name).values())
+    assert len(notes) == SESSIONS
+    for said in notes:
+        if kind is Careful:
+            assert "session" in said.values()
+        else:
+            assert said["error"].startswith("budget_exceeded: budget of the session")
+    replayed = replay(folder, decider=kind())
+    assert replayed.identical, replayed.differences
+
+
+def test_the_end_of_the_runs_budget_ends_the_run_though_the_decider_catches_it(tmp_path):
+    resources = Resources(settings=load_settings(budget="calls=12"))
+    done = run_strategy(
+        SENTENCE, decider=Careful(), model=Counting().models(), out=tmp_path, resources=resources
+    )
+    assert done["ended_because"] == "budget_calls"
+    with Ledger(Path(done["run_dir"]) / "ledger.sqlite") as book:
+        assert len(book.sessions(done["run_id"])) < SESSIONS

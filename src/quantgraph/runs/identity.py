@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from decimal import Decimal
 from fractions import Fraction
 from functools import cache
@@ -15,7 +15,7 @@ import quantgraph
 from quantgraph._util.canonical_json import canonical_json, content_hash, file_hash
 from quantgraph.agents import SignalRule
 from quantgraph.agents.named_deciders import decider_file, make_decider
-from quantgraph.broker.decider import Decider
+from quantgraph.broker.decider import DataNeeds, Decider
 from quantgraph.errors import RunMismatch
 from quantgraph.llm import get_light_llm, get_llm
 from quantgraph.llm.faults import model_facts
@@ -241,6 +241,8 @@ def _decider_values(decider: Decider) -> dict[str, Any]:
         values |= {"class": type(decider).__name__, **prompts}
     if decider.roles:
         values["roles"] = list(decider.roles)
+    if decider.needs != DataNeeds():
+        values["needs"] = _json(canonical_json(asdict(decider.needs)))
     if file := decider_file(decider):
         values["file"] = file_hash(file)
     return {"decider": decider.name} | {_DECIDER + name: value for name, value in values.items()}
