@@ -58,6 +58,11 @@ def test_needed_sessions_are_a_whole_number(sessions):
         DataNeeds(sessions=sessions)
 
 
+def test_a_kind_of_records_that_does_not_exist_is_refused():
+    with pytest.raises(BadOption, match="records: there is no kind 'tweet'; must be of .*news"):
+        DataNeeds(records=("tweet",))
+
+
 def test_a_list_of_orders_is_a_decision_without_notes():
     assert validate_decision("plain", [ORDER], DAY) == Decision([ORDER])
 

@@ -15,7 +15,7 @@ import pandas as pd
 from quantgraph._util.canonical_json import canonical_json
 from quantgraph.broker.orders import Order
 from quantgraph.errors import BadOption
-from quantgraph.state.records import RecordKind
+from quantgraph.state.records import RECORD_KINDS, RecordKind
 
 if TYPE_CHECKING:
     from quantgraph.broker.decision_context import DecisionContext
@@ -52,7 +52,7 @@ class DataNeeds:
     Raises
     ------
     BadOption
-        If ``sessions`` is not a whole number >= 0.
+        If ``sessions`` is not a whole number >= 0, or there is no such kind of records.
     """
 
     sessions: int = 0
@@ -62,6 +62,12 @@ class DataNeeds:
     def __post_init__(self) -> None:
         if isinstance(self.sessions, bool) or not isinstance(self.sessions, int) or self.sessions < 0:
             raise BadOption(f"sessions={self.sessions!r}; must be a whole number >= 0", parameter="sessions")
+        for kind in self.records:
+            if kind not in RECORD_KINDS:
+                raise BadOption(
+                    f"records: there is no kind {kind!r}; must be of {', '.join(RECORD_KINDS)}",
+                    parameter="records",
+                )
 
 
 @dataclass(frozen=True)

@@ -151,7 +151,8 @@ def replay(
     folder = find_run_folder(run, settings.runs_dir)
     manifest, recorded = read_manifest(folder), read_result(folder) or {"ended_because": None}
     place = given.ledger_place or existing_ledger(manifest, folder)
-    if recorded.get("strategy") and not (folder / "data").is_dir():
+    has_data = recorded.get("strategy") or recorded.get("account")
+    if has_data and not (folder / "data").is_dir():
         raise BadFile(f"{folder / 'data'} is missing, the data of run {manifest.run_id}", path=str(folder))
     decider = given.decider or recorded_decider(manifest.identity, manifest.decider)
     check_same_decider(manifest.run_id, manifest.identity, decider)
