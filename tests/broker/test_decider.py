@@ -59,7 +59,7 @@ def test_needed_sessions_are_a_whole_number(sessions):
 
 
 def test_a_kind_of_records_that_does_not_exist_is_refused():
-    with pytest.raises(BadOption, match="records: there is no kind 'tweet'; must be of .*news"):
+    with pytest.raises(BadOption, match=r"records: there is no kind 'tweet'; must be of .*news"):
         DataNeeds(records=("tweet",))
 
 
