@@ -29,7 +29,7 @@ def shown(script, *arguments, **environment):
 def test_the_core_costs_stay_within_their_bounds(shared_data):
     told = shown("core.py", BENCH_SLACK="4")
     assert "quantgraph run, SSE 50 x 200 sessions" in told
-    assert "the loop over 200 sessions, 64 a step, durable ledger" in told
+    assert "the loop over 200 sessions, 128 a step, durable ledger" in told
 
 
 def test_recording_and_replaying_stay_within_their_bounds():

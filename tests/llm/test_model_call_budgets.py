@@ -66,7 +66,7 @@ def test_a_call_beyond_the_limit_is_not_sent(tmp_path: Path) -> None:
             assert [refused(model) for _ in range(5)] == [None, None, None, "calls", "calls"]
     assert len(stub.requests) == 3
     errors = [entry.error and entry.error["data"] for entry in tape.entries()]
-    assert errors == [None, None, None, {"limit": "calls"}, {"limit": "calls"}]
+    assert errors == [None, None, None, *[{"limit": "calls", "of": "run"}] * 2]
 
 
 def test_attempts_count_as_calls(tmp_path: Path) -> None:

@@ -41,7 +41,7 @@ def is_over(tracker: BudgetTracker, ahead: float) -> bool:
     try:
         tracker.check_seconds(None, ahead)
     except BudgetExceeded as over:
-        return over.data == {"limit": "seconds"}
+        return over.data == {"limit": "seconds", "of": "run"}
     return False
 
 

@@ -279,7 +279,7 @@ def test_different_decider_options_are_refused(tmp_path):
         resources=Resources(**stop_at("reflection")),
     )
     with pytest.raises(
-        RunMismatch, match=r"decider\.max_positions: 2 -> 3; give the one that it was begun with as decider="
+        RunMismatch, match=r"decider\.max_positions: 2 -> 3; give the one that it was begun with: --decider"
     ):
         resume_run(half["run_dir"], decider=SignalRule(max_positions=3))
 

@@ -10,7 +10,6 @@ from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
 from langchain_core.messages import AIMessage
-from langgraph.errors import GraphDrained
 
 from quantgraph._util.canonical_json import canonical_json, content_hash
 from quantgraph.errors import BudgetExceeded, ModelUnavailable, QuantGraphError, StorageUnavailable
@@ -285,6 +284,8 @@ class ModelCall:
 
 def _ends_run(problem: BaseException) -> bool:
     """Whether no code of a decider may go on after the end of a call: a stop, or the end of the budget."""
+    from langgraph.errors import GraphDrained  # the package is imported without LangGraph
+
     if isinstance(problem, BudgetExceeded):
         return problem.data.get("of") != "session"
     return isinstance(problem, GraphDrained | StorageUnavailable)
