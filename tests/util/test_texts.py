@@ -72,14 +72,18 @@ def test_an_error_that_generated_code_tells_of_is_harmless_as_a_message_too():
     assert error.data["type"] == r"E\x1b[2J"
 
 
+def _call_and_time_out(attempts):
+    for attempt in attempts:
+        with attempt:
+            raise TimeoutError
+
+
 def test_a_line_of_the_log_is_harmless(caplog):
     caplog.set_level("INFO")
     policy = CallPolicy(max_attempts=2, sleep=lambda _: None)
     facts = ModelFacts(name="model\x1b[2J\n")
     with pytest.raises(ModelUnavailable):
-        for attempt in policy.attempts(facts=facts, what="reflection", check=lambda _: None):
-            with attempt:
-                raise TimeoutError
+        _call_and_time_out(policy.attempts(facts=facts, what="reflection", check=lambda _: None))
     assert r"model\x1b[2J\n: it did not answer in time" in caplog.records[0].getMessage()
 
 
