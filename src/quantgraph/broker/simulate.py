@@ -154,21 +154,22 @@ def advance(
     growing_view
         One of the market's commit; calls for successive parts of a run share one.
     at_least
-        After so many sessions it stops at the first for which the decider has no block rule. Default: all.
+        After so many sessions it stops behind the first without a block rule. Default: all of them.
     """
     view = growing_view or market.store.growing_view(market.data_ref)
-    left, done, blocks = list(sessions), 0, market.cells >= market.blocks_from
+    left, blocks = list(sessions), market.cells >= market.blocks_from
+    least = len(left) if at_least is None else at_least
     while left:
         opened, at_open = open_session(market, left[0], account), Moment(left[0], "open")
         context = DecisionContext(partial(view.at, at_open), opened.account, rules=market.rules, run=run)
         rule = decider.block_rule(context)
-        if rule is None and at_least is not None and done >= at_least:
-            return
         block = _trade_block(market, left[:BLOCK_SESSIONS], rule, account) if rule and blocks else None
         result = block or fill_orders(opened, decider.name, collect_decision(decider, context))
         yield result
         traded = len(block.sessions) if block else 1
-        account, left, done = result.account, left[traded:], done + traded
+        account, left, least = result.account, left[traded:], least - traded
+        if rule is None and least <= 0:
+            return
 
 
 def run_identity(market: Market, decider: Decider) -> dict[str, Any]:
