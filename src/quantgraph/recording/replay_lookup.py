@@ -11,7 +11,7 @@ from itertools import islice
 from typing import Any, NamedTuple
 
 from quantgraph._util.canonical_json import canonical_json, content_hash
-from quantgraph.errors import RunDiverged
+from quantgraph.errors import BudgetExceeded, RunDiverged
 from quantgraph.recording.entry import RESTART_PATH, Entry, Key, Kind, without_number
 
 __all__ = ["Change", "ReplayLookup", "changes"]
@@ -43,6 +43,7 @@ class ReplayLookup:
         self._restart = max(
             (n for n, entry in enumerate(self._entries) if entry.key.path == RESTART_PATH), default=-1
         )
+        self._refused = {entry.session: entry for entry in self._entries if _ends_session_budget(entry)}
         self._used: set[int] = set()
         self._lock = threading.Lock()  # guards _used and divergence
         self.divergence: RunDiverged | None = None
@@ -59,6 +60,8 @@ class ReplayLookup:
             place = self._places.get(key)
             if place is None:
                 place = self._find_alike(_model_independent(key, request))
+            if place is None and (refused := self._refusal(key)):
+                return refused
             if self.divergence is None and place is not None:
                 self._used.add(place)
                 return self._entries[place]
@@ -66,6 +69,14 @@ class ReplayLookup:
                 left = [entry for number, entry in enumerate(self._entries) if number not in self._used]
                 self.divergence = _divergence_error(key, request, left)
             raise self.divergence
+
+    def _refusal(self, key: Key) -> Entry | None:
+        """Return the end of a session's budget, which refuses every later model call of the session.
+
+        Which calls were made and refused before it ended the decision, was for the order of threads to say.
+        """
+        sessions = key.path.split("/") if key.kind == "model" else ()
+        return next((self._refused[session] for session in sessions if session in self._refused), None)
 
     def numbers(self, key: Key) -> list[int]:
         """Return the numbers under which a path's request was answered, ascending."""
@@ -99,8 +110,9 @@ class ReplayLookup:
 
         Not included are: an earlier answer under a key that was used; entries before a restart of the run;
         entries at a path where a later model call with the same or a lower number was used (a resumed run
-        repeated it); requests to the source inside tool calls whose recorded result was used; and
-        facts used under another number.
+        repeated it); requests to the source inside tool calls whose recorded result was used; facts used
+        under another number; and requests of a session whose budget ended, where the order of threads decides
+        which of them are made.
         """
         used = [(place, self._entries[place].key) for place in self._used]
         facts = {without_number(key) for _, key in used if key.kind == "fact"}
@@ -110,6 +122,7 @@ class ReplayLookup:
             if place > self._restart
             and place not in self._used
             and entry.key.kind != "source"
+            and entry.session not in self._refused
             and without_number(entry.key) not in facts
             and self._places[entry.key] == place
             and not any(
@@ -120,6 +133,11 @@ class ReplayLookup:
                 for later, key in used
             )
         ]
+
+
+def _ends_session_budget(entry: Entry) -> bool:
+    error = entry.error or {}
+    return error.get("code") == BudgetExceeded.code and error.get("data", {}).get("of") == "session"
 
 
 def _model_independent(key: Key, request: str) -> Key:
