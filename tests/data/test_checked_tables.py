@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
-from bar_files import GOOD, HEADER, refusal
+from bar_files import GOOD, HEADER, TWO_DAYS, day, refusal
 
 from quantgraph.data.files import FileSource
 
@@ -69,17 +69,6 @@ def test_prices_that_disagree_name_both_files_and_the_cell(tmp_path: Path) -> No
     (tmp_path / "b.csv").write_text(f"{HEADER}\n{GOOD.replace('10.2,', '10.3,')}\n")
     message = refusal(tmp_path)
     assert "a.csv and b.csv disagree: close of 600519.SH on 2024-01-02 is 10.2 and 10.3" in message
-
-
-TWO_DAYS = f"""{HEADER}
-600519.SH,20240102,10.00,10.50,9.90,10.20,9.80,1000,1020.5
-000001.SZ,20240102,5,5.1,4.9,5.05,5,2000,1005
-600519.SH,20240103,10.20,10.60,10.10,10.50,10.20,1100,1133.25
-"""
-
-
-def day(text: str) -> pd.Timestamp:
-    return pd.Timestamp(text)
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from bar_files import HEADER, day, everything
+from bar_files import HEADER, day, everything, refusal
 
 from quantgraph.data import BAR_FIELDS, MarketDataSource, open_source
 from quantgraph.data.files import FileSource
@@ -158,14 +158,6 @@ def test_unrecognised_files_are_noted_and_sub_folders_are_not_read(folder: Path)
     notes = "\n".join(FileSource(folder).notes)
     assert all(name in notes for name in ("readme.txt", "news.jsonl", "trades.csv"))
     assert "bad.csv" not in notes
-
-
-def refusal(path: Path) -> str:
-    source = FileSource(path)
-    with pytest.raises(BadFile) as caught:
-        source.sessions()
-    assert "\n" not in caught.value.message
-    return caught.value.message
 
 
 def test_a_folder_without_a_readable_file_is_refused_with_the_valid_formats(tmp_path: Path) -> None:

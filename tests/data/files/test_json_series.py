@@ -5,28 +5,10 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-import pandas as pd
 import pytest
+from bar_files import day, everything, refusal
 
 from quantgraph.data.files import FileSource
-from quantgraph.errors import BadFile
-
-
-def day(text: str) -> pd.Timestamp:
-    return pd.Timestamp(text)
-
-
-def everything(source: FileSource) -> dict[str, pd.DataFrame]:
-    sessions = source.sessions()
-    return source.bars(source.symbols(), sessions[0], sessions[-1])
-
-
-def refusal(path: Path) -> str:
-    source = FileSource(path)
-    with pytest.raises(BadFile) as caught:
-        source.sessions()
-    assert "\n" not in caught.value.message
-    return caught.value.message
 
 
 @pytest.mark.parametrize("keys", [("1. open", "4. close"), ("1. buy price", "4. sell price")])
