@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import tracemalloc
 
 import numpy as np
@@ -20,6 +21,18 @@ def test_equal_content_has_one_name_and_other_content_another(frame):
     changed = frame.copy()
     changed.iloc[4, 2] += 1e-12 * 14
     assert two.update("ohlcv", {"close": changed}) != ref
+
+
+def test_a_commit_without_an_index_has_the_name_that_it_had_before_there_was_one(tmp_path, frame):
+    store = DataState(tmp_path)
+    listing = b'{"indicators":{},"ohlcv":{},"signal":{}}'
+    assert store.empty == hashlib.blake2b(listing, digest_size=16).hexdigest()
+    ref = store.update("index", {"close": frame[["600519.SH"]].set_axis(["000016.SH"], axis=1)})
+    assert ref != store.empty
+    assert store.without("index", ref) == store.empty
+    again = DataState(tmp_path).snapshot(ref)
+    assert again["index"]["close"]["000016.SH"].tolist() == frame["600519.SH"].tolist()
+    assert list(again) == ["ohlcv", "indicators", "index", "signal"]
 
 
 def test_the_fields_of_a_commit_are_in_one_order_whoever_made_or_loaded_it(tmp_path, frame):

@@ -75,7 +75,8 @@ def told() -> dict[str, dict[str, pd.DataFrame]]:
     declared = cash.notna() * np.array([[float(f"{day:%Y%m%d}")] for day in DAYS - pd.Timedelta(days=6)])
     ohlcv["action_declared"] = declared.where(cash.notna())[["600000.SH", "688981.SH"]]
     signal = pd.DataFrame(np.eye(len(DAYS), len(CODES)), index=DAYS, columns=CODES)
-    return {"ohlcv": ohlcv, "indicators": {"pe": frame().iloc[:-2]}, "signal": {"s": signal}}
+    index = {name: frame()[CODES[:1]].set_axis(["000016.SH"], axis=1) for name in ("open", "close")}
+    return {"ohlcv": ohlcv, "indicators": {"pe": frame().iloc[:-2]}, "index": index, "signal": {"s": signal}}
 
 
 NOTES = [

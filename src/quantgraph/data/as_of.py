@@ -144,7 +144,7 @@ class AsOfSource:
         what = _window("level", [index_code], start, last)
         levels = self._answer(what, lambda: self._source.index_bars(index_code, start, last))
         fields = {str(field): levels[[field]] for field in levels.columns}
-        return pd.DataFrame({name: cut[name] for name, cut in self._cut("ohlcv", fields, what).items()})
+        return pd.DataFrame({name: cut[name] for name, cut in self._cut("index", fields, what).items()})
 
     def _last(self, start: pd.Timestamp, end: pd.Timestamp) -> pd.Timestamp:
         check_window(start, end)

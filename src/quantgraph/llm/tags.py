@@ -13,7 +13,18 @@ from typing import Final, Literal, get_args
 
 __all__ = ["TAGS", "Tag", "escape_tags", "field_list", "read", "wrap"]
 
-Tag = Literal["user_request", "context", "errors", "fetch", "strategy", "clarify", "validate"]
+Tag = Literal[
+    "answers",
+    "clarify",
+    "context",
+    "errors",
+    "fetch",
+    "last_request",
+    "strategy",
+    "understanding",
+    "user_request",
+    "validate",
+]
 TAGS: Final[tuple[Tag, ...]] = get_args(Tag)
 
 

@@ -51,11 +51,13 @@ KNOWN_FROM: dict[tuple[str, str], Phase] = {
     ("ohlcv", "down_limit"): "pre_open",
     ("ohlcv", "adj_factor"): "pre_open",
     ("ohlcv", "open"): "open",
+    ("index", "open"): "open",
     **{("ohlcv", name): "pre_open" for name in EVENT_AND_STATUS_FIELDS},
 }
 _KNOWN_FROM_DEFAULT: dict[str, Phase] = {
     "ohlcv": "close",
     "indicators": "post_close",
+    "index": "close",
     "signal": "post_close",
 }
 

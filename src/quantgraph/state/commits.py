@@ -36,7 +36,8 @@ __all__ = [
     "write_commit",
 ]
 
-PANELS: tuple[str, ...] = ("ohlcv", "indicators", "signal")
+PANELS: tuple[str, ...] = ("ohlcv", "indicators", "index", "signal")
+"""Panels of a commit; ``index`` has the levels of indices, its columns are index codes."""
 
 Panels = Mapping[str, Mapping[str, FrozenFrame]]
 
@@ -217,9 +218,15 @@ def _lines(records: Records) -> bytes:
     return "\n".join(entry.line for entry in records.entries).encode()
 
 
+_UNLISTED_IF_EMPTY = ("index",)
+"""Panels that are newer than the format: without them a commit keeps its name."""
+
+
 def _listing(tree: Commit) -> bytes:
     digests: dict[str, object] = {
-        panel: {name: frame.digest for name, frame in tree.panels[panel].items()} for panel in PANELS
+        panel: {name: frame.digest for name, frame in tree.panels.get(panel, {}).items()}
+        for panel in PANELS
+        if panel not in _UNLISTED_IF_EMPTY or tree.panels.get(panel)
     }
     if tree.records.entries:
         digests["records"] = tree.records.digest
@@ -244,6 +251,7 @@ def _read_listing(path: Path, ref: str) -> tuple[dict[str, dict[str, str]], str 
     try:
         content = path.read_bytes()
         named = json.loads(content)
+        named = {panel: {} for panel in _UNLISTED_IF_EMPTY} | named
         listing = {panel: {str(name): str(named[panel][name]) for name in named[panel]} for panel in PANELS}
         records = named.get("records")
     except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:

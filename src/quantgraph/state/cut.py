@@ -150,7 +150,7 @@ def align_table(panel: str, name: str, table: pd.DataFrame, moment: Moment) -> p
 def known_symbols(panels: Panels, panel: str, name: str) -> tuple[str, ...] | None:
     """Columns that a field has at every moment; None if a column is added when its first number is known."""
     symbols, universe = panels[panel][name].symbols, _universe(panels)
-    if symbols == universe or panel == "signal" or (panel == "ohlcv" and name in _LISTING_FIELDS):
+    if symbols == universe or panel in ("signal", "index") or (panel == "ohlcv" and name in _LISTING_FIELDS):
         return symbols
     return universe if set(symbols) <= set(universe) else None
 

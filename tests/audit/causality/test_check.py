@@ -418,3 +418,26 @@ def test_a_strategy_across_symbols_is_causal_on_alternative_futures():
     )
     assert verdict.causal
     assert verdict.coverage["alternative_futures"]["resampled"] == 16
+
+
+def _with_index(sessions=60):
+    stocks = panel(sessions)
+    levels = {
+        name: stocks[name].iloc[:, :1].set_axis(["000016.SH"], axis=1) * 50 for name in ("open", "close")
+    }
+    return {"ohlcv": stocks, "index": levels}
+
+
+def test_the_levels_of_an_index_have_a_future_too():
+    def gated(later: int):
+        def strategy(panels):
+            close, level = panels["ohlcv"]["close"], panels["index"]["close"]["000016.SH"]
+            risen = (level.shift(later) > level.rolling(5).mean()).reindex(close.index)
+            return pd.DataFrame({code: risen.to_numpy() * 1.0 for code in close}, index=close.index)
+
+        return strategy
+
+    for exhaustive in (True, False):
+        honest = check_causality(gated(0), _with_index(), exhaustive=exhaustive)
+        assert honest.causal, honest.line
+        assert not check_causality(gated(-1), _with_index(), exhaustive=exhaustive).causal

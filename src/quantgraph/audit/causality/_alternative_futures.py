@@ -107,9 +107,14 @@ class AlternativeFutures:
         drawn = self._sampler.draw(total - 1, total, _APPENDED, rng, "diverging", opposite=opposite)
 
         def append(key: str, name: str, frame: FrozenFrame) -> FrozenFrame:
-            if (panel_name(key) == "ohlcv" and name in EVENT_FIELDS) or not axes.match(frame):
+            if (panel_name(key) == "ohlcv" and name in EVENT_FIELDS) or not np.array_equal(
+                frame.sessions, axes.sessions
+            ):
                 return frame
-            more = self._sampler.rows(key, name, frame, drawn, first=total)
+            if axes.match(frame):
+                more = self._sampler.rows(key, name, frame, drawn, first=total)
+            else:  # other columns, such as those of an index
+                more = frame.values[rng.integers(0, total, _APPENDED)]
             return to_frame(sessions, frame.symbols, np.concatenate([frame.values, more]))
 
         return map_frames(self._panel, append)
