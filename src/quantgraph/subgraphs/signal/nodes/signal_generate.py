@@ -11,12 +11,12 @@ from quantgraph._util.texts import Note
 from quantgraph.errors import QuantGraphError
 from quantgraph.llm.tags import field_list, wrap
 from quantgraph.recording import recorded
-from quantgraph.runtime.agent_factory import Agent, invoke_agent, tool_errors
-from quantgraph.runtime.agent_middleware import stop_line
+from quantgraph.runtime.agent_factory import Agent, invoke_agent
 from quantgraph.runtime.endings import FATAL_ERRORS, MODEL_ERRORS, end_update, language, success_update
 from quantgraph.runtime.resources import OpenResources, Resources, open_resources
 from quantgraph.subgraphs.signal.agents import build_agent, current_ref, known_source, tool_context
 from quantgraph.subgraphs.signal.data_request import request_hash, restrict_to_request
+from quantgraph.subgraphs.signal.no_signal import no_signal_error
 from quantgraph.subgraphs.signal.state import SignalSubgraphState
 from quantgraph.subgraphs.signal.state_updates import failure_update
 from quantgraph.subgraphs.signal.warm_up import DraftStrategy, run_with_warm_up
@@ -92,10 +92,7 @@ def signal_generate_node(
     except QuantGraphError as error:
         return failure_update(state, "signal_generate", [error.line])
     if not context.code.names:
-        reply = " ".join(str(replies[-1].text).split())[:160]
-        problem = "no_signal: the code handed over no signal; call GLOBAL_DATA_STATE.update('signal', …)"
-        errors = tool_errors(replies) or [f"{problem}. Reply: {reply}"]
-        return failure_update(state, "signal_generate", [stop_line(replies) or errors[-1]])
+        return failure_update(state, "signal_generate", [no_signal_error(replies)])
     name, cells = context.code.names[-1], context.code.cells
     try:
         made = recorded(
