@@ -31,6 +31,8 @@ from quantgraph.state import DataState
 from quantgraph.subgraphs.signal.state_updates import MAX_CLARIFICATIONS
 from quantgraph.testing import MISBEHAVING, FaultyChatModel, misbehaving_in
 
+child = load_script(Path(__file__).parents[1] / "support" / "clarify_child.py")
+
 CODES = ("000341.SZ", "000342.SZ", "000343.SZ")
 WINDOW = "20240102到20240131"
 RULE = f"{','.join(CODES)}，2日均线上穿5日均线买入，下穿卖出"
@@ -157,7 +159,12 @@ def staged(stages, stands, tmp_path_factory, code_runner, listening):
     def run(role, name, sentence=SENTENCE, *, ask):
         if (role, ask) not in stages:
             ledger, stage = Ledger(tmp_path_factory.mktemp(role) / "ledger.sqlite"), Stage()
-            stages[role, ask] = stage, outfit(misbehaving_in(role, stage.model), ledger, code_runner, ask=ask)
+            models = misbehaving_in(role, stage.model)
+            if role == "clarify":  # a question that is worded already is not put to its model
+                models["reflection"] = FaultyChatModel(
+                    lambda context: child.without_question(context.correct.text), model_name="unworded"
+                )
+            stages[role, ask] = stage, outfit(models, ledger, code_runner, ask=ask)
         stage, here = stages[role, ask]
         stage.enter(name)
         state = stands(drive(here, sentence, listening))

@@ -45,6 +45,12 @@ class Parent(TypedDict):
     turns: NotRequired[int]
 
 
+def without_question(reply: str) -> str:
+    """A reflection reply that leaves it to the model of clarify to word the question."""
+    read = json.loads(reply.removeprefix("```json").removesuffix("```"))
+    return json.dumps({**read, "clarification_question": None})
+
+
 def counting_planner(calls: list[str]) -> ScriptedChatModel:
     """The keyless planner behind a script that writes down whose prompt it was given."""
     planner = KeylessPlanner()
@@ -69,6 +75,8 @@ def counting_planner(calls: list[str]) -> ScriptedChatModel:
             }
             for name in tools
         ]
+        if role == "reflect":
+            return without_question(planner.invoke(messages).text)
         return planner.bind_tools(specs).invoke(messages) if specs else planner.invoke(messages)
 
     return ScriptedChatModel(answer)

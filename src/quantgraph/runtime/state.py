@@ -45,6 +45,8 @@ class Clarification(TypedDict):
     kind: ClarificationKind
     reason: str
     """Why it is asked."""
+    worded: NotRequired[bool]
+    """Whether ``reason`` is a question already, which no model words again; absent once it is asked."""
     question: str
     """Empty until it is worded."""
     options: list[str]

@@ -128,10 +128,18 @@ def question_update(
     *,
     unread: Sequence[str] = (),
     options: Sequence[str] = (),
+    worded: bool = True,
 ) -> Update:
     """Return the update that asks the user; after the last allowed question, the one that ends the run.
 
-    ``unread`` are the user's words that were not understood, ``options`` suggested answers.
+    Parameters
+    ----------
+    unread
+        The user's words that were not understood.
+    options
+        Suggested answers.
+    worded
+        Whether ``reason`` is asked as it is; else a model words the question.
     """
     count = state.get("clarification_count", 0)
     if count >= MAX_CLARIFICATIONS:
@@ -148,6 +156,7 @@ def question_update(
             "id": identifier,
             "kind": kind,
             "reason": reason,
+            "worded": worded,
             "question": "",
             "options": list(options),
             "default": None,
@@ -178,7 +187,13 @@ def _repeated(failures: Sequence[str]) -> bool:
 
 
 def repeat_question_update(
-    state: SignalSubgraphState, kind: str, params: Mapping[str, Any], unread: Sequence[str], reason: str
+    state: SignalSubgraphState,
+    kind: str,
+    params: Mapping[str, Any],
+    unread: Sequence[str],
+    reason: str,
+    *,
+    worded: bool = True,
 ) -> dict[str, Any]:
     """Return the update that asks the last question again; empty if its answer was useful.
 
@@ -190,6 +205,8 @@ def repeat_question_update(
     ----------
     kind, reason
         The question that arises with the answer, and why.
+    worded
+        See :func:`question_update`.
     params, unread
         The request as read with the answer, and the words that were not understood.
     """
@@ -217,7 +234,7 @@ def repeat_question_update(
         "answering": None,
         "reflected_on": answer.id,
         "assumptions": [each for each in state.get("assumptions", []) if not each.startswith(line)],
-        **question_update(state, task["kind"], reason, unread=unread, options=task["options"]),
+        **question_update(state, task["kind"], reason, unread=unread, options=task["options"], worded=worded),
     }
 
 

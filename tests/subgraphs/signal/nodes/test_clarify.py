@@ -53,11 +53,28 @@ def test_a_question_is_the_typed_object_in_plain_json(play, graph_of):
     cast = play.Cast(reflect=play.intent(**NO_WINDOW))
     waiting = graph_of(cast, checkpointer=InMemorySaver()).invoke(begin(), THREAD)
     question = asked(waiting)
-    assert set(question) == set(Clarification.__annotations__) - {"error", "orders"}
+    assert set(question) == set(Clarification.__annotations__) - {"error", "orders", "worded"}
     assert json.loads(json.dumps(question)) == question
     assert waiting["__interrupt__"][0].response_schema == question["answer_schema"]
     assert (question["kind"], question["rounds_left"]) == ("window", 2)
     assert question["default"] == question["options"][0] == "from 20250101 to 20251231"
+
+
+def test_a_question_that_a_model_has_worded_is_asked_as_it_is(play, graph_of):
+    cast = play.Cast(reflect=play.intent(**NO_WINDOW, question="Over which months?"))
+    question = asked(graph_of(cast, checkpointer=InMemorySaver()).invoke(begin(), THREAD))
+    assert question["reason"] == "Over which months?"
+    assert question["question"].splitlines()[0] == "Over which months?"
+    assert cast.turns["question"] == 0
+
+
+def test_a_question_about_the_users_own_rule_offers_no_other_rule(play, graph_of):
+    cast = play.Cast(reflect=play.intent(question="Up since yesterday, or since Monday?"))
+    question = asked(graph_of(cast, checkpointer=InMemorySaver()).invoke(begin(), THREAD))
+    assert (question["kind"], question["options"], question["default"]) == ("strategy", [], None)
+    assert question["question"] == question["reason"]
+    final = graph_of(cast, on_clarify="default").invoke(begin())
+    assert (final["ended_because"], final["assumptions"]) == ("needs_answer", [])
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,8 @@
-"""Clarify: word a question in one step, ask it in the next.
+"""Clarify: prepare a question in one step, ask it in the next.
 
-Code before ``interrupt()`` runs again when the run is resumed. So the model words the question in a step of
-its own, and the step that asks does nothing else: the question answered is the question asked.
+Code before ``interrupt()`` runs again when the run is resumed. So the question is prepared in a step of its
+own, where a model words it if it is not a question yet, and the step that asks does nothing else: the question
+answered is the question asked.
 """
 
 from __future__ import annotations
@@ -49,7 +50,7 @@ Write the question itself and nothing else, in the user's language, friendly and
 def clarify_node(
     state: SignalSubgraphState, *, resources: Resources | None = None, model: BaseChatModel | None = None
 ) -> dict[str, Any]:
-    """Word the question in the first turn; ask it and take the answer in the second.
+    """Prepare the question in the first turn; ask it and take the answer in the second.
 
     Raises
     ------
@@ -67,19 +68,31 @@ def clarify_node(
         task = cast("Clarification", made["clarification"])
     if resources.on_clarify in ("default", "fail"):
         return _take_default(state, task, resources)
-    return _ask(state, task, resources) if task["question"] else _word(state, task, resources, model)
+    return _ask(state, task, resources) if task["question"] else _prepare(state, task, resources, model)
 
 
-def _word(
+def _prepare(
     state: SignalSubgraphState, task: Clarification, resources: OpenResources, model: BaseChatModel | None
 ) -> dict[str, Any]:
-    count, task = state.get("clarification_count", 0), task.copy()
+    task = task.copy()
     task["default"] = _default(state, task, resources)
     if resources.on_clarify == "ask":
         check_checkpointer(task["reason"])
-    task["options"] = task["options"] or typical_answers(
-        task["kind"], task["language"], known_source(state, resources)
-    )
+    if not task["options"] and not _is_about_a_rule(state, task):
+        task["options"] = typical_answers(task["kind"], task["language"], known_source(state, resources))
+    try:
+        text = task["reason"] if task.pop("worded", False) else _ask_model(state, task, resources, model)
+    except MODEL_ERRORS as error:
+        return end_update(state, "model_unavailable", error)
+    task["question"] = text + _default_hint(task)
+    return {"clarification": task, "clarification_needed": task["reason"], "current_task": "clarify"}
+
+
+def _ask_model(
+    state: SignalSubgraphState, task: Clarification, resources: OpenResources, model: BaseChatModel | None
+) -> str:
+    """Let the model word the question."""
+    count = state.get("clarification_count", 0)
     prompt = CLARIFY_NODE_PROMPT.format(
         clarification_reason=task["reason"],
         clarification_count=count,
@@ -96,17 +109,17 @@ def _word(
         "round": count + 1,
     }
     messages = [("system", wrap("clarify", json.dumps(facts, ensure_ascii=False))), ("human", prompt)]
-    try:
-        model = model or build_clarify_model(resources)
-        text = str(model.invoke(messages).text).strip() or task["reason"]
-    except MODEL_ERRORS as error:
-        return end_update(state, "model_unavailable", error)
-    task["question"] = text + _default_hint(task)
-    return {"clarification": task, "clarification_needed": task["reason"], "current_task": "clarify"}
+    model = model or build_clarify_model(resources)
+    return str(model.invoke(messages).text).strip() or task["reason"]
 
 
 def _default(state: SignalSubgraphState, task: Clarification, resources: OpenResources) -> str | None:
-    """Return the default for the question's part; with the last question, for all parts still unknown."""
+    """Return the default for the question's part; with the last question, for all parts still unknown.
+
+    A rule that the user gave has none: a default never takes its place.
+    """
+    if _is_about_a_rule(state, task):
+        return None
     if task["kind"] == "fields":  # only the unknown fields are given up
         return without_fields(task["unread"], task["language"])
     sessions = known_source(state, resources).sessions()
@@ -122,6 +135,12 @@ def _default(state: SignalSubgraphState, task: Clarification, resources: OpenRes
         }
         known += [part for part, names in fields.items() if all(params.get(name) for name in names)]
     return default_answer(task["kind"], task["language"], sessions, plan_without=known)
+
+
+def _is_about_a_rule(state: SignalSubgraphState, task: Clarification) -> bool:
+    """Whether it is asked how a rule is meant that the user gave."""
+    params = state.get("user_intent", {}).get("params", {})
+    return task["kind"] == "strategy" and bool(params.get("strategy_desc"))
 
 
 def _default_hint(task: Clarification) -> str:

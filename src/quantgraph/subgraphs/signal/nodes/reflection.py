@@ -224,8 +224,9 @@ def _checked_reading(
         intent["needs_clarification"] = True
         kind = missing or "strategy"
         reason = reply.clarification_question or reply.analysis or f"missing: {kind}"
-        again = repeat_question_update(state, kind, intent["params"], reply.unread, reason)
-        return again or {**read, **question_update(state, kind, reason, unread=reply.unread)}
+        worded = bool(reply.clarification_question)
+        again = repeat_question_update(state, kind, intent["params"], reply.unread, reason, worded=worded)
+        return again or {**read, **question_update(state, kind, reason, unread=reply.unread, worded=worded)}
     try:
         check_fields(fields)
         request = check_request(intent["params"], source, source.moment, language(state))
