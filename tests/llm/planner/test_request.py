@@ -90,7 +90,7 @@ READ = {
     "RSI低于30买入": RSI,
     "Buy when RSI(14) < 30; sell when RSI(14) > 70.": RSI,
     "RSI(14) below 30 buy above 70 sell": RSI,
-    "buy when the RSI falls below 30 and sell when it rises above 70": RSI,
+    "buy when the RSI falls below 30 and sell when it rises above 70": "RSI(14) crosses below 30 | RSI(14) crosses above 70",
     "RSI不低于30买入，不高于20卖出": "RSI(14) >= 30 | RSI(14) <= 20",
     "buy when RSI is at most 30, sell when RSI is at least 70": "RSI(14) <= 30 | RSI(14) >= 70",
     "6日RSI上穿20买入，下穿80卖出": "RSI(6) crosses above 20 | RSI(6) crosses below 80",

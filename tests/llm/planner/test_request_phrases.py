@@ -6,7 +6,7 @@ import pytest
 
 from quantgraph.llm.planner.describe import describe
 from quantgraph.llm.planner.request import ParsedRequest, RequestContext, read_request
-from quantgraph.llm.planner.rules import AnyOf, Compare, Not, Number, Rsi, opposite
+from quantgraph.llm.planner.rules import AnyOf, Bar, Compare, Cross, Not, Number, Rsi, TradingRule, opposite
 
 MACD = "DIF(12,26) crosses above DEA(12,26,9) | DIF(12,26) crosses below DEA(12,26,9)"
 SMA = "SMA(5) crosses above SMA(20) | SMA(5) crosses below SMA(20)"
@@ -120,3 +120,30 @@ def test_an_unknown_word_of_a_sentence_in_capitals_is_named() -> None:
 def test_a_look_back_right_behind_a_code_leaves_the_code_alone(ahead: str) -> None:
     request = read(f"2025年 600519{ahead}涨幅超过5%买入")
     assert (request.symbols, request.missing) == (("600519.SH",), ())
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "RSI rises above 30 buy, falls below 70 sell",
+        "buy when RSI goes above 30, sell when it drops below 70",
+        "buy when RSI breaks above 30, sell when RSI breaks below 70",
+        "RSI突破30买入，跌破70卖出",
+        "RSI回升到30以上买入，跌回70以下卖出",
+        "RSI上升超过30买入，回落到70以下卖出",
+    ],
+)
+def test_an_oscillator_that_moves_through_a_level_is_an_event(text: str) -> None:
+    rule = read_request(f"600519.SH {text}，2025年", RequestContext()).strategy
+    assert rule == TradingRule(
+        entry=Cross(left=Rsi(), direction="up", right=Number(value=30.0)),
+        exit=Cross(left=Rsi(), direction="down", right=Number(value=70.0)),
+    )
+
+
+def test_a_price_or_a_return_that_breaks_a_level_stays_a_state() -> None:
+    rule = read_request("600519.SH 股价突破1500买入，跌破1400卖出，2025年", RequestContext()).strategy
+    assert rule == TradingRule(
+        entry=Compare(left=Bar(), op=">", right=Number(value=1500.0)),
+        exit=Compare(left=Bar(), op="<", right=Number(value=1400.0)),
+    )

@@ -15,18 +15,22 @@ from datetime import date
 from quantgraph.errors import BadWindow
 from quantgraph.llm.planner.periods import Period, normalise_dates, period_at
 
-__all__ = ["MARK", "Window", "find_window", "malformed_dates", "merge_windows", "without_dates"]
+__all__ = ["MARK", "Span", "Window", "find_window", "malformed_dates", "merge_windows", "without_dates"]
 
 MARK = "\x1f"
 """Placeholder of a date in the text."""
+
+Span = tuple[str, str]
+"""First and last day, eight digits each."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Window:
     """A start and an end, each eight digits or None. ``open_end``: the end is the last session.
 
-    ``yearless`` is a period whose year another part of the request must name (``三月到五月``), ``unread`` its
-    text.
+    ``yearless`` are periods whose year another part of the request must name (``三月到五月``), ``unread`` their
+    text; ``listed`` says that they are several spans (``三月和五月``). ``spans`` are several spans, which are never
+    joined into one; then there is neither start nor end.
     """
 
     start: str | None = None
@@ -34,7 +38,9 @@ class Window:
     open_end: bool = False
     named: bool = False
     unread: tuple[str, ...] = ()
-    yearless: tuple[Period, Period] | None = None
+    yearless: tuple[Period, ...] = ()
+    listed: bool = False
+    spans: tuple[Span, ...] = ()
 
     @property
     def is_year(self) -> bool:
@@ -43,10 +49,16 @@ class Window:
 
     def in_year_of(self, year: Window) -> Window | None:
         """The yearless period in a year; None without such a period or if ``year`` is not one whole year."""
-        if self.yearless is None or year.start is None or not year.is_year:
+        if not self.yearless or year.start is None or not year.is_year:
             return None
-        first, second = (period.with_year(int(year.start[:4])) for period in self.yearless)
-        return Window(start=first.start or None, end=second.end or None, named=True)
+        periods = [period.with_year(int(year.start[:4])) for period in self.yearless]
+        if self.listed:
+            return _several([(period.start, period.end) for period in periods])
+        return Window(start=periods[0].start or None, end=periods[-1].end or None, named=True)
+
+
+def _several(spans: list[Span]) -> Window:
+    return Window(named=True, spans=tuple(dict.fromkeys(spans)))
 
 
 _SESSIONS = re.compile(
@@ -57,6 +69,8 @@ _NOW = re.compile(r"今天|今日|现在|目前|最新|至今|\b(?:today|now|dat
 _LINK = re.compile(
     r"\s*(?:到|至|-|~|–|—|→|\bto\b|\buntil\b|\btill\b|\bthrough\b|\bthru\b|\band\b|和|与)\s*", re.IGNORECASE
 )
+_LIST = re.compile(r"\s*(?:\band(?:\s+in)?\b|和|与|及|、|&)\s*", re.IGNORECASE)
+_BETWEEN = re.compile(r"between\s*(?:the\s+)?$", re.IGNORECASE)
 _START = re.compile(
     r"(?:(?:从|自从|自|始于|开始(?:日期|时间)?|起始(?:日期|时间)?|起)\s*(?:是|为)?\s*[:=]?\s*"
     r"|\b(?:since|from|starting(?:\s+(?:from|on|in))?|start(?:[_ ]date)?|beginning(?:\s+(?:of|in|on))?)\b\s*[:=]?\s*)(?:the\s+)?$",
@@ -75,6 +89,12 @@ _AFTER_START = re.compile(
 )
 _AFTER_END = re.compile(r"\s*(?:为止|之前|以前)")
 _AFTER = re.compile(r"\s*(?:之?间|期间|这段时间|全年)")
+_EXCEPT = re.compile(
+    r"(?:除了?|除去|除开|不含|不包括|不包含|排除|剔除|去掉|避开|跳过|不要?在?|\b(?:except|excluding|exclude|but\s+not|not|without|skip(?:ping)?|avoid(?:ing)?)\b)"
+    r"\s*(?:(?:for|in|during|the)\s+)*$",
+    re.IGNORECASE,
+)
+_AFTER_EXCEPT = re.compile(r"\s*(?:之?外|以外|除外|不交易|不要?交易|excluded)")
 _MALFORMED = re.compile(r"(?<![\d.])(?:19|20)(?:\d{5}|\d{7})(?![\d.])")
 
 
@@ -84,6 +104,7 @@ class _Item:
     end: int
     window: Window
     plain: bool = False
+    excluded: bool = False
 
 
 def _at_word_start(text: str, at: int) -> bool:
@@ -105,9 +126,17 @@ def _items(text: str, last: date | None) -> Iterator[_Item]:
 
 
 def _item(text: str, at: int, found: tuple[Period, int], last: date | None) -> _Item | None:
-    """A period with the words around it that make it a start, an end, or both."""
+    """A period with the words around it that make it a start, an end, both, or one that is left out."""
     first, end = found
     begin, role = _role_before(text, at)
+    if excepted := _EXCEPT.search(text, max(0, begin - _NEAR), begin):
+        begin = excepted.start()
+    if excepted or _AFTER_EXCEPT.match(text, end):
+        end = _skip(_AFTER_EXCEPT, text, end)
+        return _Item(begin=begin, end=end, window=Window(named=True), excluded=True)
+    listed, behind = _list_of(text, at, found, last)
+    if len(listed) > 1:
+        return _listed(text, begin, behind, listed, last)
     second, now, end = _linked(text, end, last)
     year = first.year or (second.year if second else 0)
     if not year and first.unit in ("half", "quarter"):
@@ -126,6 +155,38 @@ def _item(text: str, at: int, found: tuple[Period, int], last: date | None) -> _
     return _single(text, begin, end, first, "start" if now else role)
 
 
+def _list_of(text: str, at: int, found: tuple[Period, int], last: date | None) -> tuple[list[Period], int]:
+    """The periods of a list (``1月和3月``, *2025Q1 and 2025Q3*), and where it ends; one period without a list.
+
+    Two days joined by *and* are a start and an end, as is what stands behind *between*.
+    """
+    periods, end = [found[0]], found[1]
+    while found[0].unit not in ("day", "fixed") and (link := _LIST.match(text, end)):
+        other = period_at(text, link.end(), last)
+        if other is None or other[0].unit in ("day", "fixed") or _NO_MONTH.match(text, other[1]):
+            break
+        periods, end = [*periods, other[0]], other[1]
+    joined = _BETWEEN.search(text, max(0, at - _NEAR), at) or re.match(r"\s*之?间", text[end : end + 3])
+    return (periods[:1], found[1]) if joined or _LINK_ON.match(text, end) else (periods, end)
+
+
+def _listed(text: str, begin: int, end: int, periods: list[Period], last: date | None) -> _Item | None:
+    """Several spans; a period without a year takes that of the one before it, or the first that is named."""
+    year = next((period.year for period in periods if period.year), 0)
+    if not year and all(period.unit in ("half", "quarter") for period in periods):
+        year = last.year if last else 0
+    if not year:
+        written = Window(named=True, yearless=tuple(periods), listed=True, unread=(text[begin:end].strip(),))
+        return _Item(begin=begin, end=end, window=written)
+    spans: list[Span] = []
+    for period in periods:
+        year = period.year or year
+        dated = period.with_year(year)
+        spans.append((dated.start, dated.end))
+    return _Item(begin=begin, end=_skip(_AFTER, text, end), window=_several(spans))
+
+
+_LINK_ON = re.compile(r"\s*(?:到|至|-|~|–|—|→|\bto\b|\buntil\b|\bthrough\b)\s*\d", re.IGNORECASE)
 _MONTHS_ONLY = re.compile(r"\d{1,2}月")
 _NO_MONTH = re.compile(
     r"\s*(?:均|线|涨|跌|动|新|最|高|低|收益|回报|K|移动|内|里?每|后|前|之|以)", re.IGNORECASE
@@ -185,6 +246,8 @@ def _skip(pattern: re.Pattern[str], text: str, at: int) -> int:
 
 def merge_windows(older: Window, newer: Window) -> Window:
     """Update a window by a later answer, which replaces only what it names."""
+    if newer.spans or newer.unread:
+        return newer
     if newer.start is None and newer.end is None:
         return older if older.start or older.end or not newer.named else newer
     end = newer.end or older.end
@@ -197,15 +260,18 @@ def merge_windows(older: Window, newer: Window) -> Window:
 
 
 def _combine(items: list[_Item], texts: list[str]) -> Window:
-    """The window of one line: one item, a start and an end, or two days or periods."""
+    """The window of one line: one item, a start and an end, two days, or several spans."""
     windows = [item.window for item in items]
+    if any(item.excluded for item in items):
+        return Window(named=True, unread=tuple(texts))
     if len(windows) == 1:
         return windows[0]
     if len(windows) == 2:
         first, second = windows
         if resolved := (first.in_year_of(second) or second.in_year_of(first)):
             return resolved
-        if all(item.plain for item in items):
+        days = all(window.start and (window.open_end or window.start == window.end) for window in windows)
+        if days and all(item.plain for item in items):
             end = second.end or second.start
             return Window(start=first.start, end=end, named=True)
         starts = [window for window in windows if window.start and (window.open_end or not window.end)]
@@ -214,7 +280,27 @@ def _combine(items: list[_Item], texts: list[str]) -> Window:
             return Window(start=starts[0].start, end=ends[0].end, named=True)
         if first.open_end and items[1].plain and second.start:
             return Window(start=first.start, end=second.end or second.start, named=True)
-    return Window(named=True, unread=tuple(texts))
+    spans = _spans_of(windows)
+    return _several(spans) if len(spans) > 1 else Window(named=True, unread=tuple(texts))
+
+
+def _spans_of(windows: list[Window]) -> list[Span]:
+    """The spans of windows that are complete, or months of the year before them; empty if any is neither."""
+    spans: list[Span] = []
+    for window in windows:
+        if window.yearless and spans:
+            year = int(spans[-1][1][:4])
+            dated = [period.with_year(year) for period in window.yearless]
+            ends = dated if window.listed else [dated[-1]]
+            starts = dated if window.listed else [dated[0]]
+            spans += [(first.start, last.end) for first, last in zip(starts, ends, strict=True)]
+        elif window.spans:
+            spans += window.spans
+        elif window.start and window.end:
+            spans.append((window.start, window.end))
+        else:
+            return []
+    return spans
 
 
 def _with_years(text: str, last: date | None) -> tuple[str, bool]:

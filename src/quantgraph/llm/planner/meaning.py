@@ -238,7 +238,8 @@ def _right_value(left: Value, word: str, right: Operand | None, memory: Memory) 
 
 def _compared(left: Value, word: str, right: Value) -> Condition:
     lines = isinstance(left, Average | Macd | Kdj | Rsi) and isinstance(right, Average | Macd | Kdj | Rsi)
-    if word.startswith("CROSS") or (word.startswith("BREAK") and lines):
+    level = isinstance(left, Macd | Kdj | Rsi) and isinstance(right, Number)
+    if word.startswith("CROSS") or (word.startswith("BREAK") and (lines or level)):
         return Cross(left=left, direction="up" if word.endswith("UP") else "down", right=right)
     return Compare(left=left, op=_OPERATORS[word], right=right)
 

@@ -94,6 +94,15 @@ _DEVIATIONS_EN = re.compile(
 _DEVIATIONS_ZH = re.compile(
     r"(高于|低于|突破|跌破)\s*(\d+)\s*[日天](?:移动平均线|移动平均|均线|均值)的?\s*(\d+(?:\.\d+)?)\s*[个倍]的?标准差"
 )
+_LEVEL = r"\s*(-?\d+(?:\.\d+)?)(?![\d.]*\s*(?:%|日|天|倍|元|亿))\s*"
+_RISES_TO = re.compile(
+    rf"(?:重新|再次)?(?:回升|升回|涨回|升|回到|反弹|上升){{1,2}}[到至]?{_LEVEL}(?:以上|之上|上方)"
+)
+_FALLS_TO = re.compile(
+    rf"(?:重新|再次)?(?:跌回|降回|回落|跌|降|下降){{1,2}}[到至]?{_LEVEL}(?:以下|之下|下方)"
+)
+_RISES_OVER = re.compile(rf"(?:回升|上升|反弹)[到至]?(?:超过|高于|突破){_LEVEL}")
+_FALLS_UNDER = re.compile(rf"(?:回落|下降)[到至]?(?:低于|跌破|跌穿){_LEVEL}")
 _HAS_LINES = re.compile(r"布林|boll|均线|[se]?ma\b|轨", re.IGNORECASE)
 
 
@@ -212,6 +221,13 @@ def normalise(text: str) -> str:
         ),
         text,
     )
+    for pattern, word in (
+        (_RISES_TO, "突破"),
+        (_RISES_OVER, "突破"),
+        (_FALLS_TO, "跌破"),
+        (_FALLS_UNDER, "跌破"),
+    ):
+        text = pattern.sub(rf"{word}\1", text)
     text = _DAYS_THAT_CROSS.sub(r"\1日\2日均线", text)
     text = _STOCKS_WITH.sub(r"\2 \1 by", text)
     text = _LOOK_BACK_ZH.sub(r" \1日", text)

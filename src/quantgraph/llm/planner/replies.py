@@ -18,6 +18,7 @@ __all__ = [
     "question",
     "refused_date",
     "rule_text",
+    "several_spans",
     "stored",
     "strategy_failed",
     "strategy_unread",
@@ -101,6 +102,8 @@ def next_question(request: ParsedRequest, examples: Sequence[str] = ()) -> str |
     if not request.missing:
         return None
     about, language = request.missing[0], request.language
+    if about == "window" and request.windows:
+        return several_spans(request.windows, language)
     text = question(about, request.unread, language, examples)
     if len(request.missing) < len(_QUESTIONS) or not request.unread:
         return text
@@ -110,6 +113,17 @@ def next_question(request: ParsedRequest, examples: Sequence[str] = ()) -> str |
         zh=f"也可以一句话说完：“{code}，最近一年，5日均线上穿20日均线买入，下穿卖出”。",
         en=f' Or say it all in one sentence: "{code}, past year, buy when the 5-day average crosses above the '
         '20-day average, sell when it crosses below".',
+    )
+
+
+def several_spans(spans: Sequence[tuple[str, str]], language: Language) -> str:
+    """The question after several spans of dates, which are not joined."""
+    said = [f"{start}-{end}" for start, end in spans]
+    return say(
+        language,
+        zh=f"您说了 {len(said)} 段时间（{'、'.join(said)}），一次只能跑一段，也不会把它们连成一段。请问用哪一段？例如 {said[0]}。",
+        en=f"You named {len(said)} spans of dates ({', '.join(said)}); one run takes one span, and they are not joined. "
+        f"Which one should I use? For example {said[0]}.",
     )
 
 

@@ -9,7 +9,7 @@ from typing import Literal
 
 from quantgraph._util.texts import Language, language_of
 from quantgraph.errors import BadWindow
-from quantgraph.llm.planner.dates import MARK, Window, find_window, merge_windows, without_dates
+from quantgraph.llm.planner.dates import MARK, Span, Window, find_window, merge_windows, without_dates
 from quantgraph.llm.planner.lexicon import (
     DATA_KINDS,
     FIELD_NAMES,
@@ -57,6 +57,7 @@ class ParsedRequest:
     """A request as read. Dates are ``YYYYMMDD`` or None; ``fields`` are daily indicators, bars are implied.
 
     ``missing`` lists the parts to ask for, in that order; ``unread`` the unread words that may change the trade.
+    ``windows`` are several spans, of which the user must name one.
     """
 
     symbols: tuple[str, ...]
@@ -68,6 +69,7 @@ class ParsedRequest:
     missing: tuple[Missing, ...]
     language: Language
     unread: tuple[str, ...]
+    windows: tuple[Span, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -252,8 +254,9 @@ def _language(text: str, context: RequestContext) -> Language:
 
 def _unread(lines: list[_Line], clauses: list[LineRule], contradiction: str) -> tuple[str, ...]:
     found: list[str] = []
-    for line in lines:
-        found += (*line.names, *line.window.unread)
+    dated = max((at for at, line in enumerate(lines) if line.window.start or line.window.spans), default=-1)
+    for at, line in enumerate(lines):
+        found += (*line.names, *(line.window.unread if at >= dated else ()))
         unknown = (token for token in line.tokens if token.kind == "UNKNOWN")
         strange = unknown if line.describes_strategy else line.tokens_beyond_data()
         found += dict.fromkeys(
@@ -314,4 +317,5 @@ def _read(text: str, context: RequestContext, *, headings: bool) -> ParsedReques
         missing=tuple(missing),
         language=_language(text, context),
         unread=_unread(lines, clauses, contradiction),
+        windows=window.spans,
     )

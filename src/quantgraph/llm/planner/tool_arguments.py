@@ -63,6 +63,7 @@ def reflection_answer(
                 "end_date": request.end or "",
                 "strategy_desc": _with_codes(text, context.names) if request.strategy else "",
                 "required_indicators": list(request.fields),
+                "windows": [list(span) for span in request.windows],
             },
             "needs_clarification": asked is not None,
         },

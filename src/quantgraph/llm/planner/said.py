@@ -1,0 +1,67 @@
+"""What a sentence names: its spans of dates and its securities, read without its rule.
+
+A model's answer is held against these: a window of another year or a code that nobody said is a slip.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from quantgraph.errors import BadWindow
+from quantgraph.llm.planner.dates import Span, Window, find_window, merge_windows
+from quantgraph.llm.planner.lexicon import is_word
+from quantgraph.llm.planner.normalisation import normalise
+from quantgraph.llm.planner.securities import find_symbols
+
+__all__ = ["said_symbols", "said_windows"]
+
+
+def said_windows(text: str, last_session: str | None) -> tuple[Span, ...]:
+    """The spans of dates that a text of one or several lines names, of the last line that names any.
+
+    Parameters
+    ----------
+    last_session
+        Last session of the data as ``YYYYMMDD``: relative dates count back from it, and a start alone ends there.
+
+    Returns
+    -------
+    tuple
+        First and last day of each span, ``YYYYMMDD``; empty if the text names none, or one that is malformed,
+        ambiguous or open at an end that ``last_session`` does not close.
+
+    Examples
+    --------
+    >>> said_windows("600519.SH 2025年1月和3月", None)
+    (('20250101', '20250131'), ('20250301', '20250331'))
+    >>> said_windows("buy the top 10 since 2024-03-01", "20251231")
+    (('20240301', '20251231'),)
+    """
+    window = Window()
+    for line in text.splitlines():
+        try:
+            found, _ = find_window(find_symbols(normalise(line), {}, is_word).rest, last_session)
+        except BadWindow:
+            return ()
+        window = found.in_year_of(window) or window.in_year_of(found) or merge_windows(window, found)
+    if window.spans:
+        return window.spans
+    end = window.end or (last_session if window.open_end else None)
+    return ((window.start, end),) if window.start and end else ()
+
+
+def said_symbols(text: str, names: Mapping[str, str]) -> tuple[str, ...]:
+    """The codes that a text names, in reading order: of stocks, of indices by code or name, and ``ALL``.
+
+    Parameters
+    ----------
+    names
+        ``ts_code`` by security name.
+
+    Examples
+    --------
+    >>> said_symbols("上证50里的贵州茅台", {"贵州茅台": "600519.SH"})
+    ('000016.SH', '600519.SH')
+    """
+    found = (find_symbols(normalise(line), names, is_word).symbols for line in text.splitlines())
+    return tuple(dict.fromkeys(code for symbols in found for code in symbols))
