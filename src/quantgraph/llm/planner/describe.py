@@ -29,7 +29,7 @@ from quantgraph.llm.planner.rules import (
     opposite,
 )
 
-__all__ = ["describe", "format_number", "lookback_of", "name_of", "slug"]
+__all__ = ["describe", "describe_value", "format_number", "lookback_of", "name_of", "slug"]
 
 _LONGEST_NAME = 80
 
@@ -176,6 +176,15 @@ def _value(value: Value, zh: bool) -> str:  # noqa: C901, PLR0911 - one case a n
             return f"此前{period}日{word}" if zh else f"{word} of the {period} sessions before"
         case Indicator(field=name):
             return name
+
+
+def describe_value(value: Value, language: Language) -> str:
+    """A value as one phrase.
+
+    >>> describe_value(Average(kind="ema", period=12), "en")
+    'EMA(12)'
+    """
+    return _value(value, language == "zh")
 
 
 def _rank(rank: Rank, zh: bool) -> str:

@@ -1,0 +1,87 @@
+"""Positions are compared, not cells."""
+
+import numpy as np
+import pandas as pd
+
+from quantgraph.audit.meaning import Reading, compare_positions
+
+SESSIONS = pd.bdate_range("2024-01-02", periods=10)
+ONE, TWO = "600000.SH", "600519.SH"
+FLAT = [0.0] * 10
+
+
+def frame(one, two=None):
+    return pd.DataFrame({ONE: one, TWO: FLAT if two is None else two}, index=SESSIONS, dtype=float)
+
+
+CLOSE = frame(range(10, 20), range(20, 30))
+STATE = [1, 1, -1, -1, 1, 1, 1, -1, -1, -1]
+EVENT = [0, 0, -1, 0, 1, 0, 0, -1, 0, 0]
+
+
+def compared(code, *words, close=CLOSE, first=None):
+    readings = [
+        [Reading(signal=each, explain=lambda session, symbol: "why") for each in group] for group in words
+    ]
+    return compare_positions(code, close, readings, first=first)
+
+
+def difference(code, *words, **more):
+    return compared(code, *words, **more).difference
+
+
+def test_a_state_and_its_event_are_one_rule_in_both_directions():
+    assert difference(frame(STATE), [frame(EVENT)]) is None
+    assert difference(frame(EVENT), [frame(STATE)]) is None
+
+
+def test_nan_keeps_the_position():
+    gaps = [1, np.nan, -1, np.nan, 1, np.nan, np.nan, -1, np.nan, np.nan]
+    assert difference(frame(gaps), [frame(STATE)]) is None
+
+
+def test_the_first_difference_is_named_with_the_counts_of_both():
+    late = [0, 0, 0, -1, 0, 1, 0, -1, 0, 0]
+    whole = compared(frame(FLAT, late), [frame(FLAT, [0, 0, -1, 0, 1, 0, 0, -1, 0, 0])])
+    found = whole.difference
+    assert (found.session, found.symbol, found.code_long) == (SESSIONS[4], TWO, False)
+    assert (whole.code_counts, whole.words_counts, found.cells) == ((1, 2), (1, 2), 1)
+    assert found.explanation == "why"
+
+
+def test_a_signal_that_never_speaks_is_out_all_the_time():
+    found = difference(frame(FLAT), [frame([0, 0, 0, 1, 0, 0, 0, 0, 0, 0])])
+    assert (found.session, found.symbol, found.cells) == (SESSIONS[3], ONE, 7)
+    assert difference(frame(FLAT), [frame([-1] * 10)]) is None
+
+
+def test_a_position_that_ends_before_the_code_first_speaks_is_a_difference():
+    words = [1, 0, -1, 0, 1, 0, 0, -1, 0, 0]
+    assert difference(frame([0, 0, 0, 0, 1, 0, 0, -1, 0, 0]), [frame(words)]).session == SESSIONS[2]
+
+
+def test_an_entry_in_the_middle_may_not_be_missed():
+    words = [0, 0, 0, 1, 0, -1, 0, 1, 0, 0]
+    assert difference(frame([0, 0, 0, 0, 0, -1, 0, 1, 0, 0]), [frame(words)]).session == SESSIONS[3]
+
+
+def test_sessions_without_trading_and_before_the_first_are_not_difference():
+    close = CLOSE.copy()
+    close.loc[SESSIONS[4], ONE] = np.nan
+    code = [1, 1, -1, -1, 0, 1, 1, -1, -1, -1]
+    assert difference(frame(code), [frame(STATE)]).session == SESSIONS[4]
+    assert difference(frame(code), [frame(STATE)], close=close) is None
+    assert difference(frame(code), [frame(STATE)], first=SESSIONS[5]) is None
+
+
+def test_any_group_is_right_and_in_a_group_any_reading_of_each_symbol():
+    one, two = frame(STATE, FLAT), frame(FLAT, STATE)
+    code = frame(STATE, STATE)
+    assert difference(code, [one, two]) is None
+    assert difference(code, [one], [two]) is not None
+    assert difference(code, [one], [code]) is None
+
+
+def test_the_closest_reading_is_reported():
+    near = frame([1, 1, -1, -1, 1, 1, 1, 1, -1, -1])
+    assert difference(frame(STATE), [frame([-1] * 10)], [near]).session == SESSIONS[7]
