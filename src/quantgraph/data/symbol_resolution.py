@@ -13,7 +13,15 @@ from quantgraph._util.texts import Note
 from quantgraph.data.market_data import MarketDataSource, Members
 from quantgraph.errors import BadOption, UnknownSymbol
 
-__all__ = ["INDEX_NAMES", "ResolvedSymbols", "exchange_code", "is_code", "is_index_code", "resolve_symbols"]
+__all__ = [
+    "INDEX_NAMES",
+    "ResolvedSymbols",
+    "exchange_code",
+    "index_code",
+    "is_code",
+    "is_index_code",
+    "resolve_symbols",
+]
 
 INDEX_NAMES: dict[str, tuple[str, ...]] = {
     "000016.SH": ("上证50", "SSE 50", "SSE50"),
@@ -64,6 +72,16 @@ def is_index_code(code: str) -> bool:
     (True, False, True)
     """
     return _INDEX_CODE.fullmatch(code) is not None
+
+
+def index_code(token: str) -> str | None:
+    """``ts_code`` of an index by its code or its name; None for anything else.
+
+    >>> index_code("上证50"), index_code("sh000016"), index_code("600519.SH")
+    ('000016.SH', '000016.SH', None)
+    """
+    code = _standard(token)
+    return code if is_index_code(code) else _INDEX_CODES.get(_plain(token))
 
 
 def exchange_code(digits: str) -> str:
@@ -161,9 +179,8 @@ class _Resolver:
         if is_index_code(code):
             return code
         own = {_plain(name): symbol for symbol, name in self._names.items() if symbol not in self._listed_set}
-        common = {_plain(alias): index for index, aliases in INDEX_NAMES.items() for alias in aliases}
         bare = {index.partition(".")[0]: index for index in INDEX_NAMES}
-        return own.get(_plain(text)) or common.get(_plain(text)) or bare.get(code)
+        return own.get(_plain(text)) or index_code(text) or bare.get(code)
 
     def _members(self, index: str) -> Members | None:
         try:
@@ -236,3 +253,6 @@ def _standard(text: str) -> str:
 def _plain(name: str) -> str:
     """Name without case, blanks and hyphens, for comparison."""
     return re.sub(r"[\s\-]", "", name).casefold()
+
+
+_INDEX_CODES = {_plain(alias): index for index, aliases in INDEX_NAMES.items() for alias in aliases}

@@ -64,6 +64,8 @@ def _request(state: TradingState, trading: Trading) -> tuple[dict[str, Any], str
     notes = needs_notes(trading.decider, sessions, inside[0], data)
     request = {
         "ts_code": given.get("ts_code") or ",".join(symbols),
+        "trade": given.get("ts_code") or ",".join(symbols),
+        "index": [],
         "start": f"{inside[0]:%Y%m%d}",
         "end": f"{inside[-1]:%Y%m%d}",
         "indicators": [],

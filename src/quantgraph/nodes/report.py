@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pandas as pd
 from langchain_core.messages import AIMessage
 
 from quantgraph._util.texts import say
+from quantgraph.broker.simulate import Market
 from quantgraph.data import MarketDataSource
 from quantgraph.errors import (
     NoData,
@@ -23,7 +25,7 @@ from quantgraph.nodes.trading import Trading
 from quantgraph.report import summarise
 from quantgraph.report.notes import summary_notes
 from quantgraph.runtime.endings import language
-from quantgraph.subgraphs.signal import EVALUATION_FIELDS
+from quantgraph.subgraphs.signal import EVALUATION_FIELDS, restrict_to_request
 
 __all__ = ["report_node"]
 
@@ -49,6 +51,7 @@ def report_node(state: TradingState, *, trading: Trading) -> dict[str, Any]:
         signal=state["strategy"]["name"] if trading.decider.uses_signal else None,
         cash=trading.cash,
         index=_index_levels(state, trading.resources.source),
+        benchmark=_traded_market(state, trading),
     )
     trading.close(run_id)
     found = state.get("validation", {}).get("data_summary", {})
@@ -67,6 +70,16 @@ def report_node(state: TradingState, *, trading: Trading) -> dict[str, Any]:
     text += "".join(say(user_language, zh=f"{note}。", en=f" {note}.") for note in notes)
     message = {"messages": [AIMessage(text)]} if is_done else {}  # otherwise the ending has its message
     return {"summary": summary, "session": None, **message}
+
+
+def _traded_market(state: TradingState, trading: Trading) -> Market:
+    """Return the market of what is traded alone, without what is only watched."""
+    request, market = state["request"], trading.market(state)
+    if request["trade"] == request["ts_code"]:
+        return market
+    traded = {**request, "ts_code": request["trade"], "index": []}
+    ref = restrict_to_request(market.store, market.data_ref, traded, trading.resources.source)
+    return replace(market, data_ref=ref)
 
 
 def _index_levels(state: TradingState, source: MarketDataSource) -> pd.DataFrame | None:

@@ -44,6 +44,7 @@ def summarise(
     signal: str | None,
     cash: Decimal,
     index: pd.DataFrame | None = None,
+    benchmark: Market | None = None,
 ) -> dict[str, Any]:
     """Plain JSON of a finished run; a ratio that is not defined (no variation) is None.
 
@@ -53,6 +54,8 @@ def summarise(
         Name of the signal that was traded; None if the decider uses none.
     index
         Levels of the universe's index, see :func:`~quantgraph.report.benchmark.index_buy_and_hold`.
+    benchmark
+        The market that buy-and-hold buys. Default: all of ``market``.
 
     Returns
     -------
@@ -81,9 +84,9 @@ def summarise(
         cannot tell; ``costs {commission, stamp_duty, transfer_fee, regulatory, slippage, total}``.
     """
     values, days, costs = ledger.values(run_id), ledger.days(run_id), ledger.costs(run_id)
-    held, bought = buy_and_hold_values(market, sessions, cash=cash)
+    held, bought = buy_and_hold_values(benchmark or market, sessions, cash=cash)
     levels = None if index is None else index_buy_and_hold(index, sessions, cash=cash, at=market.mark_at)
-    data = market.store.snapshot(market.data_ref)
+    data, universe = (each.store.snapshot(each.data_ref) for each in (market, benchmark or market))
     counts = traded = None
     if signal is not None:
         counts = {"name": signal, "counts": signal_counts(data["signal"][signal])}
@@ -113,7 +116,7 @@ def summarise(
         },
         "benchmark": {
             "name": "equal_weight_buy_and_hold",
-            "symbols": data["ohlcv"]["open"].shape[1],
+            "symbols": universe["ohlcv"]["open"].shape[1],
             "bought": bought,
             **_performance(held),
             **_ratios(held),

@@ -31,7 +31,7 @@ from quantgraph.market.moment import Moment
 from quantgraph.recording import Recording
 from quantgraph.runs.folder import MANIFEST_FILE, Manifest
 from quantgraph.state import DataState
-from quantgraph.subgraphs.signal import EVALUATION_FIELDS, request_symbols
+from quantgraph.subgraphs.signal import EVALUATION_FIELDS, traded_symbols
 
 __all__ = [
     "CHECKPOINTS_FILE",
@@ -79,10 +79,11 @@ def run_outcome(state: Mapping[str, Any], source: MarketDataSource) -> dict[str,
     reason, errors = state.get("ended_because") or "cancelled", state.get("error_messages") or []
     error = errors[-1] if errors else ": ".join([reason, *history[-1:]])
     # Without a request the source may be the reason of the end: it is not called again.
-    symbols = request_symbols(request, AsOfSource(source, Moment(source.sessions()[-1]))) if request else ()
+    symbols = traded_symbols(request, AsOfSource(source, Moment(source.sessions()[-1]))) if request else ()
     return {
         "ended_because": reason,
         **({} if reason == "done" else {"error": error}),
+        "understanding": state.get("understanding"),
         "assumptions": list(state.get("assumptions") or []),
         "notes": [*(request.get("notes") or []), *(state.get("summary") or {}).get("notes", [])],
         "symbols": list(symbols),

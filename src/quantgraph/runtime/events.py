@@ -11,6 +11,7 @@ host that streams with ``subgraphs=True`` sees the events of graphs at any depth
 ``quantgraph.model``    a model call ended, with a reply or an error
 ``quantgraph.session``  a session is in the ledger
 ``quantgraph.question`` the run waits for an answer
+``quantgraph.said``     what was understood, before anything is fetched or traded
 ====================== ==================================================================
 
 A node that runs again, after an answer or after its process was killed, emits its events again. ``served`` is
@@ -19,7 +20,7 @@ true if a model call was answered from the run's recording or a cache, and cost 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any, Literal
@@ -37,10 +38,12 @@ __all__ = [
     "NodeEvent",
     "QuestionEvent",
     "RunEvent",
+    "SaidEvent",
     "SessionEvent",
     "emit_finished",
     "emit_model_call",
     "emit_paused",
+    "emit_said",
     "emit_session",
     "emit_started",
     "update_line",
@@ -96,7 +99,15 @@ class QuestionEvent(TypedDict):
     clarification: dict[str, Any]
 
 
-Event = NodeEvent | ModelEvent | SessionEvent | QuestionEvent
+class SaidEvent(TypedDict):
+    """What was understood, a line each, in the user's language."""
+
+    event: Literal["quantgraph.said"]
+    path: str
+    lines: list[str]
+
+
+Event = NodeEvent | ModelEvent | SessionEvent | QuestionEvent | SaidEvent
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -104,10 +115,11 @@ class RunEvent:
     """Progress of a run in a folder, to be shown.
 
     ``node``: a node has finished, ``text`` is the last line of the history. ``session``: a session was
-    traded, ``text`` is its date. ``question`` and ``answer``: their text.
+    traded, ``text`` is its date. ``question`` and ``answer``: their text. ``said``: what was understood, a
+    line each.
     """
 
-    kind: Literal["node", "session", "question", "answer"]
+    kind: Literal["node", "session", "question", "answer", "said"]
     name: str
     text: str = ""
 
@@ -160,6 +172,12 @@ def emit_model_call(entry: Entry, served: bool) -> None:
             error=None if error is None else error["code"],
         )
     )
+
+
+def emit_said(lines: Sequence[str]) -> None:
+    """Emit what was understood."""
+    scope = current_scope()
+    emit(SaidEvent(event="quantgraph.said", path=scope.path if scope else "", lines=list(lines)))
 
 
 def emit_session(session: pd.Timestamp, value: Decimal) -> None:

@@ -27,6 +27,7 @@ __all__ = [
     "assumption_update",
     "check_checkpointer",
     "check_not_async",
+    "numbered_options",
     "parse_answer",
     "question_id",
 ]
@@ -42,6 +43,7 @@ MAX_ANSWERS = 3
 """Answers that a function may give to one question; the run ends if all are invalid."""
 _SHOWN_CHARACTERS = 80
 """Characters of an invalid answer that its error shows."""
+_HELP = re.compile(r"help|帮助|[?？]", re.IGNORECASE)
 ANY_TEXT = r"\S"
 """Pattern of a text that is not blank."""
 
@@ -93,10 +95,30 @@ def parse_answer(task: Clarification, answer: object) -> str | Note:
     text = text.strip().encode(errors="replace").decode()
     if not text:
         return Note(zh=f"回答是空的；{zh}", en=f"the answer is empty; {en}")
+    if task["kind"] != "approval" and (_HELP.fullmatch(text) or re.fullmatch(r"\d{1,2}", text)):
+        return _numbered(task, text)
     if not re.search(pattern, text, re.IGNORECASE):
         shown = text if len(text) <= _SHOWN_CHARACTERS else text[:_SHOWN_CHARACTERS] + "…"
         return Note(zh=f"没有“{shown}”这个选项；{zh}", en=f"{shown!r} is not an option; {en}")
     return text
+
+
+def numbered_options(task: Clarification) -> list[str]:
+    """Return the options of a question with the numbers that stand for them."""
+    return [f"{number}. {option}" for number, option in enumerate(task["options"], start=1)]
+
+
+def _numbered(task: Clarification, text: str) -> str | Note:
+    """Return the option of a number; what may be answered, for a call for help or another number."""
+    options, is_number = task["options"], text.isdigit()
+    if is_number and (not options or 1 <= int(text) <= len(options)):
+        return options[int(text) - 1] if options else text
+    listed = "; ".join(numbered_options(task))
+    zh = f"可以回答：{listed}；也可以直接输入文字" if options else "请直接输入文字"
+    en = f"answer with a number or a text: {listed}" if options else "answer with text"
+    if not is_number:
+        return Note(zh=f"{task['reason']}（{zh}）", en=f"{task['reason']} ({en})")
+    return Note(zh=f"没有第 {text} 项；{zh}", en=f"there is no option {text}; {en}")
 
 
 def ask_question(task: Clarification, who: Literal["ask"] | AnswerFunction) -> tuple[str, AnsweredBy | None]:

@@ -8,7 +8,7 @@ from typing_extensions import TypedDict
 
 from quantgraph._util.texts import Language
 
-__all__ = ["Clarification", "ClarificationKind", "EndedBecause", "Update"]
+__all__ = ["Clarification", "ClarificationKind", "EndedBecause", "QuestionAnswered", "Update"]
 
 Update = dict[str, Any]
 """What a node returns: the fields it changed."""
@@ -31,7 +31,20 @@ EndedBecause = Literal[
 ]
 
 
-ClarificationKind = Literal["symbol", "window", "strategy", "fields", "failure", "approval"]
+ClarificationKind = Literal[
+    "symbol", "window", "strategy", "fields", "plan", "confirmation", "failure", "approval"
+]
+
+
+class QuestionAnswered(TypedDict):
+    """A question and its answer, as plain JSON."""
+
+    question: str
+    answer: str
+    by: Literal["person", "callable", "default"]
+    """Who answered; nobody said a ``default``."""
+    message: str
+    """Id of the answer's message."""
 
 
 class Clarification(TypedDict):
@@ -60,7 +73,8 @@ class Clarification(TypedDict):
     language: Language
     """The user's language."""
     unread: list[str]
-    """The user's words that were not understood; for ``fields``, the unknown fields."""
+    """The user's words that were not understood; for ``fields``, the unknown fields; for ``plan``, the words
+    that nothing executes."""
     error: NotRequired[str]
     """What was wrong with the last answer, which did not count."""
     orders: NotRequired[list[dict[str, Any]]]

@@ -13,6 +13,7 @@ from langgraph.types import Command
 
 from quantgraph.data.sample import SampleSource
 from quantgraph.errors import BadOption, CheckpointerRequired, ModelUnavailable
+from quantgraph.llm import tags
 from quantgraph.runtime import Resources
 from quantgraph.state import DataState
 from quantgraph.subgraphs.signal import (
@@ -310,7 +311,8 @@ def test_a_message_instead_of_a_resume_is_heard_and_not_the_old_question_asked_a
     final = graph.invoke(begin(f"take {play.ONE}"), THREAD)
     assert final["ended_because"] == "done"
     assert final["clarification_count"] == 1
-    assert "an up-day rule\n" in cast.said["reflect"][1]
+    assert tags.read("user_request", cast.said["reflect"][1]) == "an up-day rule"
+    assert f'"answer":"take {play.ONE}"' in cast.said["reflect"][1]
 
 
 def test_a_node_called_by_hand_hears_messages_without_ids(play, resources_of):

@@ -160,7 +160,9 @@ def test_steps_that_lead_somewhere_are_no_circle_and_the_trail_stays_short():
 
 
 def test_an_answer_clears_the_trail():
-    assert answer_update({**initial_state(), "messages": [], "trail": ["n:1"] * 3}, "again")["trail"] == []
+    state = {**initial_state(), "messages": [], "trail": ["n:1"] * 3}
+    task = {"kind": "failure", "question": "", "reason": "why", "unread": [], "language": "en"}
+    assert answer_update(state, task, "again", message="m")["trail"] == []
 
 
 LOOPS = {

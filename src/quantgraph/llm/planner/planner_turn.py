@@ -133,8 +133,18 @@ def _as_schema(prompt: _Prompt, value: dict[str, Any]) -> PlannerTurn:
     return PlannerTurn(text=_fenced(value))
 
 
+def _answers(prompt: _Prompt) -> list[str]:
+    """The user's answers to the questions of this request."""
+    try:
+        answers = json.loads(prompt.part("answers") or "[]")
+        return [str(each["answer"]) for each in answers]
+    except (ValueError, LookupError, TypeError):
+        return []
+
+
 def _reflect(prompt: _Prompt, text: str) -> PlannerTurn:
     context, facts = _context(prompt)
+    text = "\n".join([text, *_answers(prompt)])
     errors = prompt.part("errors") or ""
     try:
         request = read_request(text, context)

@@ -1,6 +1,6 @@
 """From a sentence to an audited signal, as a graph that other graphs import."""
 
-from quantgraph.subgraphs.signal.data_request import request_symbols
+from quantgraph.subgraphs.signal.data_request import restrict_to_request, traded_symbols
 from quantgraph.subgraphs.signal.graph import (
     CompiledSignalGraph,
     build_signal_graph,
@@ -29,6 +29,7 @@ from quantgraph.subgraphs.signal.routes import (
 )
 from quantgraph.subgraphs.signal.state import SignalSubgraphState
 from quantgraph.subgraphs.signal.state_updates import MAX_CLARIFICATIONS
+from quantgraph.subgraphs.signal.understanding import Understanding, understanding_lines
 from quantgraph.subgraphs.signal.warm_up import EVALUATION_FIELDS, not_evaluated_text
 
 __all__ = [
@@ -41,6 +42,7 @@ __all__ = [
     "VALIDATION_NODE_PROMPT",
     "CompiledSignalGraph",
     "SignalSubgraphState",
+    "Understanding",
     "build_signal_graph",
     "clarify_node",
     "create_signal_subgraph",
@@ -49,12 +51,14 @@ __all__ = [
     "map_to_subgraph_state",
     "not_evaluated_text",
     "reflection_node",
-    "request_symbols",
+    "restrict_to_request",
     "route_after_clarify",
     "route_after_data_fetch",
     "route_after_signal_gen",
     "route_after_validation",
     "route_from_reflection",
     "signal_generate_node",
+    "traded_symbols",
+    "understanding_lines",
     "validation_node",
 ]

@@ -5,7 +5,8 @@ A checked request is plain JSON; the functions here also tell which data and sig
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from typing import Any, Literal
 
 import numpy as np
@@ -15,15 +16,17 @@ from quantgraph._util.canonical_json import canonical_json, content_hash
 from quantgraph._util.input_limits import check_sentence
 from quantgraph._util.texts import Note, language_of, say
 from quantgraph.data import MarketDataSource, resolve_symbols
-from quantgraph.errors import BadOption, BadWindow
+from quantgraph.errors import BadOption, BadWindow, NoData
 from quantgraph.market.moment import Moment, session_of, sessions_between
-from quantgraph.state import DataState
+from quantgraph.state import DataState, Snapshot
+from quantgraph.subgraphs.signal.understanding import Symbols
 from quantgraph.tools.window import read_window, split_codes
 
 __all__ = [
     "check_constraints",
     "check_request",
     "data_start",
+    "fetch_levels",
     "has_data",
     "has_needed_sessions",
     "has_signal",
@@ -32,6 +35,7 @@ __all__ = [
     "request_sessions",
     "request_symbols",
     "restrict_to_request",
+    "traded_symbols",
     "with_constraints",
     "with_earlier_sessions",
 ]
@@ -83,24 +87,30 @@ def missing_part(kind: str, params: Mapping[str, Any]) -> Literal["symbol", "win
 
 
 def check_request(
-    params: Mapping[str, Any], source: MarketDataSource, as_of: Moment, language: str
+    params: Mapping[str, Any], symbols: Symbols, source: MarketDataSource, as_of: Moment, language: str
 ) -> dict[str, Any]:
     """Return the request as plain JSON, its dates cut to the run's moment, its codes known to the source.
 
-    ``notes`` are remarks for the reader of the result, in ``language``.
+    ``ts_code`` are the stocks whose data are fetched, ``trade`` those that are traded, ``index`` the indices
+    whose levels are. ``notes`` are remarks for the reader of the result, in ``language``.
 
     Raises
     ------
     UnknownSymbol, BadWindow, FutureRequested, BadOption
         If the user has to correct a parameter.
     """
-    resolved, start, end, notes = read_window(
-        source, as_of, params["ts_code"], params["start_date"], params["end_date"]
-    )
+    traded = ",".join(symbols["trade"])
+    resolved, start, end, notes = read_window(source, as_of, traded, params["start_date"], params["end_date"])
     if not resolved.symbols:
-        raise BadOption(f"ts_code={params['ts_code']!r} matches no symbol of {source.name}")
+        raise BadOption(f"ts_code={traded!r} matches no symbol of {source.name}")
+    watched = [code for code in symbols["watch"] if code not in symbols["index"]]
+    codes = ",".join([*symbols["trade"], *watched])
+    if watched:
+        notes = read_window(source, as_of, codes, params["start_date"], params["end_date"])[3]
     return {
-        "ts_code": params["ts_code"],
+        "ts_code": codes,
+        "trade": traded,
+        "index": list(symbols["index"]),
         "start": f"{start:%Y%m%d}",
         "end": f"{end:%Y%m%d}",
         "indicators": sorted(set(params["required_indicators"])),
@@ -111,9 +121,18 @@ def check_request(
 
 
 def request_symbols(request: Mapping[str, Any], source: MarketDataSource) -> tuple[str, ...]:
-    """Return the codes of a checked request, ascending."""
+    """Return the codes of a checked request whose bars it needs, ascending."""
+    return _resolved(request["ts_code"], request, source)
+
+
+def traded_symbols(request: Mapping[str, Any], source: MarketDataSource) -> tuple[str, ...]:
+    """Return the codes of a checked request that orders may name, ascending."""
+    return _resolved(request["trade"], request, source)
+
+
+def _resolved(codes: str, request: Mapping[str, Any], source: MarketDataSource) -> tuple[str, ...]:
     as_of = Moment.at(request["end"])
-    return read_window(source, as_of, request["ts_code"], request["start"], request["end"])[0].symbols
+    return read_window(source, as_of, codes, request["start"], request["end"])[0].symbols
 
 
 def request_sessions(request: Mapping[str, Any], source: MarketDataSource) -> pd.DatetimeIndex:
@@ -140,8 +159,38 @@ def has_data(
         frame = snapshot[panel][name]
         return bool(symbols.isin(frame.columns).all() and sessions.isin(frame.index).all())
 
-    bars = all(covers("ohlcv", name) for name in ("open", "close"))
+    levels = all(_has_levels(snapshot, code, sessions) for code in request["index"])
+    bars = levels and all(covers("ohlcv", name) for name in ("open", "close"))
     return bars, all(covers("indicators", name) for name in request["indicators"])
+
+
+def _has_levels(snapshot: Snapshot, code: str, sessions: pd.DatetimeIndex) -> bool:
+    """Whether a commit has the closes of an index, of the last session of a window at least."""
+    closes = snapshot["index"]["close"] if "close" in snapshot["index"] else pd.DataFrame()
+    return code in closes and bool(closes[code].last_valid_index() in sessions)
+
+
+def fetch_levels(
+    store: DataState,
+    ref: str,
+    codes: Sequence[str],
+    source: MarketDataSource,
+    *,
+    first: pd.Timestamp,
+    last: pd.Timestamp,
+) -> str:
+    """Return the commit with the levels of indices on top of ``ref``.
+
+    Raises
+    ------
+    UnknownSymbol, NoData
+        If the source has none of an index.
+    """
+    for code in codes:
+        levels = source.index_bars(code, first, last)
+        frames = {str(name): levels[[name]].set_axis([code], axis=1) for name in levels}
+        ref = store.update("index", frames, base=ref)
+    return ref
 
 
 def has_needed_sessions(store: DataState, ref: str, request: Mapping[str, Any]) -> bool:
@@ -162,6 +211,8 @@ def with_earlier_sessions(
     """Return the commit with the request's bars and indicators of earlier sessions on top of ``ref``."""
     symbols = request_symbols(request, source)
     ref = store.update("ohlcv", source.bars(symbols, first, last), base=ref)
+    with suppress(NoData):  # an index may be younger than its members
+        ref = fetch_levels(store, ref, request["index"], source, first=first, last=last)
     if request["indicators"]:
         earlier = source.indicators(symbols, first, last, request["indicators"])
         ref = store.update("indicators", earlier, base=ref)
@@ -180,12 +231,13 @@ def restrict_to_request(
     first, last = data_start(request).to_datetime64(), session_of(request["end"]).to_datetime64()
     panels: dict[str, dict[str, pd.DataFrame]] = {"signal": {}}
     complete = True
-    for panel in ("ohlcv", "indicators"):
+    columns_of = {"ohlcv": symbols, "indicators": symbols, "index": frozenset(request["index"])}
+    for panel, wanted in columns_of.items():
         panels[panel] = {}
         for name in snapshot[panel]:
             frame = snapshot[panel].frozen(name)
             rows = (frame.sessions >= first) & (frame.sessions <= last)
-            columns = np.array([symbol in symbols for symbol in frame.symbols])
+            columns = np.array([symbol in wanted for symbol in frame.symbols])
             complete = complete and bool(rows.all() and columns.all())
             if rows.any() and columns.any():
                 panels[panel][name] = frame.frame.iloc[rows, columns]

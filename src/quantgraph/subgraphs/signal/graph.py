@@ -43,7 +43,15 @@ __all__ = [
     "map_to_subgraph_state",
 ]
 
-_RESULT_FIELDS = ("data_ref", "strategy", "request", "ended_because", "assumptions", "error_messages")
+_RESULT_FIELDS = (
+    "data_ref",
+    "strategy",
+    "request",
+    "understanding",
+    "ended_because",
+    "assumptions",
+    "error_messages",
+)
 
 SignalGraph = StateGraph[SignalSubgraphState, None, SignalSubgraphState, SignalSubgraphState]
 CompiledSignalGraph = CompiledStateGraph[SignalSubgraphState, None, SignalSubgraphState, SignalSubgraphState]

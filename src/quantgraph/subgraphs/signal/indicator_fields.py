@@ -17,7 +17,7 @@ from quantgraph.errors import NoData, UnknownField
 from quantgraph.recording import recorded
 from quantgraph.runtime.endings import language
 from quantgraph.subgraphs.signal.data_request import request_sessions, request_symbols
-from quantgraph.subgraphs.signal.messages import without_fields
+from quantgraph.subgraphs.signal.messages import without_words
 from quantgraph.subgraphs.signal.state import SignalSubgraphState
 from quantgraph.subgraphs.signal.state_updates import question_update
 
@@ -86,7 +86,7 @@ def fields_question_update(state: SignalSubgraphState, error: UnknownField) -> d
     names, user_language = error.data["fields"], language(state)
     listed = "、".join(error.data["available"]) or "无"
     reason = say(user_language, zh=f"没有每日指标 {'、'.join(names)}；现有：{listed}", en=error.message)
-    options = [*error.data["close"], without_fields(names, user_language)]
+    options = [*error.data["close"], without_words(names, user_language)]
     return question_update(state, "fields", reason, unread=names, options=options)
 
 

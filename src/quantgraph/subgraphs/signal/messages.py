@@ -15,8 +15,10 @@ __all__ = [
     "default_answer",
     "default_window",
     "is_default",
+    "is_refusal",
+    "is_waiver",
     "typical_answers",
-    "without_fields",
+    "without_words",
 ]
 
 DEFAULT_STRATEGY: dict[Language, str] = {
@@ -39,6 +41,14 @@ _ACCEPT = re.compile(
 )
 
 
+_REFUSE = re.compile(r"\W*(不|不是|不对|不要|取消|否|no|n|nope|cancel|stop|wrong)\W*", re.IGNORECASE)
+_WAIVE = re.compile(
+    r"\W*(不要|不用|不使用|不执行|去掉|忽略|没有.{0,8}也|算了|继续|go on|without|ignore|skip|drop|forget"
+    r"|leave .{0,20}out)",
+    re.IGNORECASE,
+)
+
+
 def is_default(answer: str) -> bool:
     """Whether an answer accepts the offered default.
 
@@ -55,13 +65,33 @@ def default_window(sessions: pd.DatetimeIndex, months: int = 12) -> tuple[str, s
     return f"{first:%Y%m%d}", f"{last:%Y%m%d}"
 
 
-def without_fields(names: Sequence[str], language: Language) -> str:
-    """Return the answer that gives up indicator fields.
+def without_words(words: Sequence[str], language: Language) -> str:
+    """Return the answer that gives up indicator fields, or words that nothing executes.
 
-    >>> without_fields(["roe", "peg"], "en")
+    >>> without_words(["roe", "peg"], "en")
     'go on without roe, peg'
     """
-    return say(language, zh=f"不使用 {'、'.join(names)}", en=f"go on without {', '.join(names)}")
+    return say(language, zh=f"不使用 {'、'.join(words)}", en=f"go on without {', '.join(words)}")
+
+
+def is_refusal(answer: str) -> bool:
+    """Whether an answer declines what was shown.
+
+    >>> is_refusal("不对"), is_refusal("No."), is_refusal("no, use 30 days")
+    (True, True, False)
+    """
+    return bool(_REFUSE.fullmatch(answer))
+
+
+def is_waiver(answer: str, words: Sequence[str], language: Language) -> bool:
+    """Whether an answer gives the words of a question up, by its option or in other words.
+
+    >>> is_waiver("without it", ["stop at 5%"], "en"), is_waiver("不要止损了", ["止损5%"], "zh")
+    (True, True)
+    >>> is_waiver("600519.SH", ["roe"], "en")
+    False
+    """
+    return answer == without_words(words, language) or bool(_WAIVE.match(answer))
 
 
 def typical_answers(kind: str, language: Language, source: MarketDataSource) -> list[str]:

@@ -5,16 +5,28 @@ Class names, titles, docstrings and fields are part of the schemas that models a
 
 from __future__ import annotations
 
-from typing import Literal
+import re
+from collections.abc import Mapping
+from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
 from quantgraph.tools.window import split_codes
 
-__all__ = ["Intent", "Issue", "Params", "ReflectionReply", "ReviewReply"]
+__all__ = ["Intent", "Issue", "Params", "ReflectionReply", "ReviewReply", "SaidClause"]
 
 _NOTHING = {"", "null", "none", "n/a", "无"}
 """Texts that models write for a missing value."""
+
+
+class SaidClause(BaseModel):
+    """A piece of the sentence: its words, and what became of it."""
+
+    model_config = ConfigDict(extra="ignore")
+
+    words: str
+    became: str = ""
+    status: Literal["done", "default", "not_done"] = "done"
 
 
 class Params(BaseModel):
@@ -23,12 +35,35 @@ class Params(BaseModel):
     model_config = ConfigDict(extra="ignore")
 
     ts_code: str = ""
+    watch: str = ""
+    trade: str = ""
     start_date: str = ""
     end_date: str = ""
+    windows: list[tuple[str, str]] = Field(default_factory=list)
     strategy_desc: str = ""
+    entry: str = ""
+    exit: str = ""
     required_indicators: list[str] = Field(default_factory=list)
+    plan: dict[str, Any] = Field(default_factory=dict)
+    clauses: list[SaidClause] = Field(default_factory=list)
 
-    @field_validator("ts_code", "start_date", "end_date", "strategy_desc", mode="before")
+    @field_validator("windows", "clauses", mode="before")
+    @classmethod
+    def _entries(cls, value: object) -> object:
+        """Take nothing for an empty list, and a text as ``start-end`` or as the words of a clause."""
+        entries = value if isinstance(value, list | tuple) else [] if _is_nothing(value) else [value]
+        return [_entry(entry) for entry in entries if not _is_nothing(entry)]
+
+    @field_validator("plan", mode="before")
+    @classmethod
+    def _said(cls, value: object) -> object:
+        if not isinstance(value, Mapping):
+            return {} if _is_nothing(value) else value
+        return {name: said for name, said in value.items() if not _is_nothing(said)}
+
+    @field_validator(
+        "ts_code", "watch", "trade", "start_date", "end_date", "strategy_desc", "entry", "exit", mode="before"
+    )
     @classmethod
     def _text(cls, value: object) -> object:
         if isinstance(value, list | tuple):
@@ -44,6 +79,19 @@ class Params(BaseModel):
         if not isinstance(names, list | tuple):
             return names
         return [name for name in names if not isinstance(name, str) or name.strip().lower() not in _NOTHING]
+
+
+def _is_nothing(value: object) -> bool:
+    return value in (None, (), [], {}) or (isinstance(value, str) and value.strip().lower() in _NOTHING)
+
+
+def _entry(entry: object) -> object:
+    if isinstance(entry, Mapping) and {"start", "end"} <= entry.keys():
+        return [str(entry["start"]), str(entry["end"])]
+    if not isinstance(entry, str):
+        return entry
+    dates = re.findall(r"\d{8}|\d{4}-\d{2}-\d{2}", entry)
+    return dates if len(dates) == 2 else {"words": entry}
 
 
 class Intent(BaseModel):

@@ -10,7 +10,8 @@ from langgraph.managed import RemainingSteps
 from typing_extensions import TypedDict
 
 from quantgraph._util.texts import Language
-from quantgraph.runtime.state import Clarification, EndedBecause
+from quantgraph.runtime.state import Clarification, EndedBecause, QuestionAnswered
+from quantgraph.subgraphs.signal.understanding import Understanding
 
 __all__ = ["SignalSubgraphState"]
 
@@ -49,8 +50,16 @@ class SignalSubgraphState(TypedDict):
     data_ref: NotRequired[str]
     """The commit that the run works on."""
     request: NotRequired[dict[str, Any]]
-    """The intent as checked by code: ``{ts_code, start, end, indicators, strategy, notes, index_code}``, and
-    ``data_start`` if data from before ``start`` are needed."""
+    """The intent as checked by code: ``{ts_code, trade, index, start, end, indicators, strategy, notes,
+    index_code}``, and ``data_start`` if data from before ``start`` are needed."""
+    understanding: NotRequired[Understanding]
+    """What was said, see :class:`~quantgraph.subgraphs.signal.understanding.Understanding`."""
+    last_request: NotRequired[dict[str, Any]]
+    """Parameters of the thread's previous request, which a new message may change."""
+    answers: NotRequired[list[QuestionAnswered]]
+    """The questions of this request with their answers."""
+    confirmed: NotRequired[str | None]
+    """Hash of the understanding that the user has confirmed."""
     strategy: NotRequired[dict[str, Any]]
     """``{name, cells, code_hash, data_ref, request, warm_up}``; ``data_ref`` is the data it ran on,
     ``warm_up`` the sessions that a row needs. Once validated, ``evaluated_from``: the first session that
@@ -63,12 +72,14 @@ class SignalSubgraphState(TypedDict):
     """First error of each failed attempt since the start or the last answer."""
     assumptions: NotRequired[list[str]]
     """Answers not given by a person, as ``kind: answer (default)`` or ``(callable)``."""
+    open_question: NotRequired[Clarification | None]
+    """The question for want of whose answer the graph ended."""
     answering: NotRequired[Clarification | None]
     """The question whose answer reflection reads next."""
     ignored_message_ids: NotRequired[list[str]]
     """Ids of the user's messages that are ignored: answers that were not understood."""
     waived: NotRequired[list[str]]
-    """Unknown indicator fields that the user goes on without."""
+    """What the user goes on without: unknown indicator fields, and words that are not executed."""
     given: NotRequired[dict[str, str]]
     """``ts_code``, ``start_date``, ``end_date`` fixed by the caller; they override the sentence."""
     as_of: NotRequired[str]

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any, Literal
 
 from quantgraph._util.texts import Language, say
 from quantgraph.errors import (
@@ -16,8 +16,14 @@ from quantgraph.errors import (
 from quantgraph.llm.planner.normalisation import normalise
 from quantgraph.runtime.endings import end_update, extended_history, language, success_update, user_messages
 from quantgraph.runtime.questions import answer_schema, question_id
-from quantgraph.runtime.state import ClarificationKind, EndedBecause, Update
-from quantgraph.subgraphs.signal.messages import without_fields
+from quantgraph.runtime.state import (
+    Clarification,
+    ClarificationKind,
+    EndedBecause,
+    QuestionAnswered,
+    Update,
+)
+from quantgraph.subgraphs.signal.messages import is_waiver
 from quantgraph.subgraphs.signal.state import SignalSubgraphState
 
 __all__ = [
@@ -25,11 +31,13 @@ __all__ = [
     "MAX_CLARIFICATIONS",
     "SAME_ERROR_LIMIT",
     "answer_update",
+    "answered_questions",
     "failure_reason",
     "failure_update",
     "initial_state",
     "question_update",
     "repeat_question_update",
+    "request_text",
     "user_text",
 ]
 
@@ -66,6 +74,9 @@ def initial_state(max_retries: int = 3) -> Update:
         "failures": [],
         "assumptions": [],
         "waived": [],
+        "answers": [],
+        "confirmed": None,
+        "open_question": None,
         "answering": None,
         "ignored_message_ids": [],
         "trail": [],
@@ -76,19 +87,56 @@ def initial_state(max_retries: int = 3) -> Update:
 
 def user_text(state: SignalSubgraphState) -> str:
     """Return the user's messages of this request, one a line, without the ignored ones."""
-    kept = (
-        message for message in user_messages(state) if message.id not in state.get("ignored_message_ids", [])
-    )
-    return "\n".join(str(message.text) for message in kept)
+    return _joined_text(state, state.get("ignored_message_ids", []))
 
 
-def answer_update(state: SignalSubgraphState, text: str) -> Update:
-    """Return the update for an answer: the question is closed and the attempts start again."""
-    task, waived = state.get("clarification"), list(state.get("waived", []))
-    if task and task["kind"] == "fields" and text == without_fields(task["unread"], task["language"]):
+def request_text(state: SignalSubgraphState) -> str:
+    """Return the same without the answers, which :func:`answered_questions` has."""
+    answers = [answer["message"] for answer in state.get("answers", [])]
+    return _joined_text(state, [*state.get("ignored_message_ids", []), *answers])
+
+
+def answered_questions(state: SignalSubgraphState) -> list[dict[str, str]]:
+    """Return the questions of this request with their answers, without the ignored ones, for a prompt."""
+    ignored = state.get("ignored_message_ids", [])
+    return [
+        {"question": each["question"], "answer": each["answer"], "by": each["by"]}
+        for each in state.get("answers", [])
+        if each["message"] not in ignored
+    ]
+
+
+def _joined_text(state: SignalSubgraphState, left_out: Collection[str]) -> str:
+    return "\n".join(str(message.text) for message in user_messages(state) if str(message.id) not in left_out)
+
+
+def answer_update(
+    state: SignalSubgraphState,
+    task: Clarification,
+    text: str,
+    *,
+    message: str,
+    by: Literal["person", "callable", "default"] = "person",
+) -> Update:
+    """Return the update for an answer: the question is closed and the attempts start again.
+
+    Parameters
+    ----------
+    message
+        Id of the answer's message.
+    """
+    waived = list(state.get("waived", []))
+    if task["kind"] in ("fields", "plan") and is_waiver(text, task["unread"], task["language"]):
         waived += task["unread"]
+    answered: QuestionAnswered = {
+        "question": task["question"] or task["reason"],
+        "answer": text,
+        "by": by,
+        "message": message,
+    }
     return {
         "waived": waived,
+        "answers": [*state.get("answers", []), answered],
         "answering": task,
         "clarification_needed": None,
         "clarification": None,

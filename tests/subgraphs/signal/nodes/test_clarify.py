@@ -21,6 +21,7 @@ from typing_extensions import TypedDict
 from quantgraph._util.input_limits import MAX_TEXT_LENGTH
 from quantgraph.data.sample import SampleSource
 from quantgraph.errors import BadOption
+from quantgraph.llm import tags
 from quantgraph.recording import Recorder, recorded_answer
 from quantgraph.runtime import Resources
 from quantgraph.runtime.questions import ANY_TEXT, answer_schema, parse_answer
@@ -100,10 +101,28 @@ def test_a_question_about_the_users_own_rule_offers_no_other_rule(play, graph_of
 )
 def test_the_schema_and_the_reader_take_the_same_answers(pattern, answer, text):
     schema = answer_schema("q", pattern)
-    task = {"id": "q", "answer_schema": schema, "options": ["yes", "no"]}
+    task = {"id": "q", "kind": "strategy", "answer_schema": schema, "options": ["yes", "no"]}
     assert jsonschema.Draft202012Validator(schema).is_valid(answer) == (text is not None)
     read = parse_answer(task, answer)
     assert (read if isinstance(read, str) else None) == text
+
+
+@pytest.mark.parametrize(
+    ("answer", "text"), [("2", "sell"), ("3", None), ("0", None), ("help", None), ("？", None), ("600519", "600519")]
+)
+def test_a_number_stands_for_its_option_and_a_wrong_one_or_help_says_what_there_is(answer, text):
+    task = {
+        "id": "q",
+        "kind": "strategy",
+        "reason": "what?",
+        "answer_schema": answer_schema("q"),
+        "options": ["buy", "sell"],
+    }
+    read = parse_answer(task, answer)
+    assert (read if isinstance(read, str) else None) == text
+    if text is None:
+        assert "1. buy; 2. sell" in read.en
+        assert "1. buy; 2. sell" in read.zh
 
 
 @pytest.mark.parametrize("language", ["zh", "en"])
@@ -222,7 +241,10 @@ def test_a_rule_that_is_told_in_several_answers_is_read_whole(play, graph_of):
     graph.invoke(begin(), THREAD)
     assert asked(graph.invoke(Command(resume="buy after a moon"), THREAD))["kind"] == "strategy"
     graph.invoke(Command(resume="a moon is a day that is up"), THREAD)
-    assert "buy after a moon\na moon is a day that is up" in cast.said["reflect"][2]
+    answers = json.loads(tags.read("answers", cast.said["reflect"][2]))
+    assert [each["answer"] for each in answers] == ["buy after a moon", "a moon is a day that is up"]
+    assert answers[0]["question"].startswith("which rule?")
+    assert {each["by"] for each in answers} == {"person"}
 
 
 def test_two_questions_side_by_side_are_not_mixed_up(play, graph_of):

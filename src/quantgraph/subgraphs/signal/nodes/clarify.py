@@ -16,13 +16,19 @@ from langchain_core.messages import AIMessage, HumanMessage
 from quantgraph._util.texts import say
 from quantgraph.errors import BadOption
 from quantgraph.llm.tags import escape_tags, wrap
-from quantgraph.recording import keep_answer
-from quantgraph.runtime.endings import MODEL_ERRORS, end_update
+from quantgraph.recording import AnsweredBy, keep_answer
+from quantgraph.runtime.endings import MODEL_ERRORS, end_update, success_update
 from quantgraph.runtime.questions import AnswerFunction, ask_question, assumption_update, check_checkpointer
 from quantgraph.runtime.resources import OpenResources, Resources, open_resources
 from quantgraph.runtime.state import Clarification
 from quantgraph.subgraphs.signal.agents import build_clarify_model, current_decider, known_source
-from quantgraph.subgraphs.signal.messages import default_answer, is_default, typical_answers, without_fields
+from quantgraph.subgraphs.signal.messages import (
+    default_answer,
+    is_default,
+    is_refusal,
+    typical_answers,
+    without_words,
+)
 from quantgraph.subgraphs.signal.state import SignalSubgraphState
 from quantgraph.subgraphs.signal.state_updates import answer_update, failure_reason, question_update
 
@@ -121,7 +127,9 @@ def _default(state: SignalSubgraphState, task: Clarification, resources: OpenRes
     if _is_about_a_rule(state, task):
         return None
     if task["kind"] == "fields":  # only the unknown fields are given up
-        return without_fields(task["unread"], task["language"])
+        return without_words(task["unread"], task["language"])
+    if task["kind"] in ("plan", "confirmation"):
+        return None
     sessions = known_source(state, resources).sessions()
     if task["rounds_left"] > 0:
         return default_answer(task["kind"], task["language"], sessions)
@@ -140,7 +148,7 @@ def _default(state: SignalSubgraphState, task: Clarification, resources: OpenRes
 def _is_about_a_rule(state: SignalSubgraphState, task: Clarification) -> bool:
     """Whether it is asked how a rule is meant that the user gave."""
     params = state.get("user_intent", {}).get("params", {})
-    return task["kind"] == "strategy" and bool(params.get("strategy_desc"))
+    return task["kind"] == "strategy" and bool(params.get("strategy_desc") or task["unread"])
 
 
 def _default_hint(task: Clarification) -> str:
@@ -161,9 +169,14 @@ def _take_default(
     if task["kind"] == "failure" and (resources.on_clarify == "fail" or not default):
         return end_update(state, failure_reason(state))
     if resources.on_clarify == "fail" or task["unread"] or not default:
-        return end_update(state, "needs_answer", f"needs_answer: {task['reason']}")
+        options = task["options"] or typical_answers(
+            task["kind"], task["language"], known_source(state, resources)
+        )
+        unanswered: Clarification = {**task, "options": options, "default": default}
+        ended = end_update(state, "needs_answer", f"needs_answer: {task['reason']}")
+        return {**ended, "open_question": unanswered}
     keep_answer(task["id"], default, "default")
-    return _answered(state, task, default) | assumption_update(state, task["kind"], default, "default")
+    return _answered(state, task, default, "default")
 
 
 def _ask(state: SignalSubgraphState, task: Clarification, resources: OpenResources) -> dict[str, Any]:
@@ -171,13 +184,31 @@ def _ask(state: SignalSubgraphState, task: Clarification, resources: OpenResourc
         text, who = ask_question(task, cast("Literal['ask'] | AnswerFunction", resources.on_clarify))
     except BadOption as error:
         return end_update(state, "needs_answer", f"needs_answer: {error.message}")
-    text = task["default"] if task["default"] and is_default(text) else text
-    return _answered(state, task, text) | assumption_update(state, task["kind"], text, who)
+    if task["kind"] == "confirmation":
+        return _confirmed(state, task, text)
+    return _answered(state, task, task["default"] if task["default"] and is_default(text) else text, who)
 
 
-def _answered(state: SignalSubgraphState, task: Clarification, text: str) -> dict[str, Any]:
+def _confirmed(state: SignalSubgraphState, task: Clarification, text: str) -> dict[str, Any]:
+    """Return the update after the user has seen the understanding; other words than yes and no change it."""
+    agreed, declined = task["options"]
+    if text == agreed or is_default(text):
+        history = success_update(state, f"confirmed: {text}")
+        done = {"clarification": None, "clarification_needed": None, "current_task": "reflection"}
+        return {"confirmed": task["id"], **done, **history}
+    if text == declined or is_refusal(text):
+        return end_update(state, "cancelled", "cancelled: the understanding was declined")
+    return _answered(state, task, text, None)
+
+
+def _answered(
+    state: SignalSubgraphState, task: Clarification, text: str, who: AnsweredBy | None
+) -> dict[str, Any]:
+    """Return the update of an answer; None for ``who`` is a person."""
+    answer = HumanMessage(text, id=f"answer-{task['id']}")
     return {
-        "messages": [AIMessage(task["question"] or task["reason"]), HumanMessage(text)],
+        "messages": [AIMessage(task["question"] or task["reason"]), answer],
         "current_task": "reflection",
-        **answer_update(state, text),
+        **answer_update(state, task, text, message=str(answer.id), by=who or "person"),
+        **assumption_update(state, task["kind"], text, who),
     }

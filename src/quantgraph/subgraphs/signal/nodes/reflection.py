@@ -6,6 +6,9 @@ from collections.abc import Mapping
 from contextlib import suppress
 from typing import Any
 
+from langchain_core.messages import AnyMessage
+
+from quantgraph._util.canonical_json import canonical_json
 from quantgraph._util.input_limits import check_sentence
 from quantgraph._util.texts import language_of, say
 from quantgraph.broker.decider import Decider
@@ -28,7 +31,10 @@ from quantgraph.market.moment import session_of
 from quantgraph.recording import replaying
 from quantgraph.runtime.agent_factory import Agent, invoke_agent_for
 from quantgraph.runtime.endings import MODEL_ERRORS, end_reason, end_update, language, user_messages
+from quantgraph.runtime.events import emit_said
+from quantgraph.runtime.questions import parse_answer
 from quantgraph.runtime.resources import OpenResources, Resources, open_resources
+from quantgraph.runtime.state import Clarification
 from quantgraph.subgraphs.signal.agents import (
     build_agent,
     current_decider,
@@ -53,14 +59,23 @@ from quantgraph.subgraphs.signal.decider_needs import (
     set_rule_aside,
 )
 from quantgraph.subgraphs.signal.indicator_fields import check_fields, fields_question_update, fields_to_fetch
+from quantgraph.subgraphs.signal.messages import without_words
 from quantgraph.subgraphs.signal.reply_schemas import ReflectionReply
 from quantgraph.subgraphs.signal.state import SignalSubgraphState
 from quantgraph.subgraphs.signal.state_updates import (
     answer_update,
+    answered_questions,
     initial_state,
     question_update,
     repeat_question_update,
+    request_text,
     user_text,
+)
+from quantgraph.subgraphs.signal.understanding import (
+    not_done_words,
+    symbols_of,
+    understand,
+    understanding_lines,
 )
 
 __all__ = ["REFLECTION_NODE_PROMPT", "reflection_node"]
@@ -81,18 +96,27 @@ Done so far / 已执行
 Open errors / 未解决的错误
 {error_messages}
 
-What the user said, oldest first; later lines answer questions and correct earlier ones / 用户的话
+What the user said, oldest first; later lines correct earlier ones / 用户的话
 {user_message}
+<last_request>, if it is there, is what the thread ran before: a message that only changes something of it ("now 30 days",
+"换成招商银行", "去掉止损") is answered with the whole request, changed in that one thing. A new strategy ignores it.
+<answers> are your questions with their answers; where "by" is "default", nobody said the answer.
 
 What to find out / 任务
 1. task_type: "data_fetch" (only data is wanted 只要数据), "signal_gen" (a signal on data that is there
    基于现有数据生成信号), "mixed" (data first, then a signal 先取数据再生成信号), "unclear" (不明确).
-2. Parameters. ts_code: codes such as 600519.SH joined by commas, an index code for its members, or ALL; if the
-   context lists a name you meet, use its code. start_date and end_date: YYYYMMDD, relative ones counted from the
-   context's last_session. strategy_desc: the rule for buying and for selling, complete, in the user's words.
+2. Parameters; leave empty what was not said, never invent symbols, dates or rules. 没说的一律留空，不要猜。
+   ts_code: codes such as 600519.SH joined by commas, an index code for its members, or ALL; if the context lists a
+   name you meet, use its code. trade, watch: only if the rule reads other data than what it buys: "when the SSE 50
+   closes above its average, buy 600519.SH" has watch 000016.SH and trade 600519.SH. An index in watch is the index itself.
+   start_date, end_date: YYYYMMDD, relative ones counted from the context's last_session. windows: [[start, end], …]
+   only if several spans were said. strategy_desc: the rule for buying and selling, complete, in the user's words;
+   entry and exit: its two parts, exit "" if nobody named one.
    required_indicators: those of pe, pe_ttm, pb, ps, ps_ttm, dv_ratio, turnover_rate, volume_ratio, total_mv, circ_mv …
-   that the rule needs beyond prices and volume; mostly none. Leave empty what was not said: never invent
-   symbols, dates or rules. 用户没有说的一律留空，不要猜测代码、日期或规则。
+   that the rule needs beyond prices and volume; mostly none.
+   plan: what was said of positions: stop_loss, take_profit, trailing_stop (fractions), max_holding (sessions),
+   max_positions, trade_on, size, cash, commission, slippage_bps; mostly empty.
+   clauses: what is a default ("default") or cannot be done ("not_done": short selling, hourly bars, leverage, the plan).
 3. If something is missing, or the rule could be read in two ways, ask for ONE thing: the code first, then the window,
    then the rule. 一次只问一件事：先代码，再时间，再策略。
 4. unread: the user's words that could matter and that you could not place 无法归类的词; mostly none.
@@ -109,11 +133,11 @@ Answer with one JSON object in a ```json block and nothing else / 只输出一�
   "user_intent": {{
     "type": "same as task_type",
     "params": {{
-      "ts_code": "",
-      "start_date": "",
-      "end_date": "",
-      "strategy_desc": "",
-      "required_indicators": []
+      "ts_code": "", "watch": "", "trade": "",
+      "start_date": "", "end_date": "", "windows": [],
+      "strategy_desc": "", "entry": "", "exit": "",
+      "required_indicators": [], "plan": {{}},
+      "clauses": [{{"words": "", "became": "", "status": ""}}]
     }},
     "needs_clarification": false
   }},
@@ -166,12 +190,25 @@ def _begin(state: SignalSubgraphState) -> dict[str, Any]:
     clean = initial_state(state.get("max_retries", 3))
     clean["language"] = language_of(str(messages[0].text) if messages else "")
     if state.get("ended_because"):
-        return {**clean, "ended_because": None}
+        last = state.get("user_intent", {}).get("params") or state.get("last_request", {})
+        return {**clean, "ended_because": None, "last_request": last}
     absent = {key: value for key, value in clean.items() if key not in state}
-    if state.get("clarification") and messages and messages[-1].id != state.get("reflected_on"):
+    task = state.get("clarification")
+    if task and messages and messages[-1].id != state.get("reflected_on"):
         # The host sent the answer as a message instead of resuming.
-        return {**absent, **answer_update(state, str(messages[-1].text))}
+        return {**absent, **_answer_in_message(state, task, messages[-1])}
     return absent
+
+
+def _answer_in_message(
+    state: SignalSubgraphState, task: Clarification, message: AnyMessage
+) -> dict[str, Any]:
+    answer = parse_answer(task, str(message.text))
+    if isinstance(answer, str):
+        return answer_update(state, task, answer, message=str(message.id))
+    asked = {**task, "error": answer.text(task["language"])}
+    ignored = [*state.get("ignored_message_ids", []), str(message.id)]
+    return {"clarification": asked, "ignored_message_ids": ignored, "reflected_on": message.id}
 
 
 def _needs_model(state: SignalSubgraphState) -> bool:
@@ -190,12 +227,17 @@ def _read_request(
     if not messages:
         return _first_question(state, current_decider(resources))
     given = check_constraints(state.get("given", {}), source, source.sessions()[-1])
-    text = with_constraints(user_text(state), given)
+    text = with_constraints(request_text(state), given)
     agent = agent or build_agent("reflection", resources)
     tools = tool_context(state, resources, current_ref(state, resources))
     try:
         reply = invoke_agent_for(
-            agent, tools, _prompt(state, text), ReflectionReply, tag="context", facts=_facts(source, text)
+            agent,
+            tools,
+            _prompt(state, text),
+            ReflectionReply,
+            tag="context",
+            facts=_facts(source, user_text(state)),
         )
     except MODEL_ERRORS as error:
         return end_update(state, "model_unavailable", error)
@@ -213,6 +255,9 @@ def _checked_reading(
     intent = reply.user_intent.model_dump()
     intent["type"] = reply.task_type
     intent["params"] |= given
+    symbols = symbols_of(intent["params"], fixed=given.get("ts_code", ""))
+    if symbols["watch"]:
+        intent["params"]["ts_code"] = ",".join([*symbols["watch"], *symbols["trade"]])
     decider = current_decider(resources)
     not_executed = "" if decider.uses_signal else set_rule_aside(intent, reply.unread)
     fields = fields_to_fetch([*intent["params"]["required_indicators"], *decider.needs.indicators])
@@ -227,16 +272,45 @@ def _checked_reading(
         worded = bool(reply.clarification_question)
         again = repeat_question_update(state, kind, intent["params"], reply.unread, reason, worded=worded)
         return again or {**read, **question_update(state, kind, reason, unread=reply.unread, worded=worded)}
+    if asked := _unsaid_part(state, intent["params"], given):
+        return {**read, **asked}
     try:
         check_fields(fields)
-        request = check_request(intent["params"], source, source.moment, language(state))
+        request = check_request(intent["params"], symbols, source, source.moment, language(state))
     except UnknownField as error:
         return {**read, **fields_question_update(state, error)}
     except (UnknownSymbol, BadWindow, FutureRequested, BadOption) as error:
         if resources.on_clarify in ("default", "fail"):
             return {**read, **end_update(state, "data_unavailable", error)}
         return {**read, **_invalid_request_update(state, resources, error)}
-    return {**read, "request": _for_decider(request, not_executed, state, resources, source)}
+    request = _for_decider(request, not_executed, state, resources, source)
+    understanding = understand(intent["params"], request, symbols, state.get("assumptions", []))
+    emit_said(understanding_lines(understanding, language(state)))
+    return {**read, "request": request, "understanding": understanding}
+
+
+def _unsaid_part(
+    state: SignalSubgraphState, params: Mapping[str, Any], given: Mapping[str, str]
+) -> dict[str, Any]:
+    """Return the question for one of several spans, or about what nothing executes; empty without either."""
+    spans = [f"{start}-{end}" for start, end in params["windows"]]
+    if len(set(spans)) > 1 and "start_date" not in given:
+        reason = say(
+            language(state),
+            zh=f"您提到了 {len(spans)} 段时间，一次只能跑一段：{'、'.join(spans)}。请问用哪一段？",
+            en=f"You named {len(spans)} spans and a run has one: {', '.join(spans)}. Which one?",
+        )
+        return question_update(state, "window", reason, unread=spans, options=spans)
+    words = not_done_words(params, state.get("waived", []))
+    if not words:
+        return {}
+    reason = say(
+        language(state),
+        zh=f"这部分目前不会执行：{'；'.join(words)}。去掉它继续吗？",
+        en=f"This is not executed: {'; '.join(words)}. Go on without it?",
+    )
+    option = without_words(words, language(state))
+    return question_update(state, "plan", reason, unread=words, options=[option])
 
 
 def _first_question(state: SignalSubgraphState, decider: Decider) -> dict[str, Any]:
@@ -308,8 +382,17 @@ def _prompt(state: SignalSubgraphState, text: str) -> str:
         error_messages=wrap("errors", "\n".join(state["error_messages"])),
         retry_count=state["retry_count"],
         max_retries=state["max_retries"],
-        user_message=wrap("user_request", text),
+        user_message=_message_parts(state, text),
     )
+
+
+def _message_parts(state: SignalSubgraphState, text: str) -> str:
+    """Return the previous request, what the user says now, and the questions with their answers."""
+    last, answers = state.get("last_request"), answered_questions(state)
+    parts = [wrap("last_request", canonical_json(last))] if last else []
+    parts.append(wrap("user_request", text))
+    parts += [wrap("answers", canonical_json(answers))] if answers else []
+    return "\n".join(parts)
 
 
 def _readiness(state: SignalSubgraphState, resources: OpenResources, source: AsOfSource) -> dict[str, Any]:
