@@ -108,7 +108,8 @@ def test_the_schema_and_the_reader_take_the_same_answers(pattern, answer, text):
 
 
 @pytest.mark.parametrize(
-    ("answer", "text"), [("2", "sell"), ("3", None), ("0", None), ("help", None), ("？", None), ("600519", "600519")]
+    ("answer", "text"),
+    [("2", "sell"), ("3", None), ("0", None), ("help", None), ("？", None), ("600519", "600519")],
 )
 def test_a_number_stands_for_its_option_and_a_wrong_one_or_help_says_what_there_is(answer, text):
     task = {
