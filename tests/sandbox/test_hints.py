@@ -51,7 +51,7 @@ def raised(code: str) -> tuple[str, str, str]:
 CASES: list[tuple[str, str, str]] = [
     # pandas: arguments
     ("frame.fillna(method='ffill')", ".ffill()", "frame.ffill()"),
-    ("s.fillna(method='bfill', inplace=True)", ".bfill()", "s.bfill()"),
+    ("s.fillna(method='bfill', inplace=True)", ".ffill()", "s.ffill()"),
     ("frame.groupby(level=0).fillna(method='ffill')", ".ffill()", "frame.groupby(level=0).ffill()"),
     (
         "frame.replace(0, method='ffill')",
@@ -117,7 +117,7 @@ CASES: list[tuple[str, str, str]] = [
     ),
     ("frame.swapaxes(0, 1)", "frame.T", "frame.T"),
     ("frame.pad()", ".ffill()", "frame.ffill()"),
-    ("frame.backfill()", ".bfill()", "frame.bfill()"),
+    ("frame.backfill()", ".ffill()", "frame.ffill()"),
     ("frame.as_matrix()", ".to_numpy()", "frame.to_numpy()"),
     ("s.nonzero()", ".to_numpy()", "s.to_numpy().nonzero()"),
     (
@@ -202,6 +202,22 @@ CASES: list[tuple[str, str, str]] = [
     ("kept.to_numpy()[0, 0] = 1.0", ".to_numpy().copy()", "a = kept.to_numpy().copy(); a[0, 0] = 1.0"),
     ("np.nan_to_num(kept.values, copy=False)", ".to_numpy().copy()", "np.nan_to_num(kept.to_numpy().copy())"),
     ("kept.values.sort()", ".to_numpy().copy()", "kept.to_numpy().copy().sort()"),
+    # dates
+    ("frame.loc[20240103]", ".loc['2024-01-03']", "frame.loc['2024-01-03']"),
+    ("frame.loc[np.int64(20240103)]", ".loc['2024-01-03']", "frame.loc['2024-01-03']"),
+    ("s[20240103]", ".loc['2024-01-03']", "s.loc['2024-01-03']"),
+    ("frame.loc[202401]", ".loc['2024-01']", "frame.loc['2024-01']"),
+    ("frame.loc[2024]", ".loc['2024']", "frame.loc['2024']"),
+    ("frame['2024-01']", ".loc['2024-01']", "frame.loc['2024-01']"),
+    ("frame['2024']", ".loc['2024']", "frame.loc['2024']"),
+    ("frame['2024-01-03']", ".loc['2024-01-03']", "frame.loc['2024-01-03']"),
+    ("snapshot['ohlcv']['close']['20240103']", ".loc['20240103']", "frame.loc['20240103']"),
+    ("frame.loc[20240103:20240105]", "'2024-01-03'", "frame.loc['2024-01-03':]"),
+    (
+        "frame[frame.index > 20240103]",
+        "pd.Timestamp('2025-03-03')",
+        "frame.index > pd.Timestamp('2025-03-03')",
+    ),
     # talib
     (
         "talib.SMA(frame, 5)",
@@ -274,6 +290,26 @@ CASES: list[tuple[str, str, str]] = [
     ("frame.close", "snapshot['ohlcv']['close']", "snapshot['ohlcv']['close']"),
     ("frame['Close']", "snapshot['ohlcv'].keys()", "snapshot['ohlcv'].keys()"),
     ("frame['600519.SH']", "snapshot['ohlcv']['close'].columns", "snapshot['ohlcv']['close'].columns"),
+    (
+        "frame.to_hdf('file', key='frame')",
+        "tables is not available here: write it with numpy, pandas or talib",
+        "'tables is not available here: write it with numpy, pandas or talib'",
+    ),
+    (
+        "GLOBAL_DATA_STATE.update('signal', {'s': s})",
+        "pd.DataFrame({'600519.SH': series})",
+        "series = s; pd.DataFrame({'600519.SH': series})",
+    ),
+    (
+        "GLOBAL_DATA_STATE.update('signal', {'s': frame})",
+        "signal = pd.DataFrame(0.0, index=close.index, columns=close.columns)",
+        "close = frame; signal = pd.DataFrame(0.0, index=close.index, columns=close.columns)",
+    ),
+    (
+        "GLOBAL_DATA_STATE.update('signal', {'s': frame.to_numpy()})",
+        "pd.DataFrame(a, index=close.index, columns=close.columns)",
+        "a, close = frame.to_numpy(), frame; pd.DataFrame(a, index=close.index, columns=close.columns)",
+    ),
     ("import a_library_of_indicators", "numpy, pandas, talib", "import numpy, pandas, talib"),
 ]
 
@@ -301,6 +337,7 @@ def test_the_error_has_a_hint_and_what_it_says_runs(old: str, says: str, new: st
         "frame.std(axis=2)",
         "undefined_name",
         "{}['2024-01-02']",
+        "frame.loc['2023-01-03']",
         "int('x')",
         "sorted(frame, keys=1)",
     ],

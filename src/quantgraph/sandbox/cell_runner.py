@@ -16,6 +16,7 @@ import numpy as np
 import pandas as pd
 
 from quantgraph.errors import CodeFailed, CodeMemoryExceeded, CodeRefused
+from quantgraph.sandbox.object_operators import INVERT_NAME, add_invert_checks, invert
 from quantgraph.state import DataState
 from quantgraph.state.frames import FrozenFrame
 
@@ -56,6 +57,7 @@ class Cell:
         if self._code is None:
             raise self._compile_error or RuntimeError
         statements, last = self._code
+        namespace[INVERT_NAME] = invert
         exec(statements, namespace)  # noqa: S102 - running code is the purpose
         return eval(last, namespace) if last else None  # noqa: S307
 
@@ -84,6 +86,7 @@ class Cell:
 
 def _compile(source: str, name: str) -> tuple[CodeType, CodeType | None]:
     tree = ast.parse(source, name)
+    add_invert_checks(tree)
     last = tree.body.pop() if tree.body and isinstance(tree.body[-1], ast.Expr) else None
     value = compile(ast.Expression(last.value), name, "eval") if isinstance(last, ast.Expr) else None
     return compile(tree, name, "exec"), value

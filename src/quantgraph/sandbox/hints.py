@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 __all__ = ["hint"]
@@ -58,6 +59,28 @@ def _removed_argument(function: str, argument: str, instead: str) -> _Rule:
     )
 
 
+_DATE = r"(?P<date>(?:19|20)\d\d(?:-?(?:0[1-9]|1[0-2])(?:-?(?:0[1-9]|[12]\d|3[01]))?)?)"
+
+
+def _number_dates() -> Iterator[_Rule]:
+    """Dates written as whole numbers: 20250303, 202503 and 2025."""
+    year, month, day = r"(?P<y>(?:19|20)\d\d)", r"(?P<m>0[1-9]|1[0-2])", r"(?P<d>0[1-9]|[12]\d|3[01])"
+    forms = {year + month + day: r"\g<y>-\g<m>-\g<d>", year + month: r"\g<y>-\g<m>", year: r"\g<y>"}
+    for number, date in forms.items():
+        yield _Rule(
+            "KeyError",
+            rf"^(?:np\.int64\()?{number}\)?$",
+            f"rows are dates: write .loc['{date}']",
+            line=r"\.(loc|at)\[" if number == year else "",
+        )
+        yield _Rule("TypeError", rf"with these indexers \[{number}\]", f"rows are dates: write '{date}'")
+    yield _Rule(
+        "TypeError",
+        r"Invalid comparison between dtype=datetime64.* and (int|str)",
+        "write pd.Timestamp('2025-03-03') for the date",
+    )
+
+
 _FRAME = r"'(?:DataFrame|Series|\w*Index|\w*GroupBy|\w*Properties)' object"
 
 _PANDAS = (
@@ -71,8 +94,7 @@ _PANDAS = (
             "mad": "(x - x.mean()).abs().mean()",
             "lookup": "frame.to_numpy()[rows, columns], with rows = frame.index.get_indexer(labels)",
             "swapaxes": "frame.T",
-            "fillna": ".ffill() or .bfill()",
-            "pad|backfill": ".ffill() or .bfill()",
+            "fillna|pad|backfill": ".ffill()",
             "as_matrix|ravel|nonzero": ".to_numpy(), and numpy's function of it",
             "get_value|set_value": ".at[row, column]",
             "sort|order": ".sort_values() or .sort_index()",
@@ -101,7 +123,7 @@ _PANDAS = (
             "TimeGrouper": "pd.Grouper(freq=...)",
         },
     ),
-    _removed_argument("fillna", "method", ".ffill() or .bfill()"),
+    _removed_argument("fillna", "method", ".ffill()"),
     _removed_argument("replace", "method", "frame.mask(frame == value).ffill()"),
     _removed_argument(
         r"(?P<what>groupby|rolling|expanding|ewm|resample)",
@@ -150,6 +172,13 @@ _PANDAS = (
         "ChainedAssignmentError",
         "",
         "write frame.loc[rows, column] = value, or frame = frame.mask(condition, value)",
+    ),
+    *_number_dates(),
+    _Rule(
+        "KeyError",
+        rf"^'{_DATE}'$",
+        r"rows are dates and [] takes columns: write .loc['\g<date>']",
+        line=r"(?<!\.loc)(?<!\.at)(?<=[\w)\]])\[\s*['\"]\d{4}",
     ),
     _Rule(
         "KeyError",
@@ -271,6 +300,22 @@ _DATA = (
         f"columns are symbols, and each field is a frame: {_READ}",
     ),
     _Rule(
+        "BadFrame",
+        "must be a pandas DataFrame, not Series",
+        "write a frame with a column for each symbol it is for: pd.DataFrame({'600519.SH': series})",
+    ),
+    _Rule(
+        "BadFrame",
+        "must be a pandas DataFrame, not ndarray",
+        "write pd.DataFrame(a, index=close.index, columns=close.columns)",
+    ),
+    _Rule(
+        "BadFrame",
+        "signal values must be 1, 0, -1 or NaN",
+        "write signal = pd.DataFrame(0.0, index=close.index, columns=close.columns), then "
+        "signal.mask(buy, 1.0).mask(sell, -1.0)",
+    ),
+    _Rule(
         "KeyError",
         r"^'\d{6}\.(SH|SZ|BJ)'$",
         "the symbols are snapshot['ohlcv']['close'].columns",
@@ -280,6 +325,11 @@ _DATA = (
         "ModuleNotFoundError",
         r"No module named '(?P<name>[\w.]+)'",
         "only numpy, pandas, talib and the standard library can be imported",
+    ),
+    _Rule(
+        "ImportError",
+        r"(?:optional dependency '|^`Import )(?P<name>\w+)",
+        r"\g<name> is not available here: write it with numpy, pandas or talib",
     ),
 )
 

@@ -33,13 +33,14 @@ from quantgraph.sandbox._seccomp import close_calls
 if sys.platform != "win32":
     import resource
 
-__all__ = ["IsolationLevel", "readable_places", "seal_child", "seal_parent", "self_test"]
+__all__ = ["PACKAGES", "IsolationLevel", "readable_places", "seal_child", "seal_parent", "self_test"]
 
 IsolationLevel = Literal["full", "limits_only", "none"]
 
 _OPEN_FILES = 64
 _STACK = 8 << 20
-_PACKAGES = ("numpy", "pandas", "talib", "dateutil", "six", "tzdata", "pyarrow")
+PACKAGES = ("numpy", "pandas", "talib", "dateutil", "six", "tzdata", "pyarrow")
+"""Packages that generated code may read."""
 _BUNDLED = tuple(f"{name}.libs" for name in ("numpy", "pandas", "ta_lib", "pyarrow"))
 _OTHER_PACKAGES = ("site-packages", "dist-packages")
 
@@ -65,7 +66,7 @@ def _standard_library() -> Iterator[Path]:
 
 
 def _packages() -> Iterator[Path]:
-    for name in _PACKAGES:
+    for name in PACKAGES:
         spec = importlib.util.find_spec(name)
         if spec is None:
             continue

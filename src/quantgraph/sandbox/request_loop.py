@@ -39,6 +39,8 @@ from quantgraph.sandbox.cell_runner import (
     new_signals,
     run_cells,
 )
+from quantgraph.sandbox.imports import refuse_other_imports
+from quantgraph.sandbox.object_operators import refuse_object_operators
 from quantgraph.sandbox.trading_json import account_from_json, decision_to_json
 from quantgraph.sandbox.view_sync import FramesReceiver, ViewReceiver
 from quantgraph.sandbox.wire import Block, Frames, Read, encode_frames, encode_message, read_header
@@ -165,7 +167,8 @@ def _run(cells: list[Cell], frames: Frames, output_limit: int) -> tuple[CellOutc
     store.adopt(frames)
     # Code that imports the data state gets this one.
     quantgraph.state.GLOBAL_DATA_STATE = store
-    outcome = run_cells(cells, cell_namespace(store), output_limit)
+    with refuse_object_operators(), refuse_other_imports():
+        outcome = run_cells(cells, cell_namespace(store), output_limit)
     return outcome, new_signals(store, frames)
 
 

@@ -1,0 +1,148 @@
+"""Operators of pandas that generated code may not use on object dtype, where they are not those of booleans.
+
+``above.shift(1)`` of a boolean frame has NaN in its first row and therefore object dtype, which
+``fillna(False)`` keeps. There ``~True`` is -2, which counts as true, and a rule that is written so trades
+wrongly in silence.
+"""
+
+from __future__ import annotations
+
+import ast
+import functools
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from pandas.api.types import infer_dtype, is_bool_dtype, is_object_dtype
+
+__all__ = ["INVERT_NAME", "add_invert_checks", "invert", "refuse_object_operators"]
+
+INVERT_NAME = "__checked_invert__"
+"""Name of :func:`invert` in the namespace of cells."""
+
+_WHY = "shift, reindex and where make objects of booleans, and fillna(False) leaves them so"
+_WRITE = "write above.shift(1, fill_value=False), or .fillna(False).astype(bool)"
+_LOGICAL = {"__and__": "&", "__or__": "|", "__xor__": "^"}
+_MINUS = ("__sub__", "__rsub__", "sub", "subtract", "rsub")
+_ABSENT = object()
+
+
+@contextmanager
+def refuse_object_operators() -> Iterator[None]:
+    """Within this context ``~``, ``&``, ``|``, ``^`` and ``-`` of pandas raise TypeError on objects.
+
+    ``-`` is refused where numpy refuses it for the same values as booleans: objects of other kinds, such as
+    decimals and dates, are subtracted as ever. Methods and ufuncs of the operators are included, because
+    pandas sends them through the operators.
+
+    Notes
+    -----
+    It changes pandas for the whole process, and is for a process that runs generated code and nothing else.
+    """
+    checks: dict[str, tuple[str, Callable[..., bool]]] = {
+        "__invert__": ("~", _has_objects),
+        "__array_ufunc__": ("~", _is_invert_of_objects),  # the one ufunc that pandas applies itself
+    }
+    for name, symbol in _LOGICAL.items():
+        checks |= dict.fromkeys((name, name.replace("__", "__r", 1)), (symbol, _has_objects))
+    checks |= dict.fromkeys(("__neg__", *_MINUS), ("-", _are_boolean_objects))
+    before = [
+        (owner, name, vars(owner).get(name, _ABSENT))
+        for owner in (pd.DataFrame, pd.Series)
+        for name in checks
+    ]
+    for owner, name, _ in before:
+        setattr(owner, name, _checked(getattr(owner, name), *checks[name]))
+    try:
+        yield
+    finally:
+        for owner, name, method in before:
+            if method is not _ABSENT:
+                setattr(owner, name, method)
+            elif name in vars(owner):  # generated code may have removed it
+                delattr(owner, name)
+
+
+def _checked(method: Callable[..., Any], symbol: str, is_refused: Callable[..., bool]) -> Callable[..., Any]:
+    @functools.wraps(method)
+    def checked(*operands: Any, **options: Any) -> Any:
+        if is_refused(*operands[:2]):
+            raise TypeError(_message(symbol))
+        return method(*operands, **options)
+
+    return checked
+
+
+def invert(operand: Any) -> Any:
+    """Return ``~operand``; what generated code that is went through :func:`add_invert_checks` calls.
+
+    Raises
+    ------
+    TypeError
+        For a Python bool, which is a whole number here, and for frames and arrays of object dtype.
+    """
+    if isinstance(operand, bool):
+        raise TypeError("~ of a Python bool counts: ~True is -2 and ~False is -1, both true; write not")
+    if _has_objects(operand):
+        raise TypeError(_message("~"))
+    return ~operand
+
+
+def add_invert_checks(tree: ast.Module) -> None:
+    """Write each ``~x`` of a syntax tree as a call of :func:`invert`, by the name ``INVERT_NAME``.
+
+    Arrays of numpy and Python's own bools have operators that no process can change.
+    """
+    for node in reversed(list(ast.walk(tree))):  # the operands first; no recursion, code may be deep
+        for name, value in ast.iter_fields(node):
+            if isinstance(value, list):
+                value[:] = map(_checked_invert, value)
+            else:
+                setattr(node, name, _checked_invert(value))
+
+
+def _checked_invert(node: Any) -> Any:
+    if not (isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Invert)):
+        return node
+    call = ast.Call(func=ast.Name(INVERT_NAME, ast.Load()), args=[node.operand], keywords=[])
+    return ast.fix_missing_locations(ast.copy_location(call, node))
+
+
+def _message(symbol: str) -> str:
+    if symbol == "-":
+        return (
+            "- takes no booleans, and as objects True and False are the numbers 1 and 0; "
+            "write a & ~b for 'a and not b', or .astype(float) to count them"
+        )
+    what = "there ~True is -2, not False" if symbol == "~" else "there True and False may be numbers"
+    return f"{symbol} on object dtype: {what}. {_WHY}; {_WRITE}"
+
+
+def _dtypes(operand: Any) -> list[Any]:
+    if isinstance(operand, pd.DataFrame):
+        return list(operand.dtypes.unique())
+    return [operand.dtype] if isinstance(operand, pd.Series | pd.Index | np.ndarray) else []
+
+
+def _has_objects(*operands: Any) -> bool:
+    return any(is_object_dtype(dtype) for operand in operands for dtype in _dtypes(operand))
+
+
+def _is_invert_of_objects(operand: Any, ufunc: np.ufunc) -> bool:
+    return ufunc is np.invert and _has_objects(operand)
+
+
+def _are_boolean_objects(*operands: Any) -> bool:
+    return _has_objects(*operands) and all(map(_has_booleans, operands))
+
+
+def _has_booleans(operand: Any) -> bool:
+    if isinstance(operand, pd.DataFrame):
+        return any(_has_booleans(operand.iloc[:, place]) for place in range(operand.shape[1]))
+    if not isinstance(operand, pd.Series | pd.Index | np.ndarray):
+        return isinstance(operand, bool | np.bool_)
+    if not is_object_dtype(operand.dtype):
+        return bool(is_bool_dtype(operand.dtype))
+    return infer_dtype(np.asarray(operand).ravel(), skipna=True) == "boolean"
