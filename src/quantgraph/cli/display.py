@@ -7,7 +7,7 @@ import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from decimal import Decimal
-from typing import Any
+from typing import TYPE_CHECKING, Any, cast
 
 from rich.console import Group, RenderableType
 from rich.live import Live
@@ -27,7 +27,11 @@ from quantgraph.cli.console import (
 )
 from quantgraph.report.order_statistics import format_counts
 from quantgraph.runs import RunEvent
+from quantgraph.runtime.questions import numbered_options
 from quantgraph.subgraphs.signal import not_evaluated_text
+
+if TYPE_CHECKING:
+    from quantgraph.runtime.state import Clarification
 
 __all__ = ["RunDisplay", "ask_on_terminal", "open_display", "show_result"]
 
@@ -48,6 +52,10 @@ class RunDisplay:
         """Show an event."""
         if event.kind == "question":
             return  # the prompt shows it
+        if event.kind == "said":
+            for line in event.text.splitlines():
+                print_status(f"  {line}")
+            return
         if event.kind == "session":
             self._sessions += 1
             if self._sessions % _SESSIONS_A_LINE != 1:
@@ -89,7 +97,9 @@ class _LiveDisplay(RunDisplay):
         self._draw()
 
     def watch(self, event: RunEvent) -> None:
-        if event.kind == "session":
+        if event.kind == "said":
+            self._live.console.print(literal(event.text, "bold"), soft_wrap=True)
+        elif event.kind == "session":
             self._session = event.text
         elif event.kind != "question":
             self._lines.append((event.name, event.text))
@@ -122,6 +132,9 @@ def ask_on_terminal(display: RunDisplay) -> Callable[[Mapping[str, Any]], str | 
             if question.get("error"):
                 console.print(literal(question["error"]), style="yellow")
             console.print(literal(question["question"]), style="bold")
+            if question["kind"] != "approval":
+                for option in numbered_options(cast("Clarification", question)):
+                    console.print(literal(f"  {option}"), soft_wrap=True)
             console.print("> ", end="")
             if isinstance(sys.stdin, io.TextIOWrapper) and sys.stdin.errors != "replace":
                 sys.stdin.reconfigure(errors="replace")  # invalid bytes must not end the run

@@ -70,6 +70,10 @@ Out = Annotated[
 Headless = Annotated[
     bool, typer.Option(help="Ask nothing: take the documented defaults and list them as assumptions.")
 ]
+Confirm = Annotated[
+    bool,
+    typer.Option("--confirm", help="Show what was understood, and ask before anything is traded."),
+]
 Budget = Annotated[
     str | None, typer.Option(help="Limits on model calls, like calls=100,prompt_tokens=200000,money=2.5.")
 ]
@@ -90,6 +94,7 @@ def run(  # noqa: PLR0917 - typer reads options from the parameters
     slippage_bps: Annotated[
         float, typer.Option(help="Slippage of each fill, in hundredths of a percent of its amount.")
     ] = 0,
+    confirm: Confirm = False,
     approve: Annotated[bool, typer.Option(help="Ask before each session's orders are sent.")] = False,
     fund: Annotated[
         list[str] | None,
@@ -109,9 +114,8 @@ def run(  # noqa: PLR0917 - typer reads options from the parameters
     """Turn a sentence into a signal and trade it in a simulated account, session by session."""
     with usage_errors(debug=debug):
         rules = _rules(market, slippage_bps, fund or [])
-        spec = _specification(
-            question, symbols, start=start, end=end, cash=cash, rules=rules, approve=approve
-        )
+        more = {"rules": rules, "approve": approve, "confirm": _confirmed(confirm, headless=headless)}
+        spec = _specification(question, symbols, start=start, end=end, cash=cash, **more)
         live = {"source": source, "model": model, "decider": decider_of(decider)}
         work = _work(spec, _settings(budget, session_budget), out=out, **live)
     execute_and_show(question, work, as_json=as_json, headless=headless, debug=debug)
@@ -124,6 +128,7 @@ def signal(  # noqa: PLR0917
     start: Start = None,
     end: End = None,
     symbols: Symbols = None,
+    confirm: Confirm = False,
     model: Model = None,
     budget: Budget = None,
     session_budget: SessionBudget = None,
@@ -134,7 +139,8 @@ def signal(  # noqa: PLR0917
 ) -> None:
     """Turn a sentence into a validated signal and the strategy that makes it, without trading."""
     with usage_errors(debug=debug):
-        spec = _specification(question, symbols, start=start, end=end, trade=False)
+        more = {"trade": False, "confirm": _confirmed(confirm, headless=headless)}
+        spec = _specification(question, symbols, start=start, end=end, **more)
         work = _work(spec, _settings(budget, session_budget), source=source, model=model, out=out)
     execute_and_show(question, work, as_json=as_json, headless=headless, debug=debug)
 
@@ -211,6 +217,12 @@ def _specification(
     if cash is not None:
         more["cash"] = Account.opening(cash).cash
     return RunSpec(question=question, symbols=tuple(codes), start=start or "", end=end or "", **more)
+
+
+def _confirmed(confirm: bool, *, headless: bool) -> bool:
+    if confirm and headless:
+        raise BadOption("--confirm asks and --headless asks nothing; give one of them", parameter="confirm")
+    return confirm
 
 
 def _settings(budget: str | None, session_budget: str | None) -> Settings:

@@ -33,6 +33,7 @@ from quantgraph.runs.outputs import (
     CHECKPOINTS_FILE,
     final_checksums,
     initial_result,
+    open_question,
     run_outcome,
     save_outputs,
     write_result,
@@ -103,6 +104,7 @@ def open_run(spec: RunSpec, run_id: str, folder: Path, given: Resources) -> Iter
             store=given.store or DataState(folder / "data"),
             ledger=stack.enter_context(Ledger(place)) if spec.trade else None,
             on_clarify=given.on_clarify or cast("OnClarify", spec.on_clarify),
+            confirm=spec.confirm,
         )
         resources = open_resources(own)
         graph: Any
@@ -126,6 +128,8 @@ class _Progress:
     def on_event(self, event: Mapping[str, Any]) -> None:
         """Take the time of a node of the run's graph or signal subgraph, with the nodes inside of it."""
         name = str(event["path"]).removeprefix(_SUBGRAPH)
+        if event["event"] == "quantgraph.said":
+            self.report(RunEvent(kind="said", name=name, text="\n".join(event["lines"])))
         if event["event"] != "quantgraph.node" or "/" in name:
             return
         if event["status"] == "started":
@@ -242,6 +246,7 @@ def execute_run(
             if question is not None:
                 error = f"needs_answer: {question['reason']}"
                 stopped = {"ended_because": "needs_answer", "error": error, "asked": dict(question)}
+                stopped["open_question"] = open_question(question)
         except (KeyboardInterrupt, EOFError, GraphDrained):
             remedy = f"'quantgraph resume {folder}' goes on with it"
             error = f"cancelled: the run was stopped before its end; {remedy}"

@@ -41,6 +41,7 @@ __all__ = [
     "StrategyFile",
     "final_checksums",
     "initial_result",
+    "open_question",
     "read_checksums",
     "read_result",
     "read_strategy",
@@ -78,11 +79,13 @@ def run_outcome(state: Mapping[str, Any], source: MarketDataSource) -> dict[str,
     request, history = state.get("request") or {}, list(state.get("execution_history") or [])
     reason, errors = state.get("ended_because") or "cancelled", state.get("error_messages") or []
     error = errors[-1] if errors else ": ".join([reason, *history[-1:]])
+    unanswered = state.get("open_question")
     # Without a request the source may be the reason of the end: it is not called again.
     symbols = traded_symbols(request, AsOfSource(source, Moment(source.sessions()[-1]))) if request else ()
     return {
         "ended_because": reason,
         **({} if reason == "done" else {"error": error}),
+        **({"open_question": open_question(unanswered)} if unanswered else {}),
         "understanding": state.get("understanding"),
         "assumptions": list(state.get("assumptions") or []),
         "notes": [*(request.get("notes") or []), *(state.get("summary") or {}).get("notes", [])],
@@ -92,6 +95,11 @@ def run_outcome(state: Mapping[str, Any], source: MarketDataSource) -> dict[str,
         "validation": state.get("validation"),
         "history": history,
     }
+
+
+def open_question(task: Mapping[str, Any]) -> dict[str, Any]:
+    """The question that a run waits at or ended at, as a result has it."""
+    return {key: task[key] for key in ("kind", "reason", "question", "options", "default", "unread")}
 
 
 def save_outputs(folder: Path, question: str, state: Mapping[str, Any], store: DataState) -> dict[str, Any]:

@@ -44,6 +44,9 @@ class RunSpec:
         False stops after the signal.
     approve
         Whether the orders of each session are a question, too, before they are sent.
+    confirm
+        Whether the understanding of the sentence is a question, before data are fetched and anything is
+        traded; ``on_clarify`` must be ``ask`` or ``function`` then.
     on_clarify
         How questions are answered: ``default`` takes the documented defaults and lists them in
         ``assumptions``, ``fail`` ends the run, ``ask`` stops the run to be resumed with an answer, unless
@@ -63,6 +66,7 @@ class RunSpec:
     rules: Rulebook = field(default_factory=Rulebook.mainland)
     trade: bool = True
     approve: bool = False
+    confirm: bool = False
     on_clarify: OnClarifyMode = "default"
     branch_of: str = ""
     branch_from: str = ""

@@ -133,6 +133,12 @@ def _specification(question: str | RunSpec, options: Mapping[str, Any], given: R
             'RunSpec(on_clarify="function") needs the function as resources.on_clarify',
             parameter="on_clarify",
         )
+    if spec.confirm and on_clarify in ("default", "fail"):
+        raise BadOption(
+            f"confirm asks before anything is traded, but on_clarify is {on_clarify}: give "
+            "Resources(answer=…), or on_clarify='ask' to stop at the question",
+            parameter="confirm",
+        )
     return replace(spec, on_clarify=on_clarify)
 
 

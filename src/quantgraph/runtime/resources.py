@@ -64,6 +64,9 @@ class Resources:
         with the :class:`~quantgraph.runtime.state.Clarification` and returns the answer; it is called up to
         three times until the answer is valid. Defaults taken and answers of a function are listed in
         ``assumptions``. Default: ``ask``; of a run, what its :class:`~quantgraph.runs.RunSpec` says.
+    confirm
+        Whether the understanding of the sentence is a question, before data are fetched and anything is
+        traded. A run declined there ends as ``cancelled``.
     answer
         For a run: called with each question; the run waits for what it returns, and stops to be resumed at
         None.
@@ -84,6 +87,7 @@ class Resources:
     recorder: Recorder | None = None
     checkpointer: BaseCheckpointSaver[Any] | None = None
     on_clarify: OnClarify | None = None
+    confirm: bool = False
     answer: Answer | None = None
     watch: Callable[[RunEvent], None] | None = None
     control: RunControl | None = None
@@ -142,6 +146,12 @@ def open_resources(given: Resources | None = None, *, in_run_folders: bool = Fal
     settings, on_clarify = given.settings or load_settings(), given.on_clarify or "ask"
     if on_clarify not in ("ask", "default", "fail") and not callable(on_clarify):
         raise BadOption(f"on_clarify must be ask, default, fail or a function, not {on_clarify!r}")
+    if given.confirm and on_clarify in ("default", "fail"):
+        raise BadOption(
+            "confirm=True asks before anything is traded; on_clarify must be ask or a function, not "
+            f"{on_clarify}",
+            parameter="confirm",
+        )
     ledger = _open_ledger(given.ledger)
     in_folder = partial(run_database_path, settings.runs_dir) if in_run_folders else None
     recorder = given.recorder or Recorder(ledger.where if ledger else in_folder)

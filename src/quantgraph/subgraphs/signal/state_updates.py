@@ -190,7 +190,7 @@ def question_update(
         Whether ``reason`` is asked as it is; else a model words the question.
     """
     count = state.get("clarification_count", 0)
-    if count >= MAX_CLARIFICATIONS:
+    if count >= MAX_CLARIFICATIONS and kind != "confirmation":
         # The errors of a failure are in the state already, unless they were just answered.
         return (
             end_update(state, failure_reason(state))
@@ -209,7 +209,7 @@ def question_update(
             "options": list(options),
             "default": None,
             "answer_schema": answer_schema(identifier),
-            "rounds_left": MAX_CLARIFICATIONS - count - 1,
+            "rounds_left": max(0, MAX_CLARIFICATIONS - count - 1),
             "language": language(state),
             "unread": list(unread),
         },

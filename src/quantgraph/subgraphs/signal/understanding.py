@@ -10,6 +10,7 @@ from typing import Any, Literal
 
 from typing_extensions import TypedDict
 
+from quantgraph._util.canonical_json import canonical_json, content_hash
 from quantgraph._util.texts import Language, say
 from quantgraph.data.symbol_resolution import index_code
 from quantgraph.tools.window import split_codes
@@ -22,6 +23,7 @@ __all__ = [
     "not_done_words",
     "symbols_of",
     "understand",
+    "understanding_hash",
     "understanding_lines",
 ]
 
@@ -138,6 +140,11 @@ def understand(
         "plan": dict(params.get("plan", {})),
         "clauses": clauses,
     }
+
+
+def understanding_hash(understanding: Understanding) -> str:
+    """Return the content hash of an understanding."""
+    return content_hash(canonical_json(understanding), size=8)
 
 
 def understanding_lines(understanding: Understanding, language: Language) -> list[str]:

@@ -31,6 +31,7 @@ from quantgraph.subgraphs.signal.messages import (
 )
 from quantgraph.subgraphs.signal.state import SignalSubgraphState
 from quantgraph.subgraphs.signal.state_updates import answer_update, failure_reason, question_update
+from quantgraph.subgraphs.signal.understanding import understanding_hash
 
 __all__ = ["CLARIFY_NODE_PROMPT", "clarify_node"]
 
@@ -195,7 +196,7 @@ def _confirmed(state: SignalSubgraphState, task: Clarification, text: str) -> di
     if text == agreed or is_default(text):
         history = success_update(state, f"confirmed: {text}")
         done = {"clarification": None, "clarification_needed": None, "current_task": "reflection"}
-        return {"confirmed": task["id"], **done, **history}
+        return {"confirmed": understanding_hash(state["understanding"]), **done, **history}
     if text == declined or is_refusal(text):
         return end_update(state, "cancelled", "cancelled: the understanding was declined")
     return _answered(state, task, text, None)

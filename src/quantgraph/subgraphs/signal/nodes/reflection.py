@@ -75,6 +75,7 @@ from quantgraph.subgraphs.signal.understanding import (
     not_done_words,
     symbols_of,
     understand,
+    understanding_hash,
     understanding_lines,
 )
 
@@ -177,11 +178,26 @@ def reflection_node(
         if reading.get("clarification_needed") or reading.get("ended_because"):
             return {**fresh, **reading}
         now = {**now, **reading}  # type: ignore[typeddict-item]
+        if resources.confirm and (asked := _confirmation(now)):
+            return {**fresh, **reading, **asked}
         return {**fresh, **reading, **_readiness(now, resources, source)}
     except (RunDiverged, SandboxTooWeak, StorageUnavailable):
         raise
     except QuantGraphError as error:
         return {**fresh, **end_update(now, end_reason(error), error)}
+
+
+def _confirmation(state: SignalSubgraphState) -> dict[str, Any]:
+    """Return the question whether the understanding is right; empty if this one was confirmed."""
+    understanding = state["understanding"]
+    if state.get("confirmed") == understanding_hash(understanding):
+        return {}
+    lines = "; ".join(understanding_lines(understanding, language(state)))
+    reason = say(
+        language(state), zh=f"将这样执行：{lines}。对吗？", en=f"This is what will run: {lines}. Go on?"
+    )
+    options = say(language(state), zh="是 否", en="yes no").split()
+    return question_update(state, "confirmation", reason, options=options)
 
 
 def _begin(state: SignalSubgraphState) -> dict[str, Any]:
