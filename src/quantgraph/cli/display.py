@@ -170,6 +170,9 @@ def show_result(result: Mapping[str, Any]) -> None:
         console.print(
             literal(words("合成数据：不代表任何真实股票", "synthetic data: no real stock is meant"), "yellow")
         )
+    for issue in (result["validation"] or {}).get("issues_found", []):
+        if issue["code"].startswith("meaning"):
+            console.print(literal(words(in_chinese(issue), issue["message"]), style="yellow"))
     if result["strategy"]:
         code = Syntax(_code(result["strategy"]["path"]), "python", word_wrap=True)
         console.print(Panel(code, title=literal(result["strategy"]["name"]), title_align="left"))
@@ -231,7 +234,7 @@ def _add_remarks(table: Table, result: Mapping[str, Any], words: Words) -> None:
     if result["usage"] or result.get("cached"):
         table.add_row(words("模型", "models"), _usage(result["usage"], result.get("cached", 0), words))
     for issue in (result["validation"] or {}).get("issues_found", []):
-        if issue["severity"] != "info":
+        if issue["severity"] != "info" and not issue["code"].startswith("meaning"):
             text = words(in_chinese(issue), issue["message"])
             table.add_row(words("检查", "check"), text, style="yellow")
     for line in _assumption_lines(result["assumptions"], words):

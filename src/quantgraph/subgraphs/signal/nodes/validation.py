@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import secrets
+from dataclasses import replace
 from typing import Any, Literal
 
 import pandas as pd
 
 from quantgraph._util.texts import say
 from quantgraph.audit import Finding, Report, check_data, check_signal
+from quantgraph.audit.findings import in_chinese
 from quantgraph.errors import BadWindow, BudgetExceeded, ModelOutputInvalid, NoProgress, QuantGraphError
 from quantgraph.market.calendar import sessions as exchange_sessions
+from quantgraph.market.moment import session_of
 from quantgraph.recording import recorded
 from quantgraph.runtime.agent_factory import Agent, invoke_agent_for
 from quantgraph.runtime.endings import (
@@ -25,9 +28,10 @@ from quantgraph.runtime.resources import OpenResources, Resources, open_resource
 from quantgraph.subgraphs.signal.agents import as_of, build_agent, current_ref, known_source, tool_context
 from quantgraph.subgraphs.signal.causality_proof import prove_causality
 from quantgraph.subgraphs.signal.data_request import data_start, request_sessions, request_symbols
+from quantgraph.subgraphs.signal.meaning_findings import MENDABLE, meaning_findings, words_of
 from quantgraph.subgraphs.signal.reply_schemas import ReviewReply
 from quantgraph.subgraphs.signal.state import SignalSubgraphState
-from quantgraph.subgraphs.signal.state_updates import failure_update
+from quantgraph.subgraphs.signal.state_updates import failure_update, user_text
 from quantgraph.subgraphs.signal.warm_up import in_window, not_evaluated_text
 
 __all__ = ["VALIDATION_NODE_PROMPT", "validation_node"]
@@ -71,6 +75,8 @@ def validation_node(
     """
     resources = open_resources(resources)
     target, report, signal_ref = _checked(state, resources)
+    if report.passed and _goes_back(state):
+        report = _sent_back(report)
     if report.passed:
         try:
             report = report.with_findings(*_review(state, resources, agent, target, signal_ref))
@@ -94,8 +100,23 @@ def validation_node(
     wants_signal = state["user_intent"]["type"] != "data_fetch"
     if wants_signal and target == "data":
         return {**update, "current_task": "signal_gen"}
-    text = _summary_text(state, report, target)
+    text = "\n".join([*_meaning_lines(state, report), _summary_text(state, report, target)])
     return {**update, **end_update({**state, **update}, "done", text=text)}
+
+
+def _goes_back(state: SignalSubgraphState) -> bool:
+    """Whether a finding of meaning goes back to the generator: once, and not as the last attempt."""
+    once = any(failure.startswith("meaning: ") for failure in state.get("failures", []))
+    return not once and state.get("retry_count", 0) + 1 < state.get("max_retries", 3)
+
+
+def _sent_back(report: Report) -> Report:
+    """The report with what other code can mend as errors."""
+    findings = (
+        replace(finding, severity="error", code="meaning") if finding.code in MENDABLE else finding
+        for finding in report.findings
+    )
+    return replace(report, findings=tuple(findings))
 
 
 def _checked(state: SignalSubgraphState, resources: OpenResources) -> tuple[Target, Report, str]:
@@ -109,6 +130,7 @@ def _checked(state: SignalSubgraphState, resources: OpenResources) -> tuple[Targ
         "request": state["request"],
         "as_of": str(as_of(state, resources)),
         "language": language(state),
+        "said": [user_text(state), dict(state).get("understanding")],
         "audit": [
             resources.settings.audit_cuts,
             resources.settings.audit_cells,
@@ -144,6 +166,8 @@ def _check(state: SignalSubgraphState, resources: OpenResources, seed: int | Non
                     checked = _check_signal(state, resources, signal_ref)
                 checked = checked.joined(proof.report)
             report = report.joined(checked)
+            if report.passed:
+                report = _held_to_words(state, resources, signal_ref, report)
     except FATAL_ERRORS:
         raise
     except QuantGraphError as error:
@@ -171,6 +195,22 @@ def _check_data(state: SignalSubgraphState, resources: OpenResources) -> Report:
 def _check_signal(state: SignalSubgraphState, resources: OpenResources, ref: str) -> Report:
     view, name = resources.store.view(as_of(state, resources), ref), state["strategy"]["name"]
     return check_signal(name, view["signal"][name], in_window(view["ohlcv"]["close"], state["request"]))
+
+
+def _held_to_words(state: SignalSubgraphState, resources: OpenResources, ref: str, report: Report) -> Report:
+    """Return the report with the findings of the signal held against what was said, which come first."""
+    strategy, moment = state["strategy"], as_of(state, resources)
+    signal = resources.store.view(moment, ref)["signal"][strategy["name"]]
+    findings = meaning_findings(
+        words_of(state, known_source(state, resources)),
+        signal,
+        strategy["cells"],
+        resources.store.view(moment, strategy["data_ref"]),
+        first=session_of(report.summary["evaluated_from"]),
+    )
+    shown = {finding.code for finding in report.findings}
+    kept = [each for each in findings if each.code != "meaning_never_buys" or "no_trades" not in shown]
+    return replace(report, checks=(*report.checks, "meaning"), findings=(*kept, *report.findings))
 
 
 def _calendar(symbols: tuple[str, ...], first: pd.Timestamp, last: pd.Timestamp) -> pd.DatetimeIndex | None:
@@ -210,6 +250,12 @@ def _review(
         Finding(severity=issue.severity, code="model_finding", message=issue.message)
         for issue in review.issues_found
     ]
+
+
+def _meaning_lines(state: SignalSubgraphState, report: Report) -> list[str]:
+    """The findings of meaning that stay, which come before all else that a person reads."""
+    found = (issue for issue in report.as_json()["issues_found"] if issue["code"].startswith("meaning"))
+    return [say(language(state), zh=in_chinese(issue), en=issue["message"]) for issue in found]
 
 
 def _summary_text(state: SignalSubgraphState, report: Report, target: str) -> str:
