@@ -61,8 +61,20 @@ def test_a_position_that_ends_before_the_code_first_speaks_is_a_difference():
 
 
 def test_an_entry_in_the_middle_may_not_be_missed():
-    words = [0, 0, 0, 1, 0, -1, 0, 1, 0, 0]
-    assert difference(frame([0, 0, 0, 0, 0, -1, 0, 1, 0, 0]), [frame(words)]).session == SESSIONS[3]
+    words, code = [0, 0, 0, 1, 0, -1, 0, 1, 0, 0], [0, 0, 0, 0, 0, -1, 0, 1, 0, 0]
+    warm = [np.nan, *words[1:]]
+    assert difference(frame(code), [frame(warm)]).session == SESSIONS[3]
+    assert difference(frame(code), [frame(words)]) is None  # it may have been held before the first row
+
+
+def test_a_difference_that_begins_after_a_suspension_and_ends_is_none_of_the_rules():
+    close = CLOSE.copy()
+    close.loc[SESSIONS[2], ONE] = np.nan
+    late = [1, 1, -1, -1, 0, 1, 1, -1, -1, -1]
+    assert difference(frame(late), [frame(STATE)], close=close) is None
+    assert difference(frame(late), [frame(STATE)]).session == SESSIONS[4]
+    early = [1, -1, -1, -1, 1, 1, 1, -1, -1, -1]
+    assert difference(frame(early), [frame(STATE)], close=close).session == SESSIONS[1]
 
 
 def test_sessions_without_trading_and_before_the_first_are_not_difference():

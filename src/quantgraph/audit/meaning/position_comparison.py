@@ -19,6 +19,9 @@ __all__ = ["Comparison", "Difference", "Reading", "compare_positions"]
 
 Bools = npt.NDArray[np.bool_]
 
+_SETTLING = 60
+"""Sessions after a suspension in which a difference may begin that is none of the rule's."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class Reading:
@@ -102,7 +105,9 @@ def compare_positions(
     """
     columns = [str(name) for name in signal.columns]
     close = close.reindex(index=signal.index, columns=signal.columns)
-    traded = close.notna().to_numpy() & _from(signal, first)[:, None]
+    traded = close.notna().to_numpy()
+    compared = traded & _from(signal, first)[:, None]
+    settling = _settling(traded)
     code = signal.to_numpy(dtype=np.float64)
     best: tuple[Bools, Reading] | None = None
     for group in readings:
@@ -111,15 +116,16 @@ def compare_positions(
         for reading in group:
             words = reading.signal.reindex(index=signal.index, columns=signal.columns)
             differs = _differs(code, words.to_numpy(dtype=np.float64), traded)
+            differs = _unexcused(differs, settling, traded) & compared
             chosen = chosen or reading
             fewest = differs if fewest is None else np.where(differs.any(axis=0), fewest, False)
             if not fewest.any():
-                return _comparison(signal, traded, reading, None)
+                return _comparison(signal, compared, reading, None)
         if fewest is not None and chosen is not None and (best is None or fewest.sum() < best[0].sum()):
             best = fewest, chosen
     if best is None:
         return None
-    return _comparison(signal, traded, best[1], _difference(signal, columns, traded, *best))
+    return _comparison(signal, compared, best[1], _difference(signal, columns, compared, *best))
 
 
 def _from(frame: pd.DataFrame, first: pd.Timestamp | None) -> Bools:
@@ -128,7 +134,10 @@ def _from(frame: pd.DataFrame, first: pd.Timestamp | None) -> Bools:
 
 
 def _differs(code: Any, words: Any, traded: Bools) -> Bools:
-    """Whether the positions of each cell differ, from the first session on which the words are known."""
+    """Whether the positions of each cell differ, from the first session on which the words are known.
+
+    A symbol whose words are known on the first session has a past that the signal does not show.
+    """
     known = traded & ~np.isnan(words)
     begins = np.where(known.any(axis=0), known.argmax(axis=0), len(known))
     inside = np.arange(len(known))[:, None] >= begins
@@ -136,6 +145,27 @@ def _differs(code: Any, words: Any, traded: Bools) -> Bools:
     both = ours.spoken & theirs.spoken & (ours.long != theirs.long)
     alone = _alone(ours, theirs, begins) | _alone(theirs, ours, begins)
     return np.asarray((both | alone) & inside & traded)
+
+
+def _settling(traded: Bools) -> Bools:
+    """Cells of the sessions after a suspension, over which averages are computed in several ways."""
+    begun = np.logical_or.accumulate(traded, axis=0)
+    rows = np.arange(len(traded))[:, None]
+    last = np.maximum.accumulate(np.where(begun & ~traded, rows, -_SETTLING), axis=0)
+    return np.asarray(rows - last < _SETTLING)
+
+
+def _unexcused(differs: Bools, settling: Bools, traded: Bools) -> Bools:
+    """The differences without those that begin after a suspension, up to where the positions agree again."""
+    kept = differs.copy()
+    for column in np.flatnonzero((differs & settling).any(axis=0)):
+        excused = before = False
+        for row in np.flatnonzero(traded[:, column]):
+            now = bool(differs[row, column])
+            excused = now and (excused or (not before and bool(settling[row, column])))
+            kept[row, column] = now and not excused
+            before = now
+    return kept
 
 
 def _path(values: Any) -> _Path:
@@ -152,13 +182,13 @@ def _alone(speaker: _Path, silent: _Path, begins: Any) -> Bools:
     """Where one signal has spoken and the other has not, and they cannot be the same rule.
 
     A state that held from the beginning is said at once by a signal of states, and by one of events only
-    where it ends; a state that begins later is said by both.
+    where it ends; a state that begins later is said by both, unless the silent one held it before.
     """
     count = len(speaker.long)
     place = np.minimum(speaker.first, count - 1)
     initial = np.take_along_axis(speaker.long, place[None, :], axis=0)
-    from_the_beginning = speaker.first <= begins + 1
-    wrong = np.where(from_the_beginning, speaker.long != initial, speaker.long)
+    may_be_held = (speaker.first <= begins + 1) | (begins == 0)
+    wrong = np.where(may_be_held, speaker.long != initial, speaker.long)
     return np.asarray(speaker.spoken & ~silent.spoken & wrong)
 
 

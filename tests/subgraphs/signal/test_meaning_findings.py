@@ -1,0 +1,101 @@
+"""Words, data and a signal are put together: conventions, watched symbols, and what cannot be compared."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from signal_panels import market_panel
+
+from quantgraph.llm.planner.codegen import write_code
+from quantgraph.llm.planner.said_rule import said_rule
+from quantgraph.market.moment import Moment
+from quantgraph.subgraphs.signal.meaning_findings import Words, meaning_findings, rule_in_words
+
+CROSS = "收盘价上穿20日均线买入，下穿卖出"
+
+
+@pytest.fixture(scope="module")
+def frames():
+    return market_panel()
+
+
+@pytest.fixture
+def view_of(frames, store):
+    def view(**panels):
+        panels = {"ohlcv": frames["ohlcv"]} | panels
+        store.override(**panels)
+        return store.view(Moment.at("2025-12-31"))
+
+    return view
+
+
+def cross(close, period):
+    mean = close.rolling(period).mean()
+    above = close > mean
+    before = above.shift(1, fill_value=False)
+    signal = pd.DataFrame(0.0, index=close.index, columns=close.columns)
+    return signal.mask(above & ~before, 1.0).mask(~above & before, -1.0).where(mean.shift(1).notna())
+
+
+def codes(words, signal, view, cells=()):
+    return [each.code for each in meaning_findings(words, signal, cells, view, first=signal.index[40])]
+
+
+def words(*texts, **more):
+    return Words(texts=texts, trade=more.pop("trade", ()), **more)
+
+
+def test_the_users_words_come_before_what_a_model_made_of_them(frames, view_of):
+    signal, view = cross(frames["ohlcv"]["close"], 20), view_of()
+    assert codes(words(CROSS, CROSS.replace("20", "30")), signal, view) == []
+    assert codes(words(CROSS.replace("20", "30"), CROSS), signal, view) == ["meaning_differs"]
+    assert codes(words("请看" + CROSS + "呀呀呀", CROSS.replace("20", "30")), signal, view) == [
+        "meaning_differs"
+    ]
+
+
+def test_code_of_the_planner_is_not_held_against_itself(frames, view_of):
+    source = write_code(said_rule(CROSS, words().context)).source
+    wrong = cross(frames["ohlcv"]["close"], 30)
+    assert codes(words(CROSS), wrong, view_of(), [source]) == []
+    assert codes(words(CROSS), wrong, view_of(), [source + "# mine"]) == ["meaning_differs"]
+
+
+@pytest.mark.parametrize("name", ["stop_loss", "take_profit", "trailing_stop", "max_holding", "trade_on"])
+def test_a_rule_with_a_clause_that_depends_on_the_path_is_not_a_reference(name):
+    assert rule_in_words(words(CROSS, plan={name: 0.05})) is None
+    assert rule_in_words(words(CROSS, plan={"cash": 100_000})) is not None
+
+
+def test_an_exit_that_nobody_said_is_not_a_reference():
+    assert rule_in_words(words("5日均线上穿20日均线买入")) is None
+
+
+def test_a_watched_index_is_read_as_its_own_series(frames, view_of):
+    close = frames["ohlcv"]["close"]
+    level = close[["600000.SH"]].set_axis(["000016.SH"], axis=1) * 100
+    traded = close[["600003.SH", "600004.SH"]]
+    rule = cross(level, 20)["000016.SH"]
+    signal = pd.concat([rule, rule], axis=1, keys=traded.columns)
+    view = view_of(
+        ohlcv={name: frame[traded.columns] for name, frame in frames["ohlcv"].items()}, index={"close": level}
+    )
+    said = words(CROSS, trade=tuple(traded.columns), watch=("000016.SH",))
+    assert codes(said, signal, view) == []
+    assert codes(said, cross(traded, 20), view) == ["meaning_differs"]
+
+
+def test_a_field_that_was_not_fetched_leaves_the_structure(frames, view_of):
+    said = words("市盈率最低的2只股票买入，其余卖出")
+    signal = cross(frames["ohlcv"]["close"], 20) * 0
+    assert codes(said, signal, view_of()) == ["meaning_never_buys"]
+
+
+def test_dividends_leave_raw_and_adjusted_prices_open(frames, view_of):
+    close = frames["ohlcv"]["close"]
+    factor = pd.DataFrame(1.0, index=close.index, columns=close.columns)
+    factor.iloc[120:] = 1.5
+    view = view_of(ohlcv={**frames["ohlcv"], "adj_factor": factor})
+    assert codes(words(CROSS), cross(close, 20), view) == []
+    assert codes(words(CROSS), cross(close * factor, 20), view) == []
+    doubled = close.mul(np.where(np.arange(len(close)) < 120, 1.0, 2.5), axis=0)
+    assert codes(words(CROSS), cross(doubled, 20), view) == ["meaning_differs"]
