@@ -319,3 +319,26 @@ def test_models_have_a_cache_prices_and_a_time_limit(bare_folder: Path) -> None:
         BadOption, match="llm_cache: 'on' is not valid; it must be off, llm_write_only or full"
     ):
         load_settings(llm_cache="on")
+
+
+def test_packages_of_the_sandbox_are_a_list_or_a_text(
+    bare_folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert load_settings().sandbox_packages == []
+    monkeypatch.setenv("QUANTGRAPH_SANDBOX_PACKAGES", " sklearn, scipy,scipy")
+    assert load_settings().sandbox_packages == ["scipy", "sklearn"]
+    monkeypatch.setenv("QUANTGRAPH_SANDBOX_PACKAGES", " ")
+    (bare_folder / "quantgraph.toml").write_text('sandbox_packages = ["scipy"]')
+    assert load_settings().sandbox_packages == ["scipy"]
+    assert load_settings(sandbox_packages=[]).sandbox_packages == []
+
+
+@pytest.mark.parametrize("name", ["no_such_package", "scipy.stats", "../etc", "quantgraph", "os"])
+def test_a_package_that_is_not_installed_is_named(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("QUANTGRAPH_SANDBOX_PACKAGES", f"scipy,{name}")
+    with pytest.raises(BadOption) as caught:
+        load_settings()
+    assert caught.value.line == (
+        f"bad_option: QUANTGRAPH_SANDBOX_PACKAGES (environment): {name!r} is not valid; "
+        "it must be names of installed packages, like scipy,statsmodels"
+    )

@@ -22,6 +22,7 @@ from pydantic import Field, SecretStr, ValidationError, field_validator
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 
 from quantgraph._util.input_limits import check_text
+from quantgraph._util.installed_packages import is_package
 from quantgraph.errors import BadFile, BadOption
 
 __all__ = ["LIGHT_ROLES", "ROLES", "Role", "Settings", "check_role", "load_settings"]
@@ -111,6 +112,9 @@ class Settings(BaseSettings):
         "full",
         description="full, limits_only or none, the least isolation accepted; or trusted, in this process",
     )
+    sandbox_packages: list[str] = Field(
+        default_factory=list, description="names of installed packages, like scipy,statsmodels"
+    )
     audit_cuts: int = Field(40, ge=1, le=100_000, description="a whole number from 1 to 100000")
     audit_cells: int = Field(6_000_000, ge=0, description="a whole number, 0 or more")
     audit_seed: int | None = Field(None, ge=0, lt=1 << 63, description="a whole number, 0 or more")
@@ -134,6 +138,18 @@ class Settings(BaseSettings):
     @classmethod
     def _none_is_none(cls, value: object) -> object:
         return None if isinstance(value, str) and value.strip().lower() == "none" else value
+
+    @field_validator("sandbox_packages", mode="before")
+    @classmethod
+    def _split(cls, value: object) -> object:
+        return _names(value)
+
+    @field_validator("sandbox_packages")
+    @classmethod
+    def _installed(cls, value: list[str]) -> list[str]:
+        if not all(map(is_package, value)):
+            raise ValueError("not installed")
+        return sorted({*value})
 
     @field_validator("openai_base_url")
     @classmethod
@@ -234,6 +250,8 @@ def _explain(error: ValidationError, overrides: Mapping[str, Any]) -> BadOption:
     given = fault["input"]
     if fault["type"] == "string_pattern_mismatch":  # a budget: show its first invalid limit
         given = next(part for part in given.split(",") if not re.fullmatch(_LIMIT, part)).strip()
+    if name == "sandbox_packages" and fault["type"] == "value_error":
+        given = next(each for each in _names(given) if not is_package(each))
     shown = "this value" if secret else repr(given)[:80]
     where = _place(".".join(str(part) for part in fault["loc"]), name, overrides)
     return BadOption(f"{where}: {shown} is not valid; it must be {info.description}", option=name)
@@ -247,6 +265,11 @@ def _place(path: str, name: str, overrides: Mapping[str, Any]) -> str:
         if path in layer.places or name in layer.places:
             return layer.places.get(path) or layer.places[name]
     return path
+
+
+def _names(value: Any) -> Any:
+    """Split names that are written in one text; leave a list of them."""
+    return value.replace(",", " ").split() if isinstance(value, str) else value
 
 
 def check_role(role: str) -> Role:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from importlib import metadata
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -15,7 +16,8 @@ from quantgraph.cli.main import app
 from quantgraph.data.sample import SampleSource
 from quantgraph.errors import BadFile, RunMismatch
 from quantgraph.market.rulebook import Rulebook
-from quantgraph.runs import resume_run, run_strategy
+from quantgraph.runs import replay, resume_run, run_strategy
+from quantgraph.runs.folder import read_manifest
 from quantgraph.runs.identity import identity_of
 from quantgraph.runs.specification import RunSpec, source_fingerprint
 from quantgraph.runtime.resources import Resources, open_resources
@@ -121,3 +123,17 @@ def test_another_library_version_is_reported_and_not_refused(tmp_path):
     )
     assert json.loads(shown.stdout)["ended_because"] == "budget_calls"
     assert "\nbegun with other versions: numpy 1.0 -> " in shown.stderr
+
+
+def test_packages_that_code_may_import_are_part_of_it_and_come_back_with_the_run(tmp_path, monkeypatch):
+    model = ScriptedChatModel([])
+    assert configuration(model)["settings.sandbox_packages"] == []
+    monkeypatch.setenv("QUANTGRAPH_SANDBOX_PACKAGES", "scipy")
+    assert configuration(model)["settings.sandbox_packages"] == ["scipy"]
+    run = run_strategy(SENTENCE, out=tmp_path)
+    manifest = read_manifest(tmp_path / run["run_id"])
+    assert manifest.versions["scipy"] == metadata.version("scipy")
+    monkeypatch.delenv("QUANTGRAPH_SANDBOX_PACKAGES")
+    assert manifest.recorded_settings(load_settings()).sandbox_packages == ["scipy"]
+    assert manifest.other_versions == ""
+    assert replay(tmp_path / run["run_id"]).identical

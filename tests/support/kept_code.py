@@ -103,7 +103,7 @@ class _KeptWalk(CodeWalk):
 
 
 def _limits(runner: ForkRunner) -> Hashable:
-    return runner.timeout, runner.memory_mb, runner.output_limit, runner.isolation
+    return runner.timeout, runner.memory_mb, runner.output_limit, runner.isolation, runner.packages
 
 
 def _content(frames: Frames) -> Hashable:

@@ -26,6 +26,7 @@ from sqlalchemy.engine import make_url
 
 from quantgraph._util.canonical_json import content_hash
 from quantgraph._util.files import write_atomic
+from quantgraph._util.installed_packages import package_versions
 from quantgraph.errors import BadFile, BadOption
 from quantgraph.runs.identity import IDENTITY_SETTINGS, Identity
 from quantgraph.runs.specification import RunSpec
@@ -106,7 +107,7 @@ class Manifest:
 
         Other versions do not make a run invalid, but may explain a different outcome.
         """
-        now = library_versions()
+        now = library_versions(tuple(self.identity.configuration.get("settings.sandbox_packages", ())))
         changed = [
             f"{name} {old} -> {now.get(name, 'none')}"
             for name, old in self.versions.items()
@@ -116,7 +117,10 @@ class Manifest:
 
     def recorded_settings(self, settings: Settings) -> Settings:
         """``settings`` with those that are part of the identity as they were recorded."""
-        recorded = {name: self.identity.configuration[f"settings.{name}"] for name in IDENTITY_SETTINGS}
+        values = self.identity.configuration
+        recorded = {
+            name: values[f"settings.{name}"] for name in IDENTITY_SETTINGS if f"settings.{name}" in values
+        }
         return settings.model_copy(update=recorded)
 
     def write(self, folder: Path) -> None:
@@ -205,10 +209,14 @@ def ledger_location(ledger: str | Path | None) -> str | None:
 
 
 @cache
-def library_versions() -> dict[str, str]:
-    """Versions of Python and of the libraries that matter."""
+def library_versions(packages: tuple[str, ...] = ()) -> dict[str, str]:
+    """Versions of Python and of the libraries that matter.
+
+    ``packages`` are those that generated code may import; what they require is included.
+    """
     names = ("quantgraph", "langgraph", "langchain-core", "langchain-openai", "pandas", "numpy", "TA-Lib")
-    return {"python": platform.python_version(), **{name: version(name) for name in names}}
+    ours = {"python": platform.python_version(), **{name: version(name) for name in names}}
+    return package_versions(packages) | ours
 
 
 def make_run_folder(folder: Path) -> None:

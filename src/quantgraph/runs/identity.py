@@ -45,6 +45,7 @@ IDENTITY_SETTINGS = (
     "code_timeout",
     "code_memory_mb",
     "code_isolation",
+    "sandbox_packages",
     "audit_cuts",
     "audit_cells",
     "audit_seed",

@@ -193,7 +193,7 @@ def start_run(
             budgets={"budget": settings.budget, "session_budget": settings.session_budget},
             ledger=ledger_location(given.ledger_place),
             decider=decider_place(given.decider),
-            versions=library_versions(),
+            versions=library_versions(tuple(settings.sandbox_packages)),
             identity=identity,
         )
         manifest.write(staged)

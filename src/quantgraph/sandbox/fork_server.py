@@ -10,6 +10,7 @@ import shutil
 import signal
 import socket
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -31,9 +32,12 @@ def canary_file() -> Path:
     return Path(__file__)
 
 
-def run_fork_server(control: socket.socket) -> None:
-    """Seal this process, report its isolation level, and serve until the host closes ``control``."""
-    seal_parent([*readable_places(), Path.cwd()])
+def run_fork_server(control: socket.socket, packages: Sequence[str] = ()) -> None:
+    """Seal this process, report its isolation level, and serve until the host closes ``control``.
+
+    ``packages`` are readable beside those that always are.
+    """
+    seal_parent([*readable_places(packages), Path.cwd()])
     with contextlib.suppress(ConnectionError):
         control.sendall(_report_of_a_sealed_child())
         _ForkServer(control).serve()

@@ -2,26 +2,31 @@
 
 from __future__ import annotations
 
+import importlib
 import sys
-from collections.abc import Collection, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from importlib.abc import MetaPathFinder
 from types import ModuleType
 
+from quantgraph._util.installed_packages import required_packages
 from quantgraph.sandbox.lockdown import PACKAGES
 
-__all__ = ["refuse_other_imports"]
+__all__ = ["allow_packages", "refuse_other_imports"]
 
 _TOLD = ("numpy", "pandas", "talib")
 """Of the packages that are always readable, those that code is written with."""
 
 
+_more: dict[str, tuple[str, ...]] = {}  # packages that the settings name, with what they require
+
+
 class _OtherPackages(MetaPathFinder):
     """A finder that refuses what no other finder may look for."""
 
-    def __init__(self, packages: Collection[str]) -> None:
-        self._allowed = frozenset({*PACKAGES, *packages, *sys.stdlib_module_names})
-        self._told = ", ".join(sorted({*_TOLD, *packages}))
+    def __init__(self) -> None:
+        self._allowed = {*PACKAGES, *sys.stdlib_module_names}.union(*_more.values())
+        self._told = ", ".join(sorted({*_TOLD, *_more}))
 
     def find_spec(
         self,
@@ -37,19 +42,27 @@ class _OtherPackages(MetaPathFinder):
             )
 
 
+def allow_packages(packages: Sequence[str]) -> tuple[str, ...]:
+    """Allow packages in this process for good, import them, and return them with what they require.
+
+    They are imported before the process is sealed, so that the system's libraries that they need are loaded.
+    One that is installed and cannot be imported fails where code imports it.
+    """
+    _more.update({name: required_packages([name]) for name in packages})
+    for name in packages:
+        with suppress(ImportError):
+            importlib.import_module(name)
+    return required_packages(packages)
+
+
 @contextmanager
-def refuse_other_imports(packages: Collection[str] = ()) -> Iterator[None]:
+def refuse_other_imports() -> Iterator[None]:
     """Within this context modules of other packages are not available, wherever their files are.
 
     What is imported already stays. This explains what cannot be had: the sealing of the process, not this,
     keeps generated code from other files.
-
-    Parameters
-    ----------
-    packages
-        Packages to allow beside those that are always readable.
     """
-    finder = _OtherPackages(packages)
+    finder = _OtherPackages()
     sys.meta_path.insert(0, finder)
     try:
         yield

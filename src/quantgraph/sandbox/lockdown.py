@@ -17,6 +17,7 @@ import importlib.util
 import math
 import mmap
 import os
+import re
 import socket
 import sys
 import sysconfig
@@ -26,6 +27,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Literal
 
+from quantgraph._util.installed_packages import distributions_of
 from quantgraph.sandbox import _linux
 from quantgraph.sandbox._linux import close_files
 from quantgraph.sandbox._seccomp import close_calls
@@ -48,13 +50,15 @@ _weaknesses: list[str] = []  # why the level is not full; children inherit it
 _parent: dict[str, int] = {}  # the fork server: its process id, threads, bytes of address space
 
 
-def readable_places() -> tuple[Path, ...]:
+def readable_places(packages: Sequence[str] = ()) -> tuple[Path, ...]:
     """Return the files and folders that generated code may read: the standard library and its packages.
+
+    ``packages`` are those that are allowed beside ``PACKAGES``.
 
     The standard library's folder is listed entry by entry, because other packages lie in it. Shared libraries
     of the system are not listed: they are loaded with the packages, before files are closed.
     """
-    found = {*_standard_library(), *_packages(), *map(Path, zoneinfo.TZPATH)}
+    found = {*_standard_library(), *_packages(packages), *map(Path, zoneinfo.TZPATH)}
     return tuple(sorted(path for path in found if path.exists()))
 
 
@@ -65,17 +69,24 @@ def _standard_library() -> Iterator[Path]:
             yield from (entry for entry in entries if entry.name not in _OTHER_PACKAGES)
 
 
-def _packages() -> Iterator[Path]:
-    for name in PACKAGES:
+def _packages(more: Sequence[str]) -> Iterator[Path]:
+    bundled = {*_BUNDLED, *(name for package in more for name in _bundled(package))}
+    for name in (*PACKAGES, *more):
         spec = importlib.util.find_spec(name)
         if spec is None:
             continue
         for folder in spec.submodule_search_locations or ():
             yield Path(folder)
-            bundled = Path(folder).parent.glob("*.libs")
-            yield from (libraries for libraries in bundled if libraries.name.lower() in _BUNDLED)
+            beside = Path(folder).parent.glob("*.libs")
+            yield from (libraries for libraries in beside if libraries.name.lower() in bundled)
         if not spec.submodule_search_locations:
             yield from (Path(file) for file in (spec.origin, spec.cached) if file)
+
+
+def _bundled(package: str) -> Iterator[str]:
+    """Names of the folders in which a wheel may have brought shared libraries."""
+    for distribution in distributions_of(package):
+        yield f"{re.sub(r'[-_.]+', '_', distribution).lower()}.libs"
 
 
 def seal_parent(readable: Sequence[Path]) -> None:

@@ -15,6 +15,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import IO, Any, Protocol, runtime_checkable
 
+from quantgraph._util.installed_packages import is_package
+from quantgraph.errors import BadOption
 from quantgraph.sandbox.child import Channel, Child
 from quantgraph.sandbox.lockdown import IsolationLevel
 from quantgraph.sandbox.process_setup import PYTHON, WorkFolder, bwrap_prefix, code_environment
@@ -50,6 +52,13 @@ class _ProcessRunner:
     memory_mb: int = 2048
     output_limit: int = 20_000
     isolation: IsolationLevel = "full"
+    packages: Sequence[str] = ()
+
+    def __post_init__(self) -> None:
+        for name in self.packages:
+            if not is_package(name):
+                raise BadOption(f"packages: {name!r} is not an installed package", parameter="packages")
+        self.packages = tuple(sorted({*self.packages}))
 
     def _limits(self) -> Limits:
         return Limits(timeout=self.timeout, memory_mb=self.memory_mb, output_limit=self.output_limit)
@@ -64,6 +73,8 @@ class FreshRunner(_ProcessRunner):
         Limits of a call: seconds, megabytes, characters.
     isolation
         The weakest level to accept; ``run`` raises SandboxTooWeak where the system offers less.
+    packages
+        Installed packages that code may read and import, with what they require; BadOption for another name.
     """
 
     @functools.cached_property
@@ -86,7 +97,7 @@ class FreshRunner(_ProcessRunner):
         with (
             contextlib.closing(folder),
             subprocess.Popen(
-                [*bwrap_prefix(), *PYTHON, "--once"],
+                [*bwrap_prefix(), *PYTHON, "--once", *self.packages],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.DEVNULL,
@@ -159,10 +170,13 @@ class ForkRunner(_ProcessRunner):
         Limits of a call, or of a walk's step: seconds, megabytes, characters.
     isolation
         The weakest level to accept; ``run`` and ``walk`` raise SandboxTooWeak where the system offers less.
+    packages
+        Installed packages that code may read and import, with what they require; BadOption for another name.
     """
 
     def __post_init__(self) -> None:
-        self._server = ServerProcess(self.isolation)
+        super().__post_init__()
+        self._server = ServerProcess(self.isolation, packages=self.packages)
         self._shared_frames = SharedFramesCache()
         # Called once: when the runner is garbage, or when the interpreter exits.
         weakref.finalize(self, _close, self._server, self._shared_frames)
@@ -232,8 +246,11 @@ def _close(server: ServerProcess, shared_frames: SharedFramesCache) -> None:
 
 @functools.cache
 def default_runner(
-    timeout: float = 30.0, memory_mb: int = 2048, isolation: IsolationLevel = "full"
+    timeout: float = 30.0,
+    memory_mb: int = 2048,
+    isolation: IsolationLevel = "full",
+    packages: tuple[str, ...] = (),
 ) -> CodeRunner:
     """Return this process's runner with these limits: a fork server where possible, else a FreshRunner."""
     kind = ForkRunner if can_fork() else FreshRunner
-    return kind(timeout=timeout, memory_mb=memory_mb, isolation=isolation)
+    return kind(timeout=timeout, memory_mb=memory_mb, isolation=isolation, packages=packages)

@@ -88,9 +88,15 @@ class ServerProcess:
         Its isolation level, as it found when it started.
     """
 
-    def __init__(self, least: IsolationLevel = "full", command: Sequence[str] = PYTHON) -> None:
+    def __init__(
+        self,
+        least: IsolationLevel = "full",
+        command: Sequence[str] = PYTHON,
+        packages: Sequence[str] = (),
+    ) -> None:
         self._least = least
         self._command = command
+        self._packages = packages
         self._lock = threading.Lock()
         self._control: socket.socket | None = None
         self.level: IsolationLevel = "none"
@@ -151,7 +157,7 @@ class ServerProcess:
         try:
             with theirs:
                 self.process = subprocess.Popen(
-                    [*bwrap_prefix(), *self._command, str(theirs.fileno())],
+                    [*bwrap_prefix(), *self._command, str(theirs.fileno()), *self._packages],
                     pass_fds=[theirs.fileno()],
                     stdin=subprocess.DEVNULL,
                     stdout=subprocess.DEVNULL,

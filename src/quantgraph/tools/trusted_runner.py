@@ -114,4 +114,9 @@ def code_runner(settings: Settings) -> CodeRunner:
     """Return the runner of the settings: one with a process of its own, or the trusted one."""
     if settings.code_isolation == "trusted":
         return TrustedRunner()
-    return default_runner(settings.code_timeout, settings.code_memory_mb, settings.code_isolation)
+    return default_runner(
+        settings.code_timeout,
+        settings.code_memory_mb,
+        settings.code_isolation,
+        tuple(settings.sandbox_packages),
+    )
