@@ -38,6 +38,7 @@ __all__ = [
     "question_update",
     "repeat_question_update",
     "request_text",
+    "said_text",
     "user_text",
 ]
 
@@ -94,6 +95,12 @@ def request_text(state: SignalSubgraphState) -> str:
     """Return the same without the answers, which :func:`answered_questions` has."""
     answers = [answer["message"] for answer in state.get("answers", [])]
     return _joined_text(state, [*state.get("ignored_message_ids", []), *answers])
+
+
+def said_text(state: SignalSubgraphState) -> str:
+    """Return the user's messages without the answers that nobody said."""
+    unsaid = [answer["message"] for answer in state.get("answers", []) if answer["by"] == "default"]
+    return _joined_text(state, [*state.get("ignored_message_ids", []), *unsaid])
 
 
 def answered_questions(state: SignalSubgraphState) -> list[dict[str, str]]:

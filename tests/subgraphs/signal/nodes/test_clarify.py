@@ -272,14 +272,16 @@ def test_two_questions_side_by_side_are_not_mixed_up(play, graph_of):
     left, right = host.invoke({**begin(), "log": []}, THREAD)["__interrupt__"]
     assert left.value["reason"] == right.value["reason"]
     assert left.value["id"] != right.value["id"]
-    crossed = {left.id: {"answer": "2024", "id": right.value["id"]}, right.id: "20240102 to 20240131"}
+    crossed = {left.id: {"answer": "January 2024", "id": right.value["id"]}, right.id: "20240102 to 20240131"}
     (again,) = host.invoke(Command(resume=crossed), THREAD)["__interrupt__"]
     assert again.value["id"] == left.value["id"]
     assert "another question" in again.value["error"]
-    final = host.invoke(Command(resume={again.id: {"answer": "2024", "id": left.value["id"]}}), THREAD)
+    final = host.invoke(
+        Command(resume={again.id: {"answer": "January 2024", "id": left.value["id"]}}), THREAD
+    )
     assert sorted(final["log"]) == ["left", "right"]
     answers = {name: state["messages"][2].text for name, state in ends.items()}
-    assert sorted(answers.values()) == ["2024", "20240102 to 20240131"]
+    assert sorted(answers.values()) == ["January 2024", "20240102 to 20240131"]
     assert all(cast.turns["question"] == 1 for cast in casts.values())
 
 
@@ -364,7 +366,8 @@ def test_an_answer_of_a_function_that_could_not_be_read_is_no_assumption():
 
 
 def test_the_default_is_noted_with_who_gave_it_and_other_words_are_refused(play, graph_of):
-    cast = play.Cast(reflect=by_turn(play.intent(**NO_WINDOW), play.intent()))
+    year = {"start_date": "20250101", "end_date": "20251231"}
+    cast = play.Cast(reflect=by_turn(play.intent(**NO_WINDOW), play.intent(**year)))
     final = graph_of(cast, on_clarify=lambda question: "默认").invoke(begin())
     assert final["assumptions"] == ["window: from 20250101 to 20251231 (callable)"]
     with pytest.raises(BadOption, match="or a function"):

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import json
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
-from langchain_core.messages import AnyMessage
+from langchain_core.messages import AnyMessage, HumanMessage, SystemMessage
 
 from quantgraph._util.canonical_json import canonical_json
 from quantgraph._util.input_limits import check_sentence
@@ -19,6 +20,7 @@ from quantgraph.errors import (
     BadWindow,
     CodeFailed,
     FutureRequested,
+    ModelOutputInvalid,
     QuantGraphError,
     RunDiverged,
     SandboxTooWeak,
@@ -26,6 +28,8 @@ from quantgraph.errors import (
     UnknownField,
     UnknownSymbol,
 )
+from quantgraph.llm.planner import KeylessPlanner
+from quantgraph.llm.structured import read_json
 from quantgraph.llm.tags import escape_tags, wrap
 from quantgraph.market.moment import session_of
 from quantgraph.recording import replaying
@@ -61,6 +65,7 @@ from quantgraph.subgraphs.signal.decider_needs import (
 from quantgraph.subgraphs.signal.indicator_fields import check_fields, fields_question_update, fields_to_fetch
 from quantgraph.subgraphs.signal.messages import without_words
 from quantgraph.subgraphs.signal.reply_schemas import ReflectionReply
+from quantgraph.subgraphs.signal.slips import Slip, echoes_template, names_no_dates, reading_slips
 from quantgraph.subgraphs.signal.state import SignalSubgraphState
 from quantgraph.subgraphs.signal.state_updates import (
     answer_update,
@@ -69,6 +74,7 @@ from quantgraph.subgraphs.signal.state_updates import (
     question_update,
     repeat_question_update,
     request_text,
+    said_text,
     user_text,
 )
 from quantgraph.subgraphs.signal.understanding import (
@@ -178,7 +184,9 @@ def reflection_node(
         if reading.get("clarification_needed") or reading.get("ended_because"):
             return {**fresh, **reading}
         now = {**now, **reading}  # type: ignore[typeddict-item]
-        if resources.confirm and (asked := _confirmation(now)):
+        asks = resources.on_clarify not in ("default", "fail")
+        unsure = any(line.startswith("reading: ") for line in now.get("assumptions", []))
+        if (resources.confirm or (asks and unsure)) and (asked := _confirmation(now)):
             return {**fresh, **reading, **asked}
         return {**fresh, **reading, **_readiness(now, resources, source)}
     except (RunDiverged, SandboxTooWeak, StorageUnavailable):
@@ -246,18 +254,60 @@ def _read_request(
     text = with_constraints(request_text(state), given)
     agent = agent or build_agent("reflection", resources)
     tools = tool_context(state, resources, current_ref(state, resources))
-    try:
-        reply = invoke_agent_for(
-            agent,
-            tools,
-            _prompt(state, text),
-            ReflectionReply,
-            tag="context",
-            facts=_facts(source, user_text(state)),
+    facts = _facts(source, user_text(state))
+
+    def ask(errors: Sequence[str]) -> ReflectionReply:
+        prompt = _prompt({**state, "error_messages": list(errors)}, text)
+        return invoke_agent_for(agent, tools, prompt, ReflectionReply, tag="context", facts=facts)
+
+    def slips_of(reply: ReflectionReply) -> list[Slip]:
+        if reply.user_intent.needs_clarification or reply.task_type == "unclear":
+            return []
+        return reading_slips(
+            reply.user_intent.params.model_dump() | given,
+            said_text(state),
+            sessions=source.sessions(),
+            names=facts["names"],
+            fixed=given,
         )
+
+    try:
+        reply = ask(state["error_messages"])
+        if slips := slips_of(reply):
+            reply = ask([*state["error_messages"], *(f"misread: {slip.note.en}" for slip in slips)])
+            slips = slips_of(reply)
     except MODEL_ERRORS as error:
         return end_update(state, "model_unavailable", error)
+    if slips:
+        return _misread_question(state, slips)
+    if echoes_template(reply.analysis, reply.reasoning):
+        reply = _planner_reply(_prompt(state, text), facts)
+        if reply.user_intent.needs_clarification or reply.unread:
+            raise ModelOutputInvalid("the model repeated the prompt's template in place of an answer")
+        line = "reading: the keyless planner's, because the model repeated the prompt's template"
+        state = {**state, "assumptions": [*state.get("assumptions", []), line]}
+        return {"assumptions": state["assumptions"]} | _checked_reading(
+            state, resources, source, reply, given
+        )
     return _checked_reading(state, resources, source, reply, given)
+
+
+def _misread_question(state: SignalSubgraphState, slips: Sequence[Slip]) -> dict[str, Any]:
+    """Return the question of a person, after the model has repeated what the sentence does not say."""
+    found = "; ".join(slip.note.text(language(state)) for slip in slips)
+    reason = say(
+        language(state),
+        zh=f"模型两次没有读对：{found}。请说明您的意思。",
+        en=f"The model misread this twice: {found}. What did you mean?",
+    )
+    read = {"reflected_on": user_messages(state)[-1].id, "answering": None}
+    return {**read, **question_update(state, slips[0].kind, reason)}
+
+
+def _planner_reply(prompt: str, facts: Mapping[str, Any]) -> ReflectionReply:
+    """Return what the keyless planner reads in the same prompt."""
+    context = SystemMessage(wrap("context", json.dumps(facts, ensure_ascii=False)))
+    return read_json(KeylessPlanner().invoke([context, HumanMessage(prompt)]).text, ReflectionReply)
 
 
 def _checked_reading(
@@ -300,9 +350,22 @@ def _checked_reading(
             return {**read, **end_update(state, "data_unavailable", error)}
         return {**read, **_invalid_request_update(state, resources, error)}
     request = _for_decider(request, not_executed, state, resources, source)
-    understanding = understand(intent["params"], request, symbols, state.get("assumptions", []))
+    unsaid = [*state.get("assumptions", []), *_unsaid_window(state, request, given)]
+    understanding = understand(intent["params"], request, symbols, unsaid)
     emit_said(understanding_lines(understanding, language(state)))
     return {**read, "request": request, "understanding": understanding}
+
+
+def _unsaid_window(
+    state: SignalSubgraphState, request: Mapping[str, Any], given: Mapping[str, str]
+) -> list[str]:
+    """Return the window as a default, if it is nobody's: the model chose it."""
+    last = state.get("last_request", {})
+    answered = any(line.startswith("window: ") for line in state.get("assumptions", []))
+    kept = (last.get("start_date"), last.get("end_date")) == (request["start"], request["end"])
+    if "start_date" in given or answered or kept or not names_no_dates(said_text(state)):
+        return []
+    return [f"window: {request['start']}-{request['end']}"]
 
 
 def _unsaid_part(

@@ -1,0 +1,149 @@
+"""A model's slips in reading a sentence, found against the sentence itself by rules.
+
+A year, a code or a span that differs from what the sentence names goes back to the model once.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import pandas as pd
+
+from quantgraph._util.texts import Note
+from quantgraph.data.symbol_resolution import index_code
+from quantgraph.llm.planner.said import said_symbols, said_windows
+from quantgraph.tools.window import split_codes
+
+__all__ = ["Slip", "echoes_template", "names_no_dates", "reading_slips"]
+
+_TOLERANCE = pd.Timedelta(days=7)
+"""Ends of a span that differ by less are the same: its first session may come days after its first day."""
+_SPEAKS_OF_TIME = re.compile(
+    r"年|月|季|周|天|日期|最近|以来|历史|全部数据|(?<!\d)(?:19|20)\d\d(?!\d)|\bq[1-4]\b|year|month|quarter|week|day|since|until|last|past|ytd"
+    r"|date|history|recent|all data",
+    re.IGNORECASE,
+)
+_LEAVES_OUT = re.compile(
+    r"不要|除了|剔除|排除|不含|代替|换成|里的|中的|except|instead|without|exclud|rather|\bnot\b|\bno\b",
+    re.IGNORECASE,
+)
+_TEMPLATE = {"one or two sentences", "why", "same as task_type"}
+"""Placeholders of the reflection prompt's template."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Slip:
+    """A difference between a reading and its sentence.
+
+    Attributes
+    ----------
+    kind
+        What is asked if the model repeats it.
+    note
+        What the sentence says, and what the reading has.
+    """
+
+    kind: Literal["symbol", "window"]
+    note: Note
+
+
+def echoes_template(analysis: str, reasoning: str) -> bool:
+    """Whether a reply repeats the prompt's template, as small models do.
+
+    >>> echoes_template("one or two sentences", ""), echoes_template("Two averages cross.", "why")
+    (True, False)
+    """
+    return analysis.strip().lower() in _TEMPLATE or (not analysis and reasoning.strip().lower() in _TEMPLATE)
+
+
+def reading_slips(
+    params: Mapping[str, Any],
+    text: str,
+    *,
+    sessions: pd.DatetimeIndex,
+    names: Mapping[str, str],
+    fixed: Mapping[str, str],
+) -> list[Slip]:
+    """Return where a reading differs from what the text names.
+
+    Parameters
+    ----------
+    text
+        What the user said, with the answers that a person gave.
+    sessions
+        Sessions of the source.
+    names
+        ``ts_code`` by the names in the text.
+    fixed
+        What the caller fixed; it is not compared.
+    """
+    slips = [] if "ts_code" in fixed else _symbol_slips(params, text, names)
+    return slips + ([] if "start_date" in fixed else _window_slips(params, text, sessions))
+
+
+def _symbol_slips(params: Mapping[str, Any], text: str, names: Mapping[str, str]) -> list[Slip]:
+    said = said_symbols(text, names)
+    listed = ",".join(str(params.get(name, "")) for name in ("ts_code", "watch", "trade"))
+    read = dict.fromkeys(names.get(code) or index_code(code) or code.upper() for code in split_codes(listed))
+    if not said or not read:
+        return []
+    slips = []
+    if unsaid := ", ".join(code for code in read if code not in said and not _is_written(code, text)):
+        named = ", ".join(said)
+        zh = f"句子里没有 {unsaid}，只有 {named}"
+        slips.append(_slip("symbol", zh=zh, en=f"the sentence does not name {unsaid}; it names {named}"))
+    left_out = "" if _LEAVES_OUT.search(text) else ", ".join(code for code in said if code not in read)
+    if left_out:
+        en = f"the sentence names {left_out}, which the reading has neither in watch nor in trade"
+        slips.append(_slip("symbol", zh=f"句子里有 {left_out}，解读里没有", en=en))
+    return slips
+
+
+def names_no_dates(text: str) -> bool:
+    """Whether nothing in a text speaks of a time, so that a reading's dates are nobody's.
+
+    >>> names_no_dates("600519.SH golden cross"), names_no_dates("since the crash")
+    (True, False)
+    """
+    return _SPEAKS_OF_TIME.search(text) is None
+
+
+def _slip(kind: Literal["symbol", "window"], *, zh: str, en: str) -> Slip:
+    return Slip(kind=kind, note=Note(zh=zh, en=en))
+
+
+def _is_written(code: str, text: str) -> bool:
+    """Whether the digits or letters of a code are in the text, whatever form the user gave it."""
+    return code.partition(".")[0] in text.upper()
+
+
+def _window_slips(params: Mapping[str, Any], text: str, sessions: pd.DatetimeIndex) -> list[Slip]:
+    said = said_windows(text, f"{sessions[-1]:%Y%m%d}")
+    start, end = params.get("start_date", ""), params.get("end_date", "")
+    if not start or not end:
+        return []
+    if not said:
+        return []
+    spans = ", ".join(f"{first}-{final}" for first, final in said)
+    if len(said) > 1:
+        en = f"the sentence names several spans, {spans}: list them in windows"
+        return [] if params.get("windows") else [_slip("window", zh=f"句子里有几段时间：{spans}", en=en)]
+    if _same_span((start, end), said[0], sessions):
+        return []
+    zh = f"句子里的时间是 {spans}，不是 {start}-{end}"
+    return [_slip("window", zh=zh, en=f"the sentence says {spans}, not {start}-{end}")]
+
+
+def _same_span(one: Sequence[str], other: Sequence[str], sessions: pd.DatetimeIndex) -> bool:
+    """Whether two spans are the same as far as there are data; a date that is not one is left to others."""
+    if not all(re.fullmatch(r"\d{8}", day) for day in one):
+        return True
+    low, high = f"{sessions[0]:%Y%m%d}", f"{sessions[-1]:%Y%m%d}"
+    clipped = [min(max(day, low), high) for day in (*one, *other)]
+    days = [*one, *other] if clipped[2] == clipped[3] else clipped
+    dates = pd.to_datetime(pd.Series(days), errors="coerce", format="%Y%m%d")
+    apart = (dates[:2] - dates[2:].to_numpy()).abs() > _TOLERANCE
+    return not apart.any()
