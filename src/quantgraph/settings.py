@@ -100,6 +100,9 @@ class Settings(BaseSettings):
     )
     llm_cache_ttl_hours: float = Field(24.0, gt=0, allow_inf_nan=False, description="hours above 0")
     runs_dir: Path = Field(Path("runs"), description="a folder")
+    fetch: Literal["code", "agent"] = Field(
+        "code", description="code, or agent: a model calls the data tools"
+    )
     data_source: str = Field("sample", min_length=1, description="sample, tushare, or a path")
     max_file_mb: int = Field(2048, ge=1, description="megabytes, at least 1")
     cache_dir: Path = Field(

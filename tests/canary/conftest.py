@@ -85,7 +85,8 @@ def curious(messages):
     of_role = {"fetch": "fetch", "code": "strategy", "ask": "clarify", "review": "validate"}
     roles = {**of_role, "reflect": "user_request"}
     role = next(name for name, tag in roles.items() if tags.read(tag, text) is not None)
-    told = [each for each in messages if isinstance(each, ToolMessage)]
+    begun = max(place for place, each in enumerate(messages) if isinstance(each, HumanMessage))
+    told = [each for each in messages[begun:] if isinstance(each, ToolMessage)]
     if role == "ask":
         return f"Please say more; I was told: {text}"
     if not told:
@@ -112,7 +113,15 @@ def resources_at():
     settings = load_settings(audit_cuts=1, audit_cells=0)
     options = {"source": SAMPLE, "runner": Inline(), "settings": settings}
     opened = {
-        False: open_resources(Resources(model=ScriptedChatModel(curious), **options)),
+        False: open_resources(
+            Resources(
+                **{
+                    **options,
+                    "model": ScriptedChatModel(curious),
+                    "settings": settings.model_copy(update={"fetch": "agent"}),
+                }
+            )
+        ),
         True: open_resources(Resources(**options)),
     }
 

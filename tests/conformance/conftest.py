@@ -27,6 +27,7 @@ from quantgraph.runtime import Resources
 from quantgraph.runtime.agent_factory import CALLS_PER_NODE
 from quantgraph.runtime.state import EndedBecause
 from quantgraph.sandbox import default_runner
+from quantgraph.settings import load_settings
 from quantgraph.state import DataState
 from quantgraph.subgraphs.signal.state_updates import MAX_CLARIFICATIONS
 from quantgraph.testing import MISBEHAVING, FaultyChatModel, misbehaving_in
@@ -107,7 +108,7 @@ def stages():
         here.ledger.close()
 
 
-def outfit(cast, ledger, runner, *, ask, source="sample", store=None):
+def outfit(cast, ledger, runner, *, ask, fetch="code", source="sample", store=None):
     """Trading graph with its store and ledger."""
     store = store or DataState()
     graph = create_trading_graph(
@@ -115,6 +116,7 @@ def outfit(cast, ledger, runner, *, ask, source="sample", store=None):
         source=source,
         on_clarify="ask" if ask else "default",
         checkpointer=InMemorySaver() if ask else None,
+        settings=load_settings(fetch=fetch),
         resources=Resources(store=store, runner=runner, ledger=ledger),
     )
     return SimpleNamespace(graph=graph, store=store, ledger=ledger)
@@ -164,7 +166,8 @@ def staged(stages, stands, tmp_path_factory, code_runner, listening):
                 models["reflection"] = FaultyChatModel(
                     lambda context: child.without_question(context.correct.text), model_name="unworded"
                 )
-            stages[role, ask] = stage, outfit(models, ledger, code_runner, ask=ask)
+            fetch = "agent" if role == "data_fetch" else "code"
+            stages[role, ask] = stage, outfit(models, ledger, code_runner, ask=ask, fetch=fetch)
         stage, here = stages[role, ask]
         stage.enter(name)
         state = stands(drive(here, sentence, listening))

@@ -35,7 +35,8 @@ def script(request: ChatRequest) -> Reply:
     """What the model says."""
     told = [message for message in request.messages if message["role"] not in {"assistant", "tool"}]
     text = "\n".join(str(message["content"]) for message in told)
-    results = [str(message["content"]) for message in request.messages if message["role"] == "tool"]
+    begun = max(place for place, message in enumerate(request.messages) if message["role"] == "user")
+    results = [message for message in request.messages[begun:] if message["role"] == "tool"]
     if (wanted := tags.read("fetch", text)) is not None:
         return _text("fetched") if results else _fetch(json.loads(wanted))
     if tags.read("strategy", text) is not None:

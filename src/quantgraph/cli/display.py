@@ -173,9 +173,7 @@ def show_result(result: Mapping[str, Any]) -> None:
     for issue in (result["validation"] or {}).get("issues_found", []):
         if issue["code"].startswith("meaning"):
             console.print(literal(words(in_chinese(issue), issue["message"]), style="yellow"))
-    if result["strategy"]:
-        code = Syntax(_code(result["strategy"]["path"]), "python", word_wrap=True)
-        console.print(Panel(code, title=literal(result["strategy"]["name"]), title_align="left"))
+    _show_code(console, result, words)
     for table in _tables(result, words):
         if table.row_count:
             console.print(table)
@@ -184,6 +182,15 @@ def show_result(result: Mapping[str, Any]) -> None:
         console.print("⢕⢕ {}  •• {}".format(*names))
         console.print(ansi_text(_equity_curves(result["equity"], width=min(console.width, 100))))
     console.print(f"{words('文件夹', 'folder')}: {result['run_dir']}", soft_wrap=True)
+
+
+def _show_code(console: SafeConsole, result: Mapping[str, Any], words: Callable[[str, str], str]) -> None:
+    """Print the code of the signal, and what its model says about it."""
+    if result["strategy"]:
+        code = Syntax(_code(result["strategy"]["path"]), "python", word_wrap=True)
+        console.print(Panel(code, title=literal(result["strategy"]["name"]), title_align="left"))
+        if said := result["strategy"].get("said"):
+            console.print(literal(f"{words('模型对代码的说明', 'the model on its code')}: {said}"))
 
 
 def _code(path: str) -> str:

@@ -42,6 +42,7 @@ Part = Literal["configuration", "graph", "data", "code"]
 IDENTITY_SETTINGS = (
     "temperature",
     "model_rung",
+    "fetch",
     "code_timeout",
     "code_memory_mb",
     "code_isolation",

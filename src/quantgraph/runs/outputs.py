@@ -109,7 +109,7 @@ def save_outputs(folder: Path, question: str, state: Mapping[str, Any], store: D
     if strategy and state.get("signal_ready"):
         path = folder / "strategy.py"
         write_atomic(path, strategy_source(strategy, question).encode())
-        saved["strategy"] = {key: strategy[key] for key in ("name", "code_hash", "data_ref")} | {
+        saved["strategy"] = {key: strategy[key] for key in ("name", "code_hash", "data_ref", "said")} | {
             "path": str(path)
         }
         signal = store.snapshot(state["data_ref"])["signal"][strategy["name"]]

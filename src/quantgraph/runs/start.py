@@ -42,7 +42,7 @@ from quantgraph.subgraphs.signal import MAX_CLARIFICATIONS
 
 __all__ = ["last_thread", "questions_used_up", "resume_run", "run_strategy", "start_run"]
 
-_FINAL = frozenset({"done", "max_retries", "repeated_error", "no_progress", "causality_failed"})
+_FINAL = frozenset({"done", "max_retries", "repeated_error", "no_progress", "causality_failed", "declined"})
 """Ends that a resume would only repeat."""
 
 

@@ -71,8 +71,13 @@ def invoke_agent(
     prompt: str,
     tag: Tag | None = None,
     facts: Mapping[str, Any] | None = None,
+    *,
+    earlier: Sequence[AnyMessage] = (),
 ) -> list[AnyMessage]:
     """Run an agent on a prompt and return its messages; ``facts`` are sent before it as JSON inside ``tag``.
+
+    ``earlier`` are the messages of earlier turns, which follow the prompt; see
+    :func:`~quantgraph.runtime.agent_middleware.as_earlier_reply`.
 
     Raises
     ------
@@ -81,7 +86,7 @@ def invoke_agent(
     BudgetExceeded, RunDiverged, SandboxTooWeak, StorageUnavailable
         What ends the node, see :data:`~quantgraph.runtime.endings.FATAL_ERRORS`.
     """
-    messages = _conversation(prompt, tag, facts)
+    messages = [*_conversation(prompt, tag, facts), *earlier]
     replies: list[AnyMessage] = agent.invoke({"messages": messages}, context=tools)["messages"][
         len(messages) :
     ]

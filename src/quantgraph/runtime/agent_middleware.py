@@ -16,7 +16,7 @@ from quantgraph._util.canonical_json import canonical_json
 from quantgraph.recording import recorded
 from quantgraph.tools.tool_context import ToolContext, ViewContext
 
-__all__ = ["CallLimitMiddleware", "RecordedToolsMiddleware", "stop_line"]
+__all__ = ["CallLimitMiddleware", "RecordedToolsMiddleware", "as_earlier_reply", "stop_line"]
 
 MAX_IDENTICAL_CALLS = 2
 """Times that a call with the same arguments is made; later ones are answered with an error."""
@@ -29,6 +29,8 @@ REQUESTED_PER_ALLOWED = 2
 _TOOL_NAME_CHARACTERS = 80
 _STOP_KEY = "quantgraph_stopped"
 """Key in the metadata of the message that ends an agent."""
+_EARLIER_KEY = "quantgraph_earlier"
+"""Key in the metadata of a reply of an earlier turn, which counts in no limit."""
 
 
 class CallLimitMiddleware(AgentMiddleware[Any, Any, Any]):
@@ -59,7 +61,7 @@ class CallLimitMiddleware(AgentMiddleware[Any, Any, Any]):
         if times > MAX_IDENTICAL_CALLS + MAX_IDENTICAL_REFUSALS:
             tool = json.loads(call)[0][:_TOOL_NAME_CHARACTERS]
             return _stop(f"repeated_call: {tool} was called {times} times with the same arguments")
-        made = sum(isinstance(message, AIMessage) for message in messages)
+        made = len(_new_replies(messages))
         if made >= self._model_calls:
             return _stop(f"call_limit: {made} model calls in one node were not enough")
         return None
@@ -106,9 +108,19 @@ def stop_line(messages: Sequence[AnyMessage]) -> str | None:
     return str(last.text) if last.response_metadata.get(_STOP_KEY) else None
 
 
+def as_earlier_reply(message: AIMessage) -> AIMessage:
+    """Return a reply of an earlier turn, with which an agent's conversation begins."""
+    return message.model_copy(update={"response_metadata": {_EARLIER_KEY: True}})
+
+
+def _new_replies(messages: Sequence[AnyMessage]) -> list[AIMessage]:
+    replies = (message for message in messages if isinstance(message, AIMessage))
+    return [reply for reply in replies if not reply.response_metadata.get(_EARLIER_KEY)]
+
+
 def _calls_before(messages: Sequence[AnyMessage], call_id: str | None) -> list[Any]:
     """Return a conversation's tool calls, up to the call ``call_id`` of its last reply (None: all)."""
-    replies = [message for message in messages if isinstance(message, AIMessage)]
+    replies = _new_replies(messages)
     earlier: list[Any] = [call for reply in replies[:-1] for call in reply.tool_calls]
     last = replies[-1].tool_calls if replies else []
     return earlier + list(takewhile(lambda call: call["id"] != call_id, last))

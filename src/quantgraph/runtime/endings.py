@@ -105,6 +105,10 @@ _ENDINGS: dict[str, tuple[Note, Note]] = {
             en="Answer it; if no question is left, start again with the whole sentence.",
         ),
     ),
+    "declined": (
+        Note(zh="模型认为这个策略无法实现", en="the model declined to code the strategy"),
+        Note(zh="请换一种说法或换一个规则，重新开始。", en="Start again with other words or another rule."),
+    ),
     "max_retries": (Note(zh="多次尝试都失败了", en="every attempt failed"), _REWORD),
     "repeated_error": (Note(zh="同一个错误反复出现", en="the same error occurred repeatedly"), _REWORD),
     "no_progress": (Note(zh="执行在原地打转", en="the run made no progress"), _REWORD),

@@ -17,6 +17,7 @@ Update = dict[str, Any]
 EndedBecause = Literal[
     "done",
     "needs_answer",
+    "declined",
     "max_retries",
     "repeated_error",
     "no_progress",

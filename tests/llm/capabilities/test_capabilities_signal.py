@@ -12,6 +12,7 @@ from langchain_core.messages import HumanMessage
 from quantgraph.llm.planner import KeylessPlanner
 from quantgraph.llm.structured import read_json
 from quantgraph.runtime import Resources
+from quantgraph.settings import load_settings
 from quantgraph.state import DataState
 from quantgraph.subgraphs.signal import create_signal_subgraph
 from quantgraph.subgraphs.signal.reply_schemas import ReflectionReply
@@ -27,7 +28,10 @@ FORMS = {"json_schema": ("json_schema",), "text": ()}
 
 def run(**options):
     store = DataState()
-    graph = create_signal_subgraph(on_clarify="fail", resources=Resources(store=store), **options)
+    settings = load_settings(fetch="agent")
+    graph = create_signal_subgraph(
+        on_clarify="fail", settings=settings, resources=Resources(store=store), **options
+    )
     state = graph.invoke({"messages": [HumanMessage(SENTENCE)]})
     assert state["ended_because"] == "done", state["error_messages"]
     return state, store.snapshot(state["data_ref"])["signal"][state["strategy"]["name"]]

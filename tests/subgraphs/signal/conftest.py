@@ -8,11 +8,12 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from langchain_core.messages import AIMessage, BaseMessage, ToolMessage
+from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, ToolMessage
 
 from quantgraph.llm import tags
 from quantgraph.runtime.resources import Resources, open_resources
 from quantgraph.sandbox import default_runner
+from quantgraph.settings import load_settings
 from quantgraph.state import DataState
 from quantgraph.subgraphs.signal import create_signal_subgraph
 from quantgraph.testing import ScriptedChatModel
@@ -91,7 +92,8 @@ class Cast:
         if role in self.stops:
             self.stops.remove(role)
             raise SystemError("switched off")
-        tools = [message for message in messages if isinstance(message, ToolMessage)]
+        begun = max(place for place, message in enumerate(messages) if isinstance(message, HumanMessage))
+        tools = [message for message in messages[begun:] if isinstance(message, ToolMessage)]
         if not tools:
             self.turns[role] += 1
             self.said.setdefault(role, []).append(text)
@@ -130,14 +132,21 @@ def runner():
     return default_runner()
 
 
+def given(cast: Cast, store: DataState, runner: Any) -> dict[str, Any]:
+    """A cast with an answer for the role of the fetch has it asked; else code fetches."""
+    fetch = "code" if cast.answers["fetch"] is None else "agent"
+    settings = load_settings(fetch=fetch)
+    return {
+        "model": cast.model, "source": "sample", "store": store, "runner": runner, "settings": settings
+    }  # fmt: skip
+
+
 @pytest.fixture
 def resources_of(store: DataState, runner) -> Callable[..., Any]:
     """A resources on the sample and a store of the test's own, played by a cast."""
 
     def make(cast: Cast, **options: Any):
-        return open_resources(
-            Resources(**{"model": cast.model, "source": "sample", "store": store, "runner": runner} | options)
-        )
+        return open_resources(Resources(**given(cast, store, runner) | options))
 
     return make
 
@@ -147,8 +156,7 @@ def graph_of(store: DataState, runner) -> Callable[..., Any]:
     """The compiled subgraph on the sample and a store of the test's own, played by a cast."""
 
     def make(cast: Cast, **options: Any):
-        given = {"model": cast.model, "source": "sample", "store": store, "runner": runner} | options
-        return create_signal_subgraph(resources=Resources(**given))
+        return create_signal_subgraph(resources=Resources(**given(cast, store, runner) | options))
 
     return make
 

@@ -226,7 +226,7 @@ def _in_turn(play, *codes):
     """Another code at each new turn; one cell a turn."""
 
     def answer(messages, turn):
-        done = any(message.type == "tool" for message in messages)
+        done = messages[-1].type == "tool"
         return "done" if done else play.tool_call("python_repl", query=codes[turn - 1])
 
     return answer

@@ -33,6 +33,10 @@ def wants(kind, **params):
     return {"type": kind, "params": params, "needs_clarification": False}
 
 
+CODED = {"user_intent": wants("mixed"), "data_ready": True}
+"""A request whose data are there, so that its code may be at fault."""
+
+
 @pytest.mark.parametrize(
     ("given", "target"),
     [
@@ -75,6 +79,8 @@ def test_reflection_leads_to_the_first_thing_that_is_not_there(given, target):
     [
         ({"data_ready": True}, "validate"),
         ({"error_messages": ["no_data: x"], "retry_count": 1}, "reflection"),
+        ({"error_messages": ["source_unavailable: x"], "retry_count": 1}, "data_fetch"),
+        ({"error_messages": ["source_unavailable: x"], "retry_count": 3}, "clarify"),
         ({"error_messages": ["no_data: x"], "retry_count": 3}, "clarify"),
         ({"error_messages": ["no_data: x"], "retry_count": 1, "clarification_needed": "which?"}, "clarify"),
         ({"error_messages": ["model_unavailable: x"], "ended_because": "model_unavailable"}, "__end__"),
@@ -88,10 +94,13 @@ def test_a_fetch_leads_to_validation_or_back_or_to_the_user(given, target):
     ("given", "target"),
     [
         ({"signal_ready": True}, "validate"),
-        ({"error_messages": ["code_failed: x"], "retry_count": 1}, "reflection"),
+        ({"clarification_needed": "open or close?", "user_intent": wants("mixed")}, "clarify"),
+        ({**CODED, "error_messages": ["code_failed: x"], "retry_count": 1}, "signal_generate"),
+        ({**CODED, "error_messages": ["bad_window: x"], "retry_count": 1}, "reflection"),
+        ({**CODED, "error_messages": ["code_failed: x"], "retry_count": 3}, "clarify"),
         (
             {"error_messages": ["code_failed: x"], "retry_count": 3, "clarification_needed": "which?"},
-            "reflection",
+            "clarify",
         ),
         ({"error_messages": ["model_unavailable: x"], "ended_because": "model_unavailable"}, "__end__"),
     ],
@@ -105,6 +114,10 @@ def test_a_generation_leads_to_validation_or_back(given, target):
     [
         ({"ended_because": "done", "user_intent": wants("mixed")}, "__end__"),
         ({"error_messages": ["bad_price: x"], "retry_count": 1}, "reflection"),
+        ({**CODED, "error_messages": ["not_causal: x"], "retry_count": 1}, "signal_generate"),
+        ({**CODED, "error_messages": ["warm_up: x"], "retry_count": 1}, "reflection"),
+        ({**CODED, "data_ready": False, "error_messages": ["bad_price: x"]}, "reflection"),
+        ({**CODED, "user_intent": wants("mixed", **NEEDS_PE), "error_messages": ["x: y"]}, "reflection"),
         ({"error_messages": ["bad_price: x"], "retry_count": 3}, "clarify"),
         ({"error_messages": ["bad_price: x"], "retry_count": 1, "clarification_needed": "which?"}, "clarify"),
         ({"user_intent": wants("data_fetch"), "data_ready": True}, "__end__"),

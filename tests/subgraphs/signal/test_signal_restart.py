@@ -20,7 +20,7 @@ def begin(play):
 
 
 def test_the_data_comes_back_from_the_spill_folder(play, graph_of, tmp_path):
-    cast = play.Cast(code=lambda messages, turn: "1 / 0" if turn < 4 else play.GOOD_CODE)
+    cast = play.Cast(fetch={}, code=lambda messages, turn: "1 / 0" if turn < 4 else play.GOOD_CODE)
 
     def opened():
         connection = sqlite3.connect(tmp_path / "checkpoints.sqlite", check_same_thread=False)
@@ -55,7 +55,7 @@ def test_without_a_spill_folder_the_run_ends_and_says_why(play, graph_of):
 @pytest.mark.parametrize("durability", ["sync", "async", "exit"])
 @pytest.mark.parametrize("role", ["fetch", "code", "review"])
 def test_a_stop_in_any_node_is_resumed_without_doing_the_earlier_ones_again(play, graph_of, durability, role):
-    cast = play.Cast()
+    cast = play.Cast(fetch={})
     cast.stops.add(role)
     graph = graph_of(cast, checkpointer=InMemorySaver())
     with pytest.raises(SystemError, match="switched off"):

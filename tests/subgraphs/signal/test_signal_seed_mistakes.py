@@ -124,7 +124,8 @@ def test_03_a_solved_error_leaves_the_open_ones_and_stands_in_the_history(play, 
     assert final["error_messages"] == []
     assert f"solved: {error}" in final["execution_history"]
     assert cast.turns["code"] == 2, "one past error must not send every later step back"
-    assert error in cast.said["reflect"][1], "the model has to be told what went wrong"
+    assert error in cast.said["code"][1], "the model has to be told what went wrong"
+    assert cast.turns["reflect"] == 1, "no parameter is at fault"
 
 
 # 4 -----------------------------------------------------------------------------------------------
@@ -170,7 +171,7 @@ def test_05_signal_gen_without_data_goes_on_to_the_signal_after_the_fetch(play, 
 
 
 def test_06_data_fetch_with_the_data_there_is_validated_from_reflection(play, graph_of, store):
-    cast = play.Cast(reflect=play.intent("data_fetch"))
+    cast = play.Cast(reflect=play.intent("data_fetch"), fetch={})
     graph = graph_of(cast)
     ref = graph.invoke(begin("data"))["data_ref"]
     steps = list(graph.stream({**begin("data"), "data_ref": ref}, stream_mode="updates"))
@@ -234,7 +235,8 @@ def test_07_data_for_less_than_the_request_is_not_ready(play, resources_of, wish
 
 def test_07_a_stale_signal_is_not_this_strategys_signal(play, graph_of):
     cast = play.Cast(
-        reflect=lambda messages, turn: json.dumps(play.intent(strategy_desc="one" if turn == 1 else "two"))
+        reflect=lambda messages, turn: json.dumps(play.intent(strategy_desc="one" if turn == 1 else "two")),
+        fetch={},
     )
     graph = graph_of(cast, checkpointer=InMemorySaver())
     first = graph.invoke(begin("one"), THREAD)
@@ -363,10 +365,10 @@ def test_10_models_and_agents_are_built_once_for_a_graph(play, store, monkeypatc
         monkeypatch.setattr(module, name, counted)
     cast = play.Cast()
     graph = create_signal_subgraph(model=cast.model, source="sample", resources=Resources(store=store))
-    assert sorted(built) == ["create_agent"] * 4 + ["role_model"] * 5
+    assert sorted(built) == ["create_agent"] * 3 + ["role_model"] * 4
     for _ in range(2):
         graph.invoke(begin(play.SENTENCE))
-    assert len(built) == 9
+    assert len(built) == 7
     assert cast.turns["code"] == 2
 
 

@@ -65,9 +65,13 @@ class _Prompt:
     forced: bool
     begin: int
 
-    def answer_to(self, call: PlannerCall) -> ToolMessage | None:
-        """The tool's answer to this call. A server in between may have changed the call's id."""
-        since = self.messages[self.begin + 1 :]
+    def answer_to(self, call: PlannerCall, *, newest: bool = False) -> ToolMessage | None:
+        """The tool's answer to this call. A server in between may have changed the call's id.
+
+        ``newest`` leaves out what was answered before the newest message of the user.
+        """
+        places = [place for place, message in enumerate(self.messages) if isinstance(message, HumanMessage)]
+        since = self.messages[(max(places, default=self.begin) if newest else self.begin) + 1 :]
         asked = {
             made["id"]
             for message in since
@@ -208,7 +212,7 @@ def _code(prompt: _Prompt, text: str) -> PlannerTurn:
         return PlannerTurn(text=replies.strategy_unread(request.unread or (text,), request.language))
     code = write_code(request.strategy)
     call = PlannerCall(name=CODE_TOOL, args={"query": code.source})
-    answer = prompt.answer_to(call)
+    answer = prompt.answer_to(call, newest=True)  # code that failed is not mended: it fails again
     if answer is None:
         if CODE_TOOL not in prompt.tools:
             return PlannerTurn(text=f"```python\n{code.source}```")

@@ -18,7 +18,15 @@ from quantgraph.runtime.resources import OpenResources
 from quantgraph.settings import LIGHT_ROLES
 from quantgraph.subgraphs.signal.reply_schemas import ReflectionReply, ReviewReply
 from quantgraph.subgraphs.signal.state import SignalSubgraphState
-from quantgraph.tools import CodeSession, ToolContext, python_repl, tushare_daily_bar, tushare_daily_basic
+from quantgraph.tools import (
+    CodeSession,
+    ToolContext,
+    ask,
+    decline,
+    python_repl,
+    tushare_daily_bar,
+    tushare_daily_basic,
+)
 
 __all__ = [
     "as_of",
@@ -35,7 +43,7 @@ AgentName = Literal["reflection", "data_fetch", "signal_generate", "validation"]
 _TOOLS: dict[AgentName, list[BaseTool]] = {
     "reflection": [python_repl],
     "data_fetch": [tushare_daily_bar, tushare_daily_basic],
-    "signal_generate": [python_repl],
+    "signal_generate": [python_repl, ask, decline],
     "validation": [python_repl],
 }
 _ANSWERS: dict[AgentName, type[BaseModel]] = {"reflection": ReflectionReply, "validation": ReviewReply}

@@ -37,7 +37,7 @@ __all__ = [
     "restrict_to_request",
     "traded_symbols",
     "with_constraints",
-    "with_earlier_sessions",
+    "with_sessions",
 ]
 
 _SYNTHETIC = Note(zh="数据是合成的，不代表任何真实股票", en="the data are synthetic: no real stock is meant")
@@ -199,7 +199,7 @@ def has_needed_sessions(store: DataState, ref: str, request: Mapping[str, Any]) 
     return "data_start" not in request or bool(begin <= data_start(request))
 
 
-def with_earlier_sessions(
+def with_sessions(
     store: DataState,
     ref: str,
     request: Mapping[str, Any],
@@ -208,7 +208,7 @@ def with_earlier_sessions(
     first: pd.Timestamp,
     last: pd.Timestamp,
 ) -> str:
-    """Return the commit with the request's bars and indicators of earlier sessions on top of ``ref``."""
+    """Return the commit with the request's bars and indicators of more sessions on top of ``ref``."""
     symbols = request_symbols(request, source)
     ref = store.update("ohlcv", source.bars(symbols, first, last), base=ref)
     with suppress(NoData):  # an index may be younger than its members

@@ -17,7 +17,7 @@ from quantgraph.state import DataState, Snapshot
 from quantgraph.subgraphs.signal.data_request import (
     data_start,
     restrict_to_request,
-    with_earlier_sessions,
+    with_sessions,
 )
 
 __all__ = ["fetch_needed_sessions", "needed_start", "needs_notes", "not_executed_note", "set_rule_aside"]
@@ -94,7 +94,7 @@ def fetch_needed_sessions(
 
     def fetch() -> dict[str, Any]:
         try:
-            extended = with_earlier_sessions(store, ref, request, source, first=asked, last=before[-1])
+            extended = with_sessions(store, ref, request, source, first=asked, last=before[-1])
         except NoData:
             return {"data_ref": ref, "first": None}
         extended = restrict_to_request(store, extended, request, source)

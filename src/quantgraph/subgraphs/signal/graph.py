@@ -110,7 +110,8 @@ def build_signal_graph(resources: Resources | None = None) -> SignalGraph:
         return partial(run_node, given, name, opened.recorder, detect_loops=True)
 
     reflection = bound(reflection_node, "reflection", agent=build_agent("reflection", opened))
-    data_fetch = bound(data_fetch_node, "data_fetch", agent=build_agent("data_fetch", opened))
+    fetches = {"agent": build_agent("data_fetch", opened)} if opened.settings.fetch == "agent" else {}
+    data_fetch = bound(data_fetch_node, "data_fetch", **fetches)
     signal_generate = bound(
         signal_generate_node, "signal_generate", agent=build_agent("signal_generate", opened)
     )
@@ -127,10 +128,16 @@ def build_signal_graph(resources: Resources | None = None) -> SignalGraph:
         "reflection", route_from_reflection, ["clarify", "data_fetch", "signal_generate", "validate", END]
     )
     graph.add_conditional_edges(
-        "data_fetch", route_after_data_fetch, ["reflection", "validate", "clarify", END]
+        "data_fetch", route_after_data_fetch, ["reflection", "data_fetch", "validate", "clarify", END]
     )
-    graph.add_conditional_edges("signal_generate", route_after_signal_gen, ["reflection", "validate", END])
-    graph.add_conditional_edges("validate", route_after_validation, ["reflection", "clarify", END])
+    graph.add_conditional_edges(
+        "signal_generate",
+        route_after_signal_gen,
+        ["reflection", "signal_generate", "validate", "clarify", END],
+    )
+    graph.add_conditional_edges(
+        "validate", route_after_validation, ["reflection", "signal_generate", "clarify", END]
+    )
     graph.add_conditional_edges("clarify", route_after_clarify, ["clarify", "reflection", END])
     return graph
 

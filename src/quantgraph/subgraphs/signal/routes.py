@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Literal
 
+from quantgraph.errors import BadWindow, FutureRequested, RateLimited, SourceUnavailable, UnknownField
+from quantgraph.runtime.endings import DATA_ERRORS
 from quantgraph.subgraphs.signal.state import SignalSubgraphState
 
 __all__ = [
@@ -13,6 +15,21 @@ __all__ = [
     "route_after_validation",
     "route_from_reflection",
 ]
+
+_PARAMETER_ERRORS = frozenset(
+    {
+        *(kind.code for kind in (*DATA_ERRORS, BadWindow, FutureRequested, UnknownField)),
+        "warm_up",
+    }
+)
+"""Codes of errors that no code mends: a symbol, the window or a field is at fault, or the source."""
+
+
+_SOURCE_ERRORS = frozenset(kind.code for kind in (RateLimited, SourceUnavailable))
+
+
+def _code(state: SignalSubgraphState) -> str:
+    return state["error_messages"][0].partition(":")[0]
 
 
 def _needs_data(state: SignalSubgraphState) -> bool:
@@ -40,32 +57,51 @@ def route_from_reflection(
 
 def route_after_data_fetch(
     state: SignalSubgraphState,
-) -> Literal["reflection", "validate", "clarify", "__end__"]:
-    """After the fetch: validate the data; on errors reflect again, or ask after too many attempts."""
+) -> Literal["reflection", "data_fetch", "validate", "clarify", "__end__"]:
+    """After the fetch: validate the data; on errors reflect again, or ask after too many attempts.
+
+    A source that fails for another reason than the request is asked again.
+    """
     if state.get("ended_because"):
         return "__end__"
     if not state.get("error_messages"):
         return "validate"
     if state.get("clarification_needed") or state.get("retry_count", 0) >= state.get("max_retries", 3):
         return "clarify"
-    return "reflection"
+    return "data_fetch" if _code(state) in _SOURCE_ERRORS else "reflection"
 
 
-def route_after_signal_gen(state: SignalSubgraphState) -> Literal["reflection", "validate", "__end__"]:
-    """After the generation: validate the signal; on errors reflect again."""
+def route_after_signal_gen(
+    state: SignalSubgraphState,
+) -> Literal["reflection", "signal_generate", "validate", "clarify", "__end__"]:
+    """After the generation: validate the signal, ask its question, or go where errors are mended."""
     if state.get("ended_because"):
         return "__end__"
-    return "reflection" if state.get("error_messages") else "validate"
+    if state.get("clarification_needed"):
+        return "clarify"
+    return _mended_in(state) if state.get("error_messages") else "validate"
 
 
-def route_after_validation(state: SignalSubgraphState) -> Literal["reflection", "clarify", "__end__"]:
-    """After validation: the next step, back with the errors, or the end."""
+def _mended_in(state: SignalSubgraphState) -> Literal["reflection", "signal_generate", "clarify"]:
+    """Where errors are mended: those of the code by the generation, those of a parameter by reflection.
+
+    After too many attempts the user is asked.
+    """
+    if state.get("clarification_needed") or state.get("retry_count", 0) >= state.get("max_retries", 3):
+        return "clarify"
+    wants_signal = state.get("user_intent", {}).get("type") in ("signal_gen", "mixed")
+    in_code = wants_signal and not _needs_data(state) and _code(state) not in _PARAMETER_ERRORS
+    return "signal_generate" if in_code else "reflection"
+
+
+def route_after_validation(
+    state: SignalSubgraphState,
+) -> Literal["reflection", "signal_generate", "clarify", "__end__"]:
+    """After validation: the next step, the place where errors are mended, or the end."""
     if state.get("ended_because"):
         return "__end__"
     if state.get("error_messages"):
-        if state.get("clarification_needed") or state.get("retry_count", 0) >= state.get("max_retries", 3):
-            return "clarify"
-        return "reflection"
+        return _mended_in(state)
     intent = state.get("user_intent", {}).get("type")
     if intent == "data_fetch":
         return "__end__" if not _needs_data(state) else "reflection"

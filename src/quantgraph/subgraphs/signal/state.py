@@ -11,6 +11,7 @@ from typing_extensions import TypedDict
 
 from quantgraph._util.texts import Language
 from quantgraph.runtime.state import Clarification, EndedBecause, QuestionAnswered
+from quantgraph.subgraphs.signal.attempts import Attempt
 from quantgraph.subgraphs.signal.understanding import Understanding
 
 __all__ = ["SignalSubgraphState"]
@@ -61,9 +62,11 @@ class SignalSubgraphState(TypedDict):
     confirmed: NotRequired[str | None]
     """Hash of the understanding that the user has confirmed."""
     strategy: NotRequired[dict[str, Any]]
-    """``{name, cells, code_hash, data_ref, request, warm_up}``; ``data_ref`` is the data it ran on,
-    ``warm_up`` the sessions that a row needs. Once validated, ``evaluated_from``: the first session that
-    counts."""
+    """``{name, cells, code_hash, data_ref, request, warm_up, said}``; ``data_ref`` is the data it ran on,
+    ``warm_up`` the sessions that a row needs, ``said`` what its model says about it. Once validated,
+    ``evaluated_from``: the first session that counts."""
+    attempts: NotRequired[list[Attempt]]
+    """The attempts at this signal: the conversation in which a model writes its code."""
     validation: NotRequired[dict[str, Any]]
     """The last validation report."""
     clarification: NotRequired[Clarification | None]

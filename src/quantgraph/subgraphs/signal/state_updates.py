@@ -23,6 +23,7 @@ from quantgraph.runtime.state import (
     QuestionAnswered,
     Update,
 )
+from quantgraph.subgraphs.signal.attempts import answered_attempts, with_errors
 from quantgraph.subgraphs.signal.messages import is_waiver
 from quantgraph.subgraphs.signal.state import SignalSubgraphState
 
@@ -82,6 +83,7 @@ def initial_state(max_retries: int = 3) -> Update:
         "ignored_message_ids": [],
         "trail": [],
         "strategy": {},
+        "attempts": [],
         "validation": {},
     }
 
@@ -151,12 +153,16 @@ def answer_update(
         "retry_count": 0,
         "failures": [],
         "trail": [],
+        **answered_attempts(state.get("attempts", []), task["reason"], text),
         **success_update(state, f"clarified: {text}"),
     }
 
 
 def failure_update(state: SignalSubgraphState, node: str, errors: Sequence[str]) -> Update:
-    """Return the update of a failed attempt: it is counted; after too many the user is asked."""
+    """Return the update of a failed attempt: it is counted; after too many the user is asked.
+
+    The errors are those of the generation's last attempt, unless it has errors of its own.
+    """
     count = state.get("retry_count", 0) + 1
     failures = [*state.get("failures", []), errors[0]]
     update: Update = {
@@ -164,6 +170,7 @@ def failure_update(state: SignalSubgraphState, node: str, errors: Sequence[str])
         "execution_history": extended_history(state, f"{node} failed (attempt {count}): {errors[0]}"),
         "retry_count": count,
         "failures": failures,
+        "attempts": with_errors(state.get("attempts", []), errors),
     }
     if _repeated(failures) or count >= state.get("max_retries", 3):
         reason = say(

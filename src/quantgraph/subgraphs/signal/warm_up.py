@@ -17,7 +17,7 @@ from quantgraph.market.moment import Moment, session_of
 from quantgraph.sandbox import CodeRunner
 from quantgraph.state import DataState
 from quantgraph.state.frames import Floats
-from quantgraph.subgraphs.signal.data_request import restrict_to_request, with_earlier_sessions
+from quantgraph.subgraphs.signal.data_request import restrict_to_request, with_sessions
 
 __all__ = [
     "EVALUATION_FIELDS",
@@ -119,7 +119,7 @@ def run_with_warm_up(
         if longest is not None and longest.start <= first:
             ref = longest.data_ref
         else:
-            ref = with_earlier_sessions(
+            ref = with_sessions(
                 strategy.store, strategy.data_ref, request, source, first=first, last=before[-1]
             )
         ref = restrict_to_request(strategy.store, ref, extended, source)
@@ -147,9 +147,7 @@ def _measured(
     longest = None
     for count in _EARLIER_SESSIONS if len(before) else ():
         first = before[-count:][0]
-        ref = with_earlier_sessions(
-            strategy.store, strategy.data_ref, request, source, first=first, last=before[-1]
-        )
+        ref = with_sessions(strategy.store, strategy.data_ref, request, source, first=first, last=before[-1])
         trials, panel = _trials(strategy), strategy.store.view(as_of, ref).frozen()
         whole = trials.whole(panel)
         if whole.signal is None:

@@ -405,8 +405,9 @@ def test_nobody_goes_on_without_a_field_unasked(play, graph_of, on_clarify):
     assert final["assumptions"] == []
 
 
+@pytest.mark.parametrize("fetch", [None, {}], ids=["code", "agent"])
 def test_fields_that_this_source_does_not_have_are_asked_about_once_the_fetch_failed(
-    play, graph_of, tmp_path
+    play, graph_of, tmp_path, fetch
 ):
     bars = SampleSource().bars([play.ONE], *map(pd.Timestamp, play.WINDOW))
     rows = bars["close"].index.strftime("%Y%m%d")
@@ -428,12 +429,13 @@ def test_fields_that_this_source_does_not_have_are_asked_about_once_the_fetch_fa
         for place, day in enumerate(rows)
     ]
     (tmp_path / "bars.csv").write_text("\n".join(lines), encoding="utf-8")
-    cast = play.Cast(reflect=play.intent(required_indicators=["turnover_rate_f", "turnover_rate"]))
+    fields = ["turnover_rate_f", "turnover_rate"]
+    cast = play.Cast(reflect=play.intent(required_indicators=fields), fetch=fetch)
     graph = graph_of(cast, source=tmp_path / "bars.csv", checkpointer=InMemorySaver())
     question = asked(graph.invoke(begin(), THREAD))
     assert (question["kind"], question["unread"]) == ("fields", ["turnover_rate_f"])
     assert question["options"] == ["turnover_rate", "go on without turnover_rate_f"]
-    assert cast.turns["fetch"] == 1
+    assert cast.turns["fetch"] == (fetch is not None)
     final = graph.invoke(Command(resume="go on without turnover_rate_f"), THREAD)
     assert final["ended_because"] == "done"
     assert final["request"]["indicators"] == ["turnover_rate"]

@@ -1,16 +1,23 @@
-"""Data fetch: an agent calls the data tools; code checks that the data are there afterwards."""
+"""Data fetch: code fetches what the request names, or an agent does; code checks that it is there."""
 
 from __future__ import annotations
 
 import json
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
-from langchain_core.messages import AnyMessage, ToolMessage
+import pandas as pd
+from langchain_core.messages import ToolMessage
 
-from quantgraph.errors import QuantGraphError, UnknownField
+from quantgraph._util.texts import say
+from quantgraph.errors import NoData, QuantGraphError, UnknownField, UnknownSymbol
+from quantgraph.market.moment import session_of
+from quantgraph.recording import recorded
 from quantgraph.runtime.agent_factory import Agent, invoke_agent, tool_errors
 from quantgraph.runtime.endings import FATAL_ERRORS, MODEL_ERRORS, end_update, language, success_update
 from quantgraph.runtime.resources import OpenResources, Resources, open_resources
+from quantgraph.state import WorkingTree
 from quantgraph.subgraphs.signal.agents import (
     build_agent,
     current_decider,
@@ -18,11 +25,17 @@ from quantgraph.subgraphs.signal.agents import (
     known_source,
     tool_context,
 )
-from quantgraph.subgraphs.signal.data_request import has_data, restrict_to_request
+from quantgraph.subgraphs.signal.data_request import (
+    fetch_levels,
+    has_data,
+    request_symbols,
+    restrict_to_request,
+)
 from quantgraph.subgraphs.signal.decider_needs import fetch_needed_sessions
 from quantgraph.subgraphs.signal.indicator_fields import check_source_fields, fields_question_update
 from quantgraph.subgraphs.signal.state import SignalSubgraphState
-from quantgraph.subgraphs.signal.state_updates import failure_update
+from quantgraph.subgraphs.signal.state_updates import failure_update, question_update
+from quantgraph.tools import ToolContext
 
 __all__ = ["DATA_FETCH_AGENT_PROMPT", "data_fetch_node"]
 
@@ -54,7 +67,8 @@ def data_fetch_node(
 ) -> dict[str, Any]:
     """Fetch what the request needs into a new commit.
 
-    The agent fetches the window, unless the commit has it already; code fetches the sessions before it.
+    Code fetches exactly the symbols and dates of the checked request. With the setting ``fetch="agent"`` an
+    agent fetches the window, unless the commit has it already, and code the sessions before it.
 
     Returns
     -------
@@ -63,28 +77,30 @@ def data_fetch_node(
     """
     resources = open_resources(resources)
     request = state["request"]
-    facts = {
-        "ts_code": request["ts_code"],
-        "start_date": request["start"],
-        "end_date": request["end"],
-        "required_indicators": request["indicators"],
-    }
-    prompt = DATA_FETCH_AGENT_PROMPT.format(
-        **{**facts, "required_indicators": json.dumps(request["indicators"])}
-    )
     context = tool_context(state, resources, current_ref(state, resources))
-    replies: list[AnyMessage] = []
+    problems: list[str] = []
     try:
         if not _has_window(state, resources, request):
-            replies = invoke_agent(
-                agent or build_agent("data_fetch", resources),
-                context,
-                prompt,
-                "fetch",
-                {**facts, "language": language(state)},
-            )
+            by_agent = resources.settings.fetch == "agent"
+            problems = _ask_agent(state, resources, context, agent) if by_agent else _fetch(state, context)
     except MODEL_ERRORS as error:
         return end_update(state, "model_unavailable", error)
+    try:
+        _fetch_levels(state, resources, context)
+    except FATAL_ERRORS:
+        raise
+    except (UnknownSymbol, NoData) as error:
+        return _no_levels_update(state, resources, error)
+    except QuantGraphError as error:
+        problems.append(error.line)
+    return _outcome(state, resources, context, problems)
+
+
+def _outcome(
+    state: SignalSubgraphState, resources: OpenResources, context: ToolContext, problems: Sequence[str]
+) -> dict[str, Any]:
+    """Return the update after the fetch: what is ready in a commit of exactly the request's data, or errors."""
+    request = state["request"]
     try:
         data_ref = restrict_to_request(resources.store, context.tree.ref, request, context.source)
         bars, indicators = has_data(resources.store, data_ref, request, context.source)
@@ -113,9 +129,100 @@ def data_fetch_node(
     except UnknownField as error:
         return {**update, "error_messages": [error.line], **fields_question_update(state, error)}
     problem = "bars are missing" if not bars else f"one of {request['indicators']} is missing"
+    problems = problems or [f"no_data: {problem} after the fetch"]
+    return {**update, **failure_update(state, "data_fetch", problems)}
+
+
+def _fetch(state: SignalSubgraphState, context: ToolContext) -> list[str]:
+    """Fetch the window's bars and indicators into the context's tree; return the errors."""
+    request, source, tree = state["request"], context.source, context.tree
+    symbols = request_symbols(request, source)
+    first, last = session_of(request["start"]), session_of(request["end"])
+    asks: dict[str, Callable[[], Mapping[str, pd.DataFrame]]] = {
+        "ohlcv": lambda: source.bars(symbols, first, last)
+    }
+    if request["indicators"]:
+        asks["indicators"] = lambda: source.indicators(symbols, first, last, request["indicators"])
+    errors = []
+    for panel, ask in asks.items():
+        facts = _fetch_facts(state, context, panel)
+        try:
+            tree.move_to(recorded("code", facts, partial(_fetch_panel, tree, panel, ask)))
+        except FATAL_ERRORS:
+            raise
+        except QuantGraphError as error:
+            errors.append(error.line)
+    return errors
+
+
+def _fetch_panel(tree: WorkingTree, panel: str, ask: Callable[[], Mapping[str, pd.DataFrame]]) -> str:
+    return tree.update(panel, ask())
+
+
+def _fetch_facts(state: SignalSubgraphState, context: ToolContext, panel: str) -> dict[str, Any]:
+    return {
+        "step": "fetch",
+        "panel": panel,
+        "data_ref": context.tree.ref,
+        "request": state["request"],
+        "source": context.source.name,
+        "after": sum(state.get("calls", {}).values()),  # a failed fetch is tried again later
+        "attempt": state.get("retry_count", 0),
+    }
+
+
+def _fetch_levels(state: SignalSubgraphState, resources: OpenResources, context: ToolContext) -> None:
+    """Fetch the levels of the watched indices into the context's tree."""
+    request, source = state["request"], context.source
+    first, last = session_of(request["start"]), session_of(request["end"])
+    if request["index"]:
+        fetch = partial(
+            fetch_levels,
+            resources.store,
+            context.tree.ref,
+            request["index"],
+            source,
+            first=first,
+            last=last,
+        )
+        context.tree.move_to(recorded("code", _fetch_facts(state, context, "index"), fetch))
+
+
+def _no_levels_update(
+    state: SignalSubgraphState, resources: OpenResources, error: QuantGraphError
+) -> dict[str, Any]:
+    """Return the question for another index than one that the source has no levels of; headless, the end."""
+    if resources.on_clarify in ("default", "fail"):
+        return end_update(state, "data_unavailable", error)
+    codes = ", ".join(state["request"]["index"])
+    reason = say(
+        language(state),
+        zh=f"没有指数 {codes} 的行情，无法观察它（{error.message}）。请换一个指数或股票。",
+        en=f"There are no levels of {codes} to watch: {error.message}. Name another index or a stock.",
+    )
+    return question_update(state, "symbol", reason)
+
+
+def _ask_agent(
+    state: SignalSubgraphState, resources: OpenResources, context: ToolContext, agent: Agent | None
+) -> list[str]:
+    """Let the agent fetch the window into the context's tree; return its errors."""
+    request = state["request"]
+    facts = {
+        "ts_code": request["ts_code"],
+        "start_date": request["start"],
+        "end_date": request["end"],
+        "required_indicators": request["indicators"],
+    }
+    prompt = DATA_FETCH_AGENT_PROMPT.format(
+        **{**facts, "required_indicators": json.dumps(request["indicators"])}
+    )
+    agent = agent or build_agent("data_fetch", resources)
+    replies = invoke_agent(agent, context, prompt, "fetch", {**facts, "language": language(state)})
+    if errors := tool_errors(replies):
+        return errors
     called = any(isinstance(reply, ToolMessage) for reply in replies)
-    problem = f"bad_tool_call: {problem}{' after the fetch' if called else '; the model called no tool'}"
-    return {**update, **failure_update(state, "data_fetch", tool_errors(replies) or [problem])}
+    return [] if called else ["no_tool_call: the data are missing; the model called no tool"]
 
 
 def _has_window(state: SignalSubgraphState, resources: OpenResources, request: dict[str, Any]) -> bool:
