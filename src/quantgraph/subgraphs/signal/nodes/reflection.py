@@ -155,6 +155,10 @@ Answer with one JSON object in a ```json block and nothing else / 只输出一�
 ```"""
 
 
+_PLANNER_READ = "reading: the keyless planner's,"
+"""Begins the assumption that the model's reading was replaced."""
+
+
 def reflection_node(
     state: SignalSubgraphState, *, resources: Resources | None = None, agent: Agent | None = None
 ) -> dict[str, Any]:
@@ -185,7 +189,7 @@ def reflection_node(
             return {**fresh, **reading}
         now = {**now, **reading}  # type: ignore[typeddict-item]
         asks = resources.on_clarify not in ("default", "fail")
-        unsure = any(line.startswith("reading: ") for line in now.get("assumptions", []))
+        unsure = any(line.startswith(_PLANNER_READ) for line in now.get("assumptions", []))
         if (resources.confirm or (asks and unsure)) and (asked := _confirmation(now)):
             return {**fresh, **reading, **asked}
         return {**fresh, **reading, **_readiness(now, resources, source)}
@@ -273,23 +277,16 @@ def _read_request(
 
     try:
         reply = ask(state["error_messages"])
+        if echoes_template(reply.analysis, reply.reasoning):
+            return _read_by_planner(state, resources, source, text, given)
         if slips := slips_of(reply):
             reply = ask([*state["error_messages"], *(f"misread: {slip.note.en}" for slip in slips)])
             slips = slips_of(reply)
     except MODEL_ERRORS as error:
         return end_update(state, "model_unavailable", error)
-    if slips:
-        return _misread_question(state, slips)
-    if echoes_template(reply.analysis, reply.reasoning):
-        reply = _planner_reply(_prompt(state, text), facts)
-        if reply.user_intent.needs_clarification or reply.unread:
-            raise ModelOutputInvalid("the model repeated the prompt's template in place of an answer")
-        line = "reading: the keyless planner's, because the model repeated the prompt's template"
-        state = {**state, "assumptions": [*state.get("assumptions", []), line]}
-        return {"assumptions": state["assumptions"]} | _checked_reading(
-            state, resources, source, reply, given
-        )
-    return _checked_reading(state, resources, source, reply, given)
+    return (
+        _misread_question(state, slips) if slips else _checked_reading(state, resources, source, reply, given)
+    )
 
 
 def _misread_question(state: SignalSubgraphState, slips: Sequence[Slip]) -> dict[str, Any]:
@@ -304,10 +301,29 @@ def _misread_question(state: SignalSubgraphState, slips: Sequence[Slip]) -> dict
     return {**read, **question_update(state, slips[0].kind, reason)}
 
 
-def _planner_reply(prompt: str, facts: Mapping[str, Any]) -> ReflectionReply:
-    """Return what the keyless planner reads in the same prompt."""
-    context = SystemMessage(wrap("context", json.dumps(facts, ensure_ascii=False)))
-    return read_json(KeylessPlanner().invoke([context, HumanMessage(prompt)]).text, ReflectionReply)
+def _read_by_planner(
+    state: SignalSubgraphState,
+    resources: OpenResources,
+    source: AsOfSource,
+    text: str,
+    given: Mapping[str, str],
+) -> dict[str, Any]:
+    """Return what the keyless planner reads, noted as an assumption, in place of a model's echo.
+
+    Raises
+    ------
+    ModelOutputInvalid
+        If it cannot read the sentence whole.
+    """
+    context = wrap("context", json.dumps(_facts(source, user_text(state)), ensure_ascii=False))
+    messages = [SystemMessage(context), HumanMessage(_prompt(state, text))]
+    reply = read_json(KeylessPlanner().invoke(messages).text, ReflectionReply)
+    if reply.user_intent.needs_clarification or reply.unread:
+        raise ModelOutputInvalid("the model repeated the prompt's template in place of an answer")
+    line = f"{_PLANNER_READ} because the model repeated the prompt's template"
+    assumptions = [*state.get("assumptions", []), line]
+    reading = _checked_reading({**state, "assumptions": assumptions}, resources, source, reply, given)
+    return {"assumptions": assumptions, **reading}
 
 
 def _checked_reading(

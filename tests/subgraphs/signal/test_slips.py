@@ -1,0 +1,85 @@
+"""A reading held against its sentence: years, spans and codes, by what the sentence says."""
+
+from __future__ import annotations
+
+import pandas as pd
+import pytest
+
+from quantgraph.market.calendar import sessions
+from quantgraph.subgraphs.signal.slips import echoes_template, names_no_dates, reading_slips
+
+YEAR = sessions("2025-01-02", "2025-11-19")
+MOUTAI = {"贵州茅台": "600519.SH"}
+
+
+def slips(text: str, code: str, start: str, end: str, sessions: pd.DatetimeIndex = YEAR, **more) -> list[str]:
+    names = {name: symbol for name, symbol in MOUTAI.items() if name in text}
+    params = {"ts_code": code, "start_date": start, "end_date": end} | more
+    return [slip.note.en for slip in reading_slips(params, text, sessions=sessions, names=names, fixed={})]
+
+
+@pytest.mark.parametrize(
+    ("text", "code", "window"),
+    [
+        ("600519.SH 2025年 金叉买入", "600519.SH", ("20250101", "20251231")),
+        ("600519.SH 2025年 金叉买入", "600519.SH", ("20250102", "20251119")),  # its sessions alone
+        ("600519.SH 2023年 金叉买入", "600519.SH", ("20230101", "20231231")),  # a span without data
+        ("贵州茅台 2025年 金叉买入", "600519.SH", ("20250101", "20251231")),
+        ("贵州茅台 2025年 金叉买入", "贵州茅台", ("20250101", "20251231")),
+        (
+            "moutai, golden cross, 2025",
+            "600519.SH",
+            ("20250101", "20251231"),
+        ),  # a name that rules do not know
+        ("上证50里的贵州茅台，2025年", "600519.SH", ("20250101", "20251231")),
+        ("除了600519.SH，上证50，2025年", "000016.SH", ("20250101", "20251231")),
+        ("600519.SH since the crash", "600519.SH", ("20250401", "20251119")),
+    ],
+)
+def test_a_reading_that_says_what_the_sentence_says_has_no_slip(text, code, window):
+    assert slips(text, code, *window) == []
+
+
+@pytest.mark.parametrize(
+    ("text", "code", "window", "found"),
+    [
+        (
+            "601398/601988 pairs, 2025",
+            "601398.SH,601988.SH",
+            ("20240101", "20241231"),
+            "20250101-20251231, not 2024",
+        ),
+        (
+            "600519.SH 2025年",
+            "601318.SH",
+            ("20250101", "20251231"),
+            "does not name 601318.SH; it names 600519.SH",
+        ),
+        ("贵州茅台 2025年", "000016.SH", ("20250101", "20251231"), "does not name 000016.SH"),
+        ("600519.SH和601318.SH，2025年", "600519.SH", ("20250101", "20251231"), "names 601318.SH, which"),
+        (
+            "上证50站上均线买入600519.SH，2025年",
+            "600519.SH",
+            ("20250101", "20251231"),
+            "names 000016.SH, which",
+        ),
+        ("600519.SH 2025年1月和3月", "600519.SH", ("20250101", "20250331"), "several spans"),
+    ],
+)
+def test_a_slip_says_what_the_sentence_has(text, code, window, found):
+    assert found in " ".join(slips(text, code, *window))
+
+
+def test_what_the_caller_fixed_is_not_compared_and_an_index_in_watch_is_named():
+    fixed = {"ts_code": "601318.SH", "start_date": "20240101", "end_date": "20241231"}
+    assert reading_slips(fixed, "600519.SH 2025年", sessions=YEAR, names={}, fixed=fixed) == []
+    watched = {"watch": "上证50", "trade": "600519.SH"}
+    text = "上证50站上均线买入600519.SH，2025年"
+    assert slips(text, "600519.SH", "20250101", "20251231", **watched) == []
+
+
+def test_an_echo_of_the_template_is_recognised():
+    assert echoes_template("one or two sentences", "why")
+    assert not echoes_template("It crosses.", "why")
+    assert names_no_dates("600519.SH golden cross")
+    assert not names_no_dates("600519.SH last quarter")

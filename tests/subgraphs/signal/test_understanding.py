@@ -1,0 +1,159 @@
+"""What is watched, traded and not done, from the parameters of a reading."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from langgraph.checkpoint.memory import InMemorySaver
+from langgraph.types import Command
+
+from quantgraph.errors import BadOption
+from quantgraph.llm import tags
+from quantgraph.subgraphs.signal.understanding import not_done_words, symbols_of
+
+THREAD = {"configurable": {"thread_id": "t"}}
+
+
+@pytest.mark.parametrize(
+    ("params", "watch", "trade", "index"),
+    [
+        ({"ts_code": "600519.SH"}, [], ["600519.SH"], []),
+        ({"ts_code": "000016.SH"}, [], ["000016.SH"], []),
+        (
+            {"ts_code": "000016.SH,600519.SH", "watch": "000016.SH", "trade": "600519.SH"},
+            ["000016.SH"],
+            ["600519.SH"],
+            ["000016.SH"],
+        ),
+        ({"ts_code": "上证50,600519.SH", "watch": "上证50"}, ["000016.SH"], ["600519.SH"], ["000016.SH"]),
+        ({"ts_code": "", "watch": "601318.SH", "trade": "600519.SH"}, ["601318.SH"], ["600519.SH"], []),
+        ({"ts_code": "000016.SH", "watch": "000016.SH", "trade": "000016.SH"}, [], ["000016.SH"], []),
+        ({"ts_code": "600519.SH", "watch": "600519.SH", "trade": "600519.SH"}, [], ["600519.SH"], []),
+    ],
+)
+def test_watched_and_traded_are_told_apart(params, watch, trade, index):
+    assert symbols_of(params) == {"watch": watch, "trade": trade, "index": index}
+
+
+def test_what_the_caller_fixed_is_traded_and_what_is_watched_stays():
+    params = {"ts_code": "601318.SH,000016.SH", "watch": "000016.SH", "trade": "601318.SH"}
+    assert symbols_of(params, fixed="600519.SH") == {
+        "watch": ["000016.SH"],
+        "trade": ["600519.SH"],
+        "index": ["000016.SH"],
+    }
+
+
+def test_a_plan_without_clauses_is_named_and_what_was_given_up_is_not_asked_about_again():
+    assert not_done_words({"plan": {"stop_loss": 0.05}}) == ["stop_loss 0.05"]
+    clauses = [{"words": "止损5%", "became": "", "status": "not_done"}]
+    assert not_done_words({"plan": {"stop_loss": 0.05}, "clauses": clauses}) == ["止损5%"]
+    assert not_done_words({"clauses": clauses}, waived=["止损5%"]) == []
+
+
+STOPPED = {
+    "plan": {"stop_loss": 0.05},
+    "clauses": [{"words": "stop at 5%", "became": "", "status": "not_done"}],
+}
+
+
+@pytest.mark.parametrize("answer", ["1", "go on without stop at 5%", "without it", "skip it"])
+def test_a_clause_that_nothing_executes_is_asked_about_and_named_not_done(play, graph_of, answer):
+    cast = play.Cast(reflect=play.intent(**STOPPED))
+    graph = graph_of(cast, checkpointer=InMemorySaver())
+    waiting = graph.invoke({"messages": [("user", play.SENTENCE)]}, THREAD)
+    question = waiting["__interrupt__"][0].value
+    assert (question["kind"], question["default"]) == ("plan", None)
+    assert question["options"] == ["go on without stop at 5%"]
+    final = graph.invoke(Command(resume=answer), THREAD)
+    assert final["ended_because"] == "done"
+    not_done = [each for each in final["understanding"]["clauses"] if each["status"] == "not_done"]
+    assert [each["words"] for each in not_done] == ["stop at 5%"]
+
+
+def test_headless_nobody_goes_on_without_a_clause(play, graph_of):
+    final = graph_of(play.Cast(reflect=play.intent(**STOPPED)), on_clarify="default").invoke(
+        {"messages": [("user", play.SENTENCE)]}
+    )
+    assert final["ended_because"] == "needs_answer"
+    assert final["open_question"]["kind"] == "plan"
+    assert final["open_question"]["options"] == ["go on without stop at 5%"]
+
+
+def test_one_of_several_spans_is_asked_for(play, graph_of):
+    spans = [["20240102", "20240112"], ["20240122", "20240131"]]
+    cast = play.Cast(
+        reflect=lambda messages, turn: json.dumps(
+            play.intent(windows=spans)
+            if turn == 1
+            else play.intent(start_date="20240122", end_date="20240131")
+        )
+    )
+    graph = graph_of(cast, checkpointer=InMemorySaver())
+    waiting = graph.invoke({"messages": [("user", f"{play.ONE} up-day rule")]}, THREAD)
+    question = waiting["__interrupt__"][0].value
+    assert question["options"] == ["20240102-20240112", "20240122-20240131"]
+    final = graph.invoke(Command(resume="2"), THREAD)
+    assert final["understanding"]["windows"] == [["20240122", "20240131"]]
+
+
+def test_a_confirmation_is_asked_once_and_a_new_sentence_there_changes_the_request(play, graph_of):
+    cast = play.Cast(
+        reflect=lambda messages, turn: json.dumps(play.intent(ts_code=play.ONE if turn == 1 else play.TWO))
+    )
+    graph = graph_of(cast, confirm=True, checkpointer=InMemorySaver())
+    waiting = graph.invoke({"messages": [("user", "up-day rule, January 2024")]}, THREAD)
+    question = waiting["__interrupt__"][0].value
+    assert (question["kind"], question["options"]) == ("confirmation", ["yes", "no"])
+    assert "traded: 000341.SZ; window: 20240102 - 20240131" in question["question"]
+    assert "fetch" not in cast.turns
+    waiting = graph.invoke(Command(resume="take 000342.SZ"), THREAD)
+    assert "traded: 000342.SZ" in waiting["__interrupt__"][0].value["question"]
+    final = graph.invoke(Command(resume="yes"), THREAD)
+    assert (final["ended_because"], cast.turns["reflect"]) == ("done", 2)
+    assert final["understanding"]["trade"] == ["000342.SZ"]
+
+
+def test_a_declined_understanding_ends_cancelled(play, graph_of):
+    graph = graph_of(play.Cast(), confirm=True, checkpointer=InMemorySaver())
+    graph.invoke({"messages": [("user", play.SENTENCE)]}, THREAD)
+    final = graph.invoke(Command(resume="no"), THREAD)
+    assert (final["ended_because"], final["signal_ready"]) == ("cancelled", False)
+
+
+def test_a_confirmation_needs_somebody_to_ask(play, graph_of):
+    with pytest.raises(BadOption, match="confirm=True asks"):
+        graph_of(play.Cast(), confirm=True, on_clarify="default")
+
+
+def test_a_slip_goes_back_to_the_model_once_and_then_to_the_person(play, graph_of):
+    wrong, right = play.intent(start_date="20230103", end_date="20230131"), play.intent()
+    cast = play.Cast(reflect=lambda messages, turn: json.dumps(wrong if turn == 1 else right))
+    final = graph_of(cast).invoke({"messages": [("user", play.SENTENCE)]})
+    assert final["ended_because"] == "done"
+    errors = tags.read("errors", cast.said["reflect"][1])
+    assert errors == "misread: the sentence says 20240101-20240131, not 20230103-20230131"
+    stubborn = play.Cast(reflect=wrong)
+    graph = graph_of(stubborn, checkpointer=InMemorySaver())
+    question = graph.invoke({"messages": [("user", play.SENTENCE)]}, THREAD)["__interrupt__"][0].value
+    assert (question["kind"], stubborn.turns["reflect"]) == ("window", 2)
+    assert "The model misread this twice" in question["question"]
+
+
+def test_an_echoed_template_is_the_models_fault_and_a_sentence_of_the_family_is_read_without_it(
+    play, graph_of
+):
+    echo = play.intent(ts_code="") | {"analysis": "one or two sentences", "reasoning": "why"}
+    sentence = f"{play.ONE}，5日均线上穿20日均线买入，下穿卖出，2024年"
+    final = graph_of(play.Cast(reflect=echo), on_clarify="default").invoke({"messages": [("user", sentence)]})
+    assert final["understanding"]["trade"] == [play.ONE]
+    assert final["understanding"]["windows"] == [["20240101", "20241231"]]
+    assert any("repeated the prompt's template" in line for line in final["assumptions"])
+    graph = graph_of(play.Cast(reflect=echo), checkpointer=InMemorySaver())
+    question = graph.invoke({"messages": [("user", sentence)]}, THREAD)["__interrupt__"][0].value
+    assert question["kind"] == "confirmation"
+    unread = graph_of(play.Cast(reflect=echo), on_clarify="default").invoke(
+        {"messages": [("user", "buy strong ones")]}
+    )
+    assert unread["error_messages"][-1].startswith("model_output_invalid: the model repeated")
