@@ -18,6 +18,7 @@ from quantgraph.sandbox import CodeResult, CodeRunner
 from quantgraph.sandbox.wire import Frames
 from quantgraph.settings import load_settings
 from quantgraph.state import GLOBAL_DATA_STATE, View, WorkingTree
+from quantgraph.tools.needed_cells import needed_cells
 from quantgraph.tools.trusted_runner import code_runner
 
 __all__ = ["CodeSession", "ToolContext", "ViewContext", "current_context", "data_context"]
@@ -57,6 +58,10 @@ class CodeSession:
         """Set the cells that ran before, perhaps in another process; nothing runs now."""
         with self._lock:
             self.cells, self.names, self.signals = list(cells), tuple(names), {}
+
+    def needed(self) -> list[str]:
+        """Return the cells that the published signals need, see :func:`~quantgraph.tools.needed_cells`."""
+        return needed_cells(self.cells)
 
     def signal(self, name: str) -> pd.DataFrame:
         """Return a published signal; restored cells are run for it.

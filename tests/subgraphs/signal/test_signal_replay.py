@@ -97,7 +97,7 @@ def test_a_replay_runs_no_code_asks_no_source_and_gives_the_same_state(go, cast)
     first, watched, vendor = go(cast())
     assert first["ended_because"] == "done"
     assert any("unknown_symbol" in line for line in first["execution_history"])
-    assert first["strategy"]["cells"][0] == "half = 1 / 2", "the cell that failed is not part of it"
+    assert len(first["strategy"]["cells"]) == 1, "cells that failed or only looked are not part of it"
     assert watched.runs > 5
     assert vendor.asked > 2
     again, watched, vendor = go(cast(), "replay")

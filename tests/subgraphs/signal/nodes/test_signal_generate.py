@@ -182,11 +182,11 @@ def test_seeded_randomness_is_reproducible(play, graph_of):
     assert final["ended_because"] == "done"
 
 
-def test_cells_that_fail_are_not_part_of_the_strategy(play, graph_of):
-    cells = ["half = 1 / 2", "1 / 0", play.GOOD_CODE]
+def test_cells_that_failed_or_only_looked_are_not_part_of_the_strategy(play, graph_of):
+    cells = ["half = 1 / 2", "1 / 0", "print(snapshot['ohlcv']['close'].describe())", play.GOOD_CODE]
     final = graph_of(play.Cast(code=cells)).invoke({"messages": [("user", play.SENTENCE)]})
     assert final["ended_because"] == "done"
-    assert final["strategy"]["cells"] == ["half = 1 / 2", play.GOOD_CODE]
+    assert final["strategy"]["cells"] == [play.GOOD_CODE]
 
 
 # Review ------------------------------------------------------------------------------------------

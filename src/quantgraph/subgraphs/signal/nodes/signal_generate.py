@@ -1,4 +1,4 @@
-"""Signal generation: an agent writes pandas code; the cells that ran are the strategy."""
+"""Signal generation: an agent writes pandas code; the cells that its signal needs are the strategy."""
 
 from __future__ import annotations
 
@@ -113,7 +113,7 @@ def signal_generate_node(
         return _said_update(state, said, attempts, attempt)
     if not context.code.names:
         return _failed(state, attempts, attempt, no_signal_error(replies), called=_has_called(replies))
-    name, cells = context.code.names[-1], context.code.cells
+    name, cells = context.code.names[-1], context.code.needed()
     try:
         made = recorded(
             "code",
@@ -240,7 +240,7 @@ def _commit_signal(
 ) -> dict[str, Any]:
     """Run the cells with the earlier sessions they need, and commit the signal ``name`` alone."""
     draft = DraftStrategy(
-        cells=list(context.code.cells),
+        cells=context.code.needed(),
         name=name,
         data_ref=data_ref,
         signal=context.code.signal(name),
