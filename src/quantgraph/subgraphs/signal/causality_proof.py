@@ -53,6 +53,8 @@ def prove_causality(
     strategy, request = state["strategy"], state["request"]
     view = resources.store.view(as_of(state, resources), strategy["data_ref"])
     trials, panel = CodeTrials(resources.runner, strategy["cells"], strategy["name"]), view.frozen()
+    stored = resources.store.view(as_of(state, resources), current_ref(state, resources))
+    columns = stored["signal"][strategy["name"]].columns
     whole, changed = _run_again(state, resources, trials, panel)
     if changed is not None:
         return CausalityProof(report=Report(checks=("reproducible",), findings=(changed,)))
@@ -88,9 +90,9 @@ def prove_causality(
             "not_judged": _count_sessions(sessions, session_of(request["start"]), first),
         },
     )
-    return CausalityProof(
-        report=report, signal=None if verdict.signal is None else in_window(verdict.signal, request)
-    )
+    if verdict.signal is None:
+        return CausalityProof(report=report)
+    return CausalityProof(report=report, signal=in_window(verdict.signal, request)[columns])
 
 
 def _run_again(
@@ -102,7 +104,7 @@ def _run_again(
     stored = resources.store.view(as_of(state, resources), current_ref(state, resources))["signal"][name]
     if again.signal is None:
         message = f"{name} failed when its code was run again: {again.error}"
-    elif in_window(again.signal.frame, state["request"]).equals(stored):
+    elif in_window(again.signal.frame, state["request"]).reindex(columns=stored.columns).equals(stored):
         return again, None
     else:
         message = f"{name} differs when its code is run again; seed all randomness"

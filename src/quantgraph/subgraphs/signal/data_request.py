@@ -5,7 +5,7 @@ A checked request is plain JSON; the functions here also tell which data and sig
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, Literal
 
@@ -16,7 +16,7 @@ from quantgraph._util.canonical_json import canonical_json, content_hash
 from quantgraph._util.input_limits import check_sentence
 from quantgraph._util.texts import Note, language_of, say
 from quantgraph.data import MarketDataSource, resolve_symbols
-from quantgraph.errors import BadOption, BadWindow, NoData
+from quantgraph.errors import BadOption, BadWindow, CodeFailed, NoData
 from quantgraph.market.moment import Moment, session_of, sessions_between
 from quantgraph.state import DataState, Snapshot
 from quantgraph.subgraphs.signal.understanding import Symbols
@@ -31,6 +31,7 @@ __all__ = [
     "has_needed_sessions",
     "has_signal",
     "missing_part",
+    "only_traded",
     "request_hash",
     "request_sessions",
     "request_symbols",
@@ -128,6 +129,27 @@ def request_symbols(request: Mapping[str, Any], source: MarketDataSource) -> tup
 def traded_symbols(request: Mapping[str, Any], source: MarketDataSource) -> tuple[str, ...]:
     """Return the codes of a checked request that orders may name, ascending."""
     return _resolved(request["trade"], request, source)
+
+
+def only_traded(name: str, signal: pd.DataFrame, traded: Collection[str]) -> pd.DataFrame:
+    """Return a signal's columns of traded symbols.
+
+    Raises
+    ------
+    CodeFailed
+        If it names another symbol, one that is only watched, by a 1 or a -1.
+    """
+    watched = [symbol for symbol in signal.columns if symbol not in traded]
+    values = signal[watched].to_numpy(dtype=float)
+    rows, columns = np.nonzero(np.nan_to_num(values))
+    if len(rows):
+        day, symbol, value = signal.index[rows[0]], watched[columns[0]], values[rows[0], columns[0]]
+        raise CodeFailed(
+            f"signal[{name!r}] has {value:g} at ({day:%Y-%m-%d}, {symbol}), which is only watched; hand "
+            f"over the traded columns alone: {', '.join(sorted(traded)[:3])}",
+            symbol=symbol,
+        )
+    return signal.drop(columns=watched) if watched else signal
 
 
 def _resolved(codes: str, request: Mapping[str, Any], source: MarketDataSource) -> tuple[str, ...]:

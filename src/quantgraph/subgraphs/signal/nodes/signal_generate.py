@@ -27,7 +27,12 @@ from quantgraph.subgraphs.signal.attempts import (
     keep_attempts,
     open_attempts,
 )
-from quantgraph.subgraphs.signal.data_request import request_hash, restrict_to_request, traded_symbols
+from quantgraph.subgraphs.signal.data_request import (
+    only_traded,
+    request_hash,
+    restrict_to_request,
+    traded_symbols,
+)
 from quantgraph.subgraphs.signal.idioms import idioms_for
 from quantgraph.subgraphs.signal.no_signal import no_signal_error
 from quantgraph.subgraphs.signal.state import SignalSubgraphState
@@ -247,10 +252,13 @@ def _commit_signal(
         runner=resources.runner,
         store=resources.store,
     )
+    traded = traded_symbols(request, context.source)
+    only_traded(name, draft.signal, traded)  # before the longer runs
     warm = run_with_warm_up(draft, request, context.source, context.as_of)
+    signal = only_traded(name, warm.signal, traded)
     return {
         "data_ref": warm.data_ref,
-        "signal_ref": resources.store.update("signal", {name: warm.signal}, base=warm.data_ref),
+        "signal_ref": resources.store.update("signal", {name: signal}, base=warm.data_ref),
         "warm_up": warm.warm_up,
         "data_start": warm.data_start,
         "notes": [asdict(note) for note in warm.notes],

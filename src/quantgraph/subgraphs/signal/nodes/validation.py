@@ -27,7 +27,12 @@ from quantgraph.runtime.endings import (
 from quantgraph.runtime.resources import OpenResources, Resources, open_resources
 from quantgraph.subgraphs.signal.agents import as_of, build_agent, current_ref, known_source, tool_context
 from quantgraph.subgraphs.signal.causality_proof import prove_causality
-from quantgraph.subgraphs.signal.data_request import data_start, request_sessions, request_symbols
+from quantgraph.subgraphs.signal.data_request import (
+    data_start,
+    request_sessions,
+    request_symbols,
+    traded_symbols,
+)
 from quantgraph.subgraphs.signal.meaning_findings import MENDABLE, meaning_findings, words_of
 from quantgraph.subgraphs.signal.reply_schemas import ReviewReply
 from quantgraph.subgraphs.signal.state import SignalSubgraphState
@@ -194,7 +199,9 @@ def _check_data(state: SignalSubgraphState, resources: OpenResources) -> Report:
 
 def _check_signal(state: SignalSubgraphState, resources: OpenResources, ref: str) -> Report:
     view, name = resources.store.view(as_of(state, resources), ref), state["strategy"]["name"]
-    return check_signal(name, view["signal"][name], in_window(view["ohlcv"]["close"], state["request"]))
+    closes = in_window(view["ohlcv"]["close"], state["request"])
+    traded = list(traded_symbols(state["request"], known_source(state, resources)))
+    return check_signal(name, view["signal"][name], closes[traded])
 
 
 def _held_to_words(state: SignalSubgraphState, resources: OpenResources, ref: str, report: Report) -> Report:
