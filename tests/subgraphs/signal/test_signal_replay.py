@@ -87,7 +87,8 @@ def go(play, graph_of, runner, tmp_path) -> Callable:
             DataState(tmp_path / folder),
         )
         graph = graph_of(cast, runner=watched, source=vendor, store=store, recorder=recorder)
-        asked = {"messages": [HumanMessage(play.SENTENCE, id="asked")], "run_id": "run"}
+        sentence = play.SENTENCE.replace(play.ONE, f"{play.ONE} and {play.TWO}")
+        asked = {"messages": [HumanMessage(sentence, id="asked")], "run_id": "run"}
         return graph.invoke(asked), watched, vendor
 
     return run
