@@ -46,6 +46,7 @@ docs: $(READY)
 bench: $(READY)
 	@$(BIN)/python benchmarks/core.py
 	@$(BIN)/python benchmarks/replay.py
+	@$(BIN)/python benchmarks/calls.py
 	@$(BIN)/python benchmarks/market.py --sizes s,m,l
 
 bench-peers:

@@ -38,7 +38,8 @@ WORDS = {
     "zh": "收盘价上穿20日均线买入，下穿卖出。没有近似或省略。",
     "en": "It buys when the close crosses above its 20-day average and sells below. Nothing is left out.",
 }
-CALLS, TOKENS = 4, 6_000
+CALLS, REVIEWS, TOKENS = 4, 3, 6_000
+"""Bounds, each one above the most that there may be."""
 
 
 def tokens(value: object) -> int:
@@ -90,8 +91,10 @@ def clean_run(language: str) -> None:
             raise SystemExit(state["error_messages"])
         replied = [answer(request, language) for request in server.requests]
         sent = sum(size(request.body) for request in server.requests)
+        reviews = sum(tags.read("validate", str(request.messages)) is not None for request in server.requests)
     given = sum(tokens({"content": reply.content, "tool_calls": reply.tool_calls}) for reply in replied)
-    show(f"model calls of a clean run ({language})", len(replied), CALLS, "")
+    show(f"model calls of a clean run, reviews aside ({language})", len(replied) - reviews, CALLS, "")
+    show(f"reviews of a clean run ({language})", reviews, REVIEWS, "")
     show(f"tokens of a clean run ({language})", sent + given, TOKENS, "")
 
 

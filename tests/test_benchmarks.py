@@ -36,6 +36,12 @@ def test_recording_and_replaying_stay_within_their_bounds():
     assert "recording a model call of 7 kB" in shown("replay.py", BENCH_SLACK="4")
 
 
+def test_a_clean_run_takes_three_calls_and_six_thousand_tokens_at_most():
+    told = shown("calls.py")
+    assert "model calls of a clean run, reviews aside (zh)                  3.000" in told
+    assert "tokens of a clean run (en)" in told
+
+
 @pytest.mark.timeout(300)
 def test_our_fills_and_equity_are_those_of_the_bare_loop_and_of_exact_decimals():
     shown("market.py", "--sizes", "s", "--tools", "bare,ours", BENCH_SLACK="30")

@@ -95,9 +95,12 @@ def composite(bars):
     risk = rolled(daily, 20, lambda window: window.std(ddof=1))
 
     def z(values):
-        with np.errstate(all="ignore"):
-            center = np.nanmean(values, axis=1, keepdims=True)
-            return (values - center) / np.nanstd(values, axis=1, ddof=1, keepdims=True)
+        made = np.full(values.shape, np.nan)
+        for t, row in enumerate(values):
+            known = row[~np.isnan(row)]
+            if len(known) > 1:
+                made[t] = (row - known.mean()) / known.std(ddof=1)
+        return made
 
     score = np.where(close.notna(), 0.5 * z(momentum) - 0.5 * z(risk), np.nan)
     top, first = ranked(score, highest=True) <= 10, first_of(close.index, "week")
@@ -126,8 +129,9 @@ def momentum_filter(bars):
     close = bars["close"]
     whole = filled(close).to_numpy()
     score = np.where(close.notna(), change(whole, 20), np.nan)
-    steps = np.nan_to_num(np.nanmean(np.vstack([whole[:1] * np.nan, change(whole, 1)[1:]]), axis=1))
-    level = pd.DataFrame(np.cumprod(1 + steps))
+    daily = change(whole, 1)
+    steps = [row[~np.isnan(row)].mean() if not np.isnan(row).all() else 0.0 for row in daily]
+    level = pd.DataFrame(np.cumprod([1 + step for step in steps]))
     bear = level.to_numpy() < mean(level, 20)
     places = ranked(score, highest=True)
     return marks(close.shape, (places <= 10, 1), (places > 10, -1), (bear, -1), known=~np.isnan(score))

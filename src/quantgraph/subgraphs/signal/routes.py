@@ -64,9 +64,11 @@ def route_after_data_fetch(
     """
     if state.get("ended_because"):
         return "__end__"
+    if state.get("clarification_needed"):
+        return "clarify"
     if not state.get("error_messages"):
         return "validate"
-    if state.get("clarification_needed") or state.get("retry_count", 0) >= state.get("max_retries", 3):
+    if state.get("retry_count", 0) >= state.get("max_retries", 3):
         return "clarify"
     return "data_fetch" if _code(state) in _SOURCE_ERRORS else "reflection"
 

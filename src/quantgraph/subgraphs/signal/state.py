@@ -82,7 +82,7 @@ class SignalSubgraphState(TypedDict):
     ignored_message_ids: NotRequired[list[str]]
     """Ids of the user's messages that are ignored: answers that were not understood."""
     waived: NotRequired[list[str]]
-    """What the user goes on without: unknown indicator fields, and words that are not executed."""
+    """What the user goes on without: unknown fields, symbols without data, words that are not executed."""
     given: NotRequired[dict[str, str]]
     """``ts_code``, ``start_date``, ``end_date`` fixed by the caller; they override the sentence."""
     as_of: NotRequired[str]

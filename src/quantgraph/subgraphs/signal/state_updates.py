@@ -135,7 +135,7 @@ def answer_update(
         Id of the answer's message.
     """
     waived = list(state.get("waived", []))
-    if task["kind"] in ("fields", "plan") and is_waiver(text, task["unread"], task["language"]):
+    if task["kind"] in ("symbol", "fields", "plan") and is_waiver(text, task["unread"], task["language"]):
         waived += task["unread"]
     answered: QuestionAnswered = {
         "question": task["question"] or task["reason"],

@@ -33,9 +33,11 @@ from quantgraph.subgraphs.signal.data_request import (
 )
 from quantgraph.subgraphs.signal.decider_needs import fetch_needed_sessions
 from quantgraph.subgraphs.signal.indicator_fields import check_source_fields, fields_question_update
+from quantgraph.subgraphs.signal.messages import without_words
 from quantgraph.subgraphs.signal.state import SignalSubgraphState
 from quantgraph.subgraphs.signal.state_updates import failure_update, question_update
 from quantgraph.tools import ToolContext
+from quantgraph.tools.window import split_codes
 
 __all__ = ["DATA_FETCH_AGENT_PROMPT", "data_fetch_node"]
 
@@ -120,6 +122,8 @@ def _outcome(
         "data_ready": bars,
         "indicators_ready": bool(request["indicators"]) and indicators,
     }
+    if bars and (without := _without_bars(resources, data_ref, request)):
+        return {**update, **_no_bars_update(state, resources, without)}
     if bars and indicators:
         what = f"{request['ts_code']} {request['start']}-{request['end']}"
         return {**update, "current_task": "validate", **success_update(state, f"data_fetch: {what}")}
@@ -131,6 +135,29 @@ def _outcome(
     problem = "bars are missing" if not bars else f"one of {request['indicators']} is missing"
     problems = problems or [f"no_data: {problem} after the fetch"]
     return {**update, **failure_update(state, "data_fetch", problems)}
+
+
+def _without_bars(resources: OpenResources, ref: str, request: Mapping[str, Any]) -> list[str]:
+    """Return the codes named in the request that have no bar in it, if others have."""
+    close = resources.store.snapshot(ref)["ohlcv"]["close"]
+    named = [code for code in split_codes(request["ts_code"]) if code in close]
+    return [code for code in named if close[code].isna().all()]
+
+
+def _no_bars_update(state: SignalSubgraphState, resources: OpenResources, codes: list[str]) -> dict[str, Any]:
+    """Return the question whether to go on without the codes that have no bar; headless, the end."""
+    request, named = state["request"], ", ".join(codes)
+    window = f"{request['start']}-{request['end']}"
+    if resources.on_clarify in ("default", "fail"):
+        return end_update(state, "data_unavailable", f"no_data: {named} has no bar in {window}")
+    reason = say(
+        language(state),
+        zh=f"{named} 在 {window} 没有行情。去掉它继续，还是换一个代码？",
+        en=f"{named} has no bar in {window}. Go on without it, or with another code?",
+    )
+    return question_update(
+        state, "symbol", reason, unread=codes, options=[without_words(codes, language(state))]
+    )
 
 
 def _fetch(state: SignalSubgraphState, context: ToolContext) -> list[str]:

@@ -84,6 +84,7 @@ from quantgraph.subgraphs.signal.understanding import (
     understanding_hash,
     understanding_lines,
 )
+from quantgraph.tools.window import split_codes
 
 __all__ = ["REFLECTION_NODE_PROMPT", "reflection_node"]
 
@@ -337,7 +338,8 @@ def _checked_reading(
     intent = reply.user_intent.model_dump()
     intent["type"] = reply.task_type
     intent["params"] |= given
-    symbols = symbols_of(intent["params"], fixed=given.get("ts_code", ""))
+    gone = _drop_waived(intent["params"], state.get("waived", []))
+    symbols = symbols_of(intent["params"], fixed=intent["params"]["ts_code"] if "ts_code" in given else "")
     if symbols["watch"]:
         intent["params"]["ts_code"] = ",".join([*symbols["watch"], *symbols["trade"]])
     decider = current_decider(resources)
@@ -364,12 +366,26 @@ def _checked_reading(
     except (UnknownSymbol, BadWindow, FutureRequested, BadOption) as error:
         if resources.on_clarify in ("default", "fail"):
             return {**read, **end_update(state, "data_unavailable", error)}
-        return {**read, **_invalid_request_update(state, resources, error)}
+        return {**read, **_invalid_request_update(state, resources, intent["params"], error)}
+    if gone:
+        note = say(
+            language(state), zh=f"已去掉 {'、'.join(gone)}", en=f"without {', '.join(gone)}, as agreed"
+        )
+        request["notes"].insert(0, note)
     request = _for_decider(request, not_executed, state, resources, source)
     unsaid = [*state.get("assumptions", []), *_unsaid_window(state, request, given)]
     understanding = understand(intent["params"], request, symbols, unsaid)
     emit_said(understanding_lines(understanding, language(state)))
     return {**read, "request": request, "understanding": understanding}
+
+
+def _drop_waived(params: dict[str, Any], waived: Sequence[str]) -> list[str]:
+    """Take the codes out of a reading that the user goes on without; return them."""
+    for name in ("ts_code", "watch", "trade"):
+        codes = split_codes(params[name])
+        if any(code in waived for code in codes):
+            params[name] = ",".join(code for code in codes if code not in waived)
+    return [each for each in waived if is_code(each)]
 
 
 def _unsaid_window(
@@ -437,9 +453,12 @@ def _for_decider(
 
 
 def _invalid_request_update(
-    state: SignalSubgraphState, resources: OpenResources, error: QuantGraphError
+    state: SignalSubgraphState, resources: OpenResources, params: Mapping[str, Any], error: QuantGraphError
 ) -> dict[str, Any]:
-    """Return the question about an invalid parameter, in the user's language, with the error's message."""
+    """Return the question about an invalid parameter, in the user's language, with the error's message.
+
+    One unknown symbol of several may be left out.
+    """
     if isinstance(error, UnknownSymbol):
         token = error.data.get("token", "")
         reason = say(
@@ -447,7 +466,10 @@ def _invalid_request_update(
             zh=f"{resources.source.name} 中没有 {token}，请换一个代码、名称或指数（{error.message}）",
             en=error.message,
         )
-        return question_update(state, "symbol", reason, options=error.data.get("close", ()))
+        options, several = list(error.data.get("close", ())), len(split_codes(params["ts_code"])) > 1
+        unread = [token] if several and token else []
+        options += [without_words(unread, language(state))] if unread else []
+        return question_update(state, "symbol", reason, unread=unread, options=options)
     reason = say(language(state), zh=f"时间范围或参数不可用（{error.message}）", en=error.message)
     return question_update(state, "window", reason)
 

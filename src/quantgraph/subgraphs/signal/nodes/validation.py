@@ -105,7 +105,8 @@ def validation_node(
     wants_signal = state["user_intent"]["type"] != "data_fetch"
     if wants_signal and target == "data":
         return {**update, "current_task": "signal_gen"}
-    text = "\n".join([*_meaning_lines(state, report), _summary_text(state, report, target)])
+    summary = _summary_text(state, report, target)
+    text = "\n".join([*_meaning_lines(state, report), summary, *_closing_words(state, target)])
     return {**update, **end_update({**state, **update}, "done", text=text)}
 
 
@@ -263,6 +264,16 @@ def _meaning_lines(state: SignalSubgraphState, report: Report) -> list[str]:
     """The findings of meaning that stay, which come before all else that a person reads."""
     found = (issue for issue in report.as_json()["issues_found"] if issue["code"].startswith("meaning"))
     return [say(language(state), zh=in_chinese(issue), en=issue["message"]) for issue in found]
+
+
+def _closing_words(state: SignalSubgraphState, target: Target) -> list[str]:
+    """What the model that wrote the code says about it."""
+    said = state["strategy"].get("said") if target == "signal" else None
+    return (
+        [say(language(state), zh=f"模型对代码的说明：{said}", en=f"The model on its code: {said}")]
+        if said
+        else []
+    )
 
 
 def _summary_text(state: SignalSubgraphState, report: Report, target: str) -> str:
