@@ -132,7 +132,7 @@ def test_pandas_outside_is_as_it_was(frame):
 
 
 def test_code_that_takes_the_checks_away_harms_nothing(frames, forker):
-    cell = "import sys\ndel pd.DataFrame.__and__\npd.Series.__or__ = None\nsys.meta_path.clear()\n1"
+    cell = "import sys\npd.DataFrame.__and__ = pd.Series.__or__ = None\nsys.meta_path.clear()\n1"
     with open_walk(forker, [cell], frames) as walk:
         values = [walk.at(Moment.at(day)).value for day in ("2024-01-04", "2024-01-05")]
     assert values == ["1", "1"]
@@ -160,3 +160,11 @@ def test_each_tilde_is_checked_wherever_it_stands():
     names = [node.args[0].id for node in nodes if isinstance(node, ast.Call)]
     assert sorted(names) == list("abcdeghij")
     assert all(isinstance(node.func, ast.Name) for node in nodes if isinstance(node, ast.Call))
+
+
+def test_a_check_that_code_removed_is_not_put_back():
+    plain = pd.DataFrame.__and__
+    with refuse_object_operators():
+        del pd.DataFrame.__and__
+        assert pd.DataFrame.__and__ is plain
+    assert pd.DataFrame.__and__ is plain

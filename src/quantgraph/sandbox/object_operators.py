@@ -122,7 +122,7 @@ def _message(symbol: str) -> str:
 
 def _dtypes(operand: Any) -> list[Any]:
     if isinstance(operand, pd.DataFrame):
-        return list(operand.dtypes.unique())
+        return list({*operand.dtypes.tolist()})
     return [operand.dtype] if isinstance(operand, pd.Series | pd.Index | np.ndarray) else []
 
 

@@ -70,7 +70,8 @@ Write = Callable[[Block], Any]
 def serve_cells(header: dict[str, Any], frames: Frames, write: Write) -> None:
     """Run the cells of a request and write the reply."""
     before = _peak_kilobytes()
-    outcome, signals = _run(_compile(header["cells"]), frames, header["output_limit"])
+    with refuse_object_operators():
+        outcome, signals = _run(_compile(header["cells"]), frames, header["output_limit"])
     _reply(write, outcome, signals, before)
 
 
@@ -78,14 +79,15 @@ def serve_walk(header: dict[str, Any], read: Read, write: Write) -> None:
     """Run the cells of a request once for each step that the host sends, until it hangs up."""
     before = _peak_kilobytes()
     cells, receiver = _compile(header["walk"]), FramesReceiver()
-    while True:
-        try:
-            step, size = read_header(read, limit=REQUEST_LIMIT)
-        except EOFError:
-            return
-        frames = receiver.receive(step, read(size))
-        outcome, signals = _run(cells, frames, header["output_limit"])
-        _reply(write, outcome, signals, before)
+    with refuse_object_operators():
+        while True:
+            try:
+                step, size = read_header(read, limit=REQUEST_LIMIT)
+            except EOFError:
+                return
+            frames = receiver.receive(step, read(size))
+            outcome, signals = _run(cells, frames, header["output_limit"])
+            _reply(write, outcome, signals, before)
 
 
 def serve_decider(header: dict[str, Any], read: Read, write: Write) -> None:
@@ -167,7 +169,7 @@ def _run(cells: list[Cell], frames: Frames, output_limit: int) -> tuple[CellOutc
     store.adopt(frames)
     # Code that imports the data state gets this one.
     quantgraph.state.GLOBAL_DATA_STATE = store
-    with refuse_object_operators(), refuse_other_imports():
+    with refuse_other_imports():
         outcome = run_cells(cells, cell_namespace(store), output_limit)
     return outcome, new_signals(store, frames)
 
