@@ -157,3 +157,21 @@ def test_an_echoed_template_is_the_models_fault_and_a_sentence_of_the_family_is_
         {"messages": [("user", "buy strong ones")]}
     )
     assert unread["error_messages"][-1].startswith("model_output_invalid: the model repeated")
+
+
+def test_a_message_after_the_end_changes_the_last_request_and_starts_from_its_code(play, graph_of):
+    changed = play.intent(ts_code=play.TWO)
+    cast = play.Cast(reflect=lambda messages, turn: json.dumps(play.intent() if turn == 1 else changed))
+    graph = graph_of(cast, checkpointer=InMemorySaver())
+    graph.invoke({"messages": [("user", play.SENTENCE)]}, THREAD)
+    final = graph.invoke({"messages": [("user", f"take {play.TWO}")]}, THREAD)
+    assert (final["ended_because"], final["understanding"]["trade"]) == ("done", [play.TWO])
+    last = json.loads(tags.read("last_request", cast.said["reflect"][1]))
+    assert (last["ts_code"], last["start_date"], last["strategy_desc"]) == (
+        play.ONE,
+        play.WINDOW[0],
+        play.RULE,
+    )
+    assert tags.read("user_request", cast.said["reflect"][1]) == f"take {play.TWO}"
+    assert play.GOOD_CODE.strip() in cast.said["code"][1]
+    assert play.GOOD_CODE.strip() not in cast.said["code"][0]

@@ -57,6 +57,8 @@ class SignalSubgraphState(TypedDict):
     """What was said, see :class:`~quantgraph.subgraphs.signal.understanding.Understanding`."""
     last_request: NotRequired[dict[str, Any]]
     """Parameters of the thread's previous request, which a new message may change."""
+    last_cells: NotRequired[list[str]]
+    """The code of the previous request, from which a changed one starts."""
     answers: NotRequired[list[QuestionAnswered]]
     """The questions of this request with their answers."""
     confirmed: NotRequired[str | None]

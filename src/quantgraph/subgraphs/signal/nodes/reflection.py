@@ -220,7 +220,8 @@ def _begin(state: SignalSubgraphState) -> dict[str, Any]:
     clean["language"] = language_of(str(messages[0].text) if messages else "")
     if state.get("ended_because"):
         last = state.get("user_intent", {}).get("params") or state.get("last_request", {})
-        return {**clean, "ended_because": None, "last_request": last}
+        cells = state.get("strategy", {}).get("cells") or state.get("last_cells", [])
+        return {**clean, "ended_because": None, "last_request": last, "last_cells": cells}
     absent = {key: value for key, value in clean.items() if key not in state}
     task = state.get("clarification")
     if task and messages and messages[-1].id != state.get("reflected_on"):

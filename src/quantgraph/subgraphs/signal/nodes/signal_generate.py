@@ -11,7 +11,7 @@ from langchain_core.messages import AnyMessage, ToolMessage
 from quantgraph._util.canonical_json import canonical_json, content_hash
 from quantgraph._util.texts import Note
 from quantgraph.errors import QuantGraphError
-from quantgraph.llm.tags import field_list, wrap
+from quantgraph.llm.tags import escape_tags, field_list, wrap
 from quantgraph.recording import recorded
 from quantgraph.runtime.agent_factory import Agent, invoke_agent
 from quantgraph.runtime.endings import FATAL_ERRORS, MODEL_ERRORS, end_update, language, success_update
@@ -183,7 +183,12 @@ def _prompt(
         strategy_description=wrap("strategy", request["strategy"]),
         error_messages=wrap("errors", "\n".join(errors)) if errors else "-",
     )
-    parts = [prompt, _watched(state, request, context), idioms_for(request["strategy"], request["index"])]
+    parts = [
+        prompt,
+        _watched(state, request, context),
+        _kept_code(state),
+        idioms_for(request["strategy"], request["index"]),
+    ]
     return "\n\n".join(filter(None, parts))
 
 
@@ -204,6 +209,15 @@ def _watched(state: SignalSubgraphState, request: Mapping[str, Any], context: To
         f"{wrap('understanding', canonical_json(said))}\nOnly the columns of trade are in the signal; the rule "
         'reads watch. The closes of an index are snapshot["index"]["close"][code]. 信号只含 trade 的列。'
     )
+
+
+def _kept_code(state: SignalSubgraphState) -> str:
+    """Return the code of the thread's previous request, which the user has changed."""
+    cells = "\n\n".join(state.get("last_cells", []))
+    if not cells:
+        return ""
+    text = "The code of the request before this one; where the rule is the same, change nothing else 上一次的代码:"
+    return f"{text}\n```python\n{escape_tags(cells)}\n```"
 
 
 def _has_called(replies: Sequence[AnyMessage]) -> bool:
