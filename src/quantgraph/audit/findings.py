@@ -137,6 +137,7 @@ _ADVICE = {
     "meaning_alike": "look whether the code reads each symbol's own column",
     "meaning_unsaid_symbol": "give signals to the symbols that are to be traded, and to no other",
     "meaning_unsaid_session": "give signals in the spans that were said, and in no other",
+    "meaning_review": "hold the code against the sentence at the cell that is named",
     "meaning_overlap": "say levels that do not overlap: where both hold, selling wins",
     "not_reproducible": "seed every random generator and use nothing that differs between processes",
 }
@@ -176,5 +177,6 @@ _TITLES = {
     "meaning_alike": "各股票的信号完全相同",
     "meaning_unsaid_symbol": "对没有要求交易的股票发出了信号",
     "meaning_unsaid_session": "在所说的时间段之外发出了信号",
+    "meaning_review": "模型的复核用代码重现了一处与所说规则不符的信号",
     "meaning_overlap": "买入与卖出条件大多同时成立，以卖出为准",
 }

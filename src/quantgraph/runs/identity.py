@@ -47,6 +47,7 @@ IDENTITY_SETTINGS = (
     "code_memory_mb",
     "code_isolation",
     "sandbox_packages",
+    "review",
     "audit_cuts",
     "audit_cells",
     "audit_seed",

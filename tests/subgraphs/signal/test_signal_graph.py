@@ -193,7 +193,7 @@ def test_nothing_after_as_of_is_fetched(play, graph_of, store):
 # The ends ----------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("role", "calls"), [("reflect", 1), ("fetch", 2), ("code", 3), ("review", 2)])
+@pytest.mark.parametrize(("role", "calls"), [("reflect", 1), ("fetch", 2), ("code", 2), ("review", 4)])
 def test_a_model_that_is_down_ends_the_run_at_once(play, graph_of, role, calls):
     cast = play.Cast(**{role: DOWN})
     final = graph_of(cast).invoke(begin("x"))

@@ -181,14 +181,9 @@ LOOPS = {
     "has a new error each time": lambda play: {
         "code": lambda messages, turn: play.tool_call("python_repl", query=f"raise ValueError({turn})")
     },
-    "finds fault for ever": lambda play: {
-        "review": lambda messages, turn: json.dumps(
-            {"issues_found": [{"severity": "error", "message": f"fault {turn}"}]}
-        )
-    },
     "changes its mind": lambda play: {
         "reflect": lambda messages, turn: json.dumps(play.intent(ts_code=(play.ONE, play.TWO)[turn % 2])),
-        "review": {"issues_found": [{"severity": "error", "message": "no"}]},
+        "code": lambda messages, turn: play.tool_call("python_repl", query="1 / 0"),
     },
 }
 

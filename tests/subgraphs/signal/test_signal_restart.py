@@ -62,4 +62,4 @@ def test_a_stop_in_any_node_is_resumed_without_doing_the_earlier_ones_again(play
         graph.invoke(begin(play), THREAD, durability=durability)
     final = graph.invoke(None, THREAD, durability=durability)
     assert final["ended_because"] == "done"
-    assert cast.turns == {"reflect": 1, "fetch": 1, "code": 1, "review": 2}
+    assert cast.turns == {"reflect": 1, "fetch": 1, "code": 1, "review": 1}

@@ -315,13 +315,12 @@ def test_08_many_different_failures_end_within_sixty_steps_too(play, graph_of):
 
 
 @pytest.mark.parametrize("on_clarify", ["default", "fail"])
-@pytest.mark.parametrize("kind", ["code", "fetch", "reflect", "review"])
+@pytest.mark.parametrize("kind", ["code", "fetch", "reflect"])
 def test_08_a_run_that_asks_nobody_ends_within_sixty_steps(play, graph_of, kind, on_clarify):
     answers = {
         "code": BROKEN_CODE,
         "fetch": {"ts_code": "999999.SH"},
         "reflect": play.intent("unclear"),
-        "review": {"issues_found": [{"severity": "error", "message": "a doubt"}]},
     }
     cast = play.Cast(**{kind: answers[kind]})
     try:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
@@ -12,10 +13,10 @@ import pandas as pd
 from quantgraph.audit import Finding
 from quantgraph.audit.meaning import Reading, Said, check_meaning
 from quantgraph.data import MarketDataSource
-from quantgraph.errors import UnknownField
+from quantgraph.errors import BadWindow, UnknownField
 from quantgraph.llm.planner.codegen import write_code
 from quantgraph.llm.planner.evaluation import Panel
-from quantgraph.llm.planner.request import RequestContext
+from quantgraph.llm.planner.request import RequestContext, read_request
 from quantgraph.llm.planner.rule_readings import buys_and_sells, rule_readings
 from quantgraph.llm.planner.rules import TradingRule
 from quantgraph.llm.planner.said_rule import event_of, names_exit, said_rule
@@ -26,7 +27,7 @@ from quantgraph.subgraphs.signal.state import SignalSubgraphState
 from quantgraph.subgraphs.signal.state_updates import user_text
 from quantgraph.tools.window import split_codes
 
-__all__ = ["MENDABLE", "Words", "meaning_findings", "rule_in_words", "words_of"]
+__all__ = ["MENDABLE", "Words", "is_planners", "meaning_findings", "rule_in_words", "words_of"]
 
 MENDABLE = (
     "meaning_differs",
@@ -36,6 +37,7 @@ MENDABLE = (
     "meaning_alike",
     "meaning_unsaid_symbol",
     "meaning_unsaid_session",
+    "meaning_review",
 )
 """Findings that other code can mend. A rule may wait for what never happens, or say both sides at once."""
 
@@ -84,7 +86,7 @@ class Words:
 def words_of(state: SignalSubgraphState, source: MarketDataSource) -> Words:
     """Return what the user said in this request, as known to a source cut at the run's moment."""
     request: Mapping[str, Any] = state["request"]
-    understood: Mapping[str, Any] = dict(state).get("understanding") or {}  # type: ignore[assignment]
+    understood: Mapping[str, Any] = state.get("understanding") or {}
     text, sessions = user_text(state), source.sessions()
     rule = understood.get("rule") or {}
     return Words(
@@ -128,6 +130,18 @@ def rule_in_words(words: Words) -> _SaidRule | None:
     return next((_SaidRule(rule=rule, text=text) for rule, text in rules if rule is not None), None)
 
 
+def is_planners(words: Words, cells: Sequence[str]) -> bool:
+    """Whether the keyless planner wrote the code of the words itself."""
+    if len(cells) != 1:
+        return False
+    for text in words.texts:
+        with suppress(BadWindow):
+            rule = read_request(text, words.context).strategy
+            if rule is not None and write_code(rule).source.strip() == cells[0].strip():
+                return True
+    return False
+
+
 def meaning_findings(
     words: Words, signal: pd.DataFrame, cells: Sequence[str], view: BaseView, *, first: pd.Timestamp | None
 ) -> list[Finding]:
@@ -147,8 +161,8 @@ def meaning_findings(
     found: list[Finding] = []
     if said is not None and panel is not None:
         found = _overlap(said.rule, panel, signal, first)
-        if [cell.strip() for cell in cells] == [write_code(said.rule).source.strip()]:
-            return found
+    if is_planners(words, cells):
+        return found
     readings = None if said is None or panel is None else _broadcast(said.rule, panel, signal)
     close = view["ohlcv"]["close"].loc[signal.index[0] :]
     try:

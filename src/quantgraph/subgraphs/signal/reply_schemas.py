@@ -129,12 +129,22 @@ class ReflectionReply(BaseModel):
 
 
 class Issue(BaseModel):
-    """One thing that a model found."""
+    """One thing that a model found; an error counts with a cell of the signal and code that asserts it."""
 
     model_config = ConfigDict(extra="ignore")
 
     severity: Literal["error", "warning", "info"]
     message: str
+    symbol: str = ""
+    date: str = ""
+    expected: float | None = None
+    why: str = ""
+    cell: str = ""
+
+    @field_validator("symbol", "date", "why", "cell", mode="before")
+    @classmethod
+    def _missing(cls, value: object) -> object:
+        return "" if value is None else value
 
 
 class ReviewReply(BaseModel):

@@ -1,5 +1,7 @@
 """Validation: code is held against the words; a finding goes back once, and what stays is read first."""
 
+import json
+
 import pytest
 
 CROSS = "收盘价上穿20日均线买入，下穿卖出"
@@ -18,7 +20,7 @@ RIGHT, WRONG = RULE.format(period=20), RULE.format(period=30)
 
 def answer(play, graph_of, code, **given):
     params = {"strategy_desc": CROSS, "start_date": "20240102", "end_date": "20240628"}
-    cast = play.Cast(reflect=play.intent(**params), code=lambda messages, turn: code(turn, messages))
+    cast = play.Cast(reflect=play.intent(**params), code=code)
     text = f"{play.ONE}，{CROSS}，2024年1月2日到2024年6月28日"
     return cast, graph_of(cast).invoke({"messages": [("user", text)], **given}, {"recursion_limit": 60})
 
@@ -26,7 +28,7 @@ def answer(play, graph_of, code, **given):
 def cells(play, *turns):
     """The code of each turn: one cell, then a closing word."""
 
-    def code(turn, messages):
+    def code(messages, turn):
         ran = messages[-1].type == "tool"
         return "done" if ran else play.tool_call("python_repl", query=turns[min(turn, len(turns)) - 1])
 
@@ -71,3 +73,96 @@ def test_a_rule_that_buys_and_sells_at_once_is_shown_and_not_sent_back(graph_of,
     graph = graph_of(play.Cast(), model="keyless")
     state = graph.invoke({"messages": [("user", f"{play.ONE} {sentence} 20240102-20240628")]})
     assert (state["ended_because"], issues(state)[0]) == ("done", "meaning_overlap")
+
+
+UP_DAY = "buy after an up day, sell after a down day"
+TOO_PATIENT = """\
+close = snapshot["ohlcv"]["close"]
+signal = close.diff().gt(0).astype(float).where(close.diff().notna())
+signal = signal.mask(close.diff() < -0.005 * close.shift(1), -1.0)
+GLOBAL_DATA_STATE.update("signal", {"up_day": signal})
+"""
+MENDED = TOO_PATIENT.replace("-0.005 * close.shift(1)", "0")
+CELL = """\
+change = snapshot["ohlcv"]["close"]["000341.SZ"].diff().loc["2024-01-05"]
+assert change > 0 or snapshot["signal"]["up_day"]["000341.SZ"].loc["2024-01-05"] == -1
+"""
+
+
+def reviewed(play, graph_of, **options):
+    """A rule that the planner cannot read, and a review that shows its fault, or does not."""
+    cast = play.Cast(reflect=play.intent(strategy_desc=UP_DAY), **options)
+    return cast, graph_of(cast).invoke({"messages": [("user", f"{play.SENTENCE}, {UP_DAY}")]})
+
+
+def issue(**changes):
+    shown = {
+        "severity": "error",
+        "message": "down days are not sold",
+        "symbol": "000341.SZ",
+        "date": "2024-01-05",
+        "expected": -1,
+        "why": "the close fell",
+        "cell": CELL,
+    } | changes
+    return {"issues_found": [shown]}
+
+
+def test_a_fault_that_the_review_reproduces_goes_back_once(play, graph_of):
+    review = lambda messages, turn: json.dumps(issue() if turn == 1 else {"issues_found": []})  # noqa: E731
+    cast, state = reviewed(play, graph_of, code=cells(play, TOO_PATIENT, MENDED), review=review)
+    assert (state["ended_because"], cast.turns["code"], cast.turns["review"]) == ("done", 2, 2)
+    assert "The review reproduced a fault: down days are not sold. At 2024-01-05" in cast.said["code"][1]
+    assert "assert change > 0 or snapshot" in cast.said["code"][1]
+    assert not state["validation"]["issues_found"]
+
+
+def test_the_review_sees_sentence_understanding_code_counts_and_trades(play, graph_of):
+    cast, _ = reviewed(play, graph_of, code=cells(play, MENDED))
+    (prompt,) = cast.said["review"]
+    for part in (
+        UP_DAY,
+        "exit_is_default",
+        "GLOBAL_DATA_STATE.update",
+        '"counts": {"buy": ',
+        '"entry_close": ',
+    ):
+        assert part in prompt
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"cell": ""},
+        {"cell": "assert False"},
+        {"cell": "snapshot['signal']\nassert False"},
+        {"cell": CELL.replace("== -1", "== a_name_that_is_not")},
+        {"cell": CELL.replace("== -1", "!= 5")},
+        {"cell": CELL.replace("== -1", "== 5")},
+        {"cell": "snapshot['signal'"},
+        {"expected": None},
+        {"symbol": "600519.SH"},
+        {"date": "yesterday"},
+        {"date": "2024-01-06"},
+    ],
+)
+def test_a_fault_that_is_not_reproduced_is_a_warning(play, graph_of, changes):
+    cast, state = reviewed(play, graph_of, code=cells(play, TOO_PATIENT), review=issue(**changes))
+    assert (state["ended_because"], cast.turns["code"]) == ("done", 1)
+    assert [each["severity"] for each in state["validation"]["issues_found"]] == ["warning"]
+
+
+@pytest.mark.parametrize(("mode", "asked"), [("auto", 1), ("always", 1), ("never", 0)])
+def test_the_setting_says_when_a_rule_that_code_cannot_read_is_reviewed(
+    play, graph_of, monkeypatch, mode, asked
+):
+    monkeypatch.setenv("QUANTGRAPH_REVIEW", mode)
+    cast, _ = reviewed(play, graph_of, code=cells(play, MENDED))
+    assert cast.turns["review"] == asked
+
+
+@pytest.mark.parametrize(("mode", "asked"), [("auto", 0), ("always", 1)])
+def test_a_rule_that_code_reads_whole_needs_no_review(play, graph_of, monkeypatch, mode, asked):
+    monkeypatch.setenv("QUANTGRAPH_REVIEW", mode)
+    cast, _ = answer(play, graph_of, cells(play, RIGHT))
+    assert cast.turns["review"] == asked
