@@ -79,6 +79,12 @@ def impatient(monkeypatch):
     monkeypatch.setitem(CallPolicy.__init__.__kwdefaults__, "first_wait", 0.001)
 
 
+@pytest.fixture
+def reviewed(monkeypatch):
+    """A model reviews every signal, so that each role is played."""
+    monkeypatch.setenv("QUANTGRAPH_REVIEW", "always")
+
+
 class Stage:
     """One model for all misbehaving models, so that they share a graph; the fault changes from run to run."""
 
@@ -136,7 +142,7 @@ def drive(here, sentence, caplog, **state):
 
 
 @pytest.fixture
-def listening(secrets, impatient, caplog):
+def listening(secrets, impatient, reviewed, caplog):
     """Captured log, with secrets in the environment and retries without waiting."""
     caplog.set_level("DEBUG")
     return caplog
