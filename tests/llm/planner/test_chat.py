@@ -239,7 +239,7 @@ def test_a_readable_sentence_is_shown_if_nothing_was_read(planner: KeylessPlanne
     [
         (RULE, "哪些股票"),
         (f"600519 {RULE}", "哪段时间"),
-        ("600519 2024年 RSI低于30买入，止损5%", "止损"),
+        ("600519 2024年 北向资金流入买入，止损5%", "北向"),
         ("buy on a MACD golden cross", "Which stocks"),
         ("600519: buy on a MACD golden cross", "Which dates"),
         ("600519 in 2024: buy the dip", "conditions to buy"),
@@ -276,7 +276,7 @@ def test_reflection_lists_the_words_it_could_not_place(planner: KeylessPlanner) 
     asked = decision(planner, "茅台 2024年 MACD金叉买入，死叉卖出")
     assert asked["unread"] == ["茅台"]
     assert asked["clarification_question"].startswith("这部分我没有读懂：茅台。请问要看哪些股票")
-    assert decision(planner, "600519 2024年 RSI低于30买入，止损5%")["unread"] == ["止损"]
+    assert decision(planner, "600519 2024年 RSI低于30买入，北向流入")["unread"] == ["北向流入"]
     assert decision(planner, "777777 2024年 MACD金叉买入")["unread"] == ["777777"]
     assert decision(planner, f"600519 2024-13-01 {RULE}")["unread"] == ["2024-13-01"]
 

@@ -38,7 +38,7 @@ from quantgraph.llm.planner.rules import (
     fields_of,
 )
 
-__all__ = ["Code", "write_code"]
+__all__ = ["Code", "Watched", "write_code"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -55,10 +55,20 @@ class Code:
     fields: tuple[str, ...]
 
 
+@dataclass(frozen=True, kw_only=True)
+class Watched:
+    """The one security that a rule watches while others are traded; an index is a column of the panel ``index``."""
+
+    code: str
+    is_index: bool
+    traded: tuple[str, ...]
+
+
 @dataclass(kw_only=True)
 class _Cell:
     """The lines of a cell; each value is defined once, under its own name."""
 
+    watched: Watched | None = None
     lines: list[str] = field(default_factory=list)
     known: dict[str, None] = field(default_factory=dict)
     names: set[str] = field(default_factory=set)
@@ -70,7 +80,9 @@ class _Cell:
         return name
 
     def bar(self, name: str) -> str:
-        return self.define(name, f'{name} = snapshot["ohlcv"]["{name}"]')
+        panel = "index" if self.watched and self.watched.is_index else "ohlcv"
+        column = f'[["{self.watched.code}"]]' if self.watched else ""
+        return self.define(name, f'{name} = snapshot["{panel}"]["{name}"]{column}')
 
     def indicator(self, name: str) -> str:
         return self.define(name, f'{name} = snapshot["indicators"]["{name}"].reindex_like(close)')
@@ -269,25 +281,41 @@ def _squeeze(lines: list[str]) -> str:
     return "\n".join(kept) + "\n"
 
 
-def write_code(rule: TradingRule) -> Code:
+def _spread(watched: Watched) -> list[str]:
+    """The lines that give the signal of the watched security to every traded one."""
+    traded = ", ".join(f'"{code}"' for code in watched.traded)
+    return [
+        "",
+        f"traded = [{traded}]",
+        'sessions = snapshot["ohlcv"]["close"].index',
+        f'watched = signal["{watched.code}"].reindex(sessions)',
+        "signal = pd.DataFrame({code: watched for code in traded}, index=sessions)",
+    ]
+
+
+def write_code(rule: TradingRule, watched: Watched | None = None) -> Code:
     """The cell that computes a rule's signal and stores it under a descriptive name.
 
     The cell expects ``pd``, ``np`` and ``GLOBAL_DATA_STATE`` in scope and imports ``talib`` itself. The signal
-    has the index and columns of ``close`` and the values 1, -1, 0, and NaN where a needed value is missing.
+    has the index and columns of ``close`` and the values 1, -1, 0, and NaN where a needed value is missing. With
+    ``watched`` the rule is that of one security, and the columns are the traded ones.
     """
-    cell = _Cell()
+    cell = _Cell(watched=watched)
     cell.bar("close")
     entry, exit_ = cell.condition(rule.entry), cell.condition(rule.exit)
     name = name_of(rule)
+    about = [f"# Watched: {watched.code}; traded: {', '.join(watched.traded)}"] if watched else []
     lines = [
         f"# Buy: {describe(rule.entry, 'en')}",
         f"# Sell: {describe(rule.exit, 'en')}",
+        *about,
         *(["import talib", ""] if "wilder_rsi" in cell.names else []),
         "snapshot = GLOBAL_DATA_STATE.snapshot()",
         *_body(cell, _bare(entry), _bare(exit_)),
         "",
         "signal = pd.DataFrame(0.0, index=close.index, columns=close.columns)",
         "signal = signal.mask(entry, 1.0).mask(leave, -1.0).where(known)",
+        *(_spread(watched) if watched else []),
         "",
         f'GLOBAL_DATA_STATE.update("signal", {{"{name}": signal}})',
         "sessions, symbols = signal.shape",

@@ -53,12 +53,12 @@ class Window:
             return None
         periods = [period.with_year(int(year.start[:4])) for period in self.yearless]
         if self.listed:
-            return _several([(period.start, period.end) for period in periods])
+            return _several([(period.start, period.end) for period in periods], *self.unread)
         return Window(start=periods[0].start or None, end=periods[-1].end or None, named=True)
 
 
-def _several(spans: list[Span]) -> Window:
-    return Window(named=True, spans=tuple(dict.fromkeys(spans)))
+def _several(spans: list[Span], text: str) -> Window:
+    return Window(named=True, spans=tuple(dict.fromkeys(spans)), unread=(text.strip(),))
 
 
 _SESSIONS = re.compile(
@@ -155,13 +155,20 @@ def _item(text: str, at: int, found: tuple[Period, int], last: date | None) -> _
     return _single(text, begin, end, first, "start" if now else role)
 
 
+_LONGEST_LIST = 12
+
+
 def _list_of(text: str, at: int, found: tuple[Period, int], last: date | None) -> tuple[list[Period], int]:
     """The periods of a list (``1月和3月``, *2025Q1 and 2025Q3*), and where it ends; one period without a list.
 
     Two days joined by *and* are a start and an end, as is what stands behind *between*.
     """
     periods, end = [found[0]], found[1]
-    while found[0].unit not in ("day", "fixed") and (link := _LIST.match(text, end)):
+    while (
+        len(periods) < _LONGEST_LIST
+        and found[0].unit not in ("day", "fixed")
+        and (link := _LIST.match(text, end))
+    ):
         other = period_at(text, link.end(), last)
         if other is None or other[0].unit in ("day", "fixed") or _NO_MONTH.match(text, other[1]):
             break
@@ -183,7 +190,7 @@ def _listed(text: str, begin: int, end: int, periods: list[Period], last: date |
         year = period.year or year
         dated = period.with_year(year)
         spans.append((dated.start, dated.end))
-    return _Item(begin=begin, end=_skip(_AFTER, text, end), window=_several(spans))
+    return _Item(begin=begin, end=_skip(_AFTER, text, end), window=_several(spans, text[begin:end]))
 
 
 _LINK_ON = re.compile(r"\s*(?:到|至|-|~|–|—|→|\bto\b|\buntil\b|\bthrough\b)\s*\d", re.IGNORECASE)
@@ -280,8 +287,8 @@ def _combine(items: list[_Item], texts: list[str]) -> Window:
             return Window(start=starts[0].start, end=ends[0].end, named=True)
         if first.open_end and items[1].plain and second.start:
             return Window(start=first.start, end=second.end or second.start, named=True)
-    spans = _spans_of(windows)
-    return _several(spans) if len(spans) > 1 else Window(named=True, unread=tuple(texts))
+    spans = tuple(dict.fromkeys(_spans_of(windows)))
+    return Window(named=True, unread=tuple(texts), spans=spans if len(spans) > 1 else ())
 
 
 def _spans_of(windows: list[Window]) -> list[Span]:

@@ -13,7 +13,7 @@ from functools import lru_cache
 
 from quantgraph._util.texts import language_of, say
 from quantgraph.llm.planner.dates import MARK
-from quantgraph.llm.planner.normalisation import MOST_DIGITS, longest_number
+from quantgraph.llm.planner.normalisation import MARKS, MOST_DIGITS, longest_number
 
 __all__ = [
     "DATA_KINDS",
@@ -211,8 +211,8 @@ def _bounded(pattern: str) -> str:
 
 _COMPILED = tuple((kind, re.compile(_bounded(pattern))) for kind, pattern in _KINDS)
 _WORD = re.compile(r"[a-z][a-z'_-]*")
-_SPACE = re.compile(rf"(?:[\s{MARK}\"'“”《》\[\]「」]|-(?![\d.]))+")
-_UNKNOWN_RUN = re.compile(r"[a-z0-9_.]+|.")
+_SPACE = re.compile(rf"(?:[\s{MARK}{MARKS}\"'“”《》\[\]「」]|-(?![\d.]))+")
+_UNKNOWN_RUN = re.compile(r"[a-z0-9_.']+|.")
 
 
 def is_word(word: str) -> bool:

@@ -7,10 +7,24 @@ import unicodedata
 from bisect import bisect_left
 from functools import lru_cache
 
-__all__ = ["MOST_DIGITS", "clean_words", "collapse_spaces", "longest_number", "normalise", "readable_excerpt"]
+from quantgraph.llm.planner.traditional import simplified
+
+__all__ = [
+    "MARKS",
+    "MOST_DIGITS",
+    "chinese_number",
+    "clean_words",
+    "collapse_spaces",
+    "longest_number",
+    "normalise",
+    "readable_excerpt",
+]
 
 MOST_DIGITS = 15
 """Most digits of a number in a sentence: a float holds as many exactly."""
+
+MARKS = "\U000f0000-\U000ffffd"
+"""Range of the placeholders of securities in a marked text; no text of a user has them."""
 
 _DIGITS = {
     "零": 0, "〇": 0, "一": 1, "二": 2, "两": 2, "三": 3, "四": 4,
@@ -27,7 +41,7 @@ _NUMERAL = re.compile(
     rf"(?<![{_FIGURES}])(?!一\s*个(?!月|季|交易日|周|星期|年|日|天))[{_FIGURES}]{{1,{MOST_DIGITS}}}+(?=\s*(?:个|日|天|周|月|年|季度|倍|只|支|名|家|成(?![交份分])|%))"
 )
 _CONTROL = re.compile(r"[\x00-\x09\x0b-\x1e\x7f-\x9f]")
-_INVISIBLE = re.compile(r"[\u00ad\u200b-\u200f\u202a-\u202e\u2060-\u2064\u2066-\u2069\ufeff]")
+_INVISIBLE = re.compile(rf"[{MARKS}\u00ad\u200b-\u200f\u202a-\u202e\u2060-\u2064\u2066-\u2069\ufeff]")
 _SPACES = re.compile(r"[^\S\n]{2,}")
 _MARK = "\x1f"
 _MEASURE = re.compile(r"[个些种套份款]+")
@@ -103,6 +117,11 @@ _FALLS_TO = re.compile(
 )
 _RISES_OVER = re.compile(rf"(?:回升|上升|反弹)[到至]?(?:超过|高于|突破){_LEVEL}")
 _FALLS_UNDER = re.compile(rf"(?:回落|下降)[到至]?(?:低于|跌破|跌穿){_LEVEL}")
+_BAND_NUMBERS = re.compile(r"\(\s*(\d{1,4})\s*日?\s*,\s*(\d{1,3}(?:\.\d{1,3})?)\s*倍(?:标准差)?\s*\)")
+_TESTED_ZH = re.compile(r"回测\s*(?:过去|最近|近)?\s*(\d{1,3})\s*(年|个月)(?!线|均)")
+_TESTED_EN = re.compile(
+    r"\b(back-?\s?test(?:ed|ing)?)\s+(?:for|over)\s+(?:the\s+)?(\d{1,3})\s+(years?|months?)\b", re.IGNORECASE
+)
 _HAS_LINES = re.compile(r"布林|boll|均线|[se]?ma\b|轨", re.IGNORECASE)
 
 
@@ -161,10 +180,10 @@ def longest_number(text: str) -> int:
     return max((len(number.replace(".", "").lstrip("0")) for number in _NUMBER.findall(text)), default=0)
 
 
-def _number(numeral: str) -> int:
+def chinese_number(numeral: str) -> int:
     """A Chinese numeral below a thousand.
 
-    >>> _number("二十"), _number("十二"), _number("一百二十"), _number("六零")
+    >>> chinese_number("二十"), chinese_number("十二"), chinese_number("一百二十"), chinese_number("六零")
     (20, 12, 120, 60)
     """
     if not set(numeral) & {"十", "百"}:
@@ -196,11 +215,11 @@ def normalise(text: str) -> str:
     if len(plain) > 2 * len(text) + 12:  # NFKC may expand a character to eighteen, in no supported language
         plain = unicodedata.normalize("NFC", text)
     text = _CONTROL.sub(" ", _INVISIBLE.sub("", plain))
-    text = collapse_spaces(text)
+    text = simplified(collapse_spaces(text))
     text = re.sub(r"[\u2018\u2019]", "'", text).replace("\u2212", "-")
     text = text.replace("半年", "6个月") if not re.search(r"[上下]半年", text) else text
-    text = _PERCENT_OF.sub(lambda m: f"{m[1] if m[1][0].isdigit() else _number(m[1])}%", text)
-    text = _NUMERAL.sub(lambda m: str(_number(m[0])), text)
+    text = _PERCENT_OF.sub(lambda m: f"{m[1] if m[1][0].isdigit() else chinese_number(m[1])}%", text)
+    text = _NUMERAL.sub(lambda m: str(chinese_number(m[0])), text)
     text = _TENTHS.sub(lambda m: f"{int(m[1]) * 10}%", text)
     text = _ENGLISH_NUMBER.sub(lambda m: str(_WORDS[m[0].lower()]), text)
     text = _PERCENT_WORD.sub("%", text)
@@ -221,6 +240,9 @@ def normalise(text: str) -> str:
         ),
         text,
     )
+    text = _BAND_NUMBERS.sub(r"(\1,\2)", text)
+    text = _TESTED_ZH.sub(r"回测最近\1\2", text)
+    text = _TESTED_EN.sub(r"\1 last \2 \3", text)
     for pattern, word in (
         (_RISES_TO, "突破"),
         (_RISES_OVER, "突破"),

@@ -15,8 +15,8 @@ from quantgraph._util.texts import Language, language_of
 from quantgraph.errors import BadWindow, QuantGraphError
 from quantgraph.llm import tags
 from quantgraph.llm.planner import replies
-from quantgraph.llm.planner.codegen import write_code
-from quantgraph.llm.planner.request import RequestContext, read_request
+from quantgraph.llm.planner.codegen import Watched, write_code
+from quantgraph.llm.planner.request import ParsedRequest, RequestContext, read_request
 from quantgraph.llm.planner.tool_arguments import (
     CODE_TOOL,
     Tool,
@@ -27,6 +27,7 @@ from quantgraph.llm.planner.tool_arguments import (
     request_facts,
     tool_parameters,
 )
+from quantgraph.llm.planner.watched_security import watched_of
 
 __all__ = ["PlannerCall", "PlannerTurn", "answer_conversation"]
 
@@ -113,11 +114,13 @@ def _context(prompt: _Prompt) -> tuple[RequestContext, dict[str, Any]]:
     names = facts.get("names")
     pairs = names if isinstance(names, dict) else {}
     examples = facts.get("examples")
+    executes = facts.get("executes")
     context = RequestContext(
         first_session=_day(facts.get("first_session")),
         last_session=_day(facts.get("last_session")),
         names={str(name): str(code) for name, code in pairs.items()},
         examples=tuple(map(str, examples)) if isinstance(examples, list) else (),
+        executes=frozenset(map(str, executes)) if isinstance(executes, list) else frozenset(),
     )
     return context, facts
 
@@ -202,6 +205,19 @@ def _prompt_language(prompt: _Prompt, options: Mapping[str, Any]) -> Language:
     return language_of(prompt.messages[prompt.begin].text) if prompt.messages else "en"
 
 
+def _codes(value: object) -> tuple[str, ...]:
+    return tuple(map(str, value)) if isinstance(value, list) else ()
+
+
+def _watched(prompt: _Prompt, request: ParsedRequest) -> Watched | None:
+    """The watched security: of the understanding in the prompt if it has one, else as the strategy says."""
+    understood = _json_object(prompt.part("understanding"))
+    watch, trade = _codes(understood.get("watch")), _codes(understood.get("trade"))
+    if trade:
+        return watched_of(watch or trade, trade)
+    return watched_of(request.watch, request.trade)
+
+
 def _code(prompt: _Prompt, text: str) -> PlannerTurn:
     context, _ = _context(prompt)
     try:
@@ -210,7 +226,7 @@ def _code(prompt: _Prompt, text: str) -> PlannerTurn:
         return PlannerTurn(text=replies.strategy_failed(error.line, language_of(text)))
     if request.strategy is None:
         return PlannerTurn(text=replies.strategy_unread(request.unread or (text,), request.language))
-    code = write_code(request.strategy)
+    code = write_code(request.strategy, _watched(prompt, request))
     call = PlannerCall(name=CODE_TOOL, args={"query": code.source})
     answer = prompt.answer_to(call, newest=True)  # code that failed is not mended: it fails again
     if answer is None:

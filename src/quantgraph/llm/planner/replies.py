@@ -15,6 +15,7 @@ __all__ = [
     "fetched",
     "introduction",
     "next_question",
+    "not_executed",
     "question",
     "refused_date",
     "rule_text",
@@ -38,12 +39,14 @@ _EXAMPLES: dict[Missing, tuple[str, str]] = {
         'for example "buy when the 5-day SMA crosses above the 20-day SMA, sell when it crosses below" '
         'or "buy when RSI(14) is below 30, sell when it is above 70"',
     ),
+    "plan": ("例如“不要它，继续”", 'for example "go on without it"'),
 }
 
 _QUESTIONS: dict[Missing, tuple[str, str]] = {
     "symbols": ("请问要看哪些股票", "Which stocks should I use"),
     "window": ("请问要用哪段时间的数据", "Which dates should I use"),
     "strategy": ("请问买入和卖出的条件是什么", "What are the conditions to buy and to sell"),
+    "plan": ("请问不要它、继续吗", "Shall I go on without it"),
 }
 
 _FAMILY = (
@@ -104,8 +107,16 @@ def next_question(request: ParsedRequest, examples: Sequence[str] = ()) -> str |
     about, language = request.missing[0], request.language
     if about == "window" and request.windows:
         return several_spans(request.windows, language)
+    if about == "plan":
+        return not_executed([clause.words for clause in request.open], language)
     text = question(about, request.unread, language, examples)
-    if len(request.missing) < len(_QUESTIONS) or not request.unread:
+    if about == "strategy" and request.can_go_on:
+        return text + say(
+            language,
+            zh="也可以回答“不要它，继续”：其余的照做，没有读懂的部分不执行，结果里会写明。",
+            en=' Or answer "go on without it": the rest is done, and the result names what was left out.',
+        )
+    if not {"symbols", "window", "strategy"} <= set(request.missing) or not request.unread:
         return text
     code = examples[0] if examples else "600519.SH"
     return text + say(
@@ -113,6 +124,16 @@ def next_question(request: ParsedRequest, examples: Sequence[str] = ()) -> str |
         zh=f"也可以一句话说完：“{code}，最近一年，5日均线上穿20日均线买入，下穿卖出”。",
         en=f' Or say it all in one sentence: "{code}, past year, buy when the 5-day average crosses above the '
         '20-day average, sell when it crosses below".',
+    )
+
+
+def not_executed(clauses: Sequence[str], language: Language) -> str:
+    """The question about clauses that are read and not executed, with the way to go on without them."""
+    return say(
+        language,
+        zh=f"这些我读懂了，但不能执行：{'；'.join(clauses)}。不要它、继续吗？例如回答“不要它，继续”，就只按买卖条件交易，结果里会写明没有执行；也可以重说一遍策略。",
+        en=f"I understand this but cannot do it: {'; '.join(clauses)}. Shall I go on without it? For example, "
+        '"go on without it" trades the conditions alone, and the result names what was not done; or say the strategy again.',
     )
 
 

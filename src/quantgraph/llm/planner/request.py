@@ -2,54 +2,35 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
-from quantgraph._util.texts import Language, language_of
-from quantgraph.errors import BadWindow
-from quantgraph.llm.planner.dates import MARK, Span, Window, find_window, merge_windows, without_dates
-from quantgraph.llm.planner.lexicon import (
-    DATA_KINDS,
-    FIELD_NAMES,
-    STRATEGY_KINDS,
-    Token,
-    is_word,
-    tokens_of,
+from quantgraph._util.texts import Language, Note, language_of
+from quantgraph.llm.planner.clauses import PlanClause, PlanValue
+from quantgraph.llm.planner.dates import Span
+from quantgraph.llm.planner.describe import describe
+from quantgraph.llm.planner.lexicon import FIELD_NAMES, is_word
+from quantgraph.llm.planner.lines import (
+    RequestContext,
+    RequestLine,
+    merged_window,
+    read_lines,
+    without_unread,
 )
 from quantgraph.llm.planner.meaning import Memory
-from quantgraph.llm.planner.normalisation import clean_words, collapse_spaces, normalise, readable_excerpt
-from quantgraph.llm.planner.parameters import TokenLine, complete_parameters, count_crosses
+from quantgraph.llm.planner.normalisation import clean_words, readable_excerpt
 from quantgraph.llm.planner.rules import Average, TradingRule, fields_of
-from quantgraph.llm.planner.securities import find_symbols, is_shouted
-from quantgraph.llm.planner.strategies import LineRule, read_line_rule, rule_of
-from quantgraph.llm.planner.styles import Heading, find_heading, styles_of
+from quantgraph.llm.planner.securities import is_shouted
+from quantgraph.llm.planner.strategies import LineRule, RuleReading, read_line_rule, rule_of
+from quantgraph.llm.planner.styles import styles_of
+from quantgraph.llm.planner.trade_plan import ClauseNote, PlanLine, SaidPlan, plan_of
+from quantgraph.llm.planner.watched_security import merged_roles, watching_problem
 
 __all__ = ["Intent", "Language", "Missing", "ParsedRequest", "RequestContext", "read_request"]
 
 Intent = Literal["data_fetch", "signal_gen", "mixed", "unclear"]
-Missing = Literal["symbols", "window", "strategy"]
-
-
-@dataclass(frozen=True, kw_only=True)
-class RequestContext:
-    """Facts of the host about the data.
-
-    Parameters
-    ----------
-    first_session, last_session
-        Ends of the data as ``YYYYMMDD``. Relative dates count back from ``last_session``.
-    names
-        ``ts_code`` by security name, for the names in the text.
-    examples
-        Codes or index names of the source, for the question about the stocks.
-    """
-
-    first_session: str | None = None
-    last_session: str | None = None
-    names: Mapping[str, str] = field(default_factory=dict)
-    examples: tuple[str, ...] = ()
+Missing = Literal["symbols", "window", "strategy", "plan"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -58,6 +39,20 @@ class ParsedRequest:
 
     ``missing`` lists the parts to ask for, in that order; ``unread`` the unread words that may change the trade.
     ``windows`` are several spans, of which the user must name one.
+
+    Attributes
+    ----------
+    symbols
+        Everything that is watched or traded.
+    watch, trade
+        Codes whose data the rule reads, and codes that are traded. An index that is watched while others are traded is
+        a series; one that is traded stands for its members.
+    entry, exit
+        The clauses of the rule as written; ``exit`` is empty if nobody named one.
+    plan, clauses, open
+        The trade plan, a note on every clause that is settled, and the clauses to ask about.
+    can_go_on
+        Whether the rule reads whole without the unread parts.
     """
 
     symbols: tuple[str, ...]
@@ -70,114 +65,14 @@ class ParsedRequest:
     language: Language
     unread: tuple[str, ...]
     windows: tuple[Span, ...] = ()
-
-
-@dataclass(frozen=True, kw_only=True)
-class _Line:
-    symbols: tuple[str, ...]
-    window: Window
-    tokens: tuple[Token, ...]
-    names: tuple[str, ...]
-    text: str
-    refused: BadWindow | None = None
-    cross_count: int = 0
-    heading: Heading | None = None
-
-    def has(self, *kinds: str) -> bool:
-        return any(token.kind in kinds for token in self.tokens)
-
-    @property
-    def describes_strategy(self) -> bool:
-        return self.has(*STRATEGY_KINDS)
-
-    @property
-    def announces_an_exit(self) -> bool:
-        """Whether the line ends with an exit (``卖出：``) that the next line describes."""
-        actions = [token.kind for token in self.tokens if token.kind in ("BUY", "SELL")]
-        return actions[-1:] == ["SELL"]
-
-    def tokens_beyond_data(self) -> Iterator[Token]:
-        """Tokens that a data request cannot hold."""
-        return (token for token in self.tokens if token.kind not in DATA_KINDS and token.text != "k线")
-
-
-_BEFORE_A_DATE = re.compile(rf"\s*(?:在|的|股票|'s|in|over|during|for|[,:])*\s*{MARK}")
-
-
-def _looks_like_a_name(token: Token, text: str) -> bool:
-    """Whether an unknown word, or a code of no exchange, stands right before the date, like a security."""
-    strange = token.kind == "UNKNOWN" or re.fullmatch(r"\d{6}", token.text)
-    return bool(strange and _BEFORE_A_DATE.match(text, token.end))
-
-
-def _without_heading(heading: Heading, text: str) -> list[Token]:
-    """Tokens of a line without its heading; a selection without a verb is bought."""
-    tokens = tokens_of(text[: heading.begin] + " " * (heading.end - heading.begin) + text[heading.end :])
-    if not heading.selects or any(token.kind == "BUY" for token in tokens):
-        return tokens
-    ahead = sum(token.end <= heading.begin for token in tokens)
-    return [*tokens[:ahead], Token(kind="BUY", text="", begin=heading.end, end=heading.end), *tokens[ahead:]]
-
-
-def _read_line(line: str, context: RequestContext, *, headings: bool) -> _Line:
-    found = find_symbols(normalise(line), context.names, is_word)
-    refused: BadWindow | None = None
-    try:
-        window, text = find_window(found.rest, context.last_session)
-    except BadWindow as error:
-        window, text, refused = Window(), without_dates(found.rest), error
-    text = collapse_spaces(text)
-    heading = find_heading(text) if headings else None
-    tokens = tokens_of(text) if heading is None else _without_heading(heading, text)
-    names = [] if found.symbols else [token for token in tokens if _looks_like_a_name(token, text)]
-    strange = frozenset(names)
-    return _Line(
-        symbols=found.symbols,
-        window=window,
-        tokens=tuple(token for token in tokens if token not in strange),
-        names=tuple(token.text.strip() for token in names),
-        text=text,
-        refused=refused,
-        heading=heading,
-    )
-
-
-def _with_parameters(lines: list[_Line]) -> list[_Line]:
-    """The lines with the parameters of the request for bare indicator names."""
-    spoken = [line for line in lines if line.describes_strategy]
-    plain = [TokenLine(tokens=line.tokens, text=line.text) for line in spoken]
-    done = iter(zip(complete_parameters(plain), count_crosses(plain), strict=True))
-    found: list[_Line] = []
-    for line in lines:
-        if line.describes_strategy:
-            new, cross_count = next(done)
-            line = replace(line, tokens=new.tokens, cross_count=cross_count)  # noqa: PLW2901 - the same line, completed
-        found.append(line)
-    return found
-
-
-def _with_years(lines: list[_Line]) -> list[_Line]:
-    """Months without a year (``三月到五月``) in the year that another line names; that line keeps no window."""
-    years = [line.window for line in lines if line.window.is_year]
-    if not years or not any(line.window.yearless for line in lines):
-        return lines
-    found: list[_Line] = []
-    for line in lines:
-        window = Window() if line.window.is_year else line.window.in_year_of(years[-1]) or line.window
-        found.append(replace(line, window=window))
-    return found
-
-
-def _window(lines: list[_Line]) -> Window:
-    """The window of all lines; a malformed date is an error unless a later line replaces it."""
-    window = Window()
-    refused: BadWindow | None = None
-    for line in lines:
-        refused = line.refused or (None if line.window.start or line.window.end else refused)
-        window = merge_windows(window, line.window)
-    if refused is not None:
-        raise refused
-    return window
+    watch: tuple[str, ...] = ()
+    trade: tuple[str, ...] = ()
+    entry: str = ""
+    exit: str = ""
+    plan: dict[str, PlanValue] = field(default_factory=dict)
+    clauses: tuple[ClauseNote, ...] = ()
+    open: tuple[PlanClause, ...] = ()
+    can_go_on: bool = False
 
 
 _TEXTBOOK = Memory(crossed=(Average(period=50), Average(period=200)))
@@ -186,22 +81,22 @@ _LINES = (
 )  # fmt: skip
 
 
-def _names_only_the_golden_cross(lines: list[_Line]) -> bool:
+def _names_only_the_golden_cross(lines: list[RequestLine]) -> bool:
     """Whether the request has the English term and no other line or number: averages of 50 and 200 days."""
     said = [token for line in lines for token in line.tokens]
     golden = any(token.kind == "GOLDEN" and token.text.startswith("golden") for token in said)
     return golden and not any(token.kind in _LINES for token in said)
 
 
-def _line_rules(lines: list[_Line]) -> list[LineRule]:
-    """Rules of the lines that describe a strategy, or add unknown words to one."""
+def _line_rules(lines: list[RequestLine]) -> dict[int, LineRule]:
+    """Rules of the lines that describe a strategy, or add unknown words to one, by the place of the line."""
     if not any(line.describes_strategy for line in lines):
-        return []
-    found: list[LineRule] = []
+        return {}
+    found: dict[int, LineRule] = {}
     memory = _TEXTBOOK if _names_only_the_golden_cross(lines) else Memory()
     named = selling = False
-    for line in lines:
-        named = named or bool(line.symbols)
+    for at, line in enumerate(lines):
+        named = named or bool(line.roles.trade)
         if line.describes_strategy or (line.has("UNKNOWN") and named and found):
             clauses = read_line_rule(line.tokens, line.text, replace(memory, cross_count=line.cross_count))
             if selling and not line.has("BUY", "SELL"):
@@ -209,18 +104,18 @@ def _line_rules(lines: list[_Line]) -> list[LineRule]:
             selling = bool(clauses.failed) and (selling or line.announces_an_exit)
             if clauses.failed and _only_announces(line):
                 clauses = replace(clauses, failed=styles_of(line.tokens, line.text))
-            found.append(clauses)
+            found[at] = clauses
             memory = clauses.memory
     return found
 
 
-def _only_announces(line: _Line) -> bool:
+def _only_announces(line: RequestLine) -> bool:
     """Whether the line only announces a strategy: ``帮我生成交易信号``, ``backtest a strategy:``."""
     ignored = {"SIGNAL", "LABEL", "DATA", "SEP", "AND"}
     return all(token.kind in ignored for token in line.tokens)
 
 
-def _fields(lines: list[_Line], rule: TradingRule | None) -> tuple[str, ...]:
+def _fields(lines: list[RequestLine], rule: TradingRule | None) -> tuple[str, ...]:
     wanted = dict.fromkeys(fields_of(rule) if rule else ())
     for line in lines:
         for token in line.tokens:
@@ -235,7 +130,7 @@ def _fields(lines: list[_Line], rule: TradingRule | None) -> tuple[str, ...]:
 _DATA_NAMES = ("PRICE", "VOL", "OPEN", "HIGHN", "LOWN", "K", *(f"FIELD:{name}" for name in FIELD_NAMES))
 
 
-def _intent(lines: list[_Line], wants_rule: bool) -> Intent:
+def _intent(lines: list[RequestLine], wants_rule: bool) -> Intent:
     wants_data = any(line.has("DATA", "VALUATION") for line in lines)
     if wants_rule:
         return "mixed" if wants_data else "signal_gen"
@@ -252,20 +147,76 @@ def _language(text: str, context: RequestContext) -> Language:
     return language_of(first.lower() if is_shouted(first, is_word) else first)
 
 
-def _unread(lines: list[_Line], clauses: list[LineRule], contradiction: str) -> tuple[str, ...]:
+def _unread(lines: list[RequestLine], rules: dict[int, LineRule], reading: RuleReading) -> list[str]:
+    """The unread words, without those of lines whose rule or window a later line replaces."""
     found: list[str] = []
     dated = max((at for at, line in enumerate(lines) if line.window.start or line.window.spans), default=-1)
+    restated = max(
+        (at for at, rule in rules.items() if rule.entry is not None and not rule.failed), default=-1
+    )
     for at, line in enumerate(lines):
         found += (*line.names, *(line.window.unread if at >= dated else ()))
+        if at < restated:
+            continue
         unknown = (token for token in line.tokens if token.kind == "UNKNOWN")
         strange = unknown if line.describes_strategy else line.tokens_beyond_data()
         found += dict.fromkeys(
             readable_excerpt(token.text, line.text, token.begin, token.end) for token in strange
         )
-    for clause in clauses:
-        found += clause.failed
-    found.append(contradiction)
-    return tuple(text for text in dict.fromkeys(map(clean_words, dict.fromkeys(found))) if text)
+    for at, rule in rules.items():
+        found += rule.failed if at >= restated else ()
+    return [*found, reading.contradiction]
+
+
+@dataclass(frozen=True, kw_only=True)
+class _RuleOfLines:
+    """The rule of all lines, and what was given up for it."""
+
+    lines: list[RequestLine]
+    rules: dict[int, LineRule]
+    reading: RuleReading
+    dropped: tuple[str, ...] = ()
+
+
+def _read_rule(lines: list[RequestLine]) -> _RuleOfLines:
+    rules = _line_rules(lines)
+    return _RuleOfLines(lines=lines, rules=rules, reading=rule_of(rules.values()))
+
+
+def _read_without_unread(lines: list[RequestLine], end: int) -> _RuleOfLines:
+    """The rule of the lines without the unread segments of the first ``end`` lines."""
+    pairs = [without_unread(line) if at < end else (line, ()) for at, line in enumerate(lines)]
+    found = _read_rule([line for line, _ in pairs])
+    return replace(found, dropped=tuple(word for _, words in pairs for word in words))
+
+
+def _plan(lines: list[RequestLine], rules: dict[int, LineRule], context: RequestContext) -> SaidPlan:
+    return plan_of(
+        [
+            PlanLine(
+                clauses=line.clauses,
+                waivers=line.waivers,
+                gives_up=line.gives_up,
+                states_rule=at in rules and rules[at].entry is not None,
+            )
+            for at, line in enumerate(lines)
+        ],
+        context.executes,
+    )
+
+
+_LEFT_OUT = Note(zh="没有读懂，按您说的不执行", en="not read, left out as you said")
+
+
+def _notes(found: _RuleOfLines, plan: SaidPlan) -> tuple[ClauseNote, ...]:
+    """What is settled and is not the rule as said: clauses given up, words given up, and a default exit."""
+    left = [ClauseNote(words=words, became=_LEFT_OUT, status="not_done") for words in found.dropped]
+    reading = found.reading
+    if reading.rule is None or not reading.exit_is_default:
+        return (*plan.notes, *left)
+    zh, en = (describe(reading.rule.exit, each) for each in ("zh", "en"))
+    became = Note(zh=f"卖出 {zh}", en=f"exit {en}")
+    return (*plan.notes, *left, ClauseNote(words="", became=became, status="default"))
 
 
 def read_request(text: str, context: RequestContext) -> ParsedRequest:
@@ -288,34 +239,57 @@ def read_request(text: str, context: RequestContext) -> ParsedRequest:
 
 def _read(text: str, context: RequestContext, *, headings: bool) -> ParsedRequest:
     """The request, read without headings if each of them fits the rule, else with them as words."""
-    written = [line for line in text.splitlines() if line.strip()]
-    lines = _with_years(_with_parameters([_read_line(line, context, headings=headings) for line in written]))
-    symbols: tuple[str, ...] = ()
-    for line in lines:
-        symbols = line.symbols or symbols
-    window = _window(lines)
-    clauses = _line_rules(lines)
-    rule, contradiction = rule_of(clauses)
+    lines = read_lines(text, context, headings=headings)
+    window = merged_window(lines)
+    found = _read_rule(lines)
+    waived = max((at for at, line in enumerate(lines) if line.gives_up), default=0)
+    can_go_on = False
+    offered: tuple[str, ...] = ()
+    if found.reading.rule is None and any(line.has("UNKNOWN") for line in lines):
+        without = _read_without_unread(lines, waived or len(lines))
+        can_go_on = without.reading.rule is not None and bool(without.dropped)
+        offered = without.dropped if can_go_on else ()
+        if waived and can_go_on:
+            found, offered = without, ()
+    rule, rules = found.reading.rule, found.rules
     if any(rule is None or not line.heading.fits(rule) for line in lines if line.heading):
         return _read(text, context, headings=False)
+    language = _language(text, context)
+    roles = merged_roles([line.roles for line in lines])
+    odd = None if rule is None or roles.problems else watching_problem(rule, roles)
+    problems = [note.text(language) for note in (*roles.problems, *([odd] if odd else []))]
+    rule = None if problems else rule
     intent = _intent(lines, any(line.describes_strategy for line in lines))
+    plan = _plan(lines, rules, context)
     end = window.end or (context.last_session if window.open_end else None)
-    missing: list[Missing] = []
-    if not symbols:
-        missing.append("symbols")
-    if window.start is None or end is None:
-        missing.append("window")
-    if rule is None and intent != "data_fetch":
-        missing.append("strategy")
+    missing: dict[Missing, bool] = {
+        "symbols": not roles.trade,
+        "window": window.start is None or end is None,
+        "strategy": (rule is None and intent != "data_fetch") or bool(problems),
+        "plan": bool(plan.open),
+    }
+    unread = [*problems, *(offered or map(clean_words, _unread(found.lines, rules, found.reading)))]
     return ParsedRequest(
-        symbols=symbols,
+        symbols=_union(roles.watch, roles.trade),
         start=window.start,
         end=end,
         strategy=rule,
         fields=_fields(lines, rule),
         intent=intent,
-        missing=tuple(missing),
-        language=_language(text, context),
-        unread=_unread(lines, clauses, contradiction),
+        missing=tuple(part for part, wanted in missing.items() if wanted),
+        language=language,
+        unread=tuple(words for words in dict.fromkeys(unread) if words),
         windows=window.spans,
+        watch=roles.watch,
+        trade=roles.trade,
+        entry=clean_words(found.reading.entry),
+        exit=clean_words(found.reading.exit),
+        plan=plan.plan,
+        clauses=_notes(found, plan),
+        open=plan.open,
+        can_go_on=can_go_on and not waived,
     )
+
+
+def _union(*groups: Sequence[str]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(code for group in groups for code in group))

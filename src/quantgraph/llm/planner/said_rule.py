@@ -25,7 +25,9 @@ _EXIT_WORDS = frozenset({"SELL", "ELSE", "REVERSE"})
 
 
 def said_rule(text: str, context: RequestContext) -> TradingRule | None:
-    """Return the rule of a text; None if a word is unread, or if its exit is a default that nobody said.
+    """Return the rule of a text; None if a part is not said or not read.
+
+    That is an unread word, an open clause of a trade plan, an exit that is a default, or a rule of one security for others.
 
     >>> said_rule("5日均线上穿20日均线买入", RequestContext()) is None
     True
@@ -35,7 +37,7 @@ def said_rule(text: str, context: RequestContext) -> TradingRule | None:
     except BadWindow:
         return None
     rule = request.strategy
-    if rule is None or request.unread:
+    if rule is None or request.unread or request.open or request.watch != request.trade:
         return None
     return rule if names_exit(text) or rule.exit != opposite(rule.entry) else None
 

@@ -8,13 +8,14 @@ from dataclasses import dataclass
 
 from quantgraph.data.symbol_resolution import INDEX_NAMES
 from quantgraph.llm.planner.lexicon import NO_TICKERS
-from quantgraph.llm.planner.normalisation import collapse_spaces
+from quantgraph.llm.planner.normalisation import MARKS, collapse_spaces
 
-__all__ = ["ALL", "INDEX_CODES", "SymbolMatch", "exchange_of", "find_symbols", "is_shouted"]
+__all__ = ["ALL", "INDEX_CODES", "SymbolMatch", "exchange_of", "find_symbols", "is_shouted", "symbol_of"]
 
 ALL = "ALL"
 """Token for all symbols of the source."""
 
+_FIRST_MARK = 0xF0000
 INDEX_CODES: dict[str, str] = {
     **{name.lower(): code for code, names in INDEX_NAMES.items() for name in names},
     "上证指数": "000001.SH",
@@ -61,10 +62,16 @@ _EXCHANGES = {"SS": "SH", "XSHG": "SH", "XSHE": "SZ"}
 
 @dataclass(frozen=True, kw_only=True)
 class SymbolMatch:
-    """Symbols in reading order, each once, and the rest of the text."""
+    """Symbols in reading order, each once; the rest of the text, and that text with a mark where each one stood."""
 
     symbols: tuple[str, ...]
     rest: str
+    marked: str
+
+
+def symbol_of(mark: str, symbols: Sequence[str]) -> str:
+    """The symbol that a mark of :data:`MARKS` stands for."""
+    return symbols[ord(mark) - _FIRST_MARK]
 
 
 def exchange_of(code: str) -> str | None:
@@ -80,12 +87,19 @@ def exchange_of(code: str) -> str | None:
 
 
 class _Marks:
-    """Symbols found so far with their places in the text, where spaces replace them."""
+    """Symbols found so far with their places in the text, where marks replace them."""
 
     def __init__(self, text: str) -> None:
         self.text = text
         self.found: list[tuple[int, str]] = []
         self._places: Sequence[int] = range(len(text))
+        self._numbers: dict[str, int] = {}
+
+    def marked(self) -> tuple[tuple[str, ...], str]:
+        """The symbols in reading order, and the text with marks by that order."""
+        symbols = tuple(dict.fromkeys(symbol for _, symbol in sorted(self.found, key=lambda found: found[0])))
+        order = {_FIRST_MARK + self._numbers[symbol]: _FIRST_MARK + at for at, symbol in enumerate(symbols)}
+        return symbols, self.text.translate(order)
 
     def take(self, pattern: re.Pattern[str], token: Callable[[re.Match[str]], str | None]) -> None:
         pieces: list[str] = []
@@ -95,8 +109,9 @@ class _Marks:
             symbol = token(match)
             if symbol is not None and match[0]:
                 self.found.append((self._places[match.start()], symbol))
-                pieces += (self.text[kept : match.start()], " ")
-                places += (*self._places[kept : match.start()], self._places[match.start()])
+                mark = chr(_FIRST_MARK + self._numbers.setdefault(symbol, len(self._numbers)))
+                pieces += (self.text[kept : match.start()], f" {mark} ")
+                places += (*self._places[kept : match.start()], *[self._places[match.start()]] * 3)
                 kept = match.end()
         self.text = "".join((*pieces, self.text[kept:]))
         self._places = (*places, *self._places[kept:])
@@ -152,7 +167,7 @@ def find_symbols(text: str, names: Mapping[str, str], is_word: Callable[[str], b
         marks.take(_ALL, lambda _: ALL)
         marks.take(_LETTER, lambda m: m[1])
         marks.take(_TICKER, lambda m: None if is_word(m[1].lower()) else m[1])
-    tokens = tuple(dict.fromkeys(token for _, token in sorted(marks.found)))
-    return SymbolMatch(
-        symbols=tokens, rest=collapse_spaces(re.sub(r"\(\s*+\)", " ", collapse_spaces(marks.text)))
-    )
+    symbols, text = marks.marked()
+    text = re.sub(rf"\(([\s{MARKS}]*)\)", r" \1 ", collapse_spaces(text))
+    rest = re.sub(f"[{MARKS}]", " ", text)
+    return SymbolMatch(symbols=symbols, rest=collapse_spaces(rest), marked=collapse_spaces(text))

@@ -26,11 +26,13 @@ from quantgraph.llm.planner.rules import (
     AllOf,
     Average,
     Band,
+    Bar,
     Compare,
     Condition,
     Kdj,
     Macd,
     Not,
+    Number,
     TradingRule,
     contradicts,
     has_event,
@@ -39,7 +41,7 @@ from quantgraph.llm.planner.rules import (
     opposite,
 )
 
-__all__ = ["LineRule", "read_line_rule", "rule_of"]
+__all__ = ["LineRule", "RuleReading", "read_line_rule", "rule_of"]
 
 Tokens = Sequence[Token]
 
@@ -49,7 +51,7 @@ class LineRule:
     """Entry and exit of one line.
 
     With ``otherwise`` the exit is the complement of the entry. ``failed`` holds unread text, and nothing else
-    of the line is used then. ``exit_text`` is the exit as written.
+    of the line is used then. ``entry_text`` and ``exit_text`` are the clauses as written.
     """
 
     entry: Condition | None = None
@@ -57,7 +59,22 @@ class LineRule:
     otherwise: bool = False
     failed: tuple[str, ...] = ()
     memory: Memory = field(default_factory=Memory)
+    entry_text: str = ""
     exit_text: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class RuleReading:
+    """One rule from all lines, its clauses as written, and the text of an exit that contradicts the entry.
+
+    ``exit_is_default`` is True if nobody named an exit and the opposite of the entry takes its place.
+    """
+
+    rule: TradingRule | None = None
+    contradiction: str = ""
+    entry: str = ""
+    exit: str = ""
+    exit_is_default: bool = False
 
 
 _COMPARISONS = (
@@ -169,7 +186,9 @@ def _bullish_event(tokens: Tokens, memory: Memory) -> LineRule | None:
     if any(token.kind in ("ABOVE", "GE", "POST_UP") for token in tokens):
         return None
     found = _condition(tokens, memory)
-    return LineRule(entry=found[0], memory=found[1]) if found and is_bullish(found[0]) else None
+    if found is None or not is_bullish(found[0]):
+        return None
+    return LineRule(entry=found[0], memory=found[1])
 
 
 def _without_verb(tokens: Tokens, line: str, memory: Memory) -> LineRule:
@@ -187,7 +206,10 @@ def _without_verb(tokens: Tokens, line: str, memory: Memory) -> LineRule:
     found = _bullish_event(plain, memory) or (
         None if named is None else LineRule(entry=named[0], exit=named[1], memory=named[2])
     )
-    return found or LineRule(failed=(_text(plain, line),), memory=memory)
+    if found is None:
+        return LineRule(failed=(_text(plain, line),), memory=memory)
+    written = _text(plain or tokens, line)
+    return replace(found, entry_text=written, exit_text=written if found.exit is not None else "")
 
 
 def _assign(segments: list[list[Token]]) -> dict[int, list[Token]] | None:
@@ -275,7 +297,8 @@ def _read_parts(actions: list[str], parts: dict[int, list[Token]], line: str, me
     shortened = False
     for at, action in enumerate(actions):
         if action == "SELL" and _is_complement(parts[at]):
-            clauses = replace(clauses, otherwise=parts[at][0].kind == "ELSE")
+            said = _text(parts[at], line)
+            clauses = replace(clauses, otherwise=parts[at][0].kind == "ELSE", exit_text=said)
             continue
         found = elided_cross(parts[at], line, clauses.entry, clauses.memory) if action == "SELL" else None
         found = found or _condition(parts[at], clauses.memory)
@@ -293,7 +316,7 @@ def _read_parts(actions: list[str], parts: dict[int, list[Token]], line: str, me
             return LineRule(failed=(_text(parts[at], line),), memory=memory)
         condition, seen = found[0], after_clause(*found)
         clauses = (
-            replace(clauses, entry=condition, memory=seen)
+            replace(clauses, entry=condition, memory=seen, entry_text=_text(parts[at], line))
             if action == "BUY"
             else replace(clauses, exit=condition, memory=seen, exit_text=_text(parts[at], line))
         )
@@ -303,29 +326,39 @@ def _read_parts(actions: list[str], parts: dict[int, list[Token]], line: str, me
     return clauses
 
 
-def rule_of(lines: Iterable[LineRule]) -> tuple[TradingRule | None, str]:
-    """One rule from all lines, and the text of an exit that contradicts the entry.
+_HELD = Compare(left=Bar(), op=">", right=Number(value=0.0))
+"""Buy and hold: nothing is left out, since it has no exit."""
+
+
+def rule_of(lines: Iterable[LineRule]) -> RuleReading:
+    """One rule from all lines.
 
     A later entry replaces the whole rule and earlier failures, a later exit only the exit.
     """
     entry: Condition | None = None
     exit_: Condition | None = None
     otherwise = failed = False
-    words = ""
+    entry_text = exit_text = ""
     for clauses in lines:
-        words = clauses.exit_text or words
         if clauses.failed:
             failed = True
             continue
         if clauses.entry is not None:
+            kept = exit_text if entry is None and clauses.exit is None else ""
             exit_ = clauses.exit if entry is not None or clauses.exit is not None else exit_
             entry, otherwise, failed = clauses.entry, clauses.otherwise, False
+            entry_text, exit_text = clauses.entry_text, clauses.exit_text or kept
         elif clauses.exit is not None:
-            exit_, otherwise = clauses.exit, False
+            exit_, otherwise, exit_text = clauses.exit, False, clauses.exit_text
     if entry is None or failed:
-        return None, ""
+        return RuleReading()
     if exit_ is not None and contradicts(entry, exit_):
-        return None, words
+        return RuleReading(contradiction=exit_text)
+    exit_text = exit_text or (entry_text if entry == _HELD else "")
+    is_default = exit_ is None and not exit_text
     if exit_ is None:
         exit_ = None if otherwise and has_event(entry) else Not(part=entry) if otherwise else opposite(entry)
-    return (None if exit_ is None else TradingRule(entry=entry, exit=exit_)), ""
+    if exit_ is None:
+        return RuleReading()
+    rule = TradingRule(entry=entry, exit=exit_)
+    return RuleReading(rule=rule, entry=entry_text, exit=exit_text, exit_is_default=is_default)

@@ -13,6 +13,8 @@ from quantgraph.llm.planner.codegen import write_code
 from quantgraph.llm.planner.dates import malformed_dates, without_dates
 from quantgraph.llm.planner.normalisation import clean_words, normalise
 from quantgraph.llm.planner.request import Missing, ParsedRequest, RequestContext, read_request
+from quantgraph.llm.planner.traditional import simplified
+from quantgraph.llm.planner.watched_security import watched_of
 
 __all__ = [
     "CODE_TOOL",
@@ -28,10 +30,38 @@ __all__ = [
 
 def _with_codes(text: str, names: Mapping[str, str]) -> str:
     """The text with codes in place of names, so that it reads the same without them."""
+    if any(name in simplified(text) and name not in text for name in names):
+        text = simplified(text)
     for name in sorted(names, key=len, reverse=True):
         if name:
             text = re.sub(re.escape(name), f" {names[name]} ", text, flags=re.IGNORECASE)
     return text.strip()
+
+
+def _understood(request: ParsedRequest) -> dict[str, Any]:
+    """What is watched and traded, the spans, the rule's clauses, the trade plan, and what is not as said."""
+    watch, trade = ",".join(request.watch), ",".join(request.trade)
+    whole = ",".join(request.symbols)
+    open_ = [{"words": clause.words, "became": "", "status": "not_done"} for clause in request.open]
+    settled = [
+        {"words": note.words, "became": note.became.text(request.language), "status": note.status}
+        for note in request.clauses
+    ]
+    return {
+        "watch": "" if watch == trade else watch,
+        "trade": "" if trade == whole else trade,
+        "windows": [list(span) for span in request.windows],
+        "entry": request.entry,
+        "exit": request.exit,
+        "plan": dict(request.plan),
+        "clauses": [*settled, *open_],
+    }
+
+
+def _needs_answer(request: ParsedRequest) -> bool:
+    """Whether a part is unclear. The host asks itself about several spans, and about clauses that nothing executes."""
+    said = {"plan", *(["window"] if request.windows else [])}
+    return not said.issuperset(request.missing)
 
 
 def reflection_answer(
@@ -41,8 +71,10 @@ def reflection_answer(
 
     ``facts`` is the context of the prompt, ``errors`` the errors of earlier steps.
     """
-    asked = request.missing[0] if request.missing else None
-    query = replies.next_question(request, context.examples)
+    unclear = request.missing[:1] if _needs_answer(request) else ()
+    asked = unclear[0] if unclear else None
+    query = replies.next_question(request, context.examples) if unclear else None
+    start, end = request.windows[0] if request.windows else (request.start, request.end)
     if asked is not None:
         action = "clarify"
     elif facts.get("signal_ready") is True and not errors:
@@ -59,11 +91,11 @@ def reflection_answer(
             "type": request.intent,
             "params": {
                 "ts_code": ",".join(request.symbols),
-                "start_date": request.start or "",
-                "end_date": request.end or "",
+                "start_date": start or "",
+                "end_date": end or "",
                 "strategy_desc": _with_codes(text, context.names) if request.strategy else "",
                 "required_indicators": list(request.fields),
-                "windows": [list(span) for span in request.windows],
+                **_understood(request),
             },
             "needs_clarification": asked is not None,
         },
@@ -133,8 +165,14 @@ def request_facts(request: ParsedRequest, text: str, examples: Sequence[str] = (
         "unread": list(request.unread),
         "needs_clarification": bool(request.missing),
         "clarification_question": replies.next_question(request, examples),
-        "query": write_code(request.strategy).source if request.strategy else "",
+        "query": _source(request),
     }
+
+
+def _source(request: ParsedRequest) -> str:
+    if request.strategy is None:
+        return ""
+    return write_code(request.strategy, watched_of(request.watch, request.trade)).source
 
 
 def _typed(value: Any, schema: Mapping[str, Any]) -> Any:

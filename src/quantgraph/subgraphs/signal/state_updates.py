@@ -135,7 +135,8 @@ def answer_update(
         Id of the answer's message.
     """
     waived = list(state.get("waived", []))
-    if task["kind"] in ("symbol", "fields", "plan") and is_waiver(text, task["unread"], task["language"]):
+    kinds = ("symbol", "fields", "plan", "strategy")
+    if task["kind"] in kinds and is_waiver(text, task["unread"], task["language"]):
         waived += task["unread"]
     answered: QuestionAnswered = {
         "question": task["question"] or task["reason"],

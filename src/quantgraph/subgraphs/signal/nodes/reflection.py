@@ -29,6 +29,7 @@ from quantgraph.errors import (
     UnknownSymbol,
 )
 from quantgraph.llm.planner import KeylessPlanner
+from quantgraph.llm.planner.traditional import simplified
 from quantgraph.llm.structured import read_json
 from quantgraph.llm.tags import escape_tags, wrap
 from quantgraph.market.moment import session_of
@@ -477,7 +478,7 @@ def _invalid_request_update(
 
 def _facts(source: AsOfSource, text: str) -> dict[str, Any]:
     """Return the facts for the model: the source's span, and the names of symbols in the text."""
-    sessions, names = source.sessions(), source.names()
+    sessions, names, plain = source.sessions(), source.names(), f"{text}\n{simplified(text)}"
     listed = source.symbols()
     # An index has the name given here: a vendor's own text is not shown to a model.
     indices = [INDEX_NAMES.get(code, (code,))[0] for code in names if code not in listed and is_code(code)]
@@ -486,7 +487,7 @@ def _facts(source: AsOfSource, text: str) -> dict[str, Any]:
         "synthetic": source.synthetic,
         "first_session": f"{sessions[0]:%Y%m%d}",
         "last_session": f"{sessions[-1]:%Y%m%d}",
-        "names": {name: code for code, name in names.items() if name and name in text},
+        "names": {name: code for code, name in names.items() if name and name in plain},
         "examples": [*filter(is_code, listed[:2]), *indices[:1]],
     }
 
