@@ -16,6 +16,7 @@ from quantgraph.errors import BadWindow, QuantGraphError
 from quantgraph.llm import tags
 from quantgraph.llm.planner import replies
 from quantgraph.llm.planner.codegen import Watched, write_code
+from quantgraph.llm.planner.edits import with_last_request
 from quantgraph.llm.planner.request import ParsedRequest, RequestContext, read_request
 from quantgraph.llm.planner.tool_arguments import (
     CODE_TOOL,
@@ -153,6 +154,7 @@ def _reflect(prompt: _Prompt, text: str) -> PlannerTurn:
     context, facts = _context(prompt)
     text = "\n".join([text, *_answers(prompt)])
     errors = prompt.part("errors") or ""
+    text = with_last_request(text, _json_object(prompt.part("last_request")), context)
     try:
         request = read_request(text, context)
     except BadWindow as error:
