@@ -72,6 +72,8 @@ SAYABLE = [text for text in HOSTILE if not re.search("[\\ud800-\\udfff]", text)]
 IN_SOURCE = [text for text in SAYABLE if not set(text) & set("\r\x0b\x0c\x1c\x1d\x1e\x1f\x85\u2028\u2029")]
 """Without what ends a line of Python, or of ``str.splitlines``."""
 WHAT = ["--source", "sample", "--symbols", "000342.SZ,000343.SZ", "--start", "20240102", "--end", "20240430"]
+PLAYED = "000342.SZ，按x买卖，20240102到20240131"
+"""What the model of :func:`decision` reads."""
 SENTENCE = "合成30成分股，5日均线上穿20日均线买入，下穿卖出，2025年"
 
 CONTROL = re.compile(
@@ -304,13 +306,13 @@ def test_code_names_and_notes_of_a_model_in_the_result(terminal, stub):
     )
     refused, taken = "".join(IN_SOURCE[::5]), "[bold red]x[/] [link=http:x]y[/link] :smile:"
     with stub(code.replace("NAME", repr(refused)), " ".join(SAYABLE)):
-        status, shown = terminal("signal", SENTENCE, "--headless")
+        status, shown = terminal("signal", PLAYED, "--headless")
         assert status == 1
         harmless(shown)
     with stub(
         code.replace("NAME", repr(taken)), " ".join(SAYABLE), analysis=" ".join(SAYABLE), unread=SAYABLE[:3]
     ):
-        status, shown = terminal("signal", SENTENCE, "--headless")
+        status, shown = terminal("signal", PLAYED, "--headless")
         assert status == 0, shown
         panel = harmless(shown, *IN_SOURCE)
         for text in (text for text in IN_SOURCE if " " not in text):
@@ -322,17 +324,17 @@ def test_code_names_and_notes_of_a_model_in_the_result(terminal, stub):
 def test_replies_and_questions_of_a_model(terminal, stub):
     texts = " ".join(SAYABLE)
     with stub(code_of(HOSTILE), texts):
-        status, shown = terminal("signal", SENTENCE, "--headless")
+        status, shown = terminal("signal", PLAYED, "--headless")
         assert status == 1
         harmless(shown, HOSTILE[0])
     asks = {"clarification_question": texts, "task_type": texts}
     with stub("", texts, **asks):
-        status, shown = terminal("signal", SENTENCE, "--headless", "--debug")
+        status, shown = terminal("signal", PLAYED, "--headless", "--debug")
         assert status == 1
         harmless(shown)
     params = {"ts_code": texts, "start_date": "", "end_date": "", "strategy_desc": "x"}
     with stub("", texts, user_intent={"type": "mixed", "params": params}, clarification_question=texts):
-        status, shown = terminal("signal", SENTENCE, stdin=f"{texts.splitlines()[0]}\n\n")
+        status, shown = terminal("signal", PLAYED, stdin=f"{texts.splitlines()[0]}\n\n")
         assert status == 1
         harmless(shown)
 

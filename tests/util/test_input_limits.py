@@ -181,7 +181,7 @@ def test_half_a_character_in_replies_of_a_model(command, monkeypatch, escaped, b
     """As a character it is a question mark; as an escape in a model's JSON it makes the JSON invalid."""
 
     params = {
-        "ts_code": "000342.SZ",
+        "ts_code": "000341.SZ",
         "start_date": "20240102",
         "end_date": "20240131",
         "strategy_desc": "x\ud800",
@@ -203,7 +203,7 @@ def test_half_a_character_in_replies_of_a_model(command, monkeypatch, escaped, b
             return Reply.call("python_repl", query=code)
         if "<fetch>" in text:
             window = {"start_date": "20240102", "end_date": "20240131"}
-            return Reply.call("tushare_daily_bar", ts_code="000342.SZ", **window)
+            return Reply.call("tushare_daily_bar", ts_code="000341.SZ", **window)
         issue = {"severity": "warning", "type": "\ud800", "message": "\ud800", "suggestion": "\ud800"}
         return Reply.text(json.dumps({"validation_passed": True, "issues_found": [issue]}))
 
