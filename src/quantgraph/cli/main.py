@@ -159,15 +159,24 @@ def audit(  # noqa: PLR0917
     start: Annotated[str | None, typer.Option(help="First date, YYYYMMDD. Default: the source's.")] = None,
     end: Annotated[str | None, typer.Option(help="Last date, YYYYMMDD. Default: the source's.")] = None,
     exhaustive: Annotated[bool, typer.Option(help="Prove every session, however long it takes.")] = False,
+    said: Annotated[
+        str | None, typer.Option(help="The sentence; its positions are held against the code's instead.")
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Prove that each row of a strategy's signal uses only what was known by then, or show where not.
 
-    Exit status: 0 causal, 1 not causal or undecided, 2 the strategy or the data cannot be used.
+    With ``--said``, show where the code does not do what the sentence says.
+
+    Exit status: 0 causal (no finding), 1 not causal or undecided (findings), 2 the strategy or the data
+    cannot be used.
     """
     from quantgraph._util.texts import language_of
     from quantgraph.runs import audit_strategy, read_strategy
 
+    if said is not None:
+        _audit_said(strategy, said, source=source, symbols=symbols, start=start, end=end, as_json=as_json)
+        return
     with usage_errors():
         verdict = audit_strategy(
             strategy,
@@ -183,6 +192,26 @@ def audit(  # noqa: PLR0917
     else:
         echo(verdict.text(language))
     if not verdict.causal:
+        raise typer.Exit(FAILED)
+
+
+def _audit_said(strategy: Path, said: str, *, symbols: str | None, as_json: bool, **data: str | None) -> None:
+    """Show the findings of a strategy held against a sentence."""
+    from dataclasses import asdict
+
+    from quantgraph._util.texts import language_of, say
+    from quantgraph.runs import audit_said
+
+    with usage_errors():
+        findings = audit_said(strategy, said, symbols=[symbols] if symbols else [], **data)
+    if as_json:
+        echo_json({"said": said, "findings": [asdict(finding) for finding in findings]})
+    else:
+        none = say(
+            language_of(said), zh="没有发现与这句话不符之处", en="no departure from the sentence was found"
+        )
+        echo("\n".join(finding.message for finding in findings) or none)
+    if findings:
         raise typer.Exit(FAILED)
 
 

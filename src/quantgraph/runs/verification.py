@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import ast
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import closing, suppress
+from contextlib import closing
 from dataclasses import dataclass
 from itertools import islice, zip_longest
 from pathlib import Path
@@ -19,8 +18,8 @@ from quantgraph._util.database import open_engine
 from quantgraph.audit import CodeTrials, Verdict, check_causality
 from quantgraph.broker.ledger import Ledger
 from quantgraph.data import MarketDataSource
-from quantgraph.errors import BadFile, BadWindow, LedgerConflict, NoData, UnknownCommit
-from quantgraph.market.moment import Moment, session_of
+from quantgraph.errors import BadFile, LedgerConflict, UnknownCommit
+from quantgraph.market.moment import Moment
 from quantgraph.recording import Entry, Recorder, Recording
 from quantgraph.recording.replay_lookup import changes
 from quantgraph.runs.folder import MANIFEST_FILE, ledger_location, read_manifest
@@ -34,10 +33,10 @@ from quantgraph.runs.outputs import (
     read_strategy,
     rows_checksum,
 )
+from quantgraph.runs.strategy_data import strategy_data
 from quantgraph.runtime.resources import Resources, merge_resources, open_resources
 from quantgraph.state import DataState
 from quantgraph.state.commits import check_stored_commits
-from quantgraph.tools.window import read_window
 
 __all__ = [
     "Export",
@@ -371,29 +370,12 @@ def audit_strategy(
     """
     strategy, opened = read_strategy(path), open_resources(merge_resources(resources, source=source))
     market, settings = opened.source, opened.settings
-    sessions = market.sessions()
-    as_of = Moment(sessions[-1])
-    first, last = start or f"{sessions[0]:%Y%m%d}", end or f"{sessions[-1]:%Y%m%d}"
-    if not (start and end) and session_of(first, name="start") > session_of(last, name="end"):
-        given = f"start={start}" if start else f"end={end}"
-        span = f"{sessions[0]:%Y%m%d} to {sessions[-1]:%Y%m%d}"
-        raise BadWindow(f"{given} is outside of what {market.name} has, {span}")
-    resolved, begin, finish, _ = read_window(market, as_of, ",".join(symbols) or "ALL", first, last)
-    store = DataState()
-    store.update("ohlcv", market.bars(resolved.symbols, begin, finish))
-    if any(_names_indicators(cell) for cell in strategy.cells):
-        with suppress(NoData):  # the code's own error names what is missing
-            store.update("indicators", market.indicators(resolved.symbols, begin, finish))
+    store = strategy_data(strategy, market, symbols=symbols, start=start, end=end)
     return check_causality(
         CodeTrials(opened.runner, strategy.cells, strategy.name),
-        store.view(as_of).frozen(),
+        store.view(Moment(market.sessions()[-1])).frozen(),
         exhaustive=exhaustive,
         cuts=settings.audit_cuts,
         cells=settings.audit_cells,
         seed=settings.audit_seed,
     )
-
-
-def _names_indicators(cell: str) -> bool:
-    names = (node.value for node in ast.walk(ast.parse(cell)) if isinstance(node, ast.Constant))
-    return "indicators" in names
