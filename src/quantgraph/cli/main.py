@@ -195,7 +195,16 @@ def audit(  # noqa: PLR0917
         raise typer.Exit(FAILED)
 
 
-def _audit_said(strategy: Path, said: str, *, symbols: str | None, as_json: bool, **data: str | None) -> None:
+def _audit_said(
+    strategy: Path,
+    said: str,
+    *,
+    source: str | None,
+    symbols: str | None,
+    start: str | None,
+    end: str | None,
+    as_json: bool,
+) -> None:
     """Show the findings of a strategy held against a sentence."""
     from dataclasses import asdict
 
@@ -203,7 +212,8 @@ def _audit_said(strategy: Path, said: str, *, symbols: str | None, as_json: bool
     from quantgraph.runs import audit_said
 
     with usage_errors():
-        findings = audit_said(strategy, said, symbols=[symbols] if symbols else [], **data)
+        codes = [symbols] if symbols else []
+        findings = audit_said(strategy, said, source=source, symbols=codes, start=start, end=end)
     if as_json:
         echo_json({"said": said, "findings": [asdict(finding) for finding in findings]})
     else:
