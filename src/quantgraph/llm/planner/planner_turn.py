@@ -15,6 +15,7 @@ from quantgraph._util.texts import Language, language_of
 from quantgraph.errors import BadWindow, QuantGraphError
 from quantgraph.llm import tags
 from quantgraph.llm.planner import replies
+from quantgraph.llm.planner.changes import changed_request
 from quantgraph.llm.planner.codegen import Watched, write_code
 from quantgraph.llm.planner.edits import with_last_request
 from quantgraph.llm.planner.request import ParsedRequest, RequestContext, read_request
@@ -152,7 +153,8 @@ def _answers(prompt: _Prompt) -> list[str]:
 
 def _reflect(prompt: _Prompt, text: str) -> PlannerTurn:
     context, facts = _context(prompt)
-    text = "\n".join([text, *_answers(prompt)])
+    last = _json_object(prompt.part("last_request"))
+    text = "\n".join([changed_request(last, text, context), *_answers(prompt)])
     errors = prompt.part("errors") or ""
     text = with_last_request(text, _json_object(prompt.part("last_request")), context)
     try:

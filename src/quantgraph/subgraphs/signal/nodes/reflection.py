@@ -375,7 +375,7 @@ def _checked_reading(
         )
         request["notes"].insert(0, note)
     request = _for_decider(request, not_executed, state, resources, source)
-    unsaid = [*state.get("assumptions", []), *_unsaid_window(state, request, given)]
+    unsaid = [*state.get("assumptions", []), *_unsaid_window(state, intent["params"], given)]
     understanding = understand(intent["params"], request, symbols, unsaid)
     emit_said(understanding_lines(understanding, language(state)))
     return {**read, "request": request, "understanding": understanding}
@@ -391,15 +391,15 @@ def _drop_waived(params: dict[str, Any], waived: Sequence[str]) -> list[str]:
 
 
 def _unsaid_window(
-    state: SignalSubgraphState, request: Mapping[str, Any], given: Mapping[str, str]
+    state: SignalSubgraphState, params: Mapping[str, Any], given: Mapping[str, str]
 ) -> list[str]:
     """Return the window as a default, if it is nobody's: the model chose it."""
     last = state.get("last_request", {})
     answered = any(line.startswith("window: ") for line in state.get("assumptions", []))
-    kept = (last.get("start_date"), last.get("end_date")) == (request["start"], request["end"])
+    kept = (last.get("start_date"), last.get("end_date")) == (params["start_date"], params["end_date"])
     if "start_date" in given or answered or kept or not names_no_dates(said_text(state)):
         return []
-    return [f"window: {request['start']}-{request['end']}"]
+    return [f"window: {params['start_date']}-{params['end_date']}"]
 
 
 def _unsaid_part(

@@ -1,0 +1,113 @@
+"""Three messages on one thread: each changes one thing of the request before it, and the rest stays."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from contextlib import closing
+
+import pytest
+from langgraph.checkpoint.memory import InMemorySaver
+from langgraph.checkpoint.sqlite import SqliteSaver
+from langgraph.graph import START, StateGraph
+
+from quantgraph.llm import tags
+from quantgraph.runtime import Resources
+from quantgraph.state import DataState
+from quantgraph.subgraphs.signal import SignalSubgraphState, create_signal_subgraph
+
+THREAD = {"configurable": {"thread_id": "t"}}
+ZH = "000341.SZ，收盘价上穿5日均线买入，下穿卖出，2024年1月到2月"
+EN = "000341.SZ: buy when the close crosses above its 5-day SMA, sell when it crosses below, 20240102 to 20240229"
+JAN_FEB = ["20240101", "20240229"]
+FEW_DAYS = ["20240102", "20240229"]
+
+# Messages, and after each: code, span, and the periods in the signal's name.
+CONVERSATIONS = [
+    (ZH, "改成8天", "000341.SZ", JAN_FEB, "8", "换成000342.SZ", "000342.SZ", JAN_FEB, "8"),
+    (ZH, "换成000342.SZ", "000342.SZ", JAN_FEB, "5", "2024年3月呢？", "000342.SZ", ["20240301", "20240331"], "5"),
+    (ZH, "2024年3月呢", "000341.SZ", ["20240301", "20240331"], "5", "那就用10天吧", "000341.SZ", ["20240301", "20240331"], "10"),
+    (EN, "now use 8 days", "000341.SZ", FEW_DAYS, "8", "switch to 000342.SZ", "000342.SZ", FEW_DAYS, "8"),
+    (EN, "what about 000342.SZ?", "000342.SZ", FEW_DAYS, "5", "and March 2024?", "000342.SZ", ["20240301", "20240331"], "5"),
+    (EN, "March 2024 instead", "000341.SZ", ["20240301", "20240331"], "5", "make it 8 days", "000341.SZ", ["20240301", "20240331"], "8"),
+]  # fmt: skip
+
+
+def understood(state):
+    understanding = state["understanding"]
+    (span,) = understanding["windows"]
+    return understanding["trade"], span, state["strategy"]["name"].rpartition("_")[2]
+
+
+@pytest.mark.parametrize("talk", CONVERSATIONS)
+def test_the_planner_changes_what_a_message_changes(talk):
+    first, second, code, span, period, third, last_code, last_span, last_period = talk
+    graph = create_signal_subgraph(
+        source="sample", checkpointer=InMemorySaver(), resources=Resources(store=DataState())
+    )
+    graph.invoke({"messages": [("user", first)]}, THREAD)
+    state = graph.invoke({"messages": [("user", second)]}, THREAD)
+    assert (state["ended_because"], *understood(state)) == ("done", [code], span, period)
+    state = graph.invoke({"messages": [("user", third)]}, THREAD)
+    assert (state["ended_because"], *understood(state)) == ("done", [last_code], last_span, last_period)
+    assert [clause for clause in state["understanding"]["clauses"] if clause["status"] == "default"] == []
+
+
+def test_a_whole_new_sentence_is_a_new_request_and_a_fragment_of_nothing_is_asked_about():
+    graph = create_signal_subgraph(
+        source="sample", checkpointer=InMemorySaver(), resources=Resources(store=DataState())
+    )
+    graph.invoke({"messages": [("user", ZH)]}, THREAD)
+    state = graph.invoke({"messages": [("user", "000342.SZ，RSI低于30买入，高于70卖出，2024年")]}, THREAD)
+    assert understood(state)[:2] == (["000342.SZ"], ["20240101", "20241231"])
+    alone = graph.invoke(
+        {"messages": [("user", "now use 30 days")]}, {"configurable": {"thread_id": "other"}}
+    )
+    assert alone["__interrupt__"][0].value["kind"] == "symbol"
+
+
+@pytest.mark.parametrize("way", ["node", "second process"])
+def test_a_node_and_a_process_that_opens_the_thread_anew_know_the_last_request(way, tmp_path):
+    place = tmp_path / "checkpoints.sqlite"
+
+    def say(text):
+        with closing(sqlite3.connect(place, check_same_thread=False)) as connection:
+            store = DataState(tmp_path / "data")
+            graph = create_signal_subgraph(
+                source="sample",
+                checkpointer=None if way == "node" else SqliteSaver(connection),
+                resources=Resources(store=store),
+            )
+            if way == "node":
+                host = StateGraph(SignalSubgraphState)
+                host.add_node("signal", graph)
+                host.add_edge(START, "signal")
+                graph = host.compile(checkpointer=SqliteSaver(connection))
+            return graph.invoke({"messages": [("user", text)]}, THREAD)
+
+    say(ZH)
+    say("改成8天")
+    state = say("换成000342.SZ")
+    assert (state["ended_because"], *understood(state)) == ("done", ["000342.SZ"], JAN_FEB, "8")
+
+
+@pytest.mark.parametrize(
+    ("message", "changed"),
+    [
+        ("take 000342.SZ", {"ts_code": "000342.SZ"}),
+        ("换成2024年3月", {"start_date": "20240301", "end_date": "20240331"}),
+        ("after two up days", {"strategy_desc": "buy after two up days"}),
+    ],
+)
+def test_a_model_is_shown_the_last_request_and_its_code_in_every_turn(play, graph_of, message, changed):
+    replies = [play.intent(), play.intent(**changed), play.intent(**changed, exit="after a down day")]
+    cast = play.Cast(reflect=lambda messages, turn: json.dumps(replies[turn - 1]))
+    graph = graph_of(cast, checkpointer=InMemorySaver())
+    for text in (play.SENTENCE, message, "sell after a down day"):
+        state = graph.invoke({"messages": [("user", text)]}, THREAD)
+        assert state["ended_because"] == "done", state["error_messages"]
+    shown = [json.loads(tags.read("last_request", said) or "{}") for said in cast.said["reflect"]]
+    assert shown[0] == {}
+    for name, value in changed.items():
+        assert (shown[1][name], shown[2][name]) == (replies[0]["user_intent"]["params"][name], value)
+    assert all(play.GOOD_CODE.strip() in said for said in cast.said["code"][1:])
