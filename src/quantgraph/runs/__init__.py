@@ -3,7 +3,7 @@
 from quantgraph.runs.branch import replay_from
 from quantgraph.runs.outputs import StrategyFile, read_strategy
 from quantgraph.runs.replay import ReplayResult, replay
-from quantgraph.runs.said import audit_said
+from quantgraph.runs.said_audit import audit_said
 from quantgraph.runs.specification import RunSpec
 from quantgraph.runs.start import resume_run, run_strategy
 from quantgraph.runs.verification import audit_strategy
