@@ -17,7 +17,7 @@ from quantgraph.llm.planner.lexicon import Token
 from quantgraph.llm.planner.normalisation import MARKS, clean_words
 from quantgraph.llm.planner.securities import ALL, symbol_of
 
-__all__ = ["Choice", "Roles", "choose", "is_group", "roles_of"]
+__all__ = ["Choice", "Roles", "choose", "is_group", "marked_codes", "roles_of"]
 
 Codes = tuple[str, ...]
 
@@ -95,7 +95,8 @@ _AGAINST = re.compile(
 )
 
 
-def _codes(marks: str, symbols: Sequence[str]) -> Codes:
+def marked_codes(marks: str, symbols: Sequence[str]) -> Codes:
+    """The codes whose marks a text has, in reading order."""
     return tuple(dict.fromkeys(symbol_of(letter, symbols) for letter in re.findall(f"[{MARKS}]", marks)))
 
 
@@ -115,7 +116,7 @@ def choose(text: str, symbols: Sequence[str]) -> Choice:
     watch: Codes = ()
     trade: Codes = ()
     if match := _WATCHES.search(text):
-        watch, trade = _codes(match[1], symbols), _codes(match[2], symbols)
+        watch, trade = marked_codes(match[1], symbols), marked_codes(match[2], symbols)
         text = f"{text[: match.start()]} {text[match.end() :]}"
     for pattern, note in ((_EXCEPT, _excluded), (_AGAINST, _compared)):
         problems += [note(_shown(match[0], symbols)) for match in pattern.finditer(text)]
@@ -215,7 +216,7 @@ def _groups(text: str, tokens: Sequence[Token], symbols: Sequence[str]) -> list[
         since = places[at - 1][0] if at else -1
         before = [token for token in tokens if since < token.begin and token.end <= places[at][0]]
         behind = [token for token in tokens if token.begin > places[end][0]]
-        codes = _codes("".join(mark for _, mark in places[at : end + 1]), symbols)
+        codes = marked_codes("".join(mark for _, mark in places[at : end + 1]), symbols)
         asked = _IF.search(text, before[-1].end if before else 0, places[at][0])
         kind = before[-1].kind if before else ""
         found.append((codes, "IF" if asked else kind, behind[0].kind if behind else ""))

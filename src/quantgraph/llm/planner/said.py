@@ -5,12 +5,13 @@ A model's answer is held against these: a window of another year or a code that 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 from quantgraph.errors import BadWindow
 from quantgraph.llm.planner.dates import Span, Window, find_window, merge_windows
 from quantgraph.llm.planner.lexicon import is_word
 from quantgraph.llm.planner.normalisation import normalise
+from quantgraph.llm.planner.roles import choose, marked_codes
 from quantgraph.llm.planner.securities import find_symbols
 
 __all__ = ["said_symbols", "said_windows"]
@@ -51,7 +52,9 @@ def said_windows(text: str, last_session: str | None) -> tuple[Span, ...]:
 
 
 def said_symbols(text: str, names: Mapping[str, str]) -> tuple[str, ...]:
-    """The codes that a text names, in reading order: of stocks, of indices by code or name, and ``ALL``.
+    """The codes that a text names for its rule, in reading order: of stocks, of indices by code or name, and ``ALL``.
+
+    An index that only says where a stock belongs, a stock that gives way to another one, and a benchmark are left out.
 
     Parameters
     ----------
@@ -61,7 +64,14 @@ def said_symbols(text: str, names: Mapping[str, str]) -> tuple[str, ...]:
     Examples
     --------
     >>> said_symbols("上证50里的贵州茅台", {"贵州茅台": "600519.SH"})
-    ('000016.SH', '600519.SH')
+    ('600519.SH',)
     """
-    found = (find_symbols(normalise(line), names, is_word).symbols for line in text.splitlines())
-    return tuple(dict.fromkeys(code for symbols in found for code in symbols))
+    found = (_codes_of(line, names) for line in text.splitlines())
+    return tuple(dict.fromkeys(code for codes in found for code in codes))
+
+
+def _codes_of(line: str, names: Mapping[str, str]) -> Iterator[str]:
+    found = find_symbols(normalise(line), names, is_word)
+    choice = choose(found.marked, found.symbols)
+    kept = {*choice.watch, *choice.trade, *marked_codes(choice.text, found.symbols)}
+    yield from (code for code in found.symbols if code in kept)
