@@ -17,7 +17,6 @@ from quantgraph.llm import tags
 from quantgraph.llm.planner import replies
 from quantgraph.llm.planner.changes import changed_request
 from quantgraph.llm.planner.codegen import Watched, write_code
-from quantgraph.llm.planner.edits import with_last_request
 from quantgraph.llm.planner.request import ParsedRequest, RequestContext, read_request
 from quantgraph.llm.planner.tool_arguments import (
     CODE_TOOL,
@@ -156,7 +155,6 @@ def _reflect(prompt: _Prompt, text: str) -> PlannerTurn:
     last = _json_object(prompt.part("last_request"))
     text = "\n".join([changed_request(last, text, context), *_answers(prompt)])
     errors = prompt.part("errors") or ""
-    text = with_last_request(text, _json_object(prompt.part("last_request")), context)
     try:
         request = read_request(text, context)
     except BadWindow as error:
