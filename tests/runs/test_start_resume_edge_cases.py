@@ -39,10 +39,10 @@ def test_a_resumed_run_keeps_the_mode_that_it_had_stepped_down_to(tmp_path):
     control = RunControl()
 
     def watch(event):
-        if event.name == "validate":
+        if event.name == "reflection":
             control.request_drain("enough")
 
-    with OpenAIStub(without_tools_after(3)) as stub:
+    with OpenAIStub(without_tools_after(1)) as stub:
         settings = load_settings(
             openai_api_key="sk-test", openai_base_url=stub.base_url, model="stub", model_rung="auto"
         )
@@ -53,15 +53,18 @@ def test_a_resumed_run_keeps_the_mode_that_it_had_stepped_down_to(tmp_path):
         assert half["ended_because"] == "cancelled"
         before = len(stub.requests)
         assert resume_run(half["run_dir"], resources=Resources(**options))["ended_because"] == "done"
-        later = [tags.read("validate", str(one.messages)) for one in stub.requests[before:] if one.tools]
-    assert set(later) == {None}, "validation was told before the stop"
+        asked = [tags.read("user_request", str(one.messages)) for one in stub.requests[before:]]
+        tools = [bool(one.tools) for one in stub.requests[before:]]
+    assert any(asked), "the answer is read after the stop"
+    assert not any(tool for tool, text in zip(tools, asked, strict=True) if text), "reflection knew before it"
     assert replay(half["run_dir"]).differences == ()
 
 
 def of_two_questions(messages):
     """Without a window, and with a word of the rule that nobody knows; the rest is never got to."""
     text = "\n".join(str(message.text) for message in messages)
-    said = (tags.read("user_request", text) or "").splitlines()
+    answers = json.loads(tags.read("answers", text) or "[]")
+    said = [tags.read("user_request", text) or "", *(each["answer"] for each in answers)]
     if "<clarify>" in text:
         return "?"
     windows = ["2024" in line or "2025" in line for line in said]
@@ -83,10 +86,13 @@ def test_a_late_answer_is_for_the_question_that_the_run_ended_for(tmp_path):
     assert (ended["ended_because"], ended["error"]) == ("needs_answer", "needs_answer: what is moon?")
     (assumed,) = ended["assumptions"]
     resume_run(ended["run_dir"], answer="MOON is a day that is up", model=model)
-    requests = [tags.read("user_request", str(call.messages[-1].text)) for call in model.calls]
-    told = [request for request in requests if request and "MOON" in request]
+    asked = [tags.read("answers", str(call.messages[-1].text)) for call in model.calls]
+    told = [json.loads(answers) for answers in asked if answers and "MOON" in answers]
     default = assumed.removeprefix("window: ").removesuffix(" (default)")
-    assert told[0].splitlines()[1:] == [default, "MOON is a day that is up"]
+    assert [(each["answer"], each["by"]) for each in told[0]] == [
+        (default, "default"),
+        ("MOON is a day that is up", "person"),
+    ]
     result = resume_run(ended["run_dir"], model=model)
     assert (result["assumptions"], result["ended_because"]) == ([assumed], "max_retries")
     assert replay(ended["run_dir"]).differences == ()

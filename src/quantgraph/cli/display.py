@@ -98,7 +98,8 @@ class _LiveDisplay(RunDisplay):
 
     def watch(self, event: RunEvent) -> None:
         if event.kind == "said":
-            self._live.console.print(literal(event.text, "bold"), soft_wrap=True)
+            console = self._live.console
+            console.print(literal(event.text, "bold"), soft_wrap=True)
         elif event.kind == "session":
             self._session = event.text
         elif event.kind != "question":

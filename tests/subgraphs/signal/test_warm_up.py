@@ -38,7 +38,7 @@ def test_earlier_sessions_are_fetched_so_that_the_first_row_of_the_window_counts
 ):
     # This stock's averages are never equal, which rounding would decide.
     cast = play.Cast(code=CROSS, reflect=play.intent(ts_code=play.TWO))
-    final = graph_of(cast).invoke({"messages": [("user", play.SENTENCE)]})
+    final = graph_of(cast).invoke({"messages": [("user", "an up-day rule")]})
     assert final["ended_because"] == "done"
     close = store.snapshot(final["data_ref"])["ohlcv"]["close"]
     signal = store.snapshot(final["data_ref"])["signal"]["cross"]
@@ -69,7 +69,7 @@ def above(symbol, count):
 def test_a_need_that_the_window_cannot_show_is_measured_before_it(play, graph_of, store, sample_sessions):
     """22 sessions, in all of which the signal of the window alone is 0: its mean of 40 is not full."""
     cast = play.Cast(code=MEAN_40, reflect=play.intent(ts_code=play.TWO, **MARCH))
-    final = graph_of(cast).invoke({"messages": [("user", play.SENTENCE)]})
+    final = graph_of(cast).invoke({"messages": [("user", "an up-day rule")]})
     assert final["ended_because"] == "done"
     assert final["strategy"]["warm_up"] == 40
     snapshot = store.snapshot(final["data_ref"])
@@ -81,7 +81,7 @@ def test_a_need_that_the_window_cannot_show_is_measured_before_it(play, graph_of
 
 def test_what_needs_more_than_a_year_gets_more(play, graph_of, store):
     cast = play.Cast(code=MEAN_300, reflect=play.intent(**MARCH))
-    final = graph_of(cast).invoke({"messages": [("user", play.SENTENCE)]})
+    final = graph_of(cast).invoke({"messages": [("user", "an up-day rule")]})
     assert final["ended_because"] == "done"
     assert sum(above(play.ONE, 300)) > 0
     signal = store.snapshot(final["data_ref"])["signal"]["above"]
@@ -99,7 +99,7 @@ class _Limited(type(open_source("sample"))):
 
 def test_a_source_that_refuses_earlier_data_is_not_the_codes_fault(play, graph_of):
     cast = play.Cast(code=CROSS)
-    final = graph_of(cast, source=_Limited()).invoke({"messages": [("user", play.SENTENCE)]})
+    final = graph_of(cast, source=_Limited()).invoke({"messages": [("user", "an up-day rule")]})
     assert final["ended_because"] == "done"
     assert cast.turns["code"] == 1
     assert any("rate_limited: slow down" in note for note in final["request"]["notes"])
@@ -109,7 +109,7 @@ def test_a_source_that_refuses_earlier_data_is_not_the_codes_fault(play, graph_o
 
 def test_code_that_fails_on_earlier_data_has_the_window_and_says_so(play, graph_of):
     code = "assert len(snapshot['ohlcv']['close']) < 30, 'too long'\n" + CROSS
-    final = graph_of(play.Cast(code=code)).invoke({"messages": [("user", play.SENTENCE)]})
+    final = graph_of(play.Cast(code=code)).invoke({"messages": [("user", "an up-day rule")]})
     assert final["ended_because"] == "done"
     assert any("too long" in note for note in final["request"]["notes"])
 
@@ -126,7 +126,7 @@ def test_where_the_source_has_nothing_earlier_the_cold_sessions_are_not_judged(
             decider=decider,
             resources=Resources(store=store, ledger=tmp_path / f"{run_id}.sqlite"),
         )
-        final = graph.invoke({"messages": [("user", play.SENTENCE)], "run_id": run_id})
+        final = graph.invoke({"messages": [("user", "an up-day rule")], "run_id": run_id})
         assert final["ended_because"] == "done"
         return final
 
@@ -142,7 +142,7 @@ def test_where_the_source_has_nothing_earlier_the_cold_sessions_are_not_judged(
 def test_a_window_in_which_nothing_counts_is_refused_with_what_would_do(play, graph_of):
     window = {"start_date": FIRST_OF_SAMPLE, "end_date": "20230110"}
     cast = play.Cast(code=CROSS, reflect=play.intent(**window))
-    final = graph_of(cast, on_clarify="fail").invoke({"messages": [("user", play.SENTENCE)]})
+    final = graph_of(cast, on_clarify="fail").invoke({"messages": [("user", "an up-day rule")]})
     assert final["ended_because"] == "repeated_error"
     assert final["error_messages"][0].startswith("no_opinion: cross ")
 
@@ -155,7 +155,7 @@ close = snapshot["ohlcv"]["close"]
 odd = close.diff().gt(0).cumsum() % 2
 GLOBAL_DATA_STATE.update("signal", {"odd": odd.astype(float)})
 """
-    final = graph_of(play.Cast(code=code)).invoke({"messages": [("user", play.SENTENCE)]})
+    final = graph_of(play.Cast(code=code)).invoke({"messages": [("user", "an up-day rule")]})
     assert final["strategy"]["warm_up"] is None
     assert final["strategy"]["evaluated_from"] == play.WINDOW[0]
     close = store.snapshot(final["data_ref"])["ohlcv"]["close"]

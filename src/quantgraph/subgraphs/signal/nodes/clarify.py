@@ -129,7 +129,7 @@ def _default(state: SignalSubgraphState, task: Clarification, resources: OpenRes
         return None
     if task["kind"] == "fields":  # only the unknown fields are given up
         return without_words(task["unread"], task["language"])
-    one_of_several = task["kind"] == "window" and bool(task["unread"] and task["options"])
+    one_of_several = task["kind"] == "window" and bool(task["unread"]) and task["unread"] == task["options"]
     if one_of_several or task["kind"] in ("plan", "confirmation"):
         return None
     sessions = known_source(state, resources).sessions()

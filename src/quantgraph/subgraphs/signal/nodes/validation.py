@@ -120,6 +120,8 @@ def validation_node(
         return {**update, "current_task": "signal_gen"}
     summary = _summary_text(state, report, target)
     text = "\n".join([*_meaning_lines(state, report), summary, *_closing_words(state, target)])
+    # The conversation is in the strategy's cells and the record: a checkpoint of each session need not carry it.
+    update["attempts"] = []
     return {**update, **end_update({**state, **update}, "done", text=text)}
 
 
