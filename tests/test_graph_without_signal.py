@@ -381,6 +381,8 @@ def test_a_run_of_data_alone_replays_identically(tmp_path):
     done = run_strategy(f"{CODES}, {RULE}, March 2024", decider=BuyAndHold(), out=tmp_path)
     assert (done["strategy"], done["signal"], done["ended_because"]) == (None, None, "done")
     assert any(note.startswith("decider buy_and_hold does not execute: ") for note in done["notes"])
+    not_done = [each for each in done["understanding"]["clauses"] if each["status"] == "not_done"]
+    assert [each["words"] in done["notes"][0] for each in not_done] == [True]
     replayed = replay(done["run_dir"], decider=BuyAndHold())
     assert replayed.identical, replayed
     assert replayed.result["equity"] == done["equity"]

@@ -107,7 +107,12 @@ def not_done_words(params: Mapping[str, Any], waived: Collection[str] = ()) -> l
 
 
 def understand(
-    params: Mapping[str, Any], request: Mapping[str, Any], symbols: Symbols, assumptions: Sequence[str]
+    params: Mapping[str, Any],
+    request: Mapping[str, Any],
+    symbols: Symbols,
+    assumptions: Sequence[str],
+    *,
+    not_executed: str = "",
 ) -> Understanding:
     """Return the understanding of a reading that code has checked.
 
@@ -117,6 +122,8 @@ def understand(
         The checked request, whose window was cut to what may be known.
     assumptions
         Answers that no person gave: each is a default.
+    not_executed
+        Words of a rule that the decider does not execute.
     """
     clauses: list[Clause] = [
         {"words": each["words"], "became": each["became"], "status": each["status"]}
@@ -125,8 +132,8 @@ def understand(
     known = {clause["words"] for clause in clauses}
     clauses += [
         {"words": words, "became": "", "status": "not_done"}
-        for words in not_done_words(params)
-        if words not in known
+        for words in [*not_done_words(params), not_executed]
+        if words and words not in known
     ]
     clauses += [{"words": "", "became": answer, "status": "default"} for answer in assumptions]
     return {

@@ -17,26 +17,20 @@ from quantgraph.data.as_of import AsOfSource
 from quantgraph.data.symbol_resolution import INDEX_NAMES, is_code
 from quantgraph.errors import (
     BadOption,
-    BadWindow,
     CodeFailed,
-    FutureRequested,
     ModelOutputInvalid,
     QuantGraphError,
     RunDiverged,
     SandboxTooWeak,
     StorageUnavailable,
-    UnknownField,
-    UnknownSymbol,
 )
 from quantgraph.llm.planner import KeylessPlanner
 from quantgraph.llm.planner.traditional import simplified
 from quantgraph.llm.structured import read_json
 from quantgraph.llm.tags import escape_tags, wrap
-from quantgraph.market.moment import session_of
 from quantgraph.recording import replaying
 from quantgraph.runtime.agent_factory import Agent, invoke_agent_for
 from quantgraph.runtime.endings import MODEL_ERRORS, end_reason, end_update, language, user_messages
-from quantgraph.runtime.events import emit_said
 from quantgraph.runtime.questions import parse_answer
 from quantgraph.runtime.resources import OpenResources, Resources, open_resources
 from quantgraph.runtime.state import Clarification
@@ -47,45 +41,31 @@ from quantgraph.subgraphs.signal.agents import (
     known_source,
     tool_context,
 )
+from quantgraph.subgraphs.signal.checked_reading import checked_reading
 from quantgraph.subgraphs.signal.data_request import (
     check_constraints,
-    check_request,
     has_data,
     has_needed_sessions,
     has_signal,
-    missing_part,
     restrict_to_request,
     with_constraints,
 )
-from quantgraph.subgraphs.signal.decider_needs import (
-    needed_start,
-    needs_notes,
-    not_executed_note,
-    set_rule_aside,
-)
-from quantgraph.subgraphs.signal.indicator_fields import check_fields, fields_question_update, fields_to_fetch
-from quantgraph.subgraphs.signal.messages import without_words
 from quantgraph.subgraphs.signal.reply_schemas import ReflectionReply
-from quantgraph.subgraphs.signal.slips import Slip, echoes_template, names_no_dates, reading_slips
+from quantgraph.subgraphs.signal.slips import Slip, echoes_template, reading_slips
 from quantgraph.subgraphs.signal.state import SignalSubgraphState
 from quantgraph.subgraphs.signal.state_updates import (
     answer_update,
     answered_questions,
     initial_state,
     question_update,
-    repeat_question_update,
     request_text,
     said_text,
     user_text,
 )
 from quantgraph.subgraphs.signal.understanding import (
-    not_done_words,
-    symbols_of,
-    understand,
     understanding_hash,
     understanding_lines,
 )
-from quantgraph.tools.window import split_codes
 
 __all__ = ["REFLECTION_NODE_PROMPT", "reflection_node"]
 
@@ -288,7 +268,7 @@ def _read_request(
     except MODEL_ERRORS as error:
         return end_update(state, "model_unavailable", error)
     return (
-        _misread_question(state, slips) if slips else _checked_reading(state, resources, source, reply, given)
+        _misread_question(state, slips) if slips else checked_reading(state, resources, source, reply, given)
     )
 
 
@@ -325,105 +305,8 @@ def _read_by_planner(
         raise ModelOutputInvalid("the model repeated the prompt's template in place of an answer")
     line = f"{_PLANNER_READ} because the model repeated the prompt's template"
     assumptions = [*state.get("assumptions", []), line]
-    reading = _checked_reading({**state, "assumptions": assumptions}, resources, source, reply, given)
+    reading = checked_reading({**state, "assumptions": assumptions}, resources, source, reply, given)
     return {"assumptions": assumptions, **reading}
-
-
-def _checked_reading(
-    state: SignalSubgraphState,
-    resources: OpenResources,
-    source: AsOfSource,
-    reply: ReflectionReply,
-    given: Mapping[str, str],
-) -> dict[str, Any]:
-    """Return the request as the model read it and code checked it, a question, or the end."""
-    intent = reply.user_intent.model_dump()
-    intent["type"] = reply.task_type
-    intent["params"] |= given
-    gone = _drop_waived(intent["params"], state.get("waived", []))
-    symbols = symbols_of(intent["params"], fixed=intent["params"]["ts_code"] if "ts_code" in given else "")
-    if symbols["watch"]:
-        intent["params"]["ts_code"] = ",".join([*symbols["watch"], *symbols["trade"]])
-    decider = current_decider(resources)
-    not_executed = "" if decider.uses_signal else set_rule_aside(intent, reply.unread)
-    fields = fields_to_fetch([*intent["params"]["required_indicators"], *decider.needs.indicators])
-    fields = [name for name in fields if name not in state.get("waived", [])]
-    intent["params"]["required_indicators"] = fields
-    read = {"user_intent": intent, "reflected_on": user_messages(state)[-1].id, "answering": None}
-    missing = missing_part(intent["type"], intent["params"])
-    if missing or intent["needs_clarification"] or intent["type"] == "unclear":
-        intent["needs_clarification"] = True
-        kind = missing or "strategy"
-        reason = reply.clarification_question or reply.analysis or f"missing: {kind}"
-        worded = bool(reply.clarification_question)
-        again = repeat_question_update(state, kind, intent["params"], reply.unread, reason, worded=worded)
-        return again or {**read, **question_update(state, kind, reason, unread=reply.unread, worded=worded)}
-    if asked := _unsaid_part(state, intent["params"], given):
-        return {**read, **asked}
-    try:
-        check_fields(fields)
-        request = check_request(intent["params"], symbols, source, source.moment, language(state))
-    except UnknownField as error:
-        return {**read, **fields_question_update(state, error)}
-    except (UnknownSymbol, BadWindow, FutureRequested, BadOption) as error:
-        if resources.on_clarify in ("default", "fail"):
-            return {**read, **end_update(state, "data_unavailable", error)}
-        return {**read, **_invalid_request_update(state, resources, intent["params"], error)}
-    if gone:
-        note = say(
-            language(state), zh=f"已去掉 {'、'.join(gone)}", en=f"without {', '.join(gone)}, as agreed"
-        )
-        request["notes"].insert(0, note)
-    request = _for_decider(request, not_executed, state, resources, source)
-    unsaid = [*state.get("assumptions", []), *_unsaid_window(state, intent["params"], given)]
-    understanding = understand(intent["params"], request, symbols, unsaid)
-    emit_said(understanding_lines(understanding, language(state)))
-    return {**read, "request": request, "understanding": understanding}
-
-
-def _drop_waived(params: dict[str, Any], waived: Sequence[str]) -> list[str]:
-    """Take the codes out of a reading that the user goes on without; return them."""
-    for name in ("ts_code", "watch", "trade"):
-        codes = split_codes(params[name])
-        if any(code in waived for code in codes):
-            params[name] = ",".join(code for code in codes if code not in waived)
-    return [each for each in waived if is_code(each)]
-
-
-def _unsaid_window(
-    state: SignalSubgraphState, params: Mapping[str, Any], given: Mapping[str, str]
-) -> list[str]:
-    """Return the window as a default, if it is nobody's: the model chose it."""
-    last = state.get("last_request", {})
-    answered = any(line.startswith("window: ") for line in state.get("assumptions", []))
-    kept = (last.get("start_date"), last.get("end_date")) == (params["start_date"], params["end_date"])
-    if "start_date" in given or answered or kept or not names_no_dates(said_text(state)):
-        return []
-    return [f"window: {params['start_date']}-{params['end_date']}"]
-
-
-def _unsaid_part(
-    state: SignalSubgraphState, params: Mapping[str, Any], given: Mapping[str, str]
-) -> dict[str, Any]:
-    """Return the question for one of several spans, or about what nothing executes; empty without either."""
-    spans = [f"{start}-{end}" for start, end in params["windows"]]
-    if len(set(spans)) > 1 and "start_date" not in given:
-        reason = say(
-            language(state),
-            zh=f"您提到了 {len(spans)} 段时间，一次只能跑一段：{'、'.join(spans)}。请问用哪一段？",
-            en=f"You named {len(spans)} spans and a run has one: {', '.join(spans)}. Which one?",
-        )
-        return question_update(state, "window", reason, unread=spans, options=spans)
-    words = not_done_words(params, state.get("waived", []))
-    if not words:
-        return {}
-    reason = say(
-        language(state),
-        zh=f"这部分目前不会执行：{'；'.join(words)}。去掉它继续吗？",
-        en=f"This is not executed: {'; '.join(words)}. Go on without it?",
-    )
-    option = without_words(words, language(state))
-    return question_update(state, "plan", reason, unread=words, options=[option])
 
 
 def _first_question(state: SignalSubgraphState, decider: Decider) -> dict[str, Any]:
@@ -432,48 +315,6 @@ def _first_question(state: SignalSubgraphState, decider: Decider) -> dict[str, A
         return question_update(state, "strategy", reason)
     reason = say(language(state), zh="请说明要交易哪些股票。", en="Please name the stocks to trade.")
     return question_update(state, "symbol", reason)
-
-
-def _for_decider(
-    request: dict[str, Any],
-    not_executed: str,
-    state: SignalSubgraphState,
-    resources: OpenResources,
-    source: AsOfSource,
-) -> dict[str, Any]:
-    """Return the request with the start of the data that the decider needs, and notes on what it lacks."""
-    decider, sessions, start = current_decider(resources), source.sessions(), session_of(request["start"])
-    data = resources.store.snapshot(current_ref(state, resources))
-    notes = needs_notes(decider, sessions, start, data)
-    if not_executed:
-        notes.insert(0, not_executed_note(decider, not_executed))
-    request = {**request, "notes": [*request["notes"], *(note.text(language(state)) for note in notes)]}
-    if not decider.uses_signal:
-        request["strategy"] = ""
-    first = needed_start(decider, sessions, start)
-    return request if first is None else {**request, "data_start": f"{first:%Y%m%d}"}
-
-
-def _invalid_request_update(
-    state: SignalSubgraphState, resources: OpenResources, params: Mapping[str, Any], error: QuantGraphError
-) -> dict[str, Any]:
-    """Return the question about an invalid parameter, in the user's language, with the error's message.
-
-    One unknown symbol of several may be left out.
-    """
-    if isinstance(error, UnknownSymbol):
-        token = error.data.get("token", "")
-        reason = say(
-            language(state),
-            zh=f"{resources.source.name} 中没有 {token}，请换一个代码、名称或指数（{error.message}）",
-            en=error.message,
-        )
-        options, several = list(error.data.get("close", ())), len(split_codes(params["ts_code"])) > 1
-        unread = [token] if several and token else []
-        options += [without_words(unread, language(state))] if unread else []
-        return question_update(state, "symbol", reason, unread=unread, options=options)
-    reason = say(language(state), zh=f"时间范围或参数不可用（{error.message}）", en=error.message)
-    return question_update(state, "window", reason)
 
 
 def _facts(source: AsOfSource, text: str) -> dict[str, Any]:

@@ -1,0 +1,193 @@
+"""What a model read in a sentence, checked by code: a request with its understanding, or a question."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from quantgraph._util.texts import say
+from quantgraph.data.as_of import AsOfSource
+from quantgraph.data.symbol_resolution import is_code
+from quantgraph.errors import (
+    BadOption,
+    BadWindow,
+    FutureRequested,
+    QuantGraphError,
+    UnknownField,
+    UnknownSymbol,
+)
+from quantgraph.market.moment import session_of
+from quantgraph.runtime.endings import end_update, language, user_messages
+from quantgraph.runtime.events import emit_said
+from quantgraph.runtime.resources import OpenResources
+from quantgraph.subgraphs.signal.agents import current_decider, current_ref
+from quantgraph.subgraphs.signal.data_request import check_request, missing_part
+from quantgraph.subgraphs.signal.decider_needs import (
+    needed_start,
+    needs_notes,
+    not_executed_note,
+    set_rule_aside,
+)
+from quantgraph.subgraphs.signal.indicator_fields import check_fields, fields_question_update, fields_to_fetch
+from quantgraph.subgraphs.signal.messages import without_words
+from quantgraph.subgraphs.signal.reply_schemas import ReflectionReply
+from quantgraph.subgraphs.signal.slips import names_no_dates
+from quantgraph.subgraphs.signal.state import SignalSubgraphState
+from quantgraph.subgraphs.signal.state_updates import question_update, repeat_question_update, said_text
+from quantgraph.subgraphs.signal.understanding import (
+    not_done_words,
+    symbols_of,
+    understand,
+    understanding_lines,
+)
+from quantgraph.tools.window import split_codes
+
+__all__ = ["checked_reading"]
+
+
+def checked_reading(
+    state: SignalSubgraphState,
+    resources: OpenResources,
+    source: AsOfSource,
+    reply: ReflectionReply,
+    given: Mapping[str, str],
+) -> dict[str, Any]:
+    """Return the update of a reading: the request and the understanding, a question, or the end.
+
+    Parameters
+    ----------
+    reply
+        What the model read; ``given``, what the caller fixed, wins over it.
+    """
+    intent = reply.user_intent.model_dump()
+    intent["type"] = reply.task_type
+    intent["params"] |= given
+    gone = _drop_waived(intent["params"], state.get("waived", []))
+    symbols = symbols_of(intent["params"], fixed=intent["params"]["ts_code"] if "ts_code" in given else "")
+    if symbols["watch"]:
+        intent["params"]["ts_code"] = ",".join([*symbols["watch"], *symbols["trade"]])
+    decider = current_decider(resources)
+    not_executed = "" if decider.uses_signal else set_rule_aside(intent, reply.unread)
+    fields = fields_to_fetch([*intent["params"]["required_indicators"], *decider.needs.indicators])
+    fields = [name for name in fields if name not in state.get("waived", [])]
+    intent["params"]["required_indicators"] = fields
+    read = {"user_intent": intent, "reflected_on": user_messages(state)[-1].id, "answering": None}
+    missing = missing_part(intent["type"], intent["params"])
+    if missing or intent["needs_clarification"] or intent["type"] == "unclear":
+        intent["needs_clarification"] = True
+        kind = missing or "strategy"
+        reason = reply.clarification_question or reply.analysis or f"missing: {kind}"
+        worded = bool(reply.clarification_question)
+        again = repeat_question_update(state, kind, intent["params"], reply.unread, reason, worded=worded)
+        return again or {**read, **question_update(state, kind, reason, unread=reply.unread, worded=worded)}
+    if asked := _unsaid_part(state, intent["params"], given, executes_rule=decider.uses_signal):
+        return {**read, **asked}
+    try:
+        check_fields(fields)
+        request = check_request(intent["params"], symbols, source, source.moment, language(state))
+    except UnknownField as error:
+        return {**read, **fields_question_update(state, error)}
+    except (UnknownSymbol, BadWindow, FutureRequested, BadOption) as error:
+        if resources.on_clarify in ("default", "fail"):
+            return {**read, **end_update(state, "data_unavailable", error)}
+        return {**read, **_invalid_request_update(state, resources, intent["params"], error)}
+    if gone:
+        note = say(
+            language(state), zh=f"已去掉 {'、'.join(gone)}", en=f"without {', '.join(gone)}, as agreed"
+        )
+        request["notes"].insert(0, note)
+    request = _for_decider(request, not_executed, state, resources, source)
+    unsaid = [*state.get("assumptions", []), *_unsaid_window(state, intent["params"], given)]
+    understanding = understand(intent["params"], request, symbols, unsaid, not_executed=not_executed)
+    emit_said(understanding_lines(understanding, language(state)))
+    return {**read, "request": request, "understanding": understanding}
+
+
+def _drop_waived(params: dict[str, Any], waived: Sequence[str]) -> list[str]:
+    """Take the codes out of a reading that the user goes on without; return them."""
+    for name in ("ts_code", "watch", "trade"):
+        codes = split_codes(params[name])
+        if any(code in waived for code in codes):
+            params[name] = ",".join(code for code in codes if code not in waived)
+    return [each for each in waived if is_code(each)]
+
+
+def _unsaid_window(
+    state: SignalSubgraphState, params: Mapping[str, Any], given: Mapping[str, str]
+) -> list[str]:
+    """Return the window as a default, if it is nobody's: the model chose it."""
+    last = state.get("last_request", {})
+    answered = any(line.startswith("window: ") for line in state.get("assumptions", []))
+    kept = (last.get("start_date"), last.get("end_date")) == (params["start_date"], params["end_date"])
+    if "start_date" in given or answered or kept or not names_no_dates(said_text(state)):
+        return []
+    return [f"window: {params['start_date']}-{params['end_date']}"]
+
+
+def _unsaid_part(
+    state: SignalSubgraphState, params: Mapping[str, Any], given: Mapping[str, str], *, executes_rule: bool
+) -> dict[str, Any]:
+    """Return the question for one of several spans, or about what nothing executes; empty without either.
+
+    A decider that executes no rule executes none of its clauses, and is not asked about one of them.
+    """
+    spans = [f"{start}-{end}" for start, end in params["windows"]]
+    if len(set(spans)) > 1 and "start_date" not in given:
+        reason = say(
+            language(state),
+            zh=f"您提到了 {len(spans)} 段时间，一次只能跑一段：{'、'.join(spans)}。请问用哪一段？",
+            en=f"You named {len(spans)} spans and a run has one: {', '.join(spans)}. Which one?",
+        )
+        return question_update(state, "window", reason, unread=spans, options=spans)
+    words = not_done_words(params, state.get("waived", []))
+    if not words or not executes_rule:
+        return {}
+    reason = say(
+        language(state),
+        zh=f"这部分目前不会执行：{'；'.join(words)}。去掉它继续吗？",
+        en=f"This is not executed: {'; '.join(words)}. Go on without it?",
+    )
+    option = without_words(words, language(state))
+    return question_update(state, "plan", reason, unread=words, options=[option])
+
+
+def _for_decider(
+    request: dict[str, Any],
+    not_executed: str,
+    state: SignalSubgraphState,
+    resources: OpenResources,
+    source: AsOfSource,
+) -> dict[str, Any]:
+    """Return the request with the start of the data that the decider needs, and notes on what it lacks."""
+    decider, sessions, start = current_decider(resources), source.sessions(), session_of(request["start"])
+    data = resources.store.snapshot(current_ref(state, resources))
+    notes = needs_notes(decider, sessions, start, data)
+    if not_executed:
+        notes.insert(0, not_executed_note(decider, not_executed))
+    request = {**request, "notes": [*request["notes"], *(note.text(language(state)) for note in notes)]}
+    if not decider.uses_signal:
+        request["strategy"] = ""
+    first = needed_start(decider, sessions, start)
+    return request if first is None else {**request, "data_start": f"{first:%Y%m%d}"}
+
+
+def _invalid_request_update(
+    state: SignalSubgraphState, resources: OpenResources, params: Mapping[str, Any], error: QuantGraphError
+) -> dict[str, Any]:
+    """Return the question about an invalid parameter, in the user's language, with the error's message.
+
+    One unknown symbol of several may be left out.
+    """
+    if isinstance(error, UnknownSymbol):
+        token = error.data.get("token", "")
+        reason = say(
+            language(state),
+            zh=f"{resources.source.name} 中没有 {token}，请换一个代码、名称或指数（{error.message}）",
+            en=error.message,
+        )
+        options, several = list(error.data.get("close", ())), len(split_codes(params["ts_code"])) > 1
+        unread = [token] if several and token else []
+        options += [without_words(unread, language(state))] if unread else []
+        return question_update(state, "symbol", reason, unread=unread, options=options)
+    reason = say(language(state), zh=f"时间范围或参数不可用（{error.message}）", en=error.message)
+    return question_update(state, "window", reason)
