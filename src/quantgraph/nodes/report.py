@@ -75,7 +75,7 @@ def report_node(state: TradingState, *, trading: Trading) -> dict[str, Any]:
 def _traded_market(state: TradingState, trading: Trading) -> Market:
     """Return the market of what is traded alone, without what is only watched."""
     request, market = state["request"], trading.market(state)
-    if request["trade"] == request["ts_code"]:
+    if request.get("trade") == request.get("ts_code"):
         return market
     traded = {**request, "ts_code": request["trade"], "index": []}
     ref = restrict_to_request(market.store, market.data_ref, traded, trading.resources.source)
