@@ -217,11 +217,11 @@ def test_an_async_answering_function_is_refused(tmp_path):
 
 def test_a_run_out_of_budget_goes_on_with_another_one(tmp_path, asked):
     ended = run_strategy(
-        SENTENCE, out=tmp_path, resources=Resources(settings=load_settings(budget="calls=3"))
+        SENTENCE, out=tmp_path, resources=Resources(settings=load_settings(budget="calls=2"))
     )
-    assert (ended["ended_because"], len(asked)) == ("budget_calls", 3)
+    assert (ended["ended_because"], len(asked)) == ("budget_calls", 2)
     assert resume_run(ended["run_dir"])["ended_because"] == "budget_calls"
-    assert len(asked) == 3
+    assert len(asked) == 2
     done = resume_run(ended["run_dir"], resources=Resources(settings=load_settings(budget="calls=100")))
     assert done["ended_because"] == "done"
     asked.clear()

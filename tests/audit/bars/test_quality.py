@@ -39,11 +39,20 @@ def test_sound_data_has_no_finding():
         "ohlcv_fields": ["open", "close", "pre_close"],
         "indicator_fields": [],
         "signal_fields": [],
+        "missing_cells": {},
         "date_range": "2024-01-02 - 2024-01-09",
         "session_count": 6,
         "stock_count": 2,
         "total_data_points": 12,
     }
+
+
+def test_missing_cells_are_counted_by_field_and_events_are_not_missing():
+    gaps = flat()
+    gaps.iloc[1, 0] = gaps.iloc[3, 1] = gaps.iloc[4, 1] = np.nan
+    made = panels(close=gaps, dividend=flat() * np.nan, is_st=flat() * np.nan)
+    made["indicators"] = {"pe": gaps.iloc[:3]}
+    assert audit(made).summary["missing_cells"] == {"close": 3, "pe": 1}
 
 
 def test_nothing_at_all_is_an_error_and_no_crash():

@@ -26,7 +26,7 @@ from quantgraph.audit.bars._session_checks import (
     thin_sessions,
 )
 from quantgraph.audit.findings import Finding, Report, Severity
-from quantgraph.data.market_data import EVENT_FIELDS
+from quantgraph.data.market_data import EVENT_FIELDS, STATUS_FIELDS
 
 __all__ = ["check_data", "check_signal", "signal_counts"]
 
@@ -232,10 +232,16 @@ def signal_counts(signal: pd.DataFrame) -> dict[str, int]:
 
 
 def _summary(panels: Panels) -> dict[str, Any]:
-    listed = {
+    listed: dict[str, Any] = {
         "ohlcv_fields": list(panels["ohlcv"]),
         "indicator_fields": list(panels["indicators"]),
         "signal_fields": list(panels.get("signal", {})),
+    }
+    listed["missing_cells"] = {
+        name: missing
+        for panel in ("ohlcv", "indicators")
+        for name, frame in panels[panel].items()
+        if name not in (*EVENT_FIELDS, *STATUS_FIELDS) and (missing := int(frame.isna().to_numpy().sum()))
     }
     return {**listed, **(_extent(panels["ohlcv"]["close"]) if "close" in panels["ohlcv"] else {})}
 

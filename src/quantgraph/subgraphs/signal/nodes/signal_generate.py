@@ -104,7 +104,7 @@ def signal_generate_node(
         replies = invoke_agent(
             agent or build_agent("signal_generate", resources),
             context,
-            _prompt(state, context, request, attempts),
+            _prompt(state, context, request, attempts, resources.settings.sandbox_packages),
             earlier=earlier_messages(attempts),
         )
     except MODEL_ERRORS as error:
@@ -173,6 +173,7 @@ def _prompt(
     context: ToolContext,
     request: Mapping[str, Any],
     attempts: Sequence[Attempt],
+    packages: Sequence[str],
 ) -> str:
     view = context.tree.view(context.as_of)
     told = {error for attempt in attempts for error in attempt["errors"]}
@@ -187,6 +188,9 @@ def _prompt(
         prompt,
         _watched(state, request, context),
         _kept_code(state),
+        f"Besides pandas, numpy and talib these can be imported 可以导入: {', '.join(packages)}"
+        if packages
+        else "",
         idioms_for(request["strategy"], request["index"]),
     ]
     return "\n\n".join(filter(None, parts))
