@@ -179,7 +179,19 @@ def sma_cross(bars):
     return marks(close.shape, (above & ~before, 1), (~above & before, -1), known=~np.isnan(mean(close, 21)))
 
 
+def price_cross(bars):
+    close, ma = bars["close"].to_numpy(), mean(bars["close"], 20)
+    known = ~np.isnan(ma)
+    nothing = np.zeros((1, close.shape[1]), dtype=bool)
+    above, below = known & (close > ma), known & (close < ma)
+    buy, sell = (side & ~np.vstack([nothing, side[:-1]]) for side in (above, below))
+    return marks(close.shape, (buy, 1), (sell, -1), known=known)
+
+
+MENDED = "mended"
+"""The cell before it, with what its error says to write."""
 CASES = {
+    "object dtype": (SOME, ["cross_ma20_object_dtype", MENDED], ["code_failed"], price_cross),
     "pairs": ("601398.SH,601988.SH", ["pairs_1_leak", "pairs_2_right"], ["not_causal"], pairs),
     "composite": (
         ALL,
@@ -200,6 +212,7 @@ CASES = {
     "sma cross": (SOME, ["sma_cross_right"], [], sma_cross),
 }
 RULES = {
+    "object dtype": "收盘价上穿20日均线买入，下穿卖出",
     "pairs": "工商银行与中国银行对数价比的60日z值，2以上买中国银行，-2以下买工商银行，回到0卖出",
     "composite": "每周买入0.5倍60日动量z值减0.5倍20日波动率z值最高的10只，其余卖出",
     "volume breakout": "放量两倍创60日新高买入，跌破20日线或从最高点回落8%卖出",
@@ -237,7 +250,9 @@ def test_each_fault_is_told_and_the_right_cell_gives_the_signal_of_another_compu
 ):
     codes, cells, faults, computed = CASES[name]
     folder = Path(shared_data, "model-replies", "cells")
-    written = [(folder / f"{cell}.py").read_text(encoding="utf-8") for cell in cells]
+    written = [(folder / f"{cell}.py").read_text(encoding="utf-8") for cell in cells if cell != MENDED]
+    if MENDED in cells:
+        written.append(written[-1].replace(".shift(1).fillna(False)", ".shift(1, fill_value=False)"))
     store = DataState()
     with OpenAIStub(scripted(written, codes, RULES[name])) as server:
         settings = load_settings(
@@ -258,7 +273,8 @@ def test_each_fault_is_told_and_the_right_cell_gives_the_signal_of_another_compu
         reflections = sum("<user_request>" in json.dumps(request.messages) for request in server.requests)
     assert final["ended_because"] == "done", final["error_messages"]
     assert reflections == 1, "no parameter was at fault"
-    told = [attempt["errors"][0].partition(":")[0] for attempt in final["attempts"] if attempt["errors"]]
+    failed = [line.partition("): ")[2] for line in final["execution_history"] if " failed (attempt " in line]
+    told = [line.partition(":")[0] for line in failed]
     assert [fault for fault in told if fault != "meaning"] == faults
     assert final["strategy"]["cells"] == written[-1:]
     assert final["strategy"]["said"] == "这是代码的说明。"
