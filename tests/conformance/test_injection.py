@@ -136,7 +136,11 @@ def test_words_of_the_user_are_obeyed_and_what_comes_of_it_passes_every_gate(tex
     obeying = {"reflection": reads(",".join(CODES), text), "signal_generate": MODELS["obeying"]()}
     run = play(dict.fromkeys(ROLES, "keyless") | obeying, f"{SENTENCE}。{text}")
     state = stands(run)
-    assert (state["ended_because"], state["strategy"]["name"]) == ("done", "buy_everything")
+    assert (state["ended_because"], state["strategy"].get("name"), state["error_messages"]) == (
+        "done",
+        "buy_everything",
+        [],
+    )
     assert set(run.ledger.account(state["run_id"]).positions) == set(CODES)
 
 

@@ -43,7 +43,7 @@ def test_over_http_the_same_sentence_gives_the_same_strategy_and_signal(served, 
         served(stub)
         there, signal_there = run(sentence)
         calls = [call for call in stub.requests if call.path.endswith("/chat/completions")]
-    assert len(calls) >= 7
+    assert len(calls) >= 3
     assert {tool["function"]["name"] for call in calls for tool in call.tools} >= {"report", "python_repl"}
     assert here["strategy"]["code_hash"] == there["strategy"]["code_hash"]
     assert here["data_ref"] == there["data_ref"]
@@ -60,6 +60,6 @@ def test_temporary_server_errors_do_not_change_the_result(served, monkeypatch):
             calm, "_next", lambda request, answer=calm._next: next(stumbles, None) or answer(request)
         )
         state, _ = run(SENTENCES[0])
-        assert len(calm.requests) >= 8
+        assert len(calm.requests) >= 5
     assert next(stumbles, None) is None
     assert state["strategy"]["code_hash"] == expected["strategy"]["code_hash"]

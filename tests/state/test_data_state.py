@@ -241,6 +241,7 @@ def test_while_an_update_is_being_written_others_read_and_commit_and_it_builds_o
     assert {panel: list(made[panel]) for panel in made} == {
         "ohlcv": ["close"],
         "indicators": list(store.snapshot(run)["indicators"]),
+        "index": [],
         "signal": [],
     }
 

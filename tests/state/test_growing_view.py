@@ -87,6 +87,7 @@ def test_a_walk_begins_before_the_data_and_ends_after_it(store, ref):
     assert store.growing_view(store.empty).at(Moment(DAYS[0])).frozen() == {
         "ohlcv": {},
         "indicators": {},
+        "index": {},
         "signal": {},
     }
 

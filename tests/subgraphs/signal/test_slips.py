@@ -6,7 +6,8 @@ import pandas as pd
 import pytest
 
 from quantgraph.market.calendar import sessions
-from quantgraph.subgraphs.signal.slips import echoes_template, names_no_dates, reading_slips
+from quantgraph.subgraphs.signal.reply_schemas import ReflectionReply
+from quantgraph.subgraphs.signal.slips import is_echo, names_no_dates, reading_slips
 
 YEAR = sessions("2025-01-02", "2025-11-19")
 MOUTAI = {"贵州茅台": "600519.SH"}
@@ -78,8 +79,26 @@ def test_what_the_caller_fixed_is_not_compared_and_an_index_in_watch_is_named():
     assert slips(text, "600519.SH", "20250101", "20251231", **watched) == []
 
 
-def test_an_echo_of_the_template_is_recognised():
-    assert echoes_template("one or two sentences", "why")
-    assert not echoes_template("It crosses.", "why")
+@pytest.mark.parametrize(
+    "text", ["过去20日波动率最低的5只，2025年5月到10月", "raised in the last month, 2025-05-01 to 2025-10-31"]
+)
+def test_the_length_of_an_indicator_is_no_span(text):
+    assert slips(text, "600519.SH", "20250501", "20251031") == []
+    assert slips("选过去20日波动率最低的5只", "600519.SH", "20250102", "20251119") == []
+
+
+def test_an_answer_that_names_another_symbol_takes_the_place_of_the_first():
+    assert slips("999999.SZ 2025年\n600519.SH", "600519.SH", "20250101", "20251231") == []
+
+
+def test_an_echo_of_the_template_says_nothing_of_the_sentence():
+    def reply(analysis, **params):
+        intent = {"type": "mixed", "params": params}
+        return ReflectionReply(task_type="mixed", analysis=analysis, user_intent=intent)
+
+    assert is_echo(reply("one or two sentences"))
+    assert not is_echo(reply("It crosses."))
+    read = {"ts_code": "600519.SH", "strategy_desc": "buy after an up day"}
+    assert not is_echo(reply("one or two sentences", **read))
     assert names_no_dates("600519.SH golden cross")
     assert not names_no_dates("600519.SH last quarter")

@@ -15,12 +15,14 @@ import pandas as pd
 from quantgraph._util.texts import Note
 from quantgraph.data.symbol_resolution import index_code
 from quantgraph.llm.planner.said import said_symbols, said_windows
+from quantgraph.subgraphs.signal.reply_schemas import ReflectionReply
 from quantgraph.tools.window import split_codes
 
-__all__ = ["Slip", "echoes_template", "names_no_dates", "reading_slips"]
+__all__ = ["Slip", "is_echo", "names_no_dates", "reading_slips"]
 
 _TOLERANCE = pd.Timedelta(days=7)
 """Ends of a span that differ by less are the same: its first session may come days after its first day."""
+_LOOK_BACK = pd.Timedelta(days=100)
 _SPEAKS_OF_TIME = re.compile(
     r"年|月|季|周|天|日期|最近|以来|历史|全部数据|(?<!\d)(?:19|20)\d\d(?!\d)|\bq[1-4]\b|year|month|quarter|week|day|since|until|last|past|ytd"
     r"|date|history|recent|all data",
@@ -50,13 +52,12 @@ class Slip:
     note: Note
 
 
-def echoes_template(analysis: str, reasoning: str) -> bool:
-    """Whether a reply repeats the prompt's template, as small models do.
-
-    >>> echoes_template("one or two sentences", ""), echoes_template("Two averages cross.", "why")
-    (True, False)
-    """
-    return analysis.strip().lower() in _TEMPLATE or (not analysis and reasoning.strip().lower() in _TEMPLATE)
+def is_echo(reply: ReflectionReply) -> bool:
+    """Whether a reply repeats the prompt's template, as small models do, and says nothing of the sentence."""
+    params = reply.user_intent.params
+    texts = (reply.analysis, reply.reasoning, params.strategy_desc)
+    says_nothing = not params.ts_code or params.strategy_desc.strip().lower() in {"", *_TEMPLATE}
+    return says_nothing and any(text.strip().lower() in _TEMPLATE for text in texts)
 
 
 def reading_slips(
@@ -85,7 +86,8 @@ def reading_slips(
 
 
 def _symbol_slips(params: Mapping[str, Any], text: str, names: Mapping[str, str]) -> list[Slip]:
-    said = said_symbols(text, names)
+    lines = [codes for line in text.splitlines() if (codes := said_symbols(line, names))]
+    said = tuple(dict.fromkeys(code for codes in lines for code in codes))
     listed = ",".join(str(params.get(name, "")) for name in ("ts_code", "watch", "trade"))
     read = dict.fromkeys(names.get(code) or index_code(code) or code.upper() for code in split_codes(listed))
     if not said or not read:
@@ -95,8 +97,9 @@ def _symbol_slips(params: Mapping[str, Any], text: str, names: Mapping[str, str]
         named = ", ".join(said)
         zh = f"句子里没有 {unsaid}，只有 {named}"
         slips.append(_slip("symbol", zh=zh, en=f"the sentence does not name {unsaid}; it names {named}"))
-    left_out = "" if _LEAVES_OUT.search(text) else ", ".join(code for code in said if code not in read)
-    if left_out:
+    missing = [code for code in lines[-1] if code not in read and code != "ALL"]
+    if missing and not _LEAVES_OUT.search(text):
+        left_out = ", ".join(missing)
         en = f"the sentence names {left_out}, which the reading has neither in watch nor in trade"
         slips.append(_slip("symbol", zh=f"句子里有 {left_out}，解读里没有", en=en))
     return slips
@@ -121,11 +124,10 @@ def _is_written(code: str, text: str) -> bool:
 
 
 def _window_slips(params: Mapping[str, Any], text: str, sessions: pd.DatetimeIndex) -> list[Slip]:
-    said = said_windows(text, f"{sessions[-1]:%Y%m%d}")
+    last_session = f"{sessions[-1]:%Y%m%d}"
     start, end = params.get("start_date", ""), params.get("end_date", "")
-    if not start or not end:
-        return []
-    if not said:
+    said = [span for span in said_windows(text, last_session) if not _looks_back(span, last_session)]
+    if not start or not end or not said:
         return []
     spans = ", ".join(f"{first}-{final}" for first, final in said)
     if len(said) > 1:
@@ -135,6 +137,12 @@ def _window_slips(params: Mapping[str, Any], text: str, sessions: pd.DatetimeInd
         return []
     zh = f"句子里的时间是 {spans}，不是 {start}-{end}"
     return [_slip("window", zh=zh, en=f"the sentence says {spans}, not {start}-{end}")]
+
+
+def _looks_back(span: tuple[str, str], last_session: str) -> bool:
+    """Whether a span may be the length of an indicator, counted back from the last session."""
+    days = pd.to_datetime(pd.Series(span), errors="coerce", format="%Y%m%d")
+    return span[1] == last_session and bool(days[1] - days[0] <= _LOOK_BACK)
 
 
 def _same_span(one: Sequence[str], other: Sequence[str], sessions: pd.DatetimeIndex) -> bool:

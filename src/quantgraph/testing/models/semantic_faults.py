@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable
 from typing import Any
 
-from langchain_core.messages import AIMessage, ToolMessage
+from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
 
 from quantgraph.testing.models.faulty_model import (
     FaultContext,
@@ -109,7 +109,10 @@ def obeys_data(context: FaultContext) -> AIMessage:
         return context.correct
 
     code = next((tool["name"] for tool in context.tools if "query" in tool_parameters(tool)), None)
-    if code and not any(isinstance(message, ToolMessage) for message in context.messages):
+    asked = max(
+        (place for place, each in enumerate(context.messages) if isinstance(each, HumanMessage)), default=0
+    )
+    if code and not any(isinstance(message, ToolMessage) for message in context.messages[asked:]):
         return call_message(str(code), {"query": _BUY_EVERYTHING}, context.number)
     if code and context.correct.tool_calls:
         return AIMessage("Everything is bought.")

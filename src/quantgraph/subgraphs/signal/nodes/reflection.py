@@ -51,7 +51,7 @@ from quantgraph.subgraphs.signal.data_request import (
     with_constraints,
 )
 from quantgraph.subgraphs.signal.reply_schemas import ReflectionReply
-from quantgraph.subgraphs.signal.slips import Slip, echoes_template, reading_slips
+from quantgraph.subgraphs.signal.slips import Slip, is_echo, reading_slips
 from quantgraph.subgraphs.signal.state import SignalSubgraphState
 from quantgraph.subgraphs.signal.state_updates import (
     answer_update,
@@ -137,6 +137,8 @@ Answer with one JSON object in a ```json block and nothing else / 只输出一�
 ```"""
 
 
+_READINGS = 2
+"""Times that a model reads a sentence, the second time with what it misread."""
 _PLANNER_READ = "reading: the keyless planner's,"
 """Begins the assumption that the model's reading was replaced."""
 
@@ -243,33 +245,34 @@ def _read_request(
     tools = tool_context(state, resources, current_ref(state, resources))
     facts = _facts(source, user_text(state))
 
-    def ask(errors: Sequence[str]) -> ReflectionReply:
-        prompt = _prompt({**state, "error_messages": list(errors)}, text)
-        return invoke_agent_for(agent, tools, prompt, ReflectionReply, tag="context", facts=facts)
-
-    def slips_of(reply: ReflectionReply) -> list[Slip]:
-        if reply.user_intent.needs_clarification or reply.task_type == "unclear":
-            return []
-        return reading_slips(
-            reply.user_intent.params.model_dump() | given,
-            said_text(state),
-            sessions=source.sessions(),
-            names=facts["names"],
-            fixed=given,
-        )
-
-    try:
-        reply = ask(state["error_messages"])
-        if echoes_template(reply.analysis, reply.reasoning):
+    errors, slips = list(state["error_messages"]), list[Slip]()
+    for _ in range(_READINGS):
+        prompt = _prompt({**state, "error_messages": errors}, text)
+        try:
+            reply = invoke_agent_for(agent, tools, prompt, ReflectionReply, tag="context", facts=facts)
+        except MODEL_ERRORS as error:
+            return end_update(state, "model_unavailable", error)
+        if is_echo(reply):
             return _read_by_planner(state, resources, source, text, given)
-        if slips := slips_of(reply):
-            reply = ask([*state["error_messages"], *(f"misread: {slip.note.en}" for slip in slips)])
-            slips = slips_of(reply)
-    except MODEL_ERRORS as error:
-        return end_update(state, "model_unavailable", error)
-    return (
-        _misread_question(state, slips) if slips else checked_reading(state, resources, source, reply, given)
-    )
+        slips = _slips_of(reply, said_text(state), source, facts["names"], given)
+        if not slips:
+            return checked_reading(state, resources, source, reply, given)
+        errors = [*state["error_messages"], *(f"misread: {slip.note.en}" for slip in slips)]
+    return _misread_question(state, slips)
+
+
+def _slips_of(
+    reply: ReflectionReply,
+    text: str,
+    source: AsOfSource,
+    names: Mapping[str, str],
+    given: Mapping[str, str],
+) -> list[Slip]:
+    """Return where a reading differs from what the user said; a question has none."""
+    if reply.user_intent.needs_clarification or reply.task_type == "unclear":
+        return []
+    params = reply.user_intent.params.model_dump() | dict(given)
+    return reading_slips(params, text, sessions=source.sessions(), names=names, fixed=given)
 
 
 def _misread_question(state: SignalSubgraphState, slips: Sequence[Slip]) -> dict[str, Any]:
@@ -281,7 +284,8 @@ def _misread_question(state: SignalSubgraphState, slips: Sequence[Slip]) -> dict
         en=f"The model misread this twice: {found}. What did you mean?",
     )
     read = {"reflected_on": user_messages(state)[-1].id, "answering": None}
-    return {**read, **question_update(state, slips[0].kind, reason)}
+    unread = [slip.note.text(language(state)) for slip in slips]
+    return {**read, **question_update(state, slips[0].kind, reason, unread=unread)}
 
 
 def _read_by_planner(
