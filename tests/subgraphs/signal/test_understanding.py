@@ -175,3 +175,27 @@ def test_a_message_after_the_end_changes_the_last_request_and_starts_from_its_co
     assert tags.read("user_request", cast.said["reflect"][1]) == f"take {play.TWO}"
     assert play.GOOD_CODE.strip() in cast.said["code"][1]
     assert play.GOOD_CODE.strip() not in cast.said["code"][0]
+
+
+def test_a_vague_rule_has_no_default_in_its_place(play, graph_of):
+    asks = play.intent(strategy_desc="", question="how strong is strong?")
+    final = graph_of(play.Cast(reflect=asks), on_clarify="default").invoke(
+        {"messages": [("user", f"{play.ONE}，买点强势股，走弱了就卖，2024年")]}
+    )
+    assert (final["ended_because"], final["open_question"]["default"]) == ("needs_answer", None)
+    assert "how strong is strong?" in final["error_messages"][-1]
+
+
+def test_what_was_given_up_stays_given_up_in_other_words_and_in_the_result(play, graph_of):
+    again = {"clauses": [{"words": "a stop", "became": "", "status": "not_done"}]}
+    cast = play.Cast(
+        reflect=lambda messages, turn: json.dumps(
+            play.intent(**STOPPED) if turn == 1 else play.intent(**again) if turn == 2 else play.intent()
+        )
+    )
+    graph = graph_of(cast, checkpointer=InMemorySaver())
+    graph.invoke({"messages": [("user", play.SENTENCE)]}, THREAD)
+    final = graph.invoke(Command(resume="1"), THREAD)
+    assert final["ended_because"] == "done"
+    not_done = [each["words"] for each in final["understanding"]["clauses"] if each["status"] == "not_done"]
+    assert not_done == ["a stop", "stop at 5%"]

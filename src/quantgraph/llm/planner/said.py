@@ -11,10 +11,11 @@ from quantgraph.errors import BadWindow
 from quantgraph.llm.planner.dates import Span, Window, find_window, merge_windows
 from quantgraph.llm.planner.lexicon import is_word
 from quantgraph.llm.planner.normalisation import normalise
+from quantgraph.llm.planner.request import RequestContext, read_request
 from quantgraph.llm.planner.roles import choose, marked_codes
 from quantgraph.llm.planner.securities import find_symbols
 
-__all__ = ["said_symbols", "said_windows"]
+__all__ = ["said_symbols", "said_windows", "says_a_rule"]
 
 
 def said_windows(text: str, last_session: str | None) -> tuple[Span, ...]:
@@ -75,3 +76,18 @@ def _codes_of(line: str, names: Mapping[str, str]) -> Iterator[str]:
     choice = choose(found.marked, found.symbols)
     kept = {*choice.watch, *choice.trade, *marked_codes(choice.text, found.symbols)}
     yield from (code for code in found.symbols if code in kept)
+
+
+def says_a_rule(text: str, names: Mapping[str, str]) -> bool:
+    """Whether a text has words of a rule, readable or not, beside its securities and dates.
+
+    Examples
+    --------
+    >>> says_a_rule("600519.SH，买点强势股，2025年", {}), says_a_rule("600519.SH，2025年", {})
+    (True, False)
+    """
+    try:
+        read = read_request(text, RequestContext(names=names))
+    except BadWindow:
+        return False
+    return read.strategy is not None or bool(read.unread)

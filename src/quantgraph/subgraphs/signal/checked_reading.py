@@ -98,7 +98,8 @@ def checked_reading(
         request["notes"].insert(0, note)
     request = _for_decider(request, not_executed, state, resources, source)
     unsaid = [*state.get("assumptions", []), *_unsaid_window(state, intent["params"], given)]
-    understanding = understand(intent["params"], request, symbols, unsaid, not_executed=not_executed)
+    left_out = [not_executed, *(word for word in state.get("waived", []) if not is_code(word))]
+    understanding = understand(intent["params"], request, symbols, unsaid, left_out=left_out)
     emit_said(understanding_lines(understanding, language(state)))
     return {**read, "request": request, "understanding": understanding}
 
@@ -140,7 +141,9 @@ def _unsaid_part(
         )
         return question_update(state, "window", reason, unread=spans, options=spans)
     words = not_done_words(params, state.get("waived", []))
-    if not words or not executes_rule:
+    task = state.get("answering")
+    given_up = bool(task and task["kind"] == "plan" and set(task["unread"]) <= set(state.get("waived", [])))
+    if not words or not executes_rule or given_up:  # the same may come back in other words
         return {}
     reason = say(
         language(state),

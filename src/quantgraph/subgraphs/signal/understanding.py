@@ -112,7 +112,7 @@ def understand(
     symbols: Symbols,
     assumptions: Sequence[str],
     *,
-    not_executed: str = "",
+    left_out: Sequence[str] = (),
 ) -> Understanding:
     """Return the understanding of a reading that code has checked.
 
@@ -122,8 +122,8 @@ def understand(
         The checked request, whose window was cut to what may be known.
     assumptions
         Answers that no person gave: each is a default.
-    not_executed
-        Words of a rule that the decider does not execute.
+    left_out
+        Words that the user gave up, or that the decider does not execute.
     """
     clauses: list[Clause] = [
         {"words": each["words"], "became": each["became"], "status": each["status"]}
@@ -132,7 +132,7 @@ def understand(
     known = {clause["words"] for clause in clauses}
     clauses += [
         {"words": words, "became": "", "status": "not_done"}
-        for words in [*not_done_words(params), not_executed]
+        for words in dict.fromkeys([*not_done_words(params), *left_out])
         if words and words not in known
     ]
     clauses += [{"words": "", "became": answer, "status": "default"} for answer in assumptions]

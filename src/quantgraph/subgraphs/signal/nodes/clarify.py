@@ -15,6 +15,7 @@ from langchain_core.messages import AIMessage, HumanMessage
 
 from quantgraph._util.texts import say
 from quantgraph.errors import BadOption
+from quantgraph.llm.planner.said import says_a_rule
 from quantgraph.llm.tags import escape_tags, wrap
 from quantgraph.recording import AnsweredBy, keep_answer
 from quantgraph.runtime.endings import MODEL_ERRORS, end_update, success_update
@@ -30,7 +31,12 @@ from quantgraph.subgraphs.signal.messages import (
     without_words,
 )
 from quantgraph.subgraphs.signal.state import SignalSubgraphState
-from quantgraph.subgraphs.signal.state_updates import answer_update, failure_reason, question_update
+from quantgraph.subgraphs.signal.state_updates import (
+    answer_update,
+    failure_reason,
+    question_update,
+    said_text,
+)
 from quantgraph.subgraphs.signal.understanding import understanding_hash
 
 __all__ = ["CLARIFY_NODE_PROMPT", "clarify_node"]
@@ -125,7 +131,7 @@ def _default(state: SignalSubgraphState, task: Clarification, resources: OpenRes
 
     A rule that the user gave has none: a default never takes its place.
     """
-    if _is_about_a_rule(state, task):
+    if _is_about_a_rule(state, task) or (task["kind"] == "strategy" and _rule_was_said(state, resources)):
         return None
     if task["kind"] == "fields":  # only the unknown fields are given up
         return without_words(task["unread"], task["language"])
@@ -145,6 +151,13 @@ def _default(state: SignalSubgraphState, task: Clarification, resources: OpenRes
         }
         known += [part for part, names in fields.items() if all(params.get(name) for name in names)]
     return default_answer(task["kind"], task["language"], sessions, plan_without=known)
+
+
+def _rule_was_said(state: SignalSubgraphState, resources: OpenResources) -> bool:
+    """Whether the user said a rule that the reading does not have, such as one that is vague."""
+    text = said_text(state)
+    names = {name: code for code, name in known_source(state, resources).names().items() if name in text}
+    return says_a_rule(text, names)
 
 
 def _is_about_a_rule(state: SignalSubgraphState, task: Clarification) -> bool:

@@ -104,7 +104,7 @@ What to find out / 任务
    required_indicators: those of pe, pe_ttm, pb, ps, ps_ttm, dv_ratio, turnover_rate, volume_ratio, total_mv, circ_mv …
    that the rule needs beyond prices and volume; mostly none.
    plan: what was said of positions: stop_loss, take_profit, trailing_stop (fractions), max_holding (sessions),
-   max_positions, trade_on, size, cash, commission, slippage_bps; mostly empty.
+   max_positions, trade_on, size, cash, commission, slippage_bps; mostly empty. How many a ranking picks is the rule.
    clauses: what is a default ("default") or cannot be done ("not_done": short selling, hourly bars, leverage, the plan).
 3. If something is missing, or the rule could be read in two ways, ask for ONE thing: the code first, then the window,
    then the rule. 一次只问一件事：先代码，再时间，再策略。
