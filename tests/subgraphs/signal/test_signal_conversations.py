@@ -111,3 +111,15 @@ def test_a_model_is_shown_the_last_request_and_its_code_in_every_turn(play, grap
     for name, value in changed.items():
         assert (shown[1][name], shown[2][name]) == (replies[0]["user_intent"]["params"][name], value)
     assert all(play.GOOD_CODE.strip() in said for said in cast.said["code"][1:])
+
+
+def test_a_model_that_answers_a_change_with_the_change_alone_keeps_the_rest(play, graph_of):
+    fragment = play.intent(ts_code=play.TWO, start_date="", end_date="", strategy_desc="")
+    cast = play.Cast(reflect=lambda messages, turn: json.dumps(play.intent() if turn == 1 else fragment))
+    graph = graph_of(cast, checkpointer=InMemorySaver())
+    graph.invoke({"messages": [("user", play.SENTENCE)]}, THREAD)
+    state = graph.invoke({"messages": [("user", f"take {play.TWO}")]}, THREAD)
+    assert state["ended_because"] == "done"
+    assert state["understanding"]["trade"] == [play.TWO]
+    assert state["understanding"]["windows"] == [list(play.WINDOW)]
+    assert state["request"]["strategy"] == play.RULE

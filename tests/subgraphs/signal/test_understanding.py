@@ -115,6 +115,12 @@ def test_a_confirmation_is_asked_once_and_a_new_sentence_there_changes_the_reque
     assert final["understanding"]["trade"] == ["000342.SZ"]
 
 
+def test_a_function_may_confirm_and_is_listed_as_the_one_who_did(play, graph_of):
+    graph = graph_of(play.Cast(), confirm=True, on_clarify=lambda question: "yes")
+    final = graph.invoke({"messages": [("user", play.SENTENCE)]})
+    assert (final["ended_because"], final["assumptions"]) == ("done", ["confirmation: yes (callable)"])
+
+
 def test_a_declined_understanding_ends_cancelled(play, graph_of):
     graph = graph_of(play.Cast(), confirm=True, checkpointer=InMemorySaver())
     graph.invoke({"messages": [("user", play.SENTENCE)]}, THREAD)

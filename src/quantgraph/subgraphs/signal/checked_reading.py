@@ -61,6 +61,8 @@ def checked_reading(
     """
     intent = reply.user_intent.model_dump()
     intent["type"] = reply.task_type
+    if reply.task_type != "data_fetch" and not intent["needs_clarification"]:
+        _keep_last(intent["params"], state.get("last_request", {}))
     intent["params"] |= given
     gone = _drop_waived(intent["params"], state.get("waived", []))
     symbols = symbols_of(intent["params"], fixed=intent["params"]["ts_code"] if "ts_code" in given else "")
@@ -102,6 +104,16 @@ def checked_reading(
     understanding = understand(intent["params"], request, symbols, unsaid, left_out=left_out)
     emit_said(understanding_lines(understanding, language(state)))
     return {**read, "request": request, "understanding": understanding}
+
+
+def _keep_last(params: dict[str, Any], last: Mapping[str, Any]) -> None:
+    """Fill a reading without a rule, which changes the last request, with what it leaves of that one."""
+    if params["strategy_desc"] or not last.get("strategy_desc"):
+        return
+    symbols = () if params["ts_code"] else ("ts_code", "watch", "trade")
+    rule = ("strategy_desc", "entry", "exit", "required_indicators", "plan", "clauses")
+    for name in (*symbols, "start_date", "end_date", *rule):
+        params[name] = params[name] or last.get(name, params[name])
 
 
 def _drop_waived(params: dict[str, Any], waived: Sequence[str]) -> list[str]:

@@ -200,20 +200,23 @@ def _ask(state: SignalSubgraphState, task: Clarification, resources: OpenResourc
     except BadOption as error:
         return end_update(state, "needs_answer", f"needs_answer: {error.message}")
     if task["kind"] == "confirmation":
-        return _confirmed(state, task, text)
+        return _confirmed(state, task, text, who)
     return _answered(state, task, task["default"] if task["default"] and is_default(text) else text, who)
 
 
-def _confirmed(state: SignalSubgraphState, task: Clarification, text: str) -> dict[str, Any]:
+def _confirmed(
+    state: SignalSubgraphState, task: Clarification, text: str, who: AnsweredBy | None
+) -> dict[str, Any]:
     """Return the update after the user has seen the understanding; other words than yes and no change it."""
     agreed, declined = task["options"]
     if text == agreed or is_default(text):
         history = success_update(state, f"confirmed: {text}")
         done = {"clarification": None, "clarification_needed": None, "current_task": "reflection"}
-        return {"confirmed": understanding_hash(state["understanding"]), **done, **history}
+        noted = assumption_update(state, task["kind"], text, who)
+        return {"confirmed": understanding_hash(state["understanding"]), **done, **history, **noted}
     if text == declined or is_refusal(text):
         return end_update(state, "cancelled", "cancelled: the understanding was declined")
-    return _answered(state, task, text, None)
+    return _answered(state, task, text, who)
 
 
 def _answered(
