@@ -54,8 +54,8 @@ def prove_causality(
     view = resources.store.view(as_of(state, resources), strategy["data_ref"])
     trials, panel = CodeTrials(resources.runner, strategy["cells"], strategy["name"]), view.frozen()
     stored = resources.store.view(as_of(state, resources), current_ref(state, resources))
-    columns = stored["signal"][strategy["name"]].columns
-    whole, changed = _run_again(state, resources, trials, panel)
+    signal = stored["signal"][strategy["name"]]
+    whole, changed = _run_again(state, trials, panel, signal)
     if changed is not None:
         return CausalityProof(report=Report(checks=("reproducible",), findings=(changed,)))
     verdict = check_causality(
@@ -92,16 +92,15 @@ def prove_causality(
     )
     if verdict.signal is None:
         return CausalityProof(report=report)
-    return CausalityProof(report=report, signal=in_window(verdict.signal, request)[columns])
+    return CausalityProof(report=report, signal=in_window(verdict.signal, request)[signal.columns])
 
 
 def _run_again(
-    state: SignalSubgraphState, resources: OpenResources, trials: CodeTrials, panel: Frames
+    state: SignalSubgraphState, trials: CodeTrials, panel: Frames, stored: pd.DataFrame
 ) -> tuple[TrialOutcome, Finding | None]:
     """Run the strategy in a fresh process; the finding says how its signal differs from the stored one."""
     name = state["strategy"]["name"]
     again = trials.whole(panel)
-    stored = resources.store.view(as_of(state, resources), current_ref(state, resources))["signal"][name]
     if again.signal is None:
         message = f"{name} failed when its code was run again: {again.error}"
     elif in_window(again.signal.frame, state["request"]).reindex(columns=stored.columns).equals(stored):

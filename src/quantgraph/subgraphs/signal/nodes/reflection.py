@@ -253,7 +253,7 @@ def _read_request(
         except MODEL_ERRORS as error:
             return end_update(state, "model_unavailable", error)
         if is_echo(reply):
-            return _read_by_planner(state, resources, source, text, given)
+            return _read_by_planner(state, resources, source, prompt, facts=facts, given=given)
         slips = _slips_of(reply, said_text(state), source, facts["names"], given)
         if not slips:
             return checked_reading(state, resources, source, reply, given)
@@ -292,7 +292,9 @@ def _read_by_planner(
     state: SignalSubgraphState,
     resources: OpenResources,
     source: AsOfSource,
-    text: str,
+    prompt: str,
+    *,
+    facts: Mapping[str, Any],
     given: Mapping[str, str],
 ) -> dict[str, Any]:
     """Return what the keyless planner reads, noted as an assumption, in place of a model's echo.
@@ -302,8 +304,8 @@ def _read_by_planner(
     ModelOutputInvalid
         If it cannot read the sentence whole.
     """
-    context = wrap("context", json.dumps(_facts(source, user_text(state)), ensure_ascii=False))
-    messages = [SystemMessage(context), HumanMessage(_prompt(state, text))]
+    context = wrap("context", json.dumps(facts, ensure_ascii=False))
+    messages = [SystemMessage(context), HumanMessage(prompt)]
     reply = read_json(KeylessPlanner().invoke(messages).text, ReflectionReply)
     if reply.user_intent.needs_clarification or reply.unread:
         raise ModelOutputInvalid("the model repeated the prompt's template in place of an answer")
