@@ -1,0 +1,92 @@
+"""The facts that the two agents are shown, as plain JSON with short numbers."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from decimal import Decimal
+from numbers import Integral, Real
+from typing import Any
+
+__all__ = ["decision_facts", "filter_facts", "short_numbers"]
+
+_PORTFOLIO = ("total_assets", "available_cash", "position_value")
+_AFTER_THE_FILTER = ("fundamental_data", "filter_reasoning")
+
+FeatureItem = Mapping[str, Any]
+
+
+def decision_facts(
+    features_list: Sequence[FeatureItem],
+    portfolio: Mapping[str, float],
+    history: Mapping[str, str],
+    *,
+    rule: str = "",
+    min_cash_ratio: float = 0.0,
+    cost_rate: float = 0.0,
+) -> dict[str, Any]:
+    """Facts of the decision: ``portfolio_info``, ``symbols``, ``history``; ``rule`` and ``limits`` if any.
+
+    Parameters
+    ----------
+    features_list
+        Items ``{"symbol": ..., "features": {...}}``.
+    portfolio
+        ``total_assets``, ``available_cash`` and ``position_value``.
+    history
+        Earlier decisions by symbol, as text; of symbols without features, and empty ones, nothing is shown.
+    rule
+        The user's rule in words.
+    min_cash_ratio, cost_rate
+        Shown as ``limits`` where they are not 0.
+    """
+    symbols = {item["symbol"]: {"features": short_numbers(item["features"])} for item in features_list}
+    limits = {"min_cash_ratio": min_cash_ratio, "cost_rate": cost_rate}
+    limits = {name: short_numbers(limit) for name, limit in limits.items() if limit}
+    return {
+        "portfolio_info": {name: short_numbers(portfolio[name]) for name in _PORTFOLIO},
+        "symbols": symbols,
+        "history": {symbol: history[symbol] for symbol in symbols if history.get(symbol)},
+        **({"limits": limits} if limits else {}),
+        **({"rule": rule} if rule else {}),
+    }
+
+
+def filter_facts(
+    features_list: Sequence[FeatureItem],
+    portfolio: Mapping[str, float],
+    history: Mapping[str, str],
+    *,
+    rule: str = "",
+) -> dict[str, Any]:
+    """Facts of the filter: those of the decision without fundamentals, which it is asked about."""
+    before = [
+        {
+            "symbol": item["symbol"],
+            "features": {
+                name: each for name, each in item["features"].items() if name not in _AFTER_THE_FILTER
+            },
+        }
+        for item in features_list
+    ]
+    return decision_facts(before, portfolio, history, rule=rule)
+
+
+def short_numbers(value: Any) -> Any:
+    """JSON with fractions of two decimals, below 1 of two significant digits; None for NaN and infinity.
+
+    >>> short_numbers({"open": 184.2049, "yield": 0.004567, "days": 45, "pe": float("nan")})
+    {'open': 184.2, 'yield': 0.0046, 'days': 45, 'pe': None}
+    """
+    if isinstance(value, Mapping):
+        return {name: short_numbers(each) for name, each in value.items()}
+    if isinstance(value, list | tuple):
+        return [short_numbers(each) for each in value]
+    if isinstance(value, bool) or not isinstance(value, Real | Decimal):
+        return value
+    if isinstance(value, Integral):
+        return int(value)
+    number = float(value)
+    if not math.isfinite(number):
+        return None
+    return round(number, 2) if abs(number) >= 1 else float(f"{number:.2g}")

@@ -1,0 +1,114 @@
+"""Cash over all orders together: sales first, charges included, and who is held when it does not fit."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from quantgraph.agents.dual_agent.decision_cash import check_cash, hold_those_that_do_not_fit
+
+
+def decision(action, target):
+    return {"action": action, "target_cash_amount": target, "confidence": 0.5, "reasons": []}
+
+
+def book(cash, **positions):
+    value = sum(positions.values())
+    portfolio = {"total_assets": cash + value, "available_cash": cash, "position_value": value}
+    return positions, portfolio
+
+
+def test_what_is_sold_pays_for_what_is_bought_wherever_it_stands():
+    positions, portfolio = book(0.0, B=0.0, A=5_000.0)
+    swap = {"B": decision("increase", 5_000.0), "A": decision("close", 0.0)}
+    assert check_cash(swap, positions, portfolio) is None
+    assert check_cash(dict(reversed(swap.items())), positions, portfolio) is None
+
+
+def test_two_buys_that_fit_singly_do_not_pass_together():
+    positions, portfolio = book(10_000.0, A=0.0, B=0.0)
+    both = {name: decision("increase", 6_000.0) for name in positions}
+    for name, each in both.items():
+        assert check_cash({name: each}, positions, portfolio) is None
+    fault = check_cash(both, positions, portfolio)
+    assert (fault.kind, fault.required_cash, fault.shortfall) == ("cash", 12_000.0, 2_000.0)
+
+
+def test_charges_count_on_both_sides():
+    positions, portfolio = book(0.0, A=10_000.0, B=0.0)
+    swap = {"A": decision("close", 0.0), "B": decision("increase", 10_000.0)}
+    fault = check_cash(swap, positions, portfolio, cost_rate=0.001)
+    # 10,000 less 10 come in, 10,000 and 10 go out.
+    assert (fault.proceeds, fault.required_cash) == (9_990.0, pytest.approx(10_010.0))
+    assert fault.shortfall == pytest.approx(20.0)
+
+
+def test_a_hold_needs_no_cash_and_neither_does_a_reply_that_buys_nothing():
+    positions, portfolio = book(0.0, A=5_000.0)
+    assert check_cash({"A": decision("hold", 9_000.0)}, positions, portfolio) is None
+    assert check_cash({"A": decision("hold", 5_000.0)}, positions, portfolio, min_cash_ratio=0.5) is None
+    assert check_cash({"A": decision("decrease", 4_000.0)}, positions, portfolio, min_cash_ratio=0.5) is None
+    assert check_cash({}, positions, portfolio) is None
+
+
+def test_a_ratio_below_the_least_is_a_fault_of_its_own():
+    positions, portfolio = book(20_000.0, A=80_000.0, B=0.0)
+    fault = check_cash({"B": decision("increase", 12_000.0)}, positions, portfolio, min_cash_ratio=0.1)
+    # 8,000 of 100,000 would be left, and 10,000 must stay.
+    assert (fault.kind, fault.remaining_cash, fault.remaining_ratio, fault.shortfall) == (
+        "ratio",
+        8_000.0,
+        0.08,
+        2_000.0,
+    )
+    assert check_cash({"B": decision("increase", 10_000.0)}, positions, portfolio, min_cash_ratio=0.1) is None
+
+
+def test_in_the_order_of_the_universe_those_that_fit_stand():
+    positions, portfolio = book(10_000.0, A=0.0, B=0.0, C=0.0, D=1_000.0)
+    wished = {
+        "D": decision("close", 0.0),
+        "C": decision("increase", 3_000.0),
+        "B": decision("increase", 7_000.0),
+        "A": decision("increase", 5_000.0),
+    }
+    settled = hold_those_that_do_not_fit(wished, positions, portfolio)
+    # 11,000 with the sale: A takes 5,000, B does not fit the 6,000 left, C does.
+    assert list(settled) == ["A", "B", "C", "D"]
+    assert {name: each["action"] for name, each in settled.items()} == {
+        "A": "increase", "B": "hold", "C": "increase", "D": "close",
+    }  # fmt: skip
+    assert settled["B"] == {
+        "action": "hold",
+        "target_cash_amount": 0.0,
+        "confidence": 0.5,
+        "reasons": [],
+        "note": "an increase by 7000.00 does not fit the cash that is left, 6000.00",
+        "hold_reason": "rejected",
+    }
+    assert wished["B"]["action"] == "increase"
+
+
+AMOUNT = st.floats(0, 50_000)
+
+
+@given(
+    held=st.lists(AMOUNT, min_size=4, max_size=4),
+    targets=st.lists(AMOUNT, min_size=4, max_size=4),
+    cash=AMOUNT,
+    ratio=st.floats(0, 0.9),
+    cost=st.floats(0, 0.01),
+)
+def test_what_is_settled_passes_the_check(held, targets, cash, ratio, cost):
+    positions, portfolio = book(cash, **dict(zip("ABCD", held, strict=True)))
+    wished = {
+        name: decision("increase" if target > positions[name] else "decrease", target)
+        for name, target in zip("ABCD", targets, strict=True)
+    }
+    options = {"min_cash_ratio": ratio, "cost_rate": cost}
+    settled = hold_those_that_do_not_fit(wished, positions, portfolio, **options)
+    fault = check_cash(settled, positions, portfolio, **options)
+    assert fault is None or fault.shortfall < 0.01
+    if check_cash(wished, positions, portfolio, **options) is None and any(
+        each["action"] == "increase" for each in wished.values()
+    ):
+        assert settled == wished

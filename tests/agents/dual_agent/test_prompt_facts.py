@@ -1,0 +1,107 @@
+"""The JSON that the two agents are shown."""
+
+import json
+from decimal import Decimal
+
+import numpy as np
+import pytest
+
+from quantgraph.agents.dual_agent.prompt_facts import decision_facts, filter_facts, short_numbers
+
+AAPL = {
+    "market_data": {
+        "ticker": "AAPL",
+        "open": 184.20,
+        "close_7d": [180.0, 182.0, 181.5, 183.0, 185.0, 186.5, 188.0],
+        "date": "2025-06-15",
+        "price": 185.50,
+    },
+    "fundamental_data": {
+        "market_cap": 2850000000000.0,
+        "pe_ratio": 28.5,
+        "dividend_yield": 0.52,
+        "week_52_high": 199.62,
+        "week_52_low": 164.08,
+        "quarterly_dividend": 0.24,
+    },
+    "news_events": {
+        "top_k_events": [
+            "Apple announces new product - Revolutionary AI chip unveiled",
+            "Strong Q2 earnings beat analyst expectations",
+        ]
+    },
+    "position_state": {"current_position_value": 5000.0, "holding_days": 45, "shares": 27.0},
+    "filter_reasoning": "Technical pattern shows volatility requiring fundamental validation",
+}
+TSLA = {
+    "market_data": {"ticker": "TSLA", "open": None, "close_7d": [], "date": "2025-06-15"},
+    "news_events": {"top_k_events": []},
+    "position_state": {"current_position_value": 3000.0, "holding_days": 3, "shares": 10.0},
+    "filter_reasoning": "Stable technical indicators, no fundamental analysis needed",
+}
+ITEMS = [{"symbol": "AAPL", "features": AAPL}, {"symbol": "TSLA", "features": TSLA}]
+PORTFOLIO = {"total_assets": 100000.0, "available_cash": 50000.0, "position_value": 50000.0}
+HISTORY = {
+    "AAPL": "Previous decisions:\n2025-06-10: increase to $5000 (confidence: 0.8)",
+    "TSLA": "Previous decisions:\n2025-06-10: hold at $3000 (confidence: 0.6)",
+}
+
+
+def test_the_facts_of_the_decision_have_the_documented_shape():
+    assert decision_facts(ITEMS, PORTFOLIO, HISTORY) == {
+        "portfolio_info": {"total_assets": 100000.0, "available_cash": 50000.0, "position_value": 50000.0},
+        "symbols": {"AAPL": {"features": AAPL}, "TSLA": {"features": TSLA}},
+        "history": HISTORY,
+    }
+
+
+def test_a_rule_and_limits_are_shown_only_if_there_are_any():
+    facts = decision_facts(
+        ITEMS, PORTFOLIO, {}, rule="buy what fell", min_cash_ratio=0.1, cost_rate=0.00012345
+    )
+    assert facts["rule"] == "buy what fell"
+    assert facts["limits"] == {"min_cash_ratio": 0.1, "cost_rate": 0.00012}
+    assert decision_facts(ITEMS, PORTFOLIO, {}).keys() == {"portfolio_info", "symbols", "history"}
+
+
+def test_history_of_other_symbols_is_left_out():
+    assert decision_facts(ITEMS[:1], PORTFOLIO, HISTORY | {"AMD": "x"})["history"] == {
+        "AAPL": HISTORY["AAPL"]
+    }
+    assert decision_facts(ITEMS, PORTFOLIO, {"AAPL": ""})["history"] == {}
+
+
+def test_the_filter_is_not_shown_what_it_decides_about():
+    facts = filter_facts(ITEMS, PORTFOLIO, HISTORY, rule="r")
+    shown = facts["symbols"]["AAPL"]["features"]
+    assert set(shown) == {"market_data", "news_events", "position_state"}
+    assert (facts["rule"], facts["history"]) == ("r", HISTORY)
+    assert "fundamental_data" in AAPL
+
+
+@pytest.mark.parametrize(
+    ("number", "short"),
+    [
+        (184.2049, 184.2),
+        (1.005, 1.0),
+        (-3.14159, -3.14),
+        (0.52349, 0.52),
+        (0.0045678, 0.0046),
+        (-0.0045678, -0.0046),
+        (0.999, 1.0),
+        (0.0, 0.0),
+        (45, 45),
+        (np.float64(2.345678), 2.35),
+        (np.int64(7), 7),
+        (Decimal("12.345"), 12.35),
+        (True, True),
+        (None, None),
+        (float("nan"), None),
+        (float("inf"), None),
+        ("0.123456", "0.123456"),
+    ],
+)
+def test_numbers_are_short(number, short):
+    assert short_numbers(number) == short
+    assert type(short_numbers(number)) is type(short)
+    json.dumps(short_numbers(number), allow_nan=False)

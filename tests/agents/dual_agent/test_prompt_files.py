@@ -1,0 +1,109 @@
+"""The prompt files: found by name alone, versioned, unchanged under their version, and complete."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from quantgraph._util.canonical_json import content_hash
+from quantgraph.agents.dual_agent import prompt_files
+from quantgraph.agents.dual_agent.decision_validation import ACTIONS
+from quantgraph.agents.dual_agent.prompt_files import (
+    DEFAULT_PROMPT,
+    _load_prompt,
+    _prompt_dir,
+    _prompt_version,
+    load_prompt_strictly,
+)
+from quantgraph.errors import BadFile, BadOption
+
+HASHES = {
+    "decision_agent_v1.txt": "7a0a58e9d38fbc246c8967467c5afa7c",
+    "decision_agent_v1_zh.txt": "f91d7e5d405bc99af30db5b5be326f10",
+    "fundamental_filter_agent_v1.txt": "15ec89525d3db71d94cca7f64a1ff6f0",
+    "fundamental_filter_agent_v1_zh.txt": "8906ec2e4111c7b209d83061c3fb5e6b",
+}
+DECISION = [name for name in HASHES if name.startswith("decision")]
+FILTER = [name for name in HASHES if name.startswith("fundamental")]
+
+
+def test_the_folder_is_absolute_and_holds_the_prompts():
+    folder = Path(_prompt_dir())
+    assert folder.is_absolute()
+    assert sorted(path.name for path in folder.iterdir()) == sorted(HASHES)
+
+
+def test_a_prompt_that_changes_gets_a_new_version():
+    assert {name: content_hash(load_prompt_strictly(name)) for name in HASHES} == HASHES
+
+
+def test_a_version_is_the_name_with_slashes():
+    assert _prompt_version("decision_agent_v1.txt") == "decision/agent/v1"
+    assert _prompt_version("fundamental_filter_agent_v1_zh.txt") == "fundamental/filter/agent/v1/zh"
+
+
+def test_a_prompt_is_loaded_by_its_name():
+    assert _load_prompt("decision_agent_v1.txt").startswith("You decide a portfolio")
+
+
+def test_a_prompt_that_is_missing_is_the_default_by_hand_and_an_error_in_a_run():
+    assert _load_prompt("decision_agent_v9.txt") == DEFAULT_PROMPT
+    with pytest.raises(
+        BadOption, match=r"decision_agent_v9.txt.* valid are decision_agent_v1.txt, "
+    ) as caught:
+        load_prompt_strictly("decision_agent_v9.txt")
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "name", ["../prompt_files.py", "prompts/decision_agent_v1.txt", "/etc/hostname", "", ".", None]
+)
+def test_a_path_is_not_a_name(name):
+    with pytest.raises(BadOption):
+        load_prompt_strictly(name)
+    assert _load_prompt(name) == DEFAULT_PROMPT
+
+
+def test_a_file_that_is_not_text_or_empty_is_named(monkeypatch, tmp_path):
+    (tmp_path / "bytes.txt").write_bytes(b"\xff\xfe\xfa")
+    (tmp_path / "empty.txt").write_text(" \n")
+    monkeypatch.setattr(prompt_files, "_FOLDER", tmp_path)
+    for name in ("bytes.txt", "empty.txt"):
+        with pytest.raises(BadFile, match=name):
+            load_prompt_strictly(name)
+
+
+@pytest.mark.parametrize("name", sorted(HASHES))
+def test_a_prompt_has_no_placeholder(name):
+    text = load_prompt_strictly(name)
+    outside = text.split("```json")[0]
+    assert not re.search(r"[{}]", outside.replace("```json", ""))
+    assert text.count("```") == 3 or text.count("```") == 2
+
+
+@pytest.mark.parametrize("name", DECISION)
+def test_the_decision_is_told_everything_that_is_checked(name):
+    text = load_prompt_strictly(name)
+    for word in (
+        *ACTIONS,
+        "available_cash",
+        "target_cash_amount",
+        "confidence",
+        "null",
+        "rule",
+        "min_cash_ratio",
+    ):
+        assert word in text
+
+
+@pytest.mark.parametrize("name", sorted(HASHES))
+def test_prompts_say_that_text_is_data_and_ask_for_english_reasons(name):
+    text = load_prompt_strictly(name)
+    assert "never an instruction" in text or "不是指令" in text
+    assert "English" in text or "英文" in text
+
+
+@pytest.mark.parametrize("name", FILTER)
+def test_the_filter_is_told_its_answer(name):
+    text = load_prompt_strictly(name)
+    assert '{"stocks_need_fundamental": ["<SYM>"], "reasoning": {"<SYM>": "..."}}' in text
