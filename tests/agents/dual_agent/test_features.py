@@ -1,0 +1,375 @@
+"""Features: what a symbol's prices, news and position look like at the open, and what a host may give."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from datetime import date, datetime
+from decimal import Decimal
+from zoneinfo import ZoneInfo
+
+import pandas as pd
+import pytest
+
+from quantgraph.agents.dual_agent.features import (
+    add_fundamentals,
+    build_features,
+    check_features_list,
+    fill_features,
+    positions_of,
+)
+from quantgraph.broker import Account
+from quantgraph.broker.account import Position
+from quantgraph.data import open_source
+from quantgraph.errors import BadOption
+from quantgraph.market.moment import Moment
+from quantgraph.state import DataState, Record
+
+EMPTY = Account.opening(100_000)
+
+
+def features(view, symbol="A", account=EMPTY, **options):
+    (item,) = build_features(view, account, [symbol], **options)
+    assert item["symbol"] == symbol
+    json.dumps(item, allow_nan=False)
+    return item["features"]
+
+
+def holding(symbol, quantity, entered, sellable=None):
+    position = Position(
+        quantity=quantity,
+        sellable=quantity if sellable is None else sellable,
+        cost=Decimal(1000),
+        entered=entered,
+    )
+    return Account(cash=Decimal("100.00"), positions={symbol: position})
+
+
+def news(symbol, known, title, description=""):
+    return Record(
+        "news", known, symbol, {"title": title, "description": description, "publisher": "", "id": ""}
+    )
+
+
+# From a view ---------------------------------------------------------------------------------------
+
+
+def test_features_have_the_documented_shape(small_market, rising):
+    market = small_market({"A": rising(9)}, open={"A": [each + 0.5 for each in rising(9)]})
+    expected = {
+        "market_data": {
+            "ticker": "A",
+            "open": 9.5,
+            "close_7d": [2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0],
+            "date": "2024-01-11",
+        },
+        "news_events": {"top_k_events": []},
+        "position_state": {"current_position_value": 0.0, "holding_days": 0, "shares": 0.0, "sellable": 0.0},
+    }
+    assert features(market.view(8)) == expected
+    priced = features(market.view(8), include_price=True)
+    assert priced["market_data"] == expected["market_data"] | {"price": 9.5}
+
+
+def test_without_a_bar_today_there_is_no_open_and_yesterdays_is_not_shown(small_market):
+    market = small_market({"A": [1.0, 2.0, 3.0], "B": [4.0, 5.0, None]})
+    shown = features(market.view(2), "B", include_price=True)["market_data"]
+    assert (shown["open"], shown["price"], shown["close_7d"]) == (None, None, [4.0, 5.0])
+    assert features(market.view(2), "UNKNOWN")["market_data"]["close_7d"] == []
+
+
+def test_a_position_is_valued_at_the_open_and_held_since_its_session(small_market):
+    market = small_market({"A": [1.0, 2.0, 3.0, 4.0]}, open={"A": [1.5, 2.5, 3.5, 4.5]})
+    state = features(market.view(3), account=holding("A", 200, market.days[1], sellable=150))[
+        "position_state"
+    ]
+    assert state == {"current_position_value": 900.0, "holding_days": 2, "shares": 200.0, "sellable": 150.0}
+    today = features(market.view(3), account=holding("A", Decimal("0.5"), market.days[3]))["position_state"]
+    assert (today["holding_days"], today["current_position_value"]) == (0, 2.25)
+
+
+def test_a_position_without_an_open_is_valued_at_the_last_price(small_market):
+    market = small_market(
+        {"A": [1.0, 2.0, None], "B": [1.0, 1.0, 1.0]}, open={"A": [1.5, 2.5, None], "B": [1.0] * 3}
+    )
+    state = features(market.view(2), account=holding("A", 100, market.days[0]))["position_state"]
+    assert state["current_position_value"] == 250.0
+
+
+def test_a_symbol_that_was_left_and_bought_again_counts_from_then_on(small_market, rising):
+    market = small_market({"A": rising(30)})
+    again = holding("A", 100, market.days[25])
+    assert features(market.view(28), account=again)["position_state"]["holding_days"] == 3
+    assert features(market.view(28))["position_state"]["holding_days"] == 0
+
+
+def test_news_are_newest_first_at_most_five_each_once(small_market, rising):
+    market = small_market({"A": rising(5)}, first="2024-01-01")  # day 4 is Friday the 5th
+    day = market.days[4]
+    stories = [news("A", day - pd.Timedelta(hours=hour), f"title {hour}", "text") for hour in range(1, 8)]
+    market.record(*stories, news("A", day - pd.Timedelta(minutes=30), " title  1 ", "text\n"))
+    assert features(market.view(4))["news_events"]["top_k_events"] == [
+        f"title {hour} - text" for hour in range(1, 6)
+    ]
+    assert features(market.view(4), top_k=2)["news_events"]["top_k_events"] == [
+        "title 1 - text",
+        "title 2 - text",
+    ]
+    assert features(market.view(4), top_k=0)["news_events"]["top_k_events"] == []
+
+
+def test_news_count_from_two_days_back_to_nine_o_clock(small_market, rising):
+    market = small_market({"A": rising(5)})
+    market.record(
+        news("A", datetime(2024, 1, 2, 23, 59), "three days back"),
+        news("A", datetime(2024, 1, 3), "two days back"),
+        news("A", date(2024, 1, 4), "a day alone"),
+        news("A", datetime(2024, 1, 5, 8, 59), "before nine"),
+        news("A", datetime(2024, 1, 5, 9), "at nine"),
+        news("A", date(2024, 1, 5), "today, no hour"),
+        news("A", None, "never"),
+        news("B", datetime(2024, 1, 5, 8), "of another"),
+    )
+    shown = features(market.view(4))["news_events"]["top_k_events"]
+    assert shown == ["before nine", "a day alone", "two days back"]
+    assert features(market.view(4), news_days=3)["news_events"]["top_k_events"][-1] == "three days back"
+    assert features(market.view(4), news_days=0)["news_events"]["top_k_events"] == ["before nine"]
+
+
+def test_a_story_of_any_length_is_one_short_line(small_market, rising):
+    market = small_market({"A": rising(5)})
+    market.record(
+        news("A", datetime(2024, 1, 5, 1), "t" * 400, "d" * 400),
+        news("A", datetime(2024, 1, 5, 2), "", "description\nalone"),
+        news("A", datetime(2024, 1, 5, 3), ""),
+        Record("news", datetime(2024, 1, 5, 4), "A", ["not a story"]),
+    )
+    shown = features(market.view(4))["news_events"]["top_k_events"]
+    assert [len(each) for each in shown] == [17, 500]
+    assert shown[0] == "description alone"
+
+
+@pytest.mark.parametrize(
+    ("symbols", "options", "message"),
+    [
+        (["A", "A"], {}, "A is listed twice"),
+        (["A", " "], {}, "' ' is not a symbol"),
+        (["A"], {"top_k": -1}, "top_k=-1; must be a whole number >= 0"),
+        (["A"], {"news_days": 1.5}, "news_days=1.5; must be a whole number >= 0"),
+    ],
+)
+def test_what_cannot_be_built_is_named(small_market, symbols, options, message):
+    with pytest.raises(BadOption, match=message):
+        build_features(small_market({"A": [1.0]}).view(0), EMPTY, symbols, **options)
+
+
+def test_no_real_news_of_nine_o_clock_or_later_is_shown(shared_data):
+    """905 stories of March 2025, their times in UTC; New York's nine o'clock is 14:00, from the 10th on 13:00."""
+    source = open_source(shared_data / "stockbench" / "bars_daily.csv.gz")
+    symbols, store = source.symbols(), DataState()
+    store.update("ohlcv", source.bars(symbols, "20250102", "20250430"))
+    with gzip.open(shared_data / "stockbench" / "news_2025-03.jsonl.gz", "rt", encoding="utf-8") as lines:
+        stories = [json.loads(line) for line in lines]
+    here, records = {}, []
+    for story in stories:
+        known = datetime.fromisoformat(story["published_at"]).astimezone(ZoneInfo("America/New_York"))
+        body = {name: str(story[name]) for name in ("title", "description", "publisher", "id")}
+        records.append(Record("news", known.replace(tzinfo=None), story["ticker"], body))
+        here.setdefault((story["ticker"], " ".join(story["title"].split())), []).append(
+            known.replace(tzinfo=None)
+        )
+    store.record(records)
+    days, shown = [day for day in source.sessions() if f"{day:%Y-%m}" == "2025-03"], 0
+    for day in days:
+        nine = day + pd.Timedelta(hours=9)
+        for item in build_features(store.view(Moment(day, "open")), EMPTY, symbols):
+            for text in item["features"]["news_events"]["top_k_events"]:
+                times = [
+                    times
+                    for (ticker, title), times in here.items()
+                    if ticker == item["symbol"] and text.startswith(title[:490])
+                ]
+                assert any(day - pd.Timedelta(days=2) <= time < nine for each in times for time in each)
+                shown += 1
+    assert len(days) == 21
+    assert 500 < shown <= 905 * 3
+
+
+# What a host gives ---------------------------------------------------------------------------------
+
+GIVEN = [
+    {
+        "symbol": "AAPL",
+        "features": {
+            "market_data": {
+                "ticker": "AAPL",
+                "open": 184.2,
+                "close_7d": [180.0, 188.0],
+                "date": "2025-06-15",
+            },
+            "fundamental_data": {"pe_ratio": 28.5},
+            "news_events": {"top_k_events": ["Strong earnings"]},
+            "position_state": {"current_position_value": 5000.0, "holding_days": 45, "shares": 27.0},
+        },
+    },
+    {"symbol": "TSLA", "features": {"market_data": {"ticker": "TSLA", "date": "2025-06-15"}}},
+]
+
+
+def test_fundamentals_are_added_to_those_that_need_them_and_reasons_to_all():
+    reasons = {"AAPL": "volatile", "TSLA": "stable"}
+    data = {"AAPL": {"pe_ratio": 30.0, "market_cap": None}}
+    first, second = add_fundamentals(GIVEN, {"AAPL"}, reasons, data)
+    assert list(first["features"]) == [
+        "market_data", "fundamental_data", "news_events", "position_state", "filter_reasoning",
+    ]  # fmt: skip
+    assert first["features"]["fundamental_data"] == {"pe_ratio": 30.0, "market_cap": None}
+    assert first["features"]["filter_reasoning"] == "volatile"
+    assert second["features"] == GIVEN[1]["features"] | {"filter_reasoning": "stable"}
+    assert "filter_reasoning" not in GIVEN[0]["features"]
+
+
+def test_a_symbol_that_needs_none_is_not_shown_its_own():
+    first, second = add_fundamentals(GIVEN, {"TSLA"}, {}, {})
+    assert "fundamental_data" not in first["features"]
+    assert set(second["features"]["fundamental_data"].values()) == {None}
+    assert len(second["features"]["fundamental_data"]) == 6
+
+
+def test_fundamentals_that_a_host_gave_are_used_where_there_are_no_others():
+    first, _ = add_fundamentals(GIVEN, ["AAPL"], {}, {})
+    assert first["features"]["fundamental_data"] == {"pe_ratio": 28.5}
+
+
+def test_positions_are_in_the_order_of_the_features():
+    assert list(positions_of(GIVEN).items()) == [("AAPL", 5000.0), ("TSLA", 0.0)]
+
+
+ITEM = {"symbol": "A", "features": {"market_data": {}, "position_state": {}}}
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        (None, "must be a list"),
+        ({"A": {}}, "must be a list"),
+        ([], "must be a list"),
+        (["A"], "'A' must be"),
+        ([ITEM, ITEM], "A is listed twice"),
+        ([{**ITEM, "symbol": ""}], "'' is not a symbol"),
+        ([{"features": {"a": 1}}], "None is not a symbol"),
+        ([{**ITEM, "symbol": "A\nB"}], "is not a symbol; valid are strings"),
+        ([{**ITEM, "symbol": "__meta__"}], "__meta__' is not a symbol"),
+        ([{"symbol": "A"}], "'A' has no features"),
+        ([{"symbol": "A", "features": {}}], "'A' has no features"),
+        ([{"symbol": "A", "features": {"market_data": [1]}}], "market_data of A must be a dict"),
+        (
+            [{"symbol": "A", "features": {"market_data": {"ticker": "UNKNOWN"}}}],
+            "of A are those of 'UNKNOWN'",
+        ),
+        (
+            [{"symbol": "A", "features": {"position_state": {"current_position_value": "much"}}}],
+            "must be a number >= 0",
+        ),
+        (
+            [{"symbol": "A", "features": {"position_state": {"current_position_value": float("nan")}}}],
+            "must be a number >= 0",
+        ),
+        (
+            [{"symbol": "A", "features": {"position_state": {"current_position_value": -1.0}}}],
+            "must be a number >= 0",
+        ),
+    ],
+)
+def test_features_that_cannot_be_used_are_named_in_one_line(given, message):
+    with pytest.raises(BadOption, match=message) as caught:
+        check_features_list(given)
+    assert "\n" not in str(caught.value)
+    assert caught.value.data["parameter"] == "features_list"
+
+
+def test_good_features_pass_as_they_are():
+    assert check_features_list(GIVEN) == GIVEN
+
+
+BARS = pd.DataFrame(
+    {"close": [1.0, 2.0, None, 4.0, 5.0, 6.0, 7.0, 8.0, 9.0, 99.0]},
+    index=pd.to_datetime([f"2025-06-{day:02}" for day in range(6, 16)]),
+)
+
+
+def test_only_what_is_lacking_is_filled_from_rows_before_the_date():
+    data = {
+        "bars_day": BARS,
+        "position_state": {"current_position_value": 7.0, "holding_days": 1, "shares": 1.0},
+    }
+    first, second = fill_features(GIVEN, {"AAPL": data, "TSLA": data, "ELSE": data})
+    assert first == GIVEN[0]
+    assert second["features"]["market_data"] == {
+        "ticker": "TSLA",
+        "open": None,
+        "date": "2025-06-15",
+        "close_7d": [2.0, 4.0, 5.0, 6.0, 7.0, 8.0, 9.0],
+    }
+    assert second["features"]["position_state"] == data["position_state"]
+    assert "close_7d" not in GIVEN[1]["features"]["market_data"]
+
+
+@pytest.mark.parametrize("column", ["date", "trade_date", "timestamp"])
+@pytest.mark.parametrize("form", ["%Y-%m-%d", "%Y%m%d"])
+def test_dates_may_be_a_column_in_any_order(column, form):
+    table = BARS.reset_index(names=column).iloc[::-1]
+    table[column] = table[column].dt.strftime(form)
+    _, filled = fill_features(GIVEN, {"TSLA": {"bars_day": table}})
+    assert filled["features"]["market_data"]["close_7d"] == [2.0, 4.0, 5.0, 6.0, 7.0, 8.0, 9.0]
+
+
+def test_news_of_a_host_count_with_a_time_before_the_date():
+    items = [
+        {"title": "no time"},
+        {"title": "old", "description": "story", "published_at": "2025-06-13T10:00:00Z"},
+        {"title": "of the day", "published_at": "2025-06-15T01:00:00Z"},
+        {"title": "evening in New York", "published_at": "2025-06-14T23:59:00+00:00"},
+        {"title": "naive", "published_utc": "2025-06-14T12:00:00"},
+        "no item",
+    ]
+    _, filled = fill_features(GIVEN, {"TSLA": {"news_items": items}})
+    assert filled["features"]["news_events"]["top_k_events"] == [
+        "evening in New York",
+        "naive",
+        "old - story",
+    ]
+
+
+def test_without_a_date_nothing_dated_is_filled():
+    data = {"bars_day": BARS, "news_items": [{"title": "a", "published_at": "2025-06-01"}]}
+    (filled,) = fill_features([{"symbol": "A", "features": {"market_data": {}}}], {"A": data})
+    assert (
+        filled["features"]["market_data"]["close_7d"]
+        == filled["features"]["news_events"]["top_k_events"]
+        == []
+    )
+    assert fill_features(GIVEN, None)[0] == GIVEN[0]
+
+
+@pytest.mark.parametrize(
+    ("data", "message"),
+    [
+        ({"bars_day": [1, 2]}, "must be a DataFrame with a column close"),
+        ({"bars_day": BARS.rename(columns={"close": "c"})}, "must be a DataFrame with a column close"),
+        ({"bars_day": BARS.tz_localize("UTC")}, "dates without a time zone"),
+        ({"bars_day": BARS.reset_index(drop=True)}, "dates without a time zone"),
+        ({"bars_day": BARS.astype("object").fillna("much")}, "numbers in close"),
+        ({"news_items": [{"title": "a", "published_at": "some day"}]}, "'some day' in news_items of TSLA"),
+    ],
+)
+def test_data_that_cannot_be_read_is_named(data, message):
+    with pytest.raises(BadOption, match=message) as caught:
+        fill_features(GIVEN, {"TSLA": data})
+    assert "TSLA" in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_date_that_is_none_is_named():
+    with pytest.raises(BadOption, match=r"market_data\.date='tomorrow' of A; must be YYYY-MM-DD"):
+        fill_features([{"symbol": "A", "features": {"market_data": {"date": "tomorrow"}}}], {})
