@@ -246,6 +246,52 @@ def test_temperature_none_means_send_none(monkeypatch: pytest.MonkeyPatch) -> No
     assert load_settings().temperature is None
 
 
+def test_parameters_of_a_role_win_over_those_of_all_roles(
+    bare_folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    unset = {"temperature": 0.0, "max_tokens": None, "seed": None}
+    assert load_settings().parameters_for("decision") == unset
+    (bare_folder / "quantgraph.toml").write_text(
+        "max_tokens = 500\n[role_max_tokens]\ndecision = 8000\n[role_seed]\nfilter = 7\ndecision = 1"
+    )
+    (bare_folder / ".env").write_text("QUANTGRAPH_SEED=42\nQUANTGRAPH_TEMPERATURE_FILTER=none\n")
+    monkeypatch.setenv("QUANTGRAPH_TEMPERATURE_DECISION", "0.7")
+    monkeypatch.setenv("QUANTGRAPH_SEED_DECISION", "9")
+    settings = load_settings(role_max_tokens={"filter": 100})
+    parameters = [settings.parameters_for(role) for role in ("decision", "filter", "trader")]
+    assert parameters == [
+        {"temperature": 0.7, "max_tokens": 8000, "seed": 9},
+        {"temperature": None, "max_tokens": 100, "seed": 7},
+        {"temperature": 0.0, "max_tokens": 500, "seed": 42},
+    ]
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "message"),
+    [
+        ("QUANTGRAPH_TEMPERATURE_DECISION", "3", "QUANTGRAPH_TEMPERATURE_DECISION (environment): '3' is not"),
+        ("QUANTGRAPH_MAX_TOKENS_FILTER", "0", "QUANTGRAPH_MAX_TOKENS_FILTER (environment): '0' is not valid"),
+        ("QUANTGRAPH_SEED", "-1", "QUANTGRAPH_SEED (environment): '-1' is not valid; it must be a whole"),
+        ("QUANTGRAPH_SEED_FILTRE", "1", "QUANTGRAPH_SEED_FILTRE (environment): role 'filtre' is not known"),
+    ],
+)
+def test_a_wrong_parameter_of_a_role_names_its_place(
+    monkeypatch: pytest.MonkeyPatch, name: str, value: str, message: str
+) -> None:
+    monkeypatch.setenv(name, value)
+    with pytest.raises(BadOption) as caught:
+        load_settings()
+    assert caught.value.message.startswith(message)
+
+
+def test_a_table_of_parameters_names_an_unknown_role(bare_folder: Path) -> None:
+    (bare_folder / "quantgraph.toml").write_text("[role_seed]\ndesicion = 1")
+    with pytest.raises(BadOption, match=r"role in \[role_seed\] 'desicion' .* mean 'decision'"):
+        load_settings()
+    with pytest.raises(BadOption, match="did you mean 'filter'"):
+        load_settings(role_temperature={"filtre": 1.0})
+
+
 def test_settings_are_frozen_and_survive_pickling() -> None:
     settings = load_settings(openai_api_key=KEY, models={"filter": "x"})
     with pytest.raises(ValidationError, match="frozen"):

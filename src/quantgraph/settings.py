@@ -13,12 +13,12 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Any, Literal, cast, get_args
+from typing import Annotated, Any, Literal, cast, get_args
 from urllib.parse import urlsplit
 
 from dotenv import dotenv_values
 from platformdirs import user_cache_path
-from pydantic import Field, SecretStr, ValidationError, field_validator
+from pydantic import BeforeValidator, Field, SecretStr, ValidationError, field_validator
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 
 from quantgraph._util.input_limits import check_text
@@ -49,12 +49,32 @@ _KINDS = "calls|prompt_tokens|completion_tokens|money|seconds"
 _BUDGET = f"{_KINDS.replace('|', ', ')}, each with a number, like calls=100,money=2.5"
 _LIMIT = rf"\s*({_KINDS})\s*=\s*\d+(\.\d+)?\s*"
 _LIMITS = rf"^{_LIMIT}(,{_LIMIT})*$"
-_ROLE_PREFIX = "QUANTGRAPH_MODEL_"
+_ROLE_TABLES = {
+    "models": f"{_PREFIX}MODEL_",
+    "role_temperature": f"{_PREFIX}TEMPERATURE_",
+    "role_max_tokens": f"{_PREFIX}MAX_TOKENS_",
+    "role_seed": f"{_PREFIX}SEED_",
+}
+"""Fields with a value for each role, and the prefix of their variables."""
 _VENDOR_VARIABLES: dict[str, tuple[str, ...]] = {
     "openai_api_key": ("OPENAI_API_KEY",),
     "openai_base_url": ("OPENAI_BASE_URL", "OPENAI_API_BASE"),
     "tushare_token": ("TUSHARE_TOKEN",),
 }
+
+
+def _none_is_none(value: object) -> object:
+    return None if isinstance(value, str) and value.strip().lower() == "none" else value
+
+
+Temperature = Annotated[
+    Annotated[float, Field(ge=0, le=2, allow_inf_nan=False)] | None, BeforeValidator(_none_is_none)
+]
+MaxTokens = Annotated[int, Field(ge=1)]
+Seed = Annotated[int, Field(ge=0, lt=1 << 63)]
+_TEMPERATURE = "a number from 0 to 2, or 'none' to send none"
+_MAX_TOKENS, _SEED = "a whole number, at least 1", "a whole number from 0 to 2**63 - 1"
+_BY_ROLE = f"a table of role = {{}}; roles: {', '.join(ROLES)}"
 
 
 class Settings(BaseSettings):
@@ -66,8 +86,9 @@ class Settings(BaseSettings):
     -----
     Environment variables: ``OPENAI_API_KEY``, ``OPENAI_BASE_URL`` (or ``OPENAI_API_BASE``),
     ``TUSHARE_TOKEN``; every other field is ``QUANTGRAPH_<FIELD>``, a role's model
-    ``QUANTGRAPH_MODEL_<ROLE>``. In TOML the keys are the field names and the roles are a table
-    ``[models]``.
+    ``QUANTGRAPH_MODEL_<ROLE>``, its parameters ``QUANTGRAPH_TEMPERATURE_<ROLE>``,
+    ``QUANTGRAPH_MAX_TOKENS_<ROLE>`` and ``QUANTGRAPH_SEED_<ROLE>``. In TOML the keys are the field names and
+    the roles are tables ``[models]``, ``[role_temperature]``, ``[role_max_tokens]`` and ``[role_seed]``.
     """
 
     model_config = SettingsConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
@@ -78,12 +99,17 @@ class Settings(BaseSettings):
     )
     model: str | None = Field(None, description="a model name, or 'keyless' for the planner")
     light_model: str | None = Field(None, description="a model name, or 'keyless' for the planner")
-    models: dict[Role, str] = Field(
-        default_factory=dict, description=f"a table of role = model name; roles: {', '.join(ROLES)}"
+    models: dict[Role, str] = Field(default_factory=dict, description=_BY_ROLE.format("model name"))
+    temperature: Temperature = Field(0.0, description=_TEMPERATURE)
+    max_tokens: MaxTokens | None = Field(None, description=_MAX_TOKENS)
+    seed: Seed | None = Field(None, description=_SEED)
+    role_temperature: dict[Role, Temperature] = Field(
+        default_factory=dict, description=_BY_ROLE.format(_TEMPERATURE)
     )
-    temperature: float | None = Field(
-        0.0, ge=0, le=2, allow_inf_nan=False, description="a number from 0 to 2, or 'none' to send none"
+    role_max_tokens: dict[Role, MaxTokens] = Field(
+        default_factory=dict, description=_BY_ROLE.format(_MAX_TOKENS)
     )
+    role_seed: dict[Role, Seed] = Field(default_factory=dict, description=_BY_ROLE.format(_SEED))
     request_timeout: float = Field(60.0, gt=0, allow_inf_nan=False, description="seconds above 0")
     max_attempts: int = Field(3, ge=1, le=20, description="a whole number from 1 to 20")
     model_rung: Literal["auto", "native", "json_schema", "text"] = Field(
@@ -132,16 +158,13 @@ class Settings(BaseSettings):
         "budget",
         "session_budget",
         "prices",
+        "max_tokens",
+        "seed",
         mode="before",
     )
     @classmethod
     def _blank_is_none(cls, value: object) -> object:
         return (value.strip() or None) if isinstance(value, str) else value
-
-    @field_validator("temperature", mode="before")
-    @classmethod
-    def _none_is_none(cls, value: object) -> object:
-        return None if isinstance(value, str) and value.strip().lower() == "none" else value
 
     @field_validator("sandbox_packages", mode="before")
     @classmethod
@@ -194,6 +217,18 @@ class Settings(BaseSettings):
             return self.light_model
         return self.model
 
+    def parameters_for(self, role: Role) -> dict[str, Any]:
+        """``temperature``, ``max_tokens`` and ``seed`` of a role's requests; None is not sent.
+
+        >>> Settings(seed=1, role_seed={"decision": 42}).parameters_for("decision")
+        {'temperature': 0.0, 'max_tokens': None, 'seed': 42}
+        """
+        return {
+            "temperature": self.role_temperature.get(role, self.temperature),
+            "max_tokens": self.role_max_tokens.get(role, self.max_tokens),
+            "seed": self.role_seed.get(role, self.seed),
+        }
+
 
 class _LayerSource(PydanticBaseSettingsSource):
     """One layer as a source of pydantic-settings, which merges them."""
@@ -234,9 +269,10 @@ def load_settings(**overrides: Any) -> Settings:
     """
     for name in overrides:
         _require_known(name, Settings.model_fields, "setting")
-    given = overrides.get("models")
-    for role in given if isinstance(given, Mapping) else ():
-        check_role(role)
+    for table in _ROLE_TABLES:
+        given = overrides.get(table)
+        for role in given if isinstance(given, Mapping) else ():
+            check_role(role)
     try:
         return Settings(**overrides)
     except ValidationError as error:
@@ -296,27 +332,26 @@ def _environment_layer(variables: Mapping[str, str], *, place: str) -> _Layer:
     Raises
     ------
     BadOption
-        For ``QUANTGRAPH_MODEL_<ROLE>`` with a role that does not exist, or a value that is not UTF-8 text.
+        For a variable of a role that does not exist, or a value that is not UTF-8 text.
     """
     values: dict[str, Any] = {}
     places: dict[str, str] = {}
     for name in Settings.model_fields:
         for variable in _VENDOR_VARIABLES.get(name, (_PREFIX + name.upper(),)):
-            if name != "models" and variables.get(variable, "").strip():
+            if name not in _ROLE_TABLES and variables.get(variable, "").strip():
                 values[name], places[name] = variables[variable], f"{variable} ({place})"
                 break
     for name, where in places.items():
         check_text(values[name], where)
-    models: dict[str, str] = {}
     for variable, value in variables.items():
+        table = next((name for name, start in _ROLE_TABLES.items() if variable.startswith(start)), None)
         named_setting = variable.removeprefix(_PREFIX).lower() in Settings.model_fields
-        if variable.startswith(_ROLE_PREFIX) and value.strip() and not named_setting:
-            role = variable.removeprefix(_ROLE_PREFIX).lower()
-            _require_known(role, ROLES, f"{variable} ({place}): role")
-            check_text(value, f"{variable} ({place})")
-            models[role], places[f"models.{role}"] = value.strip(), f"{variable} ({place})"
-    if models:
-        values["models"] = models
+        if table and value.strip() and not named_setting:
+            where = f"{variable} ({place})"
+            role = variable.removeprefix(_ROLE_TABLES[table]).lower()
+            _require_known(role, ROLES, f"{where}: role")
+            check_text(value, where)
+            values.setdefault(table, {})[role], places[f"{table}.{role}"] = value.strip(), where
     return _Layer(values=values, places=places)
 
 
@@ -355,9 +390,9 @@ def _toml_layer(named: str | None) -> _Layer:
     for key, value in table.items():
         _require_known(key, Settings.model_fields, f"{path}: key")
         places[key] = f"{key} ({path})"
-        for role in value if key == "models" and isinstance(value, dict) else ():
-            _require_known(role, ROLES, f"{path}: role in [models]")
-            places[f"models.{role}"] = f"models.{role} ({path})"
+        for role in value if key in _ROLE_TABLES and isinstance(value, dict) else ():
+            _require_known(role, ROLES, f"{path}: role in [{key}]")
+            places[f"{key}.{role}"] = f"{key}.{role} ({path})"
     return _Layer(values={key: value for key, value in table.items() if value != ""}, places=places)
 
 

@@ -11,6 +11,8 @@ from langchain_openai import ChatOpenAI
 from pydantic import SecretStr
 
 from quantgraph.errors import BadOption, NotConfigured
+from quantgraph.llm.faults import model_facts
+from quantgraph.llm.model_json import ModelRequest, build_request
 from quantgraph.llm.models import DEFAULT_MODEL, get_light_llm, get_llm, is_loopback
 from quantgraph.llm.planner import KeylessPlanner
 from quantgraph.settings import Role, Settings, load_settings
@@ -71,6 +73,46 @@ def test_the_environment_alone_is_enough(monkeypatch: pytest.MonkeyPatch) -> Non
     monkeypatch.setenv("QUANTGRAPH_MODEL_DECISION", "judge")
     names = [chat(get_llm(role)).model_name for role in ("reflection", "data_fetch", "decision")]
     assert names == ["big", "small", "judge"]
+
+
+def test_the_parameters_of_a_role_go_over_the_wire_and_into_the_request() -> None:
+    with OpenAIStub(["Hello.", "Hello."]) as stub:
+        plain = settings(openai_base_url=stub.base_url, model="m")
+        given = settings(
+            openai_base_url=stub.base_url,
+            model="m",
+            role_temperature={"decision": 0.7},
+            role_max_tokens={"decision": 8000},
+            role_seed={"decision": 42},
+        )
+        get_llm("decision", settings=given).invoke("Hi")
+        get_llm("filter", settings=given).invoke("Hi")
+        bodies = [request.body for request in stub.requests]
+
+        def digest(role: Role, configured: Settings) -> str:
+            model = get_llm(role, settings=configured)
+            return build_request(model, model_facts(model), ()).digest
+
+        digests = [digest("decision", given), digest("filter", given), digest("filter", plain)]
+    sent = [
+        {name: body.get(name) for name in ("temperature", "max_completion_tokens", "seed")} for body in bodies
+    ]
+    assert sent == [
+        {"temperature": 0.7, "max_completion_tokens": 8000, "seed": 42},
+        {"temperature": 0.0, "max_completion_tokens": None, "seed": None},
+    ]
+    assert digests[0] != digests[1] == digests[2]
+
+
+@pytest.mark.parametrize("field", ["role_temperature", "role_max_tokens", "role_seed"])
+def test_each_parameter_alone_changes_the_digest_and_the_limit_is_known(field: str) -> None:
+    def request(**fields: Any) -> ModelRequest:
+        model = get_llm("decision", settings=settings(model="m", **fields))
+        return build_request(model, model_facts(model), ())
+
+    changed = request(**{field: {"decision": 2}})
+    assert changed.digest != request().digest == request(**{field: {"filter": 2}}).digest
+    assert changed.max_tokens == (2 if field == "role_max_tokens" else None)
 
 
 def test_the_light_model_serves_any_role_that_asks_for_it() -> None:

@@ -55,6 +55,24 @@ def test_a_model_counts_by_class_address_and_parameters_without_secrets():
     assert mixed["model.clarify"] == "quantgraph-keyless-planner"
 
 
+def test_parameters_of_a_role_in_the_settings_are_part_of_it(monkeypatch):
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-sesame-open")
+    plain = configuration("m")
+    monkeypatch.setenv("QUANTGRAPH_SEED_CLARIFY", "3")
+    monkeypatch.setenv("QUANTGRAPH_MAX_TOKENS_CLARIFY", "50")
+    monkeypatch.setenv("QUANTGRAPH_TEMPERATURE_CLARIFY", "0.5")
+    told = configuration("m")
+    assert {name: told[name] for name in told if told[name] != plain.get(name)} == {
+        "model.clarify.max_completion_tokens": 50,
+        "model.clarify.max_tokens": 50,
+        "model.clarify.seed": 3,
+        "model.clarify.temperature": 0.5,
+    }
+    assert told.keys() - plain.keys() == {
+        f"model.clarify.{name}" for name in ("max_completion_tokens", "max_tokens", "seed")
+    }
+
+
 class Odd(ScriptedChatModel):
     @property
     def _identifying_params(self):

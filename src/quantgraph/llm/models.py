@@ -136,7 +136,9 @@ def _build(name: str | None, role: Role, settings: Settings) -> BaseChatModel:
             role=role,
             variable="OPENAI_API_KEY",
         )
-    return _chat_openai(name or _default_name(settings), key or SecretStr(_LOCAL_KEY), settings, local=local)
+    return _chat_openai(
+        name or _default_name(settings), role, key or SecretStr(_LOCAL_KEY), settings, local=local
+    )
 
 
 def _default_name(settings: Settings) -> str:
@@ -149,7 +151,7 @@ def _default_name(settings: Settings) -> str:
     )
 
 
-def _chat_openai(name: str, key: SecretStr, settings: Settings, *, local: bool) -> BaseChatModel:
+def _chat_openai(name: str, role: Role, key: SecretStr, settings: Settings, *, local: bool) -> BaseChatModel:
     from langchain_openai import ChatOpenAI
 
     return ChatOpenAI(
@@ -157,7 +159,7 @@ def _chat_openai(name: str, key: SecretStr, settings: Settings, *, local: bool) 
         base_url=settings.openai_base_url,
         api_key=key,
         timeout=settings.request_timeout,
-        temperature=settings.temperature,
+        **settings.parameters_for(role),
         stream_usage=True,  # or a streamed reply has no token counts
         max_retries=0,  # RecordedChatModel retries
         # A transport of its own keeps requests to this machine away from a proxy in the environment.
