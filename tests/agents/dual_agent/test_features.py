@@ -8,6 +8,7 @@ from datetime import date, datetime
 from decimal import Decimal
 from zoneinfo import ZoneInfo
 
+import numpy as np
 import pandas as pd
 import pytest
 
@@ -18,6 +19,7 @@ from quantgraph.agents.dual_agent.features import (
     fill_features,
     positions_of,
 )
+from quantgraph.agents.dual_agent.fundamentals import fundamental_data
 from quantgraph.broker import Account
 from quantgraph.broker.account import Position
 from quantgraph.data import open_source
@@ -193,6 +195,48 @@ def test_no_real_news_of_nine_o_clock_or_later_is_shown(shared_data):
                 shown += 1
     assert len(days) == 21
     assert 500 < shown <= 905 * 3
+
+
+def market_until(make, day, later):
+    """A market that is the same up to a day's open, and then as a seed says."""
+    past, future = np.random.default_rng(1), np.random.default_rng(later)
+    closes = {
+        name: past.uniform(10, 20, day).tolist() + future.uniform(1, 90, 280 - day).tolist() for name in "AB"
+    }
+    opens = {
+        name: past.uniform(10, 20, day + 1).tolist() + future.uniform(1, 90, 279 - day).tolist()
+        for name in "AB"
+    }
+    market = make(closes, open=opens)
+    market.act("dividend", "A", 10, 0.5, declared=5)
+    market.act("dividend", "A", 279, 0.7, declared=day - 1)
+    market.act("split", "B", day - 3, 2.0)
+    market.record(news("A", market.days[day] - pd.Timedelta(days=1), "before"))
+    if later:
+        market.act("split", "A", day + 1, float(later))
+        market.act("dividend", "B", day + 2, 0.1, declared=day)
+        market.record(news("A", market.days[day] + pd.Timedelta(hours=9), f"after {later}"))
+        market.record(
+            Record("filing", market.days[day].date(), "A", {"basic_average_shares": 1000.0 * later})
+        )
+    return market
+
+
+@pytest.mark.parametrize("day", [20, 261])
+def test_what_comes_later_changes_neither_features_nor_fundamentals(small_market, day):
+    def shown(later):
+        market = market_until(small_market, day, later)
+        view = market.view(day)
+        account = holding("B", 100, market.days[day - 2])
+        return build_features(view, account, ["A", "B"], include_price=True), fundamental_data(
+            view, ["A", "B"]
+        )
+
+    items, data = shown(0)
+    assert shown(2) == shown(3) == (items, data)
+    assert items[0]["features"]["news_events"]["top_k_events"] == ["before"]
+    assert data["A"]["quarterly_dividend"] == 0.7
+    assert (data["B"]["week_52_high"] is None) == (day == 20)
 
 
 # What a host gives ---------------------------------------------------------------------------------

@@ -73,6 +73,7 @@ def fundamental_data(view: View, symbols: Sequence[str]) -> dict[str, dict[str, 
 
     Closes, earnings, shares and dividends are per share, or in shares, of today. A filing is in shares of the
     day on which it became known: it restates splits of before (SEC Staff Accounting Bulletin, topic 4C).
+    Bars that a vendor has adjusted for a split of later do not compare with filings of before it.
     """
     names, today = tuple(symbols), view.moment.session
     splits = Splits(view.actions(), today)
