@@ -144,11 +144,12 @@ def test_a_story_of_any_length_is_one_short_line(small_market, rising):
         news("A", datetime(2024, 1, 5, 1), "t" * 400, "d" * 400),
         news("A", datetime(2024, 1, 5, 2), "", "description\nalone"),
         news("A", datetime(2024, 1, 5, 3), ""),
+        news("A", datetime(2024, 1, 5, 5), "said twice", "said  twice"),
         Record("news", datetime(2024, 1, 5, 4), "A", ["not a story"]),
     )
     shown = features(market.view(4))["news_events"]["top_k_events"]
-    assert [len(each) for each in shown] == [17, 500]
-    assert shown[0] == "description alone"
+    assert [len(each) for each in shown] == [10, 17, 500]
+    assert shown[:2] == ["said twice", "description alone"]
 
 
 @pytest.mark.parametrize(

@@ -53,9 +53,9 @@ def build_features(
     ``market_data`` has ``ticker``, ``open`` (None without one today), ``close_7d`` (up to seven closes before
     today, oldest first, adjusted for splits), ``date``, and with ``include_price`` the open again as
     ``price``. ``news_events.top_k_events`` has the latest news, newest first, each once, as
-    ``title - description`` of at most 500 characters. ``position_state`` has ``current_position_value`` at
-    today's open, or the last price before; ``holding_days``, the sessions since the position was opened;
-    ``shares`` and ``sellable``.
+    ``title - description`` of at most 500 characters; equal texts are one. ``position_state`` has
+    ``current_position_value`` at today's open, or the last price before; ``holding_days``, the sessions since
+    the position was opened; ``shares`` and ``sellable``.
 
     Parameters
     ----------
@@ -173,7 +173,7 @@ def _event(body: Any) -> str:
     fields = body if isinstance(body, Mapping) else {}
     parts = (fields.get(name) for name in ("title", "description"))
     lines = (" ".join(part.split()) for part in parts if isinstance(part, str))
-    text = " - ".join(line for line in lines if line)
+    text = " - ".join(dict.fromkeys(line for line in lines if line))
     return text if len(text) <= _EVENT_LENGTH else f"{text[: _EVENT_LENGTH - 1]}…"
 
 
