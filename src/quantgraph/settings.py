@@ -131,6 +131,7 @@ class Settings(BaseSettings):
     )
     data_source: str = Field("sample", min_length=1, description="sample, tushare, or a path")
     max_file_mb: int = Field(2048, ge=1, description="megabytes, at least 1")
+    record_zone: str | None = Field(None, description="a time zone, like Asia/Shanghai")
     cache_dir: Path = Field(
         default_factory=lambda: user_cache_path("quantgraph", appauthor=False), description="a folder"
     )
@@ -160,6 +161,7 @@ class Settings(BaseSettings):
         "prices",
         "max_tokens",
         "seed",
+        "record_zone",
         mode="before",
     )
     @classmethod

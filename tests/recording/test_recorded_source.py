@@ -9,12 +9,13 @@ import pytest
 
 from quantgraph.data.as_of import AsOfSource
 from quantgraph.data.files import FileSource
-from quantgraph.data.market_data import DatedLists, MarketDataSource
+from quantgraph.data.market_data import DatedLists, DatedRecords, MarketDataSource
 from quantgraph.data.sample import SampleSource
 from quantgraph.errors import NoData, RateLimited, RunDiverged, UnknownSymbol
 from quantgraph.market.moment import Moment
 from quantgraph.recording import Recorder, Scope, in_scope
 from quantgraph.recording.recorded_source import recorded_source
+from quantgraph.state import Record
 
 INDEX, LISTED = "990030.SH", "603425.SH"  # the stock is there since 20 March 2024
 DAY, END = pd.Timestamp("2024-01-15"), pd.Timestamp("2024-03-29")
@@ -189,3 +190,40 @@ def test_a_replay_asks_the_source_nothing(run):
             source.symbols()
         with pytest.raises(RunDiverged, match="takes bars from the run's commits"):
             source.bars([LISTED], DAY, END)
+        with pytest.raises(RunDiverged, match="takes records from the run's commits"):
+            source.records(["news"], [LISTED], DAY, END)
+
+
+def test_kinds_of_records_hold_for_a_run_and_records_are_the_sources(run):
+    class Newsy(SampleSource):
+        record_kinds = ("filing", "news")
+
+        def records(self, kinds, symbols, start, end):
+            return (Record("news", start.date(), symbols[0], list(kinds)),)
+
+    class Silent(Newsy):
+        @property
+        def record_kinds(self):
+            raise AssertionError("asked")
+
+    source = recorded_source(Newsy())
+    assert isinstance(source, DatedRecords)
+    with run():
+        assert source.record_kinds == ("filing", "news")
+        assert source.records(["news"], [LISTED], DAY, END) == (Record("news", DAY.date(), LISTED, ["news"]),)
+    with run("replay"):
+        assert recorded_source(Silent()).record_kinds == ("filing", "news")
+
+
+def test_a_source_without_records_has_none(run):
+    class Plain(NoLists):
+        def __getattr__(self, name: str):
+            if name.startswith("record"):
+                raise AttributeError(name)
+            return super().__getattr__(name)
+
+    source = recorded_source(Plain(SampleSource()))
+    with run():
+        assert (source.record_kinds, source.records(["news"], [LISTED], DAY, END)) == ((), ())
+    known = AsOfSource(source, Moment.at("20240115"))
+    assert (known.record_kinds, known.records(["news"], [LISTED], DAY, END)) == ((), ())

@@ -171,7 +171,7 @@ def used(view: View) -> View:
         for frame in view[panel].values():
             frame.sum(), frame.index.get_loc, frame.columns.get_indexer(CODES)
     view.adjusted(), view.row("ohlcv", "open"), view.actions(), view.frozen(), view.names()
-    view.records("news")
+    view.records("news"), view.all_records(), [view.records("news", symbol) for symbol in ("", *CODES)]
     return view
 
 

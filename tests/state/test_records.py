@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import json
+import time
 import tracemalloc
 from zoneinfo import ZoneInfo
 
@@ -275,3 +276,58 @@ def test_many_records_are_cut_in_no_time(store):
     walk = store.growing_view(ref)
     counts = [len(walk.at(Moment(day, "open")).records("news")) for day in days]
     assert counts == np.arange(2500).tolist()
+
+
+SYMBOLS = [f"{number:06}.SZ" for number in range(300)]
+
+
+def every_symbol(view) -> list[tuple[Record, ...]]:
+    return [view.records("news", symbol) for symbol in SYMBOLS]
+
+
+@pytest.fixture(scope="module")
+def many() -> tuple[DataState, list[pd.Timestamp]]:
+    """20,000 news of 300 symbols in 250 sessions."""
+    days = pd.bdate_range("2024-01-01", periods=250)
+    store = DataState()
+    store.record(
+        news(days[number // 80].date(), f"{number}", SYMBOLS[number * 7 % 300]) for number in range(20_000)
+    )
+    return store, list(days)
+
+
+def test_records_of_each_symbol_are_found_without_looking_at_all(many):
+    """One look at each costs 20,000 x 300 comparisons a session: seconds."""
+    store, days = many
+    walk = store.growing_view()
+    every_symbol(walk.at(Moment(days[-50], "open")))
+    started = time.process_time()
+    for day in days[-49:]:
+        found = every_symbol(walk.at(Moment(day, "open")))
+    assert (time.process_time() - started) / 49 < 0.05
+    assert sum(map(len, found)) == 80 * 249
+
+
+@pytest.mark.parametrize("place", [0, 1, 100, 249])
+def test_an_index_has_what_a_look_at_all_records_finds(many, place):
+    store, days = many
+    walk, moment = store.growing_view(), Moment(days[place], "post_close")
+    for day in days[: place : max(1, place // 7)]:
+        walk.at(Moment(day, "open"))
+    plain = tuple(each for each in store.snapshot().records("news") if moment.knows_published(each.known))
+    for view in (walk.at(moment), store.view(moment)):
+        assert view.records("news") == view.all_records() == plain
+        assert every_symbol(view) == [
+            tuple(each for each in plain if each.symbol == symbol) for symbol in SYMBOLS
+        ]
+
+
+def test_two_views_share_nothing_that_could_be_written_into(many):
+    store, days = many
+    walk = store.growing_view()
+    first, second = walk.at(Moment(days[3], "open")), walk.at(Moment(days[3], "close"))
+    of_first = first.records("news", SYMBOLS[0])
+    second._known.records._groups.clear()
+    second._known.records.entries = ()
+    assert first.records("news", SYMBOLS[0]) == of_first != ()
+    assert walk.at(Moment(days[3], "close")).records("news", SYMBOLS[0]) == of_first

@@ -9,10 +9,19 @@ from typing import TypeVar
 
 import pandas as pd
 
-from quantgraph.data.market_data import DatedLists, MarketDataSource, Members, Panel, check_window
+from quantgraph.data.market_data import (
+    DatedLists,
+    DatedRecords,
+    MarketDataSource,
+    Members,
+    Panel,
+    check_window,
+    record_kinds_of,
+)
 from quantgraph.errors import BadWindow, FutureRequested, NoData, QuantGraphError, UnknownSymbol
 from quantgraph.market.moment import Moment
 from quantgraph.state.cut import align_table
+from quantgraph.state.records import Record, RecordKind
 
 __all__ = ["AsOfSource"]
 
@@ -145,6 +154,30 @@ class AsOfSource:
         levels = self._answer(what, lambda: self._source.index_bars(index_code, start, last))
         fields = {str(field): levels[[field]] for field in levels.columns}
         return pd.DataFrame({name: cut[name] for name, cut in self._cut("index", fields, what).items()})
+
+    @property
+    def record_kinds(self) -> tuple[RecordKind, ...]:
+        """Same as the source's; empty if it has no records."""
+        return record_kinds_of(self._source)
+
+    def records(
+        self,
+        kinds: Sequence[RecordKind],
+        symbols: Sequence[str],
+        start: pd.Timestamp,
+        end: pd.Timestamp,
+    ) -> tuple[Record, ...]:
+        """Records that were known at the moment; raises as :meth:`bars`."""
+        last, source = self._last(start, end), self._source
+        if not isinstance(source, DatedRecords):
+            return ()
+        what = _window("records", symbols, start, last)
+        found = self._answer(what, lambda: source.records(kinds, symbols, start, last))
+        return tuple(
+            record
+            for record in found
+            if record.known is not None and self.moment.knows_published(record.known)
+        )
 
     def _last(self, start: pd.Timestamp, end: pd.Timestamp) -> pd.Timestamp:
         check_window(start, end)

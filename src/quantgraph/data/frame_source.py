@@ -6,6 +6,7 @@ import threading
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import date, datetime
 from functools import cached_property
 from types import MappingProxyType
 
@@ -22,6 +23,7 @@ from quantgraph.data.market_data import (
     check_window,
 )
 from quantgraph.errors import NoData, UnknownField, UnknownSymbol
+from quantgraph.state.records import RECORD_KINDS, Record, RecordKind, check_record_kind
 
 __all__ = ["DatedName", "FrameSource", "MarketTables", "MemberList", "complete_bars"]
 
@@ -56,6 +58,7 @@ class MarketTables:
     names: Mapping[str, str]
     dated_names: Mapping[str, tuple[DatedName, ...]] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
+    records: tuple[Record, ...] = ()
 
     @property
     def sessions(self) -> pd.DatetimeIndex:
@@ -248,6 +251,45 @@ class FrameSource(ABC):
             )
         return cut.copy()
 
+    @property
+    def record_kinds(self) -> tuple[RecordKind, ...]:
+        """Kinds of records that there are."""
+        found = {record.kind for record in self._records()}
+        return tuple(kind for kind in RECORD_KINDS if kind in found)
+
+    def records(
+        self,
+        kinds: Sequence[RecordKind],
+        symbols: Sequence[str],
+        start: pd.Timestamp,
+        end: pd.Timestamp,
+    ) -> tuple[Record, ...]:
+        """Records of these kinds about these symbols or about none, and those that never become known.
+
+        Raises
+        ------
+        BadOption
+            If there is no such kind.
+        BadWindow
+            If the window is reversed.
+        """
+        check_window(start, end)
+        for kind in kinds:
+            check_record_kind(kind)
+        wanted, about = frozenset(kinds), frozenset(("", *symbols))
+        first, last = start.date(), end.date()
+        return tuple(
+            record
+            for record in self._records()
+            if record.kind in wanted
+            and record.symbol in about
+            and (record.known is None or first <= _day(record.known) <= last)
+        )
+
+    def _records(self) -> tuple[Record, ...]:
+        """All records of the source."""
+        return self.market.records
+
     def _window(
         self, panel: Panel, symbols: Sequence[str], start: pd.Timestamp, end: pd.Timestamp, *, what: str
     ) -> Panel:
@@ -278,6 +320,10 @@ class FrameSource(ABC):
                 symbols=tuple(unknown),
             )
         return sorted(set(symbols))
+
+
+def _day(known: date) -> date:
+    return known.date() if isinstance(known, datetime) else known
 
 
 def complete_bars(panel: Panel) -> Panel:

@@ -15,6 +15,7 @@ import numpy.typing as npt
 import pandas as pd
 
 from quantgraph.errors import BadWindow
+from quantgraph.state.records import Record, RecordKind
 
 __all__ = [
     "BAR_FIELDS",
@@ -23,12 +24,14 @@ __all__ = [
     "LEVEL_FIELDS",
     "STATUS_FIELDS",
     "DatedLists",
+    "DatedRecords",
     "MarketDataSource",
     "Members",
     "Panel",
     "check_window",
     "columns_to_panel",
     "long_to_panel",
+    "record_kinds_of",
     "session_index",
 ]
 
@@ -179,6 +182,33 @@ class DatedLists(Protocol):
 
     def names_on(self, day: pd.Timestamp) -> Mapping[str, str]:
         """Name by ``ts_code`` on a day, of the codes listed by then."""
+
+
+@runtime_checkable
+class DatedRecords(Protocol):
+    """Optional members of a source: dated records, such as news and filings."""
+
+    @property
+    def record_kinds(self) -> tuple[RecordKind, ...]:
+        """Kinds of records that the source has, in the order of :data:`.RECORD_KINDS`."""
+
+    def records(
+        self,
+        kinds: Sequence[RecordKind],
+        symbols: Sequence[str],
+        start: pd.Timestamp,
+        end: pd.Timestamp,
+    ) -> tuple[Record, ...]:
+        """Records of these kinds about these symbols or about none, in any order.
+
+        Those that became known from ``start`` to ``end``, days at the exchange, both inclusive. Records that
+        never become known may be among them: no view shows them. None is no error.
+        """
+
+
+def record_kinds_of(source: MarketDataSource) -> tuple[RecordKind, ...]:
+    """Kinds of records that a source has; none if it is not a :class:`DatedRecords`."""
+    return source.record_kinds if isinstance(source, DatedRecords) else ()
 
 
 def session_index(values: Iterable[Any]) -> pd.DatetimeIndex:

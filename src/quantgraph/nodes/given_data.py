@@ -14,7 +14,7 @@ from quantgraph.nodes.state import TradingState
 from quantgraph.nodes.trading import Trading
 from quantgraph.runtime.endings import FATAL_ERRORS, end_reason, end_update, language, user_messages
 from quantgraph.state import DataState
-from quantgraph.subgraphs.signal.decider_needs import needs_notes
+from quantgraph.subgraphs.signal.decider_needs import missing_indicators, needs_notes
 from quantgraph.subgraphs.signal.state_updates import initial_state
 from quantgraph.tools.window import split_codes
 
@@ -62,6 +62,7 @@ def _request(state: TradingState, trading: Trading) -> tuple[dict[str, Any], str
         ref = _only(ref, symbols, trading.resources.store)
     inside = _window(state, given, sessions)
     notes = needs_notes(trading.decider, sessions, inside[0], data)
+    notes += missing_indicators(trading.decider, data)
     request = {
         "ts_code": given.get("ts_code") or ",".join(symbols),
         "trade": given.get("ts_code") or ",".join(symbols),

@@ -11,10 +11,18 @@ import numpy as np
 import pandas as pd
 
 from quantgraph._util.canonical_json import canonical_json, content_hash
-from quantgraph.data.market_data import DatedLists, MarketDataSource, Members, Panel
+from quantgraph.data.market_data import (
+    DatedLists,
+    DatedRecords,
+    MarketDataSource,
+    Members,
+    Panel,
+    record_kinds_of,
+)
 from quantgraph.errors import RunDiverged
 from quantgraph.recording.entry import Key
 from quantgraph.recording.scope import current_scope, replaying
+from quantgraph.state.records import Record, RecordKind
 
 __all__ = ["RecordedSource", "recorded_source", "unrecorded_source"]
 
@@ -36,9 +44,10 @@ def recorded_source(source: MarketDataSource) -> MarketDataSource:
 class RecordedSource:
     """A source that gives a run the same answers each time, whatever the vendor answers meanwhile.
 
-    Answers of all methods but :meth:`bars` and :meth:`indicators` are recorded for each request of a thread,
-    and cached while the recording is open; so is a ``QuantGraphError``. Bars and indicators become commits,
-    which the caller records; a replay never asks for them. Outside of a run the source is used directly.
+    Answers of all methods but :meth:`bars`, :meth:`indicators` and :meth:`records` are recorded for each
+    request of a thread, and cached while the recording is open; so is a ``QuantGraphError``. Bars, indicators
+    and records become commits, which the caller records; a replay never asks for them. Outside of a run the
+    source is used directly.
     """
 
     def __init__(self, source: MarketDataSource) -> None:
@@ -95,6 +104,23 @@ class RecordedSource:
         """Indicators of the source; raises as :meth:`bars`."""
         self._check_live("indicators")
         return self.inner.indicators(symbols, start, end, fields)
+
+    @property
+    def record_kinds(self) -> tuple[RecordKind, ...]:
+        """The source's kinds of records; none if it is not a :class:`.DatedRecords`."""
+        return self._recorded("record_kinds", (), lambda: record_kinds_of(self.inner), list, tuple)
+
+    def records(
+        self,
+        kinds: Sequence[RecordKind],
+        symbols: Sequence[str],
+        start: pd.Timestamp,
+        end: pd.Timestamp,
+    ) -> tuple[Record, ...]:
+        """Records of the source, not recorded; raises as :meth:`bars`."""
+        self._check_live("records")
+        inner = self.inner
+        return inner.records(kinds, symbols, start, end) if isinstance(inner, DatedRecords) else ()
 
     def index_bars(self, index_code: str, start: pd.Timestamp, end: pd.Timestamp) -> pd.DataFrame:
         """Daily levels of an index."""

@@ -19,7 +19,7 @@ from quantgraph.state.commits import PANELS
 from quantgraph.state.cut import KnownData
 from quantgraph.state.frames import FrozenFrame
 from quantgraph.state.growing_view import GrowingBuffer, private_mapping
-from quantgraph.state.records import Record
+from quantgraph.state.records import KnownRecords, Record
 
 __all__ = ["FramesReceiver", "FramesSender", "ViewReceiver", "ViewSender"]
 
@@ -142,7 +142,7 @@ class ViewReceiver:
     def __init__(self) -> None:
         self._frames = FramesReceiver()
         self._actions: list[CorporateAction] = []
-        self._records: list[Record] = []
+        self._records = KnownRecords()
 
     def receive(self, header: dict[str, Any], body: bytes | bytearray) -> View:
         """Append what a message has, and return the view of its moment."""
@@ -151,13 +151,13 @@ class ViewReceiver:
         if header["actions"]:
             self._actions += [value_from_json(CorporateAction, action) for action in header["actions"]]
             self._actions.sort(key=lambda action: (action.ex, action.symbol))
-        self._records += map(Record.read, header["records"])
+        self._records = self._records.plus(map(Record.read, header["records"]))
         return View(
             "",
             Moment(parse_session(session), phase),
             KnownData(
                 panels={panel: frames.get(panel, {}) for panel in PANELS},
                 actions=None if header["actions"] is None else tuple(self._actions),
-                records=tuple(self._records),
+                records=self._records.plus(()),
             ),
         )

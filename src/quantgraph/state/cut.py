@@ -34,7 +34,7 @@ from quantgraph.market.actions import ACTION_FIELDS, DATE_FIELDS, CorporateActio
 from quantgraph.market.moment import Moment
 from quantgraph.state.commits import Commit, Panels
 from quantgraph.state.frames import Dates, FrozenFrame, frozen_array
-from quantgraph.state.records import Record
+from quantgraph.state.records import KnownRecords
 
 __all__ = [
     "Actions",
@@ -72,16 +72,21 @@ class KnownData:
 
     panels: Panels
     actions: Actions | Literal["unread"]
-    records: tuple[Record, ...]
+    records: KnownRecords
 
 
-def cut(commit: Commit, moment: Moment, known: Mapping[FieldKey, FrozenFrame] | None = None) -> KnownData:
+def cut(
+    commit: Commit,
+    moment: Moment,
+    known: Mapping[FieldKey, FrozenFrame] | None = None,
+    records: KnownRecords | None = None,
+) -> KnownData:
     """Cut a commit.
 
     Parameters
     ----------
-    known
-        Frames that are cut at the moment already.
+    known, records
+        Frames and records that are cut at the moment already.
     """
     known = known or {}
     panels = {
@@ -96,7 +101,7 @@ def cut(commit: Commit, moment: Moment, known: Mapping[FieldKey, FrozenFrame] | 
     return KnownData(
         panels=panels,
         actions="unread" if unread else known_actions(whole, moment),
-        records=commit.records.as_of(moment),
+        records=KnownRecords(commit.records.as_of(moment)) if records is None else records,
     )
 
 

@@ -18,6 +18,7 @@ from quantgraph.market.moment import Moment, Phase, known_from
 from quantgraph.state.commits import Commit
 from quantgraph.state.cut import FieldKey, cut, known_rows, known_symbols
 from quantgraph.state.frames import FrozenFrame
+from quantgraph.state.records import KnownRecords
 from quantgraph.state.views import GrowingViewId, View
 
 __all__ = ["GrowingBuffer", "GrowingView", "double_mapping", "private_mapping"]
@@ -44,6 +45,7 @@ class GrowingView:
         self.moment: Moment | None = None
         self._commit = commit
         self._axes: list[_Axis] = []
+        self._records = KnownRecords()
         self._id = GrowingViewId()
 
     def reaches(self, moment: Moment) -> bool:
@@ -81,7 +83,12 @@ class GrowingView:
             for axis in self._axes
             for field, symbols in axis.symbols.items()
         }
-        return View(self.data_ref, moment, cut(self._commit, moment, frames), self._id)
+        self._records = self._records.plus(
+            self._commit.records.as_of(moment, first=len(self._records.entries))
+        )
+        return View(
+            self.data_ref, moment, cut(self._commit, moment, frames, self._records.plus(())), self._id
+        )
 
 
 class _Axis:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import date, datetime
@@ -20,16 +21,20 @@ from quantgraph.state.frames import PLAIN_RULE, Dates, is_plain
 __all__ = [
     "NO_RECORDS",
     "RECORD_KINDS",
+    "KnownRecords",
     "Record",
     "RecordKind",
     "Records",
+    "check_record_kind",
     "members_of",
     "names_of",
-    "of_kind",
 ]
 
 RecordKind = Literal["name", "membership", "suspension", "filing", "news", "memory"]
 RECORD_KINDS: tuple[RecordKind, ...] = get_args(RecordKind)
+
+_Group = tuple[RecordKind, str | None]
+"""Kind and symbol; None for all symbols."""
 
 _NEVER = datetime(1, 1, 1)  # noqa: DTZ001 - local, as all instants here
 _OVERHEAD = 512
@@ -64,10 +69,7 @@ class Record:
     _body: str
 
     def __init__(self, kind: RecordKind, known: date | None, symbol: str = "", body: object = None) -> None:
-        if kind not in RECORD_KINDS:
-            raise BadOption(
-                f"kind={kind!r:.60} of a record; valid are {', '.join(RECORD_KINDS)}", parameter="kind"
-            )
+        check_record_kind(kind)
         if not isinstance(symbol, str) or (symbol and not is_plain(symbol)):
             raise BadOption(
                 f"symbol={symbol!r:.60} of a record; valid are '' and {PLAIN_RULE}", parameter="symbol"
@@ -118,6 +120,51 @@ class Record:
         return f"Record({self.kind} {self.symbol or '-'}, known {self.known or 'never'}: {self._body:.60})"
 
 
+class KnownRecords:
+    """Records that are known at a moment, found by kind and symbol. Nothing in it leads to a later one.
+
+    Attributes
+    ----------
+    entries
+        All of them, in order of becoming known.
+    """
+
+    __slots__ = ("_groups", "entries")
+
+    def __init__(self, entries: Iterable[Record] = ()) -> None:
+        self.entries: tuple[Record, ...] = tuple(entries)
+        self._groups: dict[_Group, tuple[Record, ...]] | None = None
+
+    def of(self, kind: RecordKind, symbol: str | None = None) -> tuple[Record, ...]:
+        """The records of a kind, and of a symbol if one is given, in their order.
+
+        Raises
+        ------
+        BadOption
+            If there is no such kind.
+        """
+        check_record_kind(kind)
+        return self._grouped().get((kind, symbol), ())
+
+    def plus(self, fresh: Iterable[Record]) -> KnownRecords:
+        """These and some that became known after them, at the cost of the symbols that these are about."""
+        added = KnownRecords(fresh)
+        more = KnownRecords(self.entries + added.entries)
+        more._groups = groups = dict(self._grouped())
+        for group, records in added._grouped().items():
+            groups[group] = groups.get(group, ()) + records
+        return more
+
+    def _grouped(self) -> dict[_Group, tuple[Record, ...]]:
+        if self._groups is None:
+            lists: defaultdict[_Group, list[Record]] = defaultdict(list)
+            for record in self.entries:
+                lists[record.kind, None].append(record)
+                lists[record.kind, record.symbol].append(record)
+            self._groups = {group: tuple(records) for group, records in lists.items()}
+        return self._groups
+
+
 @dataclass(frozen=True, eq=False)
 class Records:
     """The records of a commit.
@@ -141,6 +188,11 @@ class Records:
         return content_hash(*(entry.digest for entry in self.entries))
 
     @cached_property
+    def all(self) -> KnownRecords:
+        """All of them, known or not: for readers of the whole commit."""
+        return KnownRecords(self.entries)
+
+    @cached_property
     def _instants(self) -> Dates:
         instants = [entry.instant for entry in self.entries if entry.instant is not None]
         return np.array(instants, dtype="datetime64[us]")
@@ -150,37 +202,30 @@ class Records:
         """Bytes of the list alone, without the records."""
         return sys.getsizeof(self.entries)
 
-    def as_of(self, moment: Moment) -> tuple[Record, ...]:
-        """The records published before a moment."""
-        return self.entries[: int(np.searchsorted(self._instants, moment.timestamp.to_datetime64()))]
+    def as_of(self, moment: Moment, first: int = 0) -> tuple[Record, ...]:
+        """The records published before a moment, from the place ``first`` on."""
+        return self.entries[first : int(np.searchsorted(self._instants, moment.timestamp.to_datetime64()))]
 
 
 NO_RECORDS = Records(())
 
 
-def of_kind(records: Iterable[Record], kind: RecordKind, symbol: str | None) -> tuple[Record, ...]:
-    """The records of a kind, and of a symbol if one is given, in their order."""
+def check_record_kind(kind: object) -> None:
+    """Raise ``BadOption`` if there is no such kind of records."""
     if kind not in RECORD_KINDS:
         raise BadOption(
-            f"kind={kind!r:.60} of records; valid are {', '.join(RECORD_KINDS)}", parameter="kind"
+            f"kind={kind!r:.60} of a record; valid are {', '.join(RECORD_KINDS)}", parameter="kind"
         )
-    return tuple(
-        record for record in records if record.kind == kind and (symbol is None or record.symbol == symbol)
-    )
 
 
-def _unknown_kind(kind: object) -> BadOption:
-    return BadOption(f"kind={kind!r:.60} of a record; valid are {', '.join(RECORD_KINDS)}", parameter="kind")
-
-
-def names_of(records: Iterable[Record]) -> dict[str, str]:
+def names_of(records: KnownRecords) -> dict[str, str]:
     """The latest name by symbol."""
-    return {record.symbol: record.body["name"] for record in of_kind(records, "name", None)}
+    return {record.symbol: record.body["name"] for record in records.of("name")}
 
 
-def members_of(records: Iterable[Record], index: str) -> tuple[str, ...] | None:
+def members_of(records: KnownRecords, index: str) -> tuple[str, ...] | None:
     """The latest list of an index; None without one."""
-    lists = (record.body for record in reversed(of_kind(records, "membership", None)))
+    lists = (record.body for record in reversed(records.of("membership")))
     return next((tuple(body["symbols"]) for body in lists if body["index"] == index), None)
 
 

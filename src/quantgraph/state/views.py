@@ -16,7 +16,7 @@ from quantgraph.market.moment import Moment, session_of
 from quantgraph.state.commits import PANELS, Commit, Panels
 from quantgraph.state.cut import Actions, KnownData, cut_frame, known_actions
 from quantgraph.state.frames import Floats, FrozenFrame, frozen_array
-from quantgraph.state.records import Record, RecordKind, members_of, names_of, of_kind
+from quantgraph.state.records import Record, RecordKind, members_of, names_of
 
 __all__ = [
     "BaseView",
@@ -113,7 +113,7 @@ class Snapshot(_Panels):
 
     def records(self, kind: RecordKind, symbol: str | None = None) -> tuple[Record, ...]:
         """All records of a kind, in order of becoming known; those without a date come last."""
-        return of_kind(self._commit.records.entries, kind, symbol)
+        return self._commit.records.all.of(kind, symbol)
 
     def __repr__(self) -> str:
         return f"Snapshot({self.ref[:12]}; {'; '.join(repr(self[panel]) for panel in PANELS)})"
@@ -229,7 +229,7 @@ class View(BaseView):
 
     def all_records(self) -> tuple[Record, ...]:
         """All records known at the moment, in order of becoming known, for handing to another process."""
-        return self._known.records
+        return self._known.records.entries
 
     def records(self, kind: RecordKind, symbol: str | None = None) -> tuple[Record, ...]:
         """Records of a kind that were known at the moment, in order of becoming known.
@@ -242,7 +242,7 @@ class View(BaseView):
         BadOption
             If there is no such kind.
         """
-        return of_kind(self._known.records, kind, symbol)
+        return self._known.records.of(kind, symbol)
 
     def names(self) -> dict[str, str]:
         """By symbol its name at the moment, as far as there are records of it."""

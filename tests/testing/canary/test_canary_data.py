@@ -176,3 +176,22 @@ def test_up_to_the_moment_answers_are_those_of_the_source():
 def test_an_error_names_the_last_sentinel_session():
     with pytest.raises(NoData, match="its sessions run to 2177-07-09"):
         CanarySource(SAMPLE, MOMENT).bars([ONE], pd.Timestamp("2019-01-02"), pd.Timestamp("2019-01-03"))
+
+
+def test_records_of_a_source_are_sentinels_after_the_moment_and_as_of_it_there_are_none():
+    class Newsy(SampleSource):
+        record_kinds = ("news",)
+
+        def records(self, kinds, symbols, start, end):
+            days = (date(2024, 6, day) for day in (3, 12, 13, 14))
+            return tuple(Record("news", day, symbols[0], {"title": f"{day}"}) for day in days)
+
+    source = CanarySource(Newsy(), MOMENT)
+    wanted = ["news"], [ONE], START, END
+    assert source.record_kinds == ("news",)
+    known = AsOfSource(source, MOMENT).records(*wanted)
+    assert [each.body["title"] for each in known] == ["2024-06-03", "2024-06-12"]
+    assert find_canaries(known) == []
+    found = source.records(*wanted)
+    assert len(found) == 2 + 2 + 1
+    assert [bool(find_canaries(each.body)) for each in found] == [False, False, True, True, True]

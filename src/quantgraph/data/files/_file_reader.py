@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from zoneinfo import ZoneInfo
 
 import pandas as pd
 
@@ -27,6 +28,14 @@ from quantgraph.data.files._json_series import (
     missing_keys,
     read_daily_series,
     read_documents,
+)
+from quantgraph.data.files._record_files import (
+    FileRecord,
+    filing_columns,
+    is_filing_table,
+    is_news,
+    read_filings,
+    read_news,
 )
 from quantgraph.data.files._size_limits import check_first_line, check_parquet, open_unpacked
 from quantgraph.data.market_data import (
@@ -54,15 +63,21 @@ _SHARES_PER_HAND = 100.0
 
 @dataclass(frozen=True, kw_only=True)
 class FileContents:
-    """Tables of a file, or none and the reason why it was not recognised."""
+    """Tables and records of a file, or none and the reason why it was not recognised."""
 
     file: str
     tables: tuple[CheckedTable, ...] = ()
+    records: tuple[FileRecord, ...] = ()
     ignored_because: str = ""
 
 
-def read_file(path: Path, max_bytes: int) -> FileContents:
+def read_file(path: Path, max_bytes: int, record_zone: ZoneInfo | None = None) -> FileContents:
     """Read and check one file of at most ``max_bytes`` unpacked.
+
+    Parameters
+    ----------
+    record_zone
+        Zone of the times of news that have none; None refuses them.
 
     Raises
     ------
@@ -84,7 +99,7 @@ def read_file(path: Path, max_bytes: int) -> FileContents:
             return _from_columns(path.name, _read_parquet(path, max_bytes))
         if ending.startswith(".csv"):
             return _from_csv(path, max_bytes)
-        return _from_json(path, max_bytes, lines=ending.startswith(".jsonl"))
+        return _from_json(path, max_bytes, record_zone, lines=ending.startswith(".jsonl"))
     except MemoryError as error:
         raise BadFile(f"{path.name} needs more memory than is available", file=path.name) from error
 
@@ -92,7 +107,11 @@ def read_file(path: Path, max_bytes: int) -> FileContents:
 def _from_csv(path: Path, max_bytes: int) -> FileContents:
     header = list(_read_csv(path, max_bytes, nrows=0).columns)
     if is_event_table(header):
-        return _from_columns(path.name, _read_csv(path, max_bytes, **_event_options(header)))
+        code = event_columns(header)["ts_code"]
+        return _from_columns(path.name, _read_csv(path, max_bytes, **_text_options(header, code)))
+    if is_filing_table(header):
+        code = filing_columns(header)["symbol"]
+        return _from_columns(path.name, _read_csv(path, max_bytes, **_text_options(header, code)))
     names = _canonical(header)
     if _kinds(names.values()):
         table = _read_csv(path, max_bytes, **_csv_options(names))
@@ -113,9 +132,8 @@ def _csv_options(names: dict[str, str]) -> dict[str, Any]:
     }
 
 
-def _event_options(header: Sequence[str]) -> dict[str, Any]:
-    """All columns as text: numbers are read exactly from it."""
-    code = event_columns(header)["ts_code"]
+def _text_options(header: Sequence[str], code: str) -> dict[str, Any]:
+    """All columns as text: numbers are read exactly from it; ``code`` is the column of symbols."""
     empty = {column: _EMPTY_CELLS for column in header if column != code}
     return {"dtype": "str", "keep_default_na": False, "na_values": empty}
 
@@ -148,8 +166,10 @@ def _read_parquet(path: Path, max_bytes: int) -> pd.DataFrame:
     return table.reset_index(level=named).reset_index(drop=True) if named else table.reset_index(drop=True)
 
 
-def _from_json(path: Path, max_bytes: int, *, lines: bool) -> FileContents:
+def _from_json(path: Path, max_bytes: int, record_zone: ZoneInfo | None, *, lines: bool) -> FileContents:
     documents = read_documents(path, max_bytes, lines=lines)
+    if is_news(documents):
+        return FileContents(file=path.name, records=read_news(documents, path.name, record_zone))
     if not all(is_daily_series(document) for _, document in documents):
         return FileContents(file=path.name, ignored_because=missing_keys(documents))
     bars, names = read_daily_series(documents, path.name)
@@ -201,6 +221,8 @@ def _looks_like_bars(have: set[str]) -> bool:
 def _from_columns(file: str, table: pd.DataFrame) -> FileContents:
     if is_event_table(list(table.columns)):
         return FileContents(file=file, tables=_event_tables(events_from_table(table, file), file))
+    if is_filing_table(list(table.columns)):
+        return FileContents(file=file, records=read_filings(table, file))
     names = _canonical(list(table.columns))
     have = set(names.values())
     kinds = _kinds(have)
@@ -214,7 +236,7 @@ def _from_columns(file: str, table: pd.DataFrame) -> FileContents:
         )
     if not kinds:
         shown = ", ".join(map(str, table.columns[:6]))
-        reason = f"columns ({shown}) are not those of bars, events, indicators, members or names"
+        reason = f"columns ({shown}) are not those of bars, events, filings, indicators, members or names"
         return FileContents(file=file, ignored_because=reason)
     if table.empty:
         raise BadFile(f"{file} has a header and no row", file=file)

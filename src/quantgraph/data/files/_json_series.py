@@ -103,7 +103,8 @@ def _bar(symbol: str, date: str, bar: Any, file: str) -> dict[str, Any]:
 
 def _documents(path: Path, max_bytes: int, *, lines: bool) -> Iterator[tuple[str, Any]]:
     text = _text(path, max_bytes)
-    pieces = enumerate(text.splitlines(), 1) if lines else iter([(0, text)])
+    # Not splitlines(): a text in JSON may hold other separators of lines than this one.
+    pieces = enumerate(text.split("\n"), 1) if lines else iter([(0, text)])
     for number, piece in pieces:
         where = f"line {number}" if lines else "the document"
         if not piece.strip():
@@ -113,6 +114,8 @@ def _documents(path: Path, max_bytes: int, *, lines: bool) -> Iterator[tuple[str
         except json.JSONDecodeError as error:
             place = f"line {number if lines else error.lineno}"
             raise BadFile(f"{path.name}, {place}: not JSON: {error.msg}", file=path.name) from error
+        except (ValueError, RecursionError) as error:  # a number of thousands of digits, or brackets
+            raise BadFile(f"{path.name}, {where}: not readable: {error}", file=path.name) from error
         if "\\ud" in piece.lower() and SURROGATE.search(json.dumps(document, ensure_ascii=False)):
             raise BadFile(f"{path.name}, {where}: a \\u escape is half of a surrogate pair", file=path.name)
         yield where, document

@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from zoneinfo import ZoneInfo
 
 import pandas as pd
 
 from quantgraph.data.checked_tables import CheckedTable, TableKind, merge_tables
 from quantgraph.data.event_tables import drop_adjusted_splits, events_on_sessions
 from quantgraph.data.files._file_reader import KNOWN_ENDINGS, FileContents, read_file
+from quantgraph.data.files._record_files import to_records
 from quantgraph.data.files._size_limits import MEGABYTE
 from quantgraph.data.frame_source import DatedName, FrameSource, MarketTables, MemberList, complete_bars
 from quantgraph.data.market_data import (
@@ -24,6 +26,7 @@ from quantgraph.data.market_data import (
 )
 from quantgraph.data.symbol_resolution import INDEX_NAMES, is_index_code
 from quantgraph.errors import BadFile, BadOption
+from quantgraph.market.exchange_time import time_zone
 
 __all__ = ["FileSource"]
 
@@ -38,9 +41,9 @@ class FileSource(FrameSource):
 
     Formats are CSV and Parquet in tushare's columns, ``symbol, date, open .. close, volume`` (shares), and
     AI-Trader's ``merged.jsonl`` and ``daily_prices_*.json``. A folder may also hold ``daily_basic``,
-    ``adj_factor`` and ``stk_limit`` tables, index members (``index_code, con_code, trade_date``) and names
-    (``ts_code, name``). Files are recognised by content. Two files must agree about a symbol and session;
-    within a relative 1e-4 the first file by name wins.
+    ``adj_factor`` and ``stk_limit`` tables, index members (``index_code, con_code, trade_date``), names
+    (``ts_code, name``), news (JSON lines) and quarterly filings. Files are recognised by content. Two files
+    must agree about a symbol and session; within a relative 1e-4 the first file by name wins.
 
     ``pre_close`` and ``amount`` are NaN if no file has them: an ex-dividend reference price is not guessed.
 
@@ -50,20 +53,23 @@ class FileSource(FrameSource):
         File or folder. Read on the first request, not here.
     max_file_mb
         Maximum megabytes of one unpacked file.
+    record_zone
+        Time zone, such as ``Asia/Shanghai``, of the times of news that have none; None refuses them.
 
     Raises
     ------
     BadFile
         Here if the path does not exist; on the first request if the content is not valid.
     BadOption
-        If ``max_file_mb`` is below 1.
+        If ``max_file_mb`` is below 1, or ``record_zone`` is not a time zone.
     """
 
-    def __init__(self, path: str | Path, *, max_file_mb: int = 2048) -> None:
+    def __init__(self, path: str | Path, *, max_file_mb: int = 2048, record_zone: str | None = None) -> None:
         super().__init__()
         if max_file_mb < 1:
             raise BadOption(f"max_file_mb={max_file_mb}; must be >= 1", parameter="max_file_mb")
         self._max_bytes = max_file_mb * MEGABYTE
+        self._record_zone = None if record_zone is None else time_zone(record_zone, "record_zone")
         self._name = str(path)
         self._path = Path(path)
         if not self._path.exists():
@@ -81,19 +87,20 @@ class FileSource(FrameSource):
 
     def _load(self) -> MarketTables:
         try:
-            return _market_tables(_read_files(self._path, self._max_bytes), self._name)
+            files = _read_files(self._path, self._max_bytes, self._record_zone)
+            return _market_tables(files, self._name)
         except OSError as error:
             raise BadFile(f"{self._name} cannot be read: {error.strerror}", file=self._name) from error
 
 
-def _read_files(path: Path, max_bytes: int) -> list[FileContents]:
+def _read_files(path: Path, max_bytes: int, record_zone: ZoneInfo | None) -> list[FileContents]:
     if not path.is_dir():
-        contents = read_file(path, max_bytes)
+        contents = read_file(path, max_bytes, record_zone)
         if contents.ignored_because:
             raise BadFile(f"{path} cannot be read: {contents.ignored_because}; {_VALID}", file=str(path))
         return [contents]
     files = sorted(each for each in path.iterdir() if each.is_file() and not each.name.startswith("."))
-    return [read_file(each, max_bytes) for each in files]
+    return [read_file(each, max_bytes, record_zone) for each in files]
 
 
 def _market_tables(files: Sequence[FileContents], name: str) -> MarketTables:
@@ -124,7 +131,9 @@ def _market_tables(files: Sequence[FileContents], name: str) -> MarketTables:
             *_unit_notes(of_stocks, stocks),
             *notes,
             *event_notes,
+            *_never_known_notes(files),
         ),
+        records=to_records((record for each in files for record in each.records), symbols),
     )
 
 
@@ -162,6 +171,17 @@ def _unit_notes(tables: Sequence[CheckedTable], stocks: pd.DataFrame) -> list[st
     missing = ", ".join(field for field in BAR_FIELDS[:7] if field not in stocks)
     notes = [f"volume read as shares and turned into hands of 100: {in_shares}"] if in_shares else []
     return [*notes, f"in no file, so NaN: {missing}"] if missing else notes
+
+
+def _never_known_notes(files: Sequence[FileContents]) -> list[str]:
+    counts = (
+        (each.file, sum(one.known is None for one in each.records), len(each.records)) for each in files
+    )
+    return [
+        f"{file}: {never} of {total} records have no date and are never known"
+        for file, never, total in counts
+        if never
+    ]
 
 
 def _levels(rows: pd.DataFrame) -> dict[str, pd.DataFrame]:

@@ -7,6 +7,7 @@ from typing import Any
 
 from quantgraph._util.texts import say
 from quantgraph.data.as_of import AsOfSource
+from quantgraph.data.market_data import record_kinds_of
 from quantgraph.data.symbol_resolution import is_code
 from quantgraph.errors import (
     BadOption,
@@ -176,7 +177,8 @@ def _for_decider(
     """Return the request with the start of the data that the decider needs, and notes on what it lacks."""
     decider, sessions, start = current_decider(resources), source.sessions(), session_of(request["start"])
     data = resources.store.snapshot(current_ref(state, resources))
-    notes = needs_notes(decider, sessions, start, data)
+    fetched = record_kinds_of(source) if decider.needs.records else ()
+    notes = needs_notes(decider, sessions, start, data, fetched)
     if not_executed:
         notes.insert(0, not_executed_note(decider, not_executed))
     request = {**request, "notes": [*request["notes"], *(note.text(language(state)) for note in notes)]}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 import pandas as pd
@@ -10,17 +10,35 @@ import pandas as pd
 from quantgraph._util.texts import Note
 from quantgraph.broker.decider import Decider
 from quantgraph.data import MarketDataSource
+from quantgraph.data.market_data import DatedRecords, record_kinds_of
 from quantgraph.errors import NoData
 from quantgraph.market.moment import session_of
 from quantgraph.recording import recorded
 from quantgraph.state import DataState, Snapshot
+from quantgraph.state.records import Record, RecordKind
 from quantgraph.subgraphs.signal.data_request import (
     data_start,
+    request_symbols,
     restrict_to_request,
     with_sessions,
 )
 
-__all__ = ["fetch_needed_sessions", "needed_start", "needs_notes", "not_executed_note", "set_rule_aside"]
+__all__ = [
+    "fetch_needed_records",
+    "fetch_needed_sessions",
+    "has_needed_records",
+    "missing_indicators",
+    "needed_start",
+    "needs_notes",
+    "not_executed_note",
+    "set_rule_aside",
+]
+
+_PASSING: frozenset[RecordKind] = frozenset({"news", "memory"})
+"""Kinds of records that lose their worth; the others hold until they are replaced."""
+_PASSING_DAYS = pd.Timedelta(days=14)
+"""Days before the data of which there is news: more than the longest holiday of an exchange."""
+_BEGINNING = pd.Timestamp("1970-01-01")
 
 
 def set_rule_aside(intent: dict[str, Any], unread: Sequence[str]) -> str:
@@ -52,7 +70,11 @@ def needed_start(decider: Decider, sessions: pd.DatetimeIndex, start: pd.Timesta
 
 
 def needs_notes(
-    decider: Decider, sessions: pd.DatetimeIndex, start: pd.Timestamp, data: Snapshot
+    decider: Decider,
+    sessions: pd.DatetimeIndex,
+    start: pd.Timestamp,
+    data: Snapshot,
+    fetched: Collection[RecordKind] = (),
 ) -> list[Note]:
     """Return notes on what a decider needs and the data do not have.
 
@@ -62,16 +84,30 @@ def needs_notes(
         Sessions of the source or the data.
     data
         What the records are looked for in.
+    fetched
+        Kinds of records that are still to be fetched.
     """
     there, needed = int((sessions < start).sum()), decider.needs.sessions
     notes = [
         Note(zh=f"没有数据源提供 {kind} 类记录", en=f"no source gives records of kind {kind}")
         for kind in decider.needs.records
-        if not data.records(kind)
+        if kind not in fetched and not data.records(kind)
     ]
     if there < needed:
         notes.append(_fewer_sessions(decider, there))
     return notes
+
+
+def missing_indicators(decider: Decider, data: Snapshot) -> list[Note]:
+    """Return notes on indicators that a decider needs and given data do not have."""
+    return [
+        Note(
+            zh=f"决策器 {decider.name} 需要指标 {name}，数据中没有",
+            en=f"decider {decider.name} needs the indicator {name}, which the data do not have",
+        )
+        for name in decider.needs.indicators
+        if name not in data["indicators"]
+    ]
 
 
 def fetch_needed_sessions(
@@ -111,6 +147,57 @@ def fetch_needed_sessions(
         request["data_start"] = first
         there = int((before >= session_of(first)).sum())
     return fetched["data_ref"], request, [_fewer_sessions(decider, there)]
+
+
+def has_needed_records(store: DataState, ref: str, source: MarketDataSource, decider: Decider) -> bool:
+    """Return whether a commit has a record of each kind that a decider needs and the source has."""
+    needed = decider.needs.records
+    data = store.snapshot(ref)
+    return not needed or all(data.records(kind) for kind in record_kinds_of(source) if kind in needed)
+
+
+def fetch_needed_records(
+    store: DataState, ref: str, request: Mapping[str, Any], source: MarketDataSource, decider: Decider
+) -> tuple[str, list[Note]]:
+    """Fetch the records that a decider needs, up to the end of the request's window, on top of a commit.
+
+    News is fetched from two weeks before the request's data on; what holds until it is replaced, such as a
+    filing, from the beginning.
+
+    Returns
+    -------
+    tuple
+        The commit, and a note for each kind of which the source has no record about these symbols.
+
+    Raises
+    ------
+    QuantGraphError
+        If the source fails.
+    """
+    kinds = [kind for kind in decider.needs.records if kind in record_kinds_of(source)]
+    if not kinds or not isinstance(source, DatedRecords):
+        return ref, []
+    symbols, last = (*request_symbols(request, source), *request["index"]), session_of(request["end"])
+
+    def fetch() -> str:
+        found: list[Record] = []
+        for passing in (True, False):
+            chosen = [kind for kind in kinds if (kind in _PASSING) is passing]
+            first = data_start(request) - _PASSING_DAYS if passing else _BEGINNING
+            found += source.records(chosen, symbols, first, last) if chosen else ()
+        return store.record(found, base=ref)
+
+    facts = {"step": "records", "data_ref": ref, "request": request, "kinds": kinds, "source": source.name}
+    fetched = recorded("code", facts, fetch)
+    data = store.snapshot(fetched)
+    return fetched, [
+        Note(
+            zh=f"{source.name} 没有这些代码的 {kind} 类记录",
+            en=f"{source.name} has no records of kind {kind} about these symbols",
+        )
+        for kind in kinds
+        if not data.records(kind)
+    ]
 
 
 def _fewer_sessions(decider: Decider, there: int) -> Note:

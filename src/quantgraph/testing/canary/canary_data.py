@@ -19,14 +19,14 @@ from numpy.typing import NDArray
 
 from quantgraph.data import MarketDataSource, Members, Panel
 from quantgraph.data.as_of import AsOfSource
-from quantgraph.data.market_data import EVENT_FIELDS
+from quantgraph.data.market_data import EVENT_FIELDS, DatedRecords, record_kinds_of
 from quantgraph.errors import BadWindow, NoData, UnknownSymbol
 from quantgraph.market.moment import Moment
 from quantgraph.state import DataState, GrowingView, Record, Snapshot, TrustedView, View, WorkingTree
 from quantgraph.state.commits import Commit
 from quantgraph.state.cut import known_rows
 from quantgraph.state.frames import FrozenFrame
-from quantgraph.state.records import RECORD_KINDS, Records
+from quantgraph.state.records import RECORD_KINDS, RecordKind, Records
 from quantgraph.testing.canary.sentinels import (
     CANARY_SESSIONS,
     CANARY_SYMBOL,
@@ -281,6 +281,25 @@ class CanarySource:
         levels = _with_sentinel_error(lambda: self._source.index_bars(index_code, start, end))
         fields = {name: self._plant("ohlcv", str(name), levels[[name]], end) for name in levels.columns}
         return pd.DataFrame({name: frame[name] for name, frame in fields.items()})
+
+    @property
+    def record_kinds(self) -> tuple[RecordKind, ...]:
+        """Those of the source."""
+        return record_kinds_of(self._source)
+
+    def records(
+        self,
+        kinds: Sequence[RecordKind],
+        symbols: Sequence[str],
+        start: pd.Timestamp,
+        end: pd.Timestamp,
+    ) -> tuple[Record, ...]:
+        """Those of the source, whose texts are sentinels after the moment, and one of each kind in 2177."""
+        source = self._source
+        if not isinstance(source, DatedRecords):
+            return ()
+        known = Records.of(_with_sentinel_error(lambda: source.records(kinds, symbols, start, end)))
+        return tuple(record for record in _records(known, self._as_of).entries if record.kind in kinds)
 
     def _knows(self, day: pd.Timestamp) -> bool:
         return day <= self._as_of.session

@@ -144,7 +144,10 @@ def _of_dataclass(thing: Any) -> Parts:
 def _of_view(view: View) -> Parts:
     yield from _of_mapping(view)
     yield from ((".names()", view.names()), (".actions()", view.actions()))
-    yield from ((f".records({kind!r})", view.records(kind)) for kind in RECORD_KINDS)
+    yield ".all_records()", view.all_records()
+    for kind in RECORD_KINDS:
+        yield f".records({kind!r})", view.records(kind)
+        yield f".records({kind!r}, {CANARY_SYMBOL!r})", view.records(kind, CANARY_SYMBOL)
 
 
 _PARTS: tuple[tuple[Any, Callable[[Any], Parts]], ...] = (

@@ -10,7 +10,7 @@ from typing import Any
 import pandas as pd
 from langchain_core.messages import ToolMessage
 
-from quantgraph._util.texts import say
+from quantgraph._util.texts import Note, say
 from quantgraph.errors import NoData, QuantGraphError, UnknownField, UnknownSymbol
 from quantgraph.market.moment import session_of
 from quantgraph.recording import recorded
@@ -31,7 +31,7 @@ from quantgraph.subgraphs.signal.data_request import (
     request_symbols,
     restrict_to_request,
 )
-from quantgraph.subgraphs.signal.decider_needs import fetch_needed_sessions
+from quantgraph.subgraphs.signal.decider_needs import fetch_needed_records, fetch_needed_sessions
 from quantgraph.subgraphs.signal.indicator_fields import check_source_fields, fields_question_update
 from quantgraph.subgraphs.signal.messages import without_words
 from quantgraph.subgraphs.signal.state import SignalSubgraphState
@@ -110,8 +110,12 @@ def _outcome(
             data_ref, request, notes = fetch_needed_sessions(
                 resources.store, data_ref, request, context.source, current_decider(resources)
             )
-            lacking = [note.text(language(state)) for note in notes]
-            request["notes"] = [*request["notes"], *lacking]
+            request = _with_notes(state, request, notes)
+        if bars and indicators:
+            data_ref, notes = fetch_needed_records(
+                resources.store, data_ref, request, context.source, current_decider(resources)
+            )
+            request = _with_notes(state, request, notes)
     except FATAL_ERRORS:
         raise
     except QuantGraphError as error:
@@ -135,6 +139,10 @@ def _outcome(
     problem = "bars are missing" if not bars else f"one of {request['indicators']} is missing"
     problems = problems or [f"no_data: {problem} after the fetch"]
     return {**update, **failure_update(state, "data_fetch", problems)}
+
+
+def _with_notes(state: SignalSubgraphState, request: dict[str, Any], notes: Sequence[Note]) -> dict[str, Any]:
+    return {**request, "notes": [*request["notes"], *(note.text(language(state)) for note in notes)]}
 
 
 def _without_bars(resources: OpenResources, ref: str, request: Mapping[str, Any]) -> list[str]:

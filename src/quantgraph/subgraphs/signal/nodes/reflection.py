@@ -50,6 +50,7 @@ from quantgraph.subgraphs.signal.data_request import (
     restrict_to_request,
     with_constraints,
 )
+from quantgraph.subgraphs.signal.decider_needs import has_needed_records
 from quantgraph.subgraphs.signal.reply_schemas import ReflectionReply
 from quantgraph.subgraphs.signal.slips import Slip, is_echo, reading_slips
 from quantgraph.subgraphs.signal.state import SignalSubgraphState
@@ -366,6 +367,7 @@ def _readiness(state: SignalSubgraphState, resources: OpenResources, source: AsO
     ref = restrict_to_request(resources.store, current_ref(state, resources), request, source)
     bars, indicators = has_data(resources.store, ref, request, source)
     bars = bars and has_needed_sessions(resources.store, ref, request)
+    bars = bars and has_needed_records(resources.store, ref, source, current_decider(resources))
     signal = bars and indicators and has_signal(resources.store, ref, request, state.get("strategy", {}))
     task = "data_fetch"
     if bars and indicators:

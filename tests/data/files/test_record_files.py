@@ -1,0 +1,402 @@
+"""News and filings in files: recognised by content, dated in the exchange's time, never shown too early."""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import json
+from datetime import date, datetime
+from pathlib import Path
+from typing import Any
+from zoneinfo import ZoneInfo
+
+import pandas as pd
+import pytest
+from bar_files import day, refusal
+
+from quantgraph.data import open_source
+from quantgraph.data.as_of import AsOfSource
+from quantgraph.data.files import FileSource
+from quantgraph.data.market_data import DatedRecords
+from quantgraph.errors import BadOption, BadWindow
+from quantgraph.market.moment import Moment
+from quantgraph.settings import load_settings
+from quantgraph.state import DataState, Record
+
+US_BARS = "symbol,date,open,high,low,close,volume\nAAPL,2025-03-03,241,244,236,238,1000\n"
+FIRST, LAST = day("1970-01-01"), day("2100-01-01")
+
+
+def item(**more: Any) -> dict[str, Any]:
+    return {"ticker": "600519.SH", "title": "a title", "published_at": "2024-01-02T00:30:00Z", **more}
+
+
+def lines(*items: Any) -> str:
+    return "\n".join(json.dumps(each, ensure_ascii=False) for each in items)
+
+
+@pytest.fixture
+def news(folder: Path):
+    """Writes a file of news beside bars of Shanghai and Shenzhen, and gives the folder."""
+
+    def write(*items: Any, text: str = "") -> Path:
+        (folder / "news.jsonl").write_text(text or lines(*items), encoding="utf-8")
+        return folder
+
+    return write
+
+
+@pytest.fixture
+def filings(folder: Path):
+    """Writes a file of filings beside bars, and gives the folder."""
+
+    def write(*rows: str, header: str = "symbol,fiscal_period,end_date,filing_date,revenues") -> Path:
+        (folder / "filings.csv").write_text("\n".join([header, *rows]))
+        return folder
+
+    return write
+
+
+def records(source: FileSource, *symbols: str, kind="news") -> tuple[Record, ...]:
+    return source.records([kind], symbols or source.symbols(), FIRST, LAST)
+
+
+def message(folder: Path) -> str:
+    return refusal(folder)
+
+
+# News --------------------------------------------------------------------------------------------
+
+
+def test_news_is_dated_in_the_time_of_its_exchange_and_has_four_texts(news):
+    source = FileSource(news(item(description="d", publisher="p", id=7, feed="left out"), item(title="b")))
+    assert isinstance(source, DatedRecords)
+    assert source.record_kinds == ("news",)
+    first, second = records(source)
+    assert (first.kind, first.symbol, first.known) == ("news", "600519.SH", datetime(2024, 1, 2, 8, 30))
+    assert first.body == {"title": "a title", "description": "d", "publisher": "p", "id": "7"}
+    assert second.body == {"title": "b", "description": "", "publisher": "", "id": ""}
+
+
+KNOWN = [
+    ({"published_at": "2024-01-02T16:30:00+08:00"}, datetime(2024, 1, 2, 16, 30)),
+    ({"published_at": "2024-01-02 03:30:00-05:00"}, datetime(2024, 1, 2, 16, 30)),
+    ({"published_at": "20240102T083000Z"}, datetime(2024, 1, 2, 16, 30)),
+    ({"published_at": "2024-01-02"}, date(2024, 1, 2)),
+    ({"published_at": None, "epoch": 1704184200}, datetime(2024, 1, 2, 16, 30)),
+    ({"published_at": "", "epoch": 1704184200.5}, datetime(2024, 1, 2, 16, 30, 0, 500_000)),
+    ({"published_at": "2024-01-03T00:00:00Z", "epoch": 1704184200}, datetime(2024, 1, 3, 8)),
+    ({"published_at": None, "published_utc": "2024-01-02T08:30:00Z"}, datetime(2024, 1, 2, 16, 30)),
+    ({"published_at": None, "datetime": 1704184200}, datetime(2024, 1, 2, 16, 30)),
+    ({"published_at": None}, None),
+]
+
+
+@pytest.mark.parametrize(("times", "known"), KNOWN, ids=str)
+def test_a_time_has_a_zone_or_is_a_day_or_is_seconds_or_is_not_known(news, times, known):
+    (record,) = records(FileSource(news(item(**times))))
+    assert record.known == known
+    assert type(record.known) is type(known)
+
+
+def test_what_has_no_time_is_never_shown_and_counted_in_a_note(news):
+    source = FileSource(news(item(published_at=None), item()))
+    store = DataState()
+    store.record(records(source))
+    assert len(store.view(Moment.at("2200-01-01")).records("news")) == 1
+    assert "news.jsonl: 1 of 2 records have no date and are never known" in source.notes
+
+
+def test_a_declared_zone_is_that_of_the_times_without_one(news):
+    folder = news(item(published_at="2024-01-02 08:30:00"), item(published_at="2024-01-02T00:30:00Z"))
+    assert {record.known for record in records(FileSource(folder, record_zone="Asia/Shanghai"))} == {
+        datetime(2024, 1, 2, 8, 30)
+    }
+    found = open_source(folder, settings=load_settings(record_zone="America/New_York"))
+    assert sorted(record.known for record in records(found)) == [
+        datetime(2024, 1, 2, 8, 30),
+        datetime(2024, 1, 2, 21, 30),
+    ]
+    with pytest.raises(BadOption, match="record_zone='Shanghai' is not a time zone"):
+        FileSource(folder, record_zone="Shanghai")
+
+
+def test_a_file_may_have_two_zones_and_symbols_of_two_exchanges(folder, news):
+    (folder / "us.csv").write_text(US_BARS)
+    same = {"published_at": "2025-03-03T13:30:00Z"}
+    source = FileSource(news(item(**same), item(ticker="AAPL", published_at="2025-03-03T21:30:00+08:00")))
+    assert [record.known for record in records(source)] == [
+        datetime(2025, 3, 3, 21, 30),
+        datetime(2025, 3, 3, 8, 30),
+    ]
+
+
+def test_news_about_no_symbol_is_that_of_every_symbol(folder, news):
+    (record,) = records(FileSource(news(item(ticker=None))), "000001.SZ")
+    assert (record.symbol, record.known) == ("", datetime(2024, 1, 2, 8, 30))
+    (folder / "us.csv").write_text(US_BARS)  # with two exchanges, the later of the two local times
+    assert records(FileSource(folder))[0].known == datetime(2024, 1, 2, 8, 30)
+    (folder / "bars.csv").unlink()
+    assert records(FileSource(folder))[0].known == datetime(2024, 1, 1, 19, 30)
+
+
+def test_records_are_asked_for_by_kind_symbol_and_day(news):
+    source = FileSource(
+        news(
+            item(title="one"),
+            item(title="evening", published_at="2024-01-02T15:59:59Z"),  # 23:59:59 in Shanghai
+            item(title="next day", published_at="2024-01-02T16:00:00Z"),
+            item(title="other", ticker="000001.SZ"),
+            item(title="never", published_at=None),
+        )
+    )
+    on = day("2024-01-02")
+
+    def titles(*given):
+        return [record.body["title"] for record in source.records(*given)]
+
+    assert titles(["news"], ["600519.SH"], on, on) == ["one", "evening", "never"]
+    assert titles(["news"], ["600519.SH"], day("2024-01-03"), LAST) == ["next day", "never"]
+    assert titles(["filing"], ["600519.SH"], on, on) == []
+    assert titles(["news"], ["no such code"], on, on) == []
+    with pytest.raises(BadWindow):
+        titles(["news"], [], LAST, FIRST)
+    with pytest.raises(BadOption, match="kind='gossip'"):
+        titles(["gossip"], [], on, on)
+
+
+def test_as_of_a_moment_later_records_and_those_without_a_date_are_not_there(news):
+    items = [item(title=f"{hour}", published_at=f"2024-01-03T{hour:02}:00:00+08:00") for hour in (8, 9, 15)]
+    source = FileSource(news(*items, item(title="never", published_at=None)))
+    known = AsOfSource(source, Moment.at("2024-01-03", "open"))
+    found = known.records(["news"], ["600519.SH"], FIRST, LAST)
+    assert [record.body["title"] for record in found] == ["8"]
+    assert known.record_kinds == ("news",)
+
+
+def test_gzip_and_separators_of_lines_within_a_text(folder):
+    text = lines(item(title="one\u2028two\x85three"), item()) + "\r\n\n"
+    (folder / "any name.JSONL.gz").write_bytes(gzip.compress(text.encode()))
+    found = records(FileSource(folder))
+    assert [record.body["title"] for record in found] == ["one\u2028two\x85three", "a title"]
+
+
+LINE = '{"ticker": "600519.SH", "title": "a", "published_at": "2024-01-02T00:30:00Z"}'
+REFUSED = {
+    "corrupt line": (f"{LINE}\n{LINE[:-5]}", "line 2: not JSON"),
+    "brackets": (f"{LINE}\n{'[' * 100_000}", "line 2: not readable"),
+    "digits": (f"{LINE}\n{'1' * 10_000}", "line 2: not readable"),
+    "no symbol": (LINE.replace("ticker", "about"), 'line 1: a news item needs a "ticker", "symbol" or'),
+    "no symbol later": (f"{LINE}\n" + '{"title": "a"}', 'line 2: a news item needs a "ticker"'),
+    "no title later": (f"{LINE}\n" + '{"ticker": "AAPL"}', 'line 2: a news item needs a "title"'),
+    "not an object": (f"{LINE}\n[1]", 'line 2: a news item needs a "title"'),
+    "a sentence": (LINE.replace("600519.SH", "buy it all"), "line 1: ticker='buy it all' is not a code"),
+    "a number": (LINE.replace('"600519.SH"', "600519"), "line 1: ticker=600519 is not a code"),
+    "no zone": (LINE.replace("Z", ""), "line 1: published_at='2024-01-02T00:30:00' has no time zone"),
+    "no zone later": (f"{LINE}\n{LINE.replace('Z', '')}", "line 2: published_at="),
+    "no such day": (
+        LINE.replace("01-02", "02-30"),
+        "line 1: published_at='2024-02-30T00:30:00Z' is not a time",
+    ),
+    "words": (LINE.replace("2024-01-02T00:30:00Z", "yesterday"), "published_at='yesterday' is not a time"),
+    "true": (LINE.replace('"2024-01-02T00:30:00Z"', "true"), "published_at=True is not a time"),
+    "milliseconds": (LINE.replace('"2024-01-02T00:30:00Z"', "1704184200000"), "is not a time in seconds"),
+    "zero": (LINE.replace('"2024-01-02T00:30:00Z"', "0"), "published_at=0 is not a time in seconds"),
+    "not a number": (LINE.replace('"2024-01-02T00:30:00Z"', "NaN"), "is not a time in seconds"),
+    "a list": (LINE.replace('"a"', '["a"]'), "line 1: title must be a text"),
+    "another exchange": (LINE.replace("600519.SH", "0700.HK"), "the exchange of 0700.HK is not known"),
+}
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_a_bad_line_is_named_with_its_file(news, case):
+    text, words = REFUSED[case]
+    told = message(news(text=text))
+    assert told.startswith("news.jsonl")
+    assert words in told
+
+
+def test_an_empty_file_and_a_line_of_ten_megabytes_are_refused(folder, news):
+    (folder / "news.jsonl").write_text("")
+    assert message(folder) == "news.jsonl is empty"
+    (folder / "news.jsonl").write_text("\n \n")
+    assert message(folder) == "news.jsonl is empty"
+    assert message(news(item(description="x" * 10_000_000))) == (
+        "news.jsonl, line 1: description has more than 100,000 characters"
+    )
+
+
+def test_news_alone_is_no_market(news, folder):
+    (news(item()) / "bars.csv").unlink()
+    assert "holds no daily bar" in message(folder)
+
+
+def test_other_json_is_left_out_as_before(folder):
+    (folder / "package.json").write_text('{"title": "a program", "version": 1}')
+    (note,) = [note for note in FileSource(folder).notes if "package.json" in note]
+    assert "left out" in note
+
+
+# Filings -----------------------------------------------------------------------------------------
+
+
+def test_a_filing_is_known_at_the_end_of_its_day_else_of_the_annual_report_else_never(filings):
+    source = FileSource(
+        filings(
+            "600519.SH,Q1,2023-03-31,2023-04-28,2024-04-01,10",
+            "600519.SH,Q4,2023-12-31,,2024-04-02,20",
+            "600519.SH,Q2,2023-06-30,,,30",
+            "600519.SH,Q3,2023-09-30,2023-09-29,,40",
+            header="symbol,fiscal_period,end_date,filing_date,annual_filing_date,revenues",
+        )
+    )
+    assert source.record_kinds == ("filing",)
+    known = {record.body["fiscal_period"]: record.known for record in records(source, kind="filing")}
+    assert known == {"Q1": date(2023, 4, 28), "Q4": date(2024, 4, 2), "Q2": None, "Q3": None}
+    assert "filings.csv: 2 of 4 records have no date and are never known" in source.notes
+    store = DataState()
+    store.record(records(source, kind="filing"))
+    seen = [len(store.view(Moment.at(at, "pre_open")).records("filing")) for at in ("20230428", "20230429")]
+    assert seen == [0, 1]
+
+
+def test_what_is_missing_in_a_filing_is_none(filings):
+    (record,) = records(FileSource(filings("600519.SH,Q1,2023-03-31,2023-04-28,")), kind="filing")
+    numbers = ("revenues", "net_income_loss", *(f"{kind}_{what}" for what in ("earnings_per_share", "average_shares")
+                                               for kind in ("basic", "diluted")))  # fmt: skip
+    assert record.body == {
+        "fiscal_year": None, "fiscal_period": "Q1", "start_date": "", "end_date": "2023-03-31",
+        **dict.fromkeys(numbers),
+    }  # fmt: skip
+
+
+BAD_FILINGS = {
+    "600519.SH,Q1,2023-03-31,soon,1": "filings.csv, row 1, column filing_date: soon is not a date",
+    "600519.SH,Q1,2023-02-30,2023-04-28,1": "column end_date: 2023-02-30 is not a day of the calendar",
+    "600519.SH,Q1,2023-03-31,2023-04-28,much": "column revenues: 'much' is not a number",
+    "600519.SH,Q1,2023-03-31,2023-04-28,inf": "column revenues: is infinite",
+    ",Q1,2023-03-31,2023-04-28,1": "column symbol: is empty",
+}
+
+
+@pytest.mark.parametrize("row", BAD_FILINGS)
+def test_a_bad_cell_of_a_filing_is_named(filings, row):
+    assert BAD_FILINGS[row] in message(filings(row))
+
+
+def test_filings_without_a_row_or_with_half_a_year_are_refused(filings):
+    assert message(filings()) == "filings.csv has a header and no row"
+    header = "symbol,fiscal_year,filing_date,revenues"
+    told = message(filings("600519.SH,2023.5,2023-04-28,1", header=header))
+    assert told == "filings.csv, row 1, column fiscal_year: 2023.5 is not a year"
+
+
+def test_filings_in_parquet_are_the_same(folder):
+    rows = {
+        "ticker": ["600519.SH"],
+        "filing_date": [pd.Timestamp("2023-04-28")],
+        "fiscal_year": [2023],
+        "revenues": [0.1],
+    }
+    pd.DataFrame(rows).to_parquet(folder / "filings.parquet")
+    (record,) = records(FileSource(folder), kind="filing")
+    assert (record.known, record.body["fiscal_year"], record.body["revenues"]) == (
+        date(2023, 4, 28),
+        2023,
+        0.1,
+    )
+
+
+# Real data ---------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def real(shared_data: Path) -> Path:
+    return shared_data / "stockbench"
+
+
+@pytest.fixture(scope="module")
+def source(real: Path) -> FileSource:
+    return FileSource(real)
+
+
+@pytest.fixture(scope="module")
+def published(real: Path) -> list[tuple[str, str, datetime]]:
+    """Ticker, title and New York time of each news item, read without the library."""
+    with gzip.open(real / "news_2025-03.jsonl.gz", "rt", encoding="utf-8") as file:
+        items = [json.loads(line) for line in file]
+    new_york = ZoneInfo("America/New_York")
+    return [
+        (each["ticker"], each["title"], datetime.fromisoformat(each["published_at"]).astimezone(new_york))
+        for each in items
+    ]
+
+
+@pytest.fixture(scope="module")
+def committed(source: FileSource) -> DataState:
+    store, sessions = DataState(), source.sessions()
+    store.update("ohlcv", source.bars(source.symbols(), sessions[0], sessions[-1]))
+    store.record(source.records(source.record_kinds, source.symbols(), FIRST, LAST))
+    return store
+
+
+def test_the_real_folder_has_bars_dividends_splits_news_and_filings(real, source, published):
+    assert source.record_kinds == ("filing", "news")
+    assert len(source.symbols()) == 20
+    found = records(source)
+    assert (
+        len(found)
+        == len({(each.symbol, each.known, each.body["id"]) for each in found})
+        == len(published)
+        == 905
+    )
+    assert "dividend" in source.market.bars
+    left_out = {note.partition(" was left out")[0] for note in source.notes if " was left out" in note}
+    assert left_out == {"README.md", "published_results.csv", "stock_indicators.csv.gz"}
+    with (real / "financials_quarterly.csv").open(encoding="utf-8") as file:
+        rows = list(csv.DictReader(file))
+    filed = records(source, kind="filing")
+    assert len(filed) == len(rows) == 178
+    for record, row in zip(filed, rows, strict=True):
+        known = row["filing_date"] or row["annual_filing_date"]
+        assert (record.symbol, str(record.known or "")) == (row["symbol"], known)
+        for name, value in record.body.items():
+            told = (
+                row[name] if name.endswith(("_date", "period")) else float(row[name]) if row[name] else None
+            )
+            assert value == told
+
+
+def test_no_real_news_of_nine_or_later_in_new_york_is_in_the_view_of_the_open(source, committed, published):
+    sessions = source.sessions()
+    march = sessions[(sessions >= "2025-03-03") & (sessions <= "2025-03-31")]
+    assert len(march) == 21
+    walk, counts = committed.growing_view(), []
+    for session in march:
+        nine = session.to_pydatetime().replace(hour=9, tzinfo=ZoneInfo("America/New_York"))
+        expected = sorted((ticker, title) for ticker, title, at in published if at < nine)
+        for view in (walk.at(Moment(session, "open")), committed.view(Moment(session, "open"))):
+            seen = [(each.symbol, each.body["title"]) for each in view.records("news")]
+            assert sorted(seen) == expected
+            by_symbol = [each for symbol in source.symbols() for each in view.records("news", symbol)]
+            assert sorted((each.symbol, each.body["title"]) for each in by_symbol) == expected
+        counts.append(len(expected))
+    assert counts == sorted(counts)
+    assert 0 < counts[0] < counts[-1] < 905
+
+
+def test_the_snapshot_from_after_the_window_is_not_read(real, source, committed):
+    """AAPL's low of 8 April stands in the table of indicators on 3 March already."""
+    low = 169.2101
+    with gzip.open(real / "stock_indicators.csv.gz", "rt") as file:
+        first = next(row for row in csv.DictReader(file) if row["symbol"] == "AAPL")
+    assert (first["date"], float(first["week_52_low"])) == ("2025-03-03", low)
+    assert not source.market.indicators
+    sessions = source.sessions()
+    for session in sessions[(sessions >= "2025-03-03") & (sessions <= "2025-04-09")]:
+        view = committed.view(Moment(session, "open"))
+        frames = [frame for panel in view.values() for frame in panel.values()]
+        there = any((frame == low).to_numpy().any() for frame in frames)
+        told = any(str(low) in str(each.body) for each in view.all_records())
+        assert not told
+        assert there == (session >= day("2025-04-09"))  # the low of the bar of 8 April, known since its close
