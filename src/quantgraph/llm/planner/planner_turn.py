@@ -17,6 +17,7 @@ from quantgraph.llm import tags
 from quantgraph.llm.planner import replies
 from quantgraph.llm.planner.changes import changed_request
 from quantgraph.llm.planner.codegen import Watched, write_code
+from quantgraph.llm.planner.portfolio_rule import decide_portfolio, filter_symbols, symbols_of
 from quantgraph.llm.planner.request import ParsedRequest, RequestContext, read_request
 from quantgraph.llm.planner.tool_arguments import (
     CODE_TOOL,
@@ -34,7 +35,17 @@ __all__ = ["PlannerCall", "PlannerTurn", "answer_conversation"]
 
 BAR_TOOL = "tushare_daily_bar"
 INDICATOR_TOOL = "tushare_daily_basic"
-_DRIVERS: tuple[tags.Tag, ...] = ("clarify", "validate", "fetch", "strategy", "user_request")
+_DRIVERS: tuple[tags.Tag, ...] = (
+    "decision_facts",
+    "filter_facts",
+    "clarify",
+    "validate",
+    "fetch",
+    "strategy",
+    "user_request",
+)
+_ANSWERS = {"task_type", "validation_passed", "stocks_need_fundamental", "decisions"}
+"""A schema with one of these fields is that of a final answer."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -134,7 +145,7 @@ def _as_schema(prompt: _Prompt, value: dict[str, Any]) -> PlannerTurn:
     """The object as a call of a bound schema that it fits, else as fenced JSON."""
     for name, tool in prompt.tools.items():
         known = tool_parameters(tool)
-        if known and set(known) <= set(value) and set(known) & {"task_type", "validation_passed"}:
+        if known and set(known) <= set(value) and set(known) & _ANSWERS:
             call = PlannerCall(name=name, args={key: value[key] for key in known})
             if prompt.answer_to(call) is None:
                 return PlannerTurn(call=call)
@@ -269,6 +280,28 @@ def _validate(prompt: _Prompt, text: str) -> PlannerTurn:  # noqa: ARG001 - hand
     return _as_schema(prompt, verdict)
 
 
+def _filter(prompt: _Prompt, text: str) -> PlannerTurn:
+    return _as_schema(prompt, filter_symbols(_json_object(text)))
+
+
+def _decide(prompt: _Prompt, text: str) -> PlannerTurn:
+    """Decide the symbols of the facts; behind a reply of its own those that the newest message names."""
+    facts = _json_object(text)
+    symbols, newest = symbols_of(facts), prompt.messages[-1].text
+    before, _, behind = newest.rpartition("</decision_facts>")
+    named = [symbol for symbol in symbols if re.search(rf"(?<![\w.]){re.escape(symbol)}(?!\w)", behind)]
+    retries = sum(isinstance(message, AIMessage) for message in prompt.messages)
+    asked = (tags.read("decision_facts", message.text) for message in prompt.messages)
+    decided = decide_portfolio(
+        facts,
+        symbols=symbols if before else named,
+        universe=max(len(symbols_of(_json_object(part))) for part in asked),
+        retries=retries,
+        rejected=named if before else (),
+    )
+    return _as_schema(prompt, decided)
+
+
 def _plain(prompt: _Prompt) -> PlannerTurn:
     """A prompt without tags: call the bound tools from the user's newest text, else answer."""
     said = [message.text for message in prompt.messages if isinstance(message, HumanMessage)]
@@ -302,6 +335,8 @@ def _plain(prompt: _Prompt) -> PlannerTurn:
 
 
 _HANDLERS = {
+    "decision_facts": _decide,
+    "filter_facts": _filter,
     "clarify": _clarify,
     "validate": _validate,
     "fetch": _fetch,
