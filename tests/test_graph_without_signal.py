@@ -215,15 +215,15 @@ def test_the_high_of_52_weeks_is_known_on_the_first_session(graph, ledger):
 
 
 def test_fewer_sessions_than_needed_and_records_are_named_before_the_first_session(graph):
-    decider = Watching(sessions=100_000, records=("news", "filing"))
+    decider = Watching(sessions=100_000, records=("suspension", "memory"))
     there = int((SampleSource().sessions() < "2024-03-01").sum())
     for mode in graph(decider).stream(ask(f"{CODES}, March 2024"), stream_mode="values"):
         if mode.get("session"):
             notes = mode["request"]["notes"]
             break
     assert notes[1:] == [
-        "no source gives records of kind news",
-        "no source gives records of kind filing",
+        "no source gives records of kind suspension",
+        "no source gives records of kind memory",
         f"decider watching needs 100000 sessions before the window; the data have {there}",
     ]
 
@@ -272,12 +272,12 @@ def test_bars_that_begin_later_than_the_sessions_are_named(graph, ledger, monkey
 
 
 def test_the_needs_of_a_decider_that_uses_the_signal_are_there_too(graph, ledger):
-    decider = Watching(signal=True, sessions=252, indicators=("pe_ttm",), records=("news",))
+    decider = Watching(signal=True, sessions=252, indicators=("pe_ttm",), records=("memory",))
     state = graph(decider).invoke(ask(f"{CODES}, {RULE}, March 2024"))
     high, indicators = decider.seen["20240301"]
     assert (len(high), indicators, state["strategy"]["warm_up"]) == (252, {"pe_ttm": 252}, 21)
     assert ledger.sessions("r") == sessions_of(*MARCH)
-    assert "no source gives records of kind news" in state["request"]["notes"]
+    assert "no source gives records of kind memory" in state["request"]["notes"]
 
 
 def test_the_signal_is_the_same_with_and_without_earlier_data_for_the_decider(graph, store):

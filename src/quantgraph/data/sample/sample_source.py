@@ -25,6 +25,8 @@ from quantgraph.data.market_data import (
     columns_to_panel,
     session_index,
 )
+from quantgraph.data.sample.sample_records import StockRows, sample_records
+from quantgraph.state.records import Record
 
 __all__ = ["NO_LIMIT", "SampleSource"]
 
@@ -44,8 +46,9 @@ class SampleSource(FrameSource):
 
     XSHG sessions from 2023-01-03 to 2025-12-31; 60 stocks named 合成银行01 and so on, with suspensions,
     sessions at the limit, ST, ex-dividend sessions and three late listings; the index 合成30
-    (``990030.SH``) with member lists by half-year. Units and field names are tushare's. The codes lie in
-    the exchanges' numbering ranges, so that each board's rules apply, and denote no real company.
+    (``990030.SH``) with member lists by half-year; news and quarterly filings. Units and field names are
+    tushare's. The codes lie in the exchanges' numbering ranges, so that each board's rules apply, and denote
+    no real company.
     """
 
     @property
@@ -61,6 +64,37 @@ class SampleSource(FrameSource):
     def _load(self) -> MarketTables:
         with _loading:
             return _market()
+
+    def _records(self) -> tuple[Record, ...]:
+        with _loading:
+            return _all_records()
+
+
+@cache
+def _all_records() -> tuple[Record, ...]:
+    """News and filings, made when they are first asked for: most runs need none."""
+    facts, table = _facts(), _daily()
+    table = table.rows(np.isin(table.codes, list(facts["sectors"])))
+    names = _dated_names(facts["names"])
+    up, down = _limits(table["pre_close_fen"].astype("int64"), table["band"].astype("int64"))
+    close = table["close_fen"] / 100
+    limits = np.where(close >= up, 1, np.where(close <= down, -1, 0))
+    codes, begins = np.unique(table.codes, return_index=True)
+    ends = [*begins[1:], len(table.codes)]
+    return sample_records(
+        StockRows(
+            code=code,
+            sector=facts["sectors"][code],
+            names=tuple((first.date(), name) for first, name in names[code]),
+            newcomer=bool(table.dates[begin] > table.dates.min()),
+            days=tuple(table.dates[begin:end].astype("datetime64[D]").tolist()),
+            profit=table["profit_ttm"][begin:end],
+            sales=table["sales_ttm"][begin:end],
+            shares=table["total_share"][begin:end],
+            limits=limits[begin:end],
+        )
+        for code, begin, end in zip(codes.tolist(), begins, ends, strict=True)
+    )
 
 
 @cache
