@@ -13,7 +13,7 @@ from signal_panels import market_panel
 
 from quantgraph.audit.meaning import Said, check_meaning
 from quantgraph.llm.planner.evaluation import Panel
-from quantgraph.llm.planner.request import RequestContext
+from quantgraph.llm.planner.request import RequestContext, read_request
 from quantgraph.llm.planner.rule_readings import rule_readings
 from quantgraph.llm.planner.said_rule import event_of, names_exit, said_rule
 
@@ -28,7 +28,7 @@ def markets():
 
 
 def findings(pair, frames):
-    rule = said_rule(pair.sentence, RequestContext())
+    rule = said_rule(pair.sentence, read_request(pair.sentence, RequestContext()))
     assert rule is not None, pair.sentence
     close = frames["ohlcv"]["close"]
     return check_meaning(

@@ -6,6 +6,7 @@ import pytest
 from signal_panels import market_panel
 
 from quantgraph.llm.planner.codegen import write_code
+from quantgraph.llm.planner.request import read_request
 from quantgraph.llm.planner.said_rule import said_rule
 from quantgraph.market.moment import Moment
 from quantgraph.subgraphs.signal.meaning_findings import Words, meaning_findings, rule_in_words
@@ -54,7 +55,7 @@ def test_the_users_words_come_before_what_a_model_made_of_them(frames, view_of):
 
 
 def test_code_of_the_planner_is_not_held_against_itself(frames, view_of):
-    source = write_code(said_rule(CROSS, words().context)).source
+    source = write_code(said_rule(CROSS, read_request(CROSS, words().context))).source
     wrong = cross(frames["ohlcv"]["close"], 30)
     assert codes(words(CROSS), wrong, view_of(), [source]) == []
     assert codes(words(CROSS), wrong, view_of(), [source + "# mine"]) == ["meaning_differs"]

@@ -6,6 +6,7 @@ key it cannot be done at all.
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -81,57 +82,55 @@ def _every(match: re.Match[str]) -> PlanValue:
     return "month_start" if "月" in text or "month" in text else "week_start"
 
 
-_Row = tuple[Topic, str, str, Callable[[re.Match[str]], PlanValue | None]]
+_Row = tuple[Topic, str, str, str, Callable[[re.Match[str]], PlanValue | None]]
+"""Topic, key, words of which a text that matches has one, pattern, and the reader of the value."""
 _NONE = _fixed(None)
 _ROWS: tuple[_Row, ...] = (
-    ("long_only", "", r"只做多(?:不做空)?|不做空|不卖空|仅做多|long[\s-]only|no short(?:ing|s| selling)?\b", _NONE),
-    ("trailing", "", r"\d{0,9}(?:\.\d{1,9})?\s*(?:x|倍|times)?\s*-?\s*(?:的)?\s*(?:\d{1,9}\s*日)?\s*atr\s*(?:的)?\s*(?:trailing\s+)?(?:移动|跟踪|追踪)?(?:止损|stop(?:[\s-]?loss)?)", _NONE),
-    ("trailing", "trailing_stop", rf"(?:{_TRAIL}){_IS}{_P}|{_P}\s*(?:的)?(?:{_TRAIL})|从?最?高[点价位]?(?:回撤|回落){_IS}(?:超过|达到?)?\s*{_P}", _percent),
-    ("trailing", "trailing_stop", _TRAIL, _NONE),
-    ("stop", "stop_loss", rf"(?:{_STOP}){_IS}{_P}|(?:浮?亏损?|下跌|跌)?(?:超过|达到?|到)?\s*{_P}\s*(?:时|就|则|的)?\s*(?:{_STOP})"
+    ("long_only", "", "做多 空 long short", r"只做多(?:不做空)?|不做空|不卖空|仅做多|long[\s-]only|no short(?:ing|s| selling)?\b", _NONE),
+    ("trailing", "", "atr", r"\d{0,9}(?:\.\d{1,9})?\s*(?:x|倍|times)?\s*-?\s*(?:的)?\s*(?:\d{1,9}\s*日)?\s*atr\s*(?:的)?\s*(?:trailing\s+)?(?:移动|跟踪|追踪)?(?:止损|stop(?:[\s-]?loss)?)", _NONE),
+    ("trailing", "trailing_stop", "% 止损 止盈 trail", rf"(?:{_TRAIL}){_IS}{_P}|{_P}\s*(?:的)?(?:{_TRAIL})|从?最?高[点价位]?(?:回撤|回落){_IS}(?:超过|达到?)?\s*{_P}", _percent),
+    ("trailing", "trailing_stop", "止损 止盈 回撤 trail", _TRAIL, _NONE),
+    ("stop", "stop_loss", "%", rf"(?:{_STOP}){_IS}{_P}|(?:浮?亏损?|下跌|跌)?(?:超过|达到?|到)?\s*{_P}\s*(?:时|就|则|的)?\s*(?:{_STOP})"
      rf"|(?:浮亏|亏损?)(?:超过|达到?|到)?\s*{_P}(?=\s*(?:时|就|则|后)?\s*{_SOLD})|(?<=after )(?:an? )?loss of {_P}|(?<=after )(?:an? )?{_P} loss", _percent),
-    ("target", "take_profit", rf"(?:{_TARGET}){_IS}{_P}|(?:浮?盈利?|上涨|涨)?(?:超过|达到?|到)?\s*{_P}\s*(?:时|就|则|的)?\s*(?:{_TARGET})"
+    ("target", "take_profit", "%", rf"(?:{_TARGET}){_IS}{_P}|(?:浮?盈利?|上涨|涨)?(?:超过|达到?|到)?\s*{_P}\s*(?:时|就|则|的)?\s*(?:{_TARGET})"
      rf"|(?:浮盈|盈利)(?:超过|达到?|到)?\s*{_P}(?=\s*(?:时|就|则|后)?\s*{_SOLD})|(?<=after )(?:an? )?(?:gain|profit) of {_P}", _percent),
-    ("stop", "stop_loss", r"(?:固定)?止损(?:线|位|点)?(?!\s*盈)|stop[\s-]?loss(?:es)?\b", _NONE),
-    ("target", "take_profit", _TARGET, _NONE),
-    ("holding", "max_holding", rf"(?<!至少)(?<!最少)(?:买入后)?(?:最多|最长)?持有(?:期|时间)?(?:最多|最长|不超过)?{_IS}{_DAYS}(?:之?后)?"
+    ("stop", "stop_loss", "止损 stop", r"(?:固定)?止损(?:线|位|点)?(?!\s*盈)|stop[\s-]?loss(?:es)?\b", _NONE),
+    ("target", "take_profit", "止盈 profit tp", _TARGET, _NONE),
+    ("holding", "max_holding", "持有 hold after", rf"(?<!至少)(?<!最少)(?:买入后)?(?:最多|最长)?持有(?:期|时间)?(?:最多|最长|不超过)?{_IS}{_DAYS}(?:之?后)?"
      rf"|(?<!at least )\bhold(?:ing)?(?:\s+(?:it|them|period|time|each))?(?:\s+(?:for|of))?(?:\s+at most)?\s*:?\s*{_DAYS}(?:\s*(?:,\s*)?then\s+sell)?"
      rf"|(?<=sell )after {_DAYS}|(?<=exit )after {_DAYS}|max(?:imum)?\s+holding(?:\s+(?:period|time))?(?:\s+of)?\s*:?\s*{_DAYS}", _days),
-    ("schedule", "trade_on", r"每\s*个?\s*(?:周|星期|礼拜)(?:[一1]|初|第[一1]个?交易日)?(?:开盘)?(?:调仓|换仓|再平衡|轮动|交易)(?:[一1]次)?|每\s*个?\s*(?:周|星期|礼拜)(?:[一1]|初)"
+    ("schedule", "trade_on", "每 调仓 换仓 再平衡 轮动 rebalanc weekly monthly every each monday", r"每\s*个?\s*(?:周|星期|礼拜)(?:[一1]|初|第[一1]个?交易日)?(?:开盘)?(?:调仓|换仓|再平衡|轮动|交易)(?:[一1]次)?|每\s*个?\s*(?:周|星期|礼拜)(?:[一1]|初)"
      r"|每\s*个?\s*月(?:初|[1一][日号]|第[一1]个?交易日)?(?:调仓|换仓|再平衡|轮动|交易)(?:[一1]次)?|每\s*个?\s*月(?:初|[1一][日号]|第[一1]个?交易日)"
      r"|每(?:隔)?\s*\d{1,9}\s*个?(?:交易)?[日天](?:调仓|换仓|再平衡|轮动)(?:[一1]次)?|(?:按|逐)?[周月]度?(?:调仓|换仓|再平衡|轮动)"
      r"|rebalanc(?:e|ed|ing)\s+(?:every\s+\d{1,9}\s+(?:days|sessions)|(?:once\s+)?(?:every|each|a|per)\s+(?:week|month)|(?:every|each|on)\s+mondays?|weekly|monthly)"
      r"|(?:weekly|monthly)[\s-]+(?:rebalanc(?:e|ed|ing)|rotation)|(?:every|each|on)\s+mondays?\b|(?:every|each)\s+(?:week|month)\b|(?:weekly|monthly)(?=\s*(?:[,;:.]|$))", _every),
-    ("bars", "", r"\d{1,9}\s*(?:分钟|小时)(?:k?线|级别|图)|(?:分钟|小时)(?:k?线|级别|图)|周k?线(?:级别|图)?|月k?线(?:级别|图)?|日内(?:交易)?|\d{1,9}[\s-]*(?:min(?:ute)?|hour)s?\s+(?:bars?|charts?|candles?)"
+    ("bars", "", "分钟 小时 周 月 日内 min hour weekly monthly intraday trad", r"\d{1,9}\s*(?:分钟|小时)(?:k?线|级别|图)|(?:分钟|小时)(?:k?线|级别|图)|周k?线(?:级别|图)?|月k?线(?:级别|图)?|日内(?:交易)?|\d{1,9}[\s-]*(?:min(?:ute)?|hour)s?\s+(?:bars?|charts?|candles?)"
      r"|(?:weekly|monthly|hourly)(?:\s+(?:bars?|charts?|candles?))?(?=\s+(?:macd|rsi|kdj|boll|[se]?ma\b|close|golden|death|moving|average))|intraday|day[\s-]?trad(?:e|ing)", _NONE),
-    ("size", "size", r"等(?:权重|权|额|资金|仓位)(?:配置|分配)?|equal(?:ly)?[\s-]*weight(?:ed|s|ing)?", _fixed("equal_weight")),
-    ("size", "size", rf"(?:每|单)[只支](?:股票)?(?:仓位|买入?|占|投入|各)?{_IS}(?:总?资金的?)?\s*{_P}(?:的?(?:仓位?|资金|总资产))?|{_P}\s*的?(?:仓位?|资金|总资产)|{_P}\s+(?:in|per|for|to|of (?:the |my )?(?:equity|capital|cash|portfolio|account|money) (?:in|per|for|to))\s+(?:each|every|stock|position)(?:\s+(?:stock|one|position|name))?"
+    ("size", "size", "等 equal", r"等(?:权重|权|额|资金|仓位)(?:配置|分配)?|equal(?:ly)?[\s-]*weight(?:ed|s|ing)?", _fixed("equal_weight")),
+    ("size", "size", "%", rf"(?:每|单)[只支](?:股票)?(?:仓位|买入?|占|投入|各)?{_IS}(?:总?资金的?)?\s*{_P}(?:的?(?:仓位?|资金|总资产))?|{_P}\s*的?(?:仓位?|资金|总资产)|{_P}\s+(?:in|per|for|to|of (?:the |my )?(?:equity|capital|cash|portfolio|account|money) (?:in|per|for|to))\s+(?:each|every|stock|position)(?:\s+(?:stock|one|position|name))?"
      rf"|(?:with|using|use|invest(?:ing)?)\s+{_P}\s+of\s+(?:the\s+|my\s+)?(?:equity|capital|cash|portfolio|account|money)", _share),
-    ("size", "size", r"(?:一半|半|1/2)\s*的?(?:仓位?|资金)|half\s+(?:of\s+)?(?:the\s+|my\s+|an?\s+)?(?:position|cash|capital|money|equity|portfolio|account)|half[\s-]position", _fixed({"percent": 0.5})),
-    ("size", "size", r"(?:全|满)仓(?:位)?|全部资金|all[\s-]in\b|fully[\s-]invested|all\s+(?:of\s+)?(?:the\s+|my\s+)?(?:cash|money|capital)", _fixed({"percent": 1.0})),
-    ("size", "size", r"(?:每次|每笔|各)\s*(?:买入?)?\s*(\d{1,9})\s*股|(?<=买入)\s*(\d{1,9})\s*股|(?<=买)\s*(\d{1,9})\s*股|\b(\d{1,9})\s+shares\s+(?:each|per\s+trade|at\s+a\s+time)", lambda m: {"shares": float(next(g for g in m.groups() if g))}),
-    ("positions", "max_positions", r"(?:最多|至多)?同时(?:最多|至多)?持(?:有|仓)\s*(?:不超过)?\s*(\d{1,9})\s*[只支个](?:股票)?|(?:最多|至多)持(?:有|仓)\s*(\d{1,9})\s*[只支](?:股票)?|(?:at\s+most|no\s+more\s+than|max(?:imum)?(?:\s+of)?)\s+(\d{1,9})\s+(?:open\s+)?(?:positions|holdings)", _days),
-    ("cash", "cash", r"(?:用|以|投入|初始|起始|拿)?\s*([\d,.]{1,18}|[一二三四五六七八九十百]{1,6})\s*(万|千|百万|亿|w|k)?\s*(?:元|块钱?|人民币|rmb)?\s*(?:的)?(?:初始|起始|启动)?(?:本金|资金)"
+    ("size", "size", "半 1/2 half", r"(?:一半|半|1/2)\s*的?(?:仓位?|资金)|half\s+(?:of\s+)?(?:the\s+|my\s+|an?\s+)?(?:position|cash|capital|money|equity|portfolio|account)|half[\s-]position", _fixed({"percent": 0.5})),
+    ("size", "size", "仓 资金 all invest", r"(?:全|满)仓(?:位)?|全部资金|all[\s-]in\b|fully[\s-]invested|all\s+(?:of\s+)?(?:the\s+|my\s+)?(?:cash|money|capital)", _fixed({"percent": 1.0})),
+    ("size", "size", "股 share", r"(?:每次|每笔|各)\s*(?:买入?)?\s*(\d{1,9})\s*股|(?<=买入)\s*(\d{1,9})\s*股|(?<=买)\s*(\d{1,9})\s*股|\b(\d{1,9})\s+shares\s+(?:each|per\s+trade|at\s+a\s+time)", lambda m: {"shares": float(next(g for g in m.groups() if g))}),
+    ("positions", "max_positions", "持 position holding", r"(?:最多|至多)?同时(?:最多|至多)?持(?:有|仓)\s*(?:不超过)?\s*(\d{1,9})\s*[只支个](?:股票)?|(?:最多|至多)持(?:有|仓)\s*(\d{1,9})\s*[只支](?:股票)?|(?:at\s+most|no\s+more\s+than|max(?:imum)?(?:\s+of)?)\s+(\d{1,9})\s+(?:open\s+)?(?:positions|holdings)", _days),
+    ("cash", "cash", "资金 本金 capital cash principal", r"(?:用|以|投入|初始|起始|拿)?\s*([\d,.]{1,18}|[一二三四五六七八九十百]{1,6})\s*(万|千|百万|亿|w|k)?\s*(?:元|块钱?|人民币|rmb)?\s*(?:的)?(?:初始|起始|启动)?(?:本金|资金)"
      r"|(?:初始|起始|启动)?(?:本金|资金)\s*(?:为|是|[:=])?\s*([\d,.]{1,18}|[一二三四五六七八九十百]{1,6})\s*(万|千|百万|亿|w|k)?\s*(?:元|块钱?|人民币|rmb)?"
      r"|(?:initial\s+|starting\s+)?(?:capital|cash|principal)\s*(?:of|is|[:=])?\s*[$¥]?\s*(\d[\d,.]{0,18})\s*(k|m|thousand|million)?(?:\s*(?:yuan|cny|rmb|usd|dollars))?"
      r"|[$¥]?\s*(\d[\d,.]{0,18})\s*(k|m|thousand|million)?\s*(?:yuan|cny|rmb|usd|dollars)?\s*(?:of\s+)?(?:initial\s+|starting\s+)?(?:capital|cash|principal)\b", money_of),
-    ("commission", "commission", r"(?:(?:交易)?手续费|佣金|交易费用?|费率)率?\s*(?:为|是|按|[:=])?\s*(万分之\s*[一二两三四五六七八九十\d.]{1,9}|千分之\s*[一二两三四五六七八九十\d.]{1,9}|万\s*[一二两三四五六七八九\d.]{1,9}|\d{1,9}(?:\.\d{1,9})?\s*(?:%|bps?|个?基点))"
+    ("commission", "commission", "费 佣金 commission", r"(?:(?:交易)?手续费|佣金|交易费用?|费率)率?\s*(?:为|是|按|[:=])?\s*(万分之\s*[一二两三四五六七八九十\d.]{1,9}|千分之\s*[一二两三四五六七八九十\d.]{1,9}|万\s*[一二两三四五六七八九\d.]{1,9}|\d{1,9}(?:\.\d{1,9})?\s*(?:%|bps?|个?基点))"
      r"|commissions?\s*(?:of|is|at|[:=])?\s*(\d{1,9}(?:\.\d{1,9})?\s*(?:%|bps?|basis points))|(\d{1,9}(?:\.\d{1,9})?\s*(?:%|bps?|basis points))\s*commissions?", fraction_of),
-    ("commission", "commission", r"(?:免|无|不计|不算|零|0)(?:手续费|佣金)|(?:no|zero|without)\s+(?:commissions?|fees)", _fixed(0.0)),
-    ("commission", "commission", r"(?:交易)?手续费|佣金|commissions?", _NONE),
-    ("slippage", "slippage_bps", r"滑点\s*(?:为|是|[:=])?\s*(万分之\s*[一二两三四五六七八九十\d.]{1,9}|千分之\s*[一二两三四五六七八九十\d.]{1,9}|\d{1,9}(?:\.\d{1,9})?\s*(?:%|bps?|个?基点))|slippage\s*(?:of|is|at|[:=])?\s*(\d{1,9}(?:\.\d{1,9})?\s*(?:%|bps?|basis points))|(\d{1,9}(?:\.\d{1,9})?\s*(?:%|bps?|basis points))\s*(?:of\s+)?slippage",
+    ("commission", "commission", "费 佣金 commission fee", r"(?:免|无|不计|不算|零|0)(?:手续费|佣金)|(?:no|zero|without)\s+(?:commissions?|fees)", _fixed(0.0)),
+    ("commission", "commission", "费 佣金 commission", r"(?:交易)?手续费|佣金|commissions?", _NONE),
+    ("slippage", "slippage_bps", "滑点 slippage", r"滑点\s*(?:为|是|[:=])?\s*(万分之\s*[一二两三四五六七八九十\d.]{1,9}|千分之\s*[一二两三四五六七八九十\d.]{1,9}|\d{1,9}(?:\.\d{1,9})?\s*(?:%|bps?|个?基点))|slippage\s*(?:of|is|at|[:=])?\s*(\d{1,9}(?:\.\d{1,9})?\s*(?:%|bps?|basis points))|(\d{1,9}(?:\.\d{1,9})?\s*(?:%|bps?|basis points))\s*(?:of\s+)?slippage",
      lambda m: None if (part := fraction_of(m)) is None else round(part * 10_000, 6)),
-    ("slippage", "slippage_bps", r"滑点|slippage", _NONE),
-    ("leverage", "", r"(?:加|带|使?用|开)?\s*杠杆\s*(?:\d{1,9}(?:\.\d{1,9})?\s*倍)?|\d{1,9}(?:\.\d{1,9})?\s*倍杠杆|融资买入(?=\s*[,;。]|$)|(?:with\s+|use\s+|using\s+)?(?:\d{1,9}(?:\.\d{1,9})?\s*x\s+|\d{1,9}(?:\.\d{1,9})?\s*times\s+)?leverage(?:\s+(?:of\s+)?\d{1,9}(?:\.\d{1,9})?\s*x?)?|\d{1,9}x\s+leveraged", _NONE),
-    ("fill", "", r"(?:以|按|用)?(?:当[日天])?(?:收盘|均)价?(?:成交|撮合|下单)|(?:trade[sd]?|fill(?:s|ed)?|execute[sd]?|order[sd]?)\s+(?:on|at)\s+(?:the\s+)?(?:same\s+day'?s?\s+)?(?:close|closing\s+price)\b|market[\s-]on[\s-]close", _NONE),
-    ("prices", "", r"[前后不]复权(?:价格|价)?|(?:forward|backward|split|un)?-?adjusted\s+(?:prices?|closes?)|unadjusted", _NONE),
-    ("settlement", "", r"t\s*\+\s*0(?:交易)?", _NONE),
-    ("risk", "", rf"{_P}\s*risk(?:\s+per\s+trade)?|risk(?:ing)?\s+{_P}(?:\s+of\s+(?:the\s+|my\s+)?\w+)?(?:\s+per\s+trade)?|每[笔次]风险{_IS}{_P}", _NONE),
-    ("short", "", r"(?:做空|卖空|融券|开空)[^,;。\n]*|\b(?:go\s+)?short(?:\s+sell(?:ing)?|ing)?\b(?!\s*-|\s+(?:term|window|period|line|(?:moving\s+)?average|[se]?ma)\b)[^,;.\n]*", _NONE),
+    ("slippage", "slippage_bps", "滑点 slippage", r"滑点|slippage", _NONE),
+    ("leverage", "", "杠杆 融资 leverage", r"(?:加|带|使?用|开)?\s*杠杆\s*(?:\d{1,9}(?:\.\d{1,9})?\s*倍)?|\d{1,9}(?:\.\d{1,9})?\s*倍杠杆|融资买入(?=\s*[,;。]|$)|(?:with\s+|use\s+|using\s+)?(?:\d{1,9}(?:\.\d{1,9})?\s*x\s+|\d{1,9}(?:\.\d{1,9})?\s*times\s+)?leverage(?:\s+(?:of\s+)?\d{1,9}(?:\.\d{1,9})?\s*x?)?|\d{1,9}x\s+leveraged", _NONE),
+    ("fill", "", "成交 撮合 下单 trade fill execute order market", r"(?:以|按|用)?(?:当[日天])?(?:收盘|均)价?(?:成交|撮合|下单)|(?:trade[sd]?|fill(?:s|ed)?|execute[sd]?|order[sd]?)\s+(?:on|at)\s+(?:the\s+)?(?:same\s+day'?s?\s+)?(?:close|closing\s+price)\b|market[\s-]on[\s-]close", _NONE),
+    ("prices", "", "复权 adjusted", r"[前后不]复权(?:价格|价)?|(?:forward|backward|split|un)?-?adjusted\s+(?:prices?|closes?)|unadjusted", _NONE),
+    ("settlement", "", "+", r"t\s*\+\s*0(?:交易)?", _NONE),
+    ("risk", "", "risk 风险", rf"{_P}\s*risk(?:\s+per\s+trade)?|risk(?:ing)?\s+{_P}(?:\s+of\s+(?:the\s+|my\s+)?\w+)?(?:\s+per\s+trade)?|每[笔次]风险{_IS}{_P}", _NONE),
+    ("short", "", "空 融券 short", r"(?:做空|卖空|融券|开空)[^,;。\n]*|\b(?:go\s+)?short(?:\s+sell(?:ing)?|ing)?\b(?!\s*-|\s+(?:term|window|period|line|(?:moving\s+)?average|[se]?ma)\b)[^,;.\n]*", _NONE),
 )  # fmt: skip
-_COMPILED = tuple(
-    (topic, key, re.compile(pattern, re.IGNORECASE), value) for topic, key, pattern, value in _ROWS
-)
 _JOINTS = re.compile(
     r"(?:并且|而且|或者|同时|以及|且|或|和|并|设置|设定|设|带有?|加上?|\b(?:and|or|with|plus|using|use|set|a|an|the|at|on|after|by|its|is|hits)\s)\s*$",
     re.IGNORECASE,
@@ -157,11 +156,20 @@ def _widened(text: str, begin: int, end: int) -> tuple[int, int]:
     return (start if joined else begin), (behind.end() if behind else end)
 
 
+@functools.cache
+def _compiled(pattern: str) -> re.Pattern[str]:
+    """The pattern, compiled when a text first needs it: all of them together take as long as reading a request."""
+    return re.compile(pattern, re.IGNORECASE)
+
+
 def find_clauses(text: str) -> tuple[tuple[PlanClause, ...], str]:
     """The clauses of a normalised line in reading order, and the line with spaces in their place."""
     found: list[PlanClause] = []
-    for topic, key, pattern, value in _COMPILED:
-        for match in pattern.finditer(text):
+    lowered = text.lower()
+    for topic, key, words_of_it, pattern, value in _ROWS:
+        if not any(word in lowered for word in words_of_it.split()):
+            continue
+        for match in _compiled(pattern).finditer(text):
             if match[0].strip():
                 begin, end = _widened(text, match.start(), match.end())
                 words = clean_words(text[begin:end])
@@ -204,8 +212,7 @@ _TOPIC_WORDS: tuple[tuple[Topic, str], ...] = (
 )  # fmt: skip
 _AFTERWARDS = r"(?:\s*\d+(?:\.\d+)?\s*%)?\s*(?:了|吧|也行|也可以|都行|就行|即可|也没关系)*(?:\s*,?\s*(?:继续|就这样|go\s+on|continue))?"
 _WAIVERS = tuple(
-    (topic, re.compile(rf"{_GIVES_UP}(?:{words}){_AFTERWARDS}(?![\w一-鿿])", re.IGNORECASE))
-    for topic, words in _TOPIC_WORDS
+    (topic, rf"{_GIVES_UP}(?:{words}){_AFTERWARDS}(?![\w一-鿿])") for topic, words in _TOPIC_WORDS
 )
 _ALL = re.compile(
     r"\s*(?:好的?|行|可以|ok(?:ay)?|yes|please)?[,\s]*(?:"
@@ -234,8 +241,10 @@ def find_waivers(text: str) -> tuple[tuple[Waiver, ...], str]:
     """Clauses that a normalised line gives up (``不要止损了``, *without the stop loss*), and the line without them."""
     found: list[Waiver] = []
     spans: list[tuple[int, int]] = []
+    if not _compiled(_GIVES_UP).search(text):
+        return (), text
     for topic, pattern in _WAIVERS:
-        for match in pattern.finditer(text):
+        for match in _compiled(pattern).finditer(text):
             found.append(Waiver(topic=topic, begin=match.start(), end=match.end()))
             spans.append(match.span())
     return tuple(sorted(found, key=lambda waiver: waiver.begin)), _blanked(text, spans)

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import Literal
 
-from quantgraph.errors import BadWindow
 from quantgraph.llm.planner.lexicon import tokens_of
 from quantgraph.llm.planner.normalisation import normalise
-from quantgraph.llm.planner.request import RequestContext, read_request
+from quantgraph.llm.planner.request import ParsedRequest
 from quantgraph.llm.planner.rules import (
     AllOf,
     AnyOf,
@@ -24,18 +23,16 @@ __all__ = ["event_of", "names_exit", "said_rule"]
 _EXIT_WORDS = frozenset({"SELL", "ELSE", "REVERSE"})
 
 
-def said_rule(text: str, context: RequestContext) -> TradingRule | None:
-    """Return the rule of a text; None if a part is not said or not read.
+def said_rule(text: str, request: ParsedRequest) -> TradingRule | None:
+    """Return the rule of a text, given what was read in it; None if a part is not said or not read.
 
     That is an unread word, an open clause of a trade plan, an exit that is a default, or a rule of one security for others.
 
-    >>> said_rule("5日均线上穿20日均线买入", RequestContext()) is None
+    >>> from quantgraph.llm.planner.request import RequestContext, read_request
+    >>> text = "5日均线上穿20日均线买入"
+    >>> said_rule(text, read_request(text, RequestContext())) is None
     True
     """
-    try:
-        request = read_request(text, context)
-    except BadWindow:
-        return None
     rule = request.strategy
     if rule is None or request.unread or request.open or request.watch != request.trade:
         return None

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any, Literal
 
 import pandas as pd
@@ -16,7 +17,7 @@ from quantgraph.data import MarketDataSource
 from quantgraph.errors import BadWindow, UnknownField
 from quantgraph.llm.planner.codegen import write_code
 from quantgraph.llm.planner.evaluation import Panel
-from quantgraph.llm.planner.request import RequestContext, read_request
+from quantgraph.llm.planner.request import ParsedRequest, RequestContext, read_request
 from quantgraph.llm.planner.rule_readings import buys_and_sells, rule_readings
 from quantgraph.llm.planner.rules import TradingRule
 from quantgraph.llm.planner.said_rule import event_of, names_exit, said_rule
@@ -82,6 +83,15 @@ class Words:
     exit: str = ""
     plan: Mapping[str, Any] = field(default_factory=dict)
 
+    @cached_property
+    def read(self) -> tuple[tuple[str, ParsedRequest], ...]:
+        """Each text that the planner can read, with what it reads in it."""
+        found = []
+        for text in self.texts:
+            with suppress(BadWindow):
+                found.append((text, read_request(text, self.context)))
+        return tuple(found)
+
 
 def words_of(state: SignalSubgraphState, source: MarketDataSource) -> Words:
     """Return what the user said in this request, as known to a source cut at the run's moment."""
@@ -126,7 +136,7 @@ def rule_in_words(words: Words) -> _SaidRule | None:
     """Return the rule that the words say whole, and the text that says it; None if there is none."""
     if any(name in words.plan for name in _PATH_CLAUSES):
         return None
-    rules = ((said_rule(text, words.context), text) for text in words.texts)
+    rules = ((said_rule(text, request), text) for text, request in words.read)
     return next((_SaidRule(rule=rule, text=text) for rule, text in rules if rule is not None), None)
 
 
@@ -134,12 +144,8 @@ def is_planners(words: Words, cells: Sequence[str]) -> bool:
     """Whether the keyless planner wrote the code of the words itself."""
     if len(cells) != 1:
         return False
-    for text in words.texts:
-        with suppress(BadWindow):
-            rule = read_request(text, words.context).strategy
-            if rule is not None and write_code(rule).source.strip() == cells[0].strip():
-                return True
-    return False
+    rules = (request.strategy for _, request in words.read)
+    return any(rule is not None and write_code(rule).source.strip() == cells[0].strip() for rule in rules)
 
 
 def meaning_findings(
@@ -156,12 +162,12 @@ def meaning_findings(
     first
         First session that counts.
     """
-    said = rule_in_words(words)
-    panel = _panel(words, view, signal)
-    found: list[Finding] = []
+    said, found = rule_in_words(words), list[Finding]()
+    by_planner = is_planners(words, cells)
+    panel = None if said is None else _panel(words, view, signal, adjusted=not by_planner)
     if said is not None and panel is not None:
         found = _overlap(said.rule, panel, signal, first)
-    if is_planners(words, cells):
+    if by_planner:
         return found
     readings = None if said is None or panel is None else _broadcast(said.rule, panel, signal)
     close = view["ohlcv"]["close"].loc[signal.index[0] :]
@@ -185,7 +191,7 @@ def _said(words: Words, said: _SaidRule | None) -> Said:
     )
 
 
-def _panel(words: Words, view: BaseView, signal: pd.DataFrame) -> Panel | None:
+def _panel(words: Words, view: BaseView, signal: pd.DataFrame, *, adjusted: bool) -> Panel | None:
     """The frames that the rule reads: of the traded symbols, or of the only watched one; else None."""
     watched = [code for code in words.watch if code not in words.trade]
     if not watched or set(words.trade) <= set(words.watch):
@@ -197,7 +203,7 @@ def _panel(words: Words, view: BaseView, signal: pd.DataFrame) -> Panel | None:
     if columns[0] in view["ohlcv"]["close"].columns:
         bars = {name: view["ohlcv"][name].reindex(columns=columns) for name in _bar_names(view)}
         indicators = {name: view["indicators"][name].reindex(columns=columns) for name in view["indicators"]}
-        return Panel(bars=bars, adjusted=_adjusted(view, bars), indicators=indicators)
+        return Panel(bars=bars, adjusted=_adjusted(view, bars) if adjusted else {}, indicators=indicators)
     if "index" in view and "close" in view["index"] and columns[0] in view["index"]["close"].columns:
         return Panel(bars={name: view["index"][name].reindex(columns=columns) for name in view["index"]})
     return None
