@@ -177,8 +177,8 @@ class TestRawTables:
         assert source.query("index_basic")["ts_code"].tolist() == ["000001.SH", "000300.SH", "399001.SZ"]
 
     def test_an_unknown_table_names_the_known_ones(self, source):
-        with pytest.raises(BadOption, match="endpoint='income'; valid: daily, daily_basic, adj_factor"):
-            source.query("income")
+        with pytest.raises(BadOption, match="endpoint='cashflow'; valid: daily, daily_basic, adj_factor"):
+            source.query("cashflow")
 
     @pytest.mark.parametrize("codes", ["", "000300.SH,000016.SH"])
     def test_an_index_table_needs_one_code(self, source, codes):

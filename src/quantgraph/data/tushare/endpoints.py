@@ -36,7 +36,7 @@ class Endpoint:
     may_be_empty
         Whether no row is a valid answer.
     parts
-        Parameters of the requests that together give a list.
+        Parameters of the requests that together give a list; of a series the first one's.
     """
 
     name: str
@@ -83,6 +83,25 @@ _ENDPOINTS = (
         order=("ex_date", "ts_code"),
         windowed=False,
         may_be_empty=True,
+    ),
+    Endpoint(
+        name="anns_d",
+        text=("ts_code", "title", "url", "rec_time"),
+        dates=("ann_date",),
+        order=("ann_date", "ts_code"),
+        access="series",
+        may_be_empty=True,
+    ),
+    Endpoint(
+        name="income",
+        text=("ts_code", "report_type"),
+        dates=("ann_date", "f_ann_date", "end_date"),
+        numbers=("basic_eps", "diluted_eps", "total_revenue", "n_income_attr_p"),
+        order=("ann_date", "end_date"),
+        access="series",
+        windowed=False,
+        may_be_empty=True,
+        parts=({"report_type": "2"},),  # of single quarters, consolidated
     ),
     Endpoint(name="index_daily", numbers=_PRICES, row_limit=8000, access="series"),
     Endpoint(

@@ -20,9 +20,11 @@ from quantgraph.data.market_data import (
     long_to_panel,
     session_index,
 )
+from quantgraph.data.symbol_resolution import is_index_code
 from quantgraph.data.tushare.client import TushareClient
 from quantgraph.data.tushare.endpoints import ENDPOINTS
 from quantgraph.data.tushare.parquet_cache import ParquetCache
+from quantgraph.data.tushare.tushare_records import RECORD_ENDPOINTS, records_of_rows
 from quantgraph.data.tushare.tushare_store import TushareStore, shanghai_now
 from quantgraph.data.tushare.tushare_tables import TushareTables
 from quantgraph.errors import (
@@ -30,15 +32,19 @@ from quantgraph.errors import (
     BadWindow,
     NoData,
     PermissionDenied,
+    QuantGraphError,
     SourceUnavailable,
     UnknownField,
     UnknownSymbol,
 )
 from quantgraph.settings import load_settings
+from quantgraph.state.records import Record, RecordKind, check_record_kind
 
 __all__ = ["TushareSource", "cache_folder"]
 
 _STOCK_CODE = re.compile(r"[0-9A-Z]{6}\.(SH|SZ|BJ)")
+_FILED_AHEAD = pd.Timedelta(days=3)
+"""What is published in the evening may bear the date of the next day."""
 _OPTIONAL: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("stk_limit", ("up_limit", "down_limit")),
     ("adj_factor", ("adj_factor",)),
@@ -156,6 +162,54 @@ class TushareSource(TushareTables):
         levels = _panel(rows, "index_daily", LEVEL_FIELDS, sessions, (index_code,))
         return pd.DataFrame({field: frame[index_code] for field, frame in levels.items()})
 
+    @property
+    def record_kinds(self) -> tuple[RecordKind, ...]:
+        """Filings from ``income``, news from ``anns_d``."""
+        return tuple(RECORD_ENDPOINTS)
+
+    def records(
+        self,
+        kinds: Sequence[RecordKind],
+        symbols: Sequence[str],
+        start: pd.Timestamp,
+        end: pd.Timestamp,
+    ) -> tuple[Record, ...]:
+        """Announcements and quarterly income statements of stocks, one request a stock and kind.
+
+        A kind is left out, with a note, if the token may not read its endpoint or the server does not have
+        it.
+        """
+        check_window(start, end)
+        codes = [
+            code for code in sorted(set(symbols)) if _STOCK_CODE.fullmatch(code) and not is_index_code(code)
+        ]
+        found: list[Record] = []
+        for kind in kinds:
+            check_record_kind(kind)
+            if kind in RECORD_ENDPOINTS:
+                found += self._records(kind, codes, start, end + _FILED_AHEAD)
+        return tuple(
+            record
+            for record in found
+            if record.instant is not None and start.date() <= record.instant.date() <= end.date()
+        )
+
+    def _records(
+        self, kind: RecordKind, codes: Sequence[str], start: pd.Timestamp, end: pd.Timestamp
+    ) -> list[Record]:
+        endpoint, (oldest, newest) = ENDPOINTS[RECORD_ENDPOINTS[kind]], self._all_days()
+        # A whole series holds what was corrected in the window, under the day of its first announcement.
+        first, last = max(start, oldest) if endpoint.windowed else oldest, min(end, newest)
+        found: list[Record] = []
+        for code in codes if first <= last else ():
+            try:
+                found += records_of_rows(kind, self._store.series(endpoint, code, first, last))
+            except (PermissionDenied, SourceUnavailable) as error:
+                self._check_refused(error)
+                self._store.note(f"there are no records of kind {kind}: {error}")
+                return []
+        return found
+
     def _request(
         self, symbols: Sequence[str], start: pd.Timestamp, end: pd.Timestamp
     ) -> tuple[tuple[str, ...], pd.DatetimeIndex]:
@@ -191,10 +245,15 @@ class TushareSource(TushareTables):
         try:
             return self._rows(endpoint, codes, sessions)
         except (PermissionDenied, SourceUnavailable) as error:
-            if not isinstance(error, PermissionDenied) and not error.data.get("refused"):
-                raise
+            self._check_refused(error)
             self._store.note(f"bars come without the fields of {endpoint}: {error}")
             return None
+
+    @staticmethod
+    def _check_refused(error: QuantGraphError) -> None:
+        """Raise the error again unless the endpoint itself is refused or is not there."""
+        if not isinstance(error, PermissionDenied) and not error.data.get("refused"):
+            raise error
 
     def _events(self, codes: tuple[str, ...], sessions: pd.DatetimeIndex) -> Panel:
         """Dividends and splits; NaN frames in a window without any."""

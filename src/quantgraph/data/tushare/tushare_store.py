@@ -156,7 +156,8 @@ class TushareStore:
         self, endpoint: Endpoint, code: str, first: pd.Timestamp, last: pd.Timestamp
     ) -> pd.DataFrame:
         window = {"start_date": f"{first:%Y%m%d}", "end_date": f"{last:%Y%m%d}"}
-        rows = self._client.fetch(endpoint, {endpoint.key: code, **(window if endpoint.windowed else {})})
+        fixed = {endpoint.key: code, **endpoint.parts[0]}
+        rows = self._client.fetch(endpoint, {**fixed, **(window if endpoint.windowed else {})})
         if endpoint.windowed:
             _check_days(endpoint, rows, first, last)
         else:

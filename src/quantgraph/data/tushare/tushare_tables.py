@@ -73,7 +73,8 @@ class TushareTables:
         Raises
         ------
         NoData
-            If the vendor has no row; ``suspend_d``, ``dividend`` and ``namechange`` are then empty frames.
+            If the vendor has no row; those of ``suspend_d``, ``dividend``, ``namechange``, ``anns_d`` and
+            ``income`` are empty frames then.
         BadOption, BadWindow
             If the endpoint is unknown, codes and dates are both missing, or the window is reversed.
         NotConfigured, PermissionDenied, RateLimited, SourceUnavailable
