@@ -6,7 +6,7 @@ import pandas as pd
 import pytest
 
 from quantgraph.data import open_source, resolve_symbols
-from quantgraph.data.symbol_resolution import exchange_code
+from quantgraph.data.symbol_resolution import exchange_code, names_in
 from quantgraph.errors import BadOption, UnknownSymbol
 
 ON = pd.Timestamp("2024-01-03")
@@ -119,3 +119,11 @@ def test_a_name_of_the_sample_resolves() -> None:
 )
 def test_exchange_by_numbering_range(digits: str, code: str) -> None:
     assert exchange_code(digits) == code
+
+
+def test_names_in_a_text_are_found_in_traditional_characters_too() -> None:
+    sample = open_source("sample")
+    code, name = next((code, name) for code, name in sample.names().items() if "银" in name)
+    assert names_in(f"{name}, 2024", sample) == {name: code}
+    assert names_in(name.replace("银", "銀"), sample) == {name: code}
+    assert names_in("nothing", sample) == {}

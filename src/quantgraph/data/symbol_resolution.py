@@ -10,6 +10,7 @@ from dataclasses import dataclass
 import pandas as pd
 
 from quantgraph._util.texts import Note
+from quantgraph._util.traditional import simplified
 from quantgraph.data.market_data import MarketDataSource, Members
 from quantgraph.errors import BadOption, UnknownSymbol
 
@@ -20,6 +21,7 @@ __all__ = [
     "index_code",
     "is_code",
     "is_index_code",
+    "names_in",
     "resolve_symbols",
 ]
 
@@ -82,6 +84,12 @@ def index_code(token: str) -> str | None:
     """
     code = _standard(token)
     return code if is_index_code(code) else _INDEX_CODES.get(_plain(token))
+
+
+def names_in(text: str, source: MarketDataSource) -> dict[str, str]:
+    """``ts_code`` by the source's names that a text has, in simplified or traditional characters."""
+    plain = f"{text}\n{simplified(text)}"
+    return {name: code for code, name in source.names().items() if name and name in plain}
 
 
 def exchange_code(digits: str) -> str:

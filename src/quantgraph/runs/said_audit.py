@@ -8,6 +8,7 @@ from pathlib import Path
 from quantgraph._util.input_limits import check_sentence
 from quantgraph.audit import Finding
 from quantgraph.data import MarketDataSource
+from quantgraph.data.symbol_resolution import names_in
 from quantgraph.errors import BadOption
 from quantgraph.llm.planner.request import RequestContext, read_request
 from quantgraph.market.moment import Moment
@@ -48,7 +49,7 @@ def audit_said(
     context = RequestContext(
         first_session=f"{sessions[0]:%Y%m%d}",
         last_session=f"{sessions[-1]:%Y%m%d}",
-        names={name: code for code, name in opened.source.names().items() if name and name in said},
+        names=names_in(said, opened.source),
     )
     request = read_request(said, context)
     store = strategy_data(

@@ -180,9 +180,27 @@ def test_a_question_of_the_coding_model_is_asked_and_it_goes_on_with_the_answer(
     assert (cast.turns["reflect"], cast.turns["code"]) == (1, 1)
     final = graph.invoke(Command(resume="since the close"), THREAD)
     assert final["ended_because"] == "done"
+    assert cast.turns["reflect"] == 1, "no parameter is in the answer"
+    assert final["understanding"]["clauses"][-1]["words"] == "since the close"
     *_, asked, _, answer = code_calls(cast)[1]
     assert asked.tool_calls[0]["args"] == {"question": question["question"]}
     assert "since the close" in tags.read("answers", answer.text)
+
+
+def test_an_answer_to_the_coding_model_that_names_a_parameter_is_read_anew(play, graph_of):
+    cast = play.Cast(
+        reflect=lambda messages, turn: json.dumps(play.intent(ts_code=play.ONE if turn == 1 else play.TWO)),
+        code=lambda messages, turn: (
+            play.tool_call("ask", question="Which open?")
+            if turn == 1
+            else by_turn(play.GOOD_CODE)(messages, turn)
+        ),
+    )
+    graph = graph_of(cast, checkpointer=InMemorySaver())
+    graph.invoke(begin(), THREAD)
+    final = graph.invoke(Command(resume=f"since the close, and {play.TWO} in its place"), THREAD)
+    assert cast.turns["reflect"] == 2
+    assert final["understanding"]["trade"] == [play.TWO]
 
 
 @pytest.mark.parametrize("on_clarify", ["default", "fail"])

@@ -34,6 +34,8 @@ def slips(text: str, code: str, start: str, end: str, sessions: pd.DatetimeIndex
         ),  # a name that rules do not know
         ("上证50里的贵州茅台，2025年", "600519.SH", ("20250101", "20251231")),
         ("除了600519.SH，上证50，2025年", "000016.SH", ("20250101", "20251231")),
+        ("moutai and 601318.SH, golden cross, 2025", "600519.SH,601318.SH", ("20250101", "20251231")),
+        ("601318.SH、茅台，金叉买入，2025年", "600519.SH,601318.SH", ("20250101", "20251231")),
         ("600519.SH since the crash", "600519.SH", ("20250401", "20251119")),
     ],
 )
@@ -65,10 +67,27 @@ def test_a_reading_that_says_what_the_sentence_says_has_no_slip(text, code, wind
             "names 000016.SH, which",
         ),
         ("600519.SH 2025年1月和3月", "600519.SH", ("20250101", "20250331"), "several spans"),
+        (
+            "moutai and 601318.SH, golden cross, 2025",
+            "600519.SH,601318.SH,600036.SH",
+            ("20250101", "20251231"),
+            "does not name 600519.SH, 600036.SH",
+        ),
     ],
 )
 def test_a_slip_says_what_the_sentence_has(text, code, window, found):
     assert found in " ".join(slips(text, code, *window))
+
+
+def test_spans_that_are_listed_are_compared_too():
+    text, year = "600519.SH 2025年1月和3月", ("20250101", "20251231")
+    right = [("20250101", "20250131"), ("20250301", "20250331")]
+    assert slips(text, "600519.SH", *year, windows=right) == []
+    (found,) = slips(text, "600519.SH", *year, windows=[right[0], ("20250601", "20250630")])
+    assert found.endswith("not 20250101-20250131, 20250601-20250630")
+    (found,) = slips("600519.SH 2025年", "600519.SH", *year, windows=right)
+    assert found.startswith("the sentence says 20250101-20251231, not")
+    assert slips("600519.SH 2025年", "600519.SH", *year, windows=[year]) == []
 
 
 def test_what_the_caller_fixed_is_not_compared_and_an_index_in_watch_is_named():

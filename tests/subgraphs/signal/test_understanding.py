@@ -72,6 +72,32 @@ def test_a_clause_that_nothing_executes_is_asked_about_and_named_not_done(play, 
     assert [each["words"] for each in not_done] == ["stop at 5%"]
 
 
+def test_a_clause_of_one_english_word_is_named_not_done_and_is_no_code(play, graph_of):
+    plan = {"clauses": [{"words": "leverage", "became": "", "status": "not_done"}]}
+    cast = play.Cast(reflect=lambda messages, turn: json.dumps(play.intent(**plan if turn == 1 else {})))
+    graph = graph_of(cast, checkpointer=InMemorySaver())
+    graph.invoke({"messages": [("user", play.SENTENCE)]}, THREAD)
+    final = graph.invoke(Command(resume="without it"), THREAD)
+    assert ("leverage", "not_done") in [
+        (each["words"], each["status"]) for each in final["understanding"]["clauses"]
+    ]
+    assert not any("leverage" in note for note in final["request"]["notes"])
+
+
+def test_a_rule_that_is_said_again_without_its_stop_gives_the_stop_up(play, graph_of):
+    sentence = f"{play.ONE}，5日均线上穿20日均线买入，下穿卖出，止损5%，2024年"
+    words = {"clauses": [{"words": "止损5%", "became": "", "status": "not_done"}]}
+    said = play.intent(start_date="20240101", end_date="20241231", **words)
+    graph = graph_of(play.Cast(reflect=said), checkpointer=InMemorySaver())
+    waiting = graph.invoke({"messages": [("user", sentence)]}, THREAD)
+    assert waiting["__interrupt__"][0].value["kind"] == "plan"
+    final = graph.invoke(Command(resume="5日均线上穿20日均线买入，下穿卖出"), THREAD)
+    assert final["ended_because"] == "done"
+    assert [each["words"] for each in final["understanding"]["clauses"] if each["status"] == "not_done"] == [
+        "止损5%"
+    ]
+
+
 def test_headless_nobody_goes_on_without_a_clause(play, graph_of):
     final = graph_of(play.Cast(reflect=play.intent(**STOPPED)), on_clarify="default").invoke(
         {"messages": [("user", play.SENTENCE)]}

@@ -7,7 +7,7 @@ import unicodedata
 from bisect import bisect_left
 from functools import lru_cache
 
-from quantgraph.llm.planner.traditional import simplified
+from quantgraph._util.traditional import simplified
 
 __all__ = [
     "MARKS",

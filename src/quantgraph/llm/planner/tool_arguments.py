@@ -7,13 +7,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from quantgraph._util.traditional import simplified
 from quantgraph.errors import BadWindow
 from quantgraph.llm.planner import replies
 from quantgraph.llm.planner.codegen import write_code
 from quantgraph.llm.planner.dates import malformed_dates, without_dates
 from quantgraph.llm.planner.normalisation import clean_words, normalise
 from quantgraph.llm.planner.request import Missing, ParsedRequest, RequestContext, read_request
-from quantgraph.llm.planner.traditional import simplified
 from quantgraph.llm.planner.watched_security import watched_of
 
 __all__ = [

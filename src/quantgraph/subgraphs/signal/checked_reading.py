@@ -8,7 +8,6 @@ from typing import Any
 from quantgraph._util.texts import say
 from quantgraph.data.as_of import AsOfSource
 from quantgraph.data.market_data import record_kinds_of
-from quantgraph.data.symbol_resolution import is_code
 from quantgraph.errors import (
     BadOption,
     BadWindow,
@@ -65,7 +64,7 @@ def checked_reading(
     if reply.task_type != "data_fetch" and not intent["needs_clarification"]:
         _keep_last(intent["params"], state.get("last_request", {}))
     intent["params"] |= given
-    gone = _drop_waived(intent["params"], state.get("waived", []))
+    gone = _drop_waived(intent["params"], state.get("waived_symbols", []))
     symbols = symbols_of(intent["params"], fixed=intent["params"]["ts_code"] if "ts_code" in given else "")
     if symbols["watch"]:
         intent["params"]["ts_code"] = ",".join([*symbols["watch"], *symbols["trade"]])
@@ -101,7 +100,7 @@ def checked_reading(
         request["notes"].insert(0, note)
     request = _for_decider(request, not_executed, state, resources, source)
     unsaid = [*state.get("assumptions", []), *_unsaid_window(state, intent["params"], given)]
-    left_out = [not_executed, *(word for word in state.get("waived", []) if not is_code(word))]
+    left_out = [not_executed, *(word for word in state.get("waived", []) if word not in gone)]
     understanding = understand(intent["params"], request, symbols, unsaid, left_out=left_out)
     emit_said(understanding_lines(understanding, language(state)))
     return {**read, "request": request, "understanding": understanding}
@@ -118,12 +117,12 @@ def _keep_last(params: dict[str, Any], last: Mapping[str, Any]) -> None:
 
 
 def _drop_waived(params: dict[str, Any], waived: Sequence[str]) -> list[str]:
-    """Take the codes out of a reading that the user goes on without; return them."""
+    """Take the symbols out of a reading that the user goes on without; return them."""
     for name in ("ts_code", "watch", "trade"):
         codes = split_codes(params[name])
         if any(code in waived for code in codes):
             params[name] = ",".join(code for code in codes if code not in waived)
-    return [each for each in waived if is_code(each)]
+    return list(waived)
 
 
 def _unsaid_window(

@@ -14,6 +14,7 @@ import pandas as pd
 from quantgraph.audit import Finding
 from quantgraph.audit.meaning import Reading, Said, check_meaning
 from quantgraph.data import MarketDataSource
+from quantgraph.data.symbol_resolution import names_in
 from quantgraph.errors import BadWindow, UnknownField
 from quantgraph.llm.planner.codegen import write_code
 from quantgraph.llm.planner.evaluation import Panel
@@ -104,7 +105,7 @@ def words_of(state: SignalSubgraphState, source: MarketDataSource) -> Words:
         context=RequestContext(
             first_session=f"{sessions[0]:%Y%m%d}",
             last_session=f"{sessions[-1]:%Y%m%d}",
-            names={name: code for code, name in source.names().items() if name and name in text},
+            names=names_in(text, source),
         ),
         trade=_codes(request.get("trade") or request["ts_code"], request, source),
         watch=_codes(understood.get("watch") or request.get("trade") or request["ts_code"], request, source),

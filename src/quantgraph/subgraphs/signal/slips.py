@@ -14,7 +14,7 @@ import pandas as pd
 
 from quantgraph._util.texts import Note
 from quantgraph.data.symbol_resolution import index_code
-from quantgraph.llm.planner.said import said_symbols, said_windows
+from quantgraph.llm.planner.said import possible_names, said_symbols, said_windows
 from quantgraph.subgraphs.signal.reply_schemas import ReflectionReply
 from quantgraph.tools.window import split_codes
 
@@ -93,8 +93,9 @@ def _symbol_slips(params: Mapping[str, Any], text: str, names: Mapping[str, str]
     if not said or not read:
         return []
     slips = []
-    if unsaid := ", ".join(code for code in read if code not in said and not _is_written(code, text)):
-        named = ", ".join(said)
+    not_named = [code for code in read if code not in said and not _is_written(code, text)]
+    if len(not_named) > len(possible_names(text, names)):  # else by names that only a model knows
+        unsaid, named = ", ".join(not_named), ", ".join(said)
         zh = f"句子里没有 {unsaid}，只有 {named}"
         slips.append(_slip("symbol", zh=zh, en=f"the sentence does not name {unsaid}; it names {named}"))
     missing = [code for code in lines[-1] if code not in read and code != "ALL"]
@@ -127,16 +128,23 @@ def _window_slips(params: Mapping[str, Any], text: str, sessions: pd.DatetimeInd
     last_session = f"{sessions[-1]:%Y%m%d}"
     start, end = params.get("start_date", ""), params.get("end_date", "")
     said = [span for span in said_windows(text, last_session) if not _looks_back(span, last_session)]
-    if not start or not end or not said:
+    read = [tuple(span) for span in params.get("windows") or ()] or ([(start, end)] if start and end else [])
+    if not read or not said:
         return []
-    spans = ", ".join(f"{first}-{final}" for first, final in said)
-    if len(said) > 1:
+    spans, others = (", ".join(f"{first}-{final}" for first, final in each) for each in (said, read))
+    if len(said) > 1 and not params.get("windows"):
         en = f"the sentence names several spans, {spans}: list them in windows"
-        return [] if params.get("windows") else [_slip("window", zh=f"句子里有几段时间：{spans}", en=en)]
-    if _same_span((start, end), said[0], sessions):
+        return [_slip("window", zh=f"句子里有几段时间：{spans}", en=en)]
+    if _all_among(read, said, sessions) and _all_among(said, read, sessions):
         return []
-    zh = f"句子里的时间是 {spans}，不是 {start}-{end}"
-    return [_slip("window", zh=zh, en=f"the sentence says {spans}, not {start}-{end}")]
+    zh = f"句子里的时间是 {spans}，不是 {others}"
+    return [_slip("window", zh=zh, en=f"the sentence says {spans}, not {others}")]
+
+
+def _all_among(
+    spans: Sequence[Sequence[str]], others: Sequence[Sequence[str]], sessions: pd.DatetimeIndex
+) -> bool:
+    return all(any(_same_span(span, other, sessions) for other in others) for span in spans)
 
 
 def _looks_back(span: tuple[str, str], last_session: str) -> bool:
@@ -147,7 +155,7 @@ def _looks_back(span: tuple[str, str], last_session: str) -> bool:
 
 def _same_span(one: Sequence[str], other: Sequence[str], sessions: pd.DatetimeIndex) -> bool:
     """Whether two spans are the same as far as there are data; a date that is not one is left to others."""
-    if not all(re.fullmatch(r"\d{8}", day) for day in one):
+    if not all(re.fullmatch(r"\d{8}", day) for day in (*one, *other)):
         return True
     low, high = f"{sessions[0]:%Y%m%d}", f"{sessions[-1]:%Y%m%d}"
     clipped = [min(max(day, low), high) for day in (*one, *other)]

@@ -85,6 +85,8 @@ class SignalSubgraphState(TypedDict):
     """Ids of the user's messages that are ignored: answers that were not understood."""
     waived: NotRequired[list[str]]
     """What the user goes on without: unknown fields, symbols without data, words that are not executed."""
+    waived_symbols: NotRequired[list[str]]
+    """The symbols among ``waived``."""
     given: NotRequired[dict[str, str]]
     """``ts_code``, ``start_date``, ``end_date`` fixed by the caller; they override the sentence."""
     as_of: NotRequired[str]

@@ -14,6 +14,7 @@ from quantgraph.errors import (
     SourceUnavailable,
 )
 from quantgraph.llm.planner.normalisation import normalise
+from quantgraph.llm.planner.said import restates_without
 from quantgraph.runtime.endings import end_update, extended_history, language, success_update, user_messages
 from quantgraph.runtime.questions import answer_schema, question_id
 from quantgraph.runtime.state import (
@@ -76,6 +77,7 @@ def initial_state(max_retries: int = 3) -> Update:
         "failures": [],
         "assumptions": [],
         "waived": [],
+        "waived_symbols": [],
         "answers": [],
         "confirmed": None,
         "open_question": None,
@@ -134,10 +136,13 @@ def answer_update(
     message
         Id of the answer's message.
     """
-    waived = list(state.get("waived", []))
+    waived, symbols = list(state.get("waived", [])), list(state.get("waived_symbols", []))
     kinds = ("symbol", "fields", "plan", "strategy")
-    if task["kind"] in kinds and is_waiver(text, task["unread"], task["language"]):
+    gone = is_waiver(text, task["unread"], task["language"])
+    gone = gone or (task["kind"] == "plan" and restates_without(text, task["unread"]))
+    if task["kind"] in kinds and gone:
         waived += task["unread"]
+        symbols += task["unread"] if task["kind"] == "symbol" else []
     answered: QuestionAnswered = {
         "question": task["question"] or task["reason"],
         "answer": text,
@@ -146,6 +151,7 @@ def answer_update(
     }
     return {
         "waived": waived,
+        "waived_symbols": symbols,
         "answers": [*state.get("answers", []), answered],
         "answering": task,
         "clarification_needed": None,

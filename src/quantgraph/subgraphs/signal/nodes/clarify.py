@@ -14,8 +14,9 @@ from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AIMessage, HumanMessage
 
 from quantgraph._util.texts import say
+from quantgraph.data.symbol_resolution import names_in
 from quantgraph.errors import BadOption
-from quantgraph.llm.planner.said import says_a_rule
+from quantgraph.llm.planner.said import says_a_rule, says_parameters
 from quantgraph.llm.tags import escape_tags, wrap
 from quantgraph.recording import AnsweredBy, keep_answer
 from quantgraph.runtime.endings import MODEL_ERRORS, end_update, success_update
@@ -23,6 +24,7 @@ from quantgraph.runtime.questions import AnswerFunction, ask_question, assumptio
 from quantgraph.runtime.resources import OpenResources, Resources, open_resources
 from quantgraph.runtime.state import Clarification
 from quantgraph.subgraphs.signal.agents import build_clarify_model, current_decider, known_source
+from quantgraph.subgraphs.signal.attempts import answered_attempts
 from quantgraph.subgraphs.signal.messages import (
     default_answer,
     is_default,
@@ -37,7 +39,7 @@ from quantgraph.subgraphs.signal.state_updates import (
     question_update,
     said_text,
 )
-from quantgraph.subgraphs.signal.understanding import understanding_hash
+from quantgraph.subgraphs.signal.understanding import Clause, Understanding, understanding_hash
 
 __all__ = ["CLARIFY_NODE_PROMPT", "clarify_node"]
 
@@ -156,8 +158,7 @@ def _default(state: SignalSubgraphState, task: Clarification, resources: OpenRes
 def _rule_was_said(state: SignalSubgraphState, resources: OpenResources) -> bool:
     """Whether the user said a rule that the reading does not have, such as one that is vague."""
     text = said_text(state)
-    names = {name: code for code, name in known_source(state, resources).names().items() if name in text}
-    return says_a_rule(text, names)
+    return says_a_rule(text, names_in(text, known_source(state, resources)))
 
 
 def _is_about_a_rule(state: SignalSubgraphState, task: Clarification) -> bool:
@@ -191,7 +192,7 @@ def _take_default(
         ended = end_update(state, "needs_answer", f"needs_answer: {task['reason']}")
         return {**ended, "open_question": unanswered}
     keep_answer(task["id"], default, "default")
-    return _answered(state, task, default, "default")
+    return _answered(state, task, default, "default", resources)
 
 
 def _ask(state: SignalSubgraphState, task: Clarification, resources: OpenResources) -> dict[str, Any]:
@@ -200,12 +201,18 @@ def _ask(state: SignalSubgraphState, task: Clarification, resources: OpenResourc
     except BadOption as error:
         return end_update(state, "needs_answer", f"needs_answer: {error.message}")
     if task["kind"] == "confirmation":
-        return _confirmed(state, task, text, who)
-    return _answered(state, task, task["default"] if task["default"] and is_default(text) else text, who)
+        return _confirmed(state, task, text, who, resources)
+    return _answered(
+        state, task, task["default"] if task["default"] and is_default(text) else text, who, resources
+    )
 
 
 def _confirmed(
-    state: SignalSubgraphState, task: Clarification, text: str, who: AnsweredBy | None
+    state: SignalSubgraphState,
+    task: Clarification,
+    text: str,
+    who: AnsweredBy | None,
+    resources: OpenResources,
 ) -> dict[str, Any]:
     """Return the update after the user has seen the understanding; other words than yes and no change it."""
     agreed, declined = task["options"]
@@ -216,17 +223,42 @@ def _confirmed(
         return {"confirmed": understanding_hash(state["understanding"]), **done, **history, **noted}
     if text == declined or is_refusal(text):
         return end_update(state, "cancelled", "cancelled: the understanding was declined")
-    return _answered(state, task, text, who)
+    return _answered(state, task, text, who, resources)
 
 
 def _answered(
-    state: SignalSubgraphState, task: Clarification, text: str, who: AnsweredBy | None
+    state: SignalSubgraphState,
+    task: Clarification,
+    text: str,
+    who: AnsweredBy | None,
+    resources: OpenResources,
 ) -> dict[str, Any]:
     """Return the update of an answer; None for ``who`` is a person."""
     answer = HumanMessage(text, id=f"answer-{task['id']}")
+    straight = _about_code(state, task, text, resources)
     return {
         "messages": [AIMessage(task["question"] or task["reason"]), answer],
         "current_task": "reflection",
         **answer_update(state, task, text, message=str(answer.id), by=who or "person"),
         **assumption_update(state, task["kind"], text, who),
+        **({"reflected_on": answer.id, "answering": None, **_heard(state, task, text)} if straight else {}),
     }
+
+
+def _about_code(state: SignalSubgraphState, task: Clarification, text: str, resources: OpenResources) -> bool:
+    """Whether an answer is to the generation's question and names no parameter, so needs no new reading."""
+    if not answered_attempts(state.get("attempts", []), task["reason"], text):
+        return False
+    source = known_source(state, resources)
+    return not says_parameters(text, names_in(text, source), f"{source.sessions()[-1]:%Y%m%d}")
+
+
+def _heard(state: SignalSubgraphState, task: Clarification, text: str) -> dict[str, Any]:
+    """Return the update of the understanding with an answer; one that was confirmed stays so."""
+    before = state.get("understanding")
+    if not before:
+        return {}
+    clause: Clause = {"words": text, "became": task["reason"], "status": "done"}
+    after: Understanding = {**before, "clauses": [*before["clauses"], clause]}
+    confirmed = state.get("confirmed") == understanding_hash(before)
+    return {"understanding": after, **({"confirmed": understanding_hash(after)} if confirmed else {})}

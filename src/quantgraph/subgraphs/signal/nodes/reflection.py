@@ -14,7 +14,7 @@ from quantgraph._util.input_limits import check_sentence
 from quantgraph._util.texts import language_of, say
 from quantgraph.broker.decider import Decider
 from quantgraph.data.as_of import AsOfSource
-from quantgraph.data.symbol_resolution import INDEX_NAMES, is_code
+from quantgraph.data.symbol_resolution import INDEX_NAMES, is_code, names_in
 from quantgraph.errors import (
     BadOption,
     CodeFailed,
@@ -25,7 +25,6 @@ from quantgraph.errors import (
     StorageUnavailable,
 )
 from quantgraph.llm.planner import KeylessPlanner
-from quantgraph.llm.planner.traditional import simplified
 from quantgraph.llm.structured import read_json
 from quantgraph.llm.tags import escape_tags, wrap
 from quantgraph.recording import replaying
@@ -326,16 +325,16 @@ def _first_question(state: SignalSubgraphState, decider: Decider) -> dict[str, A
 
 def _facts(source: AsOfSource, text: str) -> dict[str, Any]:
     """Return the facts for the model: the source's span, and the names of symbols in the text."""
-    sessions, names, plain = source.sessions(), source.names(), f"{text}\n{simplified(text)}"
-    listed = source.symbols()
+    sessions, listed = source.sessions(), source.symbols()
     # An index has the name given here: a vendor's own text is not shown to a model.
-    indices = [INDEX_NAMES.get(code, (code,))[0] for code in names if code not in listed and is_code(code)]
+    others = (code for code in source.names() if code not in listed and is_code(code))
+    indices = [INDEX_NAMES.get(code, (code,))[0] for code in others]
     return {
         "source": source.name,
         "synthetic": source.synthetic,
         "first_session": f"{sessions[0]:%Y%m%d}",
         "last_session": f"{sessions[-1]:%Y%m%d}",
-        "names": {name: code for code, name in names.items() if name and name in plain},
+        "names": names_in(text, source),
         "examples": [*filter(is_code, listed[:2]), *indices[:1]],
     }
 
