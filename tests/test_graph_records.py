@@ -15,6 +15,7 @@ from quantgraph.errors import SourceUnavailable
 from quantgraph.graph import create_trading_graph
 from quantgraph.runs import replay, resume_run, run_strategy
 from quantgraph.runtime import Resources
+from quantgraph.settings import load_settings
 from quantgraph.state import DataState, Record
 
 CODES = "600000.SH,600519.SH"
@@ -246,3 +247,26 @@ def test_one_thread_may_ask_for_more_symbols_later(store, folder):
     graph.invoke(more)
     assert list(decider.seen.values()) == SEEN
     assert [symbols for _, symbols, *_ in source.asked] == [["600000.SH"], CODES.split(",")]
+
+
+def test_records_of_a_request_before_are_not_those_of_the_next(store, folder):
+    """The second request has what it would have in a thread of its own."""
+    decider = Reader("news")
+    graph = create_trading_graph(
+        decider=decider, source=folder, on_clarify="fail", resources=Resources(store=store)
+    )
+    first = graph.invoke({"messages": [("user", REQUEST)], "run_id": "one"})
+    assert len(store.snapshot(first["data_ref"]).records("news", "600519.SH")) == 3
+    alone = {"messages": [("user", f"600000.SH, {WINDOW}")], "run_id": "two"}
+    second = graph.invoke({**alone, "data_ref": first["data_ref"]})
+    third = graph.invoke({**alone, "run_id": "three"})
+    assert second["data_ref"] == third["data_ref"]
+    assert [each.body["title"] for each in store.snapshot(second["data_ref"]).records("news")] == [
+        "the market"
+    ]
+
+
+def test_where_a_model_fetches_the_bars_code_fetches_the_records(graph, folder):
+    decider = Reader("news")
+    state = graph(decider, folder, settings=load_settings(fetch="agent")).invoke(ask(REQUEST))
+    assert (state["ended_because"], list(decider.seen.values())) == ("done", SEEN)

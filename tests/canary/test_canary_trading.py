@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import pandas as pd
 import pytest
 
 from quantgraph.agents import SignalRule
-from quantgraph.broker import Account, Decider, Order
+from quantgraph.broker import Account, DataNeeds, Decider, Order
 from quantgraph.broker.ledger import Ledger
 from quantgraph.broker.simulate import Market, trade_session
 from quantgraph.graph import create_trading_graph
@@ -36,6 +37,10 @@ class Watched(Decider):
     @property
     def name(self):
         return self._name
+
+    @property
+    def needs(self):
+        return self._decider.needs if isinstance(self._decider, Decider) else DataNeeds()
 
     def decide(self, context):
         self._watch.see("view", context.view, transcript=False)
@@ -142,3 +147,30 @@ def test_a_run_through_the_graph_tells_nothing_later(market, tmp_path):
 def test_no_view_of_a_run_through_the_graph_shows_anything_later(market, tmp_path):
     watch = traded(market, tmp_path, 1, SignalRule())
     assert sum(line.startswith("orders") for line in watch.transcript) > 100
+
+
+class Reads(Decider):
+    """Orders what has news since yesterday, with the newest text it knows and the newest filing's as the reason."""
+
+    name = "reads"
+    needs = DataNeeds(records=("news", "filing"))
+
+    def decide(self, context):
+        view, since, orders = context.view, context.session - pd.Timedelta(days=1), []
+        for symbol in SYMBOLS:
+            news, filings = view.records("news", symbol), view.records("filing", symbol)
+            if news and pd.Timestamp(news[-1].known) >= since:
+                told = f"{news[-1].body} {filings[-1].body if filings else ''}"
+                orders.append(
+                    Order(symbol=symbol, side="buy", quantity=100, sequence=len(orders) + 1, reason=told)
+                )
+        return orders
+
+
+def test_news_and_filings_of_a_source_reach_a_decider_and_no_later_ones(market, tmp_path):
+    one, other = (traded(market, tmp_path, seed, Reads()) for seed in (0, 1))
+    assert differences(one, other) == []
+    orders = [line for line in one.transcript if line.startswith("orders: Order(")]
+    assert len(orders) > 3
+    assert all("合成" in line for line in orders)
+    assert any("fiscal_period" in line for line in orders)

@@ -1,11 +1,18 @@
-"""Panels from long tables."""
+"""Panels from long tables, and what every source of records holds to."""
 
 from __future__ import annotations
 
 import pandas as pd
 import pytest
 
-from quantgraph.data.market_data import long_to_panel
+from quantgraph.data.as_of import AsOfSource
+from quantgraph.data.files import FileSource
+from quantgraph.data.market_data import DatedRecords, MarketDataSource, long_to_panel, record_kinds_of
+from quantgraph.data.sample import SampleSource
+from quantgraph.errors import BadOption, BadWindow
+from quantgraph.market.moment import Moment
+from quantgraph.recording.recorded_source import recorded_source
+from quantgraph.state.records import RECORD_KINDS
 
 
 def test_long_to_panel_refuses_a_repeated_cell() -> None:
@@ -14,3 +21,62 @@ def test_long_to_panel_refuses_a_repeated_cell() -> None:
     )
     with pytest.raises(ValueError, match="more than once"):
         long_to_panel(table, ["close"], pd.DatetimeIndex(["2024-01-02"]), ["a"])
+
+
+FIRST, LAST = pd.Timestamp("1970-01-01"), pd.Timestamp("2100-01-01")
+
+
+@pytest.fixture(scope="module")
+def files(shared_data) -> FileSource:
+    return FileSource(shared_data / "stockbench")
+
+
+@pytest.fixture(params=["sample", "files", "recorded", "as of"])
+def source(request, files) -> MarketDataSource:
+    return {
+        "sample": SampleSource(),
+        "files": files,
+        "recorded": recorded_source(files),
+        "as of": AsOfSource(files, Moment.at("2025-06-30")),
+    }[request.param]
+
+
+class TestRecordsOfASource:
+    def test_kinds_are_those_of_its_records_in_the_order_of_all_kinds(self, source):
+        assert isinstance(source, DatedRecords)
+        kinds = record_kinds_of(source)
+        assert kinds == tuple(kind for kind in RECORD_KINDS if kind in kinds) == ("filing", "news")
+        for kind in RECORD_KINDS:
+            found = source.records([kind], source.symbols(), FIRST, LAST)
+            assert {record.kind for record in found} == {kind} & set(kinds)
+
+    def test_records_are_about_the_symbols_or_about_none(self, source):
+        some = source.symbols()[:3]
+        found = source.records(["news", "filing"], some, FIRST, LAST)
+        assert {record.symbol for record in found} - {""} == set(some)
+        assert source.records(["news"], ["no such code"], FIRST, LAST) == ()
+        assert source.records([], some, FIRST, LAST) == ()
+
+    def test_two_windows_have_what_the_window_of_both_has(self, source):
+        middle, end = pd.Timestamp("2025-03-14"), LAST
+        whole, before, after = (
+            {each for each in source.records(["news"], source.symbols(), *window) if each.known is not None}
+            for window in ((FIRST, end), (FIRST, middle), (middle + pd.Timedelta(days=1), end))
+        )
+        assert whole == before | after
+        assert not before & after
+        assert all(pd.Timestamp(each.known).normalize() <= middle for each in before)
+
+    def test_a_wrong_question_is_refused(self, source):
+        with pytest.raises(BadWindow):
+            source.records(["news"], source.symbols(), pd.Timestamp("2025-03-04"), pd.Timestamp("2025-03-03"))
+        with pytest.raises(BadOption, match="kind='gossip'"):
+            source.records(["gossip"], source.symbols(), FIRST, LAST)
+
+
+def test_a_source_of_bars_alone_has_no_kinds():
+    class Bars:
+        name = "bars"
+
+    assert not isinstance(Bars(), DatedRecords)
+    assert record_kinds_of(Bars()) == ()

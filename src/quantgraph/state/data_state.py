@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from contextvars import ContextVar
 from dataclasses import replace
@@ -188,6 +188,18 @@ class DataState:
     def without(self, panel: str, ref: str) -> str:
         """Name of the commit that equals ``ref`` with one panel empty. The head stays where it is."""
         return self._commit(lambda tree: replace(tree, panels={**tree.panels, panel: {}}), ref, to_head=False)
+
+    def only_about(self, symbols: Collection[str], ref: str) -> str:
+        """Name of the commit that equals ``ref`` without records about other symbols.
+
+        Records about none stay, and so does the head.
+        """
+
+        def change(tree: Commit) -> Commit:
+            kept = [each for each in tree.records.entries if not each.symbol or each.symbol in symbols]
+            return tree if len(kept) == len(tree.records.entries) else replace(tree, records=Records.of(kept))
+
+        return self._commit(change, ref, to_head=False)
 
     def adopt(self, frames: Mapping[str, Mapping[str, FrozenFrame]]) -> str:
         """Commit frames that are frozen already, for example another store's view, and return its name."""

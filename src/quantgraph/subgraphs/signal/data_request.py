@@ -246,10 +246,12 @@ def restrict_to_request(
 ) -> str:
     """Return the commit that holds only the request's symbols and window, and sessions needed before it.
 
-    A request so gives the same signal whatever else its thread or its model fetched. If anything is removed,
-    the signal is removed too.
+    A request so gives the same signal whatever else its thread or its model fetched. If any frame is cut,
+    the signal is removed. Records about other symbols are removed too; those after the window are not shown.
     """
-    snapshot, symbols = store.snapshot(ref), frozenset(request_symbols(request, source))
+    symbols = frozenset(request_symbols(request, source))
+    ref = store.only_about(symbols.union(request["index"]), ref)
+    snapshot = store.snapshot(ref)
     first, last = data_start(request).to_datetime64(), session_of(request["end"]).to_datetime64()
     panels: dict[str, dict[str, pd.DataFrame]] = {"signal": {}}
     complete = True
