@@ -90,6 +90,15 @@ def test_an_episode_and_its_outcome_are_known_from_their_days_on() -> None:
     assert never.actual_result is None
 
 
+def test_an_outcome_is_added_to_the_same_episode() -> None:
+    told = episode().with_outcome(2.3, "20250613", "after 3 sessions")
+    assert told == episode(
+        actual_result=2.3, outcome_known="2025-06-13", outcome_note="after 3 sessions", id=episode().id
+    )
+    with pytest.raises(BadOption, match="actual_result=nan"):
+        episode().with_outcome(float("nan"))
+
+
 def test_json_and_back() -> None:
     told = episode(reasons=["好", "b"], tags=["x"], market_context={"a": [1, None]}, actual_result=1.5)
     body = json.loads(json.dumps(told.to_json()))

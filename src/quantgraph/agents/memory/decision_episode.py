@@ -6,7 +6,8 @@ import math
 import re
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, fields, replace
+from copy import copy
+from dataclasses import dataclass, field, fields
 from datetime import date
 from typing import Any
 
@@ -101,10 +102,8 @@ class DecisionEpisode:
         for name in ("confidence", "importance"):
             if not 0 <= getattr(self, name) <= 1:
                 raise _invalid(name, getattr(self, name), "a number from 0 to 1")
-        if self.actual_result is not None:
-            self._set("actual_result", _number("actual_result", self.actual_result))
         self._set("date", day_text(self.date or self.market_context.get("date") or "", "date"))
-        self._set("outcome_known", self.outcome_known and day_text(self.outcome_known, "outcome_known"))
+        _set_outcome(self, self.actual_result, self.outcome_known, self.outcome_note)
         if not self.id:
             key = canonical_json([self.run_id, self.strategy, self.date, self.symbol])
             self._set("id", f"ep_{self.date.replace('-', '')}_{content_hash(key, size=8)}")
@@ -118,6 +117,14 @@ class DecisionEpisode:
         line = decision_line(self.date, self.action, self.target_amount, self.confidence)
         return line if self.actual_result is None else f"{line} -> {self.actual_result:+.1f}%"
 
+    def with_outcome(
+        self, actual_result: float | None, outcome_known: str = "", outcome_note: str = ""
+    ) -> DecisionEpisode:
+        """The same episode with another outcome, None for none."""
+        episode = copy(self)
+        _set_outcome(episode, actual_result, outcome_known, outcome_note)
+        return episode
+
     def as_of(self, day: str) -> DecisionEpisode | None:
         """The episode as known on the morning of a session, ``YYYY-MM-DD``; None if it is not before it.
 
@@ -127,7 +134,7 @@ class DecisionEpisode:
             return None
         if self.actual_result is None or (self.outcome_known and self.outcome_known <= day):
             return self
-        return replace(self, actual_result=None, outcome_known="", outcome_note="")
+        return self.with_outcome(None)
 
     def to_json(self) -> dict[str, Any]:
         """All fields as plain JSON."""
@@ -180,6 +187,16 @@ def day_text(day: object, parameter: str) -> str:
         return f"{session_of(day):%Y-%m-%d}"
     except BadWindow as error:
         raise _invalid(parameter, day, "a simulated date such as 2025-06-10") from error
+
+
+def _set_outcome(episode: DecisionEpisode, result: float | None, known: str, note: str) -> None:
+    values = {
+        "actual_result": None if result is None else _number("actual_result", result),
+        "outcome_known": known and day_text(known, "outcome_known"),
+        "outcome_note": _text("outcome_note", note),
+    }
+    for name, value in values.items():
+        object.__setattr__(episode, name, value)
 
 
 def _invalid(name: str, value: object, valid: str) -> BadOption:

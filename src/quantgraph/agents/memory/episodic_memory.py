@@ -122,15 +122,8 @@ class EpisodicMemory:
                 raise BadOption(
                     f"{parameter}={value!r:.40}; must be a whole number >= 0, or None", parameter=parameter
                 )
-        wanted = {tags} if isinstance(tags, str) else None if tags is None else {*tags}
-        request = {
-            "symbol": symbol,
-            "strategy": strategy,
-            "days": days,
-            "tags": wanted and sorted(wanted),
-            "action": action,
-            "limit": limit,
-        }
+        wanted = None if tags is None else sorted({tags} if isinstance(tags, str) else {*tags})
+        asked = {"symbol": symbol, "strategy": strategy, "days": days, "tags": wanted, "action": action}
 
         def ask() -> list[DecisionEpisode]:
             since = self._since(days)
@@ -139,14 +132,14 @@ class EpisodicMemory:
                 for each in self._known(symbol)
                 if strategy in (None, each.strategy)
                 and action in (None, each.action)
-                and (wanted is None or not wanted.isdisjoint(each.tags))
+                and (wanted is None or not {*wanted}.isdisjoint(each.tags))
                 and each.date >= since
             ]
             return found[:limit]
 
         if not self.name:
             return ask()
-        told = self._read("query", request, lambda: [each.to_json() for each in ask()])
+        told = self._read("query", asked | {"limit": limit}, lambda: [each.to_json() for each in ask()])
         return [DecisionEpisode.from_json(each) for each in told]
 
     def get_for_prompt(self, symbol: str, n: int = 5) -> str:
@@ -172,7 +165,7 @@ class EpisodicMemory:
         """Read plain JSON, of what runs share once in a run."""
         if not self.name:
             return ask()
-        return recorded("fact", {"memory": self.name, "as_of": self._as_of, what: request}, ask)
+        return recorded("tool", {"memory": self.name, "as_of": self._as_of, what: request}, ask)
 
     def _known(self, symbol: str | None) -> list[DecisionEpisode]:
         episodes, day = self._store.episodes(symbol), self._as_of

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from decimal import Decimal
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -26,6 +26,8 @@ _HEADING = "Previous decisions:"
 _SIDES = {"increase": "buy", "decrease": "sell", "close": "sell"}
 
 Floats = NDArray[np.float64]
+_Outcome = Callable[[str, str, float], dict[str, Any]]
+"""Of a fill: by symbol, action and price."""
 
 
 @dataclass(kw_only=True)
@@ -86,11 +88,13 @@ def episodes_of(
     kept = [] if memo is None else memo.sessions.setdefault((name, horizon, run_id), [])
     episodes: list[DecisionEpisode] = []
     for place, result in enumerate(history):
-        before = kept[place] if place < len(kept) else None
-        if before is None or before.result is not result:
-            before = _Session(result, _traded(result, name, run_id), is_settled=False)
-        if not before.is_settled:
-            found = [_with_outcome(each, result.session, prices, horizon) for each in before.episodes]
+        before = kept[place] if place < len(kept) and kept[place].result is result else None
+        if before is None or not before.is_settled:
+            outcome = partial(prices.outcome, result.session, horizon)
+            if before is None:
+                found = _traded(result, name, run_id, outcome)
+            else:
+                found = [_with_outcome(each, outcome) for each in before.episodes]
             settled = all(each.actual_result is not None for each in found)
             before = _Session(result, found, is_settled=settled)
             kept[place : place + 1] = [before]
@@ -125,7 +129,7 @@ def history_texts(episodes: Iterable[DecisionEpisode], symbols: Iterable[str], n
     }
 
 
-def _traded(result: SessionResult, name: str, run_id: str) -> list[DecisionEpisode]:
+def _traded(result: SessionResult, name: str, run_id: str, outcome: _Outcome) -> list[DecisionEpisode]:
     decisions = result.notes.get("decisions") if result.decider == name else None
     if not isinstance(decisions, Mapping):
         return []
@@ -137,52 +141,47 @@ def _traded(result: SessionResult, name: str, run_id: str) -> list[DecisionEpiso
         side = _SIDES.get(decision["action"])
         own = [fill for fill in fills.get(symbol, ()) if fill.side == side]
         if own:
-            episodes.append(_episode(symbol, decision, own, result.session, name, run_id))
+            values = _filled(own) | outcome(symbol, decision["action"], _price(own))
+            reasons = decision.get("reasons", [])
+            episodes.append(
+                DecisionEpisode(
+                    date=f"{result.session:%Y-%m-%d}",
+                    symbol=symbol,
+                    strategy=name,
+                    action=decision["action"],
+                    target_amount=decision["target_cash_amount"],
+                    confidence=decision["confidence"],
+                    reasoning="; ".join(reasons),
+                    reasons=reasons,
+                    tags=decision.get("tags", []),
+                    run_id=run_id,
+                    **values,
+                )
+            )
     return episodes
 
 
-def _episode(  # noqa: PLR0917 - one caller
-    symbol: str,
-    decision: Mapping[str, Any],
-    fills: Sequence[Fill],
-    session: pd.Timestamp,
-    name: str,
-    run_id: str,
-) -> DecisionEpisode:
-    shares = sum((Decimal(fill.quantity) for fill in fills), Decimal())
-    price = sum((fill.price * fill.quantity for fill in fills), Decimal()) / shares
+def _filled(fills: Sequence[Fill]) -> dict[str, Any]:
+    """What was traded of a decision."""
     traded = float(sum((fill.notional for fill in fills), Decimal()))
-    reasons = list(decision.get("reasons", ()))
-    return DecisionEpisode(
-        date=f"{session:%Y-%m-%d}",
-        symbol=symbol,
-        strategy=name,
-        action=decision["action"],
-        target_amount=decision["target_cash_amount"],
-        cash_change=traded if fills[0].side == "buy" else -traded,
-        shares=float(shares),
-        confidence=decision["confidence"],
-        reasoning="; ".join(reasons),
-        reasons=reasons,
-        market_context={"fill_price": float(price)},
-        tags=list(decision.get("tags", ())),
-        run_id=run_id,
-    )
+    return {
+        "shares": float(sum(fill.quantity for fill in fills)),
+        "cash_change": traded if fills[0].side == "buy" else -traded,
+        "market_context": {"fill_price": _price(fills)},
+    }
 
 
-def _with_outcome(
-    episode: DecisionEpisode, session: pd.Timestamp, prices: _Prices, horizon: int
-) -> DecisionEpisode:
+def _price(fills: Sequence[Fill]) -> float:
+    """The mean price of a share."""
+    return float(sum(fill.price * fill.quantity for fill in fills) / sum(fill.quantity for fill in fills))
+
+
+def _with_outcome(episode: DecisionEpisode, outcome: _Outcome) -> DecisionEpisode:
     """The episode with its outcome, if it is known by now."""
     if episode.actual_result is not None:
         return episode
-    found = prices.open_after(episode.symbol, session, horizon)
-    if found is None:
-        return episode
-    day, price = found
-    grown = price * prices.growth(episode.symbol, session, day) / episode.market_context["fill_price"] - 1
-    sign = 1 if episode.action == "increase" else -1
-    return replace(episode, actual_result=100 * sign * grown, outcome_known=f"{day:%Y-%m-%d}")
+    found = outcome(episode.symbol, episode.action, episode.market_context["fill_price"])
+    return episode.with_outcome(**found) if found else episode
 
 
 class _Prices:
@@ -200,7 +199,19 @@ class _Prices:
             found.setdefault(action.symbol, []).append(action)
         return found
 
-    def open_after(
+    def outcome(
+        self, session: pd.Timestamp, horizon: int, symbol: str, action: str, price: float
+    ) -> dict[str, Any]:
+        """The outcome of a fill, as fields of an episode; empty if it is not known yet."""
+        found = self._open_after(symbol, session, horizon)
+        if found is None:
+            return {}
+        day, later = found
+        grown = later * self._growth(symbol, session, day) / price - 1
+        sign = 1 if action == "increase" else -1
+        return {"actual_result": 100 * sign * grown, "outcome_known": f"{day:%Y-%m-%d}"}
+
+    def _open_after(
         self, symbol: str, session: pd.Timestamp, horizon: int
     ) -> tuple[pd.Timestamp, float] | None:
         """The first open ``horizon`` or more sessions after a session; None if it is not known yet."""
@@ -211,7 +222,7 @@ class _Prices:
                 return pd.Timestamp(sessions[place]), float(opens[place])
         return None
 
-    def growth(self, symbol: str, since: pd.Timestamp, day: pd.Timestamp) -> float:
+    def _growth(self, symbol: str, since: pd.Timestamp, day: pd.Timestamp) -> float:
         """What one share of ``since`` has become by ``day``, dividends put into the share.
 
         By ``adj_factor``, else ``pre_close``, else dividends and splits, whichever the symbol has, as
