@@ -33,7 +33,7 @@ EndedBecause = Literal[
 
 
 ClarificationKind = Literal[
-    "symbol", "window", "strategy", "fields", "plan", "confirmation", "failure", "approval"
+    "symbol", "window", "strategy", "fields", "plan", "bars", "confirmation", "failure", "approval"
 ]
 
 

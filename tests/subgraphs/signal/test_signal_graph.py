@@ -253,15 +253,60 @@ class Spoilt(SampleSource):
         return panel
 
 
-def test_data_with_an_error_never_becomes_a_signal(play, graph_of):
+def test_bars_that_cannot_be_become_no_signal_unless_somebody_says_so(play, graph_of):
     cast = play.Cast()
-    final = graph_of(cast, source=Spoilt(), on_clarify="fail").invoke(begin("x"))
-    assert final["ended_because"] == "repeated_error"
-    assert final["error_messages"][0] == (
-        "bad_price: close is -1 at (2024-01-05, 000341.SZ); prices are above 0"
+    final = graph_of(cast, source=Spoilt(), on_clarify="default").invoke(begin("x"))
+    assert (final["ended_because"], cast.turns["code"]) == ("needs_answer", 0), "no other symbol is left"
+    assert final["open_question"]["kind"] == "bars"
+    assert final["open_question"]["options"] == ["go on as it is", "stop"]
+    assert "000341.SZ 2024-01-05" in final["open_question"]["reason"]
+    (found,) = [each for each in final["validation"]["issues_found"] if each["code"] == "bad_price"]
+    assert (found["severity"], found["message"]) == (
+        "warning",
+        "close is -1 at (2024-01-05, 000341.SZ); prices are above 0",
     )
-    assert cast.turns["code"] == 0
-    assert not final["data_ready"]
+
+
+def test_headless_the_symbols_of_such_bars_are_left_out_and_named(play, graph_of):
+    both = play.Cast(reflect=play.intent(ts_code=f"{play.ONE},{play.TWO}"))
+    final = graph_of(both, source=Spoilt(), on_clarify="default").invoke(begin("x"))
+    assert (final["ended_because"], both.turns["reflect"]) == ("done", 1)
+    assert final["assumptions"] == [f"bars: go on without {play.ONE} (default)"]
+    assert (final["request"]["trade"], final["understanding"]["trade"]) == (play.TWO, [play.TWO])
+    assert final["understanding"]["clauses"][-1] == {
+        "words": "", "became": f"without {play.ONE}: bars that cannot be", "status": "default",
+    }  # fmt: skip
+    assert f"without {play.ONE}: bars that cannot be" in final["messages"][-1].text
+
+
+@pytest.mark.parametrize(
+    ("answer", "ended", "traded"),
+    [("1", "done", "000342.SZ"), ("2", "done", "000341.SZ,000342.SZ"), ("stop", "cancelled", None)],
+)
+def test_a_person_decides_about_bars_that_cannot_be(play, graph_of, answer, ended, traded):
+    both = play.Cast(reflect=play.intent(ts_code=f"{play.ONE},{play.TWO}"))
+    graph = graph_of(both, source=Spoilt(), checkpointer=InMemorySaver())
+    waiting = graph.invoke(begin("x"), THREAD)["__interrupt__"][0].value
+    assert (waiting["kind"], len(waiting["options"])) == ("bars", 3)
+    final = graph.invoke(Command(resume=answer), THREAD)
+    assert final["ended_because"] == ended
+    if traded:
+        assert (final["request"]["trade"], both.turns["reflect"]) == (traded, 1)
+
+
+def test_a_member_of_an_index_is_left_out_of_it(play, graph_of):
+    cast = play.Cast(reflect=play.intent(ts_code="合成30"))
+    final = graph_of(cast, source=Spoilt(), on_clarify="default").invoke(begin("合成30, up days"))
+    assert final["ended_because"] == "done"
+    assert play.ONE not in final["request"]["trade"]
+    assert final["request"]["index_code"] == "990030.SH"
+
+
+def test_such_a_bar_of_a_watched_symbol_is_a_warning(play, graph_of):
+    cast = play.Cast(reflect=play.intent(ts_code=f"{play.ONE},{play.TWO}", watch=play.ONE, trade=play.TWO))
+    final = graph_of(cast, source=Spoilt(), on_clarify="fail").invoke(begin("x"))
+    assert "bad_price" in [each["code"] for each in final["validation"]["issues_found"]]
+    assert final["open_question"] is None
 
 
 # Conversations -----------------------------------------------------------------------------------

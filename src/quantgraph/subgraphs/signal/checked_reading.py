@@ -28,6 +28,7 @@ from quantgraph.subgraphs.signal.decider_needs import (
     not_executed_note,
     set_rule_aside,
 )
+from quantgraph.subgraphs.signal.doubtful_bars import leave_out
 from quantgraph.subgraphs.signal.indicator_fields import check_fields, fields_question_update, fields_to_fetch
 from quantgraph.subgraphs.signal.messages import without_words
 from quantgraph.subgraphs.signal.reply_schemas import ReflectionReply
@@ -98,6 +99,7 @@ def checked_reading(
             language(state), zh=f"已去掉 {'、'.join(gone)}", en=f"without {', '.join(gone)}, as agreed"
         )
         request["notes"].insert(0, note)
+    request = leave_out(request, state.get("waived_symbols", []), source)
     request = _for_decider(request, not_executed, state, resources, source)
     unsaid = [*state.get("assumptions", []), *_unsaid_window(state, intent["params"], given)]
     left_out = [not_executed, *(word for word in state.get("waived", []) if word not in gone)]

@@ -102,6 +102,8 @@ def route_after_validation(
     """After validation: the next step, the place where errors are mended, or the end."""
     if state.get("ended_because"):
         return "__end__"
+    if state.get("clarification_needed"):
+        return "clarify"
     if state.get("error_messages"):
         return _mended_in(state)
     intent = state.get("user_intent", {}).get("type")

@@ -87,6 +87,8 @@ class SignalSubgraphState(TypedDict):
     """What the user goes on without: unknown fields, symbols without data, words that are not executed."""
     waived_symbols: NotRequired[list[str]]
     """The symbols among ``waived``."""
+    accepted_bars: NotRequired[list[str]]
+    """Symbols whose impossible bars the user goes on with."""
     given: NotRequired[dict[str, str]]
     """``ts_code``, ``start_date``, ``end_date`` fixed by the caller; they override the sentence."""
     as_of: NotRequired[str]

@@ -78,6 +78,7 @@ def initial_state(max_retries: int = 3) -> Update:
         "assumptions": [],
         "waived": [],
         "waived_symbols": [],
+        "accepted_bars": [],
         "answers": [],
         "confirmed": None,
         "open_question": None,

@@ -25,10 +25,12 @@ from quantgraph.runtime.resources import OpenResources, Resources, open_resource
 from quantgraph.runtime.state import Clarification
 from quantgraph.subgraphs.signal.agents import build_clarify_model, current_decider, known_source
 from quantgraph.subgraphs.signal.attempts import answered_attempts
+from quantgraph.subgraphs.signal.doubtful_bars import bars_answered
 from quantgraph.subgraphs.signal.messages import (
     default_answer,
     is_default,
     is_refusal,
+    is_waiver,
     typical_answers,
     without_words,
 )
@@ -135,6 +137,8 @@ def _default(state: SignalSubgraphState, task: Clarification, resources: OpenRes
     """
     if _is_about_a_rule(state, task) or (task["kind"] == "strategy" and _rule_was_said(state, resources)):
         return None
+    if task["kind"] == "bars":  # the symbols are left out, if others stay
+        return task["options"][0] if len(task["options"]) > 2 else None
     if task["kind"] == "fields":  # only the unknown fields are given up
         return without_words(task["unread"], task["language"])
     one_of_several = task["kind"] == "window" and bool(task["unread"]) and task["unread"] == task["options"]
@@ -192,6 +196,8 @@ def _take_default(
         ended = end_update(state, "needs_answer", f"needs_answer: {task['reason']}")
         return {**ended, "open_question": unanswered}
     keep_answer(task["id"], default, "default")
+    if task["kind"] == "bars":
+        return _bars_decided(state, task, default, "default", resources)
     return _answered(state, task, default, "default", resources)
 
 
@@ -200,11 +206,35 @@ def _ask(state: SignalSubgraphState, task: Clarification, resources: OpenResourc
         text, who = ask_question(task, cast("Literal['ask'] | AnswerFunction", resources.on_clarify))
     except BadOption as error:
         return end_update(state, "needs_answer", f"needs_answer: {error.message}")
+    if task["kind"] == "bars":
+        text = task["default"] if task["default"] and is_default(text) else text
+        return _bars_decided(state, task, text, who, resources)
     if task["kind"] == "confirmation":
         return _confirmed(state, task, text, who, resources)
     return _answered(
         state, task, task["default"] if task["default"] and is_default(text) else text, who, resources
     )
+
+
+def _bars_decided(
+    state: SignalSubgraphState,
+    task: Clarification,
+    text: str,
+    who: AnsweredBy | None,
+    resources: OpenResources,
+) -> dict[str, Any]:
+    """Return the update after a decision about impossible bars; other words than the options change the request."""
+    *without, as_it_is, stop = task["options"]
+    if text == stop or is_refusal(text):
+        return end_update(state, "cancelled", "cancelled: the bars were declined")
+    answered = _answered(state, task, text, who, resources)
+    left_out = text != as_it_is and bool(without) and is_waiver(text, [], task["language"])
+    if text != as_it_is and not left_out:
+        return answered
+    decided = bars_answered(
+        state, known_source(state, resources), left_out=left_out, by_default=who == "default"
+    )
+    return {**answered, **decided, "reflected_on": answered["messages"][-1].id, "answering": None}
 
 
 def _confirmed(

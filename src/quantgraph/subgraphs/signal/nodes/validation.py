@@ -11,6 +11,7 @@ import pandas as pd
 
 from quantgraph._util.texts import say
 from quantgraph.audit import Finding, Report, check_data, check_signal
+from quantgraph.audit.bars import impossible_bars
 from quantgraph.audit.findings import in_chinese
 from quantgraph.errors import BadWindow, BudgetExceeded, ModelOutputInvalid, NoProgress, QuantGraphError
 from quantgraph.market.calendar import sessions as exchange_sessions
@@ -34,6 +35,7 @@ from quantgraph.subgraphs.signal.data_request import (
     request_symbols,
     traded_symbols,
 )
+from quantgraph.subgraphs.signal.doubtful_bars import doubtful_bars_question, with_doubtful_bars
 from quantgraph.subgraphs.signal.meaning_findings import (
     MENDABLE,
     is_planners,
@@ -93,6 +95,8 @@ def validation_node(
     """
     resources = open_resources(resources)
     target, report, signal_ref = _checked(state, resources)
+    if asked := doubtful_bars_question(state, report, known_source(state, resources)):
+        return {"validation": report.as_json(), **asked}
     report = _sent_back(state, report)
     if report.passed and _wants_review(state, resources, target, report):
         try:
@@ -214,13 +218,17 @@ def _check_data(state: SignalSubgraphState, resources: OpenResources) -> Report:
     )
     source = known_source(state, resources)
     symbols, sessions = request_symbols(request, source), request_sessions(request, source)
-    return check_data(
+    report = check_data(
         view,
         symbols=symbols,
         sessions=sessions,
         indicators=request["indicators"],
         expected_sessions=_calendar(symbols, data_start(request), sessions[-1]),
     )
+    if report.passed:
+        return report
+    found = impossible_bars(view["ohlcv"], symbols=traded_symbols(request, source), sessions=sessions)
+    return with_doubtful_bars(report, found)
 
 
 def _check_signal(state: SignalSubgraphState, resources: OpenResources, ref: str) -> Report:
