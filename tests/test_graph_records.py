@@ -11,7 +11,7 @@ from langgraph.runtime import RunControl
 
 from quantgraph.broker import DataNeeds, Decider, Ledger
 from quantgraph.data.files import FileSource
-from quantgraph.errors import SourceUnavailable
+from quantgraph.errors import RunMismatch, SourceUnavailable
 from quantgraph.graph import create_trading_graph
 from quantgraph.runs import replay, resume_run, run_strategy
 from quantgraph.runtime import Resources
@@ -270,3 +270,31 @@ def test_where_a_model_fetches_the_bars_code_fetches_the_records(graph, folder):
     decider = Reader("news")
     state = graph(decider, folder, settings=load_settings(fetch="agent")).invoke(ask(REQUEST))
     assert (state["ended_because"], list(decider.seen.values())) == ("done", SEEN)
+
+
+def test_the_declared_zone_of_news_belongs_to_the_run(folder, tmp_path):
+    (folder / "news.jsonl").write_text(news("early", f"{DAYS[6]:%Y-%m-%d} 08:59:59"))
+    control = RunControl()
+
+    def watch(event):
+        if event.kind == "session" and event.text == f"{DAYS[6]:%Y%m%d}":
+            control.request_drain("enough")
+
+    zone = {"settings": load_settings(record_zone="Asia/Shanghai")}
+    half = run_strategy(
+        REQUEST,
+        source=folder,
+        decider=Reader("news"),
+        out=tmp_path,
+        resources=Resources(control=control, watch=watch, **zone),
+    )
+    assert half["ended_because"] == "cancelled"
+    other = Resources(settings=load_settings(record_zone="America/New_York"))
+    with pytest.raises(RunMismatch, match=r"settings\.record_zone: Asia/Shanghai -> America/New_York"):
+        resume_run(half["run_dir"], decider=Reader("news"), resources=other)
+    decider = Reader("news")
+    done = resume_run(half["run_dir"], decider=decider, resources=Resources(**zone))
+    assert (done["ended_because"], decider.seen[f"{DAYS[9]:%Y%m%d}"]) == ("done", ["early"])
+    decider = Reader("news")
+    assert replay(done["run_dir"], decider=decider).identical
+    assert list(decider.seen.values()) == [[], *[["early"]] * 4]

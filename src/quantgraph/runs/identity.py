@@ -43,6 +43,7 @@ IDENTITY_SETTINGS = (
     "temperature",
     "model_rung",
     "fetch",
+    "record_zone",
     "code_timeout",
     "code_memory_mb",
     "code_isolation",
