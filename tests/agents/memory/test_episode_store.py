@@ -51,11 +51,23 @@ def test_newest_first_by_simulated_date_whatever_came_first(store: Any) -> None:
     ]
 
 
+def test_a_decision_that_was_rejected_is_dropped(store: Any) -> None:
+    memory, first = EpisodicMemory(store), episode("A")
+    memory.add_all([first, episode("B"), first])
+    memory.discard(first.id)
+    memory.discard("nothing")
+    assert [each.symbol for each in memory.query()] == ["B"]
+    assert memory.query("A") == []
+    if store is not None:
+        assert [each.symbol for each in EpisodicMemory(store).query()] == ["B"]
+    memory.add(first)
+    assert [each.symbol for each in memory.query()] == ["A", "B"]
+
+
 def test_a_store_has_more_episodes_than_a_page() -> None:
     graph = InMemoryStore()
     memory = EpisodicMemory(graph, namespace=("mine",))
-    for number in range(1200):
-        memory.add(episode(f"S{number}"))
+    memory.add_all(episode(f"S{number}") for number in range(1200))
     graph.put(("mine", "below"), "other", {"not": "ours"})
     assert len(memory.query(limit=None)) == 1200
     assert EpisodicMemory(graph, namespace=("other",)).query() == []
@@ -72,6 +84,9 @@ def test_what_is_written_is_read_by_another_memory_of_the_file(tmp_path: Path) -
     one.add(episode("B"))
     assert [each.symbol for each in one.query()] == ["A", "B"]
     assert len(path.read_text().splitlines()) == 2
+    one.add_all([episode("B"), episode("C"), episode("D")])
+    assert [each.symbol for each in other.query()] == ["A", "B", "C", "D"]
+    assert len(path.read_text().splitlines()) == 4
     assert (one.name, EpisodicMemory().name) == ("episodes.jsonl", "")
 
 

@@ -5,11 +5,10 @@ from __future__ import annotations
 import json
 import os
 import threading
-from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO, TYPE_CHECKING
+from typing import IO, TYPE_CHECKING, Any
 
 from quantgraph._util.canonical_json import canonical_json
 from quantgraph._util.files import storage_errors
@@ -38,59 +37,59 @@ class EpisodeStore:
     def __init__(self) -> None:
         self._lock = threading.RLock()
         self._episodes: dict[str, DecisionEpisode] = {}
+        self._of_symbol: dict[str, dict[str, DecisionEpisode]] = {}
         self._sorted: dict[str | None, tuple[DecisionEpisode, ...]] = {}
 
-    def add(self, episode: DecisionEpisode) -> None:
-        """Keep an episode; one that is there already changes nothing."""
+    def refresh(self) -> None:
+        """Take what others have written since."""
+
+    def add(self, episodes: Sequence[DecisionEpisode]) -> None:
+        """Keep episodes; one that is there already changes nothing."""
         with self._lock:
-            self._take(episode)
+            for each in episodes:
+                self._take(each)
+
+    def discard(self, episode_id: str) -> None:
+        """Drop an episode, if it is there."""
+        with self._lock:
+            self._drop(episode_id)
 
     def episodes(self, symbol: str | None = None) -> tuple[DecisionEpisode, ...]:
         """All episodes, or those of a symbol; newest first, and of one day by symbol."""
         with self._lock:
             if symbol not in self._sorted:
-                found = [each for each in self._episodes.values() if symbol in (None, each.symbol)]
-                by_symbol = sorted(found, key=lambda each: (each.symbol, each.id))
+                found = self._episodes if symbol is None else self._of_symbol.get(symbol, {})
+                by_symbol = sorted(found.values(), key=lambda each: (each.symbol, each.id))
                 by_symbol.sort(key=lambda each: each.date, reverse=True)
                 self._sorted[symbol] = tuple(by_symbol)
             return self._sorted[symbol]
 
     def _take(self, episode: DecisionEpisode) -> None:
-        before = self._episodes.get(episode.id)
+        self._drop(episode.id)
         self._episodes[episode.id] = episode
-        for symbol in (None, episode.symbol, before.symbol if before else None):
+        self._of_symbol.setdefault(episode.symbol, {})[episode.id] = episode
+        self._unsort(episode)
+
+    def _drop(self, episode_id: str) -> None:
+        episode = self._episodes.pop(episode_id, None)
+        if episode is not None:
+            del self._of_symbol[episode.symbol][episode_id]
+            self._unsort(episode)
+
+    def _unsort(self, episode: DecisionEpisode) -> None:
+        for symbol in (None, episode.symbol):
             self._sorted.pop(symbol, None)
 
     def _forget(self) -> None:
-        self._episodes.clear()
-        self._sorted.clear()
+        for kept in (self._episodes, self._of_symbol, self._sorted):
+            kept.clear()
 
 
-class _OutsideStore(EpisodeStore, ABC):
-    """Episodes that live outside of this process, read before each use."""
-
-    def add(self, episode: DecisionEpisode) -> None:
-        with self._lock:
-            self._write(episode)
-
-    def episodes(self, symbol: str | None = None) -> tuple[DecisionEpisode, ...]:
-        with self._lock:
-            self._read()
-            return super().episodes(symbol)
-
-    @abstractmethod
-    def _read(self) -> None:
-        """Take what is new."""
-
-    @abstractmethod
-    def _write(self, episode: DecisionEpisode) -> None:
-        """Take what is new, and write the episode unless it is there already."""
-
-
-class EpisodeFile(_OutsideStore):
+class EpisodeFile(EpisodeStore):
     """A JSONL file, one episode a line, to which processes append under a lock.
 
-    It is made, with its folder, by the first episode. A later line with the same id replaces an earlier one.
+    It is made, with its folder, by the first episode. A later line with the same id replaces an earlier one,
+    and ``{"discarded": id}`` drops it.
 
     Raises
     ------
@@ -106,28 +105,41 @@ class EpisodeFile(_OutsideStore):
         self.name = path.name
         self._offset = self._lines = 0
 
-    def _read(self) -> None:
-        with storage_errors(self.path):
+    def refresh(self) -> None:
+        """Take what others have written since."""
+        with self._lock, storage_errors(self.path):
             if not self.path.exists():
                 self._forget()
             elif self.path.stat().st_size != self._offset:
                 with self.path.open("rb") as file, _locked(file, write=False):
                     self._read_from(file)
 
-    def _write(self, episode: DecisionEpisode) -> None:
-        with storage_errors(self.path):
+    def add(self, episodes: Sequence[DecisionEpisode]) -> None:
+        """Write the episodes that are not there already."""
+        with self._appending() as file:
+            new = [each for each in episodes if self._episodes.get(each.id) != each]
+            self._append(file, [each.to_json() for each in new])
+
+    def discard(self, episode_id: str) -> None:
+        """Drop an episode, if it is there."""
+        with self._appending() as file:
+            self._append(file, [{"discarded": episode_id}] if episode_id in self._episodes else [])
+
+    @contextmanager
+    def _appending(self) -> Iterator[IO[bytes]]:
+        """The file, read to its end, and locked."""
+        with self._lock, storage_errors(self.path):
             self.path.parent.mkdir(parents=True, exist_ok=True)
             with self.path.open("a+b") as file, _locked(file, write=True):
                 self._read_from(file)
-                if self._episodes.get(episode.id) == episode:
-                    return
-                line = f"{canonical_json(episode.to_json())}\n".encode()
-                file.write(line)
-                file.flush()
-                os.fsync(file.fileno())
-        self._offset += len(line)
-        self._lines += 1
-        self._take(episode)
+                yield file
+
+    def _append(self, file: IO[bytes], bodies: Sequence[dict[str, Any]]) -> None:
+        if bodies:
+            file.write("".join(f"{canonical_json(body)}\n" for body in bodies).encode())
+            file.flush()
+            os.fsync(file.fileno())
+            self._read_from(file)
 
     def _read_from(self, file: IO[bytes]) -> None:
         """Take the lines behind those read before; all of them if the file was replaced by a shorter one."""
@@ -135,7 +147,7 @@ class EpisodeFile(_OutsideStore):
             self._forget()
         file.seek(self._offset)
         for line in file:
-            self._take(self._episode(line, self._lines + 1))
+            self._take_line(line, self._lines + 1)
             self._offset += len(line)
             self._lines += 1
 
@@ -143,11 +155,15 @@ class EpisodeFile(_OutsideStore):
         super()._forget()
         self._offset = self._lines = 0
 
-    def _episode(self, line: bytes, number: int) -> DecisionEpisode:
+    def _take_line(self, line: bytes, number: int) -> None:
         try:
             if not line.endswith(b"\n"):
                 raise ValueError("it is cut off")
-            return DecisionEpisode.from_json(json.loads(line.decode()))
+            body = json.loads(line.decode())
+            if isinstance(body, dict) and body.keys() == {"discarded"}:
+                self._drop(str(body["discarded"]))
+            else:
+                self._take(DecisionEpisode.from_json(body))
         except (ValueError, RecursionError) as error:
             reason = "not UTF-8" if isinstance(error, UnicodeDecodeError) else str(error) or "too deep"
             raise BadFile(
@@ -157,7 +173,7 @@ class EpisodeFile(_OutsideStore):
             ) from error
 
 
-class GraphStore(_OutsideStore):
+class GraphStore(EpisodeStore):
     """A namespace of a LangGraph ``BaseStore``, one item an episode.
 
     Raises
@@ -171,22 +187,27 @@ class GraphStore(_OutsideStore):
         self._store, self._namespace = store, namespace
         self.name = "/".join(namespace)
 
-    def _read(self) -> None:
-        self._forget()
-        read = 0
-        while True:
-            page = self._store.search(self._namespace, limit=_PAGE, offset=read)
-            for item in page:
-                if tuple(item.namespace) == self._namespace:
-                    self._take(self._episode(item.key, item.value))
-            read += len(page)
-            if len(page) < _PAGE:
-                return
+    def refresh(self) -> None:
+        """Take what others have written since."""
+        with self._lock:
+            self._forget()
+            read = 0
+            while page := self._store.search(self._namespace, limit=_PAGE, offset=read):
+                for item in page:
+                    if tuple(item.namespace) == self._namespace:
+                        self._take(self._episode(item.key, item.value))
+                read += len(page)
 
-    def _write(self, episode: DecisionEpisode) -> None:
-        found, body = self._store.get(self._namespace, episode.id), episode.to_json()
-        if found is None or found.value != body:
-            self._store.put(self._namespace, episode.id, body, index=False)
+    def add(self, episodes: Sequence[DecisionEpisode]) -> None:
+        """Write the episodes that are not there already."""
+        for each in episodes:
+            found, body = self._store.get(self._namespace, each.id), each.to_json()
+            if found is None or found.value != body:
+                self._store.put(self._namespace, each.id, body, index=False)
+
+    def discard(self, episode_id: str) -> None:
+        """Drop an episode, if it is there."""
+        self._store.delete(self._namespace, episode_id)
 
     def _episode(self, key: str, value: object) -> DecisionEpisode:
         try:

@@ -86,9 +86,18 @@ class EpisodicMemory:
         BadFile, StorageUnavailable
             If the store is damaged, or cannot be written.
         """
-        if not (self.name and replaying()):
-            self._store.add(episode)
+        self.add_all([episode])
         return episode.id
+
+    def add_all(self, episodes: Iterable[DecisionEpisode]) -> None:
+        """:meth:`add` many at once, which a file takes in one write."""
+        if not (self.name and replaying()):
+            self._store.add(list(episodes))
+
+    def discard(self, episode_id: str) -> None:
+        """Drop an episode, if it is there: of a decision that was rejected after it was added."""
+        if not (self.name and replaying()):
+            self._store.discard(episode_id)
 
     def query(  # noqa: PLR0917 - the documented signature
         self,
@@ -126,6 +135,7 @@ class EpisodicMemory:
         asked = {"symbol": symbol, "strategy": strategy, "days": days, "tags": wanted, "action": action}
 
         def ask() -> list[DecisionEpisode]:
+            self._store.refresh()
             since = self._since(days)
             found = [
                 each
@@ -156,6 +166,7 @@ class EpisodicMemory:
         wanted = list(symbols)
 
         def ask() -> dict[str, str]:
+            self._store.refresh()
             found = ((symbol, self._known(symbol)) for symbol in wanted)
             return {symbol: "\n".join(episode_lines(known, n)) for symbol, known in found if known}
 
