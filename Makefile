@@ -47,6 +47,7 @@ bench: $(READY)
 	@$(BIN)/python benchmarks/core.py
 	@$(BIN)/python benchmarks/replay.py
 	@$(BIN)/python benchmarks/calls.py
+	@$(BIN)/python benchmarks/dual_agent.py
 	@$(BIN)/python benchmarks/market.py --sizes s,m,l
 
 bench-peers:

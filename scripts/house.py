@@ -127,7 +127,10 @@ def circles(known: Mapping[str, Module]) -> list[list[str]]:
 
 
 def private_imports(known: Mapping[str, Module]) -> list[str]:
-    """``importer -> imported`` where a private module, or a private name, of another package is imported."""
+    """``importer -> imported`` where a private module, or a private name, of another package is imported.
+
+    A name that its module lists in ``__all__`` is public, whatever it is called.
+    """
     found = []
     for name, module in known.items():
         for node in ast.walk(module.tree):
@@ -135,9 +138,19 @@ def private_imports(known: Mapping[str, Module]) -> list[str]:
                 continue
             for alias in node.names:
                 target = f"{node.module}.{alias.name}"
+                if node.module in known and alias.name in _published(known[node.module]):
+                    continue
                 if not target.startswith(SHARED_ROOM) and _is_foreign(target, module.package):
                     found.append(f"{name} -> {target}")
     return found
+
+
+def _published(module: Module) -> list[str]:
+    """What a module lists in ``__all__``."""
+    for node in module.tree.body:
+        if isinstance(node, ast.Assign) and getattr(node.targets[0], "id", "") == "__all__":
+            return list(ast.literal_eval(node.value))
+    return []
 
 
 def _is_foreign(target: str, package: str) -> bool:

@@ -43,6 +43,11 @@ def test_a_clean_run_takes_three_calls_and_six_thousand_tokens_at_most():
     assert "tokens of a clean run (en)" in told
 
 
+def test_the_dual_agent_stays_within_its_bounds():
+    told = shown("dual_agent.py", BENCH_SLACK="4")
+    assert "the dual agent, 300 symbols, a session" in told
+
+
 @pytest.mark.timeout(300)
 def test_our_fills_and_equity_are_those_of_the_bare_loop_and_of_exact_decimals():
     shown("market.py", "--sizes", "s", "--tools", "bare,ours", BENCH_SLACK="30")

@@ -45,6 +45,7 @@ def play(folder: Path, *arguments: str) -> dict[str, Any]:
             "QUANTGRAPH_CODE_ISOLATION": "trusted",
             "QUANTGRAPH_AUDIT_CELLS": "0",
             "QUANTGRAPH_AUDIT_CUTS": "1",
+            "QUANTGRAPH_AUDIT_SEED": "0",  # two runs are held against each other
         }
         done = subprocess.run(
             [sys.executable, str(CHILD), *arguments, str(folder)],

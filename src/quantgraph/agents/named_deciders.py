@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from quantgraph._util.canonical_json import content_hash
+from quantgraph.agents.dual_agent import DualAgent
 from quantgraph.agents.signal_rule import SignalRule
 from quantgraph.broker.decider import Decider, check_decider
 from quantgraph.errors import BadFile, BadOption
@@ -15,7 +16,11 @@ from quantgraph.report.benchmark import BuyAndHold
 
 __all__ = ["NAMED_DECIDERS", "decider_file", "decider_place", "make_decider"]
 
-NAMED_DECIDERS: Mapping[str, type[Decider]] = {"buy_and_hold": BuyAndHold, "signal_rule": SignalRule}
+NAMED_DECIDERS: Mapping[str, type[Decider]] = {
+    "buy_and_hold": BuyAndHold,
+    "dual_agent": DualAgent,
+    "signal_rule": SignalRule,
+}
 """The package's deciders that need no argument."""
 
 
@@ -66,7 +71,7 @@ def decider_place(decider: Decider | None) -> str | None:
 
     A :class:`~quantgraph.agents.SignalRule` has options, of which it is made again.
     """
-    if type(decider) is BuyAndHold:
+    if type(decider) is BuyAndHold or (type(decider) is DualAgent and decider.options == DualAgent().options):
         return decider.name
     file = decider_file(decider)
     return f"{file}:{type(decider).__name__}" if file else None

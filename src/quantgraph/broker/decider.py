@@ -137,6 +137,19 @@ class Decider(ABC):
         return ()
 
     @property
+    def model_settings(self) -> Mapping[str, Mapping[str, Any]]:
+        """Fields of the settings that it fixes for the models of its roles, by role: ``temperature``."""
+        return {}
+
+    @property
+    def reads_rule(self) -> bool:
+        """True: a rule in the user's words reaches it as :attr:`.DecisionContext.rule`, for its models.
+
+        Only without a signal. If its models are the keyless planner, the rule is named as not executed.
+        """
+        return False
+
+    @property
     def prompts(self) -> Mapping[str, str]:
         """Texts of its prompts by name; their hashes are part of the run's identity."""
         return {}

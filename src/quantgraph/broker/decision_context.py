@@ -14,6 +14,7 @@ from weakref import WeakKeyDictionary
 
 import pandas as pd
 
+from quantgraph._util.texts import Language
 from quantgraph.broker.account import Account
 from quantgraph.broker.session_market import SessionMarket
 from quantgraph.errors import BadOption
@@ -69,6 +70,10 @@ class RunContext:
     ----------
     plan
         What the user said of positions.
+    rule
+        The user's rule in words, for a decider that reads it; "" without one.
+    language
+        The user's language.
     history
         Returns the sessions so far.
     scope
@@ -80,6 +85,8 @@ class RunContext:
     """
 
     plan: TradePlan = TradePlan()
+    rule: str = ""
+    language: Language = "en"
     history: Callable[[], Sequence[SessionResult]] = tuple
     scope: Callable[[str], AbstractContextManager[object]] = nullcontext
     model: Callable[[str], Any] = _no_model
@@ -164,6 +171,16 @@ class DecisionContext:
     def plan(self) -> TradePlan:
         """How a signal becomes positions, as far as it was said; a copy."""
         return replace(_BACKGROUND[self].run.plan)
+
+    @property
+    def rule(self) -> str:
+        """The user's rule in words, if the decider :attr:`~.Decider.reads_rule`; else ""."""
+        return _BACKGROUND[self].run.rule
+
+    @property
+    def language(self) -> Language:
+        """The user's language."""
+        return _BACKGROUND[self].run.language
 
     @cached_property
     def history(self) -> Sequence[SessionResult]:

@@ -19,9 +19,12 @@ from quantgraph.llm.cache import cached_attempt
 from quantgraph.llm.model_json import is_cut_off, reply_text
 from quantgraph.llm.repair import normalise_nulls, repair_json
 
-__all__ = ["JsonCandidate", "ask_json", "find_json", "read_json"]
+__all__ = ["TWICE", "JsonCandidate", "ask_json", "find_json", "read_json", "read_object"]
 
 T = TypeVar("T", bound=BaseModel)
+
+TWICE = "(given twice)"
+"""Value of a key that an object has twice, see :func:`read_object`."""
 
 _EXCERPT = 80
 _FAULTS_SHOWN = 5
@@ -98,6 +101,33 @@ def read_json(text: str | Sequence[str | dict[str, Any]], schema: type[T], *, cu
     raise problem or ModelOutputInvalid(f"the reply holds no JSON object; {begins}", reply=reply)
 
 
+def read_object(message: AIMessage) -> dict[str, Any]:
+    """Read the JSON object of a reply, for a caller that judges each of its parts for itself.
+
+    As :func:`read_json`, without a schema. Only broken JSON is a fault of the whole: NaN and infinities are
+    read as text, and a key that is given twice as :data:`TWICE`.
+
+    Raises
+    ------
+    ModelOutputInvalid
+        The message is one line; ``data["reply"]`` has the reply's text.
+    """
+    reply, cut_off = reply_text(message.content), is_cut_off(message)
+    candidates = find_json(reply, cut_off=cut_off, decoder=_LENIENT)
+    last = candidates[-1] if candidates else None
+    if last is None or not isinstance(last.value, dict) or last.problem is not None:
+        begins = f"it begins {_begin(reply)!r}" if reply.strip() else "it is empty"
+        problem = (
+            f"the reply's JSON is broken: {last.problem}"
+            if last is not None
+            else f"the reply holds no JSON object; {begins}"
+        )
+        told = "; the reply was cut off" if cut_off else ""
+        raise ModelOutputInvalid(f"{problem}{told}", reply=reply)
+    value: dict[str, Any] = last.value
+    return value
+
+
 def ask_json(
     agent: Callable[[dict[str, list[AnyMessage]]], Mapping[str, Any]],
     question: Sequence[AnyMessage],
@@ -159,9 +189,11 @@ def _plain_schema(schema: type[BaseModel]) -> dict[str, Any]:
     return plain
 
 
-def find_json(reply: str, *, cut_off: bool = False) -> list[JsonCandidate]:
+def find_json(
+    reply: str, *, cut_off: bool = False, decoder: json.JSONDecoder | None = None
+) -> list[JsonCandidate]:
     """Pieces of a reply that are, or were meant to be, JSON objects, in order; only fenced ones if any."""
-    found = _scan(reply, cut_off)
+    found = _scan(reply, cut_off, decoder or _DECODER)
     return [one for one in found if one.fenced] or found
 
 
@@ -183,7 +215,7 @@ def _misfit(error: ValidationError, schema: type[BaseModel], reply: str) -> Mode
     return ModelOutputInvalid(line, reply=reply, faults=faults)
 
 
-def _scan(reply: str, cut_off: bool) -> list[JsonCandidate]:
+def _scan(reply: str, cut_off: bool, decoder: json.JSONDecoder) -> list[JsonCandidate]:
     """Find JSON at the top level of a reply, in order; thinking blocks are skipped."""
     if len(reply) > _LONGEST:
         return [JsonCandidate(begin=0, problem=f"of {len(reply)} characters, at most {_LONGEST} are read")]
@@ -203,20 +235,22 @@ def _scan(reply: str, cut_off: bool) -> list[JsonCandidate]:
                 ]
             position = end.end()
         elif start.group() == "{" or _LOOKS_LIKE_LIST.match(reply, at):
-            found, position = _decode(reply, at, cut_off)
+            found, position = _decode(reply, at, cut_off, decoder)
             unclosed += position == at + 1
             seen += found is not None
             all_found += [found] if found else []
     return all_found
 
 
-def _decode(reply: str, at: int, cut_off: bool) -> tuple[JsonCandidate | None, int]:
+def _decode(
+    reply: str, at: int, cut_off: bool, decoder: json.JSONDecoder
+) -> tuple[JsonCandidate | None, int]:
     """Decode JSON at a bracket; return it with the position behind it."""
     fenced = _FENCE_BEFORE.search(reply, max(0, at - 40), at) is not None
     if reply[at] == "{" and not _LOOKS_LIKE_OBJECT.match(reply, at):
         return None, _balanced_end(reply, at) or at + 1
     try:
-        value, end = _DECODER.raw_decode(reply, at)
+        value, end = decoder.raw_decode(reply, at)
     except RecursionError:
         return JsonCandidate(begin=at, problem="it is nested too deeply", fenced=fenced), len(reply)
     except ValueError as error:
@@ -268,6 +302,13 @@ def _no_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return value
 
 
+def _mark_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    value: dict[str, Any] = {}
+    for key, each in pairs:
+        value[key] = TWICE if key in value else each
+    return value
+
+
 def _finite(text: str) -> float:
     number = float(text)
     if not math.isfinite(number):
@@ -282,3 +323,4 @@ def _no_constant(name: str) -> Never:
 _DECODER = json.JSONDecoder(
     object_pairs_hook=_no_duplicates, parse_float=_finite, parse_constant=_no_constant, strict=False
 )
+_LENIENT = json.JSONDecoder(object_pairs_hook=_mark_duplicates, parse_constant=str, strict=False)

@@ -191,7 +191,7 @@ def propose_node(state: TradingState, *, trading: Trading) -> dict[str, Any]:
             walk.at(Moment(session, "open")),
             morning.account,
             rules=trading.rules,
-            run=trading.run_context(run_id),
+            run=trading.run_context(run_id, state),
         )
         decision = collect_decision(trading.decider, context)
     orders = decision.orders

@@ -43,7 +43,7 @@ def decision_node(state: TradingState, *, trading: Trading) -> dict[str, Any]:
             trading.decider,
             ledger=ledger,
             run_id=run_id,
-            run=trading.run_context(run_id),
+            run=trading.run_context(run_id, state),
             growing_view=walk,
             at_least=at_least,
             on_session=emit_session,

@@ -6,7 +6,7 @@ import threading
 from collections import OrderedDict
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from functools import partial
 
@@ -25,7 +25,8 @@ from quantgraph.market.money import CENT
 from quantgraph.market.rulebook import Rulebook
 from quantgraph.nodes.state import TradingState
 from quantgraph.recording import branch, current_scope
-from quantgraph.runtime.resources import OpenResources, run_database_path
+from quantgraph.runtime.endings import language
+from quantgraph.runtime.resources import OpenResources, run_database_path, settings_of
 from quantgraph.settings import check_role
 from quantgraph.state import GrowingView
 
@@ -145,12 +146,18 @@ class Trading:
             self.rules.t_plus(symbol, first[0].date())
             self.rules.charges(symbol, "sell", 100, CENT, first[0].date())
 
-    def run_context(self, run_id: str) -> RunContext:
+    def run_context(self, run_id: str, state: TradingState) -> RunContext:
         """Return what the running node hands to the decisions of a run."""
-        history, scope = partial(self.ledger_of(run_id).history, run_id), current_scope()
+        context = RunContext(
+            rule=state["request"].get("rule", ""),
+            language=language(state),
+            history=partial(self.ledger_of(run_id).history, run_id),
+            model=self._model,
+        )
+        scope = current_scope()
         if scope is None:  # a node that is called by hand
-            return RunContext(history=history, model=self._model)
-        return RunContext(history=history, scope=branch, model=self._model, check=scope.raise_fatal)
+            return context
+        return replace(context, scope=branch, check=scope.raise_fatal)
 
     def close(self, run_id: str) -> None:
         """Close a run's own ledger and recording and drop its view; the next use opens them again."""
@@ -187,8 +194,10 @@ class Trading:
             )
         with self._lock:
             if role not in self._models:
-                model, settings = self.resources.model, self.resources.settings
-                self._models[role] = role_model(check_role(role), model=model, settings=settings)
+                settings = settings_of(self.decider, role, self.resources.settings)
+                self._models[role] = role_model(
+                    check_role(role), model=self.resources.model, settings=settings
+                )
             return self._models[role]
 
     def _has_board(self, symbol: str) -> bool:

@@ -23,7 +23,7 @@ from quantgraph.llm.model_json import build_request
 from quantgraph.llm.models import Model
 from quantgraph.recording.recorded_source import unrecorded_source
 from quantgraph.runs.specification import RunSpec, source_fingerprint
-from quantgraph.runtime.resources import OpenResources
+from quantgraph.runtime.resources import OpenResources, settings_of
 from quantgraph.settings import LIGHT_ROLES, Role, Settings, check_role
 
 __all__ = [
@@ -137,7 +137,7 @@ def identity_of(spec: RunSpec, graph: Any, resources: OpenResources) -> Identity
         | {f"settings.{name}": getattr(settings, name) for name in IDENTITY_SETTINGS}
     )
     for role in (*_ROLES, *(check_role(role) for role in decider.roles)):
-        configuration |= _model_values(role, resources.model, settings)
+        configuration |= _model_values(role, resources.model, settings_of(decider, role, settings))
     return Identity(
         configuration=configuration,
         graph={

@@ -26,7 +26,14 @@ from quantgraph.settings import Settings, load_settings
 from quantgraph.state import GLOBAL_DATA_STATE, DataState
 from quantgraph.tools import code_runner
 
-__all__ = ["OpenResources", "Resources", "merge_resources", "open_resources", "run_database_path"]
+__all__ = [
+    "OpenResources",
+    "Resources",
+    "merge_resources",
+    "open_resources",
+    "run_database_path",
+    "settings_of",
+]
 
 _RUN_ID = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,199}")
 
@@ -166,6 +173,11 @@ def open_resources(given: Resources | None = None, *, in_run_folders: bool = Fal
         "on_clarify": on_clarify,
     }
     return OpenResources(**{field.name: getattr(given, field.name) for field in fields(given)} | filled)
+
+
+def settings_of(decider: Decider, role: str, settings: Settings) -> Settings:
+    """Return the settings of the model of one of a decider's roles: what it fixes wins."""
+    return settings.model_copy(update=dict(decider.model_settings.get(role, {})))
 
 
 def run_database_path(runs_dir: Path, run_id: str) -> Path:

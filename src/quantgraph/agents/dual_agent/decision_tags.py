@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-__all__: list[str] = []
+__all__ = ["_extract_decision_tags"]
 
 _HIGH_CONFIDENCE, _LOW_CONFIDENCE = 0.8, 0.3
 _TREND = 0.02

@@ -20,6 +20,8 @@ __all__ = [
     "Action",
     "CheckedDecision",
     "DecisionFault",
+    "_filter_hallucination_decisions",
+    "_validate_decision_logic",
     "read_decisions",
 ]
 

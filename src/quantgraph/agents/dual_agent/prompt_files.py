@@ -10,7 +10,7 @@ from typing import Final
 
 from quantgraph.errors import BadFile, BadOption
 
-__all__ = ["DEFAULT_PROMPT", "load_prompt_strictly"]
+__all__ = ["DEFAULT_PROMPT", "_load_prompt", "_prompt_dir", "_prompt_version", "load_prompt_strictly"]
 
 DEFAULT_PROMPT: Final = (
     "You are a decision agent. For every symbol of the facts, answer with one JSON object "

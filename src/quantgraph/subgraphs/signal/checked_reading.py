@@ -26,6 +26,7 @@ from quantgraph.subgraphs.signal.decider_needs import (
     needed_start,
     needs_notes,
     not_executed_note,
+    reads_rule,
     set_rule_aside,
 )
 from quantgraph.subgraphs.signal.doubtful_bars import leave_out
@@ -70,8 +71,10 @@ def checked_reading(
     if symbols["watch"]:
         intent["params"]["ts_code"] = ",".join([*symbols["watch"], *symbols["trade"]])
     decider = current_decider(resources)
-    not_executed = "" if decider.uses_signal else set_rule_aside(intent, reply.unread)
-    fields = fields_to_fetch([*intent["params"]["required_indicators"], *decider.needs.indicators])
+    rule = "" if decider.uses_signal else set_rule_aside(intent, reply.unread)
+    not_executed = "; ".join(not_done_words(intent["params"], [])) if reads_rule(decider, resources) else rule
+    said = fields_to_fetch(intent["params"]["required_indicators"])
+    fields = fields_to_fetch([*said, *decider.needs.indicators])
     fields = [name for name in fields if name not in state.get("waived", [])]
     intent["params"]["required_indicators"] = fields
     read = {"user_intent": intent, "reflected_on": user_messages(state)[-1].id, "answering": None}
@@ -100,6 +103,9 @@ def checked_reading(
         )
         request["notes"].insert(0, note)
     request = leave_out(request, state.get("waived_symbols", []), source)
+    optional = [name for name in fields if name not in said]
+    extra = {"optional_indicators": optional, "rule": rule if rule != not_executed else ""}
+    request = request | {name: value for name, value in extra.items() if value}
     request = _for_decider(request, not_executed, state, resources, source)
     unsaid = [*state.get("assumptions", []), *_unsaid_window(state, intent["params"], given)]
     left_out = [not_executed, *(word for word in state.get("waived", []) if word not in gone)]

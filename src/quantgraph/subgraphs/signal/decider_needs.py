@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 import pandas as pd
@@ -12,8 +12,12 @@ from quantgraph.broker.decider import Decider
 from quantgraph.data import MarketDataSource
 from quantgraph.data.market_data import DatedRecords, record_kinds_of
 from quantgraph.errors import NoData
+from quantgraph.llm import get_llm
+from quantgraph.llm.planner import KeylessPlanner
 from quantgraph.market.moment import session_of
 from quantgraph.recording import recorded
+from quantgraph.runtime.resources import OpenResources
+from quantgraph.settings import check_role
 from quantgraph.state import DataState, Snapshot
 from quantgraph.state.records import Record, RecordKind
 from quantgraph.subgraphs.signal.data_request import (
@@ -27,10 +31,12 @@ __all__ = [
     "fetch_needed_records",
     "fetch_needed_sessions",
     "has_needed_records",
+    "lacking_indicators",
     "missing_indicators",
     "needed_start",
     "needs_notes",
     "not_executed_note",
+    "reads_rule",
     "set_rule_aside",
 ]
 
@@ -53,6 +59,15 @@ def set_rule_aside(intent: dict[str, Any], unread: Sequence[str]) -> str:
         params["required_indicators"] = []
     intent |= {"type": "data_fetch", "needs_clarification": False}
     return "; ".join([*([rule] if rule else []), *(word for word in unread if word not in rule)])
+
+
+def reads_rule(decider: Decider, resources: OpenResources) -> bool:
+    """Whether a rule in words is executed by the decider's models: the keyless planner executes none."""
+    model, settings = resources.model, resources.settings
+    return decider.reads_rule and not any(
+        isinstance(get_llm(check_role(role), model=model, settings=settings), KeylessPlanner)
+        for role in decider.roles
+    )
 
 
 def not_executed_note(decider: Decider, words: str) -> Note:
@@ -100,13 +115,17 @@ def needs_notes(
 
 def missing_indicators(decider: Decider, data: Snapshot) -> list[Note]:
     """Return notes on indicators that a decider needs and given data do not have."""
+    return lacking_indicators([name for name in decider.needs.indicators if name not in data["indicators"]])
+
+
+def lacking_indicators(names: Iterable[str]) -> list[Note]:
+    """Return notes on indicators that a decider needs and the data do not have."""
     return [
         Note(
-            zh=f"决策器 {decider.name} 需要指标 {name}，数据中没有",
-            en=f"decider {decider.name} needs the indicator {name}, which the data do not have",
+            zh=f"决策器需要指标 {name}，数据中没有",
+            en=f"the decider needs the indicator {name}, which the data do not have",
         )
-        for name in decider.needs.indicators
-        if name not in data["indicators"]
+        for name in names
     ]
 
 

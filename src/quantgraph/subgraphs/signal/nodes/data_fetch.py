@@ -31,7 +31,11 @@ from quantgraph.subgraphs.signal.data_request import (
     request_symbols,
     restrict_to_request,
 )
-from quantgraph.subgraphs.signal.decider_needs import fetch_needed_records, fetch_needed_sessions
+from quantgraph.subgraphs.signal.decider_needs import (
+    fetch_needed_records,
+    fetch_needed_sessions,
+    lacking_indicators,
+)
 from quantgraph.subgraphs.signal.indicator_fields import check_source_fields, fields_question_update
 from quantgraph.subgraphs.signal.messages import without_words
 from quantgraph.subgraphs.signal.state import SignalSubgraphState
@@ -135,10 +139,20 @@ def _outcome(
         if bars:
             check_source_fields(request, context.source)
     except UnknownField as error:
+        if {*error.data["fields"]} <= {*request.get("optional_indicators", ())}:
+            state = {**state, "request": _without_indicators(state, error.data["fields"])}
+            return _outcome(state, resources, context, problems)
         return {**update, "error_messages": [error.line], **fields_question_update(state, error)}
     problem = "bars are missing" if not bars else f"one of {request['indicators']} is missing"
     problems = problems or [f"no_data: {problem} after the fetch"]
     return {**update, **failure_update(state, "data_fetch", problems)}
+
+
+def _without_indicators(state: SignalSubgraphState, names: Sequence[str]) -> dict[str, Any]:
+    """Return the request without indicators that a decider reads where there are some; notes name them."""
+    request = state["request"]
+    left = [name for name in request["indicators"] if name not in names]
+    return _with_notes(state, {**request, "indicators": left}, lacking_indicators(names))
 
 
 def _with_notes(state: SignalSubgraphState, request: dict[str, Any], notes: Sequence[Note]) -> dict[str, Any]:

@@ -1,0 +1,133 @@
+"""Asking the models of a plain call, and counting what they took."""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from langchain_core.messages import AIMessage, AnyMessage
+
+from quantgraph._util.run_id import new_run_id
+from quantgraph.agents.dual_agent.dual_config import LLMConfig
+from quantgraph.errors import ModelOutputInvalid
+from quantgraph.llm import role_model
+from quantgraph.llm.model_json import token_counts
+from quantgraph.recording import Recording, Scope, current_scope, in_scope
+from quantgraph.recording.entry import Entry
+from quantgraph.settings import Role
+
+__all__ = ["Ask", "LLMClient", "Meter", "metered"]
+
+Ask = Callable[[Role, Sequence[AnyMessage]], AIMessage]
+"""Asks the model of a role."""
+
+_MAX_RUNS = 256
+"""Run ids whose budgets are kept; an older one begins anew."""
+
+
+class LLMClient:
+    """The models of the agents, by role: a face of :func:`~quantgraph.llm.role_model`.
+
+    Parameters
+    ----------
+    configs
+        The configuration of each role that is asked.
+    """
+
+    def __init__(self, configs: dict[Role, LLMConfig]) -> None:
+        self._models = {
+            role: role_model(
+                role, model=config.model, settings=config.settings, first_wait=config.backoff_factor
+            )
+            for role, config in configs.items()
+        }
+
+    def ask(self, role: Role, messages: Sequence[AnyMessage]) -> AIMessage:
+        """Return the reply of a role's model; raises as :class:`~quantgraph.llm.RecordedChatModel`."""
+        reply = self._models[role].invoke(list(messages))
+        if not isinstance(reply, AIMessage):
+            raise ModelOutputInvalid(f"the model of role {role} replied with a {reply.type} message")
+        return reply
+
+
+@dataclass(kw_only=True)
+class Meter:
+    """What the model calls of a decision took.
+
+    Attributes
+    ----------
+    calls
+        Replies, those of the cache included.
+    cache_hits
+        Replies of the cache.
+    parse_errors
+        Replies that hold no JSON object, or are cut off.
+    latency_ms_sum
+        Milliseconds of the calls that were sent, as measured.
+    tokens_prompt, tokens_completion
+        As the server counts; a reply without a count adds none.
+    failed
+        Why the models were given up; "" if they were not.
+    """
+
+    calls: int = 0
+    cache_hits: int = 0
+    parse_errors: int = 0
+    latency_ms_sum: int = 0
+    tokens_prompt: int = 0
+    tokens_completion: int = 0
+    failed: str = ""
+
+    def counting(self, ask: Ask) -> Ask:
+        """Return an ``ask`` that counts its calls and tokens."""
+
+        def asked(role: Role, messages: Sequence[AnyMessage]) -> AIMessage:
+            self.calls += 1
+            reply = ask(role, messages)
+            prompt, completion = token_counts(reply)
+            self.tokens_prompt += prompt or 0
+            self.tokens_completion += completion or 0
+            return reply
+
+        return asked
+
+    def on_entry(self, entry: Entry, served: bool) -> None:
+        """Count a call of the cache, or the time of one that was sent."""
+        self.cache_hits += served
+        self.latency_ms_sum += round(1000 * float(entry.facts.get("seconds") or 0.0))
+
+    def counts(self) -> dict[str, Any]:
+        """The counts as plain JSON; ``failed`` only if there is a reason."""
+        told = asdict(self)
+        return told if self.failed else {name: told[name] for name in told if name != "failed"}
+
+
+@contextmanager
+def metered(meter: Meter, config: LLMConfig, run_id: str | None) -> Iterator[None]:
+    """Count the calls of a block of code, and keep them within the budget of their run id.
+
+    Inside of a node the node's own recording and budget hold.
+    """
+    if current_scope() is not None:
+        yield
+        return
+    recording = _recording(run_id or new_run_id(), config)
+    with in_scope(Scope(recording=recording, path="dual_agent", on_model_call=meter.on_entry)):
+        yield
+
+
+def _recording(run_id: str, config: LLMConfig) -> Recording:
+    with _LOCK:
+        found = _RECORDINGS.pop(run_id, None) or Recording(run_id, budget=config.budget)
+        _RECORDINGS[run_id] = found
+        if len(_RECORDINGS) > _MAX_RUNS:
+            _RECORDINGS.popitem(last=False)
+        return found
+
+
+_LOCK = threading.Lock()
+_RECORDINGS: OrderedDict[str, Recording] = OrderedDict()

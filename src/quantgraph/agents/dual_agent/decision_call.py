@@ -1,0 +1,329 @@
+"""The dual agent as plain calls on features, outside of a run."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from quantgraph.agents.dual_agent.agent_models import LLMClient, Meter, metered
+from quantgraph.agents.dual_agent.decision_batch import Batch
+from quantgraph.agents.dual_agent.decision_steps import (
+    DECISION_PROMPT,
+    ROLES,
+    Agents,
+    decide_all,
+    decided_at,
+    held,
+    marked,
+    prompts_of,
+    spent_attempts,
+)
+from quantgraph.agents.dual_agent.decision_tags import _extract_decision_tags
+from quantgraph.agents.dual_agent.dual_config import DualAgentConfig, LLMConfig, read_config
+from quantgraph.agents.dual_agent.features import check_features_list, fill_features, positions_of
+from quantgraph.agents.dual_agent.fundamental_filter import Filtered, choose_fundamentals
+from quantgraph.agents.dual_agent.past_decisions import past_texts
+from quantgraph.agents.dual_agent.prompt_files import _prompt_version
+from quantgraph.agents.memory import DecisionEpisode, PipelineContext, traced_agent
+from quantgraph.errors import (
+    BadOption,
+    BudgetExceeded,
+    ModelOutputInvalid,
+    ModelUnavailable,
+    PermissionDenied,
+    QuantGraphError,
+    RateLimited,
+)
+
+__all__ = [
+    "_decide_batch_portfolio_dual_agent",
+    "decide_batch_dual_agent",
+    "filter_stocks_needing_fundamental",
+]
+
+
+_GIVEN_UP = (BudgetExceeded, ModelOutputInvalid, ModelUnavailable, PermissionDenied, RateLimited)
+_DISABLED = "the models are not enabled"
+_TOTAL_CASH = 100_000.0
+
+Features = Sequence[Mapping[str, Any]]
+Context = PipelineContext | Mapping[str, Any]
+
+
+@traced_agent("decision_agent")
+def decide_batch_dual_agent(  # noqa: PLR0917 - the documented signature
+    features_list: Features,
+    cfg: Mapping[str, Any] | None = None,
+    enable_llm: bool = True,
+    bars_data: Mapping[str, Mapping[str, Any]] | None = None,
+    run_id: str | None = None,
+    previous_decisions: Mapping[str, Any] | None = None,
+    decision_history: Mapping[str, Any] | None = None,
+    ctx: Context | None = None,
+    rejected_orders: Sequence[Mapping[str, Any]] | None = None,
+) -> dict[str, dict[str, Any]]:
+    """Decide the target value of each symbol's position: filter, features, decision.
+
+    Parameters
+    ----------
+    features_list
+        An item ``{"symbol": ..., "features": {...}}`` for each symbol, see :func:`.build_features`.
+    cfg
+        See :class:`.DualAgentConfig`; default: that of ``ctx``.
+    enable_llm
+        False holds everything.
+    bars_data
+        Raw data by symbol, for what features lack: ``bars_day`` (before ``market_data.date``),
+        ``news_items``, ``position_state``.
+    run_id
+        Calls of one run share a budget, and are told apart from others in the memory.
+    previous_decisions
+        The last result, which is the history where ``decision_history`` is not given.
+    decision_history
+        Earlier decisions by symbol: a list, newest first, of ``date``, ``action``, ``target_cash_amount``
+        and ``confidence``, holds included; or a text.
+    ctx
+        ``portfolio`` (``cash`` or ``available_cash``) and configuration; a :class:`.PipelineContext` also has
+        the memory and takes the ``decisions``.
+    rejected_orders
+        Orders that were refused, so that the decision is a renewed one; ``retry_count`` of them counts
+        against ``agents.retry.max_attempts``.
+
+    Returns
+    -------
+    dict
+        By symbol ``action``, ``target_cash_amount`` (the value wished for the whole position),
+        ``cash_change``, ``reasons``, ``confidence``, ``timestamp``; a hold also ``hold_reason`` (``model``,
+        ``fallback``, ``rejected``). ``__meta__`` has ``calls``, ``cache_hits``, ``parse_errors``,
+        ``latency_ms_sum``, ``tokens_prompt``, ``tokens_completion``, ``prompt_version``, and ``failed`` if
+        the models were given up.
+
+    Raises
+    ------
+    ValueError
+        Without a configuration of ``llm``, while the models are enabled.
+    BadOption
+        If an argument is not valid.
+    NotConfigured
+        If the model needs a key that is not there.
+    """
+    pipeline = ctx if isinstance(ctx, PipelineContext) else None
+    config = _checked_config(cfg, ctx, enable_llm)
+    features = fill_features(check_features_list(features_list), bars_data or {})
+    batch = _batch(features, config, ctx, rejected_orders)
+    meter, version = Meter(), _prompt_version(config.agent("decision").prompt or DECISION_PROMPT)
+    if not enable_llm:
+        return {**held(batch, _DISABLED), "__meta__": meter.counts() | {"prompt_version": version}}
+    ask = LLMClient({role: config.llm_config(role) for role in ROLES}).ask
+    prompts = prompts_of(config, "en")
+    batch = replace(
+        batch,
+        prompt=prompts[1],
+        history=past_texts(batch.positions, decision_history, previous_decisions, pipeline),
+    )
+    agents = Agents(filter_prompt=prompts[0], ask=meter.counting(ask), meter=meter, is_given_up=_is_given_up)
+    known = {item["symbol"]: item["features"].get("fundamental_data") or {} for item in features}
+    with metered(meter, config.llm_config("decision"), run_id):
+        decided = decide_all(
+            _bare(features), batch, agents, lambda need: {name: known[name] for name in need}
+        )
+    decisions = marked(decided.decisions, batch.rejected)
+    if pipeline is not None:
+        pipeline.put("decisions", decisions)
+        _remember(pipeline, decisions, features)
+    return {**decisions, "__meta__": meter.counts() | {"prompt_version": version}}
+
+
+def filter_stocks_needing_fundamental(  # noqa: PLR0917 - as the decision's
+    features_list: Features,
+    cfg: Mapping[str, Any] | None = None,
+    enable_llm: bool = True,
+    run_id: str | None = None,
+    previous_decisions: Mapping[str, Any] | None = None,
+    decision_history: Mapping[str, Any] | None = None,
+    ctx: Context | None = None,
+) -> dict[str, Any]:
+    """Choose the symbols whose fundamentals the decision needs; parameters as the decision's.
+
+    Returns
+    -------
+    dict
+        ``stocks_need_fundamental``, ``reasoning`` by symbol, and ``__meta__``. Without models, or if they
+        fail, all symbols need fundamentals.
+
+    Raises
+    ------
+    ValueError, BadOption, NotConfigured
+        As :func:`decide_batch_dual_agent`.
+    """
+    config = _checked_config(cfg, ctx, enable_llm)
+    features = check_features_list(features_list)
+    symbols, meter = [item["symbol"] for item in features], Meter()
+    chosen = Filtered(need=tuple(symbols), reasoning=dict.fromkeys(symbols, _DISABLED))
+    if enable_llm:
+        ask = LLMClient({"filter": config.llm_config("filter")}).ask
+        pipeline = ctx if isinstance(ctx, PipelineContext) else None
+        with metered(meter, config.llm_config("filter"), run_id):
+            try:
+                chosen = choose_fundamentals(
+                    _bare(features),
+                    _portfolio(features, config, ctx),
+                    past_texts(symbols, decision_history, previous_decisions, pipeline),
+                    prompt=prompts_of(config, "en")[0],
+                    rule="",
+                    ask=meter.counting(ask),
+                    meter=meter,
+                )
+            except _GIVEN_UP as error:
+                meter.failed = error.line
+                chosen = Filtered(need=tuple(symbols), reasoning=dict.fromkeys(symbols, error.line))
+    need, why = list(chosen.need), dict(chosen.reasoning)
+    return {"stocks_need_fundamental": need, "reasoning": why, "__meta__": meter.counts()}
+
+
+def _decide_batch_portfolio_dual_agent(  # noqa: PLR0917 - the documented signature
+    features_list: Features,
+    llm_cfg: LLMConfig,
+    system_prompt: str,
+    client: LLMClient,
+    meta_agg: dict[str, Any],
+    cfg: Mapping[str, Any],
+    bars_data: Mapping[str, Mapping[str, Any]] | None = None,
+    run_id: str | None = None,
+    previous_decisions: Mapping[str, Any] | None = None,
+    decision_history: Mapping[str, Any] | None = None,
+    ctx: Context | None = None,
+    rejected_orders: Sequence[Mapping[str, Any]] | None = None,
+    pipeline_ctx: PipelineContext | None = None,
+) -> dict[str, dict[str, Any]]:
+    """Decide on features that are complete, with a prompt and a client at hand: the second of the agents.
+
+    ``meta_agg`` is filled with what :func:`decide_batch_dual_agent` returns as ``__meta__``; decisions that
+    are no hold go into the memory of ``pipeline_ctx``.
+    """
+    config = read_config(cfg)
+    features = fill_features(check_features_list(features_list), bars_data or {})
+    meter = Meter()
+    batch = replace(
+        _batch(features, config, ctx or pipeline_ctx, rejected_orders),
+        prompt=system_prompt,
+        history=past_texts(
+            [item["symbol"] for item in features], decision_history, previous_decisions, pipeline_ctx
+        ),
+    )
+    agents = Agents(filter_prompt="", ask=meter.counting(client.ask), meter=meter, is_given_up=_is_given_up)
+    with metered(meter, llm_cfg, run_id):
+        decided = decide_all(features, batch, agents, None)
+    decisions = marked(decided.decisions, batch.rejected)
+    meta_agg |= meter.counts()
+    if pipeline_ctx is not None:
+        _remember(pipeline_ctx, decisions, features)
+    return decisions
+
+
+def _is_given_up(error: QuantGraphError) -> bool:
+    return isinstance(error, _GIVEN_UP)
+
+
+def _checked_config(cfg: Mapping[str, Any] | None, ctx: Context | None, enable_llm: bool) -> DualAgentConfig:
+    """Return the configuration; that of the context stands in for a missing ``cfg``."""
+    if cfg is None and ctx is not None:
+        cfg = ctx.config if isinstance(ctx, PipelineContext) else ctx.get("config")
+    if enable_llm and not (isinstance(cfg, Mapping) and cfg.get("llm") is not None):
+        raise BadOption(
+            "the models are enabled and cfg has no 'llm'; give cfg={'llm': {...}}, or enable_llm=False",
+            parameter="cfg",
+        )
+    return read_config(cfg)
+
+
+def _batch(
+    features: Features,
+    config: DualAgentConfig,
+    ctx: Context | None,
+    rejected: Sequence[Mapping[str, Any]] | None,
+) -> Batch:
+    return Batch(
+        features=features,
+        portfolio=_portfolio(features, config, ctx),
+        prompt="",
+        rejected=tuple(rejected or ()),
+        min_cash_ratio=config.portfolio.min_cash_ratio,
+        max_attempts=max(0, config.max_attempts - spent_attempts(rejected or ())),
+        timestamp=decided_at(features),
+    )
+
+
+def _portfolio(features: Features, config: DualAgentConfig, ctx: Context | None) -> dict[str, float]:
+    """Return the portfolio: that of the context, else the configured cash less the positions."""
+    positions = sum(positions_of(features).values())
+    given = ctx.get("portfolio") if ctx is not None else None
+    cash = _cash_of(given)
+    if cash is None:
+        total = config.portfolio.total_cash
+        cash = (_TOTAL_CASH if total is None else total) - positions
+    return {"total_assets": cash + positions, "available_cash": cash, "position_value": positions}
+
+
+def _cash_of(portfolio: Any) -> float | None:
+    """Return the cash of a portfolio, a mapping or an object; None without one.
+
+    Raises
+    ------
+    BadOption
+        If it has none, or it is no number.
+    """
+    if portfolio is None:
+        return None
+    names = ("available_cash", "cash")
+    if isinstance(portfolio, Mapping):
+        found = next((portfolio[name] for name in names if name in portfolio), None)
+    else:
+        found = next((getattr(portfolio, name) for name in names if hasattr(portfolio, name)), None)
+    try:
+        cash = float(found)  # type: ignore[arg-type]
+    except (TypeError, ValueError):
+        cash = math.nan
+    if not math.isfinite(cash):
+        raise BadOption(
+            f"portfolio of ctx: its cash is {found!r:.60}; it must have 'cash' or 'available_cash', a number",
+            parameter="ctx",
+        )
+    return cash
+
+
+def _bare(features: Features) -> list[dict[str, Any]]:
+    """Features as the filter is shown them."""
+    hidden = ("fundamental_data", "filter_reasoning")
+    return [
+        {**item, "features": {name: part for name, part in item["features"].items() if name not in hidden}}
+        for item in features
+    ]
+
+
+def _remember(
+    pipeline: PipelineContext, decisions: Mapping[str, Mapping[str, Any]], features: Features
+) -> None:
+    """Add the decisions that are no hold to the memory."""
+    if not pipeline.memory_enabled:
+        return
+    for item in features:
+        decision, known = decisions[item["symbol"]], item["features"]
+        if decision["action"] != "hold":
+            pipeline.memory.episodes.add(
+                DecisionEpisode(
+                    symbol=item["symbol"],
+                    date=str(known["market_data"].get("date") or "")[:10],
+                    action=decision["action"],
+                    target_amount=decision["target_cash_amount"],
+                    cash_change=decision["cash_change"],
+                    confidence=decision["confidence"],
+                    reasoning="; ".join(decision["reasons"]),
+                    reasons=list(decision["reasons"]),
+                    market_context=dict(known["market_data"]),
+                    tags=_extract_decision_tags(dict(decision), dict(known)),
+                    run_id=pipeline.run_id,
+                )
+            )

@@ -1,0 +1,241 @@
+"""The dual agent as a decider of the daily loop."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from decimal import Decimal
+from typing import Any, get_args
+from weakref import WeakKeyDictionary
+
+from langchain_core.messages import AIMessage, AnyMessage
+
+from quantgraph._util.texts import Language
+from quantgraph.agents.dual_agent.agent_models import Meter
+from quantgraph.agents.dual_agent.decision_batch import Batch
+from quantgraph.agents.dual_agent.decision_steps import ROLES, Agents, Decided, decide_all, prompts_of
+from quantgraph.agents.dual_agent.decision_tags import _extract_decision_tags
+from quantgraph.agents.dual_agent.dual_config import read_config
+from quantgraph.agents.dual_agent.features import build_features, positions_of
+from quantgraph.agents.dual_agent.fundamentals import fundamental_data
+from quantgraph.agents.dual_agent.market_trial import try_decisions
+from quantgraph.agents.dual_agent.past_decisions import HISTORY_HEADING
+from quantgraph.agents.memory import EpisodeMemo, EpisodicMemory, episodes_of, history_texts
+from quantgraph.broker import DataNeeds, Decider, Decision, DecisionContext
+from quantgraph.errors import BadOption, BudgetExceeded, QuantGraphError
+from quantgraph.recording import current_scope
+from quantgraph.settings import Role
+from quantgraph.state.views import GrowingViewId
+
+__all__ = ["DualAgent"]
+
+_LANGUAGES = get_args(Language)
+_SESSIONS = 260
+"""A year of 365 days, whose dividends are added up, has at most so many sessions."""
+_REASONS_KEPT, _REASON_LENGTH = 3, 200
+_PRECHECK_PRICE = Decimal(100)
+
+
+class DualAgent(Decider):
+    """Two agents decide each session: a filter chooses whose fundamentals are read, the other sets targets.
+
+    In each session the filter is asked once for every 50 symbols, then the decision, whose targets are tried
+    on the market of the morning, sells first; what it refuses is decided again while attempts remain. Only
+    the last decisions are traded. Each hold says in the notes why: the ``model`` chose it, it is a
+    ``fallback``, or the market ``rejected`` what was wished.
+
+    Parameters
+    ----------
+    cfg
+        See :class:`.DualAgentConfig`. What a run has of its own is the run's: its ledger's cash in place of
+        ``portfolio.total_cash``, its settings' cache in place of ``cache`` and ``llm.cache``. Its budget is
+        one for all models, so ``llm.budget`` is refused here.
+    memory
+        Decisions of other runs, shared by a name; default: this run's own, read from its ledger.
+
+    Raises
+    ------
+    BadOption
+        If ``cfg`` is not valid, or holds what a run decides.
+    """
+
+    def __init__(self, cfg: Mapping[str, Any] | None = None, *, memory: EpisodicMemory | None = None) -> None:
+        self._config = read_config(cfg)
+        if "budget" in self._config.llm.model_fields_set:
+            budget = self._config.llm.budget
+            raise BadOption(
+                "cfg llm.budget: a run has one budget for all its models; give it to the run as "
+                f"budget='prompt_tokens={budget.max_prompt_tokens},"
+                f"completion_tokens={budget.max_completion_tokens}' of the settings",
+                parameter="cfg",
+            )
+        self._cfg = _plain(cfg)
+        self._memory = memory
+        # The lock guards the table of runs: threads may trade runs at the same time.
+        self._lock = threading.Lock()
+        self._memos: WeakKeyDictionary[GrowingViewId, EpisodeMemo] = WeakKeyDictionary()
+        self._no_run = GrowingViewId()
+        self._prompts = {language: prompts_of(self._config, language) for language in _LANGUAGES}
+
+    @property
+    def name(self) -> str:
+        """``dual_agent``."""
+        return "dual_agent"
+
+    @property
+    def options(self) -> Mapping[str, Any]:
+        """The configuration as given, and the name of a memory that is shared."""
+        return {"cfg": self._cfg, **({"memory": self._memory.name} if self._memory else {})}
+
+    @property
+    def uses_signal(self) -> bool:
+        """False: the agents decide, session by session."""
+        return False
+
+    @property
+    def reads_rule(self) -> bool:
+        """True: a rule in words reaches both agents."""
+        return True
+
+    @property
+    def needs(self) -> DataNeeds:
+        """A year of sessions, news, filings, and the daily valuation where a source has one."""
+        return DataNeeds(sessions=_SESSIONS, indicators=("total_mv", "pe_ttm"), records=("news", "filing"))
+
+    @property
+    def roles(self) -> tuple[Role, ...]:
+        """``filter`` and ``decision``."""
+        return ROLES
+
+    @property
+    def prompts(self) -> Mapping[str, str]:
+        """The prompts of both agents, in both languages."""
+        return {
+            f"{role}_{language}": text
+            for language, texts in self._prompts.items()
+            for role, text in zip(self.roles, texts, strict=True)
+        }
+
+    @property
+    def model_settings(self) -> Mapping[str, Mapping[str, Any]]:
+        """What ``cfg`` fixes for the models of the roles."""
+        return {role: self._config.llm_config(role).model_settings for role in self.roles}
+
+    def decide(self, context: DecisionContext) -> Decision:
+        """Decide one session; raises what ends the run."""
+        view, account = context.view, context.account
+        symbols = list(view["ohlcv"]["open"].columns)
+        features = build_features(view, account, symbols)
+        batch = self._batch(context, features)
+        meter = Meter()
+        agents = self._agents(context, meter)
+        decided = decide_all(features, batch, agents, lambda need: fundamental_data(view, list(need)))
+        seen = replace(batch, features=decided.features)
+        decisions = try_decisions(context.market, seen, decided, agents)
+        notes = _notes(decisions, decided, meter)
+        return Decision(context.market.orders, notes=notes, in_order=True)
+
+    def _batch(self, context: DecisionContext, features: Sequence[Mapping[str, Any]]) -> Batch:
+        """Return what is the same for all batches of the session."""
+        position_value = sum(positions_of(features).values())
+        cash = float(context.account.cash)
+        moment = context.view.moment
+        return Batch(
+            features=features,
+            portfolio={
+                "total_assets": cash + position_value,
+                "available_cash": cash,
+                "position_value": position_value,
+            },
+            history=self._recalled(context, [item["symbol"] for item in features]),
+            rule=context.rule,
+            prompt=self._prompts[context.language][1],
+            language=context.language,
+            min_cash_ratio=self._config.portfolio.min_cash_ratio,
+            cost_rate=_cost_rate(context),
+            max_attempts=self._config.max_attempts,
+            timestamp=moment.timestamp.isoformat(),
+        )
+
+    def _recalled(self, context: DecisionContext, symbols: Sequence[str]) -> dict[str, str]:
+        """Return what the memory has of each symbol, as text.
+
+        A shared memory is given what this run has traded since, before it is read.
+        """
+        scope, run = current_scope(), context.view.growing_view_id or self._no_run
+        with self._lock:
+            memo = self._memos.setdefault(run, EpisodeMemo())
+        episodes = episodes_of(
+            context.history,
+            context.view,
+            name=self.name,
+            run_id=scope.recording.run_id if scope else "",
+            memo=memo,
+        )
+        if self._memory is None:
+            return history_texts(episodes, symbols)
+        today = f"{context.session:%Y-%m-%d}"
+        for each in episodes:
+            if each.date == episodes[-1].date or each.outcome_known == today:
+                self._memory.add(each)
+        texts = self._memory.at(today).texts(symbols)
+        return {symbol: f"{HISTORY_HEADING}\n{text}" for symbol, text in texts.items()}
+
+    def _agents(self, context: DecisionContext, meter: Meter) -> Agents:
+        def ask(role: Role, messages: Sequence[AnyMessage]) -> AIMessage:
+            reply: AIMessage = context.model(role).invoke(list(messages))
+            return reply
+
+        return Agents(
+            filter_prompt=self._prompts[context.language][0],
+            ask=meter.counting(ask),
+            meter=meter,
+            is_given_up=_ends_session,
+        )
+
+
+def _plain(cfg: Mapping[str, Any] | None) -> dict[str, Any]:
+    """Return the configuration as plain JSON, for the run's identity."""
+    try:
+        plain: dict[str, Any] = json.loads(json.dumps(dict(cfg or {}), allow_nan=False))
+    except (TypeError, ValueError) as error:
+        raise BadOption(
+            f"cfg of a run must be plain JSON ({error}); give a chat model to the run as model=",
+            parameter="cfg",
+        ) from error
+    return plain
+
+
+def _ends_session(error: QuantGraphError) -> bool:
+    """Whether an error is the end of the session's budget; any other one ends the run."""
+    return isinstance(error, BudgetExceeded) and error.data.get("of") == "session"
+
+
+def _cost_rate(context: DecisionContext) -> float:
+    """Return the charges of a trade as a share of it, for the check of a whole batch.
+
+    The market's own check is exact; this one need not know each order's smallest fee.
+    """
+    symbols = context.view["ohlcv"]["open"].columns
+    day, rate = context.session.date(), 0.0
+    for side in ("buy", "sell"):
+        charges = context.rules.charges(str(symbols[0]), side, 1000, _PRECHECK_PRICE, day)
+        rate = max(rate, float(charges.total / (1000 * _PRECHECK_PRICE)))
+    return rate
+
+
+def _notes(decisions: Mapping[str, Mapping[str, Any]], decided: Decided, meter: Meter) -> dict[str, Any]:
+    """Return what the ledger keeps of the decisions: the same in every replay, so without times."""
+    kept = ("action", "target_cash_amount", "confidence", "hold_reason", "note")
+    told = {}
+    for item in decided.features:
+        each = decisions[item["symbol"]]
+        told[item["symbol"]] = {name: each[name] for name in kept if name in each} | {
+            "reasons": [reason[:_REASON_LENGTH] for reason in each["reasons"][:_REASONS_KEPT]],
+            "tags": _extract_decision_tags(dict(each), item["features"]),
+        }
+    counts = meter.counts()
+    meta = {name: counts[name] for name in counts if name not in ("cache_hits", "latency_ms_sum")}
+    return {"decisions": told, "filter": dict(decided.reasoning), "meta": meta}

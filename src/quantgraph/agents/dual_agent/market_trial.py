@@ -1,0 +1,140 @@
+"""Decisions tried on the market of the morning: what it refuses is decided again."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import count
+from typing import Any
+
+from quantgraph.agents.dual_agent.decision_batch import Batch, decide_batch, fallback_hold
+from quantgraph.agents.dual_agent.decision_steps import Agents, Decided
+from quantgraph.broker import Order
+from quantgraph.broker.orders import Rejection
+from quantgraph.broker.session_market import SessionMarket
+from quantgraph.errors import QuantGraphError
+from quantgraph.market.money import CENT, to_decimal
+
+__all__ = ["try_decisions"]
+
+_REASON = 200
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Refused:
+    """A refused order, the cash that it wished to spend, and the cash there was."""
+
+    rejection: Rejection
+    wished: float
+    cash: float
+
+
+def try_decisions(
+    market: SessionMarket, batch: Batch, decided: Decided, agents: Agents
+) -> dict[str, dict[str, Any]]:
+    """Submit the decisions, sells first; decide again what is refused, while attempts remain.
+
+    What was accepted stands. A symbol whose attempts are spent is held, with the market's reason.
+
+    Parameters
+    ----------
+    batch
+        All symbols with the features that the decision saw.
+
+    Returns
+    -------
+    dict
+        The last decision of every symbol, in the order of the features.
+    """
+    decisions, positions = dict(decided.decisions), batch.positions
+    numbers = count(1)
+    refused = _submit(market, decisions, positions, numbers)
+    for turn in range(1, batch.max_attempts + 1):
+        again = [name for name in refused if decided.attempts[name] + turn <= batch.max_attempts]
+        renewed = _decided_again(market, batch, again, refused, turn, agents)
+        for name, each in refused.items():
+            decisions[name] = renewed.get(name) or _held(positions[name], each, batch.timestamp)
+        refused = _submit(market, renewed, positions, numbers)
+    return decisions
+
+
+def _submit(
+    market: SessionMarket,
+    decisions: Mapping[str, Mapping[str, Any]],
+    positions: Mapping[str, float],
+    numbers: Iterator[int],
+) -> dict[str, _Refused]:
+    """Submit the orders of decisions, sells first, and return what was refused."""
+    moved = [name for name, each in decisions.items() if each["action"] != "hold"]
+    refused: dict[str, _Refused] = {}
+    for name in sorted(moved, key=lambda name: decisions[name]["target_cash_amount"] > positions[name]):
+        target, reasons = decisions[name]["target_cash_amount"], decisions[name]["reasons"]
+        order = Order(
+            symbol=name,
+            target_value=to_decimal(target, name="target_cash_amount").quantize(CENT),
+            sequence=next(numbers),
+            reason="; ".join(reasons)[:_REASON],
+        )
+        outcome, cash = market.submit(order), market.account.cash
+        if isinstance(outcome, Rejection):
+            refused[name] = _Refused(rejection=outcome, wished=target - positions[name], cash=float(cash))
+    return refused
+
+
+def _decided_again(  # noqa: PLR0917 - one caller
+    market: SessionMarket,
+    batch: Batch,
+    symbols: Sequence[str],
+    refused: Mapping[str, _Refused],
+    turn: int,
+    agents: Agents,
+) -> dict[str, dict[str, Any]]:
+    """Return renewed decisions of refused symbols; empty without any, or if the models were given up."""
+    if not symbols or agents.meter.failed:
+        return {}
+    cash = float(market.account.cash)
+    again = replace(
+        batch,
+        features=[item for item in batch.features if item["symbol"] in symbols],
+        portfolio={**batch.portfolio, "available_cash": cash},
+        rejected=[rejected_order(name, refused, turn) for name in symbols],
+        max_attempts=1,
+    )
+    try:
+        decisions, _ = decide_batch(again, agents.ask, agents.meter)
+    except QuantGraphError as error:
+        if not agents.is_given_up(error):
+            raise
+        agents.meter.failed = error.line
+        return {}
+    return decisions
+
+
+def rejected_order(symbol: str, refused: Mapping[str, _Refused], turn: int) -> dict[str, Any]:
+    """Return what the market refused as the prompt is told it."""
+    each = refused[symbol]
+    order, code = each.rejection.order, each.rejection.code
+    total = sum(max(0.0, one.wished) for one in refused.values())
+    short = max(0.0, total - each.cash)
+    return {
+        "symbol": symbol,
+        "qty": 0.0 if order.quantity is None else float(order.quantity),
+        "reason": code,
+        "rejection_reason": code,
+        "retry_count": turn,
+        "context": {
+            "required_cash_this_order": round(max(0.0, each.wished), 2),
+            "available_cash": round(each.cash, 2),
+            "total_cash_required_all_orders": round(total, 2),
+            "cash_shortfall": round(short, 2),
+            "retry_attempt": turn,
+            "all_orders_count": len(refused),
+            "portfolio_rebalance_needed": short > 0,
+            "suggestion": each.rejection.message,
+        },
+    }
+
+
+def _held(value: float, refused: _Refused, timestamp: str) -> dict[str, Any]:
+    told = f"the market refused the order: {refused.rejection.code}: {refused.rejection.message}"
+    return fallback_hold(value, told, timestamp, why="rejected")

@@ -1,0 +1,306 @@
+"""The plain calls, with the documented examples: results, counts, contexts, refusals, caches, and what is not valid."""
+
+import json
+
+import pytest
+from dual_agent_models import Models, decision, item
+
+from quantgraph.agents.dual_agent import (
+    LLMClient,
+    LLMConfig,
+    _decide_batch_portfolio_dual_agent,
+    decide_batch_dual_agent,
+    filter_stocks_needing_fundamental,
+)
+from quantgraph.errors import BadOption, ModelUnavailable, NotConfigured
+
+REJECTED = {
+    "symbol": "AAPL",
+    "reason": "insufficient_cash",
+    "retry_count": 1,
+    "context": {
+        "portfolio_rebalance_needed": True,
+        "available_cash": 10000,
+        "total_cash_required_all_orders": 15000,
+        "cash_shortfall": 5000,
+    },
+}
+
+
+def test_the_documented_example(features):
+    told = {"AAPL": decision("increase", "7500.0"), "TSLA": decision("hold", "3000.0", "0.6")}
+    models = Models(told, usage={"input_tokens": 1750, "output_tokens": 425, "total_tokens": 2175})
+    results = decide_batch_dual_agent(features, models.cfg, run_id="backtest_20250615")
+    assert list(results) == ["AAPL", "TSLA", "__meta__"]
+    assert results["AAPL"] == {
+        "action": "increase",
+        "target_cash_amount": 7500.0,
+        "cash_change": 2500.0,
+        "reasons": ["Strong momentum"],
+        "confidence": 0.75,
+        "timestamp": "2025-06-15T09:00:00",
+    }
+    assert results["TSLA"]["cash_change"] == 0.0
+    assert results["TSLA"]["hold_reason"] == "model"
+    meta = results["__meta__"]
+    assert meta.pop("latency_ms_sum") >= 0
+    assert meta == {
+        "calls": 2,
+        "cache_hits": 0,
+        "parse_errors": 0,
+        "tokens_prompt": 3500,
+        "tokens_completion": 850,
+        "prompt_version": "decision/agent/v1",
+    }
+
+
+def test_the_decision_sees_the_documented_facts(features):
+    models = Models({"AAPL": decision("hold"), "TSLA": decision("hold")})
+    decide_batch_dual_agent(features, models.cfg)
+    (facts,) = models.facts
+    assert facts["portfolio_info"] == {
+        "total_assets": 100000.0,
+        "available_cash": 92000.0,
+        "position_value": 8000.0,
+    }
+    apple, tesla = (facts["symbols"][name]["features"] for name in ("AAPL", "TSLA"))
+    assert apple["fundamental_data"]["pe_ratio"] == 28.5
+    assert apple["filter_reasoning"] == "why AAPL"
+    assert apple["market_data"]["price"] == 185.5
+    # The filter did not ask for TSLA's, and is shown no fundamentals itself.
+    assert "fundamental_data" not in tesla
+    assert "fundamental_data" not in models.filters[0]["symbols"]["AAPL"]["features"]
+
+
+def test_one_bad_symbol_is_repaired_and_the_other_stands(features):
+    models = Models(
+        {"AAPL": decision("increase", 7500), "TSLA": decision("increase", 2000)},
+        {"TSLA": decision("decrease", 2000)},
+    )
+    results = decide_batch_dual_agent(features, models.cfg)
+    assert (results["AAPL"]["action"], results["TSLA"]["action"]) == ("increase", "decrease")
+    assert "TSLA" in models.asked[1][-1]
+    assert "AAPL:" not in models.asked[1][-1]
+
+
+def test_a_symbol_without_a_valid_decision_is_held_alone(features):
+    faulty = {"TSLA": decision("buy", 9000)}
+    models = Models({"AAPL": decision("increase", 7500), **faulty}, faulty, faulty)
+    results = decide_batch_dual_agent(features, models.cfg)
+    assert results["AAPL"]["target_cash_amount"] == 7500.0
+    held = results["TSLA"]
+    assert (held["action"], held["target_cash_amount"], held["confidence"]) == ("hold", 3000.0, 0.5)
+    assert held["hold_reason"] == "fallback"
+    assert "buy" in held["reasons"][0]
+    # Fields of a fallback alone.
+    extra = {"analysis_excerpt", "tech_score", "sent_score", "event_risk"}
+    assert extra <= held.keys()
+    assert not extra & results["AAPL"].keys()
+
+
+def test_prose_is_asked_for_again_and_counted(features):
+    models = Models("I would hold both.", {"AAPL": decision("hold"), "TSLA": decision("hold")})
+    results = decide_batch_dual_agent(features, models.cfg)
+    assert results["__meta__"]["parse_errors"] == 1
+    assert [results[name]["hold_reason"] for name in ("AAPL", "TSLA")] == ["model", "model"]
+
+
+def test_cash_that_does_not_suffice_is_asked_about_and_then_bought_in_order(features):
+    both = {"AAPL": decision("increase", 60_000), "TSLA": decision("increase", 60_000)}
+    models = Models(both, both, both)
+    results = decide_batch_dual_agent(features, models.cfg)
+    assert "not enough cash" in models.asked[1][-1]
+    # 92,000 of cash: 55,000 for the first, and the second would need 57,000 of the 37,000 that are left.
+    assert results["AAPL"]["target_cash_amount"] == 60_000
+    assert (results["TSLA"]["action"], results["TSLA"]["hold_reason"]) == ("hold", "rejected")
+
+
+def test_a_sale_pays_for_a_purchase(features):
+    models = Models({"AAPL": decision("close"), "TSLA": decision("increase", 7_900)})
+    cfg = models.cfg | {"portfolio": {"total_cash": 8_000}}
+    results = decide_batch_dual_agent(features, cfg)
+    assert results["AAPL"]["cash_change"] == -5000.0
+    assert results["TSLA"]["cash_change"] == 4900.0
+
+
+def test_the_least_cash_stays(features):
+    models = Models(
+        {"AAPL": decision("increase", 90_000), "TSLA": decision("hold")},
+        {"AAPL": decision("increase", 80_000)},
+    )
+    cfg = models.cfg | {"portfolio": {"total_cash": 100_000, "min_cash_ratio": 0.1}}
+    assert decide_batch_dual_agent(features, cfg)["AAPL"]["target_cash_amount"] == 80_000
+    assert "at least 10.00 %" in models.asked[1][-1]
+
+
+def test_a_refused_order_is_told_and_its_attempts_count(features):
+    faulty = {"AAPL": decision("increase", 1), "TSLA": decision("hold")}
+    models = Models(faulty, {"AAPL": decision("increase", 1)})
+    results = decide_batch_dual_agent(features, models.cfg, rejected_orders=[REJECTED])
+    first = models.asked[0][1]
+    assert "15000" in first
+    assert "5000" in first
+    # Two of three attempts are left after the first refusal.
+    assert len(models.asked) == 2
+    assert results["AAPL"]["hold_reason"] == "rejected"
+    assert results["TSLA"]["hold_reason"] == "model"
+
+
+def test_no_model_is_asked_when_they_are_not_enabled(features):
+    results = decide_batch_dual_agent(features, enable_llm=False)
+    assert {results[name]["hold_reason"] for name in ("AAPL", "TSLA")} == {"fallback"}
+    assert results["__meta__"]["calls"] == 0
+
+
+@pytest.mark.parametrize("cfg", [None, {}, {"portfolio": {}}])
+def test_models_need_a_configuration(features, cfg):
+    with pytest.raises(ValueError, match="has no 'llm'"):
+        decide_batch_dual_agent(features, cfg)
+
+
+def test_a_server_that_fails_holds_everything_and_says_so(features):
+    models = Models(ModelUnavailable("the server is down"))
+    results = decide_batch_dual_agent(features, models.cfg)
+    assert {results[name]["hold_reason"] for name in ("AAPL", "TSLA")} == {"fallback"}
+    assert "the server is down" in results["__meta__"]["failed"]
+
+
+def test_a_model_without_its_key_is_no_hold(features, monkeypatch):
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+    with pytest.raises(NotConfigured):
+        decide_batch_dual_agent(features, {"llm": {"model": "gpt-4o-mini"}})
+
+
+def test_a_spent_budget_is_a_fallback_and_counts_over_the_run(features):
+    usage = {"input_tokens": 900, "output_tokens": 10, "total_tokens": 910}
+    hold = {"AAPL": decision("hold"), "TSLA": decision("hold")}
+    models = Models(hold, hold, usage=usage)
+    cfg = models.cfg
+    cfg["llm"] |= {"budget": {"max_prompt_tokens": 20_000}}
+    first = decide_batch_dual_agent(features, cfg, run_id="spends")
+    cfg["llm"] |= {"budget": {"max_prompt_tokens": 1}}
+    assert "failed" not in first["__meta__"]
+    assert "failed" not in decide_batch_dual_agent(features, cfg, run_id="spends")["__meta__"]
+    other = decide_batch_dual_agent(features, cfg, run_id="has_nothing")
+    assert other["__meta__"]["failed"].startswith("budget_exceeded")
+    assert other["AAPL"]["hold_reason"] == "fallback"
+
+
+def test_a_context_gives_the_configuration_and_takes_the_decisions(features, context):
+    models = Models({"AAPL": decision("increase", 7500), "TSLA": decision("hold")})
+    ctx = context(models)
+    ctx.put("portfolio", {"cash": 50_000})
+    results = decide_batch_dual_agent(features, ctx=ctx)
+    assert models.facts[0]["portfolio_info"]["total_assets"] == 58_000
+    assert ctx.get("decisions") == {name: results[name] for name in ("AAPL", "TSLA")}
+
+
+def test_the_memory_is_loaded_and_stored(features, context):
+    hold = {"AAPL": decision("hold"), "TSLA": decision("hold")}
+    models = Models({"AAPL": decision("increase", 7500), "TSLA": decision("hold")}, hold)
+    ctx = context(models)
+    decide_batch_dual_agent(features, ctx=ctx)
+    decide_batch_dual_agent(features, ctx=ctx)
+    # A hold is no episode.
+    assert models.facts[1]["history"] == {
+        "AAPL": "Previous decisions:\n2025-06-15: increase to $7500 (confidence: 0.75)"
+    }
+    (episode,) = ctx.memory.episodes.query(symbol="AAPL")
+    assert (episode.date, episode.action, episode.run_id) == ("2025-06-15", "increase", "backtest_20250615")
+    assert "momentum" in episode.tags
+
+
+def test_a_history_of_the_caller_is_used_with_its_holds(features, context):
+    models = Models({"AAPL": decision("hold"), "TSLA": decision("hold")})
+    records = [
+        {"date": "2025-06-10", "action": "increase", "target_cash_amount": 5000, "confidence": 0.8},
+        {"date": "2025-06-11", "action": "hold", "target_cash_amount": 5000, "confidence": 0.7},
+    ]
+    decide_batch_dual_agent(
+        features, ctx=context(models), decision_history={"AAPL": records, "TSLA": "as I said"}
+    )
+    assert models.facts[0]["history"] == {
+        "AAPL": "Previous decisions:\n2025-06-10: increase to $5000 (confidence: 0.8)\n"
+        "2025-06-11: hold at $5000 (confidence: 0.7)",
+        "TSLA": "as I said",
+    }
+
+
+def test_the_last_decisions_are_the_history_where_there_is_no_other(features):
+    models = Models({"AAPL": decision("hold"), "TSLA": decision("hold")})
+    last = {
+        "TSLA": {
+            "action": "hold",
+            "target_cash_amount": 3000,
+            "confidence": 0.6,
+            "timestamp": "2025-06-10T09:00",
+        }
+    }
+    decide_batch_dual_agent(features, models.cfg, previous_decisions={**last, "__meta__": {}})
+    assert models.facts[0]["history"] == {
+        "TSLA": "Previous decisions:\n2025-06-10: hold at $3000 (confidence: 0.6)"
+    }
+
+
+@pytest.mark.parametrize(("mode", "hits"), [("full", 2), ("llm_write_only", 0), ("off", 0)])
+def test_the_cache_modes(features, tmp_path, monkeypatch, mode, hits):
+    monkeypatch.setenv("QUANTGRAPH_CACHE_DIR", str(tmp_path))
+    hold = {"AAPL": decision("hold"), "TSLA": decision("hold")}
+    models = Models(hold, hold)
+    results = [decide_batch_dual_agent(features, models.cfg | {"cache": {"mode": mode}}) for _ in range(2)]
+    assert len(models.model.calls) == 4 - hits
+    assert [each["__meta__"]["cache_hits"] for each in results] == [0, hits]
+
+
+def test_a_reply_that_fails_a_check_is_not_served_again(features, tmp_path, monkeypatch):
+    monkeypatch.setenv("QUANTGRAPH_CACHE_DIR", str(tmp_path))
+    faulty = {"AAPL": decision("increase", 1), "TSLA": decision("hold")}
+    good = {"AAPL": decision("hold"), "TSLA": decision("hold")}
+    models = Models(faulty, good, good)
+    cfg = models.cfg | {"cache": {"mode": "full"}, "agents": {"retry": {"max_attempts": 1}}}
+    assert decide_batch_dual_agent(features, cfg)["AAPL"]["hold_reason"] == "fallback"
+    again = decide_batch_dual_agent(features, cfg)
+    assert again["AAPL"]["hold_reason"] == "model"
+    assert again["__meta__"]["cache_hits"] == 1  # the filter's reply
+
+
+def test_the_filter_alone(features):
+    models = Models(need=("TSLA", "FAKE"))
+    chosen = filter_stocks_needing_fundamental(features, models.cfg)
+    assert chosen["stocks_need_fundamental"] == ["TSLA"]
+    assert chosen["reasoning"] == {"AAPL": "why AAPL", "TSLA": "why TSLA"}
+    assert filter_stocks_needing_fundamental(features, enable_llm=False)["stocks_need_fundamental"] == [
+        "AAPL",
+        "TSLA",
+    ]
+
+
+def test_the_decision_alone_with_a_prompt_of_ones_own(features):
+    models = Models({"AAPL": decision("increase", 7500), "TSLA": decision("hold")})
+    config, meta = LLMConfig(model=models.model, cache_mode="off"), {}
+    results = _decide_batch_portfolio_dual_agent(
+        features, config, "Decide.", LLMClient({"decision": config}), meta, models.cfg
+    )
+    assert list(results) == ["AAPL", "TSLA"]
+    assert models.asked[0][0] == "Decide."
+    assert models.facts[0]["symbols"]["AAPL"]["features"]["fundamental_data"]["pe_ratio"] == 28.5
+    assert meta["calls"] == 1
+
+
+@pytest.mark.parametrize("given", [[], "AAPL", [item("AAPL"), item("AAPL")], [item("")]])
+def test_features_that_are_not_valid(given):
+    with pytest.raises(BadOption):
+        decide_batch_dual_agent(given, enable_llm=False)
+
+
+def test_120_symbols_are_decided_in_batches():
+    universe = [item(f"S{number:03}") for number in range(120)]
+    batches = [universe[first : first + 50] for first in (0, 50, 100)]
+    replies = [{each["symbol"]: decision("increase", 500) for each in batch} for batch in batches]
+    models = Models(*replies)
+    results = decide_batch_dual_agent(universe, models.cfg)
+    assert len(models.asked) == 3
+    # Each batch is told the cash that those before it have left.
+    assert [facts["portfolio_info"]["available_cash"] for facts in models.facts] == [100_000, 75_000, 50_000]
+    assert sum(each["cash_change"] for name, each in results.items() if name != "__meta__") == 60_000
+    assert json.dumps(results)

@@ -1,0 +1,229 @@
+"""The dual agent in a run: what is asked, refused by the market, decided again, noted, replayed, and kept in a budget."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from dual_agent_models import Models, decision
+
+from quantgraph.agents.dual_agent import DualAgent
+from quantgraph.agents.memory import EpisodicMemory
+from quantgraph.broker.ledger import Ledger
+from quantgraph.errors import BadOption
+from quantgraph.runs import replay, run_strategy
+from quantgraph.runtime.resources import Resources
+from quantgraph.settings import load_settings
+
+FIRST, SECOND = "000341.SZ", "600958.SH"
+SENTENCE = f"{FIRST}, {SECOND}, 20250102 to 20250106"
+
+
+def run(models, folder, sentence=SENTENCE, cfg=None, **settings):
+    """Run with scripted agents; the result and its folder."""
+    resources = Resources(settings=load_settings(**settings))
+    by_role = {"filter": models.model, "decision": models.model}
+    done = run_strategy(sentence, decider=DualAgent(cfg), model=by_role, out=folder, resources=resources)
+    return done, Path(done["run_dir"])
+
+
+def sessions(folder):
+    with Ledger(folder / "ledger.sqlite") as book:
+        return list(book.results(folder.name))
+
+
+def both(first, second):
+    return {FIRST: first, SECOND: second}
+
+
+@pytest.fixture(scope="module")
+def refused(tmp_path_factory):
+    """The first session: one increase is smaller than a lot, and is decided again."""
+    models = Models(
+        both(decision("increase", 50_000, 0.8), decision("increase", 100)),
+        {SECOND: decision("increase", 30_000, reasons=["Enough for a lot"])},
+        both(decision("hold"), decision("close")),
+        both(decision("hold", 60_000), decision("hold")),
+        need=(FIRST,),
+    )
+    done, folder = run(models, tmp_path_factory.mktemp("runs"))
+    assert done["ended_because"] == "done", done
+    return models, folder
+
+
+def test_what_the_market_refuses_is_decided_again_and_only_the_last_is_traded(refused):
+    models, folder = refused
+    first, second, third = sessions(folder)
+    assert [fill.order.symbol for fill in first.fills] == [FIRST, SECOND]
+    assert first.rejections == ()
+    again = models.asked[1][1]
+    assert "lot_size" in again
+    assert SECOND in again
+    assert f'"{FIRST}"' not in again  # what was accepted stands
+    assert [(fill.order.symbol, fill.side) for fill in second.fills] == [(SECOND, "sell")]
+    assert third.fills == ()
+    assert len(models.filters) == 3  # a renewed decision does not filter again
+
+
+def test_the_ledger_keeps_why(refused):
+    _, folder = refused
+    first, _, third = (result.notes for result in sessions(folder))
+    assert first["decisions"][FIRST]["tags"][:2] == ["increase", "high_confidence"]
+    assert first["decisions"][SECOND]["reasons"] == ["Enough for a lot"]
+    assert first["filter"] == {FIRST: f"why {FIRST}", SECOND: f"why {SECOND}"}
+    assert (first["meta"]["calls"], first["meta"]["parse_errors"]) == (3, 0)
+    held = third["decisions"][FIRST]
+    assert held["hold_reason"] == "model"
+    # A hold that names another value holds at the current one, and says so.
+    assert "60000.00" in held["note"]
+    assert "latency_ms_sum" not in first["meta"]
+
+
+def test_the_decision_sees_what_is_known_at_the_open(refused):
+    models, folder = refused
+    features = models.facts[0]["symbols"][FIRST]["features"]
+    assert features["market_data"]["date"] == "2025-01-02"
+    assert len(features["market_data"]["close_7d"]) == 7
+    assert features["fundamental_data"]["pe_ratio"] is not None
+    last = models.facts[-1]
+    position = last["symbols"][FIRST]["features"]["position_state"]
+    fills = [fill for result in sessions(folder) for fill in result.fills if fill.order.symbol == FIRST]
+    assert position["shares"] == float(fills[0].quantity)
+    assert position["holding_days"] == 2
+    assert "limits" in last
+
+
+def test_the_memory_is_of_what_was_filled_and_is_read_from_the_ledger(refused):
+    models, _ = refused
+    before, _, second, third = models.facts
+    assert before["history"] == {}
+    assert second["history"][FIRST] == (
+        "Previous decisions:\n2025-01-02: increase to $50000 (confidence: 0.8)"
+    )
+    # The increase that the market refused is no memory, its renewal is; then the close.
+    assert third["history"][SECOND].splitlines()[1:] == [
+        "2025-01-02: increase to $30000 (confidence: 0.75)",
+        "2025-01-03: close to $0 (confidence: 0.75)",
+    ]
+
+
+def test_a_replay_asks_nothing(refused):
+    models, folder = refused
+    asked = len(models.asked)
+    replayed = replay(folder, decider=DualAgent())
+    assert replayed.identical, replayed.differences
+    assert len(models.asked) == asked
+
+
+def test_the_end_of_a_sessions_budget_is_a_fallback_for_it(tmp_path):
+    hold = both(decision("hold"), decision("hold"))
+    models = Models(*[hold] * 3)
+    done, folder = run(models, tmp_path, session_budget="calls=1")
+    assert done["ended_because"] == "done"
+    notes = sessions(folder)[0].notes
+    assert notes["decisions"][FIRST]["hold_reason"] == "fallback"
+    assert notes["meta"]["failed"].startswith("budget_exceeded")
+
+
+def test_a_symbol_whose_attempts_are_spent_is_held_with_the_markets_reason(tmp_path):
+    small = decision("increase", 100)
+    models = Models(both(decision("hold"), small), {SECOND: small}, {SECOND: small})
+    done, folder = run(models, tmp_path, f"{FIRST}, {SECOND}, 20250102 to 20250102")
+    assert done["ended_because"] == "done"
+    (session,) = sessions(folder)
+    held = session.notes["decisions"][SECOND]
+    assert (held["action"], held["hold_reason"]) == ("hold", "rejected")
+    assert "lot_size" in held["reasons"][0]
+    assert session.fills == ()
+    # The first answer and two more: three attempts of the model and the market together.
+    assert len(models.asked) == 3
+
+
+def test_a_rule_in_words_reaches_both_agents(tmp_path):
+    hold = both(decision("hold"), decision("hold"))
+    models = Models(hold)
+    sentence = f"{FIRST}, {SECOND}, buy when RSI(14) is below 30, 20250102 to 20250102"
+    done, folder = run(models, tmp_path, sentence)
+    assert "RSI(14)" in models.facts[0]["rule"]
+    assert "RSI(14)" in models.filters[0]["rule"]
+    assert not any("does not execute" in note for note in done["notes"])
+    replayed = replay(folder, decider=DualAgent())
+    assert replayed.identical, replayed.differences
+
+
+def test_the_prompts_follow_the_language(tmp_path):
+    hold = both(decision("hold"), decision("hold"))
+    models = Models(hold)
+    run(models, tmp_path, f"{FIRST}、{SECOND}，2025年1月2日到2025年1月2日")
+    assert models.asked[0][0].startswith("你管理")
+
+
+def test_without_a_key_the_planner_answers_both_roles(tmp_path, monkeypatch):
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+    sentence = f"{FIRST}, {SECOND}, buy when RSI(14) is below 30, 20250102 to 20250110"
+    done = run_strategy(sentence, decider=DualAgent(), out=tmp_path)
+    assert done["ended_because"] == "done"
+    reasons = [
+        reason
+        for result in sessions(Path(done["run_dir"]))
+        for each in result.notes["decisions"].values()
+        for reason in each["reasons"]
+    ]
+    assert all("keyless" in reason for reason in reasons)
+    # It executes no rule in words, and says so.
+    assert any("RSI(14)" in note for note in done["notes"])
+
+
+@pytest.mark.parametrize(
+    ("cfg", "told"),
+    [
+        ({"llm": {"budget": {"max_prompt_tokens": 5}}}, "one budget for all its models"),
+        ({"agents": {"dual_agent": {"decision_agent": {"prompt": "none.txt"}}}}, "decision_agent_v1.txt"),
+        ({"agent": {}}, "did you mean agents"),
+    ],
+)
+def test_a_configuration_that_a_run_cannot_take(cfg, told):
+    with pytest.raises(BadOption, match=told):
+        DualAgent(cfg)
+
+
+def test_what_it_fixes_is_part_of_the_identity():
+    decider = DualAgent({"llm": {"model": "a", "temperature": 0.7}, "portfolio": {"min_cash_ratio": 0.1}})
+    assert decider.options["cfg"]["portfolio"] == {"min_cash_ratio": 0.1}
+    assert decider.model_settings["decision"] == {
+        "models": {"decision": "a"},
+        "role_temperature": {"decision": 0.7},
+    }
+    assert {"filter_en", "decision_zh"} <= decider.prompts.keys()
+
+
+def test_runs_share_a_memory_by_name_cut_by_the_simulated_day(tmp_path):
+    store = tmp_path / "episodes.jsonl"
+    hold = both(decision("hold"), decision("hold"))
+
+    def shared(models, sentence):
+        by_role = {"filter": models.model, "decision": models.model}
+        decider = DualAgent(memory=EpisodicMemory(store))
+        done = run_strategy(sentence, decider=decider, model=by_role, out=tmp_path / "runs")
+        assert done["ended_because"] == "done"
+        return Path(done["run_dir"])
+
+    first = Models(both(decision("increase", 50_000), decision("hold")), *[hold] * 4)
+    shared(first, f"{FIRST}, {SECOND}, 20250102 to 20250108")
+    line = "2025-01-02: increase to $50000 (confidence: 0.75)"
+    # The morning of that day, and the next one: the result of three sessions is not known yet.
+    early = Models(hold, hold)
+    folder = shared(early, f"{FIRST}, {SECOND}, 20250102 to 20250103")
+    assert [facts["history"] for facts in early.facts] == [{}, {FIRST: f"Previous decisions:\n{line}"}]
+    late = Models(hold)
+    shared(late, f"{FIRST}, {SECOND}, 20250110 to 20250110")
+    (text,) = late.facts[0]["history"].values()
+    assert text.startswith(f"Previous decisions:\n{line} -> ")
+    # What other runs add later changes no replay, and a replay adds nothing.
+    written = store.read_bytes()
+    other = Models(both(decision("hold"), decision("increase", 40_000)), hold)
+    shared(other, f"{FIRST}, {SECOND}, 20250102 to 20250103")
+    assert store.read_bytes().startswith(written)
+    assert len(store.read_bytes()) > len(written)
+    replayed = replay(folder, decider=DualAgent(memory=EpisodicMemory(store)))
+    assert replayed.identical, replayed.differences
