@@ -10,6 +10,13 @@ import pytest
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, SystemMessage
 from pydantic import BaseModel
 
+from quantgraph._util.texts import Language
+from quantgraph.agents.dual_agent.decision_cash import CashFault
+from quantgraph.agents.dual_agent.retry_texts import (
+    cash_retry_text,
+    rejection_retry_text,
+    unreadable_retry_text,
+)
 from quantgraph.llm import tags
 from quantgraph.llm.planner import KeylessPlanner
 
@@ -127,10 +134,23 @@ def test_a_rule_in_words_is_named_as_not_executed() -> None:
     ]
 
 
-def test_a_decision_that_is_sent_back_is_halved_for_the_named_symbols_alone() -> None:
+SHORT = CashFault(
+    kind="cash",
+    available_cash=1.0,
+    required_cash=2.0,
+    proceeds=0.0,
+    remaining_cash=-1.0,
+    remaining_ratio=0.0,
+    min_cash_ratio=0.0,
+    shortfall=1.0,
+)
+
+
+@pytest.mark.parametrize("language", ["en", "zh"])
+def test_a_decision_that_is_sent_back_is_halved_for_the_symbols_asked_for_alone(language: Language) -> None:
     first = asked(facts(A=entry(RISING), AB=entry(RISING), C=entry(RISING)))
     reply = KeylessPlanner().invoke([SystemMessage("You decide."), first])
-    retry = HumanMessage("There is not enough cash. Answer for these symbols alone: AB, C")
+    retry = HumanMessage(cash_retry_text(SHORT, ["AB", "C"], language))
     again = answer(first, reply, retry)["decisions"]
     assert {name: each["target_cash_amount"] for name, each in again.items()} == {
         "AB": "15000.00",
@@ -138,6 +158,12 @@ def test_a_decision_that_is_sent_back_is_halved_for_the_named_symbols_alone() ->
     }
     third = answer(first, reply, retry, AIMessage("{}"), retry)["decisions"]
     assert third["C"]["target_cash_amount"] == "7500.00"
+
+
+def test_a_reply_that_could_not_be_read_is_given_again_for_all_symbols() -> None:
+    first = asked(facts(A=entry(RISING), B=entry(FLAT)))
+    again = answer(first, AIMessage("?"), HumanMessage(unreadable_retry_text("it holds no JSON: A?")))
+    assert list(again["decisions"]) == ["A", "B"]
 
 
 def test_facts_of_a_later_message_share_the_assets_with_all_that_were_asked_about() -> None:
@@ -154,7 +180,7 @@ def test_a_close_that_is_sent_back_is_a_hold() -> None:
 
 def test_an_order_that_the_market_refused_is_a_hold() -> None:
     given = facts(A=entry(RISING), B=entry(RISING))
-    refused = "\n\nThese orders were rejected:\n- A: 100 shares, lot_size\nAnswer for these: A"
+    refused = "\n\n" + rejection_retry_text([{"symbol": "A", "reason": "lot_size", "qty": 3.0}])
     decisions = answer(asked(given, behind=refused))["decisions"]
     assert decisions["A"]["reasons"] == ["keyless rule: the market refused the order"]
     shown = {name: (each["action"], each["target_cash_amount"]) for name, each in decisions.items()}

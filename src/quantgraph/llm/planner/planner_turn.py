@@ -285,21 +285,27 @@ def _filter(prompt: _Prompt, text: str) -> PlannerTurn:
 
 
 def _decide(prompt: _Prompt, text: str) -> PlannerTurn:
-    """Decide the symbols of the facts; behind a reply of its own those that the newest message names."""
+    """Decide the symbols of the facts; behind a reply of its own those that the newest message asks for."""
     facts = _json_object(text)
-    symbols, newest = symbols_of(facts), prompt.messages[-1].text
-    before, _, behind = newest.rpartition("</decision_facts>")
-    named = [symbol for symbol in symbols if re.search(rf"(?<![\w.]){re.escape(symbol)}(?!\w)", behind)]
+    symbols = symbols_of(facts)
+    facts_of_message, _, behind = prompt.messages[-1].text.rpartition("</decision_facts>")
+    asked_for = _listed_last(behind, symbols)
     retries = sum(isinstance(message, AIMessage) for message in prompt.messages)
-    asked = (tags.read("decision_facts", message.text) for message in prompt.messages)
+    given = (tags.read("decision_facts", message.text) for message in prompt.messages)
     decided = decide_portfolio(
         facts,
-        symbols=symbols if before else named,
-        universe=max(len(symbols_of(_json_object(part))) for part in asked),
+        symbols=symbols if facts_of_message else asked_for or symbols,
+        universe=max(len(symbols_of(_json_object(part))) for part in given),
         retries=retries,
-        rejected=named if before else (),
+        rejected=asked_for if facts_of_message else (),
     )
     return _as_schema(prompt, decided)
+
+
+def _listed_last(text: str, symbols: Sequence[str]) -> list[str]:
+    """The symbols that a text lists behind its last colon."""
+    listed = {name.strip() for name in re.split(r"[,，、]", re.split(r"[:：]", text)[-1])}
+    return [symbol for symbol in symbols if symbol in listed]
 
 
 def _plain(prompt: _Prompt) -> PlannerTurn:
