@@ -37,6 +37,7 @@ def findings(pair, frames):
         Said(
             sentence=pair.sentence,
             event=event_of(rule.entry),
+            state=not event_of(rule.entry),
             names_exit=names_exit(pair.sentence),
             per_symbol=pair.kind not in ("rank", "cheap"),
             traded=tuple(close.columns),

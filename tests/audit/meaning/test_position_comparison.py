@@ -35,6 +35,17 @@ def test_a_state_and_its_event_are_one_rule_in_both_directions():
     assert difference(frame(EVENT), [frame(STATE)]) is None
 
 
+def test_code_that_waits_for_the_beginning_of_a_state_is_out_until_then():
+    waiting = [0, 0, -1, 0, 1, 0, 0, -1, 0, 0]
+    (words,) = [Reading(signal=frame(STATE), explain=lambda session, symbol: "why")]
+    found = compare_positions(frame(waiting), CLOSE, [[words]], state=True).difference
+    assert (found.session, found.symbol, found.code_long, found.cells) == (SESSIONS[0], ONE, False, 2)
+    assert found.waits
+    assert compare_positions(frame(STATE), CLOSE, [[words]], state=True).difference is None
+    blind = [np.nan, np.nan, *waiting[2:]]
+    assert compare_positions(frame(blind), CLOSE, [[words]], state=True).difference is None, "not known yet"
+
+
 def test_nan_keeps_the_position():
     gaps = [1, np.nan, -1, np.nan, 1, np.nan, np.nan, -1, np.nan, np.nan]
     assert difference(frame(gaps), [frame(STATE)]) is None

@@ -85,6 +85,32 @@ def test_a_watched_index_is_read_as_its_own_series(frames, view_of):
     assert codes(said, cross(traded, 20), view) == ["meaning_differs"]
 
 
+def test_a_cross_where_the_words_say_a_state_is_found(frames, view_of):
+    close = frames["ohlcv"]["close"]
+    held = "hold when the close is above its 20-day average, sell when it is below"
+    mean = close.rolling(20).mean()
+    state = (close * 0).mask(close > mean, 1.0).mask(close < mean, -1.0).where(mean.notna())
+    assert codes(words(held), state, view_of()) == []
+    late = state.index[40]
+    (found,) = meaning_findings(words(held), cross(close, 20).loc[late:], [], view_of(), first=late)
+    assert found.code == "meaning_differs"
+    assert "the code waits for its beginning" in found.message
+
+
+@pytest.mark.parametrize("watch", [("600000.SH",), ()])
+def test_one_stock_that_is_watched_for_others_is_read_from_the_sentence(frames, view_of, watch):
+    """With or without the model's ``watch``: the planner reads the roles itself."""
+    text = "when 600000.SH crosses above its 20-day average, buy 600003.SH and 600004.SH; when 600000.SH crosses below it, sell them"
+    close = frames["ohlcv"]["close"]
+    traded = ("600003.SH", "600004.SH")
+    rule = cross(close[["600000.SH"]], 20)["600000.SH"]
+    signal = pd.concat([rule, rule], axis=1, keys=traded)
+    said = words(text, trade=traded if watch else ("600000.SH", *traded), watch=watch)
+    assert rule_in_words(said) is not None
+    assert "meaning_differs" not in codes(said, signal, view_of())
+    assert "meaning_differs" in codes(said, cross(close[list(traded)], 20), view_of())
+
+
 def test_a_field_that_was_not_fetched_leaves_the_structure(frames, view_of):
     said = words("市盈率最低的2只股票买入，其余卖出")
     signal = cross(frames["ohlcv"]["close"], 20) * 0

@@ -90,6 +90,16 @@ def test_spans_that_are_listed_are_compared_too():
     assert slips("600519.SH 2025年", "600519.SH", *year, windows=[year]) == []
 
 
+def test_a_symbol_that_is_only_watched_is_not_to_be_traded():
+    text = "when 601318.SH closes above its 20-day average, buy 600519.SH, 2025"
+    year = ("20250101", "20251231")
+    (found,) = slips(text, "601318.SH,600519.SH", *year)
+    assert found.startswith("the sentence only watches 601318.SH and trades others;")
+    assert slips(text, "601318.SH,600519.SH", *year, watch="601318.SH", trade="600519.SH") == []
+    assert slips(text, "601318.SH,600519.SH", *year, watch="601318.SH") == []
+    assert slips("601318.SH和600519.SH金叉买入，2025年", "601318.SH,600519.SH", *year) == []
+
+
 def test_what_the_caller_fixed_is_not_compared_and_an_index_in_watch_is_named():
     fixed = {"ts_code": "601318.SH", "start_date": "20240101", "end_date": "20241231"}
     assert reading_slips(fixed, "600519.SH 2025年", sessions=YEAR, names={}, fixed=fixed) == []

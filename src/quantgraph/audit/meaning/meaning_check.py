@@ -39,7 +39,7 @@ def check_meaning(
     found = list(structural_findings(signal, close, said, first=first))
     if readings is None:
         return tuple(found)
-    compared = compare_positions(signal, close, readings, first=first)
+    compared = compare_positions(signal, close, readings, first=first, state=said.state)
     if compared is None:
         return tuple(found)
     found = [_with_words(each, compared) for each in found if each.code not in _DECIDED_BY_READING]
@@ -57,6 +57,8 @@ def _difference_finding(compared: Comparison, difference: Difference, said: Said
     session = f"{difference.session:%Y-%m-%d}"
     ours, theirs = ("long", "out") if difference.code_long else ("out", "long")
     (buys, sells), (said_buys, said_sells) = compared.code_counts, compared.words_counts
+    waits = said.state and difference.waits and not difference.code_long
+    state = " The words say a state, which holds already; the code waits for its beginning." if waits else ""
     quote = f" The words: «{said.sentence}»." if said.sentence else ""
     return Finding(
         severity="warning",
@@ -65,7 +67,7 @@ def _difference_finding(compared: Comparison, difference: Difference, said: Said
             f"The code does not do what was said. At {session} {difference.symbol} the code is {ours}, "
             f"the words are {theirs}: {difference.explanation}. The code buys {buys} times and sells "
             f"{sells} times, the words {said_buys} and {said_sells}; {difference.cells} positions "
-            f"differ.{quote}"
+            f"differ.{state}{quote}"
         ),
         session=session,
         symbol=difference.symbol,

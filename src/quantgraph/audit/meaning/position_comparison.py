@@ -49,6 +49,8 @@ class Difference:
         Whether the signal holds the symbol there; the words hold the opposite.
     cells
         Cells at which the positions differ.
+    waits
+        Whether the code has not spoken there, while the words hold a state that began before.
     """
 
     session: pd.Timestamp
@@ -56,6 +58,7 @@ class Difference:
     code_long: bool
     cells: int
     explanation: str
+    waits: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -90,6 +93,7 @@ def compare_positions(
     readings: Iterable[Iterable[Reading]],
     *,
     first: pd.Timestamp | None = None,
+    state: bool = False,
 ) -> Comparison | None:
     """Compare a signal with the readings until one holds the same positions; None if there is no reading.
 
@@ -102,6 +106,9 @@ def compare_positions(
         may fall out either way in each symbol, so that any of them is right there.
     first
         First session that is compared.
+    state
+        Whether the words say a state, which holds from the first session on which it is known: code that
+        waits for its beginning is out until then. Else what is held on the first session is not known.
     """
     columns = [str(name) for name in signal.columns]
     close = close.reindex(index=signal.index, columns=signal.columns)
@@ -115,7 +122,7 @@ def compare_positions(
         chosen: Reading | None = None
         for reading in group:
             words = reading.signal.reindex(index=signal.index, columns=signal.columns)
-            differs = _differs(code, words.to_numpy(dtype=np.float64), traded)
+            differs = _differs(code, words.to_numpy(dtype=np.float64), traded, state=state)
             differs = _unexcused(differs, settling, traded) & compared
             chosen = chosen or reading
             fewest = differs if fewest is None else np.where(differs.any(axis=0), fewest, False)
@@ -133,7 +140,7 @@ def _from(frame: pd.DataFrame, first: pd.Timestamp | None) -> Bools:
     return np.ones(len(index), dtype=bool) if first is None else np.asarray(index >= first)
 
 
-def _differs(code: Any, words: Any, traded: Bools) -> Bools:
+def _differs(code: Any, words: Any, traded: Bools, *, state: bool) -> Bools:
     """Whether the positions of each cell differ, from the first session on which the words are known.
 
     A symbol whose words are known on the first session has a past that the signal does not show.
@@ -144,7 +151,8 @@ def _differs(code: Any, words: Any, traded: Bools) -> Bools:
     ours, theirs = _path(np.where(inside, code, 0.0)), _path(np.where(inside, words, 0.0))
     both = ours.spoken & theirs.spoken & (ours.long != theirs.long)
     alone = _alone(ours, theirs, begins) | _alone(theirs, ours, begins)
-    return np.asarray((both | alone) & inside & traded)
+    waits = state & ~ours.spoken & theirs.spoken & theirs.long & (code == 0)
+    return np.asarray((both | alone | waits) & inside & traded)
 
 
 def _settling(traded: Bools) -> Bools:
@@ -213,6 +221,7 @@ def _difference(
         code_long=_long_at(signal, traded, row, column),
         cells=int(differs.sum()),
         explanation=reading.explain(session, symbol),
+        waits=not np.nan_to_num(signal.to_numpy(dtype=np.float64)[: row + 1, column]).any(),
     )
 
 

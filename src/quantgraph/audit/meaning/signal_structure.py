@@ -37,6 +37,8 @@ class Said:
     event
         ``cross`` if the entry is a cross, which cannot hold on two sessions in a row; ``break`` for another
         event.
+    state
+        Whether the entry is a state, which may hold on many sessions in a row.
     names_exit
         Whether the words name an exit.
     per_symbol
@@ -49,6 +51,7 @@ class Said:
 
     sentence: str = ""
     event: Literal["", "cross", "break"] = ""
+    state: bool = False
     names_exit: bool = False
     per_symbol: bool = False
     traded: tuple[str, ...] = ()
@@ -188,6 +191,16 @@ def _alike(cells: _Cells, said: Said) -> Iterator[Finding]:
 
 def _unsaid(cells: _Cells, said: Said) -> Iterator[Finding]:
     spoken = np.nan_to_num(cells.values) != 0
+    if missing := [code for code in said.traded if code not in cells.symbols]:
+        listed = ", ".join(missing[:5]) + (f" and {len(missing) - 5} more" if len(missing) > 5 else "")
+        message = f"The signal has no column of symbols that are to be traded: {listed}."
+        yield Finding(
+            severity="warning",
+            code="meaning_missing_symbol",
+            message=message,
+            symbol=missing[0],
+            count=len(missing),
+        )
     if said.traded:
         strange = spoken & ~np.isin(np.array(cells.symbols), said.traded)[None, :]
         if strange.any():

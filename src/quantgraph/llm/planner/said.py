@@ -24,6 +24,7 @@ __all__ = [
     "said_windows",
     "says_a_rule",
     "says_parameters",
+    "watched_only",
 ]
 
 
@@ -140,6 +141,21 @@ def says_parameters(text: str, names: Mapping[str, str], last_session: str | Non
     if said_symbols(text, names) or possible_names(text, names) or said_windows(text, last_session):
         return True
     return any(find_clauses(normalise(line))[0] for line in text.splitlines())
+
+
+def watched_only(text: str, names: Mapping[str, str]) -> tuple[str, ...]:
+    """The codes that the conditions of a text are about while it trades others; empty if the roles are not read.
+
+    >>> watched_only("when 601318.SH closes above its 20-day average, buy 600519.SH", {})
+    ('601318.SH',)
+    >>> watched_only("601318.SH, 600519.SH golden cross", {})
+    ()
+    """
+    try:
+        read = read_request(text, RequestContext(names=names))
+    except BadWindow:
+        return ()
+    return tuple(code for code in read.watch if code not in read.trade)
 
 
 def says_a_rule(text: str, names: Mapping[str, str]) -> bool:

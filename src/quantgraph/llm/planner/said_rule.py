@@ -17,6 +17,7 @@ from quantgraph.llm.planner.rules import (
     TradingRule,
     opposite,
 )
+from quantgraph.llm.planner.watched_security import watched_of
 
 __all__ = ["event_of", "names_exit", "said_rule"]
 
@@ -26,7 +27,8 @@ _EXIT_WORDS = frozenset({"SELL", "ELSE", "REVERSE"})
 def said_rule(text: str, request: ParsedRequest) -> TradingRule | None:
     """Return the rule of a text, given what was read in it; None if a part is not said or not read.
 
-    That is an unread word, an open clause of a trade plan, an exit that is a default, or a rule of one security for others.
+    That is an unread word, an open clause of a trade plan, an exit that is a default, or a rule of several
+    securities for others.
 
     >>> from quantgraph.llm.planner.request import RequestContext, read_request
     >>> text = "5日均线上穿20日均线买入"
@@ -34,7 +36,9 @@ def said_rule(text: str, request: ParsedRequest) -> TradingRule | None:
     True
     """
     rule = request.strategy
-    if rule is None or request.unread or request.open or request.watch != request.trade:
+    if rule is None or request.unread or request.open:
+        return None
+    if request.watch != request.trade and watched_of(request.watch, request.trade) is None:
         return None
     return rule if names_exit(text) or rule.exit != opposite(rule.entry) else None
 

@@ -22,6 +22,7 @@ from quantgraph.llm.planner.request import ParsedRequest, RequestContext, read_r
 from quantgraph.llm.planner.rule_readings import buys_and_sells, rule_readings
 from quantgraph.llm.planner.rules import TradingRule
 from quantgraph.llm.planner.said_rule import event_of, names_exit, said_rule
+from quantgraph.llm.planner.watched_security import watched_of
 from quantgraph.market.moment import session_of
 from quantgraph.state.views import BaseView
 from quantgraph.subgraphs.signal.data_request import request_symbols
@@ -38,6 +39,7 @@ MENDABLE = (
     "meaning_blind",
     "meaning_alike",
     "meaning_unsaid_symbol",
+    "meaning_missing_symbol",
     "meaning_unsaid_session",
     "meaning_review",
 )
@@ -131,14 +133,19 @@ def _codes(
 class _SaidRule:
     rule: TradingRule
     text: str
+    watch: str = ""
+    """The one security that the rule reads for others; empty if the text names none."""
 
 
 def rule_in_words(words: Words) -> _SaidRule | None:
     """Return the rule that the words say whole, and the text that says it; None if there is none."""
     if any(name in words.plan for name in _PATH_CLAUSES):
         return None
-    rules = ((said_rule(text, request), text) for text, request in words.read)
-    return next((_SaidRule(rule=rule, text=text) for rule, text in rules if rule is not None), None)
+    for text, request in words.read:
+        if (rule := said_rule(text, request)) is not None:
+            watched = watched_of(request.watch, request.trade)
+            return _SaidRule(rule=rule, text=text, watch=watched.code if watched else "")
+    return None
 
 
 def is_planners(words: Words, cells: Sequence[str]) -> bool:
@@ -165,7 +172,7 @@ def meaning_findings(
     """
     said, found = rule_in_words(words), list[Finding]()
     by_planner = is_planners(words, cells)
-    panel = None if said is None else _panel(words, view, signal, adjusted=not by_planner)
+    panel = None if said is None else _panel(words, said, view, signal, adjusted=not by_planner)
     if said is not None and panel is not None:
         found = _overlap(said.rule, panel, signal, first)
     if by_planner:
@@ -185,6 +192,7 @@ def _said(words: Words, said: _SaidRule | None) -> Said:
     return Said(
         sentence=said.text if said else "",
         event=event_of(said.rule.entry) if said else event,
+        state=said is not None and not event_of(said.rule.entry),
         names_exit=bool(words.exit) or names_exit(text),
         per_symbol=set(words.watch) <= set(words.trade) and not _COMMON.search(text),
         traded=words.trade,
@@ -192,10 +200,14 @@ def _said(words: Words, said: _SaidRule | None) -> Said:
     )
 
 
-def _panel(words: Words, view: BaseView, signal: pd.DataFrame, *, adjusted: bool) -> Panel | None:
+def _panel(
+    words: Words, said: _SaidRule, view: BaseView, signal: pd.DataFrame, *, adjusted: bool
+) -> Panel | None:
     """The frames that the rule reads: of the traded symbols, or of the only watched one; else None."""
     watched = [code for code in words.watch if code not in words.trade]
-    if not watched or set(words.trade) <= set(words.watch):
+    if said.watch:
+        columns = [said.watch]
+    elif not watched or set(words.trade) <= set(words.watch):
         columns = list(signal.columns)
     elif len(words.watch) == 1:
         columns = watched

@@ -14,8 +14,9 @@ import pandas as pd
 
 from quantgraph._util.texts import Note
 from quantgraph.data.symbol_resolution import index_code
-from quantgraph.llm.planner.said import possible_names, said_symbols, said_windows
+from quantgraph.llm.planner.said import possible_names, said_symbols, said_windows, watched_only
 from quantgraph.subgraphs.signal.reply_schemas import ReflectionReply
+from quantgraph.subgraphs.signal.understanding import symbols_of
 from quantgraph.tools.window import split_codes
 
 __all__ = ["Slip", "is_echo", "names_no_dates", "reading_slips"]
@@ -81,7 +82,9 @@ def reading_slips(
     fixed
         What the caller fixed; it is not compared.
     """
-    slips = [] if "ts_code" in fixed else _symbol_slips(params, text, names)
+    slips = (
+        [] if "ts_code" in fixed else [*_symbol_slips(params, text, names), *_role_slips(params, text, names)]
+    )
     return slips + ([] if "start_date" in fixed else _window_slips(params, text, sessions))
 
 
@@ -104,6 +107,15 @@ def _symbol_slips(params: Mapping[str, Any], text: str, names: Mapping[str, str]
         en = f"the sentence names {left_out}, which the reading has neither in watch nor in trade"
         slips.append(_slip("symbol", zh=f"句子里有 {left_out}，解读里没有", en=en))
     return slips
+
+
+def _role_slips(params: Mapping[str, Any], text: str, names: Mapping[str, str]) -> list[Slip]:
+    """A code that the sentence only watches and the reading trades."""
+    read = [names.get(code) or index_code(code) or code.upper() for code in symbols_of(params)["trade"]]
+    if not (wrong := ", ".join(code for code in watched_only(text, names) if code in read)):
+        return []
+    en = f"the sentence only watches {wrong} and trades others; the reading trades it: fill watch and trade"
+    return [_slip("symbol", zh=f"句子只观察 {wrong}，交易的是别的股票，而解读交易了它", en=en)]
 
 
 def names_no_dates(text: str) -> bool:
