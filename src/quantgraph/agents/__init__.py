@@ -1,9 +1,23 @@
 """Deciders: a signal traded by rule, and code that runs in a process of its own."""
 
-from quantgraph.agents.dual_agent import DualAgent
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
 from quantgraph.agents.isolated import IsolatedDecider
 from quantgraph.agents.named_deciders import make_decider
 from quantgraph.agents.signal_rule import SignalRule
 from quantgraph.report.benchmark import BuyAndHold
 
 __all__ = ["BuyAndHold", "DualAgent", "IsolatedDecider", "SignalRule", "make_decider"]
+
+if TYPE_CHECKING:
+    from quantgraph.agents.dual_agent import DualAgent
+
+
+def __getattr__(name: str) -> Any:
+    if name == "DualAgent":  # a run with another decider starts without it
+        from quantgraph.agents.dual_agent import DualAgent
+
+        return DualAgent
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import importlib.util
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from quantgraph._util.canonical_json import content_hash
-from quantgraph.agents.dual_agent import DualAgent
 from quantgraph.agents.signal_rule import SignalRule
 from quantgraph.broker.decider import Decider, check_decider
 from quantgraph.errors import BadFile, BadOption
@@ -16,9 +15,16 @@ from quantgraph.report.benchmark import BuyAndHold
 
 __all__ = ["NAMED_DECIDERS", "decider_file", "decider_place", "make_decider"]
 
-NAMED_DECIDERS: Mapping[str, type[Decider]] = {
+
+def _dual_agent() -> Decider:
+    from quantgraph.agents.dual_agent import DualAgent  # a run with another decider starts without it
+
+    return DualAgent()
+
+
+NAMED_DECIDERS: Mapping[str, Callable[[], Decider]] = {
     "buy_and_hold": BuyAndHold,
-    "dual_agent": DualAgent,
+    "dual_agent": _dual_agent,
     "signal_rule": SignalRule,
 }
 """The package's deciders that need no argument."""
@@ -71,8 +77,10 @@ def decider_place(decider: Decider | None) -> str | None:
 
     A :class:`~quantgraph.agents.SignalRule` has options, of which it is made again.
     """
-    if type(decider) is BuyAndHold or (type(decider) is DualAgent and decider.options == DualAgent().options):
-        return decider.name
+    if decider is not None and decider.name in ("buy_and_hold", "dual_agent"):
+        made = NAMED_DECIDERS[decider.name]()
+        if type(decider) is type(made) and decider.options == made.options:
+            return decider.name
     file = decider_file(decider)
     return f"{file}:{type(decider).__name__}" if file else None
 

@@ -227,3 +227,16 @@ def test_runs_share_a_memory_by_name_cut_by_the_simulated_day(tmp_path):
     assert len(store.read_bytes()) > len(written)
     replayed = replay(folder, decider=DualAgent(memory=EpisodicMemory(store)))
     assert replayed.identical, replayed.differences
+
+
+def test_a_clause_of_a_trade_plan_is_named_as_not_executed(tmp_path):
+    hold = both(decision("hold"), decision("hold"))
+    models = Models(hold)
+    sentence = f"{FIRST}, {SECOND}, buy when RSI(14) is below 30, stop loss 8%, 20250102 to 20250102"
+    done, _ = run(models, tmp_path, sentence)
+    assert done["ended_because"] == "done"
+    assert any("does not execute" in note and "8%" in note for note in done["notes"])
+    assert [clause["status"] for clause in done["understanding"]["clauses"] if "8%" in clause["words"]] == [
+        "not_done"
+    ]
+    assert "RSI(14)" in models.facts[0]["rule"]
