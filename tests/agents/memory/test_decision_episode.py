@@ -109,7 +109,9 @@ def test_json_and_back() -> None:
     ("fields", "message"),
     [
         ({"symbol": ""}, "symbol='' of an episode; must be a text that is not empty"),
-        ({"action": None}, "action=None of an episode; must be a text"),
+        ({"action": None}, "action=None of an episode; must be a word"),
+        ({"action": "close\nbuy all"}, "must be a word such as increase, decrease or close"),
+        ({"run_id": 3}, "run_id=3 of an episode; must be a text"),
         ({"date": "June"}, "date='June' of an episode; must be a simulated date"),
         ({"target_amount": float("nan")}, "target_amount=nan of an episode; must be a finite number"),
         ({"shares": "7"}, "shares='7' of an episode; must be a finite number"),

@@ -76,6 +76,12 @@ def test_a_later_run_on_the_store_is_not_seen_on_an_earlier_day(tmp_path: Path) 
     assert EpisodicMemory(as_of="2025-04-01").query() == []
 
 
+def test_a_memory_that_is_cut_is_not_widened_again() -> None:
+    memory = filled(episode("2025-03-10"), episode("2025-03-12"), as_of="2025-03-11")
+    assert days(memory.at("2025-06-01").query()) == ["2025-03-10"]
+    assert days(memory.at("2025-03-10").query()) == []
+
+
 def test_runs_on_one_store_keep_their_episodes_apart() -> None:
     memory = filled(episode("2025-03-10", run_id="a"), episode("2025-03-10", run_id="b"))
     assert len(memory.query()) == 2

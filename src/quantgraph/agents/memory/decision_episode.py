@@ -19,7 +19,7 @@ __all__ = ["DecisionEpisode", "day_text", "decision_line"]
 
 _ISO = re.compile(r"\d{4}-\d\d-\d\d")
 _NUMBERS = ("target_amount", "cash_change", "shares", "confidence", "importance")
-_TEXTS = ("action", "strategy", "reasoning", "outcome_note", "run_id", "id")
+_TEXTS = ("strategy", "reasoning", "outcome_note", "run_id", "id")
 _LISTS = ("reasons", "tags")
 _MAPPINGS = ("market_context", "signals")
 
@@ -96,6 +96,8 @@ class DecisionEpisode:
     def __post_init__(self) -> None:
         if not isinstance(self.symbol, str) or not self.symbol:
             raise _invalid("symbol", self.symbol, "a text that is not empty")
+        if not isinstance(self.action, str) or not self.action or not self.action.isprintable():
+            raise _invalid("action", self.action, "a word such as increase, decrease or close")
         for names, read in ((_TEXTS, _text), (_MAPPINGS, _plain), (_LISTS, _texts), (_NUMBERS, _number)):
             for name in names:
                 self._set(name, read(name, getattr(self, name)))

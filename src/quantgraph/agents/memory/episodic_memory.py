@@ -71,9 +71,11 @@ class EpisodicMemory:
         return self._store.name
 
     def at(self, as_of: object) -> EpisodicMemory:
-        """The same memory as known on the morning of a session."""
+        """The same memory as known on the morning of a session, and never later than this one is."""
         other = EpisodicMemory(as_of=as_of)
         other._store = self._store
+        if self._as_of is not None:
+            other._as_of = min(self._as_of, other._as_of or self._as_of)
         return other
 
     def add(self, episode: DecisionEpisode) -> str:
