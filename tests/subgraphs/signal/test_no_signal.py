@@ -33,9 +33,12 @@ def failed(text: str) -> ToolMessage:
         ([failed("Error: no such tool"), AIMessage("")], "bad_tool_call: Error: no such tool"),
         (
             [AIMessage("It is a fine\nstrategy.")],
-            "no_tool_call: no cell was run; call the tool python_repl with the code. Reply: It is a fine strategy.",
+            "no_tool_call: no cell was run; call the tool python_repl with the code, ask with a question to the user, or decline with the reason why the data cannot do it. Reply: It is a fine strategy.",
         ),
-        ([AIMessage("")], "no_tool_call: no cell was run; call the tool python_repl with the code."),
+        (
+            [AIMessage("")],
+            "no_tool_call: no cell was run; call the tool python_repl with the code, ask with a question to the user, or decline with the reason why the data cannot do it.",
+        ),
         (
             [
                 ran(),

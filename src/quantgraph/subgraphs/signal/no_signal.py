@@ -10,7 +10,7 @@ from langchain_core.messages import AnyMessage, ToolMessage
 
 from quantgraph.runtime.agent_factory import tool_errors
 from quantgraph.runtime.agent_middleware import stop_line
-from quantgraph.tools import python_repl
+from quantgraph.tools import ask, decline, python_repl
 
 __all__ = ["no_signal_error"]
 
@@ -46,7 +46,10 @@ def no_signal_error(replies: Sequence[AnyMessage]) -> str:
         return errors[0]
     told = f" Reply: {reply}" if (reply := " ".join(text.split())[:_REPLY_CHARACTERS]) else ""
     if not calls:
-        return f"no_tool_call: no cell was run; call the tool {python_repl.name} with the code.{told}"
+        return (
+            f"no_tool_call: no cell was run; call the tool {python_repl.name} with the code, {ask.name} with "
+            f"a question to the user, or {decline.name} with the reason why the data cannot do it.{told}"
+        )
     return (
         "no_signal: the code handed over no signal; call GLOBAL_DATA_STATE.update('signal', "
         f"{{'name': frame}}).{told}"

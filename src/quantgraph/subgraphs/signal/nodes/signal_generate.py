@@ -54,7 +54,8 @@ Data / 数据
 - snapshot["ohlcv"]: {available_ohlcv}
 - snapshot["indicators"]: {available_indicators}
 Wide DataFrames: index = sessions (DatetimeIndex), columns = ts_code, float64, NaN while a stock does not trade 停牌为 NaN.
-vol is in lots of 100 shares 手; prices are as traded 不复权, snapshot.adjusted("close") is adjusted for dividends.
+vol is in lots of 100 shares 手; prices are as traded 不复权. What spans an ex-dividend day (averages, returns, highs) is
+computed on snapshot.adjusted("close"), or a dividend looks like a fall 跨除权日的指标用复权价; a price that was said is raw.
 The code runs again with earlier sessions in front: name no dates. In scope: pd (pandas 3), np, snapshot,
 GLOBAL_DATA_STATE; `import talib` for indicators; no files, no network.
 
@@ -67,7 +68,8 @@ The signal / 信号
 - A NaN makes a rolling window NaN. Roll over each stock's own sessions 按各股自己的交易日计算:
   ma = close.apply(lambda s: s.dropna().rolling(20).mean().reindex(s.index))
 - "crosses above" 上穿 is an event, "above" 高于 a state. Shift booleans with fill_value=False, no fillna.
-- GLOBAL_DATA_STATE.update("signal", {{"sma_cross_5_20": signal}}) under a name that describes it; print its counts.
+- GLOBAL_DATA_STATE.update("signal", {{"sma_cross_5_20": signal}}) under a name that describes it; print its counts,
+  which here are those of the window, without the earlier sessions 仅为窗口内的计数.
 
 How / 写法
 - Call python_repl with one complete, vectorised, deterministic cell; code in a text does not run. 代码必须通过工具运行。
