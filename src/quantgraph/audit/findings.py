@@ -104,6 +104,8 @@ def in_chinese(issue: Mapping[str, Any]) -> str:
 
 
 _ADVICE = {
+    "bad_price": "fetch the bar again, or leave the symbol out: a price is above zero",
+    "bad_bar": "fetch the bar again, or leave the symbol out: no price is outside of low and high",
     "missing_field": "fetch the missing field, or write the strategy without it",
     "missing_symbol": "check the code and the window, or leave the symbol out",
     "calendar_gap": "fetch the lacking sessions: indicators count rows, and a row is not a day there",

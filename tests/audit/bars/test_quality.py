@@ -253,7 +253,10 @@ def test_the_json_form_is_json_and_advises_once():
         "data_summary",
         "recommendations",
     }
-    assert told["recommendations"] == ["build the signal from the index and the columns of the close frame"]
+    assert told["recommendations"] == [
+        "fetch the bar again, or leave the symbol out: a price is above zero",
+        "build the signal from the index and the columns of the close frame",
+    ]
     assert {issue["severity"] for issue in told["issues_found"]} == {"error", "warning"}
 
 

@@ -224,7 +224,7 @@ RULES = {
 }
 
 
-def scripted(cells, codes, rule):
+def scripted(cells, codes, rule, window=WINDOW):
     """A model that reads the rule and runs one cell an attempt, the last one again and again."""
     left = list(cells)
 
@@ -233,7 +233,7 @@ def scripted(cells, codes, rule):
         if tags.read("strategy", text) is None:
             if tags.read("user_request", text) is None:
                 return Reply.text('{"issues_found": []}')
-            params = {"ts_code": codes, "start_date": WINDOW[0], "end_date": WINDOW[1], "strategy_desc": rule}
+            params = {"ts_code": codes, "start_date": window[0], "end_date": window[1], "strategy_desc": rule}
             read = {"type": "mixed", "params": params, "needs_clarification": False}
             return Reply.text(json.dumps({"task_type": "mixed", "user_intent": read}))
         if request.messages[-1]["role"] == "tool":
@@ -285,3 +285,66 @@ def test_each_fault_is_told_and_the_right_cell_gives_the_signal_of_another_compu
     pd.testing.assert_frame_equal(
         signal, expected.loc[session_of(final["request"]["start"]) :], check_names=False
     )
+
+
+def told_over_http(answer, text, a_share, runner, **settings):
+    """The last state of a graph whose model answers over HTTP, and what it was asked, as text."""
+    with OpenAIStub(answer) as server:
+        made = load_settings(
+            openai_base_url=server.base_url,
+            openai_api_key="local",
+            model="stub",
+            model_rung="native",
+            audit_cuts=5,
+            **settings,
+        )
+        resources = Resources(store=DataState(), runner=runner)
+        graph = create_signal_subgraph(source=a_share, on_clarify="fail", settings=made, resources=resources)
+        final = graph.invoke({"messages": [("user", text)]})
+        asked = ["\n".join(str(message["content"]) for message in each.messages) for each in server.requests]
+    return final, asked, resources.store
+
+
+@pytest.mark.timeout(300)
+def test_a_window_that_a_suspension_blinds_is_told_and_mended(a_share, shared_data, runner):
+    """688981.SH, suspended from 1 to 8 September, falls through its stop on the 9th, which the first code is blind to."""
+    cell = Path(shared_data, "model-replies", "cells", "turtle_2n_trail.py").read_text(encoding="utf-8")
+    rolled_high = "high.shift(1).rolling(20, min_periods=20).max()"
+    assert rolled_high in cell
+    by_session = "high.apply(lambda s: s.dropna().shift(1).rolling(20).max().reindex(s.index))"
+    codes, rule = "600036.SH,600150.SH,688981.SH", "突破20日高点买入，比最高收盘价低2倍ATR时卖出"
+    window = ("20250701", "20251031")
+    answer = scripted([cell, cell.replace(rolled_high, by_session)], codes, rule, window)
+    text = f"{codes}，{rule}，{window[0]}到{window[1]}"
+    final, _, store = told_over_http(answer, text, a_share, runner)
+    assert final["ended_because"] == "done", final["error_messages"]
+    (told,) = [line for line in final["execution_history"] if " failed (attempt " in line]
+    assert "no opinion on" in told
+    assert "(600150.SH, 688981.SH)" in told
+    signal = store.snapshot(final["data_ref"])["signal"][final["strategy"]["name"]]["688981.SH"]
+    exits = signal[signal == -1].index
+    assert "2025-09-09" in [f"{day:%Y-%m-%d}" for day in exits]
+    assert not any(each["code"].startswith("meaning") for each in final["validation"]["issues_found"])
+
+
+@pytest.mark.timeout(300)
+def test_a_window_of_another_year_goes_back_to_the_model(a_share, shared_data, runner):
+    codes, cells, _, _ = CASES["sma cross"]
+    cell = Path(shared_data, "model-replies", "cells", f"{cells[0]}.py").read_text(encoding="utf-8")
+    right, readings = scripted([cell], codes, RULES["sma cross"]), []
+
+    def answer(request):
+        reply = right(request)
+        if "task_type" in str(reply):
+            readings.append(request)
+            if len(readings) == 1:
+                years = [day.replace("2025", "2024") for day in WINDOW]
+                return scripted([cell], codes, RULES["sma cross"], years)(request)
+        return reply
+
+    text = f"{codes}，{RULES['sma cross']}，{WINDOW[0]}到{WINDOW[1]}"
+    final, asked, _ = told_over_http(answer, text, a_share, runner)
+    assert final["ended_because"] == "done", final["error_messages"]
+    assert final["understanding"]["windows"] == [list(WINDOW)]
+    told = "misread: the sentence says 20250401-20250930, not 20240401-20240930"
+    assert [told in each for each in asked if "<user_request>" in each] == [False, True]

@@ -265,6 +265,9 @@ def test_bars_that_cannot_be_become_no_signal_unless_somebody_says_so(play, grap
         "warning",
         "close is -1 at (2024-01-05, 000341.SZ); prices are above 0",
     )
+    assert final["validation"]["recommendations"] == [
+        "fetch the bar again, or leave the symbol out: a price is above zero"
+    ]
 
 
 def test_headless_the_symbols_of_such_bars_are_left_out_and_named(play, graph_of):
@@ -315,7 +318,11 @@ def test_such_a_bar_of_a_watched_symbol_is_a_warning(play, graph_of):
 def test_only_the_signal_of_the_strategy_is_in_its_commit(play, graph_of, store):
     both = play.GOOD_CODE + '\nGLOBAL_DATA_STATE.update("signal", {"draft": -signal, "final": signal})\n'
     final = graph_of(play.Cast(code=both)).invoke(begin("x"))
-    assert final["strategy"]["name"] == "final"
+    assert (final["strategy"]["name"], final["strategy"]["signals"]) == (
+        "final",
+        ["up_day", "draft", "final"],
+    )
+    assert "the code hands over up_day, draft too, not traded" in final["messages"][-1].text
     assert list(store.snapshot(final["data_ref"])["signal"]) == ["final"]
 
 

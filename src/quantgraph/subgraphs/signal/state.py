@@ -64,8 +64,9 @@ class SignalSubgraphState(TypedDict):
     confirmed: NotRequired[str | None]
     """Hash of the understanding that the user has confirmed."""
     strategy: NotRequired[dict[str, Any]]
-    """``{name, cells, code_hash, data_ref, request, warm_up, said}``; ``data_ref`` is the data it ran on,
-    ``warm_up`` the sessions that a row needs, ``said`` what its model says about it. Once validated,
+    """``{name, signals, cells, code_hash, data_ref, request, warm_up, said}``; ``signals`` are the names that
+    its code hands over, ``name`` the last, which alone is proved and traded; ``data_ref`` is the data it ran
+    on, ``warm_up`` the sessions that a row needs, ``said`` what its model says about it. Once validated,
     ``evaluated_from``: the first session that counts."""
     attempts: NotRequired[list[Attempt]]
     """The attempts at this signal: the conversation in which a model writes its code."""

@@ -144,6 +144,7 @@ def signal_generate_node(
     warmed = {**window, "notes": [*request["notes"], *notes]}
     strategy = {
         "name": name,
+        "signals": list(context.code.names),
         "cells": list(cells),
         "code_hash": code_hash(cells),
         "data_ref": made["data_ref"],

@@ -331,11 +331,26 @@ def _summary_text(state: SignalSubgraphState, report: Report, target: str) -> st
     if target == "data":
         return say(language(state), zh=f"数据已就绪：{extent}。", en=f"The data is ready: {extent}.")
     counts, name = summary["signal_counts"], state["strategy"]["name"]
+    others = [each for each in state["strategy"].get("signals", ()) if each != name]
     proof = summary["causality"]["text"] + say(language(state), **not_evaluated_text(summary))
-    notes = "".join(f" {note}." for note in request["notes"])
+    notes = "".join(f" {note}." for note in [*_not_traded(others, state), *request["notes"]])
     return say(
         language(state),
         zh=f"信号 {name} 已生成并通过验证：{extent}；买入 {counts['buy']}，卖出 {counts['sell']}。{proof}。{notes}",
         en=f"Signal {name} is ready and validated: {extent}; {counts['buy']} buys, {counts['sell']} sells; "
         f"{proof}.{notes}",
     )
+
+
+def _not_traded(others: list[str], state: SignalSubgraphState) -> list[str]:
+    """The remark on signals that the code hands over beside the one that is traded."""
+    if not others:
+        return []
+    named = ", ".join(others)
+    return [
+        say(
+            language(state),
+            zh=f"代码还给出了信号 {named}，不用于交易",
+            en=f"the code hands over {named} too, not traded",
+        )
+    ]
