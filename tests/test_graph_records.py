@@ -152,6 +152,15 @@ def test_kinds_that_the_source_or_these_symbols_do_not_have_are_named(graph, fol
     assert state["request"]["notes"] == [f"{folder} 没有这些代码的 news 类记录"]
 
 
+def test_a_kind_without_a_record_is_fetched_once_before_the_signal_too(graph, folder):
+    (folder / "news.jsonl").write_text(news("about another", "2024-01-09", "000001.SZ"))
+    source = Counting(folder)
+    state = graph(Reader("news", signal=True), source).invoke(ask(f"{REQUEST}, {RULE}"))
+    assert (state["ended_because"], len(source.asked)) == ("done", 1)
+    notes = [note for note in state["request"]["notes"] if "records" in note]
+    assert notes == [f"{folder} has no records of kind news about these symbols"]
+
+
 def test_news_after_the_runs_moment_is_not_fetched(graph, store, folder):
     decider = Reader("news")
     state = graph(decider, folder).invoke(ask(REQUEST, as_of=f"{DAYS[6]:%Y%m%d}"))
@@ -190,7 +199,7 @@ def test_given_data_are_traded_as_they_are_and_what_they_lack_is_named(graph, st
     assert decider.seen[f"{DAYS[5]:%Y%m%d}"] == ["the host's"]
     assert state["request"]["notes"] == [
         "no source gives records of kind filing",
-        "decider reader needs the indicator pe_ttm, which the data do not have",
+        "the decider needs the indicator pe_ttm, which the data do not have",
     ]
 
 

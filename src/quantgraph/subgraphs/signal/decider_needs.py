@@ -168,16 +168,19 @@ def fetch_needed_sessions(
     return fetched["data_ref"], request, [_fewer_sessions(decider, there)]
 
 
-def has_needed_records(store: DataState, ref: str, source: MarketDataSource, decider: Decider) -> bool:
-    """Return whether a commit has a record of each kind that a decider needs and the source has."""
-    needed = decider.needs.records
+def has_needed_records(
+    store: DataState, ref: str, request: Mapping[str, Any], source: MarketDataSource, decider: Decider
+) -> bool:
+    """Return whether the records that a decider needs and the source has are fetched or in the commit."""
+    fetched = request.get("records", ())
+    missing = [kind for kind in decider.needs.records if kind not in fetched]
     data = store.snapshot(ref)
-    return not needed or all(data.records(kind) for kind in record_kinds_of(source) if kind in needed)
+    return not missing or all(data.records(kind) for kind in record_kinds_of(source) if kind in missing)
 
 
 def fetch_needed_records(
     store: DataState, ref: str, request: Mapping[str, Any], source: MarketDataSource, decider: Decider
-) -> tuple[str, list[Note]]:
+) -> tuple[str, dict[str, Any], list[Note]]:
     """Fetch the records that a decider needs, up to the end of the request's window, on top of a commit.
 
     News is fetched from two weeks before the request's data on; what holds until it is replaced, such as a
@@ -186,16 +189,18 @@ def fetch_needed_records(
     Returns
     -------
     tuple
-        The commit, and a note for each kind of which the source has no record about these symbols.
+        The commit, the request with the fetched kinds as ``records``, and a note for each kind of which the
+        source has no record about these symbols.
 
     Raises
     ------
     QuantGraphError
         If the source fails.
     """
+    request = dict(request)
     kinds = [kind for kind in decider.needs.records if kind in record_kinds_of(source)]
     if not kinds or not isinstance(source, DatedRecords):
-        return ref, []
+        return ref, request, []
     symbols, last = (*request_symbols(request, source), *request["index"]), session_of(request["end"])
 
     def fetch() -> str:
@@ -209,7 +214,7 @@ def fetch_needed_records(
     facts = {"step": "records", "data_ref": ref, "request": request, "kinds": kinds, "source": source.name}
     fetched = recorded("code", facts, fetch)
     data = store.snapshot(fetched)
-    return fetched, [
+    notes = [
         Note(
             zh=f"{source.name} 没有这些代码的 {kind} 类记录",
             en=f"{source.name} has no records of kind {kind} about these symbols",
@@ -217,6 +222,7 @@ def fetch_needed_records(
         for kind in kinds
         if not data.records(kind)
     ]
+    return fetched, {**request, "records": kinds}, notes
 
 
 def _fewer_sessions(decider: Decider, there: int) -> Note:

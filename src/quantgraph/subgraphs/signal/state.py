@@ -52,7 +52,8 @@ class SignalSubgraphState(TypedDict):
     """The commit that the run works on."""
     request: NotRequired[dict[str, Any]]
     """The intent as checked by code: ``{ts_code, trade, index, start, end, indicators, strategy, notes,
-    index_code}``, and ``data_start`` if data from before ``start`` are needed."""
+    index_code}``, ``data_start`` if data from before ``start`` are needed, and ``records``: the kinds that
+    were fetched."""
     understanding: NotRequired[Understanding]
     """What was said, see :class:`~quantgraph.subgraphs.signal.understanding.Understanding`."""
     last_request: NotRequired[dict[str, Any]]

@@ -116,7 +116,7 @@ def _outcome(
             )
             request = _with_notes(state, request, notes)
         if bars and indicators:
-            data_ref, notes = fetch_needed_records(
+            data_ref, request, notes = fetch_needed_records(
                 resources.store, data_ref, request, context.source, current_decider(resources)
             )
             request = _with_notes(state, request, notes)

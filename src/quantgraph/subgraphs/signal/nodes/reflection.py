@@ -366,7 +366,7 @@ def _readiness(state: SignalSubgraphState, resources: OpenResources, source: AsO
     ref = restrict_to_request(resources.store, current_ref(state, resources), request, source)
     bars, indicators = has_data(resources.store, ref, request, source)
     bars = bars and has_needed_sessions(resources.store, ref, request)
-    bars = bars and has_needed_records(resources.store, ref, source, current_decider(resources))
+    bars = bars and has_needed_records(resources.store, ref, request, source, current_decider(resources))
     signal = bars and indicators and has_signal(resources.store, ref, request, state.get("strategy", {}))
     task = "data_fetch"
     if bars and indicators:
