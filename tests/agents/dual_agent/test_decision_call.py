@@ -1,6 +1,7 @@
 """The plain calls, with the documented examples: results, counts, contexts, refusals, caches, and what is not valid."""
 
 import json
+from copy import deepcopy
 
 import pytest
 from dual_agent_models import Models, decision, item
@@ -195,12 +196,47 @@ def test_a_context_gives_the_configuration_and_takes_the_decisions(features, con
     assert ctx.get("decisions") == {name: results[name] for name in ("AAPL", "TSLA")}
 
 
+def on(features, date):
+    """The features of another day."""
+    moved = deepcopy(features)
+    for each in moved:
+        each["features"]["market_data"]["date"] = date
+    return moved
+
+
+def test_the_memory_of_a_later_day_and_of_the_same_one_is_not_shown(features, context):
+    hold = {"AAPL": decision("hold"), "TSLA": decision("hold")}
+    models = Models({"AAPL": decision("increase", 7500), "TSLA": decision("hold")}, hold, hold)
+    ctx = context(models)
+    decide_batch_dual_agent(on(features, "2025-06-16"), ctx=ctx)
+    decide_batch_dual_agent(on(features, "2025-06-13"), ctx=ctx)
+    decide_batch_dual_agent(on(features, "2025-06-16"), ctx=ctx)
+    assert [each["history"] for each in models.facts] == [{}, {}, {}]
+
+
+def test_a_hold_in_place_of_a_rejected_decision_leaves_nothing_in_the_memory(features, context):
+    hold = {"AAPL": decision("hold"), "TSLA": decision("hold")}
+    models = Models({"AAPL": decision("increase", 7500), "TSLA": decision("increase", 4000)}, hold)
+    ctx = context(models)
+    decide_batch_dual_agent(features, ctx=ctx)
+    assert len(ctx.memory.episodes.query()) == 2
+    decide_batch_dual_agent(features, ctx=ctx, rejected_orders=[REJECTED])
+    assert ctx.memory.episodes.query() == []
+
+
+def test_features_without_a_date_make_no_memory(features, context):
+    models = Models({"AAPL": decision("increase", 7500), "TSLA": decision("hold")})
+    ctx = context(models)
+    decide_batch_dual_agent(on(features, None), ctx=ctx)
+    assert ctx.memory.episodes.query() == []
+
+
 def test_the_memory_is_loaded_and_stored(features, context):
     hold = {"AAPL": decision("hold"), "TSLA": decision("hold")}
     models = Models({"AAPL": decision("increase", 7500), "TSLA": decision("hold")}, hold)
     ctx = context(models)
     decide_batch_dual_agent(features, ctx=ctx)
-    decide_batch_dual_agent(features, ctx=ctx)
+    decide_batch_dual_agent(on(features, "2025-06-16"), ctx=ctx)
     # A hold is no episode.
     assert models.facts[1]["history"] == {
         "AAPL": "Previous decisions:\n2025-06-15: increase to $7500 (confidence: 0.75)"

@@ -13,6 +13,7 @@ from quantgraph.agents.dual_agent.decision_steps import (
     DECISION_PROMPT,
     ROLES,
     Agents,
+    day_of,
     decide_all,
     decided_at,
     held,
@@ -121,7 +122,9 @@ def decide_batch_dual_agent(  # noqa: PLR0917 - the documented signature
     batch = replace(
         batch,
         prompt=prompts[1],
-        history=past_texts(batch.positions, decision_history, previous_decisions, pipeline),
+        history=past_texts(
+            batch.positions, decision_history, previous_decisions, pipeline, day=day_of(features)
+        ),
     )
     agents = Agents(filter_prompt=prompts[0], ask=meter.counting(ask), meter=meter, is_given_up=_is_given_up)
     known = {item["symbol"]: item["features"].get("fundamental_data") or {} for item in features}
@@ -170,7 +173,7 @@ def filter_stocks_needing_fundamental(  # noqa: PLR0917 - as the decision's
                 chosen = choose_fundamentals(
                     _bare(features),
                     _portfolio(features, config, ctx),
-                    past_texts(symbols, decision_history, previous_decisions, pipeline),
+                    past_texts(symbols, decision_history, previous_decisions, pipeline, day=day_of(features)),
                     prompt=prompts_of(config, "en")[0],
                     rule="",
                     ask=meter.counting(ask),
@@ -210,7 +213,11 @@ def _decide_batch_portfolio_dual_agent(  # noqa: PLR0917 - the documented signat
         _batch(features, config, ctx or pipeline_ctx, rejected_orders),
         prompt=system_prompt,
         history=past_texts(
-            [item["symbol"] for item in features], decision_history, previous_decisions, pipeline_ctx
+            [item["symbol"] for item in features],
+            decision_history,
+            previous_decisions,
+            pipeline_ctx,
+            day=day_of(features),
         ),
     )
     agents = Agents(filter_prompt="", ask=meter.counting(client.ask), meter=meter, is_given_up=_is_given_up)
@@ -306,24 +313,33 @@ def _bare(features: Features) -> list[dict[str, Any]]:
 def _remember(
     pipeline: PipelineContext, decisions: Mapping[str, Mapping[str, Any]], features: Features
 ) -> None:
-    """Add the decisions that are no hold to the memory."""
+    """Add the decisions that are no hold to the memory; a hold takes the place of one that was rejected.
+
+    Features without a date make no memory: the clock's would not be the day that was decided.
+    """
     if not pipeline.memory_enabled:
         return
+    made, memory = [], pipeline.memory.episodes
     for item in features:
         decision, known = decisions[item["symbol"]], item["features"]
-        if decision["action"] != "hold":
-            pipeline.memory.episodes.add(
-                DecisionEpisode(
-                    symbol=item["symbol"],
-                    date=str(known["market_data"].get("date") or "")[:10],
-                    action=decision["action"],
-                    target_amount=decision["target_cash_amount"],
-                    cash_change=decision["cash_change"],
-                    confidence=decision["confidence"],
-                    reasoning="; ".join(decision["reasons"]),
-                    reasons=list(decision["reasons"]),
-                    market_context=dict(known["market_data"]),
-                    tags=_extract_decision_tags(dict(decision), dict(known)),
-                    run_id=pipeline.run_id,
-                )
-            )
+        date = str(known["market_data"].get("date") or "")[:10]
+        if not date:
+            continue
+        episode = DecisionEpisode(
+            symbol=item["symbol"],
+            date=date,
+            action=decision["action"],
+            target_amount=decision["target_cash_amount"],
+            cash_change=decision["cash_change"],
+            confidence=decision["confidence"],
+            reasoning="; ".join(decision["reasons"]),
+            reasons=list(decision["reasons"]),
+            market_context=dict(known["market_data"]),
+            tags=_extract_decision_tags(dict(decision), dict(known)),
+            run_id=pipeline.run_id,
+        )
+        if decision["action"] == "hold":
+            memory.discard(episode.id)
+        else:
+            made.append(episode)
+    memory.add_all(made)

@@ -23,6 +23,7 @@ __all__ = [
     "ROLES",
     "Agents",
     "Decided",
+    "day_of",
     "decide_all",
     "decided_at",
     "held",
@@ -185,9 +186,14 @@ def portfolio_after(
     }
 
 
+def day_of(features: Sequence[Mapping[str, Any]]) -> str:
+    """Return the date of the features' session; "" if they have none."""
+    return max((str(item["features"]["market_data"].get("date") or "")[:10] for item in features), default="")
+
+
 def decided_at(features: Sequence[Mapping[str, Any]]) -> str:
     """Return the open of the features' session, ISO; the time of the clock if they have no date."""
-    date = max((str(item["features"]["market_data"].get("date") or "")[:10] for item in features), default="")
+    date = day_of(features)
     return f"{date}T09:00:00" if date else datetime.now(UTC).isoformat()
 
 

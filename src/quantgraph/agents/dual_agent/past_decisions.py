@@ -20,10 +20,13 @@ def past_texts(
     decision_history: Mapping[str, Any] | None,
     previous_decisions: Mapping[str, Any] | None,
     pipeline: PipelineContext | None,
+    *,
+    day: str = "",
 ) -> dict[str, str]:
     """Return the earlier decisions of each symbol that has some.
 
-    The caller's history is used before the memory of the context, and that before the last decisions.
+    The caller's history is used before the memory of the context, and that before the last decisions. Of the
+    memory only what was known on the morning of ``day``, ``YYYY-MM-DD``, is read; "": all of it.
 
     Raises
     ------
@@ -33,9 +36,10 @@ def past_texts(
     if decision_history:
         return {each: _text(each, decision_history[each]) for each in symbols if decision_history.get(each)}
     if pipeline is not None and pipeline.memory_enabled:
-        recalled = {each: pipeline.memory.episodes.get_for_prompt(each, n=5) for each in symbols}
-        if any(recalled.values()):
-            return {each: f"{HISTORY_HEADING}\n{text}" for each, text in recalled.items() if text}
+        episodes = pipeline.memory.episodes
+        recalled = (episodes.at(day) if day else episodes).texts(symbols, n=5)
+        if recalled:
+            return {each: f"{HISTORY_HEADING}\n{text}" for each, text in recalled.items()}
     last = previous_decisions or {}
     return {each: _text(each, [_dated(last[each])]) for each in symbols if last.get(each)}
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
@@ -116,12 +116,16 @@ class EpisodeFile(EpisodeStore):
 
     def add(self, episodes: Sequence[DecisionEpisode]) -> None:
         """Write the episodes that are not there already."""
+        if not episodes:
+            return
         with self._appending() as file:
             new = [each for each in episodes if self._episodes.get(each.id) != each]
             self._append(file, [each.to_json() for each in new])
 
     def discard(self, episode_id: str) -> None:
         """Drop an episode, if it is there."""
+        if not self.path.exists():
+            return
         with self._appending() as file:
             self._append(file, [{"discarded": episode_id}] if episode_id in self._episodes else [])
 
@@ -134,7 +138,7 @@ class EpisodeFile(EpisodeStore):
                 self._read_from(file)
                 yield file
 
-    def _append(self, file: IO[bytes], bodies: Sequence[dict[str, Any]]) -> None:
+    def _append(self, file: IO[bytes], bodies: Sequence[Mapping[str, Any]]) -> None:
         if bodies:
             file.write("".join(f"{canonical_json(body)}\n" for body in bodies).encode())
             file.flush()
