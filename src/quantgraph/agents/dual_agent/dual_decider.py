@@ -177,9 +177,9 @@ class DualAgent(Decider):
         if self._memory is None:
             return history_texts(episodes, symbols)
         today = f"{context.session:%Y-%m-%d}"
-        for each in episodes:
-            if each.date == episodes[-1].date or each.outcome_known == today:
-                self._memory.add(each)
+        self._memory.add_all(
+            each for each in episodes if each.date == episodes[-1].date or each.outcome_known == today
+        )
         texts = self._memory.at(today).texts(symbols)
         return {symbol: f"{HISTORY_HEADING}\n{text}" for symbol, text in texts.items()}
 
