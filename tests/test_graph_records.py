@@ -203,17 +203,23 @@ def test_given_data_are_traded_as_they_are_and_what_they_lack_is_named(graph, st
     ]
 
 
-def test_a_source_that_fails_for_a_moment_is_asked_again(graph, folder):
-    class Shaky(Counting):
-        def records(self, *given):
-            found = super().records(*given)
-            if len(self.asked) == 1:
-                raise SourceUnavailable("busy")
-            return found
+class Shaky(Counting):
+    """A source that is busy when it is first asked for records."""
 
+    def records(self, *given):
+        found = super().records(*given)
+        if len(self.asked) == 1:
+            raise SourceUnavailable("busy")
+        return found
+
+
+def test_a_source_that_fails_for_a_moment_is_asked_again_and_the_run_replays(folder, tmp_path):
     decider, source = Reader("news"), Shaky(folder)
-    state = graph(decider, source).invoke(ask(REQUEST))
-    assert (state["ended_because"], len(source.asked)) == ("done", 2)
+    done = run_strategy(REQUEST, source=source, decider=decider, out=tmp_path)
+    assert (done["ended_because"], len(source.asked)) == ("done", 2)
+    assert list(decider.seen.values()) == SEEN
+    decider = Reader("news")
+    assert replay(done["run_dir"], decider=decider).identical
     assert list(decider.seen.values()) == SEEN
 
 

@@ -130,9 +130,20 @@ def lacking_indicators(names: Iterable[str]) -> list[Note]:
 
 
 def fetch_needed_sessions(
-    store: DataState, ref: str, request: Mapping[str, Any], source: MarketDataSource, decider: Decider
+    store: DataState,
+    ref: str,
+    request: Mapping[str, Any],
+    source: MarketDataSource,
+    decider: Decider,
+    *,
+    attempt: Mapping[str, int],
 ) -> tuple[str, dict[str, Any], list[Note]]:
     """Fetch the sessions before the window that a request needs, on top of a commit with the window's data.
+
+    Parameters
+    ----------
+    attempt
+        What tells this fetch from a failed one before, for the recording.
 
     Returns
     -------
@@ -156,7 +167,7 @@ def fetch_needed_sessions(
         return {"data_ref": extended, "first": f"{store.snapshot(extended)['ohlcv']['open'].index[0]:%Y%m%d}"}
 
     facts = {"step": "earlier_sessions", "data_ref": ref, "request": request, "source": source.name}
-    fetched = recorded("code", facts, fetch)
+    fetched = recorded("code", {**facts, **attempt}, fetch)
     first = fetched["first"]
     if first == f"{asked:%Y%m%d}":
         return fetched["data_ref"], request, []
@@ -179,12 +190,23 @@ def has_needed_records(
 
 
 def fetch_needed_records(
-    store: DataState, ref: str, request: Mapping[str, Any], source: MarketDataSource, decider: Decider
+    store: DataState,
+    ref: str,
+    request: Mapping[str, Any],
+    source: MarketDataSource,
+    decider: Decider,
+    *,
+    attempt: Mapping[str, int],
 ) -> tuple[str, dict[str, Any], list[Note]]:
     """Fetch the records that a decider needs, up to the end of the request's window, on top of a commit.
 
     News is fetched from two weeks before the request's data on; what holds until it is replaced, such as a
     filing, from the beginning.
+
+    Parameters
+    ----------
+    attempt
+        As for :func:`fetch_needed_sessions`.
 
     Returns
     -------
@@ -212,7 +234,7 @@ def fetch_needed_records(
         return store.record(found, base=ref)
 
     facts = {"step": "records", "data_ref": ref, "request": request, "kinds": kinds, "source": source.name}
-    fetched = recorded("code", facts, fetch)
+    fetched = recorded("code", {**facts, **attempt}, fetch)
     data = store.snapshot(fetched)
     notes = [
         Note(

@@ -112,12 +112,22 @@ def _outcome(
         bars, indicators = has_data(resources.store, data_ref, request, context.source)
         if bars and indicators and "data_start" in request:
             data_ref, request, notes = fetch_needed_sessions(
-                resources.store, data_ref, request, context.source, current_decider(resources)
+                resources.store,
+                data_ref,
+                request,
+                context.source,
+                current_decider(resources),
+                attempt=_attempt(state),
             )
             request = _with_notes(state, request, notes)
         if bars and indicators:
             data_ref, request, notes = fetch_needed_records(
-                resources.store, data_ref, request, context.source, current_decider(resources)
+                resources.store,
+                data_ref,
+                request,
+                context.source,
+                current_decider(resources),
+                attempt=_attempt(state),
             )
             request = _with_notes(state, request, notes)
     except FATAL_ERRORS:
@@ -215,9 +225,13 @@ def _fetch_facts(state: SignalSubgraphState, context: ToolContext, panel: str) -
         "data_ref": context.tree.ref,
         "request": state["request"],
         "source": context.source.name,
-        "after": sum(state.get("calls", {}).values()),  # a failed fetch is tried again later
-        "attempt": state.get("retry_count", 0),
+        **_attempt(state),
     }
+
+
+def _attempt(state: SignalSubgraphState) -> dict[str, int]:
+    """Return what tells a fetch from a failed one before."""
+    return {"after": sum(state.get("calls", {}).values()), "attempt": state.get("retry_count", 0)}
 
 
 def _fetch_levels(state: SignalSubgraphState, resources: OpenResources, context: ToolContext) -> None:
