@@ -135,6 +135,15 @@ def test_a_damaged_line_is_named_and_nothing_is_lost(tmp_path: Path, line: bytes
     assert len(memory.query()) == 1
 
 
+def test_an_item_that_another_process_changed_is_read_again() -> None:
+    graph = InMemoryStore()
+    memory, first = EpisodicMemory(graph, namespace=("mine",)), episode()
+    memory.add(first)
+    assert memory.query()[0].actual_result is None
+    graph.put(("mine",), first.id, first.to_json() | {"actual_result": 1.5})
+    assert memory.query()[0].actual_result == 1.5
+
+
 def test_an_item_that_is_not_an_episode_is_named() -> None:
     graph = InMemoryStore()
     graph.put(("mine",), "odd", {"symbol": "A"})

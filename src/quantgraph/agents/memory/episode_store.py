@@ -7,6 +7,7 @@ import os
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from copy import deepcopy
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
@@ -190,6 +191,7 @@ class GraphStore(EpisodeStore):
         super().__init__()
         self._store, self._namespace = store, namespace
         self.name = "/".join(namespace)
+        self._read: dict[str, tuple[object, DecisionEpisode]] = {}
 
     def refresh(self) -> None:
         """Take what others have written since."""
@@ -214,12 +216,16 @@ class GraphStore(EpisodeStore):
         self._store.delete(self._namespace, episode_id)
 
     def _episode(self, key: str, value: object) -> DecisionEpisode:
-        try:
-            return DecisionEpisode.from_json(value)
-        except BadOption as error:
-            raise BadFile(
-                f"item {key!r:.80} of the store {self.name} is not an episode: {error}", path=self.name
-            ) from error
+        """The episode of an item, read once for each value."""
+        before = self._read.get(key)
+        if before is None or before[0] != value:
+            try:
+                before = self._read[key] = deepcopy(value), DecisionEpisode.from_json(value)
+            except BadOption as error:
+                raise BadFile(
+                    f"item {key!r:.80} of the store {self.name} is not an episode: {error}", path=self.name
+                ) from error
+        return before[1]
 
 
 @contextmanager

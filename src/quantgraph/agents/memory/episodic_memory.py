@@ -141,13 +141,13 @@ class EpisodicMemory:
             since = self._since(days)
             found = [
                 each
-                for each in self._known(symbol)
+                for each in self._seen(symbol)
                 if strategy in (None, each.strategy)
                 and action in (None, each.action)
                 and (wanted is None or not {*wanted}.isdisjoint(each.tags))
                 and each.date >= since
             ]
-            return found[:limit]
+            return self._as_known(found[:limit])
 
         if not self.name:
             return ask()
@@ -169,8 +169,12 @@ class EpisodicMemory:
 
         def ask() -> dict[str, str]:
             self._store.refresh()
-            found = ((symbol, self._known(symbol)) for symbol in wanted)
-            return {symbol: "\n".join(episode_lines(known, n)) for symbol, known in found if known}
+            found = ((symbol, self._seen(symbol)) for symbol in wanted)
+            return {
+                symbol: "\n".join(_lines(self._as_known(seen[:n]), len(seen)))
+                for symbol, seen in found
+                if seen
+            }
 
         return self._read("texts", {"symbols": wanted, "n": n}, ask)
 
@@ -180,11 +184,16 @@ class EpisodicMemory:
             return ask()
         return recorded("tool", {"memory": self.name, "as_of": self._as_of, what: request}, ask)
 
-    def _known(self, symbol: str | None) -> list[DecisionEpisode]:
+    def _seen(self, symbol: str | None) -> Sequence[DecisionEpisode]:
+        """Episodes before the day, with outcomes that may not be known yet."""
         episodes, day = self._store.episodes(symbol), self._as_of
+        return episodes if day is None else [each for each in episodes if each.date < day]
+
+    def _as_known(self, seen: Sequence[DecisionEpisode]) -> list[DecisionEpisode]:
+        day = self._as_of
         if day is None:
-            return list(episodes)
-        return [known for each in episodes if (known := each.as_of(day)) is not None]
+            return list(seen)
+        return [known for each in seen if (known := each.as_of(day)) is not None]
 
     def _since(self, days: int | None) -> str:
         if days is None:
@@ -199,8 +208,12 @@ class EpisodicMemory:
 
 def episode_lines(newest_first: Sequence[DecisionEpisode], n: int) -> list[str]:
     """Lines of the last ``n`` episodes, oldest first, and one that says how many are left out."""
-    lines = [each.line for each in reversed(newest_first[:n])]
-    left = len(newest_first) - len(lines)
+    return _lines(newest_first[:n], len(newest_first))
+
+
+def _lines(newest_first: Sequence[DecisionEpisode], count: int) -> list[str]:
+    lines = [each.line for each in reversed(newest_first)]
+    left = count - len(lines)
     return [*lines, f"({left} earlier {'one is' if left == 1 else 'ones are'} left out)"] if left else lines
 
 
