@@ -187,6 +187,11 @@ def test_a_configuration_that_a_run_cannot_take(cfg, told):
         DualAgent(cfg)
 
 
+def test_a_memory_without_a_store_is_none_to_share():
+    with pytest.raises(BadOption, match="a resumed run would not find it"):
+        DualAgent(memory=EpisodicMemory())
+
+
 def test_what_it_fixes_is_part_of_the_identity():
     decider = DualAgent({"llm": {"model": "a", "temperature": 0.7}, "portfolio": {"min_cash_ratio": 0.1}})
     assert decider.options["cfg"]["portfolio"] == {"min_cash_ratio": 0.1}

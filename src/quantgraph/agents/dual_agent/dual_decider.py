@@ -53,12 +53,13 @@ class DualAgent(Decider):
         ``portfolio.total_cash``, its settings' cache in place of ``cache`` and ``llm.cache``. Its budget is
         one for all models, so ``llm.budget`` is refused here.
     memory
-        Decisions of other runs, shared by a name; default: this run's own, read from its ledger.
+        Decisions of other runs, shared by a name; default: this run's own, read from its ledger. A run writes
+        what a session has filled when the next one is decided, so that of its last session is not shared.
 
     Raises
     ------
     BadOption
-        If ``cfg`` is not valid, or holds what a run decides.
+        If ``cfg`` is not valid, or holds what a run decides; if ``memory`` has no store.
     """
 
     def __init__(self, cfg: Mapping[str, Any] | None = None, *, memory: EpisodicMemory | None = None) -> None:
@@ -70,6 +71,12 @@ class DualAgent(Decider):
                 f"budget='prompt_tokens={budget.max_prompt_tokens},"
                 f"completion_tokens={budget.max_completion_tokens}' of the settings",
                 parameter="cfg",
+            )
+        if memory is not None and not memory.name:
+            raise BadOption(
+                "memory has no store, so a resumed run would not find it; give EpisodicMemory(FILE) or one on"
+                " a LangGraph store, or none: a run remembers its own decisions",
+                parameter="memory",
             )
         self._cfg = _plain(cfg)
         self._memory = memory
