@@ -122,7 +122,8 @@ def _message(symbol: str) -> str:
 
 def _dtypes(operand: Any) -> list[Any]:
     if isinstance(operand, pd.DataFrame):
-        return list({*operand.dtypes.tolist()})
+        common = operand.to_numpy().dtype  # of a frame with one dtype a view, much faster than its dtypes
+        return [common] if not is_object_dtype(common) else list({*operand.dtypes.tolist()})
     return [operand.dtype] if isinstance(operand, pd.Series | pd.Index | np.ndarray) else []
 
 
