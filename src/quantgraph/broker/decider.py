@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 
 from quantgraph._util.canonical_json import canonical_json
+from quantgraph._util.texts import Note
 from quantgraph.broker.orders import Order
 from quantgraph.errors import BadOption
 from quantgraph.state.records import RECORD_KINDS, RecordKind
@@ -148,6 +149,18 @@ class Decider(ABC):
         Only without a signal. If its models are the keyless planner, the rule is named as not executed.
         """
         return False
+
+    @property
+    def called(self) -> tuple[str, ...]:
+        """What people call it in a sentence: such words are no part of a rule."""
+        return (self.name, self.name.replace("_", " "))
+
+    def remarks(self, notes: Sequence[Mapping[str, Any]]) -> Sequence[Note]:  # noqa: ARG002 - for subclasses
+        """Return what a person must know of how a run was decided, from the notes of its sessions.
+
+        Only deciders with :attr:`roles` are asked.
+        """
+        return ()
 
     @property
     def prompts(self) -> Mapping[str, str]:

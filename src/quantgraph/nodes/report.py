@@ -53,11 +53,12 @@ def report_node(state: TradingState, *, trading: Trading) -> dict[str, Any]:
         index=_index_levels(state, trading.resources.source),
         benchmark=_traded_market(state, trading),
     )
+    remarks = trading.decider.remarks(list(ledger.notes(run_id).values())) if trading.decider.roles else ()
     trading.close(run_id)
     found = state.get("validation", {}).get("data_summary", {})
     summary |= {key: found.get(key) for key in EVALUATION_FIELDS}
     user_language = language(state)
-    summary["notes"] = [note.text(user_language) for note in summary_notes(summary)]
+    summary["notes"] = [note.text(user_language) for note in (*remarks, *summary_notes(summary))]
     account, benchmark = summary["account"], summary["benchmark"]
     text = say(
         user_language,

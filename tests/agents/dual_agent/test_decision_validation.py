@@ -182,7 +182,7 @@ def test_an_action_in_capitals_is_read():
 @pytest.mark.parametrize(
     ("action", "target", "wrong"),
     [
-        ("increase", 2000, "above the current value 3000.00"),
+        ("increase", 2000, "above the current value 3000.00; to add 2000.00 write 5000.00"),
         ("decrease", 4000, "below the current value 3000.00"),
         ("close", 3000, "equal to 0"),
     ],

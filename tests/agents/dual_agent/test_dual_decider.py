@@ -58,6 +58,9 @@ def test_what_the_market_refuses_is_decided_again_and_only_the_last_is_traded(re
     assert first.rejections == ()
     again = models.asked[1][1]
     assert "lot_size" in again
+    # The open of 600958.SH is 5.47 or so: a lot is 100 shares.
+    assert "a buy is at least 100 shares, in steps of 100; at the open of" in again
+    assert "missing" not in again  # cash is not what was refused
     assert SECOND in again
     assert f'"{FIRST}"' not in again  # what was accepted stands
     assert [(fill.order.symbol, fill.side) for fill in second.fills] == [(SECOND, "sell")]
@@ -90,7 +93,8 @@ def test_the_decision_sees_what_is_known_at_the_open(refused):
     fills = [fill for result in sessions(folder) for fill in result.fills if fill.order.symbol == FIRST]
     assert position["shares"] == float(fills[0].quantity)
     assert position["holding_days"] == 2
-    assert "limits" in last
+    # Of a sale of 100,000: 25 commission, 50 stamp duty, 1 transfer fee.
+    assert last["limits"] == {"cost_rate": 0.00076}
 
 
 def test_the_memory_is_of_what_was_filled_and_is_read_from_the_ledger(refused):
@@ -123,6 +127,7 @@ def test_the_end_of_a_sessions_budget_is_a_fallback_for_it(tmp_path):
     notes = sessions(folder)[0].notes
     assert notes["decisions"][FIRST]["hold_reason"] == "fallback"
     assert notes["meta"]["failed"].startswith("budget_exceeded")
+    assert any(note.startswith("6 decisions in 3 sessions are fallback holds") for note in done["notes"])
 
 
 def test_a_symbol_whose_attempts_are_spent_is_held_with_the_markets_reason(tmp_path):
@@ -134,6 +139,9 @@ def test_a_symbol_whose_attempts_are_spent_is_held_with_the_markets_reason(tmp_p
     held = session.notes["decisions"][SECOND]
     assert (held["action"], held["hold_reason"]) == ("hold", "rejected")
     assert "lot_size" in held["reasons"][0]
+    assert held["reasons"][1] == "Strong momentum"
+    assert held["note"] == "increase to 100.00 was refused"
+    assert "1 holds stand in for orders that the market or the cash refused" in done["notes"]
     assert session.fills == ()
     # The first answer and two more: three attempts of the model and the market together.
     assert len(models.asked) == 3
@@ -149,6 +157,32 @@ def test_a_rule_in_words_reaches_both_agents(tmp_path):
     assert not any("does not execute" in note for note in done["notes"])
     replayed = replay(folder, decider=DualAgent())
     assert replayed.identical, replayed.differences
+
+
+@pytest.mark.parametrize(
+    ("said", "rule"),
+    [
+        (
+            f"dual agent on {FIRST}, {SECOND}, 20250102 to 20250102, never hold more than two stocks, "
+            "buy only what is near its 52-week low",
+            "never hold more than two stocks; buy only what is near its 52-week low",
+        ),
+        (f"dual agent on {FIRST}, {SECOND}, 20250102 to 20250102", None),
+        (f"双代理，{FIRST}、{SECOND}，20250102到20250102", None),
+    ],
+)
+def test_a_rule_that_code_cannot_read_is_handed_over_whole(tmp_path, said, rule):
+    models = Models(both(decision("hold"), decision("close")))
+    done, folder = run(models, tmp_path, said)
+    assert models.facts[0].get("rule") == rule
+    assert done["ended_because"] == "done"
+    handed = [clause["words"] for clause in done["understanding"]["clauses"] if clause["words"]]
+    assert handed == ([rule] if rule else [])
+    assert any("no code checks" in note for note in done["notes"]) == bool(rule)
+    # Nobody chose the window but the user, and there was nothing to close.
+    assert not any(clause["status"] == "default" for clause in done["understanding"]["clauses"])
+    closed = sessions(folder)[0].notes["decisions"][SECOND]
+    assert (closed["action"], closed["note"]) == ("hold", "there was no position to close")
 
 
 def test_the_prompts_follow_the_language(tmp_path):
@@ -170,6 +204,7 @@ def test_without_a_key_the_planner_answers_both_roles(tmp_path, monkeypatch):
         for reason in each["reasons"]
     ]
     assert all("keyless" in reason for reason in reasons)
+    assert any(note.startswith("no language model decides") for note in done["notes"])
     # It executes no rule in words, and says so.
     assert any("RSI(14)" in note for note in done["notes"])
 
@@ -241,7 +276,6 @@ def test_a_clause_of_a_trade_plan_is_named_as_not_executed(tmp_path):
     done, _ = run(models, tmp_path, sentence)
     assert done["ended_because"] == "done"
     assert any("does not execute" in note and "8%" in note for note in done["notes"])
-    assert [clause["status"] for clause in done["understanding"]["clauses"] if "8%" in clause["words"]] == [
-        "not_done"
-    ]
+    clauses = {clause["words"]: clause["status"] for clause in done["understanding"]["clauses"]}
+    assert clauses["stop loss 8%"] == "not_done"
     assert "RSI(14)" in models.facts[0]["rule"]

@@ -18,8 +18,8 @@ from quantgraph.agents.dual_agent.prompt_files import (
 from quantgraph.errors import BadFile, BadOption
 
 HASHES = {
-    "decision_agent_v1.txt": "9a713d24f48fcc3e9ee7482390df624b",
-    "decision_agent_v1_zh.txt": "8999dfff5ae9da1202c66d0f68f584fb",
+    "decision_agent_v1.txt": "d41c08e7a9c59b40711179ede077a439",
+    "decision_agent_v1_zh.txt": "acce5bc00f1434d2b284d798bf1798f9",
     "fundamental_filter_agent_v1.txt": "15ec89525d3db71d94cca7f64a1ff6f0",
     "fundamental_filter_agent_v1_zh.txt": "8906ec2e4111c7b209d83061c3fb5e6b",
 }

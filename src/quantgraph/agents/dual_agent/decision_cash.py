@@ -23,7 +23,7 @@ class CashFault:
         ``cash``: there is not enough; ``ratio``: less would be left than ``min_cash_ratio`` of the total
         assets.
     required_cash
-        What all increases cost, charges included.
+        What all increases cost; their charges come out of them.
     proceeds
         What all decreases and closes bring, after charges.
     remaining_cash, remaining_ratio
@@ -63,10 +63,10 @@ def check_cash(
     min_cash_ratio
         Least share of the total assets that stays cash.
     cost_rate
-        Charges of a buy and of a sale, as a share of what is traded.
+        Charges of a sale, as a share of it; those of a purchase come out of its target.
     """
     changes = [_change(each, positions[symbol]) for symbol, each in decisions.items()]
-    required = sum(change for change in changes if change > 0) * (1 + cost_rate)
+    required = sum(change for change in changes if change > 0)
     if not required:
         return None
     proceeds = -sum(change for change in changes if change < 0) * (1 - cost_rate)
@@ -109,7 +109,7 @@ def hold_those_that_do_not_fit(
         if symbol not in decisions:
             continue
         settled[symbol] = decisions[symbol]
-        cost = max(0.0, changes[symbol]) * (1 + cost_rate)
+        cost = max(0.0, changes[symbol])
         if cost > room + _HALF_CENT and cost > 0:
             note = f"an increase by {cost:.2f} does not fit the cash that is left, {max(0.0, room):.2f}"
             settled[symbol] = _held(decisions[symbol], current, note)

@@ -174,7 +174,9 @@ def _read_decision(entry: Mapping[Any, Any], current: float, total_assets: float
         reasons=_reasons(entry.get("reasons")),
     )
     agrees = _validate_decision_logic(action, target, current)
-    if action == "hold":
+    if action == "close" and agrees and not current:
+        decision["action"], decision["note"] = "hold", "there was no position to close"
+    elif action == "hold":
         decision["target_cash_amount"] = current
         if not agrees:
             decision["note"] = (
@@ -228,6 +230,9 @@ def _contradiction(action: Action, target: float, current: float) -> _FaultFound
     }[action]
     value = _amount(current)
     zh, en = ("0", "0") if action == "close" else (f"当前市值 {value}", f"the current value {value}")
+    if action == "increase":
+        more = _amount(current + target)
+        zh, en = f"{zh}；要增加 {_amount(target)} 请写 {more}", f"{en}; to add {_amount(target)} write {more}"
     return _FaultFound(
         "logic",
         zh=f"{action} 的目标 {_amount(target)} 应{wanted[0]}{zh}",

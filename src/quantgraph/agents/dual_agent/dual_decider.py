@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -12,7 +13,7 @@ from weakref import WeakKeyDictionary
 
 from langchain_core.messages import AIMessage, AnyMessage
 
-from quantgraph._util.texts import Language
+from quantgraph._util.texts import Language, Note, say
 from quantgraph.agents.dual_agent.agent_models import Meter
 from quantgraph.agents.dual_agent.decision_batch import Batch
 from quantgraph.agents.dual_agent.decision_steps import ROLES, Agents, Decided, decide_all, prompts_of
@@ -35,7 +36,7 @@ _LANGUAGES = get_args(Language)
 _SESSIONS = 260
 """A year of 365 days, whose dividends are added up, has at most so many sessions."""
 _REASONS_KEPT, _REASON_LENGTH = 3, 200
-_PRECHECK_PRICE = Decimal(100)
+_SHARES, _NOTIONAL = 1000, Decimal(100_000)
 
 
 class DualAgent(Decider):
@@ -107,6 +108,38 @@ class DualAgent(Decider):
         return True
 
     @property
+    def called(self) -> tuple[str, ...]:
+        """Its name in both languages."""
+        return ("dual_agent", "dual agent", "dual-agent", "双代理", "双智能体")
+
+    def remarks(self, notes: Sequence[Mapping[str, Any]]) -> Sequence[Note]:
+        """Return how many holds the models did not choose."""
+        reasons = [
+            [each.get("hold_reason") for each in session["decisions"].values()]
+            for session in notes
+            if "decisions" in session
+        ]
+        fallback, refused = (sum(each.count(why) for each in reasons) for why in ("fallback", "rejected"))
+        sessions = sum("fallback" in each for each in reasons)
+        told = []
+        if fallback:
+            told.append(
+                Note(
+                    zh=f"{sessions} 个交易日有 {fallback} 个兜底的持有：模型的回复不可用，或预算已用完",
+                    en=f"{fallback} decisions in {sessions} sessions are fallback holds: the models' replies "
+                    "were not usable, or a budget was spent",
+                )
+            )
+        if refused:
+            told.append(
+                Note(
+                    zh=f"{refused} 个持有代替了被市场拒绝的委托",
+                    en=f"{refused} holds stand in for orders that the market or the cash refused",
+                )
+            )
+        return told
+
+    @property
     def needs(self) -> DataNeeds:
         """A year of sessions, news, filings, and the daily valuation where a source has one."""
         return DataNeeds(sessions=_SESSIONS, indicators=("total_mv", "pe_ttm"), records=("news", "filing"))
@@ -140,7 +173,9 @@ class DualAgent(Decider):
         agents = self._agents(context, meter)
         decided = decide_all(features, batch, agents, lambda need: fundamental_data(view, list(need)))
         seen = replace(batch, features=decided.features)
-        decisions = try_decisions(context.market, seen, decided, agents)
+        decisions = try_decisions(
+            context.market, seen, decided, agents, lambda symbol: _lots(context, symbol)
+        )
         notes = _notes(decisions, decided, meter)
         return Decision(context.market.orders, notes=notes, in_order=True)
 
@@ -220,17 +255,33 @@ def _ends_session(error: QuantGraphError) -> bool:
     return isinstance(error, BudgetExceeded) and error.data.get("of") == "session"
 
 
+def _lots(context: DecisionContext, symbol: str) -> str:
+    """Say how a symbol's shares are bought, for a model whose order was too small."""
+    lots = context.rules.lots(symbol, context.session.date())
+    price = context.view.numbers("ohlcv", "open", context.session).get(symbol)
+    told = say(
+        context.language,
+        zh=f"至少买 {lots.first} 股，之后每 {lots.step} 股一级",
+        en=f"a buy is at least {lots.first} shares, in steps of {lots.step}",
+    )
+    if not price or not math.isfinite(price):
+        return told
+    least = float(lots.first) * price
+    return told + say(
+        context.language,
+        zh=f"；按开盘价 {price:.2f} 为 {least:.2f}，另加费用",
+        en=f"; at the open of {price:.2f} that is {least:.2f}, and charges",
+    )
+
+
 def _cost_rate(context: DecisionContext) -> float:
-    """Return the charges of a trade as a share of it, for the check of a whole batch.
+    """Return the charges of a sale as a share of it; those of a purchase come out of its target.
 
     The market's own check is exact; this one need not know each order's smallest fee.
     """
-    symbols = context.view["ohlcv"]["open"].columns
-    day, rate = context.session.date(), 0.0
-    for side in ("buy", "sell"):
-        charges = context.rules.charges(str(symbols[0]), side, 1000, _PRECHECK_PRICE, day)
-        rate = max(rate, float(charges.total / (1000 * _PRECHECK_PRICE)))
-    return rate
+    symbol = str(context.view["ohlcv"]["open"].columns[0])
+    charges = context.rules.charges(symbol, "sell", _SHARES, _NOTIONAL, context.session.date())
+    return float(charges.total / _NOTIONAL)
 
 
 def _notes(decisions: Mapping[str, Mapping[str, Any]], decided: Decided, meter: Meter) -> dict[str, Any]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import count
 from typing import Any
@@ -22,15 +22,14 @@ _REASON = 200
 
 @dataclass(frozen=True, kw_only=True)
 class _Refused:
-    """A refused order, the cash that it wished to spend, and the cash there was."""
+    """A refused order, and the cash that it wished to spend."""
 
     rejection: Rejection
     wished: float
-    cash: float
 
 
 def try_decisions(
-    market: SessionMarket, batch: Batch, decided: Decided, agents: Agents
+    market: SessionMarket, batch: Batch, decided: Decided, agents: Agents, lots: Callable[[str], str]
 ) -> dict[str, dict[str, Any]]:
     """Submit the decisions, sells first; decide again what is refused, while attempts remain.
 
@@ -40,6 +39,8 @@ def try_decisions(
     ----------
     batch
         All symbols with the features that the decision saw.
+    lots
+        Says how a symbol's shares are traded.
 
     Returns
     -------
@@ -51,9 +52,11 @@ def try_decisions(
     refused = _submit(market, decisions, positions, numbers)
     for turn in range(1, batch.max_attempts + 1):
         again = [name for name in refused if decided.attempts[name] + turn <= batch.max_attempts]
-        renewed = _decided_again(market, batch, again, refused, turn, agents)
+        renewed = _decided_again(market, batch, again, refused, turn, agents, lots)
         for name, each in refused.items():
-            decisions[name] = renewed.get(name) or _held(positions[name], each, batch.timestamp)
+            decisions[name] = renewed.get(name) or _held(
+                decisions[name], positions[name], each, batch.timestamp
+            )
         refused = _submit(market, renewed, positions, numbers)
     return decisions
 
@@ -75,9 +78,9 @@ def _submit(
             sequence=next(numbers),
             reason="; ".join(reasons)[:_REASON],
         )
-        outcome, cash = market.submit(order), market.account.cash
+        outcome = market.submit(order)
         if isinstance(outcome, Rejection):
-            refused[name] = _Refused(rejection=outcome, wished=target - positions[name], cash=float(cash))
+            refused[name] = _Refused(rejection=outcome, wished=target - positions[name])
     return refused
 
 
@@ -88,16 +91,21 @@ def _decided_again(  # noqa: PLR0917 - one caller
     refused: Mapping[str, _Refused],
     turn: int,
     agents: Agents,
+    lots: Callable[[str], str],
 ) -> dict[str, dict[str, Any]]:
     """Return renewed decisions of refused symbols; empty without any, or if the models were given up."""
     if not symbols or agents.meter.failed:
         return {}
-    cash = float(market.account.cash)
+    cash, total = float(market.account.cash), batch.portfolio["total_assets"]
     again = replace(
         batch,
         features=[item for item in batch.features if item["symbol"] in symbols],
-        portfolio={**batch.portfolio, "available_cash": cash},
-        rejected=[rejected_order(name, refused, turn) for name in symbols],
+        portfolio={
+            "total_assets": total,
+            "available_cash": cash,
+            "position_value": max(0.0, total - cash),
+        },
+        rejected=[rejected_order(name, refused, turn, cash=cash, lots=lots) for name in symbols],
         max_attempts=1,
     )
     try:
@@ -110,31 +118,52 @@ def _decided_again(  # noqa: PLR0917 - one caller
     return decisions
 
 
-def rejected_order(symbol: str, refused: Mapping[str, _Refused], turn: int) -> dict[str, Any]:
-    """Return what the market refused as the prompt is told it."""
-    each = refused[symbol]
-    order, code = each.rejection.order, each.rejection.code
-    total = sum(max(0.0, one.wished) for one in refused.values())
-    short = max(0.0, total - each.cash)
+def rejected_order(
+    symbol: str, refused: Mapping[str, _Refused], turn: int, *, cash: float, lots: Callable[[str], str]
+) -> dict[str, Any]:
+    """Return what the market refused as the prompt is told it.
+
+    Parameters
+    ----------
+    cash
+        What is left now.
+    lots
+        Says how a symbol's shares are traded, for a refusal of its quantity.
+    """
+    rejection = refused[symbol].rejection
+    wished = {name: max(0.0, each.wished) for name, each in refused.items()}
+    total, of_cash = sum(wished.values()), rejection.code == "insufficient_cash"
+    short = max(0.0, total - cash)
+    amounts = {
+        "required_cash_this_order": round(wished[symbol], 2),
+        "available_cash": round(cash, 2),
+        "total_cash_required_all_orders": round(total, 2),
+        "cash_shortfall": round(short, 2),
+    }
+    suggestion = rejection.message
+    if rejection.code in ("lot_size", "bad_quantity"):
+        suggestion = f"{suggestion}; {lots(symbol)}"
     return {
         "symbol": symbol,
-        "qty": 0.0 if order.quantity is None else float(order.quantity),
-        "reason": code,
-        "rejection_reason": code,
+        "qty": float(rejection.order.quantity or 0),
+        "reason": rejection.code,
+        "rejection_reason": rejection.code,
         "retry_count": turn,
         "context": {
-            "required_cash_this_order": round(max(0.0, each.wished), 2),
-            "available_cash": round(each.cash, 2),
-            "total_cash_required_all_orders": round(total, 2),
-            "cash_shortfall": round(short, 2),
+            **{name: amount if of_cash else None for name, amount in amounts.items()},
             "retry_attempt": turn,
             "all_orders_count": len(refused),
-            "portfolio_rebalance_needed": short > 0,
-            "suggestion": each.rejection.message,
+            "portfolio_rebalance_needed": of_cash and short > 0,
+            "suggestion": suggestion,
         },
     }
 
 
-def _held(value: float, refused: _Refused, timestamp: str) -> dict[str, Any]:
+def _held(decision: Mapping[str, Any], value: float, refused: _Refused, timestamp: str) -> dict[str, Any]:
+    """Hold in place of a refused decision, whose target and reasons are kept."""
     told = f"the market refused the order: {refused.rejection.code}: {refused.rejection.message}"
-    return fallback_hold(value, told, timestamp, why="rejected")
+    return {
+        **fallback_hold(value, told, timestamp, why="rejected"),
+        "reasons": [told, *decision["reasons"]],
+        "note": f"{decision['action']} to {decision['target_cash_amount']:.2f} was refused",
+    }

@@ -45,9 +45,9 @@ def cash_retry_text(fault: CashFault, symbols: Iterable[str], language: Language
     """Text on increases that cost more than there is; ``symbols`` are those to decide again."""
     line = say(
         language,
-        zh=f"资金不足：增持连同费用需要 {fault.required_cash:.2f}，可用现金 {fault.available_cash:.2f}，"
+        zh=f"资金不足：增持需要 {fault.required_cash:.2f}，可用现金 {fault.available_cash:.2f}，"
         f"减持与清仓带来 {fault.proceeds:.2f}，还差 {fault.shortfall:.2f}。",
-        en=f"There is not enough cash: the increases cost {fault.required_cash:.2f} with charges; cash is "
+        en=f"There is not enough cash: the increases cost {fault.required_cash:.2f}; cash is "
         f"{fault.available_cash:.2f}, decreases and closes bring {fault.proceeds:.2f}; "
         f"{fault.shortfall:.2f} is missing.",
     )

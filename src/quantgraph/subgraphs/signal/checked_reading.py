@@ -23,10 +23,12 @@ from quantgraph.runtime.resources import OpenResources
 from quantgraph.subgraphs.signal.agents import current_decider, current_ref
 from quantgraph.subgraphs.signal.data_request import check_request, missing_part
 from quantgraph.subgraphs.signal.decider_needs import (
+    has_keyless_models,
+    keyless_note,
     needed_start,
     needs_notes,
     not_executed_note,
-    reads_rule,
+    rule_note,
     set_rule_aside,
 )
 from quantgraph.subgraphs.signal.doubtful_bars import leave_out
@@ -71,8 +73,7 @@ def checked_reading(
     if symbols["watch"]:
         intent["params"]["ts_code"] = ",".join([*symbols["watch"], *symbols["trade"]])
     decider = current_decider(resources)
-    rule = "" if decider.uses_signal else set_rule_aside(intent, reply.unread)
-    not_executed = "; ".join(not_done_words(intent["params"], [])) if reads_rule(decider, resources) else rule
+    rule, not_executed = _set_aside(state, resources, intent, reply.unread)
     said = fields_to_fetch(intent["params"]["required_indicators"])
     fields = fields_to_fetch([*said, *decider.needs.indicators])
     fields = [name for name in fields if name not in state.get("waived", [])]
@@ -104,14 +105,30 @@ def checked_reading(
         request["notes"].insert(0, note)
     request = leave_out(request, state.get("waived_symbols", []), source)
     optional = [name for name in fields if name not in said]
-    extra = {"optional_indicators": optional, "rule": rule if rule != not_executed else ""}
+    extra = {"optional_indicators": optional, "rule": rule}
     request = request | {name: value for name, value in extra.items() if value}
     request = _for_decider(request, not_executed, state, resources, source)
     unsaid = [*state.get("assumptions", []), *_unsaid_window(state, intent["params"], given)]
     left_out = [not_executed, *(word for word in state.get("waived", []) if word not in gone)]
     understanding = understand(intent["params"], request, symbols, unsaid, left_out=left_out)
+    if rule:
+        became = say(language(state), zh="交给模型", en="given to the models")
+        understanding["clauses"].append({"words": rule, "became": became, "status": "done"})
     emit_said(understanding_lines(understanding, language(state)))
     return {**read, "request": request, "understanding": understanding}
+
+
+def _set_aside(
+    state: SignalSubgraphState, resources: OpenResources, intent: dict[str, Any], unread: Sequence[str]
+) -> tuple[str, str]:
+    """Return the rule in words that the decider's models are given, and the words that nothing executes."""
+    decider = current_decider(resources)
+    if decider.uses_signal:
+        return "", ""
+    rule = set_rule_aside(intent, unread, said_text(state), decider.called)
+    if decider.reads_rule and not has_keyless_models(decider, resources):
+        return rule, "; ".join(not_done_words(intent["params"], []))
+    return "", rule
 
 
 def _keep_last(params: dict[str, Any], last: Mapping[str, Any]) -> None:
@@ -186,6 +203,10 @@ def _for_decider(
     data = resources.store.snapshot(current_ref(state, resources))
     fetched = record_kinds_of(source) if decider.needs.records else ()
     notes = needs_notes(decider, sessions, start, data, fetched)
+    if request.get("rule"):
+        notes.insert(0, rule_note(decider, request["rule"]))
+    if has_keyless_models(decider, resources):
+        notes.insert(0, keyless_note(decider))
     if not_executed:
         notes.insert(0, not_executed_note(decider, not_executed))
     request = {**request, "notes": [*request["notes"], *(note.text(language(state)) for note in notes)]}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
@@ -16,7 +17,7 @@ from quantgraph.llm import get_llm
 from quantgraph.llm.planner import KeylessPlanner
 from quantgraph.market.moment import session_of
 from quantgraph.recording import recorded
-from quantgraph.runtime.resources import OpenResources
+from quantgraph.runtime.resources import OpenResources, settings_of
 from quantgraph.settings import check_role
 from quantgraph.state import DataState, Snapshot
 from quantgraph.state.records import Record, RecordKind
@@ -30,13 +31,15 @@ from quantgraph.subgraphs.signal.data_request import (
 __all__ = [
     "fetch_needed_records",
     "fetch_needed_sessions",
+    "has_keyless_models",
     "has_needed_records",
+    "keyless_note",
     "lacking_indicators",
     "missing_indicators",
     "needed_start",
     "needs_notes",
     "not_executed_note",
-    "reads_rule",
+    "rule_note",
     "set_rule_aside",
 ]
 
@@ -44,29 +47,66 @@ _PASSING: frozenset[RecordKind] = frozenset({"news", "memory"})
 """Kinds of records that lose their worth; the others hold until they are replaced."""
 _PASSING_DAYS = pd.Timedelta(days=14)
 """Days before the data of which there is news: more than the longest holiday of an exchange."""
+_CLAUSE_END = re.compile(r"[,，;；。\n]|[.]\s")
 _BEGINNING = pd.Timestamp("1970-01-01")
 
 
-def set_rule_aside(intent: dict[str, Any], unread: Sequence[str]) -> str:
-    """Make an intent a request for data alone, and return the user's words that are not executed.
+def set_rule_aside(intent: dict[str, Any], unread: Sequence[str], text: str, called: Sequence[str]) -> str:
+    """Make an intent a request for data alone, and return the rule in the user's words.
 
-    The indicators that a rule needs are not fetched without the rule. Words that were not understood count as
-    part of it: the symbols and the window are asked for first.
+    The indicators that a rule needs are not fetched without the rule. A clause with a word that was not
+    understood counts as part of it: the symbols and the window are asked for first.
+
+    Parameters
+    ----------
+    text
+        What the user said.
+    called
+        What the decider is called: such words are no rule.
     """
     params = intent["params"]
     rule = params["strategy_desc"]
     if rule:
         params["required_indicators"] = []
     intent |= {"type": "data_fetch", "needs_clarification": False}
-    return "; ".join([*([rule] if rule else []), *(word for word in unread if word not in rule)])
+    for name in called:
+        text = re.sub(re.escape(name), " ", text, flags=re.IGNORECASE)
+    words = [word for word in unread if word.casefold() in text.casefold() and word not in rule]
+    clauses = [clause.strip() for clause in _CLAUSE_END.split(text)]
+    kept = [each for each in clauses if any(word.casefold() in each.casefold() for word in words)]
+    return "; ".join([*([rule] if rule else []), *dict.fromkeys(kept)])
 
 
-def reads_rule(decider: Decider, resources: OpenResources) -> bool:
-    """Whether a rule in words is executed by the decider's models: the keyless planner executes none."""
-    model, settings = resources.model, resources.settings
-    return decider.reads_rule and not any(
-        isinstance(get_llm(check_role(role), model=model, settings=settings), KeylessPlanner)
+def has_keyless_models(decider: Decider, resources: OpenResources) -> bool:
+    """Whether the keyless planner stands in for one of the decider's models: it executes no rule in words."""
+    return any(
+        isinstance(
+            get_llm(
+                check_role(role),
+                model=resources.model,
+                settings=settings_of(decider, role, resources.settings),
+            ),
+            KeylessPlanner,
+        )
         for role in decider.roles
+    )
+
+
+def rule_note(decider: Decider, rule: str) -> Note:
+    """Return the note that a rule in words was handed to the decider's models."""
+    return Note(
+        zh=f"规则已原样交给 {decider.name} 的模型，没有代码检查是否遵守：{rule}",
+        en=f"the models of {decider.name} are given the rule in your words, and no code checks that they "
+        f"follow it: {rule}",
+    )
+
+
+def keyless_note(decider: Decider) -> Note:
+    """Return the note that no language model decides."""
+    return Note(
+        zh=f"没有语言模型参与决策：{decider.name} 的模型由无密钥规划器按固定规则代替",
+        en=f"no language model decides: the keyless planner stands in for the models of {decider.name} "
+        "with a fixed rule",
     )
 
 

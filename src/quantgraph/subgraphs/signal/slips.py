@@ -25,7 +25,7 @@ _TOLERANCE = pd.Timedelta(days=7)
 """Ends of a span that differ by less are the same: its first session may come days after its first day."""
 _LOOK_BACK = pd.Timedelta(days=100)
 _SPEAKS_OF_TIME = re.compile(
-    r"年|月|季|周|天|日期|最近|以来|历史|全部数据|(?<!\d)(?:19|20)\d\d(?!\d)|\bq[1-4]\b|year|month|quarter|week|day|since|until|last|past|ytd"
+    r"年|月|季|周|天|日期|最近|以来|历史|全部数据|(?<!\d)(?:19|20)\d\d(?:\d{4})?(?!\d)|\bq[1-4]\b|year|month|quarter|week|day|since|until|last|past|ytd"
     r"|date|history|recent|all data",
     re.IGNORECASE,
 )
