@@ -150,7 +150,7 @@ class Trading:
         """Return what the running node hands to the decisions of a run."""
         context = RunContext(
             rule=state["request"].get("rule", ""),
-            language=language(state),
+            language=language({"messages": [], **state}),
             history=partial(self.ledger_of(run_id).history, run_id),
             model=self._model,
         )
