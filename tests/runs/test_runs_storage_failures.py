@@ -88,17 +88,19 @@ def test_a_run_that_cannot_begin_leaves_nothing_behind(tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_commit_that_cannot_be_written_is_not_a_tool_result(tmp_path, made, asked):
+def test_a_commit_that_cannot_be_written_is_not_a_tool_result(tmp_path, made, asked, monkeypatch):
     data = tmp_path / "r" / "data"
 
-    def full(event):
-        if event.name == "reflection" and not data.exists():
+    def full(_lines):  # in the node, before the fetch
+        if not data.exists():
             data.write_text("")
 
-    with pytest.raises(
-        StorageUnavailable, match=f"{data} cannot be written or read: Not a directory"
-    ) as error:
-        run_strategy(SENTENCE, out=tmp_path, resources=Resources(watch=full))
+    with monkeypatch.context() as patch:
+        patch.setattr("quantgraph.subgraphs.signal.checked_reading.emit_said", full)
+        with pytest.raises(
+            StorageUnavailable, match=f"{data} cannot be written or read: Not a directory"
+        ) as error:
+            run_strategy(SENTENCE, out=tmp_path)
     assert error.value.data["run_dir"] == str(tmp_path / "r")
     assert json.loads((tmp_path / "r" / "result.json").read_text())["state"] == "failed"
     data.unlink()

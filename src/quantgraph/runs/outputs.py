@@ -23,6 +23,7 @@ from sqlalchemy import MetaData, select
 from quantgraph._util.canonical_json import canonical_json, content_hash, file_hash
 from quantgraph._util.database import open_engine
 from quantgraph._util.files import storage_errors, write_atomic
+from quantgraph._util.parsed_code import parse_code
 from quantgraph.audit import signal_counts
 from quantgraph.data import MarketDataSource
 from quantgraph.data.as_of import AsOfSource
@@ -285,7 +286,7 @@ def read_strategy(path: str | Path) -> StrategyFile:
 def _docstring(text: str, path: str | Path) -> tuple[str, int]:
     """The docstring and the number of its last line; empty and 0 without one."""
     try:
-        tree = ast.parse(text)
+        tree = parse_code(text)
     except (SyntaxError, ValueError) as error:
         raise BadFile(f"{path} is not Python: {error}", path=str(path)) from error
     about = ast.get_docstring(tree, clean=False)

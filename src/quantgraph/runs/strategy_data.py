@@ -6,6 +6,7 @@ import ast
 from collections.abc import Sequence
 from contextlib import suppress
 
+from quantgraph._util.parsed_code import parse_code
 from quantgraph.data import MarketDataSource
 from quantgraph.errors import BadWindow, NoData
 from quantgraph.market.moment import Moment, session_of
@@ -48,5 +49,5 @@ def strategy_data(
 
 
 def _names_indicators(cell: str) -> bool:
-    names = (node.value for node in ast.walk(ast.parse(cell)) if isinstance(node, ast.Constant))
+    names = (node.value for node in ast.walk(parse_code(cell)) if isinstance(node, ast.Constant))
     return "indicators" in names

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from quantgraph._util.parsed_code import parse_code
 from quantgraph.errors import CodeFailed, CodeMemoryExceeded, CodeRefused
 from quantgraph.sandbox.object_operators import INVERT_NAME, add_invert_checks, invert
 from quantgraph.state import DataState
@@ -85,7 +86,7 @@ class Cell:
 
 
 def _compile(source: str, name: str) -> tuple[CodeType, CodeType | None]:
-    tree = ast.parse(source, name)
+    tree = parse_code(source, name)
     add_invert_checks(tree)
     last = tree.body.pop() if tree.body and isinstance(tree.body[-1], ast.Expr) else None
     value = compile(ast.Expression(last.value), name, "eval") if isinstance(last, ast.Expr) else None

@@ -12,6 +12,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
+from quantgraph._util.parsed_code import parse_code
+
 __all__ = ["needed_cells"]
 
 _Function = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
@@ -58,7 +60,7 @@ def needed_cells(cells: Sequence[str]) -> list[str]:
     ['n = 5', "GLOBAL_DATA_STATE.update('signal', {'s': rule(n)})"]
     """
     try:
-        parsed = [_Cell(ast.parse(cell)) for cell in cells]
+        parsed = [_Cell(parse_code(cell)) for cell in cells]
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return list(cells)
     if any(cell.reaches_everything for cell in parsed):

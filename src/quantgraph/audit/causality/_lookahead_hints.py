@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from quantgraph._util.parsed_code import parse_code
 from quantgraph._util.texts import Note, say
 
 __all__ = ["CodeHint", "code_hints"]
@@ -84,7 +85,7 @@ def code_hints(cells: Sequence[str]) -> tuple[CodeHint, ...]:
     handover: list[CodeHint] = []
     for number, cell in enumerate(cells, start=1):
         try:
-            tree = ast.parse(cell)
+            tree = parse_code(cell)
         except SyntaxError:  # the source of a lambda can be a piece of a line
             continue
         lines = cell.splitlines()

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 
 from langchain_core.messages import AnyMessage, ToolMessage
 
+from quantgraph._util.parsed_code import parse_code
 from quantgraph.runtime.agent_factory import tool_errors
 from quantgraph.runtime.agent_middleware import stop_line
 from quantgraph.tools import ask, decline, python_repl
@@ -62,6 +63,6 @@ def _has_code(text: str) -> bool:
 
 def _does_something(code: str) -> bool:
     try:
-        return any(isinstance(node, _DOES) for node in ast.walk(ast.parse(code)))
+        return any(isinstance(node, _DOES) for node in ast.walk(parse_code(code)))
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return False

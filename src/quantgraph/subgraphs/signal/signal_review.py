@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
+from quantgraph._util.parsed_code import parse_code
 from quantgraph.audit import Finding, signal_counts
 from quantgraph.errors import BadWindow
 from quantgraph.market.moment import session_of
@@ -112,7 +113,7 @@ def _with_values(frame: FrozenFrame, values: npt.NDArray[np.float64]) -> FrozenF
 def _asserts_signal(cell: str) -> bool:
     """Whether code has an assertion, of something that is computed, and reads the signal."""
     try:
-        tree = ast.parse(cell)
+        tree = parse_code(cell)
     except (SyntaxError, ValueError, RecursionError):
         return False
     asserts = [node for node in ast.walk(tree) if isinstance(node, ast.Assert)]
