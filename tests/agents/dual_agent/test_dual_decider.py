@@ -207,6 +207,8 @@ def test_without_a_key_the_planner_answers_both_roles(tmp_path, monkeypatch):
     assert any(note.startswith("no language model decides") for note in done["notes"])
     # It executes no rule in words, and says so.
     assert any("RSI(14)" in note for note in done["notes"])
+    replayed = replay(Path(done["run_dir"]), decider=DualAgent())
+    assert replayed.identical, replayed.differences
 
 
 @pytest.mark.parametrize(

@@ -126,7 +126,8 @@ def _set_aside(
     if decider.uses_signal:
         return "", ""
     rule = set_rule_aside(intent, unread, said_text(state), decider.called)
-    if decider.reads_rule and not has_keyless_models(decider, resources):
+    is_one_word = rule.isascii() and " " not in rule
+    if decider.reads_rule and not is_one_word and not has_keyless_models(decider, resources):
         return rule, "; ".join(not_done_words(intent["params"], []))
     return "", rule
 

@@ -27,6 +27,7 @@ from quantgraph.subgraphs.signal.data_request import (
     restrict_to_request,
     with_sessions,
 )
+from quantgraph.tools.window import split_codes
 
 __all__ = [
     "fetch_needed_records",
@@ -69,27 +70,34 @@ def set_rule_aside(intent: dict[str, Any], unread: Sequence[str], text: str, cal
     if rule:
         params["required_indicators"] = []
     intent |= {"type": "data_fetch", "needs_clarification": False}
-    for name in called:
-        text = re.sub(re.escape(name), " ", text, flags=re.IGNORECASE)
+    for name in (*called, *split_codes(params["ts_code"])):
+        text = re.sub(rf"(?<!\w){re.escape(name)}(?!\w)", " ", text, flags=re.IGNORECASE)
     words = [word for word in unread if word.casefold() in text.casefold() and word not in rule]
-    clauses = [clause.strip() for clause in _CLAUSE_END.split(text)]
+    clauses = [" ".join(clause.split()).removeprefix("on ") for clause in _CLAUSE_END.split(text)]
     kept = [each for each in clauses if any(word.casefold() in each.casefold() for word in words)]
     return "; ".join([*([rule] if rule else []), *dict.fromkeys(kept)])
 
 
 def has_keyless_models(decider: Decider, resources: OpenResources) -> bool:
-    """Whether the keyless planner stands in for one of the decider's models: it executes no rule in words."""
-    return any(
-        isinstance(
+    """Whether the keyless planner stands in for one of the decider's models: it executes no rule in words.
+
+    A replay, which has no models, is told what the run found.
+    """
+    if not decider.roles:
+        return False
+
+    def ask() -> bool:
+        chosen = (
             get_llm(
                 check_role(role),
                 model=resources.model,
                 settings=settings_of(decider, role, resources.settings),
-            ),
-            KeylessPlanner,
+            )
+            for role in decider.roles
         )
-        for role in decider.roles
-    )
+        return any(isinstance(model, KeylessPlanner) for model in chosen)
+
+    return recorded("code", {"step": "keyless_models", "roles": list(decider.roles)}, ask)
 
 
 def rule_note(decider: Decider, rule: str) -> Note:
