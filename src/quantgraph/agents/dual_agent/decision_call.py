@@ -18,6 +18,7 @@ from quantgraph.agents.dual_agent.decision_steps import (
     decided_at,
     held,
     marked,
+    portfolio_of,
     prompts_of,
     spent_attempts,
 )
@@ -127,11 +128,8 @@ def decide_batch_dual_agent(  # noqa: PLR0917 - the documented signature
         ),
     )
     agents = Agents(filter_prompt=prompts[0], ask=meter.counting(ask), meter=meter, is_given_up=_is_given_up)
-    known = {item["symbol"]: item["features"].get("fundamental_data") or {} for item in features}
     with metered(meter, config.llm_config("decision"), run_id):
-        decided = decide_all(
-            _bare(features), batch, agents, lambda need: {name: known[name] for name in need}
-        )
+        decided = decide_all(features, batch, agents, lambda _need: {})  # the features have their own
     decisions = marked(decided.decisions, batch.rejected)
     if pipeline is not None:
         pipeline.put("decisions", decisions)
@@ -171,7 +169,7 @@ def filter_stocks_needing_fundamental(  # noqa: PLR0917 - as the decision's
         with metered(meter, config.llm_config("filter"), run_id):
             try:
                 chosen = choose_fundamentals(
-                    _bare(features),
+                    features,
                     _portfolio(features, config, ctx),
                     past_texts(symbols, decision_history, previous_decisions, pipeline, day=day_of(features)),
                     prompt=prompts_of(config, "en")[0],
@@ -265,13 +263,12 @@ def _batch(
 
 def _portfolio(features: Features, config: DualAgentConfig, ctx: Context | None) -> dict[str, float]:
     """Return the portfolio: that of the context, else the configured cash less the positions."""
-    positions = sum(positions_of(features).values())
     given = ctx.get("portfolio") if ctx is not None else None
     cash = _cash_of(given)
     if cash is None:
         total = config.portfolio.total_cash
-        cash = (_TOTAL_CASH if total is None else total) - positions
-    return {"total_assets": cash + positions, "available_cash": cash, "position_value": positions}
+        cash = (_TOTAL_CASH if total is None else total) - sum(positions_of(features).values())
+    return portfolio_of(features, cash)
 
 
 def _cash_of(portfolio: Any) -> float | None:
@@ -299,15 +296,6 @@ def _cash_of(portfolio: Any) -> float | None:
             parameter="ctx",
         )
     return cash
-
-
-def _bare(features: Features) -> list[dict[str, Any]]:
-    """Features as the filter is shown them."""
-    hidden = ("fundamental_data", "filter_reasoning")
-    return [
-        {**item, "features": {name: part for name, part in item["features"].items() if name not in hidden}}
-        for item in features
-    ]
 
 
 def _remember(

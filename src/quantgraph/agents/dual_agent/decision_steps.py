@@ -11,7 +11,7 @@ from quantgraph._util.texts import Language
 from quantgraph.agents.dual_agent.agent_models import Ask, Meter
 from quantgraph.agents.dual_agent.decision_batch import Batch, decide_batch, fallback_hold
 from quantgraph.agents.dual_agent.dual_config import DualAgentConfig
-from quantgraph.agents.dual_agent.features import add_fundamentals
+from quantgraph.agents.dual_agent.features import add_fundamentals, positions_of
 from quantgraph.agents.dual_agent.fundamental_filter import choose_fundamentals
 from quantgraph.agents.dual_agent.prompt_files import load_prompt_strictly
 from quantgraph.errors import QuantGraphError
@@ -28,6 +28,7 @@ __all__ = [
     "decided_at",
     "held",
     "marked",
+    "portfolio_of",
     "prompts_of",
     "spent_attempts",
 ]
@@ -172,6 +173,12 @@ def held(batch: Batch, reason: str) -> dict[str, dict[str, Any]]:
     return {
         symbol: fallback_hold(value, reason, batch.timestamp) for symbol, value in batch.positions.items()
     }
+
+
+def portfolio_of(features: Sequence[Mapping[str, Any]], cash: float) -> dict[str, float]:
+    """Return the portfolio of cash and the positions of the features."""
+    held = sum(positions_of(features).values())
+    return {"total_assets": cash + held, "available_cash": cash, "position_value": held}
 
 
 def portfolio_after(

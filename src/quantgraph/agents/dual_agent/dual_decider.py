@@ -16,14 +16,26 @@ from langchain_core.messages import AIMessage, AnyMessage
 from quantgraph._util.texts import Language, Note, say
 from quantgraph.agents.dual_agent.agent_models import Meter
 from quantgraph.agents.dual_agent.decision_batch import Batch
-from quantgraph.agents.dual_agent.decision_steps import ROLES, Agents, Decided, decide_all, prompts_of
+from quantgraph.agents.dual_agent.decision_steps import (
+    ROLES,
+    Agents,
+    Decided,
+    decide_all,
+    portfolio_of,
+    prompts_of,
+)
 from quantgraph.agents.dual_agent.decision_tags import _extract_decision_tags
 from quantgraph.agents.dual_agent.dual_config import read_config
-from quantgraph.agents.dual_agent.features import build_features, positions_of
+from quantgraph.agents.dual_agent.features import build_features
 from quantgraph.agents.dual_agent.fundamentals import fundamental_data
 from quantgraph.agents.dual_agent.market_trial import try_decisions
-from quantgraph.agents.dual_agent.past_decisions import HISTORY_HEADING
-from quantgraph.agents.memory import EpisodeMemo, EpisodicMemory, episodes_of, history_texts
+from quantgraph.agents.memory import (
+    HISTORY_HEADING,
+    EpisodeMemo,
+    EpisodicMemory,
+    episodes_of,
+    history_texts,
+)
 from quantgraph.broker import DataNeeds, Decider, Decision, DecisionContext
 from quantgraph.errors import BadOption, BudgetExceeded, QuantGraphError
 from quantgraph.recording import current_scope
@@ -181,16 +193,10 @@ class DualAgent(Decider):
 
     def _batch(self, context: DecisionContext, features: Sequence[Mapping[str, Any]]) -> Batch:
         """Return what is the same for all batches of the session."""
-        position_value = sum(positions_of(features).values())
-        cash = float(context.account.cash)
         moment = context.view.moment
         return Batch(
             features=features,
-            portfolio={
-                "total_assets": cash + position_value,
-                "available_cash": cash,
-                "position_value": position_value,
-            },
+            portfolio=portfolio_of(features, float(context.account.cash)),
             history=self._recalled(context, [item["symbol"] for item in features]),
             rule=context.rule,
             prompt=self._prompts[context.language][1],

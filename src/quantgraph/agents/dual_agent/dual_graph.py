@@ -23,14 +23,20 @@ from quantgraph.agents.dual_agent.decision_batch import (
     settled,
     with_retry,
 )
-from quantgraph.agents.dual_agent.decision_steps import ROLES, decided_at, marked, prompts_of, spent_attempts
+from quantgraph.agents.dual_agent.decision_steps import (
+    ROLES,
+    decided_at,
+    marked,
+    portfolio_of,
+    prompts_of,
+    spent_attempts,
+)
 from quantgraph.agents.dual_agent.dual_config import DualAgentConfig, read_config
 from quantgraph.agents.dual_agent.features import (
     add_fundamentals,
     build_features,
     check_features_list,
     fill_features,
-    positions_of,
 )
 from quantgraph.agents.dual_agent.fundamental_filter import choose_fundamentals
 from quantgraph.agents.dual_agent.fundamentals import fundamental_data
@@ -198,11 +204,10 @@ class _Nodes:
         """Return what the decision is made from."""
         account = _account(state)
         features = state.get("features") or self.first_features(state, account)
-        held, cash = sum(positions_of(features).values()), float(account.cash)
         language, rejected = state.get("language", "en"), state.get("rejected_orders", [])
         return Batch(
             features=features,
-            portfolio={"total_assets": cash + held, "available_cash": cash, "position_value": held},
+            portfolio=portfolio_of(features, float(account.cash)),
             history=state.get("history", {}),
             rule=state.get("rule", ""),
             rejected=rejected,

@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from quantgraph.agents.memory import PipelineContext, decision_line
+from quantgraph.agents.memory import HISTORY_HEADING, PipelineContext, decision_line
 from quantgraph.errors import BadOption
 
-__all__ = ["HISTORY_HEADING", "past_texts"]
+__all__ = ["past_texts"]
 
-HISTORY_HEADING = "Previous decisions:"
 _RECORDS = 7
 """Records of one symbol that are shown."""
 

@@ -2,10 +2,11 @@
 
 from quantgraph.agents.memory.decision_episode import DecisionEpisode, decision_line
 from quantgraph.agents.memory.episodic_memory import EpisodicMemory
-from quantgraph.agents.memory.past_episodes import EpisodeMemo, episodes_of, history_texts
+from quantgraph.agents.memory.past_episodes import HISTORY_HEADING, EpisodeMemo, episodes_of, history_texts
 from quantgraph.agents.memory.pipeline_context import AgentStep, PipelineContext, traced_agent
 
 __all__ = [
+    "HISTORY_HEADING",
     "AgentStep",
     "DecisionEpisode",
     "EpisodeMemo",

@@ -20,9 +20,9 @@ from quantgraph.broker.orders import Fill
 from quantgraph.errors import BadOption
 from quantgraph.state import View
 
-__all__ = ["EpisodeMemo", "episodes_of", "history_texts"]
+__all__ = ["HISTORY_HEADING", "EpisodeMemo", "episodes_of", "history_texts"]
 
-_HEADING = "Previous decisions:"
+HISTORY_HEADING = "Previous decisions:"
 _SIDES = {"increase": "buy", "decrease": "sell", "close": "sell"}
 
 Floats = NDArray[np.float64]
@@ -123,7 +123,7 @@ def history_texts(episodes: Iterable[DecisionEpisode], symbols: Iterable[str], n
         if each.symbol in of_symbol:
             of_symbol[each.symbol].append(each)
     return {
-        symbol: "\n".join([_HEADING, *episode_lines(found[::-1], n)])
+        symbol: "\n".join([HISTORY_HEADING, *episode_lines(found[::-1], n)])
         for symbol, found in of_symbol.items()
         if found
     }
