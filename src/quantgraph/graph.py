@@ -13,6 +13,7 @@ from langgraph.graph import END, START, StateGraph
 from langgraph.graph.state import CompiledStateGraph
 
 from quantgraph.agents import SignalRule
+from quantgraph.agents.named_deciders import given_decider
 from quantgraph.broker.account import Account
 from quantgraph.broker.decider import Decider, check_decider
 from quantgraph.broker.valuation import MarkAt
@@ -53,7 +54,7 @@ def create_trading_graph(
     *,
     model: Model | None = None,
     source: str | Path | MarketDataSource | None = None,
-    decider: Decider | None = None,
+    decider: Decider | str | None = None,
     cash: Decimal | float | str = 1_000_000,
     rules: Rulebook | None = None,
     mark_at: MarkAt = "close",
@@ -71,7 +72,8 @@ def create_trading_graph(
     Parameters
     ----------
     model, source, decider, on_clarify, checkpointer, settings
-        See :class:`~quantgraph.runtime.Resources`.
+        See :class:`~quantgraph.runtime.Resources`. A decider may be given by its name, see
+        :func:`~quantgraph.agents.make_decider`.
     cash
         Initial cash, in the market's currency.
     rules
@@ -95,7 +97,7 @@ def create_trading_graph(
         resources,
         model=model,
         source=source,
-        decider=decider,
+        decider=given_decider(decider),
         on_clarify=on_clarify,
         checkpointer=checkpointer,
         settings=settings,

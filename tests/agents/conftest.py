@@ -2,9 +2,16 @@ from pathlib import Path
 
 import pytest
 from load_script import load_script
+from small_market import SmallMarket
 
 
 @pytest.fixture(scope="session")
 def plain():
     """The independent account."""
     return load_script(Path(__file__).with_name("plain_account.py"))
+
+
+@pytest.fixture(scope="session")
+def small_market():
+    """Makes a :class:`SmallMarket`."""
+    return SmallMarket

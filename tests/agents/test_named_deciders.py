@@ -2,8 +2,9 @@
 
 import pytest
 
+from quantgraph import create_trading_graph
 from quantgraph.agents import BuyAndHold, SignalRule
-from quantgraph.agents.named_deciders import decider_file, decider_place, make_decider
+from quantgraph.agents.named_deciders import decider_file, decider_place, given_decider, make_decider
 from quantgraph.errors import BadFile, BadOption
 
 SOURCE = """
@@ -73,3 +74,12 @@ def test_a_file_that_fails_is_a_bad_file(file, text, said):
 def test_a_missing_file_is_named():
     with pytest.raises(BadFile, match=r"there is no file gone\.py"):
         make_decider("gone.py:Holds")
+
+
+def test_a_decider_may_be_given_by_its_name_wherever_one_is_given():
+    assert isinstance(given_decider("buy_and_hold"), BuyAndHold)
+    assert given_decider(None) is None
+    own = SignalRule()
+    assert given_decider(own) is own
+    with pytest.raises(BadOption, match=r"must be one of .*, or FILE\.py:CLASS"):
+        create_trading_graph(decider="executor")

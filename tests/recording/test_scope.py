@@ -8,7 +8,7 @@ import pytest
 
 from quantgraph.errors import ModelUnavailable
 from quantgraph.llm import RecordedChatModel
-from quantgraph.recording import Entry, Recorder, Scope, in_scope, recorded
+from quantgraph.recording import Entry, Recorder, Scope, happened, in_scope, recorded
 from quantgraph.testing import ScriptedChatModel
 
 
@@ -138,3 +138,25 @@ def test_a_recording_that_is_closed_while_others_write_loses_none(execution):
     with ThreadPoolExecutor(8) as pool:
         list(pool.map(said, range(40)))
     assert len(list(scope.recording.entries())) == 40
+
+
+def test_an_event_is_recorded_where_it_happened_and_nowhere_else(execution):
+    def happening(scope, *now):
+        answers = iter(now)
+        with in_scope(scope):
+            return [happened("time_limit", lambda: next(answers)) for _ in now]
+
+    def after_a_call(scope, now, replies):
+        asked(scope, "a", replies=replies)
+        return happening(scope, now)
+
+    assert happening(execution(), False, False, True) == [False, False, True]
+    # A resumed run has it again without asking, and so has a replay; at another place neither has.
+    assert happening(execution(), False) == [True]
+    assert happening(execution(mode="replay"), False) == [True]
+    assert after_a_call(execution(), False, ["b"]) == [False]
+    assert after_a_call(execution(mode="replay"), True, []) == [False]
+
+
+def test_an_event_outside_of_a_run_is_what_happens():
+    assert [happened("time_limit", lambda now=now: now) for now in (True, False)] == [True, False]

@@ -13,7 +13,7 @@ from quantgraph.broker.decider import Decider, check_decider
 from quantgraph.errors import BadFile, BadOption
 from quantgraph.report.benchmark import BuyAndHold
 
-__all__ = ["NAMED_DECIDERS", "decider_file", "decider_place", "make_decider"]
+__all__ = ["NAMED_DECIDERS", "decider_file", "decider_place", "given_decider", "make_decider"]
 
 
 def _dual_agent() -> Decider:
@@ -72,12 +72,17 @@ def make_decider(place: str) -> Decider:
     return check_decider(made)
 
 
+def given_decider(decider: Decider | str | None) -> Decider | None:
+    """Return the decider, made of its place if it is a text, see :func:`make_decider`."""
+    return make_decider(decider) if isinstance(decider, str) else decider
+
+
 def decider_place(decider: Decider | None) -> str | None:
     """Return the place that :func:`make_decider` makes a decider of; None for an object of the caller's.
 
     A :class:`~quantgraph.agents.SignalRule` has options, of which it is made again.
     """
-    if decider is not None and decider.name in ("buy_and_hold", "dual_agent"):
+    if decider is not None and decider.name != "signal_rule" and decider.name in NAMED_DECIDERS:
         made = NAMED_DECIDERS[decider.name]()
         if type(decider) is type(made) and decider.options == made.options:
             return decider.name

@@ -8,7 +8,7 @@ from quantgraph.recording.answers import AnsweredBy, answer_request, ask_once, k
 from quantgraph.recording.budget import Budget
 from quantgraph.recording.entry import Entry, Key, Kind
 from quantgraph.recording.recordings import Mode, Recorder, Recording
-from quantgraph.recording.scope import Scope, branch, current_scope, in_scope, recorded, replaying
+from quantgraph.recording.scope import Scope, branch, current_scope, happened, in_scope, recorded, replaying
 
 __all__ = [
     "AnsweredBy",
@@ -24,6 +24,7 @@ __all__ = [
     "ask_once",
     "branch",
     "current_scope",
+    "happened",
     "in_scope",
     "keep_answer",
     "recorded",

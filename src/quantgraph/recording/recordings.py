@@ -152,6 +152,12 @@ class Recording:
         made: T = json.loads(text)  # the same types as in a replay
         return made
 
+    def happened(self, key: Key, request: str, now: Callable[[], bool]) -> bool:
+        """Whether something happened, see :func:`~quantgraph.recording.happened`."""
+        if key.seq not in self.numbers(key) and ((self.replay_lookup and self._replays(key)) or not now()):
+            return False
+        return self.once(key, request, lambda: True)
+
     def content(self, lines: int | None = None) -> tuple[int, str]:
         """Return the number of lines, at most ``lines``, and the hash of their content."""
         return self._table.content(self.run_id, lines) if self._table else (0, content_hash(""))

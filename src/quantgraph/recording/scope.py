@@ -16,7 +16,16 @@ from quantgraph.recording.entry import Entry, Key, Kind
 from quantgraph.recording.recordings import Recording
 from quantgraph.state import decision_moment
 
-__all__ = ["NumberedCall", "Scope", "branch", "current_scope", "in_scope", "recorded", "replaying"]
+__all__ = [
+    "NumberedCall",
+    "Scope",
+    "branch",
+    "current_scope",
+    "happened",
+    "in_scope",
+    "recorded",
+    "replaying",
+]
 
 T = TypeVar("T")
 
@@ -187,3 +196,16 @@ def recorded(kind: Kind, request: Mapping[str, Any], ask: Callable[[], T]) -> T:
     text = canonical_json(request)
     path, seq = scope.place()
     return scope.recording.once(Key(path, seq, kind, content_hash(text)), text, ask, session=scope.session)
+
+
+def happened(event: str, now: Callable[[], bool]) -> bool:
+    """Return whether an event of the outside, such as the end of a time limit, happens here.
+
+    It is recorded if it does: a resumed run and a replay have it again, and have no other.
+    """
+    scope = current_scope()
+    if scope is None:
+        return now()
+    text = canonical_json({"event": event})
+    path, seq = scope.place()
+    return scope.recording.happened(Key(path, seq, "tool", content_hash(text)), text, now)

@@ -13,6 +13,7 @@ from typing import Any
 
 from quantgraph._util.canonical_json import canonical_json
 from quantgraph._util.run_id import new_run_id
+from quantgraph.agents.named_deciders import given_decider
 from quantgraph.broker.decider import Decider
 from quantgraph.broker.ledger import Ledger
 from quantgraph.data import MarketDataSource
@@ -37,7 +38,7 @@ def replay_from(
     session: object,
     *,
     model: Model | None = None,
-    decider: Decider | None = None,
+    decider: Decider | str | None = None,
     source: str | Path | MarketDataSource | None = None,
     out: str | Path | None = None,
     resources: Resources | None = None,
@@ -84,7 +85,7 @@ def replay_from(
     RunDiverged
         If the sessions before it differ from the recorded ones.
     """
-    given = merge_resources(resources, model=model, decider=decider, source=source)
+    given = merge_resources(resources, model=model, decider=given_decider(decider), source=source)
     check_resources(given)
     settings = given.settings or load_settings()
     folder = find_run_folder(run, settings.runs_dir)

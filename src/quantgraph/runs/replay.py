@@ -21,6 +21,7 @@ from langchain_core.runnables import Runnable
 from langgraph.checkpoint.memory import InMemorySaver
 
 from quantgraph._util.canonical_json import content_hash
+from quantgraph.agents.named_deciders import given_decider
 from quantgraph.broker.decider import Decider
 from quantgraph.broker.ledger import Ledger
 from quantgraph.errors import BadFile, QuantGraphError, RunDiverged, StorageUnavailable
@@ -114,7 +115,7 @@ class ReplayResult:
 def replay(
     run: str | Path,
     *,
-    decider: Decider | None = None,
+    decider: Decider | str | None = None,
     out: str | Path | None = None,
     resources: Resources | None = None,
 ) -> ReplayResult:
@@ -145,7 +146,7 @@ def replay(
     RunMismatch
         If the decider is not the one that the run was begun with.
     """
-    given = merge_resources(resources, decider=decider)
+    given = merge_resources(resources, decider=given_decider(decider))
     check_resources(given)
     settings = given.settings or load_settings()
     folder = find_run_folder(run, settings.runs_dir)

@@ -13,7 +13,7 @@ from langgraph.checkpoint.base import BaseCheckpointSaver
 
 from quantgraph._util.input_limits import check_sentence, check_text
 from quantgraph._util.run_id import new_run_id
-from quantgraph.agents.named_deciders import decider_place
+from quantgraph.agents.named_deciders import decider_place, given_decider
 from quantgraph.broker.account import Account
 from quantgraph.broker.decider import Decider
 from quantgraph.data import MarketDataSource, open_source
@@ -53,7 +53,7 @@ def run_strategy(
     start: str | None = None,
     end: str | None = None,
     source: str | Path | MarketDataSource | None = None,
-    decider: Decider | None = None,
+    decider: Decider | str | None = None,
     cash: Decimal | float | str | None = None,
     model: Model | None = None,
     out: str | Path | None = None,
@@ -73,7 +73,8 @@ def run_strategy(
     symbols, start, end, cash
         See :class:`RunSpec`, in which they are given if ``question`` is one.
     source, decider, model
-        See :class:`~quantgraph.runtime.Resources`.
+        See :class:`~quantgraph.runtime.Resources`. A decider may be given by its name, see
+        :func:`~quantgraph.agents.make_decider`.
     out
         Parent of the run's folder. Default: ``runs_dir`` of the settings.
     resources
@@ -99,7 +100,7 @@ def run_strategy(
         ``result.json`` says ``failed`` then, and the run can be resumed after the repair; the ``data`` of a
         ``QuantGraphError`` has ``run_id`` and ``run_dir``.
     """
-    given = merge_resources(resources, source=source, decider=decider, model=model)
+    given = merge_resources(resources, source=source, decider=given_decider(decider), model=model)
     check_resources(given)
     options = {"symbols": tuple(symbols), "start": start, "end": end, "cash": cash}
     spec = _specification(
@@ -209,7 +210,7 @@ def resume_run(
     *,
     answer: str | None = None,
     source: str | Path | MarketDataSource | None = None,
-    decider: Decider | None = None,
+    decider: Decider | str | None = None,
     model: Model | None = None,
     resources: Resources | None = None,
 ) -> dict[str, Any]:
@@ -253,7 +254,7 @@ def resume_run(
     StorageUnavailable
         As from :func:`run_strategy`.
     """
-    given = merge_resources(resources, source=source, decider=decider, model=model)
+    given = merge_resources(resources, source=source, decider=given_decider(decider), model=model)
     check_resources(given)
     settings = given.settings or load_settings()
     folder = find_run_folder(run, settings.runs_dir)
