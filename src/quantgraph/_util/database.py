@@ -28,10 +28,16 @@ _HELD = {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_PROTOCOL}
 _DISK = {sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN}
 
 
-def open_engine(where: str | Path) -> Engine:
+def open_engine(where: str | Path, *, flush: bool = True) -> Engine:
     """Open a SQLite file, created with its folder if it does not exist, or a database by its URL.
 
     A file that is not writable, or whose folder is not, is opened for reading: nothing is put beside it.
+
+    Parameters
+    ----------
+    flush
+        Whether a SQLite file is flushed to its disk with each transaction. False: a transaction survives the
+        end of the process, and a loss of power once another engine of the file has flushed.
 
     Raises
     ------
@@ -63,7 +69,7 @@ def open_engine(where: str | Path) -> Engine:
     if _only_readable(path):
         return _reading(url, path)
     engine = _made(url, connect_args={"timeout": _BUSY_SECONDS})
-    event.listen(engine, "connect", _durable)
+    event.listen(engine, "connect", _durable if flush else _unflushed)
     event.listen(engine, "begin", _begin)
     return engine
 
@@ -178,9 +184,14 @@ def _without_driver_transactions(connection: Any, _record: Any) -> None:
 
 
 def _durable(connection: Any, record: Any) -> None:
+    _unflushed(connection, record)
+    connection.execute("PRAGMA synchronous=FULL").close()
+
+
+def _unflushed(connection: Any, record: Any) -> None:
     _without_driver_transactions(connection, record)
     _patiently(connection, "PRAGMA journal_mode=WAL")
-    connection.execute("PRAGMA synchronous=FULL").close()
+    connection.execute("PRAGMA synchronous=NORMAL").close()
 
 
 def _patiently(connection: Any, statement: str) -> None:
@@ -198,6 +209,9 @@ def _patiently(connection: Any, statement: str) -> None:
 
 
 def _begin(connection: Connection) -> None:
+    options = connection.get_execution_options()
+    if options.get("quantgraph_single", False):
+        return  # SQLite makes a transaction of the one statement
     # A transaction that reads first and then writes fails if the file has changed: writers lock at once.
-    writes = connection.get_execution_options().get("quantgraph_writes", False)
+    writes = options.get("quantgraph_writes", False)
     connection.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")

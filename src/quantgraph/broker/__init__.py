@@ -12,6 +12,7 @@ from quantgraph.broker.corporate_actions import Delisting, Dividend, Event, Paym
 from quantgraph.broker.decider import BlockRule, DataNeeds, Decider, Decision
 from quantgraph.broker.decision_context import DecisionContext, RunContext, TradePlan
 from quantgraph.broker.execution import TradingSession, submit_batch
+from quantgraph.broker.logged_step import LoggedExecution, LoggedStep
 from quantgraph.broker.open_session import Block, SessionResult
 from quantgraph.broker.order_matching import submit
 from quantgraph.broker.orders import Fill, Order, Outcome, Quantity, Rejection, RejectionCode
@@ -37,6 +38,8 @@ __all__ = [
     "Event",
     "Fill",
     "Ledger",
+    "LoggedExecution",
+    "LoggedStep",
     "Mark",
     "MarkAt",
     "Market",

@@ -22,6 +22,7 @@ from quantgraph.market.rulebook import Rulebook
 from quantgraph.state import View, deciding
 
 if TYPE_CHECKING:
+    from quantgraph.broker.logged_step import LoggedStep
     from quantgraph.broker.open_session import SessionResult
 
 __all__ = ["DecisionContext", "RunContext", "TradePlan"]
@@ -54,6 +55,10 @@ def _nothing() -> None:
     """Nothing ends a decision without a run."""
 
 
+def _unlogged(_step: LoggedStep) -> None:
+    """Steps are kept by runs with a ledger."""
+
+
 def _no_model(role: str) -> Any:
     raise BadOption(
         f"no model for role {role!r}: models come from a run; create_trading_graph and run_strategy hand out "
@@ -82,6 +87,8 @@ class RunContext:
         Returns the chat model of a role.
     check
         Raises the error that ends the run, if the decider swallowed it.
+    log_step
+        Keeps one step of a decision.
     """
 
     plan: TradePlan = TradePlan()
@@ -91,6 +98,7 @@ class RunContext:
     scope: Callable[[str], AbstractContextManager[object]] = nullcontext
     model: Callable[[str], Any] = _no_model
     check: Callable[[], None] = _nothing
+    log_step: Callable[[LoggedStep], None] = _unlogged
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -213,6 +221,29 @@ class DecisionContext:
     def check(self) -> None:
         """Raise the error that ends the run, if the decider swallowed it."""
         _BACKGROUND[self].run.check()
+
+    def log_step(self, step: LoggedStep) -> None:
+        """Keep one step of this decision in the execution log of the run's ledger; without one, do nothing.
+
+        Each step is written at once, from any thread. What is kept cannot be read here, and no decision
+        depends on it.
+
+        Raises
+        ------
+        BadOption
+            If the step is of another session, or its action or result is not JSON.
+        LedgerConflict
+            If the step is there already, or its execution has no step 1.
+        StorageUnavailable
+            If it cannot be written.
+        """
+        if step.session != self.session:
+            raise BadOption(
+                f"a step of {step.session:%Y-%m-%d} in the decision of {self.session:%Y-%m-%d}; must be of "
+                "the session that is decided",
+                parameter="step",
+            )
+        _BACKGROUND[self].run.log_step(step)
 
     @contextmanager
     def scope(self, name: str) -> Iterator[None]:

@@ -205,7 +205,7 @@ def run_sessions(
             f"run {run_id!r} has {len(recorded)} sessions that are not the first of the {len(days)} given",
             run_id=run_id,
         )
-    run = RunContext(history=partial(ledger.history, run_id))
+    run = RunContext(history=partial(ledger.history, run_id), log_step=partial(ledger.log_step, run_id))
     commit_sessions(market, days[len(recorded) :], decider, ledger=ledger, run_id=run_id, run=run)
     return ledger.account(run_id)
 

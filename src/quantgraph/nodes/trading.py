@@ -148,11 +148,13 @@ class Trading:
 
     def run_context(self, run_id: str, state: TradingState) -> RunContext:
         """Return what the running node hands to the decisions of a run."""
+        ledger = self.ledger_of(run_id)
         context = RunContext(
             rule=state["request"].get("rule", ""),
             language=language({"messages": [], **state}),
-            history=partial(self.ledger_of(run_id).history, run_id),
+            history=partial(ledger.history, run_id),
             model=self._model,
+            log_step=partial(ledger.log_step, run_id),
         )
         scope = current_scope()
         if scope is None:  # a node that is called by hand

@@ -20,7 +20,6 @@ from sqlalchemy import (
     String,
     Table,
     Text,
-    event,
     func,
     insert,
     select,
@@ -77,9 +76,7 @@ class RecordingTable:
     """
 
     def __init__(self, where: str | Path) -> None:
-        self.engine = open_engine(where)
-        if self.engine.dialect.name == "sqlite":
-            event.listen(self.engine, "connect", _without_flush)
+        self.engine = open_engine(where, flush=False)
         self._writer = self.engine.execution_options(quantgraph_writes=True)
         self._lock = threading.Lock()  # a run's lines are numbered consecutively
         self._runs: dict[str, _Index] = {}
@@ -198,10 +195,6 @@ class _Index:
 
     last: int
     answered: defaultdict[Key, set[int]] = field(default_factory=lambda: defaultdict(set))
-
-
-def _without_flush(connection: Any, _record: Any) -> None:
-    connection.execute("PRAGMA synchronous=NORMAL").close()
 
 
 def _row(run_id: str, line: int, entry: Entry) -> dict[str, Any]:

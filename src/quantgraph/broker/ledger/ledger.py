@@ -18,6 +18,7 @@ from sqlalchemy.exc import IntegrityError
 
 from quantgraph._util.canonical_json import canonical_json
 from quantgraph.broker.account import Account
+from quantgraph.broker.ledger.execution_log import ExecutionLog
 from quantgraph.broker.ledger.journal import (
     CHARGES,
     DayLines,
@@ -30,6 +31,7 @@ from quantgraph.broker.ledger.journal import (
 )
 from quantgraph.broker.ledger.journal_store import OPENING, RUN_ID_LENGTH, JournalStore
 from quantgraph.broker.ledger.queries import LedgerQueries, lines_by_session, replay_session, verify_session
+from quantgraph.broker.logged_step import LoggedStep
 from quantgraph.broker.open_session import SessionResult
 from quantgraph.errors import BadOption, LedgerConflict
 
@@ -88,7 +90,7 @@ class Ledger(LedgerQueries):
     """
 
     def __init__(self, where: str | Path) -> None:
-        super().__init__(JournalStore(where))
+        super().__init__(JournalStore(where), ExecutionLog(where))
         self.where = where
         self._lock = threading.RLock()
         self._tips: dict[str, _Tip] = {}
@@ -104,6 +106,7 @@ class Ledger(LedgerQueries):
     def close(self) -> None:
         """Close all connections. The ledger may not be used afterwards."""
         self._store.close()
+        self._log.close()
 
     def open_run(
         self, run_id: str, cash: Decimal | float | str, meta: Mapping[str, Any] | None = None
@@ -199,6 +202,21 @@ class Ledger(LedgerQueries):
                     f"run {run_id!r}: another writer was first; resume the run to continue from there",
                     run_id=run_id,
                 ) from error
+
+    def log_step(self, run_id: str, step: LoggedStep) -> None:
+        """Write one step of a decision beside the journal, at once; see :meth:`executions`.
+
+        It is there after the process was killed, and after a loss of power once the session is committed. An
+        execution that is begun again with step 1 replaces what a killed try of it left.
+
+        Raises
+        ------
+        BadOption
+            If its action or result is not JSON.
+        LedgerConflict
+            If the step is there already, or its execution has no step 1.
+        """
+        self._log.add(run_id, step)
 
     def account(self, run_id: str) -> Account:
         """The account after the last committed session; before the first, the initial cash."""

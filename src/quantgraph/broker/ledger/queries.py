@@ -13,6 +13,7 @@ import pandas as pd
 
 from quantgraph.broker.account import Account
 from quantgraph.broker.corporate_actions import Event, Payment, Split, apply_event, shares_after
+from quantgraph.broker.ledger.execution_log import ExecutionLog
 from quantgraph.broker.ledger.journal import (
     CHARGES,
     EVENTS,
@@ -26,6 +27,7 @@ from quantgraph.broker.ledger.journal import (
     session_from_iso,
 )
 from quantgraph.broker.ledger.journal_store import OPENING, JournalStore
+from quantgraph.broker.logged_step import LoggedExecution
 from quantgraph.broker.open_session import SessionResult
 from quantgraph.broker.orders import Fill, Outcome, Rejection, rejection_of
 from quantgraph.broker.valuation import value_of, value_series
@@ -48,8 +50,9 @@ class _History:
 class LedgerQueries:
     """The read-only methods of :class:`~quantgraph.broker.Ledger`."""
 
-    def __init__(self, store: JournalStore) -> None:
+    def __init__(self, store: JournalStore, log: ExecutionLog) -> None:
         self._store = store
+        self._log = log
         self._histories: dict[str, _History] = {}
         self._history_lock = threading.Lock()
 
@@ -95,6 +98,20 @@ class LedgerQueries:
             session_from_iso(session): json.loads(body)
             for _, session, _, body in self._store.lines(run_id, "notes")
         }
+
+    def executions(
+        self, run_id: str, *, session: pd.Timestamp | None = None, symbol: str | None = None
+    ) -> list[LoggedExecution]:
+        """What a decider that works step by step did, by session and symbol; empty for other deciders.
+
+        The steps are no part of the hash chain, and include those of a session that was not committed.
+
+        Raises
+        ------
+        BadFile
+            If a row is not what a run writes.
+        """
+        return self._log.executions(run_id, session=session, symbol=symbol)
 
     def day(self, run_id: str, session: pd.Timestamp) -> SessionResult | None:
         """The recorded session, None if there is none."""
