@@ -62,18 +62,10 @@ def shortened(value: Any, limit: int = LONGEST_RESULT) -> Any:
     >>> shortened(list(range(1000)), 200)[:3]
     ['(963 earlier entries left out)', 963, 964]
     """
-    if is_too_deep(value):
+    try:
+        return _short(value, limit)
+    except RecursionError:
         return "(left out: it is nested too deeply)"
-    size = _size(value)
-    if size <= limit:
-        return value
-    if limit < _LEAST:
-        return f"({size} characters left out)"
-    if isinstance(value, Mapping):
-        return _object(value, limit)
-    if isinstance(value, list):
-        return _list(value, limit)
-    return _text(value if isinstance(value, str) else str(value), limit)
 
 
 def bounded(messages: Sequence[AnyMessage]) -> list[AnyMessage]:
@@ -107,6 +99,19 @@ def _size(value: Any) -> int:
     return len(canonical_json(value, sort_keys=False))
 
 
+def _short(value: Any, limit: int) -> Any:
+    size = _size(value)
+    if size <= limit:
+        return value
+    if limit < _LEAST:
+        return f"({size} characters left out)"
+    if isinstance(value, Mapping):
+        return _object(value, limit)
+    if isinstance(value, list):
+        return _list(value, limit)
+    return _text(value if isinstance(value, str) else str(value), limit)
+
+
 def _text(text: str, limit: int) -> str:
     """Return the beginning of a text; the number of characters that JSON escapes is not known before."""
     keep = min(len(text), limit - _NOTE)
@@ -124,18 +129,18 @@ def _list(values: list[Any], limit: int) -> list[Any]:
         if room < 0:
             break
         kept.insert(0, each)
-    kept = kept or [shortened(values[-1], limit - _NOTE - 2)]
+    kept = kept or [_short(values[-1], limit - _NOTE - 2)]
     return [f"({len(values) - len(kept)} earlier entries left out)", *kept]
 
 
 def _object(value: Mapping[str, Any], limit: int) -> dict[str, Any]:
     """Return an object with its short values whole; the long ones share the room that is left."""
     room = limit - _NOTE
-    fitting = [name for name in value if len(name) <= _LONGEST_KEY][: room // (_LEAST + _LONGEST_KEY)]
+    fitting = [name for name in value if _size(name) <= _LONGEST_KEY][: room // (_LEAST + _LONGEST_KEY)]
     short: dict[str, Any] = {}
     for place, name in enumerate(sorted(fitting, key=lambda name: _size(value[name]))):
         share = room // (len(fitting) - place) - _size(name) - 2
-        short[name] = shortened(value[name], share)
+        short[name] = _short(value[name], share)
         room -= _size(name) + _size(short[name]) + 2
     kept = {name: short[name] for name in fitting}
     more = len(value) - len(kept)
