@@ -141,6 +141,7 @@ def test_an_order_placed_by_json_is_a_decision():
     assert fault(text(UNIFIED, action=lots)) == (
         'decision has no key "quantity"; its keys are action, reason, confidence'
     )
+    assert "it belongs to decision" in fault(text(UNIFIED, action={**call, "confidence": 0.1}))
     assert "params of place_order must be an object" in fault(
         text(UNIFIED, action={"tool_name": "place_order"})
     )

@@ -260,9 +260,9 @@ def _plain(said: Any) -> dict[str, Any]:
 def _read(said: dict[str, Any], step: int | None) -> Action:
     """Return the action that plain JSON stands for."""
     kind = _type_of(said)
-    payload = _payload_of(kind, said)
+    payload = _checked(kind, _payload_of(kind, said))
     if kind == "tool_call" and payload.get("tool_name") == _PLACE_ORDER:
-        kind, payload = "decision", _params_of(payload)
+        kind, payload = "decision", _checked("decision", _params_of(payload))
     common: dict[str, Any] = {
         name: said[name] for name in ("intermediate_result", "next_step") if name in said
     }
@@ -271,7 +271,7 @@ def _read(said: dict[str, Any], step: int | None) -> Action:
         common |= {"result": said.get("result")}
     part = _PAYLOADS.get(kind)
     try:
-        action = part.model_validate(_checked(kind, payload)) if part else _checked(kind, payload) or None
+        action = part.model_validate(payload) if part else None
     except ValidationError as error:
         raise _misfit(error, "action.", part) from None
     try:
