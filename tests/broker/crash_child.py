@@ -1,7 +1,7 @@
 """Runs in forked children that are killed with SIGKILL and resumed until they are done.
 
 Usage: ``crash_child.py WHAT WAY FOLDER KILLS SEED``; prints one JSON object. ``WHAT`` is ``rule`` (a signal rule),
-``orders`` (every kind of order) or ``graph`` with the sessions of a step, ``graph8``. ``WAY`` is ``time`` (at
+``orders`` (every kind of order), ``steps`` (the same by a decider that logs steps from threads) or ``graph`` with the sessions of a step, ``graph8``. ``WAY`` is ``time`` (at
 ``KILLS`` instants of the run's wall time) or ``boundary`` (at every boundary of every transaction; no ``KILLS``).
 
 All that is imported, compiled and cached is so before the first fork, so a child costs milliseconds.
@@ -18,6 +18,7 @@ import sqlite3
 import sys
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from functools import cache, partial
 from pathlib import Path
@@ -30,7 +31,7 @@ from sqlalchemy import event
 from sqlalchemy.pool import Pool
 
 from quantgraph.agents import SignalRule
-from quantgraph.broker import Ledger, run_sessions
+from quantgraph.broker import Ledger, LoggedStep, run_sessions
 from quantgraph.market.rulebook import Rulebook
 from quantgraph.runtime import Resources
 from quantgraph.state import DataState
@@ -42,6 +43,31 @@ SENTENCE = "用合成30成分股，5日均线上穿20日均线买入，下穿卖
 THREAD = {"configurable": {"thread_id": "t"}}
 
 
+class StepLogger(RandomDecider):
+    """Takes three steps for each symbol, side by side, and then decides."""
+
+    def decide(self, context):
+        with ThreadPoolExecutor(4) as threads:
+            list(threads.map(partial(self.execute, context), sorted(context.view["ohlcv"]["open"].columns)))
+        return super().decide(context)
+
+    def execute(self, context, symbol):
+        with context.scope(symbol):
+            for number in range(1, 4):
+                step = LoggedStep(
+                    rule_name="r",
+                    rule="as drawn",
+                    symbol=symbol,
+                    session=context.session,
+                    step=number,
+                    action_type="observation",
+                    action={"step": number},
+                    result={"cash": str(context.account.cash)},
+                    timestamp=context.view.moment.timestamp.isoformat(),
+                )
+                context.log_step(step)
+
+
 @cache
 def traded(what: str):
     """The market, its sessions, and who decides: the rule alone is traded in blocks."""
@@ -49,7 +75,8 @@ def traded(what: str):
     if what == "rule":
         return world.market(Rulebook.mainland()), world.sessions, SignalRule(max_positions=4)
     rules = Rulebook.mainland(volume_share="0.5")
-    return world.market(rules), world.sessions, RandomDecider(4, world.symbols)
+    kind = StepLogger if what == "steps" else RandomDecider
+    return world.market(rules), world.sessions, kind(4, world.symbols)
 
 
 def run_plain(what: str, folder: Path) -> None:
@@ -90,6 +117,17 @@ def journal(folder: Path, *, checked: bool = True) -> list[dict]:
         return list(ledger.journal("r"))
 
 
+def logged(folder: Path) -> dict[tuple[str, str], list[str]]:
+    """The steps by session and symbol."""
+    with Ledger(folder / "ledger.db") as ledger:
+        executions = ledger.executions("r")
+    assert len({each.execution_id for each in executions}) == len(executions)
+    return {
+        (f"{each.session:%Y-%m-%d}", each.symbol): [f"{step.step} {step.result_json}" for step in each.steps]
+        for each in executions
+    }
+
+
 def forked(work: Work, folder: Path, arm: Callable[[], None] = lambda: None) -> int:
     """A child that does the work and exits with 0, or with 1 after a traceback."""
     pid = os.fork()
@@ -116,6 +154,12 @@ def check_half(folder: Path, expected: list[dict]) -> None:
     half = journal(folder, checked=False)
     assert half == expected[: len(half)]
     assert len(half) in (0, 2) or half[-1]["kind"] == "day"
+    whole, steps = logged(folder.parent / "whole"), logged(folder)
+    done = {line["session"] for line in half}
+    assert [steps.get(key) for key in whole if key[0] in done] == [
+        whole[key] for key in whole if key[0] in done
+    ]
+    assert all(found == whole[key][: len(found)] for key, found in steps.items())
 
 
 def by_time(
@@ -145,6 +189,7 @@ def by_time(
                 if rng.random() < 0.2:
                     check_half(place, expected)
         assert journal(place) == expected, place
+        assert logged(place) == logged(folder / "whole"), place
     return instants
 
 
@@ -210,7 +255,8 @@ def main(what: str, way: str, folder: Path, kills: int, seed: int) -> None:
         kills_at: list = by_time(work, folder, expected, kills=kills, seed=seed, whole=whole)
     else:
         kills_at = by_boundary(work, folder, expected)
-    print(json.dumps({"kills": kills_at, "seconds": whole, "journal": expected}))
+    steps = sum(map(len, logged(folder / "whole").values()))
+    print(json.dumps({"kills": kills_at, "seconds": whole, "journal": expected, "steps": steps}))
 
 
 if __name__ == "__main__":

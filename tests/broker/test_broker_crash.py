@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import signal
 import subprocess
 import sys
 import tempfile
@@ -10,6 +11,8 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
+
+from quantgraph.broker import Ledger
 
 CHILD = Path(__file__).with_name("crash_child.py")
 SESSIONS = 42
@@ -50,6 +53,31 @@ def test_fifty_kills_at_any_instant_change_nothing(what, folder):
     assert len(told["kills"]) >= 50
     tenths = Counter(int(10 * instant) for instant in told["kills"])
     assert len(tenths) >= 6, f"kills are spread over the run: {tenths}"
+
+
+def test_a_killed_decider_that_logs_steps_leaves_each_step_once(folder):
+    told = crash(folder, "steps", "time", 15)
+    check_journal(told["journal"])
+    assert told["steps"] == SESSIONS * 6 * 3
+    assert len(told["kills"]) >= 15
+
+
+def test_a_step_is_on_the_disk_before_the_next_one_is_made(folder):
+    code = """
+import os, signal, sys
+import pandas as pd
+from quantgraph.broker import Ledger, LoggedStep
+rest = dict(rule_name="r", rule="", symbol="A", session=pd.Timestamp("2024-01-02"), timestamp="2024-01-02T09:00:00")
+ledger = Ledger(sys.argv[1])
+for number in (1, 2, 3):
+    ledger.log_step("r", LoggedStep(step=number, action_type="observation", action={}, **rest))
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+    place = folder / "ledger.db"
+    done = subprocess.run([sys.executable, "-c", code, str(place)], capture_output=True, check=False)
+    assert done.returncode == -signal.SIGKILL, done.stderr
+    with Ledger(place) as ledger:
+        assert [len(execution.steps) for execution in ledger.executions("r")] == [3]
 
 
 def check_orders(lines: list[dict]) -> None:

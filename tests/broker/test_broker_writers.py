@@ -8,13 +8,15 @@ import sys
 import threading
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 
+import pandas as pd
 import pytest
 from load_script import load_script
 
 from quantgraph.agents import SignalRule
-from quantgraph.broker import Account, Ledger, advance, run_sessions, simulate
+from quantgraph.broker import Account, Ledger, LoggedStep, advance, run_sessions, simulate
 from quantgraph.errors import LedgerConflict
 from quantgraph.market.rulebook import Rulebook
 
@@ -137,3 +139,57 @@ def test_a_block_that_another_writer_recorded_is_not_recorded_again(where):
         with pytest.raises(LedgerConflict):
             second.commit_block("r", account, block.days, account)
         assert list(second.journal("r")) == before
+
+
+def test_threads_of_two_ledgers_log_every_step_once(where):
+    """As four symbols side by side do, in each of two processes with runs of their own in one database."""
+    symbols, day = [f"{number:06}.SZ" for number in range(4)], pd.Timestamp("2024-01-02")
+
+    def execute(ledger, run_id, symbol):
+        for number in (1, 2, 1, 2, 3, 4, 5):  # the first two are those of a try that was killed
+            step = LoggedStep(
+                rule_name="one",
+                rule="for all",
+                symbol=symbol,
+                session=day,
+                step=number,
+                action_type="observation",
+                action={"step": number},
+                result=[run_id, symbol],
+                timestamp="2024-01-02T09:00:00",
+            )
+            ledger.log_step(run_id, step)
+
+    with Ledger(where) as one, Ledger(where) as other, ThreadPoolExecutor(8) as threads:
+        jobs = [
+            threads.submit(execute, ledger, run_id, symbol)
+            for ledger, run_id in ((one, "a"), (other, "b"))
+            for symbol in symbols
+        ]
+        for job in jobs:
+            job.result()
+        for run_id in ("a", "b"):
+            executions = one.executions(run_id)
+            assert [each.symbol for each in executions] == symbols
+            for each in executions:
+                assert [step.step for step in each.steps] == [1, 2, 3, 4, 5]
+                assert {tuple(step.result) for step in each.steps} == {(run_id, each.symbol)}
+        engine = one._store.engine
+        with engine.connect() as connection:
+            counts = "SELECT count(*), count(DISTINCT id), count(DISTINCT rule_id) FROM execution_logs"
+            assert tuple(connection.exec_driver_sql(counts).one()) == (40, 40, 1)
+
+
+def test_a_step_twice_is_a_conflict_on_every_database(where):
+    fields = {"rule_name": "r", "rule": "\0", "symbol": "A", "session": pd.Timestamp("2024-01-02")}
+    one = LoggedStep(step=1, action_type="observation", action={}, timestamp="2024-01-02T09:00:00", **fields)
+    with Ledger(where) as ledger:
+        for number in (1, 2):
+            ledger.log_step("r", replace(one, step=number, result="\0"))
+        with pytest.raises(LedgerConflict, match="step 2 is there already"):
+            ledger.log_step("r", replace(one, step=2))
+        ledger.log_step("r", replace(one, step=3))
+        with pytest.raises(LedgerConflict, match="step 1 is not"):
+            ledger.log_step("other", replace(one, step=2))
+        (execution,) = ledger.executions("r")
+        assert [(step.step, step.result) for step in execution.steps] == [(1, "\0"), (2, "\0"), (3, None)]

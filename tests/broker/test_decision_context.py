@@ -3,6 +3,7 @@
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from dataclasses import replace
 
 import pandas as pd
 import pytest
@@ -13,6 +14,7 @@ from quantgraph.broker import (
     Decision,
     DecisionContext,
     Ledger,
+    LoggedStep,
     Order,
     RunContext,
     TradePlan,
@@ -201,3 +203,20 @@ def test_the_context_is_that_of_a_morning(context, days):
     assert context.session == days[1]
     assert isinstance(context.session, pd.Timestamp)
     assert context.history == ()
+
+
+def test_steps_are_handed_on_and_must_be_of_the_session_that_is_decided(market, days):
+    kept = []
+    view = market.store.view(Moment(days[1], "open"), market.data_ref)
+    context = DecisionContext(view, Account.opening(1_000), run=RunContext(log_step=kept.append))
+    fields = {"rule_name": "r", "rule": "", "symbol": CODE, "timestamp": "2024-01-03T09:00:00"}
+    step = LoggedStep(session=days[1], step=1, action_type="observation", action={}, **fields)
+    context.log_step(step)
+    assert kept == [step]
+    with pytest.raises(BadOption, match="a step of 2024-01-04 in the decision of 2024-01-03"):
+        context.log_step(replace(step, session=days[2]))
+
+
+def test_a_decision_without_a_ledger_keeps_no_steps(market, days, context):
+    fields = {"rule_name": "r", "rule": "", "symbol": CODE, "timestamp": "2024-01-03T09:00:00"}
+    context.log_step(LoggedStep(session=days[1], step=1, action_type="observation", action={}, **fields))

@@ -37,6 +37,7 @@ from quantgraph.runs.folder import (
     read_manifest,
 )
 from quantgraph.runs.identity import check_same_decider, code_hashes, recorded_decider
+from quantgraph.runs.log_comparison import compare_execution_logs
 from quantgraph.runs.outputs import read_result, save_outputs
 from quantgraph.runs.specification import RunSpec
 from quantgraph.runs.verification import (
@@ -102,7 +103,7 @@ class ReplayResult:
 
     @property
     def identical(self) -> bool:
-        """Whether ledger, signal, strategy, result and requests are those of the run."""
+        """Whether ledger, execution log, signal, strategy, result and requests are those of the run."""
         return not self.differences
 
     def __repr__(self) -> str:
@@ -277,6 +278,7 @@ def _compare(
     whole = recorded["ended_because"] not in _UNFINISHED
     with Ledger(ledger) as old_ledger, Ledger(run_database_path(new.parent, new.name)) as new_ledger:
         yield from compare_ledgers(old_ledger, new_ledger, manifest.run_id, whole=whole)
+        yield from compare_execution_logs(old_ledger, new_ledger, manifest.run_id)
     if whole or (old / "strategy.py").is_file():
         yield from compare_signals(old / "signal.parquet", new / "signal.parquet")
         yield from compare_strategies(old / "strategy.py", new / "strategy.py")

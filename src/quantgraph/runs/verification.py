@@ -52,7 +52,7 @@ __all__ = [
     "without_places",
 ]
 
-Export = Literal["ledger", "signal", "strategy", "result", "record"]
+Export = Literal["ledger", "executions", "signal", "strategy", "result", "record"]
 
 _PLACES = frozenset({"run_dir", "path", "seconds"})
 """Keys of a result that say where and when it was made."""

@@ -257,9 +257,9 @@ def _execution(rows: Sequence[Row[Any]]) -> LoggedExecution:
         steps = tuple(map(_step, rows))
     except (BadOption, ValueError, LookupError, TypeError, RecursionError) as error:
         raise _damaged(rows[0], str(error)) from error
-    if [step.step for step in steps] != list(range(1, len(steps) + 1)):
-        raise _damaged(rows[0], f"its steps are {', '.join(str(step.step) for step in steps)}")
     first, head = steps[0], rows[0]
+    if first.step != 1:
+        raise _damaged(head, f"it begins with step {first.step}")
     if first.execution_id(head.run_id) != head.execution_id:
         raise _damaged(head, "run, session, symbol and rule do not lead to its execution_id")
     return LoggedExecution(
