@@ -36,6 +36,8 @@ __all__ = [
     "SandboxTooWeak",
     "SourceUnavailable",
     "StorageUnavailable",
+    "ToolFailed",
+    "ToolTimeout",
     "UnknownCommit",
     "UnknownField",
     "UnknownSymbol",
@@ -178,6 +180,18 @@ class CodeRefused(CodeFailed, PermissionError):
     """Generated code tried something that its process may not do."""
 
     code = "code_refused"
+
+
+class ToolFailed(QuantGraphError, RuntimeError):
+    """A tool that was given to an agent raised, or returned what no agent can read."""
+
+    code = "tool_failed"
+
+
+class ToolTimeout(ToolFailed, TimeoutError):
+    """A tool that was given to an agent did not answer in time."""
+
+    code = "tool_timeout"
 
 
 class SandboxTooWeak(QuantGraphError, RuntimeError):

@@ -10,15 +10,19 @@ from collections.abc import Callable, Mapping
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
 from quantgraph.errors import BadFrame, UnknownField
 
-__all__ = ["ADJUSTABLE", "adjusted", "adjustment_factors"]
+__all__ = ["ADJUSTABLE", "Column", "adjusted", "adjustment_factors", "column_adjustment"]
 
 ADJUSTABLE: tuple[str, ...] = ("open", "high", "low", "close", "pre_close", "up_limit", "down_limit")
 """Prices that an adjustment scales."""
 
 Fields = Mapping[str, pd.DataFrame]
+Floats = NDArray[np.float64]
+Column = tuple[NDArray[np.datetime64], Floats]
+"""One symbol of a field: ascending sessions and values, both (T,)."""
 
 
 def adjusted(fields: Fields, name: str = "close") -> pd.DataFrame:
@@ -108,12 +112,7 @@ def _from_actions(fields: Fields) -> pd.DataFrame:
     if too_much.any(axis=None):
         row, column = (int(place) for place in np.argwhere(too_much.to_numpy())[0])
         session, symbol = pd.DatetimeIndex(sessions)[row], list(symbols)[column]
-        raise BadFrame(
-            f"ohlcv['dividend'] has {cash.to_numpy()[row, column]:g} at ({session:%Y-%m-%d}, {symbol}), and "
-            f"the close before it is {before.to_numpy()[row, column]:g}; it must be less",
-            session=f"{session:%Y-%m-%d}",
-            symbol=symbol,
-        )
+        raise _too_much(session, symbol, cash.to_numpy()[row, column], before.to_numpy()[row, column])
     return (before * ratio / (before - cash)).fillna(1.0).cumprod()
 
 
@@ -127,4 +126,102 @@ _METHODS: tuple[tuple[frozenset[str], Callable[[Fields], pd.DataFrame]], ...] = 
     (frozenset({"adj_factor"}), _from_adj_factor),
     (frozenset({"pre_close"}), _from_pre_close),
     (frozenset({"dividend", "split"}), _from_actions),
+)
+
+
+def _too_much(session: pd.Timestamp, symbol: str, cash: float, before: float) -> BadFrame:
+    return BadFrame(
+        f"ohlcv['dividend'] has {cash:g} at ({session:%Y-%m-%d}, {symbol}), and the close before it is "
+        f"{before:g}; it must be less",
+        session=f"{session:%Y-%m-%d}",
+        symbol=symbol,
+    )
+
+
+def column_adjustment(
+    symbol: str, columns: Mapping[str, Column], sessions: NDArray[np.datetime64]
+) -> Floats | None:
+    """What :func:`adjusted` multiplies the prices of one symbol with, without making a frame of all symbols.
+
+    Parameters
+    ----------
+    columns
+        By field, the symbol's column of each field of the panel that :func:`adjustment_factors` reads.
+    sessions
+        Shape (T,): where the numbers are wanted; sessions of the data.
+
+    Returns
+    -------
+    ndarray of shape (T,), or None
+        NaN before the first factor; None if there is nothing to adjust by.
+
+    Raises
+    ------
+    BadFrame
+        If a dividend is not less than the close before it.
+    """
+    days = max((theirs for theirs, _ in columns.values()), key=len, default=sessions)
+    for theirs in (sessions, *(each for each, _ in columns.values())):
+        places = np.minimum(np.searchsorted(days, theirs), len(days) - 1)
+        if not np.array_equal(days[places], theirs):
+            days = np.union1d(days, theirs)
+    aligned = {name: _aligned(column, days) for name, column in columns.items()}
+    for names, factor_of in _COLUMN_METHODS:
+        if names & aligned.keys():
+            factor = _carried(factor_of(symbol, days, aligned))
+            if not np.isnan(factor).all():
+                return np.asarray(factor / factor[-1])[np.searchsorted(days, sessions)]
+    return None
+
+
+def _aligned(column: Column, days: NDArray[np.datetime64]) -> Floats:
+    sessions, values = column
+    found = np.full(len(days), np.nan)
+    found[np.searchsorted(days, sessions)] = values
+    return found
+
+
+def _carried(values: Floats) -> Floats:
+    """Values with NaN replaced by the last number before."""
+    places = np.where(np.isnan(values), 0, np.arange(len(values)))
+    return np.asarray(values[np.maximum.accumulate(places)], dtype=np.float64)
+
+
+def _last_before(close: Floats) -> Floats:
+    return np.concatenate(([np.nan], _carried(close)[:-1]))
+
+
+def _column_from_adj_factor(symbol: str, days: object, columns: Mapping[str, Floats]) -> Floats:  # noqa: ARG001
+    return columns["adj_factor"]
+
+
+def _column_from_pre_close(symbol: str, days: object, columns: Mapping[str, Floats]) -> Floats:  # noqa: ARG001
+    reference = columns["pre_close"]
+    step = _last_before(columns["close"]) / reference
+    factor = np.cumprod(np.where(np.isnan(step), 1.0, step))
+    seen = np.logical_or.accumulate(~np.isnan(reference))
+    return np.asarray(np.where(seen, factor, np.nan), dtype=np.float64)
+
+
+def _column_from_actions(symbol: str, days: NDArray[np.datetime64], columns: Mapping[str, Floats]) -> Floats:
+    cash, ratio = (
+        np.nan_to_num(columns.get(name, np.full(len(days), neutral)), nan=neutral)
+        for name, neutral in (("dividend", 0.0), ("split", 1.0))
+    )
+    before = _last_before(columns["close"])
+    too_much = np.flatnonzero(cash >= before)
+    if too_much.size:
+        row = too_much[0]
+        raise _too_much(pd.Timestamp(days[row]), symbol, cash[row], before[row])
+    step = before * ratio / (before - cash)
+    return np.asarray(np.cumprod(np.where(np.isnan(step), 1.0, step)), dtype=np.float64)
+
+
+_COLUMN_METHODS: tuple[
+    tuple[frozenset[str], Callable[[str, NDArray[np.datetime64], Mapping[str, Floats]], Floats]], ...
+] = tuple(
+    (names, factor_of)
+    for (names, _), factor_of in zip(
+        _METHODS, (_column_from_adj_factor, _column_from_pre_close, _column_from_actions), strict=True
+    )
 )

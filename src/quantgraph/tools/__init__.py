@@ -1,21 +1,31 @@
 """The tools that models call, and the runner of trusted code."""
 
 from quantgraph.tools.ask_or_decline import ask, decline
+from quantgraph.tools.call_tool import call_tool
+from quantgraph.tools.catalog import tools_catalog
 from quantgraph.tools.daily_data import tushare_daily_bar, tushare_daily_basic
+from quantgraph.tools.decision_tools import DecisionTools
+from quantgraph.tools.indicators import get_indicator
+from quantgraph.tools.kline import get_kline_data
 from quantgraph.tools.python_repl import PythonRepl, python_repl
 from quantgraph.tools.tool_context import CodeSession, ToolContext, ViewContext
 from quantgraph.tools.trusted_runner import TrustedRunner, code_runner
 
 __all__ = [
     "CodeSession",
+    "DecisionTools",
     "PythonRepl",
     "ToolContext",
     "TrustedRunner",
     "ViewContext",
     "ask",
+    "call_tool",
     "code_runner",
     "decline",
+    "get_indicator",
+    "get_kline_data",
     "python_repl",
+    "tools_catalog",
     "tushare_daily_bar",
     "tushare_daily_basic",
 ]

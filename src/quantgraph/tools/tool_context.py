@@ -21,7 +21,14 @@ from quantgraph.state import GLOBAL_DATA_STATE, View, WorkingTree
 from quantgraph.tools.needed_cells import needed_cells
 from quantgraph.tools.trusted_runner import code_runner
 
-__all__ = ["CodeSession", "ToolContext", "ViewContext", "current_context", "data_context"]
+__all__ = [
+    "CodeSession",
+    "ToolContext",
+    "ViewContext",
+    "code_session",
+    "current_context",
+    "data_context",
+]
 
 
 @dataclass(kw_only=True)
@@ -88,6 +95,18 @@ class CodeSession:
         self.names = tuple(self.signals)
 
 
+class _SettingsRunner:
+    """The runner of the settings, made when the first cell runs: most decisions run none."""
+
+    def run(self, cells: Sequence[str], frames: Frames) -> CodeResult:
+        return code_runner(load_settings()).run(cells, frames)
+
+
+def code_session(view: View, runner: CodeRunner | None = None) -> CodeSession:
+    """Return a new session of cells over a view; ``runner`` is by default that of the settings."""
+    return CodeSession(runner=runner or _SettingsRunner(), frames=view.frozen())
+
+
 @dataclass(frozen=True, kw_only=True)
 class ViewContext:
     """What the tools of a decider's agent use: its view, by code that runs on nothing else.
@@ -106,8 +125,7 @@ class ViewContext:
     @classmethod
     def of(cls, view: View, *, runner: CodeRunner | None = None) -> ViewContext:
         """Return the context of a view; ``runner`` is by default that of the settings."""
-        code = CodeSession(runner=runner or code_runner(load_settings()), frames=view.frozen())
-        return ViewContext(as_of=view.moment, code=code)
+        return ViewContext(as_of=view.moment, code=code_session(view, runner))
 
 
 @dataclass(frozen=True, kw_only=True)

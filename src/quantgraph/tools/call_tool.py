@@ -1,0 +1,192 @@
+"""One call of a tool by an agent: its parameters checked, its result as JSON, failures as typed errors."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from functools import cache
+from typing import Any
+
+from langchain.tools import ToolRuntime
+from langchain_core.tools import BaseTool
+from langchain_core.tools.structured import StructuredTool
+from langgraph.errors import GraphBubbleUp
+from langgraph.types import Command
+from pydantic import ValidationError
+
+from quantgraph.errors import BadOption, QuantGraphError, SourceUnavailable, ToolFailed, ToolTimeout
+from quantgraph.llm.cancellation import interruptible_sleep, run_in_thread
+from quantgraph.recording import recorded
+from quantgraph.tools.catalog import live_function, tools_catalog
+from quantgraph.tools.plain_json import bounded, to_plain
+from quantgraph.tools.tool_context import ViewContext
+
+__all__ = ["MOST_CHARACTERS", "call_tool"]
+
+MOST_CHARACTERS = 20_000
+"""Length of a result as JSON text; what is longer is cut, with a note."""
+
+_TRIES = 3
+_FIRST_WAIT = 0.1
+_GROWTH = 4.0
+_PASSING = frozenset({"rate_limited", "source_unavailable"})
+_LINE = 500
+
+
+def call_tool(tool: BaseTool, params: Mapping[str, Any], context: ViewContext, *, timeout: float) -> Any:
+    """Call a tool, and return its result as JSON of at most 20,000 characters.
+
+    The call is recorded: in a resumed or replayed run its result, or its error, is served. A tool of the
+    catalog that only reads the context is not: it is called again, without a time limit. An error that may
+    pass is tried again, three times in all.
+
+    Parameters
+    ----------
+    tool
+        Any LangChain tool; one that has only a coroutine too. A parameter ``runtime: ToolRuntime`` is given
+        the context.
+    params
+        What the model passed.
+    context
+        What the tool may read.
+    timeout
+        Seconds for all tries together.
+
+    Raises
+    ------
+    BadOption
+        If a parameter is missing, unknown or of another type; the message has the valid ones.
+    ToolTimeout
+        If the tool does not answer in time. Its thread goes on, and what it returns is dropped.
+    SourceUnavailable
+        If it cannot reach something, three times.
+    ToolFailed
+        If it raises anything else that is not a ``QuantGraphError``.
+    """
+    given = _checked(tool, params)
+    if function := live_function(tool):
+        with _typed_errors(tool):
+            return bounded(function(**given, runtime=_runtime(context)), MOST_CHARACTERS)
+    made = False
+
+    def make() -> dict[str, Any]:
+        nonlocal made
+        result = _tried(tool, given, context, timeout)
+        made = True
+        return {"result": result, "cells": context.code.cells, "names": context.code.names}
+
+    answer = recorded("tool", {"tool": tool.name, "args": to_plain(params)}, make)
+    if not made:
+        context.code.restore(answer["cells"], answer["names"])
+    return answer["result"]
+
+
+@cache
+def _catalog_schema(name: str) -> Any:
+    return tools_catalog[name].tool_call_schema  # takes milliseconds
+
+
+def _schema_of(tool: BaseTool) -> Any:
+    return _catalog_schema(tool.name) if live_function(tool) else tool.tool_call_schema
+
+
+def _checked(tool: BaseTool, params: Mapping[str, Any]) -> dict[str, Any]:
+    schema = _schema_of(tool)
+    valid = list(schema.get("properties", {}) if isinstance(schema, dict) else schema.model_fields)
+    listed = f"valid are {', '.join(valid)}" if valid else "it has none"
+    for name in params:
+        if name not in valid:
+            raise BadOption(
+                f"{tool.name} has no parameter {str(name)[:60]!r}; {listed}", parameter=str(name)[:60]
+            )
+    if isinstance(schema, dict):
+        missing = [name for name in schema.get("required", ()) if name not in params]
+        if missing:
+            raise BadOption(f"{tool.name} lacks its parameter {missing[0]!r}; {listed}", parameter=missing[0])
+        return dict(params)
+    try:
+        read = schema.model_validate(dict(params))
+    except ValidationError as error:
+        raise _bad_parameter(tool, error, listed) from None
+    return {name: getattr(read, name) for name in type(read).model_fields if name in params}
+
+
+def _bad_parameter(tool: BaseTool, error: ValidationError, listed: str) -> BadOption:
+    first = error.errors(include_url=False)[0]
+    name = ".".join(str(part) for part in first["loc"]) or tool.name
+    if first["type"] == "missing":
+        return BadOption(f"{tool.name} lacks its parameter {name!r}; {listed}", parameter=name)
+    said = " ".join(first["msg"].split())
+    return BadOption(f"{tool.name} has {name}={first['input']!r:.60}: {said}; {listed}", parameter=name)
+
+
+def _tried(tool: BaseTool, params: Mapping[str, Any], context: ViewContext, timeout: float) -> Any:
+    """Call a tool until it answers, fails for good, or the time is over."""
+    end = time.monotonic() + timeout
+
+    def check() -> None:
+        if time.monotonic() >= end:
+            raise ToolTimeout(f"{tool.name} did not answer within {timeout:g} s", tool=tool.name)
+
+    wait = _FIRST_WAIT
+    for left in range(_TRIES - 1, -1, -1):
+        try:
+            return run_in_thread(lambda: _result(tool, params, context), check)
+        except QuantGraphError as error:
+            if not left or error.code not in _PASSING:
+                raise
+        interruptible_sleep(wait, check)
+        wait *= _GROWTH
+    raise AssertionError
+
+
+def _result(tool: BaseTool, params: Mapping[str, Any], context: ViewContext) -> Any:
+    with _typed_errors(tool):
+        returned = _invoker(tool)(_with_runtime(tool, params, context))
+        if isinstance(returned, Command):
+            raise ToolFailed(
+                f"{tool.name} returns a Command, which only a graph can carry out", tool=tool.name
+            )
+        return bounded(to_plain(returned), MOST_CHARACTERS)
+
+
+def _invoker(tool: BaseTool) -> Callable[[dict[str, Any]], Any]:
+    if isinstance(tool, StructuredTool) and tool.func is None:
+        return lambda given: asyncio.run(tool.ainvoke(given))
+    return tool.invoke
+
+
+def _with_runtime(tool: BaseTool, params: Mapping[str, Any], context: ViewContext) -> dict[str, Any]:
+    """Add the context where the tool has a parameter for it."""
+    fields = getattr(tool.get_input_schema(), "model_fields", {})
+    return {**params, "runtime": _runtime(context)} if "runtime" in fields else dict(params)
+
+
+def _runtime(context: ViewContext) -> ToolRuntime[Any, Any]:
+    return ToolRuntime(
+        state={}, context=context, config={}, stream_writer=_write_nowhere, tool_call_id=None, store=None
+    )
+
+
+def _write_nowhere(written: Any) -> None:
+    """Take what a tool streams: its caller shows the result."""
+
+
+@contextmanager
+def _typed_errors(tool: BaseTool) -> Iterator[None]:
+    """Raise what a tool raised as one typed line."""
+    try:
+        yield
+    except (QuantGraphError, GraphBubbleUp):
+        raise
+    except (ConnectionError, TimeoutError) as error:
+        raise SourceUnavailable(f"{tool.name}: {_line_of(error)}", tool=tool.name) from error
+    except (Exception, SystemExit) as error:
+        raise ToolFailed(f"{tool.name}: {_line_of(error)}", tool=tool.name) from error
+
+
+def _line_of(error: BaseException) -> str:
+    text = " ".join(str(error).split())[:_LINE]
+    return f"{type(error).__name__}: {text}" if text else type(error).__name__
