@@ -27,6 +27,7 @@ from quantgraph.cli.console import (
     usage_errors,
 )
 from quantgraph.cli.ledger_commands import app as ledger
+from quantgraph.cli.logs_command import logs
 from quantgraph.cli.replay import replay
 from quantgraph.cli.resume import resume
 from quantgraph.cli.run_command import DeciderPlace, Work, decider_of, execute_and_show
@@ -49,6 +50,7 @@ app = typer.Typer(
 app.add_typer(ledger, name="ledger")
 app.command()(resume)
 app.command()(replay)
+app.command()(logs)
 
 Question = Annotated[str, typer.Argument(metavar="SENTENCE", help="The strategy, in Chinese or English.")]
 Source = Annotated[

@@ -6,6 +6,7 @@ from quantgraph.report.benchmark import (
     equal_weight_buy_and_hold,
     index_buy_and_hold,
 )
+from quantgraph.report.execution_drawing import ExecutionDrawing, draw_execution
 from quantgraph.report.metrics import (
     Downside,
     Drawdown,
@@ -29,6 +30,7 @@ __all__ = [
     "BuyAndHold",
     "Downside",
     "Drawdown",
+    "ExecutionDrawing",
     "Trade",
     "alpha",
     "annual_return",
@@ -38,6 +40,7 @@ __all__ = [
     "cash_only",
     "correlation",
     "downside_deviation",
+    "draw_execution",
     "equal_weight_buy_and_hold",
     "exposure",
     "index_buy_and_hold",

@@ -1,0 +1,162 @@
+"""``quantgraph logs``: what a decider that works step by step did, as a table, as JSON, or drawn."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from quantgraph.cli.console import AsJson, SafeConsole, counted, echo, echo_json
+from quantgraph.cli.ledger_commands import LedgerPlace, RunName
+from quantgraph.cli.ledger_selection import open_ledger
+from quantgraph.errors import BadOption
+
+if TYPE_CHECKING:
+    from quantgraph._util.texts import Language
+    from quantgraph.broker import Ledger, LoggedExecution
+
+__all__ = ["logs"]
+
+_MOST_NAMED = 20
+_WHAT_WIDTH, _RESULT_WIDTH = 44, 60
+
+
+def logs(  # noqa: PLR0917 - typer reads options from the parameters
+    run: RunName = None,
+    step: Annotated[int | None, typer.Option(help="Only this step of each execution, from 1.")] = None,
+    symbol: Annotated[str | None, typer.Option(help="Only this symbol, such as 600519.SH.")] = None,
+    session: Annotated[str | None, typer.Option(metavar="YYYYMMDD", help="Only this session.")] = None,
+    ledger: LedgerPlace = None,
+    as_json: AsJson = False,
+    draw: Annotated[
+        Path | None, typer.Option(help="Draw one execution to this file, FILE.svg or FILE.mmd (Mermaid).")
+    ] = None,
+) -> None:
+    """Show step by step what a run's decider did: its tools, calculations and decisions."""
+    with open_ledger(run, ledger) as (book, run_id, _):
+        if run_id not in book.runs():
+            raise BadOption(
+                f"RUN={run_id!r} is not in this ledger; it has {_named(book.runs())}", parameter="run"
+            )
+        executions = _selected(book, run_id, session=session, symbol=symbol, step=step)
+        if draw is not None:
+            _draw(executions, draw)
+    if as_json:
+        echo_json({"run_id": run_id, "executions": [_as_json(each) for each in executions]})
+    elif draw is not None:
+        echo(str(draw))
+    elif executions:
+        _print(run_id, executions)
+    else:
+        echo(f"{run_id}: no execution log; its decider keeps no steps, or no session was decided yet")
+
+
+def _selected(
+    book: Ledger, run_id: str, *, session: str | None, symbol: str | None, step: int | None
+) -> list[LoggedExecution]:
+    """Return the executions that the options name, with the steps that they name.
+
+    Raises
+    ------
+    BadOption
+        If there is none; it names those that there are.
+    """
+    from quantgraph.market.moment import session_of
+
+    executions = book.executions(run_id)
+    if not executions:
+        return []
+    if session is not None:
+        day = session_of(session)
+        there = [f"{each.session:%Y%m%d}" for each in executions]
+        executions = [each for each in executions if each.session == day]
+        _check_any(executions, "--session", session, there)
+    if symbol is not None:
+        there = [each.symbol for each in executions]
+        executions = [each for each in executions if each.symbol.casefold() == symbol.casefold()]
+        _check_any(executions, "--symbol", symbol, there)
+    if step is not None:
+        last = max(one.step for each in executions for one in each.steps)
+        executions = [
+            replace(each, steps=tuple(one for one in each.steps if one.step == step)) for each in executions
+        ]
+        executions = [each for each in executions if each.steps]
+        _check_any(executions, "--step", step, [f"1 to {last}"])
+    return executions
+
+
+def _check_any(found: Sequence[object], option: str, value: object, there: Iterable[str]) -> None:
+    name = option.strip("-")
+    if not found:
+        raise BadOption(
+            f"{option} {value}: the log has no such {name}; there is {_named(there)}", parameter=name
+        )
+
+
+def _named(names: Iterable[str]) -> str:
+    known = sorted(set(names))
+    more = f" and {len(known) - _MOST_NAMED} more" if len(known) > _MOST_NAMED else ""
+    return (", ".join(known[:_MOST_NAMED]) or "none") + more
+
+
+def _draw(executions: Sequence[LoggedExecution], path: Path) -> None:
+    from quantgraph.report.execution_drawing import draw_execution
+
+    if len(executions) != 1:
+        remedy = "name one by --session and --symbol" if executions else "the run has no execution log"
+        raise BadOption(
+            f"--draw {path}: it draws one execution, and {len(executions)} are selected; {remedy}",
+            parameter="draw",
+        )
+    draw_execution(executions[0], language=_language(executions)).save(path)
+
+
+def _language(executions: Sequence[LoggedExecution]) -> Language:
+    from quantgraph._util.texts import language_of
+
+    return language_of(executions[0].rule)
+
+
+def _as_json(execution: LoggedExecution) -> dict[str, Any]:
+    names = ("step", "action_type", "action", "result", "timestamp")
+    return {
+        "execution_id": execution.execution_id,
+        "session": f"{execution.session:%Y%m%d}",
+        "symbol": execution.symbol,
+        "rule_name": execution.rule_name,
+        "rule": execution.rule,
+        "steps": [{name: getattr(step, name) for name in names} for step in execution.steps],
+    }
+
+
+def _print(run_id: str, executions: Sequence[LoggedExecution]) -> None:
+    from rich.box import SIMPLE
+    from rich.table import Table
+
+    from quantgraph._util.texts import say
+    from quantgraph.report.execution_text import cut, step_texts
+
+    console, language = SafeConsole(), _language(executions)
+    steps = sum(len(each.steps) for each in executions)
+    console.print(
+        f"{run_id}: {counted(len(executions), 'execution')}, {counted(steps, 'step')}", soft_wrap=True
+    )
+    table = Table(box=SIMPLE, pad_edge=False, padding=(0, 1, 0, 0))
+    headings = say(language, zh="交易日 代码 步骤 类型 内容 结果", en="session symbol step type what result")
+    for heading in headings.split():
+        table.add_column(heading, no_wrap=heading not in headings.split()[-2:])
+    for execution in executions:
+        for text in step_texts(execution, language):
+            result = " | ".join(filter(None, (text.result, text.check)))
+            table.add_row(
+                f"{execution.session:%Y-%m-%d}",
+                execution.symbol,
+                str(text.step),
+                text.type,
+                cut(": ".join(filter(None, (text.what, text.given or text.reasoning))), _WHAT_WIDTH),
+                cut(result, _RESULT_WIDTH),
+            )
+    console.print(table)

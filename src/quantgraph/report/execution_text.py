@@ -1,0 +1,210 @@
+"""The steps of an execution in short lines: what was done, with what, and what came of it."""
+
+from __future__ import annotations
+
+import json
+import unicodedata
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from quantgraph._util.texts import Language, escape_controls, say
+from quantgraph.broker import LoggedExecution
+
+__all__ = ["StepText", "brief", "cut", "execution_title", "record_of_step", "step_texts", "text_width"]
+
+Mark = Literal["", "error", "match", "mismatch"]
+"""What is notable about a step: its tool failed; TA-Lib agrees with the calculation, or does not."""
+
+_LONGEST = 4_000
+"""Characters of a text that are looked at: what is shown is shorter."""
+_MOST_ENTRIES = 3
+_MOST_DEPTH = 4
+_NOT_XML = str.maketrans({"\ufffe": "?", "\uffff": "?"})
+
+
+@dataclass(frozen=True, kw_only=True)
+class StepText:
+    """One step for people; each text is one line without control characters.
+
+    Attributes
+    ----------
+    step, type
+        Its number, and the type of its action.
+    what
+        The tool, the kind of calculation, or what was decided.
+    reasoning
+        Why, in the model's words.
+    given
+        Parameters, formula and inputs, or the reason of a decision.
+    result
+        What came of it, shortened.
+    check
+        TA-Lib's number beside a calculation; "" without one.
+    mark
+        What is notable about it.
+    """
+
+    step: int
+    type: str
+    what: str
+    reasoning: str
+    given: str
+    result: str
+    check: str = ""
+    mark: Mark = ""
+
+
+def record_of_step(action: Mapping[str, Any]) -> dict[str, Any]:
+    """Return an action with the keys of its payload beside the others, as the records of a history are."""
+    payload = action.get("action")
+    rest = {name: value for name, value in action.items() if name != "action" or isinstance(value, str)}
+    return {**rest, **payload} if isinstance(payload, Mapping) else rest
+
+
+def step_texts(
+    execution: LoggedExecution | Sequence[Mapping[str, Any]], language: Language = "en"
+) -> list[StepText]:
+    """Return the texts of an execution's steps, in order.
+
+    Parameters
+    ----------
+    execution
+        One of a ledger, or the records of an execution history.
+    """
+    if isinstance(execution, LoggedExecution):
+        records = [
+            {
+                **record_of_step(step.action),
+                "step": step.step,
+                "type": step.action_type,
+                "result": step.result,
+            }
+            for step in execution.steps
+        ]
+    else:
+        records = [record_of_step(record) for record in execution]
+    return [_text_of(record, number, language) for number, record in enumerate(records, 1)]
+
+
+def execution_title(execution: LoggedExecution | Sequence[Mapping[str, Any]]) -> str:
+    """Return symbol, session and rule in one line; "" of a history, which does not know them."""
+    if not isinstance(execution, LoggedExecution):
+        return ""
+    return one_line(
+        f"{execution.symbol} · {execution.session:%Y-%m-%d} · {execution.rule or execution.rule_name}"
+    )
+
+
+def _text_of(record: Mapping[str, Any], number: int, language: Language) -> StepText:
+    kind = str(record.get("type", ""))
+    what, given, result, check, mark = {
+        "tool_call": _tool_call,
+        "calculation": _calculation,
+        "decision": _decision,
+    }.get(kind, _other)(record, language)
+    return StepText(
+        step=record["step"] if isinstance(record.get("step"), int) else number,
+        type=one_line(kind),
+        what=one_line(what),
+        reasoning=one_line(str(record.get("reasoning") or "")),
+        given=one_line(given),
+        result=one_line(result),
+        check=one_line(check),
+        mark=mark,
+    )
+
+
+_Parts = tuple[str, str, str, str, Mark]
+"""What, given, result, check, mark."""
+
+
+def _tool_call(record: Mapping[str, Any], language: Language) -> _Parts:
+    result = record.get("result")
+    error = result.get("error") if isinstance(result, Mapping) and len(result) == 1 else None
+    shown = str(error) if error is not None else brief(result, language)
+    mark: Mark = "error" if error is not None else ""
+    return str(record.get("tool_name", "")), brief(record.get("params"), language), shown, "", mark
+
+
+def _calculation(record: Mapping[str, Any], language: Language) -> _Parts:
+    check = record.get("result")
+    mark: Mark = ""
+    told = ""
+    if isinstance(check, Mapping) and check.get("error") is not None:
+        told, mark = str(check["error"]), "error"
+    elif isinstance(check, Mapping) and isinstance(check.get("matches"), bool):
+        numbers = brief(check.get("talib"), language)
+        mark = "match" if check["matches"] else "mismatch"
+        told = f"TA-Lib: {numbers}" if check["matches"] else f"≠ TA-Lib: {numbers}"
+    elif isinstance(check, Mapping) and check.get("why"):
+        told = say(language, zh="未核对：", en="not checked: ") + str(check["why"])
+    inputs = brief(record.get("inputs"), language)
+    formula = str(record.get("formula", ""))
+    given = f"{formula} | {inputs}" if inputs else formula
+    return (
+        str(record.get("calculation_type", "")),
+        given,
+        brief(record.get("intermediate_result"), language),
+        told,
+        mark,
+    )
+
+
+def _decision(record: Mapping[str, Any], language: Language) -> _Parts:
+    confidence = say(language, zh="信心", en="confidence")
+    result = f"{confidence} {brief(record.get('confidence'), language)}"
+    return str(record.get("action", "")), str(record.get("reason", "")), result, "", ""
+
+
+def _other(record: Mapping[str, Any], language: Language) -> _Parts:
+    return "", "", brief(record.get("result"), language), "", ""
+
+
+def brief(value: Any, language: Language = "en", *, depth: int = 0) -> str:
+    """Return a JSON value in short: of a long list its length and its last entry, of an object its pairs.
+
+    >>> brief([{"close": 1.5}] * 40)
+    '40 entries, the last: close=1.5'
+    """
+    if value is None:
+        return "" if depth == 0 else "null"
+    if isinstance(value, bool):
+        return json.dumps(value)
+    if isinstance(value, float):
+        return f"{value:.10g}"
+    if depth >= _MOST_DEPTH:
+        return "…"
+    if isinstance(value, Mapping):
+        return ", ".join(f"{key}={brief(inner, language, depth=depth + 1)}" for key, inner in value.items())
+    if isinstance(value, list | tuple):
+        if len(value) > _MOST_ENTRIES:
+            last = brief(value[-1], language, depth=depth + 1)
+            return say(
+                language, zh=f"共 {len(value)} 条，末条：{last}", en=f"{len(value)} entries, the last: {last}"
+            )
+        return "; ".join(brief(inner, language, depth=depth + 1) for inner in value)
+    return str(value)
+
+
+def one_line(text: str) -> str:
+    """Return a text in one line, its control characters escaped."""
+    return escape_controls(" ".join(text[:_LONGEST].split())).translate(_NOT_XML)
+
+
+def text_width(text: str) -> int:
+    """Return how many columns of a fixed-width font a text takes at most; wide ones count as two."""
+    return sum(2 if unicodedata.east_asian_width(character) in "WFA" else 1 for character in text)
+
+
+def cut(text: str, columns: int) -> str:
+    """Return a text of at most so many columns, with ``…`` where it was cut."""
+    if text_width(text) <= columns:
+        return text
+    kept, left = "", columns - 1
+    for character in text:
+        left -= text_width(character)
+        if left < 0:
+            break
+        kept += character
+    return f"{kept}…"
