@@ -4,7 +4,8 @@ Each line: what was run, kills, and what a run takes without them. Exit status 1
 not that of the uninterrupted one, byte for byte. ``resume`` are whole runs with a model over HTTP, stopped at
 each superstep and killed: the state has to be the same, too, and no call that had returned is sent again.
 ``agent`` are runs whose decider is an agent, killed at each of its requests, replies and tool calls, in every
-durability, alone and embedded in a host.
+durability, alone and embedded in a host. ``execution`` is the stepwise agent without a key on sixty sessions
+of the SSE 50, several symbols at a time: its execution log is compared, too, and its replay.
 
 ``soak.py KILLS SEED`` draws the same delays again; the seed is the day's number, and is printed. With a saver
 behind them, ``sqlite`` or ``postgresql``, it is ``resume`` and ``agent`` alone, on that one.
@@ -29,6 +30,8 @@ SHARES = {"rule": 0.4, "orders": 0.4, "graph1": 0.07, "graph8": 0.07}
 """Which part of the kills hits which run."""
 RESUMED = 0.03
 """Which part hits whole runs on each saver."""
+EXECUTIONS = 0.006
+"""Which part hits the stepwise agent, whose run takes minutes."""
 SAVERS = ("sqlite", "postgresql")
 
 
@@ -65,6 +68,29 @@ def agent(saver: str, seed: int) -> None:
     print(f"agent   {saver:<10}{kills:>6} kills {told['seconds']:>8.3f} s a run  ok", flush=True)
 
 
+def execution(kills: int, seed: int) -> None:
+    prices = TESTS.parents[1] / "shared" / "data" / "ai-trader" / "a_share"
+    if not prices.is_dir():
+        print(f"execution           left out: the prices of {prices} are missing")
+        return
+    checks = module(TESTS / "agents" / "execution" / "execution_runs.py")
+    with tempfile.TemporaryDirectory() as folder:
+        told = checks.check(
+            Path(folder),
+            kills,
+            seed,
+            sentence="execution agent on the SSE 50, 20250401 to 20250630",
+            source=str(prices),
+            model="keyless",
+        )
+    shape = f"{len(told['sessions'])} sessions, {len(told['rows'])} steps"
+    print(
+        f"execution {told['kills']:>16} kills {told['seconds']:>8.3f} s a run, {shape}, replay "
+        f"{told['replay']:.3f} s  ok",
+        flush=True,
+    )
+
+
 def module(path: Path) -> Any:
     spec = importlib.util.spec_from_file_location(path.stem, path)
     if spec is None or spec.loader is None:
@@ -86,6 +112,7 @@ def main(kills: int, seed: int, saver: str | None) -> None:
     for each in SAVERS:
         resume(each, round(kills * RESUMED), seed)
         agent(each, seed)
+    execution(round(kills * EXECUTIONS), seed)
     return None
 
 

@@ -9,10 +9,11 @@ from quantgraph.agents.named_deciders import make_decider
 from quantgraph.agents.signal_rule import SignalRule
 from quantgraph.report.benchmark import BuyAndHold
 
-__all__ = ["BuyAndHold", "DualAgent", "IsolatedDecider", "SignalRule", "make_decider"]
+__all__ = ["BuyAndHold", "DualAgent", "ExecutionAgent", "IsolatedDecider", "SignalRule", "make_decider"]
 
 if TYPE_CHECKING:
     from quantgraph.agents.dual_agent import DualAgent
+    from quantgraph.agents.execution import ExecutionAgent
 
 
 def __getattr__(name: str) -> Any:
@@ -20,4 +21,8 @@ def __getattr__(name: str) -> Any:
         from quantgraph.agents.dual_agent import DualAgent
 
         return DualAgent
+    if name == "ExecutionAgent":
+        from quantgraph.agents.execution import ExecutionAgent
+
+        return ExecutionAgent
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -22,9 +22,16 @@ def _dual_agent() -> Decider:
     return DualAgent()
 
 
+def _execution() -> Decider:
+    from quantgraph.agents.execution import ExecutionAgent
+
+    return ExecutionAgent()
+
+
 NAMED_DECIDERS: Mapping[str, Callable[[], Decider]] = {
     "buy_and_hold": BuyAndHold,
     "dual_agent": _dual_agent,
+    "execution": _execution,
     "signal_rule": SignalRule,
 }
 """The package's deciders that need no argument."""

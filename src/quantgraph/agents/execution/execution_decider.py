@@ -1,0 +1,249 @@
+"""The stepwise agent as a decider of the daily loop."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Any
+
+from langchain_core.tools import BaseTool
+
+from quantgraph._util.texts import Note
+from quantgraph.agents.execution.execution_options import Calling, ExecutionOptions
+from quantgraph.agents.execution.execution_steps import ROUNDS, ExecutionState, run_execution
+from quantgraph.agents.execution.order_sizes import OrderSize, SizeKind, orders_of
+from quantgraph.agents.execution.prompt import prompt_texts
+from quantgraph.agents.execution.step_action import Action
+from quantgraph.broker import DataNeeds, Decider, Decision, DecisionContext
+from quantgraph.broker.logged_step import LoggedStep
+from quantgraph.broker.orders import Rejection
+from quantgraph.errors import BadOption
+from quantgraph.recording import happened
+from quantgraph.settings import Role
+from quantgraph.tools.decision_tools import DecisionTools
+
+__all__ = ["ExecutionAgent"]
+
+_ROLE: Role = "execution"
+_SESSIONS = 260
+"""A year, and what the slowest usual indicators need before they are stable."""
+_MOST_PARALLEL = 64
+_RULE_NAME_LENGTH = 60
+_REASON = 500
+
+
+class ExecutionAgent(Decider):
+    """An agent decides each symbol step by step: it calls tools, calculates, and decides.
+
+    At each session's open every symbol has an execution of its own, several side by side. When all have
+    decided, code sends the orders, in the order of the symbols and sells first. Each step is kept in the
+    run's execution log. An execution without a usable decision is a hold, and says why.
+
+    Parameters
+    ----------
+    tools
+        Tools of your own, beside :data:`~quantgraph.tools.catalog.tools_catalog`. Their results are
+        recorded, and served in a replay.
+    size, share, cash
+        See :class:`.OrderSize`.
+    rounds
+        Actions of an execution at most, from 1 to 50.
+    time_limit
+        Seconds of an execution, after which the model is not asked again.
+    tool_timeout
+        Seconds of one call of a tool.
+    parallel
+        Symbols that are decided at the same time, from 1 to 64. It changes no result.
+    calling
+        ``json``: the model writes each action as JSON. ``native``: tools are bound to the model, which may
+        call them; JSON is read too.
+
+    Raises
+    ------
+    BadOption
+        If an argument is not valid.
+    """
+
+    def __init__(
+        self,
+        *,
+        tools: Sequence[BaseTool] = (),
+        size: SizeKind = "confidence",
+        share: float | None = None,
+        cash: float | None = None,
+        rounds: int = ROUNDS,
+        time_limit: float = 120.0,
+        tool_timeout: float = 30.0,
+        parallel: int = 4,
+        calling: Calling = "json",
+    ) -> None:
+        self._size = OrderSize(kind=size, share=share, cash=cash)
+        self._options = ExecutionOptions(
+            tools=tuple(tools),
+            rounds=rounds,
+            time_limit=time_limit,
+            tool_timeout=tool_timeout,
+            calling=calling,
+        )
+        if isinstance(parallel, bool) or not isinstance(parallel, int) or not 1 <= parallel <= _MOST_PARALLEL:
+            raise BadOption(
+                f"parallel={parallel!r:.40}; must be a whole number from 1 to {_MOST_PARALLEL}",
+                parameter="parallel",
+            )
+        self._parallel = parallel
+
+    @property
+    def name(self) -> str:
+        """``execution``."""
+        return "execution"
+
+    @property
+    def options(self) -> Mapping[str, Any]:
+        """The options, without ``parallel``, which changes no result."""
+        given = {"share": self._size.share, "cash": self._size.cash}
+        sizes = {name: value for name, value in given.items() if value is not None}
+        return {**self._options.identity, "size": self._size.kind, **sizes}
+
+    @property
+    def uses_signal(self) -> bool:
+        """False: the agent decides, session by session."""
+        return False
+
+    @property
+    def reads_rule(self) -> bool:
+        """True: a rule in words is the agent's rule."""
+        return True
+
+    @property
+    def called(self) -> tuple[str, ...]:
+        """Its name in both languages."""
+        return ("execution agent", "execution_agent", "stepwise agent", "执行代理", "执行智能体", "逐步执行")
+
+    @property
+    def needs(self) -> DataNeeds:
+        """A year of sessions, and news."""
+        return DataNeeds(sessions=_SESSIONS, records=("news",))
+
+    @property
+    def roles(self) -> tuple[Role, ...]:
+        """``execution``."""
+        return (_ROLE,)
+
+    @property
+    def prompts(self) -> Mapping[str, str]:
+        """The system prompt in both languages."""
+        return prompt_texts()
+
+    def remarks(self, notes: Sequence[Mapping[str, Any]]) -> Sequence[Note]:
+        """Return how many holds the model did not choose, and how many of its calculations were wrong."""
+        executions = [each for session in notes for each in session.get("executions", {}).values()]
+        unchosen = sum(each.get("hold_reason", "model") != "model" for each in executions)
+        wrong = sum(each.get("mismatches", 0) for each in executions)
+        told = []
+        if unchosen:
+            told.append(
+                Note(
+                    zh=f"{unchosen} 次执行以兜底的持有结束：回复不可用、轮数或时间用完，或预算已用完",
+                    en=f"{unchosen} executions ended as a hold that the model did not choose: its replies "
+                    "were not usable, rounds or time were over, or a budget was spent",
+                )
+            )
+        if wrong:
+            told.append(
+                Note(
+                    zh=f"模型自行计算的 {wrong} 个结果与 TA-Lib 不符，见执行日志",
+                    en=f"{wrong} of the model's own calculations differ from TA-Lib's; see the execution log",
+                )
+            )
+        return told
+
+    def decide(self, context: DecisionContext) -> Decision:
+        """Decide one session; raises what ends the run."""
+        symbols = [str(symbol) for symbol in context.view["ohlcv"].frozen("open").symbols]
+        outcomes = _last_outcomes(context)
+        done = self._side_by_side(context, symbols, outcomes)
+        decisions = {symbol: state["decision"] for symbol, state in done.items()}
+        notes = {"executions": {symbol: _note(state) for symbol, state in done.items()}}
+        return Decision(orders_of(decisions, context, self._size), notes=notes)
+
+    def _side_by_side(
+        self, context: DecisionContext, symbols: Sequence[str], outcomes: Mapping[str, str]
+    ) -> dict[str, ExecutionState]:
+        """Return the state of each symbol's execution; raise the error of the first symbol that has one."""
+        with ThreadPoolExecutor(self._parallel, thread_name_prefix="execution") as pool:
+            running: dict[str, Future[ExecutionState]] = {
+                symbol: pool.submit(self._execute, context, symbol, outcomes.get(symbol))
+                for symbol in symbols
+            }
+            try:
+                return {symbol: each.result() for symbol, each in running.items()}
+            except BaseException:
+                for each in running.values():
+                    each.cancel()
+                raise
+
+    def _execute(self, context: DecisionContext, symbol: str, outcome: str | None) -> ExecutionState:
+        rule, moment = context.rule, context.view.moment
+        begun = time.monotonic()
+
+        def keep(action: Action, result: Any) -> None:
+            context.log_step(
+                LoggedStep(
+                    rule_name=rule[:_RULE_NAME_LENGTH],
+                    rule=rule,
+                    symbol=symbol,
+                    session=moment.session,
+                    step=action.step,
+                    action_type=action.type,
+                    action=action.model_dump(),
+                    result=result,
+                    timestamp=moment.timestamp.isoformat(),
+                )
+            )
+
+        def is_over() -> bool:
+            return time.monotonic() - begun >= self._options.time_limit
+
+        with context.scope(symbol):
+            desk = self._options.desk(
+                symbol=symbol,
+                rule=rule,
+                language=context.language,
+                model=context.model(_ROLE),
+                context=DecisionTools.of(context.view, context.account, context.rules),
+                is_out_of_time=lambda: happened("time_limit", is_over),
+                keep=keep,
+                status={"last_order": outcome} if outcome else {},
+            )
+            return run_execution(desk)
+
+
+def _note(state: ExecutionState) -> dict[str, Any]:
+    """Return what the ledger keeps of an execution; the log has its steps."""
+    decision, history = state["decision"], state["execution_history"]
+    wrong = sum(
+        isinstance(each.get("result"), dict) and each["result"].get("matches") is False for each in history
+    )
+    return {
+        **decision,
+        "reason": decision["reason"][:_REASON],
+        "steps": len(history),
+        **({"mismatches": wrong} if wrong else {}),
+    }
+
+
+def _last_outcomes(context: DecisionContext) -> dict[str, str]:
+    """Return what became of the last session's orders, by symbol."""
+    if not context.history:
+        return {}
+    last = context.history[-1]
+    return {
+        each.order.symbol: f"{last.session:%Y-%m-%d}: "
+        + (
+            f"rejected: {each.message}"
+            if isinstance(each, Rejection)
+            else f"{each.side} {each.quantity} at {each.price} filled"
+        )
+        for each in last.outcomes
+    }

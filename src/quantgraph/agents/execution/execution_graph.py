@@ -1,0 +1,143 @@
+"""The stepwise agent as a subgraph: think → act → observe, until there is a decision."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from langchain_core.tools import BaseTool
+from langgraph.graph import END, START, StateGraph
+from langgraph.graph.state import CompiledStateGraph
+
+from quantgraph.agents.execution.execution_options import ExecutionOptions
+from quantgraph.agents.execution.execution_steps import Desk, ExecutionState, act, observe, think
+from quantgraph.broker.account import Account
+from quantgraph.errors import BadOption
+from quantgraph.llm import role_model
+from quantgraph.llm.models import Model
+from quantgraph.market.moment import Moment, session_of
+from quantgraph.market.rulebook import Rulebook
+from quantgraph.runtime.resources import OpenResources, Resources, merge_resources, open_resources
+from quantgraph.sandbox.trading_json import account_from_json
+from quantgraph.tools.decision_tools import DecisionTools
+
+__all__ = ["create_execution_subgraph"]
+
+_CASH = 1_000_000
+
+ExecutionGraph = StateGraph[ExecutionState, None, ExecutionState, ExecutionState]
+CompiledExecutionGraph = CompiledStateGraph[ExecutionState, None, ExecutionState, ExecutionState]
+
+
+def create_execution_subgraph(
+    *,
+    tools: Sequence[BaseTool] = (),
+    rounds: int = 10,
+    time_limit: float = 120.0,
+    tool_timeout: float = 30.0,
+    calling: Literal["json", "native"] = "json",
+    rules: Rulebook | None = None,
+    model: Model | None = None,
+    resources: Resources | None = None,
+) -> CompiledExecutionGraph:
+    """Compiled stepwise agent: it decides one symbol at one session's open, and sends no order.
+
+    It works without a key: the keyless planner answers by a rule. For the state see :class:`ExecutionState`.
+
+    Parameters
+    ----------
+    tools, rounds, time_limit, tool_timeout, calling
+        See :class:`.ExecutionAgent`.
+    rules
+        The market's rules, which the tool ``get_rules`` tells. Default: mainland China's.
+    model, resources
+        See :class:`~quantgraph.runtime.Resources`: the model, and the store of ``data_ref``.
+
+    Raises
+    ------
+    BadOption
+        If an argument is not valid.
+    """
+    options = ExecutionOptions(
+        tools=tools, rounds=rounds, time_limit=time_limit, tool_timeout=tool_timeout, calling=calling
+    )
+    opened = open_resources(merge_resources(resources, model=model))
+    nodes = _Nodes(options=options, opened=opened, rules=rules or Rulebook.mainland())
+    graph: ExecutionGraph = StateGraph(ExecutionState)
+    for name in ("think", "act", "observe"):
+        graph.add_node(name, getattr(nodes, name))
+    graph.add_edge(START, "think")
+    graph.add_conditional_edges("think", route_after_think, ["act", "think"])
+    graph.add_edge("act", "observe")
+    graph.add_conditional_edges("observe", route_after_observe, ["think", END])
+    return graph.compile(name="execution")
+
+
+def route_after_think(state: ExecutionState) -> Literal["act", "think"]:
+    """After think: carry the action out, or think again if the reply was sent back."""
+    return "think" if state["action"] is None else "act"
+
+
+def route_after_observe(state: ExecutionState) -> Literal["think", "__end__"]:
+    """After observe: end with a decision, else think on."""
+    return "__end__" if "decision" in state else "think"
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Nodes:
+    """The nodes, and what they share."""
+
+    options: ExecutionOptions
+    opened: OpenResources
+    rules: Rulebook
+
+    def think(self, state: ExecutionState) -> ExecutionState:
+        """Ask the model for the next action."""
+        begun = state.get("begun") or time.time()
+        state = {**state, "begun": begun}
+        return {**think(state, self.desk(state)), "begun": begun}
+
+    def act(self, state: ExecutionState) -> ExecutionState:
+        """Carry it out."""
+        return act(state, self.desk(state))
+
+    def observe(self, state: ExecutionState) -> ExecutionState:
+        """Tell the model its result, or end."""
+        return observe(state, self.desk(state))
+
+    def desk(self, state: ExecutionState) -> Desk:
+        """Return what the state's execution is worked with.
+
+        Raises
+        ------
+        BadOption
+            If the state lacks ``symbol``, ``data_ref`` or ``moment``.
+        UnknownSymbol, UnknownCommit
+            If there is no such symbol in the data, or no such data.
+        """
+        missing = [name for name in ("symbol", "data_ref", "moment") if name not in state]
+        if missing:
+            raise BadOption(
+                f"the state has no {missing[0]}; it needs symbol, data_ref (a commit) and moment (the "
+                "session, YYYYMMDD, that opens)",
+                parameter=missing[0],
+            )
+        opened = self.opened
+        view = opened.store.view(
+            Moment(session_of(state["moment"], name="moment"), "open"), state["data_ref"]
+        )
+        account = (
+            account_from_json(state["account"])
+            if "account" in state
+            else Account.opening(state.get("cash", _CASH))
+        )
+        return self.options.desk(
+            symbol=state["symbol"],
+            rule=state.get("rule", ""),
+            language=state.get("language", "en"),
+            model=role_model("execution", model=opened.model, settings=opened.settings),
+            context=DecisionTools.of(view, account, self.rules, runner=opened.runner),
+            is_out_of_time=lambda: time.time() - state.get("begun", 0) >= self.options.time_limit,
+        )

@@ -1,0 +1,146 @@
+"""The options of the stepwise agent, checked once, and the desk that they make."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal, get_args
+
+from langchain_core.language_models import BaseChatModel
+from langchain_core.messages import AIMessage, AnyMessage
+from langchain_core.tools import BaseTool
+from langchain_core.utils.function_calling import convert_to_openai_tool
+
+from quantgraph._util.canonical_json import canonical_json, content_hash
+from quantgraph._util.texts import Language
+from quantgraph.agents.execution.execution_steps import ROUNDS, Desk
+from quantgraph.agents.execution.prompt import described, prompt_texts
+from quantgraph.agents.execution.step_action import ACTION_TOOLS, Action
+from quantgraph.errors import BadOption, UnknownSymbol
+from quantgraph.tools.catalog import tools_catalog
+from quantgraph.tools.decision_tools import DecisionTools
+
+__all__ = ["CALLING", "ExecutionOptions"]
+
+Calling = Literal["json", "native"]
+CALLING: tuple[Calling, ...] = get_args(Calling)
+
+_MOST_ROUNDS = 50
+
+
+def _nothing(_action: Action, _result: Any) -> None:
+    """No one keeps the steps."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ExecutionOptions:
+    """Options of an execution, see :class:`.ExecutionAgent`.
+
+    Raises
+    ------
+    BadOption
+        If one is out of its range, or a tool has the name of another.
+    """
+
+    tools: Sequence[BaseTool] = ()
+    rounds: int = ROUNDS
+    time_limit: float = 120.0
+    tool_timeout: float = 30.0
+    calling: Calling = "json"
+    catalog: Mapping[str, BaseTool] = field(init=False)
+    described: Sequence[Mapping[str, Any]] = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        if (
+            isinstance(self.rounds, bool)
+            or not isinstance(self.rounds, int)
+            or not 1 <= self.rounds <= _MOST_ROUNDS
+        ):
+            raise BadOption(
+                f"rounds={self.rounds!r:.40}; must be a whole number from 1 to {_MOST_ROUNDS}",
+                parameter="rounds",
+            )
+        for name in ("time_limit", "tool_timeout"):
+            value = getattr(self, name)
+            if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < math.inf:
+                raise BadOption(f"{name}={value!r:.40}; must be seconds above 0", parameter=name)
+        if self.calling not in CALLING:
+            raise BadOption(
+                f"calling={self.calling!r:.40}; must be one of {', '.join(CALLING)}", parameter="calling"
+            )
+        catalog = dict(tools_catalog)
+        for tool in self.tools:
+            if not isinstance(tool, BaseTool):
+                raise BadOption(
+                    f"tools: {tool!r:.60} is no tool; make one with langchain_core.tools.tool",
+                    parameter="tools",
+                )
+            if tool.name in catalog or tool.name in ACTION_TOOLS:
+                raise BadOption(
+                    f"tools: there is a tool {tool.name!r} already; give yours another name",
+                    parameter="tools",
+                )
+            catalog[tool.name] = tool
+        object.__setattr__(self, "catalog", catalog)
+        object.__setattr__(self, "described", described(catalog.values()))
+
+    @property
+    def identity(self) -> dict[str, Any]:
+        """The options as plain JSON: a run is not continued with others."""
+        own = {
+            tool.name: content_hash(canonical_json(convert_to_openai_tool(tool)), size=8)
+            for tool in self.tools
+        }
+        limits = {name: getattr(self, name) for name in ("rounds", "time_limit", "tool_timeout", "calling")}
+        return {**limits, **({"tools": own} if own else {})}
+
+    def desk(
+        self,
+        *,
+        symbol: str,
+        rule: str,
+        language: Language,
+        model: BaseChatModel,
+        context: DecisionTools,
+        is_out_of_time: Callable[[], bool],
+        keep: Callable[[Action, Any], None] = _nothing,
+        status: Mapping[str, Any] | None = None,
+    ) -> Desk:
+        """Return what the execution of a symbol is worked with.
+
+        Raises
+        ------
+        UnknownSymbol
+            If the view has no such symbol.
+        """
+        known = context.view["ohlcv"].frozen("open").symbols
+        if symbol not in known:
+            raise UnknownSymbol(
+                f"symbol={symbol!r:.40}: the data has no such symbol; it has {', '.join(known[:10])}"
+                f"{' …' if len(known) > 10 else ''}",
+                symbols=(symbol,),
+            )
+        bound: Any = model
+        if self.calling == "native":
+            bound = model.bind_tools([*self.catalog.values(), *ACTION_TOOLS.values()])
+
+        def ask(messages: Sequence[AnyMessage]) -> AIMessage:
+            reply: AIMessage = bound.invoke(list(messages))
+            return reply
+
+        return Desk(
+            symbol=symbol,
+            rule=rule,
+            ask=ask,
+            tools=self.catalog,
+            available=self.described,
+            context=context,
+            prompt=prompt_texts()[f"execution_{language}"],
+            language=language,
+            is_out_of_time=is_out_of_time,
+            keep=keep,
+            status=status or {},
+            rounds=self.rounds,
+            tool_timeout=self.tool_timeout,
+        )

@@ -1,0 +1,316 @@
+"""One execution: think, act, observe, until there is a decision."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from langchain_core.messages import AIMessage, AnyMessage
+from langchain_core.tools import BaseTool
+from typing_extensions import TypedDict
+
+from quantgraph._util.canonical_json import canonical_json, content_hash
+from quantgraph._util.texts import Language
+from quantgraph.agents.execution.history import bounded, record_of
+from quantgraph.agents.execution.prompt import first_messages, observed, sent_back
+from quantgraph.agents.execution.step_action import Action, Calculation, ToolCall, TradeDecision, parse_action
+from quantgraph.errors import BadOption, BudgetExceeded, ModelOutputInvalid, NoProgress, QuantGraphError
+from quantgraph.runtime.endings import FATAL_ERRORS
+from quantgraph.tools.call_tool import call_tool
+from quantgraph.tools.decision_tools import DecisionTools
+
+__all__ = [
+    "ROUNDS",
+    "Desk",
+    "ExecutionState",
+    "HoldReason",
+    "ReactContext",
+    "act",
+    "execute_action",
+    "observe",
+    "react_step",
+    "run_execution",
+    "think",
+]
+
+ROUNDS = 10
+"""Rounds of an execution."""
+
+MAX_SENT_BACK = 2
+"""Times in a row that a reply which cannot be read is sent back."""
+
+MAX_IDENTICAL_CALLS = 2
+"""Times that a call with the same parameters is made in one execution; a later one is an error."""
+
+HoldReason = Literal["model", "malformed", "rounds", "time", "budget"]
+"""Why an execution ends with a hold: the model chose it, its replies could not be read, it took all rounds or
+all its time, or the session's budget is spent."""
+
+
+class ExecutionState(TypedDict, total=False):
+    """State of an execution: plain JSON, and messages.
+
+    A host gives ``symbol``, ``data_ref`` (a commit) and ``moment`` (the session whose open it is,
+    ``YYYYMMDD``). It may give ``rule`` (the user's, in words), ``account`` (as
+    :func:`~quantgraph.sandbox.trading_json.account_to_json` writes it) or ``cash``, and ``language``.
+
+    Results: ``decision`` (``action``, ``reason``, ``confidence``; of a hold ``hold_reason``, see
+    :data:`HoldReason`) and ``execution_history``, a record of each step, see :func:`.record_of`.
+
+    Between the steps: ``step``, the next one, from 1; ``messages``, the conversation; ``sent_back``, how
+    often in a row a reply was; ``reply``, ``action`` and ``result`` of the step; ``hold_reason``; ``begun``,
+    the clock at the first step, in seconds.
+    """
+
+    symbol: str
+    data_ref: str
+    moment: str
+    rule: str
+    account: dict[str, Any]
+    cash: float
+    language: Language
+    step: int
+    messages: list[AnyMessage]
+    sent_back: int
+    reply: AIMessage | None
+    action: dict[str, Any] | None
+    result: Any
+    hold_reason: HoldReason
+    begun: float
+    execution_history: list[dict[str, Any]]
+    decision: dict[str, Any]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Desk:
+    """What one execution is worked with.
+
+    Attributes
+    ----------
+    symbol, rule
+        What is decided, and the user's rule in words.
+    ask
+        Asks the model.
+    tools, available
+        By name; and as the prompt describes them.
+    context
+        The view, the account and the code session that the tools read.
+    prompt, language
+        The system prompt, and the language of what is told beside it.
+    status
+        What the prompt is told of the symbol besides its position.
+    is_out_of_time
+        Whether the execution's time is over; asked before each call of the model.
+    keep
+        Called with each action and its result, once it is carried out.
+    rounds
+        Actions of the model at most.
+    tool_timeout
+        Seconds that a tool may take.
+    """
+
+    symbol: str
+    rule: str
+    ask: Callable[[Sequence[AnyMessage]], AIMessage]
+    tools: Mapping[str, BaseTool]
+    available: Sequence[Mapping[str, Any]]
+    context: DecisionTools
+    prompt: str
+    language: Language = "en"
+    status: Mapping[str, Any] = field(default_factory=dict)
+    is_out_of_time: Callable[[], bool] = lambda: False
+    keep: Callable[[Action, Any], None] = lambda _action, _result: None
+    rounds: int = ROUNDS
+    tool_timeout: float = 30.0
+
+
+@dataclass(kw_only=True)
+class ReactContext:
+    """An execution under way: its desk, and its state so far."""
+
+    desk: Desk
+    state: ExecutionState = field(default_factory=ExecutionState)
+
+
+def run_execution(desk: Desk) -> ExecutionState:
+    """Run an execution to its decision; the same steps as those of the subgraph."""
+    context = ReactContext(desk=desk)
+    while "decision" not in context.state:
+        react_step(context.state.get("step", 1), context)
+    return context.state
+
+
+def react_step(step_num: int, context: ReactContext) -> tuple[Action, Any]:
+    """Think, act and observe once: return the action and its result, and move the context's state on.
+
+    Raises
+    ------
+    BadOption
+        If ``step_num`` is not the next step, or there is a decision already.
+    """
+    desk, state = context.desk, context.state
+    following = state.get("step", 1)
+    if step_num != following or "decision" in state:
+        raise BadOption(
+            f"step_num={step_num}; must be {following}"
+            if "decision" not in state
+            else f"step_num={step_num}; the execution has its decision",
+            parameter="step_num",
+        )
+    state.update(think(state, desk))
+    while state["action"] is None:
+        state.update(think(state, desk))
+    action = Action.model_validate(state["action"])
+    state.update(act(state, desk))
+    result = state["result"]
+    state.update(observe(state, desk))
+    return action, result
+
+
+def think(state: ExecutionState, desk: Desk) -> ExecutionState:
+    """Ask the model for the next action; without a usable one, send its reply back or decide to hold."""
+    step, sent = state.get("step", 1), state.get("sent_back", 0)
+    messages = state.get("messages") or first_messages(
+        _facts(desk), desk.prompt, rounds=desk.rounds, language=desk.language
+    )
+    if step > desk.rounds:
+        return _held(messages, step, "rounds", f"{desk.rounds} rounds were not enough for a decision")
+    if desk.is_out_of_time():
+        return _held(messages, step, "time", "the time of the execution is over")
+    reply = AIMessage("")
+    try:
+        reply = desk.ask(bounded(messages))
+        action = parse_action(reply, step=step)
+    except ModelOutputInvalid as fault:
+        if sent >= MAX_SENT_BACK:
+            why = f"{MAX_SENT_BACK + 1} replies in a row could not be read; the last: {fault.message}"
+            return _held(messages, step, "malformed", why)
+        told = sent_back(reply, fault.message, step=step, rounds=desk.rounds, language=desk.language)
+        return {"messages": [*messages, *told], "sent_back": sent + 1, "action": None}
+    except BudgetExceeded as spent:
+        if spent.data.get("of") != "session":
+            raise
+        return _held(messages, step, "budget", spent.message)
+    return {
+        "messages": messages,
+        "sent_back": 0,
+        "reply": reply,
+        "action": action.model_dump(),
+        "hold_reason": "model",
+    }
+
+
+def act(state: ExecutionState, desk: Desk) -> ExecutionState:
+    """Carry the action out."""
+    action = Action.model_validate(state["action"])
+    return {"result": execute_action(action, desk, state.get("execution_history", []))}
+
+
+def observe(state: ExecutionState, desk: Desk) -> ExecutionState:
+    """Keep the action with its result, tell the model, and end with its decision."""
+    action, result = Action.model_validate(state["action"]), state["result"]
+    moment = desk.context.as_of.timestamp.isoformat()
+    update: ExecutionState = {
+        "execution_history": [*state.get("execution_history", []), record_of(action, result, moment)],
+        "step": action.step + 1,
+        "action": None,
+        "reply": None,
+        "result": None,
+    }
+    desk.keep(action, result)
+    if isinstance(action.action, TradeDecision):
+        told = action.action.model_dump()
+        if told["action"] == "hold":
+            told["hold_reason"] = state["hold_reason"]
+        return {**update, "decision": told}
+    reply = state["reply"] or AIMessage("")
+    answer = observed(
+        reply, action, result, next_step=action.step + 1, rounds=desk.rounds, language=desk.language
+    )
+    return {**update, "messages": bounded([*state["messages"], *answer])}
+
+
+def execute_action(action: Action, desk: Desk, history: Sequence[Mapping[str, Any]] = ()) -> Any:
+    """Carry an action out and return its result, a JSON value.
+
+    A tool's result is the tool's; that of a calculation is what TA-Lib makes of the same, see
+    :func:`~quantgraph.tools.calculation_check.check_calculation`; a decision and an observation have None.
+    An error that the model can answer is a result, ``{"error": "code: message"}``.
+
+    Parameters
+    ----------
+    history
+        The records of earlier steps: a call that was made twice is refused.
+
+    Raises
+    ------
+    BudgetExceeded, RunDiverged, SandboxTooWeak, StorageUnavailable
+        What neither a retry nor the model can solve.
+    """
+    try:
+        if isinstance(action.action, ToolCall):
+            return _called(action.action, desk, history)
+        if isinstance(action.action, Calculation):
+            return None
+    except FATAL_ERRORS:
+        raise
+    except QuantGraphError as error:
+        return {"error": error.line}
+    return None
+
+
+def _called(call: ToolCall, desk: Desk, history: Sequence[Mapping[str, Any]]) -> Any:
+    wanted = canonical_json([call.tool_name, call.params])
+    made = [canonical_json([each["tool_name"], each["params"]]) for each in history if "tool_name" in each]
+    if made.count(wanted) >= MAX_IDENTICAL_CALLS:
+        raise NoProgress(
+            f"{call.tool_name} has been called {MAX_IDENTICAL_CALLS} times with these parameters and has "
+            "answered; change them, or decide"
+        )
+    tool = desk.tools.get(call.tool_name)
+    if tool is None:
+        raise BadOption(f"there is no tool {call.tool_name!r:.80}; there is {', '.join(desk.tools)}")
+    return call_tool(tool, call.params, desk.context, timeout=desk.tool_timeout)
+
+
+def _last_bars(history: Sequence[Mapping[str, Any]], symbol: str) -> list[dict[str, Any]] | None:
+    """The daily bars that the model was shown last; None if it was shown none."""
+    for each in reversed(history):
+        params = each.get("params") or {}
+        if each.get("tool_name") == "get_kline_data" and params.get("symbol") == symbol:
+            result = each["result"]
+            if isinstance(result, list) and result:
+                return result
+    return None
+
+
+def _facts(desk: Desk) -> dict[str, Any]:
+    context = desk.context
+    return {
+        "rule_id": rule_id(desk.rule),
+        "symbol": desk.symbol,
+        "session": f"{context.as_of.session:%Y-%m-%d}",
+        "runtime_status": {**_position(desk), **desk.status},
+        "user_requirements": desk.rule,
+        "available_tools": desk.available,
+    }
+
+
+def _position(desk: Desk) -> dict[str, Any]:
+    context = desk.context
+    return {"shares": float(context.account.quantity(desk.symbol)), "cash": float(context.account.cash)}
+
+
+def rule_id(rule: str) -> str:
+    """Name of a rule in prompts: the hash of its text."""
+    return content_hash(rule, size=8)
+
+
+def _held(messages: list[AnyMessage], step: int, why: HoldReason, reason: str) -> ExecutionState:
+    """Hold, by no action of the model."""
+    decision = TradeDecision(action="hold", reason=reason, confidence=0.0)
+    action = Action(
+        type="decision", step=step, reasoning=f"not decided by the model ({why})", action=decision
+    )
+    return {"messages": messages, "reply": None, "action": action.model_dump(), "hold_reason": why}

@@ -1,0 +1,217 @@
+"""The stepwise agent in a run: orders after all have decided, notes, budgets, time, a failing model, replay."""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+from quantgraph.agents.execution import ExecutionAgent
+from quantgraph.broker.ledger import Ledger
+from quantgraph.errors import BadOption, ModelUnavailable
+from quantgraph.llm.tags import read
+from quantgraph.runs import replay, resume_run, run_strategy
+from quantgraph.runtime.resources import Resources
+from quantgraph.settings import load_settings
+from quantgraph.testing import ScriptedChatModel
+
+FIRST, SECOND = "000341.SZ", "600958.SH"
+SENTENCE = f"execution agent on {FIRST}, {SECOND}, 20250102 to 20250106"
+
+
+def act(kind, **payload):
+    return json.dumps({"type": kind, "reasoning": "because", "action": payload})
+
+
+def decide(action, confidence=0.5, reason="as told"):
+    return act("decision", action=action, reason=reason, confidence=confidence)
+
+
+BARS = act("tool_call", tool_name="get_kline_data", params={
+    "exchange": "", "symbol": FIRST, "timeframe": "1d", "limit": 5,
+})  # fmt: skip
+
+
+class Player:
+    """Plays ``script(symbol, session, step)``; it keeps what was asked, by symbol and session."""
+
+    def __init__(self, script):
+        self.script, self.asked, self.lock = script, {}, threading.Lock()
+        self.model = ScriptedChatModel(self.play)
+
+    def play(self, messages):
+        facts = json.loads(read("execution_facts", messages[0].text))
+        step = next(
+            json.loads(told)["current_step"]
+            for message in reversed(messages)
+            if (told := read("execution_step", message.text)) is not None
+        )
+        symbol, session = facts["symbol"], facts["session"].replace("-", "")
+        with self.lock:
+            self.asked.setdefault((symbol, session), []).append(messages)
+        return self.script(symbol, session, step)
+
+    def status(self, symbol, session):
+        return json.loads(read("execution_facts", self.asked[symbol, session][0][0].text))["runtime_status"]
+
+
+def run(player, folder, sentence=SENTENCE, decider=None, **settings):
+    resources = Resources(settings=load_settings(**settings))
+    done = run_strategy(
+        sentence,
+        decider=decider or ExecutionAgent(),
+        model={"execution": player.model},
+        out=folder,
+        resources=resources,
+    )
+    return done, Path(done["run_dir"])
+
+
+def sessions(folder):
+    with Ledger(folder / "ledger.sqlite") as book:
+        return list(book.results(folder.name))
+
+
+@pytest.fixture(scope="module")
+def traded(tmp_path_factory):
+    """Both are bought in the first session, the second symbol first; one is sold in the second."""
+
+    def script(symbol, session, step):
+        if step == 1 and session == "20250102":
+            time.sleep(0.2 if symbol == FIRST else 0)
+            return BARS
+        if session == "20250102":
+            return decide("buy", 0.8 if symbol == FIRST else 0.4)
+        if session == "20250103":
+            return decide("sell" if symbol == FIRST else "hold", 0.9, "enough")
+        return decide("hold")
+
+    player = Player(script)
+    done, folder = run(player, tmp_path_factory.mktemp("runs"), decider=ExecutionAgent(share=0.1, parallel=2))
+    assert done["ended_because"] == "done", done
+    return player, folder, done
+
+
+def test_orders_are_sent_once_in_symbol_order_after_all_have_decided(traded):
+    _, folder, _ = traded
+    first, second, third = sessions(folder)
+    orders = [fill.order for fill in first.fills]
+    # A tenth of 1,000,000 times the confidence.
+    assert [(each.symbol, each.target_value, each.sequence) for each in orders] == [
+        (FIRST, 80_000, 1),
+        (SECOND, 40_000, 2),
+    ]
+    assert [(fill.order.symbol, fill.side) for fill in second.fills] == [(FIRST, "sell")]
+    assert third.outcomes == ()
+
+
+def test_the_ledger_keeps_why_of_each_symbol(traded):
+    _, folder, done = traded
+    first, second, _ = (result.notes["executions"] for result in sessions(folder))
+    assert first[FIRST] == {"action": "buy", "reason": "as told", "confidence": 0.8, "steps": 2}
+    assert second[SECOND] == {
+        "action": "hold", "reason": "enough", "confidence": 0.9, "hold_reason": "model", "steps": 1,
+    }  # fmt: skip
+    assert list(first) == [FIRST, SECOND]
+    assert not any("did not choose" in note for note in done["notes"])
+
+
+def test_the_agent_is_told_its_position_and_what_became_of_its_order(traded):
+    player, folder, _ = traded
+    fill = sessions(folder)[0].fills[0]
+    status = player.status(FIRST, "20250103")
+    assert status["shares"] == float(fill.quantity)
+    assert status["last_order"] == f"2025-01-02: buy {fill.quantity} at {fill.price} filled"
+    assert "last_order" not in player.status(FIRST, "20250102")
+
+
+def test_a_replay_asks_nothing_whatever_the_number_of_threads(traded):
+    player, folder, _ = traded
+    asked = len(player.asked)
+    replayed = replay(folder, decider=ExecutionAgent(share=0.1, parallel=1))
+    assert replayed.identical, replayed.differences
+    assert len(player.asked) == asked
+
+
+def test_other_options_are_another_run(traded):
+    _, folder, _ = traded
+    with pytest.raises(Exception, match="share"):
+        replay(folder, decider=ExecutionAgent(share=0.2))
+
+
+def test_the_end_of_a_sessions_budget_is_a_hold_of_the_symbol_that_met_it(tmp_path):
+    player = Player(lambda symbol, session, step: BARS if step == 1 else decide("buy"))
+    done, folder = run(player, tmp_path, session_budget="calls=3")
+    assert done["ended_because"] == "done"
+    for session in sessions(folder):
+        notes = session.notes["executions"]
+        why = sorted(each.get("hold_reason", "bought") for each in notes.values())
+        assert why == ["bought", "budget"]
+        bought = next(name for name, each in notes.items() if each["action"] == "buy")
+        assert [each.order.symbol for each in session.outcomes] in ([bought], [])
+    assert any("did not choose" in note for note in done["notes"])
+    replayed = replay(folder, decider=ExecutionAgent(parallel=1))
+    assert replayed.identical, replayed.differences
+
+
+def test_the_end_of_the_time_is_recorded_and_had_again_in_a_replay(tmp_path):
+    def script(symbol, session, step):
+        if symbol == FIRST and session == "20250103":
+            time.sleep(0.6)
+        return BARS if step == 1 else decide("buy")
+
+    done, folder = run(Player(script), tmp_path, decider=ExecutionAgent(time_limit=0.5))
+    assert done["ended_because"] == "done"
+    late = sessions(folder)[1].notes["executions"]
+    assert (late[FIRST]["hold_reason"], late[FIRST]["steps"]) == ("time", 2)
+    assert late[SECOND]["action"] == "buy"
+    replayed = replay(folder, decider=ExecutionAgent(time_limit=0.5))
+    assert replayed.identical, replayed.differences
+
+
+def test_a_model_that_is_gone_ends_the_run_which_a_resume_completes(tmp_path):
+    broken = threading.Event()
+    broken.set()
+
+    def script(symbol, session, step):
+        if session == "20250103" and symbol == SECOND and broken.is_set():
+            raise ModelUnavailable("the server is gone")
+        return decide("buy" if session == "20250102" else "hold")
+
+    player = Player(script)
+    done, folder = run(player, tmp_path)
+    assert done["ended_because"] == "model_unavailable"
+    assert len(sessions(folder)) == 1
+    broken.clear()
+    again = resume_run(folder, decider=ExecutionAgent(parallel=1), model={"execution": player.model})
+    assert again["ended_because"] == "done"
+    assert len(sessions(folder)) == 3
+    # What was answered before is not asked again.
+    assert len(player.asked[FIRST, "20250103"]) == 1
+
+
+def test_it_has_a_name_for_the_command_and_in_python(tmp_path):
+    done = run_strategy(SENTENCE, decider="execution", model="keyless", out=tmp_path)
+    assert done["ended_because"] == "done"
+    assert replay(done["run_dir"]).identical
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"rounds": 0}, "rounds=0; must be a whole number from 1 to 50"),
+        ({"rounds": 2.5}, r"rounds=2\.5; must be"),
+        ({"time_limit": 0}, "time_limit=0; must be seconds above 0"),
+        ({"tool_timeout": "1"}, "tool_timeout='1'; must be seconds"),
+        ({"parallel": 65}, "parallel=65; must be a whole number from 1 to 64"),
+        ({"calling": "xml"}, "calling='xml'; must be one of json, native"),
+        ({"tools": [len]}, "is no tool; make one with langchain_core.tools.tool"),
+        ({"size": "all"}, "size='all'; must be one of"),
+    ],
+)
+def test_an_option_out_of_its_range_is_refused(given, said):
+    with pytest.raises(BadOption, match=said):
+        ExecutionAgent(**given)
