@@ -390,10 +390,16 @@ def test_its_context_has_history_rules_and_the_market_of_the_morning(market, iso
     [
         ("with context.scope('a'): pass", "an isolated decider asks no model and has no scopes"),
         ("context.model('trader')", "no model for role 'trader'"),
+        (
+            "from quantgraph.broker import LoggedStep; context.log_step(LoggedStep(rule_name='r', rule='', "
+            "symbol='A', session=context.session, step=1, action_type='decision', action={}, "
+            "timestamp='2024-01-02T09:00:00'))",
+            "an isolated decider has no ledger",
+        ),
         ("return Decision(notes={'x': float('nan')})", "notes on 2024-01-02 that are not valid"),
     ],
 )
-def test_models_scopes_and_bad_notes_are_refused_there(market, isolated, does, said):
+def test_models_scopes_steps_and_bad_notes_are_refused_there(market, isolated, does, said):
     source = f"class Asks(Decider):\n    name = 'asks'\n    def decide(self, context):\n        {does}"
     with pytest.raises(CodeFailed, match=said):
         trade_session(market, DAYS[0], Account.opening(CASH), isolated(source, name="Asks"))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
+from functools import lru_cache
 from typing import Any
 
 import pandas as pd
@@ -100,8 +101,7 @@ class LoggedStep:
 
     def execution_id(self, run_id: str) -> str:
         """What identifies the execution: a hash of run, session, symbol and rule."""
-        parts = [run_id, f"{self.session:%Y-%m-%d}", self.symbol, self.rule_name, self.rule]
-        return content_hash(canonical_json(list(map(storable_text, parts))))
+        return _execution_id(run_id, self.session, self.symbol, self.rule_name, self.rule)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -125,6 +125,13 @@ class LoggedExecution:
     rule_name: str
     rule: str
     steps: tuple[LoggedStep, ...]
+
+
+@lru_cache
+def _execution_id(run_id: str, session: pd.Timestamp, *rest: str) -> str:
+    """Hash what identifies an execution, as a database takes it; its steps ask one after the other."""
+    parts = [run_id, f"{session:%Y-%m-%d}", *rest]
+    return content_hash(canonical_json(list(map(storable_text, parts))))
 
 
 def storable_text(text: str) -> str:

@@ -11,7 +11,7 @@ from contextlib import AbstractContextManager
 from decimal import Decimal
 from functools import partial
 from types import ModuleType
-from typing import Any, get_args
+from typing import Any, NoReturn, get_args
 
 import numpy as np
 import pandas as pd
@@ -22,6 +22,7 @@ from quantgraph.broker import (
     Decider,
     Decision,
     DecisionContext,
+    LoggedStep,
     Order,
     RunContext,
     SessionResult,
@@ -129,7 +130,7 @@ def serve_decider(header: dict[str, Any], read: Read, write: Write) -> None:
             return
         rules, plan, results = _unpickled(step["run"])
         history.extend(results)
-        run = RunContext(plan=plan, history=partial(tuple, history), scope=_no_scope)
+        run = RunContext(plan=plan, history=partial(tuple, history), scope=_no_scope, log_step=_no_log)
         view, account = receiver.receive(step, read(size)), account_from_json(step["account"])
         context = DecisionContext(view, account, rules=rules, run=run)
         reply(decide, context.session.toordinal())
@@ -143,6 +144,13 @@ def _unpickled(text: str) -> tuple[Rulebook, TradePlan, list[SessionResult]]:
 
 def _no_scope(name: str) -> AbstractContextManager[None]:
     raise BadOption(f"scope({name!r}): an isolated decider asks no model and has no scopes", parameter="name")
+
+
+def _no_log(_step: LoggedStep) -> NoReturn:
+    raise BadOption(
+        "log_step(): an isolated decider has no ledger; what it did can be told in the notes of its decision",
+        parameter="step",
+    )
 
 
 def _make_decider(cell: Cell, name: str, options: dict[str, Any]) -> Decider:
