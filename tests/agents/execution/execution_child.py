@@ -10,14 +10,14 @@ import json
 import sys
 from pathlib import Path
 
-from quantgraph import replay, resume_run, run_strategy
 from quantgraph.agents import ExecutionAgent
+from quantgraph.runs import replay, resume_run, run_strategy
 from quantgraph.runtime.resources import Resources
 
 
 def main(action: str, folder: Path, parallel: int, given: dict) -> None:
     decider = ExecutionAgent(parallel=parallel)
-    watch = Resources(watch=lambda event: print(event["event"], flush=True))
+    watch = Resources(watch=lambda event: print(event.kind, flush=True))
     if action == "run":
         told = run_strategy(given.pop("sentence"), decider=decider, out=folder, resources=watch, **given)
     else:

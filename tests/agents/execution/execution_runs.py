@@ -17,7 +17,7 @@ from quantgraph.broker.ledger import Ledger
 
 CHILD = Path(__file__).parent / "execution_child.py"
 
-SESSION = "quantgraph.session"
+SESSION = "session"
 
 
 def child(action: str, folder: Path, parallel: int, **given: Any) -> subprocess.Popen[str]:

@@ -17,6 +17,7 @@ from quantgraph.llm import tags
 from quantgraph.llm.planner import replies
 from quantgraph.llm.planner.changes import changed_request
 from quantgraph.llm.planner.codegen import Watched, write_code
+from quantgraph.llm.planner.execution_rule import next_action
 from quantgraph.llm.planner.portfolio_rule import decide_portfolio, filter_symbols, symbols_of
 from quantgraph.llm.planner.request import ParsedRequest, RequestContext, read_request
 from quantgraph.llm.planner.tool_arguments import (
@@ -36,6 +37,7 @@ __all__ = ["PlannerCall", "PlannerTurn", "answer_conversation"]
 BAR_TOOL = "tushare_daily_bar"
 INDICATOR_TOOL = "tushare_daily_basic"
 _DRIVERS: tuple[tags.Tag, ...] = (
+    "execution_facts",
     "decision_facts",
     "filter_facts",
     "clarify",
@@ -308,6 +310,14 @@ def _listed_last(text: str, symbols: Sequence[str]) -> list[str]:
     return [symbol for symbol in symbols if symbol in listed]
 
 
+def _act(prompt: _Prompt, text: str) -> PlannerTurn:
+    """The next action of an execution: its step and the results so far stand in the messages."""
+    told = [message.text for message in prompt.messages if isinstance(message, HumanMessage | ToolMessage)]
+    results = [_json_object(part).get("result") for each in told if (part := tags.read("observation", each))]
+    action = next_action(_json_object(text), len(results) + 1, results)
+    return PlannerTurn(text=_fenced(action))
+
+
 def _plain(prompt: _Prompt) -> PlannerTurn:
     """A prompt without tags: call the bound tools from the user's newest text, else answer."""
     said = [message.text for message in prompt.messages if isinstance(message, HumanMessage)]
@@ -341,6 +351,7 @@ def _plain(prompt: _Prompt) -> PlannerTurn:
 
 
 _HANDLERS = {
+    "execution_facts": _act,
     "decision_facts": _decide,
     "filter_facts": _filter,
     "clarify": _clarify,

@@ -1,0 +1,115 @@
+"""The planner in the role of the stepwise agent: five steps of one rule in place of a model's judgement.
+
+Every reasoning begins with ``keyless rule:``, so that nobody takes it for a language model's. The rule is
+documented in ``docs/keyless-planner.md``.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+__all__ = ["next_action"]
+
+_BARS, _PERIOD, _RSI_PERIOD, _RSI_HIGH = 40, 20, 14, 70.0
+_CONFIDENCE = 0.5
+
+
+def next_action(facts: Mapping[str, Any], step: int, results: Sequence[Any]) -> dict[str, Any]:
+    """Return the action of a step as JSON: bars, their average, RSI, the position, the decision.
+
+    Parameters
+    ----------
+    facts
+        ``execution_facts`` of the prompt.
+    step
+        Number of the step, from 1.
+    results
+        Results of the steps before it.
+    """
+    symbol = str(facts.get("symbol") or "")
+    failed = next((each for each in results if isinstance(each, Mapping) and "error" in each), None)
+    if failed is not None:
+        return _decision(step, "hold", f"a step failed: {failed['error']}")
+    closes = _closes(results[0]) if results else []
+    if results and len(closes) < _PERIOD:
+        return _decision(step, "hold", f"{len(closes)} closes are known, {_PERIOD} are needed")
+    average = sum(closes[-_PERIOD:]) / _PERIOD if closes else math.nan
+    match len(results):
+        case 0:
+            params = {"symbol": symbol, "timeframe": "1d", "limit": _BARS}
+            return _call(step, "get_kline_data", params, f"the last {_BARS} closes are needed")
+        case 1:
+            return _action(
+                step,
+                "calculation",
+                {
+                    "calculation_type": "MA",
+                    "formula": f"MA{_PERIOD} = sum(close[-{_PERIOD}:]) / {_PERIOD}",
+                    "inputs": {"period": _PERIOD, "data": "close"},
+                },
+                f"the average of the last {_PERIOD} closes",
+                intermediate_result={f"ma{_PERIOD}": round(average, 4), "close": closes[-1]},
+            )
+        case 2:
+            params = {"symbol": symbol, "name": "RSI", "params": {"period": _RSI_PERIOD}}
+            return _call(step, "get_indicator", params, f"RSI({_RSI_PERIOD}) says whether it is overbought")
+        case 3:
+            return _call(step, "get_position", {"symbol": symbol}, "what is held decides what may be done")
+        case _:
+            return _decided(step, closes[-1], average, _rsi(results[2]), results[3])
+
+
+def _decided(step: int, close: float, average: float, rsi: float | None, position: Any) -> dict[str, Any]:
+    held = position if isinstance(position, Mapping) else {}
+    shares, sellable = (_number(held.get(name)) for name in ("shares", "sellable"))
+    if rsi is None or shares is None:
+        return _decision(step, "hold", "RSI or the position is not known")
+    side = "above" if close > average else "below" if close < average else "at"
+    said = f"the close of {close:g} is {side} MA{_PERIOD} of {average:.4f}, RSI is {rsi:.2f}"
+    if close > average and rsi < _RSI_HIGH and not shares:
+        return _decision(step, "buy", f"{said}, and nothing is held")
+    if close < average and sellable:
+        return _decision(step, "sell", f"{said}, and {sellable:g} shares may be sold")
+    return _decision(step, "hold", f"{said}, and {shares:g} shares are held")
+
+
+def _decision(step: int, action: str, reason: str) -> dict[str, Any]:
+    told = f"keyless rule: {reason}"
+    return _action(step, "decision", {"action": action, "reason": told, "confidence": _CONFIDENCE}, reason)
+
+
+def _call(step: int, tool: str, params: Mapping[str, Any], reasoning: str) -> dict[str, Any]:
+    return _action(step, "tool_call", {"tool_name": tool, "params": params}, reasoning)
+
+
+def _action(
+    step: int, kind: str, action: Mapping[str, Any], reasoning: str, intermediate_result: Any = None
+) -> dict[str, Any]:
+    return {
+        "type": kind,
+        "step": step,
+        "reasoning": f"keyless rule: {reasoning}",
+        "action": action,
+        "result": None,
+        "intermediate_result": intermediate_result,
+        "next_step": None,
+    }
+
+
+def _closes(bars: Any) -> list[float]:
+    rows = bars if isinstance(bars, list) else []
+    numbers = [_number(row.get("close")) for row in rows if isinstance(row, Mapping)]
+    return [each for each in numbers if each is not None]
+
+
+def _rsi(rows: Any) -> float | None:
+    last = rows[-1] if isinstance(rows, list) and rows else {}
+    return _number(last.get("rsi")) if isinstance(last, Mapping) else None
+
+
+def _number(value: Any) -> float | None:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return None
+    return float(value) if math.isfinite(value) else None
