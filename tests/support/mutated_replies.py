@@ -3,11 +3,11 @@
 import json
 from copy import deepcopy
 
-KLINES = {"exchange": "", "symbol": "A", "timeframe": "1d", "limit": 40}
+KLINES = {"exchange": "", "symbol": "600000.SH", "timeframe": "1d", "limit": 40}
 DECISION = {"action": "buy", "reason": "价格突破均线", "confidence": 0.75}
 VALID = (
     {"type": "tool_call", "action": {"tool_name": "get_kline_data", "params": KLINES}},
-    {"type": "tool_call", "tool_name": "get_position", "params": {"symbol": "A"}},
+    {"type": "tool_call", "tool_name": "get_position", "params": {"symbol": "600000.SH"}},
     {
         "type": "calculation",
         "action": {"calculation_type": "MA", "formula": "sum(close[-3:]) / 3", "inputs": {"period": 3}},

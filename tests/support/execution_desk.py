@@ -1,0 +1,55 @@
+"""One execution of the stepwise agent on a small market, with a model that plays replies."""
+
+import json
+
+from langchain_core.messages import AIMessage
+
+from quantgraph.agents.execution.execution_options import ExecutionOptions
+from quantgraph.broker.account import Account
+from quantgraph.llm.tags import read
+from quantgraph.market.rulebook import Rulebook
+from quantgraph.testing import ScriptedChatModel
+from quantgraph.tools import TrustedRunner
+from quantgraph.tools.decision_tools import DecisionTools
+
+
+def act(kind, reasoning="because", intermediate_result=None, **payload):
+    """A reply with one action."""
+    told = {"type": kind, "reasoning": reasoning, "action": payload or None}
+    return json.dumps({**told, "intermediate_result": intermediate_result}, ensure_ascii=False)
+
+
+def call(tool_name, **params):
+    """A reply that calls a tool."""
+    return act("tool_call", tool_name=tool_name, params=params)
+
+
+def decide(action="hold", confidence=0.5, reason="as told"):
+    """A reply that decides."""
+    return act("decision", action=action, reason=reason, confidence=confidence)
+
+
+def desk_of(market, symbol, *replies, rule="", day=-1, **options):
+    """The desk of an execution; ``replies`` are texts or messages in order, or one function of the messages."""
+    play = replies[0] if len(replies) == 1 and callable(replies[0]) else list(replies)
+    return ExecutionOptions(**options).desk(
+        symbol=symbol,
+        rule=rule,
+        language="en",
+        model=ScriptedChatModel(play),
+        context=DecisionTools.of(
+            market.view(day), Account.opening(1_000_000), Rulebook.mainland(), runner=TrustedRunner()
+        ),
+        is_out_of_time=lambda: False,
+    )
+
+
+def observations(state):
+    """What the model was told of each step, from the conversation of an execution."""
+    told = [read("observation", message.text) for message in state["messages"]]
+    return [json.loads(each)["result"] for each in told if each is not None]
+
+
+def replies_of(state):
+    """The model's replies in the conversation of an execution."""
+    return [message for message in state["messages"] if isinstance(message, AIMessage)]
