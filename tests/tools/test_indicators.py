@@ -6,6 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from decision_views import tools_at
+from indicator_formulas import seeded_ema, wilder
 
 from quantgraph.errors import BadOption, NoData
 from quantgraph.tools import call_tool, get_indicator
@@ -30,24 +31,6 @@ def context():
 
 def indicator(context, name, **params):
     return call_tool(get_indicator, {"symbol": "600519.SH", "name": name, **params}, context, timeout=5)
-
-
-def seeded_ema(values, period, start=None):
-    """The average of the first numbers, then 2 / (n + 1) of each new one."""
-    start = period - 1 if start is None else start
-    ema = np.mean(values[start - period + 1 : start + 1])
-    line = [ema]
-    for value in values[start + 1 :]:
-        ema += (value - ema) * 2 / (period + 1)
-        line.append(ema)
-    return np.array(line)
-
-
-def wilder(values, period):
-    average = np.mean(values[:period])
-    for value in values[period:]:
-        average = (average * (period - 1) + value) / period
-    return average
 
 
 def test_ma_by_hand():

@@ -19,7 +19,7 @@ from quantgraph.errors import UnknownSymbol
 from quantgraph.market.money import notional, to_decimal
 from quantgraph.market.rulebook import Lots, Rulebook, Side
 
-__all__ = ["fits_lots", "reference_price", "submit"]
+__all__ = ["fits_lots", "price_band", "reference_price", "submit"]
 
 
 def submit(
@@ -78,6 +78,20 @@ def fits_lots(side: Side, quantity: Quantity, held: Quantity, lots: Lots) -> boo
     if side == "buy":
         return False
     return quantity == held or (lots.step == lots.first and quantity % lots.step == held % lots.step)
+
+
+def price_band(
+    symbol: str, session: pd.Timestamp, quote: Quote, rules: Rulebook
+) -> tuple[Decimal | None, Decimal | None]:
+    """Upper and lower limit of a session from the data, else from the rules; None where there is none."""
+    upper, lower = (
+        to_decimal(price) if 0 < price < math.inf else None for price in (quote.up_limit, quote.down_limit)
+    )
+    if (upper is None or lower is None) and 0 < quote.pre_close < math.inf:
+        before = to_decimal(quote.pre_close)
+        above, below = rules.limits(symbol, session.date(), before, quote.status) or (None, None)
+        upper, lower = above if upper is None else upper, below if lower is None else lower
+    return upper, lower
 
 
 @dataclass(slots=True)
@@ -181,7 +195,7 @@ class _Matching:
 
     def _check_limits(self, sized: SizedOrder, price: Decimal, quote: Quote) -> None:
         symbol, limit = self.order.symbol, self.order.limit_price
-        upper, lower = self._band(quote)
+        upper, lower = price_band(symbol, self.session, quote, self.rules)
         if upper is not None and sized.side == "buy" and price >= upper:
             raise OrderRefused("limit_up", f"{symbol} is bought at {price}, its upper limit is {upper}")
         if lower is not None and sized.side == "sell" and price <= lower:
@@ -192,19 +206,6 @@ class _Matching:
         if limit is not None and lower is not None and limit < lower:
             text = f"limit_price={limit} of {symbol} is below the lower limit {lower}"
             raise OrderRefused("limit_down", text)
-
-    def _band(self, quote: Quote) -> tuple[Decimal | None, Decimal | None]:
-        """Upper and lower limit from the data, else from the rules; None where there is none."""
-        upper, lower = (
-            to_decimal(price) if 0 < price < math.inf else None
-            for price in (quote.up_limit, quote.down_limit)
-        )
-        if (upper is None or lower is None) and 0 < quote.pre_close < math.inf:
-            before = to_decimal(quote.pre_close)
-            band = self.rules.limits(self.order.symbol, self.session.date(), before, quote.status)
-            above, below = band or (None, None)
-            upper, lower = above if upper is None else upper, below if lower is None else lower
-        return upper, lower
 
     def _volume_allowed(self, sized: SizedOrder, quote: Quote) -> Quantity:
         """Shares that the volume cap allows, in lots; 0 if the volume is unknown."""

@@ -1,12 +1,16 @@
 """The tools that models call, and the runner of trusted code."""
 
+from quantgraph.tools.account_tools import get_position, get_rules
 from quantgraph.tools.ask_or_decline import ask, decline
+from quantgraph.tools.calculation_check import check_calculation
 from quantgraph.tools.call_tool import call_tool
 from quantgraph.tools.catalog import tools_catalog
 from quantgraph.tools.daily_data import tushare_daily_bar, tushare_daily_basic
 from quantgraph.tools.decision_tools import DecisionTools
 from quantgraph.tools.indicators import get_indicator
 from quantgraph.tools.kline import get_kline_data
+from quantgraph.tools.news_tool import get_news
+from quantgraph.tools.order_tool import place_order
 from quantgraph.tools.python_repl import PythonRepl, python_repl
 from quantgraph.tools.tool_context import CodeSession, ToolContext, ViewContext
 from quantgraph.tools.trusted_runner import TrustedRunner, code_runner
@@ -20,10 +24,15 @@ __all__ = [
     "ViewContext",
     "ask",
     "call_tool",
+    "check_calculation",
     "code_runner",
     "decline",
     "get_indicator",
     "get_kline_data",
+    "get_news",
+    "get_position",
+    "get_rules",
+    "place_order",
     "python_repl",
     "tools_catalog",
     "tushare_daily_bar",

@@ -8,18 +8,20 @@ from typing import Any
 from langchain_core.tools import BaseTool
 from langchain_core.tools.structured import StructuredTool
 
+from quantgraph.tools.account_tools import get_position, get_rules
 from quantgraph.tools.indicators import get_indicator
 from quantgraph.tools.kline import get_kline_data
+from quantgraph.tools.news_tool import get_news
+from quantgraph.tools.order_tool import place_order
 from quantgraph.tools.python_repl import python_repl
 
 __all__ = ["live_function", "tools_catalog"]
 
-tools_catalog: dict[str, BaseTool] = {
-    each.name: each for each in (get_kline_data, get_indicator, python_repl)
-}
+_READING = (get_kline_data, get_indicator, get_position, get_rules, get_news)
 
+tools_catalog: dict[str, BaseTool] = {each.name: each for each in (*_READING, python_repl, place_order)}
 
-_LIVE = {each.name: each for each in (get_kline_data, get_indicator)}
+_LIVE = {each.name: each for each in _READING}
 
 
 def live_function(tool: BaseTool) -> Callable[..., Any] | None:

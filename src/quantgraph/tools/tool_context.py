@@ -61,6 +61,10 @@ class CodeSession:
                 self._keep_signals(result)
             return result
 
+    def evaluate(self, code: str) -> CodeResult:
+        """Run a cell alone, after none and before none; nothing of it is kept."""
+        return self.runner.run([code], self.frames)
+
     def restore(self, cells: Sequence[str], names: Sequence[str]) -> None:
         """Set the cells that ran before, perhaps in another process; nothing runs now."""
         with self._lock:

@@ -1,0 +1,46 @@
+"""The catalogue: which tools there are, what a model is shown of them, and that they know nothing later."""
+
+from __future__ import annotations
+
+import pandas as pd
+import pytest
+from decision_views import tools_at
+
+from quantgraph.errors import BadOption
+from quantgraph.tools import call_tool, get_kline_data, place_order, tools_catalog
+
+DAYS = pd.to_datetime(["2024-01-02", "2024-01-03", "2024-01-04"])
+CLOSE = pd.DataFrame({"600519.SH": [10.0, 11.0, 12.0]}, index=DAYS)
+PARAMETERS = {
+    "get_kline_data": {"exchange", "symbol", "timeframe", "limit"},
+    "get_indicator": {"symbol", "name", "params", "timeframe", "limit"},
+    "get_position": {"symbol"},
+    "get_rules": {"symbol"},
+    "get_news": {"symbol", "limit"},
+    "python_repl": {"query"},
+    "place_order": {"action", "reason", "confidence"},
+}
+
+
+def test_a_model_is_shown_the_parameters_and_not_the_runtime():
+    shown = {
+        name: set(tool.tool_call_schema.model_json_schema()["properties"])
+        for name, tool in tools_catalog.items()
+    }
+    assert shown == PARAMETERS
+    assert all(tool.name == name and tool.description for name, tool in tools_catalog.items())
+
+
+def test_a_placed_order_is_never_carried_out_as_a_call():
+    context = tools_at({"open": CLOSE, "close": CLOSE}, "2024-01-04")
+    order = {"action": "buy", "reason": "above its average", "confidence": 0.7}
+    with pytest.raises(BadOption, match=r"place_order\(buy, 0\.7, 'above its average'\) is a decision"):
+        call_tool(place_order, order, context, timeout=5)
+    for wrong in ({"action": "buy 0"}, {"confidence": 7}, {"confidence": "about 0.5"}):
+        with pytest.raises(BadOption, match="place_order has"):
+            call_tool(place_order, order | wrong, context, timeout=5)
+
+
+def test_outside_of_a_decision_there_is_no_view():
+    with pytest.raises(BadOption, match="it is called by an agent that decides"):
+        get_kline_data.invoke({"symbol": "600519.SH"})
