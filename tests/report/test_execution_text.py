@@ -108,7 +108,16 @@ def test_a_logged_execution_is_told_as_its_history_is():
             "≠ TA-Lib: ma30=50100.5",
             "mismatch",
         ),
-        ({"checked": False, "matches": None, "why": "no such formula"}, "not checked: no such formula", ""),
+        (
+            {"checked": True, "matches": False, "talib": {}, "formula": {"ma30": 2.5}},
+            "≠ its formula: ma30=2.5",
+            "mismatch",
+        ),
+        (
+            {"checked": False, "matches": None, "why": "not checked: no such formula"},
+            "not checked: no such formula",
+            "",
+        ),
         ({"error": "bad_option: period"}, "bad_option: period", "error"),
         (None, "", ""),
         ("odd", "", ""),

@@ -128,27 +128,25 @@ def _tool_call(record: Mapping[str, Any], language: Language) -> _Parts:
 
 
 def _calculation(record: Mapping[str, Any], language: Language) -> _Parts:
-    check = record.get("result")
-    mark: Mark = ""
-    told = ""
-    if isinstance(check, Mapping) and check.get("error") is not None:
-        told, mark = str(check["error"]), "error"
-    elif isinstance(check, Mapping) and isinstance(check.get("matches"), bool):
-        numbers = brief(check.get("talib"), language)
-        mark = "match" if check["matches"] else "mismatch"
-        told = f"TA-Lib: {numbers}" if check["matches"] else f"≠ TA-Lib: {numbers}"
-    elif isinstance(check, Mapping) and check.get("why"):
-        told = say(language, zh="未核对：", en="not checked: ") + str(check["why"])
-    inputs = brief(record.get("inputs"), language)
-    formula = str(record.get("formula", ""))
+    inputs, formula = brief(record.get("inputs"), language), str(record.get("formula", ""))
     given = f"{formula} | {inputs}" if inputs else formula
-    return (
-        str(record.get("calculation_type", "")),
-        given,
-        brief(record.get("intermediate_result"), language),
-        told,
-        mark,
-    )
+    number = brief(record.get("intermediate_result"), language)
+    told, mark = _check_of(record.get("result"), language)
+    return str(record.get("calculation_type", "")), given, number, told, mark
+
+
+def _check_of(check: Any, language: Language) -> tuple[str, Mark]:
+    """Return what a calculation was held against, and how it came out."""
+    if not isinstance(check, Mapping):
+        return "", ""
+    if check.get("error") is not None:
+        return str(check["error"]), "error"
+    if not isinstance(check.get("matches"), bool):
+        return str(check.get("why") or ""), ""
+    by_talib = bool(check.get("talib"))
+    source = "TA-Lib" if by_talib else say(language, zh="公式", en="its formula")
+    told = f"{source}: {brief(check['talib'] if by_talib else check.get('formula'), language)}"
+    return (told, "match") if check["matches"] else (f"≠ {told}", "mismatch")
 
 
 def _decision(record: Mapping[str, Any], language: Language) -> _Parts:
