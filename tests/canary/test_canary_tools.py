@@ -13,10 +13,14 @@ from langchain.tools import ToolRuntime
 from langchain_core.messages import AIMessage, ToolMessage
 from langchain_core.tools import tool
 
+from quantgraph import tools
+from quantgraph.broker.account import Account
 from quantgraph.errors import FutureRequested, NoData, QuantGraphError, UnknownSymbol
+from quantgraph.market.rulebook import Rulebook
 from quantgraph.sandbox import default_runner
 from quantgraph.testing import CanaryFound, CanarySource, CanaryStore, CanaryWatch, ScriptedChatModel
 from quantgraph.tools import CodeSession, ToolContext, python_repl, tushare_daily_bar, tushare_daily_basic
+from quantgraph.tools.indicators import INDICATORS
 from quantgraph.tools.window import publish_frames
 
 ONE, RENAMED, LISTED_LATER = "000341.SZ", "合成科技01", "920873.BJ"
@@ -85,6 +89,27 @@ def test_code_sees_and_prints_nothing_later(market, context_at):
             watch.see("answer", text)
             watch.see("code", context.code)
         assert f"{moment.session:%Y-%m-%d}" in text
+
+
+def test_the_tools_of_a_decision_tell_nothing_later(market, context_at):
+    """At the open: prices of the session itself are later already."""
+    calls = [
+        *((tools.get_kline_data, {"timeframe": by, "limit": 250}) for by in ("1d", "1w", "1mo")),
+        *((tools.get_indicator, {"name": name, "limit": 250}) for name in INDICATORS),
+        *((tool, {}) for tool in (tools.get_position, tools.get_rules, tools.get_news)),
+    ]
+    for place in market.PLACES:
+        moment = market.Moment(market.SESSIONS[place], "open")
+        store, _ = context_at(moment, seed=place // 2 % 2)
+        context = tools.DecisionTools.of(store.view(moment), Account.opening(1000), Rulebook.mainland())
+        with CanaryWatch(store) as watch:
+            answers = [answer(tool, context, {"symbol": ONE, **args}) for tool, args in calls]
+            watch.see("answers", answers)
+            watch.see("refusal", answer(tools.get_kline_data, context, {"symbol": RENAMED[:2]}))
+        days = [pd.Timestamp(row["time"], unit="s") for row in answers[0]]
+        held = market.SESSIONS[(market.SESSIONS >= moment.session - pd.Timedelta(days=10))]
+        assert set(days) <= set(held[held < moment.session])
+        assert answers[4][0]["ma"] if isinstance(answers[4], list) else "are known" in str(answers[4])
 
 
 # Broken ones -------------------------------------------------------------------------------------

@@ -162,8 +162,7 @@ def column_adjustment(
     """
     days = max((theirs for theirs, _ in columns.values()), key=len, default=sessions)
     for theirs in (sessions, *(each for each, _ in columns.values())):
-        places = np.minimum(np.searchsorted(days, theirs), len(days) - 1)
-        if not np.array_equal(days[places], theirs):
+        if not np.array_equal(days[: len(theirs)], theirs):
             days = np.union1d(days, theirs)
     aligned = {name: _aligned(column, days) for name, column in columns.items()}
     for names, factor_of in _COLUMN_METHODS:
@@ -177,7 +176,10 @@ def column_adjustment(
 def _aligned(column: Column, days: NDArray[np.datetime64]) -> Floats:
     sessions, values = column
     found = np.full(len(days), np.nan)
-    found[np.searchsorted(days, sessions)] = values
+    if np.array_equal(days[: len(sessions)], sessions):
+        found[: len(sessions)] = values
+    else:
+        found[np.searchsorted(days, sessions)] = values
     return found
 
 

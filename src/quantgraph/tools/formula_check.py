@@ -11,7 +11,6 @@ from collections.abc import Mapping
 from typing import Any
 
 from quantgraph._util.parsed_code import parse_code
-from quantgraph.errors import CodeFailed, SandboxTooWeak
 from quantgraph.recording import recorded
 from quantgraph.tools.decision_tools import DecisionTools
 from quantgraph.tools.plain_json import to_plain
@@ -102,10 +101,7 @@ def evaluated(
         result = context.code.evaluate(cell)
         return {"error": result.error.line if result.error else None, "value": result.value}
 
-    try:
-        answer = recorded("code", request, run)
-    except (CodeFailed, SandboxTooWeak) as error:
-        return error.line
+    answer = recorded("code", request, run)
     if answer["error"]:
         return str(answer["error"])
     number = float(answer["value"])

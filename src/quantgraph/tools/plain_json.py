@@ -89,7 +89,7 @@ def bounded(value: Any, most: int) -> Any:
     """
     if isinstance(value, str):
         return value if len(canonical_json(value)) <= most else _short_text(value, most)
-    text = canonical_json(value)
+    text = canonical_json(value, sort_keys=False)
     if len(text) <= most:
         return value
     if isinstance(value, list):

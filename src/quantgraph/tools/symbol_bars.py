@@ -26,6 +26,7 @@ Timeframe = Literal["1d", "1w", "1mo"]
 
 PRICES = ("open", "high", "low", "close")
 _ADJUSTED_BY = ("close", "adj_factor", "pre_close", "dividend", "split")
+_READ = tuple(dict.fromkeys((*PRICES, "vol", *_ADJUSTED_BY)))
 _TIMEFRAMES = get_args(Timeframe)
 _SHOWN = 10
 _DECIMALS = 6
@@ -72,10 +73,11 @@ class SymbolBars:
     def rows(self, limit: int) -> list[dict[str, Any]]:
         """The last bars as plain JSON, numbers with at most six decimals, None for no number."""
         last = self.part(slice(max(0, len(self) - limit), len(self)))
-        columns = [last.times, *(_plain(last.values[name]) for name in (*PRICES, "volume"))]
-        names = ("time", *PRICES, "volume")
-        cells = zip(*columns, strict=True)
-        found: list[dict[str, Any]] = [dict(zip(names, row, strict=True)) for row in cells]
+        columns = [_plain(last.values[name]) for name in (*PRICES, "volume")]
+        found: list[dict[str, Any]] = [
+            {"time": time, "open": first, "high": high, "low": low, "close": close, "volume": volume}
+            for time, first, high, low, close, volume in zip(last.times, *columns, strict=True)
+        ]
         if last.running:
             found[-1]["running"] = True
         return found
@@ -127,19 +129,15 @@ def known_bars(view: View, symbol: str) -> SymbolBars:
             sessions=np.empty(0, "datetime64[us]"),
             values={name: np.empty(0) for name in (*PRICES, "volume")},
         )
-    sessions, close = _column(fields.frozen("close"), symbol)
-    traded = ~np.isnan(close)
-    sessions = sessions[traded]
-    values = {"close": close[traded]}
-    for name, field in (("open", "open"), ("high", "high"), ("low", "low"), ("volume", "vol")):
-        values[name] = (
-            _at(_column(fields.frozen(field), symbol), sessions)
-            if field in fields
-            else np.full(len(sessions), np.nan)
-        )
+    columns = {name: _column(fields.frozen(name), symbol) for name in _READ if name in fields}
+    sessions, _ = columns["close"]
+    values = {
+        name: _at(columns[field], sessions) if field in columns else np.full(len(sessions), np.nan)
+        for name, field in zip((*PRICES, "volume"), (*PRICES, "vol"), strict=True)
+    }
     if panel == "ohlcv" and len(sessions):
-        columns = {name: _column(fields.frozen(name), symbol) for name in _ADJUSTED_BY if name in fields}
-        factor = column_adjustment(symbol, columns, sessions)
+        adjusted_by = {name: column for name, column in columns.items() if name in _ADJUSTED_BY}
+        factor = column_adjustment(symbol, adjusted_by, sessions)
         if factor is not None:
             values |= {name: values[name] * factor for name in PRICES}
     return _priced(SymbolBars(sessions=sessions, values=values))
@@ -148,8 +146,6 @@ def known_bars(view: View, symbol: str) -> SymbolBars:
 def _priced(bars: SymbolBars) -> SymbolBars:
     """The bars that have a close; before its first factor a symbol has no adjusted one."""
     priced = ~np.isnan(bars.values["close"])
-    if priced.all():
-        return bars
     values = {name: column[priced] for name, column in bars.values.items()}
     return SymbolBars(sessions=bars.sessions[priced], values=values)
 
@@ -208,6 +204,8 @@ def _column(frame: FrozenFrame, symbol: str) -> Column:
 def _at(column: Column, sessions: NDArray[np.datetime64]) -> Floats:
     """Values of a column at some sessions, NaN where it has none."""
     theirs, values = column
+    if np.array_equal(theirs[: len(sessions)], sessions):
+        return values[: len(sessions)]
     places = np.searchsorted(theirs, sessions)
     inside = places < len(theirs)
     inside[inside] = theirs[places[inside]] == sessions[inside]
@@ -224,4 +222,5 @@ def _period(sessions: NDArray[np.datetime64], timeframe: Timeframe) -> NDArray[n
 
 
 def _plain(values: Floats) -> Sequence[float | None]:
-    return [None if math.isnan(value) else value for value in np.round(values, _DECIMALS).tolist()]
+    rounded: list[float] = np.round(values, _DECIMALS).tolist()
+    return [None if math.isnan(value) else value for value in rounded] if np.isnan(values).any() else rounded
