@@ -17,6 +17,8 @@ from quantgraph.agents.execution.prompt import first_messages, observed, sent_ba
 from quantgraph.agents.execution.step_action import Action, Calculation, ToolCall, TradeDecision, parse_action
 from quantgraph.errors import BadOption, BudgetExceeded, ModelOutputInvalid, NoProgress, QuantGraphError
 from quantgraph.runtime.endings import FATAL_ERRORS
+from quantgraph.tools.account_tools import get_position
+from quantgraph.tools.calculation_check import check_calculation
 from quantgraph.tools.call_tool import call_tool
 from quantgraph.tools.decision_tools import DecisionTools
 
@@ -252,7 +254,9 @@ def execute_action(action: Action, desk: Desk, history: Sequence[Mapping[str, An
         if isinstance(action.action, ToolCall):
             return _called(action.action, desk, history)
         if isinstance(action.action, Calculation):
-            return None
+            shown, timeframe = _last_bars(history, desk.symbol)
+            calculation = {**action.action.model_dump(), "intermediate_result": action.intermediate_result}
+            return check_calculation(calculation, desk.context, desk.symbol, shown=shown, timeframe=timeframe)
     except FATAL_ERRORS:
         raise
     except QuantGraphError as error:
@@ -274,15 +278,14 @@ def _called(call: ToolCall, desk: Desk, history: Sequence[Mapping[str, Any]]) ->
     return call_tool(tool, call.params, desk.context, timeout=desk.tool_timeout)
 
 
-def _last_bars(history: Sequence[Mapping[str, Any]], symbol: str) -> list[dict[str, Any]] | None:
-    """The daily bars that the model was shown last; None if it was shown none."""
+def _last_bars(history: Sequence[Mapping[str, Any]], symbol: str) -> tuple[Any, str]:
+    """Return the bars that the model was shown last, and their timeframe; none if it was shown none."""
     for each in reversed(history):
-        params = each.get("params") or {}
-        if each.get("tool_name") == "get_kline_data" and params.get("symbol") == symbol:
-            result = each["result"]
-            if isinstance(result, list) and result:
-                return result
-    return None
+        params, result = each.get("params") or {}, each.get("result")
+        called = each.get("tool_name") == "get_kline_data" and isinstance(result, list)
+        if called and params.get("symbol") == symbol:
+            return result, params.get("timeframe", "1d")
+    return (), "1d"
 
 
 def _facts(desk: Desk) -> dict[str, Any]:
@@ -291,15 +294,18 @@ def _facts(desk: Desk) -> dict[str, Any]:
         "rule_id": rule_id(desk.rule),
         "symbol": desk.symbol,
         "session": f"{context.as_of.session:%Y-%m-%d}",
-        "runtime_status": {**_position(desk), **desk.status},
+        "runtime_status": _status(desk),
         "user_requirements": desk.rule,
         "available_tools": desk.available,
     }
 
 
-def _position(desk: Desk) -> dict[str, Any]:
+def _status(desk: Desk) -> dict[str, Any]:
+    """Return what is held, and the open at which it may be traded; None without one."""
     context = desk.context
-    return {"shares": float(context.account.quantity(desk.symbol)), "cash": float(context.account.cash)}
+    position = call_tool(get_position, {"symbol": desk.symbol}, context, timeout=desk.tool_timeout)
+    quote = context.quotes.get(desk.symbol)
+    return {"open": quote.open if quote and quote.open > 0 else None, **position, **desk.status}
 
 
 def rule_id(rule: str) -> str:
