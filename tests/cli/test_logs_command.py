@@ -65,7 +65,7 @@ def run_dir(tmp_path: Path) -> Path:
 
 
 def call(*arguments: object) -> tuple[int, str, str]:
-    result = CliRunner().invoke(app, ["logs", *map(str, arguments)], env={"COLUMNS": "200"})
+    result = CliRunner().invoke(app, ["logs", *map(str, arguments)])
     return result.exit_code, result.stdout, result.stderr
 
 
@@ -86,7 +86,7 @@ def test_every_step_is_a_row_of_the_table(run_dir: Path) -> None:
     ]
     assert len(told) == 13
     assert "get_kline_data: timeframe=1d, limit=40" in out
-    assert "ma30=50200 | ≠ TA-Lib: ma30=50100.5" in out
+    assert "≠ TA-Lib: ma30=50100.5 | ma30=50200" in out
     assert "共 40 条，末条：close=1.5" in out
     assert "交易日" in out  # headings are in the language of the rule
     assert r"hold: 没有 <突破>\x1b[2J" in out

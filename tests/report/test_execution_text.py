@@ -1,5 +1,7 @@
 """The short texts of an execution's steps."""
 
+from dataclasses import replace
+
 import pandas as pd
 import pytest
 
@@ -97,6 +99,8 @@ def test_a_logged_execution_is_told_as_its_history_is():
     execution = LoggedExecution(execution_id="x", run_id="r", steps=tuple(steps), **fields)
     assert [each[1:] for each in texts(execution)] == [each[1:] for each in texts(HISTORY)]
     assert execution_title(execution) == "BTCUSDT · 2024-01-02 · 均线"
+    assert execution_title(replace(execution, rule="")) == "BTCUSDT · 2024-01-02 · r"
+    assert execution_title(replace(execution, rule="", rule_name="")) == "BTCUSDT · 2024-01-02"
 
 
 @pytest.mark.parametrize(
@@ -138,6 +142,8 @@ def test_values_are_short():
     assert brief(list(range(100))) == "100 entries, the last: 99"
     assert brief(list(range(100)), "zh") == "共 100 条，末条：99"
     assert brief({"a": None, "b": [True]}) == "a=null, b=true"
+    assert brief({"time": 1735603200, "close": 3.7}) == "time=2024-12-31, close=3.7"
+    assert brief({"time": [1, -86400, 10**30]}) == "time=1; -86400; 1" + "0" * 30
     assert brief(1 / 3) == "0.3333333333"
     assert brief({"a": {"b": {"c": {"d": {"e": 1}}}}}) == "a=b=c=d=…"
 

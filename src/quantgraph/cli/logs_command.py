@@ -21,7 +21,9 @@ if TYPE_CHECKING:
 __all__ = ["logs"]
 
 _MOST_NAMED = 20
-_WHAT_WIDTH, _RESULT_WIDTH = 44, 60
+_WHAT_WIDTH, _RESULT_WIDTH = 60, 60
+_FILE_WIDTH = 170
+"""Columns of a table that is not shown on a terminal: each step is one line of it."""
 
 
 def logs(  # noqa: PLR0917 - typer reads options from the parameters
@@ -140,6 +142,8 @@ def _print(run_id: str, executions: Sequence[LoggedExecution]) -> None:
     from quantgraph.report.execution_text import cut, step_texts
 
     console, language = SafeConsole(), _language(executions)
+    if not console.is_terminal:
+        console.width = max(console.width, _FILE_WIDTH)
     steps = sum(len(each.steps) for each in executions)
     console.print(
         f"{run_id}: {counted(len(executions), 'execution')}, {counted(steps, 'step')}", soft_wrap=True
@@ -147,16 +151,15 @@ def _print(run_id: str, executions: Sequence[LoggedExecution]) -> None:
     table = Table(box=SIMPLE, pad_edge=False, padding=(0, 1, 0, 0))
     headings = say(language, zh="交易日 代码 步骤 类型 内容 结果", en="session symbol step type what result")
     for heading in headings.split():
-        table.add_column(heading, no_wrap=heading not in headings.split()[-2:])
+        table.add_column(heading, no_wrap=True, overflow="ellipsis")
     for execution in executions:
         for text in step_texts(execution, language):
-            result = " | ".join(filter(None, (text.result, text.check)))
             table.add_row(
                 f"{execution.session:%Y-%m-%d}",
                 execution.symbol,
                 str(text.step),
                 text.type,
                 cut(": ".join(filter(None, (text.what, text.given or text.reasoning))), _WHAT_WIDTH),
-                cut(result, _RESULT_WIDTH),
+                cut(" | ".join(filter(None, (text.check, text.result))), _RESULT_WIDTH),
             )
     console.print(table)

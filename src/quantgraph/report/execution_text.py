@@ -6,6 +6,7 @@ import json
 import unicodedata
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import Any, Literal
 
 from quantgraph._util.texts import Language, escape_controls, say
@@ -19,6 +20,7 @@ Mark = Literal["", "error", "match", "mismatch"]
 _LONGEST = 4_000
 """Characters of a text that are looked at: what is shown is shorter."""
 _MOST_ENTRIES = 3
+_DAY, _LAST_SECOND = 86_400, 100 * 366 * 86_400
 _MOST_DEPTH = 4
 _NOT_XML = str.maketrans({"\ufffe": "?", "\uffff": "?"})
 
@@ -91,9 +93,8 @@ def execution_title(execution: LoggedExecution | Sequence[Mapping[str, Any]]) ->
     """Return symbol, session and rule in one line; "" of a history, which does not know them."""
     if not isinstance(execution, LoggedExecution):
         return ""
-    return one_line(
-        f"{execution.symbol} · {execution.session:%Y-%m-%d} · {execution.rule or execution.rule_name}"
-    )
+    parts = (execution.symbol, f"{execution.session:%Y-%m-%d}", execution.rule or execution.rule_name)
+    return one_line(" · ".join(filter(None, parts)))
 
 
 def _text_of(record: Mapping[str, Any], number: int, language: Language) -> StepText:
@@ -174,7 +175,10 @@ def brief(value: Any, language: Language = "en", *, depth: int = 0) -> str:
     if depth >= _MOST_DEPTH:
         return "…"
     if isinstance(value, Mapping):
-        return ", ".join(f"{key}={brief(inner, language, depth=depth + 1)}" for key, inner in value.items())
+        return ", ".join(
+            f"{key}={_day(inner) if key == 'time' else brief(inner, language, depth=depth + 1)}"
+            for key, inner in value.items()
+        )
     if isinstance(value, list | tuple):
         if len(value) > _MOST_ENTRIES:
             last = brief(value[-1], language, depth=depth + 1)
@@ -183,6 +187,13 @@ def brief(value: Any, language: Language = "en", *, depth: int = 0) -> str:
             )
         return "; ".join(brief(inner, language, depth=depth + 1) for inner in value)
     return str(value)
+
+
+def _day(time: Any) -> str:
+    """Return the day of a bar's time, which is in seconds and has no time of day."""
+    if isinstance(time, int) and 0 < time < _LAST_SECOND and time % _DAY == 0:
+        return f"{datetime.fromtimestamp(time, UTC):%Y-%m-%d}"
+    return brief(time, depth=1)
 
 
 def one_line(text: str) -> str:
