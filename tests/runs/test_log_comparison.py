@@ -15,7 +15,7 @@ from typer.testing import CliRunner
 from quantgraph.broker import Decider, Decision, LoggedStep
 from quantgraph.broker.ledger import Ledger
 from quantgraph.cli.main import app
-from quantgraph.runs import replay, replay_from, resume_run, run_strategy
+from quantgraph.runs import RunSpec, replay, replay_from, resume_run, run_strategy
 from quantgraph.runtime import Resources
 
 SENTENCE = "000341.SZ and 000342.SZ, buy when RSI(14) is below 30, 20250102 to 20250108"
@@ -143,6 +143,13 @@ def test_a_branch_has_the_steps_of_the_sessions_that_it_repeats(recorded, tmp_pa
     branched, before = steps(Path(done["run_dir"])), steps(recorded)
     assert branched.keys() == before.keys()
     assert {key[0] for key in before if branched[key] != before[key]} == {"0107"}
+
+
+def test_orders_that_need_approval_change_no_step(recorded, tmp_path):
+    spec = RunSpec(question=SENTENCE, approve=True)
+    done = run_strategy(spec, decider=Stepper(), out=tmp_path)
+    assert steps(Path(done["run_dir"])) == steps(recorded)
+    assert replay(done["run_dir"], decider=Stepper()).identical
 
 
 def test_the_check_of_a_run_is_not_disturbed(recorded):
