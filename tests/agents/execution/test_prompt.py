@@ -168,7 +168,10 @@ def test_text_that_utf_8_does_not_have_is_replaced():
 
 @tool
 def get_flow(symbol: str, days: int = 5) -> list[float]:
-    """Money that flowed into a symbol."""
+    """Money that flowed into a symbol,
+
+    on each of its last days.
+    """
     return [0.0] * days
 
 
@@ -176,7 +179,7 @@ def test_a_tool_is_described_by_name_text_and_parameters():
     assert described([get_flow]) == [
         {
             "name": "get_flow",
-            "description": "Money that flowed into a symbol.",
+            "description": "Money that flowed into a symbol, on each of its last days.",
             "parameters": {"symbol": {"type": "string"}, "days": {"type": "integer", "default": 5}},
             "required": ["symbol"],
         }

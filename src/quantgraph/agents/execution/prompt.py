@@ -110,7 +110,7 @@ def _described(function: Mapping[str, Any]) -> dict[str, Any]:
     }
     return {
         "name": function["name"],
-        "description": function["description"],
+        "description": " ".join(function["description"].split()),
         "parameters": fields,
         "required": schema.get("required", []),
     }
