@@ -22,6 +22,8 @@ _NO_STEP: dict[str, Any] = {}
 def compare_execution_logs(recorded: Ledger, replayed: Ledger, run_id: str) -> list[ReplayDifference]:
     """Compare the steps of the sessions that the recorded run committed; the first difference.
 
+    The recorded journal must be sound.
+
     A session that it did not commit was cut off somewhere, or was ended by an error: threads may have reached
     any step of it.
     """

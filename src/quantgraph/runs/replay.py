@@ -277,8 +277,9 @@ def _compare(
 ) -> Iterator[ReplayDifference]:
     whole = recorded["ended_because"] not in _UNFINISHED
     with Ledger(ledger) as old_ledger, Ledger(run_database_path(new.parent, new.name)) as new_ledger:
-        yield from compare_ledgers(old_ledger, new_ledger, manifest.run_id, whole=whole)
-        yield from compare_execution_logs(old_ledger, new_ledger, manifest.run_id)
+        found = compare_ledgers(old_ledger, new_ledger, manifest.run_id, whole=whole)
+        # Which sessions were committed is read from the journal, which must be sound for that.
+        yield from found or compare_execution_logs(old_ledger, new_ledger, manifest.run_id)
     if whole or (old / "strategy.py").is_file():
         yield from compare_signals(old / "signal.parquet", new / "signal.parquet")
         yield from compare_strategies(old / "strategy.py", new / "strategy.py")
