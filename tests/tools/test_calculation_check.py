@@ -174,6 +174,15 @@ def test_the_bars_that_the_model_was_shown_count_too(context):
     assert not checked(context, "EMA", found, inputs=params, shown="[...]")["matches"]
 
 
+def test_another_symbol_is_held_against_its_own_bars():
+    other = 2 * CLOSE
+    close = pd.DataFrame({SYMBOL: CLOSE, "000001.SZ": other})
+    context = tools_at({"open": close, "close": close}, "2024-02-01")
+    found = {"ma": round(other.iloc[:-1].tail(20).mean(), 2)}
+    assert checked(context, "MA", found, inputs={"symbol": "000001.SZ"})["matches"]
+    assert not checked(context, "MA", found, inputs={"symbol": "nothing"})["matches"]
+
+
 def test_weeks_are_held_against_weeks(context):
     weeks = KNOWN.resample("W-SUN").last()
     for close in (weeks, weeks.iloc[:-1]):  # with and without the running one

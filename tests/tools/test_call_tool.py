@@ -238,3 +238,31 @@ def test_cells_of_python_are_served_and_the_next_one_goes_on_after_them(context,
 def test_a_tool_that_reads_the_view_is_not_recorded(context, run_of):
     with run_of("replay"):
         assert len(called(get_kline_data, context, symbol="600519.SH")) == 2
+
+
+def test_errors_of_http_clients_may_pass_and_keys_stay_out_of_the_message(context):
+    class ConnectTimeout(type("TransportError", (Exception,), {})):
+        """As httpx has it: not one of the builtin errors."""
+
+    with pytest.raises(
+        SourceUnavailable, match=r"own: ConnectTimeout: Bearer \*\*\*|own: ConnectTimeout: \*\*\*"
+    ):
+        called(raising(ConnectTimeout("Bearer abcdefghijklmnopqrstuvwxyz")), context)
+
+
+def test_a_cell_that_comes_too_late_is_not_kept(context):
+    end, late = threading.Event(), threading.Event()
+
+    @tool
+    def own(runtime: ToolRuntime[Any, Any]) -> str:
+        """Add a cell after the time is over."""
+        end.wait()
+        runtime.context.code.cells.append("late = 1")
+        late.set()
+        return "done"
+
+    with pytest.raises(ToolTimeout):
+        called(own, context, timeout=0.05)
+    end.set()
+    assert late.wait(5)
+    assert context.code.cells == []

@@ -9,12 +9,12 @@ from typing import Any
 
 import numpy as np
 
-from quantgraph.errors import BadOption, QuantGraphError
+from quantgraph.errors import BadOption, QuantGraphError, UnknownSymbol
 from quantgraph.tools.decision_tools import DecisionTools
 from quantgraph.tools.formula_check import evaluated, formula_of
 from quantgraph.tools.indicators import INDICATORS, indicator_params, indicator_values
 from quantgraph.tools.model_numbers import RELATIVE, ModelNumber, number_named, numbers_of, words_of
-from quantgraph.tools.symbol_bars import PRICES, SymbolBars, Timeframe, bars_by, check_timeframe
+from quantgraph.tools.symbol_bars import PRICES, SymbolBars, Timeframe, bars_by, check_timeframe, known_symbol
 
 __all__ = ["check_calculation"]
 
@@ -74,7 +74,7 @@ def check_calculation(
     context
         The tools' context of the decision.
     symbol
-        The symbol that is decided.
+        The symbol that is decided; another one that ``inputs`` name comes first.
     shown
         What ``get_kline_data`` last returned to the model, cut or not; anything else counts as nothing.
     timeframe
@@ -103,7 +103,8 @@ def check_calculation(
         pairs = _pairs(kind, numbers, alone=is_whole)
         if pairs:
             by = _timeframe(given, timeframe)
-            references = list(_references(context, symbol, shown, by))
+            name = _symbol(given, context, symbol)
+            references = list(_references(context, name, shown if name == symbol else (), by))
             return _against_talib(kind, pairs, _said_params(kind, given, label, text), references)
         if is_whole:
             return _unchecked(f"intermediate_result has no number of the {kind}: {_example(kind)}")
@@ -114,7 +115,9 @@ def check_calculation(
     number = numbers[0] if len(numbers) == 1 else number_named(numbers, names | _RESULT)
     if number is None:
         return _unchecked("intermediate_result has several numbers and none with the formula's name")
-    return _against_formula(number, evaluated(formula, given, context.bars(symbol), context))
+    return _against_formula(
+        number, evaluated(formula, given, context.bars(_symbol(given, context, symbol)), context)
+    )
 
 
 def _kind_of(label: str, text: str) -> tuple[str, bool]:
@@ -164,6 +167,14 @@ def _said_params(kind: str, inputs: Mapping[str, Any], label: str, text: str) ->
 
 def _spelling(name: object) -> str:
     return str(name).strip().casefold()
+
+
+def _symbol(inputs: Mapping[str, Any], context: DecisionTools, symbol: str) -> str:
+    """The symbol that the inputs name, else the one that is decided."""
+    try:
+        return known_symbol(context.view, str(inputs.get("symbol") or symbol))
+    except UnknownSymbol:
+        return symbol
 
 
 def _timeframe(inputs: Mapping[str, Any], timeframe: str) -> Timeframe:

@@ -6,6 +6,7 @@ import asyncio
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from copy import copy
 from functools import cache
 from typing import Any
 
@@ -18,10 +19,11 @@ from pydantic import ValidationError
 
 from quantgraph.errors import BadOption, QuantGraphError, SourceUnavailable, ToolFailed, ToolTimeout
 from quantgraph.llm.cancellation import interruptible_sleep, run_in_thread
+from quantgraph.llm.faults import ModelFacts
 from quantgraph.recording import recorded
 from quantgraph.tools.catalog import live_function, tools_catalog
 from quantgraph.tools.plain_json import bounded, to_plain
-from quantgraph.tools.tool_context import ViewContext
+from quantgraph.tools.tool_context import CodeSession, ViewContext
 
 __all__ = ["MOST_CHARACTERS", "call_tool"]
 
@@ -32,7 +34,8 @@ _TRIES = 3
 _FIRST_WAIT = 0.1
 _GROWTH = 4.0
 _PASSING = frozenset({"rate_limited", "source_unavailable"})
-_LINE = 500
+_UNREACHABLE = {"ConnectionError", "TransportError", "TimeoutError", "TimeoutException", "Timeout"}
+"""Names of the classes of errors that may pass: the builtin ones, those of httpx and of requests."""
 
 
 def call_tool(tool: BaseTool, params: Mapping[str, Any], context: ViewContext, *, timeout: float) -> Any:
@@ -69,18 +72,24 @@ def call_tool(tool: BaseTool, params: Mapping[str, Any], context: ViewContext, *
     if function := live_function(tool):
         with _typed_errors(tool):
             return bounded(function(**given, runtime=_runtime(context)), MOST_CHARACTERS)
-    made = False
 
     def make() -> dict[str, Any]:
-        nonlocal made
-        result = _tried(tool, given, context, timeout)
-        made = True
-        return {"result": result, "cells": context.code.cells, "names": context.code.names}
+        own = _with_own_session(context)
+        result = _tried(tool, dict(params), own, timeout)
+        return {"result": result, "cells": own.code.cells, "names": own.code.names}
 
     answer = recorded("tool", {"tool": tool.name, "args": to_plain(params)}, make)
-    if not made:
-        context.code.restore(answer["cells"], answer["names"])
+    context.code.restore(answer["cells"], answer["names"])
     return answer["result"]
+
+
+def _with_own_session(context: ViewContext) -> ViewContext:
+    """A context with a copy of the session: a call that was given up adds its cell to the copy alone."""
+    code = CodeSession(runner=context.code.runner, frames=context.code.frames)
+    code.restore(context.code.cells, context.code.names)
+    own = copy(context)
+    object.__setattr__(own, "code", code)
+    return own
 
 
 @cache
@@ -110,7 +119,7 @@ def _checked(tool: BaseTool, params: Mapping[str, Any]) -> dict[str, Any]:
         read = schema.model_validate(dict(params))
     except ValidationError as error:
         raise _bad_parameter(tool, error, listed) from None
-    return {name: getattr(read, name) for name in type(read).model_fields if name in params}
+    return {name: getattr(read, name) for name in read.model_fields_set}
 
 
 def _bad_parameter(tool: BaseTool, error: ValidationError, listed: str) -> BadOption:
@@ -181,12 +190,9 @@ def _typed_errors(tool: BaseTool) -> Iterator[None]:
         yield
     except (QuantGraphError, GraphBubbleUp):
         raise
-    except (ConnectionError, TimeoutError) as error:
-        raise SourceUnavailable(f"{tool.name}: {_line_of(error)}", tool=tool.name) from error
     except (Exception, SystemExit) as error:
-        raise ToolFailed(f"{tool.name}: {_line_of(error)}", tool=tool.name) from error
-
-
-def _line_of(error: BaseException) -> str:
-    text = " ".join(str(error).split())[:_LINE]
-    return f"{type(error).__name__}: {text}" if text else type(error).__name__
+        # A message may hold the key of the service that the tool asks.
+        said = ModelFacts(name=tool.name).clean(str(error))
+        line = f"{tool.name}: {type(error).__name__}" + (f": {said}" if said else "")
+        is_passing = _UNREACHABLE & {kind.__name__ for kind in type(error).__mro__}
+        raise (SourceUnavailable if is_passing else ToolFailed)(line, tool=tool.name) from error

@@ -73,7 +73,8 @@ def get_indicator(
 
     MA (simple), EMA, RSI, ATR: {"period"}; BOLL: {"period", "deviations"}, gives upper, middle, lower;
     MACD: {"fast", "slow", "signal"}, gives dif, dea, hist = dif - dea (Chinese software shows twice that);
-    KDJ: {"n", "k", "d"}, gives k, d, j, smoothed by simple averages. Prices are adjusted to today's shares.
+    KDJ: {"n", "k", "d"}, gives k, d, j, smoothed by simple averages. Past prices are adjusted for
+    dividends and splits up to today.
 
     Args:
         symbol: The code, e.g. "600519.SH".
@@ -227,7 +228,7 @@ INDICATORS: dict[str, TalibIndicator] = {
         other_names={
             **dict.fromkeys(("fast", "fastperiod", "fast_period", "short"), "fast"),
             **dict.fromkeys(("slow", "slowperiod", "slow_period", "long"), "slow"),
-            **dict.fromkeys(("signal", "signalperiod", "signal_period", "dea"), "signal"),
+            **dict.fromkeys(("signal", "signalperiod", "signal_period"), "signal"),
         },
         needs=lambda params: int(params["slow"] + params["signal"]) - 1,
         compute=_macd,

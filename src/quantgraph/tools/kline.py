@@ -38,8 +38,8 @@ def get_kline_data(
     """Get the last bars of a symbol, oldest first: time, open, high, low, close, volume.
 
     time is in epoch seconds (00:00 UTC of the date; of a week or a month, of its first session). Sessions
-    that are not over are not shown; a week or month that is not over is, with "running": true. Prices are
-    adjusted to today's shares; volume is in the data's unit (mainland China: 100 shares).
+    that are not over are not shown; a week or month that is not over is, with "running": true. Past prices
+    are adjusted for dividends and splits up to today; volume is in the data's unit (in China 100 shares).
 
     Args:
         symbol: The code, e.g. "600519.SH".
