@@ -47,3 +47,20 @@ equity = pd.DataFrame(
     index=pd.to_datetime(summary["equity"]["sessions"]),
 )
 equity.iloc[::40]
+
+# %% [markdown]
+# Another decider is an agent that decides each symbol step by step. Every step is kept; one execution as
+# a picture:
+
+# %%
+import tempfile
+
+from quantgraph import run_strategy
+from quantgraph.broker import Ledger
+from quantgraph.report import draw_execution
+
+desk = "execution agent on 600958.SH, 20250102 to 20250106"
+done = run_strategy(desk, decider="execution", out=tempfile.mkdtemp())
+with Ledger(f"{done['run_dir']}/ledger.sqlite") as ledger:
+    executions = ledger.executions(done["run_id"])
+draw_execution(executions[1])

@@ -12,6 +12,7 @@ import pytest
 EXAMPLES = sorted((Path(__file__).resolve().parents[1] / "examples").glob("*.py"))
 LAST_LINE = {
     "dual_agent.py": "done 9 trades",
+    "execution_agent.py": "done: 6 executions, drawn in runs/execution.svg",
     "nested_stream.py": "['the desk says done']",
     "own_source.py": "done {'buy': ",
     "parent_graph.py": "done: filed sma_cross_5_20",

@@ -16,7 +16,9 @@ _BARS, _PERIOD, _RSI_PERIOD, _RSI_HIGH = 40, 20, 14, 70.0
 _CONFIDENCE = 0.5
 
 
-def next_action(facts: Mapping[str, Any], step: int, results: Sequence[Any]) -> dict[str, Any]:
+def next_action(
+    facts: Mapping[str, Any], step: int, results: Sequence[Any], *, is_sent_back: bool = False
+) -> dict[str, Any]:
     """Return the action of a step as JSON: bars, their average, RSI, the position, the decision.
 
     Parameters
@@ -27,14 +29,19 @@ def next_action(facts: Mapping[str, Any], step: int, results: Sequence[Any]) -> 
         Number of the step, from 1.
     results
         Results of the steps before it.
+    is_sent_back
+        Whether the last reply was refused: the same one again would be, too.
     """
     symbol = str(facts.get("symbol") or "")
+    if is_sent_back:
+        return _decision(step, "hold", "the last reply was sent back", facts)
     failed = next((each for each in results if isinstance(each, Mapping) and "error" in each), None)
     if failed is not None:
-        return _decision(step, "hold", f"a step failed: {failed['error']}")
+        return _decision(step, "hold", f"a step failed: {failed['error']}", facts)
     closes = _closes(results[0]) if results else []
     if results and len(closes) < _PERIOD:
-        return _decision(step, "hold", f"{len(closes)} closes are known, {_PERIOD} are needed")
+        reason = f"{len(closes)} closes are known, {_PERIOD} are needed"
+        return _decision(step, "hold", reason, facts)
     average = sum(closes[-_PERIOD:]) / _PERIOD if closes else math.nan
     match len(results):
         case 0:
@@ -58,26 +65,28 @@ def next_action(facts: Mapping[str, Any], step: int, results: Sequence[Any]) -> 
         case 3:
             return _call(step, "get_position", {"symbol": symbol}, "what is held decides what may be done")
         case _:
-            return _decided(step, closes[-1], average, _rsi(results[2]), results[3])
+            action, reason = _decided(closes[-1], average, _rsi(results[2]), results[3])
+            return _decision(step, action, reason, facts)
 
 
-def _decided(step: int, close: float, average: float, rsi: float | None, position: Any) -> dict[str, Any]:
+def _decided(close: float, average: float, rsi: float | None, position: Any) -> tuple[str, str]:
     held = position if isinstance(position, Mapping) else {}
     shares, sellable = (_number(held.get(name)) for name in ("shares", "sellable"))
     if rsi is None or shares is None:
-        return _decision(step, "hold", "RSI or the position is not known")
+        return "hold", "RSI or the position is not known"
     side = "above" if close > average else "below" if close < average else "at"
     said = f"the close of {close:g} is {side} MA{_PERIOD} of {average:.4f}, RSI is {rsi:.2f}"
     if close > average and rsi < _RSI_HIGH and not shares:
-        return _decision(step, "buy", f"{said}, and nothing is held")
+        return "buy", f"{said}, and nothing is held"
     if close < average and sellable:
-        return _decision(step, "sell", f"{said}, and {sellable:g} shares may be sold")
-    return _decision(step, "hold", f"{said}, and {shares:g} shares are held")
+        return "sell", f"{said}, and {sellable:g} shares may be sold"
+    return "hold", f"{said}, and {shares:g} shares are held"
 
 
-def _decision(step: int, action: str, reason: str) -> dict[str, Any]:
-    told = f"keyless rule: {reason}"
-    return _action(step, "decision", {"action": action, "reason": told, "confidence": _CONFIDENCE}, reason)
+def _decision(step: int, action: str, reason: str, facts: Mapping[str, Any]) -> dict[str, Any]:
+    rule = "; the rule in words is not executed" if facts.get("user_requirements") else ""
+    told = {"action": action, "reason": f"keyless rule: {reason}{rule}", "confidence": _CONFIDENCE}
+    return _action(step, "decision", told, reason)
 
 
 def _call(step: int, tool: str, params: Mapping[str, Any], reasoning: str) -> dict[str, Any]:

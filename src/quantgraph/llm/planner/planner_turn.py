@@ -314,7 +314,10 @@ def _act(prompt: _Prompt, text: str) -> PlannerTurn:
     """The next action of an execution: its step and the results so far stand in the messages."""
     told = [message.text for message in prompt.messages if isinstance(message, HumanMessage | ToolMessage)]
     results = [_json_object(part).get("result") for each in told if (part := tags.read("observation", each))]
-    action = next_action(_json_object(text), len(results) + 1, results)
+    replies_given = sum(isinstance(message, AIMessage) for message in prompt.messages)
+    action = next_action(
+        _json_object(text), len(results) + 1, results, is_sent_back=replies_given > len(results)
+    )
     return PlannerTurn(text=_fenced(action))
 
 
