@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+import random
+from collections import Counter
 from decimal import Decimal
 
 import numpy as np
@@ -267,3 +270,44 @@ def test_what_is_not_checked_says_why(context, kind, result, says):
     found = checked(context, kind, result, formula="1 + 1" if kind == "spread" else "")
     assert (found["checked"], found["matches"]) == (False, None)
     assert says in found["why"]
+
+
+WILD = [
+    "", None, True, 0, -1, 14, "14", 2.5, float("nan"), 10**400, "1d", "1h", SYMBOL, [], [1], {}, {"period": 3},
+    {"k": "x"}, "\x00", "\ud800", "a" * 5000, {"x": {"y": 1}}, "9" * 500, "MA" * 3000, "(((((", "MA(1,2,3,4)", "1e999",
+]  # fmt: skip
+KINDS = ["MA", "MA30", "MACD", "RSI(14)", "KDJ", "BOLL", "EMA cross", "ATR", "x"]
+LINES = ["ma", "ma30", "rsi", "k", "dif", "macd", "upper", "atr", "value", "ema"]
+SHOWN = [
+    (),
+    None,
+    "x",
+    [1],
+    [{"close": None}],
+    [{"close": 1, "time": "x"}],
+    {"last": 3},
+    [{"time": 1e300, "close": 10**400}],
+]
+
+
+def test_whatever_a_model_writes_is_checked_or_not_and_never_raises(context):
+    rng = random.Random(5)
+    verdicts = Counter()
+    for _ in range(3000):
+        result = (
+            {rng.choice(LINES): rng.choice(WILD) for _ in range(3)}
+            if rng.random() < 0.7
+            else rng.choice(WILD)
+        )
+        inputs = {rng.choice(["period", "n", "k", "fast", "timeframe", "symbol"]): rng.choice(WILD)}
+        found = checked(
+            context,
+            rng.choice([*KINDS, *WILD]),
+            result,
+            formula=rng.choice(["", None, SYMBOL, [], {}, "\x00", "\ud800", "a" * 5000, "(((((", "x = ..."]),
+            inputs=inputs if rng.random() < 0.7 else rng.choice(WILD),
+            shown=rng.choice(SHOWN),
+        )
+        assert len(json.dumps(found, allow_nan=False)) < 5000
+        verdicts[found["matches"]] += 1
+    assert min(verdicts[None], verdicts[False]) > 50

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import random
+
 import pandas as pd
 import pytest
 from decision_views import tools_at
 
-from quantgraph.errors import BadOption
+from quantgraph.errors import BadOption, QuantGraphError
 from quantgraph.tools import call_tool, get_kline_data, place_order, tools_catalog
 
 DAYS = pd.to_datetime(["2024-01-02", "2024-01-03", "2024-01-04"])
@@ -44,3 +46,29 @@ def test_a_placed_order_is_never_carried_out_as_a_call():
 def test_outside_of_a_decision_there_is_no_view():
     with pytest.raises(BadOption, match="it is called by an agent that decides"):
         get_kline_data.invoke({"symbol": "600519.SH"})
+
+
+WILD = [
+    "", None, True, 0, -1, 14, "14", 2.5, float("nan"), float("inf"), 10**400, "1d", "1mo", "1h", "600519.SH", "BTC", "SZ",
+    "MA", "kdj", [], [1], {}, {"period": 3}, {"period": float("nan")}, {"k": "x"}, "\x00\n", "\ud800", "a" * 100_000, b"x",
+]  # fmt: skip
+
+
+def test_whatever_a_model_passes_is_answered_or_refused_in_one_line():
+    context = tools_at({"open": CLOSE, "close": CLOSE}, "2024-01-04")
+    reading = [tool for name, tool in tools_catalog.items() if name != "python_repl"]
+    rng = random.Random(5)
+    answered, refused = 0, []
+    for _ in range(3000):
+        tool = rng.choice(reading)
+        names = [*PARAMETERS[tool.name], "x"]
+        params = {name: rng.choice(WILD) for name in rng.sample(names, rng.randint(0, min(3, len(names))))}
+        if rng.random() < 0.7:
+            params["symbol"] = "600519.SH"
+        try:
+            call_tool(tool, params, context, timeout=5)
+            answered += 1
+        except QuantGraphError as error:
+            refused.append(error.line)
+    assert answered > 100
+    assert [line for line in refused if "\n" in line or len(line) > 1000] == []

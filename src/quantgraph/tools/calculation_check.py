@@ -20,7 +20,7 @@ __all__ = ["check_calculation"]
 
 Check = dict[str, Any]
 
-_DECIMALS, _LARGE = 6, 100_000
+_DECIMALS, _LARGE, _HUGE = 6, 100_000, 1e15
 _WORDS_FOR: dict[str, str] = {
     "MACD": r"MACD|指数平滑异同",
     "BOLL": r"BOLL(?:INGER)?(?:[ _]?BANDS?)?|BBANDS?|布林(?:带|线)?",
@@ -198,14 +198,14 @@ def _references(context: DecisionTools, symbol: str, shown: Any, by: Timeframe) 
 
 
 def _bars_of(rows: Sequence[Mapping[str, Any]]) -> SymbolBars:
+    """The rows as bars, whose dates no indicator reads."""
     columns = {name: [_float(row.get(name)) for row in rows] for name in (*PRICES, "volume")}
-    times = np.array([int(row.get("time") or 0) for row in rows], dtype="datetime64[s]")
     values = {name: np.array(column, dtype=np.float64) for name, column in columns.items()}
-    return SymbolBars(sessions=times.astype("datetime64[us]"), values=values)
+    return SymbolBars(sessions=np.zeros(len(rows), dtype="datetime64[us]"), values=values)
 
 
 def _float(value: Any) -> float:
-    return float(value) if isinstance(value, int | float) else float("nan")
+    return float(value) if isinstance(value, int | float) and abs(value) < _HUGE else float("nan")
 
 
 def _against_talib(

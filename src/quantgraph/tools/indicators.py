@@ -146,7 +146,7 @@ def _in_range(name: str, key: str, value: Any, least: float) -> float:
     whole = key != "deviations"
     try:
         number = float(value)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         number = np.nan
     most = _LONGEST if whole else 10
     if isinstance(value, bool) or not least <= number <= most or (whole and number != int(number)):
