@@ -45,7 +45,7 @@ def _differences(
                 change = next(
                     changes(before, after), Change("", canonical_json(before), canonical_json(after))
                 )
-                place = f"{' '.join(key[:3])} step {number} {change.place}".rstrip()
+                place = " ".join(filter(None, (*key[:3], f"step {number}", change.place)))
                 sides = {"recorded": change.old[:300], "replayed": change.new[:300]}
                 yield ReplayDifference(export="executions", place=place, **sides)
 
