@@ -19,11 +19,13 @@ from quantgraph.broker.decision_context import RunContext
 from quantgraph.broker.simulate import Market, commit_sessions, run_identity
 from quantgraph.llm.tags import read
 from quantgraph.market.rulebook import Rulebook
+from quantgraph.runs import replay, run_strategy
 from quantgraph.testing import ScriptedChatModel
 
 BAD, GOOD = "600000.SH", ("600001.SH", "600002.SH", "600003.SH")
 SESSIONS = 40
 CASH = 100_000_000
+CALLING = ("json", "native")
 HOLDS = {"model", "malformed", "rounds"}
 
 
@@ -60,8 +62,8 @@ def test_an_execution_of_mutated_replies_ends_with_a_decision(market):
         asked += 1
         return mutated(rng)
 
-    while asked < 6_000:
-        state = run_execution(desk_of(market, BAD, play))
+    while asked < 5_000:
+        state = run_execution(desk_of(market, BAD, play, calling=CALLING[asked % 10 == 0]))
         is_valid(state)
         endings.add(state["decision"].get("hold_reason", state["decision"]["action"]))
     assert endings == {"buy", "sell", "model", "malformed"}
@@ -158,3 +160,20 @@ def test_four_bad_symbols_end_no_run(market, tmp_path):
     assert_orders_are_valid(results)
     for each in executions:
         assert [step.step for step in each.steps] == list(range(1, len(each.steps) + 1))
+
+
+@pytest.mark.parametrize("calling", CALLING)
+def test_a_run_of_mutated_replies_replays(calling, tmp_path):
+    symbols = ("000341.SZ", "600958.SH")
+    players = Players(symbols, 3)
+    done = run_strategy(
+        f"execution agent on {', '.join(symbols)}, 20250102 to 20250108",
+        decider=ExecutionAgent(calling=calling),
+        model={"execution": players.model},
+        out=tmp_path,
+    )
+    assert done["ended_because"] == "done"
+    asked = players.asked
+    replayed = replay(done["run_dir"], decider=ExecutionAgent(calling=calling, parallel=1))
+    assert replayed.identical, replayed.differences
+    assert players.asked == asked > 20

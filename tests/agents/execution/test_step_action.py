@@ -12,6 +12,7 @@ from quantgraph.agents.execution.step_action import (
     Calculation,
     ToolCall,
     TradeDecision,
+    calls_as_text,
     parse_action,
 )
 from quantgraph.errors import BadOption, ModelOutputInvalid
@@ -183,6 +184,19 @@ def test_a_native_call_that_cannot_be_read_is_a_fault():
     cut = native("get_rules", {}, response_metadata={"finish_reason": "length"})
     assert "cut off" in fault(cut, step=1)
     assert "not JSON, such as NaN" in fault(native("get_rules", {"limit": float("nan")}), step=1)
+
+
+def test_calls_without_tools_stand_as_text():
+    for reply in (native("get_rules", {"symbol": "A"}, "why"), native("decision", BUY["action"])):
+        text = calls_as_text(reply)
+        assert not text.tool_calls
+        assert parse_action(text, step=1) == parse_action(reply, step=1)
+    two = AIMessage("", tool_calls=[{"name": "get_rules", "args": {}, "id": None}] * 2)
+    assert "holds 2 JSON objects" in fault(calls_as_text(two), step=1)
+    broken = AIMessage("", invalid_tool_calls=[{"name": "x", "args": "{", "id": None, "error": None}])
+    assert "a call that cannot be read" in fault(calls_as_text(broken), step=1)
+    said = AIMessage("text")
+    assert calls_as_text(said) is said
 
 
 def test_the_tools_of_an_action_have_its_keys():

@@ -16,7 +16,7 @@ from quantgraph._util.canonical_json import canonical_json, content_hash
 from quantgraph._util.texts import Language
 from quantgraph.agents.execution.execution_steps import ROUNDS, Desk
 from quantgraph.agents.execution.prompt import described, prompt_texts
-from quantgraph.agents.execution.step_action import ACTION_TOOLS, Action
+from quantgraph.agents.execution.step_action import ACTION_TOOLS, Action, calls_as_text
 from quantgraph.errors import BadOption, UnknownSymbol
 from quantgraph.tools.catalog import tools_catalog
 from quantgraph.tools.decision_tools import DecisionTools
@@ -127,7 +127,7 @@ class ExecutionOptions:
 
         def ask(messages: Sequence[AnyMessage]) -> AIMessage:
             reply: AIMessage = bound.invoke(list(messages))
-            return reply
+            return reply if self.calling == "native" else calls_as_text(reply)
 
         return Desk(
             symbol=symbol,

@@ -12,7 +12,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationEr
 from quantgraph._util.canonical_json import canonical_json
 from quantgraph._util.texts import escape_controls
 from quantgraph.errors import BadOption, ModelOutputInvalid
-from quantgraph.llm.model_json import is_cut_off, is_too_deep, reply_text, without_thoughts
+from quantgraph.llm.model_json import is_cut_off, is_too_deep, reply_text, to_json, without_thoughts
 from quantgraph.llm.structured import find_json
 
 __all__ = [
@@ -24,6 +24,7 @@ __all__ = [
     "Calculation",
     "ToolCall",
     "TradeDecision",
+    "calls_as_text",
     "parse_action",
 ]
 
@@ -198,6 +199,20 @@ def parse_action(reply: str | AIMessage, *, step: int | None = None) -> Action:
         raise ModelOutputInvalid(_line(str(fault)), reply=text) from None
 
 
+def calls_as_text(reply: AIMessage) -> AIMessage:
+    """A reply whose native calls stand in its text as actions, for a conversation without tools.
+
+    A server may send calls though it was offered no tools; such a conversation has no answers to calls.
+    """
+    if not reply.tool_calls and not reply.invalid_tool_calls:
+        return reply
+    reasoning = without_thoughts(reply_text(reply.content))[:_LONGEST_REASONING]
+    said = [_action_of(call["name"], call["args"], reasoning) for call in reply.tool_calls]
+    lines = ["(a call that cannot be read)"] if reply.invalid_tool_calls or is_too_deep(said) else said
+    text = "\n".join(canonical_json(to_json(each), sort_keys=False) for each in lines)
+    return AIMessage(text, id=reply.id, response_metadata=reply.response_metadata)
+
+
 class _Unreadable(Exception):
     """What is wrong with a reply, and what is valid."""
 
@@ -214,8 +229,10 @@ def _called(message: AIMessage, text: str) -> dict[str, Any]:
     if is_cut_off(message):
         raise _Unreadable("the reply was cut off in its call of a tool; call it again, in fewer words")
     call = message.tool_calls[0]
-    name, params = call["name"], call["args"]
-    reasoning = without_thoughts(text)[:_LONGEST_REASONING]
+    return _action_of(call["name"], call["args"], without_thoughts(text)[:_LONGEST_REASONING])
+
+
+def _action_of(name: str, params: Mapping[str, Any], reasoning: str) -> dict[str, Any]:
     if name in ACTION_TOOLS:
         return {"reasoning": reasoning, **params, "type": name}
     return {
