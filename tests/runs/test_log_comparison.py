@@ -130,7 +130,9 @@ def test_a_session_that_was_not_committed_is_not_compared_and_is_kept_once_after
     with pytest.raises(RuntimeError, match="switched off"):
         run_strategy(SENTENCE, decider=Stepper(fails_on="0107"), out=tmp_path)
     (folder,) = tmp_path.iterdir()
-    assert Counter(day for day, _ in steps(folder)) == dict.fromkeys(DAYS[:4], 2)
+    counts = Counter(day for day, _ in steps(folder))
+    assert counts.pop("0107") in {1, 2}  # the other symbol may not have begun
+    assert counts == dict.fromkeys(DAYS[:3], 2)
     assert {len(each) for (day, _), each in steps(folder).items() if day == "0107"} == {1}
     done = resume_run(folder, decider=Stepper())
     assert done["ended_because"] == "done"
