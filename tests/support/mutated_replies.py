@@ -17,6 +17,7 @@ VALID = (
     {"type": "decision", **DECISION, "action": "sell"},
     {"type": "observation", "reasoning": "quiet", "result": {"trend": "flat"}},
     {"type": "tool_call", "action": {"tool_name": "place_order", "params": DECISION}},
+    {"type": "decision", "action": {"action": "hold", "reason": "calm", "confidence": 0}},
 )
 VALUES = (
     None, True, False, 0, -1, 7, 0.5, 1e300, -1e-300, 10**400, float("nan"), float("inf"), "", " ", "0.8",
