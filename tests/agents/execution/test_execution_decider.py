@@ -193,6 +193,23 @@ def test_a_model_that_is_gone_ends_the_run_which_a_resume_completes(tmp_path):
     assert len(player.asked[FIRST, "20250103"]) == 1
 
 
+@pytest.mark.parametrize(
+    "sentence",
+    [
+        "执行代理，000341.SZ，2025年1月2日到2025年1月6日：收盘价站上20日均线买入，跌破卖出",
+        "execution agent on 000341.SZ, 20250102 to 20250106: buy above the 20-day average, sell below",
+    ],
+)
+def test_a_rule_that_no_model_reads_is_named_as_not_executed(tmp_path, sentence):
+    """The planner could read it as a signal's rule, but it is not what the planner's own five steps do."""
+    done = run_strategy(sentence, decider="execution", model="keyless", out=tmp_path)
+    clauses = [(each["words"], each["status"]) for each in done["understanding"]["clauses"]]
+    assert len(clauses) == 1
+    assert clauses[0][1] == "not_done"
+    assert "跌破卖出" in clauses[0][0] or "sell below" in clauses[0][0]
+    assert "代理" not in clauses[0][0]
+
+
 def test_it_has_a_name_for_the_command_and_in_python(tmp_path):
     done = run_strategy(SENTENCE, decider="execution", model="keyless", out=tmp_path)
     assert done["ended_because"] == "done"

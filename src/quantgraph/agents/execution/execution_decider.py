@@ -190,7 +190,7 @@ class ExecutionAgent(Decider):
         def keep(action: Action, result: Any) -> None:
             context.log_step(
                 LoggedStep(
-                    rule_name=rule[:_RULE_NAME_LENGTH],
+                    rule_name=rule[:_RULE_NAME_LENGTH] or "(no rule)",
                     rule=rule,
                     symbol=symbol,
                     session=moment.session,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import unicodedata
 from bisect import bisect_left
+from collections.abc import Iterable
 from functools import lru_cache
 
 from quantgraph._util.traditional import simplified
@@ -18,6 +19,7 @@ __all__ = [
     "longest_number",
     "normalise",
     "readable_excerpt",
+    "without_names",
 ]
 
 MOST_DIGITS = 15
@@ -123,6 +125,18 @@ _TESTED_EN = re.compile(
     r"\b(back-?\s?test(?:ed|ing)?)\s+(?:for|over)\s+(?:the\s+)?(\d{1,3})\s+(years?|months?)\b", re.IGNORECASE
 )
 _HAS_LINES = re.compile(r"布林|boll|均线|[se]?ma\b|轨", re.IGNORECASE)
+
+
+def without_names(text: str, names: Iterable[str]) -> str:
+    """A text without names of things that are no part of it, such as what a decider is called.
+
+    >>> without_names("Dual agent on 000341.SZ; agents", ["dual agent"]), without_names("用执行代理买入", ["执行代理"])
+    ('  on 000341.SZ; agents', '用 买入')
+    """
+    for name in names:
+        bounds = (r"(?<!\w)", r"(?!\w)") if name.isascii() else ("", "")
+        text = re.sub(re.escape(name).join(bounds), " ", text, flags=re.IGNORECASE)
+    return text
 
 
 def clean_words(text: str) -> str:

@@ -18,6 +18,7 @@ from quantgraph.llm.planner import replies
 from quantgraph.llm.planner.changes import changed_request
 from quantgraph.llm.planner.codegen import Watched, write_code
 from quantgraph.llm.planner.execution_rule import next_action
+from quantgraph.llm.planner.normalisation import without_names
 from quantgraph.llm.planner.portfolio_rule import decide_portfolio, filter_symbols, symbols_of
 from quantgraph.llm.planner.request import ParsedRequest, RequestContext, read_request
 from quantgraph.llm.planner.tool_arguments import (
@@ -165,6 +166,7 @@ def _answers(prompt: _Prompt) -> list[str]:
 
 def _reflect(prompt: _Prompt, text: str) -> PlannerTurn:
     context, facts = _context(prompt)
+    text = without_names(text, _codes(facts.get("decider"))).lstrip(" ,，、;；:：")
     last = _json_object(prompt.part("last_request"))
     text = "\n".join([changed_request(last, text, context), *_answers(prompt)])
     errors = prompt.part("errors") or ""

@@ -15,6 +15,7 @@ from quantgraph.data.market_data import DatedRecords, record_kinds_of
 from quantgraph.errors import NoData
 from quantgraph.llm import get_llm
 from quantgraph.llm.planner import KeylessPlanner
+from quantgraph.llm.planner.normalisation import without_names
 from quantgraph.market.moment import session_of
 from quantgraph.recording import recorded
 from quantgraph.runtime.resources import OpenResources, settings_of
@@ -70,8 +71,7 @@ def set_rule_aside(intent: dict[str, Any], unread: Sequence[str], text: str, cal
     if rule:
         params["required_indicators"] = []
     intent |= {"type": "data_fetch", "needs_clarification": False}
-    for name in (*called, *split_codes(params["ts_code"])):
-        text = re.sub(rf"(?<!\w){re.escape(name)}(?!\w)", " ", text, flags=re.IGNORECASE)
+    text = without_names(text, (*called, *split_codes(params["ts_code"])))
     words = [word for word in unread if word.casefold() in text.casefold() and word not in rule]
     clauses = [" ".join(clause.split()).removeprefix("on ") for clause in _CLAUSE_END.split(text)]
     kept = [each for each in clauses if any(word.casefold() in each.casefold() for word in words)]

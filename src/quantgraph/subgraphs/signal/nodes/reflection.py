@@ -243,7 +243,7 @@ def _read_request(
     text = with_constraints(request_text(state), given)
     agent = agent or build_agent("reflection", resources)
     tools = tool_context(state, resources, current_ref(state, resources))
-    facts = _facts(source, user_text(state))
+    facts = _facts(source, user_text(state), current_decider(resources))
 
     errors, slips = list(state["error_messages"]), list[Slip]()
     for _ in range(_READINGS):
@@ -323,8 +323,8 @@ def _first_question(state: SignalSubgraphState, decider: Decider) -> dict[str, A
     return question_update(state, "symbol", reason)
 
 
-def _facts(source: AsOfSource, text: str) -> dict[str, Any]:
-    """Return the facts for the model: the source's span, and the names of symbols in the text."""
+def _facts(source: AsOfSource, text: str, decider: Decider) -> dict[str, Any]:
+    """Return the facts for the model: the source's span, the names of symbols in the text, and who decides."""
     sessions, listed = source.sessions(), source.symbols()
     # An index has the name given here: a vendor's own text is not shown to a model.
     others = (code for code in source.names() if code not in listed and is_code(code))
@@ -336,6 +336,7 @@ def _facts(source: AsOfSource, text: str) -> dict[str, Any]:
         "last_session": f"{sessions[-1]:%Y%m%d}",
         "names": names_in(text, source),
         "examples": [*filter(is_code, listed[:2]), *indices[:1]],
+        **({} if decider.uses_signal else {"decider": list(decider.called)}),
     }
 
 
