@@ -48,6 +48,7 @@ bench: $(READY)
 	@$(BIN)/python benchmarks/replay.py
 	@$(BIN)/python benchmarks/calls.py
 	@$(BIN)/python benchmarks/dual_agent.py
+	@$(BIN)/python benchmarks/execution_agent.py
 	@$(BIN)/python benchmarks/market.py --sizes s,m,l
 
 bench-peers:

@@ -48,6 +48,12 @@ def test_the_dual_agent_stays_within_its_bounds():
     assert "the dual agent, 300 symbols, a session" in told
 
 
+def test_the_stepwise_agent_stays_within_its_bound():
+    told = shown("execution_agent.py", BENCH_SLACK="4")
+    assert "the stepwise agent, 4 symbols of 5 steps, a session" in told
+    assert "20 steps logged and 20 calls recorded" in told
+
+
 @pytest.mark.timeout(300)
 def test_our_fills_and_equity_are_those_of_the_bare_loop_and_of_exact_decimals():
     shown("market.py", "--sizes", "s", "--tools", "bare,ours", BENCH_SLACK="30")
