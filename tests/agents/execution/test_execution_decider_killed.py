@@ -11,22 +11,22 @@ def checked(shared_data, tmp_path_factory, request):
     runs = load_script(request.path.with_name("execution_runs.py"))
     return runs.check(
         tmp_path_factory.mktemp("execution"),
-        kills=3,
+        kills=2,
         seed=7,
-        sentence=f"execution agent on {', '.join(STOCKS)}, 20250506 to 20250523",
+        sentence=f"execution agent on {', '.join(STOCKS)}, 20250506 to 20250515",
         source=str(shared_data / "ai-trader" / "a_share"),
         model="keyless",
     )
 
 
 def test_it_ends_as_the_run_that_was_left_alone(checked):
-    assert checked["kills"] >= 2
-    assert len(checked["sessions"]) == 14  # 6 May is the first session after the holidays
+    assert checked["kills"] >= 1
+    assert len(checked["sessions"]) == 8  # 6 May is the first session after the holidays
 
 
 def test_each_symbol_has_five_steps_in_each_session_and_each_of_them_once(checked):
     places = [(row[2], row[3], row[4]) for row in checked["rows"]]
-    assert len(set(places)) == len(places) == 14 * len(STOCKS) * 5
+    assert len(set(places)) == len(places) == 8 * len(STOCKS) * 5
     assert {row[8][:10].replace("-", "") for row in checked["rows"]} == {
         session[:10].replace("-", "") for session, *_ in checked["sessions"]
     }

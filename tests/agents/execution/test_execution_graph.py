@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
+from langchain_core.messages import AIMessage, ToolMessage
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.graph import END, START, StateGraph
 from typing_extensions import TypedDict
@@ -76,6 +77,31 @@ def test_a_reply_that_cannot_be_read_is_sent_back_twice_and_then_it_holds(market
         "hold",
         0.0,
     )
+
+
+def called(name, **args):
+    return AIMessage("because", tool_calls=[{"name": name, "args": args, "id": f"call_{name}"}])
+
+
+def test_a_model_that_calls_tools_is_offered_them_and_answered_as_such(market):
+    replies = [
+        called("get_position", symbol=SYMBOL),
+        called(
+            "calculation", calculation_type="MA", formula="MA5", inputs={"period": 5}, intermediate_result=1
+        ),
+        called("place_order", action="buy", reason="it rises", confidence=0.6),
+    ]
+    done = graph(market, *replies, calling="native").invoke(told(market))
+    assert [each["type"] for each in done["execution_history"]] == ["tool_call", "calculation", "decision"]
+    assert done["execution_history"][1]["result"]["matches"] is False
+    assert done["decision"] == {"action": "buy", "reason": "it rises", "confidence": 0.6}
+    answers = [each for each in done["messages"] if isinstance(each, ToolMessage)]
+    assert [each.tool_call_id for each in answers] == ["call_get_position", "call_calculation"]
+
+
+def test_without_a_key_it_decides_where_tools_are_offered_too(market):
+    done = graph(market, calling="native").invoke(told(market, cash=100_000))
+    assert len(done["execution_history"]) == 5
 
 
 def test_the_rounds_end_in_a_hold(market):
