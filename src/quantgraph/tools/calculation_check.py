@@ -191,8 +191,7 @@ def _references(context: DecisionTools, symbol: str, shown: Any, by: Timeframe) 
     yield bars.complete()
     if bars.running:
         yield bars
-    entries = shown.get("last", ()) if isinstance(shown, Mapping) else shown
-    rows = [row for row in entries if isinstance(row, Mapping)] if isinstance(entries, Sequence) else []
+    rows = [row for row in shown if isinstance(row, Mapping)] if isinstance(shown, Sequence) else []
     if rows:
         yield _bars_of(rows)
 

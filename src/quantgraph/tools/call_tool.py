@@ -22,7 +22,7 @@ from quantgraph.llm.cancellation import interruptible_sleep, run_in_thread
 from quantgraph.llm.faults import ModelFacts
 from quantgraph.recording import recorded
 from quantgraph.tools.catalog import live_function, tools_catalog
-from quantgraph.tools.plain_json import bounded, to_plain
+from quantgraph.tools.plain_json import shortened, to_plain
 from quantgraph.tools.tool_context import CodeSession, ViewContext
 
 __all__ = ["MOST_CHARACTERS", "call_tool"]
@@ -71,7 +71,7 @@ def call_tool(tool: BaseTool, params: Mapping[str, Any], context: ViewContext, *
     given = _checked(tool, params)
     if function := live_function(tool):
         with _typed_errors(tool):
-            return bounded(function(**given, runtime=_runtime(context)), MOST_CHARACTERS)
+            return shortened(function(**given, runtime=_runtime(context)), MOST_CHARACTERS)
 
     def make() -> dict[str, Any]:
         own = _with_own_session(context)
@@ -158,7 +158,7 @@ def _result(tool: BaseTool, params: Mapping[str, Any], context: ViewContext) -> 
             raise ToolFailed(
                 f"{tool.name} returns a Command, which only a graph can carry out", tool=tool.name
             )
-        return bounded(to_plain(returned), MOST_CHARACTERS)
+        return shortened(to_plain(returned), MOST_CHARACTERS)
 
 
 def _invoker(tool: BaseTool) -> Callable[[dict[str, Any]], Any]:

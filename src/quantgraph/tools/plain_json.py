@@ -1,10 +1,9 @@
-"""What a tool returned, as bounded plain JSON."""
+"""What a tool returned, as plain JSON that is not longer than it may be."""
 
 from __future__ import annotations
 
 import dataclasses
 import datetime as dt
-import json
 import math
 from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
@@ -18,11 +17,11 @@ from pydantic import BaseModel
 
 from quantgraph._util.canonical_json import canonical_json
 
-__all__ = ["bounded", "to_plain"]
+__all__ = ["shortened", "to_plain"]
 
 _DEPTH = 20
 _TEXT = 1_000
-_CHARACTERS_OF_NOTE = 100
+_NOTE, _LEAST, _LONGEST_KEY = 50, 100, 60  # room for a note, for a value, for the key of one
 
 
 def to_plain(value: Any, depth: int = _DEPTH) -> Any:
@@ -78,48 +77,73 @@ def _parts_of_array(value: Any) -> Mapping[Any, Any] | Sequence[Any]:
     return listed if isinstance(listed, list) else [listed]
 
 
-def bounded(value: Any, most: int) -> Any:
-    """Return a JSON value whose text has at most ``most`` characters, with a note of what was cut.
+def shortened(value: Any, limit: int) -> Any:
+    """A JSON value that takes at most so many characters.
 
-    Of a list the last entries are kept, as ``{"cut": note, "last": [...]}``; of a text its beginning, with
-    the note after it; of anything else the beginning of its JSON text, as ``{"cut": note, "text": ...}``.
+    A list keeps its last entries, a text its beginning, an object its short values; each says what is left
+    out.
 
-    >>> bounded([1] * 200, 120)["cut"]
-    'the first 190 of 200 entries are left out'
+    Parameters
+    ----------
+    limit
+        From 50 on.
+
+    Examples
+    --------
+    >>> shortened(list(range(1000)), 200)[:3]
+    ['(963 earlier entries left out)', 963, 964]
     """
-    if isinstance(value, str):
-        return value if len(canonical_json(value)) <= most else _short_text(value, most)
-    text = canonical_json(value, sort_keys=False)
-    if len(text) <= most:
+    try:
+        return _short(value, limit)
+    except RecursionError:
+        return "(left out: it is nested too deeply)"
+
+
+def _size(value: Any) -> int:
+    return len(canonical_json(value, sort_keys=False))
+
+
+def _short(value: Any, limit: int) -> Any:
+    size = _size(value)
+    if size <= limit:
         return value
+    if limit < _LEAST:
+        return f"({size} characters left out)"
+    if isinstance(value, Mapping):
+        return _object(value, limit)
     if isinstance(value, list):
-        return _last_entries(value, most)
-    note = f"only the beginning of {len(text)} characters is shown"
-    return {"cut": note, "text": _fitting(text, most - _CHARACTERS_OF_NOTE)}
+        return _list(value, limit)
+    return _text(value if isinstance(value, str) else str(value), limit)
 
 
-def _short_text(text: str, most: int) -> str:
-    kept = _fitting(text, most - _CHARACTERS_OF_NOTE)
-    return f"{kept}… (cut: {len(text) - len(kept)} of {len(text)} characters are left out)"
-
-
-def _fitting(text: str, most: int) -> str:
-    """The beginning of a text that takes at most so many characters as JSON."""
-    kept = text[:most]
-    while (over := len(json.dumps(kept, ensure_ascii=False)) - most) > 0:
+def _text(text: str, limit: int) -> str:
+    """Return the beginning of a text; how many characters JSON escapes is not known before."""
+    kept = text[: limit - _NOTE]
+    while (over := _size(kept) - limit + _NOTE) > 0:
         kept = kept[: min(len(kept) - 1, len(kept) - over // 6)]
-    return kept
+    return f"{kept}… ({len(text) - len(kept)} characters left out)"
 
 
-def _last_entries(entries: Sequence[Any], most: int) -> dict[str, Any]:
-    room, kept = most - _CHARACTERS_OF_NOTE, 0
-    for entry in reversed(entries):
-        room -= len(canonical_json(entry)) + 1
+def _list(values: list[Any], limit: int) -> list[Any]:
+    room, kept = limit - _NOTE, list[Any]()
+    for each in reversed(values):
+        room -= _size(each) + 1
         if room < 0:
             break
-        kept += 1
-    left = len(entries) - kept
-    if not kept:
-        last = bounded(entries[-1], most - 2 * _CHARACTERS_OF_NOTE)
-        return {"cut": f"the first {left - 1} of {len(entries)} entries are left out", "last": [last]}
-    return {"cut": f"the first {left} of {len(entries)} entries are left out", "last": list(entries[left:])}
+        kept.insert(0, each)
+    kept = kept or [_short(values[-1], limit - _NOTE - 2)]
+    return [f"({len(values) - len(kept)} earlier entries left out)", *kept]
+
+
+def _object(value: Mapping[str, Any], limit: int) -> dict[str, Any]:
+    """Return an object with its short values whole; the long ones share the room that is left."""
+    room = limit - _NOTE
+    fitting = [name for name in value if _size(name) <= _LONGEST_KEY][: room // (_LEAST + _LONGEST_KEY)]
+    short: dict[str, Any] = {}
+    for place, name in enumerate(sorted(fitting, key=lambda name: _size(value[name]))):
+        share = room // (len(fitting) - place) - _size(name) - 2
+        short[name] = _short(value[name], share)
+        room -= _size(name) + _size(short[name]) + 2
+    kept = {name: short[name] for name in fitting}
+    more = len(value) - len(kept)
+    return {**kept, "…": f"({more} keys left out)"} if more else kept

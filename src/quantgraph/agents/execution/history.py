@@ -12,8 +12,9 @@ from quantgraph._util.canonical_json import canonical_json
 from quantgraph.agents.execution.step_action import Action
 from quantgraph.llm.model_json import is_too_deep, reply_text, to_json
 from quantgraph.llm.tags import escape_tags, read, wrap
+from quantgraph.tools.plain_json import shortened
 
-__all__ = ["LONGEST_CONVERSATION", "LONGEST_RESULT", "bounded", "record_of", "short_args", "shortened"]
+__all__ = ["LONGEST_CONVERSATION", "LONGEST_RESULT", "bounded", "record_of", "short_args"]
 
 LONGEST_RESULT: Final = 12_000
 """Characters of one result, as JSON, in the conversation."""
@@ -22,7 +23,6 @@ LONGEST_CONVERSATION: Final = 60_000
 """Characters of the whole conversation."""
 
 _OLD_RESULT, _OLD_REPLY = 400, 400  # characters of what is shortened for room
-_NOTE, _LEAST, _LONGEST_KEY = 50, 100, 60  # room for a note, for a value, for the key of one
 
 
 def record_of(action: Action, result: Any, timestamp: str) -> dict[str, Any]:
@@ -44,28 +44,6 @@ def record_of(action: Action, result: Any, timestamp: str) -> dict[str, Any]:
     if kept is not None or action.type in ("tool_call", "observation"):
         record["result"] = kept
     return {**record, "timestamp": timestamp}
-
-
-def shortened(value: Any, limit: int = LONGEST_RESULT) -> Any:
-    """A JSON value that takes at most so many characters.
-
-    A list keeps its last entries, a text its beginning, an object its short values; each says what is left
-    out.
-
-    Parameters
-    ----------
-    limit
-        From 50 on.
-
-    Examples
-    --------
-    >>> shortened(list(range(1000)), 200)[:3]
-    ['(963 earlier entries left out)', 963, 964]
-    """
-    try:
-        return _short(value, limit)
-    except RecursionError:
-        return "(left out: it is nested too deeply)"
 
 
 def bounded(messages: Sequence[AnyMessage]) -> list[AnyMessage]:
@@ -95,61 +73,11 @@ def short_args(args: Mapping[str, Any], limit: int) -> dict[str, Any]:
     return short if isinstance(short, dict) else {"…": short}
 
 
-def _size(value: Any) -> int:
-    return len(canonical_json(value, sort_keys=False))
-
-
-def _short(value: Any, limit: int) -> Any:
-    size = _size(value)
-    if size <= limit:
-        return value
-    if limit < _LEAST:
-        return f"({size} characters left out)"
-    if isinstance(value, Mapping):
-        return _object(value, limit)
-    if isinstance(value, list):
-        return _list(value, limit)
-    return _text(value if isinstance(value, str) else str(value), limit)
-
-
-def _text(text: str, limit: int) -> str:
-    """Return the beginning of a text; the number of characters that JSON escapes is not known before."""
-    keep = min(len(text), limit - _NOTE)
-    while True:
-        short = f"{text[:keep]}… ({len(text) - keep} characters left out)"
-        if _size(short) <= limit or not keep:
-            return short
-        keep //= 2
-
-
-def _list(values: list[Any], limit: int) -> list[Any]:
-    room, kept = limit - _NOTE, list[Any]()
-    for each in reversed(values):
-        room -= _size(each) + 1
-        if room < 0:
-            break
-        kept.insert(0, each)
-    kept = kept or [_short(values[-1], limit - _NOTE - 2)]
-    return [f"({len(values) - len(kept)} earlier entries left out)", *kept]
-
-
-def _object(value: Mapping[str, Any], limit: int) -> dict[str, Any]:
-    """Return an object with its short values whole; the long ones share the room that is left."""
-    room = limit - _NOTE
-    fitting = [name for name in value if _size(name) <= _LONGEST_KEY][: room // (_LEAST + _LONGEST_KEY)]
-    short: dict[str, Any] = {}
-    for place, name in enumerate(sorted(fitting, key=lambda name: _size(value[name]))):
-        share = room // (len(fitting) - place) - _size(name) - 2
-        short[name] = _short(value[name], share)
-        room -= _size(name) + _size(short[name]) + 2
-    kept = {name: short[name] for name in fitting}
-    more = len(value) - len(kept)
-    return {**kept, "…": f"({more} keys left out)"} if more else kept
-
-
 def _length(message: AnyMessage) -> int:
     calls = message.tool_calls if isinstance(message, AIMessage) else []
-    return len(reply_text(message.content)) + sum(_size(each["args"]) for each in calls)
+    return len(reply_text(message.content)) + sum(
+        len(canonical_json(each["args"], sort_keys=False)) for each in calls
+    )
 
 
 def _short_answer(message: AnyMessage) -> AnyMessage:

@@ -13,10 +13,11 @@ from langchain_core.utils.function_calling import convert_to_openai_tool
 
 from quantgraph._util.canonical_json import canonical_json
 from quantgraph._util.texts import Language, say
-from quantgraph.agents.execution.history import short_args, shortened
+from quantgraph.agents.execution.history import LONGEST_RESULT, short_args
 from quantgraph.agents.execution.step_action import LONGEST_ACTION, Action
 from quantgraph.llm.model_json import reply_text, without_thoughts
 from quantgraph.llm.tags import escape_tags, wrap
+from quantgraph.tools.plain_json import shortened
 
 __all__ = ["described", "first_messages", "observed", "prompt_texts", "sent_back", "step_message"]
 
@@ -80,7 +81,7 @@ def observed(
     The result is data: it stands inside ``observation``, and no text in it can end that part. The result of a
     native call is the answer to that call; further calls of the reply are answered as not done.
     """
-    told = canonical_json({"step": action.step, "result": shortened(result)}, sort_keys=False)
+    told = canonical_json({"step": action.step, "result": shortened(result, LONGEST_RESULT)}, sort_keys=False)
     answer = f"{wrap('observation', told)}\n{_question(next_step, rounds, language)}"
     text = without_thoughts(reply_text(reply.content))
     if len(text) > LONGEST_ACTION:
