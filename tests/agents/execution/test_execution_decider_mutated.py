@@ -9,7 +9,7 @@ import threading
 from functools import partial
 
 import pytest
-from execution_desk import call, decide, desk_of
+from execution_play import call, decide, execution_of
 from langchain_core.messages import AIMessage
 from mutated_replies import mutated_calls, mutated_reply
 
@@ -63,7 +63,7 @@ def test_an_execution_of_mutated_replies_ends_with_a_decision(market):
         return mutated(rng)
 
     while asked < 4_000:
-        state = run_execution(desk_of(market, BAD, play, calling=CALLING[asked % 10 == 0]))
+        state = run_execution(execution_of(market, BAD, play, calling=CALLING[asked % 10 == 0]))
         is_valid(state)
         endings.add(state["decision"].get("hold_reason", state["decision"]["action"]))
     assert endings >= {"buy", "sell", "model", "malformed"}

@@ -7,7 +7,7 @@ import time
 from datetime import date
 
 import pytest
-from execution_desk import act, call, decide, desk_of, observations, replies_of
+from execution_play import act, call, decide, execution_of, observations, replies_of
 from langchain_core.messages import AIMessage
 from langchain_core.tools import tool
 
@@ -24,7 +24,7 @@ def market(small_market):
 
 
 def run(market, *replies, **options):
-    return run_execution(desk_of(market, SYMBOL, *replies, **options))
+    return run_execution(execution_of(market, SYMBOL, *replies, **options))
 
 
 def only_result(done):

@@ -5,7 +5,7 @@ import json
 import numpy as np
 import pytest
 import talib
-from execution_desk import act, call, decide, desk_of, observations
+from execution_play import act, call, decide, execution_of, observations
 
 from quantgraph.agents.execution import run_execution
 
@@ -44,7 +44,7 @@ def market(small_market):
 def done(market):
     binance = {"exchange": "Binance", "symbol": "BTCUSDT", "timeframe": "1h", "limit": 100}
     daily = {"exchange": "", "symbol": SYMBOL, "timeframe": "1d", "limit": 100}
-    desk = desk_of(
+    desk = execution_of(
         market,
         SYMBOL,
         act("tool_call", REASONS[0], tool_name="get_kline_data", params=binance),
@@ -120,7 +120,7 @@ def test_another_number_is_flagged_with_that_of_ta_lib(market):
         formula="MA30 = sum(close[-30:]) / 30",
         inputs={"period": 30},
     )
-    done = run_execution(desk_of(market, SYMBOL, wrong, decide()))
+    done = run_execution(execution_of(market, SYMBOL, wrong, decide()))
     check = done["execution_history"][0]["result"]
     assert check["matches"] is False
     assert str(MA30) in json.dumps(check["talib"])
@@ -147,7 +147,7 @@ def test_each_indicator_by_the_model_is_held_against_ta_lib(small_market, name, 
     right = {key: float(values[-1]) for key, values in TALIB[name].items()}
     told = {key: value * (1 + error) for key, value in right.items()}
     sums = act("calculation", "mine", told, calculation_type=name, formula=f"{name}(...)", inputs={})
-    done = run_execution(desk_of(market, SYMBOL, sums, decide()))
+    done = run_execution(execution_of(market, SYMBOL, sums, decide()))
     check = done["execution_history"][0]["result"]
     assert check["matches"] is (not error)
     assert {key: check["talib"][key] for key in right} == pytest.approx(right, rel=1e-5)

@@ -2,8 +2,8 @@
 
 from quantgraph.agents.execution.execution_decider import ExecutionAgent
 from quantgraph.agents.execution.execution_graph import create_execution_subgraph
+from quantgraph.agents.execution.execution_options import ExecutionOptions, begin_execution
 from quantgraph.agents.execution.execution_steps import (
-    Desk,
     ExecutionState,
     ReactContext,
     execute_action,
@@ -15,11 +15,12 @@ from quantgraph.agents.execution.step_action import Action, parse_action
 
 __all__ = [
     "Action",
-    "Desk",
     "ExecutionAgent",
+    "ExecutionOptions",
     "ExecutionState",
     "OrderSize",
     "ReactContext",
+    "begin_execution",
     "create_execution_subgraph",
     "execute_action",
     "parse_action",

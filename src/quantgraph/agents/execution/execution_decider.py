@@ -11,7 +11,7 @@ from langchain_core.tools import BaseTool
 
 from quantgraph._util.texts import Note
 from quantgraph.agents.execution.execution_options import Calling, ExecutionOptions
-from quantgraph.agents.execution.execution_steps import ROUNDS, ExecutionState, run_execution
+from quantgraph.agents.execution.execution_steps import ROUNDS, ExecutionState, ReactContext, run_execution
 from quantgraph.agents.execution.order_sizes import OrderSize, SizeKind, orders_of
 from quantgraph.agents.execution.prompt import prompt_texts
 from quantgraph.agents.execution.step_action import Action
@@ -216,7 +216,7 @@ class ExecutionAgent(Decider):
                 keep=keep,
                 status={"last_order": outcome} if outcome else {},
             )
-            return run_execution(desk)
+            return run_execution(ReactContext(desk=desk))
 
 
 def _note(state: ExecutionState) -> dict[str, Any]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, get_args
@@ -14,19 +15,25 @@ from langchain_core.utils.function_calling import convert_to_openai_tool
 
 from quantgraph._util.canonical_json import canonical_json, content_hash
 from quantgraph._util.texts import Language
-from quantgraph.agents.execution.execution_steps import ROUNDS, Desk
+from quantgraph.agents.execution.execution_steps import ROUNDS, Desk, ReactContext
 from quantgraph.agents.execution.prompt import described, prompt_texts
 from quantgraph.agents.execution.step_action import ACTION_TOOLS, Action, calls_as_text
+from quantgraph.broker.account import Account
 from quantgraph.errors import BadOption, UnknownSymbol
+from quantgraph.llm import get_llm
+from quantgraph.llm.models import Model
+from quantgraph.market.rulebook import Rulebook
+from quantgraph.state import View
 from quantgraph.tools.catalog import tools_catalog
 from quantgraph.tools.decision_tools import DecisionTools
 
-__all__ = ["CALLING", "ExecutionOptions"]
+__all__ = ["CALLING", "ExecutionOptions", "begin_execution"]
 
 Calling = Literal["json", "native"]
 CALLING: tuple[Calling, ...] = get_args(Calling)
 
 _MOST_ROUNDS = 50
+_CASH = 1_000_000
 
 
 def _nothing(_action: Action, _result: Any) -> None:
@@ -144,3 +151,47 @@ class ExecutionOptions:
             rounds=self.rounds,
             tool_timeout=self.tool_timeout,
         )
+
+
+def begin_execution(
+    view: View,
+    symbol: str,
+    *,
+    model: Model | None = None,
+    rule: str = "",
+    language: Language = "en",
+    account: Account | None = None,
+    rules: Rulebook | None = None,
+    options: ExecutionOptions | None = None,
+) -> ReactContext:
+    """Begin the execution of a symbol by hand, for :func:`.react_step` and :func:`.run_execution`.
+
+    Parameters
+    ----------
+    view
+        The data as known at a session's open.
+    model
+        See :func:`~quantgraph.llm.get_llm`: the model of the role ``execution``.
+    rule, language
+        The user's rule in words, and the language of the prompt.
+    account
+        On that morning. Default: cash of 1,000,000.
+    rules
+        The market's rules. Default: mainland China's.
+
+    Raises
+    ------
+    UnknownSymbol
+        If the view has no such symbol.
+    """
+    options = options or ExecutionOptions()
+    begun = time.monotonic()
+    desk = options.desk(
+        symbol=symbol,
+        rule=rule,
+        language=language,
+        model=get_llm("execution", model=model),
+        context=DecisionTools.of(view, account or Account.opening(_CASH), rules or Rulebook.mainland()),
+        is_out_of_time=lambda: time.monotonic() - begun >= options.time_limit,
+    )
+    return ReactContext(desk=desk)

@@ -135,9 +135,8 @@ class ReactContext:
     state: ExecutionState = field(default_factory=ExecutionState)
 
 
-def run_execution(desk: Desk) -> ExecutionState:
-    """Run an execution to its decision; the same steps as those of the subgraph."""
-    context = ReactContext(desk=desk)
+def run_execution(context: ReactContext) -> ExecutionState:
+    """Run an execution to its decision, by the same steps as the subgraph, and return its state."""
     while "decision" not in context.state:
         react_step(context.state.get("step", 1), context)
     return context.state

@@ -4,7 +4,7 @@ import json
 
 from langchain_core.messages import AIMessage
 
-from quantgraph.agents.execution.execution_options import ExecutionOptions
+from quantgraph.agents.execution import ExecutionOptions, ReactContext
 from quantgraph.broker.account import Account
 from quantgraph.llm.tags import read
 from quantgraph.market.rulebook import Rulebook
@@ -29,10 +29,10 @@ def decide(action="hold", confidence=0.5, reason="as told"):
     return act("decision", action=action, reason=reason, confidence=confidence)
 
 
-def desk_of(market, symbol, *replies, rule="", day=-1, **options):
-    """The desk of an execution; ``replies`` are texts or messages in order, or one function of the messages."""
+def execution_of(market, symbol, *replies, rule="", day=-1, **options):
+    """An execution that has not begun; ``replies`` are texts or messages in order, or one function of the messages."""
     play = replies[0] if len(replies) == 1 and callable(replies[0]) else list(replies)
-    return ExecutionOptions(**options).desk(
+    desk = ExecutionOptions(**options).desk(
         symbol=symbol,
         rule=rule,
         language="en",
@@ -42,6 +42,7 @@ def desk_of(market, symbol, *replies, rule="", day=-1, **options):
         ),
         is_out_of_time=lambda: False,
     )
+    return ReactContext(desk=desk)
 
 
 def observations(state):
