@@ -292,7 +292,10 @@ def test_runs_are_where_the_settings_or_out_say(command, monkeypatch, tmp_path):
         name = result["run_id"]
         assert Path(result["run_dir"]) == Path(where, name)
         status, out, err = command("replay", name, *options)
-        assert (status, out) == (0, f"{name}: identical (ledger, signal, strategy, result)\n"), err
+        assert (status, out) == (
+            0,
+            f"{name}: identical (ledger, execution log, signal, strategy, result)\n",
+        ), err
         status, out, err = command("resume", name, "--answer", "x", "--json", *options)
         assert (status, json.loads(out)) == (0, result)
         assert err == f"run {name} is done and takes no answer\n"

@@ -33,7 +33,7 @@ def test_the_signal_rule_is_made_again_with_its_options(tmp_path):
     rule = SignalRule(max_positions=1, ticket="20000.50", **RULE)
     told = run_strategy(SENTENCE, decider=rule, out=tmp_path)
     latest = CliRunner().invoke(app, ["replay", "--out", str(tmp_path)])
-    assert latest.stdout == f"{told['run_id']}: identical (ledger, signal, strategy, result)\n"
+    assert latest.stdout == f"{told['run_id']}: identical (ledger, execution log, signal, strategy, result)\n"
     branch = replay_from(told["run_dir"], "20250115", out=tmp_path)
     assert {**configuration(branch["run_dir"]), "branch_of": "", "branch_from": ""} == configuration(
         told["run_dir"]

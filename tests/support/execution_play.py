@@ -47,10 +47,10 @@ def execution_of(market, symbol, *replies, rule="", day=-1, **options):
 
 def observations(state):
     """What the model was told of each step, from the conversation of an execution."""
-    told = [read("observation", message.text) for message in state["messages"]]
+    told = [read("observation", message.text) for message in state["conversation"]]
     return [json.loads(each)["result"] for each in told if each is not None]
 
 
 def replies_of(state):
     """The model's replies in the conversation of an execution."""
-    return [message for message in state["messages"] if isinstance(message, AIMessage)]
+    return [message for message in state["conversation"] if isinstance(message, AIMessage)]

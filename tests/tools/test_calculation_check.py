@@ -200,11 +200,12 @@ def test_weeks_are_held_against_weeks(context):
         (65, 65.6, False),
         ("65.0", 65.04, True),
         ("65.00", 65.08, False),
-        (50_000.123, 50_040, True),
+        (50_000.123, 50_004, True),
+        (50_000.123, 50_040, False),
     ],
 )
 def test_how_near_a_number_must_be(context, result, exact, matches):
-    """Half a unit of its last decimal, or a tenth of a percent: by a formula whose number is exact."""
+    """Half a unit of its last decimal, or a hundredth of a percent: by a formula whose number is exact."""
     assert (
         checked(context, "sum", result, formula="a + b", inputs={"a": exact - 1, "b": 1})["matches"]
         is matches

@@ -20,6 +20,9 @@ if TYPE_CHECKING:
 
 __all__ = ["logs"]
 
+_WIDTHS = (10, 9, 4, 11, 12, 12)
+"""Least widths: a session, a symbol, a step and a type are shown whole."""
+
 _MOST_NAMED = 20
 _WHAT_WIDTH, _RESULT_WIDTH = 60, 60
 _FILE_WIDTH = 170
@@ -150,8 +153,8 @@ def _print(run_id: str, executions: Sequence[LoggedExecution]) -> None:
     )
     table = Table(box=SIMPLE, pad_edge=False, padding=(0, 1, 0, 0))
     headings = say(language, zh="交易日 代码 步骤 类型 内容 结果", en="session symbol step type what result")
-    for heading in headings.split():
-        table.add_column(heading, no_wrap=True, overflow="ellipsis")
+    for heading, width in zip(headings.split(), _WIDTHS, strict=True):
+        table.add_column(heading, no_wrap=True, overflow="ellipsis", min_width=width)
     for execution in executions:
         for text in step_texts(execution, language):
             table.add_row(

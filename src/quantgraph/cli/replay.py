@@ -103,7 +103,7 @@ def _as_json(replayed: ReplayResult) -> dict[str, object]:
 
 def _show(replayed: ReplayResult) -> None:
     if replayed.identical:
-        echo(f"{replayed.run_id}: identical (ledger, signal, strategy, result)")
+        echo(f"{replayed.run_id}: identical (ledger, execution log, signal, strategy, result)")
     for difference in replayed.differences:
         echo(f"{replayed.run_id}: {difference.line}")
     if replayed.divergence:

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from quantgraph.errors import BadOption, QuantGraphError, UnknownSymbol
+from quantgraph.errors import QuantGraphError, UnknownSymbol
 from quantgraph.tools.decision_tools import DecisionTools
 from quantgraph.tools.formula_check import evaluated, formula_of
 from quantgraph.tools.indicators import INDICATORS, indicator_params, indicator_values
@@ -49,6 +49,11 @@ _NAMES: dict[str, dict[str, tuple[str, ...]]] = {
     },
     "KDJ": {"k": ("k", "slowk", "kdjk"), "d": ("d", "slowd", "kdjd"), "j": ("j", "kdjj")},
 }
+_TIMEFRAMES: dict[str, Timeframe] = {
+    **dict.fromkeys(("1d", "d", "day", "daily", "日", "日线", "日k"), "1d"),
+    **dict.fromkeys(("1w", "w", "week", "weekly", "周", "周线", "周k"), "1w"),
+    **dict.fromkeys(("1mo", "mo", "month", "monthly", "月", "月线", "月k"), "1mo"),
+}
 _PERIOD_NAMES = {"MA": ("ma", "sma"), "EMA": ("ema",), "RSI": ("rsi",), "ATR": ("atr",)}
 _RESULT = frozenset({"result", "value", "answer", "结果"})
 _MISSING = 'a number is missing: write it into intermediate_result, such as {"rsi": 61.3}'
@@ -64,7 +69,7 @@ def check_calculation(
 ) -> Check:
     """Hold the numbers of a model's calculation against TA-Lib's, or against its formula.
 
-    A number matches if it is within half a unit of its own last decimal, or within 0.1 %, of that over the
+    A number matches if it is within half a unit of its own last decimal, or within 0.01 %, of that over the
     bars that the model was shown or over all that are known.
 
     Parameters
@@ -178,11 +183,9 @@ def _symbol(inputs: Mapping[str, Any], context: DecisionTools, symbol: str) -> s
 
 
 def _timeframe(inputs: Mapping[str, Any], timeframe: str) -> Timeframe:
-    """The timeframe that the inputs name, else the one that was shown; sessions where it is none."""
-    try:
-        return check_timeframe(str(inputs.get("timeframe") or timeframe))
-    except BadOption:
-        return "1d"
+    """The timeframe that the inputs name, else the one that was shown."""
+    said = str(inputs.get("timeframe") or timeframe).strip().casefold()
+    return _TIMEFRAMES.get(said) or check_timeframe(timeframe)
 
 
 def _references(context: DecisionTools, symbol: str, shown: Any, by: Timeframe) -> Iterator[SymbolBars]:
@@ -269,7 +272,7 @@ def _against_formula(number: ModelNumber, value: float | str) -> Check:
 def _checked(
     exact: Mapping[str, float], numbers: Sequence[ModelNumber], wrong: Sequence[str], *, of: str
 ) -> Check:
-    near = f"to half a unit of the last decimal, or {RELATIVE:.1%}"
+    near = f"to half a unit of the last decimal, or {RELATIVE:.2%}"
     return {
         "checked": True,
         "matches": not wrong,

@@ -106,13 +106,19 @@ def indicator_params(name: str, given: Mapping[str, Any]) -> dict[str, float]:
         valid = ", ".join(INDICATORS)
         raise BadOption(f"name={name[:60]!r} is not an indicator; valid are {valid}", parameter="name")
     indicator = INDICATORS[name]
-    params = dict(indicator.defaults)
+    params, seen = dict(indicator.defaults), dict[str, str]()
     for label, value in given.items():
         key = indicator.other_names.get(str(label).strip().casefold())
         if key is None:
             raise BadOption(
                 f"params has {str(label)[:60]!r}; {name} has {', '.join(params)}", parameter="params"
             )
+        if key in seen:
+            raise BadOption(
+                f"params has {seen[key]!r} and {str(label)[:60]!r}, which are one; give one of them",
+                parameter="params",
+            )
+        seen[key] = str(label)[:60]
         params[key] = _in_range(name, key, value, indicator.least[key])
     if name == "MACD" and params["fast"] >= params["slow"]:
         raise BadOption(

@@ -11,7 +11,7 @@ from typing import Any
 
 __all__ = ["RELATIVE", "ModelNumber", "number_named", "numbers_of", "words_of"]
 
-RELATIVE = 0.001
+RELATIVE = 0.0001
 """A number may be off by this share of the exact one, or by half a unit of its own last decimal."""
 
 _FILLERS = {"value", "current", "latest", "last", "now", "today", "line", "当前", "最新", "值"}

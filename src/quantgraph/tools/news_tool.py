@@ -39,6 +39,8 @@ def get_news(
     context = decision_tools(runtime)
     most = check_limit(limit, _MOST_NEWS)
     records = context.view.records("news", known_symbol(context.view, symbol))
+    if not context.view.records("news"):
+        return [{"note": "the data have no news"}]
     return list(islice(filter(None, map(_shown, reversed(records))), most))
 
 

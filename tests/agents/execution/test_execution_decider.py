@@ -125,7 +125,9 @@ def test_the_agent_is_told_its_position_and_what_became_of_its_order(traded):
     status = player.status(FIRST, "20250103")
     assert status["shares"] == float(fill.quantity)
     assert status["last_order"] == f"2025-01-02: buy {fill.quantity} at {fill.price} filled"
-    assert "last_order" not in player.status(FIRST, "20250102")
+    first = player.status(FIRST, "20250102")
+    assert "last_order" not in first
+    assert first["order_size"].startswith("a buy raises the whole position to 100000.00 times its confidence")
 
 
 def test_a_replay_asks_nothing_whatever_the_number_of_threads(traded):
@@ -210,6 +212,31 @@ def test_a_rule_that_no_model_reads_is_named_as_not_executed(tmp_path, sentence)
     assert "代理" not in clauses[0][0]
 
 
+@pytest.mark.parametrize(
+    ("sentence", "rule"),
+    [
+        (
+            f"execution agent on {FIRST}, 20250102 to 20250102: buy above the 20-day average, sell below",
+            "buy above the 20-day average, sell below",
+        ),
+        (
+            f"execution agent on {FIRST}, 20250102 to 20250102: buy above the 20-day average, sell on bad news",
+            "buy above the 20-day average; sell on bad news",
+        ),
+        (
+            f"执行代理，{FIRST}，20250102到20250102：收盘价站上20日均线买入，有坏消息就卖出",
+            "收盘价站上20日均线买入; 有坏消息就卖出",
+        ),
+    ],
+)
+def test_the_whole_rule_reaches_the_model_and_no_date_of_the_run(tmp_path, sentence, rule):
+    player = Player(lambda symbol, session, step: decide("hold"))
+    done, _ = run(player, tmp_path, sentence)
+    assert done["ended_because"] == "done"
+    ((asked,),) = player.asked.values()
+    assert json.loads(read("execution_facts", asked[0].text))["user_requirements"] == rule
+
+
 def test_it_has_a_name_for_the_command_and_in_python(tmp_path):
     done = run_strategy(SENTENCE, decider="execution", model="keyless", out=tmp_path)
     assert done["ended_because"] == "done"
@@ -225,7 +252,7 @@ def test_it_has_a_name_for_the_command_and_in_python(tmp_path):
         ({"tool_timeout": "1"}, "tool_timeout='1'; must be seconds"),
         ({"parallel": 65}, "parallel=65; must be a whole number from 1 to 64"),
         ({"calling": "xml"}, "calling='xml'; must be one of json, native"),
-        ({"tools": [len]}, "is no tool; make one with langchain_core.tools.tool"),
+        ({"tools": [len]}, "is not a tool; make one with langchain_core.tools.tool"),
         ({"size": "all"}, "size='all'; must be one of"),
     ],
 )

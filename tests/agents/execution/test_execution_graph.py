@@ -7,13 +7,14 @@ import json
 import pytest
 from langchain_core.messages import AIMessage, ToolMessage
 from langgraph.checkpoint.memory import InMemorySaver
-from langgraph.graph import END, START, StateGraph
+from langgraph.graph import END, START, MessagesState, StateGraph
 from typing_extensions import TypedDict
 
 from quantgraph.agents.execution import create_execution_subgraph
-from quantgraph.errors import BadOption, UnknownCommit, UnknownSymbol
+from quantgraph.errors import BadOption, QuantGraphError, UnknownCommit, UnknownSymbol
 from quantgraph.runtime.resources import Resources
 from quantgraph.testing import ScriptedChatModel
+from quantgraph.tools import TrustedRunner
 
 SYMBOL = "600000.SH"
 
@@ -58,10 +59,10 @@ def test_its_nodes_run_in_order_and_the_state_is_json_beside_the_messages(market
         for part in graph(market, LOOK, HOLD).stream(told(market), stream_mode="updates")
         for name in part
     ]
-    assert steps == ["think", "act", "observe"] * 2
+    assert steps == ["begin", *["think", "act", "observe"] * 2]
     done = graph(market, LOOK, HOLD).invoke(told(market))
     assert done["decision"] == {"action": "hold", "reason": "wait", "confidence": 0.4, "hold_reason": "model"}
-    json.dumps({name: value for name, value in done.items() if name != "messages"}, allow_nan=False)
+    json.dumps({name: value for name, value in done.items() if name != "conversation"}, allow_nan=False)
 
 
 def test_a_reply_that_cannot_be_read_is_sent_back_twice_and_then_it_holds(market):
@@ -95,7 +96,7 @@ def test_a_model_that_calls_tools_is_offered_them_and_answered_as_such(market):
     assert [each["type"] for each in done["execution_history"]] == ["tool_call", "calculation", "decision"]
     assert done["execution_history"][1]["result"]["matches"] is False
     assert done["decision"] == {"action": "buy", "reason": "it rises", "confidence": 0.6}
-    answers = [each for each in done["messages"] if isinstance(each, ToolMessage)]
+    answers = [each for each in done["conversation"] if isinstance(each, ToolMessage)]
     assert [each.tool_call_id for each in answers] == ["call_get_position", "call_calculation"]
 
 
@@ -142,6 +143,59 @@ def test_it_goes_on_after_a_stop_between_two_steps(market):
     done = desk.invoke(None, config)
     assert done["decision"]["action"] == "hold"
     assert len(done["execution_history"]) == 2
+
+
+def test_a_thread_that_had_an_execution_begins_anew(market):
+    config = {"configurable": {"thread_id": "one"}}
+    desk = graph(market, LOOK, HOLD, action("decision", action="buy", reason="now", confidence=0.5))
+    desk.checkpointer = InMemorySaver()
+    assert desk.invoke(told(market), config)["decision"]["action"] == "hold"
+    done = desk.invoke(told(market, symbol="600001.SH"), config)
+    assert (done["decision"]["action"], len(done["execution_history"])) == ("buy", 1)
+
+
+def test_a_host_of_messages_and_decisions_keeps_its_own(market):
+    class Host(MessagesState, total=False):
+        symbol: str
+        data_ref: str
+        moment: str
+        decision: dict
+
+    seen = []
+    model = ScriptedChatModel(lambda messages: seen.append(messages) or HOLD)
+    host = StateGraph(Host)
+    host.add_node("desk", create_execution_subgraph(model=model, resources=Resources(store=market.store)))
+    host.add_edge(START, "desk")
+    host.add_edge("desk", END)
+    done = host.compile().invoke(
+        {**told(market), "messages": [("user", "decide")], "decision": {"action": "buy"}}
+    )
+    assert done["decision"]["action"] == "hold"
+    assert [each.text for each in done["messages"]] == ["decide"]
+    assert "execution_facts" in seen[0][0].text
+
+
+def test_cells_of_code_are_kept_from_step_to_step(market):
+    cells = [
+        action("tool_call", tool_name="python_repl", params={"query": code}) for code in ("x = 41", "x + 1")
+    ]
+    resources = Resources(store=market.store, runner=TrustedRunner())
+    model = ScriptedChatModel([*cells, HOLD])
+    done = create_execution_subgraph(model=model, resources=resources).invoke(told(market))
+    assert "42" in str(done["execution_history"][1]["result"])
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"account": {"cash": 5}}, r"account=\{'cash': 5\} is no account"),
+        ({"account": None}, "account=None is no account"),
+        ({"moment": "20300101"}, "moment='20300101' is no session of the data"),
+    ],
+)
+def test_an_account_or_a_moment_that_is_none_is_named(market, given, said):
+    with pytest.raises(QuantGraphError, match=said):
+        graph(market, HOLD).invoke(told(market) | given)
 
 
 @pytest.mark.parametrize(

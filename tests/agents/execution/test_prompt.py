@@ -20,8 +20,8 @@ from quantgraph.agents.execution.step_action import ACTION_TYPES, Action, ToolCa
 from quantgraph.llm.tags import read
 
 HASHES = {
-    "execution_en": "c6212188785e5e28a61fe219f943765d",
-    "execution_zh": "3d5983a1ef8409aea9bf6f8296235a49",
+    "execution_en": "ebbd04671f7f7922f240a931cc7ebd93",
+    "execution_zh": "4a20785e5b03013f2f929f5126150067",
 }
 PLACEHOLDERS = ("rule_id", "symbol", "runtime_status", "user_requirements", "available_tools")
 FACTS = {

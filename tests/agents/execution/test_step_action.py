@@ -142,7 +142,7 @@ def test_an_order_placed_by_json_is_a_decision():
     assert fault(text(UNIFIED, action=lots)) == (
         'decision has no key "quantity"; its keys are action, reason, confidence'
     )
-    assert "it belongs to decision" in fault(text(UNIFIED, action={**call, "confidence": 0.1}))
+    assert "belongs to decision" in fault(text(UNIFIED, action={**call, "confidence": 0.1}))
     assert "params of place_order must be an object" in fault(
         text(UNIFIED, action={"tool_name": "place_order"})
     )
@@ -230,8 +230,8 @@ def test_the_tools_of_an_action_have_its_keys():
         ),
         (
             text(MA30, type="decision"),
-            'decision has no key "calculation_type"; it belongs to calculation; '
-            "its keys are action, reason, confidence",
+            'decision has no keys "calculation_type", "formula", "inputs"; "calculation_type" belongs to '
+            "calculation; its keys are action, reason, confidence",
         ),
         (
             text(UNIFIED, confidence=0.5),
@@ -240,11 +240,12 @@ def test_the_tools_of_an_action_have_its_keys():
         ),
         (
             text(UNIFIED, action={**UNIFIED["action"], **BUY["action"]}),
-            'tool_call has no key "action"; it belongs to decision; its keys are tool_name, params',
+            'tool_call has no keys "action", "reason", "confidence"; "action" belongs to decision; '
+            "its keys are tool_name, params",
         ),
         (
             text(OBSERVATION, action=BUY["action"]),
-            'observation has no key "action"; it belongs to decision; '
+            'observation has no keys "action", "reason", "confidence"; "action" belongs to decision; '
             "its keys are none (its text is reasoning)",
         ),
         (text(UNIFIED, action=[UNIFIED["action"]]), "must be one object with tool_name, params"),
@@ -291,3 +292,17 @@ def test_an_action_made_by_hand_is_of_one_type():
         Action(type="decision", step=1, action=ToolCall(tool_name="get_rules"))
     with pytest.raises(ValidationError, match="action of type observation must be null"):
         Action(type="observation", step=1, action=ToolCall(tool_name="get_rules"))
+
+
+def test_a_decision_may_name_its_symbol_and_no_other():
+    told = {"type": "decision", "action": {**BUY["action"], "symbol": "600519.SH"}}
+    assert parse_action(json.dumps(told), step=1, symbol="600519.SH").action.action == "buy"
+    told["action"] |= {"quantity": 100, "price": 10.5}
+    with pytest.raises(ModelOutputInvalid) as fault:
+        parse_action(json.dumps(told), step=1, symbol="600519.SH")
+    assert fault.value.message == (
+        'decision has no keys "quantity", "price": it decides 600519.SH alone, and its size is set by code; '
+        "its keys are action, reason, confidence"
+    )
+    with pytest.raises(ModelOutputInvalid, match=r"it decides 601318\.SH alone"):
+        parse_action(json.dumps(told), step=1, symbol="601318.SH")

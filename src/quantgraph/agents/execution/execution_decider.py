@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import threading
 import time
+from collections import Counter
 from collections.abc import Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
 from typing import Any
 
 from langchain_core.tools import BaseTool
@@ -12,7 +14,7 @@ from langchain_core.tools import BaseTool
 from quantgraph._util.texts import Note
 from quantgraph.agents.execution.execution_options import Calling, ExecutionOptions
 from quantgraph.agents.execution.execution_steps import ROUNDS, ExecutionState, ReactContext, run_execution
-from quantgraph.agents.execution.order_sizes import OrderSize, SizeKind, orders_of
+from quantgraph.agents.execution.order_sizes import OrderSize, SizeKind, account_value, orders_of, size_text
 from quantgraph.agents.execution.prompt import prompt_texts
 from quantgraph.agents.execution.step_action import Action
 from quantgraph.broker import DataNeeds, Decider, Decision, DecisionContext
@@ -31,6 +33,7 @@ _SESSIONS = 260
 _MOST_PARALLEL = 64
 _RULE_NAME_LENGTH = 60
 _REASON = 500
+_NO_ORDER = {"buy": "the size is held already", "sell": "nothing is held"}
 
 
 class ExecutionAgent(Decider):
@@ -138,15 +141,18 @@ class ExecutionAgent(Decider):
     def remarks(self, notes: Sequence[Mapping[str, Any]]) -> Sequence[Note]:
         """Return how many holds the model did not choose, and how many of its calculations were wrong."""
         executions = [each for session in notes for each in session.get("executions", {}).values()]
-        unchosen = sum(each.get("hold_reason", "model") != "model" for each in executions)
+        why = Counter(
+            each["hold_reason"] for each in executions if each.get("hold_reason", "model") != "model"
+        )
+        unchosen, causes = why.total(), ", ".join(f"{name} {count}" for name, count in sorted(why.items()))
         wrong = sum(each.get("mismatches", 0) for each in executions)
         told = []
         if unchosen:
             told.append(
                 Note(
-                    zh=f"{unchosen} 次执行以兜底的持有结束：回复不可用、轮数或时间用完，或预算已用完",
-                    en=f"{unchosen} executions ended as a hold that the model did not choose: its replies "
-                    "were not usable, rounds or time were over, or a budget was spent",
+                    zh=f"{unchosen} 次执行以兜底的持有结束（{causes}）：回复不可用，或轮数、时间、预算已用完",
+                    en=f"{unchosen} executions ended as a hold that the model did not choose ({causes}): its "
+                    "replies were not usable, rounds or time were over, or a budget was spent",
                 )
             )
         if wrong:
@@ -161,29 +167,42 @@ class ExecutionAgent(Decider):
     def decide(self, context: DecisionContext) -> Decision:
         """Decide one session; raises what ends the run."""
         symbols = [str(symbol) for symbol in context.view["ohlcv"].frozen("open").symbols]
-        outcomes = _last_outcomes(context)
-        done = self._side_by_side(context, symbols, outcomes)
+        outcomes, total = _last_outcomes(context), account_value(context)
+        told = {
+            symbol: {
+                "order_size": size_text(context, symbol, self._size, total, len(symbols)),
+                **({"last_order": outcomes[symbol]} if symbol in outcomes else {}),
+            }
+            for symbol in symbols
+        }
+        done = self._side_by_side(context, told)
         decisions = {symbol: state["decision"] for symbol, state in done.items()}
-        notes = {"executions": {symbol: _note(state) for symbol, state in done.items()}}
-        return Decision(orders_of(decisions, context, self._size), notes=notes)
+        orders = orders_of(decisions, context, self._size)
+        sent = {order.symbol for order in orders}
+        notes = {symbol: _note(state, is_sent=symbol in sent) for symbol, state in done.items()}
+        return Decision(orders, notes={"executions": notes})
 
     def _side_by_side(
-        self, context: DecisionContext, symbols: Sequence[str], outcomes: Mapping[str, str]
+        self, context: DecisionContext, told: Mapping[str, Mapping[str, str]]
     ) -> dict[str, ExecutionState]:
         """Return the state of each symbol's execution; raise the error of the first symbol that has one."""
+        ended = threading.Event()
         with ThreadPoolExecutor(self._parallel, thread_name_prefix="execution") as pool:
             running: dict[str, Future[ExecutionState]] = {
-                symbol: pool.submit(self._execute, context, symbol, outcomes.get(symbol))
-                for symbol in symbols
+                symbol: pool.submit(self._execute, context, symbol, status, ended)
+                for symbol, status in told.items()
             }
             try:
                 return {symbol: each.result() for symbol, each in running.items()}
             except BaseException:
+                ended.set()  # no symbol asks its model again
                 for each in running.values():
                     each.cancel()
                 raise
 
-    def _execute(self, context: DecisionContext, symbol: str, outcome: str | None) -> ExecutionState:
+    def _execute(
+        self, context: DecisionContext, symbol: str, status: Mapping[str, str], ended: threading.Event
+    ) -> ExecutionState:
         rule, moment = context.rule, context.view.moment
         begun = time.monotonic()
 
@@ -202,6 +221,11 @@ class ExecutionAgent(Decider):
                 )
             )
 
+        def is_out_of_time() -> bool:
+            if ended.is_set():
+                raise CancelledError
+            return happened("time_limit", is_over)
+
         def is_over() -> bool:
             return time.monotonic() - begun >= self._options.time_limit
 
@@ -212,14 +236,14 @@ class ExecutionAgent(Decider):
                 language=context.language,
                 model=context.model(_ROLE),
                 context=DecisionTools.of(context.view, context.account, context.rules),
-                is_out_of_time=lambda: happened("time_limit", is_over),
+                is_out_of_time=is_out_of_time,
                 keep=keep,
-                status={"last_order": outcome} if outcome else {},
+                status=status,
             )
             return run_execution(ReactContext(desk=desk))
 
 
-def _note(state: ExecutionState) -> dict[str, Any]:
+def _note(state: ExecutionState, *, is_sent: bool) -> dict[str, Any]:
     """Return what the ledger keeps of an execution; the log has its steps."""
     decision, history = state["decision"], state["execution_history"]
     wrong = sum(
@@ -230,6 +254,7 @@ def _note(state: ExecutionState) -> dict[str, Any]:
         "reason": decision["reason"][:_REASON],
         "steps": len(history),
         **({"mismatches": wrong} if wrong else {}),
+        **({} if is_sent or decision["action"] == "hold" else {"no_order": _NO_ORDER[decision["action"]]}),
     }
 
 
@@ -238,7 +263,13 @@ def _last_outcomes(context: DecisionContext) -> dict[str, str]:
     if not context.history:
         return {}
     last = context.history[-1]
-    return {
+    notes = last.notes.get("executions", {})
+    unsent = {
+        symbol: f"{last.session:%Y-%m-%d}: no order: {each['no_order']}"
+        for symbol, each in notes.items()
+        if "no_order" in each
+    }
+    return unsent | {
         each.order.symbol: f"{last.session:%Y-%m-%d}: "
         + (
             f"rejected: {each.message}"

@@ -11,10 +11,18 @@ from langchain_core.tools import BaseTool
 from langgraph.graph import END, START, StateGraph
 from langgraph.graph.state import CompiledStateGraph
 
-from quantgraph.agents.execution.execution_options import ExecutionOptions
-from quantgraph.agents.execution.execution_steps import Desk, ExecutionState, act, observe, think
+from quantgraph.agents.execution.execution_options import CASH, Calling, ExecutionOptions
+from quantgraph.agents.execution.execution_steps import (
+    ROUNDS,
+    Desk,
+    ExecutionInput,
+    ExecutionState,
+    act,
+    observe,
+    think,
+)
 from quantgraph.broker.account import Account
-from quantgraph.errors import BadOption
+from quantgraph.errors import BadOption, BadWindow
 from quantgraph.llm import role_model
 from quantgraph.llm.models import Model
 from quantgraph.market.moment import Moment, session_of
@@ -25,19 +33,17 @@ from quantgraph.tools.decision_tools import DecisionTools
 
 __all__ = ["create_execution_subgraph"]
 
-_CASH = 1_000_000
-
-ExecutionGraph = StateGraph[ExecutionState, None, ExecutionState, ExecutionState]
-CompiledExecutionGraph = CompiledStateGraph[ExecutionState, None, ExecutionState, ExecutionState]
+ExecutionGraph = StateGraph[ExecutionState, None, ExecutionInput, ExecutionState]
+CompiledExecutionGraph = CompiledStateGraph[ExecutionState, None, ExecutionInput, ExecutionState]
 
 
 def create_execution_subgraph(
     *,
     tools: Sequence[BaseTool] = (),
-    rounds: int = 10,
+    rounds: int = ROUNDS,
     time_limit: float = 120.0,
     tool_timeout: float = 30.0,
-    calling: Literal["json", "native"] = "json",
+    calling: Calling = "json",
     rules: Rulebook | None = None,
     model: Model | None = None,
     resources: Resources | None = None,
@@ -65,10 +71,11 @@ def create_execution_subgraph(
     )
     opened = open_resources(merge_resources(resources, model=model))
     nodes = _Nodes(options=options, opened=opened, rules=rules or Rulebook.mainland())
-    graph: ExecutionGraph = StateGraph(ExecutionState)
-    for name in ("think", "act", "observe"):
+    graph: ExecutionGraph = StateGraph(ExecutionState, input_schema=ExecutionInput)
+    for name in ("begin", "think", "act", "observe"):
         graph.add_node(name, getattr(nodes, name))
-    graph.add_edge(START, "think")
+    graph.add_edge(START, "begin")
+    graph.add_edge("begin", "think")
     graph.add_conditional_edges("think", route_after_think, ["act", "think"])
     graph.add_edge("act", "observe")
     graph.add_conditional_edges("observe", route_after_observe, ["think", END])
@@ -82,7 +89,7 @@ def route_after_think(state: ExecutionState) -> Literal["act", "think"]:
 
 def route_after_observe(state: ExecutionState) -> Literal["think", "__end__"]:
     """After observe: end with a decision, else think on."""
-    return "__end__" if "decision" in state else "think"
+    return "__end__" if state.get("decision") else "think"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -93,15 +100,30 @@ class _Nodes:
     opened: OpenResources
     rules: Rulebook
 
+    def begin(self, state: ExecutionInput) -> ExecutionState:
+        """Check what is given, and begin anew: the thread may have an earlier execution."""
+        self.desk({**state})  # type: ignore[typeddict-item]  # mypy wants all keys of a total=False dict
+        return {
+            "cells": [],
+            "step": 1,
+            "conversation": [],
+            "sent_back": 0,
+            "reply": None,
+            "action": None,
+            "result": None,
+            "execution_history": [],
+            "decision": {},
+            "begun": time.time(),
+        }
+
     def think(self, state: ExecutionState) -> ExecutionState:
         """Ask the model for the next action."""
-        begun = state.get("begun") or time.time()
-        state = {**state, "begun": begun}
-        return {**think(state, self.desk(state)), "begun": begun}
+        return think(state, self.desk(state))
 
     def act(self, state: ExecutionState) -> ExecutionState:
         """Carry it out."""
-        return act(state, self.desk(state))
+        desk = self.desk(state)
+        return {**act(state, desk), "cells": list(desk.context.code.cells)}
 
     def observe(self, state: ExecutionState) -> ExecutionState:
         """Tell the model its result, or end."""
@@ -113,7 +135,9 @@ class _Nodes:
         Raises
         ------
         BadOption
-            If the state lacks ``symbol``, ``data_ref`` or ``moment``.
+            If the state lacks ``symbol``, ``data_ref`` or ``moment``, or the account is none.
+        BadWindow
+            If the moment is no session of the data.
         UnknownSymbol, UnknownCommit
             If there is no such symbol in the data, or no such data.
         """
@@ -124,20 +148,30 @@ class _Nodes:
                 "session, YYYYMMDD, that opens)",
                 parameter=missing[0],
             )
-        opened = self.opened
-        view = opened.store.view(
-            Moment(session_of(state["moment"], name="moment"), "open"), state["data_ref"]
-        )
-        account = (
-            account_from_json(state["account"])
-            if "account" in state
-            else Account.opening(state.get("cash", _CASH))
-        )
+        opened, session = self.opened, session_of(state["moment"], name="moment")
+        view = opened.store.view(Moment(session, "open"), state["data_ref"])
+        if session not in view["ohlcv"]["open"].index:
+            raise BadWindow(f"moment={state['moment']!r:.40} is no session of the data", parameter="moment")
+        context = DecisionTools.of(view, _account(state), self.rules, runner=opened.runner)
+        context.code.restore(state.get("cells", ()), ())
         return self.options.desk(
             symbol=state["symbol"],
             rule=state.get("rule", ""),
             language=state.get("language", "en"),
             model=role_model("execution", model=opened.model, settings=opened.settings),
-            context=DecisionTools.of(view, account, self.rules, runner=opened.runner),
+            context=context,
             is_out_of_time=lambda: time.time() - state.get("begun", 0) >= self.options.time_limit,
         )
+
+
+def _account(state: ExecutionState) -> Account:
+    if "account" not in state:
+        return Account.opening(state.get("cash", CASH))
+    try:
+        return account_from_json(state["account"])
+    except (KeyError, TypeError, AttributeError, ValueError, ArithmeticError) as error:
+        raise BadOption(
+            f"account={state['account']!r:.80} is no account ({type(error).__name__}: {error}); write it "
+            "with account_to_json(account)",
+            parameter="account",
+        ) from error

@@ -27,17 +27,18 @@ from quantgraph.state import View
 from quantgraph.tools.catalog import tools_catalog
 from quantgraph.tools.decision_tools import DecisionTools
 
-__all__ = ["CALLING", "ExecutionOptions", "begin_execution"]
+__all__ = ["CALLING", "CASH", "Calling", "ExecutionOptions", "begin_execution"]
 
 Calling = Literal["json", "native"]
 CALLING: tuple[Calling, ...] = get_args(Calling)
 
 _MOST_ROUNDS = 50
-_CASH = 1_000_000
+CASH = 1_000_000
+"""Cash of an account where none is given."""
 
 
 def _nothing(_action: Action, _result: Any) -> None:
-    """No one keeps the steps."""
+    """Steps are kept by a run."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -80,7 +81,7 @@ class ExecutionOptions:
         for tool in self.tools:
             if not isinstance(tool, BaseTool):
                 raise BadOption(
-                    f"tools: {tool!r:.60} is no tool; make one with langchain_core.tools.tool",
+                    f"tools: {tool!r:.60} is not a tool; make one with langchain_core.tools.tool",
                     parameter="tools",
                 )
             if tool.name in catalog or tool.name in ACTION_TOOLS:
@@ -90,7 +91,7 @@ class ExecutionOptions:
                 )
             catalog[tool.name] = tool
         object.__setattr__(self, "catalog", catalog)
-        object.__setattr__(self, "described", described(catalog.values()))
+        object.__setattr__(self, "described", _available(catalog, self.calling))
 
     @property
     def identity(self) -> dict[str, Any]:
@@ -130,7 +131,8 @@ class ExecutionOptions:
             )
         bound: Any = model
         if self.calling == "native":
-            bound = model.bind_tools([*self.catalog.values(), *ACTION_TOOLS.values()])
+            # place_order, which is in the catalog, is the decision.
+            bound = model.bind_tools([*self.catalog.values(), ACTION_TOOLS["calculation"]])
 
         def ask(messages: Sequence[AnyMessage]) -> AIMessage:
             reply: AIMessage = bound.invoke(list(messages))
@@ -151,6 +153,11 @@ class ExecutionOptions:
             rounds=self.rounds,
             tool_timeout=self.tool_timeout,
         )
+
+
+def _available(catalog: Mapping[str, BaseTool], calling: Calling) -> list[dict[str, Any]]:
+    """Return the tools as the prompt has them: by name alone where the model is offered them anyway."""
+    return [{"name": name} for name in catalog] if calling == "native" else described(catalog.values())
 
 
 def begin_execution(
@@ -191,7 +198,7 @@ def begin_execution(
         rule=rule,
         language=language,
         model=get_llm("execution", model=model),
-        context=DecisionTools.of(view, account or Account.opening(_CASH), rules or Rulebook.mainland()),
+        context=DecisionTools.of(view, account or Account.opening(CASH), rules or Rulebook.mainland()),
         is_out_of_time=lambda: time.monotonic() - begun >= options.time_limit,
     )
     return ReactContext(desk=desk)

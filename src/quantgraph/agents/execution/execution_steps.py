@@ -21,10 +21,12 @@ from quantgraph.tools.account_tools import get_position
 from quantgraph.tools.calculation_check import check_calculation
 from quantgraph.tools.call_tool import call_tool
 from quantgraph.tools.decision_tools import DecisionTools
+from quantgraph.tools.symbol_bars import known_symbol
 
 __all__ = [
     "ROUNDS",
     "Desk",
+    "ExecutionInput",
     "ExecutionState",
     "HoldReason",
     "ReactContext",
@@ -50,19 +52,12 @@ HoldReason = Literal["model", "malformed", "rounds", "time", "budget"]
 all its time, or the session's budget is spent."""
 
 
-class ExecutionState(TypedDict, total=False):
-    """State of an execution: plain JSON, and messages.
+class ExecutionInput(TypedDict, total=False):
+    """What a host gives.
 
-    A host gives ``symbol``, ``data_ref`` (a commit) and ``moment`` (the session whose open it is,
-    ``YYYYMMDD``). It may give ``rule`` (the user's, in words), ``account`` (as
+    ``symbol``, ``data_ref`` (a commit) and ``moment`` (the session whose open it is, ``YYYYMMDD``). It may
+    give ``rule`` (the user's, in words), ``account`` (as
     :func:`~quantgraph.sandbox.trading_json.account_to_json` writes it) or ``cash``, and ``language``.
-
-    Results: ``decision`` (``action``, ``reason``, ``confidence``; of a hold ``hold_reason``, see
-    :data:`HoldReason`) and ``execution_history``, a record of each step, see :func:`.record_of`.
-
-    Between the steps: ``step``, the next one, from 1; ``messages``, the conversation; ``sent_back``, how
-    often in a row a reply was; ``reply``, ``action`` and ``result`` of the step; ``hold_reason``; ``begun``,
-    the clock at the first step, in seconds.
     """
 
     symbol: str
@@ -72,8 +67,22 @@ class ExecutionState(TypedDict, total=False):
     account: dict[str, Any]
     cash: float
     language: Language
+
+
+class ExecutionState(ExecutionInput, total=False):
+    """State of an execution: plain JSON, and messages.
+
+    Results: ``decision`` (``action``, ``reason``, ``confidence``; of a hold ``hold_reason``, see
+    :data:`HoldReason`) and ``execution_history``, a record of each step, see :func:`.record_of`.
+
+    Between the steps: ``cells``, the code of ``python_repl`` so far; ``step``, the next one, from 1;
+    ``conversation``, the messages; ``sent_back``, how often in a row a reply was; ``reply``, ``action`` and
+    ``result`` of the step; ``hold_reason``; ``begun``, the clock at the first step, in seconds.
+    """
+
+    cells: list[str]
     step: int
-    messages: list[AnyMessage]
+    conversation: list[AnyMessage]
     sent_back: int
     reply: AIMessage | None
     action: dict[str, Any] | None
@@ -137,7 +146,7 @@ class ReactContext:
 
 def run_execution(context: ReactContext) -> ExecutionState:
     """Run an execution to its decision, by the same steps as the subgraph, and return its state."""
-    while "decision" not in context.state:
+    while not context.state.get("decision"):
         react_step(context.state.get("step", 1), context)
     return context.state
 
@@ -152,10 +161,10 @@ def react_step(step_num: int, context: ReactContext) -> tuple[Action, Any]:
     """
     desk, state = context.desk, context.state
     following = state.get("step", 1)
-    if step_num != following or "decision" in state:
+    if step_num != following or state.get("decision"):
         raise BadOption(
             f"step_num={step_num}; must be {following}"
-            if "decision" not in state
+            if not state.get("decision")
             else f"step_num={step_num}; the execution has its decision",
             parameter="step_num",
         )
@@ -172,7 +181,7 @@ def react_step(step_num: int, context: ReactContext) -> tuple[Action, Any]:
 def think(state: ExecutionState, desk: Desk) -> ExecutionState:
     """Ask the model for the next action; without a usable one, send its reply back or decide to hold."""
     step, sent = state.get("step", 1), state.get("sent_back", 0)
-    messages = state.get("messages") or first_messages(
+    messages = state.get("conversation") or first_messages(
         _facts(desk), desk.prompt, rounds=desk.rounds, language=desk.language
     )
     if step > desk.rounds:
@@ -182,19 +191,26 @@ def think(state: ExecutionState, desk: Desk) -> ExecutionState:
     reply = AIMessage("")
     try:
         reply = desk.ask(bounded(messages))
-        action = parse_action(reply, step=step)
+        action = parse_action(reply, step=step, symbol=desk.symbol)
     except ModelOutputInvalid as fault:
         if sent >= MAX_SENT_BACK:
             why = f"{MAX_SENT_BACK + 1} replies in a row could not be read; the last: {fault.message}"
             return _held(messages, step, "malformed", why)
-        told = sent_back(reply, fault.message, step=step, rounds=desk.rounds, language=desk.language)
-        return {"messages": [*messages, *told], "sent_back": sent + 1, "action": None}
+        told = sent_back(
+            reply,
+            fault.message,
+            step=step,
+            rounds=desk.rounds,
+            is_last=sent + 1 == MAX_SENT_BACK,
+            language=desk.language,
+        )
+        return {"conversation": [*messages, *told], "sent_back": sent + 1, "action": None}
     except BudgetExceeded as spent:
         if spent.data.get("of") != "session":
             raise
         return _held(messages, step, "budget", spent.message)
     return {
-        "messages": messages,
+        "conversation": messages,
         "sent_back": 0,
         "reply": reply,
         "action": action.model_dump(),
@@ -229,7 +245,7 @@ def observe(state: ExecutionState, desk: Desk) -> ExecutionState:
     answer = observed(
         reply, action, result, next_step=action.step + 1, rounds=desk.rounds, language=desk.language
     )
-    return {**update, "messages": bounded([*state["messages"], *answer])}
+    return {**update, "conversation": bounded([*state["conversation"], *answer])}
 
 
 def execute_action(action: Action, desk: Desk, history: Sequence[Mapping[str, Any]] = ()) -> Any:
@@ -253,7 +269,7 @@ def execute_action(action: Action, desk: Desk, history: Sequence[Mapping[str, An
         if isinstance(action.action, ToolCall):
             return _called(action.action, desk, history)
         if isinstance(action.action, Calculation):
-            shown, timeframe = _last_bars(history, desk.symbol)
+            shown, timeframe = _last_bars(history, desk)
             calculation = {**action.action.model_dump(), "intermediate_result": action.intermediate_result}
             return check_calculation(calculation, desk.context, desk.symbol, shown=shown, timeframe=timeframe)
     except FATAL_ERRORS:
@@ -268,8 +284,8 @@ def _called(call: ToolCall, desk: Desk, history: Sequence[Mapping[str, Any]]) ->
     made = [canonical_json([each["tool_name"], each["params"]]) for each in history if "tool_name" in each]
     if made.count(wanted) >= MAX_IDENTICAL_CALLS:
         raise NoProgress(
-            f"{call.tool_name} has been called {MAX_IDENTICAL_CALLS} times with these parameters and has "
-            "answered; change them, or decide"
+            f"{call.tool_name} has been called {MAX_IDENTICAL_CALLS} times with these parameters, and would "
+            "answer the same; change them, or decide"
         )
     tool = desk.tools.get(call.tool_name)
     if tool is None:
@@ -277,13 +293,13 @@ def _called(call: ToolCall, desk: Desk, history: Sequence[Mapping[str, Any]]) ->
     return call_tool(tool, call.params, desk.context, timeout=desk.tool_timeout)
 
 
-def _last_bars(history: Sequence[Mapping[str, Any]], symbol: str) -> tuple[Any, str]:
+def _last_bars(history: Sequence[Mapping[str, Any]], desk: Desk) -> tuple[Any, str]:
     """Return the bars that the model was shown last, and their timeframe; none if it was shown none."""
     for each in reversed(history):
         params, result = each.get("params") or {}, each.get("result")
         called = each.get("tool_name") == "get_kline_data" and isinstance(result, list)
-        if called and params.get("symbol") == symbol:
-            return result, params.get("timeframe", "1d")
+        if called and known_symbol(desk.context.view, str(params.get("symbol"))) == desk.symbol:
+            return result, str(params.get("timeframe", "1d"))
     return (), "1d"
 
 
@@ -318,4 +334,4 @@ def _held(messages: list[AnyMessage], step: int, why: HoldReason, reason: str) -
     action = Action(
         type="decision", step=step, reasoning=f"not decided by the model ({why})", action=decision
     )
-    return {"messages": messages, "reply": None, "action": action.model_dump(), "hold_reason": why}
+    return {"conversation": messages, "reply": None, "action": action.model_dump(), "hold_reason": why}

@@ -8,12 +8,13 @@ from dataclasses import dataclass
 from decimal import ROUND_FLOOR, Decimal
 from typing import Any, Literal, get_args
 
+from quantgraph._util.texts import say
 from quantgraph.broker import DecisionContext, Order
 from quantgraph.broker.sizing import largest_buy
 from quantgraph.errors import BadOption
 from quantgraph.market.money import CENT, to_decimal
 
-__all__ = ["SIZES", "OrderSize", "orders_of"]
+__all__ = ["SIZES", "OrderSize", "account_value", "orders_of", "size_text"]
 
 SizeKind = Literal["confidence", "fixed"]
 SIZES: tuple[SizeKind, ...] = get_args(SizeKind)
@@ -68,6 +69,17 @@ class OrderSize:
         return (total * share * Decimal(str(confidence))).quantize(CENT, ROUND_FLOOR)
 
 
+def account_value(context: DecisionContext) -> Decimal:
+    """Return what the account is worth at the open; what has no open counts as nothing."""
+    opens, account = context.view.numbers("ohlcv", "open"), context.account
+    worths = (
+        to_decimal(opens[name]) * held.quantity
+        for name, held in account.positions.items()
+        if 0 < opens.get(name, math.nan) < math.inf
+    )
+    return sum(worths, account.cash)
+
+
 def orders_of(
     decisions: Mapping[str, Mapping[str, Any]], context: DecisionContext, size: OrderSize
 ) -> list[Order]:
@@ -76,19 +88,14 @@ def orders_of(
     A sell sells all; a buy raises the position to its size. What is held in that size already, to less than a
     lot, is left as it is.
     """
-    opens = context.view.numbers("ohlcv", "open")
-    account = context.account
-    prices = {name: to_decimal(opens[name]) for name in opens if 0 < opens[name] < math.inf}
-    total = account.cash + sum(
-        (prices.get(name, Decimal(0)) * held.quantity for name, held in account.positions.items()), Decimal(0)
-    )
+    opens, account, total = context.view.numbers("ohlcv", "open"), context.account, account_value(context)
     orders: list[Order] = []
     for symbol, decision in decisions.items():
         held, wish = account.quantity(symbol), _wish(decision, total, len(decisions), size)
         if wish is None or (not wish and not held):
             continue
-        price = prices.get(symbol)
-        if wish and held and price is not None:
+        if wish and held and 0 < opens[symbol] < math.inf:
+            price = to_decimal(opens[symbol])
             room = wish - price * held
             if not largest_buy(symbol, price, room, context.rules, context.session):
                 continue
@@ -101,6 +108,27 @@ def orders_of(
             )
         )
     return orders
+
+
+def size_text(context: DecisionContext, symbol: str, size: OrderSize, total: Decimal, symbols: int) -> str:
+    """Say to a model what a buy aims at, and what the least one is."""
+    target, lots = size.target(total, 1.0, symbols), context.rules.lots(symbol, context.session.date())
+    price = context.view.numbers("ohlcv", "open").get(symbol, math.nan)
+    scaled = size.kind == "confidence"
+    told = say(
+        context.language,
+        zh=f"买入把整个持仓补到 {target}{'乘以信心' if scaled else ''}，不足一手的差额不动",
+        en=f"a buy raises the whole position to {target}{' times its confidence' if scaled else ''}; less "
+        "than a lot of difference changes nothing",
+    )
+    if not 0 < price < math.inf:
+        return told
+    least = float(lots.first) * price
+    return told + say(
+        context.language,
+        zh=f"；至少买 {lots.first} 股，按开盘价为 {least:.2f}",
+        en=f"; the least buy is {lots.first} shares, {least:.2f} at the open",
+    )
 
 
 def _wish(decision: Mapping[str, Any], total: Decimal, symbols: int, size: OrderSize) -> Decimal | None:

@@ -90,14 +90,28 @@ def observed(
 
 
 def sent_back(
-    reply: AIMessage, fault: str, *, step: int, rounds: int, language: Language = "en"
+    reply: AIMessage,
+    fault: str,
+    *,
+    step: int,
+    rounds: int,
+    is_last: bool = False,
+    language: Language = "en",
 ) -> list[AnyMessage]:
-    """A reply that is no action, what is wrong with it, and the question once more."""
+    """A reply that is no action, what is wrong with it, and the question once more.
+
+    Parameters
+    ----------
+    is_last
+        Whether the next reply that is no action ends in a hold.
+    """
     told = say(
         language,
         zh=f"上一个回复不能用：{fault}。请重新回复，只给出一个操作。",
         en=f"Your last reply could not be used: {fault}. Reply again, with one action and nothing else.",
     )
+    if is_last:
+        told += say(language, zh="再有一个不能用的回复，就持有。", en=" Another one like it ends in a hold.")
     text = without_thoughts(reply_text(reply.content))
     text = text if len(text) <= _FAULTY_REPLY else f"{text[:_FAULTY_REPLY]}…"
     return _answered(reply, text, f"{escape_tags(told)}\n{_question(step, rounds, language)}", step)

@@ -159,7 +159,7 @@ ACTION_TOOLS: Final[Mapping[str, dict[str, Any]]] = {
 """What a model that calls tools is offered beside the tools, by name, in OpenAI's form."""
 
 
-def parse_action(reply: str | AIMessage, *, step: int | None = None) -> Action:
+def parse_action(reply: str | AIMessage, *, step: int | None = None, symbol: str = "") -> Action:
     """Read the one action of a reply.
 
     The first native call is the action: of ``calculation``, of ``decision`` or ``place_order``, or of any
@@ -173,6 +173,8 @@ def parse_action(reply: str | AIMessage, *, step: int | None = None) -> Action:
         A model's reply, or its text.
     step
         Number of the step; None: the one that the reply has.
+    symbol
+        The symbol that is decided: a decision may name it, and no other.
 
     Raises
     ------
@@ -194,7 +196,7 @@ def parse_action(reply: str | AIMessage, *, step: int | None = None) -> Action:
     try:
         is_call = bool(message.tool_calls or message.invalid_tool_calls)
         said = _called(message, text) if is_call else _written(message, text)
-        return _read(_plain(said), step)
+        return _read(_plain(said), step, symbol)
     except _Unreadable as fault:
         raise ModelOutputInvalid(_line(str(fault)), reply=text) from None
 
@@ -274,12 +276,13 @@ def _plain(said: Any) -> dict[str, Any]:
     return plain
 
 
-def _read(said: dict[str, Any], step: int | None) -> Action:
+def _read(said: dict[str, Any], step: int | None, symbol: str) -> Action:
     """Return the action that plain JSON stands for."""
     kind = _type_of(said)
-    payload = _checked(kind, _payload_of(kind, said))
+    payload = _payload_of(kind, said)
     if kind == "tool_call" and payload.get("tool_name") == _PLACE_ORDER:
-        kind, payload = "decision", _checked("decision", _params_of(payload))
+        kind, payload = "decision", _params_of(_checked(kind, payload))
+    payload = _checked(kind, payload, symbol)
     common: dict[str, Any] = {
         name: said[name] for name in ("intermediate_result", "next_step") if name in said
     }
@@ -333,14 +336,19 @@ def _params_of(call: Mapping[str, Any]) -> dict[str, Any]:
     return params
 
 
-def _checked(kind: ActionType, payload: dict[str, Any]) -> dict[str, Any]:
-    """Return a payload without keys of other types, or unknown ones."""
+def _checked(kind: ActionType, payload: dict[str, Any], symbol: str = "") -> dict[str, Any]:
+    """Return a payload without keys of other types, or unknown ones; a decision may name its symbol."""
     part = _PAYLOADS.get(kind)
-    for name in payload:
-        if part is None or name not in part.model_fields:
-            of = f"; it belongs to {_TYPE_OF[name]}" if name in _TYPE_OF else ""
-            raise _Unreadable(f"{kind} has no key {_shown(name)}{of}; its keys are {_keys(kind)}")
-    return payload
+    if kind == "decision" and symbol and payload.get("symbol") == symbol:
+        payload = {name: value for name, value in payload.items() if name != "symbol"}
+    others = [name for name in payload if part is None or name not in part.model_fields]
+    if not others:
+        return payload
+    shown = ", ".join(_shown(name) for name in others[:_FAULTS_SHOWN])
+    of = f"; {_shown(others[0])} belongs to {_TYPE_OF[others[0]]}" if others[0] in _TYPE_OF else ""
+    why = f": it decides {symbol} alone, and its size is set by code" if kind == "decision" and symbol else ""
+    keys = "key" if len(others) == 1 else "keys"
+    raise _Unreadable(f"{kind} has no {keys} {shown}{why}{of}; its keys are {_keys(kind)}")
 
 
 def _keys(kind: ActionType) -> str:

@@ -110,12 +110,19 @@ def checked_reading(
     request = _for_decider(request, not_executed, state, resources, source)
     unsaid = [*state.get("assumptions", []), *_unsaid_window(state, intent["params"], given)]
     left_out = [not_executed, *(word for word in state.get("waived", []) if word not in gone)]
-    understanding = understand(intent["params"], request, symbols, unsaid, left_out=left_out)
+    params = intent["params"] if decider.uses_signal else _without_rule(intent["params"])
+    understanding = understand(params, request, symbols, unsaid, left_out=left_out)
     if rule:
         became = say(language(state), zh="交给模型", en="given to the models")
         understanding["clauses"].append({"words": rule, "became": became, "status": "done"})
     emit_said(understanding_lines(understanding, language(state)))
     return {**read, "request": request, "understanding": understanding}
+
+
+def _without_rule(params: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a reading for a decider that executes no rule: without entry, exit, and defaults of them."""
+    clauses = [each for each in params.get("clauses", ()) if each["status"] != "default"]
+    return {**params, "strategy_desc": "", "entry": "", "exit": "", "clauses": clauses}
 
 
 def _set_aside(

@@ -50,6 +50,13 @@ _PASSING: frozenset[RecordKind] = frozenset({"news", "memory"})
 _PASSING_DAYS = pd.Timedelta(days=14)
 """Days before the data of which there is news: more than the longest holiday of an exchange."""
 _CLAUSE_END = re.compile(r"[,，;；。\n]|[.]\s")
+_TRADES = re.compile(
+    r"\b(?:buy|sell|hold|enter|exit|long|close)\b|[买卖持平清建加减]仓|买|卖|持有|入场|出场", re.IGNORECASE
+)
+_DAY = r"(?:\d{8}|\d{4}[-/.]\d{1,2}[-/.]\d{1,2}|\d{4}年(?:\d{1,2}月)?(?:\d{1,2}[日号])?)"
+_WINDOW = re.compile(
+    rf"(?:\b(?:from|between)\s+)?{_DAY}(?:\s*(?:to|until|till|through|and|[-–~至到])\s*{_DAY})?"
+)
 _BEGINNING = pd.Timestamp("1970-01-01")
 
 
@@ -57,7 +64,8 @@ def set_rule_aside(intent: dict[str, Any], unread: Sequence[str], text: str, cal
     """Make an intent a request for data alone, and return the rule in the user's words.
 
     The indicators that a rule needs are not fetched without the rule. A clause with a word that was not
-    understood counts as part of it: the symbols and the window are asked for first.
+    understood counts as part of it, and with one such clause each that trades: the symbols and the window are
+    asked for first. The window is left out, because its end would tell a model when the run ends.
 
     Parameters
     ----------
@@ -71,11 +79,24 @@ def set_rule_aside(intent: dict[str, Any], unread: Sequence[str], text: str, cal
     if rule:
         params["required_indicators"] = []
     intent |= {"type": "data_fetch", "needs_clarification": False}
-    text = without_names(text, (*called, *split_codes(params["ts_code"])))
+    codes = split_codes(params["ts_code"])
+    said, text = _without_window(rule, called, codes), without_names(text, (*called, *codes))
     words = [word for word in unread if word.casefold() in text.casefold() and word not in rule]
-    clauses = [" ".join(clause.split()).removeprefix("on ") for clause in _CLAUSE_END.split(text)]
-    kept = [each for each in clauses if any(word.casefold() in each.casefold() for word in words)]
-    return "; ".join([*([rule] if rule else []), *dict.fromkeys(kept)])
+    clauses = [_without_window(clause, (), ()) for clause in _CLAUSE_END.split(text)]
+    kept = [
+        each
+        for each in clauses
+        if any(word.casefold() in each.casefold() for word in words)
+        or (words and not rule and _TRADES.search(each))
+    ]
+    return "; ".join([*([said] if said else []), *dict.fromkeys(kept)])
+
+
+def _without_window(rule: str, called: Sequence[str], codes: Sequence[str]) -> str:
+    """Return a rule without the decider's name, dates, and what it begins with: codes and signs."""
+    rule = " ".join(_WINDOW.sub(" ", without_names(rule, called)).split())
+    first = "|".join([r"on\b", r"[\s,，、:：;；.。]", *map(re.escape, codes)])
+    return re.sub(rf"^(?:{first})+", "", rule, flags=re.IGNORECASE)
 
 
 def has_keyless_models(decider: Decider, resources: OpenResources) -> bool:
