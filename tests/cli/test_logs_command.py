@@ -96,6 +96,8 @@ def test_every_step_is_a_row_of_the_table(run_dir: Path) -> None:
 def test_the_options_select_sessions_symbols_and_steps(run_dir: Path) -> None:
     _, out, _ = call("stepwise", "--session", "20240103", "--symbol", "600519.sh", "--step", 4)
     assert [row[:4] for row in rows(out)] == [["2024-01-03", "600519.SH", "4", "decision"]]
+    _, bare, _ = call("stepwise", "--session", "20240103", "--symbol", "600519", "--step", 4)
+    assert bare == out
     _, out, _ = call(run_dir, "--session", "2024-01-02")
     assert len(rows(out)) == 6
     _, out, _ = call(run_dir, "--step", 4)

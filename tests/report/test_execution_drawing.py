@@ -208,3 +208,8 @@ def test_a_drawing_is_saved_by_the_ending_of_its_name(tmp_path):
         drawing.save(tmp_path / "a.png")
     with pytest.raises(BadOption, match="there is no folder"):
         drawing.save(tmp_path / "none" / "a.svg")
+
+
+def test_a_state_in_place_of_its_records_is_told():
+    with pytest.raises(BadOption, match=r"give one of Ledger\.executions\(\), or state"):
+        draw_execution({"execution_history": []})

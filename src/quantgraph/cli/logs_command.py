@@ -81,7 +81,12 @@ def _selected(
         _check_any(executions, "--session", session, there)
     if symbol is not None:
         there = [each.symbol for each in executions]
-        executions = [each for each in executions if each.symbol.casefold() == symbol.casefold()]
+        wanted = symbol.casefold()  # a bare code too
+        executions = [
+            each
+            for each in executions
+            if wanted in {each.symbol.casefold(), each.symbol.casefold().partition(".")[0]}
+        ]
         _check_any(executions, "--symbol", symbol, there)
     if step is not None:
         last = max(one.step for each in executions for one in each.steps)

@@ -93,12 +93,22 @@ def draw_execution(
     language
         That of the labels; what models and tools said stays as it is.
 
+    Raises
+    ------
+    BadOption
+        If it is a state in place of its records.
+
     Examples
     --------
     >>> record = {"type": "decision", "action": "hold", "reason": "no <signal>", "confidence": 0.5}
     >>> print(draw_execution([record]).mermaid.splitlines()[1].strip())
     s1["1 · decision · hold<br/>reason: no #60;signal#62;<br/>result: confidence 0.5"]:::decision
     """
+    if isinstance(execution, Mapping):
+        raise BadOption(
+            'execution is an object; give one of Ledger.executions(), or state["execution_history"]',
+            parameter="execution",
+        )
     title, steps = execution_title(execution), step_texts(execution, language)
     return ExecutionDrawing(mermaid=_mermaid(title, steps, language), svg=_svg(title, steps, language))
 
