@@ -508,7 +508,7 @@ class Undecided:
             {"decider": Undecided()},
             r"decider must be an instance of quantgraph\.broker\.Decider, which .* is not$",
         ),
-        ({"decider": "buy"}, "which 'buy' is not$"),
+        ({"decider": "buy"}, r"decider='buy' must be one of .*, or FILE\.py:CLASS"),
         ({"mark_at": "high"}, "mark_at must be 'close' or 'open', not 'high'"),
         ({"mark_at": None}, "mark_at must be .* not None"),
     ],

@@ -149,7 +149,8 @@ def _print(run_id: str, executions: Sequence[LoggedExecution]) -> None:
     from quantgraph._util.texts import say
     from quantgraph.report.execution_text import cut, step_texts
 
-    console, language = SafeConsole(), _language(executions)
+    console = SafeConsole()
+    language = _language(executions)
     if not console.is_terminal:
         console.width = max(console.width, _FILE_WIDTH)
     steps = sum(len(each.steps) for each in executions)

@@ -326,6 +326,8 @@ def _first_question(state: SignalSubgraphState, decider: Decider) -> dict[str, A
 def _facts(source: AsOfSource, text: str, decider: Decider) -> dict[str, Any]:
     """Return the facts for the model: the source's span, the names of symbols in the text, and who decides."""
     sessions, listed = source.sessions(), source.symbols()
+    called = () if decider.uses_signal else decider.called
+    named = [name for name in called if name.casefold() in text.casefold()]
     # An index has the name given here: a vendor's own text is not shown to a model.
     others = (code for code in source.names() if code not in listed and is_code(code))
     indices = [INDEX_NAMES.get(code, (code,))[0] for code in others]
@@ -336,7 +338,7 @@ def _facts(source: AsOfSource, text: str, decider: Decider) -> dict[str, Any]:
         "last_session": f"{sessions[-1]:%Y%m%d}",
         "names": names_in(text, source),
         "examples": [*filter(is_code, listed[:2]), *indices[:1]],
-        **({} if decider.uses_signal else {"decider": list(decider.called)}),
+        **({"decider": named} if named else {}),
     }
 
 
