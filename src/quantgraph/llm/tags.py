@@ -26,6 +26,7 @@ Tag = Literal[
     "last_request",
     "observation",
     "strategy",
+    "trader_day",
     "understanding",
     "user_request",
     "validate",

@@ -10,6 +10,7 @@ from langchain.tools import ToolRuntime
 
 from quantgraph.broker.account import Account
 from quantgraph.broker.quotes import Quotes, quotes_at
+from quantgraph.broker.session_market import SessionMarket
 from quantgraph.errors import BadOption
 from quantgraph.market.rulebook import Rulebook
 from quantgraph.sandbox import CodeRunner
@@ -32,16 +33,25 @@ class DecisionTools(ViewContext):
         The account on that morning.
     rules
         The rulebook in force.
+    market
+        Where orders are submitted as they are decided; None for an agent whose orders code makes later.
     """
 
     view: View
     account: Account
     rules: Rulebook
+    market: SessionMarket | None = None
     _bars: dict[str, SymbolBars] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     @classmethod
     def of(  # type: ignore[override]  # a decision has an account besides its view
-        cls, view: View, account: Account, rules: Rulebook, runner: CodeRunner | None = None
+        cls,
+        view: View,
+        account: Account,
+        rules: Rulebook,
+        runner: CodeRunner | None = None,
+        *,
+        market: SessionMarket | None = None,
     ) -> DecisionTools:
         """Return the tools' context of a decision; ``runner`` is by default that of the settings."""
         return cls(
@@ -50,6 +60,7 @@ class DecisionTools(ViewContext):
             view=view,
             account=account,
             rules=rules,
+            market=market,
         )
 
     @cached_property
