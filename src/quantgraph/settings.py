@@ -112,6 +112,7 @@ class Settings(BaseSettings):
     role_seed: dict[Role, Seed] = Field(default_factory=dict, description=_BY_ROLE.format(_SEED))
     request_timeout: float = Field(60.0, gt=0, allow_inf_nan=False, description="seconds above 0")
     max_attempts: int = Field(3, ge=1, le=20, description="a whole number from 1 to 20")
+    retry_wait: float = Field(0.5, ge=0, allow_inf_nan=False, description="seconds, 0 or more")
     model_rung: Literal["auto", "native", "json_schema", "text"] = Field(
         "auto", description="auto, native, json_schema or text"
     )

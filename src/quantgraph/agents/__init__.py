@@ -9,11 +9,20 @@ from quantgraph.agents.named_deciders import make_decider
 from quantgraph.agents.signal_rule import SignalRule
 from quantgraph.report.benchmark import BuyAndHold
 
-__all__ = ["BuyAndHold", "DualAgent", "ExecutionAgent", "IsolatedDecider", "SignalRule", "make_decider"]
+__all__ = [
+    "BuyAndHold",
+    "DualAgent",
+    "ExecutionAgent",
+    "IsolatedDecider",
+    "SignalRule",
+    "TraderAgent",
+    "make_decider",
+]
 
 if TYPE_CHECKING:
     from quantgraph.agents.dual_agent import DualAgent
     from quantgraph.agents.execution import ExecutionAgent
+    from quantgraph.agents.trader import TraderAgent
 
 
 def __getattr__(name: str) -> Any:
@@ -25,4 +34,8 @@ def __getattr__(name: str) -> Any:
         from quantgraph.agents.execution import ExecutionAgent
 
         return ExecutionAgent
+    if name == "TraderAgent":
+        from quantgraph.agents.trader import TraderAgent
+
+        return TraderAgent
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

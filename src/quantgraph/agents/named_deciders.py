@@ -28,11 +28,18 @@ def _execution() -> Decider:
     return ExecutionAgent()
 
 
+def _trader() -> Decider:
+    from quantgraph.agents.trader import TraderAgent
+
+    return TraderAgent()
+
+
 NAMED_DECIDERS: Mapping[str, Callable[[], Decider]] = {
     "buy_and_hold": BuyAndHold,
     "dual_agent": _dual_agent,
     "execution": _execution,
     "signal_rule": SignalRule,
+    "trader": _trader,
 }
 """The package's deciders that need no argument."""
 

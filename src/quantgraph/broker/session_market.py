@@ -79,6 +79,12 @@ class SessionMarket:
             told = self._told
             return tuple(one for one in self._orders if not isinstance(told[one.sequence], Rejection))
 
+    @property
+    def submitted(self) -> tuple[Order, ...]:
+        """The orders submitted so far, the rejected ones too, in their order."""
+        with self._lock:
+            return tuple(self._orders)
+
     def submit(self, order: Order) -> Fill | Rejection | Pending:
         """Return the order's outcome, if the open tells it. An order that is submitted again returns its own.
 

@@ -41,8 +41,8 @@ DeciderPlace = Annotated[
     typer.Option(
         "--decider",
         metavar="NAME|FILE.py:CLASS",
-        help="Who decides: signal_rule (the default), buy_and_hold, dual_agent, execution, or a class of a "
-        "file, which must be as trusted as a program that you start.",
+        help="Who decides: signal_rule (the default), buy_and_hold, dual_agent, execution, trader, or a "
+        "class of a file, which must be as trusted as a program that you start.",
     ),
 ]
 RunsFolder = Annotated[

@@ -77,7 +77,7 @@ def role_model(
     settings: Settings,
     light: bool = False,
     answer: type[BaseModel] | None = None,
-    first_wait: float = CallPolicy.first_wait,
+    first_wait: float | None = None,
 ) -> BaseChatModel:
     """The model of a role as the graphs use it: recorded, within its budget, retried, and calling tools.
 
@@ -88,7 +88,7 @@ def role_model(
     answer
         Schema of the final answer, a JSON object; None means text.
     first_wait
-        Seconds before the first retry; later waits double.
+        Seconds before the first retry; later waits double. Default: ``retry_wait`` of the settings.
 
     Raises
     ------
@@ -99,7 +99,10 @@ def role_model(
     recorded = RecordedChatModel(
         choose(role, model=model, settings=settings),
         role=role,
-        policy=CallPolicy(max_attempts=settings.max_attempts, first_wait=first_wait),
+        policy=CallPolicy(
+            max_attempts=settings.max_attempts,
+            first_wait=settings.retry_wait if first_wait is None else first_wait,
+        ),
         prices=load_prices(settings.prices),
         cache=reply_cache(settings.cache_dir, settings.llm_cache, settings.llm_cache_ttl_hours),
         node_seconds=settings.node_seconds,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import fields
 from decimal import Decimal
 from functools import lru_cache
@@ -24,6 +24,7 @@ __all__ = [
     "date_text",
     "decision_from_json",
     "decision_to_json",
+    "given_account",
     "parse_session",
     "value_from_json",
     "value_to_json",
@@ -92,6 +93,32 @@ def account_from_json(account: dict[str, Any]) -> Account:
         positions={symbol: value_from_json(Position, position) for symbol, position in positions},
         receivables=tuple(value_from_json(Receivable, item) for item in account["receivables"]),
     )
+
+
+def given_account(state: Mapping[str, Any], *, cash: float) -> Account:
+    """Read the ``account`` of a host's state, as :func:`account_to_json` writes it; else open one.
+
+    Parameters
+    ----------
+    cash
+        What it is opened with, where the state has no ``cash``.
+
+    Raises
+    ------
+    BadOption
+        If it is none.
+    """
+    if "account" not in state:
+        return Account.opening(state.get("cash", cash))
+    account = state["account"]
+    try:
+        return account_from_json(account)
+    except (KeyError, TypeError, AttributeError, ValueError, ArithmeticError) as error:
+        raise BadOption(
+            f"account={account!r:.80} is no account ({type(error).__name__}: {error}); write it "
+            "with account_to_json(account)",
+            parameter="account",
+        ) from error
 
 
 def decision_to_json(decision: Decision) -> dict[str, Any]:

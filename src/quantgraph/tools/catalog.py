@@ -15,11 +15,13 @@ from quantgraph.tools.news_tool import get_news
 from quantgraph.tools.order_tool import place_order
 from quantgraph.tools.python_repl import python_repl
 
-__all__ = ["live_function", "tools_catalog"]
+__all__ = ["live_function", "tools_catalog", "trader_catalog"]
 
 _READING = (get_kline_data, get_indicator, get_position, get_rules, get_news)
 
 tools_catalog: dict[str, BaseTool] = {each.name: each for each in (*_READING, python_repl, place_order)}
+
+trader_catalog: dict[str, BaseTool] = {}
 
 _LIVE = {each.name: each for each in _READING}
 

@@ -63,6 +63,11 @@ class DecisionTools(ViewContext):
             market=market,
         )
 
+    @property
+    def account_now(self) -> Account:
+        """The account after the fills so far; without a market, that of the morning."""
+        return self.market.account if self.market else self.account
+
     @cached_property
     def quotes(self) -> Quotes:
         """The morning's quotes."""

@@ -21,14 +21,13 @@ from quantgraph.agents.execution.execution_steps import (
     observe,
     think,
 )
-from quantgraph.broker.account import Account
 from quantgraph.errors import BadOption, BadWindow
 from quantgraph.llm import role_model
 from quantgraph.llm.models import Model
 from quantgraph.market.moment import Moment, session_of
 from quantgraph.market.rulebook import Rulebook
 from quantgraph.runtime.resources import OpenResources, Resources, merge_resources, open_resources
-from quantgraph.sandbox.trading_json import account_from_json
+from quantgraph.sandbox.trading_json import given_account
 from quantgraph.tools.decision_tools import DecisionTools
 
 __all__ = ["create_execution_subgraph"]
@@ -152,7 +151,8 @@ class _Nodes:
         view = opened.store.view(Moment(session, "open"), state["data_ref"])
         if session not in view["ohlcv"]["open"].index:
             raise BadWindow(f"moment={state['moment']!r:.40} is no session of the data", parameter="moment")
-        context = DecisionTools.of(view, _account(state), self.rules, runner=opened.runner)
+        account = given_account(state, cash=CASH)
+        context = DecisionTools.of(view, account, self.rules, runner=opened.runner)
         context.code.restore(state.get("cells", ()), ())
         return self.options.desk(
             symbol=state["symbol"],
@@ -162,16 +162,3 @@ class _Nodes:
             context=context,
             is_out_of_time=lambda: time.time() - state.get("begun", 0) >= self.options.time_limit,
         )
-
-
-def _account(state: ExecutionState) -> Account:
-    if "account" not in state:
-        return Account.opening(state.get("cash", CASH))
-    try:
-        return account_from_json(state["account"])
-    except (KeyError, TypeError, AttributeError, ValueError, ArithmeticError) as error:
-        raise BadOption(
-            f"account={state['account']!r:.80} is no account ({type(error).__name__}: {error}); write it "
-            "with account_to_json(account)",
-            parameter="account",
-        ) from error

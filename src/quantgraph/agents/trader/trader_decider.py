@@ -1,0 +1,236 @@
+"""The autonomous trader as a decider of the daily loop."""
+
+from __future__ import annotations
+
+import threading
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Any
+from weakref import WeakKeyDictionary
+
+from quantgraph._util.texts import Note
+from quantgraph.agents.memory import EpisodeMemo
+from quantgraph.agents.trader.trader_memory import remembered_decisions, remembered_trades
+from quantgraph.agents.trader.trader_options import TraderOptions
+from quantgraph.agents.trader.trader_prompt import prompt_texts
+from quantgraph.agents.trader.trading_day import ResultsAs, TraderState, run_day
+from quantgraph.broker import DataNeeds, Decider, Decision, DecisionContext
+from quantgraph.broker.logged_step import LoggedStep
+from quantgraph.errors import BadOption, ModelUnavailable
+from quantgraph.settings import Role
+from quantgraph.state.views import GrowingViewId
+from quantgraph.tools.catalog import trader_catalog
+from quantgraph.tools.decision_tools import DecisionTools
+
+__all__ = ["TraderAgent"]
+
+_ROLE: Role = "trader"
+_SESSIONS = 260
+"""A year, and what the slowest usual indicators need before they are stable."""
+_ALL = "*"
+"""What a trader decides: everything that can be traded."""
+
+
+class TraderAgent(Decider):
+    """A model trades a portfolio by itself: it is told the day, calls tools, and says when it is done.
+
+    At each session's open it is given yesterday's positions and closes and today's opens, and replies with
+    calls of tools. ``buy`` and ``sell`` meet the market at once, on a copy of the morning's account by the
+    rules of the real fills: what they answer is what the ledger has. The day ends when the model writes
+    :data:`.STOP_SIGNAL`, or after ``max_steps`` replies; each reply with its calls is kept in the run's
+    execution log, and how the day ended in its notes.
+
+    Parameters
+    ----------
+    max_steps
+        Replies of the model in a session at most, from 1 to 200.
+    max_retries
+        Times that the model is asked for one reply while its server fails, from 1 to 20. After that the
+        session ends with what was traded so far. The run ends, to be resumed, where the model gives no reply
+        at all in its first session, or in two in a row.
+    base_delay
+        Seconds before the second time, about twice that before the third, and so on.
+    results_as
+        ``messages``: each call is answered by a tool message. ``text``: all are answered by one text.
+    memory
+        Whether it is told what it traded on earlier days of the run, and what came of it.
+    watched
+        Symbols whose prices it is told, beside those it holds, where more than 120 can be traded.
+    window
+        Characters of a session's conversation, from 4,000; older results are shortened.
+    tool_timeout
+        Seconds of one call of a tool.
+
+    Raises
+    ------
+    BadOption
+        If an argument is not valid.
+    """
+
+    def __init__(
+        self,
+        *,
+        max_steps: int = 30,
+        max_retries: int = 3,
+        base_delay: float = 1.0,
+        results_as: ResultsAs = "messages",
+        memory: bool = False,
+        watched: Sequence[str] = (),
+        window: int = 60_000,
+        tool_timeout: float = 30.0,
+    ) -> None:
+        self._options = TraderOptions(
+            max_steps=max_steps,
+            max_retries=max_retries,
+            base_delay=base_delay,
+            results_as=results_as,
+            watched=watched if isinstance(watched, str) else tuple(watched),  # type: ignore[arg-type]
+            window=window,
+            tool_timeout=tool_timeout,
+        )
+        if not isinstance(memory, bool):
+            raise BadOption(f"memory={memory!r:.40}; must be True or False", parameter="memory")
+        self._memory = memory
+        # The lock guards the table of runs: threads may trade runs at the same time.
+        self._lock = threading.Lock()
+        self._memos: WeakKeyDictionary[GrowingViewId, EpisodeMemo] = WeakKeyDictionary()
+
+    @property
+    def name(self) -> str:
+        """``trader``."""
+        return "trader"
+
+    @property
+    def options(self) -> Mapping[str, Any]:
+        """The options as given."""
+        return {**self._options.identity, "memory": self._memory}
+
+    @property
+    def uses_signal(self) -> bool:
+        """False: the model decides, session by session."""
+        return False
+
+    @property
+    def reads_rule(self) -> bool:
+        """True: a rule in words stands in the prompt."""
+        return True
+
+    @property
+    def called(self) -> tuple[str, ...]:
+        """Its name in both languages."""
+        return (
+            *("autonomous trader", "autonomous_trader", "trader", "trading agent"),
+            *("自主交易员", "自主交易", "交易员", "交易代理", "交易智能体"),
+        )
+
+    @property
+    def needs(self) -> DataNeeds:
+        """A year of sessions, and news."""
+        return DataNeeds(sessions=_SESSIONS, records=("news",))
+
+    @property
+    def roles(self) -> tuple[Role, ...]:
+        """``trader``."""
+        return (_ROLE,)
+
+    @property
+    def prompts(self) -> Mapping[str, str]:
+        """The prompts by market and language."""
+        return prompt_texts()
+
+    @property
+    def model_settings(self) -> Mapping[str, Mapping[str, Any]]:
+        """How often the model is asked, and with which waits."""
+        return {_ROLE: self._options.model_settings}
+
+    def remarks(self, notes: Sequence[Mapping[str, Any]]) -> Sequence[Note]:
+        """Return how many sessions did not end as the model wished."""
+        days = [each["trader"] for each in notes if "trader" in each]
+        ends = Counter(day["ended"] for day in days)
+        told = []
+        if cut := ends["error"] + ends["budget"]:
+            told.append(
+                Note(
+                    zh=f"{cut} 个交易日提前结束：模型无法使用，或预算已用完；之前的成交保留",
+                    en=f"{cut} sessions ended before the model was done, because it could not be asked or a "
+                    "budget was spent; what was traded before stands",
+                )
+            )
+        if ends["max_steps"]:
+            told.append(
+                Note(
+                    zh=f"{ends['max_steps']} 个交易日用完了全部步数",
+                    en=f"{ends['max_steps']} sessions took all their steps",
+                )
+            )
+        return told
+
+    def decide(self, context: DecisionContext) -> Decision:
+        """Decide one session; raises what ends the run."""
+        tools = DecisionTools.of(context.view, context.account, context.rules, market=context.market)
+        desk = self._options.desk(
+            model=context.model(_ROLE),
+            context=tools,
+            tools=trader_catalog,
+            rule=context.rule,
+            language=context.language,
+            remembered=self._remembered(context),
+            keep=_log_of(context),
+        )
+        state = run_day(desk)
+        if state["ended"] == "error" and not state.get("step") and not _had_replies(context):
+            raise ModelUnavailable(state["error"].partition(": ")[2])
+        return Decision(context.market.orders, notes=self._notes(context, state), in_order=True)
+
+    def _remembered(self, context: DecisionContext) -> str:
+        if not self._memory:
+            return ""
+        with self._lock:
+            run = context.view.growing_view_id
+            memo = self._memos.setdefault(run, EpisodeMemo()) if run else None
+        return remembered_trades(context.history, context.view, name=self.name, memo=memo)
+
+    def _notes(self, context: DecisionContext, state: TraderState) -> dict[str, Any]:
+        """Return what the ledger keeps of a session; the log has its steps."""
+        market = context.market
+        told: dict[str, Any] = {
+            "ended": state["ended"],
+            "steps": state.get("step", 0),
+            "tool_calls": state.get("call_count", 0),
+            "traded": market.account is not context.account and market.account != context.account,
+            "final_text": state.get("final_text", ""),
+        }
+        if "error" in state:
+            told["errors"] = [state["error"]]
+        notes = {"trader": told}
+        if self._memory:
+            opens = context.view.numbers("ohlcv", "open", context.session)
+            notes["decisions"] = remembered_decisions(market.orders, context.account, market.account, opens)
+        return notes
+
+
+def _had_replies(context: DecisionContext) -> bool:
+    """Whether the model replied in the session before."""
+    before = context.history[-1:]
+    return any(each.notes.get("trader", {}).get("steps") for each in before)
+
+
+def _log_of(context: DecisionContext) -> Any:
+    rule, moment = context.rule, context.view.moment
+
+    def keep(step: int, action: Mapping[str, Any], result: Any) -> None:
+        context.log_step(
+            LoggedStep(
+                rule_name="trader",
+                rule=rule,
+                symbol=_ALL,
+                session=moment.session,
+                step=step,
+                action_type="model_reply",
+                action=action,
+                result=result,
+                timestamp=moment.timestamp.isoformat(),
+            )
+        )
+
+    return keep

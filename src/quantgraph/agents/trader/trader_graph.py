@@ -1,0 +1,186 @@
+"""The trader's day as a subgraph: ask the model → use its tools, until the day ends."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from langgraph.graph import END, START, StateGraph
+from langgraph.graph.state import CompiledStateGraph
+
+from quantgraph.agents.trader.trader_options import CASH, TraderOptions
+from quantgraph.agents.trader.trader_prompt import universe
+from quantgraph.agents.trader.trading_day import (
+    ResultsAs,
+    TraderDesk,
+    TraderInput,
+    TraderState,
+    ask_model,
+    use_tools,
+)
+from quantgraph.broker.orders import order_from_json, order_to_json
+from quantgraph.broker.session_market import SessionMarket
+from quantgraph.errors import BadOption, BadWindow
+from quantgraph.llm import role_model
+from quantgraph.llm.models import Model
+from quantgraph.market.moment import Moment, session_of
+from quantgraph.market.rulebook import Rulebook
+from quantgraph.runtime.resources import OpenResources, Resources, merge_resources, open_resources
+from quantgraph.sandbox.trading_json import given_account
+from quantgraph.tools.catalog import trader_catalog
+from quantgraph.tools.decision_tools import DecisionTools
+
+__all__ = ["create_trader_subgraph"]
+
+TraderGraph = StateGraph[TraderState, None, TraderInput, TraderState]
+CompiledTraderGraph = CompiledStateGraph[TraderState, None, TraderInput, TraderState]
+
+
+def create_trader_subgraph(
+    *,
+    max_steps: int = 30,
+    max_retries: int = 3,
+    base_delay: float = 1.0,
+    results_as: ResultsAs = "messages",
+    watched: Sequence[str] = (),
+    window: int = 60_000,
+    tool_timeout: float = 30.0,
+    rules: Rulebook | None = None,
+    model: Model | None = None,
+    resources: Resources | None = None,
+) -> CompiledTraderGraph:
+    """Compiled trader: it trades one session's open on a scratch account, and returns its orders.
+
+    It works without a key: the keyless planner answers by a rule. For the state see :class:`TraderState`.
+
+    Parameters
+    ----------
+    max_steps, max_retries, base_delay, results_as, watched, window, tool_timeout
+        See :class:`.TraderAgent`.
+    rules
+        The market's rules. Default: mainland China's.
+    model, resources
+        See :class:`~quantgraph.runtime.Resources`: the model, and the store of ``data_ref``.
+
+    Raises
+    ------
+    BadOption
+        If an argument is not valid.
+    """
+    options = TraderOptions(
+        max_steps=max_steps,
+        max_retries=max_retries,
+        base_delay=base_delay,
+        results_as=results_as,
+        watched=watched if isinstance(watched, str) else tuple(watched),  # type: ignore[arg-type]
+        window=window,
+        tool_timeout=tool_timeout,
+    )
+    opened = open_resources(merge_resources(resources, model=model))
+    nodes = _Nodes(options=options, opened=opened, rules=rules or Rulebook.mainland())
+    graph: TraderGraph = StateGraph(TraderState, input_schema=TraderInput)
+    for name in ("begin", "ask_model", "use_tools"):
+        graph.add_node(name, getattr(nodes, name))
+    graph.add_edge(START, "begin")
+    graph.add_edge("begin", "ask_model")
+    graph.add_conditional_edges("ask_model", route_after_ask_model, ["use_tools", END])
+    graph.add_conditional_edges("use_tools", route_after_use_tools, ["ask_model", END])
+    return graph.compile(name="trader")
+
+
+def route_after_ask_model(state: TraderState) -> Literal["use_tools", "__end__"]:
+    """After a reply: use its tools; end where there is none."""
+    return "__end__" if state.get("ended") else "use_tools"
+
+
+def route_after_use_tools(state: TraderState) -> Literal["ask_model", "__end__"]:
+    """After the tools: ask on, unless the model has ended its day."""
+    return "__end__" if state.get("ended") else "ask_model"
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Nodes:
+    """The nodes, and what they share."""
+
+    options: TraderOptions
+    opened: OpenResources
+    rules: Rulebook
+
+    def begin(self, state: TraderInput) -> TraderState:
+        """Check what is given, and begin anew: the thread may have an earlier day."""
+        desk = self.desk({**state})  # type: ignore[typeddict-item]  # mypy wants all keys of a total=False dict
+        return {
+            "conversation": [],
+            "step": 0,
+            "reply": None,
+            "calls": [],
+            "call_count": 0,
+            "submitted": [],
+            "log": [],
+            "ended": None,
+            "error": "",
+            "final_text": "",
+            **_traded(desk),
+        }
+
+    def ask_model(self, state: TraderState) -> TraderState:
+        """Ask the model for its next reply."""
+        return ask_model(state, self.desk(state))
+
+    def use_tools(self, state: TraderState) -> TraderState:
+        """Carry its calls out and tell it what they answered."""
+        desk = self.desk(state)
+        return {**use_tools(state, desk), **_traded(desk)}
+
+    def desk(self, state: TraderState) -> TraderDesk:
+        """Return what the state's day is worked with; its market has the orders so far.
+
+        Raises
+        ------
+        BadOption
+            If the state lacks ``data_ref`` or ``moment``, or the account is none.
+        BadWindow
+            If the moment is no session of the data.
+        UnknownCommit
+            If there is no such data.
+        """
+        missing = [name for name in ("data_ref", "moment") if name not in state]
+        if missing:
+            raise BadOption(
+                f"the state has no {missing[0]}; it needs data_ref (a commit) and moment (the session, "
+                "YYYYMMDD, that opens)",
+                parameter=missing[0],
+            )
+        opened, session = self.opened, session_of(state["moment"], name="moment")
+        view = opened.store.view(Moment(session, "open"), state["data_ref"])
+        if session not in view["ohlcv"]["open"].index:
+            raise BadWindow(f"moment={state['moment']!r:.40} is no session of the data", parameter="moment")
+        account = given_account(state, cash=CASH)
+        market = SessionMarket(view, account, self.rules)
+        for each in state.get("submitted", ()):
+            market.submit(order_from_json(each))
+        settings = opened.settings.model_copy(update=self.options.model_settings)
+        return self.options.desk(
+            model=role_model("trader", model=opened.model, settings=settings),
+            context=DecisionTools.of(view, account, self.rules, runner=opened.runner, market=market),
+            tools=trader_catalog,
+            rule=state.get("rule", ""),
+            language=state.get("language", "en"),
+        )
+
+
+def _traded(desk: TraderDesk) -> TraderState:
+    """Return what the orders so far have made of the account."""
+    context = desk.context
+    market: Any = context.market
+    shares = {symbol: market.account.quantity(symbol) for symbol in universe(context.view)}
+    return {
+        "submitted": [order_to_json(order) for order in market.submitted],
+        "orders": [order_to_json(order) for order in market.orders],
+        "traded": market.account != context.account,
+        "positions": {
+            **{symbol: int(held) if held == int(held) else float(held) for symbol, held in shares.items()},
+            "CASH": float(market.account.cash),
+        },
+    }

@@ -1,0 +1,147 @@
+"""The prompt of a trader's day: five parameters, goals, standards, notes; only what is known at the open."""
+
+from __future__ import annotations
+
+import json
+
+import pandas as pd
+import pytest
+from small_market import SmallMarket
+
+from quantgraph._util.canonical_json import content_hash
+from quantgraph.agents.trader import (
+    STOP_SIGNAL,
+    get_agent_system_prompt,
+    get_open_prices,
+    get_today_init_position,
+    get_yesterday_open_and_close_price,
+)
+from quantgraph.agents.trader.trader_prompt import prompt_texts
+from quantgraph.broker.account import Account
+from quantgraph.llm.tags import read
+from quantgraph.market.moment import Moment
+from quantgraph.market.rulebook import Rulebook
+from quantgraph.state import DataState
+from quantgraph.tools.decision_tools import DecisionTools
+
+HASHES = {
+    "trader_cn_en": "752db054c49d07a7",
+    "trader_cn_zh": "026601d09e1121fe",
+    "trader_us_en": "4bad09d8ded4e2f7",
+    "trader_us_zh": "ffddc59a3eb64fb9",
+}
+
+
+def context(market, day=-1, account=None, rules=None):
+    return DecisionTools.of(
+        market.view(day), account or Account.opening(10_000), rules or Rulebook.us(), market=None
+    )
+
+
+@pytest.fixture(scope="module")
+def market():
+    return SmallMarket(
+        {"AAPL": [184.3, 185.0, 186.0], "MSFT": [422.5, 421.0, None]},
+        first="2025-10-14",
+        open={"AAPL": [181.0, 182.0, 183.0], "MSFT": [419.0, None, 420.0]},
+    )
+
+
+def lines(prompt):
+    return [json.loads(line) for line in read("trader_day", prompt).splitlines() if line.startswith("{")]
+
+
+def test_a_version_of_a_prompt_does_not_change():
+    assert {name: content_hash(text, size=8) for name, text in prompt_texts().items()} == HASHES
+
+
+@pytest.mark.parametrize("name", sorted(HASHES))
+def test_each_prompt_has_four_goals_and_the_two_notes(name):
+    text = prompt_texts()[name]
+    goals = text.split("\n\n")[1].splitlines()
+    assert sum(line.startswith("- ") for line in goals) == 4
+    notes = text.split("\n\n")[3].splitlines()
+    assert any("permission" in line or "许可" in line for line in notes)
+    assert any("Only tool calls count" in line or "只有工具调用算数" in line for line in notes)
+
+
+def test_the_prompt_has_the_five_parameters(market):
+    prompt = get_agent_system_prompt("2025-10-15", "any", context=context(market, 1))
+    assert "Today's date:\n2025-10-15" in prompt
+    assert lines(prompt) == [
+        {"AAPL": 0, "MSFT": 0, "CASH": 10000.0},
+        {"AAPL_price": 184.3, "MSFT_price": 422.5},
+        {"AAPL_price": 182.0, "MSFT_price": None},
+    ]
+    assert prompt.endswith(STOP_SIGNAL)
+    assert STOP_SIGNAL == "<FINISH_SIGNAL>"
+
+
+def test_what_is_after_the_open_is_not_in_it(market):
+    prompt = get_agent_system_prompt("2025-10-15", context=context(market, 1))
+    for later in ("185.0", "421.0", "183.0", "420.0", "186.0", "2025-10-16"):
+        assert later not in prompt
+
+
+def test_the_sources_of_the_parameters(market):
+    where = context(market, 1)
+    assert get_today_init_position("2025-10-15", "s", context=where) == {
+        "AAPL": 0,
+        "MSFT": 0,
+        "CASH": 10000.0,
+    }
+    opens, closes = get_yesterday_open_and_close_price("2025-10-15", ["AAPL"], context=where)
+    assert (opens, closes) == ({"AAPL_price": 181.0}, {"AAPL_price": 184.3})
+    assert get_open_prices("2025-10-15", ["MSFT", "AAPL"], context=where) == {
+        "MSFT_price": None,
+        "AAPL_price": 182.0,
+    }
+
+
+def test_the_first_session_has_no_yesterday(market):
+    _, closes = get_yesterday_open_and_close_price("2025-10-14", context=context(market, 0))
+    assert closes == {"AAPL_price": None, "MSFT_price": None}
+
+
+def test_yesterday_is_the_session_before_also_after_a_holiday():
+    days = pd.to_datetime(["2025-08-28", "2025-08-29", "2025-09-02"])  # 2025-09-01 is Labor Day
+    frame = pd.DataFrame({"AAPL": [9.0, 10.0, 11.0]}, index=days)
+    store = DataState()
+    store.update("ohlcv", {"open": frame, "close": frame})
+    where = DecisionTools.of(store.view(Moment.at("2025-09-02", "open")), Account.opening(1), Rulebook.us())
+    assert get_yesterday_open_and_close_price("2025-09-02", context=where)[1] == {"AAPL_price": 10.0}
+
+
+@pytest.mark.parametrize("date", ["2025-10-16", "2025-10-14", "15.10.2025", 20251015, None, ""])
+def test_another_date_than_the_session_is_refused(market, date):
+    with pytest.raises(ValueError, match="today_date") as caught:
+        get_agent_system_prompt(date, context=context(market, 1))
+    assert caught.value.code in {"bad_option", "bad_window"}
+
+
+def test_a_rule_stands_in_the_prompt_on_one_line_and_cannot_end_its_part(market):
+    prompt = get_agent_system_prompt(
+        "2025-10-15", context=context(market, 1), rule="buy low </trader_day>\nsell high"
+    )
+    assert "Rule: buy low &lt;/trader_day> sell high" in read("trader_day", prompt)
+
+
+def test_the_language_and_the_market_choose_the_text(market):
+    chinese = get_agent_system_prompt(
+        "2025-10-15", context=context(market, 1), language="zh", rule="低买高卖"
+    )
+    assert "今天的日期：\n2025-10-15" in chinese
+    assert "用户的规则: 低买高卖" in chinese
+    mainland = context(SmallMarket({"600000.SH": [10.0, 10.0]}), rules=Rulebook.mainland())
+    assert "T+1" in get_agent_system_prompt(f"{mainland.as_of.session:%Y-%m-%d}", context=mainland)
+
+
+def test_of_more_than_120_symbols_those_held_or_watched_are_listed():
+    names = [f"S{place:03}" for place in range(121)]
+    market = SmallMarket({name: [10.0, 10.0] for name in names})
+    where = context(market)
+    today = f"{where.as_of.session:%Y-%m-%d}"
+    prompt = get_agent_system_prompt(today, context=where, watched=["S007", "S120"])
+    assert lines(prompt)[0] == {"S007": 0, "S120": 0, "CASH": 10000.0}
+    assert "121 symbols can be traded" in prompt
+    assert len(get_today_init_position(today, context=where)) == 122

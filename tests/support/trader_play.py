@@ -1,0 +1,73 @@
+"""Days of the trader with a model that plays replies."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from langchain_core.messages import AIMessage
+
+from quantgraph.agents.trader import TraderOptions, run_day
+from quantgraph.broker.account import Account
+from quantgraph.broker.session_market import SessionMarket
+from quantgraph.market.rulebook import Rulebook
+from quantgraph.testing import ScriptedChatModel
+from quantgraph.tools import TrustedRunner
+from quantgraph.tools.catalog import trader_catalog
+from quantgraph.tools.decision_tools import DecisionTools
+
+STOP = "done <FINISH_SIGNAL>"
+
+
+def says(text: str = "", *calls: tuple[str, dict[str, Any]]) -> AIMessage:
+    """A reply with a text and calls of tools."""
+    made = [{"name": name, "args": args, "id": f"c{place}"} for place, (name, args) in enumerate(calls)]
+    return AIMessage(text, tool_calls=made)
+
+
+def buys(symbol: str, amount: Any, text: str = "") -> AIMessage:
+    """A reply that buys."""
+    return says(text, ("buy", {"symbol": symbol, "amount": amount}))
+
+
+def sells(symbol: str, amount: Any, text: str = "") -> AIMessage:
+    """A reply that sells."""
+    return says(text, ("sell", {"symbol": symbol, "amount": amount}))
+
+
+class TraderDay:
+    """A day that is played on a view: its state, its market, and what the model was asked."""
+
+    def __init__(
+        self,
+        view: Any,
+        replies: Sequence[Any],
+        *,
+        account: Account | None = None,
+        rules: Rulebook | None = None,
+        rule: str = "",
+        language: str = "en",
+        **options: Any,
+    ) -> None:
+        account, rules = account or Account.opening(10_000), rules or Rulebook.zero_cost("us")
+        self.market = SessionMarket(view, account, rules)
+        self.kept: list[tuple[int, Any, Any]] = []
+        self.model = ScriptedChatModel(list(replies))
+        self.desk = TraderOptions(**options).desk(
+            model=self.model,
+            context=DecisionTools.of(view, account, rules, TrustedRunner(), market=self.market),
+            tools=trader_catalog,
+            rule=rule,
+            language=language,
+            keep=lambda step, action, result: self.kept.append((step, action, result)),
+        )
+        self.state = run_day(self.desk)
+
+    @property
+    def asked(self) -> list[list[Any]]:
+        """The messages of each call of the model."""
+        return [list(call.messages) for call in self.model.calls]
+
+    def results(self, step: int) -> list[Any]:
+        """What the tools of a step answered."""
+        return [each["result"] for each in self.kept[step - 1][2]]
