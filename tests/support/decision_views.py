@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from decimal import Decimal
+
 import pandas as pd
 
-from quantgraph.broker.account import Account
+from quantgraph.broker.account import Account, Position
+from quantgraph.broker.session_market import SessionMarket
 from quantgraph.market.moment import Moment
 from quantgraph.market.rulebook import Rulebook
 from quantgraph.state import DataState
 from quantgraph.tools import DecisionTools
 
-__all__ = ["tools_at"]
+__all__ = ["tools_at", "trading_tools_at"]
 
 
 def tools_at(
@@ -28,3 +32,29 @@ def tools_at(
         store.record(records)
     view = store.view(Moment.at(day, "open"))
     return DecisionTools.of(view, account or Account.opening(100_000), Rulebook.mainland(), runner)
+
+
+def trading_tools_at(
+    panel: dict[str, pd.DataFrame],
+    day: str,
+    *,
+    cash: float = 100_000,
+    rules: Rulebook | None = None,
+    records: tuple = (),
+    holding: dict[str, int] | None = None,
+    **options,
+) -> DecisionTools:
+    """The context of an agent that trades by itself; ``holding`` is held since before, at no cost."""
+    store = DataState()
+    store.update("ohlcv", panel)
+    if records:
+        store.record(records)
+    view = store.view(Moment.at(day, "open"))
+    rules = rules or Rulebook.mainland()
+    positions = {
+        symbol: Position(quantity=shares, sellable=shares, cost=Decimal(0), entered=view.moment.session)
+        for symbol, shares in (holding or {}).items()
+    }
+    account = replace(Account.opening(cash), positions=positions)
+    market = SessionMarket(view, account, rules)
+    return DecisionTools.of(view, account, rules, market=market, **options)

@@ -6,10 +6,10 @@ import random
 
 import pandas as pd
 import pytest
-from decision_views import tools_at
+from decision_views import tools_at, trading_tools_at
 
 from quantgraph.errors import BadOption, QuantGraphError
-from quantgraph.tools import call_tool, get_kline_data, place_order, tools_catalog
+from quantgraph.tools import call_tool, get_kline_data, place_order, tools_catalog, trader_catalog
 
 DAYS = pd.to_datetime(["2024-01-02", "2024-01-03", "2024-01-04"])
 CLOSE = pd.DataFrame({"600519.SH": [10.0, 11.0, 12.0]}, index=DAYS)
@@ -22,15 +22,36 @@ PARAMETERS = {
     "python_repl": {"query"},
     "place_order": {"action", "reason", "confidence"},
 }
+TRADER = {
+    "get_price_local": {"symbol", "date"},
+    "get_price_history": {"symbol", "limit", "start", "end"},
+    "get_indicators": {"symbol", "indicators", "limit"},
+    "get_information": {"query"},
+    "get_positions": set(),
+    "add": {"a", "b"},
+    "multiply": {"a", "b"},
+    "buy": {"symbol", "amount"},
+    "sell": {"symbol", "amount"},
+}
 
 
 def test_a_model_is_shown_the_parameters_and_not_the_runtime():
+    for catalog, parameters in ((tools_catalog, PARAMETERS), (trader_catalog, TRADER)):
+        shown = {
+            name: set(tool.tool_call_schema.model_json_schema()["properties"])
+            for name, tool in catalog.items()
+        }
+        assert shown == parameters
+        assert list(shown) == list(parameters)
+        assert all(tool.name == name and tool.description for name, tool in catalog.items())
+
+
+def test_amounts_are_whole_numbers_and_terms_are_numbers_in_what_a_model_is_shown():
     shown = {
-        name: set(tool.tool_call_schema.model_json_schema()["properties"])
-        for name, tool in tools_catalog.items()
+        name: tool.tool_call_schema.model_json_schema()["properties"] for name, tool in trader_catalog.items()
     }
-    assert shown == PARAMETERS
-    assert all(tool.name == name and tool.description for name, tool in tools_catalog.items())
+    assert shown["buy"]["amount"]["type"] == shown["sell"]["amount"]["type"] == "integer"
+    assert {shown[name][term]["type"] for name in ("add", "multiply") for term in "ab"} == {"number"}
 
 
 def test_a_placed_order_is_never_carried_out_as_a_call():
@@ -55,20 +76,28 @@ WILD = [
 
 
 def test_whatever_a_model_passes_is_answered_or_refused_in_one_line():
-    context = tools_at({"open": CLOSE, "close": CLOSE}, "2024-01-04")
+    panel = {"open": CLOSE, "close": CLOSE}
     reading = [tool for name, tool in tools_catalog.items() if name != "python_repl"]
-    rng = random.Random(5)
-    answered, refused = 0, []
-    for _ in range(3000):
-        tool = rng.choice(reading)
-        names = [*PARAMETERS[tool.name], "x"]
-        params = {name: rng.choice(WILD) for name in rng.sample(names, rng.randint(0, min(3, len(names))))}
-        if rng.random() < 0.7:
-            params["symbol"] = "600519.SH"
-        try:
-            call_tool(tool, params, context, timeout=5)
-            answered += 1
-        except QuantGraphError as error:
-            refused.append(error.line)
-    assert answered > 100
-    assert [line for line in refused if "\n" in line or len(line) > 1000] == []
+    for tools, parameters, context in (
+        (reading, PARAMETERS, tools_at(panel, "2024-01-04")),
+        (list(trader_catalog.values()), TRADER, trading_tools_at(panel, "2024-01-04")),
+    ):
+        rng = random.Random(5)
+        answered, refused = 0, []
+        for _ in range(3000):
+            tool = rng.choice(tools)
+            names = [*parameters[tool.name], "x"]
+            params = {
+                name: rng.choice(WILD) for name in rng.sample(names, rng.randint(0, min(3, len(names))))
+            }
+            if rng.random() < 0.7 and "symbol" in names:
+                params["symbol"] = "600519.SH"
+            try:
+                answer = call_tool(tool, params, context, timeout=5)
+                answered += 1
+            except QuantGraphError as error:
+                refused.append(error.line)
+            else:
+                refused += [answer["error"]] if isinstance(answer, dict) and "error" in answer else []
+        assert answered > 100
+        assert [line for line in refused if "\n" in line or len(line) > 1000] == []

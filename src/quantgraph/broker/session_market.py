@@ -8,11 +8,11 @@ from dataclasses import dataclass
 
 from quantgraph.broker.account import Account
 from quantgraph.broker.execution import TradingSession
-from quantgraph.broker.orders import Fill, Order, Rejection, RejectionCode
+from quantgraph.broker.orders import Fill, Order, Quantity, Rejection, RejectionCode
 from quantgraph.broker.quotes import quotes_at
 from quantgraph.broker.valuation import last_closes
 from quantgraph.errors import LedgerConflict
-from quantgraph.market.rulebook import Rulebook
+from quantgraph.market.rulebook import Rulebook, Side
 from quantgraph.state import View
 
 __all__ = ["Pending", "SessionMarket"]
@@ -39,6 +39,10 @@ class Pending:
     message: str
 
 
+Told = Fill | Rejection | Pending
+"""What the open tells of an order."""
+
+
 class SessionMarket:
     """Orders are submitted to a scratch copy of the morning's account, by the rules of the real fills.
 
@@ -49,7 +53,8 @@ class SessionMarket:
 
     Notes
     -----
-    The lock lets threads submit side by side; the sequence of the orders' submission is theirs to settle.
+    The lock lets threads submit side by side; the sequence of the orders' submission is theirs to settle,
+    unless :meth:`place` numbers them.
     """
 
     def __init__(self, view: View, account: Account, rules: Rulebook) -> None:
@@ -60,9 +65,11 @@ class SessionMarket:
             if symbol not in quotes or not 0 < quotes[symbol].open < math.inf
         ]
         prices = last_closes(view, unpriced) if unpriced else None
-        self._trading = TradingSession(account, quotes, rules, view.moment.session, prices=prices)
+        session = view.moment.session
+        is_session = session.to_datetime64() in view["ohlcv"].frozen("open").sessions[-1:]
+        self._trading = TradingSession(account, quotes, rules, session, prices=prices, is_session=is_session)
         self._capped = rules.volume_share is not None
-        self._told: dict[int, Fill | Rejection | Pending] = {}
+        self._told: dict[int, Told] = {}
         self._orders: list[Order] = []
         self._unsettled = False
         self._lock = threading.Lock()
@@ -85,7 +92,19 @@ class SessionMarket:
         with self._lock:
             return tuple(self._orders)
 
-    def submit(self, order: Order) -> Fill | Rejection | Pending:
+    def place(self, side: Side, symbol: str, quantity: Quantity, *, reason: str = "") -> Told:
+        """Submit an order at the open under the next free number, and return its outcome."""
+        with self._lock:
+            order = Order(
+                symbol=symbol,
+                side=side,
+                quantity=quantity,
+                sequence=max(self._told, default=0) + 1,
+                reason=reason,
+            )
+            return self._tell(order)
+
+    def submit(self, order: Order) -> Told:
         """Return the order's outcome, if the open tells it. An order that is submitted again returns its own.
 
         Raises
@@ -95,15 +114,19 @@ class SessionMarket:
         """
         with self._lock:
             if order.sequence not in self._told:
-                self._told[order.sequence] = self._outcome(order)
-                self._orders.append(order)
+                self._tell(order)
             elif order not in self._orders:
                 raise LedgerConflict(
                     f"sequence={order.sequence} is used by another order", sequence=order.sequence
                 )
             return self._told[order.sequence]
 
-    def _outcome(self, order: Order) -> Fill | Rejection | Pending:
+    def _tell(self, order: Order) -> Told:
+        outcome = self._told[order.sequence] = self._outcome(order)
+        self._orders.append(order)
+        return outcome
+
+    def _outcome(self, order: Order) -> Told:
         outcome = self._trading.check(order)
         if isinstance(outcome, Rejection) and _is_final(outcome):
             return outcome

@@ -4,7 +4,7 @@ from quantgraph.tools.account_tools import get_position, get_rules
 from quantgraph.tools.ask_or_decline import ask, decline
 from quantgraph.tools.calculation_check import check_calculation
 from quantgraph.tools.call_tool import call_tool
-from quantgraph.tools.catalog import tools_catalog
+from quantgraph.tools.catalog import tools_catalog, trader_catalog
 from quantgraph.tools.daily_data import tushare_daily_bar, tushare_daily_basic
 from quantgraph.tools.decision_tools import DecisionTools
 from quantgraph.tools.indicators import get_indicator
@@ -35,6 +35,7 @@ __all__ = [
     "place_order",
     "python_repl",
     "tools_catalog",
+    "trader_catalog",
     "tushare_daily_bar",
     "tushare_daily_basic",
 ]

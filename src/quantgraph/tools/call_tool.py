@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from copy import copy
 from functools import cache
+from inspect import signature
 from typing import Any
 
 from langchain.tools import ToolRuntime
@@ -21,7 +22,7 @@ from quantgraph.errors import BadOption, QuantGraphError, SourceUnavailable, Too
 from quantgraph.llm.cancellation import interruptible_sleep, run_in_thread
 from quantgraph.llm.faults import ModelFacts
 from quantgraph.recording import recorded
-from quantgraph.tools.catalog import live_function, tools_catalog
+from quantgraph.tools.catalog import is_in_catalog, live_function, tools_catalog, trader_catalog
 from quantgraph.tools.plain_json import shortened, to_plain
 from quantgraph.tools.tool_context import CodeSession, ViewContext
 
@@ -69,36 +70,45 @@ def call_tool(tool: BaseTool, params: Mapping[str, Any], context: ViewContext, *
         If it raises anything else that is not a ``QuantGraphError``.
     """
     given = _checked(tool, params)
-    if function := live_function(tool):
+    if function := live_function(tool, context):
+        own_arguments = {"runtime": _runtime(context)} if _takes_runtime(function) else {}
         with _typed_errors(tool):
-            return shortened(function(**given, runtime=_runtime(context)), MOST_CHARACTERS)
+            return shortened(function(**given, **own_arguments), MOST_CHARACTERS)
 
     def make() -> dict[str, Any]:
         own = _with_own_session(context)
         result = _tried(tool, dict(params), own, timeout)
-        return {"result": result, "cells": own.code.cells, "names": own.code.names}
+        answer = {"result": result, "cells": own.code.cells, "names": own.code.names}
+        return answer | ({"dropped_news": own.dropped_news} if own.dropped_news else {})
 
     answer = recorded("tool", {"tool": tool.name, "args": to_plain(params)}, make)
     context.code.restore(answer["cells"], answer["names"])
+    context.dropped_news.extend(answer.get("dropped_news", ()))
     return answer["result"]
 
 
 def _with_own_session(context: ViewContext) -> ViewContext:
-    """A context with a copy of the session: a call that was given up adds its cell to the copy alone."""
+    """A context with a copy of what calls add to: a call that was given up adds to the copy alone."""
     code = CodeSession(runner=context.code.runner, frames=context.code.frames)
     code.restore(context.code.cells, context.code.names)
     own = copy(context)
     object.__setattr__(own, "code", code)
+    object.__setattr__(own, "dropped_news", [])
     return own
 
 
 @cache
 def _catalog_schema(name: str) -> Any:
-    return tools_catalog[name].tool_call_schema  # takes milliseconds
+    return {**tools_catalog, **trader_catalog}[name].tool_call_schema  # takes milliseconds
 
 
 def _schema_of(tool: BaseTool) -> Any:
-    return _catalog_schema(tool.name) if live_function(tool) else tool.tool_call_schema
+    return _catalog_schema(tool.name) if is_in_catalog(tool) else tool.tool_call_schema
+
+
+@cache
+def _takes_runtime(function: Callable[..., Any]) -> bool:
+    return "runtime" in signature(function).parameters
 
 
 def _checked(tool: BaseTool, params: Mapping[str, Any]) -> dict[str, Any]:

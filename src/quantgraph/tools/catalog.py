@@ -1,4 +1,4 @@
-"""The tools of an agent that decides step by step, by name."""
+"""The tools of agents that decide, by name."""
 
 from __future__ import annotations
 
@@ -9,28 +9,56 @@ from langchain_core.tools import BaseTool
 from langchain_core.tools.structured import StructuredTool
 
 from quantgraph.tools.account_tools import get_position, get_rules
+from quantgraph.tools.decision_tools import DecisionTools
 from quantgraph.tools.indicators import get_indicator
 from quantgraph.tools.kline import get_kline_data
+from quantgraph.tools.math_tools import add, multiply
 from quantgraph.tools.news_tool import get_news
 from quantgraph.tools.order_tool import place_order
+from quantgraph.tools.price_tools import get_indicators, get_price_history, get_price_local
 from quantgraph.tools.python_repl import python_repl
+from quantgraph.tools.search_tool import get_information
+from quantgraph.tools.tool_context import ViewContext
+from quantgraph.tools.trade_tools import buy, get_positions, sell
 
-__all__ = ["live_function", "tools_catalog", "trader_catalog"]
+__all__ = ["is_in_catalog", "live_function", "tools_catalog", "trader_catalog"]
 
 _READING = (get_kline_data, get_indicator, get_position, get_rules, get_news)
 
 tools_catalog: dict[str, BaseTool] = {each.name: each for each in (*_READING, python_repl, place_order)}
+"""The tools of an agent that decides step by step."""
 
-trader_catalog: dict[str, BaseTool] = {}
+_TRADING = (
+    get_price_local,
+    get_price_history,
+    get_indicators,
+    get_information,
+    get_positions,
+    add,
+    multiply,
+    buy,
+    sell,
+)
 
-_LIVE = {each.name: each for each in _READING}
+trader_catalog: dict[str, BaseTool] = {each.name: each for each in _TRADING}
+"""The tools of an agent that trades by itself."""
+
+_LIVE = {each.name: each for each in (*_READING, *_TRADING)}
 
 
-def live_function(tool: BaseTool) -> Callable[..., Any] | None:
-    """Return the function of a tool that only reads its context; None for any other tool.
+def live_function(tool: BaseTool, context: ViewContext) -> Callable[..., Any] | None:
+    """Return the function of a tool that only uses its context; None for any other tool.
 
     It answers the same in a replay, so it is not recorded. It is called without LangChain's callbacks, which
-    take longer than most answers.
+    take longer than most answers. A search in news that are not the view's asks more than the context.
     """
-    found = _LIVE.get(tool.name)
-    return found.func if found is tool and isinstance(found, StructuredTool) else None
+    if _LIVE.get(tool.name) is not tool or not isinstance(tool, StructuredTool):
+        return None
+    if tool is get_information and isinstance(context, DecisionTools) and context.news is not None:
+        return None
+    return tool.func
+
+
+def is_in_catalog(tool: BaseTool) -> bool:
+    """Whether a tool is one of this module's, which never change."""
+    return any(each.get(tool.name) is tool for each in (tools_catalog, trader_catalog))

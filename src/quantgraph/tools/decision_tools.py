@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from datetime import timedelta, timezone, tzinfo
 from functools import cached_property
 from typing import Any
 
@@ -11,14 +12,19 @@ from langchain.tools import ToolRuntime
 from quantgraph.broker.account import Account
 from quantgraph.broker.quotes import Quotes, quotes_at
 from quantgraph.broker.session_market import SessionMarket
-from quantgraph.errors import BadOption
+from quantgraph.errors import BadOption, UnknownSymbol
+from quantgraph.market.exchange_time import exchange_zone
 from quantgraph.market.rulebook import Rulebook
 from quantgraph.sandbox import CodeRunner
 from quantgraph.state import View
+from quantgraph.tools.news.commit_news import CommitNews
+from quantgraph.tools.news.gate import NewsSource
 from quantgraph.tools.symbol_bars import SymbolBars, known_bars, known_symbol
 from quantgraph.tools.tool_context import ViewContext, code_session
 
-__all__ = ["DecisionTools", "check_limit", "decision_tools"]
+__all__ = ["DecisionTools", "check_limit", "check_news", "decision_tools"]
+
+_FIRST_ZONE = timezone(timedelta(hours=14))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,12 +41,15 @@ class DecisionTools(ViewContext):
         The rulebook in force.
     market
         Where orders are submitted as they are decided; None for an agent whose orders code makes later.
+    news
+        Where news are searched; None for the view's own ``news`` records.
     """
 
     view: View
     account: Account
     rules: Rulebook
     market: SessionMarket | None = None
+    news: NewsSource | None = None
     _bars: dict[str, SymbolBars] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     @classmethod
@@ -52,8 +61,18 @@ class DecisionTools(ViewContext):
         runner: CodeRunner | None = None,
         *,
         market: SessionMarket | None = None,
+        news: NewsSource | None = None,
+        allow_leaky_search: bool = False,
     ) -> DecisionTools:
-        """Return the tools' context of a decision; ``runner`` is by default that of the settings."""
+        """Return the tools' context of a decision; ``runner`` is by default that of the settings.
+
+        Raises
+        ------
+        BadOption
+            If ``news`` asks a live server, without ``allow_leaky_search``.
+        """
+        if news is not None:
+            check_news(news, allow_leaky_search=allow_leaky_search)
         return cls(
             as_of=view.moment,
             code=code_session(view, runner),
@@ -61,12 +80,32 @@ class DecisionTools(ViewContext):
             account=account,
             rules=rules,
             market=market,
+            news=news,
         )
 
     @property
     def account_now(self) -> Account:
         """The account after the fills so far; without a market, that of the morning."""
         return self.market.account if self.market else self.account
+
+    @cached_property
+    def symbols(self) -> tuple[str, ...]:
+        """The shares of the data, in its order."""
+        shares = self.view["ohlcv"]
+        return next((shares.frozen(name).symbols for name in ("close", "open") if name in shares), ())
+
+    @cached_property
+    def zone(self) -> tzinfo:
+        """Zone of the exchange; where the codes do not tell it, that in which the moment is first reached."""
+        try:
+            return exchange_zone(self.symbols[0]) if self.symbols else _FIRST_ZONE
+        except UnknownSymbol:
+            return _FIRST_ZONE
+
+    @cached_property
+    def news_source(self) -> NewsSource:
+        """Where news are searched."""
+        return self.news or CommitNews(self.view, self.zone, self.symbols)
 
     @cached_property
     def quotes(self) -> Quotes:
@@ -112,3 +151,19 @@ def check_limit(limit: int, most: int) -> int:
     if not 1 <= limit <= most:
         raise BadOption(f"limit={limit}; must be 1 to {most}", parameter="limit")
     return limit
+
+
+def check_news(source: NewsSource, *, allow_leaky_search: bool) -> None:
+    """Check that a source of news may serve a simulation.
+
+    Raises
+    ------
+    BadOption
+        If it is live and was not allowed: what a server of today returns knows what came later.
+    """
+    if source.live and not allow_leaky_search:
+        raise BadOption(
+            f"news={source.name!r} asks a live server, whose answers may know what came after the simulated "
+            "day; pass allow_leaky_search=True to take that, or use the news of the data",
+            parameter="allow_leaky_search",
+        )

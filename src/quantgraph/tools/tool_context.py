@@ -121,10 +121,13 @@ class ViewContext:
         The moment: nothing later may be requested or seen.
     code
         The session of python_repl.
+    dropped_news
+        For each news item that was found and not shown, why.
     """
 
     as_of: Moment
     code: CodeSession
+    dropped_news: list[str] = field(default_factory=list, repr=False, compare=False)
 
     @classmethod
     def of(cls, view: View, *, runner: CodeRunner | None = None) -> ViewContext:

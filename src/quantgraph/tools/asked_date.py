@@ -1,0 +1,41 @@
+"""A date as a model writes it."""
+
+from __future__ import annotations
+
+import datetime as dt
+import re
+
+from quantgraph.errors import BadWindow
+from quantgraph.market.moment import Moment
+
+__all__ = ["asked_date"]
+
+_DATE = re.compile(
+    r"(\d{4})(?:(\d\d)(\d\d)|([-/])(\d{1,2})\4(\d{1,2})|年(\d{1,2})月(\d{1,2})日)(?:[ T]00:00(?::00)?)?",
+    re.ASCII,
+)
+_TODAY = {"today", "今天", "今日"}
+
+
+def asked_date(text: str, moment: Moment, *, name: str = "date") -> dt.date:
+    """Read a date that can be read in one way only; ``today`` is the session of the moment.
+
+    >>> now = Moment.at("2025-10-15", "open")
+    >>> given = "2025-10-15", "20251015", "2025/10/15", "2025年10月15日", "2025-10-15T00:00", "today"
+    >>> {str(asked_date(each, now)) for each in given}
+    {'2025-10-15'}
+
+    Raises
+    ------
+    BadWindow
+        If it is not a date, or has a time of day: the data has one bar a session.
+    """
+    wanted = text.strip()
+    if wanted.casefold() in _TODAY:
+        return moment.session.date()
+    if found := _DATE.fullmatch(wanted):
+        try:
+            return dt.date(*(int(part) for part in found.groups() if part and part not in "-/"))
+        except ValueError:
+            pass
+    raise BadWindow(f"{name}={text[:40]!r} is not a date; write YYYY-MM-DD", parameter=name)

@@ -1,0 +1,240 @@
+"""The tools that show a trader prices by date, and indicators.
+
+The tools' docstrings are the descriptions that models are sent.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from langchain.tools import ToolRuntime
+from langchain_core.tools import tool
+
+from quantgraph.errors import BadOption, BadWindow, NoData, QuantGraphError
+from quantgraph.state.frames import FrozenFrame
+from quantgraph.tools.asked_date import asked_date
+from quantgraph.tools.decision_tools import DecisionTools, check_limit, decision_tools
+from quantgraph.tools.indicators import INDICATORS, indicator_params, indicator_values
+from quantgraph.tools.refusal import refusal
+from quantgraph.tools.symbol_bars import PRICES, SymbolBars, known_symbol
+
+__all__ = ["get_indicators", "get_price_history", "get_price_local"]
+
+_MOST_ROWS, _MOST_INDICATORS, _MOST_VALUES = 250, 12, 60
+_SHARES_PER_HAND = 100
+_DECIMALS = 6
+_ADJUSTED_BY = ("adj_factor", "pre_close", "dividend", "split")
+_LISTING = ("close", "open")
+_LATER = "there is no bar of {symbol} on that date"
+"""The one answer for every date after today, whether or not it will be a session."""
+
+
+@tool("get_price_local", parse_docstring=True)
+def get_price_local(
+    symbol: str,
+    date: str,
+    runtime: ToolRuntime[Any, Any] = None,  # type: ignore[assignment]  # absent outside an agent
+) -> dict[str, Any]:
+    """Get the prices of a symbol on a date: date, open, high, low, close, volume.
+
+    Prices are those of the day, not adjusted for later dividends and splits; volume is in shares. Of today
+    only the open is known.
+
+    Args:
+        symbol: The code, e.g. "600519.SH" or "AAPL".
+        date: The date, "YYYY-MM-DD"; today or before.
+    """
+    context = decision_tools(runtime)
+    try:
+        name = known_symbol(context.view, symbol)
+        day = asked_date(date, context.as_of)
+    except QuantGraphError as error:
+        return refusal(error.code, error.message, symbol=symbol[:60])
+    return _bar(context, name, day)
+
+
+@tool("get_price_history", parse_docstring=True)
+def get_price_history(
+    symbol: str,
+    limit: int = 20,
+    start: str = "",
+    end: str = "",
+    runtime: ToolRuntime[Any, Any] = None,  # type: ignore[assignment]  # absent outside an agent
+) -> dict[str, Any]:
+    """Get past bars of a symbol, oldest first: the last ones, or those from start to end.
+
+    Today's bar is not over and not among them. If "adjusted" is true, past prices are adjusted for dividends
+    and splits up to today, so that they compare with each other; get_price_local has those of the day.
+
+    Args:
+        symbol: The code, e.g. "600519.SH" or "AAPL".
+        limit: Number of bars at most, 1 to 250; the last ones of the window are kept.
+        start: First date, "YYYY-MM-DD"; empty for no bound.
+        end: Last date, "YYYY-MM-DD"; empty for no bound.
+    """
+    context = decision_tools(runtime)
+    most = check_limit(limit, _MOST_ROWS)
+    name = known_symbol(context.view, symbol)
+    bars = context.bars(name)
+    first, last = (_bound(label, text, context) for label, text in (("start", start), ("end", end)))
+    if first is not None and last is not None and first > last:
+        raise BadWindow(f"start={start[:40]!r} is after end={end[:40]!r}", parameter="start")
+    begin = 0 if first is None else int(np.searchsorted(bars.sessions, first))
+    stop = len(bars) if last is None else int(np.searchsorted(bars.sessions, last, side="right"))
+    if begin >= stop:
+        raise NoData(f"there is no bar of {name} in that window", symbol=name)
+    shown = bars.part(slice(max(begin, stop - most), stop))
+    return {
+        "symbol": name,
+        "adjusted": _is_adjusted(context, name),
+        "bars": [_dated(row) for row in shown.rows(most)],
+    } | ({"left_out": stop - begin - most} if stop - begin > most else {})
+
+
+@tool("get_indicators", parse_docstring=True)
+def get_indicators(
+    symbol: str,
+    indicators: list[str],
+    limit: int = 1,
+    runtime: ToolRuntime[Any, Any] = None,  # type: ignore[assignment]  # absent outside an agent
+) -> dict[str, Any]:
+    """Get the last values of indicators of a symbol, oldest first, over all sessions that are over.
+
+    "MA20", "EMA20", "RSI14", "ATR14", "BOLL20" have a period; "MACD" is 12, 26, 9 with dif, dea and
+    hist = dif - dea; "KDJ" is 9, 3, 3. Prices are adjusted as in get_price_history.
+
+    Args:
+        symbol: The code, e.g. "600519.SH" or "AAPL".
+        indicators: Names, e.g. ["MA5", "MA20", "RSI14", "MACD"]; without a number the usual period.
+        limit: Number of values of each, 1 to 60.
+    """
+    context = decision_tools(runtime)
+    count = check_limit(limit, _MOST_VALUES)
+    if not 1 <= len(indicators) <= _MOST_INDICATORS:
+        raise BadOption(
+            f"indicators has {len(indicators)} names; must be 1 to {_MOST_INDICATORS}", parameter="indicators"
+        )
+    name = known_symbol(context.view, symbol)
+    bars = context.bars(name)
+    return {
+        "symbol": name,
+        "adjusted": _is_adjusted(context, name),
+        "values": {each.strip()[:60]: _values(each, bars, count) for each in indicators},
+    }
+
+
+def _bar(context: DecisionTools, symbol: str, day: dt.date) -> dict[str, Any]:
+    """The bar of a day, or why there is none."""
+    moment, panel = context.as_of, _panel_of(context, symbol)
+    fields, place = context.view[panel], np.datetime64(day, "us")
+    if day > moment.session.date():
+        return refusal("no_data", _LATER.format(symbol=symbol), symbol=symbol)
+    frames = {name: fields.frozen(name) for name in (*PRICES, "vol") if name in fields}
+    cells = {name: _cell(frame, symbol, place) for name, frame in frames.items()}
+    if all(map(math.isnan, cells.values())):
+        return _no_bar(symbol, day, frames, is_today=day == moment.session.date())
+    shown: dict[str, Any] = {"date": f"{day}"}
+    shown |= {name: _plain(cells.get(name, math.nan)) for name in PRICES}
+    shown["volume"] = _shares(cells.get("vol", math.nan))
+    if day == moment.session.date() and not moment.knows(panel, "close"):
+        shown["reason"] = "the session is not over: of today only the open is known"
+    return shown
+
+
+def _cell(frame: FrozenFrame, symbol: str, day: np.datetime64) -> float:
+    row = int(np.searchsorted(frame.sessions, day))
+    if row >= len(frame.sessions) or frame.sessions[row] != day or symbol not in frame.symbols:
+        return math.nan
+    return float(frame.values[row, frame.symbols.index(symbol)])
+
+
+def _no_bar(
+    symbol: str, day: dt.date, frames: Mapping[str, FrozenFrame], *, is_today: bool
+) -> dict[str, Any]:
+    """Why there is no bar on a day that is not later than today."""
+    told = {"symbol": symbol, "date": f"{day}"}
+    longest = max(frames.values(), key=lambda frame: len(frame.sessions), default=None)
+    numbers = [_first_number(frame, symbol) for frame in frames.values()]
+    first = min((each for each in numbers if each is not None), default=None)
+    if is_today:
+        return refusal("suspended", f"{symbol} has no price today", **told)
+    if longest is None or first is None:
+        return refusal("no_data", f"no bar of {symbol} is known", **told)
+    if np.datetime64(day, "us") < first:
+        text = f"{symbol} has no bar on {day}; its first one is of {first.astype('datetime64[D]')}"
+        return refusal("no_data", text, **told)
+    if np.datetime64(day, "us") not in longest.sessions:
+        return refusal("not_a_session", f"{day} was not a session of the exchange", **told)
+    return refusal("suspended", f"{symbol} did not trade on {day}", **told)
+
+
+def _first_number(frame: FrozenFrame, symbol: str) -> np.datetime64 | None:
+    if symbol not in frame.symbols:
+        return None
+    has = ~np.isnan(frame.values[:, frame.symbols.index(symbol)])
+    return frame.sessions[int(np.argmax(has))] if has.any() else None
+
+
+def _bound(label: str, text: str, context: DecisionTools) -> np.datetime64 | None:
+    return np.datetime64(asked_date(text, context.as_of, name=label), "us") if text.strip() else None
+
+
+def _panel_of(context: DecisionTools, symbol: str) -> str:
+    """The panel that has a known symbol: a share's, or that of the indices."""
+    shares = context.view["ohlcv"]
+    return (
+        "ohlcv"
+        if any(symbol in shares.frozen(name).symbols for name in _LISTING if name in shares)
+        else "index"
+    )
+
+
+def _is_adjusted(context: DecisionTools, symbol: str) -> bool:
+    panel = _panel_of(context, symbol)
+    return panel == "ohlcv" and any(name in context.view[panel] for name in _ADJUSTED_BY)
+
+
+def _dated(row: Mapping[str, Any]) -> dict[str, Any]:
+    date = f"{dt.datetime.fromtimestamp(row['time'], dt.UTC):%Y-%m-%d}"
+    hands = math.nan if row["volume"] is None else row["volume"]
+    return {"date": date, **{name: row[name] for name in PRICES}, "volume": _shares(hands)}
+
+
+def _plain(value: float) -> float | None:
+    return None if math.isnan(value) else value
+
+
+def _shares(hands: float) -> float | None:
+    """A volume in shares, whole ones as an int; None for no number."""
+    if math.isnan(hands):
+        return None
+    shares = round(hands * _SHARES_PER_HAND, _DECIMALS)
+    return int(shares) if shares == int(shares) else shares
+
+
+def _values(given: str, bars: SymbolBars, count: int) -> list[dict[str, Any]] | dict[str, Any]:
+    """The rows of one indicator, or why there are none."""
+    name = given.strip().upper()
+    kind = name.rstrip("0123456789")
+    period = name[len(kind) :]
+    try:
+        params = indicator_params(kind, _period(kind, period) if period else {})
+        lines = indicator_values(kind, params, bars)
+    except QuantGraphError as error:
+        return refusal(error.code, error.message)
+    dates = bars.sessions[-count:].astype("datetime64[D]").astype(str).tolist()
+    columns = [np.round(line[-count:], _DECIMALS).tolist() for line in lines.values()]
+    rows = zip(dates, *columns, strict=True)
+    return [
+        dict(zip(("date", *lines), row, strict=True)) for row in rows if not any(map(math.isnan, row[1:]))
+    ]
+
+
+def _period(kind: str, digits: str) -> dict[str, float]:
+    if kind in INDICATORS and "period" not in INDICATORS[kind].defaults:
+        raise BadOption(f"{kind} has no period; write {kind!r}", parameter="indicators")
+    return {"period": float(digits[:9])}
