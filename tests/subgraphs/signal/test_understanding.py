@@ -5,11 +5,13 @@ from __future__ import annotations
 import json
 
 import pytest
+from langchain_core.messages import HumanMessage
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.types import Command
 
 from quantgraph.errors import BadOption
 from quantgraph.llm import tags
+from quantgraph.subgraphs.signal import create_signal_subgraph
 from quantgraph.subgraphs.signal.understanding import not_done_words, symbols_of
 
 THREAD = {"configurable": {"thread_id": "t"}}
@@ -231,3 +233,19 @@ def test_what_was_given_up_stays_given_up_in_other_words_and_in_the_result(play,
     assert final["ended_because"] == "done"
     not_done = [each["words"] for each in final["understanding"]["clauses"] if each["status"] == "not_done"]
     assert not_done == ["a stop", "stop at 5%"]
+
+
+@pytest.mark.parametrize(
+    ("said", "is_default"),
+    [
+        ("000341.SZ 2025年11月6日 5日均线上穿20日均线买入，下穿卖出", True),
+        ("000341.SZ since 2025-11-06: buy when MA5 crosses above MA20, sell when it crosses below", False),
+        ("000341.SZ 20251106-20251231 5日均线上穿20日均线买入，下穿卖出", False),
+    ],
+)
+def test_of_one_day_the_end_that_nobody_named_is_a_default(said, is_default):
+    state = create_signal_subgraph(model="keyless", on_clarify="default").invoke(
+        {"messages": [HumanMessage(said)]}
+    )
+    clause = {"words": "", "became": "window: 20251106-20251231", "status": "default"}
+    assert (clause in state["understanding"]["clauses"]) is is_default

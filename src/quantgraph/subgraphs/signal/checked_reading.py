@@ -35,7 +35,7 @@ from quantgraph.subgraphs.signal.doubtful_bars import leave_out
 from quantgraph.subgraphs.signal.indicator_fields import check_fields, fields_question_update, fields_to_fetch
 from quantgraph.subgraphs.signal.messages import without_words
 from quantgraph.subgraphs.signal.reply_schemas import ReflectionReply
-from quantgraph.subgraphs.signal.slips import names_no_dates
+from quantgraph.subgraphs.signal.slips import names_no_dates, names_one_day
 from quantgraph.subgraphs.signal.state import SignalSubgraphState
 from quantgraph.subgraphs.signal.state_updates import question_update, repeat_question_update, said_text
 from quantgraph.subgraphs.signal.understanding import (
@@ -165,7 +165,9 @@ def _unsaid_window(
     last = state.get("last_request", {})
     answered = any(line.startswith("window: ") for line in state.get("assumptions", []))
     kept = (last.get("start_date"), last.get("end_date")) == (params["start_date"], params["end_date"])
-    if "start_date" in given or answered or kept or not names_no_dates(said_text(state)):
+    text, is_one = said_text(state), params["start_date"] == params["end_date"]
+    said = not names_no_dates(text) and (is_one or not names_one_day(text))
+    if "start_date" in given or answered or kept or said:
         return []
     return [f"window: {params['start_date']}-{params['end_date']}"]
 

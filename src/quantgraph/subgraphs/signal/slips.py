@@ -19,7 +19,7 @@ from quantgraph.subgraphs.signal.reply_schemas import ReflectionReply
 from quantgraph.subgraphs.signal.understanding import symbols_of
 from quantgraph.tools.window import split_codes
 
-__all__ = ["Slip", "is_echo", "names_no_dates", "reading_slips"]
+__all__ = ["Slip", "is_echo", "names_no_dates", "names_one_day", "reading_slips"]
 
 _TOLERANCE = pd.Timedelta(days=7)
 """Ends of a span that differ by less are the same: its first session may come days after its first day."""
@@ -28,6 +28,10 @@ _SPEAKS_OF_TIME = re.compile(
     r"年|月|季|周|天|日期|最近|以来|历史|全部数据|(?<!\d)(?:19|20)\d\d(?:\d{4})?(?!\d)|\bq[1-4]\b|year|month|quarter|week|day|since|until|last|past|ytd"
     r"|date|history|recent|all data",
     re.IGNORECASE,
+)
+_FULL_DAY = re.compile(r"(?<!\d)(?:\d{8}|\d{4}[-/.]\d{1,2}[-/.]\d{1,2}|\d{4}年\d{1,2}月\d{1,2})(?!\d)")
+_FROM_OR_TO = re.compile(
+    r"起|以来|至|到|开始|[以之]后|截止|from|since|until|till|\bto\b|after|onward", re.IGNORECASE
 )
 _LEAVES_OUT = re.compile(
     r"不要|除了|剔除|排除|不含|代替|换成|里的|中的|except|instead|without|exclud|rather|\bnot\b|\bno\b",
@@ -125,6 +129,15 @@ def names_no_dates(text: str) -> bool:
     (True, False)
     """
     return _SPEAKS_OF_TIME.search(text) is None
+
+
+def names_one_day(text: str) -> bool:
+    """Whether a text names one day and not from or until when, so that the other end of a span is nobody's.
+
+    >>> names_one_day("600519.SH，2025年1月6日：金叉买入"), names_one_day("600519.SH since 2025-01-06")
+    (True, False)
+    """
+    return len(_FULL_DAY.findall(text)) == 1 and _FROM_OR_TO.search(text) is None
 
 
 def _slip(kind: Literal["symbol", "window"], *, zh: str, en: str) -> Slip:
