@@ -36,9 +36,9 @@ class TraderAgent(Decider):
 
     At each session's open it is given yesterday's positions and closes and today's opens, and replies with
     calls of tools. ``buy`` and ``sell`` meet the market at once, on a copy of the morning's account by the
-    rules of the real fills: what they answer is what the ledger has. The day ends when the model writes
-    :data:`.STOP_SIGNAL`, or after ``max_steps`` replies; each reply with its calls is kept in the run's
-    execution log, and how the day ended in its notes.
+    rules of the real fills: what they answer, a refusal too, is what the ledger has. The day ends when the
+    model writes :data:`.STOP_SIGNAL`, or after ``max_steps`` replies; each reply with its calls is kept in
+    the run's execution log, and how the day ended in its notes.
 
     Parameters
     ----------
@@ -180,7 +180,7 @@ class TraderAgent(Decider):
         state = run_day(desk)
         if state["ended"] == "error" and not state.get("step") and not _had_replies(context):
             raise ModelUnavailable(state["error"].partition(": ")[2])
-        return Decision(context.market.orders, notes=self._notes(context, state), in_order=True)
+        return Decision(context.market.submitted, notes=self._notes(context, state), in_order=True)
 
     def _remembered(self, context: DecisionContext) -> str:
         if not self._memory:

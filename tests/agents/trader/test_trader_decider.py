@@ -1,0 +1,206 @@
+"""The trader in a run: what its tools said is what the ledger has, and how a day ended is told."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from trader_play import STOP, buys, says, sells
+
+from quantgraph.agents import TraderAgent
+from quantgraph.broker.ledger import Ledger
+from quantgraph.broker.orders import Rejection
+from quantgraph.errors import ModelUnavailable
+from quantgraph.runs import replay, resume_run, run_strategy
+from quantgraph.runtime.resources import Resources
+from quantgraph.settings import load_settings
+from quantgraph.testing import ScriptedChatModel
+
+FIRST, SECOND = "000341.SZ", "600958.SH"
+SENTENCE = f"trader on {FIRST}, {SECOND}, 20250102 to 20250106"
+
+
+class Script:
+    """Plays ``days[session]``, a list of replies, whatever else is asked."""
+
+    def __init__(self, days):
+        self.days, self.asked = days, {}
+        self.model = ScriptedChatModel(self.play)
+
+    def play(self, messages):
+        session = messages[1].content.partition("(")[2].partition(")")[0]
+        asked = self.asked.setdefault(session, [])
+        asked.append(list(messages))
+        replies = self.days.get(session, [STOP])
+        given = sum(message.type == "ai" for message in messages)
+        return replies[given]
+
+
+def run(script, folder, sentence=SENTENCE, decider=None, **settings):
+    resources = Resources(settings=load_settings(**settings))
+    done = run_strategy(
+        sentence, decider=decider or "trader", model={"trader": script.model}, out=folder, resources=resources
+    )
+    return done, Path(done["run_dir"])
+
+
+def sessions(folder):
+    with Ledger(folder / "ledger.sqlite") as book:
+        return list(book.results(folder.name))
+
+
+def executions(folder):
+    with Ledger(folder / "ledger.sqlite") as book:
+        return book.executions(folder.name)
+
+
+@pytest.fixture(scope="module")
+def script():
+    return Script(
+        {
+            "2025-01-02": [
+                says(
+                    "look",
+                    ("get_positions", {}),
+                    ("get_price_local", {"symbol": FIRST, "date": "2025-01-02"}),
+                ),
+                says(
+                    "trade",
+                    ("buy", {"symbol": FIRST, "amount": 300}),
+                    ("buy", {"symbol": FIRST, "amount": 50}),
+                ),
+                buys(SECOND, 100),
+                STOP,
+            ],
+            "2025-01-03": [sells(FIRST, 100), sells(FIRST, 100), sells(FIRST, 100, STOP)],
+        }
+    )
+
+
+@pytest.fixture(scope="module")
+def traded(script, tmp_path_factory):
+    return run(script, tmp_path_factory.mktemp("runs"))
+
+
+def test_the_run_is_done_and_each_session_says_how_it_ended(traded):
+    done, folder = traded
+    assert done["ended_because"] == "done"
+    notes = [each.notes["trader"] for each in sessions(folder)]
+    assert [each["ended"] for each in notes] == ["stop_signal"] * 3
+    assert [each["steps"] for each in notes] == [4, 3, 1]
+    assert [each["tool_calls"] for each in notes] == [5, 3, 0]
+    assert [each["traded"] for each in notes] == [True, True, False]
+
+
+def test_what_a_tool_said_is_what_the_ledger_has(traded):
+    _, folder = traded
+    (first, *_), (log, *_) = sessions(folder), executions(folder)
+    answers = [each for step in log.steps for each in (step.result or []) if each["name"] == "buy"]
+    assert [each["result"].get("code") for each in answers] == [None, "lot_size", None]
+    held = first.account.positions
+    last = answers[-1]["result"]
+    assert {name: last[name] for name in (FIRST, SECOND)} == {name: held[name].quantity for name in held}
+    assert last["CASH"] == float(first.account.cash)
+    assert [each.code for each in first.outcomes if isinstance(each, Rejection)] == ["lot_size"]
+
+
+def test_fills_are_in_the_order_of_the_calls(traded):
+    second = sessions(traded[1])[1]
+    assert [(fill.order.symbol, fill.side, fill.quantity) for fill in second.fills] == [
+        (FIRST, "sell", 100)
+    ] * 3
+
+
+def test_each_reply_is_a_step_of_the_log(traded):
+    logs = executions(traded[1])
+    assert [(each.symbol, each.rule_name, len(each.steps)) for each in logs] == [
+        ("*", "trader", 4),
+        ("*", "trader", 3),
+        ("*", "trader", 1),
+    ]
+    steps = logs[0].steps
+    assert [step.action["content"] for step in steps] == ["look", "trade", "", STOP]
+    assert [call["name"] for call in steps[0].action["tool_calls"]] == ["get_positions", "get_price_local"]
+    assert steps[0].result[1]["result"]["high"] is None
+    assert steps[3].result is None
+
+
+def test_the_prompt_of_the_second_day_has_what_was_bought_on_the_first(script, traded):
+    assert traded[0]["ended_because"] == "done"
+    system = script.asked["2025-01-03"][0][0].content
+    assert f'"{FIRST}": 300, "{SECOND}": 100, "CASH": ' in system
+
+
+def test_a_day_has_no_memory_of_another(script, traded):
+    assert traded[0]["ended_because"] == "done"
+    assert [message.type for message in script.asked["2025-01-03"][0]] == ["system", "human"]
+    assert "earlier trades" not in script.asked["2025-01-06"][0][0].content
+
+
+def test_the_run_replays_without_its_model(traded):
+    again = replay(traded[1])
+    assert again.identical, again.differences
+
+
+def test_memory_tells_the_trades_of_earlier_days_where_it_is_switched_on(tmp_path):
+    script = Script({"2025-01-02": [buys(FIRST, 100), STOP]})
+    decider = TraderAgent(memory=True)
+    _, folder = run(script, tmp_path, decider=decider, sentence=f"trader on {FIRST}, 20250102 to 20250108")
+    fill = sessions(folder)[0].fills[0]
+    told = f"2025-01-02: increase {FIRST}, 100 shares at {float(fill.price):g}"
+    assert told in script.asked["2025-01-03"][0][0].content
+    assert f"{told}; after three sessions" not in script.asked["2025-01-06"][0][0].content
+    assert f"{told}; after three sessions" in script.asked["2025-01-07"][0][0].content
+    assert replay(folder, decider=TraderAgent(memory=True)).identical
+
+
+def test_a_rule_in_the_sentence_reaches_the_prompt(tmp_path):
+    script = Script({})
+    run(script, tmp_path, sentence=f"{SENTENCE}, hold at most 5% in cash")
+    assert "hold at most 5% in cash" in script.asked["2025-01-02"][0][0].content
+
+
+class Failing(Script):
+    """A server that fails from some call on, so often."""
+
+    def __init__(self, days, first, times):
+        super().__init__(days)
+        self.calls, self.failing = 0, range(first, first + times)
+
+    def play(self, messages):
+        self.calls += 1
+        if self.calls in self.failing:
+            raise ModelUnavailable("the server is down")
+        return super().play(messages)
+
+
+def test_a_failing_model_ends_the_day_and_the_fills_before_stand(tmp_path):
+    script = Failing({"2025-01-02": [buys(FIRST, 100), STOP]}, first=2, times=1)
+    done, folder = run(script, tmp_path)
+    first, second, _ = sessions(folder)
+    assert first.notes["trader"]["ended"] == "error"
+    assert first.notes["trader"]["errors"] == ["model_unavailable: the server is down"]
+    assert [fill.quantity for fill in first.fills] == [100]
+    assert second.notes["trader"]["ended"] == "stop_signal"
+    assert done["ended_because"] == "done"
+    assert any("1 sessions ended before" in line for line in done["notes"]), done["notes"]
+    assert replay(folder).identical
+
+
+def test_a_model_that_never_replied_ends_the_run_which_is_resumed(tmp_path):
+    script = Failing({"2025-01-02": [buys(FIRST, 100), STOP]}, first=1, times=1)
+    done, folder = run(script, tmp_path)
+    assert done["ended_because"] == "model_unavailable"
+    assert sessions(folder) == []
+    again = resume_run(folder, model={"trader": script.model})
+    assert again["ended_because"] == "done"
+    assert [len(each.fills) for each in sessions(folder)] == [1, 0, 0]
+
+
+def test_the_sessions_budget_ends_the_day(tmp_path):
+    script = Script({"2025-01-02": [buys(FIRST, 100)] * 5})
+    _, folder = run(script, tmp_path, session_budget="calls=2")
+    first = sessions(folder)[0]
+    assert first.notes["trader"]["ended"] == "budget"
+    assert len(first.fills) == 2
+    assert replay(folder).identical
