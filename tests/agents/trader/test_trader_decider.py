@@ -10,11 +10,12 @@ from trader_play import STOP, buys, says, sells
 from quantgraph.agents import TraderAgent
 from quantgraph.broker.ledger import Ledger
 from quantgraph.broker.orders import Rejection
-from quantgraph.errors import ModelUnavailable
+from quantgraph.errors import BadOption, ModelUnavailable
 from quantgraph.runs import replay, resume_run, run_strategy
 from quantgraph.runtime.resources import Resources
 from quantgraph.settings import load_settings
 from quantgraph.testing import ScriptedChatModel
+from quantgraph.tools.news.gate import NewsItem
 
 FIRST, SECOND = "000341.SZ", "600958.SH"
 SENTENCE = f"trader on {FIRST}, {SECOND}, 20250102 to 20250106"
@@ -204,3 +205,38 @@ def test_the_sessions_budget_ends_the_day(tmp_path):
     assert first.notes["trader"]["ended"] == "budget"
     assert len(first.fills) == 2
     assert replay(folder).identical
+
+
+class Elsewhere:
+    """A source of news: one of yesterday, one of tomorrow, one without a time."""
+
+    name, zone = "elsewhere", None
+
+    def __init__(self, *, live):
+        self.live = live
+
+    def search(self, query, moment):
+        del query, moment
+        return [
+            NewsItem(title="old", content="known", published="2025-01-01T08:00:00+08:00"),
+            NewsItem(title="new", content="tomorrow", published="2025-01-04T08:00:00+08:00"),
+            NewsItem(title="undated", published=None),
+        ]
+
+
+def test_a_live_search_is_refused_unless_it_is_allowed():
+    with pytest.raises(BadOption, match="allow_leaky_search=True"):
+        TraderAgent(news=Elsewhere(live=True))
+
+
+@pytest.mark.parametrize("live", [True, False])
+def test_news_pass_the_gate_drops_are_counted_and_a_live_search_marks_the_result(tmp_path, live):
+    script = Script({"2025-01-02": [says("", ("get_information", {"query": FIRST})), STOP]})
+    decider = TraderAgent(news=Elsewhere(live=live), allow_leaky_search=live)
+    done, folder = run(script, tmp_path, decider=decider)
+    told = executions(folder)[0].steps[0].result[0]["result"]["results"]
+    assert [each["title"] for each in told] == ["old"]
+    dropped = sessions(folder)[0].notes["trader"]["dropped_news"]
+    assert dropped == {"not_before_the_moment": 1, "no_time": 1}
+    assert any("searched live (elsewhere)" in note for note in done["notes"]) is live
+    assert done["ended_because"] == "done"

@@ -20,7 +20,8 @@ from quantgraph.errors import BadOption, ModelUnavailable
 from quantgraph.settings import Role
 from quantgraph.state.views import GrowingViewId
 from quantgraph.tools.catalog import trader_catalog
-from quantgraph.tools.decision_tools import DecisionTools
+from quantgraph.tools.decision_tools import DecisionTools, check_news
+from quantgraph.tools.news.gate import NewsSource
 
 __all__ = ["TraderAgent"]
 
@@ -60,11 +61,16 @@ class TraderAgent(Decider):
         Characters of a session's conversation, from 4,000; older results are shortened.
     tool_timeout
         Seconds of one call of a tool.
+    news
+        Where ``get_information`` searches. Default: the news of the run's data.
+    allow_leaky_search
+        Whether ``news`` may be a live server: in a simulation its answers may know what came later. The
+        result says so then.
 
     Raises
     ------
     BadOption
-        If an argument is not valid.
+        If an argument is not valid, or ``news`` is live and that is not allowed.
     """
 
     def __init__(
@@ -78,6 +84,8 @@ class TraderAgent(Decider):
         watched: Sequence[str] = (),
         window: int = 60_000,
         tool_timeout: float = 30.0,
+        news: NewsSource | None = None,
+        allow_leaky_search: bool = False,
     ) -> None:
         self._options = TraderOptions(
             max_steps=max_steps,
@@ -90,6 +98,10 @@ class TraderAgent(Decider):
         )
         if not isinstance(memory, bool):
             raise BadOption(f"memory={memory!r:.40}; must be True or False", parameter="memory")
+        if news is not None:
+            check_news(news, allow_leaky_search=allow_leaky_search)
+        self._news = news
+        self._allow_leaky_search = allow_leaky_search
         self._memory = memory
         # The lock guards the table of runs: threads may trade runs at the same time.
         self._lock = threading.Lock()
@@ -103,7 +115,8 @@ class TraderAgent(Decider):
     @property
     def options(self) -> Mapping[str, Any]:
         """The options as given."""
-        return {**self._options.identity, "memory": self._memory}
+        searched = {"news": self._news.name} if self._news else {}
+        return {**self._options.identity, "memory": self._memory, **searched}
 
     @property
     def uses_signal(self) -> bool:
@@ -148,6 +161,14 @@ class TraderAgent(Decider):
         days = [each["trader"] for each in notes if "trader" in each]
         ends = Counter(day["ended"] for day in days)
         told = []
+        if self._news is not None and self._news.live:
+            told.append(
+                Note(
+                    zh=f"新闻来自实时搜索（{self._news.name}）：结果可能知道当时之后的事，成绩不能当作回测",
+                    en=f"news were searched live ({self._news.name}): answers may know what came after the "
+                    "moment, so this is no backtest",
+                )
+            )
         if cut := ends["error"] + ends["budget"]:
             told.append(
                 Note(
@@ -167,7 +188,14 @@ class TraderAgent(Decider):
 
     def decide(self, context: DecisionContext) -> Decision:
         """Decide one session; raises what ends the run."""
-        tools = DecisionTools.of(context.view, context.account, context.rules, market=context.market)
+        tools = DecisionTools.of(
+            context.view,
+            context.account,
+            context.rules,
+            market=context.market,
+            news=self._news,
+            allow_leaky_search=self._allow_leaky_search,
+        )
         desk = self._options.desk(
             model=context.model(_ROLE),
             context=tools,
@@ -180,7 +208,7 @@ class TraderAgent(Decider):
         state = run_day(desk)
         if state["ended"] == "error" and not state.get("step") and not _had_replies(context):
             raise ModelUnavailable(state["error"].partition(": ")[2])
-        return Decision(context.market.submitted, notes=self._notes(context, state), in_order=True)
+        return Decision(context.market.submitted, notes=self._notes(context, state, tools), in_order=True)
 
     def _remembered(self, context: DecisionContext) -> str:
         if not self._memory:
@@ -190,7 +218,7 @@ class TraderAgent(Decider):
             memo = self._memos.setdefault(run, EpisodeMemo()) if run else None
         return remembered_trades(context.history, context.view, name=self.name, memo=memo)
 
-    def _notes(self, context: DecisionContext, state: TraderState) -> dict[str, Any]:
+    def _notes(self, context: DecisionContext, state: TraderState, tools: DecisionTools) -> dict[str, Any]:
         """Return what the ledger keeps of a session; the log has its steps."""
         market = context.market
         told: dict[str, Any] = {
@@ -200,6 +228,8 @@ class TraderAgent(Decider):
             "traded": market.account is not context.account and market.account != context.account,
             "final_text": state.get("final_text", ""),
         }
+        if tools.dropped_news:
+            told["dropped_news"] = dict(Counter(tools.dropped_news))
         if "error" in state:
             told["errors"] = [state["error"]]
         notes = {"trader": told}
