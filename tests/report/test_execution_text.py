@@ -168,3 +168,30 @@ def test_a_cut_text_has_at_most_so_many_columns(text):
     short = cut(text, 40)
     assert text_width(short) <= 41  # the ellipsis may be a wide one
     assert short == text or (short.endswith("…") and text.startswith(short[:-1]))
+
+
+def test_a_reply_shows_its_calls_and_what_each_answered():
+    positions = {"AAPL": 10, "MSFT": 0, "CASH": 8500.0}
+    record = {
+        "type": "model_reply",
+        "content": "I buy",
+        "tool_calls": [
+            {"name": "buy", "args": {"symbol": "AAPL", "amount": 10}},
+            {"name": "multiply", "args": {"a": 145.2, "b": 20}},
+            {"name": "buy", "args": {"symbol": "MSFT", "amount": 99}},
+        ],
+        "result": [
+            {"name": "buy", "result": positions},
+            {"name": "multiply", "result": 2904.0},
+            {"name": "buy", "result": {"error": "cash is missing", "code": "insufficient_cash"}},
+        ],
+    }
+    (text,) = step_texts([record])
+    assert (text.what, text.reasoning, text.mark) == ("buy, multiply", "I buy", "error")
+    assert text.given == "buy(symbol=AAPL, amount=10); multiply(a=145.2, b=20); buy(symbol=MSFT, amount=99)"
+    assert text.result == "AAPL=10, CASH=8500; 2904; insufficient_cash: cash is missing"
+
+
+def test_a_reply_without_calls_is_its_text():
+    (text,) = step_texts([{"type": "model_reply", "content": "done", "tool_calls": [], "result": None}])
+    assert (text.what, text.reasoning, text.given, text.result, text.mark) == ("", "done", "", "", "")

@@ -32,7 +32,7 @@ class LoggedStep:
     step
         From 1. Step 1 begins the execution anew: the rows of an earlier try, which was killed, are removed.
     action_type
-        ``tool_call``, ``calculation``, ``decision`` or ``observation``.
+        ``tool_call``, ``calculation``, ``decision``, ``observation`` or ``model_reply``.
     action
         The whole action, plain JSON.
     result

@@ -103,12 +103,13 @@ def _text_of(record: Mapping[str, Any], number: int, language: Language) -> Step
         "tool_call": _tool_call,
         "calculation": _calculation,
         "decision": _decision,
+        "model_reply": _model_reply,
     }.get(kind, _other)(record, language)
     return StepText(
         step=record["step"] if isinstance(record.get("step"), int) else number,
         type=one_line(kind),
         what=one_line(what),
-        reasoning=one_line(str(record.get("reasoning") or "")),
+        reasoning=one_line(str(record.get("reasoning") or record.get("content") or "")),
         given=one_line(given),
         result=one_line(result),
         check=one_line(check),
@@ -154,6 +155,29 @@ def _decision(record: Mapping[str, Any], language: Language) -> _Parts:
     confidence = say(language, zh="信心", en="confidence")
     result = f"{confidence} {brief(record.get('confidence'), language)}"
     return str(record.get("action", "")), str(record.get("reason", "")), result, "", ""
+
+
+def _model_reply(record: Mapping[str, Any], language: Language) -> _Parts:
+    """A reply with any number of calls, each beside what it answered."""
+    calls, answers = record.get("tool_calls") or [], record.get("result") or []
+    given = "; ".join(f"{call['name']}({brief(call['args'], language)})" for call in calls)
+    results = [
+        _answer(call["args"], answer.get("result"), language)
+        for call, answer in zip(calls, answers, strict=False)
+    ]
+    failed = any(isinstance(each.get("result"), Mapping) and "error" in each["result"] for each in answers)
+    names = ", ".join(dict.fromkeys(str(call["name"]) for call in calls))
+    return names, given, "; ".join(results), "", "error" if failed else ""
+
+
+def _answer(args: Mapping[str, Any], result: Any, language: Language) -> str:
+    """What a tool answered; of positions the cash, and the symbol that was asked for."""
+    if isinstance(result, Mapping) and "error" in result:
+        return f"{result.get('code', 'error')}: {result['error']}"
+    if isinstance(result, Mapping) and "CASH" in result:
+        shown = [name for name in (str(args.get("symbol")), "CASH") if name in result]
+        return brief({name: result[name] for name in shown}, language)
+    return brief(result, language)
 
 
 def _other(record: Mapping[str, Any], language: Language) -> _Parts:
