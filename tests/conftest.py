@@ -36,7 +36,14 @@ SHORT_AUDIT = {
     name: os.environ[name] for name in (f"QUANTGRAPH_AUDIT_{part}" for part in ("CELLS", "CUTS", "SEED"))
 }
 """Hundreds of runs prove their strategy: three sessions of it are enough where the proof is not the matter."""
-_SECRETS = ("OPENAI_API_KEY", "OPENAI_BASE_URL", "OPENAI_API_BASE", "TUSHARE_TOKEN", "TS_TOKEN")
+_SECRETS = (
+    "OPENAI_API_KEY",
+    "OPENAI_BASE_URL",
+    "OPENAI_API_BASE",
+    "TUSHARE_TOKEN",
+    "TS_TOKEN",
+    "JINA_API_KEY",
+)
 
 
 KEPT_CODE = KeptCode()

@@ -58,7 +58,7 @@ def test_the_settings_table_names_every_setting_and_its_variable() -> None:
     text = (ROOT / "docs" / "configuration.md").read_text(encoding="utf-8")
     rows = dict(re.findall(r"^\| `(\w+)` \| `([A-Z_<>]+)` \|", text, re.MULTILINE))
     assert sorted(rows) == sorted(Settings.model_fields)
-    vendors = {"openai_api_key", "openai_base_url", "tushare_token", "models"}
+    vendors = {"openai_api_key", "openai_base_url", "tushare_token", "jina_api_key", "models"}
     by_role = {name for name in rows if name.startswith("role_")}
     assert all(rows[name] == f"QUANTGRAPH_{name[5:].upper()}_<ROLE>" for name in by_role)
     assert all(rows[name] == f"QUANTGRAPH_{name.upper()}" for name in {*rows} - vendors - by_role)

@@ -60,6 +60,7 @@ _VENDOR_VARIABLES: dict[str, tuple[str, ...]] = {
     "openai_api_key": ("OPENAI_API_KEY",),
     "openai_base_url": ("OPENAI_BASE_URL", "OPENAI_API_BASE"),
     "tushare_token": ("TUSHARE_TOKEN",),
+    "jina_api_key": ("JINA_API_KEY",),
 }
 
 
@@ -85,7 +86,7 @@ class Settings(BaseSettings):
     Notes
     -----
     Environment variables: ``OPENAI_API_KEY``, ``OPENAI_BASE_URL`` (or ``OPENAI_API_BASE``),
-    ``TUSHARE_TOKEN``; every other field is ``QUANTGRAPH_<FIELD>``, a role's model
+    ``TUSHARE_TOKEN``, ``JINA_API_KEY``; every other field is ``QUANTGRAPH_<FIELD>``, a role's model
     ``QUANTGRAPH_MODEL_<ROLE>``, its parameters ``QUANTGRAPH_TEMPERATURE_<ROLE>``,
     ``QUANTGRAPH_MAX_TOKENS_<ROLE>`` and ``QUANTGRAPH_SEED_<ROLE>``. In TOML the keys are the field names and
     the roles are tables ``[models]``, ``[role_temperature]``, ``[role_max_tokens]`` and ``[role_seed]``.
@@ -137,6 +138,7 @@ class Settings(BaseSettings):
         default_factory=lambda: user_cache_path("quantgraph", appauthor=False), description="a folder"
     )
     tushare_token: SecretStr | None = Field(None, description="a tushare token")
+    jina_api_key: SecretStr | None = Field(None, description="a key of jina.ai")
     code_timeout: float = Field(30.0, gt=0, allow_inf_nan=False, description="seconds above 0")
     code_memory_mb: int = Field(2048, ge=64, description="megabytes, at least 64")
     code_isolation: Literal["full", "limits_only", "none", "trusted"] = Field(
@@ -157,6 +159,7 @@ class Settings(BaseSettings):
         "model",
         "light_model",
         "tushare_token",
+        "jina_api_key",
         "budget",
         "session_budget",
         "prices",

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
         slow_model,
     )
     from quantgraph.testing.models.scripted import RecordedCall, ScriptedChatModel, ScriptExhausted
+    from quantgraph.testing.servers.jina_stub import JinaRequest, JinaStub
     from quantgraph.testing.servers.openai_stub import OpenAIStub
     from quantgraph.testing.servers.openai_wire import ChatRequest, Fault, Reply
     from quantgraph.testing.servers.tushare_stub import TushareFault, TushareRequest, TushareStub
@@ -39,6 +40,8 @@ __all__ = [
     "Fault",
     "FaultContext",
     "FaultyChatModel",
+    "JinaRequest",
+    "JinaStub",
     "OpenAIStub",
     "RecordedCall",
     "Reply",
@@ -63,6 +66,7 @@ _MODULES: dict[str, tuple[str, ...]] = {
     "models.faulty_model": ("FaultContext", "FaultyChatModel"),
     "models.misbehaving": ("INJECTIONS", "MISBEHAVING", "flaky_model", "misbehaving_in", "slow_model"),
     "models.scripted": ("RecordedCall", "ScriptExhausted", "ScriptedChatModel"),
+    "servers.jina_stub": ("JinaRequest", "JinaStub"),
     "servers.openai_stub": ("OpenAIStub",),
     "servers.openai_wire": ("ChatRequest", "Fault", "Reply"),
     "servers.tushare_stub": ("TushareFault", "TushareRequest", "TushareStub"),

@@ -9,6 +9,8 @@ from quantgraph.tools.daily_data import tushare_daily_bar, tushare_daily_basic
 from quantgraph.tools.decision_tools import DecisionTools
 from quantgraph.tools.indicators import get_indicator
 from quantgraph.tools.kline import get_kline_data
+from quantgraph.tools.news.gate import NewsItem, NewsSource
+from quantgraph.tools.news.named_news import named_news
 from quantgraph.tools.news_tool import get_news
 from quantgraph.tools.order_tool import place_order
 from quantgraph.tools.python_repl import PythonRepl, python_repl
@@ -18,6 +20,8 @@ from quantgraph.tools.trusted_runner import TrustedRunner, code_runner
 __all__ = [
     "CodeSession",
     "DecisionTools",
+    "NewsItem",
+    "NewsSource",
     "PythonRepl",
     "ToolContext",
     "TrustedRunner",
@@ -32,6 +36,7 @@ __all__ = [
     "get_news",
     "get_position",
     "get_rules",
+    "named_news",
     "place_order",
     "python_repl",
     "tools_catalog",

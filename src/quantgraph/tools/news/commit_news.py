@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from datetime import tzinfo
+from datetime import datetime, timedelta, tzinfo
 from functools import cached_property, lru_cache
 from typing import Any
 
 from quantgraph.market.moment import Moment
 from quantgraph.state import Record, View
 from quantgraph.tools.news.gate import NewsItem
-from quantgraph.tools.news.ranking import RankedText, ranked, terms_of
+from quantgraph.tools.news.ranking import RankedText, ranked, ranked_text
 
 __all__ = ["CommitNews"]
 
@@ -20,9 +20,8 @@ _SEARCHED, _SEARCHED_OF_SYMBOL = 2_000, 200
 """The newest news are searched, of all symbols and of each one that the query names."""
 _NAMED = 6.0
 """What an item gains for being about a symbol that the query names: about as much as two rare words."""
-_SECONDS_A_DAY = 86_400
+_EPOCH, _DAY = datetime(1970, 1, 1), timedelta(days=1)  # noqa: DTZ001 - local, as all instants here
 _CODE = re.compile(r"[A-Za-z0-9]+(?:[.\-][A-Za-z0-9]+)*")
-_TITLE_WEIGHT = 2
 
 
 class CommitNews:
@@ -47,23 +46,27 @@ class CommitNews:
     def search(self, query: str, moment: Moment) -> list[NewsItem]:
         """Return at most ten items; the newer one of two equals is first."""
         named = self._named(query)
-        records = list(self._view.records("news")[-_SEARCHED:])
-        if named:
-            known = set(records)
-            for symbol in sorted(named):
-                more = self._view.records("news", symbol)[-_SEARCHED_OF_SYMBOL:]
-                records += [each for each in more if each not in known]
-            records.sort(key=lambda each: each.instant)  # type: ignore[arg-type,return-value]  # all are known
-        now = moment.timestamp.to_pydatetime()
-        texts = [
-            RankedText(
-                terms=_terms(each),
-                age=(now - each.instant).total_seconds() / _SECONDS_A_DAY if each.instant else 0.0,
-                boost=_NAMED if each.symbol in named else 0.0,
-            )
-            for each in records
-        ]
-        return [_item(records[place]) for place in ranked(query, texts)[:_MOST_RESULTS]]
+        records = self._records(named)
+        texts = [_ranked_text(each) for each in records]
+        boosts = {place: _NAMED for place, each in enumerate(records) if each.symbol in named}
+        best = ranked(query, texts, now=_days(moment.timestamp.to_pydatetime()), boosts=boosts)
+        return [_item(records[place]) for place in best[:_MOST_RESULTS]]
+
+    def _records(self, named: set[str]) -> Sequence[Record]:
+        """What is searched, in order of becoming known."""
+        newest = self._view.records("news")
+        if len(newest) <= _SEARCHED:
+            return newest
+        newest = newest[-_SEARCHED:]
+        more = {
+            record: None
+            for symbol in sorted(named)
+            for record in self._view.records("news", symbol)[-_SEARCHED_OF_SYMBOL:]
+        }
+        for record in newest:
+            more.pop(record, None)
+        older = sorted(more, key=lambda record: _ranked_text(record).published)
+        return (*older, *newest)
 
     @cached_property
     def _names(self) -> dict[str, str]:
@@ -88,17 +91,21 @@ class CommitNews:
 
 
 @lru_cache(maxsize=8_192)
-def _terms(record: Record) -> Mapping[str, int]:
+def _ranked_text(record: Record) -> RankedText:
     title, content, _ = _texts(record)
-    terms = terms_of(content)
-    for term, count in terms_of(f"{title} {record.symbol}").items():
-        terms[term] += _TITLE_WEIGHT * count
-    return terms
+    instant = record.instant
+    return ranked_text(f"{title} {record.symbol}", content, _days(instant) if instant else 0.0)
+
+
+def _days(local: datetime) -> float:
+    return (local - _EPOCH) / _DAY
 
 
 def _item(record: Record) -> NewsItem:
     title, content, url = _texts(record)
-    return NewsItem(title=title, content=content, url=url, published=record.known)
+    return NewsItem(
+        title=title, content=content, url=url, published=() if record.known is None else (record.known,)
+    )
 
 
 def _texts(record: Record) -> tuple[str, str, str]:

@@ -38,13 +38,14 @@ class NewsItem:
     Attributes
     ----------
     published
-        When: an instant, a day, or the source's own text for one; None where it tells none.
+        When: all that the source tells, each an instant, a day, or the source's own text for one. The latest
+        counts; empty where it tells none.
     """
 
     title: str
     content: str = ""
     url: str = ""
-    published: date | str | None
+    published: tuple[date | str, ...]
 
 
 class NewsSource(Protocol):
@@ -102,48 +103,52 @@ def published_items(
     """
     shown: list[tuple[NewsItem, str]] = []
     for item in items:
-        read = _read_time(item.published, source_zone, exchange_zone)
-        if isinstance(read, str):
-            dropped.append(read)
-        elif not moment.knows_published(read):
-            dropped.append("not_before_the_moment")
-        else:
-            is_day = not isinstance(item.published, datetime) and _day_of(item.published) is not None
-            shown.append((item, f"{_day_of(item.published)}" if is_day else f"{read:%Y-%m-%d %H:%M}"))
+        times = [_read_time(each, source_zone, exchange_zone) for each in item.published]
+        unread = next((each for each in times if isinstance(each, str)), None if times else "no_time")
+        latest = max((each for each in times if isinstance(each, _Time)), default=None)
+        if unread is None and latest is not None and moment.knows_published(latest.instant):
+            shown.append((item, latest.shown))
             continue
+        dropped.append(unread or "not_before_the_moment")
         _LOG.info("a news item was not shown: %s", dropped[-1])
     return shown
 
 
-def _read_time(value: object, source_zone: tzinfo | None, exchange_zone: tzinfo) -> datetime | DropReason:
-    """The instant from which an item is known, in the exchange's local time, or why there is none."""
-    if value is None or value == "":
+@dataclass(frozen=True, order=True)
+class _Time:
+    """The instant from which an item is known, in the exchange's local time, and how it is shown."""
+
+    instant: datetime
+    shown: str
+
+
+def _read_time(value: object, source_zone: tzinfo | None, exchange_zone: tzinfo) -> _Time | DropReason:
+    if value in (None, ""):
         return "no_time"
     if (day := _day_of(value)) is not None:
-        end = datetime.combine(day, time.max, source_zone or _LAST_ZONE)
-        return _local(end, exchange_zone)
+        end = _local(datetime.combine(day, time.max, source_zone or _LAST_ZONE), exchange_zone)
+        return "unreadable_time" if end is None else _Time(end, f"{day}")
     instant = value if isinstance(value, datetime) else _instant_of(value)
     if instant is None:
         return "unreadable_time"
-    if instant.tzinfo is None:
-        if source_zone is None:
-            return "no_zone"
-        # Where the clock is set back, the later one of the two instants of that name.
-        return max(
-            _local_or_late(instant.replace(tzinfo=source_zone, fold=fold), exchange_zone) for fold in (0, 1)
-        )
-    return _local(instant, exchange_zone)
+    if instant.tzinfo is None and source_zone is None:
+        return "no_zone"
+    # Where a clock is set back, the later one of the two instants of a name.
+    zoned = (
+        [instant] if instant.tzinfo else [instant.replace(tzinfo=source_zone, fold=fold) for fold in (0, 1)]
+    )
+    local = [_local(each, exchange_zone) for each in zoned]
+    if any(each is None for each in local):
+        return "unreadable_time"
+    latest = max(each for each in local if each is not None)
+    return _Time(latest, f"{latest:%Y-%m-%d %H:%M}")
 
 
-def _local_or_late(instant: datetime, zone: tzinfo) -> datetime:
-    return datetime.max if isinstance(found := _local(instant, zone), str) else found  # noqa: DTZ901 - local
-
-
-def _local(instant: datetime, zone: tzinfo) -> datetime | DropReason:
+def _local(instant: datetime, zone: tzinfo) -> datetime | None:
     try:
         return instant.astimezone(zone).replace(tzinfo=None, fold=0)
     except (OverflowError, ValueError):
-        return "unreadable_time"
+        return None
 
 
 def _day_of(value: object) -> date | None:

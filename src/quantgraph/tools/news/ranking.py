@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-__all__ = ["RankedText", "ranked", "terms_of"]
+__all__ = ["RankedText", "ranked", "ranked_text", "terms_of"]
 
 _K, _B = 1.2, 0.75
 """The usual constants of BM25 (Robertson and Zaragoza 2009, section 3.4)."""
@@ -22,23 +22,31 @@ _NOISE = frozenset({
 # fmt: on
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, slots=True)
 class RankedText:
-    """A text to rank.
+    """A text to rank, see :func:`ranked_text`.
 
     Attributes
     ----------
     terms
-        Its terms and how often each occurs, see :func:`terms_of`.
-    age
-        Days since it was published.
-    boost
-        What it gains for what is known of it beside its text.
+        Its terms and how often each occurs.
+    length
+        Number of its terms.
+    published
+        When, in days from any day on that is the same for all texts.
     """
 
     terms: Mapping[str, int]
-    age: float = 0.0
-    boost: float = 0.0
+    length: int
+    published: float
+
+
+def ranked_text(title: str, content: str, published: float = 0.0) -> RankedText:
+    """Make a text to rank; the words of its title count twice."""
+    terms = terms_of(content)
+    for term, count in terms_of(title).items():
+        terms[term] += 2 * count
+    return RankedText(terms=dict(terms), length=terms.total(), published=published)
 
 
 def terms_of(text: str) -> Counter[str]:
@@ -58,29 +66,34 @@ def terms_of(text: str) -> Counter[str]:
     return terms
 
 
-def ranked(query: str, texts: Sequence[RankedText], *, half_life: float = 30.0) -> list[int]:
+def ranked(
+    query: str,
+    texts: Sequence[RankedText],
+    *,
+    now: float = 0.0,
+    boosts: Mapping[int, float] | None = None,
+    half_life: float = 30.0,
+) -> list[int]:
     """Return the places of the texts that have to do with a query, the best one first.
 
-    The score is that of BM25 plus the text's boost; it halves every ``half_life`` days of age. Among equals
-    the later place wins: texts are given in order of publication.
+    The score is that of BM25, and what ``boosts`` has for the text's place; it halves with each ``half_life``
+    in days before ``now``. Among equals the later place wins: texts are given in order of publication.
     """
-    wanted = list(terms_of(query))
-    lengths = [sum(text.terms.values()) for text in texts]
-    average = sum(lengths) / len(lengths) if lengths else 0.0
-    weights = _weights(wanted, texts)
+    wanted, boosts = terms_of(query).keys(), boosts or {}
+    matches = [(place, wanted & text.terms.keys()) for place, text in enumerate(texts)]
+    matches = [(place, terms) for place, terms in matches if terms or place in boosts]
+    weights = _weights(Counter(term for _, terms in matches for term in terms), len(texts))
+    average = (sum(text.length for text in texts) or 1) / max(1, len(texts))
     scores: dict[int, float] = {}
-    for place, text in enumerate(texts):
-        score = text.boost
-        for term in wanted:
-            if count := text.terms.get(term, 0):
-                length = _K * (1 - _B + _B * lengths[place] / average)
-                score += weights[term] * count * (_K + 1) / (count + length)
-        if score > 0:
-            scores[place] = score * 0.5 ** (max(0.0, text.age) / half_life)
+    for place, terms in matches:
+        text, score = texts[place], boosts.get(place, 0.0)
+        norm = _K * (1 - _B + _B * text.length / average)
+        for term in sorted(terms):  # in one order: a sum of floats depends on it
+            score += weights[term] * text.terms[term] * (_K + 1) / (text.terms[term] + norm)
+        scores[place] = score * 0.5 ** (max(0.0, now - text.published) / half_life)
     return sorted(scores, key=lambda place: (-scores[place], -place))
 
 
-def _weights(wanted: Sequence[str], texts: Sequence[RankedText]) -> dict[str, float]:
-    """Weight of each term: the rarer the higher, and never negative."""
-    counts = {term: sum(term in text.terms for text in texts) for term in wanted}
-    return {term: math.log(1 + (len(texts) - count + 0.5) / (count + 0.5)) for term, count in counts.items()}
+def _weights(counts: Mapping[str, int], number: int) -> dict[str, float]:
+    """Weight of each term by the texts that have it: the rarer the higher, and never negative."""
+    return {term: math.log(1 + (number - count + 0.5) / (count + 0.5)) for term, count in counts.items()}

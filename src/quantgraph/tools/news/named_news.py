@@ -1,0 +1,38 @@
+"""A source of news by name."""
+
+from __future__ import annotations
+
+from quantgraph.errors import BadOption
+from quantgraph.settings import Settings, load_settings
+from quantgraph.tools.news.gate import NewsSource
+
+__all__ = ["NEWS_NAMES", "named_news"]
+
+NEWS_NAMES = ("commit", "jina", "tushare")
+"""``commit``: the news of the data. The others ask a live server."""
+
+
+def named_news(name: str, settings: Settings | None = None) -> NewsSource | None:
+    """Return a source of news; None for ``commit``, the news that a view has.
+
+    Raises
+    ------
+    BadOption
+        If there is none of that name.
+    """
+    if name == "commit":
+        return None
+    settings = settings or load_settings()
+    if name == "jina":
+        from quantgraph.tools.news.jina_news import JinaNews
+
+        return JinaNews(settings.jina_api_key)
+    if name == "tushare":
+        from quantgraph.data.tushare.client import TushareClient
+        from quantgraph.tools.news.tushare_news import TushareNews
+
+        token = settings.tushare_token
+        return TushareNews(TushareClient(token=token.get_secret_value() if token else None))
+    raise BadOption(
+        f"news={name!r:.60}; valid are {', '.join(NEWS_NAMES)}, or a NewsSource", parameter="news"
+    )
