@@ -17,6 +17,7 @@ from quantgraph.broker import (
     Rejection,
     simulate,
 )
+from quantgraph.broker.session_market import SessionMarket
 from quantgraph.errors import LedgerConflict
 from quantgraph.market.moment import Moment
 from quantgraph.market.rulebook import Rulebook
@@ -161,3 +162,28 @@ def test_nothing_is_traded_that_is_not_returned():
             return []
 
     assert traded(market_of(), Looks(), 1_000) == []
+
+
+def test_orders_that_are_placed_are_numbered_in_their_order():
+    view = market_of().store.view(Moment.at(DAYS[0], "open"))
+    market = SessionMarket(view, Account.opening(1_000), FREE)
+    market.submit(order("buy", A, 10, 4))
+    told = [
+        market.place("buy", B, 10),
+        market.place("buy", B, 1_000, reason="all in"),
+        market.place("sell", A, 10),
+    ]
+    assert [(each.order.sequence, getattr(each, "code", "filled")) for each in told] == [
+        (5, "filled"),
+        (6, "insufficient_cash"),
+        (7, "filled"),
+    ]
+    assert told[1].order.reason == "all in"
+    assert [each.sequence for each in market.orders] == [4, 5, 7]
+    assert market.submit(told[0].order) is told[0]
+
+
+def test_no_order_is_filled_on_a_day_that_is_not_a_session():
+    view = market_of().store.view(Moment.at("2024-01-06", "open"))  # a Saturday
+    refused = SessionMarket(view, Account.opening(1_000), FREE).place("buy", A, 1)
+    assert (refused.code, refused.message) == ("not_a_session", "2024-01-06 is not a session of the exchange")

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import re
+from datetime import date
 from types import SimpleNamespace
 from typing import Any
 
 import pandas as pd
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from langchain.agents import create_agent
 from langchain.agents.middleware import ToolErrorMiddleware
 from langchain.tools import ToolRuntime
@@ -15,10 +19,12 @@ from langchain_core.tools import tool
 
 from quantgraph import tools
 from quantgraph.broker.account import Account
+from quantgraph.broker.session_market import SessionMarket
 from quantgraph.errors import FutureRequested, NoData, QuantGraphError, UnknownSymbol
 from quantgraph.market.rulebook import Rulebook
 from quantgraph.sandbox import default_runner
 from quantgraph.testing import CanaryFound, CanarySource, CanaryStore, CanaryWatch, ScriptedChatModel
+from quantgraph.testing.canary.sentinels import CANARY_SESSIONS
 from quantgraph.tools import CodeSession, ToolContext, python_repl, tushare_daily_bar, tushare_daily_basic
 from quantgraph.tools.indicators import INDICATORS
 from quantgraph.tools.window import publish_frames
@@ -110,6 +116,102 @@ def test_the_tools_of_a_decision_tell_nothing_later(market, context_at):
         held = market.SESSIONS[(market.SESSIONS >= moment.session - pd.Timedelta(days=10))]
         assert set(days) <= set(held[held < moment.session])
         assert answers[4][0]["ma"] if isinstance(answers[4], list) else "are known" in str(answers[4])
+
+
+DATES = st.one_of(
+    st.dates(date(2023, 12, 1), date(2026, 2, 1)).map(str),
+    st.dates(date(2024, 1, 1), date(2025, 12, 31)).map(lambda day: f"{day:%Y%m%d}"),
+    st.sampled_from(
+        [
+            f"{CANARY_SESSIONS[0]:%Y-%m-%d}",
+            f"{CANARY_SESSIONS[-1]:%Y/%m/%d}",
+            "today",
+            "tomorrow",
+            "2025-02-30",
+        ]
+    ),
+)
+SYMBOLS = st.sampled_from([ONE, ONE.lower(), "000344", "920873.BJ", RENAMED, "AAPL", "000341.SH", ""])
+AMOUNTS = st.one_of(
+    st.sampled_from([100, 200, 300, 0, -100, 150, 10**12, 2.9, "100", None, True]), st.integers(1, 10**7)
+)
+NUMBERS = st.one_of(st.floats(-1e6, 1e6), st.integers(-(10**6), 10**6), st.sampled_from(["1", None, True]))
+QUERIES = st.sampled_from(
+    ["合成科技01", "000341 limit", "profit 业绩 news", "earnings tomorrow", "CODE 2025", "x" * 2000, ""]
+)
+WHICH = st.lists(st.sampled_from(["MA5", "ma20", "MACD", "KDJ", "RSI14", "XYZ"]), max_size=4)
+ARGUMENTS = {
+    "get_price_local": st.fixed_dictionaries({"symbol": SYMBOLS, "date": DATES}),
+    "get_price_history": st.fixed_dictionaries(
+        {"symbol": SYMBOLS}, optional={"limit": st.integers(0, 300), "start": DATES, "end": DATES}
+    ),
+    "get_indicators": st.fixed_dictionaries({"symbol": SYMBOLS, "indicators": WHICH}),
+    "get_information": st.fixed_dictionaries({"query": QUERIES}),
+    "get_positions": st.just({}),
+    "add": st.fixed_dictionaries({"a": NUMBERS, "b": NUMBERS}),
+    "multiply": st.fixed_dictionaries({"a": NUMBERS, "b": NUMBERS}),
+    "buy": st.fixed_dictionaries({"symbol": SYMBOLS, "amount": AMOUNTS}),
+    "sell": st.fixed_dictionaries({"symbol": SYMBOLS, "amount": AMOUNTS}),
+}
+CALLS = st.lists(
+    st.sampled_from(sorted(ARGUMENTS)).flatmap(lambda name: st.tuples(st.just(name), ARGUMENTS[name])),
+    min_size=6,
+    max_size=12,
+)
+
+
+def trading(market, moment, seed):
+    """The context of a trader over bars and news that are sentinels after a moment."""
+    store = CanaryStore(moment, seed=seed)
+    first = moment.session - pd.Timedelta(days=60)
+    codes = [ONE, "000344.SZ"]
+    store.update("ohlcv", market.SAMPLE.bars(codes, first, moment.session))
+    store.record(market.SAMPLE.records(("name", "news"), codes, first, moment.session))
+    view, account, rules = store.view(moment), Account.opening(50_000), Rulebook.mainland()
+    return store, tools.DecisionTools.of(view, account, rules, market=SessionMarket(view, account, rules))
+
+
+def called(context, name, params):
+    try:
+        return tools.call_tool(tools.trader_catalog[name], params, context, timeout=5)
+    except QuantGraphError as error:
+        return error.line
+
+
+@settings(max_examples=60)
+@given(place=st.integers(45, 700), calls=CALLS)
+def test_whatever_a_trader_asks_and_does_it_is_told_nothing_later(market, place, calls):
+    """Nor does anything later, of either sign and in whatever order, change what it is told."""
+    moment = market.Moment(market.SESSIONS[place % len(market.SESSIONS)], "open")
+    told = []
+    for seed in (0, 1):
+        store, context = trading(market, moment, seed)
+        with CanaryWatch(store) as watch:
+            for name, params in calls:
+                watch.see(name, called(context, name, params))
+            watch.see("orders", context.market.orders)
+        told.append(watch.transcript)
+    assert told[0] == told[1]
+    days = {text[place : place + 10] for text in told[0] for place in _places_of("'date': '", text)}
+    assert max(days, default="") <= f"{moment.session:%Y-%m-%d}"
+
+
+def _places_of(mark, text):
+    return [found.end() for found in re.finditer(re.escape(mark), text)]
+
+
+def test_a_date_to_come_is_answered_as_one_that_will_never_be(market):
+    moment = market.Moment(market.SESSIONS[300], "open")
+    _, context = trading(market, moment, 0)
+    later = [market.SESSIONS[301], market.SESSIONS[400], CANARY_SESSIONS[0], pd.Timestamp("2179-01-01")]
+    later += [day for day in pd.date_range(moment.session, periods=12)[1:] if day not in market.SESSIONS]
+    answers = [
+        called(context, "get_price_local", {"symbol": ONE, "date": f"{day:%Y-%m-%d}"}) for day in later
+    ]
+    assert len(later) > 5
+    assert answers == [
+        {"error": f"there is no bar of {ONE} on that date", "code": "no_data", "symbol": ONE}
+    ] * len(later)
 
 
 # Broken ones -------------------------------------------------------------------------------------
