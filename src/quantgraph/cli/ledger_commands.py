@@ -249,32 +249,19 @@ def _json_line(row: dict[str, Any]) -> str:
 
 
 def _position_records(book: Ledger, run_id: str) -> list[Any]:
-    from quantgraph.interop.ai_trader import PositionFill, records_of
+    from quantgraph.interop.ai_trader import positions_of_results, symbols_of_results
 
-    sessions = [f"{day:%Y-%m-%d}" for day in book.sessions(run_id)]
-    if not sessions:
-        raise BadOption(f"run {run_id!r} has no session yet: there is nothing to export", parameter="run")
     results = list(book.results(run_id))
-    made = [fill for result in results for fill in result.fills]
-    if any(result.events for result in results) or any(fill.quantity % 1 for fill in made):
-        raise BadOption(
-            f"run {run_id!r} has dividends, splits or fractions of shares, which AI-Trader's records cannot "
-            "hold; use --format jsonl",
-            parameter="format",
+    if not results:
+        raise BadOption(f"run {run_id!r} has no session yet: there is nothing to export", parameter="run")
+    return list(
+        positions_of_results(
+            results,
+            opening_date=f"{results[0].session:%Y-%m-%d}",
+            cash=book.cash(run_id),
+            symbols=symbols_of_results(results),
         )
-    fills = [
-        PositionFill(
-            date=f"{fill.session:%Y-%m-%d}",
-            side=fill.side,
-            symbol=fill.order.symbol,
-            amount=int(fill.quantity),
-            price=float(fill.price),
-            costs={"total_cost": float(fill.cost)} if fill.cost else None,
-        )
-        for fill in made
-    ]
-    symbols = sorted({fill.order.symbol for fill in made})
-    return list(records_of(sessions[0], float(book.cash(run_id)), symbols, fills, sessions=sessions))
+    )
 
 
 def _print_verification(file: Path, found: Verification) -> None:

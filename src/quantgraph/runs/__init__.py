@@ -1,22 +1,28 @@
 """Runs: a sentence executed in a folder of its own; started, resumed, replayed and branched."""
 
+from quantgraph.runs.base_agent import BaseAgent
 from quantgraph.runs.branch import replay_from
 from quantgraph.runs.outputs import StrategyFile, read_strategy
 from quantgraph.runs.replay import ReplayResult, replay
 from quantgraph.runs.said_audit import audit_said
 from quantgraph.runs.specification import RunSpec
 from quantgraph.runs.start import resume_run, run_strategy
+from quantgraph.runs.trader_config import TraderConfig, TraderModel, read_trader_config
 from quantgraph.runs.verification import audit_strategy
 from quantgraph.runtime.events import RunEvent
 
 __all__ = [
+    "BaseAgent",
     "ReplayResult",
     "RunEvent",
     "RunSpec",
     "StrategyFile",
+    "TraderConfig",
+    "TraderModel",
     "audit_said",
     "audit_strategy",
     "read_strategy",
+    "read_trader_config",
     "replay",
     "replay_from",
     "resume_run",

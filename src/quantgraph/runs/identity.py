@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
@@ -195,13 +196,15 @@ def check_same_decider(run_id: str, then: Identity, decider: Decider) -> None:
 
 
 def recorded_decider(identity: Identity, place: str | None) -> Decider:
-    """The run's decider, made again of its place or, a ``SignalRule``, of its options.
+    """The run's decider, made again of its place or, a ``SignalRule`` or a trader, of its options.
 
     If the run had an object of another kind, it is the default ``SignalRule``.
     """
     if place is not None:
         return make_decider(place)
     stored = identity.configuration
+    if stored.get(f"{_DECIDER}class") == "TraderAgent":
+        return _trader(stored)
     if f"{_DECIDER}class" in stored or stored["decider"] != SignalRule().name:
         return SignalRule()
     options = {
@@ -211,6 +214,14 @@ def recorded_decider(identity: Identity, place: str | None) -> Decider:
     if options["weights"] is not None:
         options["weights"] = {symbol: _decimal(share) for symbol, share in options["weights"].items()}
     return SignalRule(**options)
+
+
+def _trader(stored: Mapping[str, Any]) -> Decider:
+    """A trader made again of its options; without those that stand for an object of the caller's."""
+    from quantgraph.agents.trader import TraderAgent  # a run with another decider starts without it
+
+    names = inspect.signature(TraderAgent).parameters.keys() - {"news"}
+    return TraderAgent(**{name: stored[_DECIDER + name] for name in names if _DECIDER + name in stored})
 
 
 def _decimal(share: str) -> Decimal:

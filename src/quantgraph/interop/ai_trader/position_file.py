@@ -26,11 +26,17 @@ __all__ = [
     "write_positions",
 ]
 
-Action = Literal["buy", "sell", "no_trade"]
+Action = Literal["buy", "sell", "no_trade", "dividend", "split", "delisting"]
+"""What a record says was done. AI-Trader knows the first three; the others are corporate actions."""
 
 _CASH = "CASH"
 _REQUIRED = frozenset({"date", "id", "positions"})
 _ACTION_REQUIRED = frozenset({"action", "symbol", "amount"})
+_ACTION_OPTIONAL: Mapping[str, frozenset[str]] = {
+    **dict.fromkeys(("buy", "sell", "no_trade"), frozenset({"price", "trading_costs"})),
+    **dict.fromkeys(("dividend", "delisting"), frozenset({"cash"})),
+    "split": frozenset({"cash", "ratio"}),
+}
 _SHOWN = 60
 _EXACT = 2**53
 """Whole numbers up to here are doubles without rounding."""
@@ -49,11 +55,16 @@ class PositionRecord:
     action
         None in the first record, the registration.
     symbol, amount
-        What was traded, in shares; ``""`` and 0 for ``no_trade``. Real files hold trades of 0 shares.
+        What was traded, in shares; ``""`` and 0 for ``no_trade``. Real files hold trades of 0 shares. Of a
+        ``split`` the shares after it, of a ``delisting`` those that were lost, of a ``dividend`` 0.
     price
         Price of the fill in the market's currency; None where the file has none: then it was the open.
     costs
         ``trading_costs``: amounts by kind, and optionally their sum as ``total_cost``.
+    received
+        Cash that a corporate action paid; ``cash`` in the file.
+    ratio
+        Shares after a split for each one before.
     positions
         Shares after the action of every symbol of the universe, zeros too.
     cash
@@ -67,6 +78,8 @@ class PositionRecord:
     amount: int = 0
     price: float | None = None
     costs: Mapping[str, float] | None = None
+    received: float | None = None
+    ratio: float | None = None
     positions: Mapping[str, int]
     cash: float
 
@@ -142,6 +155,8 @@ def record_line(record: PositionRecord) -> str:
             "amount": record.amount,
             **({} if record.price is None else {"price": record.price}),
             **({} if record.costs is None else {"trading_costs": dict(record.costs)}),
+            **({} if record.ratio is None else {"ratio": record.ratio}),
+            **({} if record.received is None else {"cash": record.received}),
         }
     document["positions"] = {**record.positions, _CASH: record.cash}
     return json.dumps(document, allow_nan=False)
@@ -157,7 +172,7 @@ def parse_record(line: bytes) -> PositionRecord:
         of the wrong type.
     """
     document = _object("the line", _json(line))
-    _check_keys("the line", document, required=_REQUIRED, optional={"this_action"})
+    _check_keys("the line", document, required=_REQUIRED, optional=frozenset({"this_action"}))
     positions = _object("positions", document["positions"])
     if _CASH not in positions:
         raise _bad("positions", sorted(positions)[:3], "has no CASH")
@@ -191,10 +206,12 @@ def _parsed(line: bytes) -> PositionRecord | BadFile:
 
 def _action(value: object) -> dict[str, Any]:
     found = _object("this_action", value)
-    _check_keys("this_action", found, required=_ACTION_REQUIRED, optional={"price", "trading_costs"})
-    kind, symbol = found["action"], _text("this_action.symbol", found["symbol"])
-    if kind not in get_args(Action):
+    kind = found.get("action")
+    known = kind if isinstance(kind, str) and kind in get_args(Action) else "buy"
+    _check_keys("this_action", found, required=_ACTION_REQUIRED, optional=_ACTION_OPTIONAL[known])
+    if kind != known:
         raise _bad("this_action.action", kind, f"is not one of {', '.join(get_args(Action))}")
+    symbol = _text("this_action.symbol", found["symbol"])
     amount = _whole("this_action.amount", found["amount"])
     if amount < 0:
         raise _bad("this_action.amount", amount, "is negative")
@@ -205,6 +222,9 @@ def _action(value: object) -> dict[str, Any]:
         fields["price"] = _number("this_action.price", found["price"])
     if "trading_costs" in found:
         fields["costs"] = _costs("this_action.trading_costs", found["trading_costs"])
+    for name, field in (("cash", "received"), ("ratio", "ratio")):
+        if name in found:
+            fields[field] = _not_negative(f"this_action.{name}", found[name])
     return fields
 
 
@@ -242,7 +262,9 @@ def _unique(pairs: list[tuple[str, object]]) -> dict[str, object]:
     return document
 
 
-def _check_keys(field: str, found: dict[str, Any], *, required: frozenset[str], optional: set[str]) -> None:
+def _check_keys(
+    field: str, found: dict[str, Any], *, required: frozenset[str], optional: frozenset[str]
+) -> None:
     allowed = required | optional
     missing, unknown = sorted(required - found.keys()), sorted(found.keys() - allowed)
     if missing or unknown:
@@ -276,6 +298,12 @@ def _number(field: str, value: object) -> float:
     if isinstance(value, int) and abs(value) > _EXACT:
         raise _bad(field, value, "is too large to be exact")
     return value
+
+
+def _not_negative(field: str, value: object) -> float:
+    if _number(field, value) < 0:
+        raise _bad(field, value, "is negative")
+    return float(value)  # type: ignore[arg-type]  # a number, see above
 
 
 def _bad(field: str, value: object, reason: str) -> BadFile:

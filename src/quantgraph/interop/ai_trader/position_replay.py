@@ -16,10 +16,12 @@ from typing import Any, Literal, NamedTuple
 
 import pandas as pd
 
+from quantgraph.broker.corporate_actions import shares_after
 from quantgraph.broker.order_matching import fits_lots
 from quantgraph.errors import BadFile, BadWindow, UnknownSymbol
 from quantgraph.interop.ai_trader.position_file import PositionRecord
-from quantgraph.interop.ai_trader.position_trades import CASH_DUST, cash_after
+from quantgraph.interop.ai_trader.position_trades import cash_after, overdrawn
+from quantgraph.market.money import to_decimal
 from quantgraph.market.rulebook import Lots, Rulebook
 
 __all__ = ["LedgerMarket", "Mismatch", "replay_positions"]
@@ -31,6 +33,7 @@ _TERMS: dict[LedgerMarket, tuple[Lots, int]] = {
     "us": (Lots(first=1, step=1), 0),
 }
 """Lots and T+n that AI-Trader knows; also those of a symbol that the rulebook does not know."""
+_CORPORATE = frozenset({"dividend", "split", "delisting"})
 _SHOWN = 3
 
 
@@ -198,6 +201,7 @@ class _Replay:
         if record.action == "buy":
             grown = record.positions.get(record.symbol, 0) - before.shares.get(record.symbol, 0)
             self._bought[record.date, record.symbol] += max(0, min(record.amount, grown))
+        findings += _corporate_findings(before, record)
         return [*findings, *_below_zero(before, record), *self._check_rules(record, before)]
 
     def _price(self, record: PositionRecord) -> tuple[float, list[RecordFinding]]:
@@ -209,7 +213,7 @@ class _Replay:
         if symbol not in prices.symbols:
             message = f"symbol {symbol!r} is unknown to the prices"
             return math.nan, [RecordFinding("this_action.symbol", "a symbol of the prices", symbol, message)]
-        if not record.amount or date not in prices.sessions:
+        if record.action in _CORPORATE or not record.amount or date not in prices.sessions:
             return opened, []
         if math.isnan(opened):
             message = f"{symbol} has no price on {date}"
@@ -241,13 +245,21 @@ class _Replay:
 
 def _after(before: PositionState, record: PositionRecord, price: float) -> PositionState:
     """State after the action. Cash is taken as recorded where the price is unknown."""
+    held = before.shares.get(record.symbol, 0)
+    if record.action in _CORPORATE:
+        left = {"dividend": held, "split": _split_shares(held, record), "delisting": 0}[record.action]
+        return PositionState(before.cash + (record.received or 0.0), {**before.shares, record.symbol: left})
     if record.action not in ("buy", "sell") or not record.amount:
         return before
-    held = before.shares.get(record.symbol, 0)
     change = record.amount if record.action == "buy" else -record.amount
     cash = cash_after(before.cash, record.action, price, record.amount, record.fees)
     shares = {**before.shares, record.symbol: held + change}
     return PositionState(record.cash if math.isnan(cash) else cash, shares)
+
+
+def _split_shares(held: int, record: PositionRecord) -> int:
+    """Shares after a split: whole ones, as its ratio says; the record's own without a ratio."""
+    return record.amount if record.ratio is None else int(shares_after(held, to_decimal(record.ratio)))
 
 
 def _differences(
@@ -286,9 +298,26 @@ def _explained(
     return RecordFinding(*differing[0], ", ".join(shown) + (f" and {more} more" if more > 0 else ""))
 
 
+def _corporate_findings(before: PositionState, record: PositionRecord) -> Iterator[RecordFinding]:
+    """What a corporate action must say of itself; the cash that it paid is taken as recorded."""
+    if record.action not in _CORPORATE:
+        return
+    held = before.shares.get(record.symbol, 0)
+    expected = {"dividend": 0, "split": record.positions.get(record.symbol, 0), "delisting": held}
+    amount = expected[record.action]
+    if record.amount != amount:
+        message = f"{record.action} of {record.amount} {record.symbol} where the state says {amount}"
+        yield RecordFinding("this_action.amount", amount, record.amount, message)
+    missing = "ratio" if record.action == "split" and not record.ratio else ""
+    if missing := missing or ("cash" if record.action == "dividend" and not record.received else ""):
+        yield RecordFinding(
+            f"this_action.{missing}", "above 0", None, f"{record.action} of {record.symbol} without {missing}"
+        )
+
+
 def _below_zero(before: PositionState, record: PositionRecord) -> Iterator[RecordFinding]:
     """What this record took below zero, or further below."""
-    if record.cash < -CASH_DUST and record.cash < before.cash:
+    if overdrawn(record.cash, record.id) and record.cash < before.cash:
         yield RecordFinding("positions.CASH", "not negative", record.cash, f"cash is negative: {record.cash}")
     for symbol, shares in record.positions.items():
         if shares < 0 and shares < before.shares.get(symbol, 0):

@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import pandas as pd
 
@@ -19,10 +19,21 @@ from quantgraph.interop.ai_trader.position_file import PositionRecord, is_date, 
 from quantgraph.market.money import ZERO, money, notional, to_decimal
 from quantgraph.market.rulebook import Side
 
-__all__ = ["CASH_DUST", "PositionFill", "cash_after", "fills_of", "import_positions", "records_of"]
+__all__ = [
+    "PositionEvent",
+    "PositionFill",
+    "cash_after",
+    "day_records",
+    "fills_of",
+    "import_positions",
+    "opening_record",
+    "overdrawn",
+    "records_of",
+]
 
-CASH_DUST = 1e-6
+_CASH_DUST = 1e-6
 """Doubles that add up to zero may end this far below it."""
+_HALF_CENT = 0.005
 
 
 class PositionFill(NamedTuple):
@@ -36,6 +47,17 @@ class PositionFill(NamedTuple):
     costs: Mapping[str, float] | None = None
 
 
+class PositionEvent(NamedTuple):
+    """What a corporate action did: session, kind, symbol; see :class:`.PositionRecord` for the rest."""
+
+    date: str
+    kind: Literal["dividend", "split", "delisting"]
+    symbol: str
+    amount: int
+    cash: float
+    ratio: float | None = None
+
+
 def cash_after(cash: float, side: Side, price: float, amount: int, fees: float = 0.0) -> float:
     """Cash after a trade, in the order of operations of AI-Trader's tool, each rounded to a double.
 
@@ -43,6 +65,14 @@ def cash_after(cash: float, side: Side, price: float, amount: int, fees: float =
     (8939.7, 1055.3)
     """
     return cash - (price * amount + fees) if side == "buy" else cash + (price * amount - fees)
+
+
+def overdrawn(cash: float, trades: int) -> bool:
+    """Whether cash is below zero by more than doubles, and half a cent a trade, explain.
+
+    A ledger of exact cents rounds each amount, so a fold in doubles may end below its zero.
+    """
+    return cash < -(_CASH_DUST + _HALF_CENT * trades)
 
 
 def fills_of(records: Iterable[PositionRecord], opens: pd.DataFrame) -> list[PositionFill]:
@@ -76,10 +106,10 @@ def records_of(
     fills: Iterable[tuple[Any, ...]],
     *,
     sessions: Iterable[str],
+    events: Iterable[PositionEvent] = (),
+    with_price: bool = True,
 ) -> list[PositionRecord]:
     """Build a ledger from trades, with ``no_trade`` in each session after the opening that has none.
-
-    Each trade's record has its price, because it may differ from the open.
 
     Parameters
     ----------
@@ -93,6 +123,10 @@ def records_of(
         :class:`PositionFill` or plain tuples like it, in the order they happened.
     sessions
         Sessions of the account, ``YYYY-MM-DD``. The ledger ends with the last.
+    events
+        What corporate actions did, in order; those of a session come before its trades.
+    with_price
+        Whether each trade's record has its price, which may differ from the open.
 
     Raises
     ------
@@ -100,7 +134,7 @@ def records_of(
         If a fill is out of order or in none of the sessions, its price or amount is not valid, or it sells
         or spends more than there is.
     UnknownSymbol
-        If a fill's symbol is not in the universe.
+        If the symbol of a fill or an event is not in the universe.
     """
     days: dict[str, list[PositionFill]] = {
         day: [] for day in sorted(map(_date, sessions)) if day >= _date(opening_date)
@@ -111,14 +145,45 @@ def records_of(
         _check(fill, f"fill {number}", newest, days)
         days[fill.date].append(fill)
         newest = fill.date
-    opening = PositionRecord(date=opening_date, id=0, positions=dict.fromkeys(symbols, 0), cash=float(cash))
-    records = [opening]
+    mornings: dict[str, list[PositionEvent]] = {}
+    for event in events:
+        mornings.setdefault(event.date, []).append(event)
+    records = [opening_record(opening_date, cash, symbols)]
     for day, trades in days.items():
-        for fill in trades:
-            records.append(_traded(records[-1], fill))
-        if not trades and day > opening_date:
-            records.append(_next(records[-1], date=day, action="no_trade"))
+        records += day_records(records[-1], day, trades, mornings.get(day, ()), with_price=with_price)
     return records
+
+
+def opening_record(date: str, cash: float, symbols: Sequence[str]) -> PositionRecord:
+    """Build the registration: cash alone."""
+    return PositionRecord(date=date, id=0, positions=dict.fromkeys(symbols, 0), cash=float(cash))
+
+
+def day_records(
+    before: PositionRecord,
+    day: str,
+    trades: Sequence[PositionFill],
+    events: Sequence[PositionEvent] = (),
+    *,
+    with_price: bool = True,
+) -> list[PositionRecord]:
+    """Build the records of a session from the one before it: corporate actions, then trades or ``no_trade``.
+
+    There is no ``no_trade`` on the day of the registration.
+
+    Raises
+    ------
+    BadOption, UnknownSymbol
+        As from :func:`records_of`.
+    """
+    records = [before]
+    for event in events:
+        records.append(_changed(records[-1], event))
+    for fill in trades:
+        records.append(_traded(records[-1], fill, with_price=with_price))
+    if not trades and (before.action is not None or day > before.date):
+        records.append(_next(records[-1], date=day, action="no_trade"))
+    return records[1:]
 
 
 def import_positions(ledger: Ledger, run_id: str, market: Market, path: str | Path) -> None:
@@ -180,9 +245,30 @@ def _check(fill: PositionFill, name: str, newest: str, days: Mapping[str, object
         raise BadOption(f"{name}: {problem}", parameter="fills")
 
 
-def _traded(before: PositionRecord, fill: PositionFill) -> PositionRecord:
-    if fill.symbol not in before.positions:
-        raise UnknownSymbol(f"{fill.symbol} is not in the ledger's universe", symbols=(fill.symbol,))
+def _changed(before: PositionRecord, event: PositionEvent) -> PositionRecord:
+    """The record of a corporate action."""
+    _check_listed(before, event.symbol)
+    left = {"dividend": before.positions[event.symbol], "split": event.amount, "delisting": 0}
+    return _next(
+        before,
+        date=event.date,
+        action=event.kind,
+        symbol=event.symbol,
+        amount=event.amount,
+        received=event.cash,
+        ratio=event.ratio,
+        positions={**before.positions, event.symbol: left[event.kind]},
+        cash=before.cash + event.cash,
+    )
+
+
+def _check_listed(before: PositionRecord, symbol: str) -> None:
+    if symbol not in before.positions:
+        raise UnknownSymbol(f"{symbol} is not in the ledger's universe", symbols=(symbol,))
+
+
+def _traded(before: PositionRecord, fill: PositionFill, *, with_price: bool) -> PositionRecord:
+    _check_listed(before, fill.symbol)
     held = before.positions[fill.symbol] + (fill.amount if fill.side == "buy" else -fill.amount)
     record = _next(
         before,
@@ -190,12 +276,12 @@ def _traded(before: PositionRecord, fill: PositionFill) -> PositionRecord:
         action=fill.side,
         symbol=fill.symbol,
         amount=fill.amount,
-        price=float(fill.price),
+        price=float(fill.price) if with_price else None,
         costs=None if fill.costs is None else {name: float(cost) for name, cost in fill.costs.items()},
         positions={**before.positions, fill.symbol: held},
     )
     cash = cash_after(before.cash, fill.side, float(fill.price), fill.amount, record.fees)
-    if held < 0 or cash < -CASH_DUST:
+    if held < 0 or overdrawn(cash, record.id):
         raise BadOption(
             f"{fill.side} {fill.amount} {fill.symbol} on {fill.date} takes more than there is: "
             f"it would leave {held} shares and {cash:.2f} of cash",
@@ -206,7 +292,14 @@ def _traded(before: PositionRecord, fill: PositionFill) -> PositionRecord:
 
 def _next(before: PositionRecord, **changes: Any) -> PositionRecord:
     """The record after ``before``: its state, the next id, and an action of its own."""
-    blank: dict[str, Any] = {"symbol": "", "amount": 0, "price": None, "costs": None}
+    blank: dict[str, Any] = {
+        "symbol": "",
+        "amount": 0,
+        "price": None,
+        "costs": None,
+        "received": None,
+        "ratio": None,
+    }
     return replace(before, id=before.id + 1, **{**blank, **changes})
 
 

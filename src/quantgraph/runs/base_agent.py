@@ -1,0 +1,346 @@
+"""``BaseAgent``: AI-Trader's agent as a face of a run, for hosts that trade session by session."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import replace
+from decimal import Decimal
+from pathlib import Path
+from typing import Any, Final
+
+import pandas as pd
+from langchain_core.language_models import BaseChatModel
+from langgraph.runtime import RunControl
+
+from quantgraph._util.run_id import new_run_id
+from quantgraph._util.texts import Note
+from quantgraph.agents.trader import TraderAgent
+from quantgraph.broker.account import Account
+from quantgraph.broker.decider import Decider
+from quantgraph.broker.ledger import Ledger
+from quantgraph.data import MarketDataSource, open_source
+from quantgraph.errors import BadOption, BadWindow, ModelUnavailable, NoProgress, RunMismatch
+from quantgraph.interop.ai_trader import LogForm
+from quantgraph.llm import get_llm
+from quantgraph.llm.models import KEYLESS, Model
+from quantgraph.market.moment import session_of
+from quantgraph.market.rulebook import Rulebook
+from quantgraph.runs.folder import MANIFEST_FILE, existing_ledger, read_manifest
+from quantgraph.runs.outputs import read_result
+from quantgraph.runs.specification import RunSpec
+from quantgraph.runs.start import resume_run, start_run
+from quantgraph.runs.trader_config import TraderMarket, check_signature
+from quantgraph.runs.trader_files import TraderFiles
+from quantgraph.runtime.events import RunEvent
+from quantgraph.runtime.resources import Resources, run_database_path
+from quantgraph.settings import ROLES, Settings, load_settings
+
+__all__ = ["BaseAgent"]
+
+_QUESTION: Final = {"us": "The autonomous trader trades all stocks", "cn": "由自主交易员交易全部股票"}
+"""What the run is asked; symbols and dates are given beside it."""
+_RUNS = "runs"
+
+
+class BaseAgent:
+    """A model that trades a portfolio day by day, and keeps AI-Trader's files.
+
+    It is a face of one run, which is in ``{log_path}/{signature}/runs/``: its ledger says which sessions are
+    done. An agent of the same arguments, in this process or a later one, goes on with it. Sessions are those
+    of the data. Beside the run stand ``position/position.jsonl`` and ``log/{date}/log.jsonl``, rendered from
+    the ledger after each session.
+
+    Parameters
+    ----------
+    signature
+        Name of the agent's folder below ``log_path``.
+    basemodel
+        A chat model, or the name of one, or ``keyless``.
+    stock_symbols
+        The universe. Default: all symbols of the source.
+    log_path
+        Folder of the signatures' folders. A relative one is below the working folder.
+    max_steps, max_retries, base_delay
+        See :class:`~quantgraph.agents.trader.TraderAgent`.
+    initial_cash
+        In the market's currency.
+    init_date, end_date
+        Day of the registration, ``YYYY-MM-DD``, which need not be a session and is never traded, and the
+        last day. Default of the last: that of the data. The run's window is fixed when it begins.
+    openai_base_url, openai_api_key
+        The model's own server and key, used for this model alone and written nowhere. Default: those of the
+        settings.
+    market
+        ``us`` or ``cn``.
+    source
+        See :class:`~quantgraph.runtime.Resources`.
+    rules
+        The market's rules and fees. Default: those of ``market``.
+    decider
+        In place of a ``TraderAgent`` of the options above.
+    log_form, with_price
+        See :func:`~quantgraph.interop.ai_trader.session_log`, and whether ``position.jsonl`` has the prices.
+    resources
+        Settings, ledger, checkpointer, what watches and what stops the run.
+
+    Raises
+    ------
+    BadOption
+        If an argument is not valid.
+    NotConfigured
+        If the model needs a key and there is none.
+    """
+
+    def __init__(
+        self,
+        signature: str,
+        basemodel: str | BaseChatModel,
+        *,
+        stock_symbols: Sequence[str] | None = None,
+        log_path: str | Path = "./data/agent_data",
+        max_steps: int = 30,
+        max_retries: int = 3,
+        base_delay: float = 1.0,
+        initial_cash: Decimal | float = 10_000,
+        init_date: str,
+        end_date: str | None = None,
+        openai_base_url: str | None = None,
+        openai_api_key: str | None = None,
+        market: TraderMarket = "us",
+        source: str | Path | MarketDataSource | None = None,
+        rules: Rulebook | None = None,
+        decider: Decider | None = None,
+        log_form: LogForm = "messages",
+        with_price: bool = False,
+        resources: Resources | None = None,
+    ) -> None:
+        if market not in _QUESTION:
+            raise BadOption(f"market={market!r:.40}; must be one of us, cn", parameter="market")
+        self.signature = check_signature(signature)
+        self.folder = Path(log_path) / signature
+        given = resources or Resources()
+        self._settings = given.settings or load_settings()
+        self._source = source if source is not None else (given.source or self._settings.data_source)
+        self._data = open_source(self._source, settings=self._settings)
+        self._decider = decider or TraderAgent(
+            max_steps=max_steps, max_retries=max_retries, base_delay=base_delay
+        )
+        self._models = _models(basemodel, self._settings, openai_base_url, openai_api_key)
+        self._given = replace(given, settings=self._settings, source=self._source, model=None)
+        self._init_date, self._end_date = init_date, end_date
+        self._cash, self._rules = Account.opening(initial_cash).cash, rules or _rules(market)
+        self._question = _QUESTION[market]
+        self._symbols = tuple(stock_symbols) if stock_symbols else tuple(self._data.symbols())
+        self.notes: list[Note] = []
+        self.files = TraderFiles(
+            self.folder,
+            init_date=f"{session_of(init_date, name='init_date'):%Y-%m-%d}",
+            symbols=self._symbols,
+            log_form=log_form,
+            with_price=with_price,
+            say=self.notes.append,
+        )
+        # One session at a time: a second call waits, and is then told that its session is done.
+        self._lock = threading.Lock()
+
+    @property
+    def run_dir(self) -> Path | None:
+        """Folder of the run; None before it has begun."""
+        runs = sorted((self.folder / _RUNS).glob(f"*/{MANIFEST_FILE}"))
+        return runs[-1].parent if runs else None
+
+    def get_trading_dates(self, init_date: str | None = None, end_date: str | None = None) -> list[str]:
+        """Return the sessions of the data that are left to trade, ``YYYY-MM-DD``, ascending.
+
+        Parameters
+        ----------
+        init_date, end_date
+            Only sessions after the one and up to the other. Default: those of the agent.
+        """
+        first = session_of(init_date or self._init_date, name="init_date")
+        last = session_of(end_date or self._end_date or self._last_session(), name="end_date")
+        done = self._last_done()
+        sessions = self._data.sessions()
+        left = sessions[(sessions > first) & (sessions <= last)]
+        return [f"{day:%Y-%m-%d}" for day in left if done is None or day > done]
+
+    def run_for_dates(self, init_date: str | None = None, end_date: str | None = None) -> dict[str, Any]:
+        """Trade all sessions that are left, and return the run's result.
+
+        Parameters
+        ----------
+        init_date, end_date
+            If given, those that the agent was made with.
+
+        Returns
+        -------
+        dict
+            As :func:`~quantgraph.runs.run_strategy` returns it: ``ended_because`` says whether all was done.
+
+        Raises
+        ------
+        BadOption
+            If the dates are others than the agent's.
+        BadWindow
+            If the data have no session between them.
+        BadFile
+            If a file of another program is where the agent's would be.
+        """
+        self._same_dates(init_date, end_date)
+        with self._lock:
+            return self._go_on(until=None)
+
+    async def run_trading_session(self, today_date: str) -> dict[str, Any]:
+        """Trade one session, the next one.
+
+        A session that was interrupted is resumed, never traded twice.
+
+        Returns
+        -------
+        dict
+            The session's notes: ``ended``, ``steps``, ``traded``, ``final_text`` and so on.
+
+        Raises
+        ------
+        BadOption
+            If it is not the next session, whose date the message and ``data["next"]`` tell.
+        ModelUnavailable, NoProgress
+            If the session could not be traded; it may be tried again.
+        """
+        return await asyncio.to_thread(self._trade_session, today_date)
+
+    def _trade_session(self, today_date: str) -> dict[str, Any]:
+        with self._lock:
+            left = self.get_trading_dates()
+            following = left[0] if left else None
+            if today_date != following:
+                told = f"the next is {following}" if following else "all sessions are done"
+                raise BadOption(
+                    f"today_date={today_date!r:.40} is not the next session; {told}",
+                    parameter="today_date",
+                    next=following,
+                )
+            session = session_of(today_date, name="today_date")
+            result = self._go_on(until=session)
+            place, run_id = self._ledger_place()
+            with Ledger(place) as book:
+                if book.last_session(run_id) == session:
+                    notes = book.notes(run_id).get(session, {})
+                    return dict(notes.get("trader", notes))
+        text = f"{today_date} is not traded: {result.get('error') or result['ended_because']}"
+        kind = ModelUnavailable if result["ended_because"] == "model_unavailable" else NoProgress
+        raise kind(text, run_dir=result["run_dir"], ended_because=result["ended_because"])
+
+    def _go_on(self, until: pd.Timestamp | None) -> dict[str, Any]:
+        """Begin the run or go on with it, to a session or to its end; the files follow its ledger."""
+        control = self._given.control if until is None else RunControl()
+        folder = self.run_dir
+        if folder is None:
+            if not self.get_trading_dates():
+                raise BadWindow(
+                    f"the data have no session after init_date={self._init_date} up to "
+                    f"{self._end_date or 'their end'}; they end at {self._last_session()}",
+                    parameter="end_date",
+                )
+            self.files.check_unused()
+            folder, begins = self.folder / _RUNS / new_run_id(), True
+        else:
+            begins = False
+            self._same_run(folder)
+        place = self._given.ledger_place or run_database_path(folder.parent, folder.name)
+        if not begins:
+            self._render(place, folder.name)
+        outer = self._given.watch or (lambda _event: None)
+
+        def watch(event: RunEvent) -> None:
+            if event.kind == "session":
+                self._render(place, folder.name)
+                if control and until is not None and session_of(event.text) > until:
+                    control.request_drain("one session")
+            outer(event)
+
+        live = replace(self._given, model=self._models, decider=self._decider, watch=watch, control=control)
+        try:
+            result = start_run(self._spec(), folder, live) if begins else resume_run(folder, resources=live)
+        finally:
+            with suppress(BadOption):  # no ledger yet: the start was refused
+                self._render(place, folder.name)
+        return result
+
+    def _render(self, place: str | Path, run_id: str) -> None:
+        if "://" not in str(place) and not Path(place).is_file():
+            return
+        with Ledger(place) as book:
+            if run_id in book.runs():
+                self.files.render(book, run_id)
+
+    def _spec(self) -> RunSpec:
+        sessions = self._data.sessions()
+        first = sessions[sessions > session_of(self._init_date, name="init_date")][0]
+        last = session_of(self._end_date or self._last_session(), name="end_date")
+        return RunSpec(
+            question=self._question,
+            symbols=self._symbols,
+            start=f"{first:%Y%m%d}",
+            end=f"{last:%Y%m%d}",
+            cash=self._cash,
+            rules=self._rules,
+        )
+
+    def _same_run(self, folder: Path) -> None:
+        """Refuse other dates, symbols or cash than those that the run was begun with."""
+        begun, now = read_manifest(folder).spec, self._spec()
+        if self._end_date is None:
+            now = replace(now, end=begun.end)
+        then, wanted = begun.as_json(), now.as_json()
+        differing = [name for name in then if then[name] != wanted[name]]
+        if differing:
+            told = ", ".join(f"{name} {then[name]!s:.40} -> {wanted[name]!s:.40}" for name in differing)
+            raise RunMismatch(
+                f"signature {self.signature!r} has a run that was begun with others: {told}; give them as "
+                "they were, or choose another signature or log_path",
+                run_dir=str(folder),
+            )
+
+    def _same_dates(self, init_date: str | None, end_date: str | None) -> None:
+        for name, given, own in (
+            ("init_date", init_date, self._init_date),
+            ("end_date", end_date, self._end_date),
+        ):
+            if given is not None and given != own:
+                raise BadOption(f"{name}={given!r:.40}; the agent was made with {own!r}", parameter=name)
+
+    def _last_session(self) -> str:
+        return f"{self._data.sessions()[-1]:%Y-%m-%d}"
+
+    def _ledger_place(self) -> tuple[str | Path, str]:
+        folder = self.run_dir
+        if folder is None:
+            raise BadOption(f"signature {self.signature!r} has no run yet", parameter="signature")
+        return self._given.ledger_place or existing_ledger(read_manifest(folder), folder), folder.name
+
+    def _last_done(self) -> pd.Timestamp | None:
+        """Return the last committed session."""
+        folder = self.run_dir
+        if folder is None or "run_id" not in (read_result(folder) or {}):
+            return None
+        place, run_id = self._ledger_place()
+        with Ledger(place) as book:
+            return book.last_session(run_id) if run_id in book.runs() else None
+
+
+def _models(
+    basemodel: str | BaseChatModel, settings: Settings, base_url: str | None, api_key: str | None
+) -> Model:
+    """The trader's model; nothing else of the run asks a server."""
+    given = {"openai_base_url": base_url, "openai_api_key": api_key}
+    if own := {name: value for name, value in given.items() if value}:
+        settings = load_settings(**{**settings.model_dump(), **own})
+    return dict.fromkeys(ROLES, KEYLESS) | {"trader": get_llm("trader", model=basemodel, settings=settings)}
+
+
+def _rules(market: TraderMarket) -> Rulebook:
+    return Rulebook.us() if market == "us" else Rulebook.mainland()
