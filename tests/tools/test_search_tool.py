@@ -165,10 +165,10 @@ def test_a_live_source_is_refused_unless_it_is_allowed():
 
 def test_every_source_passes_the_gate_and_drops_are_counted():
     wire = Wire(
-        NewsItem(title="known", published=("2025-10-14T10:00:00Z",)),
-        NewsItem(title="later", published=("2025-10-15T23:00:00Z",)),
-        NewsItem(title="no time", published=()),
-        NewsItem(title="no zone", published=("2025-10-14 10:00:00",)),
+        NewsItem(title="known", published="2025-10-14T10:00:00Z"),
+        NewsItem(title="later", published="2025-10-15T23:00:00Z"),
+        NewsItem(title="no time", published=None),
+        NewsItem(title="no zone", published="2025-10-14 10:00:00"),
     )
     context = tools(news=wire, allow_leaky_search=True)
     answer = ask(context, "x")

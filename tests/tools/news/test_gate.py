@@ -17,9 +17,9 @@ NOW = Moment.at("2025-10-15", "open")  # 09:00 at the exchange
 SHANGHAI, NEW_YORK = ZoneInfo("Asia/Shanghai"), ZoneInfo("America/New_York")
 
 
-def gate(*published, source=None, exchange=SHANGHAI):
+def gate(published, page=None, *, source=None, exchange=SHANGHAI):
     dropped = []
-    items = [NewsItem(title="x", published=published)]
+    items = [NewsItem(title="x", published=published, page_published=page)]
     shown = published_items(items, NOW, source_zone=source, exchange_zone=exchange, dropped=dropped)
     return shown[0][1] if shown else dropped[0]
 
@@ -72,8 +72,9 @@ def test_a_source_without_a_zone(published, answer):
 
 
 def test_no_time_at_all_is_not_shown():
-    assert gate() == NO_TIME
     assert gate(None) == NO_TIME
+    assert gate("", "") == NO_TIME
+    assert gate(None, "2025-10-12") == "2025-10-12"
 
 
 @pytest.mark.parametrize(
@@ -107,7 +108,7 @@ def test_of_two_instants_of_one_name_the_later_one_counts():
     """In New York 01:30 of 2025-11-02 is twice; the later one is 14:30 in Shanghai."""
     moment = Moment.at("2025-11-02", "close")  # 15:00
     for minute, shown in (("01:30", 1), ("02:30", 0)):
-        items = [NewsItem(title="x", published=(f"2025-11-02 {minute}",))]
+        items = [NewsItem(title="x", published=f"2025-11-02 {minute}")]
         found = published_items(items, moment, source_zone=NEW_YORK, exchange_zone=SHANGHAI, dropped=[])
         assert len(found) == shown
 
@@ -115,8 +116,7 @@ def test_of_two_instants_of_one_name_the_later_one_counts():
 def test_each_drop_is_counted_and_logged_without_what_it_was(caplog):
     dropped = []
     items = [
-        NewsItem(title="SECRET", content="SECRET", published=each)
-        for each in ((), ("soon",), ("2177-01-01",))
+        NewsItem(title="SECRET", content="SECRET", published=each) for each in (None, "soon", "2177-01-01")
     ]
     with caplog.at_level(logging.INFO):
         assert not published_items(items, NOW, source_zone=None, exchange_zone=SHANGHAI, dropped=dropped)

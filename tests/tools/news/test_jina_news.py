@@ -126,8 +126,8 @@ def test_odd_values_of_a_hit_are_left_out():
     text = '{"data": [{"title": 5, "url": ["x"], "description": null, "date": 1760000000}, {}]}'
     with JinaStub(text=text) as stub:
         first, second = source(stub).search("x", NOW)
-    assert (first.title, first.url, first.content, first.published) == ("", "", "", ("1760000000",))
-    assert second.published == ()
+    assert (first.title, first.url, first.content, first.published) == ("", "", "", "1760000000")
+    assert second.published is None
 
 
 def test_without_a_server_or_a_key():

@@ -103,9 +103,7 @@ def _days(local: datetime) -> float:
 
 def _item(record: Record) -> NewsItem:
     title, content, url = _texts(record)
-    return NewsItem(
-        title=title, content=content, url=url, published=() if record.known is None else (record.known,)
-    )
+    return NewsItem(title=title, content=content, url=url, published=record.known)
 
 
 def _texts(record: Record) -> tuple[str, str, str]:

@@ -38,14 +38,16 @@ class NewsItem:
     Attributes
     ----------
     published
-        When: all that the source tells, each an instant, a day, or the source's own text for one. The latest
-        counts; empty where it tells none.
+        When: an instant, a day, or the source's own text for one; None where it tells none.
+    page_published
+        The same, as the page itself tells it that the source read; the later one of both counts.
     """
 
     title: str
     content: str = ""
     url: str = ""
-    published: tuple[date | str, ...]
+    published: date | str | None
+    page_published: date | str | None = None
 
 
 class NewsSource(Protocol):
@@ -103,7 +105,8 @@ def published_items(
     """
     shown: list[tuple[NewsItem, str]] = []
     for item in items:
-        times = [_read_time(each, source_zone, exchange_zone) for each in item.published]
+        told = [each for each in (item.published, item.page_published) if each not in (None, "")]
+        times = [_read_time(each, source_zone, exchange_zone) for each in told]
         unread = next((each for each in times if isinstance(each, str)), None if times else "no_time")
         latest = max((each for each in times if isinstance(each, _Time)), default=None)
         if unread is None and latest is not None and moment.knows_published(latest.instant):
@@ -123,8 +126,6 @@ class _Time:
 
 
 def _read_time(value: object, source_zone: tzinfo | None, exchange_zone: tzinfo) -> _Time | DropReason:
-    if value in (None, ""):
-        return "no_time"
     if (day := _day_of(value)) is not None:
         end = _local(datetime.combine(day, time.max, source_zone or _LAST_ZONE), exchange_zone)
         return "unreadable_time" if end is None else _Time(end, f"{day}")

@@ -77,12 +77,13 @@ class JinaNews:
         return [self._item(hit, read=place < self._pages) for place, hit in enumerate(found)]
 
     def _item(self, hit: dict[str, Any], *, read: bool) -> NewsItem:
-        url, content, times = _text(hit, "url"), _text(hit, "content", "description"), _times(hit)
+        url, content, of_page = _text(hit, "url"), _text(hit, "content", "description"), None
         if read and urlsplit(url).scheme in ("http", "https"):
             page = self._ask(self._reader_url, {"url": url}, {"X-Retain-Images": "none"})
             if isinstance(page, dict):
-                content, times = _text(page, "content") or content, (*times, *_times(page))
-        return NewsItem(title=_text(hit, "title"), content=content, url=url, published=times)
+                content, of_page = _text(page, "content") or content, _time(page)
+        title = _text(hit, "title")
+        return NewsItem(title=title, content=content, url=url, published=_time(hit), page_published=of_page)
 
     def _ask(self, url: str, body: dict[str, str], headers: dict[str, str]) -> Any:
         """The ``data`` of a reply; an empty list where there is nothing."""
@@ -136,5 +137,6 @@ def _text(fields: dict[str, Any], *names: str) -> str:
     return next((value for value in found if isinstance(value, str) and value.strip()), "")
 
 
-def _times(fields: dict[str, Any]) -> tuple[str, ...]:
-    return tuple(f"{value}" for name in _TIMES if (value := fields.get(name)) not in (None, ""))
+def _time(fields: dict[str, Any]) -> str | None:
+    found = (fields.get(name) for name in _TIMES)
+    return next((f"{value}" for value in found if value not in (None, "")), None)

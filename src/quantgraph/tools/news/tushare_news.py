@@ -71,9 +71,7 @@ class TushareNews:
         }
         rows = self._client.fetch(NEWS_ENDPOINT, window).sort_values("datetime", kind="stable")
         items = [
-            NewsItem(
-                title=_text(title), content=_text(content), published=(_text(when),) if _text(when) else ()
-            )
+            NewsItem(title=_text(title), content=_text(content), published=_text(when))
             for when, title, content in zip(rows["datetime"], rows["title"], rows["content"], strict=True)
         ]
         texts = [ranked_text(each.title, each.content) for each in items]
