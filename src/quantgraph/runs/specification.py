@@ -72,8 +72,12 @@ class RunSpec:
     branch_from: str = ""
 
     def __post_init__(self) -> None:
-        if Account.opening(self.cash).cash <= 0:
+        cash = Account.opening(self.cash).cash
+        if cash <= 0:
             raise BadOption(f"cash={self.cash}: must be > 0", parameter="cash")
+        given: object = self.cash
+        if not isinstance(given, Decimal):
+            object.__setattr__(self, "cash", cash)
         for name in ("start", "end"):
             try:
                 session_of(getattr(self, name) or "20000101", name=name)
