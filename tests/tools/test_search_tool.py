@@ -178,6 +178,12 @@ def test_every_source_passes_the_gate_and_drops_are_counted():
     assert not any(word in str(answer) for word in ("later", "no time", "no zone", "drop"))
 
 
+def test_an_item_with_parts_that_are_not_texts_is_shown_without_them():
+    odd = Wire(NewsItem(title=None, content=5, url=None, published="2025-10-14T10:00:00Z"))
+    (found,) = ask(tools(news=odd, allow_leaky_search=True), "x")["results"]
+    assert found == {"title": "", "content": "", "url": "", "published": "2025-10-14 06:00"}
+
+
 def test_the_news_of_the_data_are_searched_again_in_a_replay_and_those_of_a_server_are_recorded():
     assert live_function(TOOL, tools()) is TOOL.func
     assert live_function(TOOL, tools(news=Wire(), allow_leaky_search=True)) is None

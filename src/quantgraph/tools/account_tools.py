@@ -12,13 +12,14 @@ from langchain.tools import ToolRuntime
 from langchain_core.tools import tool
 
 from quantgraph.broker.order_matching import price_band
+from quantgraph.broker.orders import Quantity
 from quantgraph.broker.valuation import mark, value_of
 from quantgraph.market.money import market_value
 from quantgraph.market.rulebook import Charges, Side
 from quantgraph.tools.decision_tools import DecisionTools, decision_tools
 from quantgraph.tools.symbol_bars import known_symbol
 
-__all__ = ["get_position", "get_rules"]
+__all__ = ["get_position", "get_rules", "plain_quantity"]
 
 _NOTIONAL = Decimal(100_000)
 _DECIMALS = 4
@@ -48,8 +49,8 @@ def get_position(
     if position := account.positions.get(name):
         value = market_value(marks[name].price, position.quantity)
         found |= {
-            "shares": _number(position.quantity),
-            "sellable": _number(position.sellable),
+            "shares": plain_quantity(position.quantity),
+            "sellable": plain_quantity(position.sellable),
             "average_cost": round(float(position.average_cost), _DECIMALS),
             "price": float(marks[name].price),
             "price_is": "earlier" if marks[name].carried else "open",
@@ -120,5 +121,6 @@ def _charges_text(charges: Charges) -> str:
     return f"{charges.total} ({', '.join(parts)})" if parts else "nothing"
 
 
-def _number(quantity: int | Decimal) -> int | float:
+def plain_quantity(quantity: Quantity) -> int | float:
+    """Shares as JSON: whole ones without decimals."""
     return int(quantity) if quantity == int(quantity) else float(quantity)

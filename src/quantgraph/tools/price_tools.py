@@ -28,7 +28,6 @@ _MOST_ROWS, _MOST_INDICATORS, _MOST_VALUES = 250, 12, 60
 _SHARES_PER_HAND = 100
 _DECIMALS = 6
 _ADJUSTED_BY = ("adj_factor", "pre_close", "dividend", "split")
-_LISTING = ("close", "open")
 _LATER = "there is no bar of {symbol} on that date"
 """The one answer for every date after today, whether or not it will be a session."""
 
@@ -184,13 +183,8 @@ def _bound(label: str, text: str, context: DecisionTools) -> np.datetime64 | Non
 
 
 def _panel_of(context: DecisionTools, symbol: str) -> str:
-    """The panel that has a known symbol: a share's, or that of the indices."""
-    shares = context.view["ohlcv"]
-    return (
-        "ohlcv"
-        if any(symbol in shares.frozen(name).symbols for name in _LISTING if name in shares)
-        else "index"
-    )
+    """The panel that has a known symbol: that of the shares, or that of the indices."""
+    return "ohlcv" if symbol in context.symbols else "index"
 
 
 def _is_adjusted(context: DecisionTools, symbol: str) -> bool:

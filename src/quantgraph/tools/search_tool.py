@@ -65,7 +65,8 @@ def _shown(item: NewsItem, when: str) -> dict[str, str]:
     }
 
 
-def _data(text: str, most: int) -> str:
+def _data(given: object, most: int) -> str:
     """A text on one line without control characters, in which nothing looks like a tag."""
+    text = given if isinstance(given, str) else ""
     line = _TAG.sub("&lt;", escape_controls(" ".join(text[: 4 * most].split())))
     return line if len(line) <= most else f"{line[: most - 1]}…"

@@ -14,12 +14,13 @@ from pydantic import WithJsonSchema
 
 from quantgraph.broker.account import Account
 from quantgraph.broker.order_matching import price_band
-from quantgraph.broker.orders import Quantity, Rejection
+from quantgraph.broker.orders import Rejection
 from quantgraph.broker.session_market import Pending, SessionMarket
 from quantgraph.broker.sizing import LARGEST
 from quantgraph.errors import BadOption, UnknownSymbol
 from quantgraph.market.money import notional, to_decimal
 from quantgraph.market.rulebook import Side
+from quantgraph.tools.account_tools import plain_quantity
 from quantgraph.tools.decision_tools import DecisionTools, decision_tools
 from quantgraph.tools.refusal import refusal
 from quantgraph.tools.symbol_bars import known_symbol
@@ -102,7 +103,7 @@ def _positions(context: DecisionTools, account: Account, traded: str = "") -> di
     if len(universe) > MOST_SYMBOLS:
         universe = tuple(each for each in universe if each in account.positions or each == traded)
     listed = dict.fromkeys((*universe, *account.positions))
-    return {name: _number(account.quantity(name)) for name in listed} | {CASH: float(account.cash)}
+    return {name: plain_quantity(account.quantity(name)) for name in listed} | {CASH: float(account.cash)}
 
 
 def _pending(outcome: Pending, amount: int, positions: dict[str, Any]) -> dict[str, Any]:
@@ -139,19 +140,21 @@ def _numbers(rejection: Rejection, amount: int, context: DecisionTools, account:
             fees = rules.charges(symbol, "buy", amount, paid, day).total
             return {"required_cash": float(paid + fees), "cash_available": float(account.cash)}
         case "insufficient_shares":
-            return {"have": _number(held.quantity) if held else 0, "want_to_sell": amount}
+            return {"have": plain_quantity(held.quantity) if held else 0, "want_to_sell": amount}
         case "t_plus_one" if held:
             return {
-                "have": _number(held.quantity),
-                "bought_today": _number(held.bought_today),
-                "sellable": _number(held.sellable),
+                "have": plain_quantity(held.quantity),
+                "bought_today": plain_quantity(held.bought_today),
+                "sellable": plain_quantity(held.sellable),
                 "want_to_sell": amount,
             }
         case "lot_size":
             lots = rules.lots(symbol, day)
-            return {"amount": amount, "lot": int(lots.first), "step": int(lots.step)} | (
-                {"have": _number(held.quantity)} if held else {}
-            )
+            return {
+                "amount": amount,
+                "lot": plain_quantity(lots.first),
+                "step": plain_quantity(lots.step),
+            } | ({"have": plain_quantity(held.quantity)} if held else {})
         case "order_size_cap":
             cap = rules.order_cap(symbol, day)
             return {"amount": amount, "most": None if cap is None else int(cap)}
@@ -170,7 +173,3 @@ def _numbers(rejection: Rejection, amount: int, context: DecisionTools, account:
 
 def _open_price(context: DecisionTools, symbol: str) -> Decimal:
     return to_decimal(context.quotes[symbol].open)
-
-
-def _number(quantity: Quantity) -> int | float:
-    return int(quantity) if quantity == int(quantity) else float(quantity)

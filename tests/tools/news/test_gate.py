@@ -6,6 +6,7 @@ import logging
 from datetime import UTC, date, datetime, timedelta, timezone
 from zoneinfo import ZoneInfo
 
+import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -86,6 +87,9 @@ def test_no_time_at_all_is_not_shown():
         (datetime(2025, 10, 15, 0, 59, tzinfo=UTC), "2025-10-15 08:59"),
         (date(2025, 10, 14), "2025-10-14"),
         (date(2025, 10, 15), LATER),
+        (pd.Timestamp("2025-10-15 08:59:59.9"), "2025-10-15 08:59"),
+        (pd.NaT, UNREADABLE),
+        (1760000000, UNREADABLE),
     ],
 )
 def test_a_source_that_states_its_zone(published, answer):

@@ -14,6 +14,8 @@ from datetime import date, datetime, time, timedelta, timezone, tzinfo
 from email.utils import parsedate_to_datetime
 from typing import Literal, Protocol
 
+import pandas as pd
+
 from quantgraph.market.moment import Moment
 
 __all__ = ["DropReason", "NewsItem", "NewsSource", "published_items"]
@@ -130,7 +132,7 @@ def _read_time(value: object, source_zone: tzinfo | None, exchange_zone: tzinfo)
         end = _local(datetime.combine(day, time.max, source_zone or _LAST_ZONE), exchange_zone)
         return "unreadable_time" if end is None else _Time(end, f"{day}")
     instant = value if isinstance(value, datetime) else _instant_of(value)
-    if instant is None:
+    if instant is None or pd.isna(instant):
         return "unreadable_time"
     if instant.tzinfo is None and source_zone is None:
         return "no_zone"
