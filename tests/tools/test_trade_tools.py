@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import json
 from concurrent.futures import ThreadPoolExecutor
+from decimal import Decimal
 
 import pandas as pd
 import pytest
 from decision_views import trading_tools_at
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from quantgraph.broker import Account, Decider, Decision, Fill, Market, simulate
+from quantgraph.broker.orders import REJECTION_CODES
 from quantgraph.errors import BadOption
 from quantgraph.market.rulebook import Rulebook
 from quantgraph.state import DataState, Record
@@ -224,8 +228,10 @@ def test_of_a_large_universe_what_is_held_is_listed():
 
 def test_a_share_called_cash_cannot_be_listed_beside_the_cash():
     context = trading_tools_at(bars({"CASH": 10.0}), "2025-10-15", rules=FREE_US)
-    with pytest.raises(BadOption, match="the data has a share called CASH"):
-        call(context, "get_positions")
+    for name, arguments in (("get_positions", ()), ("buy", ("CASH", 1))):
+        with pytest.raises(BadOption, match="the data has a share called CASH"):
+            call(context, name, *arguments)
+    assert context.market.orders == ()
 
 
 def test_calls_side_by_side_keep_one_account():
@@ -272,3 +278,37 @@ def test_what_a_tool_said_is_what_the_ledger_has():
         assert positions[-1]["CASH"] == float(result.account.cash)
         assert positions[-1]["AAPL"] == result.account.quantity("AAPL")
     assert [one.order.quantity for one in results[0].outcomes] == [20, 5, 4]
+
+
+PRICES = st.sampled_from([9.0, 9.9, 10.0, 10.5, 11.0, 12.0, float("nan"), 0.0])
+ORDERS = st.tuples(
+    st.sampled_from(["buy", "buy", "sell"]),
+    st.sampled_from([*CN, "600519", "AAPL"]),
+    st.sampled_from([100, 200, 300, 1000, 150, 1, 0, -100, 10**7, 2.5, None]),
+)
+
+
+@settings(max_examples=60)
+@given(
+    opens=st.lists(st.tuples(PRICES, PRICES, PRICES), min_size=3, max_size=3),
+    calls=st.lists(ORDERS, max_size=12),
+    cash=st.sampled_from([2_000, 10_000, 1_000_000]),
+)
+def test_every_answer_is_the_ledgers_whatever_is_ordered(opens, calls, cash):
+    """Cash and shares of each answer are those of the ledger's fills so far, added up by hand; no order is lost."""
+    opened = pd.DataFrame(opens, DAYS, list(CN))
+    closes, before = opened.fillna(10.0).replace(0.0, 10.0), flat(dict.fromkeys(CN, 10.0))
+    panel = {"open": opened, "close": closes, "pre_close": before, "vol": before * 1000}
+    store = DataState()
+    market = Market(store=store, data_ref=store.update("ohlcv", panel), rules=Rulebook.mainland())
+    caller = Caller(calls)
+    money, held = Decimal(cash), dict.fromkeys(CN, 0)
+    results = list(simulate(market, DAYS, caller, account=Account.opening(cash)))
+    for told, result in zip(caller.told, results, strict=True):
+        answers = [each for each in told if "error" not in each]
+        assert [type(each) for each in result.outcomes] == [Fill] * len(answers)
+        for answer, fill in zip(answers, result.outcomes, strict=True):
+            money += fill.cash_change
+            held[fill.order.symbol] += fill.quantity if fill.side == "buy" else -fill.quantity
+            assert answer == {**held, "CASH": float(money)}
+        assert all(each["code"] in REJECTION_CODES for each in told if "error" in each)

@@ -77,6 +77,7 @@ def get_positions(
 def _trade(side: Side, symbol: str, amount: object, context: DecisionTools) -> dict[str, Any]:
     if context.market is None:
         raise BadOption(f"{side} needs the market of a session; this agent does not trade by itself")
+    _universe(context)  # refused before anything is traded
     told = {"symbol": symbol[:60], "date": f"{context.as_of.session:%Y-%m-%d}"}
     if isinstance(amount, bool) or not isinstance(amount, int) or amount > LARGEST:
         shown = (
@@ -97,13 +98,17 @@ def _trade(side: Side, symbol: str, amount: object, context: DecisionTools) -> d
 
 def _positions(context: DecisionTools, account: Account, traded: str = "") -> dict[str, Any]:
     """Shares by symbol, and cash; with many symbols those held, and the one that was traded."""
-    universe = context.symbols
-    if CASH in universe:
-        raise BadOption("the data has a share called CASH, which positions cannot list beside the cash")
+    universe = _universe(context)
     if len(universe) > MOST_SYMBOLS:
         universe = tuple(each for each in universe if each in account.positions or each == traded)
     listed = dict.fromkeys((*universe, *account.positions))
     return {name: plain_quantity(account.quantity(name)) for name in listed} | {CASH: float(account.cash)}
+
+
+def _universe(context: DecisionTools) -> tuple[str, ...]:
+    if CASH in context.symbols:
+        raise BadOption("the data has a share called CASH, which positions cannot list beside the cash")
+    return context.symbols
 
 
 def _pending(outcome: Pending, amount: int, positions: dict[str, Any]) -> dict[str, Any]:
