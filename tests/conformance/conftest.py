@@ -45,7 +45,11 @@ RIGHT = {
     "thinking_blocks", "thinking_text", "dsml", "xml_calls", "numbers_as_strings", "obeys_data", "slow", "flaky",
 }  # fmt: skip
 CASH = 1_000_000
-SECRETS = {"OPENAI_API_KEY": "sk-conformance-4711", "TUSHARE_TOKEN": "token-conformance-4711"}
+SECRETS = {
+    "OPENAI_API_KEY": "sk-conformance-4711",
+    "TUSHARE_TOKEN": "token-conformance-4711",
+    "JINA_API_KEY": "jina-conformance-4711",
+}
 ALWAYS_THERE = {
     "messages", "current_task", "data_ready", "indicators_ready", "signal_ready", "user_intent",
     "clarification_needed", "clarification_count", "execution_history", "error_messages", "max_retries",

@@ -86,7 +86,8 @@ def test_days_of_the_past_without_a_bar_are_told_apart():
     for (symbol, date), (code, text) in expected.items():
         assert price(symbol, date) == {"error": text, "code": code, "symbol": symbol, "date": date}
     assert price(LATE, "2025-09-29", context("2025-09-30"))["error"] == f"no bar of {LATE} is known"
-    assert price(B, "2025-10-09", context("2025-10-09"))["code"] == "suspended"
+    assert price(LATE, "today", context("2025-09-30"))["error"] == f"no bar of {LATE} is known"
+    assert price(B, "today", context("2025-10-09"))["error"] == f"{B} has no price today"
 
 
 def test_wrong_symbols_and_dates_are_refused_as_they_are():

@@ -159,10 +159,10 @@ def _no_bar(
     longest = max(frames.values(), key=lambda frame: len(frame.sessions), default=None)
     numbers = [_first_number(frame, symbol) for frame in frames.values()]
     first = min((each for each in numbers if each is not None), default=None)
-    if is_today:
-        return refusal("suspended", f"{symbol} has no price today", **told)
     if longest is None or first is None:
         return refusal("no_data", f"no bar of {symbol} is known", **told)
+    if is_today:
+        return refusal("suspended", f"{symbol} has no price today", **told)
     if np.datetime64(day, "us") < first:
         text = f"{symbol} has no bar on {day}; its first one is of {first.astype('datetime64[D]')}"
         return refusal("no_data", text, **told)
