@@ -31,6 +31,7 @@ from quantgraph.cli.logs_command import logs
 from quantgraph.cli.replay import replay
 from quantgraph.cli.resume import resume
 from quantgraph.cli.run_command import DeciderPlace, Work, decider_of, execute_and_show
+from quantgraph.cli.trader_command import trader
 from quantgraph.errors import BadOption
 
 if TYPE_CHECKING:
@@ -51,6 +52,7 @@ app.add_typer(ledger, name="ledger")
 app.command()(resume)
 app.command()(replay)
 app.command()(logs)
+app.command()(trader)
 
 Question = Annotated[str, typer.Argument(metavar="SENTENCE", help="The strategy, in Chinese or English.")]
 Source = Annotated[

@@ -81,10 +81,12 @@ def execute_and_show(
     as_json: bool,
     headless: bool,
     debug: bool,
+    again: str = "",
 ) -> None:
     """Run ``work`` with resources that ask, watch and stop it, show its result, and end with its exit status.
 
-    Nothing is asked if it is ``headless``.
+    Nothing is asked if it is ``headless``. ``again`` is the command that goes on with it, if it is another
+    than ``quantgraph resume``.
     """
     from quantgraph.cli.display import ask_on_terminal, open_display, show_result
     from quantgraph.runtime import Resources
@@ -105,7 +107,7 @@ def execute_and_show(
             echo_json(place | state)
         print_error(error, debug=debug)
         if run_dir:
-            print_status(f"quantgraph resume {run_dir}")
+            print_status(again or f"quantgraph resume {run_dir}")
         raise typer.Exit(FAILED) from None
     if as_json:
         echo_json(result)
@@ -115,18 +117,20 @@ def execute_and_show(
     if because == "done":
         return
     print_status(f"{result['error']}  [{because}, {result['run_dir']}]")
-    for line in filter(None, (closing_text(because, "", language_of(result["question"])), _hint(result))):
+    for line in filter(
+        None, (closing_text(because, "", language_of(result["question"])), _hint(result, again))
+    ):
         print_status(line)
     raise typer.Exit(CANCELLED if because == "cancelled" else FAILED)
 
 
-def _hint(result: Mapping[str, Any]) -> str:
+def _hint(result: Mapping[str, Any], again: str) -> str:
     """The command that continues a run; empty if that would end so again, or the error names it."""
     from quantgraph.recording.recordings import PASSING_ERRORS
     from quantgraph.runs.start import questions_used_up
 
     because, error = result["ended_because"], result["error"]
-    command = f"quantgraph resume {result['run_dir']}"
+    command = again or f"quantgraph resume {result['run_dir']}"
     if because == "needs_answer":
         return "" if questions_used_up(result) else f"{command} --answer TEXT"
     if spent := _SPENT.search(error):

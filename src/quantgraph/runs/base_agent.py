@@ -152,6 +152,11 @@ class BaseAgent:
         runs = sorted((self.folder / _RUNS).glob(f"*/{MANIFEST_FILE}"))
         return runs[-1].parent if runs else None
 
+    @property
+    def traded_dates(self) -> list[str]:
+        """Sessions that are in the ledger, ``YYYY-MM-DD``, ascending."""
+        return [f"{day:%Y-%m-%d}" for day in self._done()]
+
     def get_trading_dates(self, init_date: str | None = None, end_date: str | None = None) -> list[str]:
         """Return the sessions of the data that are left to trade, ``YYYY-MM-DD``, ascending.
 
@@ -162,10 +167,10 @@ class BaseAgent:
         """
         first = session_of(init_date or self._init_date, name="init_date")
         last = session_of(end_date or self._end_date or self._last_session(), name="end_date")
-        done = self._last_done()
+        done = self._done()
         sessions = self._data.sessions()
         left = sessions[(sessions > first) & (sessions <= last)]
-        return [f"{day:%Y-%m-%d}" for day in left if done is None or day > done]
+        return [f"{day:%Y-%m-%d}" for day in left if not done or day > done[-1]]
 
     def run_for_dates(self, init_date: str | None = None, end_date: str | None = None) -> dict[str, Any]:
         """Trade all sessions that are left, and return the run's result.
@@ -322,14 +327,14 @@ class BaseAgent:
             raise BadOption(f"signature {self.signature!r} has no run yet", parameter="signature")
         return self._given.ledger_place or existing_ledger(read_manifest(folder), folder), folder.name
 
-    def _last_done(self) -> pd.Timestamp | None:
-        """Return the last committed session."""
+    def _done(self) -> list[pd.Timestamp]:
+        """Return the committed sessions."""
         folder = self.run_dir
         if folder is None or "run_id" not in (read_result(folder) or {}):
-            return None
+            return []
         place, run_id = self._ledger_place()
         with Ledger(place) as book:
-            return book.last_session(run_id) if run_id in book.runs() else None
+            return book.sessions(run_id) if run_id in book.runs() else []
 
 
 def _models(

@@ -1,0 +1,154 @@
+"""``quantgraph trader``: a model of AI-Trader's config over HTTP, its exit status, and what it says is done."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from quantgraph.cli.main import app
+from quantgraph.testing import Fault, OpenAIStub, Reply
+
+DAYS = ["2025-08-28", "2025-08-29", "2025-09-02"]
+FINISH = Reply.text("Done. <FINISH_SIGNAL>")
+KEY = "sk-own-0123456789abcdef"
+
+
+@pytest.fixture
+def prices(tmp_path) -> Path:
+    rows = [f"AAA,{day},10,11,9,10.5,1000" for day in DAYS]
+    file = tmp_path / "prices.csv"
+    file.write_text("\n".join(["symbol,date,open,high,low,close,volume", *rows]) + "\n")
+    return file
+
+
+@pytest.fixture
+def answers():
+    return [Reply.call("buy", symbol="AAA", amount=10), FINISH, FINISH]
+
+
+@pytest.fixture
+def server(answers):
+    with OpenAIStub(answers) as stub:
+        yield stub
+
+
+@pytest.fixture
+def config(tmp_path, server) -> Path:
+    model = {"name": "One", "basemodel": "big", "signature": "one", "enabled": True}
+    own = {"openai_base_url": server.base_url, "openai_api_key": KEY}
+    file = tmp_path / "configs" / "default_config.json"
+    file.parent.mkdir()
+    document = {
+        "agent_type": "BaseAgent",
+        "date_range": {"init_date": "2025-08-28", "end_date": "2025-09-02"},
+        "models": [{**model, **own}, {**model, "name": "Two", "signature": "two", "enabled": False}],
+        "agent_config": {
+            "max_steps": 5,
+            "max_retries": 1,
+            "base_delay": 0,
+            "initial_cash": 1_000,
+            "verbose": True,
+        },
+        "log_config": {"log_path": "agents"},
+    }
+    file.write_text(json.dumps(document))
+    return file
+
+
+def command(*arguments):
+    return CliRunner().invoke(app, list(map(str, arguments)))
+
+
+def test_a_model_trades_by_the_config_of_the_working_folder(tmp_path, prices, config):
+    told = command("trader", "--source", prices)
+    assert told.exit_code == 0, told.output
+    assert "agent_config.verbose has no effect here" in told.stderr
+    assert (
+        "one: 2 sessions traded, 2025-08-29 to 2025-09-02; agents/one/position/position.jsonl" in told.stderr
+    )
+    file = tmp_path / "agents" / "one" / "position" / "position.jsonl"
+    last = json.loads(file.read_text().splitlines()[-1])
+    assert last["positions"]["AAA"] == 10
+    verified = command("ledger", "verify", file, "--prices", prices, "--market", "us")
+    assert verified.exit_code == 0, verified.output
+    for each in tmp_path.rglob("*"):
+        if each.is_file() and each != config:
+            assert KEY.encode() not in each.read_bytes(), each
+    assert KEY not in told.output
+
+
+def test_a_replay_needs_the_command_alone(tmp_path, prices, config, server):
+    command("trader", "--source", prices)
+    server.close()
+    run = next((tmp_path / "agents" / "one" / "runs").iterdir())
+    again = command("replay", run)
+    assert again.exit_code == 0, again.output
+    assert "identical" in again.stdout
+
+
+def test_the_dates_of_the_environment_are_not_read(tmp_path, prices, config, monkeypatch):
+    monkeypatch.setenv("INIT_DATE", "2025-08-29")
+    monkeypatch.setenv("END_DATE", "2025-08-29")
+    told = command("trader", "--source", prices)
+    assert "2 sessions traded, 2025-08-29 to 2025-09-02" in told.stderr
+
+
+class TestAServerThatFails:
+    """A failed run exits with another status than 0 and says what is done; the same command goes on with it."""
+
+    @pytest.fixture
+    def answers(self):
+        down = [Fault.http(500)] * 4
+        return [Reply.call("buy", symbol="AAA", amount=10), FINISH, *down, FINISH]
+
+    def test_it_ends_with_its_status_and_goes_on(self, tmp_path, prices, config):
+        failed = command("trader", config, "--source", prices)
+        statuses = [failed]
+        while statuses[-1].exit_code and len(statuses) < 6:
+            statuses.append(command("trader", config, "--source", prices))
+        assert "session" in failed.stderr
+        assert statuses[-1].exit_code == 0
+        assert "2 sessions traded" in statuses[-1].stderr
+        lines = (tmp_path / "agents/one/position/position.jsonl").read_text().splitlines()
+        assert [json.loads(line)["id"] for line in lines] == [0, 1, 2]
+
+
+@pytest.mark.parametrize(
+    ("change", "arguments", "said"),
+    [
+        (lambda document: None, ["--model", "two"], "enabled are one (One)"),
+        (
+            lambda document: document["models"][1].update(enabled=True),
+            [],
+            "choose one of one (One), two (Two)",
+        ),
+        (lambda document: document.update(agent_type="BaseAgent_Hour"), [], "trades hours"),
+        (lambda document: document["agent_config"].update(max_steps=0), [], "max_steps=0"),
+        (lambda document: document["agent_config"].update(max_retries=True), [], "max_retries=True"),
+        (lambda document: document["agent_config"].update(base_delay="1"), [], "base_delay='1'"),
+        (
+            lambda document: document["date_range"].update(init_date="2025-09-02", end_date=None),
+            [],
+            "no session",
+        ),
+        (lambda document: None, ["--symbols", "ZZZ"], "ZZZ"),
+    ],
+)
+@pytest.mark.usefixtures("prices")
+def test_a_wrong_call_is_one_line_and_nothing_is_asked(config, server, change, arguments, said):
+    document = json.loads(config.read_text())
+    change(document)
+    config.write_text(json.dumps(document))
+    told = command("trader", config, "--source", "prices.csv", *arguments)
+    assert told.exit_code in {1, 2}
+    assert said in told.stderr
+    assert not server.requests
+
+
+def test_without_a_config_the_missing_file_is_named(tmp_path):
+    told = command("trader")
+    assert told.exit_code == 2
+    assert "configs/default_config.json cannot be read" in told.stderr
