@@ -49,6 +49,7 @@ bench: $(READY)
 	@$(BIN)/python benchmarks/calls.py
 	@$(BIN)/python benchmarks/dual_agent.py
 	@$(BIN)/python benchmarks/execution_agent.py
+	@$(BIN)/python benchmarks/trader.py
 	@$(BIN)/python benchmarks/market.py --sizes s,m,l
 
 bench-peers:

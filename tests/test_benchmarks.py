@@ -54,6 +54,12 @@ def test_the_stepwise_agent_stays_within_its_bound():
     assert "20 steps logged and 20 calls recorded" in told
 
 
+def test_the_trader_stays_within_its_bound():
+    told = shown("trader.py", BENCH_SLACK="4")
+    assert "the trader, 100 symbols, five calls, a session" in told
+    assert "6 steps logged and 6 calls recorded" in told
+
+
 @pytest.mark.timeout(300)
 def test_our_fills_and_equity_are_those_of_the_bare_loop_and_of_exact_decimals():
     shown("market.py", "--sizes", "s", "--tools", "bare,ours", BENCH_SLACK="30")
