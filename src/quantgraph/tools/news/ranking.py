@@ -72,7 +72,7 @@ def ranked(
     *,
     now: float = 0.0,
     boosts: Mapping[int, float] | None = None,
-    half_life: float = 30.0,
+    half_life: float = 90.0,
 ) -> list[int]:
     """Return the places of the texts that have to do with a query, the best one first.
 
