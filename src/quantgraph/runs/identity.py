@@ -217,11 +217,15 @@ def recorded_decider(identity: Identity, place: str | None) -> Decider:
 
 
 def _trader(stored: Mapping[str, Any]) -> Decider:
-    """A trader made again of its options; without those that stand for an object of the caller's."""
+    """A trader made again of its options; a source of news that was an object serves its recorded answers."""
     from quantgraph.agents.trader import TraderAgent  # a run with another decider starts without it
+    from quantgraph.tools.news.named_news import NEWS_NAMES, RecordedNews
 
-    names = inspect.signature(TraderAgent).parameters.keys() - {"news"}
-    return TraderAgent(**{name: stored[_DECIDER + name] for name in names if _DECIDER + name in stored})
+    names = inspect.signature(TraderAgent).parameters
+    options = {name: stored[_DECIDER + name] for name in names if _DECIDER + name in stored}
+    if options.get("news", "commit") not in NEWS_NAMES:
+        options["news"] = RecordedNews(options["news"], live=options["allow_leaky_search"])
+    return TraderAgent(**options)
 
 
 def _decimal(share: str) -> Decimal:

@@ -227,6 +227,12 @@ class Elsewhere:
 def test_a_live_search_is_refused_unless_it_is_allowed():
     with pytest.raises(BadOption, match="allow_leaky_search=True"):
         TraderAgent(news=Elsewhere(live=True))
+    with pytest.raises(BadOption, match="allow_leaky_search=True"):
+        TraderAgent(news="jina")
+    with pytest.raises(BadOption, match="news='web'; valid are commit, jina, tushare"):
+        TraderAgent(news="web")
+    assert TraderAgent(news="jina", allow_leaky_search=True).options["news"] == "jina"
+    assert TraderAgent(news="commit").options == TraderAgent().options
 
 
 @pytest.mark.parametrize("live", [True, False])
@@ -240,3 +246,4 @@ def test_news_pass_the_gate_drops_are_counted_and_a_live_search_marks_the_result
     assert dropped == {"not_before_the_moment": 1, "no_time": 1}
     assert any("searched live (elsewhere)" in note for note in done["notes"]) is live
     assert done["ended_because"] == "done"
+    assert replay(folder).identical

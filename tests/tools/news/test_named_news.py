@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from quantgraph.errors import BadOption
+from quantgraph.errors import BadOption, RunDiverged
+from quantgraph.market.moment import Moment
 from quantgraph.settings import load_settings
-from quantgraph.tools.news.named_news import NEWS_NAMES, named_news
+from quantgraph.tools.news.named_news import NEWS_NAMES, RecordedNews, named_news
 
 
 def test_a_source_by_name():
@@ -28,3 +29,10 @@ def test_the_key_is_that_of_the_settings(monkeypatch):
 def test_another_name_is_refused():
     with pytest.raises(BadOption, match="news='google'; valid are commit, jina, tushare, or a NewsSource"):
         named_news("google")
+
+
+def test_a_source_that_is_an_object_is_not_asked_again_without_it():
+    stand_in = RecordedNews("mine", live=True)
+    assert (stand_in.name, stand_in.live) == ("mine", True)
+    with pytest.raises(RunDiverged, match="the news of 'mine' came from an object of the caller's"):
+        stand_in.search("x", Moment.at("2025-10-15", "open"))

@@ -22,6 +22,7 @@ from quantgraph.state.views import GrowingViewId
 from quantgraph.tools.catalog import trader_catalog
 from quantgraph.tools.decision_tools import DecisionTools, check_news
 from quantgraph.tools.news.gate import NewsSource
+from quantgraph.tools.news.named_news import named_news
 
 __all__ = ["TraderAgent"]
 
@@ -62,7 +63,8 @@ class TraderAgent(Decider):
     tool_timeout
         Seconds of one call of a tool.
     news
-        Where ``get_information`` searches. Default: the news of the run's data.
+        Where ``get_information`` searches: a source, or one of :data:`~.named_news.NEWS_NAMES`. Default: the
+        news of the run's data.
     allow_leaky_search
         Whether ``news`` may be a live server: in a simulation its answers may know what came later. The
         result says so then.
@@ -84,7 +86,7 @@ class TraderAgent(Decider):
         watched: Sequence[str] = (),
         window: int = 60_000,
         tool_timeout: float = 30.0,
-        news: NewsSource | None = None,
+        news: NewsSource | str | None = None,
         allow_leaky_search: bool = False,
     ) -> None:
         self._options = TraderOptions(
@@ -98,9 +100,9 @@ class TraderAgent(Decider):
         )
         if not isinstance(memory, bool):
             raise BadOption(f"memory={memory!r:.40}; must be True or False", parameter="memory")
-        if news is not None:
-            check_news(news, allow_leaky_search=allow_leaky_search)
-        self._news = news
+        self._news = named_news(news) if isinstance(news, str) else news
+        if self._news is not None:
+            check_news(self._news, allow_leaky_search=allow_leaky_search)
         self._allow_leaky_search = allow_leaky_search
         self._memory = memory
         # The lock guards the table of runs: threads may trade runs at the same time.
@@ -115,7 +117,8 @@ class TraderAgent(Decider):
     @property
     def options(self) -> Mapping[str, Any]:
         """The options as given."""
-        searched = {"news": self._news.name} if self._news else {}
+        news = self._news
+        searched = {"news": news.name, "allow_leaky_search": news.live} if news else {}
         return {**self._options.identity, "memory": self._memory, **searched}
 
     @property

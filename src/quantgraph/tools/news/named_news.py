@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from quantgraph.errors import BadOption
-from quantgraph.settings import Settings, load_settings
-from quantgraph.tools.news.gate import NewsSource
+from datetime import tzinfo
 
-__all__ = ["NEWS_NAMES", "named_news"]
+from quantgraph.errors import BadOption, RunDiverged
+from quantgraph.market.moment import Moment
+from quantgraph.settings import Settings, load_settings
+from quantgraph.tools.news.gate import NewsItem, NewsSource
+
+__all__ = ["NEWS_NAMES", "RecordedNews", "named_news"]
 
 NEWS_NAMES = ("commit", "jina", "tushare")
 """``commit``: the news of the data. The others ask a live server."""
@@ -36,3 +39,26 @@ def named_news(name: str, settings: Settings | None = None) -> NewsSource | None
     raise BadOption(
         f"news={name!r:.60}; valid are {', '.join(NEWS_NAMES)}, or a NewsSource", parameter="news"
     )
+
+
+class RecordedNews:
+    """Stands for a source that a run was given as an object, where its recorded answers alone are needed.
+
+    Parameters
+    ----------
+    name, live
+        Those of the source.
+    """
+
+    zone: tzinfo | None = None
+
+    def __init__(self, name: str, *, live: bool) -> None:
+        self.name, self.live = name, live
+
+    def search(self, query: str, moment: Moment) -> list[NewsItem]:
+        """Raise ``RunDiverged``: what is asked now was not asked then."""
+        del query, moment
+        raise RunDiverged(
+            f"the news of {self.name!r:.60} came from an object of the caller's, and are asked for again; "
+            "pass the decider with it"
+        )
