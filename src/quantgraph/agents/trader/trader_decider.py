@@ -10,6 +10,7 @@ from weakref import WeakKeyDictionary
 
 from quantgraph._util.texts import Note
 from quantgraph.agents.memory import EpisodeMemo
+from quantgraph.agents.trader.closing_facts import unexplained_numbers
 from quantgraph.agents.trader.trader_memory import remembered_decisions, remembered_trades
 from quantgraph.agents.trader.trader_options import TraderOptions
 from quantgraph.agents.trader.trader_prompt import prompt_texts
@@ -29,6 +30,7 @@ __all__ = ["TraderAgent"]
 _ROLE: Role = "trader"
 _SESSIONS = 260
 """A year, and what the slowest usual indicators need before they are stable."""
+_SHOWN = 5
 _ALL = "*"
 """What a trader decides: everything that can be traded."""
 
@@ -187,6 +189,15 @@ class TraderAgent(Decider):
                     en=f"{ends['max_steps']} sessions took all their steps",
                 )
             )
+        if doubtful := [each for day in days for each in day.get("unresolved_numbers", ())]:
+            shown = ", ".join(doubtful[:_SHOWN])
+            told.append(
+                Note(
+                    zh=f"结束语中有 {len(doubtful)} 个数字在账本、价格和工具结果中都找不到：{shown}",
+                    en=f"{len(doubtful)} numbers of the closing texts are neither in the ledger nor in the "
+                    f"prices nor in what the tools answered: {shown}",
+                )
+            )
         return told
 
     def decide(self, context: DecisionContext) -> Decision:
@@ -231,6 +242,9 @@ class TraderAgent(Decider):
             "traded": market.account is not context.account and market.account != context.account,
             "final_text": state.get("final_text", ""),
         }
+        answers = [each["content"] for each in state.get("log", ())[1:] if each["role"] == "user"]
+        if unexplained := unexplained_numbers(told["final_text"], context, answers):
+            told["unresolved_numbers"] = unexplained
         if tools.dropped_news:
             told["dropped_news"] = dict(Counter(tools.dropped_news))
         if "error" in state:
