@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import date, datetime
+from datetime import date, datetime, timedelta
 
 import pandas as pd
 import pytest
@@ -96,6 +96,17 @@ def test_symbols_and_names_weigh():
     assert titles(context, "600519.sh")[0] == "年报披露"
     assert set(titles(context, "贵州茅台最近怎么样")) == {"年报披露", "贵州茅台的经销商大会"}
     assert titles(context, "中芯国际")[0] == "季报披露"
+
+
+def test_of_very_many_news_the_newest_are_searched_and_those_of_a_symbol_that_is_named():
+    first = datetime(2025, 9, 1)
+    many = [news(first + timedelta(minutes=n), "MSFT", f"oil {n}") for n in range(1_001)]
+    old = news(datetime(2025, 8, 1), "AAPL", "oil of old")
+    context = tools(records=(old, *many))
+    assert "oil of old" not in titles(context, "old")
+    assert titles(context, "AAPL old")[0] == "oil of old"
+    assert titles(context, "oil 1000")[0] == "oil 1000"
+    assert titles(context, "MSFT")[0] == "oil 1000"
 
 
 def test_a_word_is_not_a_symbol():

@@ -16,7 +16,7 @@ from quantgraph.tools.news.ranking import RankedText, ranked, ranked_text
 __all__ = ["CommitNews"]
 
 _MOST_RESULTS = 10
-_SEARCHED, _SEARCHED_OF_SYMBOL = 2_000, 200
+_SEARCHED, _SEARCHED_OF_SYMBOL = 1_000, 200
 """The newest news are searched, of all symbols and of each one that the query names."""
 _NAMED = 6.0
 """What an item gains for being about a symbol that the query names: about as much as two rare words."""

@@ -7,6 +7,7 @@ import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 
 __all__ = ["RankedText", "ranked", "ranked_text", "terms_of"]
 
@@ -82,14 +83,17 @@ def ranked(
     wanted, boosts = terms_of(query).keys(), boosts or {}
     matches = [(place, wanted & text.terms.keys()) for place, text in enumerate(texts)]
     matches = [(place, terms) for place, terms in matches if terms or place in boosts]
-    weights = _weights(Counter(term for _, terms in matches for term in terms), len(texts))
+    counts = Counter(chain.from_iterable(terms for _, terms in matches))
+    weights = sorted(_weights(counts, len(texts)).items())  # in one order: a sum of floats depends on it
     average = (sum(text.length for text in texts) or 1) / max(1, len(texts))
     scores: dict[int, float] = {}
     for place, terms in matches:
         text, score = texts[place], boosts.get(place, 0.0)
         norm = _K * (1 - _B + _B * text.length / average)
-        for term in sorted(terms):  # in one order: a sum of floats depends on it
-            score += weights[term] * text.terms[term] * (_K + 1) / (text.terms[term] + norm)
+        for term, weight in weights:
+            if term in terms:
+                count = text.terms[term]
+                score += weight * count * (_K + 1) / (count + norm)
         scores[place] = score * 0.5 ** (max(0.0, now - text.published) / half_life)
     return sorted(scores, key=lambda place: (-scores[place], -place))
 
