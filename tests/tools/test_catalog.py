@@ -9,7 +9,15 @@ import pytest
 from decision_views import tools_at, trading_tools_at
 
 from quantgraph.errors import BadOption, QuantGraphError
-from quantgraph.tools import call_tool, get_kline_data, place_order, tools_catalog, trader_catalog
+from quantgraph.tools import (
+    buy,
+    call_tool,
+    get_kline_data,
+    get_price_local,
+    place_order,
+    tools_catalog,
+    trader_catalog,
+)
 
 DAYS = pd.to_datetime(["2024-01-02", "2024-01-03", "2024-01-04"])
 CLOSE = pd.DataFrame({"600519.SH": [10.0, 11.0, 12.0]}, index=DAYS)
@@ -65,8 +73,13 @@ def test_a_placed_order_is_never_carried_out_as_a_call():
 
 
 def test_outside_of_a_decision_there_is_no_view():
-    with pytest.raises(BadOption, match="it is called by an agent that decides"):
-        get_kline_data.invoke({"symbol": "600519.SH"})
+    for tool, params in (
+        (get_kline_data, {"symbol": "600519.SH"}),
+        (get_price_local, {"symbol": "600519.SH", "date": "2024-01-03"}),
+        (buy, {"symbol": "600519.SH", "amount": 100}),
+    ):
+        with pytest.raises(BadOption, match="it is called by an agent that decides"):
+            tool.invoke(params)
 
 
 WILD = [

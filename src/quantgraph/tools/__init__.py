@@ -9,12 +9,16 @@ from quantgraph.tools.daily_data import tushare_daily_bar, tushare_daily_basic
 from quantgraph.tools.decision_tools import DecisionTools
 from quantgraph.tools.indicators import get_indicator
 from quantgraph.tools.kline import get_kline_data
+from quantgraph.tools.math_tools import add, multiply
 from quantgraph.tools.news.gate import NewsItem, NewsSource
 from quantgraph.tools.news.named_news import named_news
 from quantgraph.tools.news_tool import get_news
 from quantgraph.tools.order_tool import place_order
+from quantgraph.tools.price_tools import get_indicators, get_price_history, get_price_local
 from quantgraph.tools.python_repl import PythonRepl, python_repl
+from quantgraph.tools.search_tool import get_information
 from quantgraph.tools.tool_context import CodeSession, ToolContext, ViewContext
+from quantgraph.tools.trade_tools import buy, get_positions, sell
 from quantgraph.tools.trusted_runner import TrustedRunner, code_runner
 
 __all__ = [
@@ -26,19 +30,28 @@ __all__ = [
     "ToolContext",
     "TrustedRunner",
     "ViewContext",
+    "add",
     "ask",
+    "buy",
     "call_tool",
     "check_calculation",
     "code_runner",
     "decline",
     "get_indicator",
+    "get_indicators",
+    "get_information",
     "get_kline_data",
     "get_news",
     "get_position",
+    "get_positions",
+    "get_price_history",
+    "get_price_local",
     "get_rules",
+    "multiply",
     "named_news",
     "place_order",
     "python_repl",
+    "sell",
     "tools_catalog",
     "trader_catalog",
     "tushare_daily_bar",
