@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import json
+import signal
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -18,6 +21,7 @@ from quantgraph.testing import OpenAIStub, Reply, ScriptedChatModel
 
 # 2025-09-01 is Labor Day, a Monday without a session.
 DAYS = ["2025-08-28", "2025-08-29", "2025-09-02", "2025-09-03", "2025-09-04"]
+DAY_ONE = ["2025-08-29", "0", "2025-08-29", "2", "2025-08-29", "4"]
 OPENS = {"AAA": [10.0, 11.0, 12.0, 13.0, 14.0], "BBB": [50.0, 50.0, 50.0, 50.0, 50.0]}
 FINISH = "Done. <FINISH_SIGNAL>"
 
@@ -187,6 +191,23 @@ def test_a_session_that_failed_is_tried_again_and_traded_once(prices):
         assert caught.value.data["ended_because"] == "model_unavailable"
     trade(told, "2025-08-29")
     assert lines(positions(told))[-1]["positions"]["AAA"] == 10
+
+
+def test_an_agent_that_is_killed_after_each_reply_trades_and_pays_once(prices):
+    calls, child = prices.parent / "calls", Path(__file__).with_name("base_agent_child.py")
+    ends = []
+    while not ends or (ends[-1] == -signal.SIGKILL and len(ends) < 8):
+        command = [sys.executable, child, prices, prices.parent / "agents", calls]
+        ends.append(subprocess.run(command, check=False).returncode)
+    assert ends == [-signal.SIGKILL] * 3 + [0]
+    # Three replies on the first day, one on the second; none was asked for twice.
+    assert calls.read_text().split() == [*DAY_ONE, "2025-09-02", "0"]
+    folder = prices.parent / "agents" / "tester"
+    records = lines(folder / "position" / "position.jsonl")
+    trades = [each.get("this_action", {}).get("symbol") for each in records]
+    assert trades == [None, "AAA", "BBB", ""]
+    assert records[-1]["positions"] == {"AAA": 3, "BBB": 3, "CASH": 1000.0 - 11.0 * 3 - 50.0 * 3}
+    assert len(lines(folder / "log" / "2025-08-29" / "log.jsonl")) == 6
 
 
 def test_files_that_were_lost_or_torn_are_written_again(prices):
