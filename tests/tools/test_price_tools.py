@@ -183,8 +183,8 @@ def test_a_wrong_window_is_refused():
         history(symbol=A, start="2025-10-09", end="2025-09-30")
     with pytest.raises(BadWindow, match="end='soon' is not a date; write YYYY-MM-DD"):
         history(symbol=A, end="soon")
-    with pytest.raises(BadOption, match="limit=251; must be 1 to 250"):
-        history(symbol=A, limit=251)
+    with pytest.raises(BadOption, match="limit=101; must be 1 to 100"):
+        history(symbol=A, limit=101)
     with pytest.raises(UnknownSymbol):
         history(symbol="AAPL")
 
@@ -217,11 +217,11 @@ def test_one_that_cannot_be_computed_leaves_the_others():
 
 
 def test_indicators_are_bounded():
-    for names in ((), ["MA5"] * 13):
-        with pytest.raises(BadOption, match=r"indicators has \d+ names; must be 1 to 12"):
+    for names in ((), ["MA5"] * 11):
+        with pytest.raises(BadOption, match=r"indicators has \d+ names; must be 1 to 10"):
             indicators(*names)
-    with pytest.raises(BadOption, match="limit=61; must be 1 to 60"):
-        indicators("MA5", limit=61)
+    with pytest.raises(BadOption, match="limit=21; must be 1 to 20"):
+        indicators("MA5", limit=21)
     assert indicators("MA99999999999999999999")["values"]["MA99999999999999999999"]["code"] == "bad_option"
 
 
@@ -235,3 +235,12 @@ def test_an_index_has_prices_too():
     assert price("000016.SH", "2025-10-09", at)["close"] == 2002.0
     assert price("000016.SH", "today", at)["open"] == 2003.0
     assert history(at, symbol="000016.SH", limit=1)["bars"][0]["volume"] is None
+
+
+def test_the_longest_history_is_shown_whole():
+    """The trader shows a model 12,000 characters of an answer."""
+    days = pd.bdate_range("2024-01-01", periods=300)
+    prices = pd.DataFrame({A: 1234.567891 + np.arange(300) % 7}, index=days)
+    panel = dict.fromkeys(("open", "high", "low", "close"), prices) | {"vol": prices * 1000}
+    at = trading_tools_at(panel, f"{days[-1]:%Y-%m-%d}", rules=Rulebook.mainland())
+    assert len(json.dumps(history(at, symbol=A, limit=100))) < 12_000

@@ -124,7 +124,7 @@ def test_the_search_is_bounded():
     )
     answer = ask(tools(records=many), "oil")
     assert len(answer["results"]) == 10
-    assert all(len(each["title"]) <= 200 and len(each["content"]) <= 600 for each in answer["results"])
+    assert all(len(each["title"]) <= 200 and len(each["content"]) <= 500 for each in answer["results"])
     with pytest.raises(BadOption, match="query has 1000000 characters; must be 1 to 1000") as refused:
         ask(tools(), "x" * 1_000_000)
     assert len(refused.value.line) < 200

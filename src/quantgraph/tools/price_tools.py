@@ -24,9 +24,9 @@ from quantgraph.tools.symbol_bars import PRICES, SymbolBars, known_symbol
 
 __all__ = ["get_indicators", "get_price_history", "get_price_local"]
 
-_MOST_ROWS, _MOST_INDICATORS, _MOST_VALUES = 250, 12, 60
+_MOST_ROWS, _MOST_INDICATORS, _MOST_VALUES = 100, 10, 20
 _SHARES_PER_HAND = 100
-_DECIMALS = 6
+_DECIMALS, _PRICE_DECIMALS = 6, 4
 _ADJUSTED_BY = ("adj_factor", "pre_close", "dividend", "split")
 _LATER = "there is no bar of {symbol} on that date"
 """The one answer for every date after today, whether or not it will be a session."""
@@ -71,7 +71,7 @@ def get_price_history(
 
     Args:
         symbol: The code, e.g. "600519.SH" or "AAPL".
-        limit: Number of bars at most, 1 to 250; the last ones of the window are kept.
+        limit: Number of bars at most, 1 to 100; the last ones of the window are kept.
         start: First date, "YYYY-MM-DD"; empty for no bound.
         end: Last date, "YYYY-MM-DD"; empty for no bound.
     """
@@ -109,7 +109,7 @@ def get_indicators(
     Args:
         symbol: The code, e.g. "600519.SH" or "AAPL".
         indicators: Names, e.g. ["MA5", "MA20", "RSI14", "MACD"]; without a number the usual period.
-        limit: Number of values of each, 1 to 60.
+        limit: Number of values of each, 1 to 20.
     """
     context = decision_tools(runtime)
     count = check_limit(limit, _MOST_VALUES)
@@ -195,7 +195,8 @@ def _is_adjusted(context: DecisionTools, symbol: str) -> bool:
 def _dated(row: Mapping[str, Any]) -> dict[str, Any]:
     date = f"{dt.datetime.fromtimestamp(row['time'], dt.UTC):%Y-%m-%d}"
     hands = math.nan if row["volume"] is None else row["volume"]
-    return {"date": date, **{name: row[name] for name in PRICES}, "volume": _shares(hands)}
+    prices = {name: None if row[name] is None else round(row[name], _PRICE_DECIMALS) for name in PRICES}
+    return {"date": date, **prices, "volume": _shares(hands)}
 
 
 def _plain(value: float) -> float | None:
