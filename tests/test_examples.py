@@ -19,6 +19,7 @@ LAST_LINE = {
     "resume_and_replay.py": "identical",
     "standalone.py": "assumed: nothing",
     "test_one_node.py": "2 passed",
+    "trader.py": "done: value 1,000,301.60",
     "two_models.py": "done 14 trades",
 }
 

@@ -47,12 +47,13 @@ class TraderDay:
         rules: Rulebook | None = None,
         rule: str = "",
         language: str = "en",
+        model: Any = None,
         **options: Any,
     ) -> None:
         account, rules = account or Account.opening(10_000), rules or Rulebook.zero_cost("us")
         self.market = SessionMarket(view, account, rules)
         self.kept: list[tuple[int, Any, Any]] = []
-        self.model = ScriptedChatModel(list(replies))
+        self.model = model or ScriptedChatModel(list(replies))
         self.desk = TraderOptions(**options).desk(
             model=self.model,
             context=DecisionTools.of(view, account, rules, TrustedRunner(), market=self.market),

@@ -31,6 +31,7 @@ from quantgraph.llm.planner.tool_arguments import (
     request_facts,
     tool_parameters,
 )
+from quantgraph.llm.planner.trader_rule import next_move
 from quantgraph.llm.planner.watched_security import watched_of
 
 __all__ = ["PlannerCall", "PlannerTurn", "answer_conversation"]
@@ -38,6 +39,7 @@ __all__ = ["PlannerCall", "PlannerTurn", "answer_conversation"]
 BAR_TOOL = "tushare_daily_bar"
 INDICATOR_TOOL = "tushare_daily_basic"
 _DRIVERS: tuple[tags.Tag, ...] = (
+    "trader_day",
     "execution_facts",
     "decision_facts",
     "filter_facts",
@@ -47,6 +49,8 @@ _DRIVERS: tuple[tags.Tag, ...] = (
     "strategy",
     "user_request",
 )
+_RESULTS = "Tool results: "
+"""Beginning of the text with what a trader's tools answered."""
 _ANSWERS = {"task_type", "validation_passed", "stocks_need_fundamental", "decisions"}
 """A schema with one of these fields is that of a final answer."""
 
@@ -323,6 +327,20 @@ def _act(prompt: _Prompt, text: str) -> PlannerTurn:
     return PlannerTurn(text=_fenced(action))
 
 
+def _trade(prompt: _Prompt, text: str) -> PlannerTurn:
+    """The next move of a trader's day: what the tools answered stands in the messages, in either form."""
+    answers = [
+        message.text.removeprefix(_RESULTS)
+        for message in prompt.messages
+        if isinstance(message, ToolMessage)
+        or (isinstance(message, HumanMessage) and message.text.startswith(_RESULTS))
+    ]
+    stop_signal = prompt.messages[prompt.begin].text.rstrip().rpartition("\n")[2]
+    move = next_move(text, stop_signal, [_json_object(answer) for answer in answers])
+    call = PlannerCall(name=move.tool, args=dict(move.args)) if move.tool else None
+    return PlannerTurn(text=move.text, call=call)
+
+
 def _plain(prompt: _Prompt) -> PlannerTurn:
     """A prompt without tags: call the bound tools from the user's newest text, else answer."""
     said = [message.text for message in prompt.messages if isinstance(message, HumanMessage)]
@@ -356,6 +374,7 @@ def _plain(prompt: _Prompt) -> PlannerTurn:
 
 
 _HANDLERS = {
+    "trader_day": _trade,
     "execution_facts": _act,
     "decision_facts": _decide,
     "filter_facts": _filter,

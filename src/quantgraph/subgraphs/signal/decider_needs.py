@@ -54,8 +54,10 @@ _TRADES = re.compile(
     r"\b(?:buy|sell|hold|enter|exit|long|close)\b|[买卖持平清建加减]仓|买|卖|持有|入场|出场", re.IGNORECASE
 )
 _DAY = r"(?:\d{8}|\d{4}[-/.]\d{1,2}[-/.]\d{1,2}|\d{4}年(?:\d{1,2}月)?(?:\d{1,2}[日号])?)"
+_SAME_YEAR = r"(?:(?:\d{1,2}月)?\d{1,2}[日号]|\d{1,2}月|\d{1,2}[-/.]\d{1,2}(?!\d))"
 _WINDOW = re.compile(
-    rf"(?:\b(?:from|between)\s+)?{_DAY}(?:\s*(?:to|until|till|through|and|[-–~至到])\s*{_DAY})?"
+    rf"(?:\b(?:from|between)\s+)?{_DAY}"
+    rf"(?:\s*(?:to|until|till|through|and|[-–~至到])\s*(?:{_DAY}|{_SAME_YEAR}))?"
 )
 _BEGINNING = pd.Timestamp("1970-01-01")
 
