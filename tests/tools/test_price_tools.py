@@ -15,6 +15,7 @@ from quantgraph.market.moment import Moment
 from quantgraph.market.rulebook import Rulebook
 from quantgraph.state import DataState
 from quantgraph.tools import DecisionTools, call_tool, trader_catalog
+from quantgraph.tools.plain_json import shortened
 
 # The week of China's National Day holiday: 2025-10-01 to 2025-10-08 are no sessions.
 DAYS = pd.to_datetime(["2025-09-29", "2025-09-30", "2025-10-09", "2025-10-10", "2025-10-13", "2025-10-14"])
@@ -238,9 +239,11 @@ def test_an_index_has_prices_too():
 
 
 def test_the_longest_history_is_shown_whole():
-    """The trader shows a model 12,000 characters of an answer."""
+    """The trader cuts an answer to 12,000 characters of JSON, by the same function."""
     days = pd.bdate_range("2024-01-01", periods=300)
     prices = pd.DataFrame({A: 1234.567891 + np.arange(300) % 7}, index=days)
     panel = dict.fromkeys(("open", "high", "low", "close"), prices) | {"vol": prices * 1000}
     at = trading_tools_at(panel, f"{days[-1]:%Y-%m-%d}", rules=Rulebook.mainland())
-    assert len(json.dumps(history(at, symbol=A, limit=100))) < 12_000
+    longest = history(at, symbol=A, limit=100)
+    assert len(longest["bars"]) == 100
+    assert shortened(longest, 12_000) == longest
