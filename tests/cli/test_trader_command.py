@@ -116,6 +116,24 @@ class TestAServerThatFails:
         assert [json.loads(line)["id"] for line in lines] == [0, 1, 2]
 
 
+class TestAServerThatTellsTheKey:
+    """The server's own message has the key: it is shown and written nowhere."""
+
+    @pytest.fixture
+    def answers(self):
+        return [Fault.http(401, f"Incorrect API key provided: {KEY}")] * 5
+
+    def test_it_is_hidden(self, tmp_path, prices, config):
+        told = command("trader", config, "--source", prices)
+        assert told.exit_code == 1
+        assert "model_unavailable" in told.stderr
+        assert "one: 0 sessions traded" in told.stderr
+        assert KEY not in told.output + told.stderr
+        for each in tmp_path.rglob("*"):
+            if each.is_file() and each != config:
+                assert KEY.encode() not in each.read_bytes(), each
+
+
 @pytest.mark.parametrize(
     ("change", "arguments", "said"),
     [

@@ -14,6 +14,7 @@ from trader_play import buys, says
 
 from quantgraph.broker.ledger import Ledger
 from quantgraph.errors import BadFile, BadOption, BadWindow, ModelUnavailable, RunMismatch
+from quantgraph.interop.ai_trader import verify_positions
 from quantgraph.market.rulebook import Rulebook
 from quantgraph.runs import replay
 from quantgraph.runs.base_agent import BaseAgent
@@ -180,6 +181,36 @@ def test_agents_side_by_side_do_not_mix(prices):
     asyncio.run(both())
     held = [lines(positions(each))[-1]["positions"] for each in (one, two)]
     assert held == [{"AAA": 10, "BBB": 0, "CASH": 890.0}, {"AAA": 0, "BBB": 3, "CASH": 850.0}]
+
+
+def test_one_signature_is_traded_by_one_agent_at_a_time(prices):
+    def starts_another(messages):
+        with pytest.raises(BadOption, match="signature 'tester' is going on already"):
+            agent(prices, plays(FINISH)).run_for_dates()
+        return FINISH
+
+    told = agent(prices, plays(starts_another), end_date="2025-08-29")
+    assert told.run_for_dates()["ended_because"] == "done"
+    assert len(list((told.folder / "runs").iterdir())) == 1
+
+
+def test_dividends_are_paid_and_stand_in_the_file(prices):
+    """Ten shares earn half a dollar each, which AI-Trader never credits."""
+    market = prices.parent / "market"
+    market.mkdir()
+    (market / "prices.csv").write_bytes(prices.read_bytes())
+    rows = "ts_code,ex_date,pay_date,dividend\nAAA,20250902,20250903,0.5\n"
+    (market / "dividends.csv").write_text(rows)
+    told = agent(market, plays(buys("AAA", 10), FINISH, FINISH, FINISH, FINISH), log_path=prices.parent / "d")
+    assert told.run_for_dates()["ended_because"] == "done"
+    records = lines(positions(told))
+    assert [(each["date"], each["this_action"]) for each in records[2:5]] == [
+        ("2025-09-02", {"action": "no_trade", "symbol": "", "amount": 0}),
+        ("2025-09-03", {"action": "dividend", "symbol": "AAA", "amount": 0, "cash": 5.0}),
+        ("2025-09-03", {"action": "no_trade", "symbol": "", "amount": 0}),
+    ]
+    assert records[-1]["positions"]["CASH"] == 1000.0 - 11.0 * 10 + 5.0
+    assert verify_positions(positions(told), prices, "us").mismatches == ()
 
 
 def test_a_session_that_failed_is_tried_again_and_traded_once(prices):

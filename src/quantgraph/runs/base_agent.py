@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Sequence
-from contextlib import suppress
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from dataclasses import replace
 from decimal import Decimal
 from pathlib import Path
@@ -28,7 +28,7 @@ from quantgraph.llm import get_llm
 from quantgraph.llm.models import KEYLESS, Model
 from quantgraph.market.moment import session_of
 from quantgraph.market.rulebook import Rulebook
-from quantgraph.runs.folder import MANIFEST_FILE, existing_ledger, read_manifest
+from quantgraph.runs.folder import MANIFEST_FILE, existing_ledger, lock_folder, read_manifest
 from quantgraph.runs.outputs import read_result
 from quantgraph.runs.specification import RunSpec
 from quantgraph.runs.start import resume_run, start_run
@@ -241,46 +241,58 @@ class BaseAgent:
 
     def _go_on(self, until: pd.Timestamp | None) -> dict[str, Any]:
         """Begin the run or go on with it, to a session or to its end; the files follow its ledger."""
-        control = self._given.control if until is None else RunControl()
-        folder = self.run_dir
-        if folder is None:
-            if not self.get_trading_dates():
-                raise BadWindow(
-                    f"the data have no session after init_date={self._init_date} up to "
-                    f"{self._end_date or 'their end'}; they end at {self._last_session()}",
-                    parameter="end_date",
-                )
-            self.files.check_unused()
-            folder, begins = self.folder / _RUNS / new_run_id(), True
-        else:
-            begins = False
-            self._same_run(folder)
-        place = self._given.ledger_place or run_database_path(folder.parent, folder.name)
-        if not begins:
-            self._render(place, folder.name)
-        outer = self._given.watch or (lambda _event: None)
+        with lock_folder(self.folder, f"signature {self.signature!r}"), ExitStack() as stack:
+            folder = self.run_dir
+            begins = folder is None
+            if folder is None:
+                self._check_start()
+                folder = self.folder / _RUNS / new_run_id()
+            else:
+                self._same_run(folder)
+            place = self._given.ledger_place or run_database_path(folder.parent, folder.name)
+            render = self._renderer(place, folder.name, stack)
+            if not begins:
+                render()
+            control = self._given.control if until is None else RunControl()
+            outer = self._given.watch or (lambda _event: None)
 
-        def watch(event: RunEvent) -> None:
-            if event.kind == "session":
-                self._render(place, folder.name)
-                if control and until is not None and session_of(event.text) > until:
-                    control.request_drain("one session")
-            outer(event)
+            def watch(event: RunEvent) -> None:
+                if event.kind == "session":
+                    render()
+                    if control and until is not None and session_of(event.text) > until:
+                        control.request_drain("one session")
+                outer(event)
 
-        live = replace(self._given, model=self._models, decider=self._decider, watch=watch, control=control)
-        try:
+            live = replace(
+                self._given, model=self._models, decider=self._decider, watch=watch, control=control
+            )
             result = start_run(self._spec(), folder, live) if begins else resume_run(folder, resources=live)
-        finally:
-            with suppress(BadOption):  # no ledger yet: the start was refused
-                self._render(place, folder.name)
-        return result
+            render()
+            return result
 
-    def _render(self, place: str | Path, run_id: str) -> None:
-        if "://" not in str(place) and not Path(place).is_file():
-            return
-        with Ledger(place) as book:
-            if run_id in book.runs():
-                self.files.render(book, run_id)
+    def _check_start(self) -> None:
+        """See that there is something to trade, and no file of another program in the folder."""
+        if not self.get_trading_dates():
+            raise BadWindow(
+                f"the data have no session after init_date={self._init_date} up to "
+                f"{self._end_date or 'their end'}; they end at {self._last_session()}",
+                parameter="end_date",
+            )
+        self.files.check_unused()
+
+    def _renderer(self, place: str | Path, run_id: str, stack: ExitStack) -> Callable[[], None]:
+        """Return what renders the files of a run; its ledger is opened once it is there."""
+        opened: list[Ledger] = []
+
+        def render() -> None:
+            if not opened:
+                if "://" not in str(place) and not Path(place).is_file():
+                    return
+                opened.append(stack.enter_context(Ledger(place)))
+            if run_id in opened[0].runs():
+                self.files.render(opened[0], run_id)
+
+        return render
 
     def _spec(self) -> RunSpec:
         sessions = self._data.sessions()

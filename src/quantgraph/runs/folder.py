@@ -43,6 +43,7 @@ __all__ = [
     "find_run_folder",
     "ledger_location",
     "library_versions",
+    "lock_folder",
     "lock_run",
     "make_run_folder",
     "read_manifest",
@@ -270,6 +271,26 @@ def lock_run(folder: Path) -> Iterator[None]:
                 raise BadOption(
                     f"run {folder.name} is going on in another process", parameter="run"
                 ) from error
+        yield
+
+
+@contextmanager
+def lock_folder(folder: Path, what: str) -> Iterator[None]:
+    """Make a folder and lock it; the lock ends with this process at the latest.
+
+    Raises
+    ------
+    BadOption
+        If it is locked already, ``what`` is what goes on there; or if it cannot be made.
+    """
+    with ExitStack() as stack:
+        with _folder_errors(folder):
+            folder.mkdir(parents=True, exist_ok=True)
+            if os.name == "posix":
+                try:
+                    stack.callback(os.close, _lock(folder))
+                except BlockingIOError as error:
+                    raise BadOption(f"{what} is going on already, in {folder}", parameter="run") from error
         yield
 
 
