@@ -54,7 +54,7 @@ def test_a_place_is_found_from_elsewhere(file, monkeypatch):
 def test_what_is_neither_says_what_would_be_valid(place):
     with pytest.raises(
         BadOption,
-        match=r"must be one of buy_and_hold, dual_agent, execution, signal_rule, trader, or FILE\.py:CLASS",
+        match=r"must be one of buy_and_hold, dual_agent, execution, mcp_client, signal_rule, trader, or FILE\.py:CLASS",
     ):
         make_decider(place)
 

@@ -119,5 +119,5 @@ def test_what_is_no_decider_is_one_line(desk):
     code, out, err = desk.command("run", SENTENCE, "--decider", "nobody", url=desk.url)
     assert (code, out) == (2, "")
     assert err.startswith(
-        "bad_option: decider='nobody' must be one of buy_and_hold, dual_agent, execution, signal_rule, trader, or FILE.py:CLASS"
+        "bad_option: decider='nobody' must be one of buy_and_hold, dual_agent, execution, mcp_client, signal_rule, trader, or FILE.py:CLASS"
     )

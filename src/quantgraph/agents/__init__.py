@@ -14,6 +14,7 @@ __all__ = [
     "DualAgent",
     "ExecutionAgent",
     "IsolatedDecider",
+    "McpClient",
     "SignalRule",
     "TraderAgent",
     "make_decider",
@@ -22,6 +23,7 @@ __all__ = [
 if TYPE_CHECKING:
     from quantgraph.agents.dual_agent import DualAgent
     from quantgraph.agents.execution import ExecutionAgent
+    from quantgraph.agents.mcp_client import McpClient
     from quantgraph.agents.trader import TraderAgent
 
 
@@ -34,6 +36,10 @@ def __getattr__(name: str) -> Any:
         from quantgraph.agents.execution import ExecutionAgent
 
         return ExecutionAgent
+    if name == "McpClient":
+        from quantgraph.agents.mcp_client import McpClient
+
+        return McpClient
     if name == "TraderAgent":
         from quantgraph.agents.trader import TraderAgent
 

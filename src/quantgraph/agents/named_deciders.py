@@ -34,10 +34,17 @@ def _trader() -> Decider:
     return TraderAgent()
 
 
+def _mcp_client() -> Decider:
+    from quantgraph.agents.mcp_client import McpClient
+
+    return McpClient()
+
+
 NAMED_DECIDERS: Mapping[str, Callable[[], Decider]] = {
     "buy_and_hold": BuyAndHold,
     "dual_agent": _dual_agent,
     "execution": _execution,
+    "mcp_client": _mcp_client,
     "signal_rule": SignalRule,
     "trader": _trader,
 }

@@ -28,6 +28,7 @@ from quantgraph.cli.console import (
 )
 from quantgraph.cli.ledger_commands import app as ledger
 from quantgraph.cli.logs_command import logs
+from quantgraph.cli.mcp_command import mcp
 from quantgraph.cli.replay import replay
 from quantgraph.cli.resume import resume
 from quantgraph.cli.run_command import DeciderPlace, Work, decider_of, execute_and_show
@@ -52,6 +53,7 @@ app.add_typer(ledger, name="ledger")
 app.command()(resume)
 app.command()(replay)
 app.command()(logs)
+app.command()(mcp)
 app.command()(trader)
 
 Question = Annotated[str, typer.Argument(metavar="SENTENCE", help="The strategy, in Chinese or English.")]

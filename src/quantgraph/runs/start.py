@@ -40,7 +40,7 @@ from quantgraph.runtime.resources import Resources, merge_resources, run_databas
 from quantgraph.settings import load_settings
 from quantgraph.subgraphs.signal import MAX_CLARIFICATIONS
 
-__all__ = ["last_thread", "questions_used_up", "resume_run", "run_strategy", "start_run"]
+__all__ = ["last_thread", "prepare_run", "questions_used_up", "resume_run", "run_strategy", "start_run"]
 
 _FINAL = frozenset({"done", "max_retries", "repeated_error", "no_progress", "causality_failed", "declined"})
 """Ends that a resume would only repeat."""
@@ -101,15 +101,30 @@ def run_strategy(
         ``QuantGraphError`` has ``run_id`` and ``run_dir``.
     """
     given = merge_resources(resources, source=source, decider=given_decider(decider), model=model)
-    check_resources(given)
     options = {"symbols": tuple(symbols), "start": start, "end": end, "cash": cash}
-    spec = _specification(
-        question, {name: value for name, value in options.items() if value not in (None, "", ())}, given
-    )
+    return start_run(*prepare_run(question, given, options, out=out))
+
+
+def prepare_run(
+    question: str | RunSpec,
+    given: Resources,
+    options: Mapping[str, Any] | None = None,
+    *,
+    out: str | Path | None = None,
+) -> tuple[RunSpec, Path, Resources]:
+    """Check what a run is begun with, and return what :func:`start_run` takes; nothing is written yet.
+
+    Raises
+    ------
+    BadOption
+        If an argument is not valid.
+    """
+    check_resources(given)
+    wanted = {name: value for name, value in (options or {}).items() if value not in (None, "", ())}
+    spec = _specification(question, wanted, given)
     _check_texts(spec, source=given.source, model=given.model, out=out, ledger=given.ledger_place)
     settings = given.settings or load_settings()
-    folder = Path(out or settings.runs_dir) / new_run_id()
-    return start_run(spec, folder, replace(given, settings=settings))
+    return spec, Path(out or settings.runs_dir) / new_run_id(), replace(given, settings=settings)
 
 
 def _specification(question: str | RunSpec, options: Mapping[str, Any], given: Resources) -> RunSpec:

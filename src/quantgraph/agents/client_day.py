@@ -1,0 +1,179 @@
+"""One day of a client: what its calls do, each order once, until it finishes the day."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final
+
+from quantgraph._util.canonical_json import canonical_json
+from quantgraph.broker.open_session import SessionResult
+from quantgraph.errors import BadOption, QuantGraphError
+from quantgraph.mcp.served_tools import FINISH_DAY, is_refusal, served_tool
+from quantgraph.runtime.endings import FATAL_ERRORS
+from quantgraph.tools.call_tool import call_tool
+from quantgraph.tools.catalog import trader_catalog
+from quantgraph.tools.decision_tools import DecisionTools
+from quantgraph.tools.plain_json import shortened
+from quantgraph.tools.refusal import refusal
+from quantgraph.tools.trade_tools import MOST_SYMBOLS
+
+__all__ = ["MOST_CALLS", "ClientDay"]
+
+MOST_CALLS: Final = 2_000
+"""Calls in one day; then it can only be finished."""
+MOST_ORDERS: Final = 500
+"""Order ids in one day."""
+
+_NOTES = "mcp_client"
+_TRADES = frozenset({"buy", "sell"})
+_LONGEST_ID, _LONGEST_TEXT, _LONGEST_ANSWER = 64, 10_000, 12_000
+_TIMEOUT = 30.0
+
+
+class ClientDay:
+    """Carries the calls of one day out. The same calls in the same order have the same answers.
+
+    Parameters
+    ----------
+    tools
+        View, account and market of the morning.
+    rule
+        The user's rule in words.
+    sessions
+        Returns the earlier sessions of the run, whose order ids are used.
+    """
+
+    def __init__(
+        self, *, tools: DecisionTools, rule: str, sessions: Callable[[], Sequence[SessionResult]]
+    ) -> None:
+        self.date = f"{tools.as_of.session:%Y-%m-%d}"
+        self.finished = False
+        self._tools, self._rule, self._sessions = tools, rule, sessions
+        self._calls = 0
+        self._answers: dict[str, Any] = {}
+        self._orders: dict[str, dict[str, Any]] = {}
+        self._text, self._request_id = "", ""
+
+    @property
+    def committed(self) -> dict[str, Any]:
+        """What ``finish_day`` answers of this day."""
+        return {"committed": self.date}
+
+    @property
+    def notes(self) -> dict[str, Any]:
+        """What the ledger keeps of the day: with each order id its order and a short answer."""
+        own = {"calls": self._calls, "text": self._text, "orders": self._orders}
+        return {_NOTES: own | ({"request_id": self._request_id} if self._request_id else {})}
+
+    def answer(self, name: str, args: Mapping[str, Any]) -> Any:
+        """Return what a call answers, a JSON value; an error that the client can answer is one, too.
+
+        Raises
+        ------
+        BudgetExceeded, RunDiverged, SandboxTooWeak, StorageUnavailable
+            What the client cannot solve.
+        """
+        self._calls += 1
+        try:
+            if name == FINISH_DAY:
+                return self._finish(**_checked(name, args))
+            if self._calls > MOST_CALLS:
+                raise BadOption(f"{MOST_CALLS:,} calls were made today, and no more are; call {FINISH_DAY}")
+            if name == "get_today":
+                _checked(name, args)
+                return self._today()
+            return self._traded(name, args) if name in _TRADES else self._called(name, args)
+        except FATAL_ERRORS:
+            raise
+        except QuantGraphError as error:
+            return refusal(error.code, error.message)
+
+    def _called(self, name: str, args: Mapping[str, Any]) -> Any:
+        return shortened(
+            call_tool(trader_catalog[name], args, self._tools, timeout=_TIMEOUT), _LONGEST_ANSWER
+        )
+
+    def _traded(self, name: str, args: Mapping[str, Any]) -> Any:
+        own = dict(args)
+        order_id = _id("order_id", own.pop("order_id", None))
+        order = {"side": name, **own}
+        if before := self._known(order_id):
+            if canonical_json(before["order"]) != canonical_json(order):
+                return refusal(
+                    "ledger_conflict",
+                    f"order_id={order_id!r} was used by another order; each order needs an id of its own",
+                    order=before["order"],
+                    date=before["date"],
+                )
+            return before["answer"]
+        if len(self._orders) >= MOST_ORDERS:
+            raise BadOption(f"{MOST_ORDERS} orders were sent today, and no more are; call {FINISH_DAY}")
+        market = self._tools.market
+        submitted = len(market.submitted) if market else 0
+        answer = self._called(name, own)
+        if market is None or len(market.submitted) == submitted:
+            return answer  # it did not come to an order: the id is free
+        self._answers[order_id] = answer
+        symbol = market.submitted[-1].symbol
+        short = (
+            answer if is_refusal(answer) else {key: answer[key] for key in (symbol, "CASH") if key in answer}
+        )
+        self._orders[order_id] = {"order": order, "answer": short}
+        return answer
+
+    def _known(self, order_id: str) -> dict[str, Any] | None:
+        """Return what became of an order id, today or earlier in the run."""
+        if order_id in self._orders:
+            return {**self._orders[order_id], "answer": self._answers[order_id], "date": self.date}
+        for result in reversed(self._sessions()):
+            kept = result.notes.get(_NOTES, {}).get("orders", {})
+            if order_id in kept:
+                return {**kept[order_id], "date": f"{result.session:%Y-%m-%d}"}
+        return None
+
+    def _finish(self, notes: Any = "", request_id: Any = None) -> Any:
+        if not isinstance(notes, str) or len(notes) > _LONGEST_TEXT:
+            raise BadOption(
+                f"notes must be a text of at most {_LONGEST_TEXT:,} characters", parameter="notes"
+            )
+        if request_id is not None:
+            wanted = _id("request_id", request_id)
+            sessions = self._sessions()
+            for place, result in enumerate(sessions):
+                if result.notes.get(_NOTES, {}).get("request_id") == wanted:
+                    following = [f"{each.session:%Y-%m-%d}" for each in sessions[place + 1 : place + 2]]
+                    return {
+                        "committed": f"{result.session:%Y-%m-%d}",
+                        "next": following[0] if following else self.date,
+                    }
+            self._request_id = wanted
+        self._text, self.finished = notes, True
+        return self.committed
+
+    def _today(self) -> dict[str, Any]:
+        symbols = self._tools.symbols
+        return {
+            "date": self.date,
+            "rule": self._rule,
+            "positions": self._called("get_positions", {}),
+            "symbols": list(symbols[:MOST_SYMBOLS]),
+            "symbol_count": len(symbols),
+            "order_ids": list(self._orders),
+        }
+
+
+def _checked(name: str, args: Mapping[str, Any]) -> Mapping[str, Any]:
+    valid = served_tool(name).parameters["properties"]
+    for given in args:
+        if given not in valid:
+            listed = f"valid are {', '.join(valid)}" if valid else "it has none"
+            raise BadOption(f"{name} has no parameter {given[:60]!r}; {listed}", parameter=given[:60])
+    return args
+
+
+def _id(name: str, value: object) -> str:
+    if isinstance(value, str) and 1 <= len(value) <= _LONGEST_ID and value.isprintable():
+        return value
+    raise BadOption(
+        f"{name}={value!r:.80}; must be a text of 1 to {_LONGEST_ID} printable characters", parameter=name
+    )
