@@ -5,7 +5,7 @@ READY := .venv/.ready
 DEMO := 合成30成分股，5日均线上穿20日均线买入，下穿卖出，2025年
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test quick lint type docs bench bench-peers zoo soak format clean
+.PHONY: help demo test quick lint type docs example bench bench-peers zoo soak format clean
 
 help:
 	@echo "make demo    one sentence becomes trades, on synthetic data, without a key"
@@ -13,6 +13,7 @@ help:
 	@echo "make quick   lint, types, and the tests of what changed, in under a minute"
 	@echo "make lint    ruff and the layers        make type    mypy --strict"
 	@echo "make docs    refresh pictures and notebooks, and run every example"
+	@echo "make example  record the run anew that is shipped, where the trader or the form of a run changed"
 	@echo "make bench   measure                    make format  ruff format and fixes"
 	@echo "make bench-peers  beside vectorbt, bt and backtrader, in an environment of their own"
 	@echo "make zoo     every leaky and honest strategy, every misbehaving model in every role, at every moment"
@@ -38,6 +39,9 @@ lint: $(READY)
 
 type: $(READY)
 	$(BIN)/mypy
+
+example: $(READY)
+	$(BIN)/python scripts/make_example_run.py
 
 docs: $(READY)
 	$(BIN)/python scripts/docs.py

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import tempfile
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -33,6 +36,10 @@ def replay(  # noqa: PLR0917 - typer reads options from the parameters
         Path | None,
         typer.Option(help="Keep what is made anew here. A new run is put beside the old one by default."),
     ] = None,
+    example: Annotated[
+        bool,
+        typer.Option("--example", help="The run that is shipped; with --out or --from it is unpacked there."),
+    ] = False,
     as_json: AsJson = False,
     headless: Annotated[bool, typer.Option(help="With --from: ask nothing, a question ends it.")] = False,
     debug: Debug = False,
@@ -48,9 +55,14 @@ def replay(  # noqa: PLR0917 - typer reads options from the parameters
     from quantgraph.runs.replay import replay as replay_run
     from quantgraph.settings import load_settings
 
-    with usage_errors(debug=debug):
+    with ExitStack() as stack, usage_errors(debug=debug):
         runs_dir = out or load_settings().runs_dir
-        folder = find_run_folder(run or latest_ledger(runs_dir).parent, runs_dir)
+        if example and run is not None:
+            raise BadOption("--example with a run: one of them is replayed", parameter="example")
+        if example:
+            folder = stack.enter_context(_example(runs_dir if out or session else None))
+        else:
+            folder = find_run_folder(run or latest_ledger(runs_dir).parent, runs_dir)
         made = decider_of(decider)
         if session is None:
             if model is not None:
@@ -70,9 +82,19 @@ def replay(  # noqa: PLR0917 - typer reads options from the parameters
     if as_json:
         echo_json(_as_json(replayed))
     else:
-        _show(replayed)
+        _show(replayed, tells_code=not (example and replayed.identical))
     if not replayed.identical:
         raise typer.Exit(FAILED)
+
+
+@contextmanager
+def _example(place: Path | None) -> Iterator[Path]:
+    """The shipped run: below a folder, where it stays, or in one that is removed."""
+    from quantgraph.runs import example_run_name, unpack_example_run
+
+    with tempfile.TemporaryDirectory(prefix="quantgraph-example-") as scratch:
+        folder = (place or Path(scratch)) / example_run_name()
+        yield folder if folder.is_dir() else unpack_example_run(folder.parent)
 
 
 def _branch(folder: Path, session: str, *, model: str | None, **options: Any) -> dict[str, Any]:
@@ -101,13 +123,15 @@ def _as_json(replayed: ReplayResult) -> dict[str, object]:
     }
 
 
-def _show(replayed: ReplayResult) -> None:
+def _show(replayed: ReplayResult, *, tells_code: bool) -> None:
     if replayed.identical:
         echo(f"{replayed.run_id}: identical (ledger, execution log, signal, strategy, result)")
     for difference in replayed.differences:
         echo(f"{replayed.run_id}: {difference.line}")
     if replayed.divergence:
         echo(replayed.divergence.data.get("diff", ""))
+    if not tells_code:
+        return
     if replayed.changed_code:
         names = ", ".join(replayed.changed_code[:5]) + (" ..." if len(replayed.changed_code) > 5 else "")
         print_status(f"made with another quantgraph: {names}")

@@ -2,6 +2,7 @@
 
 from quantgraph.runs.base_agent import BaseAgent
 from quantgraph.runs.branch import replay_from
+from quantgraph.runs.example_run import example_run_name, unpack_example_run
 from quantgraph.runs.outputs import StrategyFile, read_strategy
 from quantgraph.runs.replay import ReplayResult, replay
 from quantgraph.runs.said_audit import audit_said
@@ -21,10 +22,12 @@ __all__ = [
     "TraderModel",
     "audit_said",
     "audit_strategy",
+    "example_run_name",
     "read_strategy",
     "read_trader_config",
     "replay",
     "replay_from",
     "resume_run",
     "run_strategy",
+    "unpack_example_run",
 ]
