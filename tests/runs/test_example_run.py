@@ -105,6 +105,6 @@ def test_a_failed_and_an_unreadable_reply_were_asked_for_again(folder):
     recorder.close(folder.name)
     failed = [each for each in asked if each.error is not None]
     assert [(each.session, each.final) for each in failed] == [("20250108", False)]
-    assert "closed the connection" in failed[0].error["message"]
+    assert failed[0].error["code"] == "model_unavailable"
     unread = [each for each in asked if "invalid_tool_calls" in (each.reply or "")]
     assert [each.session for each in unread] == ["20250114"]
