@@ -67,6 +67,8 @@ def mcp(  # noqa: PLR0917 - typer reads options from the parameters
     with usage_errors(debug=debug):
         import quantgraph.mcp.mcp_package as _package  # noqa: F401 - tells at once if the extra is missing
 
+        if new is not None and run is not None:
+            raise BadOption("RUN and --new are both given; give one of them", parameter="new")
         own = {
             "source": source,
             "start": start,

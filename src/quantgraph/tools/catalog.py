@@ -17,6 +17,7 @@ from quantgraph.tools.news_tool import get_news
 from quantgraph.tools.order_tool import place_order
 from quantgraph.tools.price_tools import get_indicators, get_price_history, get_price_local
 from quantgraph.tools.python_repl import python_repl
+from quantgraph.tools.relayed_tool import RelayedTool
 from quantgraph.tools.search_tool import get_information
 from quantgraph.tools.tool_context import ViewContext
 from quantgraph.tools.trade_tools import buy, get_positions, sell
@@ -52,9 +53,10 @@ def live_function(tool: BaseTool, context: ViewContext) -> Callable[..., Any] | 
     It answers the same in a replay, so it is not recorded. It is called without LangChain's callbacks, which
     take longer than most answers. A search in news that are not the view's asks more than the context.
     """
-    if _LIVE.get(tool.name) is not tool or not isinstance(tool, StructuredTool):
+    is_relayed = isinstance(tool, RelayedTool)
+    if not isinstance(tool, StructuredTool) or not (is_relayed or _LIVE.get(tool.name) is tool):
         return None
-    if tool is get_information and isinstance(context, DecisionTools) and context.news is not None:
+    if tool.name == get_information.name and isinstance(context, DecisionTools) and context.news is not None:
         return None
     return tool.func
 
