@@ -16,6 +16,7 @@ help:
 	@echo "make example  record the run anew that is shipped, where the trader or the form of a run changed"
 	@echo "make bench   measure                    make format  ruff format and fixes"
 	@echo "make bench-peers  beside vectorbt, bt and backtrader, in an environment of their own"
+	@echo "make mcp-conformance  the MCP server by clients that are not ours (Node 20)"
 	@echo "make zoo     every leaky and honest strategy, every misbehaving model in every role, at every moment"
 	@echo "make soak    kill the run a thousand times and compare its ledger"
 	@echo "make clean   remove .venv and caches    PYTHON=...   the python to set up with"
@@ -61,6 +62,10 @@ bench-peers:
 	@.venv-bench/bin/python -m pip install --quiet --disable-pip-version-check -e . -r benchmarks/requirements.txt
 	@.venv-bench/bin/python benchmarks/market.py --sizes s,m,l --tools bare,ours,vectorbt,bt,backtrader
 
+mcp-conformance: $(READY)
+	@npm install --silent --no-audit --no-fund --prefix .venv-mcp @modelcontextprotocol/conformance@0.1.11 @modelcontextprotocol/inspector@0.14.3
+	@$(BIN)/python benchmarks/mcp_conformance.py .venv-mcp
+
 zoo: $(READY)
 	@WHOLE=1 $(BIN)/pytest -n 2 -q tests/audit tests/canary tests/conformance tests/sandbox/test_sandbox_hostile.py
 
@@ -72,4 +77,4 @@ format: $(READY)
 	$(BIN)/ruff format .
 
 clean:
-	rm -rf .venv .venv-bench .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	rm -rf .venv .venv-bench .venv-mcp .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
