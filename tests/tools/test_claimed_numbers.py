@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 
 from quantgraph.tools.claimed_numbers import NumberFacts, claimed_numbers, numbers_in, unresolved_numbers
@@ -38,6 +40,7 @@ TRUE = [
     "2025年10月15日：\n1、买入NVDA 20股，成交价145.20元，金额2,904元\n2、剩余现金5,596元，占45.1%\n共3只股票，第3步完成。",
     "No trades today. I looked at 20-30 companies, the top 10 holdings, GPT-5, H20, 5G and 3 reasons to wait.",
     "Invested $6,824 (54.9%) in 3 stocks on 10/15 at 09:30; see https://example.com/2025/a-7.html.",
+    "| Symbol | Weight |\n|--------|--------|-------|--------|--------|\n| **Total** | 100% |\nMACD(12,26,9); 10/15/2025; P&L $0.00",
     "| AAPL | 10 | 182.00 | 1,820.00 |\n| NVDA | 20 | 145.20 | 2,904.00 |",
 ]
 FALSE = [
@@ -60,6 +63,15 @@ def test_a_true_text_has_no_finding(text):
 @pytest.mark.parametrize(("text", "found"), FALSE)
 def test_a_number_that_nothing_explains_is_found(text, found):
     assert unresolved_numbers(text, FACTS) == found
+
+
+@pytest.mark.parametrize(
+    "part", ["|--------", "- ", "1,000,", "12 ", "a1-", "**", "1.", "(1)", "¥ ", "1 a b "]
+)
+def test_a_long_text_of_one_pattern_is_read_at_once(part):
+    began = time.perf_counter()
+    unresolved_numbers(part * (20_000 // len(part)) + " x", FACTS)
+    assert time.perf_counter() - began < 5
 
 
 def test_the_digits_of_a_code_are_no_claim():

@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import Final, Literal
 
 from quantgraph.tools.model_numbers import ModelNumber
@@ -26,13 +27,14 @@ _MASKS: Final = tuple(
     re.compile(pattern, re.IGNORECASE | re.MULTILINE)
     for pattern in (
         r"https?://\S+",
+        r"(?<![\d.,/])\d{1,2}/\d{1,2}/(?:19|20)\d{2}(?!\d)|(?<=[A-Za-z])[(（][\d,， ]{1,20}[)）]",
         r"(?<!\d)\d{4}[-/.]\d{1,2}[-/.]\d{1,2}(?!\d)|(?<![\d.,])(?:19|20)\d{6}(?![\d.,])",
         r"\d{2,4}\s*年(?:\s*\d{1,2}\s*月)?(?:\s*\d{1,2}\s*日)?|\d{1,2}\s*月(?:\s*\d{1,2}\s*[日号])?",
         rf"\b{_MONTH}\s+\d{{1,2}}(?:st|nd|rd|th)?\b(?:,?\s+(?:19|20)\d{{2}})?|\b{_MONTH}\s+(?:19|20)\d{{2}}\b",
         r"\b\d{1,2}(?:st|nd|rd|th)\b",
         r"\b\d{1,2}:\d{2}(?::\d{2})?\b",
         r"(?<![\d.,$¥￥€+\-])(?:19|20)\d{2}(?![\d,%％]|\.\d|\s*(?:shares?|股))(?=\D|$)",
-        r"^[ \t]*(?:[-*•#>|]+[ \t]*)*\**\(?\d{1,3}[.)、:：](?=\s|\*|[^\d\s])",
+        r"^[ \t*•#>|-]*\(?\d{1,3}[.)、:：](?=\s|\*|[^\d\s])",
         r"[(（]\d{1,2}[)）](?=\s*\w)|(?:\b(?:step|day|phase|rule|note|no\.|number|top|q)|#)\s*\d{1,3}\b(?:\s*(?:of|/)\s*\d+)?",
         r"(?<![\d.,/])(?:0?[1-9]|1[0-2])/(?:[12]\d|3[01]|0?[1-9])(?![\d/])",
         r"第\s*\d+\s*\w",
@@ -70,6 +72,11 @@ _ABOUT = re.compile(
 )
 _SMALL = 10
 _ROUGHLY = 0.02
+_CASH = re.compile(r"cash|现金", re.IGNORECASE)
+_BEFORE = 20
+_MOST_OF_LINE = 100
+"""Numbers that are read of one line."""
+_WHOLE = ("percent", 100.0)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -84,8 +91,10 @@ class ClaimedNumber:
         Its value, and how near it must be.
     kind
         What it is said to be.
-    line
-        The line in which it stands.
+    symbols
+        Those that its line names.
+    is_cash
+        Whether its line is about cash.
     is_rough
         Whether it is said to be rough.
     """
@@ -93,7 +102,8 @@ class ClaimedNumber:
     written: str
     number: ModelNumber
     kind: Kind
-    line: str
+    symbols: frozenset[str] = frozenset()
+    is_cash: bool = False
     is_rough: bool = False
 
     def is_one_of(self, exact: Collection[float]) -> bool:
@@ -144,7 +154,7 @@ def unresolved_numbers(text: str, facts: NumberFacts) -> list[str]:
     anywhere = {*_named(text, names), *facts.main}
     found = []
     for claim in claimed_numbers(text, names):
-        symbols = _named(claim.line, names)
+        symbols = claim.symbols
         if not _is_explained(claim, facts, symbols or anywhere) and not (
             not symbols and claim.kind == "number" and claim.number.value <= _SMALL
         ):
@@ -179,10 +189,12 @@ def _claims(line: str, names: Collection[str]) -> list[ClaimedNumber]:
             masked = masked.replace(part, " " * len(part))
     for mask in _MASKS:
         masked = mask.sub(lambda found: " " * len(found[0]), masked)
-    return [_claim(found, line) for found in _NUMBER.finditer(masked)]
+    symbols, is_cash = frozenset(_named(line, names)), bool(_CASH.search(line))
+    found = islice(_NUMBER.finditer(masked), _MOST_OF_LINE)
+    return [_claim(each, line, symbols, is_cash=is_cash) for each in found]
 
 
-def _claim(found: re.Match[str], line: str) -> ClaimedNumber:
+def _claim(found: re.Match[str], line: str, symbols: frozenset[str], *, is_cash: bool) -> ClaimedNumber:
     digits, unit = found["digits"].replace(",", ""), (found["unit"] or "").lower()
     scale = _SCALE.get(unit, 1.0)
     kind: Kind = "number"
@@ -198,12 +210,15 @@ def _claim(found: re.Match[str], line: str) -> ClaimedNumber:
         written=found[0].strip(),
         number=ModelNumber(key="", value=value, half_unit=half_unit, words=(), digits=()),
         kind=kind,
-        line=line,
-        is_rough=bool(_ABOUT.search(line[: found.start()])),
+        symbols=symbols,
+        is_cash=is_cash,
+        is_rough=bool(_ABOUT.search(line, max(0, found.start() - _BEFORE), found.start())),
     )
 
 
 def _is_explained(claim: ClaimedNumber, facts: NumberFacts, symbols: Collection[str]) -> bool:
+    if claim.kind != "shares" and (not claim.number.value or (claim.kind, claim.number.value) == _WHOLE):
+        return True
     shares = [number for symbol in symbols for number in facts.shares_of.get(symbol, ())]
     if claim.kind == "shares":
         return claim.is_one_of(shares)
@@ -214,7 +229,7 @@ def _is_explained(claim: ClaimedNumber, facts: NumberFacts, symbols: Collection[
     own = [number for symbol in symbols for number in facts.money_of.get(symbol, ())]
     if claim.is_one_of([*facts.money, *own]):
         return True
-    if re.search(r"cash|现金", claim.line, re.IGNORECASE) and not _named(claim.line, [*facts.money_of]):
+    if claim.is_cash and not claim.symbols:
         return False  # the account's own
     return (claim.kind == "number" and claim.is_one_of(shares)) or claim.is_one_of(facts.told)
 
