@@ -2,57 +2,15 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 from trader_play import STOP, buys, says, sells
+from trader_script import FIRST, SECOND, SENTENCE, Script, executions, run, sessions
 
 from quantgraph.agents import TraderAgent
-from quantgraph.broker.ledger import Ledger
 from quantgraph.broker.orders import Rejection
 from quantgraph.errors import BadOption, ModelUnavailable
-from quantgraph.runs import replay, resume_run, run_strategy
-from quantgraph.runtime.resources import Resources
-from quantgraph.settings import load_settings
-from quantgraph.testing import ScriptedChatModel
+from quantgraph.runs import replay, resume_run
 from quantgraph.tools.news.gate import NewsItem
-
-FIRST, SECOND = "000341.SZ", "600958.SH"
-SENTENCE = f"trader on {FIRST}, {SECOND}, 20250102 to 20250106"
-
-
-class Script:
-    """Plays ``days[session]``, a list of replies, whatever else is asked."""
-
-    def __init__(self, days):
-        self.days, self.asked = days, {}
-        self.model = ScriptedChatModel(self.play)
-
-    def play(self, messages):
-        session = messages[1].content.partition("(")[2].partition(")")[0]
-        asked = self.asked.setdefault(session, [])
-        asked.append(list(messages))
-        replies = self.days.get(session, [STOP])
-        given = sum(message.type == "ai" for message in messages)
-        return replies[given]
-
-
-def run(script, folder, sentence=SENTENCE, decider=None, **settings):
-    resources = Resources(settings=load_settings(**settings))
-    done = run_strategy(
-        sentence, decider=decider or "trader", model={"trader": script.model}, out=folder, resources=resources
-    )
-    return done, Path(done["run_dir"])
-
-
-def sessions(folder):
-    with Ledger(folder / "ledger.sqlite") as book:
-        return list(book.results(folder.name))
-
-
-def executions(folder):
-    with Ledger(folder / "ledger.sqlite") as book:
-        return book.executions(folder.name)
 
 
 @pytest.fixture(scope="module")

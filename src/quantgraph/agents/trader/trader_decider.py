@@ -11,6 +11,7 @@ from weakref import WeakKeyDictionary
 from quantgraph._util.texts import Note
 from quantgraph.agents.memory import EpisodeMemo
 from quantgraph.agents.trader.closing_facts import unexplained_numbers
+from quantgraph.agents.trader.toolset import Toolset, check_toolset, open_toolset
 from quantgraph.agents.trader.trader_memory import remembered_decisions, remembered_trades
 from quantgraph.agents.trader.trader_options import TraderOptions
 from quantgraph.agents.trader.trader_prompt import prompt_texts
@@ -20,7 +21,6 @@ from quantgraph.broker.logged_step import LoggedStep
 from quantgraph.errors import BadOption, ModelUnavailable
 from quantgraph.settings import Role
 from quantgraph.state.views import GrowingViewId
-from quantgraph.tools.catalog import trader_catalog
 from quantgraph.tools.decision_tools import DecisionTools, check_news
 from quantgraph.tools.news.gate import NewsSource
 from quantgraph.tools.news.named_news import named_news
@@ -64,6 +64,13 @@ class TraderAgent(Decider):
         Characters of a session's conversation, from 4,000; older results are shortened.
     tool_timeout
         Seconds of one call of a tool.
+    tools
+        Where tools are called. ``local``: in this process. ``mcp``: through an MCP server of this process
+        (extra ``mcp``). Addresses: the reading tools of those servers, with the trader's own ``buy``,
+        ``sell`` and ``get_positions``.
+    allow_leaky_tools
+        Whether ``tools`` may be addresses: what other servers answer is not cut at the simulated moment. The
+        result says so then.
     news
         Where ``get_information`` searches: a source, or one of :data:`~.named_news.NEWS_NAMES`. Default: the
         news of the run's data.
@@ -88,6 +95,8 @@ class TraderAgent(Decider):
         watched: Sequence[str] = (),
         window: int = 60_000,
         tool_timeout: float = 30.0,
+        tools: Toolset = "local",
+        allow_leaky_tools: bool = False,
         news: NewsSource | str | None = None,
         allow_leaky_search: bool = False,
     ) -> None:
@@ -102,6 +111,7 @@ class TraderAgent(Decider):
         )
         if not isinstance(memory, bool):
             raise BadOption(f"memory={memory!r:.40}; must be True or False", parameter="memory")
+        self._tools = check_toolset(tools, allow_leaky_tools=allow_leaky_tools)
         self._news = named_news(news) if isinstance(news, str) else news
         if self._news is not None:
             check_news(self._news, allow_leaky_search=allow_leaky_search)
@@ -121,7 +131,10 @@ class TraderAgent(Decider):
         """The options as given."""
         news = self._news
         searched = {"news": news.name, "allow_leaky_search": news.live} if news else {}
-        return {**self._options.identity, "memory": self._memory, **searched}
+        called: dict[str, Any] = {} if self._tools == "local" else {"tools": self._tools}
+        if isinstance(self._tools, tuple):
+            called = {"tools": list(self._tools), "allow_leaky_tools": True}
+        return {**self._options.identity, "memory": self._memory, **searched, **called}
 
     @property
     def uses_signal(self) -> bool:
@@ -170,8 +183,17 @@ class TraderAgent(Decider):
             told.append(
                 Note(
                     zh=f"新闻来自实时搜索（{self._news.name}）：结果可能知道当时之后的事，成绩不能当作回测",
-                    en=f"news were searched live ({self._news.name}): answers may know what came after the "
-                    "moment, so this is no backtest",
+                    en=f"news were searched live ({self._news.name}): answers may know what came after "
+                    "the moment, so this is no backtest",
+                )
+            )
+        if isinstance(self._tools, tuple):
+            servers = ", ".join(self._tools)
+            told.append(
+                Note(
+                    zh=f"工具来自其他服务器（{servers}）：结果可能知道当时之后的事，成绩不能当作回测",
+                    en=f"tools of other servers were called ({servers}): answers may know what came after "
+                    "the moment, so this is no backtest",
                 )
             )
         if cut := ends["error"] + ends["budget"]:
@@ -210,16 +232,17 @@ class TraderAgent(Decider):
             news=self._news,
             allow_leaky_search=self._allow_leaky_search,
         )
-        desk = self._options.desk(
-            model=context.model(_ROLE),
-            context=tools,
-            tools=trader_catalog,
-            rule=context.rule,
-            language=context.language,
-            remembered=self._remembered(context),
-            keep=_log_of(context),
-        )
-        state = run_day(desk)
+        with open_toolset(self._tools, tools) as opened:
+            desk = self._options.desk(
+                model=context.model(_ROLE),
+                context=tools,
+                tools=opened,
+                rule=context.rule,
+                language=context.language,
+                remembered=self._remembered(context),
+                keep=_log_of(context),
+            )
+            state = run_day(desk)
         if state["ended"] == "error" and not state.get("step") and not _had_replies(context):
             raise ModelUnavailable(state["error"].partition(": ")[2])
         return Decision(context.market.submitted, notes=self._notes(context, state, tools), in_order=True)
