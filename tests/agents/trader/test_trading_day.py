@@ -167,3 +167,19 @@ def test_a_long_day_is_asked_in_its_window(view):
 def test_text_that_no_database_takes_is_replaced(view):
     day = TraderDay(view, [f"\ud800 {STOP}"])
     assert day.state["final_text"] == f"? {STOP}"
+
+
+def test_a_number_that_is_not_finite_is_refused_by_its_name(view):
+    day = TraderDay(
+        view,
+        [
+            says(
+                "",
+                ("multiply", {"a": float("nan"), "b": 2}),
+                ("buy", {"symbol": "AAPL", "amount": float("inf")}),
+            ),
+            STOP,
+        ],
+    )
+    assert [result["code"] for result in day.results(1)] == ["bad_option", "bad_quantity"]
+    assert day.kept[0][1]["tool_calls"][0]["args"] == {"a": "NaN", "b": 2}

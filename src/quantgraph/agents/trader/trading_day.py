@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Literal
@@ -215,11 +216,18 @@ def _numbered(reply: AIMessage, step: int) -> list[ToolCall]:
     return [
         ToolCall(
             name=str(call["name"]),
-            args=to_json(call["args"]) if isinstance(call["args"], Mapping) else {},
+            args=_plain_args(call["args"]),
             id=call["id"] or f"call_{step}_{place}",
         )
         for place, call in enumerate(reply.tool_calls)
     ]
+
+
+def _plain_args(args: Any) -> dict[str, Any]:
+    """Return arguments as JSON; a number that is not finite, which JSON has not, is its name."""
+    plain = to_json(args) if isinstance(args, Mapping) else {}
+    found: dict[str, Any] = json.loads(json.dumps(plain), parse_constant=str)
+    return found
 
 
 def _carried_out(call: ToolCall, desk: TraderDesk, made: list[str], count: int) -> Any:
