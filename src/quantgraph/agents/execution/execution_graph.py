@@ -21,10 +21,9 @@ from quantgraph.agents.execution.execution_steps import (
     observe,
     think,
 )
-from quantgraph.errors import BadOption, BadWindow
+from quantgraph.agents.given_view import given_view
 from quantgraph.llm import role_model
 from quantgraph.llm.models import Model
-from quantgraph.market.moment import Moment, session_of
 from quantgraph.market.rulebook import Rulebook
 from quantgraph.runtime.resources import OpenResources, Resources, merge_resources, open_resources
 from quantgraph.sandbox.trading_json import given_account
@@ -140,17 +139,8 @@ class _Nodes:
         UnknownSymbol, UnknownCommit
             If there is no such symbol in the data, or no such data.
         """
-        missing = [name for name in ("symbol", "data_ref", "moment") if name not in state]
-        if missing:
-            raise BadOption(
-                f"the state has no {missing[0]}; it needs symbol, data_ref (a commit) and moment (the "
-                "session, YYYYMMDD, that opens)",
-                parameter=missing[0],
-            )
-        opened, session = self.opened, session_of(state["moment"], name="moment")
-        view = opened.store.view(Moment(session, "open"), state["data_ref"])
-        if session not in view["ohlcv"]["open"].index:
-            raise BadWindow(f"moment={state['moment']!r:.40} is no session of the data", parameter="moment")
+        opened = self.opened
+        view = given_view(state, opened.store, "symbol")
         account = given_account(state, cash=CASH)
         context = DecisionTools.of(view, account, self.rules, runner=opened.runner)
         context.code.restore(state.get("cells", ()), ())

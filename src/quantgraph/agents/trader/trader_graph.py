@@ -9,6 +9,7 @@ from typing import Any, Literal
 from langgraph.graph import END, START, StateGraph
 from langgraph.graph.state import CompiledStateGraph
 
+from quantgraph.agents.given_view import given_view
 from quantgraph.agents.trader.trader_options import CASH, TraderOptions
 from quantgraph.agents.trader.trader_prompt import universe
 from quantgraph.agents.trader.trading_day import (
@@ -21,10 +22,8 @@ from quantgraph.agents.trader.trading_day import (
 )
 from quantgraph.broker.orders import order_from_json, order_to_json
 from quantgraph.broker.session_market import SessionMarket
-from quantgraph.errors import BadOption, BadWindow
 from quantgraph.llm import role_model
 from quantgraph.llm.models import Model
-from quantgraph.market.moment import Moment, session_of
 from quantgraph.market.rulebook import Rulebook
 from quantgraph.runtime.resources import OpenResources, Resources, merge_resources, open_resources
 from quantgraph.sandbox.trading_json import given_account
@@ -145,17 +144,8 @@ class _Nodes:
         UnknownCommit
             If there is no such data.
         """
-        missing = [name for name in ("data_ref", "moment") if name not in state]
-        if missing:
-            raise BadOption(
-                f"the state has no {missing[0]}; it needs data_ref (a commit) and moment (the session, "
-                "YYYYMMDD, that opens)",
-                parameter=missing[0],
-            )
-        opened, session = self.opened, session_of(state["moment"], name="moment")
-        view = opened.store.view(Moment(session, "open"), state["data_ref"])
-        if session not in view["ohlcv"]["open"].index:
-            raise BadWindow(f"moment={state['moment']!r:.40} is no session of the data", parameter="moment")
+        opened = self.opened
+        view = given_view(state, opened.store)
         account = given_account(state, cash=CASH)
         market = SessionMarket(view, account, self.rules)
         for each in state.get("submitted", ()):
