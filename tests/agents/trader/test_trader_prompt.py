@@ -25,10 +25,10 @@ from quantgraph.state import DataState
 from quantgraph.tools.decision_tools import DecisionTools
 
 HASHES = {
-    "trader_cn_en": "752db054c49d07a7",
-    "trader_cn_zh": "026601d09e1121fe",
-    "trader_us_en": "4bad09d8ded4e2f7",
-    "trader_us_zh": "ffddc59a3eb64fb9",
+    "trader_cn_en": "ccd8dac0a866a4e2",
+    "trader_cn_zh": "f957396a26321522",
+    "trader_us_en": "ec77a86df409e692",
+    "trader_us_zh": "65dce62f3091651e",
 }
 
 

@@ -124,7 +124,13 @@ def has_keyless_models(decider: Decider, resources: OpenResources) -> bool:
 
 
 def rule_note(decider: Decider, rule: str) -> Note:
-    """Return the note that a rule in words was handed to the decider's models."""
+    """Return the note that a rule in words was handed to the decider's models, or to who else decides."""
+    if not decider.roles:
+        return Note(
+            zh=f"规则已原样交给 {decider.name}，没有代码检查是否遵守：{rule}",
+            en=f"{decider.name} is given the rule in your words, and no code checks that it is followed: "
+            f"{rule}",
+        )
     return Note(
         zh=f"规则已原样交给 {decider.name} 的模型，没有代码检查是否遵守：{rule}",
         en=f"the models of {decider.name} are given the rule in your words, and no code checks that they "
