@@ -7,11 +7,12 @@ markup. They are shown as text; only rich's own escapes reach a terminal.
 from __future__ import annotations
 
 import json
+import os
 import sys
 import traceback
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from typing import IO, Annotated, Any
+from typing import IO, Annotated, Any, TextIO
 
 import typer
 from rich.console import Console, ConsoleOptions, RenderableType
@@ -37,6 +38,7 @@ __all__ = [
     "literal",
     "print_error",
     "print_status",
+    "protocol_streams",
     "safe_streams",
     "usage_errors",
 ]
@@ -167,6 +169,18 @@ class _LinesAbove:
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._console.file, name)
+
+
+def protocol_streams() -> tuple[TextIO, TextIO]:
+    """Take stdin and stdout for the protocol: what else is printed goes to stderr."""
+    sys.stdout.flush()
+    lines_in = os.fdopen(os.dup(0), encoding="utf-8", errors="replace")
+    lines_out = os.fdopen(os.dup(1), "w", encoding="utf-8")
+    nothing = os.open(os.devnull, os.O_RDONLY)
+    os.dup2(nothing, 0)
+    os.close(nothing)
+    os.dup2(2, 1)
+    return lines_in, lines_out
 
 
 @contextmanager

@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 import os
-import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from quantgraph.cli.console import AsJson, Debug, print_status, usage_errors
+from quantgraph.cli.console import AsJson, Debug, print_status, protocol_streams, usage_errors
 from quantgraph.cli.run_command import RecordedRun, RunsFolder, execute_and_show
 from quantgraph.errors import BadFile, BadOption
 
 if TYPE_CHECKING:
-    from typing import TextIO
-
     from quantgraph.runs.mcp_run import McpAccess
     from quantgraph.runtime import Resources
 
@@ -95,21 +92,9 @@ def _access(http: bool, port: int, services: tuple[int, ...] | None, token: str 
     from quantgraph.runs.mcp_run import McpAccess
 
     if not http and services is None:
-        return McpAccess(stdio=_protocol_streams())
+        return McpAccess(stdio=protocol_streams())
     access = McpAccess(port=port if http else None, services=services)
     return replace(access, token=token) if token else access
-
-
-def _protocol_streams() -> tuple[TextIO, TextIO]:
-    """Take stdin and stdout for the protocol: what else is printed goes to stderr."""
-    sys.stdout.flush()
-    lines_in = os.fdopen(os.dup(0), encoding="utf-8", errors="replace")
-    lines_out = os.fdopen(os.dup(1), "w", encoding="utf-8")
-    nothing = os.open(os.devnull, os.O_RDONLY)
-    os.dup2(nothing, 0)
-    os.close(nothing)
-    os.dup2(2, 1)
-    return lines_in, lines_out
 
 
 def _begun(new: str, own: dict[str, Any], out: Path | None) -> tuple[Any, str]:
