@@ -1,4 +1,4 @@
-"""get_price_local, get_price_history, get_indicators: the seed's shape, and nothing of what is later."""
+"""get_price_local, get_price_history, get_indicators: AI-Trader's shape, and nothing of what is later."""
 
 from __future__ import annotations
 

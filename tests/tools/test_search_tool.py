@@ -1,4 +1,4 @@
-"""get_information: the seed's shape, what is known alone, text as data, and sources that ask a server."""
+"""get_information: AI-Trader's shape, what is known alone, text as data, and sources that ask a server."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""buy, sell and get_positions: the seed's shapes, every refusal by its own code, one account for all threads."""
+"""buy, sell and get_positions: AI-Trader's shapes, every refusal by its own code, one account for all threads."""
 
 from __future__ import annotations
 
