@@ -586,7 +586,9 @@ def test_no_secret_reaches_the_database_an_error_or_a_log(
 # Speed -------------------------------------------------------------------------------------------
 
 
-def test_recording_and_finding_add_less_than_a_millisecond_a_call(tmp_path: Path) -> None:
+def test_recording_adds_less_than_twice_what_a_call_to_a_model_that_answers_at_once_takes(
+    tmp_path: Path,
+) -> None:
     model = RecordedChatModel(ScriptedChatModel(lambda messages: "y" * 2000)).bind_tools([price])
     question = [HumanMessage("x" * 8000)]
 
@@ -602,4 +604,4 @@ def test_recording_and_finding_add_less_than_a_millisecond_a_call(tmp_path: Path
 
     bare = cost(Recording("r"))
     taped = cost(Recorder(tmp_path / "run.sqlite").of("r"))
-    assert taped - bare < 0.001
+    assert taped < 3 * bare  # a ratio: machines differ by more than that in milliseconds
