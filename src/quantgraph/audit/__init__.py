@@ -5,11 +5,13 @@ from quantgraph.audit.causality import (
     CodeTrials,
     Counterexample,
     FunctionTrials,
+    Reads,
     TrialOutcome,
     Trials,
     Verdict,
     check_causality,
     measure_warm_up,
+    run_again,
 )
 from quantgraph.audit.findings import Finding, Report
 
@@ -18,6 +20,7 @@ __all__ = [
     "Counterexample",
     "Finding",
     "FunctionTrials",
+    "Reads",
     "Report",
     "TrialOutcome",
     "Trials",
@@ -26,5 +29,6 @@ __all__ = [
     "check_data",
     "check_signal",
     "measure_warm_up",
+    "run_again",
     "signal_counts",
 ]

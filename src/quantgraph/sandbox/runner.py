@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from typing import IO, Any, Protocol, runtime_checkable
 
 from quantgraph._util.installed_packages import is_package
+from quantgraph._util.machine import usable_processors
 from quantgraph.errors import BadOption
 from quantgraph.sandbox.child import Channel, Child
 from quantgraph.sandbox.lockdown import IsolationLevel
@@ -59,6 +60,11 @@ class _ProcessRunner:
             if not is_package(name):
                 raise BadOption(f"packages: {name!r} is not an installed package", parameter="packages")
         self.packages = tuple(sorted({*self.packages}))
+
+    @property
+    def workers(self) -> int:
+        """How many calls may usefully go on at the same time."""
+        return usable_processors()
 
     def _limits(self) -> Limits:
         return Limits(timeout=self.timeout, memory_mb=self.memory_mb, output_limit=self.output_limit)

@@ -56,6 +56,7 @@ class Inline:
     """Trials without a process: for functions that remember nothing."""
 
     isolated = True
+    lanes = 1
 
     def __init__(self, function):
         self.function = function

@@ -2,6 +2,7 @@
 
 from quantgraph.audit.causality.check import check_causality
 from quantgraph.audit.causality.counterexample import Counterexample
+from quantgraph.audit.causality.fields_read import Reads, run_again
 from quantgraph.audit.causality.trials import CodeTrials, FunctionTrials, TrialOutcome, Trials
 from quantgraph.audit.causality.verdict import Verdict
 from quantgraph.audit.causality.warm_up_length import measure_warm_up
@@ -10,9 +11,11 @@ __all__ = [
     "CodeTrials",
     "Counterexample",
     "FunctionTrials",
+    "Reads",
     "TrialOutcome",
     "Trials",
     "Verdict",
     "check_causality",
     "measure_warm_up",
+    "run_again",
 ]

@@ -62,10 +62,18 @@ class AlternativeFutures:
     Bars are drawn as a whole, so that a high stays the highest price and a low the lowest. Prices lie on the
     grid of their symbol and inside its price limits, numbers on the grid of their column. Corporate actions
     after the cut are removed.
+
+    Parameters
+    ----------
+    panel
+        What the bars are drawn from.
+    handed
+        The frames of it that are made; None is all.
     """
 
-    def __init__(self, panel: Frames) -> None:
-        self._panel, self._axes, self._sampler = panel, axes_of(panel), BarSampler(panel)
+    def __init__(self, panel: Frames, handed: Frames | None = None) -> None:
+        self._panel = panel if handed is None else handed
+        self._axes, self._sampler = axes_of(panel), BarSampler(panel)
 
     def panel(self, spec: FutureSpec) -> Frames:
         """The panel with another future."""

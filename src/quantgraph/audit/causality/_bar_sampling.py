@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Literal, TypeVar, get_args
@@ -29,6 +30,8 @@ _FIRST_SESSIONS = 5
 """Sessions after a cut that are drawn in that way; the others are drawn like any session."""
 
 _TAIL = 0.05
+_BLOCK = 1 << 17
+"""Cells of a block of columns: some arrays of this size stay in a processor's cache."""
 _MOST_DIGITS = 6
 _GRID_PROBES = 64
 _FREE_SESSIONS = 5
@@ -42,8 +45,8 @@ _LIMITS = {"up_limit": 1.0, "down_limit": -1.0}
 _WITH_PRICE = frozenset({"amount", "total_mv", "circ_mv", "pe", "pe_ttm", "pb", "ps", "ps_ttm"})
 _AGAINST_PRICE = frozenset({"dv_ratio", "dv_ttm"})
 
-Rows = NDArray[np.int64]
-Number = TypeVar("Number", np.float64, np.int64)
+Rows = NDArray[np.int32]
+Number = TypeVar("Number", np.float64, np.int32)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -60,8 +63,6 @@ class SampledBars:
         Where nothing is traded.
     before, close
         The last close before a session, and the session's own, on the grid.
-    factor
-        New close over that of the source row.
     flags
         (N,), whether a symbol's status is reversed.
     """
@@ -71,12 +72,34 @@ class SampledBars:
     idle: NDArray[np.bool_]
     before: Floats
     close: Floats
-    factor: Floats
     flags: NDArray[np.bool_]
 
 
+@dataclass(frozen=True, kw_only=True)
+class _History:
+    """The changes of a panel's closes.
+
+    Attributes
+    ----------
+    ranked
+        Rows (T, N) by ascending change, those without one last.
+    known
+        Number (N,) of changes.
+    moves
+        Logarithms (T, N) of the changes, 0 where there is none.
+    """
+
+    ranked: Rows
+    known: Rows
+    moves: Floats
+
+
 class BarSampler:
-    """Draws later bars of a panel from the returns, price grid and price limit of each symbol."""
+    """Draws later bars of a panel from the returns, price grid and price limit of each symbol.
+
+    A panel of 100 MB is worked through in blocks of columns: a dozen arrays of its size would not fit into a
+    processor's cache, nor several futures at once into memory.
+    """
 
     def __init__(self, panel: Frames) -> None:
         self._panel = panel
@@ -98,62 +121,78 @@ class BarSampler:
 
         Equal generators draw opposite sessions if ``opposite``: the worst in place of the best.
         """
-        symbols = len(self.axes.symbols)
-        steps = (first + np.arange(count) - cut)[:, None]
+        symbols, history = len(self.axes.symbols), self._history
+        steps = first + np.arange(count) - cut
+        early = int((steps <= _FIRST_SESSIONS).sum())
         chance = rng.random((count, symbols))
-        early = steps <= _FIRST_SESSIONS
         if first_moves == "diverging":
-            tail = np.where(rng.random(symbols) < 0.5, 1 - _TAIL * chance, _TAIL * chance)
-            chance = np.where(early, tail, chance)
+            best = rng.random(symbols) < 0.5
+            chance[:early] = np.where(best, 1 - _TAIL * chance[:early], _TAIL * chance[:early])
         elif first_moves == "joint":
-            chance = np.where(early, 0.8 * rng.random((count, 1)) + 0.2 * chance, chance)
+            chance[:early] = 0.8 * rng.random((count, 1))[:early] + 0.2 * chance[:early]
         if opposite:
-            chance = 1 - chance
-        ranked, known = self._ranked
-        place = np.minimum((chance * known).astype(np.int64), np.maximum(known - 1, 0))
-        source = _take(ranked, place)
-        idle = ((rng.random(source.shape) < self._idle_share) & ~early) | (known == 0)
-        moves = _take(self._moves, source)
-        moves[idle | (steps == 0)] = 0.0
+            np.subtract(1, chance, out=chance)
+        idle = rng.random((count, symbols)) < self._idle_share
+        idle[:early] = False
+        idle |= history.known == 0
         base = self._last_known(cut)
-        before, close = self._on_grid(base, base * np.exp(np.cumsum(moves, axis=0)))
-        return SampledBars(
-            cut=cut,
-            source=source,
-            idle=idle,
-            before=before,
-            close=close,
-            factor=close / _take(self._close, source),
-            flags=rng.random(symbols) < 0.5,
-        )
+        source = np.empty((count, symbols), np.int32)
+        before, close = np.empty((count, symbols)), np.empty((count, symbols))
+        for part in _column_blocks(len(self._close), symbols):
+            known = history.known[part]
+            place = np.minimum((chance[:, part] * known).astype(np.int32), np.maximum(known - 1, 0))
+            rows = _take(history.ranked[:, part], place)
+            moves = _take(history.moves[:, part], rows)
+            moves[idle[:, part] | (steps == 0)[:, None]] = 0.0
+            path = base[part] * np.exp(np.cumsum(moves, axis=0))
+            source[:, part] = rows
+            before[:, part], close[:, part] = self._on_grid(base[part], path, part)
+        flags = rng.random(symbols) < 0.5
+        return SampledBars(cut=cut, source=source, idle=idle, before=before, close=close, flags=flags)
 
     def rows(self, key: str, name: str, frame: FrozenFrame, drawn: SampledBars, *, first: int) -> Floats:
         """Cells (K, N) of a frame on the panel's axes for drawn sessions from row ``first`` on."""
-        count = len(drawn.source)
-        bars = panel_name(key) == "ohlcv"
-        kept = frame.values[np.minimum(first + np.arange(count), len(frame.values) - 1)]
+        shape, bars = drawn.source.shape, panel_name(key) == "ohlcv"
         if bars and name in _UNANNOUNCED:
-            return np.full_like(kept, np.nan)
+            return np.full(shape, np.nan)
         if bars and name == "adj_factor":  # without an event it stays
-            return np.broadcast_to(_fill_forward(frame.values)[drawn.cut], kept.shape)
+            return np.broadcast_to(_last_at(frame.values, drawn.cut), shape)
         if bars and name in STATUS_FIELDS:
+            kept = frame.values[np.minimum(first + np.arange(shape[0]), len(frame.values) - 1)]
             return np.where(drawn.flags & ~np.isnan(kept), 1.0 - kept, kept) if name == "is_st" else kept
-        values = _take(frame.values, drawn.source)
+        found, grid = np.empty(shape), self._grid_of(key, name, frame)
+        for part in _column_blocks(len(frame.values), shape[1]):
+            values = self._drawn_values(name, frame.values[:, part], drawn, part, bars=bars)
+            found[:, part] = np.where(drawn.idle[:, part], np.nan, _rounded(values, grid[part]))
+        return found
+
+    def _drawn_values(
+        self, name: str, values: Floats, drawn: SampledBars, part: slice, *, bars: bool
+    ) -> Floats:
+        """Cells (K, n) of a field in a block of columns, before they are put on its grid."""
+        source, bands = drawn.source[:, part], self._bands[part]
+        before, close = drawn.before[:, part], drawn.close[:, part]
+        taken = _take(values, source)
         if bars and name == "close":
-            values = np.where(np.isnan(values), np.nan, drawn.close)
+            taken = np.where(np.isnan(taken), np.nan, close)
         elif bars and name == "pre_close":
-            values = np.where(np.isnan(values), np.nan, drawn.before)
+            taken = np.where(np.isnan(taken), np.nan, before)
         elif bars and name in _LIMITS:
-            banded = drawn.before * (1 + _LIMITS[name] * self._bands)
-            values = np.where(np.isnan(self._bands), values * drawn.factor, banded)
+            banded = before * (1 + _LIMITS[name] * bands)
+            taken = np.where(np.isnan(bands), taken * self._growth(source, close, part), banded)
         elif name in _WITH_PRICE or (bars and name in _PRICES):
-            values = values * drawn.factor
+            taken = taken * self._growth(source, close, part)
         elif name in _AGAINST_PRICE:
-            values = values / drawn.factor
+            taken = taken / self._growth(source, close, part)
         if bars and name in _TRADED:
-            limit = np.where(np.isnan(self._bands), np.inf, self._bands)
-            values = np.clip(values, drawn.before * (1 - limit), drawn.before * (1 + limit))
-        return np.where(drawn.idle, np.nan, _rounded(values, self._grid_of(key, name, frame)))
+            limit = np.where(np.isnan(bands), np.inf, bands)
+            taken = np.clip(taken, before * (1 - limit), before * (1 + limit))
+        return taken
+
+    def _growth(self, source: Rows, close: Floats, part: slice) -> Floats:
+        """New close over that of the source row (K, n)."""
+        grown: Floats = close / _take(self._close[:, part], source)
+        return grown
 
     def _grid_of(self, key: str, name: str, frame: FrozenFrame) -> Floats:
         if (key, name) not in self._grids:
@@ -161,30 +200,31 @@ class BarSampler:
         return self._grids[key, name]
 
     @cached_property
-    def _changes(self) -> Floats:
-        """Close over the close before it (T, N), NaN where it cannot come on any other day."""
-        prices = self._panel.get(FLAT, self._panel.get("ohlcv", {}))
-        before = np.vstack([np.full((1, self._close.shape[1]), np.nan), _fill_forward(self._close)[:-1]])
+    def _history(self) -> _History:
+        shape = self._close.shape
+        ranked, moves, known = np.empty(shape, np.int32), np.empty(shape), np.empty(shape[1], np.int32)
+        for part in _column_blocks(*shape):
+            changes = self._changes(part)
+            ranked[:, part] = np.argsort(changes, axis=0)
+            known[part] = np.isfinite(changes).sum(axis=0)
+            moves[:, part] = np.nan_to_num(np.log(changes))
+        return _History(ranked=ranked, known=known, moves=moves)
+
+    def _changes(self, part: slice) -> Floats:
+        """Close over the close before it (T, n), NaN where it cannot come on any other day."""
+        prices, close = self._panel.get(FLAT, self._panel.get("ohlcv", {})), self._close[:, part]
+        before = np.vstack([np.full((1, close.shape[1]), np.nan), _fill_forward(close)[:-1]])
         stated = prices.get("pre_close")
         if stated is not None and stated.values.shape == self._close.shape:
-            before = np.where(np.isnan(stated.values), before, stated.values)
+            said = stated.values[:, part]
+            before = np.where(np.isnan(said), before, said)
         with np.errstate(divide="ignore", invalid="ignore"):
-            change = self._close / before
-        priced = np.cumsum(~np.isnan(self._close), axis=0)
-        new = (priced <= _FREE_SESSIONS) & np.isnan(self._close[0])
-        band = np.where(np.isnan(self._bands), np.inf, self._bands + 0.005)
+            change = close / before
+        new = (np.cumsum(~np.isnan(close), axis=0) <= _FREE_SESSIONS) & np.isnan(close[0])
+        bands = self._bands[part]
+        band = np.where(np.isnan(bands), np.inf, bands + 0.005)
         usual = (change > 0) & (change <= 1 + band) & (change >= 1 - band) & ~new
         return np.where(usual, change, np.nan)
-
-    @cached_property
-    def _moves(self) -> Floats:
-        """The logarithm of ``_changes``, 0 where that is NaN."""
-        return np.nan_to_num(np.log(self._changes))
-
-    @cached_property
-    def _ranked(self) -> tuple[Rows, Rows]:
-        """Rows (T, N) by ascending change, those without one last; and the number (N,) of changes."""
-        return np.argsort(self._changes, axis=0), np.isfinite(self._changes).sum(axis=0)
 
     @cached_property
     def _idle_share(self) -> Floats:
@@ -213,22 +253,33 @@ class BarSampler:
 
     def _last_known(self, cut: int) -> Floats:
         """The last close (N,) at or before a row, the first later one where there is none."""
-        found: Floats = _fill_forward(self._close)[cut]
-        first: Floats = _fill_forward(self._close[::-1])[-1]
-        return np.where(np.isnan(found), first, found)
+        found, first = _last_at(self._close, cut), (~np.isnan(self._close)).argmax(axis=0)
+        return np.where(np.isnan(found), self._close[first, np.arange(len(first))], found)
 
-    def _on_grid(self, base: Floats, path: Floats) -> tuple[Floats, Floats]:
+    def _on_grid(self, base: Floats, path: Floats, part: slice) -> tuple[Floats, Floats]:
         """The close before each session and its own, on the grid and within the price limit."""
-        close = _rounded(path, self._grid)
+        bands, close = self._bands[part], _rounded(path, self._grid[part])
         before = np.vstack([base, close[:-1]])
-        close = np.fmax(np.fmin(close, before * (1 + self._bands)), before * (1 - self._bands))
-        close = _rounded(close, self._grid)
+        close = np.fmax(np.fmin(close, before * (1 + bands)), before * (1 - bands))
+        close = _rounded(close, self._grid[part])
         return np.vstack([base, close[:-1]]), close
+
+
+def _column_blocks(rows: int, columns: int) -> Iterator[slice]:
+    width = max(1, _BLOCK // max(1, rows))
+    return (slice(first, first + width) for first in range(0, columns, width))
 
 
 def _take(values: NDArray[Number], rows: Rows) -> NDArray[Number]:
     """Cells (K, N) of a frame (T, N), each from a row of its column; faster than by two indices."""
     found: NDArray[Number] = values.ravel().take(rows * values.shape[1] + np.arange(values.shape[1]))
+    return found
+
+
+def _last_at(values: Floats, row: int) -> Floats:
+    """The last number (N,) at or above a row, NaN where there is none."""
+    known = ~np.isnan(values[: row + 1])
+    found: Floats = values[row - known[::-1].argmax(axis=0), np.arange(values.shape[1])]
     return found
 
 

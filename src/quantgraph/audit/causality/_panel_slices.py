@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -11,8 +11,8 @@ import pandas as pd
 from quantgraph.errors import BadFrame
 from quantgraph.market.moment import Moment
 from quantgraph.sandbox.wire import Frames
-from quantgraph.state.cut import align_frame, known_rows
-from quantgraph.state.frames import Dates, Floats, FrozenFrame, freeze, frozen_array
+from quantgraph.state.cut import FieldKey, align_frame, known_rows
+from quantgraph.state.frames import Dates, Floats, FrozenFrame, freeze
 from quantgraph.state.views import View
 
 __all__ = [
@@ -21,6 +21,7 @@ __all__ = [
     "axes_of",
     "close_of",
     "map_frames",
+    "only_fields",
     "panel_name",
     "prefix",
     "read_panels",
@@ -76,6 +77,20 @@ def _frozen(panel: str, name: str, frame: object) -> FrozenFrame:
     return frame if isinstance(frame, FrozenFrame) else freeze(panel or "panel", name, frame)
 
 
+def only_fields(panel: Frames, reads: Collection[FieldKey]) -> Frames:
+    """The fields of a panel that are named, and the closes, whose axes a signal must have."""
+    close = close_of(panel)
+    found = {
+        key: {
+            name: frame
+            for name, frame in fields.items()
+            if (panel_name(key), name) in reads or frame is close
+        }
+        for key, fields in panel.items()
+    }
+    return {key: fields for key, fields in found.items() if fields}
+
+
 def panel_name(panel: str) -> str:
     """Name of a panel as :func:`.known_rows` reads it."""
     return panel or "ohlcv"
@@ -126,14 +141,16 @@ def since(panel: Frames, session: np.datetime64) -> Frames:
 
     def cut(_key: str, _name: str, frame: FrozenFrame) -> FrozenFrame:
         first = int(np.searchsorted(frame.sessions, session))
-        return to_frame(frame.sessions[first:], frame.symbols, frame.values[first:])
+        return FrozenFrame(frame.sessions[first:], frame.symbols, frame.values[first:])
 
     return _without_empty(map_frames(panel, cut))
 
 
 def to_frame(sessions: Dates, symbols: tuple[str, ...], values: Floats) -> FrozenFrame:
-    """A frame in memory of its own."""
-    return FrozenFrame(frozen_array(sessions), symbols, frozen_array(values))
+    """A frame of arrays that nobody else writes to."""
+    sessions, values = np.ascontiguousarray(sessions), np.ascontiguousarray(values)
+    sessions.flags.writeable = values.flags.writeable = False
+    return FrozenFrame(sessions, symbols, values)
 
 
 def _without_empty(panel: Frames) -> Frames:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import itertools
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from functools import cached_property
+from functools import cached_property, partial
 
 import numpy as np
 import pandas as pd
@@ -13,10 +14,20 @@ from numpy.typing import NDArray
 
 from quantgraph.audit.causality._alternative_futures import AlternativeFutures
 from quantgraph.audit.causality._bar_sampling import FirstMoves
-from quantgraph.audit.causality._panel_slices import axes_of, close_of
+from quantgraph.audit.causality._panel_slices import axes_of, close_of, only_fields
+from quantgraph.audit.causality._side_by_side import in_lanes
 from quantgraph.audit.causality._signal_comparison import Bools, Perturbations, ReferenceSignal
 from quantgraph.audit.causality.counterexample import Minimizer
-from quantgraph.audit.causality.trials import CodeTrials, FunctionTrials, RunPanel, TrialOutcome, Trials
+from quantgraph.audit.causality.fields_read import Reads
+from quantgraph.audit.causality.trials import (
+    CodeTrials,
+    FunctionTrials,
+    RunPanel,
+    RunPanels,
+    TrialOutcome,
+    Trials,
+    several_series,
+)
 from quantgraph.errors import CodeFailed
 from quantgraph.market.moment import Moment, Phase
 from quantgraph.sandbox.wire import Frames
@@ -48,8 +59,11 @@ class CountedTrials:
         return self._trials.cells if isinstance(self._trials, CodeTrials | FunctionTrials) else ()
 
     def walk(self, panel: Frames, moments: Sequence[Moment]) -> Iterator[TrialOutcome]:
-        """See :class:`.Trials`."""
-        for outcome in self._trials.walk(panel, moments):
+        """See :class:`.Trials`; as many processes as there are lanes take the moments in turn."""
+        lanes = self._trials.lanes
+        walks = [self._trials.walk(panel, moments[lane::lanes]) for lane in range(lanes)]
+        turns = itertools.islice(itertools.cycle(walks), len(moments))
+        for outcome in in_lanes((partial(next, walk) for walk in turns), lanes):
             self.evaluations += 1
             yield outcome
 
@@ -57,6 +71,16 @@ class CountedTrials:
         """See :class:`.Trials`."""
         self.evaluations += 1
         return self._trials.whole(panel)
+
+    def wholes(self, panels: Iterable[Callable[[], Frames]]) -> Iterator[TrialOutcome]:
+        """Run it on all of each panel, each in a process of its own, side by side."""
+        tasks = (partial(self._whole_of, make) for make in panels)
+        for outcome in in_lanes(tasks, self._trials.lanes):
+            self.evaluations += 1
+            yield outcome
+
+    def _whole_of(self, make: Callable[[], Frames]) -> TrialOutcome:
+        return self._trials.whole(make())
 
     @contextmanager
     def series(self) -> Iterator[RunPanel]:
@@ -66,6 +90,18 @@ class CountedTrials:
             def counted(panel: Frames) -> TrialOutcome:
                 self.evaluations += 1
                 return run(panel)
+
+            yield counted
+
+    @contextmanager
+    def several_series(self) -> Iterator[RunPanels]:
+        """See :func:`.several_series`."""
+        with several_series(self._trials) as run_each:
+
+            def counted(panels: Iterable[Callable[[], Frames]]) -> Iterator[TrialOutcome]:
+                for outcome in run_each(panels):
+                    self.evaluations += 1
+                    yield outcome
 
             yield counted
 
@@ -79,9 +115,13 @@ class ProofState:
         Draws cuts, alternative futures and perturbations.
     whole
         The outcome on the whole panel, if the caller knows that it is reproducible; None runs the strategy.
+    reads
+        Panels and names of the fields that the strategy is given; None is all.
 
     Attributes
     ----------
+    panel
+        The fields that the strategy is given.
     whole, reference
         The outcome on the whole panel, and its signal as the reference of all comparisons.
     perturbations
@@ -109,17 +149,25 @@ class ProofState:
     """
 
     def __init__(
-        self, trials: Trials, panel: Frames, phase: Phase, seed: int, whole: TrialOutcome | None = None
+        self,
+        trials: Trials,
+        panel: Frames,
+        phase: Phase,
+        seed: int,
+        *,
+        whole: TrialOutcome | None = None,
+        reads: Reads = None,
     ) -> None:
         self.trials = CountedTrials(trials)
-        self.panel, self.phase, self.seed = panel, phase, seed
+        self._all, self.phase, self.seed = panel, phase, seed
+        self.panel = panel if reads is None else only_fields(panel, reads)
         self.axes = axes_of(panel)
         self.total = len(self.axes.sessions)
-        self.whole = whole or self.trials.whole(panel)
+        self.whole = whole or self.trials.whole(self.panel)
         if self.whole.signal is None:
             raise CodeFailed(f"the strategy fails on the whole panel: {self.whole.error}")
         self.reference = ReferenceSignal(self.whole.signal, self.axes)
-        self.perturbations = Perturbations(self.trials.whole, panel, self.whole, seed)
+        self.perturbations = Perturbations(self.trials.wholes, self.panel, self.whole, seed)
         self.alternative_futures: Counter[str] = Counter()
         self.proved: set[int] = set()
         self.near_threshold: Bools = np.zeros(self.reference.values.shape, dtype=bool)
@@ -131,7 +179,7 @@ class ProofState:
     @cached_property
     def futures(self) -> AlternativeFutures:
         """Alternative futures of the panel."""
-        return AlternativeFutures(self.panel)
+        return AlternativeFutures(self._all, handed=self.panel)
 
     def moment(self, row: int) -> Moment:
         """The moment at which the signal of a row is decided."""
@@ -168,8 +216,10 @@ class ProofState:
     @property
     def _signal(self) -> Floats:
         """The signal on the panel's axes."""
-        rows = np.searchsorted(self.reference.sessions, self.axes.sessions)
-        return self.reference.values[rows][:, : len(self.axes.symbols)]
+        values, symbols = self.reference.values, len(self.axes.symbols)
+        if len(values) == self.total:
+            return values[:, :symbols]
+        return values[np.searchsorted(self.reference.sessions, self.axes.sessions)][:, :symbols]
 
     def share(self, cells: Bools) -> float:
         """Share of the opinions that cells (T, N) are, themselves included."""
@@ -181,6 +231,8 @@ class ProofState:
 
         The last row of a prefix is no nearer to a threshold than the others, unless code makes it so.
         """
+        if not self.flipped.any():
+            return 0.0
         sessions = int((self.flipped & self.last_rows).any(axis=1).sum())
         opinions = self.last_rows & (self.reference.opinions | self.flipped)
         last = _share(self.flipped & self.last_rows, opinions)
@@ -260,8 +312,9 @@ def _revealing_rows(signal: Floats, close: Floats, sessions: Dates) -> Iterator[
 
 def signal_changes(signal: Floats) -> Bools:
     """Where a signal (T, N) is an opinion that differs from the row before."""
-    before = np.vstack([np.full((1, signal.shape[1]), np.nan), signal[:-1]])
-    return np.asarray((np.nan_to_num(signal) != 0) & (signal != before))
+    changes = (signal != 0) & ~np.isnan(signal)
+    changes[1:] &= signal[1:] != signal[:-1]
+    return np.asarray(changes)
 
 
 def _gaps(close: Floats) -> Bools:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 
@@ -16,6 +16,7 @@ from quantgraph.audit.causality._signal_comparison import Bools, ReferenceSignal
 from quantgraph.audit.causality.counterexample import Counterexample, Minimizer
 from quantgraph.audit.causality.trials import FunctionTrials
 from quantgraph.audit.causality.verdict import MAX_FLIPPED_SHARE
+from quantgraph.sandbox.wire import Frames
 from quantgraph.state.frames import Floats, FrozenFrame
 
 __all__ = ["memory_test", "sampled_proof", "walk_forward"]
@@ -44,9 +45,10 @@ def walk_forward(state: ProofState) -> FrozenFrame | Counterexample:
         place = state.rows_to(row) - 1
         values[place], present = reference.row(outcome, place)
         used |= present
-        differing = np.zeros(values.shape, dtype=bool)
-        differing[place] = reference.row_differs(values[place], present, place)
-        if differing.any():
+        unequal = reference.row_differs(values[place], present, place)
+        if unequal.any():
+            differing = np.zeros(values.shape, dtype=bool)
+            differing[place] = unequal
             beyond = _beyond_rounding(state, differing, values, row, walked=True)
             if beyond.any():
                 with state.minimizer() as minimizer:
@@ -138,30 +140,30 @@ def _depends_on_length(state: ProofState, cells: Bools, row: int) -> bool:
     Code that looks ahead gives the value then that it gives without them.
     """
     before = state.alternative_futures["missing"]
-    changed = _changed(state, replace(_future(state, "missing", row), redated=True))
+    (changed,) = _changes(state, [replace(_future(state, "missing", row), redated=True)])
     return state.alternative_futures["missing"] > before and not (changed & cells).any()
 
 
 def _changed_by_the_future(state: ProofState, row: int) -> Bools:
     """Cells (T, N) up to a row that an alternative future of the same length changes."""
     changed = np.zeros(state.reference.values.shape, dtype=bool)
-    for first_moves in ("diverging", FIRST_MOVES[1 + row % 2]):
-        for spec in _opposite_futures(state, row, first_moves):
-            changed |= _changed(state, spec)
+    moves: tuple[FirstMoves, ...] = "diverging", FIRST_MOVES[1 + row % 2]
+    for more in _changes(state, [spec for each in moves for spec in _opposite_futures(state, row, each)]):
+        changed |= more
     return changed
 
 
 def _alternative_futures_test(state: ProofState, cuts: int) -> Counterexample | None:
     """Replace the sessions after ``cuts`` rows; each future runs in a process of its own."""
+    specs: list[FutureSpec] = []
     for number, (row, first_moves) in enumerate(state.future_cuts(cuts).items()):
-        futures = _opposite_futures(state, row, first_moves)
+        specs += _opposite_futures(state, row, first_moves)
         if number < _MISSING_FUTURES:
-            futures.append(_future(state, "missing", row))
-        for spec in futures:
-            differing = _changed(state, spec)
-            if differing.any():  # no rounding: the panels have the same length
-                with state.minimizer() as minimizer:
-                    return minimizer.alternative_future(differing, spec, state.futures.panel)
+            specs.append(_future(state, "missing", row))
+    for spec, differing in zip(specs, _changes(state, specs), strict=True):
+        if differing.any():  # no rounding: the panels have the same length
+            with state.minimizer() as minimizer:
+                return minimizer.alternative_future(differing, spec, state.futures.panel)
     return None
 
 
@@ -176,30 +178,39 @@ def _opposite_futures(state: ProofState, row: int, first_moves: FirstMoves) -> l
     return [future, replace(future, opposite=True)]
 
 
-def _changed(state: ProofState, spec: FutureSpec) -> Bools:
-    """Cells (T, N) up to the cut that an alternative future changes.
+def _changes(state: ProofState, specs: Sequence[FutureSpec]) -> Iterator[Bools]:
+    """Cells (T, N) up to the cut that each alternative future changes.
 
     A failure on a plausible future is kept in the state, because nothing was tested there.
     """
-    outcome = state.trials.whole(state.futures.panel(spec))
-    if outcome.signal is None:
-        if spec.kind != "missing":
-            state.fail_on_future(outcome.error)
-        return np.zeros(state.reference.values.shape, dtype=bool)
-    state.alternative_futures[spec.kind] += 1
-    return state.reference.changed(outcome, state.rows_to(spec.cut))
+    outcomes = state.trials.wholes(partial(state.futures.panel, spec) for spec in specs)
+    for spec, outcome in zip(specs, outcomes, strict=True):
+        if outcome.signal is None:
+            if spec.kind != "missing":
+                state.fail_on_future(outcome.error)
+            yield np.zeros(state.reference.values.shape, dtype=bool)
+        else:
+            state.alternative_futures[spec.kind] += 1
+            yield state.reference.changed(outcome, state.rows_to(spec.cut))
 
 
 def _appended_test(state: ProofState) -> Counterexample | None:
     """Append sessions to the panel, and the opposite ones."""
-    panels = [state.futures.extended(state.seed, opposite=opposite) for opposite in (False, True)]
-    outcomes = [state.trials.whole(longer) for longer in panels]
-    for longer, outcome, other in zip(panels, outcomes, reversed(outcomes), strict=True):
+    panels: dict[bool, Frames] = {}
+
+    def extended(opposite: bool) -> Frames:
+        panels[opposite] = state.futures.extended(state.seed, opposite=opposite)
+        return panels[opposite]
+
+    ways = (False, True)
+    outcomes = list(state.trials.wholes(partial(extended, way) for way in ways))
+    for way, outcome, other in zip(ways, outcomes, reversed(outcomes), strict=True):
         if outcome.signal is None:
             state.fail_on_future(outcome.error)
             continue
         state.alternative_futures["appended"] += 1
-        reference, rows = ReferenceSignal(outcome.signal, axes_of(longer)), state.total
+        longer, rows = panels[way], state.total
+        reference = ReferenceSignal(outcome.signal, axes_of(longer))
         differing = reference.differing(state.whole, rows)
         near = state.perturbations.explain(differing, reference, reference.values)
         # The opposite sessions decide a tie otherwise if the appended ones decide it.

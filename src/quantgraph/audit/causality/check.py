@@ -15,6 +15,7 @@ from quantgraph.audit.causality._panel_slices import axes_of, read_panels
 from quantgraph.audit.causality._proof_state import ProofState
 from quantgraph.audit.causality._proofs import memory_test, sampled_proof, walk_forward
 from quantgraph.audit.causality.counterexample import Counterexample
+from quantgraph.audit.causality.fields_read import Reads
 from quantgraph.audit.causality.trials import FunctionTrials, TrialOutcome, Trials
 from quantgraph.audit.causality.verdict import MAX_FLIPPED_SHARE, Result, Verdict
 from quantgraph.audit.causality.warm_up_length import measure_start
@@ -39,6 +40,7 @@ def check_causality(
     decide_at: Phase = "post_close",
     seed: int | None = None,
     whole: TrialOutcome | None = None,
+    reads: Reads = None,
     warm_up: bool = True,
 ) -> Verdict:
     """Prove that row t of a strategy's signal uses only what is known at t, or show a cell that does not.
@@ -72,6 +74,9 @@ def check_causality(
         the verdict has it.
     whole
         Outcome on the whole panel, if it is known to be reproducible; the strategy is not run for it then.
+    reads
+        Panels and names of the fields that the strategy is given beside the closes, in all runs; ``whole``
+        must be of those. Default: all. See :func:`.run_again`.
     warm_up
         Whether to measure the warm-up.
 
@@ -91,7 +96,7 @@ def check_causality(
     panel = {name: fields for name, fields in read_panels(panels).items() if name != "signal"}
     walked = _cells_of(panel) <= cells if exhaustive == "auto" else bool(exhaustive)
     seed = 0 if walked else secrets.randbits(32) if seed is None else seed
-    state = ProofState(trials, panel, decide_at, seed, whole)
+    state = ProofState(trials, panel, decide_at, seed, whole=whole, reads=reads)
     if whole is None and not _is_reproducible(state):
         verdict = _verdict(state, "not_deterministic", walked=walked)
     else:
@@ -99,8 +104,8 @@ def check_causality(
         if verdict.causal and isinstance(trials, FunctionTrials) and (found := memory_test(state, trials)):
             verdict = _refuted(state, found, walked=walked)
     if verdict.causal and warm_up:
-        with state.trials.series() as run:
-            start = measure_start(run, state.panel, state.reference, state.perturbations)
+        with state.trials.several_series() as run_each:
+            start = measure_start(run_each, state.panel, state.reference, state.perturbations)
         verdict = replace(
             verdict,
             warm_up=start.warm_up,

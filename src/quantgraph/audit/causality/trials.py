@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import inspect
+import itertools
 import multiprocessing
 import random
 import textwrap
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from functools import partial
@@ -18,7 +19,9 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 import pandas as pd
 
+from quantgraph._util.machine import available_memory
 from quantgraph.audit.causality._panel_slices import FLAT, axes_of, panel_name, prefix, to_frame
+from quantgraph.audit.causality._side_by_side import in_lanes
 from quantgraph.errors import BadFrame, CodeMemoryExceeded, CodeTimeout
 from quantgraph.market.moment import Moment
 from quantgraph.sandbox import CodeResult, CodeRunner
@@ -26,7 +29,15 @@ from quantgraph.sandbox.walk import CodeWalk, open_walk
 from quantgraph.sandbox.wire import Frames
 from quantgraph.state.frames import FrozenFrame, check_axes
 
-__all__ = ["CodeTrials", "FunctionTrials", "RunPanel", "TrialOutcome", "Trials"]
+__all__ = [
+    "CodeTrials",
+    "FunctionTrials",
+    "RunPanel",
+    "RunPanels",
+    "TrialOutcome",
+    "Trials",
+    "several_series",
+]
 
 _END = Moment.at("2262-01-01")
 
@@ -45,6 +56,8 @@ class TrialOutcome:
 
 
 RunPanel = Callable[[Frames], TrialOutcome]
+RunPanels = Callable[[Iterable[Callable[[], Frames]]], Iterator[TrialOutcome]]
+"""Runs a strategy on panels that are made when their turn has come; outcomes are in the panels' order."""
 
 
 @runtime_checkable
@@ -55,6 +68,10 @@ class Trials(Protocol):
     def isolated(self) -> bool:
         """Whether all runs so far were in processes that held their own panel and nothing else."""
 
+    @property
+    def lanes(self) -> int:
+        """How many runs may go on side by side, at least 1; the result does not depend on it."""
+
     def walk(self, panel: Frames, moments: Sequence[Moment]) -> Iterator[TrialOutcome]:
         """Run it on the panel as known at ascending moments, in one process that never receives more."""
 
@@ -63,6 +80,23 @@ class Trials(Protocol):
 
     def series(self) -> AbstractContextManager[RunPanel]:
         """Return a function that runs it on a panel, in one process for all if that is cheaper."""
+
+
+@contextlib.contextmanager
+def several_series(trials: Trials) -> Iterator[RunPanels]:
+    """Return a function that runs a strategy on panels, in as many series as the trials have lanes."""
+    with contextlib.ExitStack() as stack:
+        series = [stack.enter_context(trials.series()) for _ in range(trials.lanes)]
+
+        def run_each(panels: Iterable[Callable[[], Frames]]) -> Iterator[TrialOutcome]:
+            turns = zip(itertools.cycle(series), panels, strict=False)
+            return in_lanes((partial(_run_made, run, make) for run, make in turns), len(series))
+
+        yield run_each
+
+
+def _run_made(run: RunPanel, make: Callable[[], Frames]) -> TrialOutcome:
+    return run(make())
 
 
 class CodeTrials:
@@ -84,6 +118,16 @@ class CodeTrials:
         self._runner = runner
         self._name = name
         self._names: list[str] = []
+        self._megabytes = 0.0
+
+    @property
+    def lanes(self) -> int:
+        """See :class:`Trials`: the runner's workers, fewer if the memory that a run took is scarce."""
+        workers: int = getattr(self._runner, "workers", 1)
+        free = available_memory()
+        if free is None or not self._megabytes:
+            return workers
+        return max(1, min(workers, int(free / 2 / (self._megabytes * (1 << 20)))))
 
     def walk(self, panel: Frames, moments: Sequence[Moment]) -> Iterator[TrialOutcome]:
         """See :class:`Trials`. A timeout or too much memory is raised: no signal is known then."""
@@ -116,6 +160,7 @@ class CodeTrials:
 
     def _outcome(self, result: CodeResult, panel: Frames) -> TrialOutcome:
         self.isolated = self.isolated and result.isolation in _ISOLATED
+        self._megabytes = max(self._megabytes, result.memory_mb)
         if isinstance(result.error, CodeTimeout | CodeMemoryExceeded):
             raise result.error
         if result.error is not None:
@@ -157,6 +202,8 @@ class FunctionTrials:
     """
 
     isolated = False
+    lanes = 1
+    """A fork beside running threads may hold a lock that nobody opens."""
 
     def __init__(self, function: Strategy) -> None:
         self._function = function
@@ -248,7 +295,7 @@ def _signal(result: object, panel: Frames) -> FrozenFrame:
     if not isinstance(index, pd.DatetimeIndex) or not index.is_unique or not index.is_monotonic_increasing:
         raise BadFrame("the signal's index must be ascending, unique sessions")
     try:
-        values = result.to_numpy(dtype=np.float64, na_value=np.nan)
+        values = result.to_numpy(dtype=np.float64, na_value=np.nan, copy=True)
     except (TypeError, ValueError):
         raise BadFrame("the signal has cells that are not numbers") from None
     return to_frame(index.to_numpy().astype("datetime64[us]"), tuple(map(str, result.columns)), values)

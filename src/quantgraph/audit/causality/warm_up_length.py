@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from statistics import median
 
 import numpy as np
@@ -11,7 +12,7 @@ import numpy as np
 from quantgraph.audit.causality._panel_slices import axes_of, read_panels, since
 from quantgraph.audit.causality._proof_state import signal_changes
 from quantgraph.audit.causality._signal_comparison import Bools, Perturbations, ReferenceSignal
-from quantgraph.audit.causality.trials import RunPanel, TrialOutcome, Trials
+from quantgraph.audit.causality.trials import RunPanels, TrialOutcome, Trials, several_series
 from quantgraph.errors import CodeFailed
 from quantgraph.sandbox.wire import Frames
 from quantgraph.state.frames import Floats
@@ -53,18 +54,17 @@ def measure_warm_up(strategy: Trials, panels: object, *, whole: TrialOutcome | N
     outcome = whole or strategy.whole(panel)
     if outcome.signal is None:
         raise CodeFailed(f"the strategy fails on the whole panel: {outcome.error}")
-    with strategy.series() as run:
-        perturbations = Perturbations(run, panel, outcome, seed=0)
-        return measure_start(
-            run, panel, ReferenceSignal(outcome.signal, axes_of(panel)), perturbations
-        ).warm_up
+    with several_series(strategy) as run_each:
+        perturbations = Perturbations(run_each, panel, outcome, seed=0)
+        reference = ReferenceSignal(outcome.signal, axes_of(panel))
+        return measure_start(run_each, panel, reference, perturbations).warm_up
 
 
 def measure_start(
-    run: RunPanel, panel: Frames, reference: ReferenceSignal, perturbations: Perturbations
+    run_each: RunPanels, panel: Frames, reference: ReferenceSignal, perturbations: Perturbations
 ) -> WarmUp:
     """Measure the warm-up against the signal of the whole panel; ``perturbations`` must be of that panel."""
-    found = _Measured(run, panel, reference, perturbations)
+    found = _Measured(run_each, panel, reference, perturbations)
     total = found.total
     found.try_from([max(1, int(total * share)) for share in _SHARES])
     changed = np.flatnonzero(signal_changes(reference.values).any(axis=1))
@@ -85,9 +85,10 @@ class _Measured:
     """By start (row of the panel) the last row, counted from it, that differs from the whole's, or -1."""
 
     def __init__(
-        self, run: RunPanel, panel: Frames, reference: ReferenceSignal, perturbations: Perturbations
+        self, run_each: RunPanels, panel: Frames, reference: ReferenceSignal, perturbations: Perturbations
     ) -> None:
-        self._run, self._panel, self._reference, self._perturbations = run, panel, reference, perturbations
+        self._run_each, self._panel = run_each, panel
+        self._reference, self._perturbations = reference, perturbations
         self._sessions = axes_of(panel).sessions
         self.total = len(self._sessions)
         self.last: dict[int, int] = {}
@@ -95,10 +96,9 @@ class _Measured:
 
     def try_from(self, starts: Sequence[int]) -> None:
         """Run the strategy from later starts; a start at which it fails is ignored."""
-        for start in dict.fromkeys(starts):
-            outcome = (
-                self._run(since(self._panel, self._sessions[start])) if start < self.total else TrialOutcome()
-            )
+        fresh = [start for start in dict.fromkeys(starts) if start < self.total]
+        panels = (partial(since, self._panel, self._sessions[start]) for start in fresh)
+        for start, outcome in zip(fresh, self._run_each(panels), strict=True):
             if outcome.signal is not None:
                 rows = len(self._reference.sessions)
                 differing = self._reference.differing(outcome, rows, self._first(start))

@@ -8,11 +8,21 @@ from typing import Any
 import pandas as pd
 
 from quantgraph._util.texts import Language
-from quantgraph.audit import CodeTrials, Finding, Report, TrialOutcome, Verdict, check_causality
+from quantgraph.audit import (
+    CodeTrials,
+    Finding,
+    Reads,
+    Report,
+    TrialOutcome,
+    Verdict,
+    check_causality,
+    run_again,
+)
 from quantgraph.market.moment import session_of
 from quantgraph.runtime.endings import language
 from quantgraph.runtime.resources import OpenResources
 from quantgraph.sandbox.wire import Frames
+from quantgraph.state.frames import FrozenFrame
 from quantgraph.subgraphs.signal.agents import as_of, current_ref
 from quantgraph.subgraphs.signal.state import SignalSubgraphState
 from quantgraph.subgraphs.signal.warm_up import evaluated_from, in_window
@@ -55,7 +65,7 @@ def prove_causality(
     trials, panel = CodeTrials(resources.runner, strategy["cells"], strategy["name"]), view.frozen()
     stored = resources.store.view(as_of(state, resources), current_ref(state, resources))
     signal = stored["signal"][strategy["name"]]
-    whole, changed = _run_again(state, trials, panel, signal)
+    whole, reads, changed = _run_again(state, trials, panel, signal)
     if changed is not None:
         return CausalityProof(report=Report(checks=("reproducible",), findings=(changed,)))
     verdict = check_causality(
@@ -65,6 +75,7 @@ def prove_causality(
         cells=resources.settings.audit_cells,
         seed=seed,
         whole=whole,
+        reads=reads,
         warm_up=False,  # measured at generation, over a longer window
     )
     sessions = pd.DatetimeIndex(view["ohlcv"]["close"].index)
@@ -97,17 +108,21 @@ def prove_causality(
 
 def _run_again(
     state: SignalSubgraphState, trials: CodeTrials, panel: Frames, stored: pd.DataFrame
-) -> tuple[TrialOutcome, Finding | None]:
+) -> tuple[TrialOutcome, Reads, Finding | None]:
     """Run the strategy in a fresh process; the finding says how its signal differs from the stored one."""
     name = state["strategy"]["name"]
-    again = trials.whole(panel)
+
+    def is_same(signal: FrozenFrame) -> bool:
+        return in_window(signal.frame, state["request"]).reindex(columns=stored.columns).equals(stored)
+
+    again, reads = run_again(trials, panel, is_same)
     if again.signal is None:
         message = f"{name} failed when its code was run again: {again.error}"
-    elif in_window(again.signal.frame, state["request"]).reindex(columns=stored.columns).equals(stored):
-        return again, None
+    elif reads is not None or is_same(again.signal):
+        return again, reads, None
     else:
         message = f"{name} differs when its code is run again; seed all randomness"
-    return again, Finding(severity="error", code="not_reproducible", message=message)
+    return again, reads, Finding(severity="error", code="not_reproducible", message=message)
 
 
 def _verdict_json(verdict: Verdict, user_language: Language) -> dict[str, Any]:
