@@ -20,9 +20,11 @@ from quantgraph.data.market_data import EVENT_FIELDS, STATUS_FIELDS
 from quantgraph.sandbox.wire import Frames
 from quantgraph.state.frames import Dates, Floats, FrozenFrame
 
-__all__ = ["Bools", "Perturbations", "ReferenceSignal", "differs", "first_row", "perturbed"]
+__all__ = ["Bools", "Cells", "Perturbations", "ReferenceSignal", "differs", "first_row", "perturbed"]
 
 Bools = NDArray[np.bool_]
+Cells = tuple[NDArray[np.intp], ...]
+"""Rows (n,) and columns (n,)."""
 
 _ROUNDING = 1e-12
 _ROWS = 64
@@ -73,18 +75,62 @@ class ReferenceSignal:
         """Values (T, N) of another signal on these axes, NaN where it has no cell."""
         return self._align(outcome.signal)[0]
 
+    def values_at(self, outcome: TrialOutcome, cells: Cells) -> Floats:
+        """Values (n,) of another signal in some cells, NaN where it has none."""
+        signal = outcome.signal
+        rows = None if signal is None else self._rows_of(signal)
+        if signal is None or rows is None:
+            return self._align(signal)[0][cells]
+        places = cells[0] - rows.start
+        inside = (places >= 0) & (places < len(signal.sessions))
+        found = np.full(len(places), np.nan)
+        found[inside] = signal.values[places[inside], cells[1][inside]]
+        return found
+
     def differing(self, outcome: TrialOutcome, rows: int, first: int = 0) -> Bools:
         """Where another signal differs in rows ``first`` to ``rows``: (T, N), False in the others.
 
         NaN equals NaN and nothing else. A cell that only one of the two has is no opinion: it equals NaN and
         0. A strategy that failed has no cells.
         """
-        found, part = np.zeros(self.values.shape, dtype=bool), slice(first, rows)
-        if self._has_same_rows(outcome.signal, part):
+        found, signal = np.zeros(self.values.shape, dtype=bool), outcome.signal
+        theirs = None if signal is None else self._rows_of(signal)
+        if signal is None or theirs is None or first < theirs.start or rows > theirs.stop:
+            values, present = self._align(signal)
+            part = slice(first, rows)
+            found[part] = differs(self.values[part], values[part], self._present[part] & present[part])
             return found
-        values, present = self._align(outcome.signal)
-        found[part] = differs(self.values[part], values[part], self._present[part] & present[part])
+        for begin in range(first, rows, _ROWS):
+            part = slice(begin, min(begin + _ROWS, rows))
+            ours, others = (
+                self.values[part],
+                signal.values[part.start - theirs.start : part.stop - theirs.start],
+            )
+            if not np.array_equal(ours.view(np.int64), others.view(np.int64)):
+                found[part] = differs(ours, others, self._present[part])
         return found
+
+    def unequal(self, outcome: TrialOutcome) -> Bools:
+        """Where another signal has another value (T, N); one without a cell has NaN there."""
+        signal = outcome.signal
+        rows = None if signal is None else self._rows_of(signal)
+        whole = rows == slice(0, len(self.sessions))
+        values = signal.values if signal is not None and whole else self._align(signal)[0]
+        found, every = np.zeros(values.shape, dtype=bool), np.ones((), dtype=bool)
+        for first in range(0, len(values), _ROWS):
+            part = slice(first, first + _ROWS)
+            found[part] = differs(self.values[part], values[part], every)
+        return found
+
+    def places(self, cells: Cells) -> NDArray[np.intp]:
+        """Places (n,) of cells, row by row; negative for a cell that is not on these axes."""
+        return np.asarray(np.where(np.minimum(*cells) < 0, -1, cells[0] * len(self.symbols) + cells[1]))
+
+    def cells_of(self, other: ReferenceSignal, cells: Cells) -> Cells:
+        """Rows and columns of another's cells on these axes, -1 for none."""
+        rows = np.minimum(np.searchsorted(self.sessions, other.sessions), len(self.sessions) - 1)
+        rows[self.sessions[rows] != other.sessions] = -1
+        return rows[cells[0]], self._columns_of(other.symbols)[cells[1]]
 
     def changed(self, outcome: TrialOutcome, rows: int) -> Bools:
         """As :meth:`differing`, for a panel of the same shape, which is summed in the same order.
@@ -93,8 +139,9 @@ class ReferenceSignal:
         multiplies makes it.
         """
         differing = self.differing(outcome, rows)
-        if differing.any():
-            differing &= ~np.isclose(self.values, self.aligned(outcome), rtol=_ROUNDING, atol=0.0)
+        cells = np.nonzero(differing)
+        ours, theirs = self.values[cells], self.values_at(outcome, cells)
+        differing[cells] = ~np.isclose(ours, theirs, rtol=_ROUNDING, atol=0.0)
         return differing
 
     def row(self, outcome: TrialOutcome, row: int) -> tuple[Floats, Bools]:
@@ -114,17 +161,13 @@ class ReferenceSignal:
         """Where a row differs from the one that :meth:`row` returned: (N,), by the rule of ``differing``."""
         return differs(self.values[row], values, self._present[row] & present)
 
-    def _has_same_rows(self, signal: FrozenFrame | None, rows: slice) -> bool:
-        """Whether a signal has the same bits in some rows, as most have; that is seen soonest."""
-        if signal is None or signal.symbols != self.symbols or len(signal.sessions) < (rows.stop or 0):
-            return False
-        if not np.array_equal(signal.sessions[rows], self.sessions[rows]):
-            return False
-        ours, theirs = (values[rows].view(np.int64) for values in (self.values, signal.values))
-        return all(
-            np.array_equal(ours[first : first + _ROWS], theirs[first : first + _ROWS])
-            for first in range(0, len(ours), _ROWS)
-        )
+    def _rows_of(self, signal: FrozenFrame) -> slice | None:
+        """The rows of a signal with the same symbols and some sessions in a row; None for any other."""
+        if signal.symbols != self.symbols or not len(signal.sessions):
+            return None
+        first = int(np.searchsorted(self.sessions, signal.sessions[0]))
+        rows = slice(first, first + len(signal.sessions))
+        return rows if np.array_equal(self.sessions[rows], signal.sessions) else None
 
     def _columns_of(self, symbols: tuple[str, ...]) -> NDArray[np.int64]:
         """Columns of symbols on these axes, -1 for symbols that are not on them."""
@@ -185,33 +228,51 @@ class Perturbations:
         self._run_each, self._panel, self._whole, self._seed = run_each, panel, whole, seed
 
     @cached_property
-    def _outcomes(self) -> list[TrialOutcome]:
-        moves = [(self._seed + number, sign) for number in range(_PAIRS) for sign in (1.0, -1.0)]
-        return list(self._run_each(partial(perturbed, self._panel, *move) for move in moves))
+    def _own(self) -> ReferenceSignal:
+        assert self._whole.signal is not None  # noqa: S101 - the caller has compared with it
+        return ReferenceSignal(self._whole.signal, axes_of(self._panel))
+
+    @cached_property
+    def _moved(self) -> list[tuple[NDArray[np.int64], Floats]] | None:
+        """Of each move the cells that it changes, as ascending places, and their values; None if chaotic."""
+        whole, moves = self._own, [(self._seed + n, sign) for n in range(_PAIRS) for sign in (1.0, -1.0)]
+        opinions = np.count_nonzero(whole.opinions)
+        limit = max(_CHAOTIC_SHARE * opinions, _CHAOTIC_SESSIONS * whole.values.shape[1])
+        found: list[tuple[NDArray[np.int64], Floats]] = []
+        for outcome in self._run_each(partial(perturbed, self._panel, *move) for move in moves):
+            cells = np.nonzero(whole.unequal(outcome))
+            before, after = whole.values[cells], whole.values_at(outcome, cells)
+            close = np.isclose(before, after, rtol=_CHANGED, atol=0.0, equal_nan=True)
+            if np.count_nonzero(~close) > limit:
+                return None
+            found.append((whole.places(cells), after))
+        return found
 
     def explain(self, differing: Bools, reference: ReferenceSignal, values: Floats) -> Bools:
         """Those of the ``differing`` cells (T, N) that a move changes to their ``values`` too.
 
         Both are on the axes of ``reference``.
         """
-        if not differing.any():
-            return differing
-        whole = reference.aligned(self._whole)
-        moved = [reference.aligned(outcome) for outcome in self._outcomes]
-        if _is_chaotic(whole, moved):
-            return np.zeros_like(differing)
-        stack = np.stack([whole, *moved])
-        equal = ((stack == values) | (np.isnan(stack) & np.isnan(values)))[1:].any(axis=0)
-        between = (np.fmin.reduce(stack) <= values) & (values <= np.fmax.reduce(stack))
-        return np.asarray(differing & (equal | between))
+        explained, cells = np.zeros_like(differing), np.nonzero(differing)
+        explained[cells] = self.explain_cells(cells, reference, values[cells])
+        return explained
 
-
-def _is_chaotic(whole: Floats, moved: list[Floats]) -> bool:
-    limit = max(_CHAOTIC_SHARE * np.count_nonzero(np.nan_to_num(whole)), _CHAOTIC_SESSIONS * whole.shape[1])
-    return any(
-        np.count_nonzero(~np.isclose(whole, other, rtol=_CHANGED, atol=0.0, equal_nan=True)) > limit
-        for other in moved
-    )
+    def explain_cells(self, cells: Cells, reference: ReferenceSignal, values: Floats) -> Bools:
+        """As :meth:`explain`, for the cells (n,) alone, on the axes of ``reference``."""
+        if not len(values) or self._moved is None:
+            return np.zeros(len(values), dtype=bool)
+        own, there = self._own, self._own.cells_of(reference, cells)
+        places = own.places(there)
+        whole = np.where(places < 0, np.nan, own.values[there])
+        stack = [whole]
+        for moved, after in self._moved:
+            at = np.searchsorted(moved, places)
+            is_moved = np.isin(places, moved)
+            stack.append(np.where(is_moved, after[np.where(is_moved, at, 0)], whole) if len(moved) else whole)
+        found = np.stack(stack)
+        equal = ((found == values) | (np.isnan(found) & np.isnan(values)))[1:].any(axis=0)
+        between = (np.fmin.reduce(found) <= values) & (values <= np.fmax.reduce(found))
+        return np.asarray(equal | between)
 
 
 def perturbed(panel: Frames, seed: int, sign: float) -> Frames:

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+import numpy as np
+
 from quantgraph.audit.causality._panel_slices import only_fields, panel_name
 from quantgraph.audit.causality.trials import CodeTrials, TrialOutcome
 from quantgraph.sandbox.wire import Frames
 from quantgraph.state.cut import FieldKey
 from quantgraph.state.frames import FrozenFrame
 
-__all__ = ["Reads", "run_again"]
+__all__ = ["Reads", "read_part", "run_again"]
 
 Reads = frozenset[FieldKey] | None
 """Panels and names of fields; None is all."""
@@ -20,10 +22,6 @@ def run_again(
     trials: CodeTrials, panel: Frames, is_same: Callable[[FrozenFrame], bool]
 ) -> tuple[TrialOutcome, Reads]:
     """Run a strategy again, on the fields that its code names if it gives the same signal on those.
-
-    Which fields the code names is only a guess: if its signal is another one without the rest, or none, all
-    of them count as read. If it is the same, then whatever is proved of the strategy on those fields alone
-    holds for the signal that it gave on all.
 
     Parameters
     ----------
@@ -37,13 +35,40 @@ def run_again(
     tuple
         The outcome, and what was read.
     """
+    again, reads = _run_on_named(trials, panel, is_same)
+    return (again, reads) if again else (trials.whole(panel), None)
+
+
+def read_part(trials: CodeTrials, panel: Frames, signal: FrozenFrame) -> Frames:
+    """The part of a panel on which a strategy gives the signal that it gave on all of it."""
+    _, reads = _run_on_named(trials, panel, lambda other: _is_equal(signal, other))
+    return panel if reads is None else only_fields(panel, reads)
+
+
+def _run_on_named(
+    trials: CodeTrials, panel: Frames, is_same: Callable[[FrozenFrame], bool]
+) -> tuple[TrialOutcome | None, Reads]:
+    """The outcome on the fields that the code names, and these; nothing if they do not do.
+
+    Which fields the code names is only a guess: if its signal is another one without the rest, or none, all
+    of them count as read. If it is the same, then whatever is proved of the strategy on those fields alone
+    holds for the signal that it gave on all.
+    """
     named = _fields_named(trials.cells, panel)
     part = only_fields(panel, named)
     if sum(map(len, part.values())) < sum(map(len, panel.values())):
         again = trials.whole(part)
         if again.signal is not None and is_same(again.signal):
             return again, named
-    return trials.whole(panel), None
+    return None, None
+
+
+def _is_equal(one: FrozenFrame, other: FrozenFrame) -> bool:
+    return (
+        one.symbols == other.symbols
+        and np.array_equal(one.sessions, other.sessions)
+        and np.array_equal(one.values, other.values, equal_nan=True)
+    )
 
 
 def _fields_named(cells: Sequence[str], panel: Frames) -> frozenset[FieldKey]:

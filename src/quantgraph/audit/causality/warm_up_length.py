@@ -11,8 +11,9 @@ import numpy as np
 
 from quantgraph.audit.causality._panel_slices import axes_of, read_panels, since
 from quantgraph.audit.causality._proof_state import signal_changes
-from quantgraph.audit.causality._signal_comparison import Bools, Perturbations, ReferenceSignal
-from quantgraph.audit.causality.trials import RunPanels, TrialOutcome, Trials, several_series
+from quantgraph.audit.causality._signal_comparison import Cells, Perturbations, ReferenceSignal
+from quantgraph.audit.causality.fields_read import read_part
+from quantgraph.audit.causality.trials import CodeTrials, RunPanels, TrialOutcome, Trials, several_series
 from quantgraph.errors import CodeFailed
 from quantgraph.sandbox.wire import Frames
 from quantgraph.state.frames import Floats
@@ -54,6 +55,8 @@ def measure_warm_up(strategy: Trials, panels: object, *, whole: TrialOutcome | N
     outcome = whole or strategy.whole(panel)
     if outcome.signal is None:
         raise CodeFailed(f"the strategy fails on the whole panel: {outcome.error}")
+    if isinstance(strategy, CodeTrials):
+        panel = read_part(strategy, panel, outcome.signal)
     with several_series(strategy) as run_each:
         perturbations = Perturbations(run_each, panel, outcome, seed=0)
         reference = ReferenceSignal(outcome.signal, axes_of(panel))
@@ -92,7 +95,7 @@ class _Measured:
         self._sessions = axes_of(panel).sessions
         self.total = len(self._sessions)
         self.last: dict[int, int] = {}
-        self._unsure: dict[int, tuple[Bools, Floats]] = {}
+        self._unsure: dict[int, tuple[Cells, Floats]] = {}
 
     def try_from(self, starts: Sequence[int]) -> None:
         """Run the strategy from later starts; a start at which it fails is ignored."""
@@ -101,23 +104,21 @@ class _Measured:
         for start, outcome in zip(fresh, self._run_each(panels), strict=True):
             if outcome.signal is not None:
                 rows = len(self._reference.sessions)
-                differing = self._reference.differing(outcome, rows, self._first(start))
-                self._unsure[start] = differing, self._reference.aligned(outcome)
+                differing = np.nonzero(self._reference.differing(outcome, rows, self._first(start)))
+                self._unsure[start] = differing, self._reference.values_at(outcome, differing)
                 self.last[start] = self._last(start, differing)
         need, usual = self.warm_up, median(self.last.values()) if self.last else 0
         if need is None or need > 2 * usual + 4:  # a sum that begins elsewhere may round otherwise
             for start, (differing, theirs) in self._unsure.items():
-                if differing.any():
-                    near = self._perturbations.explain(differing, self._reference, theirs)
-                    self.last[start] = self._last(start, differing & ~near)
+                near = self._perturbations.explain_cells(differing, self._reference, theirs)
+                self.last[start] = self._last(start, tuple(part[~near] for part in differing))
             self._unsure.clear()
 
     def _first(self, start: int) -> int:
         return self._reference.rows_to(self._sessions[start]) - 1
 
-    def _last(self, start: int, differing: Bools) -> int:
-        rows = np.flatnonzero(differing.any(axis=1))
-        return int(rows[-1]) - self._first(start) if len(rows) else -1
+    def _last(self, start: int, differing: Cells) -> int:
+        return int(differing[0][-1]) - self._first(start) if len(differing[0]) else -1
 
     @property
     def warm_up(self) -> int | None:

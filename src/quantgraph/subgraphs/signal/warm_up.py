@@ -10,13 +10,13 @@ import numpy as np
 import pandas as pd
 
 from quantgraph._util.texts import Note
-from quantgraph.audit import CodeTrials, measure_warm_up
+from quantgraph.audit import CodeTrials, TrialOutcome, measure_warm_up
 from quantgraph.data import MarketDataSource
 from quantgraph.errors import CodeFailed, QuantGraphError, SandboxTooWeak, StorageUnavailable
 from quantgraph.market.moment import Moment, session_of
 from quantgraph.sandbox import CodeRunner
 from quantgraph.state import DataState
-from quantgraph.state.frames import Floats
+from quantgraph.state.frames import Floats, FrozenFrame
 from quantgraph.subgraphs.signal.data_request import restrict_to_request, with_sessions
 
 __all__ = [
@@ -127,9 +127,9 @@ def run_with_warm_up(
     except (SandboxTooWeak, StorageUnavailable):
         raise
     except CodeFailed as error:
-        return replace(alone, warm_up=_need(strategy, strategy.data_ref, as_of), notes=(_failed(error),))
+        return replace(alone, warm_up=_need(strategy, as_of), notes=(_failed(error),))
     except QuantGraphError as error:
-        return replace(alone, warm_up=_need(strategy, strategy.data_ref, as_of), notes=(_missing(error),))
+        return replace(alone, warm_up=_need(strategy, as_of), notes=(_missing(error),))
     notes = () if need else (_unmeasured(extended["data_start"]),)
     return WarmedSignal(
         data_ref=ref, signal=signal, warm_up=need, data_start=extended["data_start"], notes=notes
@@ -159,11 +159,15 @@ def _measured(
                 return need, longest
         if count >= len(before):
             break
-    return None if longest is not None else _need(strategy, strategy.data_ref, as_of), longest
+    return None if longest is not None else _need(strategy, as_of), longest
 
 
-def _need(strategy: DraftStrategy, ref: str, as_of: Moment) -> int | None:
-    return measure_warm_up(_trials(strategy), strategy.store.view(as_of, ref).frozen())
+def _need(strategy: DraftStrategy, as_of: Moment) -> int | None:
+    """The sessions needed, measured on the window's data, on which the draft was made."""
+    panel, signal = strategy.store.view(as_of, strategy.data_ref).frozen(), strategy.signal
+    sessions = signal.index.to_numpy().astype("datetime64[us]")
+    whole = FrozenFrame(sessions, tuple(signal.columns), signal.to_numpy())
+    return measure_warm_up(_trials(strategy), panel, whole=TrialOutcome(signal=whole))
 
 
 def _trials(strategy: DraftStrategy) -> CodeTrials:
