@@ -44,6 +44,7 @@ from quantgraph.sandbox.imports import refuse_other_imports
 from quantgraph.sandbox.object_operators import refuse_object_operators
 from quantgraph.sandbox.trading_json import account_from_json, decision_to_json
 from quantgraph.sandbox.view_sync import FramesReceiver, ViewReceiver
+from quantgraph.sandbox.window_bounds import remember_window_bounds
 from quantgraph.sandbox.wire import Block, Frames, Read, encode_frames, encode_message, read_header
 from quantgraph.state.frames import FrozenFrame, freeze
 
@@ -203,6 +204,8 @@ def _peak_kilobytes() -> int:
 def preload() -> None:
     """Run a typical strategy once, so that every fork has what libraries import and build on first use."""
     import talib  # noqa: F401 - imported once for all forks
+
+    remember_window_bounds()
 
     for market in get_args(MarketCode):
         load_rules(market)  # a sealed process cannot read the tables of a decider's market
