@@ -39,6 +39,7 @@ KEYS = {
     "quantgraph.session": {"path": str, "session": str, "value": str},
     "quantgraph.question": {"path": str, "clarification": dict},
     "quantgraph.said": {"path": str, "lines": list},
+    "quantgraph.proof": {"path": str, "runs": int, "seconds": int, "line": str},
 }
 
 

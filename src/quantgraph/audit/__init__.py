@@ -11,6 +11,7 @@ from quantgraph.audit.causality import (
     Verdict,
     check_causality,
     measure_warm_up,
+    planned_runs,
     run_again,
 )
 from quantgraph.audit.findings import Finding, Report
@@ -29,6 +30,7 @@ __all__ = [
     "check_data",
     "check_signal",
     "measure_warm_up",
+    "planned_runs",
     "run_again",
     "signal_counts",
 ]

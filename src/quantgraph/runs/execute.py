@@ -130,6 +130,8 @@ class _Progress:
         name = str(event["path"]).removeprefix(_SUBGRAPH)
         if event["event"] == "quantgraph.said":
             self.report(RunEvent(kind="said", name=name, text="\n".join(event["lines"])))
+        if event["event"] == "quantgraph.proof":
+            self.report(RunEvent(kind="proof", name=name, text=event["line"]))
         if event["event"] != "quantgraph.node" or "/" in name:
             return
         if event["status"] == "started":

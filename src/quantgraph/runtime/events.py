@@ -12,6 +12,7 @@ host that streams with ``subgraphs=True`` sees the events of graphs at any depth
 ``quantgraph.session``  a session is in the ledger
 ``quantgraph.question`` the run waits for an answer
 ``quantgraph.said``     what was understood, before anything is fetched or traded
+``quantgraph.proof``    a proof began that will take long
 ====================== ==================================================================
 
 A node that runs again, after an answer or after its process was killed, emits its events again. ``served`` is
@@ -36,6 +37,7 @@ __all__ = [
     "Event",
     "ModelEvent",
     "NodeEvent",
+    "ProofEvent",
     "QuestionEvent",
     "RunEvent",
     "SaidEvent",
@@ -43,6 +45,7 @@ __all__ = [
     "emit_finished",
     "emit_model_call",
     "emit_paused",
+    "emit_proof",
     "emit_said",
     "emit_session",
     "emit_started",
@@ -107,7 +110,20 @@ class SaidEvent(TypedDict):
     lines: list[str]
 
 
-Event = NodeEvent | ModelEvent | SessionEvent | QuestionEvent | SaidEvent
+class ProofEvent(TypedDict):
+    """A proof that will take long."""
+
+    event: Literal["quantgraph.proof"]
+    path: str
+    runs: int
+    """How often the strategy will be run."""
+    seconds: int
+    """How long that takes at most, by the last run."""
+    line: str
+    """The same in the user's language."""
+
+
+Event = NodeEvent | ModelEvent | SessionEvent | QuestionEvent | SaidEvent | ProofEvent
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -116,10 +132,10 @@ class RunEvent:
 
     ``node``: a node has finished, ``text`` is the last line of the history. ``session``: a session was
     traded, ``text`` is its date. ``question`` and ``answer``: their text. ``said``: what was understood, a
-    line each.
+    line each. ``proof``: how long a proof will take.
     """
 
-    kind: Literal["node", "session", "question", "answer", "said"]
+    kind: Literal["node", "session", "question", "answer", "said", "proof"]
     name: str
     text: str = ""
 
@@ -178,6 +194,13 @@ def emit_said(lines: Sequence[str]) -> None:
     """Emit what was understood."""
     scope = current_scope()
     emit(SaidEvent(event="quantgraph.said", path=scope.path if scope else "", lines=list(lines)))
+
+
+def emit_proof(runs: int, seconds: float, line: str) -> None:
+    """Emit that a proof will take long."""
+    scope = current_scope()
+    path = scope.path if scope else ""
+    emit(ProofEvent(event="quantgraph.proof", path=path, runs=runs, seconds=round(seconds), line=line))
 
 
 def emit_session(session: pd.Timestamp, value: Decimal) -> None:

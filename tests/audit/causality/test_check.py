@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from quantgraph.audit import CodeTrials, check_causality
+from quantgraph.audit import CodeTrials, check_causality, planned_runs
 from quantgraph.audit.causality._panel_slices import prefix, read_panels
 from quantgraph.errors import BadFrame, BadOption, CodeFailed
 from quantgraph.market.moment import Moment
@@ -441,3 +441,12 @@ def test_the_levels_of_an_index_have_a_future_too():
         honest = check_causality(gated(0), _with_index(), exhaustive=exhaustive)
         assert honest.causal, honest.line
         assert not check_causality(gated(-1), _with_index(), exhaustive=exhaustive).causal
+
+
+@pytest.mark.parametrize("cells", [0, 10**9])
+def test_the_runs_that_a_proof_takes_are_known_before_it_begins(cells):
+    frames, trials = read_panels(panel(60, gaps=False)), Inline(cross)
+    options = {"cuts": 12, "cells": cells}
+    verdict = check_causality(trials, frames, whole=trials.whole(frames), warm_up=False, seed=0, **options)
+    assert verdict.causal
+    assert planned_runs(frames, **options) == verdict.evaluations == (60 if cells else 12 + 16 + 2 + 2)

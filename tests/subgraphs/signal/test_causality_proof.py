@@ -230,3 +230,18 @@ def _in_turn(play, *codes):
         return "done" if done else play.tool_call("python_repl", query=codes[turn - 1])
 
     return answer
+
+
+def test_a_proof_that_takes_long_is_announced_before_it_begins(play, graph_of, monkeypatch):
+    task = {"messages": [("user", play.SENTENCE)]}
+    modes = {"stream_mode": "custom", "subgraphs": True, "version": "v2"}
+
+    def announced():
+        parts = graph_of(play.Cast()).stream(task, **modes)
+        return [part["data"] for part in parts if part["data"]["event"] == "quantgraph.proof"]
+
+    assert announced() == []
+    monkeypatch.setattr(causality_proof, "_LONG", 0.0)
+    (told,) = announced()
+    assert told["runs"] == 23  # the window's 22 sessions, and the one before it that a row needs
+    assert "23 次" in told["line"] or "about 23 times" in told["line"]

@@ -1,6 +1,6 @@
 """The proof that a signal uses only what was known."""
 
-from quantgraph.audit.causality.check import check_causality
+from quantgraph.audit.causality.check import check_causality, planned_runs
 from quantgraph.audit.causality.counterexample import Counterexample
 from quantgraph.audit.causality.fields_read import Reads, run_again
 from quantgraph.audit.causality.trials import CodeTrials, FunctionTrials, TrialOutcome, Trials
@@ -17,5 +17,6 @@ __all__ = [
     "Verdict",
     "check_causality",
     "measure_warm_up",
+    "planned_runs",
     "run_again",
 ]

@@ -19,7 +19,7 @@ from quantgraph.audit.causality.verdict import MAX_FLIPPED_SHARE
 from quantgraph.sandbox.wire import Frames
 from quantgraph.state.frames import Floats, FrozenFrame
 
-__all__ = ["memory_test", "sampled_proof", "walk_forward"]
+__all__ = ["memory_test", "runs_of_samples", "sampled_proof", "walk_forward"]
 
 _EARLIER_CUTS = 48
 _FUTURE_CUTS = 8
@@ -64,6 +64,12 @@ def sampled_proof(state: ProofState, cuts: Sequence[int]) -> Counterexample | No
     """Test the strategy on prefixes cut after some rows, then on alternative futures, until a test fails."""
     futures = min(_FUTURE_CUTS, len(cuts))
     return _truncation_test(state, cuts) or _alternative_futures_test(state, futures) or _appended_test(state)
+
+
+def runs_of_samples(cuts: int) -> int:
+    """How many runs :func:`sampled_proof` takes at so many cuts, if no test fails."""
+    futures = min(_FUTURE_CUTS, cuts)
+    return cuts + 2 * futures + min(_MISSING_FUTURES, futures) + 2
 
 
 def _truncation_test(state: ProofState, rows: Sequence[int]) -> Counterexample | None:

@@ -13,7 +13,7 @@ import numpy as np
 from quantgraph.audit.causality._lookahead_hints import code_hints
 from quantgraph.audit.causality._panel_slices import axes_of, read_panels
 from quantgraph.audit.causality._proof_state import ProofState
-from quantgraph.audit.causality._proofs import memory_test, sampled_proof, walk_forward
+from quantgraph.audit.causality._proofs import memory_test, runs_of_samples, sampled_proof, walk_forward
 from quantgraph.audit.causality.counterexample import Counterexample
 from quantgraph.audit.causality.fields_read import Reads
 from quantgraph.audit.causality.trials import FunctionTrials, TrialOutcome, Trials
@@ -23,7 +23,7 @@ from quantgraph.errors import BadOption
 from quantgraph.market.moment import PHASES, Phase
 from quantgraph.sandbox.wire import Frames
 
-__all__ = ["check_causality"]
+__all__ = ["check_causality", "planned_runs"]
 
 _CELLS_A_RUN = 10_000
 """Cost of running one prefix beside its own cells: some milliseconds."""
@@ -113,6 +113,13 @@ def check_causality(
             evaluations=state.trials.evaluations,
         )
     return replace(verdict, lookback=lookback, seconds=time.perf_counter() - started)
+
+
+def planned_runs(panels: Frames, *, cuts: int, cells: int) -> int:
+    """How often a proof runs a strategy that is causal, without the warm-up; see :func:`check_causality`."""
+    panel = {name: fields for name, fields in panels.items() if name != "signal"}
+    sessions = len(axes_of(panel).sessions)
+    return sessions if _cells_of(panel) <= cells else runs_of_samples(min(cuts, sessions))
 
 
 def _check_options(exhaustive: object, cuts: int, cells: int, lookback: int | None, decide_at: str) -> None:

@@ -110,6 +110,11 @@ class CodeTrials:
         Source of the strategy, as its author ran it.
     name
         The signal to check; None is the last one handed over.
+
+    Attributes
+    ----------
+    seconds
+        How long the last run took.
     """
 
     def __init__(self, runner: CodeRunner, cells: Sequence[str], name: str | None = None) -> None:
@@ -119,6 +124,7 @@ class CodeTrials:
         self._name = name
         self._names: list[str] = []
         self._megabytes = 0.0
+        self.seconds = 0.0
 
     @property
     def lanes(self) -> int:
@@ -161,6 +167,7 @@ class CodeTrials:
     def _outcome(self, result: CodeResult, panel: Frames) -> TrialOutcome:
         self.isolated = self.isolated and result.isolation in _ISOLATED
         self._megabytes = max(self._megabytes, result.memory_mb)
+        self.seconds = result.seconds
         if isinstance(result.error, CodeTimeout | CodeMemoryExceeded):
             raise result.error
         if result.error is not None:

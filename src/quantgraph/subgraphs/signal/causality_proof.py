@@ -7,7 +7,7 @@ from typing import Any
 
 import pandas as pd
 
-from quantgraph._util.texts import Language
+from quantgraph._util.texts import Language, say
 from quantgraph.audit import (
     CodeTrials,
     Finding,
@@ -16,10 +16,12 @@ from quantgraph.audit import (
     TrialOutcome,
     Verdict,
     check_causality,
+    planned_runs,
     run_again,
 )
 from quantgraph.market.moment import session_of
 from quantgraph.runtime.endings import language
+from quantgraph.runtime.events import emit_proof
 from quantgraph.runtime.resources import OpenResources
 from quantgraph.sandbox.wire import Frames
 from quantgraph.state.frames import FrozenFrame
@@ -28,6 +30,10 @@ from quantgraph.subgraphs.signal.state import SignalSubgraphState
 from quantgraph.subgraphs.signal.warm_up import evaluated_from, in_window
 
 __all__ = ["CausalityProof", "prove_causality"]
+
+
+_LONG = 30.0
+"""Seconds from which on a proof is announced."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -68,11 +74,15 @@ def prove_causality(
     whole, reads, changed = _run_again(state, trials, panel, signal)
     if changed is not None:
         return CausalityProof(report=Report(checks=("reproducible",), findings=(changed,)))
+    settings = resources.settings
+    runs = planned_runs(panel, cuts=settings.audit_cuts, cells=settings.audit_cells)
+    if (seconds := runs * trials.seconds / trials.lanes) > _LONG:
+        emit_proof(runs, seconds, _long_proof(runs, seconds, trials.seconds, language(state)))
     verdict = check_causality(
         trials,
         panel,
-        cuts=resources.settings.audit_cuts,
-        cells=resources.settings.audit_cells,
+        cuts=settings.audit_cuts,
+        cells=settings.audit_cells,
         seed=seed,
         whole=whole,
         reads=reads,
@@ -123,6 +133,15 @@ def _run_again(
     else:
         message = f"{name} differs when its code is run again; seed all randomness"
     return again, reads, Finding(severity="error", code="not_reproducible", message=message)
+
+
+def _long_proof(runs: int, seconds: float, each: float, user_language: Language) -> str:
+    minutes = max(1, round(seconds / 60))
+    return say(
+        user_language,
+        zh=f"证明要把策略代码再运行约 {runs} 次，每次至多 {each:.1f} 秒，最长约 {minutes} 分钟",
+        en=f"the proof runs the code about {runs} times, each up to {each:.1f} s: at most some {minutes} min",
+    )
 
 
 def _verdict_json(verdict: Verdict, user_language: Language) -> dict[str, Any]:
