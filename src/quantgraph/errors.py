@@ -20,6 +20,7 @@ __all__ = [
     "CodeMemoryExceeded",
     "CodeRefused",
     "CodeTimeout",
+    "DataTooLarge",
     "FutureRequested",
     "LedgerConflict",
     "ModelOutputInvalid",
@@ -132,6 +133,12 @@ class StorageUnavailable(QuantGraphError, OSError):
     """
 
     code = "storage_unavailable"
+
+
+class DataTooLarge(QuantGraphError, MemoryError):
+    """A request's data need more memory than the machine has free; ``data["sessions"]`` is how many fit."""
+
+    code = "data_too_large"
 
 
 class BadFrame(QuantGraphError, ValueError):

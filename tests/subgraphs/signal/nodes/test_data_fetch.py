@@ -144,3 +144,16 @@ def test_the_levels_of_a_watched_index_reach_the_code(play, graph_of, store):
     expected = SampleSource().index_bars(index, levels.index[0], levels.index[-1])["close"].diff() > 0
     assert signal.to_numpy().tolist() == expected.loc[signal.index].astype(float).to_numpy().tolist()
     assert f'"index":["{index}"]' in cast.said["code"][0]
+
+
+def test_data_that_do_not_fit_into_memory_are_asked_about_and_not_fetched(play, graph_of, monkeypatch):
+    """22 sessions of one stock at 400 bytes a cell are 8,800 bytes; 4,000 are free: ten sessions fit."""
+    monkeypatch.setattr("quantgraph.subgraphs.signal.memory_need.available_memory", lambda: 4_000)
+    source = Flaky()
+    graph = graph_of(play.Cast(), source=source, checkpointer=InMemorySaver())
+    question = graph.invoke(begin(play), THREAD)["__interrupt__"][0].value
+    assert (question["kind"], source.asked) == ("window", 0)
+    assert "10 sessions of these stocks fit" in question["question"]
+    ended = graph_of(play.Cast(), source=source, on_clarify="fail").invoke(begin(play))
+    assert (ended["ended_because"], source.asked) == ("data_unavailable", 0)
+    assert ended["error_messages"][0].startswith("data_too_large: 1 stocks x 22 sessions need about")

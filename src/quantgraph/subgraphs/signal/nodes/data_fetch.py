@@ -11,7 +11,8 @@ import pandas as pd
 from langchain_core.messages import ToolMessage
 
 from quantgraph._util.texts import Note, say
-from quantgraph.errors import NoData, QuantGraphError, UnknownField, UnknownSymbol
+from quantgraph.data import MarketDataSource
+from quantgraph.errors import DataTooLarge, NoData, QuantGraphError, UnknownField, UnknownSymbol
 from quantgraph.market.moment import session_of
 from quantgraph.recording import recorded
 from quantgraph.runtime.agent_factory import Agent, invoke_agent, tool_errors
@@ -28,6 +29,7 @@ from quantgraph.subgraphs.signal.agents import (
 from quantgraph.subgraphs.signal.data_request import (
     fetch_levels,
     has_data,
+    request_sessions,
     request_symbols,
     restrict_to_request,
 )
@@ -37,6 +39,7 @@ from quantgraph.subgraphs.signal.decider_needs import (
     lacking_indicators,
 )
 from quantgraph.subgraphs.signal.indicator_fields import check_source_fields, fields_question_update
+from quantgraph.subgraphs.signal.memory_need import check_fits, too_large_text
 from quantgraph.subgraphs.signal.messages import without_words
 from quantgraph.subgraphs.signal.state import SignalSubgraphState
 from quantgraph.subgraphs.signal.state_updates import failure_update, question_update
@@ -91,6 +94,8 @@ def data_fetch_node(
             problems = _ask_agent(state, resources, context, agent) if by_agent else _fetch(state, context)
     except MODEL_ERRORS as error:
         return end_update(state, "model_unavailable", error)
+    except DataTooLarge as error:
+        return _too_large_update(state, resources, error)
     try:
         _fetch_levels(state, resources, context)
     except FATAL_ERRORS:
@@ -198,7 +203,7 @@ def _fetch(state: SignalSubgraphState, context: ToolContext) -> list[str]:
     symbols = request_symbols(request, source)
     first, last = session_of(request["start"]), session_of(request["end"])
     asks: dict[str, Callable[[], Mapping[str, pd.DataFrame]]] = {
-        "ohlcv": lambda: source.bars(symbols, first, last)
+        "ohlcv": partial(_bars_that_fit, state, source)
     }
     if request["indicators"]:
         asks["indicators"] = lambda: source.indicators(symbols, first, last, request["indicators"])
@@ -207,11 +212,18 @@ def _fetch(state: SignalSubgraphState, context: ToolContext) -> list[str]:
         facts = _fetch_facts(state, context, panel)
         try:
             tree.move_to(recorded("code", facts, partial(_fetch_panel, tree, panel, ask)))
-        except FATAL_ERRORS:
+        except (*FATAL_ERRORS, DataTooLarge):
             raise
         except QuantGraphError as error:
             errors.append(error.line)
     return errors
+
+
+def _bars_that_fit(state: SignalSubgraphState, source: MarketDataSource) -> Mapping[str, pd.DataFrame]:
+    request = state["request"]
+    symbols, sessions = request_symbols(request, source), request_sessions(request, source)
+    check_fits(len(symbols), len(sessions))
+    return source.bars(symbols, session_of(request["start"]), session_of(request["end"]))
 
 
 def _fetch_panel(tree: WorkingTree, panel: str, ask: Callable[[], Mapping[str, pd.DataFrame]]) -> str:
@@ -249,6 +261,15 @@ def _fetch_levels(state: SignalSubgraphState, resources: OpenResources, context:
             last=last,
         )
         context.tree.move_to(recorded("code", _fetch_facts(state, context, "index"), fetch))
+
+
+def _too_large_update(
+    state: SignalSubgraphState, resources: OpenResources, error: DataTooLarge
+) -> dict[str, Any]:
+    """Return the question for a window whose data fit into memory; headless, the end."""
+    if resources.on_clarify in ("default", "fail"):
+        return end_update(state, "data_unavailable", error)
+    return question_update(state, "window", too_large_text(error).text(language(state)))
 
 
 def _no_levels_update(
