@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from decimal import Decimal
 from functools import partial
 from pathlib import Path
@@ -103,9 +104,10 @@ def create_trading_graph(
         settings=settings,
     )
     _check_arguments(rules, given.decider, mark_at)
+    trader = given.decider or SignalRule()
     trading = Trading(
-        resources=open_resources(given, in_run_folders=True),
-        decider=given.decider or SignalRule(),
+        resources=open_resources(replace(given, decider=trader), in_run_folders=True),
+        decider=trader,
         rules=rules or Rulebook.mainland(),
         cash=_positive(cash),
         mark_at=mark_at,

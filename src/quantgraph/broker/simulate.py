@@ -12,6 +12,7 @@ import pandas as pd
 
 from quantgraph._util.canonical_json import content_hash
 from quantgraph.broker.account import Account
+from quantgraph.broker.block_code import BLOCKS_FROM, LOADED_FROM, is_block_code_loaded
 from quantgraph.broker.corporate_actions import action_book
 from quantgraph.broker.decider import BlockRule, Decider, check_decider
 from quantgraph.broker.decision_context import DecisionContext, RunContext
@@ -56,13 +57,14 @@ class Market:
     blocks_from
         Smallest number of cells (sessions times symbols) of the data for trading in blocks. The fills are the
         same; with fewer cells it is not worth the ten seconds that compiling takes once on each machine.
+        None: 50,000, and 5,000 in a process that has the compiled code already.
     """
 
     store: DataState
     data_ref: str
     rules: Rulebook
     mark_at: MarkAt = "close"
-    blocks_from: int = 50_000
+    blocks_from: int | None = None
 
     def __post_init__(self) -> None:
         if self.rules.volume_share is not None and "vol" not in self.store.snapshot(self.data_ref)["ohlcv"]:
@@ -75,6 +77,13 @@ class Market:
     def cells(self) -> int:
         """Sessions times symbols of the data."""
         return int(self.store.snapshot(self.data_ref)["ohlcv"]["open"].size)
+
+    @property
+    def in_blocks(self) -> bool:
+        """Whether it is worth trading in blocks."""
+        if self.blocks_from is not None:
+            return self.cells >= self.blocks_from
+        return self.cells >= (LOADED_FROM if is_block_code_loaded() else BLOCKS_FROM)
 
     @property
     def identity(self) -> dict[str, Any]:
@@ -157,7 +166,7 @@ def advance(
         After so many sessions it stops behind the first without a block rule. Default: all of them.
     """
     view = growing_view or market.store.growing_view(market.data_ref)
-    left, blocks = list(sessions), market.cells >= market.blocks_from
+    left, blocks = list(sessions), market.in_blocks
     least = len(left) if at_least is None else at_least
     while left:
         opened, at_open = open_session(market, left[0], account), Moment(left[0], "open")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from decimal import Decimal
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -35,10 +36,16 @@ from quantgraph.broker.vectorized._panel import BlockTask, FallbackRequired, las
 from quantgraph.errors import LedgerConflict
 from quantgraph.market.money import to_decimal
 
-__all__ = ["BlockRun", "amount_of"]
+__all__ = ["BlockRun", "amount_of", "is_kept_on_disk"]
 
 _UNITS = 10_000
 _NEVER = 1 << 62
+
+
+def is_kept_on_disk() -> bool:
+    """Whether numba found a folder for the compiled code."""
+    kernel: Any = _account_kernel.run
+    return kernel.stats.cache_path is not None
 
 
 def amount_of(cents: int) -> Decimal:

@@ -10,6 +10,8 @@ from langchain_core.messages import AnyMessage, ToolMessage
 
 from quantgraph._util.canonical_json import canonical_json, content_hash
 from quantgraph._util.texts import Note
+from quantgraph.broker.block_code import load_block_code
+from quantgraph.broker.decider import Decider
 from quantgraph.errors import QuantGraphError
 from quantgraph.llm.tags import escape_tags, field_list, wrap
 from quantgraph.recording import recorded
@@ -101,6 +103,7 @@ def signal_generate_node(
         resources.store, current_ref(state, resources), window, known_source(state, resources)
     )
     data_ref = resources.store.without("signal", data_ref)
+    _prepare_trading(resources, data_ref)
     context = tool_context(state, resources, data_ref)
     try:
         replies = invoke_agent(
@@ -161,6 +164,14 @@ def signal_generate_node(
         "current_task": "validate",
         **success_update(state, f"signal_generate: {name}"),
     }
+
+
+def _prepare_trading(resources: OpenResources, data_ref: str) -> None:
+    """Load the code of the trades that follow beside the signal's, if they can be made in blocks."""
+    decider = resources.decider
+    if decider is not None and type(decider).block_rule is not Decider.block_rule:
+        cells = resources.store.snapshot(data_ref)["ohlcv"]["open"].size
+        load_block_code(int(cells), resources.settings.cache_dir)
 
 
 def _before_last_attempt(state: SignalSubgraphState) -> tuple[dict[str, Any], list[Attempt]]:
