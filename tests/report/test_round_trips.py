@@ -5,6 +5,7 @@ import pandas as pd
 import pytest
 
 from quantgraph.broker.corporate_actions import Delisting, Dividend, Split
+from quantgraph.broker.ledger.order_table import OrderTable
 from quantgraph.broker.orders import Fill, Order
 from quantgraph.errors import BadOption
 from quantgraph.report.order_statistics import round_trip_statistics
@@ -215,7 +216,7 @@ def test_shares_that_a_split_left_nothing_of_are_sold_before_the_orders_of_that_
     fills = [filled(0, "buy", 3, 10), filled(2, "buy", 5, 100), filled(3, "sell", 5, 110)]
     # 30 brought 12 after two sessions; 500 brought 550 after one
     wanted = {"round_trips": 2, "profit_factor": pytest.approx(50 / 18), "average_holding": 1.5}
-    assert round_trip_statistics(fills, [gone], DAYS) == wanted
+    assert round_trip_statistics(OrderTable.of(fills), [gone], DAYS) == wanted
 
 
 @pytest.mark.parametrize("periods", [0, -1, None, "252", math.nan, math.inf])

@@ -190,7 +190,7 @@ def _summary(book: Ledger, run_id: str) -> dict[str, Any]:
         "value": float(days["value"].iloc[-1]) if len(days) else float(account.cash),
         "fills": int(days["fills"].sum()) if len(days) else 0,
         "rejections": int(days["rejections"].sum()) if len(days) else 0,
-        "rejections_by_reason": rejection_counts(book.orders(run_id)),
+        "rejections_by_reason": rejection_counts(book.statement(run_id).orders),
         "realised": round(float(days["realised"].sum()), 2) if len(days) else 0.0,
         "dividends": round(float(days["dividends"].sum()), 2) if len(days) else 0.0,
         "notes": {f"{day:%Y-%m-%d}": said for day, said in notes.items()},

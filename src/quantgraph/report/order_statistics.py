@@ -4,27 +4,34 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from decimal import Decimal
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from quantgraph.broker.corporate_actions import Delisting, Event, Split
-from quantgraph.broker.orders import Fill, Outcome, rejection_of
-from quantgraph.report.round_trips import Entitlement, profit_factor, round_trips
+from quantgraph.broker.ledger.order_table import OrderTable
 from quantgraph.report.trades import Trade
-from quantgraph.state.frames import Floats
 
 __all__ = ["count_unfollowed_buys", "format_counts", "rejection_counts", "round_trip_statistics"]
 
 _DUST = 1e-6
 """Rounding of sums of shares."""
+_ROUNDED = 20
+"""Decimals that the cost of a part of a holding is rounded to, as by :func:`.round_trips`."""
+_SPLITS, _MERGERS, _FILLS, _DELISTINGS = range(4)
+"""What comes first in a session."""
+
+_Move = tuple[int, int, int, bool, int, int | float]
+"""Session, what it is, symbol, whether it adds shares, shares, and what was paid (in units) or brought."""
 
 
-def rejection_counts(outcomes: Iterable[Outcome]) -> dict[str, int]:
+def rejection_counts(orders: OrderTable) -> dict[str, int]:
     """Number of orders refused or cut by code, the most frequent first."""
-    return dict(Counter(refused.code for each in outcomes if (refused := rejection_of(each))).most_common())
+    return dict(Counter(code for code in orders.refused if code).most_common())
 
 
 def format_counts(reasons: Mapping[str, int]) -> str:
@@ -37,9 +44,12 @@ def format_counts(reasons: Mapping[str, int]) -> str:
 
 
 def round_trip_statistics(
-    outcomes: Iterable[Outcome], events: Iterable[Event], sessions: pd.DatetimeIndex
+    orders: OrderTable, events: Iterable[Event], sessions: pd.DatetimeIndex
 ) -> dict[str, Any]:
     """Round trips at average cost and without dividends, as ``win_rate`` and ``realised`` count them.
+
+    The numbers are those of :func:`.round_trips` with ``basis="average"``, bit for bit: both are exact, this
+    one in whole numbers, and both round the cost of a part of a holding to twenty decimals.
 
     Returns
     -------
@@ -47,25 +57,88 @@ def round_trip_statistics(
         ``round_trips``, one a sale; ``profit_factor``, None without a loss; ``average_holding``, mean number
         of sessions from purchase to sale, None without a round trip.
     """
-    splits = [event for event in events if isinstance(event, Split)]
-    trades = [_merged_away(split) for split in splits if not split.after]  # before the session's orders
-    trades += [Trade.of(each) for each in (*outcomes, *events) if isinstance(each, Fill | Delisting)]
-    shares = [
-        Entitlement(session=split.session, symbol=split.symbol, shares=split.after - split.before)
-        for split in splits
-        if split.after
-    ]
-    trips = round_trips(trades, shares, basis="average")
-    opened, closed = (
-        sessions.get_indexer(pd.DatetimeIndex([getattr(trip, at) for trip in trips]))
-        for at in ("opened", "closed")
-    )
-    factor = profit_factor(trips)
+    decimals = max(2 * orders.digits, _ROUNDED)
+    unit, grain = 10**decimals, 10 ** (decimals - _ROUNDED)
+    profits: list[float] = []
+    holding = 0
+    held: dict[int, tuple[int, int, int]] = {}  # by symbol: first session, shares, cost in units
+    for session, what, symbol, adds, shares, money in _moves(orders, events, sessions, decimals):
+        opened, there, cost = held.get(symbol, (session, 0, 0))
+        if what == _SPLITS:
+            held[symbol] = opened, there + shares, cost
+        elif adds:
+            held[symbol] = opened if there else session, there + shares, cost + int(money)
+        else:
+            part = cost if shares == there and grain == 1 else _part(cost * shares, there, grain)
+            profits.append(money - part / unit)
+            holding += session - opened
+            if shares == there:
+                del held[symbol]
+            else:
+                held[symbol] = opened, there - shares, cost - part
+    lost = math.fsum(profit for profit in profits if profit < 0)
+    won = math.fsum(profit for profit in profits if profit > 0)
     return {
-        "round_trips": len(trips),
-        "profit_factor": None if math.isnan(factor) else factor,
-        "average_holding": float((closed - opened).mean()) if trips else None,
+        "round_trips": len(profits),
+        "profit_factor": won / -lost if lost else None,
+        "average_holding": holding / len(profits) if profits else None,
     }
+
+
+def _part(product: int, whole: int, grain: int) -> int:
+    """A product over a whole in grains, half to even, as ``round(Fraction(...), 20)``."""
+    count, rest = divmod(product, whole * grain)
+    if 2 * rest > whole * grain or (2 * rest == whole * grain and count % 2):
+        count += 1
+    return count * grain
+
+
+def _moves(
+    orders: OrderTable, events: Iterable[Event], sessions: pd.DatetimeIndex, decimals: int
+) -> Iterable[_Move]:
+    """Fills and events in the order in which they moved shares."""
+    place_of = {f"{session:%Y-%m-%d}": place for place, session in enumerate(sessions)}
+    found: Iterable[_Move] = _fills(orders, [place_of[day] for day in orders.days], decimals)
+    others = list(_event_moves(events, orders, sessions))
+    return sorted((*found, *others), key=lambda move: move[:2]) if others else found
+
+
+def _fills(orders: OrderTable, places: Sequence[int], decimals: int) -> Iterator[_Move]:
+    scale, unit = 10**orders.digits, 10**decimals
+    more = unit // scale**2
+    columns = zip(
+        orders.day.tolist(),
+        orders.symbol.tolist(),
+        orders.sells.tolist(),
+        orders.quantity,
+        orders.price,
+        orders.cost,
+        strict=True,
+    )
+    for day, symbol, sells, quantity, price, cost in columns:
+        if sells:
+            brought = (quantity * price - cost * scale) * more / unit
+            yield places[day], _FILLS, symbol, False, quantity, brought
+        elif quantity:
+            yield places[day], _FILLS, symbol, True, quantity, (quantity * price + cost * scale) * more
+
+
+def _event_moves(events: Iterable[Event], orders: OrderTable, sessions: pd.DatetimeIndex) -> Iterator[_Move]:
+    symbols = {symbol: place for place, symbol in enumerate(orders.symbols)}
+    scale = 10**orders.digits
+    for event in events:
+        if not isinstance(event, Split | Delisting):
+            continue
+        session, symbol = int(sessions.searchsorted(event.session)), symbols[event.symbol]
+        if isinstance(event, Split) and event.after:
+            shares = int((Decimal(event.after) - Decimal(event.before)) * scale)
+            yield session, _SPLITS, symbol, True, shares, 0
+            continue
+        gone = isinstance(event, Delisting)
+        trade = Trade.of(event) if isinstance(event, Delisting) else _merged_away(event)
+        shares = int(Decimal(trade.quantity) * scale)
+        brought = float(Fraction(trade.notional) - Fraction(trade.cost))
+        yield session, _DELISTINGS if gone else _MERGERS, symbol, False, shares, brought
 
 
 def _merged_away(split: Split) -> Trade:
@@ -81,7 +154,7 @@ def _merged_away(split: Split) -> Trade:
 
 
 def count_unfollowed_buys(
-    signal: pd.DataFrame, outcomes: Iterable[Outcome], events: Iterable[Event], sessions: pd.DatetimeIndex
+    signal: pd.DataFrame, orders: OrderTable, events: Iterable[Event], sessions: pd.DatetimeIndex
 ) -> int:
     """Count buys of a signal, for symbols not held, without an order.
 
@@ -92,32 +165,18 @@ def count_unfollowed_buys(
     sessions
         The sessions that were traded.
     """
-    outcomes = list(outcomes)
-    moved = [
-        (fill.session, fill.order.symbol, float(fill.quantity if fill.side == "buy" else -fill.quantity))
-        for fill in outcomes
-        if isinstance(fill, Fill)
-    ]
+    columns = signal.columns.get_indexer(pd.Index(orders.symbols, dtype="str"))
+    rows = sessions.get_indexer(pd.DatetimeIndex(orders.days))
+    known = columns[orders.symbol] >= 0
+    places = rows[orders.day[known]], columns[orders.symbol[known]]
+    moved, ordered = (np.zeros((len(sessions), signal.shape[1])) for _ in range(2))
+    np.add.at(moved, places, orders.shares[known])
+    np.add.at(ordered, places, orders.wishes_to_buy[known])
     for event in events:
-        if isinstance(event, Split):
-            moved.append((event.session, event.symbol, float(event.after - event.before)))
-        elif isinstance(event, Delisting):
-            moved.append((event.session, event.symbol, -float(event.quantity)))
-    ordered = [(each.session, each.order.symbol, 1.0) for each in outcomes if each.order.side == "buy"]
-    after, orders = (_sums(cells, sessions, signal.columns) for cells in (moved, ordered))
-    held = np.vstack([np.zeros((1, signal.shape[1])), after.cumsum(axis=0)[:-1]]) > _DUST
+        column = int(signal.columns.get_indexer(pd.Index([event.symbol]))[0])
+        if column >= 0 and isinstance(event, Split | Delisting):
+            change = event.after - event.before if isinstance(event, Split) else -event.quantity
+            moved[sessions.get_loc(event.session), column] += float(change)
+    held = np.vstack([np.zeros((1, signal.shape[1])), moved.cumsum(axis=0)[:-1]]) > _DUST
     buys = signal.reindex(sessions).to_numpy() == 1
-    return int((buys & ~held & (orders == 0)).sum())
-
-
-def _sums(
-    cells: Sequence[tuple[pd.Timestamp, str, float]], sessions: pd.DatetimeIndex, symbols: pd.Index
-) -> Floats:
-    """Sums by session and symbol, (T, N), 0 without an amount."""
-    sums = np.zeros((len(sessions), len(symbols)))
-    days, names, amounts = zip(*cells, strict=True) if cells else ((), (), ())
-    columns = symbols.get_indexer(pd.Index(names, dtype="str"))
-    known = columns >= 0
-    rows = sessions.get_indexer(pd.DatetimeIndex(days))
-    np.add.at(sums, (rows[known], columns[known]), np.array(amounts)[known])
-    return sums
+    return int((buys & ~held & (ordered == 0)).sum())

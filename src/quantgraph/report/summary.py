@@ -83,7 +83,8 @@ def summarise(
         price dropped without a dividend in the data, and what they would have paid, None where the data
         cannot tell; ``costs {commission, stamp_duty, transfer_fee, regulatory, slippage, total}``.
     """
-    values, days, costs = ledger.values(run_id), ledger.days(run_id), ledger.costs(run_id)
+    run = ledger.statement(run_id)
+    values, days, costs = run.values, run.days, run.costs
     held, bought = buy_and_hold_values(benchmark or market, sessions, cash=cash)
     levels = None if index is None else index_buy_and_hold(index, sessions, cash=cash, at=market.mark_at)
     data, universe = (each.store.snapshot(each.data_ref) for each in (market, benchmark or market))
@@ -91,7 +92,7 @@ def summarise(
     if signal is not None:
         counts = {"name": signal, "counts": signal_counts(data["signal"][signal])}
         traded = _as_traded(data["signal"][signal], data["ohlcv"]["open"], ledger.meta(run_id))
-    orders, events, done = ledger.orders(run_id), ledger.events(run_id), pd.DatetimeIndex(days.index)
+    orders, events, done = run.orders, run.events, pd.DatetimeIndex(days.index)
     return {
         "run_id": run_id,
         "signal": counts,

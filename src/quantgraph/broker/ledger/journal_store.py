@@ -35,6 +35,9 @@ journal = Table(
 OPENING = 2
 """Lines before the first session: the run and its deposit."""
 
+_PARTITION = 10_000
+"""Lines that are held in memory at a time, where many are read."""
+
 _COLUMNS = ("run_id", "line", "session", "kind", "body", "hash")
 
 
@@ -140,6 +143,20 @@ class JournalStore:
         self.opening(run_id)
         with self.engine.connect() as connection:
             return [tuple(row) for row in connection.execute(query)]
+
+    def each_line(self, run_id: str, *without: str) -> Iterator[tuple[str, str, str]]:
+        """Session, kind and body of every line of the sessions but those of some kinds, in order."""
+        columns = journal.c
+        query = (
+            select(columns.session, columns.kind, columns.body)
+            .where(columns.run_id == run_id, columns.line >= OPENING, columns.kind.not_in(without))
+            .order_by(columns.line)
+        )
+        self.opening(run_id)
+        with self.engine.connect() as connection:
+            read = connection.execution_options(stream_results=True).execute(query)
+            for part in read.partitions(_PARTITION):
+                yield from map(tuple, part)
 
     def last_body(self, run_id: str, kind: str) -> str | None:
         """Body of the last line of a kind."""

@@ -27,6 +27,7 @@ from quantgraph.broker.ledger.journal import (
     session_from_iso,
 )
 from quantgraph.broker.ledger.journal_store import OPENING, JournalStore
+from quantgraph.broker.ledger.order_table import OrderReader, OrderTable
 from quantgraph.broker.logged_step import LoggedExecution
 from quantgraph.broker.open_session import SessionResult
 from quantgraph.broker.orders import Fill, Outcome, Rejection, rejection_of
@@ -35,7 +36,21 @@ from quantgraph.errors import LedgerConflict
 from quantgraph.market.money import ZERO, notional
 from quantgraph.market.rulebook import Charges
 
-__all__ = ["LedgerQueries", "lines_by_session", "replay_session", "verify_session"]
+__all__ = ["LedgerQueries", "RunStatement", "lines_by_session", "replay_session", "verify_session"]
+
+
+_DayBody = tuple[pd.Timestamp, dict[str, Any]]
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class RunStatement:
+    """What a run did, as the methods of :class:`LedgerQueries` of the same names tell it."""
+
+    days: pd.DataFrame
+    values: pd.Series[float]
+    costs: Charges
+    orders: OrderTable
+    events: tuple[Event, ...]
 
 
 @dataclass
@@ -128,15 +143,25 @@ class LedgerQueries:
             ``rejections`` are counts; ``traded`` (notional), the charges and ``dividends`` are sums of the
             session. Float64, in the market's currency.
         """
-        rows = [
-            (session_from_iso(session), json.loads(body))
-            for _, session, _, body in self._store.lines(run_id, "day")
-        ]
-        table = pd.DataFrame(
-            [body for _, body in rows],
-            index=pd.DatetimeIndex([day for day, _ in rows], dtype="datetime64[us]", name="trade_date"),
+        return _days_of(self._day_bodies(run_id))
+
+    def statement(self, run_id: str) -> RunStatement:
+        """Days, orders and events of a run, all from one reading of the journal."""
+        orders, bodies, events = OrderReader(), [], list[Event]()
+        for session, kind, body in self._store.each_line(run_id, "marks", "notes"):
+            if kind == "day":
+                bodies.append((session_from_iso(session), json.loads(body)))
+            elif kind in EVENTS:
+                events.append(event_of(kind, json.loads(body), session_from_iso(session)))
+            else:
+                orders.add(session, kind, body)
+        return RunStatement(
+            days=_days_of(bodies),
+            values=value_series(self.cash(run_id), [(day, Decimal(body["value"])) for day, body in bodies]),
+            costs=_costs_of(bodies),
+            orders=orders.table(),
+            events=tuple(events),
         )
-        return table.drop(columns="decider", errors="ignore").astype("float64")
 
     def values(self, run_id: str) -> pd.Series[float]:
         """One value per session, beginning with the initial cash.
@@ -148,11 +173,8 @@ class LedgerQueries:
             calendar day before the first session, which need not be a session itself. Empty before
             the first session.
         """
-        days = self._store.lines(run_id, "day")
-        return value_series(
-            self.cash(run_id),
-            [(session_from_iso(session), Decimal(json.loads(body)["value"])) for _, session, _, body in days],
-        )
+        days = self._day_bodies(run_id)
+        return value_series(self.cash(run_id), [(day, Decimal(body["value"])) for day, body in days])
 
     def holdings(self, run_id: str) -> tuple[pd.DataFrame, pd.DataFrame]:
         """Shares and marks at the end of each session.
@@ -203,8 +225,11 @@ class LedgerQueries:
 
     def costs(self, run_id: str) -> Charges:
         """Commission, duties, fees and slippage of all fills of a run, exact."""
-        days = [json.loads(body) for _, _, _, body in self._store.lines(run_id, "day")]
-        return Charges(**{name: sum((Decimal(day[name]) for day in days), ZERO) for name in CHARGES})
+        return _costs_of(self._day_bodies(run_id))
+
+    def _day_bodies(self, run_id: str) -> list[_DayBody]:
+        lines = self._store.lines(run_id, "day")
+        return [(session_from_iso(session), json.loads(body)) for _, session, _, body in lines]
 
     def check(self, run_id: str) -> int:
         """Verify the hash chain of a run, and replay every session.
@@ -257,6 +282,20 @@ class LedgerQueries:
                 "body": json.loads(row.body),
                 "hash": row.hash,
             }
+
+
+def _days_of(bodies: Sequence[_DayBody]) -> pd.DataFrame:
+    """See :meth:`LedgerQueries.days`."""
+    table = pd.DataFrame(
+        [body for _, body in bodies],
+        index=pd.DatetimeIndex([day for day, _ in bodies], dtype="datetime64[us]", name="trade_date"),
+    )
+    return table.drop(columns="decider", errors="ignore").astype("float64")
+
+
+def _costs_of(bodies: Sequence[_DayBody]) -> Charges:
+    """See :meth:`LedgerQueries.costs`."""
+    return Charges(**{name: sum((Decimal(body[name]) for _, body in bodies), ZERO) for name in CHARGES})
 
 
 def lines_by_session(rows: Iterable[Stored]) -> Iterator[tuple[str, list[Line]]]:

@@ -1,0 +1,242 @@
+"""The outcomes of many orders as columns: read from the journal's lines in bulk, exact numbers included."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from quantgraph.broker.ledger.journal import CHARGES, outcome_of, session_from_iso
+from quantgraph.broker.orders import Fill, Outcome, rejection_of
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+__all__ = ["OrderReader", "OrderTable"]
+
+Places = NDArray[np.int64]
+Flags = NDArray[np.bool_]
+
+_DIGITS = 8
+"""Decimals of numbers that are read in bulk; those of the mainland have fewer."""
+_MORE_DIGITS = 28
+"""Decimals of numbers that are read one by one."""
+_CHUNK = 50_000
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class OrderTable:
+    """Outcomes of n orders, in the order of submission.
+
+    Attributes
+    ----------
+    days, symbols
+        Sessions (ISO dates) and symbols; the columns have places in them.
+    day, symbol
+        Places (n,).
+    wishes_to_buy
+        Whether an order says that it buys (n,); a target does not.
+    sells
+        Whether its fill sells (n,).
+    refused
+        Code of the rejection, or of the rest that the volume cap cut off; None if all was filled.
+    quantity, price, cost
+        Of the fills, 0 for the others: shares, price, all charges together, times ``10 ** digits``.
+    digits
+        Decimals of these whole numbers, which are exact.
+    """
+
+    days: tuple[str, ...]
+    symbols: tuple[str, ...]
+    day: Places
+    symbol: Places
+    wishes_to_buy: Flags
+    sells: Flags
+    refused: Sequence[str | None]
+    quantity: Sequence[int]
+    price: Sequence[int]
+    cost: Sequence[int]
+    digits: int
+
+    def __len__(self) -> int:
+        return len(self.day)
+
+    @property
+    def shares(self) -> NDArray[np.float64]:
+        """Shares that each fill bought, or sold as a negative number; 0 for a refused order."""
+        scale = 10**self.digits
+        moved = np.array([quantity / scale for quantity in self.quantity], dtype=np.float64)
+        return np.where(self.sells, -moved, moved)
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether all fills are of whole shares."""
+        scale = 10**self.digits
+        return not any(quantity % scale for quantity in self.quantity)
+
+    @classmethod
+    def of(cls, outcomes: Iterable[Outcome]) -> OrderTable:
+        """Make the table of outcomes."""
+        reader = OrderReader()
+        reader.add_outcomes(list(outcomes))
+        return reader.table()
+
+
+@dataclass(kw_only=True)
+class _Part:
+    """Columns of some orders, as in :class:`OrderTable`."""
+
+    day: Places
+    symbol: Places
+    wishes_to_buy: Flags
+    sells: Flags
+    refused: list[str | None]
+    quantity: list[int]
+    price: list[int]
+    cost: list[int]
+    digits: int
+
+    def scaled(self, name: str, digits: int) -> list[int]:
+        """A column of numbers with more decimals."""
+        numbers: list[int] = getattr(self, name)
+        more = 10 ** (digits - self.digits)
+        return numbers if more == 1 else [number * more for number in numbers]
+
+
+class OrderReader:
+    """Collects lines of orders, and reads them some ten thousand at a time.
+
+    Lines that cannot be read in bulk, because their numbers have more decimals or digits, are read singly.
+    """
+
+    def __init__(self) -> None:
+        self._days: dict[str, int] = {}
+        self._symbols: dict[str, int] = {}
+        self._lines: list[tuple[str, str, str]] = []
+        self._parts: list[_Part] = []
+
+    def add(self, session: str, kind: str, body: str) -> None:
+        """Add a ``fill`` or a ``rejection``."""
+        self._lines.append((session, kind, body))
+        if len(self._lines) >= _CHUNK:
+            self._read()
+
+    def add_outcomes(self, outcomes: Sequence[Outcome]) -> None:
+        """Add orders that were read before."""
+        self._read()
+        fills = [outcome if isinstance(outcome, Fill) else None for outcome in outcomes]
+        refused = [rejection_of(outcome) for outcome in outcomes]
+        part = _Part(
+            day=_places(self._days, [f"{outcome.session:%Y-%m-%d}" for outcome in outcomes]),
+            symbol=_places(self._symbols, [outcome.order.symbol for outcome in outcomes]),
+            wishes_to_buy=np.array([outcome.order.side == "buy" for outcome in outcomes], dtype=bool),
+            sells=np.array([fill is not None and fill.side == "sell" for fill in fills], dtype=bool),
+            refused=[each.code if each else None for each in refused],
+            quantity=[_exact(fill.quantity) if fill else 0 for fill in fills],
+            price=[_exact(fill.price) if fill else 0 for fill in fills],
+            cost=[_exact(fill.cost) if fill else 0 for fill in fills],
+            digits=_MORE_DIGITS,
+        )
+        self._parts.append(part)
+
+    def table(self) -> OrderTable:
+        """All orders that were added."""
+        self._read()
+        parts = self._parts
+        digits = max((part.digits for part in parts), default=_DIGITS)
+        flags = [np.zeros(0, dtype=bool)]
+        places = [np.zeros(0, dtype=np.int64)]
+        return OrderTable(
+            days=tuple(self._days),
+            symbols=tuple(self._symbols),
+            day=np.concatenate(places + [part.day for part in parts]),
+            symbol=np.concatenate(places + [part.symbol for part in parts]),
+            wishes_to_buy=np.concatenate(flags + [part.wishes_to_buy for part in parts]),
+            sells=np.concatenate(flags + [part.sells for part in parts]),
+            refused=[code for part in parts for code in part.refused],
+            quantity=[number for part in parts for number in part.scaled("quantity", digits)],
+            price=[number for part in parts for number in part.scaled("price", digits)],
+            cost=[number for part in parts for number in part.scaled("cost", digits)],
+            digits=digits,
+        )
+
+    def _read(self) -> None:
+        lines, self._lines = self._lines, []
+        if not lines:
+            return
+        part = self._in_bulk(lines)
+        if part is not None:
+            self._parts.append(part)
+        else:
+            self.add_outcomes(
+                [outcome_of(kind, json.loads(body), session_from_iso(day)) for day, kind, body in lines]
+            )
+
+    def _in_bulk(self, lines: Sequence[tuple[str, str, str]]) -> _Part | None:
+        """The columns of lines, None if some must be read one by one."""
+        import pyarrow as pa
+        from pyarrow import json as arrow_json
+
+        text = "\n".join(body for _, _, body in lines).encode()
+        options = arrow_json.ParseOptions(explicit_schema=_schema(), unexpected_field_behavior="ignore")
+        blocks = arrow_json.ReadOptions(block_size=len(text) + 1)
+        try:
+            table = arrow_json.read_json(pa.BufferReader(text), read_options=blocks, parse_options=options)
+        except pa.ArrowException:
+            return None
+        numbers = [_whole(table[name]) for name in ("filled", "price", *CHARGES)]
+        read = [column for column in numbers if column is not None]
+        if len(read) < len(numbers) or table.num_rows != len(lines):
+            return None
+        names, own = table["symbol"].to_pylist(), table["code"].to_pylist()
+        rest = [each and each["code"] for each in table["rest"].to_pylist()]
+        return _Part(
+            day=_places(self._days, [session for session, _, _ in lines]),
+            symbol=_places(self._symbols, names),
+            wishes_to_buy=_equals(table["wish"], "buy"),
+            sells=_equals(table["side"], "sell"),
+            refused=[code or cut for code, cut in zip(own, rest, strict=True)],
+            quantity=read[0].tolist(),
+            price=read[1].tolist(),
+            cost=np.sum(read[2:], axis=0).tolist(),
+            digits=_DIGITS,
+        )
+
+
+def _schema() -> pa.Schema:
+    import pyarrow as pa
+
+    number = pa.decimal128(26, _DIGITS)
+    texts = [(name, pa.string()) for name in ("symbol", "wish", "side", "code")]
+    numbers = [(name, number) for name in ("filled", "price", *CHARGES)]
+    return pa.schema([*texts, *numbers, ("rest", pa.struct([("code", pa.string())]))])
+
+
+def _whole(column: pa.ChunkedArray) -> Places | None:
+    """A column of decimals as whole numbers (n,), 0 for null; None if one takes more than 62 bits."""
+    values = column.fill_null(0).combine_chunks()
+    halves = np.frombuffer(values.buffers()[1], dtype="<i8").reshape(-1, 2)
+    halves = halves[values.offset : values.offset + len(values)]
+    low: Places = halves[:, 0]
+    return low if (halves[:, 1] == 0).all() and (low >= 0).all() and (low < 1 << 59).all() else None
+
+
+def _equals(column: pa.ChunkedArray, text: str) -> Flags:
+    import pyarrow.compute as pc
+
+    found: Flags = pc.equal(column, text).fill_null(False).to_numpy()
+    return found
+
+
+def _places(known: dict[str, int], names: Sequence[str]) -> Places:
+    """Place of each name among the known ones, to which new ones are added."""
+    return np.array([known.setdefault(name, len(known)) for name in names], dtype=np.int64)
+
+
+def _exact(number: Decimal | int) -> int:
+    return int(Decimal(number).scaleb(_MORE_DIGITS))
