@@ -117,24 +117,32 @@ class Account:
 
     def open_session(self) -> Account:
         """The account on the next session's morning: all shares may be sold."""
-        return replace(
-            self,
-            positions={
-                symbol: replace(position, sellable=position.quantity)
-                for symbol, position in self.positions.items()
-            },
-        )
+        positions = {
+            symbol: position
+            if position.sellable == position.quantity
+            else replace(position, sellable=position.quantity)
+            for symbol, position in self.positions.items()
+        }
+        return self._with(self.cash, positions)
 
     def apply(self, fill: Fill) -> Account:
         """The account after a fill."""
         symbol, positions = fill.order.symbol, dict(self.positions)
+        keeps_order = symbol in positions or not positions or next(reversed(positions)) < symbol
         if fill.side == "buy":
             positions[symbol] = _bought(positions.get(symbol), fill)
         elif fill.quantity == positions[symbol].quantity:
             del positions[symbol]
         else:
             positions[symbol] = _sold(positions[symbol], fill)
-        return replace(self, cash=self.cash + fill.cash_change, positions=positions)
+        cash = self.cash + fill.cash_change
+        return self._with(cash, positions) if keeps_order else replace(self, cash=cash, positions=positions)
+
+    def _with(self, cash: Decimal, positions: dict[str, Position]) -> Account:
+        """The account with other cash and positions, which are in ascending order and nobody else's."""
+        made = _copied(self)
+        vars(made).update(cash=cash, positions=MappingProxyType(positions))
+        return made
 
 
 def _bought(held: Position | None, fill: Fill) -> Position:
