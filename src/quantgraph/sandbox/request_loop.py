@@ -45,7 +45,7 @@ from quantgraph.sandbox.object_operators import refuse_object_operators
 from quantgraph.sandbox.trading_json import account_from_json, decision_to_json
 from quantgraph.sandbox.view_sync import FramesReceiver, ViewReceiver
 from quantgraph.sandbox.window_bounds import remember_window_bounds
-from quantgraph.sandbox.wire import Block, Frames, Read, encode_frames, encode_message, read_header
+from quantgraph.sandbox.wire import Block, Frames, Read, encode_message, encode_signals, read_header
 from quantgraph.state.frames import FrozenFrame, freeze
 
 if sys.platform != "win32":
@@ -190,7 +190,7 @@ def _reply(write: Write, outcome: CellOutcome, signals: dict[str, FrozenFrame], 
         "error": outcome.error,
         "kilobytes": _peak_kilobytes() - before,
     }
-    for part in encode_frames(header, {"signal": signals}):
+    for part in encode_signals(header, signals):
         write(part)
 
 

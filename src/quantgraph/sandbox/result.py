@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, get_args
 
+import numpy as np
 import pandas as pd
 
 from quantgraph._util.texts import escape_controls
@@ -15,7 +16,7 @@ from quantgraph.errors import BadFrame, CodeFailed, CodeMemoryExceeded, CodeRefu
 from quantgraph.sandbox.hints import hint
 from quantgraph.sandbox.lockdown import IsolationLevel
 from quantgraph.sandbox.wire import Frames, Read, read_frames, read_header, require_type
-from quantgraph.state.frames import FrozenFrame, check_axes, freeze
+from quantgraph.state.frames import FrozenFrame, check_axes, freeze, is_plain
 
 __all__ = [
     "DIED",
@@ -232,8 +233,11 @@ def _read_signals(header: dict[str, Any], size: int, read: Read, frames: Frames)
             )
     signals: dict[str, pd.DataFrame] = {}
     checked: set[tuple[str, ...]] = set()
-    for panel, name, frame in read_frames(header, size, read):
-        if panel == "signal":
+    close = frames.get("ohlcv", {}).get("close")
+    for entry, (panel, name, frame) in zip(header["frames"], read_frames(header, size, read), strict=True):
+        if panel == "signal" and entry.get("opinions") is True and _is_on(close, frame) and is_plain(name):
+            signals[name] = frame.frame  # its cells were read by a table, its axes are those that were given
+        elif panel == "signal":
             frozen = freeze(
                 panel, name, frame.frame, symbols=frame.symbols if frame.symbols in checked else None
             )
@@ -241,6 +245,16 @@ def _read_signals(header: dict[str, Any], size: int, read: Read, frames: Frames)
             check_signal_axes(name, frozen, frames)
             signals[name] = frozen.frame
     return signals
+
+
+def _is_on(close: FrozenFrame | None, signal: FrozenFrame) -> bool:
+    """Whether a signal has exactly the sessions and symbols of the closes."""
+    return (
+        close is not None
+        and signal.symbols == close.symbols
+        and np.array_equal(signal.sessions, close.sessions)
+        and signal.values.size > 0
+    )
 
 
 def check_signal_axes(name: str, signal: FrozenFrame, frames: Frames) -> None:

@@ -23,6 +23,7 @@ __all__ = [
     "decode_frames",
     "encode_frames",
     "encode_message",
+    "encode_signals",
     "exact_reader",
     "frame_table",
     "read_frames",
@@ -34,6 +35,13 @@ T = TypeVar("T")
 
 _LENGTHS = struct.Struct("<QQ")
 _HEADER_LIMIT = 32 << 20
+_ROWS = 64
+"""Rows that are encoded at a time, so that they stay in a processor's cache."""
+_NO_OPINION = 2
+_OPINIONS = np.full(256, np.nan)
+_OPINIONS[[0, 1, 255]] = 0.0, 1.0, -1.0
+_IS_OPINION = np.isin(np.arange(256), [0, 1, _NO_OPINION, 255])
+"""Values of the bytes of a signal, and which of them are valid."""
 
 Frames = Mapping[str, Mapping[str, FrozenFrame]]
 Block = bytes | memoryview
@@ -104,6 +112,29 @@ def encode_frames(header: Mapping[str, Any], frames: Frames) -> list[Block]:
     return encode_message({**header, **table}, [array_bytes(frame.values) for frame in listed])
 
 
+def encode_signals(header: Mapping[str, Any], signals: Mapping[str, FrozenFrame]) -> list[Block]:
+    """Return the parts of a message that carries signals: a byte a cell where all cells are opinions."""
+    table, listed = frame_table({"signal": signals})
+    blocks = []
+    for entry, frame in zip(table["frames"], listed, strict=True):
+        codes = _codes(frame.values)
+        entry["opinions"] = codes is not None
+        blocks.append(array_bytes(frame.values if codes is None else codes))
+    return encode_message({**header, **table}, blocks)
+
+
+def _codes(values: NDArray[np.float64]) -> NDArray[np.uint8] | None:
+    """A byte for each cell; None if one is not an opinion, which the host refuses."""
+    codes = np.empty(values.shape, dtype=np.int8)
+    for first in range(0, len(values), _ROWS):
+        part = values[first : first + _ROWS]
+        unknown = np.isnan(part)
+        if not (unknown | (np.abs(part) <= 1) & (part == np.rint(part))).all():
+            return None
+        codes[first : first + _ROWS] = np.where(unknown, _NO_OPINION, part)
+    return codes.view(np.uint8)
+
+
 def decode_frames(read: Read, *, limit: int) -> tuple[dict[str, Any], dict[str, dict[str, FrozenFrame]]]:
     """Read a message of :func:`encode_frames`; raises like :func:`read_header` and :func:`read_frames`."""
     header, body = read_header(read, limit=limit)
@@ -132,15 +163,26 @@ def read_frames(header: Mapping[str, Any], body: int, read: Read) -> Iterator[tu
         if number < 0:
             raise ValueError(f"axis {number} does not exist")
         sessions, symbols = axes[number]
-        size = len(sessions) * len(symbols) * 8
+        opinions = entry.get("opinions") is True
+        size = len(sessions) * len(symbols) * (1 if opinions else 8)
         body -= size
         if body < 0:
             raise ValueError("the announced frames are larger than the message")
         block = memoryview(read(size)).toreadonly()
-        values = np.frombuffer(block, dtype="<f8").reshape(len(sessions), len(symbols))
+        cells = _opinions(block) if opinions else np.frombuffer(block, dtype="<f8")
+        values = cells.reshape(len(sessions), len(symbols))
         yield panel, name, FrozenFrame(sessions, symbols, values)
     if body:
         raise ValueError(f"the message has {body} bytes more than the announced frames")
+
+
+def _opinions(block: memoryview) -> NDArray[np.float64]:
+    codes = np.frombuffer(block, dtype=np.uint8)
+    if not _IS_OPINION[codes].all():
+        raise ValueError(f"{codes[np.argmin(_IS_OPINION[codes])]} is the code of no opinion")
+    values = _OPINIONS[codes]
+    values.flags.writeable = False
+    return values
 
 
 def _read_axis(axis: dict[str, Any]) -> tuple[NDArray[np.datetime64], tuple[str, ...]]:

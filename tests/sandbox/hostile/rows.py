@@ -311,7 +311,7 @@ PATCHES = [
         ),
         (
             "pack",
-            "import quantgraph.sandbox.request_loop as s\ns.encode_frames = lambda *a, **k: [b'\\xff' * 100]",
+            "import quantgraph.sandbox.request_loop as s\ns.encode_signals = lambda *a, **k: [b'\\xff' * 100]",
             FAILED,
         ),
         (
