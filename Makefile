@@ -5,7 +5,7 @@ READY := .venv/.ready
 DEMO := 合成30成分股，5日均线上穿20日均线买入，下穿卖出，2025年
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test quick lint type docs example bench bench-peers zoo soak format clean
+.PHONY: help demo test quick lint type docs example bench bench-peers growth mcp-conformance zoo soak format clean
 
 help:
 	@echo "make demo    one sentence becomes trades, on synthetic data, without a key"
@@ -16,6 +16,7 @@ help:
 	@echo "make example  record the run anew that is shipped, where the trader or the form of a run changed"
 	@echo "make bench   measure                    make format  ruff format and fixes"
 	@echo "make bench-peers  beside vectorbt, bt and backtrader, in an environment of their own"
+	@echo "make growth  how the cost grows with symbols, sessions, fills and proofs; draws docs/growth.svg"
 	@echo "make mcp-conformance  the MCP server by clients that are not ours (Node 20)"
 	@echo "make zoo     every leaky and honest strategy, every misbehaving model in every role, at every moment"
 	@echo "make soak    kill the run a thousand times and compare its ledger"
@@ -60,7 +61,11 @@ bench: $(READY)
 bench-peers:
 	@test -x .venv-bench/bin/python || $(PYTHON) -m venv .venv-bench
 	@.venv-bench/bin/python -m pip install --quiet --disable-pip-version-check -e . -r benchmarks/requirements.txt
-	@.venv-bench/bin/python benchmarks/market.py --sizes s,m,l --tools bare,ours,vectorbt,bt,backtrader
+	@.venv-bench/bin/python benchmarks/market.py --sizes s,m,l --tools bare,account,ours,graph,vectorbt,bt,backtrader
+
+growth: $(READY)
+	@$(BIN)/python benchmarks/growth.py
+	@$(BIN)/python benchmarks/growth.py --large
 
 mcp-conformance: $(READY)
 	@npm install --silent --no-audit --no-fund --prefix .venv-mcp @modelcontextprotocol/conformance@0.1.11 @modelcontextprotocol/inspector@0.14.3

@@ -1,6 +1,5 @@
 """Whole-market simulation, ours and other tools: one panel, one rule, one process per tool.
 
-from quantgraph.runtime import Resources
 ``python benchmarks/market.py --sizes s,m,l --tools bare,ours,vectorbt`` prints for each tool the median time,
 its ratio to the bare numba loop, peak memory, fills and final equity, with ``=`` where both are the bare
 loop's. Exit status 1 if ours are not. The rule is in ``peers/rule.py``; where a tool cannot follow it, its

@@ -322,7 +322,7 @@ def test_blocks_write_the_lines_that_session_by_session_writes(kind, case, lengt
         plain.append(day_lines(account, result))
         account = result.account
     end, account = account, Account.opening(case.cash)
-    with patch.object(sys.modules["quantgraph.broker.simulate"], "BLOCK_SESSIONS", length):
+    with patch.multiple(sys.modules["quantgraph.broker.simulate"], BLOCK_SESSIONS=length, BLOCK_CELLS=0):
         for done in advance(market, sessions, case.decider(kind), account=account):
             blocks += done.days if isinstance(done, Block) else [day_lines(account, done)]
             account = done.account

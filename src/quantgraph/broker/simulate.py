@@ -39,7 +39,9 @@ __all__ = [
 
 
 BLOCK_SESSIONS = 128
-"""Sessions of a block: enough to make up for its start, few enough to keep its arrays small."""
+"""Sessions of a step of the graph, and the fewest of a block: enough to make up for its start."""
+BLOCK_CELLS = 1_000_000
+"""Sessions times symbols of a longer block, which keep its arrays at some 100 MB."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -168,11 +170,15 @@ def advance(
     view = growing_view or market.store.growing_view(market.data_ref)
     left, blocks = list(sessions), market.in_blocks
     least = len(left) if at_least is None else at_least
+    index = market.store.snapshot(market.data_ref)["ohlcv"]["open"].index
+    longest = max(BLOCK_SESSIONS, BLOCK_CELLS * len(index) // max(1, market.cells))
     while left:
         opened, at_open = open_session(market, left[0], account), Moment(left[0], "open")
         context = DecisionContext(partial(view.at, at_open), opened.account, rules=market.rules, run=run)
         rule = decider.block_rule(context)
-        block = _trade_block(market, left[:BLOCK_SESSIONS], rule, account) if rule and blocks else None
+        # The arrays of the data's first session are copies, because none is before it; others are views.
+        length = BLOCK_SESSIONS if left[0] == index[0] else longest
+        block = _trade_block(market, left[:length], rule, account) if rule and blocks else None
         result = block or fill_orders(opened, decider.name, collect_decision(decider, context))
         yield result
         traded = len(block.sessions) if block else 1

@@ -43,6 +43,7 @@ from quantgraph.runtime.events import RunEvent, update_line
 from quantgraph.runtime.nested_graphs import STEP_LIMIT
 from quantgraph.runtime.questions import OnClarify, check_not_async
 from quantgraph.runtime.resources import OpenResources, Resources, open_resources, run_database_path
+from quantgraph.sandbox import ForkRunner
 from quantgraph.state import DataState
 from quantgraph.subgraphs.signal import create_signal_subgraph
 
@@ -107,6 +108,9 @@ def open_run(spec: RunSpec, run_id: str, folder: Path, given: Resources) -> Iter
             confirm=spec.confirm,
         )
         resources = open_resources(own)
+        makes_signal = resources.decider is None or resources.decider.uses_signal
+        if makes_signal and isinstance(resources.runner, ForkRunner):
+            resources.runner.start_early()
         graph: Any
         if spec.trade:
             graph = create_trading_graph(

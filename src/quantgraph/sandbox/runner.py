@@ -17,7 +17,7 @@ from typing import IO, Any, Protocol, runtime_checkable
 
 from quantgraph._util.installed_packages import is_package
 from quantgraph._util.machine import usable_processors
-from quantgraph.errors import BadOption
+from quantgraph.errors import BadOption, CodeFailed, SandboxTooWeak
 from quantgraph.sandbox.child import Channel, Child
 from quantgraph.sandbox.lockdown import IsolationLevel
 from quantgraph.sandbox.process_setup import PYTHON, WorkFolder, bwrap_prefix, code_environment
@@ -234,6 +234,15 @@ class ForkRunner(_ProcessRunner):
             If it does not start.
         """
         self._server.start()
+
+    def start_early(self) -> None:
+        """Begin to start the fork server beside what the caller does; what fails, the first call raises."""
+
+        def start() -> None:
+            with contextlib.suppress(CodeFailed, SandboxTooWeak, OSError):
+                self._server.start()
+
+        threading.Thread(target=start, name="quantgraph-sandbox", daemon=True).start()
 
     def close(self) -> None:
         """End the fork server and drop shared frames. The next call starts another one."""

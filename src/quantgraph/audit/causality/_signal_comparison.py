@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from functools import cached_property, partial
 from typing import Any
 
@@ -25,6 +26,8 @@ __all__ = ["Bools", "Cells", "Perturbations", "ReferenceSignal", "differs", "fir
 Bools = NDArray[np.bool_]
 Cells = tuple[NDArray[np.intp], ...]
 """Rows (n,) and columns (n,)."""
+_Moved = tuple[NDArray[np.intp], Floats]
+"""Ascending places (n,) of the cells that a move changes, and their values."""
 
 _ROUNDING = 1e-12
 _ROWS = 64
@@ -226,20 +229,29 @@ class Perturbations:
 
     def __init__(self, run_each: RunPanels, panel: Frames, whole: TrialOutcome, seed: int) -> None:
         self._run_each, self._panel, self._whole, self._seed = run_each, panel, whole, seed
+        self._tried: list[list[_Moved] | None] = []
 
     @cached_property
     def _own(self) -> ReferenceSignal:
         assert self._whole.signal is not None  # noqa: S101 - the caller has compared with it
         return ReferenceSignal(self._whole.signal, axes_of(self._panel))
 
-    @cached_property
-    def _moved(self) -> list[tuple[NDArray[np.int64], Floats]] | None:
-        """Of each move the cells that it changes, as ascending places, and their values; None if chaotic."""
-        whole, moves = self._own, [(self._seed + n, sign) for n in range(_PAIRS) for sign in (1.0, -1.0)]
+    def _pairs(self) -> Iterator[list[_Moved] | None]:
+        """Of each pair of opposite moves the cells that they change; None once a move is chaotic.
+
+        A pair is run when it is asked for first: most ties are explained by the first one.
+        """
+        for pair in range(_PAIRS):
+            if pair == len(self._tried):
+                self._tried.append(self._run_pair(self._seed + pair))
+            yield self._tried[pair]
+
+    def _run_pair(self, seed: int) -> list[_Moved] | None:
+        whole = self._own
         opinions = np.count_nonzero(whole.opinions)
         limit = max(_CHAOTIC_SHARE * opinions, _CHAOTIC_SESSIONS * whole.values.shape[1])
-        found: list[tuple[NDArray[np.int64], Floats]] = []
-        for outcome in self._run_each(partial(perturbed, self._panel, *move) for move in moves):
+        found: list[_Moved] = []
+        for outcome in self._run_each(partial(perturbed, self._panel, seed, sign) for sign in (1.0, -1.0)):
             cells = np.nonzero(whole.unequal(outcome))
             before, after = whole.values[cells], whole.values_at(outcome, cells)
             close = np.isclose(before, after, rtol=_CHANGED, atol=0.0, equal_nan=True)
@@ -259,20 +271,26 @@ class Perturbations:
 
     def explain_cells(self, cells: Cells, reference: ReferenceSignal, values: Floats) -> Bools:
         """As :meth:`explain`, for the cells (n,) alone, on the axes of ``reference``."""
-        if not len(values) or self._moved is None:
-            return np.zeros(len(values), dtype=bool)
+        if not len(values):
+            return np.zeros(0, dtype=bool)
         own, there = self._own, self._own.cells_of(reference, cells)
         places = own.places(there)
         whole = np.where(places < 0, np.nan, own.values[there])
-        stack = [whole]
-        for moved, after in self._moved:
-            at = np.searchsorted(moved, places)
-            is_moved = np.isin(places, moved)
-            stack.append(np.where(is_moved, after[np.where(is_moved, at, 0)], whole) if len(moved) else whole)
-        found = np.stack(stack)
-        equal = ((found == values) | (np.isnan(found) & np.isnan(values)))[1:].any(axis=0)
-        between = (np.fmin.reduce(found) <= values) & (values <= np.fmax.reduce(found))
-        return np.asarray(equal | between)
+        equal, low, high = np.zeros(len(values), dtype=bool), whole, whole
+        explained = equal
+        for pair in self._pairs():
+            if pair is None:
+                return np.zeros(len(values), dtype=bool)
+            for moved, after in pair:
+                is_moved = np.isin(places, moved)
+                value = whole.copy()
+                value[is_moved] = after[np.searchsorted(moved, places[is_moved])]
+                equal = equal | (value == values) | (np.isnan(value) & np.isnan(values))
+                low, high = np.fmin(low, value), np.fmax(high, value)
+            explained = equal | ((low <= values) & (values <= high))
+            if explained.all():
+                break
+        return np.asarray(explained)
 
 
 def perturbed(panel: Frames, seed: int, sign: float) -> Frames:

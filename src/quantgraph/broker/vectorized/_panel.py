@@ -240,6 +240,10 @@ def panel_of(values: Floats, placing: Placing, first: int, end: int) -> Floats:
     if placing.same and first:
         return values[first - 1 : end]
     panel = np.full((end - first + 1, len(placing.columns)), np.nan)
+    if placing.same:
+        panel[1:] = values[:end]
+        panel.flags.writeable = False
+        return panel
     rows = np.array([-1, *placing.rows[:end]])[first:]
     there, known = np.flatnonzero(rows >= 0), np.flatnonzero(placing.columns >= 0)
     panel[np.ix_(there, known)] = values[np.ix_(rows[there], placing.columns[known])]
