@@ -5,6 +5,8 @@ from __future__ import annotations
 import gc
 import mmap
 import os
+import subprocess
+import sys
 
 import numpy as np
 import pandas as pd
@@ -130,3 +132,30 @@ def test_the_child_does_not_read_all_data_to_name_it(cache, frames):
     frame = read_shared_frames(opened(cache, frames))["ohlcv"]["close"]
     assert isinstance(frame, FrozenFrame)
     assert frame.digest == "given-1"
+
+
+def test_shared_memory_that_cannot_be_had_is_one_clear_error():
+    """A limit on the size of files stands for a full one: memory that is shared is a file without a name."""
+    code = """
+import resource, numpy as np, pandas as pd
+from quantgraph.errors import StorageUnavailable
+from quantgraph.sandbox import ForkRunner
+from quantgraph.state.frames import freeze
+days = pd.bdate_range("2024-01-02", periods=3000, name="trade_date")
+table = pd.DataFrame(np.ones((3000, 100)), days, [f"{n}" for n in range(100)])
+frames = {"ohlcv": {"close": freeze("ohlcv", "close", table)}}
+runner = ForkRunner()
+runner.check()
+resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 20, 1 << 20))
+try:
+    runner.run(["1"], frames)
+except StorageUnavailable as error:
+    print(error.message)
+print(runner.run(["1 + 1"], {}).value)
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    first, second = done.stdout.splitlines()
+    assert first.startswith(
+        "the frames of the code take 2 MB of shared memory, which cannot be had (File too"
+    )
+    assert second == "2"

@@ -14,6 +14,7 @@ from pathlib import Path
 
 import numpy as np
 
+from quantgraph.errors import StorageUnavailable
 from quantgraph.sandbox.wire import Block, Frames, array_bytes, frame_table
 from quantgraph.state.frames import FrozenFrame
 
@@ -79,7 +80,14 @@ def _write(frames: Frames) -> int:
         (start + entry["offset"], array_bytes(frame.values))
         for entry, frame in zip(table["frames"], listed, strict=True)
     ]
-    return _sealed_memory(blocks)
+    try:
+        return _sealed_memory(blocks)
+    except OSError as error:
+        megabytes = sum(len(block) for _, block in blocks) / (1 << 20)
+        raise StorageUnavailable(
+            f"the frames of the code take {megabytes:,.0f} MB of shared memory, which cannot be had "
+            f"({error.strerror or error}): free memory, or name fewer symbols or a shorter window"
+        ) from error
 
 
 def _align(size: int) -> int:
@@ -91,7 +99,11 @@ def _sealed_memory(blocks: list[tuple[int, Block]]) -> int:
         import fcntl
 
         memory = os.memfd_create("quantgraph-frames", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
-        _fill(memory, blocks)
+        try:
+            _fill(memory, blocks)
+        except OSError:
+            os.close(memory)
+            raise
         seals = fcntl.F_SEAL_SEAL | fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_WRITE
         fcntl.fcntl(memory, fcntl.F_ADD_SEALS, seals)
         return memory

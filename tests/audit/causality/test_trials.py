@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import multiprocessing
 import os
 
@@ -13,7 +14,7 @@ from quantgraph.audit import CodeTrials, FunctionTrials, Trials, check_causality
 from quantgraph.audit.causality._panel_slices import axes_of, prefix, read_panels
 from quantgraph.errors import CodeTimeout
 from quantgraph.market.moment import Moment
-from quantgraph.sandbox import CodeResult, default_runner
+from quantgraph.sandbox import CodeResult, ForkRunner, default_runner
 from quantgraph.tools.trusted_runner import TrustedRunner
 
 from .causality_panels import cross, panel, state
@@ -187,3 +188,40 @@ def test_a_sandbox_walk_gives_what_single_runs_give():
         assert np.array_equal(outcome.signal.values, alone.values, equal_nan=True)
     assert isinstance(trials, Trials)
     assert not isinstance(cross, Trials)
+
+
+@pytest.mark.parametrize(
+    ("workers", "free", "lanes"), [(1, None, 1), (4, None, 4), (4, 10**9, 4), (4, 10**7, 1)]
+)
+def test_runs_go_on_side_by_side_as_processors_and_memory_allow(monkeypatch, workers, free, lanes):
+    """A run took 100 MB: half of 1 GB is enough for four more, half of 10 MB for the one that there must be."""
+    monkeypatch.setattr("quantgraph.audit.causality.trials.available_memory", lambda: free)
+    frames, runner = read_panels({"ohlcv": panel(30)}), _Runner()
+    runner.workers = workers
+    trials = CodeTrials(runner, ["x"])
+    trials.whole(frames)
+    trials._megabytes = 100.0
+    assert trials.lanes == lanes
+
+
+def test_a_runner_of_a_users_own_is_called_by_one_thread():
+    assert CodeTrials(_Runner(), ["x"]).lanes == 1
+
+
+def test_the_verdict_does_not_depend_on_the_number_of_processors():
+    cell = 'c = snapshot["ohlcv"]["close"]\nGLOBAL_DATA_STATE.update("signal", {"s": np.sign(c.diff())})'
+    told = []
+    for number in (1, 2, 3):
+
+        class Runner(ForkRunner):
+            workers = number
+
+        with contextlib.closing(Runner(timeout=15.0)) as runner:
+            verdicts = [
+                check_causality(CodeTrials(runner, [code]), {"ohlcv": panel(60)}, seed=5, cuts=9, **options)
+                for code in (cell, cell.replace("diff()", "diff(-1)"))
+                for options in ({}, {"cells": 0})
+            ]
+        told.append([(each.as_json() | {"seconds": 0}, each.evaluations) for each in verdicts])
+    assert [verdict["causal"] for verdict, _ in told[0]] == [True, True, False, False]
+    assert told[0] == told[1] == told[2]
