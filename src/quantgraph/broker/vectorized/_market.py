@@ -162,6 +162,8 @@ def _ex_before(task: BlockTask, close: Placing) -> Ints:
 
 def _events(task: BlockTask) -> tuple[Ints, Ints]:
     columns, ends, place = [], [0], task.layout.place
+    if not task.book:
+        return np.zeros(0, np.int64), np.zeros(len(task.sessions) + 1, np.int64)
     for session in task.sessions:
         actions = (*task.book.entitled.get(session, ()), *task.book.due.get(session, ()))
         columns += [place[action.symbol] for action in actions if action.symbol in place]

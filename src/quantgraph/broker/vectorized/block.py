@@ -224,4 +224,5 @@ def _dividends(run: BlockRun, t: int) -> Decimal:
 
 def _exact(amount: int) -> Decimal:
     """An amount in 1e-4 as the account's values are written."""
-    return trim_zeros(Decimal(amount).scaleb(-4))
+    cents, more = divmod(amount, 100)
+    return trim_zeros(Decimal(amount).scaleb(-4)) if more else Decimal(cents).scaleb(-2)
