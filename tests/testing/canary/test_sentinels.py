@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import date
 from decimal import Decimal
@@ -111,6 +112,23 @@ def caused():
 )
 def test_a_sentinel_is_found_wherever_it_is(thing):
     assert find_canaries(thing)
+
+
+class MadeAnew(Mapping):
+    """Every value is made when it is asked for, so that its identity is soon another object's."""
+
+    def __getitem__(self, key):
+        return np.array([HUGE if key == 99 else 1.0])
+
+    def __iter__(self):
+        return iter(range(100))
+
+    def __len__(self):
+        return 100
+
+
+def test_a_sentinel_is_found_behind_objects_that_are_gone():
+    assert len(find_canaries(MadeAnew())) == 1
 
 
 @pytest.mark.parametrize(

@@ -51,6 +51,8 @@ _SHOWN = 60
 
 Places = Iterator[str]
 Parts = Iterator[tuple[str, Any]]
+# By identity, and held: the identity of an object that is gone may be that of the next one.
+Seen = dict[int, object]
 
 
 def find_canaries(thing: object) -> list[str]:
@@ -71,10 +73,10 @@ def find_canaries(thing: object) -> list[str]:
     >>> find_canaries({"messages": ["close 7.71e+76", "close 7.71"], "session": "2177-07-08"})
     ["['messages'][0]: close 7.71e+76", "['session']: 2177-07-08"]
     """
-    return list(_walk(thing, "", set()))
+    return list(_walk(thing, "", {}))
 
 
-def _walk(thing: Any, place: str, seen: set[int]) -> Places:
+def _walk(thing: Any, place: str, seen: Seen) -> Places:
     if thing is None or isinstance(thing, bool):
         return
     if isinstance(thing, str):
@@ -89,11 +91,11 @@ def _walk(thing: Any, place: str, seen: set[int]) -> Places:
         if _is_huge(thing):
             yield _line(place, thing)
     elif id(thing) not in seen:
-        seen.add(id(thing))
+        seen[id(thing)] = thing
         yield from _in_parts(thing, place, seen)
 
 
-def _in_parts(thing: Any, place: str, seen: set[int]) -> Places:
+def _in_parts(thing: Any, place: str, seen: Seen) -> Places:
     if isinstance(thing, np.ndarray):
         yield from _in_array(thing, place)
         return
@@ -169,7 +171,7 @@ def _in_array(values: np.ndarray[Any, Any], place: str) -> Places:
         huge = values.astype("datetime64[Y]") == np.datetime64(str(_YEAR))
     else:
         if values.dtype.kind in "OSU":
-            yield from _walk(values.tolist(), place, set())
+            yield from _walk(values.tolist(), place, {})
         return
     if huge.any():
         first = tuple(int(axis[0]) for axis in np.nonzero(huge))
