@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from quantgraph._util.lazy_names import lazy_names
 from quantgraph.agents.isolated import IsolatedDecider
 from quantgraph.agents.named_deciders import make_decider
 from quantgraph.agents.signal_rule import SignalRule
@@ -25,23 +26,13 @@ if TYPE_CHECKING:
     from quantgraph.agents.execution import ExecutionAgent
     from quantgraph.agents.mcp_client import McpClient
     from quantgraph.agents.trader import TraderAgent
-
-
-def __getattr__(name: str) -> Any:
-    if name == "DualAgent":  # a run with another decider starts without it
-        from quantgraph.agents.dual_agent import DualAgent
-
-        return DualAgent
-    if name == "ExecutionAgent":
-        from quantgraph.agents.execution import ExecutionAgent
-
-        return ExecutionAgent
-    if name == "McpClient":
-        from quantgraph.agents.mcp_client import McpClient
-
-        return McpClient
-    if name == "TraderAgent":
-        from quantgraph.agents.trader import TraderAgent
-
-        return TraderAgent
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+else:  # a run with another decider starts without these; a type checker must still find misspelt names
+    __getattr__ = lazy_names(
+        __name__,
+        {
+            "dual_agent": ("DualAgent",),
+            "execution": ("ExecutionAgent",),
+            "mcp_client": ("McpClient",),
+            "trader": ("TraderAgent",),
+        },
+    )

@@ -10,8 +10,8 @@ from quantgraph.broker.open_session import SessionResult
 from quantgraph.errors import BadOption, QuantGraphError
 from quantgraph.mcp.served_tools import FINISH_DAY, is_refusal, served_tool
 from quantgraph.runtime.endings import FATAL_ERRORS
-from quantgraph.tools.call_tool import call_tool
 from quantgraph.tools.catalog import trader_catalog
+from quantgraph.tools.checked_call import call_tool
 from quantgraph.tools.decision_tools import DecisionTools
 from quantgraph.tools.plain_json import shortened
 from quantgraph.tools.refusal import refusal

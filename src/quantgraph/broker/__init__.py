@@ -5,8 +5,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from quantgraph._util.lazy_names import lazy_names
 from quantgraph.broker.account import Account, Position, Receivable
 from quantgraph.broker.corporate_actions import Delisting, Dividend, Event, Payment, Split
 from quantgraph.broker.decider import BlockRule, DataNeeds, Decider, Decision
@@ -74,10 +75,4 @@ __all__ = [
 ]
 
 if not TYPE_CHECKING:  # a type checker must still find misspelt names
-
-    def __getattr__(name: str) -> Any:
-        if name == "Ledger":
-            from quantgraph.broker.ledger import Ledger
-
-            return Ledger
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    __getattr__ = lazy_names(__name__, {"ledger.ledger": ("Ledger",)})

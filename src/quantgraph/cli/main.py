@@ -29,6 +29,7 @@ from quantgraph.cli.console import (
 from quantgraph.cli.ledger_commands import app as ledger
 from quantgraph.cli.logs_command import logs
 from quantgraph.cli.mcp_command import mcp
+from quantgraph.cli.quick_start import quick_imports, start_code_process
 from quantgraph.cli.replay import replay
 from quantgraph.cli.resume import resume
 from quantgraph.cli.run_command import DeciderPlace, Work, decider_of, execute_and_show
@@ -118,12 +119,15 @@ def run(  # noqa: PLR0917 - typer reads options from the parameters
     debug: Debug = False,
 ) -> None:
     """Turn a sentence into a signal and trade it in a simulated account, session by session."""
-    with usage_errors(debug=debug):
+    with usage_errors(debug=debug), quick_imports():
+        settings = _settings(budget, session_budget)
+        if decider in {None, "signal_rule"}:
+            start_code_process(settings)
         rules = _rules(market, slippage_bps, fund or [])
         more = {"rules": rules, "approve": approve, "confirm": _confirmed(confirm, headless=headless)}
         spec = _specification(question, symbols, start=start, end=end, cash=cash, **more)
         live = {"source": source, "model": model, "decider": decider_of(decider)}
-        work = _work(spec, _settings(budget, session_budget), out=out, **live)
+        work = _work(spec, settings, out=out, **live)
     execute_and_show(question, work, as_json=as_json, headless=headless, debug=debug)
 
 
@@ -144,10 +148,12 @@ def signal(  # noqa: PLR0917
     debug: Debug = False,
 ) -> None:
     """Turn a sentence into a validated signal and the strategy that makes it, without trading."""
-    with usage_errors(debug=debug):
+    with usage_errors(debug=debug), quick_imports():
+        settings = _settings(budget, session_budget)
+        start_code_process(settings)
         more = {"trade": False, "confirm": _confirmed(confirm, headless=headless)}
         spec = _specification(question, symbols, start=start, end=end, **more)
-        work = _work(spec, _settings(budget, session_budget), source=source, model=model, out=out)
+        work = _work(spec, settings, source=source, model=model, out=out)
     execute_and_show(question, work, as_json=as_json, headless=headless, debug=debug)
 
 

@@ -5,8 +5,9 @@ Importing this package loads no model library: each name is imported at first us
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from quantgraph._util.lazy_names import lazy_names
 
 if TYPE_CHECKING:
     from quantgraph.llm.models import get_light_llm, get_llm, role_model
@@ -25,21 +26,16 @@ __all__ = [
     "role_model",
 ]
 
-_HOME = {
-    "CallPolicy": "quantgraph.llm.retry_policy",
-    "RecordedChatModel": "quantgraph.llm.recorded_model",
-    "Role": "quantgraph.settings",
-    "get_light_llm": "quantgraph.llm.models",
-    "get_llm": "quantgraph.llm.models",
-    "read_json": "quantgraph.llm.structured",
-    "role_model": "quantgraph.llm.models",
-}
-
-
-def __getattr__(name: str) -> Any:
-    if name not in _HOME:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(_HOME[name]), name)
+if not TYPE_CHECKING:  # a type checker must still find misspelt names
+    __getattr__ = lazy_names(
+        __name__,
+        {
+            "models": ("Role", "get_light_llm", "get_llm", "role_model"),
+            "recorded_model": ("RecordedChatModel",),
+            "retry_policy": ("CallPolicy",),
+            "structured": ("read_json",),
+        },
+    )
 
 
 def __dir__() -> list[str]:

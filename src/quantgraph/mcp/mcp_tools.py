@@ -16,8 +16,8 @@ from langchain_core.tools.structured import StructuredTool
 from quantgraph.errors import BadOption, QuantGraphError, SourceUnavailable
 from quantgraph.mcp.served_tools import SERVICES, ServedTool
 from quantgraph.recording import recorded, replaying
-from quantgraph.tools.call_tool import call_tool
 from quantgraph.tools.catalog import live_function
+from quantgraph.tools.checked_call import call_tool
 from quantgraph.tools.decision_tools import DecisionTools
 from quantgraph.tools.refusal import refusal
 from quantgraph.tools.relayed_tool import RelayedTool

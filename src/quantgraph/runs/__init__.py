@@ -1,6 +1,10 @@
 """Runs: a sentence executed in a folder of its own; started, resumed, replayed and branched."""
 
-from quantgraph.runs.base_agent import BaseAgent
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from quantgraph._util.lazy_names import lazy_names
 from quantgraph.runs.branch import replay_from
 from quantgraph.runs.example_run import example_run_name, unpack_example_run
 from quantgraph.runs.outputs import StrategyFile, read_strategy
@@ -31,3 +35,8 @@ __all__ = [
     "run_strategy",
     "unpack_example_run",
 ]
+
+if TYPE_CHECKING:
+    from quantgraph.runs.base_agent import BaseAgent
+else:  # a run without the trader starts without its tools; a type checker must still find misspelt names
+    __getattr__ = lazy_names(__name__, {"base_agent": ("BaseAgent",)})

@@ -26,8 +26,17 @@ from quantgraph.sandbox.server_process import START_SECONDS, ForkRequest, Server
 from quantgraph.sandbox.shared_frames import SharedFramesCache
 from quantgraph.sandbox.walk import CodeWalk, ProcessWalk
 from quantgraph.sandbox.wire import Block, Frames, encode_frames, encode_message, exact_reader
+from quantgraph.settings import Settings
 
-__all__ = ["CodeResult", "CodeRunner", "ForkRunner", "FreshRunner", "can_fork", "default_runner"]
+__all__ = [
+    "CodeResult",
+    "CodeRunner",
+    "ForkRunner",
+    "FreshRunner",
+    "can_fork",
+    "default_runner",
+    "runner_of",
+]
 
 _GRACE = 1.5
 _DAY = 86_400.0
@@ -269,3 +278,13 @@ def default_runner(
     """Return this process's runner with these limits: a fork server where possible, else a FreshRunner."""
     kind = ForkRunner if can_fork() else FreshRunner
     return kind(timeout=timeout, memory_mb=memory_mb, isolation=isolation, packages=packages)
+
+
+def runner_of(settings: Settings) -> CodeRunner:
+    """Return this process's runner with the limits of the settings."""
+    return default_runner(
+        settings.code_timeout,
+        settings.code_memory_mb,
+        settings.code_isolation,
+        tuple(settings.sandbox_packages),
+    )

@@ -7,8 +7,9 @@ Importing this package loads nothing heavy; each name is imported on first use.
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from quantgraph._util.lazy_names import lazy_names
 
 if TYPE_CHECKING:
     from quantgraph.testing.canary.canary_data import CanarySource, CanaryStore
@@ -59,26 +60,29 @@ __all__ = [
     "slow_model",
 ]
 
-_MODULES: dict[str, tuple[str, ...]] = {
-    "canary.canary_data": ("CanarySource", "CanaryStore"),
-    "canary.canary_watch": ("CanaryFound", "CanaryWatch", "differences"),
-    "canary.sentinels": ("find_canaries",),
-    "models.faulty_model": ("FaultContext", "FaultyChatModel"),
-    "models.misbehaving": ("INJECTIONS", "MISBEHAVING", "flaky_model", "misbehaving_in", "slow_model"),
-    "models.scripted": ("RecordedCall", "ScriptExhausted", "ScriptedChatModel"),
-    "servers.jina_stub": ("JinaRequest", "JinaStub"),
-    "servers.openai_stub": ("OpenAIStub",),
-    "servers.openai_wire": ("ChatRequest", "Fault", "Reply"),
-    "servers.tushare_stub": ("TushareFault", "TushareRequest", "TushareStub"),
-    "signal_states": ("sample_store", "signal_state"),
-}
-_HOME = {name: module for module, names in _MODULES.items() for name in names}
-
-
-def __getattr__(name: str) -> Any:
-    if name not in _HOME:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(f"{__name__}.{_HOME[name]}"), name)
+if not TYPE_CHECKING:  # a type checker must still find misspelt names
+    __getattr__ = lazy_names(
+        __name__,
+        {
+            "canary.canary_data": ("CanarySource", "CanaryStore"),
+            "canary.canary_watch": ("CanaryFound", "CanaryWatch", "differences"),
+            "canary.sentinels": ("find_canaries",),
+            "models.faulty_model": ("FaultContext", "FaultyChatModel"),
+            "models.misbehaving": (
+                "INJECTIONS",
+                "MISBEHAVING",
+                "flaky_model",
+                "misbehaving_in",
+                "slow_model",
+            ),
+            "models.scripted": ("RecordedCall", "ScriptExhausted", "ScriptedChatModel"),
+            "servers.jina_stub": ("JinaRequest", "JinaStub"),
+            "servers.openai_stub": ("OpenAIStub",),
+            "servers.openai_wire": ("ChatRequest", "Fault", "Reply"),
+            "servers.tushare_stub": ("TushareFault", "TushareRequest", "TushareStub"),
+            "signal_states": ("sample_store", "signal_state"),
+        },
+    )
 
 
 def __dir__() -> list[str]:

@@ -14,9 +14,10 @@ from langchain_core.callbacks import CallbackManagerForToolRun
 from pydantic import PrivateAttr
 
 from quantgraph.errors import CodeFailed
-from quantgraph.sandbox import CodeResult, CodeRunner, default_runner
+from quantgraph.sandbox import CodeResult, CodeRunner
 from quantgraph.sandbox.cell_runner import Cell, CellOutcome, cell_namespace, new_signals, run_cells
 from quantgraph.sandbox.result import check_signal_axes, code_error
+from quantgraph.sandbox.runner import runner_of
 from quantgraph.sandbox.wire import Frames
 from quantgraph.settings import Settings
 from quantgraph.state import DataState
@@ -114,9 +115,4 @@ def code_runner(settings: Settings) -> CodeRunner:
     """Return the runner of the settings: one with a process of its own, or the trusted one."""
     if settings.code_isolation == "trusted":
         return TrustedRunner()
-    return default_runner(
-        settings.code_timeout,
-        settings.code_memory_mb,
-        settings.code_isolation,
-        tuple(settings.sandbox_packages),
-    )
+    return runner_of(settings)

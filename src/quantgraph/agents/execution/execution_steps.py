@@ -19,7 +19,7 @@ from quantgraph.errors import BadOption, BudgetExceeded, ModelOutputInvalid, NoP
 from quantgraph.runtime.endings import FATAL_ERRORS
 from quantgraph.tools.account_tools import get_position
 from quantgraph.tools.calculation_check import check_calculation
-from quantgraph.tools.call_tool import call_tool
+from quantgraph.tools.checked_call import call_tool
 from quantgraph.tools.decision_tools import DecisionTools
 from quantgraph.tools.symbol_bars import known_symbol
 

@@ -25,7 +25,7 @@ from quantgraph.errors import (
 )
 from quantgraph.llm.model_json import to_json
 from quantgraph.runtime.endings import FATAL_ERRORS
-from quantgraph.tools.call_tool import call_tool
+from quantgraph.tools.checked_call import call_tool
 from quantgraph.tools.decision_tools import DecisionTools
 from quantgraph.tools.plain_json import shortened
 

@@ -5,8 +5,9 @@ The names are imported on first use, because :class:`Ledger` loads SQLAlchemy.
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from quantgraph._util.lazy_names import lazy_names
 
 if TYPE_CHECKING:
     from quantgraph.broker.ledger.fills_file import (
@@ -31,9 +32,17 @@ __all__ = [
 ]
 
 if not TYPE_CHECKING:  # a type checker must still find misspelt names
-
-    def __getattr__(name: str) -> Any:
-        if name not in __all__:
-            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-        module = "ledger" if name in ("CHARGES", "Ledger") else "fills_file"
-        return getattr(import_module(f"{__name__}.{module}"), name)
+    __getattr__ = lazy_names(
+        __name__,
+        {
+            "fills_file": (
+                "fills_table",
+                "import_fills",
+                "read_fills",
+                "rejections_table",
+                "write_fills",
+                "write_rejections",
+            ),
+            "ledger": ("CHARGES", "Ledger"),
+        },
+    )

@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from quantgraph.llm.planner.chat import KeylessPlanner
+from quantgraph._util.lazy_names import lazy_names
 
 __all__ = ["KeylessPlanner"]
 
-
-def __getattr__(name: str) -> Any:
-    """Import the planner at first use, so that importing the package costs nothing."""
-    if name != "KeylessPlanner":
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+if TYPE_CHECKING:
     from quantgraph.llm.planner.chat import KeylessPlanner
-
-    return KeylessPlanner
+else:  # a type checker must still find misspelt names
+    __getattr__ = lazy_names(__name__, {"chat": ("KeylessPlanner",)})

@@ -32,7 +32,7 @@ def context():
 
 @pytest.fixture(autouse=True)
 def no_waits(monkeypatch):
-    monkeypatch.setattr(sys.modules["quantgraph.tools.call_tool"], "_FIRST_WAIT", 0.0)
+    monkeypatch.setattr(sys.modules["quantgraph.tools.checked_call"], "_FIRST_WAIT", 0.0)
 
 
 def returning(value):
