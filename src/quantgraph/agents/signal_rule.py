@@ -246,15 +246,14 @@ def _orders(
 
 def _positions_to_exit(signal: pd.DataFrame, account: Account) -> dict[str, Quantity]:
     """Quantities of positions whose last signal of 1 or -1 since their entry is -1."""
-    symbols = pd.Index(list(account.positions), dtype="str")
-    values, columns = signal.to_numpy(), signal.columns.get_indexer(symbols)
-    exits = {}
-    for (symbol, position), column in zip(account.positions.items(), columns, strict=True):
-        first = signal.index.searchsorted(position.entered)
-        since_entry = values[first:, column] if column >= 0 else np.empty(0)
-        since_entry = since_entry[np.abs(since_entry) == 1]
-        if since_entry.size and since_entry[-1] == -1:
-            exits[symbol] = position.quantity
+    values, columns, exits = signal.to_numpy(), signal.columns, {}
+    for symbol, position in account.positions.items():
+        if symbol in columns:
+            first = signal.index.searchsorted(position.entered)
+            since_entry = values[first:, columns.get_loc(symbol)]
+            since_entry = since_entry[np.abs(since_entry) == 1]
+            if since_entry.size and since_entry[-1] == -1:
+                exits[symbol] = position.quantity
     return exits
 
 
@@ -263,7 +262,7 @@ def _long_symbols(view: View, signal: pd.DataFrame) -> list[str]:
     sessions = view["ohlcv"]["close"].index
     if not len(sessions) or not len(signal) or signal.index[-1] != sessions[-1]:
         return []
-    return [str(symbol) for symbol in signal.columns[signal.to_numpy()[-1] == 1]]
+    return [str(signal.columns[int(place)]) for place in np.flatnonzero(signal.to_numpy()[-1] == 1)]
 
 
 def _prices(view: View, quotes: Quotes, symbols: Iterable[str]) -> dict[str, Decimal]:

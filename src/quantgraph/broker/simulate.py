@@ -16,7 +16,14 @@ from quantgraph.broker.block_code import BLOCKS_FROM, LOADED_FROM, is_block_code
 from quantgraph.broker.corporate_actions import action_book
 from quantgraph.broker.decider import BlockRule, Decider, check_decider
 from quantgraph.broker.decision_context import DecisionContext, RunContext
-from quantgraph.broker.open_session import Block, SessionResult, collect_decision, fill_orders, open_session
+from quantgraph.broker.open_session import (
+    Block,
+    OpenSession,
+    SessionResult,
+    collect_decision,
+    fill_orders,
+    open_session,
+)
 from quantgraph.broker.valuation import MarkAt
 from quantgraph.errors import BadOption, BadWindow, LedgerConflict
 from quantgraph.market.moment import Moment, session_of
@@ -40,6 +47,8 @@ __all__ = [
 
 BLOCK_SESSIONS = 128
 """Sessions of a step of the graph, and the fewest of a block: enough to make up for its start."""
+TOGETHER = 64
+"""Sessions that are committed together where a rule is traded order by order."""
 BLOCK_CELLS = 1_000_000
 """Sessions times symbols of a longer block, which keep its arrays at some 100 MB."""
 
@@ -167,22 +176,56 @@ def advance(
     at_least
         After so many sessions it stops behind the first without a block rule. Default: all of them.
     """
+    for done in _advance(market, sessions, decider, account, run, growing_view, at_least):
+        yield from (done,) if isinstance(done, Block) else done
+
+
+def _advance(  # noqa: PLR0917 - as in advance()
+    market: Market,
+    sessions: Sequence[pd.Timestamp],
+    decider: Decider,
+    account: Account,
+    run: RunContext | None,
+    growing_view: GrowingView | None,
+    at_least: int | None,
+) -> Iterator[Sequence[SessionResult] | Block]:
+    """Like :func:`advance`; results of sessions that may be committed together come together."""
     view = growing_view or market.store.growing_view(market.data_ref)
     left, blocks = list(sessions), market.in_blocks
     least = len(left) if at_least is None else at_least
     index = market.store.snapshot(market.data_ref)["ohlcv"]["open"].index
     longest = max(BLOCK_SESSIONS, BLOCK_CELLS * len(index) // max(1, market.cells))
+
+    def context_of(opened: OpenSession) -> DecisionContext:
+        at_open = Moment(opened.session, "open")
+        return DecisionContext(partial(view.at, at_open), opened.account, rules=market.rules, run=run)
+
+    def by_orders(opened: OpenSession, context: DecisionContext) -> SessionResult:
+        return fill_orders(opened, decider.name, collect_decision(decider, context))
+
     while left:
-        opened, at_open = open_session(market, left[0], account), Moment(left[0], "open")
-        context = DecisionContext(partial(view.at, at_open), opened.account, rules=market.rules, run=run)
+        opened = open_session(market, left[0], account)
+        context = context_of(opened)
         rule = decider.block_rule(context)
         # The arrays of the data's first session are copies, because none is before it; others are views.
         length = BLOCK_SESSIONS if left[0] == index[0] else longest
         block = _trade_block(market, left[:length], rule, account) if rule and blocks else None
-        result = block or fill_orders(opened, decider.name, collect_decision(decider, context))
-        yield result
-        traded = len(block.sessions) if block else 1
-        account, left, least = result.account, left[traded:], least - traded
+        if block:
+            yield block
+            account, traded = block.account, len(block.sessions)
+        else:
+            results = [by_orders(opened, context)]
+            account = results[0].account
+            for session in left[1:TOGETHER] if rule and not blocks else ():
+                try:
+                    opened = open_session(market, session, account)
+                    results.append(by_orders(opened, context_of(opened)))
+                except Exception:  # noqa: BLE001 - it is raised again as the first, after these are recorded
+                    break
+                account = results[-1].account
+            yield results
+            traded = len(results)
+        left, least = left[traded:], least - traded
         if rule is None and least <= 0:
             return
 
@@ -237,24 +280,26 @@ def commit_sessions(
     at_least: int | None = None,
     on_session: Callable[[pd.Timestamp, Decimal], None] = lambda _session, _value: None,
 ) -> None:
-    """Trade sessions that follow the last one of a run, and commit each as one transaction.
+    """Trade sessions that follow the last one of a run, and commit them.
+
+    A session is one transaction. Sessions that a decider has a block rule for are one transaction together:
+    a block, or up to :data:`TOGETHER` order by order.
 
     For ``run``, ``growing_view`` and ``at_least`` see :func:`advance`. ``on_session`` is called with each
     committed session and the account's value at its end.
     """
     account = ledger.account(run_id)
-    for done in advance(
-        market, sessions, decider, account=account, run=run, growing_view=growing_view, at_least=at_least
-    ):
-        if isinstance(done, SessionResult):
-            ledger.commit_day(run_id, done)
-            values = [(done.session, done.value)]
-        else:
+    for done in _advance(market, sessions, decider, account, run, growing_view, at_least):
+        if isinstance(done, Block):
             ledger.commit_block(run_id, account, done.days, done.account)
             values = list(zip(done.sessions, done.values, strict=True))
+            account = done.account
+        else:
+            ledger.commit_days(run_id, done)
+            values = [(result.session, result.value) for result in done]
+            account = done[-1].account
         for session, value in values:
             on_session(session, value)
-        account = done.account
 
 
 def _trade_block(

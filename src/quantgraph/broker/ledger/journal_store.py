@@ -9,7 +9,7 @@ from typing import Any
 from sqlalchemy import Column, Integer, MetaData, String, Table, Text, func, insert, select
 
 from quantgraph._util.database import create_tables, open_engine
-from quantgraph.broker.ledger.journal import Line, Stored, chain_hash
+from quantgraph.broker.ledger.journal import DayLines, Stored, chain_hash
 from quantgraph.errors import BadOption, LedgerConflict
 
 __all__ = ["OPENING", "RUN_ID_LENGTH", "SCHEMA", "JournalStore", "journal"]
@@ -56,10 +56,8 @@ class JournalStore:
         """Close all connections."""
         self.engine.dispose()
 
-    def append(
-        self, run_id: str, line: int, before: str, session: str, lines: Sequence[Line]
-    ) -> tuple[int, str]:
-        """Append lines after ``line``, whose hash is ``before``, in one transaction.
+    def append(self, run_id: str, line: int, before: str, days: Sequence[DayLines]) -> tuple[int, str]:
+        """Append the lines of sessions after ``line``, whose hash is ``before``, in one transaction.
 
         Returns the number of the last line, and its hash.
 
@@ -69,13 +67,15 @@ class JournalStore:
             If another writer was first.
         """
         rows = []
-        for kind, body in lines:
-            line += 1
-            before = chain_hash(before, line, session, kind, body)
-            rows.append((run_id, line, session, kind, body, before))
-        with self._writer.begin() as connection:
+        for day in days:
+            for kind, body in day.lines:
+                line += 1
+                before = chain_hash(before, line, day.session, kind, body)
+                rows.append((run_id, line, day.session, kind, body, before))
+        if rows:
             given = rows if self._positional else [dict(zip(_COLUMNS, row, strict=True)) for row in rows]
-            connection.exec_driver_sql(self._insert, given)
+            with self._writer.begin() as connection:
+                connection.exec_driver_sql(self._insert, given)
         return line, before
 
     def runs(self) -> list[str]:

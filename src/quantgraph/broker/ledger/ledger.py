@@ -1,11 +1,11 @@
-"""The ledger: an append-only journal of runs, one transaction per session."""
+"""The ledger: an append-only journal of runs, to which whole sessions are added in transactions."""
 
 from __future__ import annotations
 
 import json
 import threading
 from bisect import bisect_left
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
 from itertools import zip_longest
@@ -140,7 +140,9 @@ class Ledger(LedgerQueries):
         if not found:
             try:
                 with self._lock:
-                    self._store.append(run_id, -1, run_id, "", list(opening.items()))
+                    self._store.append(
+                        run_id, -1, run_id, [DayLines(session="", lines=list(opening.items()))]
+                    )
             except IntegrityError:
                 found = self._store.find(run_id)  # another process was first
         for kind, body in opening.items():
@@ -162,26 +164,40 @@ class Ledger(LedgerQueries):
         BadOption
             If there is no such run.
         """
+        return self.commit_days(run_id, [result])[0]
+
+    def commit_days(self, run_id: str, results: Sequence[SessionResult]) -> list[SessionResult]:
+        """Like :meth:`commit_day` for sessions in a row: all that are new in one transaction."""
         with self._lock:
             tip = self._tip(run_id)
-            if tip.sessions and iso(result.session) <= tip.sessions[-1]:
-                return self._same(run_id, result)
-            day = day_lines(tip.account, result)
-            explained = verify_session(run_id, tip.account, day.session, list(day.lines))
-            if explained.account.open_session() != result.account.open_session():
-                raise LedgerConflict(
-                    f"run {run_id!r}, {day.session}: the account differs from the one that its lines lead to",
-                    run_id=run_id,
-                    session=day.session,
-                )
+            last = tip.sessions[-1] if tip.sessions else ""
+            recorded = [self._same(run_id, result) for result in results if iso(result.session) <= last]
+            new, days, account = results[len(recorded) :], list[DayLines](), tip.account
+            for result in new:
+                days.append(self._lines(run_id, account, result))
+                account = result.account
             try:
-                self._write(run_id, tip, [day], result.account)
+                self._write(run_id, tip, days, account)
             except IntegrityError:  # another process was first: it recorded the same, or it is a conflict
-                return self._same(run_id, result)
-        return result
+                if len(new) == 1:
+                    return [*recorded, self._same(run_id, new[0])]
+                return [self.commit_day(run_id, result) for result in results]
+        return [*recorded, *new]
+
+    def _lines(self, run_id: str, before: Account, result: SessionResult) -> DayLines:
+        """A session's lines, if they lead to its account and value."""
+        day = day_lines(before, result)
+        explained = verify_session(run_id, before, day.session, list(day.lines))
+        if explained.account.open_session() != result.account.open_session():
+            raise LedgerConflict(
+                f"run {run_id!r}, {day.session}: the account differs from the one that its lines lead to",
+                run_id=run_id,
+                session=day.session,
+            )
+        return day
 
     def commit_block(self, run_id: str, before: Account, days: Sequence[DayLines], after: Account) -> None:
-        """Record the sessions of a block, which were checked there, one transaction each.
+        """Record the sessions of a block, which were checked there, in one transaction.
 
         Raises
         ------
@@ -285,11 +301,10 @@ class Ledger(LedgerQueries):
         self._tips[run_id] = tip
         return tip
 
-    def _write(self, run_id: str, tip: _Tip, days: Iterable[DayLines], after: Account) -> None:
+    def _write(self, run_id: str, tip: _Tip, days: Sequence[DayLines], after: Account) -> None:
         del self._tips[run_id]  # read again from the database if a write fails
-        for day in days:
-            tip.line, tip.hash = self._store.append(run_id, tip.line, tip.hash, day.session, day.lines)
-            tip.sessions.append(day.session)
+        tip.line, tip.hash = self._store.append(run_id, tip.line, tip.hash, days)
+        tip.sessions += [day.session for day in days]
         tip.account = after
         self._tips[run_id] = tip
 
