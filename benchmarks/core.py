@@ -189,7 +189,7 @@ def imports() -> None:
         float(subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout)
         for _ in range(5)
     ]
-    show("import quantgraph", min(times), 0.3, "s")
+    show("import quantgraph", min(times), 0.1, "s")
 
 
 def main_job() -> None:
@@ -209,7 +209,7 @@ def main_job() -> None:
             )
             times.append(time.perf_counter() - started)
         result = json.loads(done.stdout)
-        show("quantgraph run, SSE 50 x 200 sessions, shell to prompt", min(times), 15, "s")
+        show("quantgraph run, SSE 50 x 200 sessions, shell to prompt", min(times), 4, "s")
         print(f"{'  trades':<58}{result['account']['trades']:>12}")
         for step, most in ((1, 3), (128, 1.5)):
             show(f"the loop over 200 sessions, {step} a step, durable ledger", loop(folder, step), most, "s")

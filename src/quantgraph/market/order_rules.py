@@ -17,6 +17,7 @@ __all__ = [
     "ListingStatus",
     "Lots",
     "OrderType",
+    "halt_days",
     "limits",
     "lots",
     "market_halted",
@@ -135,7 +136,7 @@ def market_halted(day: dt.date, type: OrderType) -> bool:  # noqa: A002 - the wo
     The circuit breaker of 2016-01-04 and 2016-01-07 came after the opening auction. A limit order meets the
     prices of the session, and those are all from before the halt.
     """
-    return type == "close" and day in _halts()
+    return type == "close" and day in halt_days()
 
 
 def _share_band(board: str, venue: str, day: dt.date, status: ListingStatus) -> Band | None:
@@ -214,5 +215,6 @@ def _integer(row: Mapping[str, Any]) -> int:
 
 
 @cache
-def _halts() -> frozenset[dt.date]:
+def halt_days() -> frozenset[dt.date]:
+    """Days on which the mainland's market was halted."""
     return frozenset(row["day"] for row in load_rules("cn")["halts"])

@@ -3,7 +3,7 @@
 import datetime as dt
 from decimal import Decimal
 
-import pandas as pd
+import numpy as np
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
@@ -38,7 +38,7 @@ CHANGES = st.sampled_from(
 
 def term_of(rules, symbol, day):
     kinds, examples = kinds_of(SYMBOLS, rules)
-    _, terms = terms_of(rules, examples, [pd.Timestamp(day)])
+    _, terms = terms_of(rules, examples, np.array([day], "datetime64[us]"))
     kind = kinds[SYMBOLS.index(symbol)]
     return None if kind < 0 else terms[0, kind]
 

@@ -23,6 +23,7 @@ from quantgraph.broker.vectorized._panel import (
 )
 from quantgraph.broker.vectorized._rule_tables import kinds_of, terms_of
 from quantgraph.market.actions import CorporateAction
+from quantgraph.market.order_rules import halt_days
 from quantgraph.state import DataState
 
 __all__ = ["actions_by_symbol", "market_of", "rule_of"]
@@ -54,7 +55,7 @@ def market_of(task: BlockTask) -> MarketArrays:
         entries, unclear = _entries(task, cells, where, placing)
         stop |= unclear
     kind, examples = kinds_of(task.layout.symbols, task.rules)
-    era, terms = terms_of(task.rules, examples, task.sessions)
+    era, terms = terms_of(task.rules, examples, task.days)
     if any(name in fields for name in STATUS_FIELDS):
         terms["band"] = -1
     events, events_from = _events(task)
@@ -172,7 +173,10 @@ def _events(task: BlockTask) -> tuple[Ints, Ints]:
 
 
 def _halted(task: BlockTask) -> Flags:
-    return np.array([task.rules.halted(session.date(), "open") for session in task.sessions], np.bool_)
+    found = np.zeros(len(task.sessions), np.bool_)
+    for place in np.flatnonzero(np.isin(task.days, np.array([*halt_days()], "datetime64[us]"))).tolist():
+        found[place] = task.rules.halted(task.sessions[place].date(), "open")
+    return found
 
 
 def _entries(task: BlockTask, signal: Floats, where: Placing, close: Placing) -> tuple[Flags, Flags]:

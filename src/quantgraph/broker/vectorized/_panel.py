@@ -159,6 +159,11 @@ class BlockTask:
         """Row after the last session."""
         return self.first + len(self.sessions)
 
+    @property
+    def days(self) -> Dates:
+        """The sessions as an array."""
+        return self.layout.sessions[self.first : self.end]
+
 
 def field_of(task: BlockTask, panel: str, name: str) -> tuple[Floats, Placing]:
     """All cells of a field, and where they are.

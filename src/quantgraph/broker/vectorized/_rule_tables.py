@@ -7,14 +7,13 @@ time between two days on which any of the dated rules changes.
 from __future__ import annotations
 
 import datetime as dt
-from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from decimal import Decimal
 from functools import cache, lru_cache
 from typing import Any
 
 import numpy as np
-import pandas as pd
+from numpy.typing import NDArray
 
 from quantgraph.broker.vectorized._arrays import RATE, SHARE, TERM, Ints, Table
 from quantgraph.errors import BadOption, BadWindow, UnknownSymbol
@@ -64,15 +63,16 @@ def kinds_of(symbols: tuple[str, ...], rules: Rulebook) -> Kinds:
 
 
 def terms_of(
-    rules: Rulebook, examples: Sequence[str], sessions: Sequence[pd.Timestamp]
+    rules: Rulebook, examples: Sequence[str], sessions: NDArray[np.datetime64]
 ) -> tuple[Ints, Table]:
     """Each session's era, counted from 0, and TERM by era and kind."""
-    eras = [bisect_right(_changes(), session.date()) for session in sessions]
-    terms = np.zeros((eras[-1] - eras[0] + 1, max(1, len(examples))), TERM)
-    for era in sorted({*eras}):
+    eras = np.searchsorted(np.array(_changes(), "datetime64[D]"), sessions, side="right").astype(np.int64)
+    first, last = int(eras[0]), int(eras[-1])
+    terms = np.zeros((last - first + 1, max(1, len(examples))), TERM)
+    for era in sorted({*eras.tolist()}):
         for kind, symbol in enumerate(examples):
-            terms[era - eras[0], kind] = _term(rules, symbol, era)
-    return np.array(eras, np.int64) - eras[0], terms
+            terms[era - first, kind] = _term(rules, symbol, era)
+    return eras - first, terms
 
 
 @cache
