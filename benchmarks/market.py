@@ -13,6 +13,7 @@ import json
 import subprocess
 import sys
 import tempfile
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -145,6 +146,7 @@ def graph(panel: Panel) -> Figures:
     from peers.rule import TICKET, cash_of
 
     from quantgraph import DataState, Rulebook, SignalRule, create_trading_graph
+    from quantgraph.broker.block_code import BLOCKS_FROM, is_block_code_loaded, load_block_code
     from quantgraph.runtime import Resources
     from quantgraph.settings import load_settings
 
@@ -167,6 +169,10 @@ def graph(panel: Panel) -> Figures:
             account = state["summary"]["account"]
             return account["trades"], account["final_value"]
 
+    settings = load_settings()
+    load_block_code(BLOCKS_FROM, settings.cache_dir)  # as after the first large run on a machine
+    while not is_block_code_loaded():
+        time.sleep(0.01)
     return measure(once, compiles=True)
 
 

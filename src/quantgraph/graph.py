@@ -68,7 +68,7 @@ def create_trading_graph(
     """Compiled main graph; works without arguments, and without a key or a network.
 
     A step of its loop trades up to 128 sessions while the decider has a block rule, else one. A run can be
-    stopped and resumed between steps; each session is a transaction of its own.
+    stopped and resumed between steps. Whole sessions enter the ledger.
 
     Parameters
     ----------

@@ -5,6 +5,7 @@ from typing import ClassVar
 import numpy as np
 import pandas as pd
 import pytest
+from deciders import OneByOne
 
 from quantgraph.agents import SignalRule
 from quantgraph.broker import (
@@ -274,3 +275,30 @@ def test_a_rule_that_keeps_something_keeps_it_whatever_the_rulebook(days):
         seen = []
         list(run(where, list(days), Counting(), account=Account.opening(1000)))
         assert seen == list(range(1, len(days) + 1))
+
+
+class Failing(SignalRule):
+    """A rule that fails in a session, as when its source of data does."""
+
+    def __init__(self, day):
+        super().__init__()
+        self.day = day
+
+    def decide(self, context):
+        if context.session == self.day:
+            raise ConnectionError("gone")
+        return super().decide(context)
+
+
+def test_what_was_traded_before_a_rule_fails_is_recorded(market, days, tmp_path):
+    store = market.store
+    signal = pd.DataFrame(1.0, days, [CODE])
+    ref = store.update("signal", {"s": signal}, base=market.data_ref)
+    where = replace(market, data_ref=ref, blocks_from=1_000)
+    with Ledger(tmp_path / "l.db") as ledger:
+        with pytest.raises(ConnectionError):
+            run_sessions(where, days, Failing(days[2]), cash=20_000, ledger=ledger, run_id="a")
+        assert ledger.sessions("a") == list(days[:2])
+        run_sessions(where, days, Failing(None), cash=20_000, ledger=ledger, run_id="a")
+        run_sessions(where, days, OneByOne(), cash=20_000, ledger=ledger, run_id="b")
+        assert [*ledger.results("a")] == [*ledger.results("b")]

@@ -16,7 +16,7 @@ __all__ = ["decision_node"]
 
 
 def decision_node(state: TradingState, *, trading: Trading) -> dict[str, Any]:
-    """Trade the session and those after it that belong to this step; each is one transaction.
+    """Trade the session and those after it that belong to this step; whole sessions enter the ledger.
 
     A step is one session, or as many as :data:`BLOCK_SESSIONS` while the decider has a block rule. It is more
     if the host's ``recursion_limit`` leaves too few steps for the rest of the window. A session that is in

@@ -9,6 +9,7 @@ from decimal import Decimal
 
 import pandas as pd
 import pytest
+from sqlalchemy import event
 
 from quantgraph.broker import Account, Ledger, Mark, Order, TradingSession, submit_batch
 from quantgraph.broker.corporate_actions import ActionBook, apply_corporate_actions
@@ -208,6 +209,52 @@ def test_committing_a_session_again_returns_what_was_recorded_and_adds_nothing(r
     for result in three_days():
         assert run.commit_day("a", result) == result
     assert table(run) == before
+
+
+def test_sessions_in_a_row_are_recorded_together_or_not_at_all(ledger, run):
+    days = three_days()
+    ledger.open_run("b", 20_000, {"decider": "test"})
+    commits = []
+    event.listen(ledger._store.engine, "commit", lambda _connection: commits.append(1))
+    assert ledger.commit_days("b", days) == list(days)
+    assert len(commits) == 1
+    assert [*ledger.results("b")] == [*ledger.results("a")]
+    bodies = [[row[2:5] for row in table(ledger) if row[0] == name] for name in "ab"]
+    assert bodies[0] == bodies[1]
+    ledger.check("b")
+    ledger.open_run("c", 20_000)
+    with pytest.raises(LedgerConflict, match="2024-01-04"):
+        ledger.commit_days("c", [days[0], days[1], replace(days[2], value=D(1))])
+    assert ledger.sessions("c") == []
+
+
+def test_sessions_of_which_some_are_recorded_are_completed(ledger):
+    days = three_days()
+    ledger.open_run("a", 20_000)
+    ledger.commit_day("a", days[0])
+    assert ledger.commit_days("a", days) == list(days)
+    assert ledger.commit_days("a", days) == list(days)
+    assert ledger.sessions("a") == DAYS
+    with pytest.raises(LedgerConflict, match="2024-01-02: another day"):
+        ledger.commit_days("a", [replace(days[0], value=D(1)), *days[1:]])
+
+
+def test_sessions_that_another_process_began_to_record_are_completed(ledger):
+    """It records the first between the reading of the tip and the writing."""
+    days = three_days()
+    ledger.open_run("a", 20_000)
+    with Ledger(ledger.where) as other:
+        append, first = ledger._store.append, []
+
+        def late(*given):
+            if not first:
+                first.append(other.commit_day("a", days[0]))
+            return append(*given)
+
+        ledger._store.append = late
+        assert ledger.commit_days("a", days) == list(days)
+        assert [*other.results("a")] == list(days)
+    ledger.check("a")
 
 
 OTHERS = {
