@@ -169,14 +169,17 @@ def count_unfollowed_buys(
     rows = sessions.get_indexer(pd.DatetimeIndex(orders.days))
     known = columns[orders.symbol] >= 0
     places = rows[orders.day[known]], columns[orders.symbol[known]]
-    moved, ordered = (np.zeros((len(sessions), signal.shape[1])) for _ in range(2))
-    np.add.at(moved, places, orders.shares[known])
-    np.add.at(ordered, places, orders.wishes_to_buy[known])
+    shape = len(sessions), signal.shape[1]
+    cells = np.ravel_multi_index(places, shape)
+    ordered = np.bincount(cells[orders.wishes_to_buy[known]], minlength=math.prod(shape)).reshape(shape)
+    moved = np.zeros(shape)
+    np.add.at(moved.reshape(-1), cells, orders.shares[known])
     for event in events:
         column = int(signal.columns.get_indexer(pd.Index([event.symbol]))[0])
         if column >= 0 and isinstance(event, Split | Delisting):
             change = event.after - event.before if isinstance(event, Split) else -event.quantity
             moved[sessions.get_loc(event.session), column] += float(change)
-    held = np.vstack([np.zeros((1, signal.shape[1])), moved.cumsum(axis=0)[:-1]]) > _DUST
+    held = np.zeros(shape, dtype=bool)
+    held[1:] = moved[:-1].cumsum(axis=0) > _DUST
     buys = signal.reindex(sessions).to_numpy() == 1
     return int((buys & ~held & (ordered == 0)).sum())

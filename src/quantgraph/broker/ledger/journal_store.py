@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from sqlalchemy import Column, Integer, MetaData, String, Table, Text, func, insert, select
 
@@ -144,8 +144,8 @@ class JournalStore:
         with self.engine.connect() as connection:
             return [tuple(row) for row in connection.execute(query)]
 
-    def each_line(self, run_id: str, *without: str) -> Iterator[tuple[str, str, str]]:
-        """Session, kind and body of every line of the sessions but those of some kinds, in order."""
+    def parts(self, run_id: str, *without: str) -> Iterator[Sequence[tuple[str, str, str]]]:
+        """Parts of the sessions' lines in order, but for some kinds: session, kind and body of each."""
         columns = journal.c
         query = (
             select(columns.session, columns.kind, columns.body)
@@ -155,8 +155,7 @@ class JournalStore:
         self.opening(run_id)
         with self.engine.connect() as connection:
             read = connection.execution_options(stream_results=True).execute(query)
-            for part in read.partitions(_PARTITION):
-                yield from map(tuple, part)
+            yield from cast("Iterator[Sequence[tuple[str, str, str]]]", read.partitions(_PARTITION))
 
     def last_body(self, run_id: str, kind: str) -> str | None:
         """Body of the last line of a kind."""

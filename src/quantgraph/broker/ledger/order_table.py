@@ -17,7 +17,7 @@ from quantgraph.broker.orders import Fill, Outcome, rejection_of
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["OrderReader", "OrderTable"]
+__all__ = ["ORDER_KINDS", "OrderReader", "OrderTable"]
 
 Places = NDArray[np.int64]
 Flags = NDArray[np.bool_]
@@ -27,6 +27,11 @@ _DIGITS = 8
 _MORE_DIGITS = 28
 """Decimals of numbers that are read one by one."""
 _CHUNK = 50_000
+_BLOCK_BYTES = 2 << 20
+"""Of the text that one processor reads at a time."""
+
+ORDER_KINDS = frozenset({"fill", "rejection"})
+"""Kinds of lines that are outcomes of orders."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -120,9 +125,9 @@ class OrderReader:
         self._lines: list[tuple[str, str, str]] = []
         self._parts: list[_Part] = []
 
-    def add(self, session: str, kind: str, body: str) -> None:
-        """Add a ``fill`` or a ``rejection``."""
-        self._lines.append((session, kind, body))
+    def add(self, lines: Sequence[tuple[str, str, str]]) -> None:
+        """Add lines of :data:`ORDER_KINDS`: session, kind and body of each."""
+        self._lines += lines
         if len(self._lines) >= _CHUNK:
             self._read()
 
@@ -182,25 +187,25 @@ class OrderReader:
         import pyarrow as pa
         from pyarrow import json as arrow_json
 
-        text = "\n".join(body for _, _, body in lines).encode()
+        bodies = [body for _, _, body in lines]
+        text = "\n".join(bodies).encode()
         options = arrow_json.ParseOptions(explicit_schema=_schema(), unexpected_field_behavior="ignore")
-        blocks = arrow_json.ReadOptions(block_size=len(text) + 1)
+        longest = max(map(len, bodies))  # in characters: each has at most four bytes
+        blocks = arrow_json.ReadOptions(block_size=max(_BLOCK_BYTES, 4 * longest + 2))
         try:
             table = arrow_json.read_json(pa.BufferReader(text), read_options=blocks, parse_options=options)
         except pa.ArrowException:
             return None
         numbers = [_whole(table[name]) for name in ("filled", "price", *CHARGES)]
         read = [column for column in numbers if column is not None]
-        if len(read) < len(numbers) or table.num_rows != len(lines):
+        if len(read) < len(numbers) or table.num_rows != len(lines) or table["symbol"].null_count:
             return None
-        names, own = table["symbol"].to_pylist(), table["code"].to_pylist()
-        rest = [each and each["code"] for each in table["rest"].to_pylist()]
         return _Part(
-            day=_places(self._days, [session for session, _, _ in lines]),
-            symbol=_places(self._symbols, names),
+            day=_encoded(self._days, pa.array([session for session, _, _ in lines], pa.string())),
+            symbol=_encoded(self._symbols, table["symbol"].combine_chunks()),
             wishes_to_buy=_equals(table["wish"], "buy"),
             sells=_equals(table["side"], "sell"),
-            refused=[code or cut for code, cut in zip(own, rest, strict=True)],
+            refused=_refused(table["code"], table["rest"]),
             quantity=read[0].tolist(),
             price=read[1].tolist(),
             cost=np.sum(read[2:], axis=0).tolist(),
@@ -236,6 +241,21 @@ def _equals(column: pa.ChunkedArray, text: str) -> Flags:
 def _places(known: dict[str, int], names: Sequence[str]) -> Places:
     """Place of each name among the known ones, to which new ones are added."""
     return np.array([known.setdefault(name, len(known)) for name in names], dtype=np.int64)
+
+
+def _encoded(known: dict[str, int], names: pa.Array) -> Places:
+    """Like :func:`_places`, for many names of which few differ."""
+    encoded = names.dictionary_encode()
+    found: Places = _places(known, encoded.dictionary.to_pylist())[encoded.indices.to_numpy()]
+    return found
+
+
+def _refused(codes: pa.ChunkedArray, rests: pa.ChunkedArray) -> list[str | None]:
+    """Code of each rejection, or of the rest that the volume cap cut off."""
+    import pyarrow.compute as pc
+
+    found: list[str | None] = pc.coalesce(codes, pc.struct_field(rests, "code")).to_pylist()
+    return found
 
 
 def _exact(number: Decimal | int) -> int:

@@ -27,7 +27,7 @@ from quantgraph.broker.ledger.journal import (
     session_from_iso,
 )
 from quantgraph.broker.ledger.journal_store import OPENING, JournalStore
-from quantgraph.broker.ledger.order_table import OrderReader, OrderTable
+from quantgraph.broker.ledger.order_table import ORDER_KINDS, OrderReader, OrderTable
 from quantgraph.broker.logged_step import LoggedExecution
 from quantgraph.broker.open_session import SessionResult
 from quantgraph.broker.orders import Fill, Outcome, Rejection, rejection_of
@@ -148,13 +148,13 @@ class LedgerQueries:
     def statement(self, run_id: str) -> RunStatement:
         """Days, orders and events of a run, all from one reading of the journal."""
         orders, bodies, events = OrderReader(), [], list[Event]()
-        for session, kind, body in self._store.each_line(run_id, "marks", "notes"):
-            if kind == "day":
-                bodies.append((session_from_iso(session), json.loads(body)))
-            elif kind in EVENTS:
-                events.append(event_of(kind, json.loads(body), session_from_iso(session)))
-            else:
-                orders.add(session, kind, body)
+        for part in self._store.parts(run_id, "marks", "notes"):
+            orders.add([line for line in part if line[1] in ORDER_KINDS])
+            for session, kind, body in (line for line in part if line[1] not in ORDER_KINDS):
+                if kind == "day":
+                    bodies.append((session_from_iso(session), json.loads(body)))
+                else:
+                    events.append(event_of(kind, json.loads(body), session_from_iso(session)))
         return RunStatement(
             days=_days_of(bodies),
             values=value_series(self.cash(run_id), [(day, Decimal(body["value"])) for day, body in bodies]),
