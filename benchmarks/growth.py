@@ -36,6 +36,8 @@ STEPS = {
     "report": "report",
 }
 _COLOURS = ("#0369a1", "#b91c1c", "#15803d", "#a16207", "#1e293b")
+MEMORY = 8
+"""GB of free memory whose end is drawn: beyond it a run is asked about before it fetches."""
 PAUSE = 0.05
 """Seconds between two readings of the memory."""
 
@@ -144,6 +146,8 @@ def draw(found: dict[str, list[dict[str, Any]]]) -> None:
     """Four log-log charts side by side: seconds by step against what grows."""
     from math import log10
 
+    from quantgraph.subgraphs.signal.memory_need import BYTES_A_CELL
+
     width, height, left, top = 250, 220, 44, 34
     colours = {
         "signal": "#0369a1",
@@ -158,7 +162,9 @@ def draw(found: dict[str, list[dict[str, Any]]]) -> None:
     ET.SubElement(root, "rect", width="100%", height="100%", fill="#ffffff")
     for place, (axis, rows) in enumerate(found.items()):
         values = [row[axis] for row in rows]
-        low, high = log10(min(values)), log10(max(values))
+        other = {"symbols": "sessions", "sessions": "symbols"}.get(axis)
+        full = MEMORY * 10**9 // BYTES_A_CELL // rows[0][other] if other else 0
+        low, high = log10(min(values)), log10(max(*values, full))
 
         def at(value: float, seconds: float) -> tuple[float, float]:
             across = (log10(value) - low) / ((high - low) or 1)  # noqa: B023 - called in this turn only
@@ -167,7 +173,7 @@ def draw(found: dict[str, list[dict[str, Any]]]) -> None:
             return round(x, 1), round(height - 26 - up * (height - top - 26), 1)
 
         for seconds in (0.01, 0.1, 1, 10, 100):
-            (x, y), (end, _) = at(min(values), seconds), at(max(values), seconds)
+            (x, y), (end, _) = at(min(values), seconds), at(max(*values, full), seconds)
             ET.SubElement(root, "line", x1=f"{x}", x2=f"{end}", y1=f"{y}", y2=f"{y}", stroke="#e2e8f0")
             ET.SubElement(root, "text", x=f"{x - 6}", y=f"{y + 4}").text = f"{seconds:g} s"
             root[-1].set("text-anchor", "end")
@@ -175,7 +181,13 @@ def draw(found: dict[str, list[dict[str, Any]]]) -> None:
             points = [at(value, row[name]) for value, row in zip(values, rows, strict=True)]
             line = " ".join(f"{x},{y}" for x, y in points)
             ET.SubElement(root, "polyline", points=line, fill="none", stroke=colour).set("stroke-width", "2")
-        for value in (values[0], values[-1]):
+        if full:
+            (x, y), (_, end) = at(full, 0.01), at(full, 100)
+            ET.SubElement(root, "line", x1=f"{x}", x2=f"{x}", y1=f"{y}", y2=f"{end}", stroke="#64748b")
+            root[-1].set("stroke-dasharray", "4 3")
+            ET.SubElement(root, "text", x=f"{x}", y=f"{end - 6}").text = f"{MEMORY} GB"
+            root[-1].set("text-anchor", "end")
+        for value in (values[0], full or values[-1]):
             x, _ = at(value, 0.01)
             ET.SubElement(root, "text", x=f"{x}", y=f"{height - 10}").text = f"{value:,}"
             root[-1].set("text-anchor", "middle")

@@ -6,9 +6,9 @@ from quantgraph._util.machine import available_memory
 from quantgraph._util.texts import Note
 from quantgraph.errors import DataTooLarge
 
-__all__ = ["check_fits", "too_large_text"]
+__all__ = ["BYTES_A_CELL", "check_fits", "too_large_text"]
 
-_BYTES_A_CELL = 400
+BYTES_A_CELL = 400
 """Of a stock on a session: ten fields of eight bytes, five times over all processes (docs/performance.md)."""
 
 
@@ -20,10 +20,10 @@ def check_fits(symbols: int, sessions: int) -> None:
     DataTooLarge
         If they cannot.
     """
-    free, need = available_memory(), symbols * sessions * _BYTES_A_CELL
+    free, need = available_memory(), symbols * sessions * BYTES_A_CELL
     if free is None or need <= free:
         return
-    facts = {"symbols": symbols, "sessions": int(free / _BYTES_A_CELL / symbols), "need": need, "free": free}
+    facts = {"symbols": symbols, "sessions": int(free / BYTES_A_CELL / symbols), "need": need, "free": free}
     raise DataTooLarge(
         f"{symbols:,} stocks x {sessions:,} sessions need about {need / 1e9:.1f} GB of memory, "
         f"{free / 1e9:.1f} GB are free; {facts['sessions']:,} sessions of these stocks fit",
