@@ -13,7 +13,7 @@ import threading
 import weakref
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import IO, Any, Protocol, runtime_checkable
+from typing import IO, TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from quantgraph._util.installed_packages import is_package
 from quantgraph._util.machine import usable_processors
@@ -26,7 +26,9 @@ from quantgraph.sandbox.server_process import START_SECONDS, ForkRequest, Server
 from quantgraph.sandbox.shared_frames import SharedFramesCache
 from quantgraph.sandbox.walk import CodeWalk, ProcessWalk
 from quantgraph.sandbox.wire import Block, Frames, encode_frames, encode_message, exact_reader
-from quantgraph.settings import Settings
+
+if TYPE_CHECKING:  # a code process has this module, and must not have what the settings load
+    from quantgraph.settings import Settings
 
 __all__ = [
     "CodeResult",
