@@ -37,8 +37,9 @@ def code_environment() -> dict[str, str]:
         # pyarrow's own pool starts a thread and reserves half of the machine's memory.
         "ARROW_DEFAULT_MEMORY_POOL": "system",
         "JE_ARROW_MALLOC_CONF": "background_thread:false",
-        # Memory of arrays is used again instead of being given back to the system after each operation.
-        "MALLOC_MMAP_MAX_": "0",
+        # Memory of arrays is used again instead of being given back to the system after each operation. That
+        # of large ones is given back: kept, it makes a whole market's proof need a panel more.
+        "MALLOC_MMAP_THRESHOLD_": str(32 << 20),
         "MALLOC_TRIM_THRESHOLD_": str(1 << 40),
     }
     if sys.platform == "win32":
