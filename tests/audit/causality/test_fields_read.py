@@ -40,6 +40,12 @@ def test_what_the_code_names_is_enough_if_the_signal_is_the_same():
     assert part_read(NAMED) == {"close"}
 
 
+def test_a_part_of_a_word_names_no_field():
+    slow = NAMED.replace("close.diff()", "slow.diff()").replace("close =", "slow = close =")
+    assert "low" in fields_of({"": panel(30)})
+    assert part_read(slow) == {"close"}
+
+
 def test_a_field_that_is_not_named_but_read_keeps_all_fields():
     assert part_read(BUILT) == part_read(BY_NUMBER) == fields_of({"": panel(30)})
 

@@ -141,11 +141,21 @@ class ReferenceSignal:
         Only a relative difference below 1e-12 is excused: a strategy that drops rows of the future before it
         multiplies makes it.
         """
+        outcome = self._first_rows(outcome, rows)
         differing = self.differing(outcome, rows)
         cells = np.nonzero(differing)
         ours, theirs = self.values[cells], self.values_at(outcome, cells)
         differing[cells] = ~np.isclose(ours, theirs, rtol=_ROUNDING, atol=0.0)
         return differing
+
+    def _first_rows(self, outcome: TrialOutcome, rows: int) -> TrialOutcome:
+        """A signal without the sessions after ``rows``, which may fall on other days than these."""
+        signal = outcome.signal
+        if signal is None or not rows:
+            return outcome
+        kept = int(np.searchsorted(signal.sessions, self.sessions[rows - 1], side="right"))
+        first = FrozenFrame(signal.sessions[:kept], signal.symbols, signal.values[:kept])
+        return TrialOutcome(signal=first)
 
     def row(self, outcome: TrialOutcome, row: int) -> tuple[Floats, Bools]:
         """Values (N,) of another signal in a row, NaN where it has no cell, and where it has one."""

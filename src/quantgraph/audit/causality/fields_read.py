@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 
 import numpy as np
@@ -72,12 +73,12 @@ def _is_equal(one: FrozenFrame, other: FrozenFrame) -> bool:
 
 
 def _fields_named(cells: Sequence[str], panel: Frames) -> frozenset[FieldKey]:
-    """Fields whose names occur in the source; adjusted prices and actions are read from many bars."""
+    """Fields whose names are words of the source; adjusted prices and actions are read from many bars."""
     text = "\n".join(cells)
-    every_bar = "adjusted" in text or "actions" in text
+    words, every_bar = {*re.findall(r"\w+", text)}, "adjusted" in text or "actions" in text
     return frozenset(
         (panel_name(key), name)
         for key, fields in panel.items()
         for name in fields
-        if name in text or (every_bar and panel_name(key) == "ohlcv")
+        if name in words or (every_bar and panel_name(key) == "ohlcv")
     )
