@@ -80,6 +80,11 @@ class LedgerQueries:
         meta: dict[str, Any] = json.loads(self._store.opening(run_id)["run"])
         return meta
 
+    def head(self, run_id: str) -> tuple[int, str]:
+        """The number of lines of a run, and the hash of the last one, which all before it lead to."""
+        last = self._store.last_line(run_id)
+        return last + 1, self._store.hash_of(run_id, last)
+
     def cash(self, run_id: str) -> Decimal:
         """The initial cash."""
         return Decimal(json.loads(self._store.opening(run_id)["deposit"])["amount"])

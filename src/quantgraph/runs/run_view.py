@@ -1,0 +1,294 @@
+"""A run's folder read into what its page shows; nothing is run or asked."""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import closing, suppress
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from quantgraph._util.texts import Language, language_of
+from quantgraph.broker import Ledger
+from quantgraph.broker.corporate_actions import Split
+from quantgraph.broker.orders import Fill, Outcome, rejection_of
+from quantgraph.errors import BadFile, QuantGraphError
+from quantgraph.llm.planner.conventions import open_conventions, values_of
+from quantgraph.llm.planner.describe import describe_value
+from quantgraph.llm.planner.evaluation import Panel, RuleValues
+from quantgraph.llm.planner.request import RequestContext, read_request
+from quantgraph.llm.planner.rules import Number
+from quantgraph.recording import Recorder
+from quantgraph.recording.entry import Entry
+from quantgraph.report.run_view import ModelCall, RunView, SessionStory
+from quantgraph.runs.folder import Manifest, existing_ledger, read_manifest
+from quantgraph.runs.outputs import read_result
+from quantgraph.state import DataState
+from quantgraph.subgraphs.signal.understanding import understanding_lines
+
+__all__ = ["view_run"]
+
+_BARS = ("open", "high", "low", "close", "vol")
+_FILL_COLUMNS = ("session", "symbol", "side", "quantity", "price", "notional", "cost", "sequence", "reason")
+_REFUSED_COLUMNS = ("session", "symbol", "side", "quantity", "code", "message", "sequence", "reason")
+_HIDDEN = ("base_url", "class")
+"""Last parts of names of a configuration that tell a place, or nothing to people."""
+
+
+def view_run(folder: Path, *, language: Language | None = None) -> RunView:
+    """Gather what the page of a run shows.
+
+    Parameters
+    ----------
+    language
+        Default: the language of the run's sentence.
+
+    Raises
+    ------
+    BadFile
+        If the folder is no run's, or the run is of another version or has not ended: its files are not
+        complete.
+    """
+    manifest, result = read_manifest(folder), read_result(folder)
+    if result is None:
+        raise BadFile(f"{folder} has no result.json: the run was killed before its end; resume it first")
+    spoken = language or language_of(manifest.spec.question)
+    traded = _Traded()
+    calls: tuple[ModelCall, ...] = ()
+    stories: tuple[SessionStory, ...] = ()
+    try:
+        place = existing_ledger(manifest, folder)
+    except BadFile:  # a run may end before it has one
+        place = None
+    if place is not None:
+        with Ledger(place) as ledger:
+            if manifest.run_id in ledger.runs():
+                traded = _Traded.read(ledger, manifest.run_id)
+        with closing(Recorder(place).of(manifest.run_id)) as recording:
+            calls, by_session = _calls(recording.entries())
+        stories = _stories(by_session, traded.notes)
+    signal, bars = _data(folder, result)
+    return RunView(
+        run_id=manifest.run_id,
+        language=spoken,
+        result=result,
+        decider=str(manifest.identity.configuration.get("decider", "")),
+        said=_said(result, spoken),
+        parameters=_parameters(manifest),
+        hashes=_hashes(manifest, result, traded.head),
+        days=traded.days,
+        fills=traded.fills,
+        refused=traded.refused,
+        splits=traded.splits,
+        bars=bars,
+        signal=signal,
+        indicators=_indicators_of(manifest.spec.question, bars, spoken),
+        stories=stories,
+        calls=calls,
+        code=_code(folder, result),
+    )
+
+
+class _Traded:
+    """What the ledger tells."""
+
+    def __init__(self) -> None:
+        self.days = pd.DataFrame()
+        self.fills = pd.DataFrame(columns=_FILL_COLUMNS)
+        self.refused = pd.DataFrame(columns=_REFUSED_COLUMNS)
+        self.splits: dict[str, list[tuple[str, float]]] = defaultdict(list)
+        self.notes: Mapping[pd.Timestamp, Mapping[str, Any]] = {}
+        self.head = ""
+
+    @classmethod
+    def read(cls, ledger: Ledger, run_id: str) -> _Traded:
+        found = cls()
+        found.days, found.notes = ledger.days(run_id), ledger.notes(run_id)
+        orders = ledger.orders(run_id)
+        found.fills = pd.DataFrame(list(map(_fill, filter(_is_fill, orders))), columns=_FILL_COLUMNS)
+        found.refused = pd.DataFrame(list(_refused(orders)), columns=_REFUSED_COLUMNS)
+        for event in ledger.events(run_id):
+            if isinstance(event, Split):
+                change = float(event.after - event.before)
+                found.splits[event.symbol].append((f"{event.session:%Y-%m-%d}", change))
+        lines, head = ledger.head(run_id)
+        found.head = f"{head} ({lines})"
+        return found
+
+
+def _is_fill(outcome: Outcome) -> bool:
+    return isinstance(outcome, Fill)
+
+
+def _fill(fill: Any) -> tuple[Any, ...]:
+    return (
+        f"{fill.session:%Y-%m-%d}",
+        fill.order.symbol,
+        fill.side,
+        float(fill.quantity),
+        float(fill.price),
+        float(fill.notional),
+        float(fill.cost),
+        fill.order.sequence,
+        fill.order.reason,
+    )
+
+
+def _refused(outcomes: Sequence[Outcome]) -> Iterator[tuple[Any, ...]]:
+    for refused in filter(None, map(rejection_of, outcomes)):
+        order = refused.order
+        name, size = order.size
+        yield (
+            f"{refused.session:%Y-%m-%d}",
+            order.symbol,
+            order.side or name,
+            float(size),
+            refused.code,
+            refused.message,
+            order.sequence,
+            order.reason,
+        )
+
+
+def _calls(entries: Iterator[Entry]) -> tuple[tuple[ModelCall, ...], dict[str, list[ModelCall]]]:
+    """The calls outside of sessions, and those of each session."""
+    outside, inside = list[ModelCall](), defaultdict[str, list[ModelCall]](list)
+    before: dict[tuple[str, str], list[dict[str, Any]]] = {}
+    for entry in entries:
+        if entry.key.kind == "model":
+            request = json.loads(entry.request)
+            known = entry.key.path, str(entry.facts.get("role", ""))
+            messages = request.get("messages", [])
+            call = _model_call(entry, messages[_common(before.get(known, []), messages) :])
+            before[known] = messages
+        elif entry.key.kind in ("tool", "answer"):
+            call = _other_call(entry)
+        else:
+            continue
+        if entry.session:
+            inside[entry.session].append(call)
+        else:
+            outside.append(call)
+    return tuple(outside), inside
+
+
+def _common(before: Sequence[Any], now: Sequence[Any]) -> int:
+    """How many messages two requests have in common at their beginning."""
+    count = 0
+    while count < min(len(before), len(now)) and before[count] == now[count]:
+        count += 1
+    return count
+
+
+def _model_call(entry: Entry, messages: Sequence[Mapping[str, Any]]) -> ModelCall:
+    reply = json.loads(entry.reply) if entry.reply else {}
+    numbers = [entry.facts.get(name) for name in ("prompt_tokens", "completion_tokens")]
+    return ModelCall(
+        path=entry.key.path,
+        kind="model",
+        role=str(entry.facts.get("role", "")),
+        model=str(entry.facts.get("model", "")),
+        asked=tuple((str(each.get("role", "")), _text(each.get("content"))) for each in messages),
+        reply=_text(reply.get("content")) if entry.error is None else str(entry.error["message"]),
+        tools=tuple((str(tool["name"]), _text(tool["args"])) for tool in reply.get("tool_calls") or ()),
+        failed=entry.error is not None,
+        tokens=None if None in numbers else sum(map(int, filter(None, numbers))),
+        seconds=entry.facts.get("seconds"),
+    )
+
+
+def _other_call(entry: Entry) -> ModelCall:
+    failed = entry.error is not None
+    return ModelCall(
+        path=entry.key.path,
+        kind=entry.key.kind,
+        role=str(entry.facts.get("role", "")),
+        model="",
+        asked=((entry.key.kind, _text(json.loads(entry.request))),),
+        reply=str(entry.error["message"]) if entry.error else _text(json.loads(entry.reply or '""')),
+        failed=failed,
+    )
+
+
+def _text(value: Any) -> str:
+    """A JSON value as text for people."""
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, indent=1)
+
+
+def _stories(
+    calls: Mapping[str, Sequence[ModelCall]], notes: Mapping[pd.Timestamp, Mapping[str, Any]]
+) -> tuple[SessionStory, ...]:
+    told = {f"{session:%Y%m%d}": note for session, note in notes.items()}
+    return tuple(
+        SessionStory(session=session, calls=tuple(calls.get(session, ())), notes=told.get(session, {}))
+        for session in sorted({*calls, *told})
+    )
+
+
+def _data(
+    folder: Path, result: Mapping[str, Any]
+) -> tuple[pd.DataFrame | None, dict[str, pd.DataFrame]]:
+    """The signal and the bars of the run's last commit, as far as its data are there."""
+    ref = result.get("data_ref")
+    if not ref or not (folder / "data").is_dir():
+        return None, {}
+    with suppress(QuantGraphError):
+        panels = DataState(folder / "data", read_only=True).snapshot(ref)
+        bars = {name: panels["ohlcv"][name] for name in _BARS if name in panels["ohlcv"]}
+        name = (result.get("strategy") or {}).get("name")
+        signals = panels["signal"]
+        return signals[name] if name in signals else None, bars
+    return None, {}
+
+
+def _indicators_of(
+    question: str, bars: Mapping[str, pd.DataFrame], language: Language
+) -> Callable[[Sequence[str]], Mapping[str, pd.DataFrame]]:
+    """The values that the rule of the sentence names, of some symbols; none if it cannot be read."""
+
+    def computed(symbols: Sequence[str]) -> Mapping[str, pd.DataFrame]:
+        rule = read_request(question, RequestContext()).strategy
+        if rule is None or "close" not in bars:
+            return {}
+        panel = Panel(bars={name: frame.reindex(columns=list(symbols)) for name, frame in bars.items()})
+        values = RuleValues(panel=panel, common=next(open_conventions(rule, adjusted=False)), gaps="blind")
+        found = {}
+        for value in dict.fromkeys(values_of(rule)):
+            if not isinstance(value, Number):
+                with suppress(QuantGraphError):  # a field that was not fetched
+                    found[describe_value(value, language)] = values.frame(value)
+        return found
+
+    return computed
+
+
+def _said(result: Mapping[str, Any], language: Language) -> list[str]:
+    understanding = result.get("understanding")
+    return understanding_lines(understanding, language) if understanding else []
+
+
+def _parameters(manifest: Manifest) -> dict[str, Any]:
+    return {
+        name: value
+        for name, value in manifest.identity.configuration.items()
+        if name.rpartition(".")[2] not in _HIDDEN
+    }
+
+
+def _hashes(manifest: Manifest, result: Mapping[str, Any], head: str) -> dict[str, str]:
+    strategy = result.get("strategy") or {}
+    found = {
+        "run": manifest.identity.hash,
+        "data": result.get("data_ref") or "",
+        "strategy": strategy.get("code_hash", ""),
+        "ledger": head,
+    }
+    return {name: value for name, value in found.items() if value}
+
+
+def _code(folder: Path, result: Mapping[str, Any]) -> str:
+    path = folder / "strategy.py"
+    return path.read_text(encoding="utf-8") if result.get("strategy") and path.is_file() else ""
