@@ -49,11 +49,25 @@ class ModelCall:
 
 @dataclass(frozen=True, kw_only=True)
 class SessionStory:
-    """A session of a decider that thinks: its calls, and the notes of its decision (plain JSON)."""
+    """A session of a decider that thinks.
+
+    Attributes
+    ----------
+    session
+        ``YYYYMMDD``.
+    calls
+        Its calls, in order.
+    notes
+        Of its decision, plain JSON.
+    before, after
+        Shares held at the end of the session before, and of this one.
+    """
 
     session: str
     calls: tuple[ModelCall, ...]
     notes: Mapping[str, Any]
+    before: Mapping[str, float] = field(default_factory=dict)
+    after: Mapping[str, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

@@ -69,7 +69,7 @@ def view_run(folder: Path, *, language: Language | None = None) -> RunView:
                 traded = _Traded.read(ledger, manifest.run_id)
         with closing(Recorder(place).of(manifest.run_id)) as recording:
             calls, by_session = _calls(recording.entries())
-        stories = _stories(by_session, traded.notes)
+        stories = _stories(by_session, traded.notes, place, manifest.run_id)
     signal, bars = _data(folder, result)
     return RunView(
         run_id=manifest.run_id,
@@ -219,11 +219,28 @@ def _text(value: Any) -> str:
 
 
 def _stories(
-    calls: Mapping[str, Sequence[ModelCall]], notes: Mapping[pd.Timestamp, Mapping[str, Any]]
+    calls: Mapping[str, Sequence[ModelCall]],
+    notes: Mapping[pd.Timestamp, Mapping[str, Any]],
+    place: str | Path,
+    run_id: str,
 ) -> tuple[SessionStory, ...]:
     told = {f"{session:%Y%m%d}": note for session, note in notes.items()}
+    if not (calls or told):
+        return ()
+    before, held = dict[str, float](), dict[str, tuple[dict[str, float], dict[str, float]]]()
+    with Ledger(place) as ledger:
+        for result in ledger.results(run_id) if run_id in ledger.runs() else ():
+            shares = {name: float(each.quantity) for name, each in result.account.positions.items()}
+            held[f"{result.session:%Y%m%d}"] = before, shares
+            before = shares
     return tuple(
-        SessionStory(session=session, calls=tuple(calls.get(session, ())), notes=told.get(session, {}))
+        SessionStory(
+            session=session,
+            calls=tuple(calls.get(session, ())),
+            notes=told.get(session, {}),
+            before=held.get(session, ({}, {}))[0],
+            after=held.get(session, ({}, {}))[1],
+        )
         for session in sorted({*calls, *told})
     )
 

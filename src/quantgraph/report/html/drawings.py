@@ -1,0 +1,142 @@
+"""Still pictures: the graph's path, a card to share, a small curve. Plain SVG; every text is escaped."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from html import escape
+from typing import Any
+
+import numpy as np
+
+from quantgraph._util.texts import Language, escape_controls
+from quantgraph.report.html.curves import largest_triangles
+from quantgraph.report.html.page_words import labels
+from quantgraph.report.run_view import ModelCall, RunView
+
+__all__ = ["path_drawing", "share_card", "sparkline"]
+
+_SIGNAL = ("reflection", "data_fetch", "signal_generate", "validate", "clarify")
+_TRADING = ("daily_loop", "decision", "approval", "report")
+_BOX, _HIGH, _GAP = 150, 74, 34
+
+
+def _text(value: object) -> str:
+    return escape(escape_controls(str(value)))
+
+
+def path_drawing(view: RunView) -> str:
+    """The nodes that a run passed, with calls, tokens, failed calls, questions and seconds."""
+    words, seconds = labels(view.language), view.result.get("seconds") or {}
+    calls = [*view.calls, *(call for story in view.stories for call in story.calls)]
+    by_node: dict[str, list[ModelCall]] = {}
+    for call in calls:
+        by_node.setdefault(_node_of(call.path), []).append(call)
+    rows = [[name for name in row if name in seconds or name in by_node] for row in (_SIGNAL, _TRADING)]
+    rows = [row for row in rows if row]
+    width = max((len(row) for row in rows), default=1) * (_BOX + _GAP)
+    height = len(rows) * (_HIGH + _GAP)
+    parts = [
+        f'<svg class="path" viewBox="0 0 {width} {height}" role="img" aria-label="{_text(words["graph"])}">'
+    ]
+    for down, row in enumerate(rows):
+        for across, name in enumerate(row):
+            x, y = across * (_BOX + _GAP), down * (_HIGH + _GAP) + 4
+            if across:
+                parts.append(
+                    f'<path class="edge" d="M{x - _GAP} {y + _HIGH / 2}h{_GAP - 7}m-6 -5l7 5l-7 5"/>'
+                )
+            parts.append(f'<rect class="node" x="{x}" y="{y}" width="{_BOX}" height="{_HIGH}" rx="6"/>')
+            lines = [name, *_node_lines(by_node.get(name, []), seconds.get(name), words)]
+            for number, line in enumerate(lines[:4]):
+                kind = "name" if number == 0 else "fact"
+                parts.append(f'<text class="{kind}" x="{x + 9}" y="{y + 18 + 16 * number}">{_text(line)}</text>')
+    return "".join(parts) + "</svg>"
+
+
+def _node_of(path: str) -> str:
+    parts = path.split("/")
+    return parts[1] if parts[0] == "signal" and len(parts) > 1 else parts[0]
+
+
+def _node_lines(calls: Sequence[ModelCall], seconds: float | None, words: Mapping[str, str]) -> list[str]:
+    lines, kinds = [], Counter(call.kind for call in calls)
+    if kinds["model"]:
+        tokens = [call.tokens for call in calls if call.kind == "model"]
+        known = "?" if None in tokens else f"{sum(filter(None, tokens)):,}"
+        lines.append(f"{kinds['model']:,} {words['calls']} · {known} {words['tokens']}")
+    also = [
+        f"{count:,} {word}"
+        for count, word in (
+            (sum(call.failed for call in calls), words["retries"]),
+            (kinds["tool"], words["tools"]),
+            (kinds["answer"], words["question"]),
+        )
+        if count
+    ]
+    if also:
+        lines.append(" · ".join(also))
+    if seconds is not None:
+        lines.append(f"{seconds:,.2f} s")
+    return lines
+
+
+def sparkline(values: Sequence[float], *, width: int = 240, height: int = 48) -> str:
+    """A small curve as an SVG path; empty with fewer than two values."""
+    if len(values) < 2:
+        return ""
+    return (
+        f'<svg viewBox="0 0 {width} {height}" width="{width}" height="{height}" role="img">'
+        f'<path d="{_curve(values, width, height)}" fill="none" stroke="currentColor" '
+        'stroke-width="1.5"/></svg>'
+    )
+
+
+def _curve(values: Sequence[float], width: float, height: float, top: float = 2.0) -> str:
+    array = np.asarray(values, dtype=np.float64)
+    places = largest_triangles(array, max(3, int(width)))
+    low, spread = float(array.min()), float(np.ptp(array)) or 1.0
+    x = places / (len(array) - 1) * width
+    y = top + (height - 2 * top) * (1 - (array[places] - low) / spread)
+    points = " ".join(f"{across:.1f} {down:.1f}" for across, down in zip(x, y, strict=True))
+    return f"M{points}"
+
+
+def share_card(view: RunView, first_line: str, shown: Sequence[tuple[str, str]]) -> str:
+    """A picture of a run to share: its first line, its equity and four numbers.
+
+    Parameters
+    ----------
+    shown
+        Labels and numbers, formatted.
+    """
+    equity: Mapping[str, Any] = view.result.get("equity") or {}
+    values = equity.get("account") or []
+    words = labels(view.language)
+    parts = [
+        '<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 800 420" font-family="system-ui, sans-serif">',
+        '<rect width="800" height="420" fill="#ffffff"/>',
+        f'<text x="32" y="46" font-size="20" fill="#0f172a">{_text(_short(first_line, view.language))}</text>',
+    ]
+    note = words["synthetic"] if view.result["source"]["synthetic"] else view.run_id
+    parts.append(f'<text x="32" y="72" font-size="13" fill="#64748b">{_text(note)}</text>')
+    if len(values) > 1:
+        if benchmark := equity.get("benchmark"):
+            both = [*values, *benchmark]
+            low, spread = min(both), (max(both) - min(both)) or 1.0
+            parts += [
+                f'<path transform="translate(32 {96 + 200 * (1 - (max(each) - low) / spread):.1f})" '
+                f'd="{_curve(each, 736, max(200 * (max(each) - min(each)) / spread, 1), 0)}" fill="none" '
+                f'stroke="{colour}" stroke-width="2"/>'
+                for each, colour in ((benchmark, "#94a3b8"), (values, "#0369a1"))
+            ]
+    for place, (label, number) in enumerate(shown[:4]):
+        x = 32 + 190 * place
+        parts.append(f'<text x="{x}" y="350" font-size="13" fill="#64748b">{_text(label)}</text>')
+        parts.append(f'<text x="{x}" y="382" font-size="24" fill="#0f172a">{_text(number)}</text>')
+    return "".join(parts) + "</svg>\n"
+
+
+def _short(text: str, language: Language) -> str:
+    most = 36 if language == "zh" else 72
+    return text if len(text) <= most else text[: most - 1] + "…"

@@ -1,0 +1,267 @@
+"""What a page's script draws, as JSON: curves, fills, candles, sessions; the large parts in files of their own."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import orjson
+import pandas as pd
+
+from quantgraph._util.texts import escape_controls
+from quantgraph.report.html.curves import drawdown, largest_triangles, rolling_ratios
+from quantgraph.report.run_view import ModelCall, RunView, SessionStory
+
+__all__ = ["FOLDER", "PageData", "page_data", "page_json"]
+
+FOLDER = "report_files"
+"""Folder beside the page with what it loads on demand."""
+MOST_FILLS, MOST_CANDLES = 5_000, 60
+"""Fills and symbols' candles in the page itself."""
+_POINTS = 2_000
+"""Of a curve."""
+_FILLS_A_FILE = 50_000
+_SYMBOLS = 1_000
+"""Whose candles are written at all: those with the most fills."""
+_STORY_BYTES = 500_000
+_TEXT = 20_000
+"""Characters of one message that are shown."""
+
+
+@dataclass(kw_only=True)
+class PageData:
+    """The JSON in the page, the files beside it by name, and which candles were left out."""
+
+    inside: dict[str, Any]
+    files: dict[str, bytes] = field(default_factory=dict)
+    without_candles: int = 0
+
+
+def page_data(view: RunView, rows: pd.DataFrame, *, inline: bool) -> PageData:
+    """Gather the JSON of a page.
+
+    Parameters
+    ----------
+    rows
+        Of :func:`.trade_rows`.
+    inline
+        One file has all: what would be in files of its own is left out.
+    """
+    sessions = [f"{day:%Y-%m-%d}" for day in view.days.index]
+    symbols = list(dict.fromkeys([*view.fills["symbol"], *view.refused["symbol"]]))
+    inside: dict[str, Any] = {
+        "sessions": sessions,
+        "symbols": symbols,
+        "curves": _curves(view),
+        "days": _days(view.days),
+    }
+    data = PageData(inside=inside)
+    _add_fills(data, view, rows, sessions, symbols, inline=inline)
+    _add_candles(data, view, symbols, inline=inline)
+    _add_stories(data, view.stories, inline=inline)
+    return data
+
+
+def _curve(values: pd.Series[float]) -> dict[str, Any]:
+    known = values[values.notna()]
+    places = largest_triangles(known.to_numpy(dtype=np.float64), _POINTS)
+    return {
+        "x": [f"{day:%Y-%m-%d}" for day in known.index[places]],
+        "y": known.to_numpy(dtype=np.float64)[places].tolist(),
+    }
+
+
+def _curves(view: RunView) -> dict[str, Any]:
+    equity: Mapping[str, Any] | None = view.result.get("equity")
+    if not equity:
+        return {}
+    index = pd.DatetimeIndex(pd.to_datetime(equity["sessions"], format="%Y%m%d"))
+    frames = {
+        name: pd.Series(equity[name], index=index, dtype=np.float64)
+        for name in ("account", "benchmark", "index")
+        if equity.get(name)
+    }
+    account, periods = frames["account"], view.result.get("periods_per_year") or 252
+    rolling = rolling_ratios(account, frames.get("benchmark"), periods_per_year=periods)
+    returns = account.pct_change(fill_method=None).iloc[1:]
+    return {
+        "equity": {name: _curve(values) for name, values in frames.items()},
+        "drawdown": {name: _curve(drawdown(values)) for name, values in frames.items()},
+        "rolling": {name: _curve(values) for name, values in rolling.items()},
+        "returns": {
+            "x": [f"{day:%Y-%m-%d}" for day in returns.index],
+            "y": [round(each, 8) for each in returns.tolist()],
+        },
+    }
+
+
+def _days(days: pd.DataFrame) -> dict[str, Any]:
+    if days.empty:
+        return {}
+    return {
+        "positions": days["positions"].astype(int).tolist(),
+        "exposure": (days["stocks"] / days["value"]).round(6).tolist(),
+        "traded": days["traded"].tolist(),
+    }
+
+
+def _add_fills(
+    data: PageData,
+    view: RunView,
+    rows: pd.DataFrame,
+    sessions: Sequence[str],
+    symbols: Sequence[str],
+    *,
+    inline: bool,
+) -> None:
+    place, number = ({name: at for at, name in enumerate(names)} for names in (sessions, symbols))
+    reasons = list(dict.fromkeys(rows["reason"]))
+    reason = {text: at for at, text in enumerate(reasons)}
+    reasons = [_shown(text) for text in reasons]
+    columns = {
+        "day": rows["session"].map(place),
+        "symbol": rows["symbol"].map(number),
+        "sell": (rows["side"] == "sell").astype(int),
+        **{name: rows[name] for name in ("quantity", "price", "notional", "cost")},
+        "profit": rows["profit"].round(2),
+        "holding": rows["holding"],
+        "mae": rows["mae"].round(6),
+        "mfe": rows["mfe"].round(6),
+        "reason": rows["reason"].map(reason),
+    }
+    arrays = {name: column.to_numpy() for name, column in columns.items()}
+    data.inside |= {
+        "reasons": reasons,
+        "fills": {name: array[:MOST_FILLS] for name, array in arrays.items()},
+        "fill_count": len(rows),
+        "fill_files": [],
+        "refused": _refused(view.refused, place, number),
+    }
+    if inline:
+        return
+    for first in range(MOST_FILLS, len(rows), _FILLS_A_FILE):
+        name = f"fills-{first}.js"
+        part = {key: array[first : first + _FILLS_A_FILE] for key, array in arrays.items()}
+        data.files[name] = _script("fills", part)
+        data.inside["fill_files"].append(name)
+
+
+def _refused(table: pd.DataFrame, place: Mapping[str, int], number: Mapping[str, int]) -> list[list[Any]]:
+    """Refused orders: session, symbol, side, quantity, code, message."""
+    return [
+        [place.get(row[0], -1), number[row[1]], *row[2:6]]
+        for row in table.head(MOST_FILLS).itertuples(index=False, name=None)
+    ]
+
+
+def _add_candles(data: PageData, view: RunView, symbols: Sequence[str], *, inline: bool) -> None:
+    """The bars of traded symbols, those with the most fills first; the files on demand are by symbol."""
+    data.inside |= {"candles": {}, "candle_files": {}}
+    close = view.bars.get("close")
+    if close is None:
+        return
+    traded = view.fills["symbol"].value_counts(sort=True)
+    order = [*sorted(traded.index, key=lambda each: -int(traded[each]))]
+    order += [each for each in symbols if each not in traded.index]
+    known = [each for each in order if each in close.columns]
+    kept = known[: MOST_CANDLES if inline else _SYMBOLS]
+    data.without_candles = len(known) - len(kept)
+    data.inside["bar_days"] = [f"{day:%Y-%m-%d}" for day in close.index]
+    for number, (symbol, bars) in enumerate(_candles(view, kept)):
+        if number < MOST_CANDLES:
+            data.inside["candles"][symbol] = bars
+        else:
+            name = f"bars-{number}.js"
+            data.files[name] = _script("bars", {"symbol": symbol, "bars": bars})
+            data.inside["candle_files"][symbol] = name
+
+
+def _candles(view: RunView, symbols: Sequence[str]) -> Iterator[tuple[str, dict[str, Any]]]:
+    index = view.bars["close"].index
+    indicators = view.indicators(symbols) if symbols else {}
+    signal = None if view.signal is None else view.signal.reindex(index)
+    frames = {
+        name: frame.to_numpy(dtype=np.float64).T
+        for name, frame in ((name, frame.reindex(columns=list(symbols))) for name, frame in view.bars.items())
+    }
+    values = {
+        label: np.round(frame.reindex(index=index, columns=list(symbols)).to_numpy(dtype=np.float64).T, 6)
+        for label, frame in indicators.items()
+    }
+    for at, symbol in enumerate(symbols):
+        bars: dict[str, Any] = {name: np.ascontiguousarray(array[at]) for name, array in frames.items()}
+        if signal is not None and symbol in signal.columns:
+            opinions = signal[symbol].to_numpy()
+            bars["signal"] = [[int(day), int(opinions[day])] for day in np.flatnonzero(np.abs(opinions) == 1)]
+        bars["lines"] = {label: np.ascontiguousarray(array[at]) for label, array in values.items()}
+        yield symbol, bars
+
+
+def _add_stories(data: PageData, stories: Sequence[SessionStory], *, inline: bool) -> None:
+    """The sessions of a decider that thinks, in files of about half a megabyte."""
+    data.inside |= {"stories": [story.session for story in stories], "story_files": []}
+    packs: list[list[dict[str, Any]]] = [[]]
+    size = 0
+    for story in stories:
+        told = _story(story)
+        length = len(_dumps(told))
+        if packs[-1] and size + length > _STORY_BYTES:
+            packs.append([])
+            size = 0
+        packs[-1].append(told)
+        size += length
+    data.inside["told"] = {each["session"]: each for each in (packs[0] if not inline else sum(packs, []))}
+    if inline:
+        return
+    for number, pack in enumerate(packs[1:], 1):
+        name = f"sessions-{number}.js"
+        data.files[name] = _script("sessions", pack)
+        data.inside["story_files"].append([name, *(each["session"] for each in pack)])
+
+
+def _story(story: SessionStory) -> dict[str, Any]:
+    return {
+        "session": story.session,
+        "notes": orjson.dumps(story.notes, option=orjson.OPT_INDENT_2).decode() if story.notes else "",
+        "calls": [_call(call) for call in story.calls],
+        "held": [
+            [symbol, story.before.get(symbol, 0.0), story.after.get(symbol, 0.0)]
+            for symbol in sorted({*story.before, *story.after})
+        ],
+    }
+
+
+def _call(call: ModelCall) -> dict[str, Any]:
+    return {
+        "path": call.path,
+        "kind": call.kind,
+        "role": call.role,
+        "model": call.model,
+        "asked": [[who, _shown(text)] for who, text in call.asked],
+        "reply": _shown(call.reply),
+        "tools": [[name, _shown(text)] for name, text in call.tools],
+        "failed": call.failed,
+        "tokens": call.tokens,
+    }
+
+
+def _shown(text: str) -> str:
+    return escape_controls(text[:_TEXT], multiline=True)
+
+
+def _dumps(value: Any) -> bytes:
+    """JSON in which nothing ends a script; NaN is null."""
+    text = orjson.dumps(value, option=orjson.OPT_SERIALIZE_NUMPY | orjson.OPT_NON_STR_KEYS)
+    return text.replace(b"<", b"\\u003c").replace(b"\xe2\x80\xa8", b"\\u2028").replace(b"\xe2\x80\xa9", b"\\u2029")
+
+
+def _script(kind: str, value: Any) -> bytes:
+    """A file that hands its content to the page: a page that was opened from a folder may fetch nothing."""
+    return b"quantgraph(" + _dumps(kind) + b"," + _dumps(value) + b")\n"
+
+
+def page_json(inside: Mapping[str, Any]) -> str:
+    """The JSON in the page."""
+    return _dumps(inside).decode()
