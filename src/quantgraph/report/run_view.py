@@ -96,8 +96,8 @@ class RunView:
         A row a fill, in order: ``session`` (``YYYY-MM-DD``), ``symbol``, ``side``, ``quantity``, ``price``,
         ``notional``, ``cost`` (all charges), ``sequence``, ``reason``.
     refused
-        A row an order that was refused, or cut off by the volume cap: ``session, symbol, side, quantity, code,
-        message, sequence, reason``.
+        A row an order that was refused, or cut off by the volume cap: ``session, symbol, side, quantity,
+        code, message, sequence, reason``.
     splits
         By symbol: sessions in which a split changed a holding, and by how many shares.
     bars

@@ -245,9 +245,7 @@ def _stories(
     )
 
 
-def _data(
-    folder: Path, result: Mapping[str, Any]
-) -> tuple[pd.DataFrame | None, dict[str, pd.DataFrame]]:
+def _data(folder: Path, result: Mapping[str, Any]) -> tuple[pd.DataFrame | None, dict[str, pd.DataFrame]]:
     """The signal and the bars of the run's last commit, as far as its data are there."""
     ref = result.get("data_ref")
     if not ref or not (folder / "data").is_dir():
@@ -255,9 +253,9 @@ def _data(
     with suppress(QuantGraphError):
         panels = DataState(folder / "data", read_only=True).snapshot(ref)
         bars = {name: panels["ohlcv"][name] for name in _BARS if name in panels["ohlcv"]}
-        name = (result.get("strategy") or {}).get("name")
+        name = (result.get("strategy") or {}).get("name", "")
         signals = panels["signal"]
-        return signals[name] if name in signals else None, bars
+        return signals.get(name), bars
     return None, {}
 
 

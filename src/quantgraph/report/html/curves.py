@@ -72,7 +72,7 @@ def deepest_drawdowns(values: pd.Series[float], count: int = 5) -> list[Episode]
 
 def _by_period(values: pd.Series[float], frequency: str) -> pd.Series[float]:
     """Return of each calendar period: its last value over the last one before it."""
-    last = values.groupby(values.index.to_period(frequency)).last()
+    last = values.groupby(pd.DatetimeIndex(values.index).to_period(frequency)).last()
     begun = pd.concat([values.iloc[:1], last]).to_numpy(dtype=np.float64)
     return pd.Series(begun[1:] / begun[:-1] - 1, index=last.index)
 
@@ -86,14 +86,15 @@ def monthly_returns(values: pd.Series[float]) -> pd.DataFrame:
         By session; the first one is the initial cash, which belongs to the first month.
     """
     months = _by_period(_from_first_session(values), "M")
-    table = pd.Series(months.to_numpy(), index=[months.index.year, months.index.month]).unstack()
-    return table.reindex(columns=range(1, 13))
+    periods = pd.PeriodIndex(months.index)
+    table = pd.DataFrame({"year": periods.year, "month": periods.month, "return": months.to_numpy()})
+    return table.pivot_table(index="year", columns="month", values="return").reindex(columns=range(1, 13))
 
 
 def yearly_returns(values: pd.Series[float]) -> pd.Series[float]:
     """Returns by calendar year, ascending."""
     years = _by_period(_from_first_session(values), "Y")
-    return pd.Series(years.to_numpy(), index=years.index.year)
+    return pd.Series(years.to_numpy(), index=pd.PeriodIndex(years.index).year)
 
 
 def _from_first_session(values: pd.Series[float]) -> pd.Series[float]:

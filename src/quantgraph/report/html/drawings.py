@@ -50,7 +50,9 @@ def path_drawing(view: RunView) -> str:
             lines = [name, *_node_lines(by_node.get(name, []), seconds.get(name), words)]
             for number, line in enumerate(lines[:4]):
                 kind = "name" if number == 0 else "fact"
-                parts.append(f'<text class="{kind}" x="{x + 9}" y="{y + 18 + 16 * number}">{_text(line)}</text>')
+                parts.append(
+                    f'<text class="{kind}" x="{x + 9}" y="{y + 18 + 16 * number}">{_text(line)}</text>'
+                )
     return "".join(parts) + "</svg>"
 
 
@@ -112,24 +114,23 @@ def share_card(view: RunView, first_line: str, shown: Sequence[tuple[str, str]])
     """
     equity: Mapping[str, Any] = view.result.get("equity") or {}
     values = equity.get("account") or []
-    words = labels(view.language)
+    words, title = labels(view.language), _short(first_line, view.language)
     parts = [
         '<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 800 420" font-family="system-ui, sans-serif">',
         '<rect width="800" height="420" fill="#ffffff"/>',
-        f'<text x="32" y="46" font-size="20" fill="#0f172a">{_text(_short(first_line, view.language))}</text>',
+        f'<text x="32" y="46" font-size="20" fill="#0f172a">{_text(title)}</text>',
     ]
     note = words["synthetic"] if view.result["source"]["synthetic"] else view.run_id
     parts.append(f'<text x="32" y="72" font-size="13" fill="#64748b">{_text(note)}</text>')
-    if len(values) > 1:
-        if benchmark := equity.get("benchmark"):
-            both = [*values, *benchmark]
-            low, spread = min(both), (max(both) - min(both)) or 1.0
-            parts += [
-                f'<path transform="translate(32 {96 + 200 * (1 - (max(each) - low) / spread):.1f})" '
-                f'd="{_curve(each, 736, max(200 * (max(each) - min(each)) / spread, 1), 0)}" fill="none" '
-                f'stroke="{colour}" stroke-width="2"/>'
-                for each, colour in ((benchmark, "#94a3b8"), (values, "#0369a1"))
-            ]
+    if len(values) > 1 and (benchmark := equity.get("benchmark")):
+        both = [*values, *benchmark]
+        low, spread = min(both), (max(both) - min(both)) or 1.0
+        parts += [
+            f'<path transform="translate(32 {96 + 200 * (1 - (max(each) - low) / spread):.1f})" '
+            f'd="{_curve(each, 736, max(200 * (max(each) - min(each)) / spread, 1), 0)}" fill="none" '
+            f'stroke="{colour}" stroke-width="2"/>'
+            for each, colour in ((benchmark, "#94a3b8"), (values, "#0369a1"))
+        ]
     for place, (label, number) in enumerate(shown[:4]):
         x = 32 + 190 * place
         parts.append(f'<text x="{x}" y="350" font-size="13" fill="#64748b">{_text(label)}</text>')

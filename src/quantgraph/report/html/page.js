@@ -1,94 +1,6 @@
 "use strict";
-// Draws what the page's JSON holds. Texts reach the page as text only: textContent, or escaped for plotly.
-(() => {
-  const data = JSON.parse(document.getElementById("data").textContent);
-  const words = data.words;
-  const byId = (id) => document.getElementById(id);
-  const root = document.documentElement;
-  const drawn = new Map();
-
-  const make = (tag, text, attributes = {}) => {
-    const element = document.createElement(tag);
-    if (text !== undefined && text !== null) element.textContent = text;
-    for (const [name, value] of Object.entries(attributes)) element.setAttribute(name, value);
-    return element;
-  };
-  const escaped = (text) => String(text).replace(/&/g, "&amp;").replace(/</g, "&lt;").replace(/>/g, "&gt;");
-  const colour = (name) => getComputedStyle(root).getPropertyValue("--" + name).trim();
-  const signed = (value) => (value === null || value === undefined ? "–" : (value < 0 ? "−" : "+") + Math.abs(value * 100).toFixed(2) + "%");
-  const money = (value) => (value === null || value === undefined ? "–"
-    : value.toLocaleString("en-US", { minimumFractionDigits: 2, maximumFractionDigits: 2 }));
-  const plain = (value) => (value === null || value === undefined ? "–" : value.toLocaleString("en-US", { maximumFractionDigits: 6 }));
-
-  // ---- colours -----------------------------------------------------------------------------------------
-  const prefers = window.matchMedia("(prefers-color-scheme: dark)");
-  const dark = (on) => { root.classList.toggle("dark", on); redraw(); };
-  const redUp = (on) => {
-    root.classList.toggle("red-up", on);
-    byId("switch-colours").textContent = on ? words.green_up : words.red_up;
-    heat();
-    redraw();
-  };
-  byId("switch-theme").addEventListener("click", () => dark(!root.classList.contains("dark")));
-  byId("switch-colours").addEventListener("click", () => redUp(!root.classList.contains("red-up")));
-  prefers.addEventListener("change", (event) => dark(event.matches));
-  root.classList.toggle("dark", prefers.matches);
-  root.classList.toggle("red-up", data.mainland);
-
-  function heat() {
-    const cells = [...document.querySelectorAll("td.heat")];
-    const most = Math.max(0.02, ...cells.map((cell) => Math.abs(Number(cell.dataset.value) || 0)));
-    for (const cell of cells) {
-      const value = Number(cell.dataset.value);
-      if (cell.dataset.value === "" || !value) continue;
-      const strength = Math.round(12 + 48 * Math.min(1, Math.abs(value) / most));
-      cell.style.background = `color-mix(in srgb, var(--${value > 0 ? "gain" : "loss"}) ${strength}%, transparent)`;
-    }
-  }
-
-  // ---- charts ------------------------------------------------------------------------------------------
-  const layout = (more) => {
-    const axis = { gridcolor: colour("line"), zerolinecolor: colour("line"), linecolor: colour("line") };
-    const base = {
-      paper_bgcolor: "rgba(0,0,0,0)", plot_bgcolor: "rgba(0,0,0,0)", font: { color: colour("ink"), size: 12 },
-      margin: { l: 62, r: 20, t: 8, b: 32 }, legend: { orientation: "h", y: 1.08 }, hovermode: "x unified",
-      hoverlabel: { bgcolor: colour("soft"), font: { color: colour("ink") } },
-    };
-    const axes = {};
-    for (const name of ["xaxis", "yaxis", "yaxis2", "yaxis3"]) axes[name] = { ...axis, ...(more[name] || {}) };
-    if (!more.yaxis2) delete axes.yaxis2;
-    if (!more.yaxis3) delete axes.yaxis3;
-    return { ...base, ...more, ...axes };
-  };
-  const options = { responsive: true, displaylogo: false, modeBarButtonsToRemove: ["lasso2d", "select2d"] };
-  function draw(id, build) {
-    const figure = byId(id);
-    if (!figure) return;
-    if (!window.Plotly) { byId("no-script").hidden = false; return; }
-    drawn.set(id, build);
-    const [traces, more] = build();
-    window.Plotly.react(figure, traces, layout(more), options);
-  }
-  function redraw() { for (const [id, build] of drawn) draw(id, build); }
-  const waiting = new Map();
-  const seen = new IntersectionObserver((entries) => {
-    for (const entry of entries) {
-      if (!entry.isIntersecting || !waiting.has(entry.target.id)) continue;
-      const build = waiting.get(entry.target.id);
-      waiting.delete(entry.target.id);
-      seen.unobserve(entry.target);
-      draw(entry.target.id, build);
-    }
-  }, { rootMargin: "300px" });
-  function later(id, build) {
-    const figure = byId(id);
-    if (!figure) return;
-    waiting.set(id, build);
-    seen.observe(figure);
-  }
-  function drawAll() { for (const [id, build] of [...waiting]) { waiting.delete(id); draw(id, build); } }
-  window.addEventListener("beforeprint", drawAll);
-
+// The page of a run.
+{
   const NAMES = ["account", "benchmark", "index"];
   const DASHES = { account: "solid", benchmark: "dash", index: "dot" };
   const shade = (name) => ({ account: colour("accent"), benchmark: colour("bad"), index: colour("quiet") })[name];
@@ -481,9 +393,7 @@
     ], { hovermode: "closest", shapes: [{ type: "line", x0: found.day, x1: found.day, yref: "paper", y0: 0, y1: 1, line: { dash: "dash", color: colour("bad") } }] }]);
   }
 
-  heat();
-  byId("switch-colours").textContent = root.classList.contains("red-up") ? words.green_up : words.red_up;
   const trade = location.hash.match(/^#trade-(\d+)$/);
   if (trade && fills.length) choose(Number(trade[1]) - 1);
   root.dataset.ready = "yes";
-})();
+}

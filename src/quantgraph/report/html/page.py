@@ -24,7 +24,17 @@ from quantgraph.report.html.page_words import FORMULAS, NUMBERS, labels
 from quantgraph.report.html.trade_rows import per_symbol, trade_rows
 from quantgraph.report.run_view import RunView
 
-__all__ = ["Page", "plotly_name", "plotly_script", "render_page"]
+__all__ = [
+    "Page",
+    "environment",
+    "equity_of",
+    "plotly_name",
+    "plotly_script",
+    "render_page",
+    "scripts",
+    "shown",
+    "shown_value",
+]
 
 _HERE = Path(__file__).parent
 _AROUND = 40
@@ -54,26 +64,31 @@ def render_page(view: RunView, *, inline: bool = False) -> Page:
     data = page_data(view, rows, inline=inline)
     words = labels(view.language)
     mainland, counterexample = _is_mainland(view), _counterexample(view)
-    shown = {"words": words, "mainland": mainland, "counterexample": _around(view, counterexample)}
-    text = page_json({**data.inside, **shown})
-    html = _environment().get_template("page.html.j2").render(
-        view=view,
-        result=view.result,
-        words=words,
-        ending=_ending(view),
-        facts=list(_facts(view)),
-        numbers=list(_numbers(view)),
-        episodes=_episodes(view),
-        months=_months(view),
-        refused=_refusals(view),
-        by_symbol=per_symbol(rows).head(200),
-        path=path_drawing(view),
-        counterexample=counterexample,
-        mainland=mainland,
-        parameters=[(name, _shown_value(value)) for name, value in sorted(view.parameters.items())],
-        left_out=_left_out(data.without_candles, len(rows), inline=inline, language=view.language),
-        data=text,
-        **_scripts(inline=inline, up="../"),
+    more = {"words": words, "mainland": mainland, "counterexample": _around(view, counterexample)}
+    text = page_json({**data.inside, **more})
+    html = (
+        environment()
+        .get_template("page.html.j2")
+        .render(
+            view=view,
+            result=view.result,
+            words=words,
+            ending=_ending(view),
+            facts=list(_facts(view)),
+            numbers=list(_numbers(view)),
+            episodes=_episodes(view),
+            months=_months(view),
+            refused=_refusals(view),
+            by_symbol=per_symbol(rows).head(200),
+            path=path_drawing(view),
+            counterexample=counterexample,
+            mainland=mainland,
+            parameters=[(name, shown_value(value)) for name, value in sorted(view.parameters.items())],
+            left_out=_left_out(data.without_candles, len(rows), inline=inline, language=view.language),
+            data=text,
+            inline=inline,
+            **scripts("page.js", inline=inline, up="../"),
+        )
     )
     first = view.result["question"]
     card = share_card(view, first, [(label, number) for key, label, number in _card_numbers(view)])
@@ -92,14 +107,25 @@ def plotly_script() -> bytes:
     return Path(folder, "package_data", "plotly.min.js").read_bytes()
 
 
-def _scripts(*, inline: bool, up: str) -> dict[str, Any]:
-    """The texts and places of scripts and style, and the policy that lets nothing else run."""
-    style, script = (_HERE.joinpath(name).read_text(encoding="utf-8") for name in ("page.css", "page.js"))
-    texts = [plotly_script().decode(), script] if inline else [script]
+def scripts(own: str, *, inline: bool, up: str) -> dict[str, Any]:
+    """The texts and places of scripts and style for a template, and the policy that lets nothing else run.
+
+    Parameters
+    ----------
+    own
+        Name of the page's own script, which follows ``base.js``.
+    up
+        From the page to the folder that has plotly's script in its ``report_files``.
+    """
+    style, *texts = (
+        _HERE.joinpath(name).read_text(encoding="utf-8") for name in ("page.css", "base.js", own)
+    )
+    texts = [plotly_script().decode(), *texts] if inline else texts
     hashes = " ".join(f"'sha256-{_sha256(text)}'" for text in texts)
+    places = "" if inline else " file: 'self'"
     policy = (
-        f"default-src 'none'; script-src {hashes}{'' if inline else ' file: ' + chr(39) + 'self' + chr(39)}; "
-        "style-src 'unsafe-inline'; img-src data: blob:; connect-src 'none'; base-uri 'none'; form-action 'none'"
+        f"default-src 'none'; script-src {hashes}{places}; style-src 'unsafe-inline'; img-src data: blob:; "
+        "connect-src 'none'; base-uri 'none'; form-action 'none'"
     )
     return {
         "style": style,
@@ -115,7 +141,8 @@ def _sha256(text: str) -> str:
 
 
 @functools.cache
-def _environment() -> jinja2.Environment:
+def environment() -> jinja2.Environment:
+    """The templates, in which every text is escaped."""
     made = jinja2.Environment(
         loader=jinja2.FileSystemLoader(_HERE),
         autoescape=True,
@@ -124,7 +151,7 @@ def _environment() -> jinja2.Environment:
         lstrip_blocks=True,
         finalize=_clean,
     )
-    made.filters.update(shown=_shown, day=_day, signed=_signed)
+    made.filters.update(shown=shown, day=_day, signed=_signed)
     return made
 
 
@@ -133,7 +160,8 @@ def _clean(value: Any) -> Any:
     return escape_controls(value, multiline=True) if type(value) is str else value
 
 
-def _shown(value: float | None, how: str) -> str:
+def shown(value: float | None, how: str) -> str:
+    """A number for people: ``money``, ``share``, ``ratio`` or ``count``."""
     if value is None or value != value:  # noqa: PLR0124 - NaN
         return "–"
     return {"money": "{:,.2f}", "share": "{:.2%}", "ratio": "{:.2f}", "count": "{:,.0f}"}[how].format(value)
@@ -149,12 +177,13 @@ def _day(value: Any) -> str:
     return f"{value:%Y-%m-%d}" if hasattr(value, "strftime") else f"{value[:4]}-{value[4:6]}-{value[6:]}"
 
 
-def _shown_value(value: Any) -> str:
+def shown_value(value: Any) -> str:
+    """A parameter as text: JSON unless it is a text."""
     return value if isinstance(value, str) else page_json({"": value})[4:-1]
 
 
 def _is_mainland(view: RunView) -> bool:
-    return view.parameters.get("rules.market", "cn") == "cn"
+    return bool(view.parameters.get("rules.market", "cn") == "cn")
 
 
 def _ending(view: RunView) -> dict[str, str]:
@@ -167,7 +196,9 @@ def _ending(view: RunView) -> dict[str, str]:
     reason = result["ended_because"] or result["state"]
     if reason == "done":
         return {"kind": "good", "text": words("完成", "done"), "why": "", "next": ""}
-    goes_on = words(f"修正原因后：quantgraph resume {run}", f"once the cause is mended: quantgraph resume {run}")
+    goes_on = words(
+        f"修正原因后：quantgraph resume {run}", f"once the cause is mended: quantgraph resume {run}"
+    )
     following = {
         "needs_answer": words(
             f"回答问题：quantgraph resume {run} --answer …", f"answer: quantgraph resume {run} --answer …"
@@ -217,7 +248,9 @@ def _facts(view: RunView) -> Iterator[tuple[str, list[str]]]:
     yield words["data"], list(_data_lines(view))
     if account := result.get("account"):
         costs = account["costs"]
-        parts = ", ".join(f"{name} {amount:,.2f}" for name, amount in costs.items() if name != "total" and amount)
+        parts = ", ".join(
+            f"{name} {amount:,.2f}" for name, amount in costs.items() if name != "total" and amount
+        )
         yield words["cost"], [f"{costs['total']:,.2f}" + (f" ({parts})" if parts else "")]
     yield words["assumed"], list(result.get("assumptions") or [])
     yield words["cannot_tell"], [*(result.get("notes") or []), *_limits(view)]
@@ -266,7 +299,10 @@ def _limits(view: RunView) -> Iterator[str]:
         count = result["not_judged"]
         yield words(f"区间的前 {count} 个交易日不参与评价", f"the first {count} sessions are not evaluated")
     if account and not result.get("causality"):
-        yield words("没有信号可证明：逐日决策只看到当日已知的数据", "no signal to prove: each session saw only what was known")
+        yield words(
+            "没有信号可证明：逐日决策只看到当日已知的数据",
+            "no signal to prove: each session saw only what was known",
+        )
 
 
 def _numbers(view: RunView) -> Iterator[dict[str, Any]]:
@@ -290,10 +326,11 @@ def _card_numbers(view: RunView) -> Iterator[tuple[str, str, str]]:
     account = view.result.get("account")
     for key, how, label in NUMBERS:
         if account and key in _CARD:
-            yield key, label.text(view.language), _shown(account[key], how)
+            yield key, label.text(view.language), shown(account[key], how)
 
 
-def _series(view: RunView, name: str) -> pd.Series[float] | None:
+def equity_of(view: RunView, name: str) -> pd.Series[float] | None:
+    """The values of ``account``, ``benchmark`` or ``index`` by session, initial cash first; None without."""
     equity = view.result.get("equity")
     if not equity or not equity.get(name):
         return None
@@ -302,13 +339,13 @@ def _series(view: RunView, name: str) -> pd.Series[float] | None:
 
 
 def _episodes(view: RunView) -> list[Any]:
-    values = _series(view, "account")
+    values = equity_of(view, "account")
     return [] if values is None else deepest_drawdowns(values)
 
 
 def _months(view: RunView) -> list[dict[str, Any]]:
     """Rows of the heat map: the year, its months' returns, and the years of account and benchmark."""
-    values, benchmark = _series(view, "account"), _series(view, "benchmark")
+    values, benchmark = equity_of(view, "account"), equity_of(view, "benchmark")
     if values is None:
         return []
     years = yearly_returns(values)
@@ -370,5 +407,11 @@ def _left_out(candles: int, fills: int, *, inline: bool, language: str) -> Seque
             )
         )
     if inline and fills > 5_000:
-        lines.append(say(language, zh=f"{fills:,} 笔成交中只有前 5,000 笔在这个文件里", en=f"of {fills:,} fills this file has the first 5,000"))
+        lines.append(
+            say(
+                language,
+                zh=f"{fills:,} 笔成交中只有前 5,000 笔在这个文件里",
+                en=f"of {fills:,} fills this file has the first 5,000",
+            )
+        )
     return lines

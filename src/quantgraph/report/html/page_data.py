@@ -1,7 +1,8 @@
-"""What a page's script draws, as JSON: curves, fills, candles, sessions; the large parts in files of their own."""
+"""What a page's script draws, as JSON: curves, fills, candles, sessions; large parts in own files."""
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -14,7 +15,7 @@ from quantgraph._util.texts import escape_controls
 from quantgraph.report.html.curves import drawdown, largest_triangles, rolling_ratios
 from quantgraph.report.run_view import ModelCall, RunView, SessionStory
 
-__all__ = ["FOLDER", "PageData", "page_data", "page_json"]
+__all__ = ["FOLDER", "PageData", "curve", "page_data", "page_json"]
 
 FOLDER = "report_files"
 """Folder beside the page with what it loads on demand."""
@@ -64,9 +65,10 @@ def page_data(view: RunView, rows: pd.DataFrame, *, inline: bool) -> PageData:
     return data
 
 
-def _curve(values: pd.Series[float]) -> dict[str, Any]:
+def curve(values: pd.Series[float]) -> dict[str, Any]:
+    """A curve of at most :data:`_POINTS` points: days and values."""
     known = values[values.notna()]
-    places = largest_triangles(known.to_numpy(dtype=np.float64), _POINTS)
+    places = largest_triangles(np.asarray(known, dtype=np.float64), _POINTS)
     return {
         "x": [f"{day:%Y-%m-%d}" for day in known.index[places]],
         "y": known.to_numpy(dtype=np.float64)[places].tolist(),
@@ -87,9 +89,9 @@ def _curves(view: RunView) -> dict[str, Any]:
     rolling = rolling_ratios(account, frames.get("benchmark"), periods_per_year=periods)
     returns = account.pct_change(fill_method=None).iloc[1:]
     return {
-        "equity": {name: _curve(values) for name, values in frames.items()},
-        "drawdown": {name: _curve(drawdown(values)) for name, values in frames.items()},
-        "rolling": {name: _curve(values) for name, values in rolling.items()},
+        "equity": {name: curve(values) for name, values in frames.items()},
+        "drawdown": {name: curve(drawdown(values)) for name, values in frames.items()},
+        "rolling": {name: curve(values) for name, values in rolling.items()},
         "returns": {
             "x": [f"{day:%Y-%m-%d}" for day in returns.index],
             "y": [round(each, 8) for each in returns.tolist()],
@@ -212,7 +214,8 @@ def _add_stories(data: PageData, stories: Sequence[SessionStory], *, inline: boo
             size = 0
         packs[-1].append(told)
         size += length
-    data.inside["told"] = {each["session"]: each for each in (packs[0] if not inline else sum(packs, []))}
+    inside = itertools.chain.from_iterable(packs if inline else packs[:1])
+    data.inside["told"] = {each["session"]: each for each in inside}
     if inline:
         return
     for number, pack in enumerate(packs[1:], 1):
@@ -254,7 +257,11 @@ def _shown(text: str) -> str:
 def _dumps(value: Any) -> bytes:
     """JSON in which nothing ends a script; NaN is null."""
     text = orjson.dumps(value, option=orjson.OPT_SERIALIZE_NUMPY | orjson.OPT_NON_STR_KEYS)
-    return text.replace(b"<", b"\\u003c").replace(b"\xe2\x80\xa8", b"\\u2028").replace(b"\xe2\x80\xa9", b"\\u2029")
+    return (
+        text.replace(b"<", b"\\u003c")
+        .replace(b"\xe2\x80\xa8", b"\\u2028")
+        .replace(b"\xe2\x80\xa9", b"\\u2029")
+    )
 
 
 def _script(kind: str, value: Any) -> bytes:

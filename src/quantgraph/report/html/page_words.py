@@ -151,7 +151,9 @@ FORMULAS: dict[str, Note] = {
     "annual_return": Note(
         zh="(期末 ÷ 期初)^(252 ÷ 交易日数) − 1", en="(final / initial) ^ (252 / sessions) - 1"
     ),
-    "volatility": Note(zh="日收益标准差（ddof 1）× √252", en="deviation of daily returns (ddof 1) x root of 252"),
+    "volatility": Note(
+        zh="日收益标准差（ddof 1）× √252", en="deviation of daily returns (ddof 1) x root of 252"
+    ),
     "sharpe": Note(
         zh="日收益均值 ÷ 标准差 × √252，无风险利率 0",
         en="mean of daily returns / deviation x root of 252, riskless rate 0",
@@ -162,9 +164,12 @@ FORMULAS: dict[str, Note] = {
     ),
     "calmar": Note(zh="年化收益 ÷ |最大回撤|", en="annual return / |max drawdown|"),
     "max_drawdown": Note(zh="min(资产 ÷ 此前最高 − 1)", en="min(value / highest so far - 1)"),
-    "tracking_error": Note(zh="账户与它的日收益之差的标准差 × √252", en="deviation of the difference x root of 252"),
+    "tracking_error": Note(
+        zh="账户与它的日收益之差的标准差 × √252", en="deviation of the difference x root of 252"
+    ),
     "information_ratio": Note(
-        zh="账户与它的日收益之差：均值 ÷ 标准差 × √252", en="mean of the difference / its deviation x root of 252"
+        zh="账户与它的日收益之差：均值 ÷ 标准差 × √252",
+        en="mean of the difference / its deviation x root of 252",
     ),
     "beta": Note(zh="账户与它的协方差 ÷ 它的方差", en="covariance with it / its variance"),
     "alpha": Note(zh="（账户均值 − 贝塔 × 它的均值）× 252", en="(mean - beta x its mean) x 252"),
@@ -172,9 +177,13 @@ FORMULAS: dict[str, Note] = {
     "rejections": Note(zh="被拒绝或被成交量上限截断的委托", en="orders refused, or cut by the volume cap"),
     "buys_not_followed": Note(zh="没有委托的买入信号", en="buys of the signal without an order"),
     "round_trips": Note(zh="卖出笔数，按平均成本", en="sales, at average cost"),
-    "win_rate": Note(zh="盈利的卖出 ÷ 全部卖出，含双边费用", en="sales with a profit / sales, costs of both sides included"),
+    "win_rate": Note(
+        zh="盈利的卖出 ÷ 全部卖出，含双边费用", en="sales with a profit / sales, costs of both sides included"
+    ),
     "profit_factor": Note(zh="盈利之和 ÷ 亏损之和", en="sum of profits / sum of losses"),
-    "average_holding": Note(zh="从首次买入到卖出的交易日数的均值", en="mean sessions from first purchase to sale"),
+    "average_holding": Note(
+        zh="从首次买入到卖出的交易日数的均值", en="mean sessions from first purchase to sale"
+    ),
     "realised": Note(zh="卖出所得 − 平均成本，含费用", en="proceeds - average cost, costs included"),
     "turnover": Note(zh="成交额之和 ÷ 平均资产", en="traded notional / mean value"),
     "exposure": Note(zh="持仓市值 ÷ 资产的均值", en="mean of stocks / value"),
