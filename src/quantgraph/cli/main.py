@@ -31,6 +31,7 @@ from quantgraph.cli.logs_command import logs
 from quantgraph.cli.mcp_command import mcp
 from quantgraph.cli.quick_start import quick_imports, start_code_process
 from quantgraph.cli.replay import replay
+from quantgraph.cli.report_command import report
 from quantgraph.cli.resume import resume
 from quantgraph.cli.run_command import DeciderPlace, Work, decider_of, execute_and_show
 from quantgraph.cli.trader_command import trader
@@ -53,6 +54,7 @@ app = typer.Typer(
 app.add_typer(ledger, name="ledger")
 app.command()(resume)
 app.command()(replay)
+app.command()(report)
 app.command()(logs)
 app.command()(mcp)
 app.command()(trader)

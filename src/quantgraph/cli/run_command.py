@@ -108,11 +108,13 @@ def execute_and_show(
         print_error(error, debug=debug)
         if run_dir:
             print_status(again or f"quantgraph resume {run_dir}")
+            _write_page(Path(run_dir))
         raise typer.Exit(FAILED) from None
     if as_json:
         echo_json(result)
     else:
         show_result(result)
+    _write_page(Path(result["run_dir"]))
     because = result["ended_because"]
     if because == "done":
         return
@@ -122,6 +124,17 @@ def execute_and_show(
     ):
         print_status(line)
     raise typer.Exit(CANCELLED if because == "cancelled" else FAILED)
+
+
+def _write_page(folder: Path) -> None:
+    """Write the page of a run and say where it is; a failure is told, and the run's result stands."""
+    from quantgraph.runs.run_page import write_page
+
+    try:
+        print_status(str(write_page([folder])))
+    except Exception as error:  # noqa: BLE001 - whatever fails there, the run has ended as it did
+        line = error.line if isinstance(error, QuantGraphError) else f"{type(error).__name__}: {error}"
+        print_status(f"the page was not written: {line}")
 
 
 def _hint(result: Mapping[str, Any], again: str) -> str:

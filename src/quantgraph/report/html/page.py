@@ -37,6 +37,14 @@ __all__ = [
 ]
 
 _HERE = Path(__file__).parent
+_UNKNOWN: Mapping[str, Any] = {
+    "usage": (),
+    "history": (),
+    "strategy": None,
+    "causality": None,
+    "versions": {},
+}
+"""What the result of a run that failed does not have."""
 _AROUND = 40
 """Sessions before and after the cell of a counterexample."""
 _CARD = ("return", "annual_return", "max_drawdown", "sharpe")
@@ -71,7 +79,8 @@ def render_page(view: RunView, *, inline: bool = False) -> Page:
         .get_template("page.html.j2")
         .render(
             view=view,
-            result=view.result,
+            result={**_UNKNOWN, **view.result},
+            head=view.hashes.get("ledger", ""),
             words=words,
             ending=_ending(view),
             facts=list(_facts(view)),

@@ -127,13 +127,17 @@ def _add_fills(
         "symbol": rows["symbol"].map(number),
         "sell": (rows["side"] == "sell").astype(int),
         **{name: rows[name] for name in ("quantity", "price", "notional", "cost")},
-        "profit": rows["profit"].round(2),
+        "profit": rows["profit"].astype(float).round(2),
         "holding": rows["holding"],
-        "mae": rows["mae"].round(6),
-        "mfe": rows["mfe"].round(6),
+        "mae": rows["mae"].astype(float).round(6),
+        "mfe": rows["mfe"].astype(float).round(6),
         "reason": rows["reason"].map(reason),
     }
-    arrays = {name: column.to_numpy() for name, column in columns.items()}
+    places = {"day", "symbol", "sell", "reason"}
+    arrays = {
+        name: np.asarray(column, dtype=np.int64 if name in places else np.float64)
+        for name, column in columns.items()
+    }
     data.inside |= {
         "reasons": reasons,
         "fills": {name: array[:MOST_FILLS] for name, array in arrays.items()},

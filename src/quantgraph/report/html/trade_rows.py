@@ -31,7 +31,7 @@ def trade_rows(view: RunView) -> pd.DataFrame:
     fills = view.fills.reset_index(drop=True)
     extra = np.full((len(fills), 4), np.nan)
     sessions = {f"{day:%Y-%m-%d}": place for place, day in enumerate(view.days.index)}
-    days = fills["session"].map(sessions).to_numpy(dtype=np.int64)
+    days = np.asarray(fills["session"].map(sessions), dtype=np.int64)
     columns = [fills[name].to_numpy() for name in ("quantity", "price", "notional", "cost")]
     sells = (fills["side"] == "sell").to_numpy()
     for name, places in fills.groupby("symbol", sort=False).indices.items():

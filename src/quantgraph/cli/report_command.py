@@ -1,0 +1,66 @@
+"""``quantgraph report``: the page of a run, or of several beside each other, written again or verified."""
+
+from __future__ import annotations
+
+import webbrowser
+from pathlib import Path
+from typing import Annotated, Literal
+
+import typer
+
+from quantgraph.cli.console import FAILED, Debug, echo, print_status, usage_errors
+from quantgraph.cli.run_command import RunsFolder
+from quantgraph.errors import BadOption
+
+__all__ = ["report"]
+
+
+def report(  # noqa: PLR0917 - typer reads options from the parameters
+    runs: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="[RUN …]", help="Folders of runs, or their names in --out; several are compared."
+        ),
+    ] = None,
+    lang: Annotated[
+        Literal["zh", "en"] | None, typer.Option(help="Language. Default: the sentence's.")
+    ] = None,
+    inline: Annotated[bool, typer.Option(help="One file with all in it, to send to somebody.")] = False,
+    to: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Write to this file, with all in it.")
+    ] = None,
+    open_it: Annotated[bool, typer.Option("--open", help="Open the page in a browser.")] = False,
+    verify: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Check that a page is what its run's folder gives, write nothing."),
+    ] = None,
+    out: RunsFolder = None,
+    debug: Debug = False,
+) -> None:
+    """Write the page of a run again, or compare runs; nothing is run, and equal folders give equal bytes.
+
+    Exit status of --verify: 0 if the page is the folder's, 1 if not.
+    """
+    from quantgraph.cli.ledger_selection import latest_ledger
+    from quantgraph.runs.folder import find_run_folder
+    from quantgraph.runs.run_page import verify_page, write_page
+    from quantgraph.settings import load_settings
+
+    with usage_errors(debug=debug):
+        if verify is not None:
+            if runs:
+                raise BadOption("--verify with a run: a page names its run itself", parameter="verify")
+            checked = verify_page(verify)
+            echo(
+                f"{checked.run_id}: {checked.reason or 'the page is what the folder gives, the ledger is sound'}"
+            )
+            if not checked.ok:
+                raise typer.Exit(FAILED)
+            return
+        runs_dir = out or load_settings().runs_dir
+        named = runs or [str(latest_ledger(runs_dir).parent)]
+        folders = [find_run_folder(run, runs_dir) for run in named]
+        page = write_page(folders, language=lang, inline=inline, to=to)
+    echo(str(page))
+    if open_it and not webbrowser.open(page.resolve().as_uri()):
+        print_status(f"no browser could be started: open {page}")
