@@ -51,9 +51,8 @@ def report(  # noqa: PLR0917 - typer reads options from the parameters
             if runs:
                 raise BadOption("--verify with a run: a page names its run itself", parameter="verify")
             checked = verify_page(verify)
-            echo(
-                f"{checked.run_id}: {checked.reason or 'the page is what the folder gives, the ledger is sound'}"
-            )
+            sound = "the page is what the folder gives, the ledger is sound"
+            echo(f"{checked.run_id}: {checked.reason or sound}")
             if not checked.ok:
                 raise typer.Exit(FAILED)
             return

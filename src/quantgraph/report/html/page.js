@@ -264,8 +264,12 @@
           x: rows.map((each) => data.bar_days[each[0]]), y: rows.map((each) => bars.close[each[0]] * way),
           marker: { symbol: mark, size: 8, color: colour(value > 0 ? "gain" : "loss") }, hoverinfo: "x+name" });
       }
+      const inView = data.bar_days.map((day, at) => (!range || (day >= range[0] && day <= range[1]) ? at : -1)).filter((at) => at >= 0);
+      const prices = inView.flatMap((at) => [(bars.low || bars.close)[at], (bars.high || bars.close)[at]]).filter((value) => value !== null);
+      const room = (Math.max(...prices) - Math.min(...prices)) * 0.06;
+      const fit = prices.length ? { range: [Math.min(...prices) - room, Math.max(...prices) + room] } : {};
       return [traces, { hovermode: "closest", xaxis: { rangeslider: { visible: false }, range, type: "date", rangebreaks: [{ bounds: ["sat", "mon"] }] },
-        yaxis: { domain: below ? [0.34, 1] : [0, 1] }, ...(below ? { yaxis2: { domain: [0, 0.28] } } : {}) }];
+        yaxis: { domain: below ? [0.34, 1] : [0, 1], ...fit }, ...(below ? { yaxis2: { domain: [0, 0.28] } } : {}) }];
     });
     byId("symbol").scrollIntoView({ block: "nearest" });
   }
