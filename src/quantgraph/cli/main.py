@@ -34,6 +34,7 @@ from quantgraph.cli.replay import replay
 from quantgraph.cli.report_command import report
 from quantgraph.cli.resume import resume
 from quantgraph.cli.run_command import DeciderPlace, Work, decider_of, execute_and_show
+from quantgraph.cli.runs_commands import compare, runs, show
 from quantgraph.cli.trader_command import trader
 from quantgraph.errors import BadOption
 
@@ -54,6 +55,9 @@ app = typer.Typer(
 app.add_typer(ledger, name="ledger")
 app.command()(resume)
 app.command()(replay)
+app.command()(runs)
+app.command()(show)
+app.command()(compare)
 app.command()(report)
 app.command()(logs)
 app.command()(mcp)

@@ -9,6 +9,8 @@ from quantgraph.runs.branch import replay_from
 from quantgraph.runs.example_run import example_run_name, unpack_example_run
 from quantgraph.runs.outputs import StrategyFile, read_strategy
 from quantgraph.runs.replay import ReplayResult, replay
+from quantgraph.runs.run_list import RunComparison, compare, list_runs
+from quantgraph.runs.run_result import RunResult, open_run
 from quantgraph.runs.said_audit import audit_said
 from quantgraph.runs.specification import RunSpec
 from quantgraph.runs.start import resume_run, run_strategy
@@ -19,14 +21,19 @@ from quantgraph.runtime.events import RunEvent
 __all__ = [
     "BaseAgent",
     "ReplayResult",
+    "RunComparison",
     "RunEvent",
+    "RunResult",
     "RunSpec",
     "StrategyFile",
     "TraderConfig",
     "TraderModel",
     "audit_said",
     "audit_strategy",
+    "compare",
     "example_run_name",
+    "list_runs",
+    "open_run",
     "read_strategy",
     "read_trader_config",
     "replay",

@@ -25,6 +25,7 @@ from quantgraph.runs.execute import check_resources
 from quantgraph.runs.folder import Manifest, existing_ledger, find_run_folder, read_manifest
 from quantgraph.runs.identity import check_same_decider, recorded_decider
 from quantgraph.runs.replay import recorded_on_clarify, replay_models
+from quantgraph.runs.run_result import RunResult
 from quantgraph.runs.specification import recorded_source_name
 from quantgraph.runs.start import start_run
 from quantgraph.runtime.resources import Resources, merge_resources, run_database_path
@@ -42,7 +43,7 @@ def replay_from(
     source: str | Path | MarketDataSource | None = None,
     out: str | Path | None = None,
     resources: Resources | None = None,
-) -> dict[str, Any]:
+) -> RunResult:
     """Begin a new run that repeats a recorded one up to a session and is live from it on.
 
     The new run has a folder, ledger and record of its own, which include what it repeats: it can be resumed
@@ -71,7 +72,7 @@ def replay_from(
 
     Returns
     -------
-    dict
+    RunResult
         As :func:`~quantgraph.runs.run_strategy` does.
 
     Raises

@@ -47,7 +47,7 @@ from quantgraph.sandbox import ForkRunner
 from quantgraph.state import DataState
 from quantgraph.subgraphs.signal import create_signal_subgraph
 
-__all__ = ["OpenRun", "check_resources", "execute_run", "open_run", "thread_state"]
+__all__ = ["OpenRun", "check_resources", "execute_run", "opened_run", "thread_state"]
 
 MAX_INVALID_ANSWERS = 10
 """Invalid answers to one question after which the run stops."""
@@ -82,7 +82,7 @@ def check_resources(given: Resources) -> None:
 
 
 @contextmanager
-def open_run(spec: RunSpec, run_id: str, folder: Path, given: Resources) -> Iterator[OpenRun]:
+def opened_run(spec: RunSpec, run_id: str, folder: Path, given: Resources) -> Iterator[OpenRun]:
     """Build the graph of a run in its folder, which must exist.
 
     Raises

@@ -28,7 +28,7 @@ from quantgraph.errors import BadFile, QuantGraphError, RunDiverged, StorageUnav
 from quantgraph.llm.capabilities.capability_cache import RECORDING_PATH as CAPABILITIES
 from quantgraph.recording import Entry, Recorder, Recording
 from quantgraph.recording.no_network import no_network
-from quantgraph.runs.execute import check_resources, execute_run, open_run, thread_state
+from quantgraph.runs.execute import check_resources, execute_run, opened_run, thread_state
 from quantgraph.runs.folder import (
     Manifest,
     existing_ledger,
@@ -217,7 +217,7 @@ def _lists_names_by_date(entry: Entry) -> bool:
 
 def _execute(manifest: Manifest, folder: Path, resources: Resources, *, failed: bool) -> dict[str, Any]:
     """Execute the run in its new folder; an expected failure becomes its result."""
-    with open_run(manifest.spec, manifest.run_id, folder, resources) as opened:
+    with opened_run(manifest.spec, manifest.run_id, folder, resources) as opened:
         task, thread = manifest.graph_input, manifest.run_id
         try:
             return execute_run(manifest, folder, opened, task=task, thread=thread)

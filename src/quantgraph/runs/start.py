@@ -20,7 +20,7 @@ from quantgraph.data import MarketDataSource, open_source
 from quantgraph.errors import BadOption
 from quantgraph.llm.models import Model
 from quantgraph.recording import Recorder
-from quantgraph.runs.execute import check_resources, execute_run, open_run, thread_state
+from quantgraph.runs.execute import check_resources, execute_run, opened_run, thread_state
 from quantgraph.runs.folder import (
     Manifest,
     existing_ledger,
@@ -34,6 +34,7 @@ from quantgraph.runs.folder import (
 from quantgraph.runs.identity import check_identity, identity_of, recorded_decider
 from quantgraph.runs.outputs import initial_result, read_result, write_result
 from quantgraph.runs.replay import recorded_on_clarify
+from quantgraph.runs.run_result import RunResult
 from quantgraph.runs.specification import OnClarifyMode, RunSpec, recorded_source_name, source_json
 from quantgraph.runtime.questions import Answer, OnClarify
 from quantgraph.runtime.resources import Resources, merge_resources, run_database_path
@@ -58,7 +59,7 @@ def run_strategy(
     model: Model | None = None,
     out: str | Path | None = None,
     resources: Resources | None = None,
-) -> dict[str, Any]:
+) -> RunResult:
     """Run a sentence and write strategy, signal, ledger, data and result into ``out/run_id``.
 
     From its first moment the folder says what the run is (``run.json``) and how it stands (``result.json``,
@@ -83,7 +84,7 @@ def run_strategy(
 
     Returns
     -------
-    dict
+    RunResult
         The content of ``result.json``. ``ended_because`` is ``done`` or another of
         :data:`~quantgraph.subgraphs.signal.state.EndedBecause`; then ``error`` is one line with the reason.
         ``usage`` has a row of model calls, tokens and cost for each role, model and session, with
@@ -175,7 +176,7 @@ def start_run(
     *,
     models: Model | None = None,
     prepare: Callable[[Path], None] | None = None,
-) -> dict[str, Any]:
+) -> RunResult:
     """Make the folder of a run, whose name is the run's, and execute the run.
 
     Whenever the process is killed, the folder has ``run.json`` and ``result.json``, or does not exist.
@@ -189,7 +190,7 @@ def start_run(
 
     Returns
     -------
-    dict
+    RunResult
         As :func:`run_strategy` does.
     """
     run_id, settings = folder.name, given.settings or load_settings()
@@ -199,7 +200,7 @@ def start_run(
     with staged_run_folder(folder) as staged:
         if prepare is not None:
             prepare(staged)
-        with open_run(spec, run_id, staged, given) as opened:
+        with opened_run(spec, run_id, staged, given) as opened:
             identity = identity_of(spec, opened.graph, opened.resources)
         manifest = Manifest(
             run_id=run_id,
@@ -216,8 +217,8 @@ def start_run(
         write_result(staged, initial_result(manifest, folder))
     if models is not None:
         given = replace(given, model=models)
-    with lock_run(folder), open_run(spec, run_id, folder, given) as opened:
-        return execute_run(manifest, folder, opened, task=manifest.graph_input, thread=run_id)
+    with lock_run(folder), opened_run(spec, run_id, folder, given) as opened:
+        return RunResult(execute_run(manifest, folder, opened, task=manifest.graph_input, thread=run_id))
 
 
 def resume_run(
@@ -228,7 +229,7 @@ def resume_run(
     decider: Decider | str | None = None,
     model: Model | None = None,
     resources: Resources | None = None,
-) -> dict[str, Any]:
+) -> RunResult:
     """Continue a run where it stopped, in this process or another.
 
     A run that was killed or cancelled continues from its last checkpoint. Without one it is begun anew, as is
@@ -252,7 +253,7 @@ def resume_run(
 
     Returns
     -------
-    dict
+    RunResult
         As :func:`run_strategy` does. A run that is done, or would only end as it did, is left alone: its
         result is returned.
 
@@ -285,7 +286,7 @@ def resume_run(
                 parameter="answer",
             )
         if before["ended_because"] in _FINAL or questions_used_up(before):
-            return before
+            return RunResult(before)
         source = given.source or recorded_source_name(manifest.source)
         place = given.ledger_place or _ledger_place(manifest) or run_database_path(folder.parent, folder.name)
         if "run_id" in before and given.ledger is None:
@@ -300,7 +301,7 @@ def resume_run(
             on_clarify=given.on_clarify or ("ask" if asks_now else _on_clarify(manifest, place)),
             answer=_first_answer(answer, given.answer),
         )
-        with open_run(manifest.spec, manifest.run_id, folder, given) as opened:
+        with opened_run(manifest.spec, manifest.run_id, folder, given) as opened:
             now = identity_of(manifest.spec, opened.graph, opened.resources)
             check_identity(manifest.run_id, manifest.identity, now, also=manifest.other_versions)
             thread, task = last_thread(opened.graph.checkpointer, manifest.run_id), None
@@ -310,7 +311,7 @@ def resume_run(
             }:
                 task, thread = manifest.graph_input, _next_thread(manifest.run_id, thread)
                 opened.resources.recorder.of(manifest.run_id).mark_restart()
-            return execute_run(manifest, folder, opened, task=task, thread=thread)
+            return RunResult(execute_run(manifest, folder, opened, task=task, thread=thread))
 
 
 def questions_used_up(result: Mapping[str, Any]) -> bool:

@@ -12,7 +12,7 @@ from quantgraph.report.html.page_data import curve, page_json
 from quantgraph.report.html.page_words import FORMULAS, NUMBERS, labels
 from quantgraph.report.run_view import RunView
 
-__all__ = ["render_comparison", "two_numbers"]
+__all__ = ["render_comparison", "run_differences", "run_numbers", "two_numbers"]
 
 _NUMBER = re.compile(r"\d+(?:\.\d+)?")
 _LEAST_CELLS = 4
@@ -36,8 +36,8 @@ def render_comparison(views: Sequence[RunView], *, inline: bool = False) -> Page
             language=language,
             words=words,
             mainland=mainland,
-            numbers=list(_numbers(views, language)),
-            differences=list(_differences(views)),
+            numbers=list(run_numbers(views, language)),
+            differences=list(run_differences(views)),
             grid=two_numbers(views),
             data=page_json({"words": words, "mainland": mainland, "curves": curves}),
             **scripts("comparison.js", inline=inline, up=""),
@@ -46,7 +46,8 @@ def render_comparison(views: Sequence[RunView], *, inline: bool = False) -> Page
     return Page(html=html, files={}, card="")
 
 
-def _numbers(views: Sequence[RunView], language: Language) -> Iterator[dict[str, Any]]:
+def run_numbers(views: Sequence[RunView], language: Language) -> Iterator[dict[str, Any]]:
+    """Rows of a table: a number of the accounts, how it is shown, and a cell a run."""
     for key, how, label in NUMBERS:
         cells = [(view.result.get("account") or {}).get(key) for view in views]
         if any(cell is not None for cell in cells):
@@ -59,7 +60,7 @@ def _numbers(views: Sequence[RunView], language: Language) -> Iterator[dict[str,
             }
 
 
-def _differences(views: Sequence[RunView]) -> Iterator[tuple[str, list[str]]]:
+def run_differences(views: Sequence[RunView]) -> Iterator[tuple[str, list[str]]]:
     """What was said and the parameters, where they are not the same in all runs."""
     rows: dict[str, list[str]] = {
         "question": [view.result["question"] for view in views],
