@@ -48,7 +48,12 @@ def sessions_of_window() -> list[pd.Timestamp]:
 
 def journal(ledger, run_id):
     """All that a ledger says about a run."""
-    return ledger.sessions(run_id), ledger.orders(run_id), list(ledger.values(run_id)), ledger.account(run_id)
+    return (
+        ledger.sessions(run_id),
+        ledger.order_records(run_id),
+        list(ledger.values(run_id)),
+        ledger.account(run_id),
+    )
 
 
 @pytest.fixture
@@ -159,7 +164,7 @@ def test_the_graph_trades_what_the_plain_loop_trades(store, ledger):
     )
     assert journal(ledger, "graph") == journal(ledger, "plain")
     assert account.cash != 300_000, "something was traded"
-    assert state["summary"]["account"]["trades"] == len(ledger.fills("plain"))
+    assert state["summary"]["account"]["trades"] == len(ledger.fill_records("plain"))
 
 
 def test_a_run_has_a_folder_of_its_own_and_leaves_no_ledger_open(store, tmp_path):
@@ -234,7 +239,7 @@ def test_a_checkpoint_that_lags_behind_the_ledger_trades_nothing_twice(store, le
     graph = create_trading_graph(**options, decider=Stops(50))
     with pytest.raises(RuntimeError):
         graph.invoke(ask(SENTENCE, run_id="r"), THREAD)
-    assert ledger.orders("r"), "there is something that could be done twice"
+    assert ledger.order_records("r"), "there is something that could be done twice"
     old = [
         entry
         for entry in graph.get_state_history(THREAD)
@@ -270,7 +275,7 @@ def test_a_second_request_on_a_thread_is_a_second_run(store, ledger):
     second = graph.invoke(ask(OTHER), THREAD)
     assert first["run_id"] != second["run_id"] == second["summary"]["run_id"]
     assert ledger.sessions(first["run_id"]) == ledger.sessions(second["run_id"]) == sessions_of_window()
-    assert {outcome.order.symbol for outcome in ledger.orders(second["run_id"])} == {"000344.SZ"}
+    assert {outcome.order.symbol for outcome in ledger.order_records(second["run_id"])} == {"000344.SZ"}
 
 
 def test_a_new_request_after_a_stop_does_not_go_on_with_the_stopped_run(store, ledger):

@@ -58,7 +58,12 @@ def sessions_of(first: str, last: str) -> list[pd.Timestamp]:
 
 
 def journal(ledger: Ledger, run_id: str):
-    return ledger.sessions(run_id), ledger.orders(run_id), list(ledger.values(run_id)), ledger.account(run_id)
+    return (
+        ledger.sessions(run_id),
+        ledger.order_records(run_id),
+        list(ledger.values(run_id)),
+        ledger.account(run_id),
+    )
 
 
 def ask(text: str, **more):

@@ -335,7 +335,7 @@ def test_the_graph_trades_it_and_goes_on_after_a_stop_with_the_same_ledger(isola
                 source="sample", decider=decider, resources=Resources(store=store, ledger=ledger)
             ).invoke(ASK)
             ledger.check("r")
-            assert ledger.fills("r")
+            assert ledger.fill_records("r")
     assert lines(tmp_path / "there") == lines(tmp_path / "here")
 
     options = {"source": "sample", "checkpointer": saver}
@@ -606,7 +606,7 @@ def test_code_that_fails_stops_the_run_and_leaves_the_ledger_whole(market, isola
             assert "\n" not in str(caught.value)
             assert ledger.sessions("r") == list(DAYS[:3])
             ledger.check("r")
-        assert len(ledger.fills("r")) == 3
+        assert len(ledger.fill_records("r")) == 3
 
 
 def test_a_session_has_a_time_limit_and_the_run_goes_on_where_it_stopped(

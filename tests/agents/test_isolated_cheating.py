@@ -402,7 +402,7 @@ def test_in_a_process_of_its_own_nothing_at_all_leads_to_what_is_later(market, t
 
     run(market, Watched(), path)
     with Ledger(path) as ledger:
-        reasons = [outcome.order.reason.rsplit(" ", 1)[0] for outcome in ledger.orders("r")]
+        reasons = [outcome.order.reason.rsplit(" ", 1)[0] for outcome in ledger.order_records("r")]
     decider.close()
     assert reasons == ["[] [] True"] * len(DAYS)
     for hits, seen in watched.values():
@@ -603,7 +603,7 @@ def test_a_decider_that_writes_the_ledger_itself_makes_a_conflict_or_the_same_li
                 run_sessions(market, DAYS[:20], Writes(other), cash=CASH, ledger=ledger, run_id=run_id)
             finally:
                 ledger.check(run_id)
-            return ledger.sessions(run_id), [ledger.orders(run_id), list(ledger.values(run_id))]
+            return ledger.sessions(run_id), [ledger.order_records(run_id), list(ledger.values(run_id))]
 
         days, plain = begin(None, "plain")
         # While it decides it starts the very same run, which overtakes it: what it would do is there already.

@@ -65,7 +65,7 @@ def run_both(  # noqa: PLR0917
             market, opens.index, rule, cash=Decimal(cash_cents) / 100, ledger=ledger, run_id="run"
         )
         ledger.check("run")
-        outcomes = ledger.orders("run")
+        outcomes = ledger.order_records("run")
         recorded = ledger.values("run")
     assert account.cash == Decimal(cash) / 100
     assert {code: position.quantity for code, position in account.positions.items()} == shares

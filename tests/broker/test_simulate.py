@@ -171,7 +171,7 @@ def test_running_again_adds_nothing_and_asks_nobody(market, days, tmp_path):
         again = Scripted(("01-02", [order("buy", 200)]))
         assert run_sessions(market, days, again, **options) == first
         assert again.seen == []
-        assert len(ledger.fills("a")) == 1
+        assert len(ledger.fill_records("a")) == 1
 
 
 def test_a_run_goes_on_where_it_stopped(market, days, tmp_path):
@@ -184,8 +184,8 @@ def test_a_run_goes_on_where_it_stopped(market, days, tmp_path):
         assert [session for _, _, session in rest.seen] == list(days[2:])
         # 10,000 - 1,000 - 5 - 0.01 + 1,020 - 5 - 0.51 - 0.01
         assert account == Account.opening("10009.47")
-        assert [fill.order.side for fill in ledger.fills("a")] == ["buy", "sell"]
-        assert isinstance(ledger.fills("a")[0], Fill)
+        assert [fill.order.side for fill in ledger.fill_records("a")] == ["buy", "sell"]
+        assert isinstance(ledger.fill_records("a")[0], Fill)
 
 
 CHANGES = ("cash", "rules", "sessions", "data", "mark_at", "decider", "options")
@@ -242,7 +242,7 @@ def test_us_shares_are_bought_broken_and_sold_in_the_same_session(tmp_path):
             where, index, Scripted(("06-03", orders)), cash=1000, ledger=ledger, run_id="a"
         )
         ledger.check("a")
-        bought, sold = ledger.fills("a")
+        bought, sold = ledger.fill_records("a")
         shares, _ = ledger.holdings("a")
     # 1,000 / 192.90 to the billionth below; the rest at 193.90, with 0.02 to the SEC and 0.01 to FINRA
     assert (bought.quantity, bought.notional) == (D("5.184033177"), D("999.99999984"))

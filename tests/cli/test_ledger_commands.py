@@ -270,7 +270,7 @@ def test_refused_orders_are_counted_by_code_and_exported_for_a_spreadsheet(tmp_p
     )
     with Ledger(tmp_path / "ledger.sqlite") as ledger:
         run_sessions(market, days, Wrong(), cash=10_000, ledger=ledger, run_id="r")
-        (first, _) = ledger.rejections("r")
+        (first, _) = ledger.rejection_records("r")
     file, table = tmp_path / "ledger.sqlite", tmp_path / "refused.csv"
     assert "0 fills, 2 rejections (unknown_symbol 2)\n" in call("show", file)[1]
     assert call("export", file, "--to", table, "--format", "rejections")[0] == 0

@@ -220,7 +220,7 @@ def check_trades(run, plain):
     state, ledger = run.state, run.ledger
     bars = {name: run.store.snapshot(state["data_ref"])["ohlcv"][name] for name in ("open", "pre_close")}
     cash, held, bought = CASH * 100, dict.fromkeys(CODES, 0), {}
-    for one in ledger.orders(state["run_id"]):
+    for one in ledger.order_records(state["run_id"]):
         if not isinstance(one, Fill):
             continue
         code, day = one.order.symbol, one.session

@@ -68,7 +68,7 @@ def outcome(play, stands):
         ledger, run_id = done.ledger, state["run_id"]
         fills = [
             (one.session, one.order.symbol, one.side, one.quantity, one.price)
-            for one in ledger.orders(run_id)
+            for one in ledger.order_records(run_id)
             if isinstance(one, Fill)
         ]
         signal = store.snapshot(state["data_ref"])["signal"][state["strategy"]["name"]]

@@ -134,7 +134,7 @@ def test_a_rejected_day_leaves_the_money_and_says_so_in_the_ledger(trading, stor
     ledger = trading.ledger_of("r")
     assert ledger.sessions("r") == list(DAYS), "the session is committed, the run goes on"
     assert ledger.account("r") == Account.opening(100_000)
-    (refused,) = ledger.orders("r")
+    (refused,) = ledger.order_records("r")
     assert (refused.code, refused.order.quantity, refused.session) == ("not_approved", 9000, DAYS[1])
     ledger.check("r")
     assert question["question"].splitlines()[1] == "1. 买入 600519.SH 9000 股，开盘，参考价 11（signal 1）"
@@ -214,7 +214,7 @@ def test_some_of_the_orders_are_sent_by_number_or_symbol_and_the_others_are_reje
     ref = store.update("signal", {"s": opens * 0.0}, base=ref)
     (question,) = trade(replace(trading, decider=Twice()), state_on(ref), [answer])
     assert jsonschema.Draft202012Validator(question["answer_schema"]).is_valid(answer)
-    outcomes = {outcome.order.sequence: outcome for outcome in trading.ledger_of("r").orders("r")}
+    outcomes = {outcome.order.sequence: outcome for outcome in trading.ledger_of("r").order_records("r")}
     assert {place for place, outcome in outcomes.items() if isinstance(outcome, Fill)} == sent
     assert {outcome.code for place, outcome in outcomes.items() if place not in sent} <= {"not_approved"}
     assert set(outcomes) == {2, 5, 9}
@@ -251,7 +251,7 @@ def test_fail_ends_with_needs_answer_before_anything_is_traded(store, tmp_path):
         state = graph.invoke({"messages": [("user", SENTENCE)], "run_id": "r"})
         assert state["ended_because"] == "needs_answer"
         assert state["error_messages"][-1].startswith("needs_answer: 2024-01-")
-        assert ledger.orders("r") == []
+        assert ledger.order_records("r") == []
 
 
 def test_three_answers_that_are_none_end_the_run(trading, store):
@@ -325,7 +325,12 @@ class Failing(Ledger):
 
 
 def journal(ledger, run_id="r"):
-    return ledger.sessions(run_id), ledger.orders(run_id), list(ledger.values(run_id)), ledger.account(run_id)
+    return (
+        ledger.sessions(run_id),
+        ledger.order_records(run_id),
+        list(ledger.values(run_id)),
+        ledger.account(run_id),
+    )
 
 
 @pytest.fixture(scope="module")
@@ -386,7 +391,7 @@ def test_a_kill_around_the_commit_neither_trades_nor_asks_twice(whole, tmp_path,
             graph.invoke(Command(resume="approve"), THREAD, durability="sync")
             with pytest.raises(SystemError):
                 graph.invoke(Command(resume="approve"), THREAD, durability="sync")
-            assert len(ledger.orders("r")) == (1 if when == "before" else 2)
+            assert len(ledger.order_records("r")) == (1 if when == "before" else 2)
         with Ledger(tmp_path / "l.sqlite") as ledger:
             graph = create_trading_graph(**options, resources=Resources(store=store, ledger=ledger))
             _, later = answered(graph, graph.invoke(None, THREAD, durability="sync"), ["approve"])
@@ -410,9 +415,9 @@ def test_a_checkpoint_that_waits_for_what_is_traded_already_asks_no_more(whole, 
         state = graph.invoke({"messages": [("user", SENTENCE)], "run_id": "r"}, THREAD)
         waiting = graph.get_state(THREAD).config
         graph.invoke(Command(resume="approve"), THREAD)
-        before = ledger.orders("r")
+        before = ledger.order_records("r")
         state = graph.invoke(Command(resume="reject"), waiting)
-        assert ledger.orders("r") == before, "traded is traded"
+        assert ledger.order_records("r") == before, "traded is traded"
         answered(graph, state, ["approve"])
         assert journal(ledger) == expected
 

@@ -80,7 +80,7 @@ def test_one_session_a_turn_then_none(state, trading):
 def test_the_signal_of_a_session_is_traded_at_the_next_open(state, trading):
     for _ in walk(state, trading):
         pass
-    fills = trading.ledger_of("r").fills("r")
+    fills = trading.ledger_of("r").fill_records("r")
     assert [(fill.order.side, f"{fill.session:%m%d}", float(fill.price)) for fill in fills] == [
         ("buy", "0103", 11.0),
         ("sell", "0105", 13.0),

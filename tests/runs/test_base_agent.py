@@ -142,7 +142,7 @@ def test_one_session_is_traded_at_a_time_and_only_the_next(prices):
     assert [(each["id"], each["date"]) for each in lines(positions(told))] == list(enumerate(DAYS))
     assert told.run_for_dates()["ended_because"] == "done"
     with Ledger(told.run_dir / "ledger.sqlite") as book:
-        assert len(book.fills(told.run_dir.name)) == 2
+        assert len(book.fill_records(told.run_dir.name)) == 2
 
 
 def test_sessions_and_a_whole_run_give_the_same_files(prices):

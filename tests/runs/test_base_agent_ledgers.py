@@ -73,10 +73,10 @@ class Repeated:
                     each.order.quantity,
                     each.code,
                 )
-                for each in book.rejections(run.name)
+                for each in book.rejection_records(run.name)
             ]
             self.exact = float(book.account(run.name).cash)
-            self.fills = len(book.fills(run.name))
+            self.fills = len(book.fill_records(run.name))
 
 
 def called(trade):

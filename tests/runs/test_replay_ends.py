@@ -106,7 +106,7 @@ def test_an_approval_of_all_later_orders_holds_after_a_resume_and_in_the_replay(
     )
     assert done["ended_because"] == "done"
     with Ledger(Path(done["run_dir"]) / "ledger.sqlite") as book:
-        refused = [outcome for outcome in book.orders(done["run_id"]) if not hasattr(outcome, "price")]
+        refused = [outcome for outcome in book.order_records(done["run_id"]) if not hasattr(outcome, "price")]
     assert {outcome.code for outcome in refused} == {"not_approved"}
     assert len(refused) < len({outcome.session for outcome in refused}) * 3
     assert replay(done["run_dir"]).differences == ()

@@ -138,9 +138,9 @@ def export(
             )
             to.write_text("".join(map(_json_line, rows)), encoding="utf-8")
         elif form is ExportFormat.REJECTIONS:
-            write_rejections(to, book.rejections(run_id))
+            write_rejections(to, book.rejection_records(run_id))
         else:
-            write_fills(to, book.fills(run_id))
+            write_fills(to, book.fill_records(run_id))
     echo(str(to))
 
 
@@ -194,7 +194,9 @@ def _summary(book: Ledger, run_id: str) -> dict[str, Any]:
         "realised": round(float(days["realised"].sum()), 2) if len(days) else 0.0,
         "dividends": round(float(days["dividends"].sum()), 2) if len(days) else 0.0,
         "notes": {f"{day:%Y-%m-%d}": said for day, said in notes.items()},
-        "positions": held.reset_index().to_dict("records"),
+        "positions": held.assign(entered=held["entered"].dt.strftime("%Y-%m-%d"))
+        .reset_index()
+        .to_dict("records"),
     }
 
 

@@ -107,10 +107,10 @@ class _Traded:
     def read(cls, ledger: Ledger, run_id: str) -> _Traded:
         found = cls()
         found.days, found.notes = ledger.days(run_id), ledger.notes(run_id)
-        orders = ledger.orders(run_id)
+        orders = ledger.order_records(run_id)
         found.fills = pd.DataFrame(list(map(_fill, filter(_is_fill, orders))), columns=_FILL_COLUMNS)
         found.refused = pd.DataFrame(list(_refused(orders)), columns=_REFUSED_COLUMNS)
-        for event in ledger.events(run_id):
+        for event in ledger.event_records(run_id):
             if isinstance(event, Split):
                 change = float(event.after - event.before)
                 found.splits[event.symbol].append((f"{event.session:%Y-%m-%d}", change))

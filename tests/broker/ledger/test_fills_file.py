@@ -9,14 +9,9 @@ from pathlib import Path
 import pytest
 
 from quantgraph.broker import Market
-from quantgraph.broker.ledger import Ledger
-from quantgraph.broker.ledger.fills_file import (
-    FILL_COLUMNS,
-    fills_table,
-    import_fills,
-    read_fills,
-    write_fills,
-)
+from quantgraph.broker.ledger import Ledger, fills_table
+from quantgraph.broker.ledger.fills_file import import_fills, read_fills, write_fills
+from quantgraph.broker.ledger.ledger_frames import FILL_COLUMNS
 from quantgraph.data import open_source
 from quantgraph.errors import BadFile, LedgerConflict, NoData
 from quantgraph.interop.ai_trader import import_positions
@@ -65,7 +60,7 @@ def test_a_real_ledger_becomes_a_run_of_the_published_value(
     ledger.check(agent)
     last = list(ledger.results(agent))[-1]
     # Their cash is never rounded and ours is, at each trade: half a cent each at most.
-    assert abs(last.value - value) <= Decimal("0.005") * len(ledger.fills(agent)) + Decimal("0.5") * (
+    assert abs(last.value - value) <= Decimal("0.005") * len(ledger.fill_records(agent)) + Decimal("0.5") * (
         where == "a_share"
     )
 
@@ -76,7 +71,7 @@ def test_fills_come_back_from_a_table_as_they_were(
 ) -> None:
     market = market_of(shared_data, "a_share")
     import_positions(ledger, "first", market, real(shared_data, "a_share", "qwen3-max"))
-    write_fills(tmp_path / f"fills.{ending}", ledger.fills("first"))
+    write_fills(tmp_path / f"fills.{ending}", ledger.fill_records("first"))
     import_fills(ledger, "second", market, read_fills(tmp_path / f"fills.{ending}"), cash=100_000)
     first, second = (list(ledger.results(name)) for name in ("first", "second"))
     assert first == second
@@ -99,7 +94,7 @@ def test_a_table_needs_five_columns_only(shared_data: Path, ledger: Ledger, tmp_
 def test_the_table_is_tidy(shared_data: Path, ledger: Ledger) -> None:
     market = market_of(shared_data, "a_share")
     import_positions(ledger, "real", market, real(shared_data, "a_share", "qwen3-max"))
-    table = fills_table(ledger.fills("real")[:2])
+    table = fills_table(ledger.fill_records("real")[:2])
     assert tuple(table.columns) == FILL_COLUMNS
     assert len(table) == 2
 

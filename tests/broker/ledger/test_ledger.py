@@ -86,8 +86,8 @@ def test_what_is_read_is_what_was_committed(run):
     assert run.account("a") == results[-1].account
     assert run.last_session("a") == DAYS[2]
     assert run.sessions("a") == DAYS
-    assert run.orders("a") == [outcome for result in results for outcome in result.outcomes]
-    assert [fill.order.symbol for fill in run.fills("a")] == [CODE, CODE, OTHER]
+    assert run.order_records("a") == [outcome for result in results for outcome in result.outcomes]
+    assert [fill.order.symbol for fill in run.fill_records("a")] == [CODE, CODE, OTHER]
     assert (run.runs(), run.cash("a"), run.meta("a")) == (["a"], D("20000.00"), {"decider": "test"})
     run.check("a")
 
@@ -100,11 +100,25 @@ def test_a_ledger_that_is_opened_again_leads_to_the_same_account(run, tmp_path):
 
 
 def test_orders_stand_as_they_were_executed_with_their_codes(run):
-    outcomes = run.orders("a")
+    outcomes = run.order_records("a")
     assert [outcome.order.sequence for outcome in outcomes] == [1, 2, 3, 1, 2]
     codes = [getattr(outcome, "code", None) for outcome in outcomes]
     assert codes == ["insufficient_shares", None, "insufficient_cash", None, None]
     assert outcomes[0].order.reason == "试一试"
+
+
+def test_every_reader_gives_a_frame_and_the_exact_records_are_beside_it(run):
+    assert run.fills("a")["ts_code"].tolist() == [CODE, CODE, OTHER]
+    assert run.fills("a")["trade_date"].tolist() == [DAYS[0], DAYS[1], DAYS[1]]
+    assert run.orders("a")["code"].tolist() == ["insufficient_shares", "", "insufficient_cash", "", ""]
+    assert run.rejections("a")["code"].tolist() == ["insufficient_shares", "insufficient_cash"]
+    assert [each.code for each in run.rejection_records("a")] == run.rejections("a")["code"].tolist()
+    assert run.events("a").empty
+    assert run.fill_records("a")[0].notional == D("10000.00")
+    run.open_run("b", 20_000)
+    for read in (run.fills, run.orders, run.rejections, run.events, run.days, run.positions):
+        assert read("b").empty
+        assert list(read("b").dtypes) == list(read("a").dtypes)
 
 
 # Day 1: 1,000 at 10, fees 5.10, marked 10.10. Day 2: 600 sold and 300 bought at 11, fees 5 + 3.30 + 0.07 and

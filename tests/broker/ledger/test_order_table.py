@@ -30,7 +30,7 @@ def test_lines_are_read_in_bulk_to_what_they_are_read_to_one_by_one(tmp_path):
         ledger, run_id = Ledger(tmp_path / f"{seed}.db"), "r"
         decider = random_market.RandomDecider(seed, world.symbols)
         run_sessions(world.market(rules), world.sessions, decider, cash=10**6, ledger=ledger, run_id=run_id)
-        orders, table = ledger.orders(run_id), ledger.statement(run_id).orders
+        orders, table = ledger.order_records(run_id), ledger.statement(run_id).orders
         one_by_one = OrderTable.of(orders)
         scale, more = 10**table.digits, 10**one_by_one.digits
         assert [table.days[day] for day in table.day] == [f"{each.session:%Y-%m-%d}" for each in orders]
@@ -46,7 +46,7 @@ def test_lines_are_read_in_bulk_to_what_they_are_read_to_one_by_one(tmp_path):
         assert statement.days.equals(ledger.days(run_id))
         assert statement.values.equals(ledger.values(run_id))
         assert statement.costs == ledger.costs(run_id)
-        assert list(statement.events) == ledger.events(run_id)
+        assert list(statement.events) == ledger.event_records(run_id)
 
 
 def test_a_ledger_without_orders_has_an_empty_table(tmp_path):

@@ -67,7 +67,7 @@ def test_an_index_is_a_series_and_the_signal_has_the_traded_stock_alone(traded, 
 
 def test_orders_name_what_is_traded_and_the_benchmark_holds_it(traded):
     final, ledger, _ = traded
-    assert {fill.order.symbol for fill in ledger.fills("r")} == {STOCK}
+    assert {fill.order.symbol for fill in ledger.fill_records("r")} == {STOCK}
     assert final["summary"]["benchmark"]["symbols"] == 1
     assert final["understanding"]["watch"] == final["understanding"]["index"] == [INDEX]
     assert final["understanding"]["trade"] == [STOCK]

@@ -10,15 +10,9 @@ from typing import TYPE_CHECKING
 from quantgraph._util.lazy_names import lazy_names
 
 if TYPE_CHECKING:
-    from quantgraph.broker.ledger.fills_file import (
-        fills_table,
-        import_fills,
-        read_fills,
-        rejections_table,
-        write_fills,
-        write_rejections,
-    )
+    from quantgraph.broker.ledger.fills_file import import_fills, read_fills, write_fills, write_rejections
     from quantgraph.broker.ledger.ledger import CHARGES, Ledger
+    from quantgraph.broker.ledger.ledger_frames import fills_table, rejections_table
 
 __all__ = [
     "CHARGES",
@@ -35,14 +29,8 @@ if not TYPE_CHECKING:  # a type checker must still find misspelt names
     __getattr__ = lazy_names(
         __name__,
         {
-            "fills_file": (
-                "fills_table",
-                "import_fills",
-                "read_fills",
-                "rejections_table",
-                "write_fills",
-                "write_rejections",
-            ),
+            "fills_file": ("import_fills", "read_fills", "write_fills", "write_rejections"),
             "ledger": ("CHARGES", "Ledger"),
+            "ledger_frames": ("fills_table", "rejections_table"),
         },
     )

@@ -1,4 +1,4 @@
-"""Fills and rejections as tables in CSV or Parquet, and the import of fills into a ledger."""
+"""Fills and rejections as files in CSV or Parquet, and the import of fills into a ledger."""
 
 from __future__ import annotations
 
@@ -11,10 +11,11 @@ from typing import Any
 import pandas as pd
 
 from quantgraph.broker.corporate_actions import action_book, apply_corporate_actions
-from quantgraph.broker.ledger.journal import CHARGES, iso
+from quantgraph.broker.ledger.journal import CHARGES
 from quantgraph.broker.ledger.ledger import Ledger
+from quantgraph.broker.ledger.ledger_frames import FILL_NUMBERS, fills_table, rejections_table
 from quantgraph.broker.open_session import SessionResult
-from quantgraph.broker.orders import Fill, Order, Rejection, normalize_quantity, number_text
+from quantgraph.broker.orders import Fill, Order, Rejection, normalize_quantity
 from quantgraph.broker.simulate import Market
 from quantgraph.broker.valuation import mark, value_of
 from quantgraph.errors import BadFile, LedgerConflict, NoData
@@ -22,54 +23,13 @@ from quantgraph.market.moment import Moment, session_of
 from quantgraph.market.money import money, notional, to_decimal
 
 __all__ = [
-    "FILL_COLUMNS",
-    "REJECTION_COLUMNS",
-    "fills_table",
     "import_fills",
     "read_fills",
-    "rejections_table",
     "write_fills",
     "write_rejections",
 ]
 
-FILL_COLUMNS = (
-    "trade_date",
-    "sequence",
-    "ts_code",
-    "side",
-    "quantity",
-    "price",
-    "notional",
-    *CHARGES,
-    "reason",
-)
-REJECTION_COLUMNS = ("trade_date", "sequence", "ts_code", "side", "wish", "size", "code", "message", "reason")
-
 _IMPORTED = "imported"
-_NUMBERS = ("quantity", "price", "notional", *CHARGES)
-
-
-def fills_table(fills: Iterable[Fill]) -> pd.DataFrame:
-    """One row per fill, in their order.
-
-    Returns
-    -------
-    pandas.DataFrame
-        Columns :data:`FILL_COLUMNS`: ``trade_date`` as ``YYYY-MM-DD``; numbers are exact decimals as
-        text, so that nothing is rounded.
-    """
-    rows = [
-        {
-            "trade_date": iso(fill.session),
-            "sequence": fill.order.sequence,
-            "ts_code": fill.order.symbol,
-            "side": fill.side,
-            **{name: number_text(getattr(fill, name)) for name in _NUMBERS},
-            "reason": fill.order.reason,
-        }
-        for fill in fills
-    ]
-    return pd.DataFrame(rows, columns=list(FILL_COLUMNS))
 
 
 def write_fills(path: str | Path, fills: Iterable[Fill]) -> None:
@@ -80,34 +40,7 @@ def write_fills(path: str | Path, fills: Iterable[Fill]) -> None:
     BadFile
         If the suffix is another one, or the file cannot be written.
     """
-    _write(Path(path), fills_table(fills), _NUMBERS)
-
-
-def rejections_table(rejections: Iterable[Rejection]) -> pd.DataFrame:
-    """One row per rejection, in their order.
-
-    Returns
-    -------
-    pandas.DataFrame
-        Columns :data:`REJECTION_COLUMNS`: ``trade_date`` as ``YYYY-MM-DD``; ``side`` empty for a target;
-        ``wish``, which of the four sizes was given, and ``size``, an exact decimal as text; ``code``
-        ``message`` of the rejection, and the decider's ``reason``.
-    """
-    rows = [
-        {
-            "trade_date": iso(rejection.session),
-            "sequence": rejection.order.sequence,
-            "ts_code": rejection.order.symbol,
-            "side": rejection.order.side or "",
-            "wish": rejection.order.size[0],
-            "size": number_text(rejection.order.size[1]),
-            "code": rejection.code,
-            "message": rejection.message,
-            "reason": rejection.order.reason,
-        }
-        for rejection in rejections
-    ]
-    return pd.DataFrame(rows, columns=list(REJECTION_COLUMNS))
+    _write(Path(path), fills_table(fills), FILL_NUMBERS)
 
 
 def write_rejections(path: str | Path, rejections: Iterable[Rejection]) -> None:

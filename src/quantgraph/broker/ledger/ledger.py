@@ -37,6 +37,15 @@ from quantgraph.errors import BadOption, LedgerConflict
 
 __all__ = ["CHARGES", "Ledger"]
 
+_POSITION_TYPES: dict[str, Any] = {
+    "ts_code": "str",
+    **dict.fromkeys(("quantity", "sellable", "average_cost", "mark"), "float64"),
+    "carried": "bool",
+    **dict.fromkeys(("value", "unrealised"), "float64"),
+    "entered": "datetime64[us]",
+    "sessions": "int64",
+}
+
 
 @dataclass(kw_only=True)
 class _Tip:
@@ -258,8 +267,8 @@ class Ledger(LedgerQueries):
         pandas.DataFrame
             Index ``ts_code``, ascending. ``quantity`` and ``sellable`` (shares), ``average_cost`` (of a
             share, fees included), ``mark``, ``carried`` (whether it is an earlier session's), ``value``,
-            ``unrealised`` (value less cost), ``entered`` (ISO date) and ``sessions`` (sessions held, the
-            first included).
+            ``unrealised`` (value less cost): float64, but ``carried`` bool. ``entered`` (datetime64[us]), and
+            ``sessions`` (int64), the sessions held, the first included.
         """
         with self._lock:
             tip = self._tip(run_id)
@@ -276,13 +285,13 @@ class Ledger(LedgerQueries):
                 "carried": marks[symbol].carried,
                 "value": float(marks[symbol].price * held.quantity),
                 "unrealised": float(marks[symbol].price * held.quantity - held.cost),
-                "entered": iso(held.entered),
+                "entered": held.entered,
                 "sessions": len(sessions) - bisect_left(sessions, iso(held.entered)),
             }
             for symbol, held in account.positions.items()
         ]
-        columns = ["quantity", "sellable", "average_cost", "mark", "carried", "value", "unrealised"]
-        return pd.DataFrame(rows, columns=["ts_code", *columns, "entered", "sessions"]).set_index("ts_code")
+        table = pd.DataFrame(rows, columns=list(_POSITION_TYPES)).astype(_POSITION_TYPES)
+        return table.set_index("ts_code")
 
     def _tip(self, run_id: str) -> _Tip:
         """The tip of a run at its last line, which another process may have written."""

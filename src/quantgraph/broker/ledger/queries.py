@@ -16,6 +16,7 @@ from quantgraph.broker.corporate_actions import Event, Payment, Split, apply_eve
 from quantgraph.broker.ledger.execution_log import ExecutionLog
 from quantgraph.broker.ledger.journal import (
     CHARGES,
+    DAY,
     EVENTS,
     Line,
     Stored,
@@ -27,6 +28,7 @@ from quantgraph.broker.ledger.journal import (
     session_from_iso,
 )
 from quantgraph.broker.ledger.journal_store import OPENING, JournalStore
+from quantgraph.broker.ledger.ledger_frames import events_frame, fills_frame, orders_frame, rejections_frame
 from quantgraph.broker.ledger.order_table import ORDER_KINDS, OrderReader, OrderTable
 from quantgraph.broker.logged_step import LoggedExecution
 from quantgraph.broker.open_session import SessionResult
@@ -44,7 +46,7 @@ _DayBody = tuple[pd.Timestamp, dict[str, Any]]
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class RunStatement:
-    """What a run did, as the methods of :class:`LedgerQueries` of the same names tell it."""
+    """What a run did: days, values, costs as :class:`LedgerQueries` tells them, orders and exact events."""
 
     days: pd.DataFrame
     values: pd.Series[float]
@@ -206,23 +208,76 @@ class LedgerQueries:
         )
         return quantities.fillna(0.0), prices
 
-    def orders(self, run_id: str) -> list[Outcome]:
-        """The outcome of every order, in the order of submission."""
+    def orders(self, run_id: str) -> pd.DataFrame:
+        """One row per order with its outcome, in the order of submission; exact: :meth:`order_records`.
+
+        Returns
+        -------
+        pandas.DataFrame
+            ``trade_date``, ``sequence``, ``ts_code``; ``side`` of the fill, or what was ordered (empty for a
+            target that was refused); ``type`` (``open``, ``close``, ``limit``), ``wish``, which of the four
+            sizes was given, ``size`` and ``limit_price``; ``quantity`` (shares filled, 0 if refused),
+            ``price`` (NaN if refused), ``notional``, ``cost`` (all charges together); ``code`` and
+            ``message`` of the rejection, or of the rest that the volume cap cut off, empty if all was
+            filled; the decider's ``reason``. Types as in :mod:`~quantgraph.broker.ledger.ledger_frames`.
+        """
+        return orders_frame(self.order_records(run_id))
+
+    def fills(self, run_id: str) -> pd.DataFrame:
+        """One row per fill, in the order of submission; exact: :meth:`fill_records`.
+
+        Returns
+        -------
+        pandas.DataFrame
+            ``trade_date``, ``sequence``, ``ts_code``, ``side``, ``quantity`` (shares), ``price``,
+            ``notional``, the five charges, ``cost`` (their sum), ``reason``. Types as in
+            :mod:`~quantgraph.broker.ledger.ledger_frames`.
+        """
+        return fills_frame(self.fill_records(run_id))
+
+    def rejections(self, run_id: str) -> pd.DataFrame:
+        """One row per rejection, and per rest that the volume cap cut off; exact: :meth:`rejection_records`.
+
+        Returns
+        -------
+        pandas.DataFrame
+            ``trade_date``, ``sequence``, ``ts_code``, ``side`` (empty for a target), ``wish``, which of the
+            four sizes was given, ``size``, ``code``, ``message``, ``reason``. Types as in
+            :mod:`~quantgraph.broker.ledger.ledger_frames`.
+        """
+        return rejections_frame(self.rejection_records(run_id))
+
+    def events(self, run_id: str) -> pd.DataFrame:
+        """One row per event of a corporate action, in the order they happened; exact: :meth:`event_records`.
+
+        Returns
+        -------
+        pandas.DataFrame
+            ``trade_date``, ``ts_code``, ``kind`` (``dividend``, ``payment``, ``split``, ``delisting``);
+            ``quantity``, ``per_share`` and ``amount`` of a dividend or a delisting, ``amount`` of a payment,
+            ``ratio``, ``before``, ``after`` (shares) and ``cash`` of a split, and ``pay``, when a dividend is
+            paid; each NaN or NaT in the others. Types as in
+            :mod:`~quantgraph.broker.ledger.ledger_frames`.
+        """
+        return events_frame(self.event_records(run_id))
+
+    def order_records(self, run_id: str) -> list[Outcome]:
+        """The outcome of every order with exact numbers, in the order of submission."""
         return [
             outcome_of(kind, json.loads(body), session_from_iso(session))
             for _, session, kind, body in self._store.lines(run_id, "fill", "rejection")
         ]
 
-    def fills(self, run_id: str) -> list[Fill]:
-        """The fills among :meth:`orders`."""
-        return [outcome for outcome in self.orders(run_id) if isinstance(outcome, Fill)]
+    def fill_records(self, run_id: str) -> list[Fill]:
+        """The fills among :meth:`order_records`."""
+        return [outcome for outcome in self.order_records(run_id) if isinstance(outcome, Fill)]
 
-    def rejections(self, run_id: str) -> list[Rejection]:
-        """The rejections among :meth:`orders`, and the parts of fills that the volume cap cut off."""
-        return [refused for order in self.orders(run_id) if (refused := rejection_of(order))]
+    def rejection_records(self, run_id: str) -> list[Rejection]:
+        """The rejections among :meth:`order_records`, and the rests that the volume cap cut off."""
+        return [refused for order in self.order_records(run_id) if (refused := rejection_of(order))]
 
-    def events(self, run_id: str) -> list[Event]:
-        """The events of corporate actions, in the order they happened."""
+    def event_records(self, run_id: str) -> list[Event]:
+        """The events of corporate actions with exact numbers, in the order they happened."""
         return [
             event_of(kind, json.loads(body), session_from_iso(session))
             for _, session, kind, body in self._store.lines(run_id, *EVENTS)
@@ -294,8 +349,9 @@ def _days_of(bodies: Sequence[_DayBody]) -> pd.DataFrame:
     table = pd.DataFrame(
         [body for _, body in bodies],
         index=pd.DatetimeIndex([day for day, _ in bodies], dtype="datetime64[us]", name="trade_date"),
+        columns=list(DAY),
     )
-    return table.drop(columns="decider", errors="ignore").astype("float64")
+    return table.drop(columns="decider").astype("float64")
 
 
 def _costs_of(bodies: Sequence[_DayBody]) -> Charges:
