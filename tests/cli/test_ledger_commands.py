@@ -204,6 +204,28 @@ def test_export_writes_the_journal_and_the_fills(run_dir: Path, tmp_path: Path) 
     assert (fills["notional"] == (fills["price"] * fills["quantity"]).round(2)).all()
 
 
+def test_an_export_without_a_file_is_named_after_the_run_and_replaces_nothing(run_dir: Path) -> None:
+    assert call("export", run_dir, "--format", "csv") == (0, "held.csv\n", "")
+    written = Path("held.csv").read_text()
+    status, out, err = call("export", run_dir, "--format", "csv")
+    assert (status, out, Path("held.csv").read_text()) == (2, "", written)
+    assert err == "bad_option: held.csv exists already; --to FILE names another, or the same to replace it\n"
+    assert call("export", run_dir, "--format", "csv", "--to", "held.csv") == (
+        0,
+        "held.csv\n",
+        "held.csv was there and is replaced\n",
+    )
+    for form, name in (
+        ("jsonl", "held.jsonl"),
+        ("parquet", "held.parquet"),
+        ("rejections", "held-rejections.csv"),
+        ("notes", "held-notes.jsonl"),
+        ("positions", "held-position.jsonl"),
+    ):
+        assert call("export", run_dir, "--format", form)[:2] == (0, f"{name}\n")
+        assert Path(name).is_file()
+
+
 def test_what_is_exported_for_ai_trader_follows_record_by_record(
     run_dir: Path, a_share: Path, tmp_path: Path
 ) -> None:

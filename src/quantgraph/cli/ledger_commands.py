@@ -9,7 +9,16 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from quantgraph.cli.console import FAILED, AsJson, SafeConsole, counted, echo, echo_json, usage_errors
+from quantgraph.cli.console import (
+    FAILED,
+    AsJson,
+    SafeConsole,
+    counted,
+    echo,
+    echo_json,
+    print_status,
+    usage_errors,
+)
 from quantgraph.cli.ledger_selection import missing_end, open_ledger, run_folder_of
 from quantgraph.errors import BadFile, BadOption, LedgerConflict
 
@@ -54,6 +63,17 @@ class ExportFormat(StrEnum):
     REJECTIONS = "rejections"
     NOTES = "notes"
     POSITIONS = "positions"
+
+
+_ENDINGS = {
+    ExportFormat.JSONL: ".jsonl",
+    ExportFormat.CSV: ".csv",
+    ExportFormat.PARQUET: ".parquet",
+    ExportFormat.REJECTIONS: "-rejections.csv",
+    ExportFormat.NOTES: "-notes.jsonl",
+    ExportFormat.POSITIONS: "-position.jsonl",
+}
+"""What follows the run's name in the default file of an export."""
 
 
 @app.command()
@@ -107,8 +127,16 @@ def check(run: RunName = None, ledger: LedgerPlace = None, as_json: AsJson = Fal
 
 @app.command()
 def export(
-    to: Annotated[Path, typer.Option("--to", help="The file to write.")],
     run: RunName = None,
+    to: Annotated[
+        Path | None,
+        typer.Option(
+            "--to",
+            metavar="FILE",
+            help="The file to write, in the place of one that is there. Default: one named after the run in "
+            "the current folder, which must not exist.",
+        ),
+    ] = None,
     form: Annotated[
         ExportFormat,
         typer.Option(
@@ -124,9 +152,8 @@ def export(
     from quantgraph.interop.ai_trader import write_positions
 
     with open_ledger(run, ledger) as (book, run_id, _):
-        if to.is_dir() or not to.parent.is_dir():
-            what = f"{to} is a folder" if to.is_dir() else f"there is no folder {to.parent}"
-            raise BadOption(f"--to {to}: {what}; must be a file in an existing folder", parameter="to")
+        to = _export_file(to, run_id, form)
+        replaced = to.exists()
         book.check(run_id)
         if form is ExportFormat.JSONL:
             to.write_text("".join(_json_line(row) for row in book.journal(run_id)), encoding="utf-8")
@@ -141,7 +168,24 @@ def export(
             write_rejections(to, book.rejection_records(run_id))
         else:
             write_fills(to, book.fill_records(run_id))
+    if replaced:
+        print_status(f"{to} was there and is replaced")
     echo(str(to))
+
+
+def _export_file(to: Path | None, run_id: str, form: ExportFormat) -> Path:
+    """The file of ``--to``, checked, or the default, which replaces none."""
+    if to is None:
+        file = Path(f"{Path(run_id).name}{_ENDINGS[form]}")
+        if file.exists():
+            raise BadOption(
+                f"{file} exists already; --to FILE names another, or the same to replace it", parameter="to"
+            )
+        return file
+    if to.is_dir() or not to.parent.is_dir():
+        what = f"{to} is a folder" if to.is_dir() else f"there is no folder {to.parent}"
+        raise BadOption(f"--to {to}: {what}; must be a file in an existing folder", parameter="to")
+    return to
 
 
 @app.command()

@@ -45,9 +45,11 @@ if TYPE_CHECKING:
 
 __all__ = ["app", "main"]
 
+_NAME = "quantgraph"
+"""The command in its help and for completion, also as ``python -m quantgraph``."""
+
 app = typer.Typer(
     no_args_is_help=True,
-    add_completion=False,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
     help="A sentence about a trading strategy becomes an audited signal and trades in an exact ledger.",
@@ -325,7 +327,7 @@ def _main() -> None:
     try:
         for number, argument in enumerate(sys.argv[1:], 1):
             check_text(argument, f"argument {number}")
-        app()
+        app(prog_name=_NAME)
     except BadOption as error:
         print_error(error, debug=False)
         sys.exit(WRONG_USAGE)

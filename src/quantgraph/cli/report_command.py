@@ -9,7 +9,7 @@ from typing import Annotated, Literal
 import typer
 
 from quantgraph.cli.console import FAILED, Debug, echo, print_status, usage_errors
-from quantgraph.cli.run_command import RunsFolder
+from quantgraph.cli.run_command import RunsFolder, complete_run
 from quantgraph.errors import BadOption
 
 __all__ = ["report"]
@@ -19,7 +19,9 @@ def report(  # noqa: PLR0917 - typer reads options from the parameters
     runs: Annotated[
         list[str] | None,
         typer.Argument(
-            metavar="[RUN …]", help="Folders of runs, or their names in --out; several are compared."
+            metavar="[RUN …]",
+            help="Folders of runs, or their names in --out; several are compared.",
+            autocompletion=complete_run,
         ),
     ] = None,
     lang: Annotated[

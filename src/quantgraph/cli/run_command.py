@@ -30,11 +30,40 @@ if TYPE_CHECKING:
     from quantgraph.broker import Decider
     from quantgraph.runtime import Resources
 
-__all__ = ["DeciderPlace", "RecordedRun", "RunsFolder", "Work", "decider_of", "execute_and_show"]
+__all__ = [
+    "DeciderPlace",
+    "RecordedRun",
+    "RunsFolder",
+    "Work",
+    "complete_run",
+    "decider_of",
+    "execute_and_show",
+]
+
+_PLAIN_NAME = re.compile(r"[\w.-]+")
+"""A name of which a shell obeys no character."""
+
+
+def complete_run(context: typer.Context, incomplete: str) -> list[str]:
+    """The names of runs that begin so, newest first, for the completion of a shell."""
+    from quantgraph.settings import load_settings
+
+    try:
+        runs_dir = Path(context.params.get("out") or load_settings().runs_dir)
+        found = [(path.stat().st_mtime, path.parent.name) for path in runs_dir.glob("*/run.json")]
+    except (OSError, QuantGraphError):  # a shell that completes has no place for an error
+        return []
+    names = [name for _, name in sorted(found, reverse=True) if name.startswith(incomplete)]
+    return [name for name in names if _PLAIN_NAME.fullmatch(name)]
+
 
 RecordedRun = Annotated[
     str | None,
-    typer.Argument(metavar="[RUN]", help="A run's folder, or its name in --out. Default: the latest there."),
+    typer.Argument(
+        metavar="[RUN]",
+        help="A run's folder, or its name in --out. Default: the latest there.",
+        autocompletion=complete_run,
+    ),
 ]
 DeciderPlace = Annotated[
     str | None,

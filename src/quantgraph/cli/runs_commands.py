@@ -17,7 +17,7 @@ from quantgraph.cli.console import (
     print_status,
     usage_errors,
 )
-from quantgraph.cli.run_command import RecordedRun, RunsFolder
+from quantgraph.cli.run_command import RecordedRun, RunsFolder, complete_run
 from quantgraph.errors import BadOption
 
 __all__ = ["compare", "runs", "show"]
@@ -123,7 +123,10 @@ def show(
 
 
 def compare(
-    runs: Annotated[list[str], typer.Argument(metavar="RUN RUN …", help="Folders, or names in --out.")],
+    runs: Annotated[
+        list[str],
+        typer.Argument(metavar="RUN RUN …", help="Folders, or names in --out.", autocompletion=complete_run),
+    ],
     out: RunsFolder = None,
     as_json: AsJson = False,
     debug: Debug = False,
