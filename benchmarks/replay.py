@@ -15,7 +15,7 @@ from core import best, missed, show
 from quantgraph.llm.recorded_model import RecordedChatModel
 from quantgraph.recording import Recorder, Scope, in_scope
 from quantgraph.runs import replay, run_strategy
-from quantgraph.runs.execute import open_run
+from quantgraph.runs.execute import opened_run
 from quantgraph.runs.folder import read_manifest
 from quantgraph.runs.replay import ReplayCodeRunner, ReplaySource, replay_models
 from quantgraph.runtime import Resources
@@ -71,7 +71,7 @@ def build(run: str) -> None:
         runner=ReplayCodeRunner(),
         recorder=Recorder(),
     )
-    with tempfile.TemporaryDirectory() as empty, open_run(manifest.spec, "run", Path(empty), resources):
+    with tempfile.TemporaryDirectory() as empty, opened_run(manifest.spec, "run", Path(empty), resources):
         pass
 
 

@@ -161,7 +161,7 @@ class Killed(BaseException):
 
 
 def test_a_run_that_is_killed_during_its_start_does_not_exist_or_can_be_resumed(tmp_path, monkeypatch):
-    folder, seen, opening = tmp_path / "r", [], start.open_run
+    folder, seen, opening = tmp_path / "r", [], start.opened_run
 
     @contextmanager
     def watched(*arguments):
@@ -174,7 +174,7 @@ def test_a_run_that_is_killed_during_its_start_does_not_exist_or_can_be_resumed(
 
     with monkeypatch.context() as patch:
         patch.setattr(start, "new_run_id", lambda: "r")
-        patch.setattr(start, "open_run", watched)
+        patch.setattr(start, "opened_run", watched)
         patch.setattr(start, "execute_run", killed)
         with pytest.raises(Killed):
             run_strategy(SHORT, out=tmp_path)

@@ -169,7 +169,7 @@ def _write_page(folder: Path) -> None:
 def _hint(result: Mapping[str, Any], again: str) -> str:
     """The command that continues a run; empty if that would end so again, or the error names it."""
     from quantgraph.recording.recordings import PASSING_ERRORS
-    from quantgraph.runs.start import questions_used_up
+    from quantgraph.runs.outputs import questions_used_up
 
     because, error = result["ended_because"], result["error"]
     command = again or f"quantgraph resume {result['run_dir']}"

@@ -44,7 +44,7 @@ def runs(  # noqa: PLR0917 - typer reads options from the parameters
 
     with usage_errors(debug=debug):
         place = out or load_settings().runs_dir
-        table = list_runs(place)
+        table = list_runs(out)
         keep = pd.Series(data=True, index=table.index)
         if ended is not None:
             keep &= table["ended"] == ended

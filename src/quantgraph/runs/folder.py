@@ -47,6 +47,7 @@ __all__ = [
     "lock_run",
     "make_run_folder",
     "read_manifest",
+    "recorded_ledger",
     "staged_run_folder",
 ]
 
@@ -195,11 +196,30 @@ def existing_ledger(manifest: Manifest, folder: Path) -> str | Path:
     ------
     BadFile
         If it is a file that is missing or empty.
+    BadOption
+        If it is a database whose password is not known.
     """
-    place = manifest.ledger or run_database_path(folder.parent, folder.name)
+    place = recorded_ledger(manifest) or run_database_path(folder.parent, folder.name)
     if "://" not in str(place) and not (Path(place).is_file() and Path(place).stat().st_size):
         raise BadFile(f"{place} is missing or empty, the ledger of run {manifest.run_id}", path=str(place))
     return place
+
+
+def recorded_ledger(manifest: Manifest) -> str | None:
+    """Place of a ledger of the caller's, None for the file in the run's folder.
+
+    Raises
+    ------
+    BadOption
+        If it is a database whose password is not known: ``run.json`` has none.
+    """
+    if manifest.ledger and ":***@" in manifest.ledger:
+        raise BadOption(
+            f"the ledger of run {manifest.run_id} is at {manifest.ledger}; give its URL in resources=, "
+            f"or read Ledger(URL).orders({manifest.run_id!r})",
+            parameter="ledger",
+        )
+    return manifest.ledger
 
 
 def ledger_location(ledger: str | Path | None) -> str | None:

@@ -32,7 +32,7 @@ from quantgraph.market.moment import Moment
 from quantgraph.recording import Recording
 from quantgraph.runs.folder import MANIFEST_FILE, Manifest
 from quantgraph.state import DataState
-from quantgraph.subgraphs.signal import EVALUATION_FIELDS, traded_symbols
+from quantgraph.subgraphs.signal import EVALUATION_FIELDS, MAX_CLARIFICATIONS, traded_symbols
 
 __all__ = [
     "CHECKPOINTS_FILE",
@@ -40,9 +40,11 @@ __all__ = [
     "RECORD_KEY",
     "RESULT_FILE",
     "StrategyFile",
+    "can_be_resumed",
     "final_checksums",
     "initial_result",
     "open_question",
+    "questions_used_up",
     "read_checksums",
     "read_result",
     "read_strategy",
@@ -57,6 +59,8 @@ CHECKSUMS_FILE, RESULT_FILE, RECORD_KEY = "checksums.json", "result.json", "reco
 CHECKPOINTS_FILE = "checkpoints.sqlite"
 _CELL = "# %%"
 _NAME = re.compile(r"\n\nname: (.+)")
+_FINAL = frozenset({"done", "max_retries", "repeated_error", "no_progress", "causality_failed", "declined"})
+"""Ends that a resume would only repeat."""
 _REPORTED = ("account", "benchmark", "index", "periods_per_year", "cash", "equity")
 """Keys of a report's summary that a result repeats."""
 
@@ -96,6 +100,18 @@ def run_outcome(state: Mapping[str, Any], source: MarketDataSource) -> dict[str,
         "validation": state.get("validation"),
         "history": history,
     }
+
+
+def can_be_resumed(result: Mapping[str, Any]) -> bool:
+    """Whether a run that is resumed would go on, and not end as it did."""
+    return result.get("ended_because") not in _FINAL and not questions_used_up(result)
+
+
+def questions_used_up(result: Mapping[str, Any]) -> bool:
+    """Whether a run ended for want of an answer after it had asked as many questions as it may."""
+    answered = sum(line.startswith("clarified: ") for line in result.get("history", ()))
+    waits = "asked" in result
+    return result.get("ended_because") == "needs_answer" and not waits and answered >= MAX_CLARIFICATIONS
 
 
 def open_question(task: Mapping[str, Any]) -> dict[str, Any]:

@@ -2,149 +2,160 @@
 
 from __future__ import annotations
 
-import functools
 import html
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import numpy as np
 import pandas as pd
 
-from quantgraph._util.texts import Language, escape_controls, language_of, say
+from quantgraph._util.texts import Language, Note, escape_controls, language_of, say
 from quantgraph.broker import Ledger
-from quantgraph.errors import BadOption, QuantGraphError
-from quantgraph.report.run_view import RunView
+from quantgraph.broker.ledger.ledger_frames import fills_frame, orders_frame
+from quantgraph.errors import BadFile, BadOption
 from quantgraph.runs.folder import existing_ledger, find_run_folder, read_manifest
-from quantgraph.runs.outputs import initial_result, read_result
-from quantgraph.runs.run_view import view_run
+from quantgraph.runs.outputs import can_be_resumed, initial_result, read_result
 from quantgraph.settings import load_settings
+from quantgraph.subgraphs.signal.understanding import understanding_lines
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go
 
 __all__ = ["RunResult", "open_run"]
 
-_SHOWN = 4
+T = TypeVar("T")
+
+_SHOWN = (
+    ("return", "{:+.2%}", ("收益", "return")),
+    ("max_drawdown", "{:.2%}", ("最大回撤", "max drawdown")),
+    ("sharpe", "{:.2f}", ("夏普比率", "Sharpe ratio")),
+    ("trades", "{:,}", ("成交", "fills")),
+)
 """Numbers of an account in a representation."""
+_LINES, _WIDTH, _PATH_WIDTH = 9, 110, 300
+"""Of a representation: at most so many lines, of so many characters; more where a path must be whole."""
+_CURVES = ("account", "benchmark", "index")
+_TRADE_COLUMNS = ("profit", "holding", "mae", "mfe")
 
 
 class RunResult(dict[str, Any]):
-    """What a run returns: a dict with the content of its ``result.json``, and tables read when asked for.
+    """What a run returns: a dict, the content of ``result.json``, and tables that are read when asked for.
 
-    A trading graph's ``summary`` is opened alike: ``RunResult(state["summary"])`` has what needs no folder,
-    which are :attr:`equity`, :attr:`returns` and :meth:`plot`.
+    A run that failed, waits for an answer or made no trade has empty tables. The ``summary`` of a trading
+    graph is opened by ``RunResult(state["summary"])``, which has what needs no folder: :attr:`equity`,
+    :attr:`returns`, :meth:`plot` and the representations; its orders are in the graph's ``Ledger``.
 
     Raises
     ------
     BadOption
-        From an attribute that the result has no folder for, or a run that has not traded.
+        From an attribute that the result has no folder for.
+    BadFile
+        From an attribute whose file is missing, though the run wrote it, or is damaged.
     """
-
-    @property
-    def equity(self) -> pd.DataFrame:
-        """Values of ``account``, ``benchmark`` and ``index`` (if there is one), in the market's currency.
-
-        Float64; index ``trade_date``, which begins with the initial cash. Empty if nothing was traded.
-        """
-        equity = self.get("equity") or {"sessions": []}
-        index = pd.DatetimeIndex(
-            pd.to_datetime(equity["sessions"], format="%Y%m%d"), dtype="datetime64[us]", name="trade_date"
-        )
-        columns = {name: equity[name] for name in ("account", "benchmark", "index") if equity.get(name)}
-        return pd.DataFrame(columns, index=index, dtype=np.float64)
-
-    @property
-    def returns(self) -> pd.DataFrame:
-        """Returns of each session, of the columns of :attr:`equity`."""
-        return self.equity.pct_change(fill_method=None).iloc[1:]
-
-    @property
-    def trades(self) -> pd.DataFrame:
-        """The fills with what each sale closed.
-
-        ``session, symbol, side, quantity, price, notional, cost, sequence, reason``, and in sales
-        ``profit, holding`` (sessions) ``, mae`` and ``mfe``, which are NaN in purchases, see
-        :func:`~quantgraph.report.html.trade_rows.trade_rows`. Numbers are float64, texts ``str``.
-        """
-        from quantgraph.report.html.trade_rows import trade_rows
-
-        return _typed(trade_rows(self._view))
-
-    @property
-    def orders(self) -> pd.DataFrame:
-        """Every order in the order of submission within its session: ``outcome`` is ``fill`` or the code.
-
-        ``session, sequence, symbol, side, quantity, outcome, price, cost, message, reason``. Of an order
-        that the volume cap cut there are two rows.
-        """
-        filled = self._view.fills.assign(outcome="fill", message="")
-        refused = self._view.refused.rename(columns={"code": "outcome"})
-        columns = [
-            "session",
-            "sequence",
-            "symbol",
-            "side",
-            "quantity",
-            "outcome",
-            "price",
-            "cost",
-            "message",
-            "reason",
-        ]
-        both = pd.concat([each for each in (filled, refused) if len(each)] or [filled])
-        return _typed(both.reindex(columns=columns).sort_values(["session", "sequence"], kind="stable"))
-
-    @property
-    def positions(self) -> pd.DataFrame:
-        """Shares at the end of each session: float64, sessions x symbols, 0 where nothing is held."""
-        place = existing_ledger(read_manifest(self.folder), self.folder)
-        with Ledger(place) as ledger:
-            return ledger.holdings(self["run_id"])[0]
-
-    @property
-    def signal(self) -> pd.DataFrame | None:
-        """The signal, sessions x symbols; None if the run made none."""
-        return self._view.signal
-
-    @property
-    def understanding(self) -> list[str]:
-        """What was understood, a line each, in the sentence's language."""
-        return list(self._view.said)
-
-    @property
-    def code(self) -> str:
-        """The strategy's source; empty if there is none."""
-        return self._view.code
 
     @property
     def folder(self) -> Path:
         """The run's folder."""
         if "run_dir" not in self:
+            run = self.get("run_id", "RUN")
             raise BadOption(
-                "this result has no folder: it is the summary of a graph, not of a run of its own"
+                f"the summary of a graph has no folder; its orders and positions are in the graph's ledger: "
+                f"Ledger(PLACE).orders({run!r})",
+                parameter="run_dir",
             )
         return Path(self["run_dir"])
 
-    @functools.cached_property
-    def _view(self) -> RunView:
-        return view_run(self.folder)
+    @property
+    def equity(self) -> pd.DataFrame:
+        """Values of ``account``, ``benchmark`` and, if there is one, ``index``, in the market's currency.
+
+        Float64; index ``trade_date``, which begins with the initial cash on the calendar day before the
+        first session. Empty if nothing was traded.
+        """
+        equity = self.get("equity") or {"sessions": [], "account": [], "benchmark": []}
+        index = pd.DatetimeIndex(
+            pd.to_datetime(equity["sessions"], format="%Y%m%d"), dtype="datetime64[us]", name="trade_date"
+        )
+        columns = {name: equity[name] for name in _CURVES if equity.get(name) is not None}
+        return pd.DataFrame(columns, index=index, dtype=np.float64)
+
+    @property
+    def returns(self) -> pd.DataFrame:
+        """Return of each session as a fraction, of the columns of :attr:`equity`."""
+        return self.equity.pct_change(fill_method=None).iloc[1:]
+
+    @property
+    def orders(self) -> pd.DataFrame:
+        """One row per order with its outcome, see :meth:`~quantgraph.broker.Ledger.orders`."""
+        return self._of_ledger("orders", orders_frame([]))
+
+    @property
+    def trades(self) -> pd.DataFrame:
+        """One row per fill as in :meth:`~quantgraph.broker.Ledger.fills`, and what each sale closed.
+
+        Four more columns are NaN in purchases. ``profit``: proceeds less the average cost of the shares,
+        charges of both sides included. ``holding``: sessions since the position's first purchase. ``mae`` and
+        ``mfe``: the worst and the best price while it was open, over the mean purchase price, less 1; NaN
+        where the bars do not tell, or a split fell in between.
+        """
+        from quantgraph.report.html.trade_rows import trade_rows
+        from quantgraph.runs.run_view import view_run
+
+        fills = self._of_ledger("fills", fills_frame([]))
+        if fills.empty:
+            return fills.assign(**dict.fromkeys(_TRADE_COLUMNS, np.array([], dtype=np.float64)))
+        closed = trade_rows(view_run(self.folder, with_calls=False))
+        return fills.assign(**{name: closed[name] for name in _TRADE_COLUMNS})
+
+    @property
+    def positions(self) -> pd.DataFrame:
+        """Shares at the end of each session: float64, sessions x symbols, 0 where nothing is held."""
+        nothing = pd.DataFrame(
+            index=pd.DatetimeIndex([], dtype="datetime64[us]", name="trade_date"),
+            columns=pd.Index([], name="ts_code", dtype="str"),
+            dtype=np.float64,
+        )
+        return self._of_ledger("holdings", (nothing, nothing))[0]
+
+    @property
+    def signal(self) -> pd.DataFrame | None:
+        """The signal, sessions x symbols: 1 long, 0 no change, -1 out, NaN no opinion; None without one."""
+        written = self.get("signal")
+        return pd.read_parquet(self.folder / "signal.parquet") if written else None
+
+    @property
+    def understanding(self) -> list[str]:
+        """What was understood, a line each, in the sentence's language; empty if it was not understood."""
+        said = self.get("understanding")
+        return understanding_lines(said, self._language) if said else []
+
+    @property
+    def code(self) -> str:
+        """Text of ``strategy.py``; empty if there is none."""
+        written = self.get("strategy")
+        return (self.folder / "strategy.py").read_text(encoding="utf-8") if written else ""
 
     def plot(self) -> go.Figure:
-        """Equity and drawdown as a plotly figure."""
-        import plotly.graph_objects as go
+        """Draw equity and drawdown as a plotly figure; one that says so if nothing was traded."""
         from plotly.subplots import make_subplots
 
-        equity = self.equity
-        if equity.empty:
-            raise BadOption("nothing was traded: there is no equity to plot")
+        equity, title = self.equity, html.escape(self._title)
         figure = make_subplots(rows=2, cols=1, shared_xaxes=True, row_heights=[0.7, 0.3])
+        if equity.empty:
+            nothing = say(self._language, zh="没有成交", en="nothing was traded")
+            return figure.update_layout(title=f"{title}<br>{nothing}")
         for name, values in equity.items():
             for row, drawn in ((1, values), (2, values / values.cummax() - 1)):
-                line = go.Scatter(
-                    x=drawn.index, y=drawn, name=str(name), showlegend=row == 1, legendgroup=str(name)
+                figure.add_scatter(
+                    x=drawn.index,
+                    y=drawn,
+                    name=str(name),
+                    legendgroup=str(name),
+                    showlegend=row == 1,
+                    row=row,
+                    col=1,
                 )
-                figure.add_trace(line, row=row, col=1)
-        title = html.escape(self._sentence)
         return figure.update_layout(title=title, hovermode="x unified", yaxis2_tickformat=".0%")
 
     def report(
@@ -153,71 +164,92 @@ class RunResult(dict[str, Any]):
         """Write the run's page and return its path, see :func:`~quantgraph.runs.run_page.write_page`."""
         from quantgraph.runs.run_page import write_page
 
-        return write_page(
-            [self.folder], language=language, inline=inline, to=None if to is None else Path(to)
-        )
+        file = None if to is None else Path(to)
+        return write_page([self.folder], language=language, inline=inline, to=file)
+
+    def _of_ledger(self, reader: str, nothing: T) -> T:
+        """What a method of the ledger reads of the run; ``nothing`` if it is not in a ledger."""
+        try:
+            place = existing_ledger(read_manifest(self.folder), self.folder)
+        except BadFile:
+            if self.get("account"):
+                raise
+            return nothing  # a run may end before it has a ledger
+        with Ledger(place) as ledger:
+            run = str(self["run_id"])
+            return cast("T", getattr(ledger, reader)(run)) if run in ledger.runs() else nothing
 
     @property
-    def _sentence(self) -> str:
-        return escape_controls(str(self.get("question") or self.get("run_id", "")))
+    def _title(self) -> str:
+        return escape_controls(str(self.get("question") or self.get("run_id") or ""))
 
-    def _lines(self) -> list[str]:
-        """How it ended, what was assumed, what to do."""
-        language = language_of(self._sentence)
-        ended = self.get("ended_because") or self.get("state") or "done"
-        lines = [ended if ended == "done" else f"{ended}: {self.get('error', '')}"]
-        if (self.get("source") or {}).get("synthetic"):
-            lines.append(
-                say(language, zh="合成数据：不代表任何真实股票", en="synthetic data: no real stock is meant")
-            )
-        if self.get("causality"):
-            lines.append(str(self["causality"]["text"]))
-        lines += [str(line) for line in self.get("assumptions") or ()]
-        return [escape_controls(line) for line in lines]
+    @property
+    def _language(self) -> Language:
+        return language_of(self._title)
+
+    def _part(self, name: str) -> Mapping[str, Any]:
+        """A part of the result, empty if there is none."""
+        return self.get(name) or {}
 
     def _numbers(self) -> list[tuple[str, str]]:
-        account = self.get("account")
-        if not account:
-            return []
-        language = language_of(self._sentence)
-        shown = (
-            ("return", "{:+.2%}", ("收益", "return")),
-            ("max_drawdown", "{:.2%}", ("最大回撤", "max drawdown")),
-            ("sharpe", "{:.2f}", ("夏普比率", "Sharpe ratio")),
-            ("trades", "{:,}", ("成交", "fills")),
-        )
+        account = self._part("account")
         return [
-            (say(language, zh=zh, en=en), "-" if account[key] is None else how.format(account[key]))
-            for key, how, (zh, en) in shown[:_SHOWN]
+            (say(self._language, zh=zh, en=en), "–" if account.get(key) is None else how.format(account[key]))
+            for key, how, (zh, en) in _SHOWN
+            if account
         ]
 
+    def _lines(self) -> list[str]:
+        """How it ended, what to do, what was understood and assumed."""
+        ended = str(self.get("ended_because") or self.get("state") or "done")
+        error = str(self.get("error") or "")
+        lines = [error if error.startswith(ended) else ": ".join(filter(None, (ended, error)))]
+        question = str(self._part("open_question").get("question", ""))
+        lines += [] if question in error else [question]
+        goes_on = ""
+        if "run_dir" in self and can_be_resumed(self):
+            answer = ", answer=…" if self.get("open_question") else ""
+            call = f"resume_run({str(self['run_dir'])!r}{answer})"
+            goes_on = say(self._language, zh=f"继续：{call}", en=f"go on: {call}")
+            lines.append(goes_on)
+        if self._part("source").get("synthetic"):
+            synthetic = Note(zh="合成数据：不代表任何真实股票", en="synthetic data: no real stock is meant")
+            lines.append(synthetic.text(self._language))
+        lines += self.understanding
+        lines += [str(self._part("causality").get("text", "")), *map(str, self.get("assumptions") or ())]
+        return [_short(line, _PATH_WIDTH if line == goes_on else _WIDTH) for line in lines if line][:_LINES]
+
+    def _shown(self, *, curve: bool = False) -> tuple[list[str], list[tuple[str, str]], str]:
+        """Lines, numbers and the curve of a representation, which never raises: a dict may hold anything."""
+        try:
+            if not curve:
+                return self._lines(), self._numbers(), ""
+            from quantgraph.report.html.drawings import sparkline
+
+            return self._lines(), self._numbers(), sparkline(self._part("equity").get("account") or ())
+        except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
+            return [_short(f"this is not the result of a run: {type(error).__name__}: {error}")], [], ""
+
     def __repr__(self) -> str:
-        numbers = ", ".join(f"{label} {number}" for label, number in self._numbers())
-        lines = [f"RunResult {self.get('run_id', '')}: {self._sentence}", *self._lines(), numbers]
-        return "\n  ".join(line for line in lines if line)
+        lines, numbers, _ = self._shown()
+        head = f"RunResult {_short(str(self.get('run_id', '')))}: {_short(self._title)}"
+        return "\n  ".join(filter(None, [head, *lines, ", ".join(" ".join(each) for each in numbers)]))
 
     def _repr_html_(self) -> str:
-        from quantgraph.report.html.drawings import sparkline
-
-        equity = self.equity
-        curve = sparkline(equity["account"].tolist()) if "account" in equity else ""
+        lines, numbers, curve = self._shown(curve=True)
         cells = "".join(
             f"<td style='text-align:left'>{html.escape(label)}<br><b>{html.escape(number)}</b></td>"
-            for label, number in self._numbers()
+            for label, number in numbers
         )
-        lines = "".join(f"<div>{html.escape(line[:500])}</div>" for line in self._lines()[:8])
-        title = f"<b>{html.escape(self._sentence[:500])}</b>"
-        return f"<div>{title}{lines}{curve}<table><tr>{cells}</tr></table></div>"
+        told = "".join(f"<div>{html.escape(line)}</div>" for line in lines)
+        title = f"<b>{html.escape(_short(self._title))}</b>"
+        return f"<div>{title}{told}{curve}<table><tr>{cells}</tr></table></div>"
 
 
-def _typed(table: pd.DataFrame) -> pd.DataFrame:
-    """Texts as ``str``, numbers as float64, sessions as dates."""
-    texts = {"symbol", "side", "outcome", "message", "reason"} & {*table.columns}
-    numbers = {*table.columns} - texts - {"session"}
-    kinds: dict[str, Any] = dict.fromkeys(texts, "str") | dict.fromkeys(numbers, "float64")
-    found = table.astype(kinds).reset_index(drop=True)
-    found["session"] = pd.to_datetime(found["session"], format="%Y-%m-%d").astype("datetime64[us]")
-    return found
+def _short(text: str, width: int = _WIDTH) -> str:
+    """One line that a terminal shows and does not obey."""
+    line = escape_controls(" ".join(text.split()))
+    return line if len(line) <= width else f"{line[: width - 1]}…"
 
 
 def open_run(run: str | Path) -> RunResult:
@@ -234,23 +266,3 @@ def open_run(run: str | Path) -> RunResult:
     folder = find_run_folder(run, path.parent if path.is_absolute() else load_settings().runs_dir)
     manifest = read_manifest(folder)
     return RunResult(read_result(folder) or initial_result(manifest, folder))
-
-
-def result_line(folder: Path) -> dict[str, Any]:
-    """A run in one row, whatever state its folder is in: see :func:`~quantgraph.runs.list_runs`."""
-    row: dict[str, Any] = {"run": folder.name, "folder": str(folder), "error": ""}
-    try:
-        result = open_run(folder.absolute())
-        manifest = read_manifest(folder)
-    except QuantGraphError as error:
-        return row | {"ended": "unreadable", "error": error.line}
-    account = result.get("account") or {}
-    return row | {
-        "started": manifest.started,
-        "sentence": manifest.spec.question,
-        "decider": str(manifest.identity.configuration.get("decider", "")),
-        "ended": result["ended_because"] or result["state"],
-        "return": account.get("return"),
-        "max_drawdown": account.get("max_drawdown"),
-        "error": result.get("error", ""),
-    }

@@ -38,13 +38,15 @@ _HIDDEN = ("base_url", "class")
 """Last parts of names of a configuration that tell a place, or nothing to people."""
 
 
-def view_run(folder: Path, *, language: Language | None = None) -> RunView:
+def view_run(folder: Path, *, language: Language | None = None, with_calls: bool = True) -> RunView:
     """Gather what the page of a run shows.
 
     Parameters
     ----------
     language
         Default: the language of the run's sentence.
+    with_calls
+        False leaves out what models, tools and people were asked, which is most of what there is to read.
 
     Raises
     ------
@@ -67,6 +69,7 @@ def view_run(folder: Path, *, language: Language | None = None) -> RunView:
         with Ledger(place) as ledger:
             if manifest.run_id in ledger.runs():
                 traded = _Traded.read(ledger, manifest.run_id)
+    if place is not None and with_calls:
         with closing(Recorder(place).of(manifest.run_id)) as recording:
             calls, by_session = _calls(recording.entries())
         stories = _stories(by_session, traded.notes, place, manifest.run_id)

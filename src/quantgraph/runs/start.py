@@ -29,10 +29,17 @@ from quantgraph.runs.folder import (
     library_versions,
     lock_run,
     read_manifest,
+    recorded_ledger,
     staged_run_folder,
 )
 from quantgraph.runs.identity import check_identity, identity_of, recorded_decider
-from quantgraph.runs.outputs import initial_result, read_result, write_result
+from quantgraph.runs.outputs import (
+    can_be_resumed,
+    initial_result,
+    questions_used_up,
+    read_result,
+    write_result,
+)
 from quantgraph.runs.replay import recorded_on_clarify
 from quantgraph.runs.run_result import RunResult
 from quantgraph.runs.specification import OnClarifyMode, RunSpec, recorded_source_name, source_json
@@ -41,10 +48,7 @@ from quantgraph.runtime.resources import Resources, merge_resources, run_databas
 from quantgraph.settings import load_settings
 from quantgraph.subgraphs.signal import MAX_CLARIFICATIONS
 
-__all__ = ["last_thread", "prepare_run", "questions_used_up", "resume_run", "run_strategy", "start_run"]
-
-_FINAL = frozenset({"done", "max_retries", "repeated_error", "no_progress", "causality_failed", "declined"})
-"""Ends that a resume would only repeat."""
+__all__ = ["last_thread", "prepare_run", "resume_run", "run_strategy", "start_run"]
 
 
 def run_strategy(
@@ -285,10 +289,12 @@ def resume_run(
                 "answer; begin a new run with the whole sentence",
                 parameter="answer",
             )
-        if before["ended_because"] in _FINAL or questions_used_up(before):
+        if not can_be_resumed(before):
             return RunResult(before)
         source = given.source or recorded_source_name(manifest.source)
-        place = given.ledger_place or _ledger_place(manifest) or run_database_path(folder.parent, folder.name)
+        place = (
+            given.ledger_place or recorded_ledger(manifest) or run_database_path(folder.parent, folder.name)
+        )
         if "run_id" in before and given.ledger is None:
             existing_ledger(manifest, folder)  # with an empty one every call would be paid for again
         asks_now = before["ended_because"] == "needs_answer" and answers
@@ -312,13 +318,6 @@ def resume_run(
                 task, thread = manifest.graph_input, _next_thread(manifest.run_id, thread)
                 opened.resources.recorder.of(manifest.run_id).mark_restart()
             return RunResult(execute_run(manifest, folder, opened, task=task, thread=thread))
-
-
-def questions_used_up(result: Mapping[str, Any]) -> bool:
-    """Whether a run ended for want of an answer after it had asked as many questions as it may."""
-    answered = sum(line.startswith("clarified: ") for line in result.get("history", ()))
-    waits = "asked" in result
-    return result["ended_because"] == "needs_answer" and not waits and answered >= MAX_CLARIFICATIONS
 
 
 def last_thread(saver: BaseCheckpointSaver[Any], run_id: str) -> str | None:
@@ -353,15 +352,6 @@ def _on_clarify(manifest: Manifest, place: str | Path) -> OnClarify:
         return recorded_on_clarify(manifest.spec, recorder.of(manifest.run_id).entries())
     finally:
         recorder.close(manifest.run_id)
-
-
-def _ledger_place(manifest: Manifest) -> str | None:
-    if manifest.ledger and ":***@" in manifest.ledger:
-        raise BadOption(
-            f"the ledger of run {manifest.run_id} is at {manifest.ledger}; give its URL in resources=",
-            parameter="ledger",
-        )
-    return manifest.ledger
 
 
 def _first_answer(first: str | None, later: Answer | None) -> Answer | None:
