@@ -26,6 +26,7 @@ from quantgraph.cli.console import (
     safe_streams,
     usage_errors,
 )
+from quantgraph.cli.doctor_command import doctor
 from quantgraph.cli.ledger_commands import app as ledger
 from quantgraph.cli.logs_command import logs
 from quantgraph.cli.mcp_command import mcp
@@ -63,6 +64,7 @@ app.command()(compare)
 app.command()(report)
 app.command()(logs)
 app.command()(mcp)
+app.command()(doctor)
 app.command()(trader)
 
 Question = Annotated[str, typer.Argument(metavar="SENTENCE", help="The strategy, in Chinese or English.")]

@@ -12,7 +12,7 @@ import pandas as pd
 from quantgraph.errors import BadOption, BadWindow
 from quantgraph.market.moment import session_of
 
-__all__ = ["next_session", "previous_session", "sessions"]
+__all__ = ["last_session", "next_session", "previous_session", "sessions"]
 
 _SAME_SESSIONS = {"XSHE": "XSHG", "BJSE": "XSHG"}
 """Shenzhen and Beijing trade on Shanghai's days; the library has no calendars of theirs."""
@@ -81,6 +81,17 @@ def previous_session(session: object, *, exchange: str = "XSHG") -> pd.Timestamp
         If the calendar begins after it.
     """
     return _neighbour(session, exchange, step=-1)
+
+
+def last_session(*, exchange: str = "XSHG") -> pd.Timestamp:
+    """The last session that the calendar knows, which is in the future; a newer library knows more.
+
+    Raises
+    ------
+    BadOption
+        If the exchange is not known.
+    """
+    return pd.Timestamp(_known(exchange)[-1])
 
 
 def _neighbour(session: object, exchange: str, *, step: int) -> pd.Timestamp:
