@@ -42,7 +42,7 @@ def test_it_is_a_source_as_any_other():
     known = at("20240115")
     assert isinstance(known, MarketDataSource)
     assert (known.name, known.synthetic) == ("sample", True)
-    assert repr(known) == "AsOfSource('sample' at 2024-01-15 post_close)"
+    assert repr(known) == "AsOfSource(SampleSource at 2024-01-15 post_close)"
 
 
 # Rows --------------------------------------------------------------------------------------------

@@ -20,7 +20,7 @@ from sqlalchemy.exc import ArgumentError, IntegrityError
 from quantgraph._util.files import CHECK_DISK, storage_unavailable
 from quantgraph.errors import BadFile, BadOption, StorageUnavailable
 
-__all__ = ["create_tables", "open_engine", "storage_error"]
+__all__ = ["create_tables", "database_place", "open_engine", "storage_error"]
 
 _BUSY_SECONDS = 60
 _SCHEMA_LOCK = 0x7167
@@ -139,6 +139,13 @@ def _unusable(url: URL, error: BaseException) -> BadFile:
         "of a database that can be reached, such as postgresql+psycopg://user@host/name",
         where=where,
     )
+
+
+def database_place(where: str | Path) -> str:
+    """A database as it was named, without a password."""
+    if not (isinstance(where, str) and "://" in where):
+        return str(where)
+    return _place(make_url(where).difference_update_query(["password"]))
 
 
 def _place(url: URL) -> str:

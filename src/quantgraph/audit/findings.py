@@ -6,7 +6,12 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
+from quantgraph._util.notebook_html import html_lines, html_table, short_line
+
 __all__ = ["Finding", "Report", "Severity", "in_chinese"]
+
+_SHOWN = 20
+"""Findings in a representation."""
 
 Severity = Literal["error", "warning", "info"]
 
@@ -33,13 +38,30 @@ class Finding:
     count: int | None = None
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False)
 class Report:
     """The checks that were made and their findings; nodes and files carry :meth:`as_json`."""
 
     checks: tuple[str, ...]
     findings: tuple[Finding, ...]
     summary: Mapping[str, Any] = field(default_factory=dict)
+
+    def __repr__(self) -> str:
+        found = [
+            f"  {each.severity} {each.code}: {short_line(each.message)}" for each in self.findings[:_SHOWN]
+        ]
+        more = [f"  and {len(self.findings) - _SHOWN} more"] if len(self.findings) > _SHOWN else []
+        return "\n".join([f"Report({self._headline})", *found, *more])
+
+    def _repr_html_(self) -> str:
+        rows = [(each.severity, each.code, each.message) for each in self.findings[:_SHOWN]]
+        more = [f"and {len(self.findings) - _SHOWN} more"] if len(self.findings) > _SHOWN else []
+        return html_lines([self._headline]) + html_table(rows) + html_lines(more)
+
+    @property
+    def _headline(self) -> str:
+        passed = "passed" if self.passed else "not passed"
+        return f"{passed}: {len(self.checks)} checks, {len(self.findings)} findings"
 
     @property
     def passed(self) -> bool:

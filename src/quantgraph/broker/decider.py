@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
@@ -13,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 
 from quantgraph._util.canonical_json import canonical_json
+from quantgraph._util.notebook_html import short_line
 from quantgraph._util.texts import Note
 from quantgraph.broker.orders import Order
 from quantgraph.errors import BadOption
@@ -34,6 +36,7 @@ __all__ = [
 NOTES_LIMIT = 1_000_000
 """Characters of a decision's notes, as JSON."""
 
+_SECRET = re.compile(r"key|token|secret|password", re.IGNORECASE)
 _ORDER = tuple(each.name for each in fields(Order))
 
 
@@ -112,6 +115,9 @@ class Decider(ABC):
     ...         ]
     """
 
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({_options_text(self)})"
+
     @property
     @abstractmethod
     def name(self) -> str:
@@ -177,6 +183,21 @@ class Decider(ABC):
         None: it is asked again in the next session. The rule must make the orders that :meth:`decide` makes.
         """
         return None
+
+
+def _options_text(decider: Decider) -> str:
+    """The options of a decider that are set, without what is nested or secret."""
+    try:
+        options = dict(decider.options)
+    except Exception as error:  # noqa: BLE001 - code of a user, and a representation never raises
+        return f"options: {type(error).__name__}"
+    hidden = {name for name, value in options.items() if isinstance(value, Mapping | list | tuple)}
+    hidden |= {name for name in options if _SECRET.search(name)}
+    return ", ".join(
+        f"{name}={'…' if name in hidden else short_line(repr(value), 60)}"
+        for name, value in options.items()
+        if value is not None
+    )
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -72,7 +72,7 @@ class AsOfSource:
             self.moment = min(source.moment, moment)
 
     def __repr__(self) -> str:
-        return f"AsOfSource({self.name!r} at {self.moment})"
+        return f"AsOfSource({type(self._source).__name__} at {self.moment})"  # it may tell what is later
 
     @property
     def name(self) -> str:

@@ -93,6 +93,13 @@ class FrameSource(ABC):
         self._market: MarketTables | None = None
         self._loading = threading.Lock()  # guards _market
 
+    def __repr__(self) -> str:
+        told, market = [repr(self.name), *(["synthetic"] if self.synthetic else [])], self._market
+        if market is not None:  # nothing is loaded for it
+            days = market.sessions
+            told += [f"{len(market.symbols)} symbols", f"{days[0]:%Y-%m-%d} to {days[-1]:%Y-%m-%d}"]
+        return f"{type(self).__name__}({', '.join(told)})"
+
     @property
     @abstractmethod
     def name(self) -> str:

@@ -54,7 +54,7 @@ class RecordedSource:
         self.inner = source
 
     def __repr__(self) -> str:
-        return f"RecordedSource({self.name!r})"
+        return f"RecordedSource({self.inner!r})"  # its name would be a request
 
     @property
     def name(self) -> str:

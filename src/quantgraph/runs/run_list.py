@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import html
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -11,6 +10,7 @@ from typing import Any
 
 import pandas as pd
 
+from quantgraph._util.notebook_html import html_lines, html_table, short_line
 from quantgraph._util.texts import Note, escape_controls
 from quantgraph.errors import BadOption, QuantGraphError
 from quantgraph.runs.folder import MANIFEST_FILE, read_manifest
@@ -24,8 +24,6 @@ _COLUMNS = ("run", "started", "sentence", "decider", "ended", "return", "max_dra
 _NUMBERS = ("return", "max_drawdown")
 _PARTS = (MANIFEST_FILE, RESULT_FILE, "ledger.sqlite")
 """Files of which a run's folder has at least one."""
-_CELL = 200
-"""Characters of a difference that a representation shows."""
 _NO_DIFFERENCE = Note(zh="没有不同", en="no difference")
 
 
@@ -129,35 +127,25 @@ class RunComparison:
     _nothing: str
 
     def __repr__(self) -> str:
-        parts = [self._shown.to_string()] if len(self._shown) else []
         lines = [
-            "\n".join([name, *(f"  {run}: {_clean(cell)}" for run, cell in cells.items())])
-            for name, cells in _rows_of(self.differences)
+            "\n".join(
+                [name, *(f"  {run}: {cell}" for run, cell in zip(self.numbers.columns, cells, strict=True))]
+            )
+            for name, *cells in _rows_of(self.differences)
         ]
-        return "\n\n".join([*parts, *(["\n".join(lines)] if lines else [self._nothing])])
+        parts = [self._shown.to_string()] if len(self._shown) else []
+        return "\n\n".join([*parts, "\n".join(lines) or self._nothing])
 
     def _repr_html_(self) -> str:
-        head = "".join(f"<th>{html.escape(_clean(run))}</th>" for run in self.numbers.columns)
-        rows = "".join(
-            f"<tr><th style='text-align:left'>{html.escape(_clean(name))}</th>"
-            + "".join(f"<td>{html.escape(_clean(cell))}</td>" for cell in cells.values())
-            + "</tr>"
-            for table in (self._shown, self.differences)
-            for name, cells in _rows_of(table)
-        )
-        nothing = "" if len(self.differences) else f"<div>{html.escape(self._nothing)}</div>"
-        return f"<table><tr><th></th>{head}</tr>{rows}</table>{nothing}"
+        rows = [*_rows_of(self._shown), *_rows_of(self.differences)]
+        nothing = [] if len(self.differences) else [self._nothing]
+        return html_table(rows, head=["", *self.numbers.columns]) + html_lines(nothing)
 
 
-def _rows_of(table: pd.DataFrame) -> Iterator[tuple[str, Mapping[str, str]]]:
+def _rows_of(table: pd.DataFrame) -> Iterator[list[str]]:
+    """The name and the cells of each row, each a short line; the lines of a cell are set apart."""
     for name, cells in zip(table.index, table.to_numpy(), strict=True):
-        yield str(name), dict(zip(map(str, table.columns), map(str, cells), strict=True))
-
-
-def _clean(text: str) -> str:
-    """A cell as one short line that is shown and not obeyed."""
-    line = escape_controls(" | ".join(text.splitlines()))
-    return line if len(line) <= _CELL else f"{line[: _CELL - 1]}…"
+        yield [short_line(name), *(short_line(" | ".join(str(cell).splitlines())) for cell in cells)]
 
 
 def compare(*runs: str | Path | RunResult) -> RunComparison:
@@ -182,6 +170,7 @@ def compare(*runs: str | Path | RunResult) -> RunComparison:
     opened = [run if isinstance(run, RunResult) else open_run(run) for run in runs]
     names = [result.folder.name for result in opened]
     names = names if len({*names}) == len(names) else [str(result.folder) for result in opened]
+    names = list(map(escape_controls, names))
     for name in names:
         if names.count(name) > 1:
             raise BadOption(f"run {name} is given twice; compare takes different runs", parameter="runs")

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 import numpy as np
 import pandas as pd
 
+from quantgraph._util.notebook_html import html_lines, short_line
 from quantgraph._util.texts import Language, Note, escape_controls, language_of, say
 from quantgraph.broker import Ledger
 from quantgraph.broker.ledger.ledger_frames import fills_frame, orders_frame
@@ -217,7 +218,9 @@ class RunResult(dict[str, Any]):
             lines.append(synthetic.text(self._language))
         lines += self.understanding
         lines += [str(self._part("causality").get("text", "")), *map(str, self.get("assumptions") or ())]
-        return [_short(line, _PATH_WIDTH if line == goes_on else _WIDTH) for line in lines if line][:_LINES]
+        return [short_line(line, _PATH_WIDTH if line == goes_on else _WIDTH) for line in lines if line][
+            :_LINES
+        ]
 
     def _shown(self, *, curve: bool = False) -> tuple[list[str], list[tuple[str, str]], str]:
         """Lines, numbers and the curve of a representation, which never raises: a dict may hold anything."""
@@ -228,11 +231,15 @@ class RunResult(dict[str, Any]):
 
             return self._lines(), self._numbers(), sparkline(self._part("equity").get("account") or ())
         except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
-            return [_short(f"this is not the result of a run: {type(error).__name__}: {error}")], [], ""
+            return (
+                [short_line(f"this is not the result of a run: {type(error).__name__}: {error}", _WIDTH)],
+                [],
+                "",
+            )
 
     def __repr__(self) -> str:
         lines, numbers, _ = self._shown()
-        head = f"RunResult {_short(str(self.get('run_id', '')))}: {_short(self._title)}"
+        head = f"RunResult {short_line(self.get('run_id', ''), _WIDTH)}: {short_line(self._title, _WIDTH)}"
         return "\n  ".join(filter(None, [head, *lines, ", ".join(" ".join(each) for each in numbers)]))
 
     def _repr_html_(self) -> str:
@@ -241,15 +248,8 @@ class RunResult(dict[str, Any]):
             f"<td style='text-align:left'>{html.escape(label)}<br><b>{html.escape(number)}</b></td>"
             for label, number in numbers
         )
-        told = "".join(f"<div>{html.escape(line)}</div>" for line in lines)
-        title = f"<b>{html.escape(_short(self._title))}</b>"
-        return f"<div>{title}{told}{curve}<table><tr>{cells}</tr></table></div>"
-
-
-def _short(text: str, width: int = _WIDTH) -> str:
-    """One line that a terminal shows and does not obey."""
-    line = escape_controls(" ".join(text.split()))
-    return line if len(line) <= width else f"{line[: width - 1]}…"
+        title = f"<b>{html.escape(short_line(self._title, _WIDTH))}</b>"
+        return f"<div>{title}{html_lines(lines, _PATH_WIDTH)}{curve}<table><tr>{cells}</tr></table></div>"
 
 
 def open_run(run: str | Path) -> RunResult:

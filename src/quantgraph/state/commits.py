@@ -42,12 +42,17 @@ PANELS: tuple[str, ...] = ("ohlcv", "indicators", "index", "signal")
 Panels = Mapping[str, Mapping[str, FrozenFrame]]
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class Commit:
     """An immutable state of the data: frames by panel and field, and records."""
 
     panels: Panels
     records: Records = NO_RECORDS
+
+    def __repr__(self) -> str:
+        held = [f"{panel} {len(fields)}" for panel, fields in self.panels.items() if fields]
+        held += [f"records {len(self.records.entries)}"] if self.records.entries else []
+        return f"Commit({', '.join(held) or 'empty'})"
 
     @property
     def frames(self) -> Iterator[FrozenFrame]:

@@ -106,6 +106,12 @@ class DataState:
         self._lines: WeakSet[WorkingTree] = WeakSet()
         self._head = self.empty
 
+    def __repr__(self) -> str:
+        with self._lock:
+            head, count, size = self._head, len(self._commits) - 1, self._shelf.nbytes
+        folder = f", spill_dir={str(self._source)!r}" if self._source else ""
+        return f"DataState(head {head[:12]}, {count} in memory, {size / 1e6:,.1f} MB{folder})"
+
     @property
     def head(self) -> str:
         """Name of the latest commit."""
@@ -336,6 +342,9 @@ class WorkingTree:
         self._store = store
         self.tip = (ref, tree)
         self.turn = threading.Lock()
+
+    def __repr__(self) -> str:
+        return f"WorkingTree({self.ref[:12]})"
 
     @property
     def ref(self) -> str:

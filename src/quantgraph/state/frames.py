@@ -37,7 +37,7 @@ def frozen_array(values: NDArray[Any]) -> NDArray[Any]:
     return np.frombuffer(block.tobytes(), dtype=block.dtype).reshape(block.shape)
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class FrozenFrame:
     """An immutable wide frame.
 
@@ -54,6 +54,9 @@ class FrozenFrame:
     sessions: Dates
     symbols: tuple[str, ...]
     values: Floats
+
+    def __repr__(self) -> str:
+        return f"FrozenFrame({len(self.sessions)} sessions x {len(self.symbols)} symbols)"
 
     @cached_property
     def digest(self) -> str:

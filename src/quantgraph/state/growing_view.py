@@ -48,6 +48,9 @@ class GrowingView:
         self._records = KnownRecords()
         self._id = GrowingViewId()
 
+    def __repr__(self) -> str:
+        return f"GrowingView({self.data_ref[:12]} at {self.moment or 'no moment yet'})"
+
     def reaches(self, moment: Moment) -> bool:
         """Whether it has not gone past a moment."""
         return self.moment is None or self.moment <= moment

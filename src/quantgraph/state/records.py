@@ -135,6 +135,9 @@ class KnownRecords:
         self.entries: tuple[Record, ...] = tuple(entries)
         self._groups: dict[_Group, tuple[Record, ...]] | None = None
 
+    def __repr__(self) -> str:
+        return f"KnownRecords({len(self.entries)})"
+
     def of(self, kind: RecordKind, symbol: str | None = None) -> tuple[Record, ...]:
         """The records of a kind, and of a symbol if one is given, in their order.
 
@@ -165,7 +168,7 @@ class KnownRecords:
         return self._groups
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Records:
     """The records of a commit.
 
@@ -176,6 +179,9 @@ class Records:
     """
 
     entries: tuple[Record, ...]
+
+    def __repr__(self) -> str:
+        return f"Records({len(self.entries)})"
 
     @classmethod
     def of(cls, entries: Iterable[Record]) -> Records:

@@ -8,6 +8,7 @@ from typing import Any, Literal
 
 import pandas as pd
 
+from quantgraph._util.notebook_html import html_lines, html_table, short_line
 from quantgraph._util.texts import Note, say
 from quantgraph.audit.causality.counterexample import Counterexample
 from quantgraph.audit.findings import Finding, Severity
@@ -24,7 +25,7 @@ Code that changes more opinions once a session is not the last one is not near a
 _MISS_PROBABILITY = 0.01
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False)
 class Verdict:
     """The result of :func:`.check_causality`.
 
@@ -87,6 +88,14 @@ class Verdict:
     flipped_share: float = 0.0
     seed: int | None = None
     seconds: float = 0.0
+
+    def __repr__(self) -> str:
+        return "\n  ".join([f"Verdict({short_line(self.line)})", *map(short_line, self.notes)])
+
+    def _repr_html_(self) -> str:
+        tested = [(name.replace("_", " "), value) for name, value in self.coverage.items() if value]
+        needs = [("warm up", self.warm_up)] if self.warm_up is not None else []
+        return html_lines([self.line, *self.notes]) + html_table([*tested, *needs])
 
     @property
     def causal(self) -> bool:

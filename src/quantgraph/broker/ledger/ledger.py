@@ -17,6 +17,7 @@ import pandas as pd
 from sqlalchemy.exc import IntegrityError
 
 from quantgraph._util.canonical_json import canonical_json
+from quantgraph._util.database import database_place
 from quantgraph.broker.account import Account
 from quantgraph.broker.ledger.execution_log import ExecutionLog
 from quantgraph.broker.ledger.journal import (
@@ -103,6 +104,9 @@ class Ledger(LedgerQueries):
         self.where = where
         self._lock = threading.RLock()
         self._tips: dict[str, _Tip] = {}
+
+    def __repr__(self) -> str:
+        return f"Ledger({database_place(self.where)!r})"
 
     def __enter__(self) -> Self:
         return self

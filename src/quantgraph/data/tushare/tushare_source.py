@@ -89,11 +89,12 @@ class TushareSource(TushareTables):
     ) -> None:
         client = client or TushareClient(token=token, base_url=base_url)
         folder = cache_dir if cache_dir is not None else cache_folder(load_settings().cache_dir, client.url)
-        self._cache = ParquetCache(folder)
+        self._cache, self._given = ParquetCache(folder), cache_dir
         super().__init__(TushareStore(client, self._cache, now=now))
 
     def __repr__(self) -> str:
-        return f"TushareSource(cache_dir={str(self._cache.folder)!r})"
+        given = "" if self._given is None else f"cache_dir={str(self._given)!r}"
+        return f"TushareSource({given})"
 
     @property
     def name(self) -> str:
