@@ -15,7 +15,7 @@ import pandas as pd
 import pytest
 
 from quantgraph.errors import BadFile, BadOption
-from quantgraph.runs import RunResult, RunSpec, open_run, run_strategy, unpack_example_run
+from quantgraph.runs import RunResult, RunSpec, open_run, replay, run_strategy, unpack_example_run
 
 SHORT = "000341.SZ，5日均线上穿20日均线买入，下穿卖出，2025年1月到3月"
 HOSTILE = "<script>alert(1)</script>\x1b[2J\u202e\"'&"
@@ -248,6 +248,19 @@ def test_a_ledger_whose_password_is_not_known_is_named_without_it(short, tmp_pat
         _ = open_run(folder).orders
 
 
+def test_a_copy_of_a_folder_may_have_any_name(short, tmp_path):
+    copied = open_run(shutil.copytree(short.folder, tmp_path / "my copy (1)"))
+    assert copied.trades.equals(short.trades)
+
+
 def test_a_run_is_found_by_its_name_in_the_folder_of_the_settings(short, monkeypatch):
     monkeypatch.setenv("QUANTGRAPH_RUNS_DIR", str(short.folder.parent))
     assert open_run(short["run_id"]).folder == short.folder
+
+
+def test_a_replay_gives_such_a_result_too(short, tmp_path):
+    kept, again = replay(short.folder, out=tmp_path).result, replay(short.folder).result
+    assert kept.trades.equals(short.trades)
+    assert again.equity.equals(short.equity)
+    with pytest.raises(BadOption, match="has no folder"):
+        _ = again.trades

@@ -30,6 +30,7 @@ from quantgraph.market.moment import session_of
 from quantgraph.market.rulebook import Rulebook
 from quantgraph.runs.folder import MANIFEST_FILE, existing_ledger, lock_folder, read_manifest
 from quantgraph.runs.outputs import read_result
+from quantgraph.runs.run_result import RunResult
 from quantgraph.runs.specification import RunSpec
 from quantgraph.runs.start import resume_run, start_run
 from quantgraph.runs.trader_config import TraderMarket, check_signature
@@ -172,7 +173,7 @@ class BaseAgent:
         left = sessions[(sessions > first) & (sessions <= last)]
         return [f"{day:%Y-%m-%d}" for day in left if not done or day > done[-1]]
 
-    def run_for_dates(self, init_date: str | None = None, end_date: str | None = None) -> dict[str, Any]:
+    def run_for_dates(self, init_date: str | None = None, end_date: str | None = None) -> RunResult:
         """Trade all sessions that are left, and return the run's result.
 
         Parameters
@@ -182,7 +183,7 @@ class BaseAgent:
 
         Returns
         -------
-        dict
+        RunResult
             As :func:`~quantgraph.runs.run_strategy` returns it: ``ended_because`` says whether all was done.
 
         Raises
@@ -239,7 +240,7 @@ class BaseAgent:
         kind = ModelUnavailable if result["ended_because"] == "model_unavailable" else NoProgress
         raise kind(text, run_dir=result["run_dir"], ended_because=result["ended_because"])
 
-    def _go_on(self, until: pd.Timestamp | None) -> dict[str, Any]:
+    def _go_on(self, until: pd.Timestamp | None) -> RunResult:
         """Begin the run or go on with it, to a session or to its end; the files follow its ledger."""
         with lock_folder(self.folder, f"signature {self.signature!r}"), ExitStack() as stack:
             folder = self.run_dir

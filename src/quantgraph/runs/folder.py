@@ -199,7 +199,8 @@ def existing_ledger(manifest: Manifest, folder: Path) -> str | Path:
     BadOption
         If it is a database whose password is not known.
     """
-    place = recorded_ledger(manifest) or run_database_path(folder.parent, folder.name)
+    own = folder / run_database_path(folder, manifest.run_id).name  # a copy may have any name
+    place = recorded_ledger(manifest) or own
     if "://" not in str(place) and not (Path(place).is_file() and Path(place).stat().st_size):
         raise BadFile(f"{place} is missing or empty, the ledger of run {manifest.run_id}", path=str(place))
     return place

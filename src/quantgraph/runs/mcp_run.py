@@ -16,6 +16,7 @@ from langgraph.runtime import RunControl
 from quantgraph.agents.mcp_client import McpClient
 from quantgraph.mcp.client_desk import ClientDesk
 from quantgraph.mcp.served_tools import SERVICES
+from quantgraph.runs.run_result import RunResult
 from quantgraph.runs.specification import RunSpec
 from quantgraph.runs.start import prepare_run, resume_run, start_run
 from quantgraph.runtime.resources import Resources
@@ -58,7 +59,7 @@ def start_mcp_run(
     resources: Resources | None = None,
     out: str | Path | None = None,
     tell: Tell = lambda _line: None,
-) -> dict[str, Any]:
+) -> RunResult:
     """Start a run whose sessions a client trades, and return its result when it ends.
 
     Parameters
@@ -87,7 +88,7 @@ def resume_mcp_run(
     *,
     resources: Resources | None = None,
     tell: Tell = lambda _line: None,
-) -> dict[str, Any]:
+) -> RunResult:
     """Go on with a run that :func:`start_mcp_run` began, at the call after the last recorded one.
 
     Raises
@@ -108,7 +109,7 @@ def _with_control(given: Resources) -> Resources:
     return given if given.control else replace(given, control=RunControl())
 
 
-Wait = Callable[[McpClient, Callable[[], dict[str, Any]]], dict[str, Any]]
+Wait = Callable[[McpClient, Callable[[], RunResult]], RunResult]
 
 
 @contextmanager
@@ -136,7 +137,7 @@ def _serving(
         lines = _stdio_thread(desk, access.stdio, control) if access.stdio else None
         tell(json.dumps(_configuration(urls, access.token, folder)))
 
-        def wait(decider: McpClient, run: Callable[[], dict[str, Any]]) -> dict[str, Any]:
+        def wait(decider: McpClient, run: Callable[[], RunResult]) -> RunResult:
             is_done, told = False, "the run was stopped; 'quantgraph mcp RUN' goes on with it"
             try:
                 result = run()

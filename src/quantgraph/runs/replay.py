@@ -39,6 +39,7 @@ from quantgraph.runs.folder import (
 from quantgraph.runs.identity import check_same_decider, code_hashes, recorded_decider
 from quantgraph.runs.log_comparison import compare_execution_logs
 from quantgraph.runs.outputs import read_result, save_outputs
+from quantgraph.runs.run_result import RunResult
 from quantgraph.runs.specification import RunSpec
 from quantgraph.runs.verification import (
     ReplayDifference,
@@ -88,7 +89,7 @@ class ReplayResult:
     other_versions
         Which versions of Python and the libraries have changed, as a sentence; empty if none has.
     result
-        As :func:`~quantgraph.runs.run_strategy` returns it, made anew; without paths if nothing is kept.
+        As :func:`~quantgraph.runs.run_strategy` returns it, made anew; without a folder if nothing is kept.
     folder
         Where the new ledger, signal, strategy and result are; None if they are not kept.
     """
@@ -98,7 +99,7 @@ class ReplayResult:
     divergence: RunDiverged | None
     changed_code: tuple[str, ...]
     other_versions: str
-    result: Mapping[str, Any]
+    result: RunResult
     folder: Path | None
 
     @property
@@ -183,7 +184,7 @@ def replay(
         divergence=divergence,
         changed_code=tuple(each.name for each in manifest.identity.differences(now)),
         other_versions=manifest.other_versions,
-        result=without_places(result) if out is None else result,
+        result=RunResult(without_places(result) if out is None else result),
         folder=new_folder if out is not None else None,
     )
 
