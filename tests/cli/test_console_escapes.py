@@ -21,7 +21,7 @@ import quantgraph.cli
 from quantgraph._util.texts import escape_controls
 from quantgraph.cli import main
 from quantgraph.cli.console import SafeConsole, echo, echo_json, lines_above, safe_streams
-from quantgraph.cli.display import open_display
+from quantgraph.cli.run_display import open_display
 from quantgraph.testing import OpenAIStub, Reply
 
 SEQUENCES = {

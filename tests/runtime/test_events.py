@@ -36,7 +36,7 @@ KEYS = {
         "served": bool,
         "error": str | None,
     },
-    "quantgraph.session": {"path": str, "session": str, "value": str},
+    "quantgraph.session": {"path": str, "session": str, "value": str, "number": int, "sessions": int},
     "quantgraph.question": {"path": str, "clarification": dict},
     "quantgraph.said": {"path": str, "lines": list},
     "quantgraph.proof": {"path": str, "runs": int, "seconds": int, "line": str},
@@ -117,6 +117,8 @@ def test_a_session_is_told_once_with_the_value_that_the_ledger_has(tmp_path):
     seen = told(graph, ask(f"{CROSS}, from 20240102 to 20240329"))
     sessions = {e["session"]: e["value"] for _, e in seen if e["event"] == "quantgraph.session"}
     assert len(sessions) == sum(e["event"] == "quantgraph.session" for _, e in seen)
+    numbers = [(e["number"], e["sessions"]) for _, e in seen if e["event"] == "quantgraph.session"]
+    assert numbers == [(number, 58) for number in range(1, 59)]  # 22 + 15 + 21 sessions of three months
     days = Ledger(tmp_path / "l.sqlite").results(graph.get_state(THREAD).values["run_id"])
     assert sessions == {f"{day.session:%Y%m%d}": str(day.value) for day in days}
 

@@ -1,150 +1,26 @@
-"""Display of a run: its progress on stderr, live or as plain lines, and its result on stdout."""
+"""The result of a run on stdout."""
 
 from __future__ import annotations
 
-import io
-import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from decimal import Decimal
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any
 
-from rich.console import Group, RenderableType
-from rich.live import Live
 from rich.panel import Panel
 from rich.syntax import Syntax
 from rich.table import Table
 
 from quantgraph._util.texts import escape_controls, language_of, say
 from quantgraph.audit.findings import in_chinese
-from quantgraph.cli.console import (
-    SafeConsole,
-    ansi_text,
-    counted,
-    lines_above,
-    literal,
-    print_status,
-)
+from quantgraph.cli.console import SafeConsole, ansi_text, counted, literal
 from quantgraph.report.order_statistics import format_counts
-from quantgraph.runs import RunEvent
-from quantgraph.runtime.questions import numbered_options
 from quantgraph.subgraphs.signal import not_evaluated_text
 
-if TYPE_CHECKING:
-    from quantgraph.runtime.state import Clarification
-
-__all__ = ["RunDisplay", "ask_on_terminal", "open_display", "show_result"]
+__all__ = ["show_result"]
 
 Words = Callable[[str, str], str]
 
-_LIVE_LINES = 12
-_SESSIONS_A_LINE = 50
 _LABEL_WIDTH = len("largest weight")
-
-
-class RunDisplay:
-    """Plain lines: one for each node, and one for every fifty sessions."""
-
-    def __init__(self) -> None:
-        self._sessions = 0
-
-    def watch(self, event: RunEvent) -> None:
-        """Show an event."""
-        if event.kind == "question":
-            return  # the prompt shows it
-        if event.kind == "said":
-            for line in event.text.splitlines():
-                print_status(f"  {line}")
-            return
-        if event.kind == "session":
-            self._sessions += 1
-            if self._sessions % _SESSIONS_A_LINE != 1:
-                return
-            line = f"daily_loop: {event.text}"
-        else:
-            line = f"{event.name}: {event.text}" if event.text else event.name
-        print_status(line)
-
-    @contextmanager
-    def paused(self) -> Iterator[None]:
-        """Leave the terminal to a question."""
-        yield
-
-
-@contextmanager
-def open_display(question: str) -> Iterator[RunDisplay]:
-    """A live display if stderr is a terminal, else plain lines."""
-    console = SafeConsole(stderr=True)
-    if not console.is_terminal:
-        yield RunDisplay()
-        return
-    live = Live(
-        console=console, refresh_per_second=12, transient=True, redirect_stdout=False, redirect_stderr=False
-    )
-    with live, lines_above(console):
-        yield _LiveDisplay(live, question)
-
-
-class _LiveDisplay(RunDisplay):
-    """The latest nodes that have finished, and the session that is traded."""
-
-    def __init__(self, live: Live, question: str) -> None:
-        super().__init__()
-        self._live = live
-        self._question = question
-        self._lines: list[tuple[str, str]] = []
-        self._session = ""
-        self._draw()
-
-    def watch(self, event: RunEvent) -> None:
-        if event.kind == "said":
-            console = self._live.console
-            console.print(literal(event.text, "bold"), soft_wrap=True)
-        elif event.kind == "session":
-            self._session = event.text
-        elif event.kind != "question":
-            self._lines.append((event.name, event.text))
-        self._draw()
-
-    @contextmanager
-    def paused(self) -> Iterator[None]:
-        self._live.stop()
-        try:
-            yield
-        finally:
-            self._live.start(refresh=True)
-
-    def _draw(self) -> None:
-        table = Table.grid(padding=(0, 2))
-        for name, text in self._lines[-_LIVE_LINES:]:
-            table.add_row(literal(name, "cyan"), literal(text.splitlines()[0] if text else ""))
-        parts: list[RenderableType] = [table]
-        if self._session:
-            parts.append(literal(f"daily_loop  {self._session}", "green"))
-        self._live.update(Panel(Group(*parts), title=literal(self._question[:80]), title_align="left"))
-
-
-def ask_on_terminal(display: RunDisplay) -> Callable[[Mapping[str, Any]], str | None]:
-    """A function that asks a question on the terminal; its answer is None at the end of the input."""
-
-    def ask(question: Mapping[str, Any]) -> str | None:
-        with display.paused():
-            console = SafeConsole(stderr=True)
-            if question.get("error"):
-                console.print(literal(question["error"]), style="yellow")
-            console.print(literal(question["question"]), style="bold")
-            if question["kind"] != "approval":
-                for option in numbered_options(cast("Clarification", question)):
-                    console.print(literal(f"  {option}"), soft_wrap=True)
-            console.print("> ", end="")
-            if isinstance(sys.stdin, io.TextIOWrapper) and sys.stdin.errors != "replace":
-                sys.stdin.reconfigure(errors="replace")  # invalid bytes must not end the run
-            line = sys.stdin.readline()
-            if not (line and sys.stdin.isatty()):  # no Enter key has ended the line
-                console.print()
-        return line.strip() if line else None
-
-    return ask
 
 
 def show_result(result: Mapping[str, Any]) -> None:

@@ -239,8 +239,8 @@ def _folder(name: str, folder: Path, variable: str) -> CheckedPart:
     nearest = next(each for each in (place, *place.parents) if each.exists())
     facts: dict[str, Any] = {"folder": str(place), "exists": place.is_dir()}
     try:
-        with tempfile.TemporaryFile(dir=nearest) as file:
-            file.write(bytes(4096))
+        with tempfile.TemporaryDirectory(dir=nearest, prefix=".doctor-") as trial:
+            Path(trial, "file").write_bytes(bytes(4096))
     except OSError as error:
         why = error.strerror or type(error).__name__
         return CheckedPart(

@@ -117,7 +117,8 @@ def execute_and_show(
     Nothing is asked if it is ``headless``. ``again`` is the command that goes on with it, if it is another
     than ``quantgraph resume``.
     """
-    from quantgraph.cli.display import ask_on_terminal, open_display, show_result
+    from quantgraph.cli.display import show_result
+    from quantgraph.cli.run_display import ask_on_terminal, open_display
     from quantgraph.runtime import Resources
     from quantgraph.runtime.endings import closing_text
 

@@ -93,7 +93,8 @@ def _print_runs(rows: list[dict[str, Any]]) -> None:
             row["run"],
         )
         table.add_row(*map(literal, texts))
-    SafeConsole().print(table)
+    console = SafeConsole()
+    console.print(table)
 
 
 def show(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 from quantgraph.broker.simulate import BLOCK_SESSIONS, commit_sessions
@@ -34,7 +35,7 @@ def decision_node(state: TradingState, *, trading: Trading) -> dict[str, Any]:
         result = approved_result(state, trading)
         if result is not None:
             ledger.commit_day(run_id, result)
-            emit_session(result.session, result.value)
+            emit_session(result.session, result.value, window=sessions)
         return {"proposal": None}
     with trading.growing_view(run_id, state, first) as walk:
         commit_sessions(
@@ -46,7 +47,7 @@ def decision_node(state: TradingState, *, trading: Trading) -> dict[str, Any]:
             run=trading.run_context(run_id, state),
             growing_view=walk,
             at_least=at_least,
-            on_session=emit_session,
+            on_session=partial(emit_session, window=sessions),
         )
     return {}
 

@@ -8,7 +8,7 @@ import sqlite3
 import threading
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import wraps
@@ -124,8 +124,9 @@ def opened_run(spec: RunSpec, run_id: str, folder: Path, given: Resources) -> It
 class _Progress:
     """Follows the stream of a run's graph: reports its events, and adds up the time of each node."""
 
-    def __init__(self, watch: Callable[[RunEvent], None] | None) -> None:
+    def __init__(self, watch: Callable[[RunEvent], None] | None, usage: Sequence[Mapping[str, Any]]) -> None:
         self.report = watch or (lambda _event: None)
+        self._tokens = sum(map(_known_tokens, usage))
         self.seconds: defaultdict[str, float] = defaultdict(float)
         self._begun: dict[str, float] = {}
 
@@ -136,10 +137,17 @@ class _Progress:
             self.report(RunEvent(kind="said", name=name, text="\n".join(event["lines"])))
         if event["event"] == "quantgraph.proof":
             self.report(RunEvent(kind="proof", name=name, text=event["line"]))
+        if event["event"] == "quantgraph.session":
+            number, total = event["number"], event["sessions"]
+            self.report(RunEvent(kind="traded", name=name, text=event["session"], number=number, total=total))
+        if event["event"] == "quantgraph.model" and not event["served"]:
+            self._tokens += _known_tokens(event)
+            self.report(RunEvent(kind="tokens", name=name, number=self._tokens))
         if event["event"] != "quantgraph.node" or "/" in name:
             return
         if event["status"] == "started":
             self._begun[name] = time.perf_counter()
+            self.report(RunEvent(kind="started", name=name))
         else:
             self.seconds[name] = round(self.seconds[name] + time.perf_counter() - self._begun.pop(name), 3)
 
@@ -157,6 +165,10 @@ class _Progress:
                 line = update_line(change or {}).removeprefix(f"{name}: ")
                 self.report(RunEvent(kind="node", name=name, text=line))
         return question
+
+
+def _known_tokens(call: Mapping[str, Any]) -> int:
+    return (call["prompt_tokens"] or 0) + (call["completion_tokens"] or 0)
 
 
 def _drive(
@@ -238,11 +250,12 @@ def execute_run(
         in the caller's code or ours. ``result.json`` says ``failed`` then, and the run can be resumed after
         the repair. The ``data`` of a ``QuantGraphError`` has ``run_id`` and ``run_dir``.
     """
-    resources, progress = opened.resources, _Progress(opened.resources.watch)
+    resources = opened.resources
 
     def recording() -> Recording:
         return resources.recorder.of(manifest.run_id)
 
+    progress = _Progress(resources.watch, recording().usage())
     result = initial_result(manifest, folder)
     with _failure_in_result(folder, dict(result)):
         write_result(folder, result)

@@ -92,6 +92,10 @@ class SessionEvent(TypedDict):
     """``YYYYMMDD``."""
     value: str
     """The account's value at the close, an exact amount as text."""
+    number: int
+    """Which session of the run's window it is, from 1."""
+    sessions: int
+    """How many sessions the window has."""
 
 
 class QuestionEvent(TypedDict):
@@ -130,14 +134,18 @@ Event = NodeEvent | ModelEvent | SessionEvent | QuestionEvent | SaidEvent | Proo
 class RunEvent:
     """Progress of a run in a folder, to be shown.
 
-    ``node``: a node has finished, ``text`` is the last line of the history. ``session``: a session was
-    traded, ``text`` is its date. ``question`` and ``answer``: their text. ``said``: what was understood, a
-    line each. ``proof``: how long a proof will take.
+    ``started``: a node began. ``node``: a node has finished, ``text`` is the last line of the history.
+    ``session``: the loop goes on with a session, ``text`` is its date. ``traded``: a session is in the
+    ledger, the ``number``-th of ``total``. ``tokens``: a model call ended, ``number`` are the tokens that the
+    run has taken so far, as far as they are known. ``question`` and ``answer``: their text. ``said``: what
+    was understood, a line each. ``proof``: how long a proof will take.
     """
 
-    kind: Literal["node", "session", "question", "answer", "said", "proof"]
+    kind: Literal["started", "node", "session", "traded", "tokens", "question", "answer", "said", "proof"]
     name: str
     text: str = ""
+    number: int = 0
+    total: int = 0
 
 
 def emit(event: Event) -> None:
@@ -203,8 +211,8 @@ def emit_proof(runs: int, seconds: float, line: str) -> None:
     emit(ProofEvent(event="quantgraph.proof", path=path, runs=runs, seconds=round(seconds), line=line))
 
 
-def emit_session(session: pd.Timestamp, value: Decimal) -> None:
-    """Emit a session that is in the ledger."""
+def emit_session(session: pd.Timestamp, value: Decimal, *, window: pd.DatetimeIndex) -> None:
+    """Emit a session of a window that is in the ledger."""
     scope = current_scope()
     emit(
         SessionEvent(
@@ -212,6 +220,8 @@ def emit_session(session: pd.Timestamp, value: Decimal) -> None:
             path=scope.path if scope else "",
             session=f"{session:%Y%m%d}",
             value=str(value),
+            number=int(window.searchsorted(session, side="right")),
+            sessions=len(window),
         )
     )
 

@@ -1,0 +1,111 @@
+"""What is shown of a run while it goes on: live on a terminal, as plain lines elsewhere."""
+
+from __future__ import annotations
+
+import io
+import time
+
+import pytest
+from rich.console import Console
+
+from quantgraph.cli import run_display
+from quantgraph.cli.console import SafeConsole
+from quantgraph.cli.run_display import LiveDisplay, RunDisplay
+from quantgraph.runs import RunEvent
+
+
+class Clock:
+    now = 100.0
+
+    def monotonic(self) -> float:
+        return self.now
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    clock = Clock()
+    monkeypatch.setattr(run_display, "time", clock)
+    return clock
+
+
+def drawn(display: LiveDisplay) -> str:
+    console = Console(file=io.StringIO(), width=110)
+    console.print(display.drawing())
+    return console.file.getvalue()
+
+
+def traded(number: int, total: int, day: str = "20250102") -> RunEvent:
+    return RunEvent(kind="traded", name="decision", text=day, number=number, total=total)
+
+
+def test_the_node_at_work_the_tokens_the_speed_and_the_time_left_are_shown(clock: Clock) -> None:
+    display = LiveDisplay(SafeConsole(stderr=True), "buy 600519.SH, 2025")
+    display.watch(RunEvent(kind="started", name="reflection"))
+    display.watch(RunEvent(kind="tokens", name="reflection", number=12_345))
+    clock.now += 9
+    assert "reflection  9 s  ·  12,345 tokens" in drawn(display)
+    display.watch(RunEvent(kind="node", name="reflection", text="-> data_fetch\nmore"))
+    display.watch(RunEvent(kind="started", name="decision"))
+    clock.now += 10
+    for number in range(1, 41):
+        display.watch(traded(number, 240))
+    shown = drawn(display)  # 40 in 10 s, so 200 take 50 s
+    assert (
+        "decision  10 s  ·  session 40 of 240, 20250102  ·  4.0/s  ·  about 50 s left  ·  12,345 tokens"
+        in shown
+    )
+    assert "-> data_fetch" in shown
+    assert "more" not in shown
+    display.watch(traded(240, 240, "20251231"))
+    assert "session 240 of 240, 20251231  ·  12,345 tokens" in drawn(display)
+
+
+def test_a_resumed_run_is_as_fast_as_it_is_now_and_a_question_costs_no_time(
+    clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    display = LiveDisplay(SafeConsole(stderr=True), "买入600519.SH，2025年")
+    monkeypatch.setattr(display.live, "start", lambda refresh: None)
+    display.watch(RunEvent(kind="started", name="decision"))
+    with display.paused():
+        clock.now += 10_000
+    clock.now += 3600
+    display.watch(traded(201, 204))
+    display.watch(traded(202, 204))
+    assert "第 202/204 个交易日 20250102  ·  每个 30 min 00 s  ·  约剩 1 h 00 min" in drawn(display)
+
+
+def test_only_the_last_nodes_are_kept_and_nothing_in_them_is_obeyed(clock: Clock) -> None:
+    display = LiveDisplay(SafeConsole(stderr=True), "x\x1b[2J [bold]y[/]")
+    for number in range(30):
+        display.watch(RunEvent(kind="node", name=f"n{number}", text="\x1b]0;owned\x07[red]z[/]"))
+    shown = drawn(display)
+    assert [f"n{number} " in shown for number in (21, 22, 29)] == [False, True, True]
+    assert "\x1b]" not in shown
+    assert "[red]z[/]" in shown
+    assert "x\\x1b[2J [bold]y[/]" in shown
+
+
+def test_without_a_terminal_a_run_is_the_same_lines_as_ever(capsys: pytest.CaptureFixture[str]) -> None:
+    display = RunDisplay()
+    for event in (
+        RunEvent(kind="started", name="reflection"),
+        RunEvent(kind="tokens", name="reflection", number=5),
+        RunEvent(kind="said", name="reflection", text="Trade: 600519.SH"),
+        RunEvent(kind="node", name="reflection", text="-> data_fetch"),
+        *(RunEvent(kind="session", name="daily_loop", text=f"s{number}") for number in range(60)),
+        traded(1, 60),
+    ):
+        display.watch(event)
+    out, err = capsys.readouterr()
+    assert (out, err.splitlines()) == (
+        "",
+        ["  Trade: 600519.SH", "reflection: -> data_fetch", "daily_loop: s0", "daily_loop: s50"],
+    )
+
+
+def test_an_event_costs_next_to_nothing() -> None:
+    display = LiveDisplay(SafeConsole(stderr=True), "buy 600519.SH, 2025")
+    begun = time.process_time()
+    for number in range(10_000):
+        display.watch(traded(number + 1, 10_000))
+    assert time.process_time() - begun < 0.5
