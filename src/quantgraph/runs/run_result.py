@@ -15,7 +15,7 @@ from quantgraph._util.texts import Language, Note, escape_controls, language_of,
 from quantgraph.broker import Ledger
 from quantgraph.broker.ledger.ledger_frames import fills_frame, orders_frame
 from quantgraph.errors import BadFile, BadOption
-from quantgraph.runs.folder import existing_ledger, find_run_folder, read_manifest
+from quantgraph.runs.folder import MANIFEST_FILE, existing_ledger, find_run_folder, read_manifest
 from quantgraph.runs.outputs import can_be_resumed, initial_result, read_result
 from quantgraph.settings import load_settings
 from quantgraph.subgraphs.signal.understanding import understanding_lines
@@ -101,12 +101,12 @@ class RunResult(dict[str, Any]):
         where the bars do not tell, or a split fell in between.
         """
         from quantgraph.report.html.trade_rows import trade_rows
-        from quantgraph.runs.run_view import view_run
+        from quantgraph.runs.run_view import view_trades
 
-        fills = self._of_ledger("fills", fills_frame([]))
-        if fills.empty:
+        fills, place = self._of_ledger("fills", fills_frame([])), self._ledger_place
+        if fills.empty or place is None:
             return fills.assign(**dict.fromkeys(_TRADE_COLUMNS, np.array([], dtype=np.float64)))
-        closed = trade_rows(view_run(self.folder, with_calls=False))
+        closed = trade_rows(view_trades(self.folder, self, place))
         return fills.assign(**{name: closed[name] for name in _TRADE_COLUMNS})
 
     @property
@@ -168,14 +168,24 @@ class RunResult(dict[str, Any]):
         file = None if to is None else Path(to)
         return write_page([self.folder], language=language, inline=inline, to=file)
 
-    def _of_ledger(self, reader: str, nothing: T) -> T:
-        """What a method of the ledger reads of the run; ``nothing`` if it is not in a ledger."""
+    @property
+    def _ledger_place(self) -> str | Path | None:
+        """Where the run's ledger is; None if it ended before it had one."""
+        own = self.folder / "ledger.sqlite"
         try:
-            place = existing_ledger(read_manifest(self.folder), self.folder)
+            if own.is_file() and not (self.folder / MANIFEST_FILE).exists():
+                return own  # what a replay keeps
+            return existing_ledger(read_manifest(self.folder), self.folder)
         except BadFile:
             if self.get("account"):
                 raise
-            return nothing  # a run may end before it has a ledger
+            return None
+
+    def _of_ledger(self, reader: str, nothing: T) -> T:
+        """What a method of the ledger reads of the run; ``nothing`` if it is not in a ledger."""
+        place = self._ledger_place
+        if place is None:
+            return nothing
         with Ledger(place) as ledger:
             run = str(self["run_id"])
             return cast("T", getattr(ledger, reader)(run)) if run in ledger.runs() else nothing

@@ -29,7 +29,7 @@ from quantgraph.runs.outputs import read_result
 from quantgraph.state import DataState
 from quantgraph.subgraphs.signal.understanding import understanding_lines
 
-__all__ = ["view_run"]
+__all__ = ["view_run", "view_trades"]
 
 _BARS = ("open", "high", "low", "close", "vol")
 _FILL_COLUMNS = ("session", "symbol", "side", "quantity", "price", "notional", "cost", "sequence", "reason")
@@ -92,6 +92,27 @@ def view_run(folder: Path, *, language: Language | None = None, with_calls: bool
         stories=stories,
         calls=calls,
         code=_code(folder, result),
+    )
+
+
+def view_trades(folder: Path, result: Mapping[str, Any], place: str | Path) -> RunView:
+    """The part of a view that the rows of its trades are made of, from a ledger that has the run."""
+    run_id = str(result["run_id"])
+    with Ledger(place) as ledger:
+        traded = _Traded.read(ledger, run_id)
+    return RunView(
+        run_id=run_id,
+        language="en",
+        result=result,
+        decider="",
+        said=(),
+        parameters={},
+        hashes={},
+        days=traded.days,
+        fills=traded.fills,
+        refused=traded.refused,
+        splits=traded.splits,
+        bars=_data(folder, result)[1],
     )
 
 
