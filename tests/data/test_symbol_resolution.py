@@ -6,7 +6,7 @@ import pandas as pd
 import pytest
 
 from quantgraph.data import open_source, resolve_symbols
-from quantgraph.data.symbol_resolution import exchange_code, names_in
+from quantgraph.data.symbol_resolution import names_in
 from quantgraph.errors import BadOption, UnknownSymbol
 
 ON = pd.Timestamp("2024-01-03")
@@ -34,7 +34,6 @@ def folder(tmp_path: Path) -> Path:
         ("600519", "600519.SH"),
         ("000001", "000001.SZ"),
         ("300750", "300750.SZ"),
-        ("000016", "000016.SZ"),
         ("贵州茅台", "600519.SH"),
     ],
 )
@@ -81,6 +80,21 @@ def test_an_unknown_token_is_named_with_close_matches(folder: Path, token: str, 
     assert repr(token) in caught.value.message
 
 
+def test_a_bare_code_that_is_a_share_and_an_index_is_asked_for(folder: Path) -> None:
+    with pytest.raises(
+        UnknownSymbol, match=r"'000016' may be 000016\.SZ or 000016\.SH \(上证50\) of "
+    ) as caught:
+        resolve_symbols(open_source(folder), ["000016"], ON)
+    assert caught.value.data["close"] == ("000016.SZ", "000016.SH")
+
+
+def test_one_text_is_split_at_its_commas_and_never_into_characters(folder: Path) -> None:
+    source = open_source(folder)
+    both = ("000001.SZ", "600519.SH")
+    assert resolve_symbols(source, "600519.SH，sz000001", ON).symbols == both
+    assert tuple(source.bars("600519.SH,000001.SZ", pd.Timestamp("2024-01-02"), ON)["close"].columns) == both  # type: ignore[arg-type]
+
+
 def test_no_token_is_refused(folder: Path) -> None:
     with pytest.raises(BadOption, match="no symbol given"):
         resolve_symbols(open_source(folder), [], ON)
@@ -102,23 +116,6 @@ def test_a_name_of_the_sample_resolves() -> None:
     source = open_source()
     code = next(symbol for symbol, name in source.names().items() if name == "合成科技05")
     assert resolve_symbols(source, ["合成科技05"], ON).symbols == (code,)
-
-
-@pytest.mark.parametrize(
-    ("digits", "code"),
-    [
-        ("600519", "600519.SH"),
-        ("688981", "688981.SH"),
-        ("002594", "002594.SZ"),
-        ("301269", "301269.SZ"),
-        ("430047", "430047.BJ"),
-        ("920002", "920002.BJ"),
-        ("510050", "510050.SH"),
-        ("159915", "159915.SZ"),
-    ],
-)
-def test_exchange_by_numbering_range(digits: str, code: str) -> None:
-    assert exchange_code(digits) == code
 
 
 def test_names_in_a_text_are_found_in_traditional_characters_too() -> None:

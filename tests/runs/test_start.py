@@ -210,3 +210,9 @@ def test_a_run_makes_its_own_store_and_recorder(tmp_path):
 def test_a_specification_that_calls_a_function_needs_one(tmp_path):
     with pytest.raises(BadOption, match=r"needs the function as resources\.on_clarify"):
         run_strategy(RunSpec(question=SHORT, on_clarify="function"), out=tmp_path)
+
+
+def test_symbols_in_one_text_are_split_at_commas():
+    assert RunSpec(question="q", symbols="600519.SH, 000001.SZ").symbols == ("600519.SH", "000001.SZ")
+    with pytest.raises(BadOption, match="symbols: 600519 must be a text"):
+        RunSpec(question="q", symbols=[600519])

@@ -18,6 +18,7 @@ from quantgraph.data.market_data import (
     check_window,
     record_kinds_of,
 )
+from quantgraph.data.symbol_codes import symbol_list
 from quantgraph.errors import BadWindow, FutureRequested, NoData, QuantGraphError, UnknownSymbol
 from quantgraph.market.moment import Moment
 from quantgraph.state.cut import align_table
@@ -194,7 +195,7 @@ class AsOfSource:
         if not isinstance(self._source, DatedLists):
             return
         known = self.symbols()
-        unknown = sorted(set(symbols).difference(known))
+        unknown = sorted(set(symbol_list(symbols)).difference(known))
         if unknown:
             raise UnknownSymbol(
                 f"{self.name} has no {', '.join(unknown)}; it has {len(known)} symbols, for example "

@@ -15,7 +15,7 @@ import numpy as np
 import pandas as pd
 
 from quantgraph.data.market_data import EVENT_FIELDS
-from quantgraph.data.symbol_resolution import is_code
+from quantgraph.data.symbol_codes import is_code
 from quantgraph.errors import BadFile
 
 __all__ = [

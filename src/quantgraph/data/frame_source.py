@@ -22,6 +22,7 @@ from quantgraph.data.market_data import (
     Panel,
     check_window,
 )
+from quantgraph.data.symbol_codes import symbol_list
 from quantgraph.errors import NoData, UnknownField, UnknownSymbol
 from quantgraph.state.records import RECORD_KINDS, Record, RecordKind, check_record_kind
 
@@ -283,7 +284,7 @@ class FrameSource(ABC):
         check_window(start, end)
         for kind in kinds:
             check_record_kind(kind)
-        wanted, about = frozenset(kinds), frozenset(("", *symbols))
+        wanted, about = frozenset(kinds), frozenset(("", *symbol_list(symbols)))
         first, last = start.date(), end.date()
         return tuple(
             record
@@ -317,16 +318,16 @@ class FrameSource(ABC):
             )
         return cut
 
-    def _check_symbols(self, symbols: Sequence[str]) -> list[str]:
-        available = set(self.market.symbols)
-        unknown = sorted(set(symbols) - available)
+    def _check_symbols(self, symbols: str | Sequence[str]) -> list[str]:
+        available, wanted = set(self.market.symbols), set(symbol_list(symbols))
+        unknown = sorted(wanted - available)
         if unknown:
             raise UnknownSymbol(
                 f"{self.name} has no {', '.join(unknown)}; it has {len(available)} symbols, "
                 f"for example {self.market.symbols[0]}",
                 symbols=tuple(unknown),
             )
-        return sorted(set(symbols))
+        return sorted(wanted)
 
 
 def _day(known: date) -> date:

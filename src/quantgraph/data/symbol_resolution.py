@@ -12,15 +12,13 @@ import pandas as pd
 from quantgraph._util.texts import Note
 from quantgraph._util.traditional import simplified
 from quantgraph.data.market_data import MarketDataSource, Members
+from quantgraph.data.symbol_codes import is_index_code, possible_codes, standard_code, symbol_list
 from quantgraph.errors import BadOption, UnknownSymbol
 
 __all__ = [
     "INDEX_NAMES",
     "ResolvedSymbols",
-    "exchange_code",
     "index_code",
-    "is_code",
-    "is_index_code",
     "names_in",
     "resolve_symbols",
 ]
@@ -37,11 +35,6 @@ INDEX_NAMES: dict[str, tuple[str, ...]] = {
 }
 """Names of indices by code, the Chinese name first. The last index is the embedded sample's."""
 
-_CODE = re.compile(r"[!-~]{1,24}")
-_INDEX_CODE = re.compile(r"(?:000\d{3}|99\d{4})\.SH|399\d{3}\.SZ|899\d{3}\.BJ|[0-9A-Z]{6}\.(?:CSI|CNI)")
-_A_SHARE = re.compile(r"(\d{6})\.(SH|SZ|BJ)")
-_PREFIXED = re.compile(r"(SH|SZ|BJ)\.?(\d{6})")
-_SUFFIXES = {"SS": "SH", "XSHG": "SH", "XSHE": "SZ", "XBSE": "BJ"}
 _EVERYTHING = {"all", "allstocks", "allsymbols", "thewholemarket", "全部", "全部股票", "所有股票", "全市场"}
 
 
@@ -58,31 +51,13 @@ class ResolvedSymbols:
     index_code: str | None = None
 
 
-def is_code(text: str) -> bool:
-    """Whether a text may be a code. Codes appear in prompts, so sentences must not pass.
-
-    >>> is_code("600519.SH"), is_code("BRK.B"), is_code("buy everything"), is_code("")
-    (True, True, False, False)
-    """
-    return _CODE.fullmatch(text) is not None
-
-
-def is_index_code(code: str) -> bool:
-    """Whether a code lies in a numbering range of indices.
-
-    >>> is_index_code("000016.SH"), is_index_code("000016.SZ"), is_index_code("399006.SZ")
-    (True, False, True)
-    """
-    return _INDEX_CODE.fullmatch(code) is not None
-
-
 def index_code(token: str) -> str | None:
     """``ts_code`` of an index by its code or its name; None for anything else.
 
     >>> index_code("上证50"), index_code("sh000016"), index_code("600519.SH")
     ('000016.SH', '000016.SH', None)
     """
-    code = _standard(token)
+    code = standard_code(token)
     return code if is_index_code(code) else _INDEX_CODES.get(_plain(token))
 
 
@@ -92,18 +67,9 @@ def names_in(text: str, source: MarketDataSource) -> dict[str, str]:
     return {name: code for code, name in source.names().items() if name and name in plain}
 
 
-def exchange_code(digits: str) -> str:
-    """``ts_code`` of a bare six-digit stock code, by the exchanges' numbering ranges.
-
-    >>> exchange_code("600519"), exchange_code("300750"), exchange_code("920099")
-    ('600519.SH', '300750.SZ', '920099.BJ')
-    """
-    if digits.startswith(("92", "4", "8")):
-        return f"{digits}.BJ"
-    return f"{digits}.SH" if digits.startswith(("5", "6", "9")) else f"{digits}.SZ"
-
-
-def resolve_symbols(source: MarketDataSource, tokens: Sequence[str], on: pd.Timestamp) -> ResolvedSymbols:
+def resolve_symbols(
+    source: MarketDataSource, tokens: str | Sequence[str], on: pd.Timestamp
+) -> ResolvedSymbols:
     """Resolve tokens to the symbols of a source.
 
     Parameters
@@ -111,20 +77,22 @@ def resolve_symbols(source: MarketDataSource, tokens: Sequence[str], on: pd.Time
     tokens
         Each a ``ts_code`` (``sh600519`` and ``600519.SS`` too), a bare six-digit code, a stock's name,
         an index's code or name (:data:`INDEX_NAMES`, or a name of the source's own), or ``ALL`` (全部股票).
+        One text is split at its commas.
     on
         Day of an index's members.
 
     Raises
     ------
     UnknownSymbol
-        At the first token that the source does not know; the error names close matches.
+        At the first token that the source does not know, or that may be a share and an index; the error
+        names close matches.
     BadOption
         If ``tokens`` is empty.
     """
-    resolver = _Resolver(source, on)
-    if not tokens:
+    resolver, listed = _Resolver(source, on), symbol_list(tokens)
+    if not listed:
         raise BadOption(f"no symbol given; {resolver.valid()}", parameter="symbols")
-    for token in tokens:
+    for token in listed:
         resolver.add(token)
     return resolver.result()
 
@@ -162,7 +130,7 @@ class _Resolver:
         self._add_members(members)
 
     def _stock(self, text: str) -> str | None:
-        code = _standard(text)
+        code = standard_code(text)
         if code in self._listed_set:
             return code
         if re.fullmatch(r"\d{6}", code):
@@ -176,14 +144,29 @@ class _Resolver:
         return stocks[0] if stocks else None
 
     def _bare(self, digits: str) -> str | None:
-        by_rule = exchange_code(digits)
-        if by_rule in self._listed_set:
-            return by_rule
-        found = [code for code in self._listed if code.partition(".")[0] == digits]
-        return found[0] if len(found) == 1 else None
+        known = [code for code in possible_codes(digits) if self._knows(code)]
+        if len(known) > 1:
+            raise UnknownSymbol(
+                f"{digits!r} may be {' or '.join(self._named(code) for code in known)} of "
+                f"{self._source.name}; write the one that is meant",
+                token=digits,
+                close=tuple(known),
+            )
+        listed = [code for code in self._listed if code.partition(".")[0] == digits]
+        return listed[0] if len(listed) == 1 else None
+
+    def _knows(self, code: str) -> bool:
+        if code in self._listed_set or code in self._names:
+            return True
+        return is_index_code(code) and self._members(code) is not None
+
+    def _named(self, code: str) -> str:
+        """A code with its name, if it has one."""
+        name = self._names.get(code)
+        return f"{code} ({name})" if name else code
 
     def _index(self, text: str) -> str | None:
-        code = _standard(text)
+        code = standard_code(text)
         if is_index_code(code):
             return code
         own = {_plain(name): symbol for symbol, name in self._names.items() if symbol not in self._listed_set}
@@ -246,16 +229,6 @@ class _Resolver:
                 candidates.update({_plain(alias): f"{alias} ({code})" for alias in aliases})
         close = difflib.get_close_matches(_plain(token), list(candidates), n=3, cutoff=0.6)
         return list(dict.fromkeys(candidates[each] for each in close))
-
-
-def _standard(text: str) -> str:
-    """Code in tushare's form, from any of the usual forms."""
-    code = text.strip().upper()
-    prefixed = _PREFIXED.fullmatch(code)
-    if prefixed:
-        return f"{prefixed[2]}.{prefixed[1]}"
-    stem, dot, suffix = code.rpartition(".")
-    return f"{stem}.{_SUFFIXES.get(suffix, suffix)}" if dot else code
 
 
 def _plain(name: str) -> str:

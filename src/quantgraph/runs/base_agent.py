@@ -22,6 +22,7 @@ from quantgraph.broker.account import Account
 from quantgraph.broker.decider import Decider
 from quantgraph.broker.ledger import Ledger
 from quantgraph.data import MarketDataSource, open_source
+from quantgraph.data.symbol_codes import symbol_list
 from quantgraph.errors import BadOption, BadWindow, ModelUnavailable, NoProgress, RunMismatch
 from quantgraph.interop.ai_trader import LogForm
 from quantgraph.llm import get_llm
@@ -100,7 +101,7 @@ class BaseAgent:
         signature: str,
         basemodel: str | BaseChatModel,
         *,
-        stock_symbols: Sequence[str] | None = None,
+        stock_symbols: str | Sequence[str] | None = None,
         log_path: str | Path = "./data/agent_data",
         max_steps: int = 30,
         max_retries: int = 3,
@@ -134,7 +135,7 @@ class BaseAgent:
         self._init_date, self._end_date = init_date, end_date
         self._cash, self._rules = Account.opening(initial_cash).cash, rules or _rules(market)
         self._question = _QUESTION[market]
-        self._symbols = tuple(stock_symbols) if stock_symbols else tuple(self._data.symbols())
+        self._symbols = symbol_list(stock_symbols or self._data.symbols())
         self.notes: list[Note] = []
         self.files = TraderFiles(
             self.folder,

@@ -25,7 +25,7 @@ def audit_said(
     said: str,
     *,
     source: str | Path | MarketDataSource | None = None,
-    symbols: Sequence[str] = (),
+    symbols: str | Sequence[str] = (),
     start: str | None = None,
     end: str | None = None,
     resources: Resources | None = None,

@@ -17,6 +17,7 @@ from quantgraph.broker.account import Account
 from quantgraph.data import MarketDataSource
 from quantgraph.data.files import FileSource
 from quantgraph.data.sample import SampleSource
+from quantgraph.data.symbol_codes import symbol_list
 from quantgraph.errors import BadFile, BadOption, BadWindow
 from quantgraph.market.moment import session_of
 from quantgraph.market.rulebook import Rulebook
@@ -35,7 +36,8 @@ class RunSpec:
     question
         The sentence, in Chinese or English, of at most 10,000 characters.
     symbols, start, end
-        Fixed by the caller, else empty; they win over the sentence.
+        Fixed by the caller, else empty; they win over the sentence. Symbols are codes, names or indices; one
+        text is split at its commas.
     cash
         Initial cash, in the market's currency.
     rules
@@ -75,6 +77,7 @@ class RunSpec:
         cash = Account.opening(self.cash).cash
         if cash <= 0:
             raise BadOption(f"cash={self.cash}: must be > 0", parameter="cash")
+        object.__setattr__(self, "symbols", symbol_list(self.symbols))
         given: object = self.cash
         if not isinstance(given, Decimal):
             object.__setattr__(self, "cash", cash)

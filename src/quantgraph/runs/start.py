@@ -17,6 +17,7 @@ from quantgraph.agents.named_deciders import decider_place, given_decider
 from quantgraph.broker.account import Account
 from quantgraph.broker.decider import Decider
 from quantgraph.data import MarketDataSource, open_source
+from quantgraph.data.symbol_codes import symbol_list
 from quantgraph.errors import BadOption
 from quantgraph.llm.models import Model
 from quantgraph.recording import Recorder
@@ -54,7 +55,7 @@ __all__ = ["last_thread", "prepare_run", "resume_run", "run_strategy", "start_ru
 def run_strategy(
     question: str | RunSpec,
     *,
-    symbols: Sequence[str] = (),
+    symbols: str | Sequence[str] = (),
     start: str | None = None,
     end: str | None = None,
     source: str | Path | MarketDataSource | None = None,
@@ -106,7 +107,7 @@ def run_strategy(
         ``QuantGraphError`` has ``run_id`` and ``run_dir``.
     """
     given = merge_resources(resources, source=source, decider=given_decider(decider), model=model)
-    options = {"symbols": tuple(symbols), "start": start, "end": end, "cash": cash}
+    options = {"symbols": symbol_list(symbols), "start": start, "end": end, "cash": cash}
     return start_run(*prepare_run(question, given, options, out=out))
 
 

@@ -8,6 +8,7 @@ from contextlib import suppress
 
 from quantgraph._util.parsed_code import parse_code
 from quantgraph.data import MarketDataSource
+from quantgraph.data.symbol_codes import symbol_list
 from quantgraph.errors import BadWindow, NoData
 from quantgraph.market.moment import Moment, session_of
 from quantgraph.runs.outputs import StrategyFile
@@ -21,7 +22,7 @@ def strategy_data(
     strategy: StrategyFile,
     market: MarketDataSource,
     *,
-    symbols: Sequence[str],
+    symbols: str | Sequence[str],
     start: str | None,
     end: str | None,
 ) -> DataState:
@@ -38,7 +39,7 @@ def strategy_data(
         given = f"start={start}" if start else f"end={end}"
         span = f"{sessions[0]:%Y%m%d} to {sessions[-1]:%Y%m%d}"
         raise BadWindow(f"{given} is outside of what {market.name} has, {span}")
-    codes = ",".join(symbols) or "ALL"
+    codes = ",".join(symbol_list(symbols)) or "ALL"
     resolved, begin, finish, _ = read_window(market, Moment(sessions[-1]), codes, first, last)
     store = DataState()
     store.update("ohlcv", market.bars(resolved.symbols, begin, finish))

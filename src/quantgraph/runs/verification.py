@@ -339,7 +339,7 @@ def audit_strategy(
     path: str | Path,
     *,
     source: str | Path | MarketDataSource | None = None,
-    symbols: Sequence[str] = (),
+    symbols: str | Sequence[str] = (),
     start: str | None = None,
     end: str | None = None,
     exhaustive: bool | Literal["auto"] = "auto",

@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 
 from quantgraph.data.checked_tables import read_codes, read_dates, read_numbers
-from quantgraph.data.symbol_resolution import is_code
+from quantgraph.data.symbol_codes import is_code
 from quantgraph.errors import BadFile, UnknownSymbol
 from quantgraph.market.exchange_time import exchange_time, exchange_zone, in_zone
 from quantgraph.state.records import Record, RecordKind

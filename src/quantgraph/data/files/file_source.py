@@ -24,7 +24,8 @@ from quantgraph.data.market_data import (
     long_to_panel,
     session_index,
 )
-from quantgraph.data.symbol_resolution import INDEX_NAMES, is_index_code
+from quantgraph.data.symbol_codes import is_index_code
+from quantgraph.data.symbol_resolution import INDEX_NAMES
 from quantgraph.errors import BadFile, BadOption
 from quantgraph.market.exchange_time import time_zone
 

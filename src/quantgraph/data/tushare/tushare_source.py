@@ -20,7 +20,7 @@ from quantgraph.data.market_data import (
     long_to_panel,
     session_index,
 )
-from quantgraph.data.symbol_resolution import is_index_code
+from quantgraph.data.symbol_codes import is_index_code, symbol_list
 from quantgraph.data.tushare.client import TushareClient
 from quantgraph.data.tushare.endpoints import ENDPOINTS
 from quantgraph.data.tushare.parquet_cache import ParquetCache
@@ -182,7 +182,9 @@ class TushareSource(TushareTables):
         """
         check_window(start, end)
         codes = [
-            code for code in sorted(set(symbols)) if _STOCK_CODE.fullmatch(code) and not is_index_code(code)
+            code
+            for code in sorted(set(symbol_list(symbols)))
+            if _STOCK_CODE.fullmatch(code) and not is_index_code(code)
         ]
         found: list[Record] = []
         for kind in kinds:
@@ -214,7 +216,7 @@ class TushareSource(TushareTables):
     def _request(
         self, symbols: Sequence[str], start: pd.Timestamp, end: pd.Timestamp
     ) -> tuple[tuple[str, ...], pd.DatetimeIndex]:
-        codes = tuple(sorted(set(symbols)))
+        codes = tuple(sorted(set(symbol_list(symbols))))
         if not codes:
             raise BadOption("symbols is empty; give at least one code such as 600519.SH")
         malformed = [code for code in codes if not _STOCK_CODE.fullmatch(code)]

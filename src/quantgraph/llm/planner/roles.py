@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from quantgraph._util.texts import Note
-from quantgraph.data.symbol_resolution import is_index_code
+from quantgraph.data.symbol_codes import is_index_code
 from quantgraph.llm.planner.lexicon import Token
 from quantgraph.llm.planner.normalisation import MARKS, clean_words
 from quantgraph.llm.planner.securities import ALL, symbol_of

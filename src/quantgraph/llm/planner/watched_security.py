@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from quantgraph._util.texts import Note
-from quantgraph.data.symbol_resolution import is_index_code
+from quantgraph.data.symbol_codes import is_index_code
 from quantgraph.llm.planner.codegen import Watched
 from quantgraph.llm.planner.roles import Roles, is_group
 from quantgraph.llm.planner.rules import (

@@ -14,7 +14,8 @@ from quantgraph._util.input_limits import check_sentence
 from quantgraph._util.texts import language_of, say
 from quantgraph.broker.decider import Decider
 from quantgraph.data.as_of import AsOfSource
-from quantgraph.data.symbol_resolution import INDEX_NAMES, is_code, names_in
+from quantgraph.data.symbol_codes import is_code
+from quantgraph.data.symbol_resolution import INDEX_NAMES, names_in
 from quantgraph.errors import (
     BadOption,
     CodeFailed,
