@@ -193,6 +193,20 @@ def test_the_summary_of_a_graph_is_opened_alike(short):
         _ = summary.orders
 
 
+def test_a_finding_that_the_code_is_not_what_was_said_is_among_the_first_lines(short):
+    issue = {
+        "severity": "warning",
+        "code": "meaning_differs",
+        "message": "the code differs",
+        "symbol": "000341.SZ",
+    }
+    found = RunResult({**short, "validation": {**short["validation"], "issues_found": [issue]}})
+    assert "代码的持仓与所说的规则不一致（000341.SZ）" in repr(found).splitlines()[2]
+    many = RunResult({**short, "assumptions": ["symbol: 000341.SZ (default)"] * 20})
+    assert "…另有" in repr(many)
+    assert len(repr(many).splitlines()) < 14
+
+
 def test_hostile_text_stays_text(short):
     hostile = {
         **short,

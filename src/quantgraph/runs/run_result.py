@@ -12,6 +12,7 @@ import pandas as pd
 
 from quantgraph._util.notebook_html import html_lines, short_line
 from quantgraph._util.texts import Language, Note, escape_controls, language_of, say
+from quantgraph.audit.findings import in_chinese
 from quantgraph.broker import Ledger
 from quantgraph.broker.ledger.ledger_frames import fills_frame, orders_frame
 from quantgraph.errors import BadFile, BadOption
@@ -141,7 +142,7 @@ class RunResult(dict[str, Any]):
         """Draw equity and drawdown as a plotly figure; one that says so if nothing was traded."""
         from plotly.subplots import make_subplots
 
-        equity, title = self.equity, html.escape(self._title)
+        equity, title = self.equity, html.escape(short_line(self._title, _WIDTH))
         figure = make_subplots(rows=2, cols=1, shared_xaxes=True, row_heights=[0.7, 0.3])
         if equity.empty:
             nothing = say(self._language, zh="没有成交", en="nothing was traded")
@@ -211,41 +212,44 @@ class RunResult(dict[str, Any]):
         ]
 
     def _lines(self) -> list[str]:
-        """How it ended, what to do, what was understood and assumed."""
+        """How it ended, what to do, where the code is not what was said, what was understood and assumed."""
         ended = str(self.get("ended_because") or self.get("state") or "done")
         error = str(self.get("error") or "")
-        lines = [error if error.startswith(ended) else ": ".join(filter(None, (ended, error)))]
         question = str(self._part("open_question").get("question", ""))
-        lines += [] if question in error else [question]
-        goes_on = ""
-        if "run_dir" in self and can_be_resumed(self):
-            answer = ", answer=…" if self.get("open_question") else ""
-            call = f"resume_run({str(self['run_dir'])!r}{answer})"
-            goes_on = say(self._language, zh=f"继续：{call}", en=f"go on: {call}")
-            lines.append(goes_on)
-        if self._part("source").get("synthetic"):
-            synthetic = Note(zh="合成数据：不代表任何真实股票", en="synthetic data: no real stock is meant")
-            lines.append(synthetic.text(self._language))
-        lines += self.understanding
-        lines += [str(self._part("causality").get("text", "")), *map(str, self.get("assumptions") or ())]
-        return [short_line(line, _PATH_WIDTH if line == goes_on else _WIDTH) for line in lines if line][
-            :_LINES
+        issues = self._part("validation").get("issues_found", ())
+        synthetic = Note(zh="合成数据：不代表任何真实股票", en="synthetic data: no real stock is meant")
+        first = [
+            error if error.startswith(ended) else ": ".join(filter(None, (ended, error))),
+            "" if question in error else question,
         ]
+        others = [
+            *(_issue_text(issue, self._language) for issue in issues if issue["code"].startswith("meaning")),
+            synthetic.text(self._language) if self._part("source").get("synthetic") else "",
+            *self.understanding,
+            str(self._part("causality").get("text", "")),
+            *map(str, self.get("assumptions") or ()),
+        ]
+        lines = [short_line(line, _WIDTH) for line in (*first, *others) if line]
+        if (hidden := len(lines) - _LINES) > 0:
+            lines[_LINES:] = [say(self._language, zh=f"…另有 {hidden} 行", en=f"… and {hidden} more lines")]
+        return [*lines, *self._resumption()]
 
-    def _shown(self, *, curve: bool = False) -> tuple[list[str], list[tuple[str, str]], str]:
-        """Lines, numbers and the curve of a representation, which never raises: a dict may hold anything."""
+    def _resumption(self) -> list[str]:
+        """How the run goes on; its path must be whole."""
+        if "run_dir" not in self or not can_be_resumed(self):
+            return []
+        answer = ", answer=…" if self.get("open_question") else ""
+        call = f"resume_run({str(self['run_dir'])!r}{answer})"
+        return [short_line(say(self._language, zh=f"继续：{call}", en=f"go on: {call}"), _PATH_WIDTH)]
+
+    def _shown(self) -> tuple[list[str], list[tuple[str, str]], list[float]]:
+        """Lines, numbers and curve of a representation, which never raises: a dict may hold anything."""
         try:
-            if not curve:
-                return self._lines(), self._numbers(), ""
-            from quantgraph.report.html.drawings import sparkline
-
-            return self._lines(), self._numbers(), sparkline(self._part("equity").get("account") or ())
+            curve = [float(value) for value in self._part("equity").get("account") or ()]
+            return self._lines(), self._numbers(), curve
         except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
-            return (
-                [short_line(f"this is not the result of a run: {type(error).__name__}: {error}", _WIDTH)],
-                [],
-                "",
-            )
+            line = f"this is not the result of a run: {type(error).__name__}: {error}"
+            return [short_line(line, _WIDTH)], [], []
 
     def __repr__(self) -> str:
         lines, numbers, _ = self._shown()
@@ -253,13 +257,20 @@ class RunResult(dict[str, Any]):
         return "\n  ".join(filter(None, [head, *lines, ", ".join(" ".join(each) for each in numbers)]))
 
     def _repr_html_(self) -> str:
-        lines, numbers, curve = self._shown(curve=True)
+        from quantgraph.report.html.drawings import sparkline
+
+        lines, numbers, curve = self._shown()
         cells = "".join(
             f"<td style='text-align:left'>{html.escape(label)}<br><b>{html.escape(number)}</b></td>"
             for label, number in numbers
         )
         title = f"<b>{html.escape(short_line(self._title, _WIDTH))}</b>"
-        return f"<div>{title}{html_lines(lines, _PATH_WIDTH)}{curve}<table><tr>{cells}</tr></table></div>"
+        told = html_lines(lines, _PATH_WIDTH) + sparkline(curve)
+        return f"<div>{title}{told}<table><tr>{cells}</tr></table></div>"
+
+
+def _issue_text(issue: Mapping[str, Any], language: Language) -> str:
+    return say(language, zh=in_chinese(issue), en=str(issue["message"]))
 
 
 def open_run(run: str | Path) -> RunResult:
