@@ -7,6 +7,7 @@ markup. They are shown as text; only rich's own escapes reach a terminal.
 from __future__ import annotations
 
 import json
+import locale
 import os
 import sys
 import traceback
@@ -19,7 +20,7 @@ from rich.console import Console, ConsoleOptions, RenderableType
 from rich.segment import Segment
 from rich.text import Text
 
-from quantgraph._util.texts import escape_controls
+from quantgraph._util.texts import Language, escape_controls
 from quantgraph.errors import QuantGraphError
 
 __all__ = [
@@ -36,6 +37,7 @@ __all__ = [
     "echo_traceback",
     "lines_above",
     "literal",
+    "locale_language",
     "print_error",
     "print_status",
     "protocol_streams",
@@ -99,6 +101,12 @@ def usage_errors(*, debug: bool = False) -> Iterator[None]:
 def counted(number: int, thing: str) -> str:
     """Number and noun: ``1 record``, ``2 records``."""
     return f"{number:,} {thing}" if number == 1 else f"{number:,} {thing}s"
+
+
+def locale_language() -> Language:
+    """The language of the locale, by the variables that name it or else the system."""
+    named = next((os.environ[name] for name in ("LC_ALL", "LC_MESSAGES", "LANG") if os.environ.get(name)), "")
+    return "zh" if (named or locale.getlocale()[0] or "").lower().startswith(("zh", "chinese")) else "en"
 
 
 def literal(text: object, style: str = "") -> Text:

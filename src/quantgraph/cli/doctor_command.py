@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import locale
-import os
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 from rich.cells import cell_len
 
 from quantgraph._util.texts import Language, Note
-from quantgraph.cli.console import FAILED, AsJson, echo, echo_json
+from quantgraph.cli.console import FAILED, AsJson, echo, echo_json, locale_language
 from quantgraph.cli.health_checks import check_parts
 
 if TYPE_CHECKING:
@@ -39,7 +37,7 @@ def doctor(
 
     A line each, with what to do where it is not well. Exit status: 0 if all is well, 1 if not.
     """
-    language = lang or _locale_language()
+    language = lang or locale_language()
     parts = check_parts()
     well = all(part.ok for part in parts)
     if as_json:
@@ -69,9 +67,3 @@ def _as_json(part: CheckedPart, language: Language) -> dict[str, Any]:
         "remedy": remedy,
         "facts": dict(part.facts),
     }
-
-
-def _locale_language() -> Language:
-    """The language of the locale, by the variables that name it or else the system."""
-    named = next((os.environ[name] for name in ("LC_ALL", "LC_MESSAGES", "LANG") if os.environ.get(name)), "")
-    return "zh" if (named or locale.getlocale()[0] or "").lower().startswith(("zh", "chinese")) else "en"

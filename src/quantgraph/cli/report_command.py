@@ -9,7 +9,7 @@ from typing import Annotated, Literal
 import typer
 
 from quantgraph.cli.console import FAILED, Debug, echo, print_status, usage_errors
-from quantgraph.cli.run_command import RunsFolder, complete_run
+from quantgraph.cli.run_command import RunsFolder, complete_run, whole_folders
 from quantgraph.errors import BadOption
 
 __all__ = ["report"]
@@ -52,7 +52,8 @@ def report(  # noqa: PLR0917 - typer reads options from the parameters
         if verify is not None:
             if runs:
                 raise BadOption("--verify with a run: a page names its run itself", parameter="verify")
-            checked = verify_page(verify)
+            with whole_folders(verify.parent):
+                checked = verify_page(verify)
             sound = "the page is what the folder gives, the ledger is sound"
             echo(f"{checked.run_id}: {checked.reason or sound}")
             if not checked.ok:
@@ -61,7 +62,8 @@ def report(  # noqa: PLR0917 - typer reads options from the parameters
         runs_dir = out or load_settings().runs_dir
         named = runs or [str(latest_ledger(runs_dir).parent)]
         folders = [find_run_folder(run, runs_dir) for run in named]
-        page = write_page(folders, language=lang, inline=inline, to=to)
+        with whole_folders(*folders):
+            page = write_page(folders, language=lang, inline=inline, to=to)
     echo(str(page))
     if open_it and not webbrowser.open(page.resolve().as_uri()):
         print_status(f"no browser could be started: open {page}")

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from quantgraph._util.texts import language_of
+from quantgraph._util.texts import language_of, say
 from quantgraph.cli.console import (
     CANCELLED,
     FAILED,
@@ -38,6 +38,8 @@ __all__ = [
     "complete_run",
     "decider_of",
     "execute_and_show",
+    "print_end",
+    "whole_folders",
 ]
 
 _PLAIN_NAME = re.compile(r"[\w.-]+")
@@ -103,6 +105,27 @@ def decider_of(place: str | None) -> Decider | None:
     return make_decider(place)
 
 
+@contextmanager
+def whole_folders(*folders: Path) -> Iterator[None]:
+    """Say of folders whose files were changed so that they cannot be used that they are damaged.
+
+    Raises
+    ------
+    BadFile
+        In place of whatever the reading of a damaged file leads to.
+    """
+    try:
+        yield
+    except QuantGraphError:
+        raise
+    except (ArithmeticError, AttributeError, LookupError, OSError, TypeError, ValueError) as error:
+        places = " or ".join(map(str, folders))
+        raise BadFile(
+            f"{places} is damaged, or lacks a part: {type(error).__name__}: {error}; "
+            "'quantgraph ledger check RUN' names each file that is not as the run left it"
+        ) from error
+
+
 def execute_and_show(
     question: str,
     work: Work,
@@ -120,7 +143,6 @@ def execute_and_show(
     from quantgraph.cli.display import show_result
     from quantgraph.cli.run_display import ask_on_terminal, open_display
     from quantgraph.runtime import Resources
-    from quantgraph.runtime.endings import closing_text
 
     try:
         with open_display(question) as display, _stop_signals() as stop:
@@ -138,33 +160,39 @@ def execute_and_show(
         print_error(error, debug=debug)
         if run_dir:
             print_status(again or f"quantgraph resume {run_dir}")
-            _write_page(Path(run_dir))
+            _write_page(Path(run_dir), question)
         raise typer.Exit(FAILED) from None
     if as_json:
         echo_json(result)
     else:
         show_result(result)
-    _write_page(Path(result["run_dir"]))
+    _write_page(Path(result["run_dir"]), question)
+    if result["ended_because"] != "done":
+        print_end(result, again)
+        raise typer.Exit(CANCELLED if result["ended_because"] == "cancelled" else FAILED)
+
+
+def print_end(result: Mapping[str, Any], again: str = "") -> None:
+    """Print why a run that ended is not done, and what to do next."""
+    from quantgraph.runtime.endings import closing_text
+
     because = result["ended_because"]
-    if because == "done":
-        return
     print_status(f"{result['error']}  [{because}, {result['run_dir']}]")
-    for line in filter(
-        None, (closing_text(because, "", language_of(result["question"])), _hint(result, again))
-    ):
-        print_status(line)
-    raise typer.Exit(CANCELLED if because == "cancelled" else FAILED)
+    for line in (closing_text(because, "", language_of(result["question"])), _hint(result, again)):
+        if line:
+            print_status(line)
 
 
-def _write_page(folder: Path) -> None:
+def _write_page(folder: Path, question: str) -> None:
     """Write the page of a run and say where it is; a failure is told, and the run's result stands."""
     from quantgraph.runs.run_page import write_page
 
+    language = language_of(question)
     try:
-        print_status(str(write_page([folder])))
+        print_status(f"{say(language, zh='页面', en='page')}: {write_page([folder])}")
     except Exception as error:  # noqa: BLE001 - whatever fails there, the run has ended as it did
         line = error.line if isinstance(error, QuantGraphError) else f"{type(error).__name__}: {error}"
-        print_status(f"the page was not written: {line}")
+        print_status(f"{say(language, zh='页面没有写成', en='the page was not written')}: {line}")
 
 
 def _hint(result: Mapping[str, Any], again: str) -> str:
