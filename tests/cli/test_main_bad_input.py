@@ -272,8 +272,9 @@ def test_without_more_input_the_run_waits_for_its_answer(command, options):
     done = command("run", "5日均线上穿20日均线买入，下穿卖出", "--json", *options, stdin=answers)
     result = failed(done, "needs_answer", because="needs_answer")
     assert result["asked"]["kind"] == ("approval" if options else "symbol")
-    *_, asked, _, then, hint = done[2].splitlines()
+    *_, asked, page, _, then, hint = done[2].splitlines()
     assert (asked, then[:17]) == ("> ", "未完成（needs_answer）")
+    assert page == f"页面: {result['run_dir']}/report.html"
     assert hint == f"quantgraph resume {result['run_dir']} --answer TEXT"
 
 
@@ -298,7 +299,8 @@ def test_runs_are_where_the_settings_or_out_say(command, monkeypatch, tmp_path):
         ), err
         status, out, err = command("resume", name, "--answer", "x", "--json", *options)
         assert (status, json.loads(out)) == (0, result)
-        assert err == f"run {name} is done and takes no answer\n"
+        page = Path(where, name, "report.html")
+        assert err == f"run {name} is done and takes no answer\n页面: {page}\n"
 
 
 def test_an_invalid_price_file_is_wrong_usage(command, monkeypatch):

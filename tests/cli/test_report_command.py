@@ -1,95 +1,70 @@
-"""``quantgraph report``, and the page that every run of the command leaves."""
+"""The page of a run: written after it by the command, written again and verified by ``quantgraph report``."""
 
 from __future__ import annotations
 
-import re
-import shutil
-from pathlib import Path
-from typing import Any
+import json
 
 import pytest
 from typer.testing import CliRunner
 
-from quantgraph.cli import report_command
 from quantgraph.cli.main import app
+from quantgraph.runs import run_page
 
-
-def report(*arguments: object) -> tuple[int, str, str]:
-    done = CliRunner().invoke(app, ["report", *map(str, arguments)])
-    return done.exit_code, done.stdout, done.stderr
-
-
-def test_a_run_leaves_its_page_and_says_where(two_runs: Any) -> None:
-    for (folder, out, err), label in zip(two_runs, ("页面", "page"), strict=True):
-        assert err.splitlines()[-1] == f"{label}: {folder / 'report.html'}"
-        assert "report.html" not in out
-        assert report("--verify", folder / "report.html")[0] == 0
-
-
-def test_a_page_is_written_again_with_the_same_bytes(two_runs: Any) -> None:
-    folder = two_runs[0][0]
-    before = (folder / "report.html").read_bytes()
-    assert report(folder.name, "--out", folder.parent) == (0, f"{folder / 'report.html'}\n", "")
-    assert (folder / "report.html").read_bytes() == before
-
-
-def test_options_choose_language_form_and_file(two_runs: Any, tmp_path: Path) -> None:
-    folder = two_runs[0][0]
-    page = tmp_path / "page.html"
-    assert report(folder, "--lang", "en", "--inline", "--to", page) == (0, f"{page}\n", "")
-    text = page.read_text(encoding="utf-8")
-    assert re.search(r"<html[^>]* lang=\"?en", text)
-    assert not re.search(r"<script[^>]* src=", text)
-
-
-def test_several_runs_are_one_page(two_runs: Any, tmp_path: Path) -> None:
-    status, out, _ = report(*(run[0] for run in two_runs), "--to", tmp_path / "both.html")
-    text = (tmp_path / "both.html").read_text(encoding="utf-8")
-    assert (status, out) == (0, f"{tmp_path / 'both.html'}\n")
-    assert all(run[0].name in text for run in two_runs)
-
-
-def test_a_browser_is_asked_to_open_the_page(two_runs: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    opened: list[str] = []
-    folder = two_runs[0][0]
-    monkeypatch.setattr(report_command.webbrowser, "open", lambda url: bool(opened.append(url)))
-    status, _, err = report(folder, "--open")
-    assert (status, opened) == (0, [(folder / "report.html").as_uri()])
-    assert err == f"no browser could be started: open {folder / 'report.html'}\n"
-
-
-def test_a_page_that_was_changed_is_found(two_runs: Any, tmp_path: Path) -> None:
-    folder = tmp_path / two_runs[0][0].name
-    shutil.copytree(two_runs[0][0], folder)
-    page = folder / "report.html"
-    page.write_text(page.read_text(encoding="utf-8") + "<!-- better -->", encoding="utf-8")
-    status, out, err = report("--verify", page)
-    assert (status, err) == (1, "")
-    assert "it was changed" in out
-
-
-@pytest.mark.parametrize(
-    ("arguments", "told"),
-    [
-        (("nowhere",), "there is no run.json in nowhere or in runs/nowhere"),
-        (("--verify", "text.html"), "text.html is not the page of a run"),
-        (("--verify", "none.html"), "none.html cannot be read"),
-        (("--verify", "text.html", "run"), "--verify with a run"),
-        ((), "RUN is missing, and runs has no run to take"),
-    ],
+SENTENCE = (
+    "000341.SZ, 5-day average crosses above the 20-day average buy, below sell, 2024-01-02 to 2024-03-29"
 )
-def test_wrong_usage_is_one_line(arguments: tuple[str, ...], told: str) -> None:
-    Path("text.html").write_text("<html>")
-    status, out, err = report(*arguments)
-    assert (status, out, err.count("\n")) == (2, "", 1)
-    assert told in err
 
 
-def test_a_page_that_cannot_be_written_leaves_the_run_as_it_is(tmp_path: Path) -> None:
-    (tmp_path / "runs").mkdir()
-    (tmp_path / "runs" / "report_files").write_text("a file where a folder must be made")
-    sentence = "000341.SZ，2日均线上穿5日均线买入，下穿卖出，20240102到20240131"
-    done = CliRunner().invoke(app, ["signal", sentence, "--headless", "--json"])
-    assert done.exit_code == 0
-    assert '"ended_because": "done"' in done.stdout
-    assert done.stderr.splitlines()[-1].startswith("页面没有写成: storage_unavailable: ")
+def command(*arguments):
+    return CliRunner().invoke(app, list(map(str, arguments)))
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory):
+    place = tmp_path_factory.mktemp("runs")
+    for more in ("", "; 3-day average"):
+        assert (
+            command(
+                "run", SENTENCE.replace("5-day", "3-day") if more else SENTENCE, "--headless", "--out", place
+            ).exit_code
+            == 0
+        )
+    return place
+
+
+def names(place):
+    return sorted(path.name for path in place.glob("2*"))
+
+
+def test_a_run_writes_its_page_and_says_where(place, tmp_path):
+    told = command("run", "mumble", "--headless", "--out", tmp_path)
+    (folder,) = tmp_path.glob("2*")
+    assert told.exit_code == 1
+    assert told.stdout.splitlines()[-1] == str(folder / "report.html")
+    assert "needs_answer" in (folder / "result.json").read_text()
+    for name in names(place):
+        assert (place / name / "report.html").is_file()
+
+
+def test_a_page_that_cannot_be_written_leaves_the_result(tmp_path, monkeypatch):
+    def full(*_, **__):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(run_page, "write_atomic", full)
+    told = command("run", SENTENCE, "--headless", "--out", tmp_path)
+    assert told.exit_code == 0
+    assert "the page was not written" in told.stderr
+    (folder,) = tmp_path.glob("2*")
+    assert json.loads((folder / "result.json").read_text())["ended_because"] == "done"
+
+
+def test_a_page_is_written_again_and_verified(place):
+    first, second = names(place)
+    told = command("report", first, "--out", place, "--lang", "zh")
+    assert told.stdout.strip() == str(place / first / "report.html")
+    assert "完成" in (place / first / "report.html").read_text()
+    assert command("report", "--verify", place / first / "report.html").exit_code == 0
+    page = place / first / "report.html"
+    page.write_text(page.read_text().replace("完成", "大赚", 1))
+    assert command("report", "--verify", page).exit_code == 1
+    assert command("report", first, second, "--out", place).stdout.strip() == str(place / "comparison.html")

@@ -10,11 +10,11 @@ import pandas as pd
 
 from quantgraph._util.texts import Language
 
-__all__ = ["ModelCall", "RunView", "SessionStory"]
+__all__ = ["CallStory", "RunView", "SessionStory"]
 
 
 @dataclass(frozen=True, kw_only=True)
-class ModelCall:
+class CallStory:
     """A request to a model, an agent's tool or a person, as it was recorded.
 
     Attributes
@@ -64,7 +64,7 @@ class SessionStory:
     """
 
     session: str
-    calls: tuple[ModelCall, ...]
+    calls: tuple[CallStory, ...]
     notes: Mapping[str, Any]
     before: Mapping[str, float] = field(default_factory=dict)
     after: Mapping[str, float] = field(default_factory=dict)
@@ -129,5 +129,5 @@ class RunView:
     signal: pd.DataFrame | None = None
     indicators: Callable[[Sequence[str]], Mapping[str, pd.DataFrame]] = lambda _symbols: {}
     stories: Sequence[SessionStory] = ()
-    calls: Sequence[ModelCall] = ()
+    calls: Sequence[CallStory] = ()
     code: str = ""

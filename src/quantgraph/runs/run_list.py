@@ -163,7 +163,7 @@ def compare(*runs: str | Path | RunResult) -> RunComparison:
     """
     from quantgraph.report.html.comparison import run_differences, run_numbers
     from quantgraph.report.html.page import shown
-    from quantgraph.runs.run_view import view_run
+    from quantgraph.runs.view_reader import view_run
 
     if len(runs) < 2:
         raise BadOption(f"compare takes two runs or more, not {len(runs)}", parameter="runs")

@@ -15,7 +15,7 @@ from quantgraph.report.html.comparison import render_comparison
 from quantgraph.report.html.page import Page, plotly_name, plotly_script, render_page
 from quantgraph.report.html.page_data import FOLDER
 from quantgraph.runs.folder import existing_ledger, read_manifest
-from quantgraph.runs.run_view import view_run
+from quantgraph.runs.view_reader import view_run
 
 __all__ = ["CARD_FILE", "PAGE_FILE", "PageCheck", "verify_page", "write_page"]
 

@@ -102,7 +102,7 @@ class RunResult(dict[str, Any]):
         where the bars do not tell, or a split fell in between.
         """
         from quantgraph.report.html.trade_rows import trade_rows
-        from quantgraph.runs.run_view import view_trades
+        from quantgraph.runs.view_reader import view_trades
 
         fills, place = self._of_ledger("fills", fills_frame([])), self._ledger_place
         if fills.empty or place is None:

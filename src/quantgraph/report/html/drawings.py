@@ -12,7 +12,7 @@ import numpy as np
 from quantgraph._util.texts import Language, escape_controls
 from quantgraph.report.html.curves import largest_triangles
 from quantgraph.report.html.page_words import labels
-from quantgraph.report.run_view import ModelCall, RunView
+from quantgraph.report.run_view import CallStory, RunView
 
 __all__ = ["path_drawing", "share_card", "sparkline"]
 
@@ -29,7 +29,7 @@ def path_drawing(view: RunView) -> str:
     """The nodes that a run passed, with calls, tokens, failed calls, questions and seconds."""
     words, seconds = labels(view.language), view.result.get("seconds") or {}
     calls = [*view.calls, *(call for story in view.stories for call in story.calls)]
-    by_node: dict[str, list[ModelCall]] = {}
+    by_node: dict[str, list[CallStory]] = {}
     for call in calls:
         by_node.setdefault(_node_of(call.path), []).append(call)
     rows = [[name for name in row if name in seconds or name in by_node] for row in (_SIGNAL, _TRADING)]
@@ -61,7 +61,7 @@ def _node_of(path: str) -> str:
     return parts[1] if parts[0] == "signal" and len(parts) > 1 else parts[0]
 
 
-def _node_lines(calls: Sequence[ModelCall], seconds: float | None, words: Mapping[str, str]) -> list[str]:
+def _node_lines(calls: Sequence[CallStory], seconds: float | None, words: Mapping[str, str]) -> list[str]:
     lines, kinds = [], Counter(call.kind for call in calls)
     if kinds["model"]:
         tokens = [call.tokens for call in calls if call.kind == "model"]

@@ -294,7 +294,9 @@
       for (const each of Object.values(value)) { const found = search(each); if (found !== undefined) return found; }
       return undefined;
     };
-    const found = search(JSON.parse(notes));
+    let read;
+    try { read = JSON.parse(notes); } catch { return ""; }  // characters that were made visible are no JSON
+    const found = search(read);
     return found === undefined ? "" : JSON.stringify(found, null, 1);
   }
 

@@ -397,7 +397,7 @@ def _around(view: RunView, found: Mapping[str, Any] | None) -> dict[str, Any] | 
         return None
     return {
         "days": [f"{each:%Y-%m-%d}" for each in part.index],
-        "close": part.to_numpy(dtype=np.float64),
+        "close": part.tolist(),
         "day": f"{day:%Y-%m-%d}",
         "price": float(part[day]),
         "known": str(found["known"]),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -13,7 +14,7 @@ import pandas as pd
 
 from quantgraph._util.texts import escape_controls
 from quantgraph.report.html.curves import drawdown, largest_triangles, rolling_ratios
-from quantgraph.report.run_view import ModelCall, RunView, SessionStory
+from quantgraph.report.run_view import CallStory, RunView, SessionStory
 
 __all__ = ["FOLDER", "PageData", "curve", "page_data", "page_json"]
 
@@ -54,7 +55,7 @@ def page_data(view: RunView, rows: pd.DataFrame, *, inline: bool) -> PageData:
     symbols = list(dict.fromkeys([*view.fills["symbol"], *view.refused["symbol"]]))
     inside: dict[str, Any] = {
         "sessions": sessions,
-        "symbols": symbols,
+        "symbols": [_shown(symbol) for symbol in symbols],
         "curves": _curves(view),
         "days": _days(view.days),
     }
@@ -157,7 +158,7 @@ def _add_fills(
 def _refused(table: pd.DataFrame, place: Mapping[str, int], number: Mapping[str, int]) -> list[list[Any]]:
     """Refused orders: session, symbol, side, quantity, code, message."""
     return [
-        [place.get(row[0], -1), number[row[1]], *row[2:6]]
+        [place.get(row[0], -1), number[row[1]], row[2], row[3], *map(_shown, row[4:6])]
         for row in table.head(MOST_FILLS).itertuples(index=False, name=None)
     ]
 
@@ -201,8 +202,8 @@ def _candles(view: RunView, symbols: Sequence[str]) -> Iterator[tuple[str, dict[
         if signal is not None and symbol in signal.columns:
             opinions = signal[symbol].to_numpy()
             bars["signal"] = [[int(day), int(opinions[day])] for day in np.flatnonzero(np.abs(opinions) == 1)]
-        bars["lines"] = {label: np.ascontiguousarray(array[at]) for label, array in values.items()}
-        yield symbol, bars
+        bars["lines"] = {_shown(label): np.ascontiguousarray(array[at]) for label, array in values.items()}
+        yield _shown(symbol), bars
 
 
 def _add_stories(data: PageData, stories: Sequence[SessionStory], *, inline: bool) -> None:
@@ -231,27 +232,28 @@ def _add_stories(data: PageData, stories: Sequence[SessionStory], *, inline: boo
 def _story(story: SessionStory) -> dict[str, Any]:
     return {
         "session": story.session,
-        "notes": orjson.dumps(story.notes, option=orjson.OPT_INDENT_2).decode() if story.notes else "",
+        "notes": _notes(story.notes),
         "calls": [_call(call) for call in story.calls],
         "held": [
-            [symbol, story.before.get(symbol, 0.0), story.after.get(symbol, 0.0)]
+            [_shown(symbol), story.before.get(symbol, 0.0), story.after.get(symbol, 0.0)]
             for symbol in sorted({*story.before, *story.after})
         ],
     }
 
 
-def _call(call: ModelCall) -> dict[str, Any]:
+def _call(call: CallStory) -> dict[str, Any]:
     return {
-        "path": call.path,
-        "kind": call.kind,
-        "role": call.role,
-        "model": call.model,
-        "asked": [[who, _shown(text)] for who, text in call.asked],
-        "reply": _shown(call.reply),
-        "tools": [[name, _shown(text)] for name, text in call.tools],
+        **{name: _shown(getattr(call, name)) for name in ("path", "kind", "role", "model", "reply")},
+        "asked": [[_shown(who), _shown(text)] for who, text in call.asked],
+        "tools": [[_shown(name), _shown(text)] for name, text in call.tools],
         "failed": call.failed,
         "tokens": call.tokens,
     }
+
+
+def _notes(notes: Mapping[str, Any]) -> str:
+    """Notes as indented JSON: the page reads it, and shows it."""
+    return escape_controls(json.dumps(notes, indent=1, ensure_ascii=False), multiline=True) if notes else ""
 
 
 def _shown(text: str) -> str:

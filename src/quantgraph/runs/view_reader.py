@@ -23,7 +23,7 @@ from quantgraph.llm.planner.request import RequestContext, read_request
 from quantgraph.llm.planner.rules import Number
 from quantgraph.recording import Recorder
 from quantgraph.recording.entry import Entry
-from quantgraph.report.run_view import ModelCall, RunView, SessionStory
+from quantgraph.report.run_view import CallStory, RunView, SessionStory
 from quantgraph.runs.folder import Manifest, existing_ledger, read_manifest
 from quantgraph.runs.outputs import read_result
 from quantgraph.state import DataState
@@ -59,7 +59,7 @@ def view_run(folder: Path, *, language: Language | None = None, with_calls: bool
         raise BadFile(f"{folder} has no result.json: the run was killed before its end; resume it first")
     spoken = language or language_of(manifest.spec.question)
     traded = _Traded()
-    calls: tuple[ModelCall, ...] = ()
+    calls: tuple[CallStory, ...] = ()
     stories: tuple[SessionStory, ...] = ()
     try:
         place = existing_ledger(manifest, folder)
@@ -177,9 +177,9 @@ def _refused(outcomes: Sequence[Outcome]) -> Iterator[tuple[Any, ...]]:
         )
 
 
-def _calls(entries: Iterator[Entry]) -> tuple[tuple[ModelCall, ...], dict[str, list[ModelCall]]]:
+def _calls(entries: Iterator[Entry]) -> tuple[tuple[CallStory, ...], dict[str, list[CallStory]]]:
     """The calls outside of sessions, and those of each session."""
-    outside, inside = list[ModelCall](), defaultdict[str, list[ModelCall]](list)
+    outside, inside = list[CallStory](), defaultdict[str, list[CallStory]](list)
     before: dict[tuple[str, str], list[dict[str, Any]]] = {}
     for entry in entries:
         if entry.key.kind == "model":
@@ -207,10 +207,10 @@ def _common(before: Sequence[Any], now: Sequence[Any]) -> int:
     return count
 
 
-def _model_call(entry: Entry, messages: Sequence[Mapping[str, Any]]) -> ModelCall:
+def _model_call(entry: Entry, messages: Sequence[Mapping[str, Any]]) -> CallStory:
     reply = json.loads(entry.reply) if entry.reply else {}
     numbers = [entry.facts.get(name) for name in ("prompt_tokens", "completion_tokens")]
-    return ModelCall(
+    return CallStory(
         path=entry.key.path,
         kind="model",
         role=str(entry.facts.get("role", "")),
@@ -224,9 +224,9 @@ def _model_call(entry: Entry, messages: Sequence[Mapping[str, Any]]) -> ModelCal
     )
 
 
-def _other_call(entry: Entry) -> ModelCall:
+def _other_call(entry: Entry) -> CallStory:
     failed = entry.error is not None
-    return ModelCall(
+    return CallStory(
         path=entry.key.path,
         kind=entry.key.kind,
         role=str(entry.facts.get("role", "")),
@@ -243,7 +243,7 @@ def _text(value: Any) -> str:
 
 
 def _stories(
-    calls: Mapping[str, Sequence[ModelCall]],
+    calls: Mapping[str, Sequence[CallStory]],
     notes: Mapping[pd.Timestamp, Mapping[str, Any]],
     place: str | Path,
     run_id: str,

@@ -1,0 +1,69 @@
+"""The page's HTML, without a browser: what it says, that it is whole, that nothing leaves its place."""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import replace
+
+import pytest
+
+from quantgraph._util.texts import escape_controls
+from quantgraph.report.html.comparison import render_comparison, two_numbers
+from quantgraph.report.html.page import render_page
+
+from .page_views import HOSTILE, hostile_view, view_of
+
+DAYS = ["2024-01-02", "2024-01-03"]
+
+
+def test_hostile_texts_stay_texts():
+    page = render_page(hostile_view())
+    for text in (page.html, page.card):
+        assert "<img" not in text
+        assert "<b>&" not in text
+        assert "\u202e" not in text
+    assert page.html.count("</script>") == 4  # the data, plotly, and two of our own
+    data = re.search(r'<script type="application/json" id="data">(.*?)</script>', page.html, re.DOTALL).group(
+        1
+    )
+    assert json.loads(data)["symbols"] == [escape_controls(HOSTILE)]
+
+
+def test_a_page_reaches_nothing():
+    page = render_page(view_of([], DAYS), inline=False).html
+    policy = re.search(r'Content-Security-Policy" content="([^"]+)"', page).group(1)
+    assert "default-src &#39;none&#39;" in policy
+    assert "connect-src &#39;none&#39;" in policy
+    assert not re.findall(r'(?:src|href)="(?:https?:)?//', page)
+    assert re.findall(r'<script src="([^"]+)"', page)[0].startswith("../report_files/plotly-")
+
+
+@pytest.mark.parametrize(("because", "word"), [("needs_answer", "waits for an answer"), ("failed", "failed")])
+def test_an_end_that_is_no_success_says_so_and_what_to_do(because, word):
+    base = view_of([], DAYS)
+    result = {**base.result, "ended_because": because, "error": "why it ended so"}
+    page = render_page(replace(base, result=result)).html
+    assert f'<p class="badge bad" id="ending">{word}' in page
+    assert "why it ended so" in page
+    assert "quantgraph resume run-1" in page
+
+
+def test_runs_that_differ_in_two_numbers_are_a_table():
+    def run(fast, slow):
+        base = view_of([], DAYS, run_id=f"{fast}-{slow}")
+        account = {"return": fast / slow}
+        return replace(
+            base, result={**base.result, "question": f"{fast}-day over {slow}-day", "account": account}
+        )
+
+    views = [run(fast, slow) for fast in (5, 10) for slow in (20, 40)]
+    grid = two_numbers(views)
+    assert grid["rows"] == [5, 10]
+    assert grid["columns"] == [20, 40]
+    assert grid["cells"] == [[0.25, 0.125], [0.5, 0.25]]
+    assert two_numbers(views[:3]) is None
+    assert two_numbers([*views, views[0]]) is None
+    page = render_comparison(views).html
+    assert page.count('class="heat"') == 4
+    assert "10-day over 40-day" in page
