@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, suppress
@@ -36,6 +37,10 @@ _FILL_COLUMNS = ("session", "symbol", "side", "quantity", "price", "notional", "
 _REFUSED_COLUMNS = ("session", "symbol", "side", "quantity", "code", "message", "sequence", "reason")
 _HIDDEN = ("base_url", "class")
 """Last parts of names of a configuration that tell a place, or nothing to people."""
+_FOLDERS = re.compile(
+    r"(?:file://|(?<![\w/:.<]))(?:[A-Za-z]:)?(?:[/\\][^\s/\\:;,'\"()<>，。；：（）]+)+[/\\](?=[^\s/\\])"
+)
+_HOSTS = re.compile(r"(?<=://)[^\s/'\"<>]+|\b(?:\d{1,3}(?:\.\d{1,3}){3}|localhost)(?::\d+)?\b")
 
 
 def view_run(folder: Path, *, language: Language | None = None, with_calls: bool = True) -> RunView:
@@ -56,7 +61,9 @@ def view_run(folder: Path, *, language: Language | None = None, with_calls: bool
     """
     manifest, result = read_manifest(folder), read_result(folder)
     if result is None:
-        raise BadFile(f"{folder} has no result.json: the run was killed before its end; resume it first")
+        raise BadFile(
+            f"{folder} has no result.json: the run goes on, or was killed; wait for its end, or resume it"
+        )
     spoken = language or language_of(manifest.spec.question)
     traded = _Traded()
     calls: tuple[CallStory, ...] = ()
@@ -77,7 +84,7 @@ def view_run(folder: Path, *, language: Language | None = None, with_calls: bool
     return RunView(
         run_id=manifest.run_id,
         language=spoken,
-        result=result,
+        result=_placeless(result),
         decider=str(manifest.identity.configuration.get("decider", "")),
         said=_said(result, spoken),
         parameters=_parameters(manifest),
@@ -216,7 +223,7 @@ def _model_call(entry: Entry, messages: Sequence[Mapping[str, Any]]) -> CallStor
         role=str(entry.facts.get("role", "")),
         model=str(entry.facts.get("model", "")),
         asked=tuple((str(each.get("role", "")), _text(each.get("content"))) for each in messages),
-        reply=_text(reply.get("content")) if entry.error is None else str(entry.error["message"]),
+        reply=_text(reply.get("content")) if entry.error is None else _error(entry.error),
         tools=tuple((str(tool["name"]), _text(tool["args"])) for tool in reply.get("tool_calls") or ()),
         failed=entry.error is not None,
         tokens=None if None in numbers else sum(map(int, filter(None, numbers))),
@@ -232,9 +239,13 @@ def _other_call(entry: Entry) -> CallStory:
         role=str(entry.facts.get("role", "")),
         model="",
         asked=((entry.key.kind, _text(json.loads(entry.request))),),
-        reply=str(entry.error["message"]) if entry.error else _text(json.loads(entry.reply or '""')),
+        reply=_error(entry.error) if entry.error else _text(json.loads(entry.reply or '""')),
         failed=failed,
     )
+
+
+def _error(error: Mapping[str, Any]) -> str:
+    return without_places(str(error["message"]))
 
 
 def _text(value: Any) -> str:
@@ -304,6 +315,25 @@ def _indicators_of(
     return computed
 
 
+def _placeless(result: Mapping[str, Any]) -> dict[str, Any]:
+    """The result without folders and hosts in what it tells of the machine."""
+    told = {**result, "history": [without_places(line) for line in result.get("history") or ()]}
+    if error := result.get("error"):
+        told["error"] = without_places(error)
+    if lines := result["source"].get("provenance"):
+        told["source"] = {**result["source"], "provenance": [without_places(line) for line in lines]}
+    return told
+
+
+def without_places(text: str) -> str:
+    """A text for strangers: files without their folders, and no hosts.
+
+    >>> without_places("/home/me/prices/a.csv, row 3: 127.0.0.1:9 or http://host:80/v1 refused 1/2")
+    'a.csv, row 3: … or http://…/v1 refused 1/2'
+    """
+    return _HOSTS.sub("…", _FOLDERS.sub("", text))
+
+
 def _said(result: Mapping[str, Any], language: Language) -> list[str]:
     understanding = result.get("understanding")
     return understanding_lines(understanding, language) if understanding else []
@@ -311,7 +341,7 @@ def _said(result: Mapping[str, Any], language: Language) -> list[str]:
 
 def _parameters(manifest: Manifest) -> dict[str, Any]:
     return {
-        name: value
+        name: without_places(value) if isinstance(value, str) else value
         for name, value in manifest.identity.configuration.items()
         if name.rpartition(".")[2] not in _HIDDEN
     }

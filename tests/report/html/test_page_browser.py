@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import shutil
+import socket
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -12,9 +13,10 @@ import numpy as np
 import pandas as pd
 import pytest
 from langchain_core.messages import AIMessage
+from langchain_openai import ChatOpenAI
 
 from quantgraph import Ledger
-from quantgraph.report.html.page import render_page
+from quantgraph.report.html.page import plotly_name, plotly_script, render_page
 from quantgraph.report.html.page_data import MOST_CANDLES, MOST_FILLS
 from quantgraph.runs import RunSpec, run_strategy
 from quantgraph.runs.run_page import write_page
@@ -41,6 +43,14 @@ def looks_ahead(context):
     return AIMessage(context.correct.content, tool_calls=calls)
 
 
+def unreachable_model():
+    """A model behind a port where nobody listens."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        url = f"http://127.0.0.1:{free.getsockname()[1]}/v1"
+    return ChatOpenAI(model="far-away", base_url=url, api_key="sk-of-nobody", max_retries=0)
+
+
 @pytest.fixture(scope="module")
 def runs(tmp_path_factory):
     """Folders of runs that ended in every way, by name."""
@@ -57,6 +67,7 @@ def runs(tmp_path_factory):
         "needs_answer": run("buy 000341.SZ when mumble", live={"on_clarify": "fail"}),
         "approval": run(RunSpec(question=QUESTION, approve=True)),
         "look_ahead": run(model=misbehaving_in("signal_generate", bad)),
+        "failed": run(SHORT, decider="dual_agent", live={"model": unreachable_model()}),
         "dual_agent": run(SHORT, decider="dual_agent"),
         "trader": run(SHORT, decider="trader"),
     }
@@ -103,6 +114,7 @@ ENDINGS = {
     "needs_answer": "waits for an answer",
     "approval": "完成",
     "look_ahead": "没有完成",
+    "failed": "没有完成（model_unavailable）",
     "dual_agent": "完成",
     "trader": "完成",
 }
@@ -119,6 +131,17 @@ def test_a_page_opens_offline_and_quietly(chromium, runs, name):
         page.emulate_media(media="print")
         assert page.inner_text("h1")
     assert taken < SECONDS * SLOW * 1000
+
+
+def test_a_run_that_failed_says_why_and_what_to_do_but_not_where(chromium, runs):
+    folder = runs["failed"]
+    with opened(chromium, write_page([folder])) as page:
+        assert "far-away did not answer after" in page.inner_text("#why")
+        assert f"quantgraph resume {folder.name}" in page.inner_text("header")
+        text = page.content()
+    assert "127.0.0.1" in (folder / "result.json").read_text()
+    for hidden in ("127.0.0.1", "sk-of-nobody", str(folder.parent)):
+        assert hidden not in text
 
 
 def test_every_number_is_the_results_and_every_fill_the_ledgers(chromium, runs):
@@ -196,10 +219,8 @@ def test_hostile_texts_run_nothing(chromium, tmp_path):
 
 
 def test_a_large_run_loads_its_fills_and_bars_on_demand(chromium, tmp_path):
-    rng, days = (
-        np.random.default_rng(3),
-        [f"{day:%Y-%m-%d}" for day in pd.bdate_range("2023-01-02", periods=260)],
-    )
+    rng = np.random.default_rng(3)
+    days = [f"{day:%Y-%m-%d}" for day in pd.bdate_range("2023-01-02", periods=260)]
     symbols = [f"{number:06d}.SZ" for number in range(1, 91)]
     rows = [
         (days[day], symbol, "buy" if day % 4 == 0 else "sell", 100.0, 10.0, 1000.0, 5.0, place + 1, "signal")
@@ -220,6 +241,8 @@ def test_a_large_run_loads_its_fills_and_bars_on_demand(chromium, tmp_path):
         (folder / name).write_bytes(content)
     path = tmp_path / "run" / "report.html"
     path.write_text(page.html, encoding="utf-8")
+    (tmp_path / "report_files").mkdir()
+    (tmp_path / "report_files" / plotly_name()).write_bytes(plotly_script())
     with opened(chromium, path) as browser:
         browser.click("#more")
         browser.wait_for_function("() => document.getElementById('page').textContent.includes('11,700')")
