@@ -80,11 +80,6 @@ RunsFolder = Annotated[
     Path | None, typer.Option("--out", help="Folder of the runs. Default: the settings' runs_dir.")
 ]
 
-_SPENT = re.compile(
-    r"budget of the (run|session)[^:]*: at most (\S+) (calls|prompt tokens|completion tokens|money|seconds)"
-)
-_TEMPORARY_ENDS = frozenset({"data_unavailable", "model_unavailable", "timeout"})
-"""Ends that a later resume may overcome."""
 _USAGE_ERRORS = (BadFile, BadOption, BadWindow, RunMismatch)
 """Errors of the call itself, if no run has begun."""
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
@@ -174,11 +169,13 @@ def execute_and_show(
 
 def print_end(result: Mapping[str, Any], again: str = "") -> None:
     """Print why a run that ended is not done, and what to do next."""
+    from quantgraph.runs.outputs import next_command
     from quantgraph.runtime.endings import closing_text
 
     because = result["ended_because"]
     print_status(f"{result['error']}  [{because}, {result['run_dir']}]")
-    for line in (closing_text(because, "", language_of(result["question"])), _hint(result, again)):
+    command = next_command(result, again or f"quantgraph resume {result['run_dir']}")
+    for line in (closing_text(because, "", language_of(result["question"])), command):
         if line:
             print_status(line)
 
@@ -193,23 +190,6 @@ def _write_page(folder: Path, question: str) -> None:
     except Exception as error:  # noqa: BLE001 - whatever fails there, the run has ended as it did
         line = error.line if isinstance(error, QuantGraphError) else f"{type(error).__name__}: {error}"
         print_status(f"{say(language, zh='页面没有写成', en='the page was not written')}: {line}")
-
-
-def _hint(result: Mapping[str, Any], again: str) -> str:
-    """The command that continues a run; empty if that would end so again, or the error names it."""
-    from quantgraph.recording.recordings import PASSING_ERRORS
-    from quantgraph.runs.outputs import questions_used_up
-
-    because, error = result["ended_because"], result["error"]
-    command = again or f"quantgraph resume {result['run_dir']}"
-    if because == "needs_answer":
-        return "" if questions_used_up(result) else f"{command} --answer TEXT"
-    if spent := _SPENT.search(error):
-        whose, most, limit = spent.groups()
-        option = "--budget" if whose == "run" else "--session-budget"
-        return f"{command} {option} {limit.replace(' ', '_')}=N, with N above {most}"
-    passes = error.partition(":")[0] in PASSING_ERRORS
-    return command if because in _TEMPORARY_ENDS and passes else ""
 
 
 class _StopHandler:

@@ -181,7 +181,8 @@ def _show(result: RunResult) -> None:
         if result["ended_because"] != "done":
             print_end(result)
         return
-    console, folder = SafeConsole(), result["run_dir"]
+    console = SafeConsole()
+    folder = result["run_dir"]
     console.print(literal(result["question"]), soft_wrap=True)
     if result["state"] == "failed":
         print_status(f"{result['error']}  [failed, {folder}]")

@@ -82,6 +82,10 @@ class RunView:
         Of its sentence.
     result
         The content of ``result.json``.
+    closing
+        If it is not done: what happened, and what to do next.
+    resumed_by
+        The command that goes on with it; empty if it would end so again.
     decider
         Name of its decider.
     said
@@ -131,3 +135,5 @@ class RunView:
     stories: Sequence[SessionStory] = ()
     calls: Sequence[CallStory] = ()
     code: str = ""
+    closing: str = ""
+    resumed_by: str = ""

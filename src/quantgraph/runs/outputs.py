@@ -30,6 +30,7 @@ from quantgraph.data.as_of import AsOfSource
 from quantgraph.errors import BadFile
 from quantgraph.market.moment import Moment
 from quantgraph.recording import Recording
+from quantgraph.recording.recordings import PASSING_ERRORS
 from quantgraph.runs.folder import MANIFEST_FILE, Manifest
 from quantgraph.state import DataState
 from quantgraph.subgraphs.signal import EVALUATION_FIELDS, MAX_CLARIFICATIONS, traded_symbols
@@ -43,6 +44,7 @@ __all__ = [
     "can_be_resumed",
     "final_checksums",
     "initial_result",
+    "next_command",
     "open_question",
     "questions_used_up",
     "read_checksums",
@@ -61,6 +63,11 @@ _CELL = "# %%"
 _NAME = re.compile(r"\n\nname: (.+)")
 _FINAL = frozenset({"done", "max_retries", "repeated_error", "no_progress", "causality_failed", "declined"})
 """Ends that a resume would only repeat."""
+_TEMPORARY_ENDS = frozenset({"data_unavailable", "model_unavailable", "timeout"})
+"""Ends that a later resume may overcome."""
+_SPENT = re.compile(
+    r"budget of the (run|session)[^:]*: at most (\S+) (calls|prompt tokens|completion tokens|money|seconds)"
+)
 _REPORTED = ("account", "benchmark", "index", "periods_per_year", "cash", "equity")
 """Keys of a report's summary that a result repeats."""
 
@@ -112,6 +119,19 @@ def questions_used_up(result: Mapping[str, Any]) -> bool:
     answered = sum(line.startswith("clarified: ") for line in result.get("history", ()))
     waits = "asked" in result
     return result.get("ended_because") == "needs_answer" and not waits and answered >= MAX_CLARIFICATIONS
+
+
+def next_command(result: Mapping[str, Any], command: str) -> str:
+    """``command``, which resumes a run, with what it needs; empty if the run would end so again."""
+    because, error = result["ended_because"], result["error"]
+    if because == "needs_answer":
+        return "" if questions_used_up(result) else f"{command} --answer TEXT"
+    if spent := _SPENT.search(error):
+        whose, most, limit = spent.groups()
+        option = "--budget" if whose == "run" else "--session-budget"
+        return f"{command} {option} {limit.replace(' ', '_')}=N, with N above {most}"
+    passes = because in _TEMPORARY_ENDS and error.partition(":")[0] in PASSING_ERRORS
+    return command if passes or because == "cancelled" else ""
 
 
 def open_question(task: Mapping[str, Any]) -> dict[str, Any]:

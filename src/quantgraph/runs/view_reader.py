@@ -26,7 +26,8 @@ from quantgraph.recording import Recorder
 from quantgraph.recording.entry import Entry
 from quantgraph.report.run_view import CallStory, RunView, SessionStory
 from quantgraph.runs.folder import Manifest, existing_ledger, read_manifest
-from quantgraph.runs.outputs import read_result
+from quantgraph.runs.outputs import next_command, read_result
+from quantgraph.runtime.endings import closing_text
 from quantgraph.state import DataState
 from quantgraph.subgraphs.signal.understanding import understanding_lines
 
@@ -81,10 +82,14 @@ def view_run(folder: Path, *, language: Language | None = None, with_calls: bool
             calls, by_session = _calls(recording.entries())
         stories = _stories(by_session, traded.notes, place, manifest.run_id)
     signal, bars = _data(folder, result)
+    shown = _placeless(result)
+    told, command = _ending(shown, spoken)
     return RunView(
         run_id=manifest.run_id,
         language=spoken,
-        result=_placeless(result),
+        result=shown,
+        closing=told,
+        resumed_by=command,
         decider=str(manifest.identity.configuration.get("decider", "")),
         said=_said(result, spoken),
         parameters=_parameters(manifest),
@@ -313,6 +318,16 @@ def _indicators_of(
         return found
 
     return computed
+
+
+def _ending(result: Mapping[str, Any], language: Language) -> tuple[str, str]:
+    """Of a run that is not done: what happened and what to do next, and the command that goes on."""
+    because, command = result["ended_because"], f"quantgraph resume {result['run_id']}"
+    if because == "done":
+        return "", ""
+    if because is None:
+        return result.get("error", ""), command
+    return closing_text(because, result["error"], language), next_command(result, command)
 
 
 def _placeless(result: Mapping[str, Any]) -> dict[str, Any]:

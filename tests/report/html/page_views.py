@@ -90,6 +90,8 @@ def hostile_view() -> RunView:
         [(days[0], HOSTILE, "buy", 100.0, 2.0, 200.0, 1.0, 1, HOSTILE)],
         days,
         result=result,
+        closing=HOSTILE,
+        resumed_by=HOSTILE,
         decider=HOSTILE,
         said=[HOSTILE],
         parameters={HOSTILE: HOSTILE},

@@ -42,8 +42,9 @@ def test_a_page_reaches_nothing():
 @pytest.mark.parametrize(("because", "word"), [("needs_answer", "waits for an answer"), ("failed", "failed")])
 def test_an_end_that_is_no_success_says_so_and_what_to_do(because, word):
     base = view_of([], DAYS)
-    result = {**base.result, "ended_because": because, "error": "why it ended so"}
-    page = render_page(replace(base, result=result)).html
+    result = {**base.result, "ended_because": because}
+    view = replace(base, result=result, closing="why it ended so", resumed_by="quantgraph resume run-1")
+    page = render_page(view).html
     assert f'<p class="badge bad" id="ending">{word}' in page
     assert "why it ended so" in page
     assert "quantgraph resume run-1" in page

@@ -37,7 +37,8 @@ def path_drawing(view: RunView) -> str:
     width = max((len(row) for row in rows), default=1) * (_BOX + _GAP)
     height = len(rows) * (_HIGH + _GAP)
     parts = [
-        f'<svg class="path" viewBox="0 0 {width} {height}" role="img" aria-label="{_text(words["graph"])}">'
+        f'<svg class="path" width="{width}" viewBox="0 0 {width} {height}" role="img" '
+        f'aria-label="{_text(words["graph"])}">'
     ]
     for down, row in enumerate(rows):
         for across, name in enumerate(row):

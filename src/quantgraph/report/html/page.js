@@ -27,7 +27,8 @@
     ], { yaxis: { tickformat: ".1%" }, xaxis: { type: "category" } }]);
     const rolling = curves.rolling;
     const under = { sharpe: ["y", words.sharpe, "solid"], volatility: ["y2", words.volatility, "dash"], beta: ["y3", words.beta, "dot"] };
-    later("chart-rolling", () => [Object.entries(under).filter(([name]) => rolling[name]).map(([name, [axis, label, dash]]) => ({
+    if (!rolling.sharpe?.y.some((value) => value !== null)) byId("rolling").remove();
+    else later("chart-rolling", () => [Object.entries(under).filter(([name]) => rolling[name]).map(([name, [axis, label, dash]]) => ({
       type: "scatter", mode: "lines", name: label, x: rolling[name].x, y: rolling[name].y, yaxis: axis, line: { dash, width: 1.6 },
     })), { yaxis: { domain: [0.7, 1] }, yaxis2: { domain: [0.36, 0.64], tickformat: ".0%" }, yaxis3: { domain: [0, 0.3] }, hovermode: "x" }]);
     later("chart-returns", () => [[{ type: "histogram", x: curves.returns.y, marker: { color: colour("accent") }, nbinsx: 60 }],

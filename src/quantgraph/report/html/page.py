@@ -196,37 +196,17 @@ def _is_mainland(view: RunView) -> bool:
 
 
 def _ending(view: RunView) -> dict[str, str]:
-    """How the run ended: whether well, in words, why, and what to do next."""
-    result, run = view.result, view.run_id
-
-    def words(zh: str, en: str) -> str:
-        return say(view.language, zh=zh, en=en)
-
-    reason = result["ended_because"] or result["state"]
-    if reason == "done":
-        return {"kind": "good", "text": words("完成", "done"), "why": "", "next": ""}
-    goes_on = words(
-        f"修正原因后：quantgraph resume {run}", f"once the cause is mended: quantgraph resume {run}"
-    )
-    following = {
-        "needs_answer": words(
-            f"回答问题：quantgraph resume {run} --answer …", f"answer: quantgraph resume {run} --answer …"
-        ),
-        "cancelled": words(f"继续：quantgraph resume {run}", f"go on: quantgraph resume {run}"),
-        "running": words("等它结束，再写一次页面", "wait for its end, and write the page again"),
-    }.get(reason, goes_on)
-    texts = {
-        "needs_answer": words("在等待回答，没有结果", "waits for an answer: there is no result"),
-        "cancelled": words("中途停止", "stopped before its end"),
-        "running": words("还在运行", "still running"),
-        "failed": words("失败", "failed"),
+    """How the run ended: whether well, and in a word."""
+    because = view.result["ended_because"] or view.result["state"]
+    if because == "done":
+        return {"kind": "good", "text": say(view.language, zh="完成", en="done")}
+    endings = {
+        "needs_answer": say(view.language, zh="在等待回答，没有结果", en="waits for an answer: no result"),
+        "cancelled": say(view.language, zh="中途停止", en="stopped before its end"),
+        "failed": say(view.language, zh="失败", en="failed"),
     }
-    return {
-        "kind": "bad",
-        "text": texts.get(reason, words(f"没有完成（{reason}）", f"not done ({reason})")),
-        "why": result.get("error", ""),
-        "next": following,
-    }
+    not_done = say(view.language, zh=f"没有完成（{because}）", en=f"not done ({because})")
+    return {"kind": "bad", "text": endings.get(because, not_done)}
 
 
 def _facts(view: RunView) -> Iterator[tuple[str, list[str]]]:
