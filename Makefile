@@ -56,6 +56,7 @@ bench: $(READY)
 	@$(BIN)/python benchmarks/dual_agent.py
 	@$(BIN)/python benchmarks/execution_agent.py
 	@$(BIN)/python benchmarks/trader.py
+	@$(BIN)/python benchmarks/page.py
 	@$(BIN)/python benchmarks/market.py --sizes s,m,l
 
 bench-peers:
@@ -66,6 +67,7 @@ bench-peers:
 growth: $(READY)
 	@$(BIN)/python benchmarks/growth.py
 	@$(BIN)/python benchmarks/growth.py --large
+	@$(BIN)/python benchmarks/page.py --large
 
 mcp-conformance: $(READY)
 	@npm install --silent --no-audit --no-fund --prefix .venv-mcp @modelcontextprotocol/conformance@0.1.11 @modelcontextprotocol/inspector@0.14.3

@@ -2,18 +2,21 @@
 
 ``python benchmarks/page.py`` writes the pages of the demo, of the SSE 50 over 200 sessions, and of 300
 symbols over 1,250; ``--large`` that of 5,000 symbols over 2,500, which takes minutes to trade. Each line:
-what, the smallest of several times, its bound, and the size of the page with its files. Exit status 1 if a
-bound is missed. ``--keep FOLDER`` leaves the runs there.
+what, the smallest of several times, its bound, and the size of the page with its files; then the seconds
+until a browser shows it, and what it has loaded by then. Exit status 1 if a bound is missed. ``--keep
+FOLDER`` leaves the runs there.
 """
 
 from __future__ import annotations
 
 import argparse
+import shutil
 import sys
 import tempfile
 import time
 from pathlib import Path
 from typing import Any
+from urllib.parse import unquote, urlsplit
 
 from core import A_SHARE, SLACK
 from core import SENTENCE as SSE_50
@@ -63,7 +66,32 @@ def measured(what: str, folder: Path, bound: float) -> bool:
     files = [page, *folder.glob("report_files/*")]
     megabytes = sum(each.stat().st_size for each in files) / 1e6
     print(f"{what:<58}{min(times):>10.3f} s  (bound {bound * SLACK:g}), {megabytes:.1f} MB", flush=True)
-    return min(times) <= bound * SLACK
+    return all([min(times) <= bound * SLACK, opened(page)])
+
+
+def opened(page: Path) -> bool:
+    """Show what a browser takes to open a page; whether it is within 3 s and 15 MB."""
+    from playwright.sync_api import sync_playwright
+
+    program = shutil.which("chromium")
+    if program is None:
+        print("  no Chromium is installed: the page was not opened")
+        return True
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=program, args=["--no-sandbox"])
+        tab = browser.new_page()
+        loaded: set[str] = set()
+        tab.on("request", lambda request: loaded.add(request.url))
+        tab.goto(page.resolve().as_uri())
+        tab.wait_for_selector("html[data-ready=yes]")
+        seconds = tab.evaluate("performance.now()") / 1000
+        browser.close()
+    megabytes = sum(Path(unquote(urlsplit(url).path)).stat().st_size for url in loaded) / 1e6
+    print(
+        f"{'  opened':<58}{seconds:>10.3f} s  (bound {3 * SLACK:g}), {megabytes:.1f} MB (bound 15)",
+        flush=True,
+    )
+    return bool(seconds <= 3 * SLACK and megabytes <= 15)
 
 
 def main() -> None:

@@ -68,7 +68,7 @@ def missing_end(book: Ledger, run_id: str, place: str | Path) -> str | None:
     except (OSError, KeyError, IndexError, TypeError, ValueError) as error:
         raise BadFile(f"{path} is not a result of a run: {type(error).__name__}: {error}") from error
     ends = ("", 0.0)
-    if run_id in book.runs() and len(days := book.days(run_id)):
+    if book.has_run(run_id) and len(days := book.days(run_id)):
         ends = (f"{days.index[-1]:%Y%m%d}", float(days["value"].iloc[-1]))
     if ends == (last, value):
         return None

@@ -42,7 +42,7 @@ def logs(  # noqa: PLR0917 - typer reads options from the parameters
 ) -> None:
     """Show step by step what a run's decider did: its tools, calculations and decisions."""
     with open_ledger(run, ledger) as (book, run_id, _):
-        if run_id not in book.runs():
+        if not book.has_run(run_id):
             raise BadOption(
                 f"RUN={run_id!r} is not in this ledger; it has {_named(book.runs())}", parameter="run"
             )

@@ -291,7 +291,7 @@ class BaseAgent:
                 if "://" not in str(place) and not Path(place).is_file():
                     return
                 opened.append(stack.enter_context(Ledger(place)))
-            if run_id in opened[0].runs():
+            if opened[0].has_run(run_id):
                 self.files.render(opened[0], run_id)
 
         return render
@@ -348,7 +348,7 @@ class BaseAgent:
             return []
         place, run_id = self._ledger_place()
         with Ledger(place) as book:
-            return book.sessions(run_id) if run_id in book.runs() else []
+            return book.sessions(run_id) if book.has_run(run_id) else []
 
 
 def _models(

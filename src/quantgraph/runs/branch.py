@@ -130,7 +130,7 @@ def replay_from(
 def _traded_session(place: str | Path, run_id: str, session: object) -> str:
     """The session as ``YYYYMMDD``, checked to be one that the run traded."""
     with Ledger(place) as book:
-        traded = [f"{day:%Y%m%d}" for day in (book.sessions(run_id) if run_id in book.runs() else [])]
+        traded = [f"{day:%Y%m%d}" for day in (book.sessions(run_id) if book.has_run(run_id) else [])]
     first = f"{session_of(session):%Y%m%d}"
     if first not in traded:
         span = f"{traded[0]} to {traded[-1]}" if traded else "none"
@@ -192,6 +192,6 @@ def _journal_before(place: str | Path, run_id: str, first: str) -> list[tuple[st
     with Ledger(place) as book:
         return [
             (line["session"], line["kind"], canonical_json(line["body"]))
-            for line in (book.journal(run_id) if run_id in book.runs() else ())
+            for line in (book.journal(run_id) if book.has_run(run_id) else ())
             if line["session"] and line["session"].replace("-", "") < first
         ]

@@ -27,7 +27,7 @@ def compare_execution_logs(recorded: Ledger, replayed: Ledger, run_id: str) -> l
     A session that it did not commit was cut off somewhere, or was ended by an error: threads may have reached
     any step of it.
     """
-    sessions = set(recorded.sessions(run_id)) if run_id in recorded.runs() else set()
+    sessions = set(recorded.sessions(run_id)) if recorded.has_run(run_id) else set()
     old, new = (
         {_key(each): each for each in book.executions(run_id) if each.session in sessions}
         for book in (recorded, replayed)

@@ -127,7 +127,7 @@ def verify_page(file: Path) -> PageCheck:
     spoken: Language = "zh" if language == "zh" else "en"
     try:
         with Ledger(existing_ledger(manifest, folder)) as ledger:
-            if run_id in ledger.runs():
+            if ledger.has_run(run_id):
                 ledger.check(run_id)
         page = render_page(view_run(folder, language=spoken), inline=form == "inline")
     except QuantGraphError as error:

@@ -189,7 +189,7 @@ class RunResult(dict[str, Any]):
             return nothing
         with Ledger(place) as ledger:
             run = str(self["run_id"])
-            return cast("T", getattr(ledger, reader)(run)) if run in ledger.runs() else nothing
+            return cast("T", getattr(ledger, reader)(run)) if ledger.has_run(run) else nothing
 
     @property
     def _title(self) -> str:

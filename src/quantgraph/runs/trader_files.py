@@ -97,7 +97,7 @@ class TraderFiles:
         StorageUnavailable
             If a file cannot be written.
         """
-        results = book.history(run_id) if run_id in book.runs() else ()
+        results = book.history(run_id) if book.has_run(run_id) else ()
         if self._last is None:
             self._last = opening_record(self._init_date, float(book.cash(run_id)), self._symbols)
             self._lines = [record_line(self._last)]

@@ -264,7 +264,7 @@ def compare_ledgers(
 
 
 def _lines(book: Ledger, run_id: str) -> Iterator[str]:
-    if run_id in book.runs():
+    if book.has_run(run_id):
         for row in book.journal(run_id):
             yield json.dumps(row, ensure_ascii=False, separators=(",", ":"))
 

@@ -15,7 +15,6 @@ import pandas as pd
 from quantgraph._util.texts import Language, language_of
 from quantgraph.broker import Ledger
 from quantgraph.broker.corporate_actions import Split
-from quantgraph.broker.orders import Fill, Outcome, rejection_of
 from quantgraph.errors import BadFile, QuantGraphError
 from quantgraph.llm.planner.conventions import open_conventions, values_of
 from quantgraph.llm.planner.describe import describe_value
@@ -75,7 +74,7 @@ def view_run(folder: Path, *, language: Language | None = None, with_calls: bool
         place = None
     if place is not None:
         with Ledger(place) as ledger:
-            if manifest.run_id in ledger.runs():
+            if ledger.has_run(manifest.run_id):
                 traded = _Traded.read(ledger, manifest.run_id)
     if place is not None and with_calls:
         with closing(Recorder(place).of(manifest.run_id)) as recording:
@@ -143,9 +142,11 @@ class _Traded:
     def read(cls, ledger: Ledger, run_id: str) -> _Traded:
         found = cls()
         found.days, found.notes = ledger.days(run_id), ledger.notes(run_id)
-        orders = ledger.order_records(run_id)
-        found.fills = pd.DataFrame(list(map(_fill, filter(_is_fill, orders))), columns=_FILL_COLUMNS)
-        found.refused = pd.DataFrame(list(_refused(orders)), columns=_REFUSED_COLUMNS)
+        orders = ledger.orders(run_id)
+        days = {day: f"{day:%Y-%m-%d}" for day in orders["trade_date"].unique()}
+        orders = orders.assign(session=orders["trade_date"].map(days)).rename(columns={"ts_code": "symbol"})
+        found.fills = orders.loc[orders["price"].notna(), list(_FILL_COLUMNS)].reset_index(drop=True)
+        found.refused = _refused(orders[orders["code"] != ""])
         for event in ledger.event_records(run_id):
             if isinstance(event, Split):
                 change = float(event.after - event.before)
@@ -155,38 +156,10 @@ class _Traded:
         return found
 
 
-def _is_fill(outcome: Outcome) -> bool:
-    return isinstance(outcome, Fill)
-
-
-def _fill(fill: Any) -> tuple[Any, ...]:
-    return (
-        f"{fill.session:%Y-%m-%d}",
-        fill.order.symbol,
-        fill.side,
-        float(fill.quantity),
-        float(fill.price),
-        float(fill.notional),
-        float(fill.cost),
-        fill.order.sequence,
-        fill.order.reason,
-    )
-
-
-def _refused(outcomes: Sequence[Outcome]) -> Iterator[tuple[Any, ...]]:
-    for refused in filter(None, map(rejection_of, outcomes)):
-        order = refused.order
-        name, size = order.size
-        yield (
-            f"{refused.session:%Y-%m-%d}",
-            order.symbol,
-            order.side or name,
-            float(size),
-            refused.code,
-            refused.message,
-            order.sequence,
-            order.reason,
-        )
+def _refused(orders: pd.DataFrame) -> pd.DataFrame:
+    side = orders["side"].where(orders["side"] != "", orders["wish"])
+    table = orders.assign(side=side, quantity=orders["size"])
+    return table[list(_REFUSED_COLUMNS)].reset_index(drop=True)
 
 
 def _calls(entries: Iterator[Entry]) -> tuple[tuple[CallStory, ...], dict[str, list[CallStory]]]:
@@ -269,7 +242,7 @@ def _stories(
         return ()
     before, held = dict[str, float](), dict[str, tuple[dict[str, float], dict[str, float]]]()
     with Ledger(place) as ledger:
-        for result in ledger.results(run_id) if run_id in ledger.runs() else ():
+        for result in ledger.results(run_id) if ledger.has_run(run_id) else ():
             shares = {name: float(each.quantity) for name, each in result.account.positions.items()}
             held[f"{result.session:%Y%m%d}"] = before, shares
             before = shares

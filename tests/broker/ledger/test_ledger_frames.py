@@ -5,6 +5,7 @@ from decimal import Decimal
 import pandas as pd
 
 from quantgraph.broker.corporate_actions import Delisting, Dividend, Payment, Split
+from quantgraph.broker.ledger.journal import iso, outcome_line
 from quantgraph.broker.ledger.ledger_frames import (
     EVENT_COLUMNS,
     ORDER_COLUMNS,
@@ -13,7 +14,7 @@ from quantgraph.broker.ledger.ledger_frames import (
     orders_frame,
     rejections_frame,
 )
-from quantgraph.broker.orders import Fill, Order, Rejection, rejection_of
+from quantgraph.broker.orders import Fill, Order, Rejection
 
 D = Decimal
 DAY, PAY = pd.Timestamp("2024-01-02"), pd.Timestamp("2024-01-09")
@@ -43,6 +44,10 @@ TYPES = {
 }
 
 
+def lines_of(*outcomes):
+    return [(iso(outcome.session), *outcome_line(outcome)) for outcome in outcomes]
+
+
 def dtypes_follow(frame):
     return {name: str(kind) for name, kind in frame.dtypes.items()} == {
         name: TYPES.get(name, "float64") for name in frame.columns
@@ -50,7 +55,7 @@ def dtypes_follow(frame):
 
 
 def test_a_fill_is_a_row_of_numbers_with_the_sum_of_its_charges():
-    frame = fills_frame([CUT])
+    frame = fills_frame(lines_of(CUT))
     row = frame.iloc[0].to_dict()
     assert (row["trade_date"], row["ts_code"], row["side"], row["sequence"]) == (DAY, "600000.SH", "buy", 1)
     assert (row["quantity"], row["price"], row["notional"]) == (400.0, 10.1, 4040.0)
@@ -65,7 +70,7 @@ def test_a_fill_is_a_row_of_numbers_with_the_sum_of_its_charges():
 
 
 def test_an_order_is_one_row_whether_it_was_filled_cut_or_refused():
-    frame = orders_frame([CUT, REFUSED])
+    frame = orders_frame(lines_of(CUT, REFUSED))
     cut, refused = frame.to_dict("records")
     assert (cut["wish"], cut["size"], cut["quantity"], cut["code"]) == (
         "quantity",
@@ -87,7 +92,7 @@ def test_an_order_is_one_row_whether_it_was_filled_cut_or_refused():
 
 
 def test_rejections_include_the_rest_that_the_volume_cap_cut_off():
-    frame = rejections_frame([rejection_of(CUT), REFUSED])
+    frame = rejections_frame(lines_of(CUT, REFUSED))
     assert frame["code"].tolist() == ["volume_cap", "limit_up"]
     assert frame["size"].tolist() == [1000.0, 0.05]
     assert dtypes_follow(frame)

@@ -54,6 +54,7 @@ __all__ = [
     "iso",
     "marks_body",
     "marks_of",
+    "outcome_line",
     "outcome_of",
     "plain_order",
     "rejection_body",
@@ -118,7 +119,7 @@ def day_lines(before: Account, result: SessionResult) -> DayLines:
             f"({type(error).__name__}: {error})"
         ) from error
     events: list[Line] = [_event_line(event) for event in result.events]
-    orders: list[Line] = [_outcome_line(outcome) for outcome in result.outcomes]
+    orders: list[Line] = [outcome_line(outcome) for outcome in result.outcomes]
     notes: list[Line] = [("notes", compact_json(result.notes))] if result.notes else []
     marks = {symbol: float(mark.price) for symbol, mark in result.marks.items()}
     carried = [symbol for symbol, mark in result.marks.items() if mark.carried]
@@ -209,7 +210,8 @@ def marks_of(body: Mapping[str, Any]) -> dict[str, Mark]:
     }
 
 
-def _outcome_line(outcome: Outcome) -> Line:
+def outcome_line(outcome: Outcome) -> Line:
+    """Write a fill or a rejection."""
     order = _order_text(outcome.order)
     if isinstance(outcome, Rejection):
         return "rejection", rejection_body(order, outcome.code, outcome.message)

@@ -144,12 +144,12 @@ class JournalStore:
         with self.engine.connect() as connection:
             return [tuple(row) for row in connection.execute(query)]
 
-    def parts(self, run_id: str, *without: str) -> Iterator[Sequence[tuple[str, str, str]]]:
-        """Parts of the sessions' lines in order, but for some kinds: session, kind and body of each."""
+    def parts(self, run_id: str, *kinds: str) -> Iterator[Sequence[tuple[str, str, str]]]:
+        """The sessions' lines of some kinds in order, in parts: session, kind and body of each."""
         columns = journal.c
         query = (
             select(columns.session, columns.kind, columns.body)
-            .where(columns.run_id == run_id, columns.line >= OPENING, columns.kind.not_in(without))
+            .where(columns.run_id == run_id, columns.line >= OPENING, columns.kind.in_(kinds))
             .order_by(columns.line)
         )
         self.opening(run_id)

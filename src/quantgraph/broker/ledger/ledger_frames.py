@@ -7,14 +7,17 @@ and NaN where there is none, amounts in the market's currency; ``sequence`` is i
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Sequence
+from decimal import Decimal
 from typing import Any
 
 import pandas as pd
 
 from quantgraph.broker.corporate_actions import Event
-from quantgraph.broker.ledger.journal import CHARGES, EVENTS, iso
-from quantgraph.broker.orders import Fill, Outcome, Rejection, number_text, rejection_of
+from quantgraph.broker.ledger.journal import CHARGES, EVENTS, iso, session_from_iso
+from quantgraph.broker.orders import SIZES, Fill, Rejection, number_text
+from quantgraph.market.money import ZERO
 
 __all__ = [
     "EVENT_COLUMNS",
@@ -37,13 +40,22 @@ ORDER_COLUMNS = (
     *("trade_date", "sequence", "ts_code", "side", "type", "wish", "size", "limit_price"),
     *("quantity", "price", "notional", "cost", "code", "message", "reason"),
 )
+_OUTCOME_COLUMNS = (*ORDER_COLUMNS, "ordered", *CHARGES)
+_FREE = (0.0,) * len(CHARGES)
+_NOTHING = frozenset({"0", "0.00"})
+_ALL_FILLED = {"code": "", "message": ""}
 _EVENT_NUMBERS = ("quantity", "per_share", "amount", "ratio", "before", "after", "cash")
 EVENT_COLUMNS = ("trade_date", "ts_code", "kind", *_EVENT_NUMBERS, "pay")
+
+OrderLine = tuple[str, str, str]
+"""Session, kind and body of a line of the journal that is the outcome of an order."""
 
 _KIND_OF = {made: kind for kind, made in EVENTS.items()}
 _TYPES = {
     **dict.fromkeys(("trade_date", "pay"), "datetime64[us]"),
-    **dict.fromkeys(("ts_code", "side", "type", "wish", "code", "message", "reason", "kind"), "str"),
+    **dict.fromkeys(
+        ("ts_code", "side", "type", "wish", "code", "message", "reason", "kind", "ordered"), "str"
+    ),
     **dict.fromkeys((*FILL_NUMBERS, *_EVENT_NUMBERS, "size", "limit_price", "cost"), "float64"),
     "sequence": "int64",
 }
@@ -99,21 +111,26 @@ def rejections_table(rejections: Iterable[Rejection]) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=list(REJECTION_COLUMNS))
 
 
-def fills_frame(fills: Sequence[Fill]) -> pd.DataFrame:
+def fills_frame(lines: Iterable[OrderLine]) -> pd.DataFrame:
     """See :meth:`~quantgraph.broker.ledger.queries.LedgerQueries.fills`."""
-    table = fills_table(fills)
-    table.insert(len(FILL_COLUMNS) - 1, "cost", [float(fill.cost) for fill in fills])
-    return _typed(table)
+    table = _outcomes(lines)
+    return _rows(table, table["price"].notna(), [*FILL_COLUMNS[:-1], "cost", "reason"])
 
 
-def rejections_frame(rejections: Iterable[Rejection]) -> pd.DataFrame:
+def rejections_frame(lines: Iterable[OrderLine]) -> pd.DataFrame:
     """See :meth:`~quantgraph.broker.ledger.queries.LedgerQueries.rejections`."""
-    return _typed(rejections_table(rejections))
+    table = _outcomes(lines)
+    table["side"] = table["ordered"]
+    return _rows(table, table["code"] != "", REJECTION_COLUMNS)
 
 
-def orders_frame(outcomes: Iterable[Outcome]) -> pd.DataFrame:
+def orders_frame(lines: Iterable[OrderLine]) -> pd.DataFrame:
     """See :meth:`~quantgraph.broker.ledger.queries.LedgerQueries.orders`."""
-    return _typed(pd.DataFrame(map(_order_row, outcomes), columns=list(ORDER_COLUMNS)))
+    return _outcomes(lines)[list(ORDER_COLUMNS)]
+
+
+def _rows(table: pd.DataFrame, chosen: pd.Series[bool], columns: Sequence[str]) -> pd.DataFrame:
+    return table.loc[chosen, list(columns)].reset_index(drop=True)
 
 
 def events_frame(events: Iterable[Event]) -> pd.DataFrame:
@@ -125,17 +142,39 @@ def events_frame(events: Iterable[Event]) -> pd.DataFrame:
     return _typed(pd.DataFrame(rows, columns=list(EVENT_COLUMNS)))
 
 
-def _order_row(outcome: Outcome) -> tuple[Any, ...]:
-    order, refused = outcome.order, rejection_of(outcome)
-    fill = outcome if isinstance(outcome, Fill) else None
-    wish, size = order.size
-    return (
-        *(outcome.session, order.sequence, order.symbol, fill.side if fill else order.side or ""),
-        *(order.type, wish, size, order.limit_price),
-        *((fill.quantity, fill.price, fill.notional, fill.cost) if fill else (0, None, 0, 0)),
-        *((refused.code, refused.message) if refused else ("", "")),
-        order.reason,
-    )
+def _outcomes(lines: Iterable[OrderLine]) -> pd.DataFrame:
+    """Everything about the outcomes of orders, without their records: there may be a million."""
+    sessions: dict[str, pd.Timestamp] = {}
+    return _typed(pd.DataFrame((_outcome(sessions, *line) for line in lines), columns=list(_OUTCOME_COLUMNS)))
+
+
+def _outcome(sessions: dict[str, pd.Timestamp], session: str, kind: str, text: str) -> tuple[Any, ...]:
+    body = json.loads(text)
+    if session not in sessions:
+        sessions[session] = session_from_iso(session)
+    wish = next(name for name in SIZES if name in body)
+    limit, ordered = body.get("limit_price"), body.get("wish", "")
+    order = (sessions[session], body["sequence"], body["symbol"])
+    sizes = (body["type"], wish, float(body[wish]), None if limit is None else float(limit))
+    if kind == "rejection":
+        bought = (0.0, None, 0.0, 0.0)
+        return (
+            *order,
+            ordered,
+            *sizes,
+            *bought,
+            body["code"],
+            body["message"],
+            body["reason"],
+            ordered,
+            *_FREE,
+        )
+    charges = [body[name] for name in CHARGES]
+    cost = float(sum((Decimal(charge) for charge in charges if charge not in _NOTHING), ZERO))
+    filled = (float(body["filled"]), float(body["price"]), float(body["notional"]), cost)
+    rest = body.get("rest") or _ALL_FILLED
+    told = (rest["code"], rest["message"], body["reason"])
+    return (*order, body["side"], *sizes, *filled, *told, ordered, *map(float, charges))
 
 
 def _typed(table: pd.DataFrame) -> pd.DataFrame:

@@ -28,7 +28,13 @@ from quantgraph.broker.ledger.journal import (
     session_from_iso,
 )
 from quantgraph.broker.ledger.journal_store import OPENING, JournalStore
-from quantgraph.broker.ledger.ledger_frames import events_frame, fills_frame, orders_frame, rejections_frame
+from quantgraph.broker.ledger.ledger_frames import (
+    OrderLine,
+    events_frame,
+    fills_frame,
+    orders_frame,
+    rejections_frame,
+)
 from quantgraph.broker.ledger.order_table import ORDER_KINDS, OrderReader, OrderTable
 from quantgraph.broker.logged_step import LoggedExecution
 from quantgraph.broker.open_session import SessionResult
@@ -76,6 +82,10 @@ class LedgerQueries:
     def runs(self) -> list[str]:
         """Names of all runs, ascending."""
         return self._store.runs()
+
+    def has_run(self, run_id: str) -> bool:
+        """Whether there is such a run."""
+        return bool(self._store.find(run_id))
 
     def meta(self, run_id: str) -> dict[str, Any]:
         """The ``meta`` that the run was opened with."""
@@ -155,7 +165,7 @@ class LedgerQueries:
     def statement(self, run_id: str) -> RunStatement:
         """Days, orders and events of a run, all from one reading of the journal."""
         orders, bodies, events = OrderReader(), [], list[Event]()
-        for part in self._store.parts(run_id, "marks", "notes"):
+        for part in self._store.parts(run_id, "day", *ORDER_KINDS, *EVENTS):
             orders.add([line for line in part if line[1] in ORDER_KINDS])
             for session, kind, body in (line for line in part if line[1] not in ORDER_KINDS):
                 if kind == "day":
@@ -221,7 +231,7 @@ class LedgerQueries:
             ``message`` of the rejection, or of the rest that the volume cap cut off, empty if all was
             filled; the decider's ``reason``. Types as in :mod:`~quantgraph.broker.ledger.ledger_frames`.
         """
-        return orders_frame(self.order_records(run_id))
+        return orders_frame(self._order_lines(run_id))
 
     def fills(self, run_id: str) -> pd.DataFrame:
         """One row per fill, in the order of submission; exact: :meth:`fill_records`.
@@ -233,7 +243,7 @@ class LedgerQueries:
             ``notional``, the five charges, ``cost`` (their sum), ``reason``. Types as in
             :mod:`~quantgraph.broker.ledger.ledger_frames`.
         """
-        return fills_frame(self.fill_records(run_id))
+        return fills_frame(self._order_lines(run_id))
 
     def rejections(self, run_id: str) -> pd.DataFrame:
         """One row per rejection, and per rest that the volume cap cut off; exact: :meth:`rejection_records`.
@@ -245,7 +255,7 @@ class LedgerQueries:
             four sizes was given, ``size``, ``code``, ``message``, ``reason``. Types as in
             :mod:`~quantgraph.broker.ledger.ledger_frames`.
         """
-        return rejections_frame(self.rejection_records(run_id))
+        return rejections_frame(self._order_lines(run_id))
 
     def events(self, run_id: str) -> pd.DataFrame:
         """One row per event of a corporate action, in the order they happened; exact: :meth:`event_records`.
@@ -265,8 +275,12 @@ class LedgerQueries:
         """The outcome of every order with exact numbers, in the order of submission."""
         return [
             outcome_of(kind, json.loads(body), session_from_iso(session))
-            for _, session, kind, body in self._store.lines(run_id, "fill", "rejection")
+            for session, kind, body in self._order_lines(run_id)
         ]
+
+    def _order_lines(self, run_id: str) -> Iterator[OrderLine]:
+        for part in self._store.parts(run_id, *ORDER_KINDS):
+            yield from part
 
     def fill_records(self, run_id: str) -> list[Fill]:
         """The fills among :meth:`order_records`."""

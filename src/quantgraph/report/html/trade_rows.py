@@ -40,8 +40,8 @@ def trade_rows(view: RunView) -> pd.DataFrame:
             days=days,
             columns=columns,
             sells=sells,
-            low=_bars_of(view, "low", symbol),
-            high=_bars_of(view, "high", symbol),
+            low=_bars_of(view, "low", symbol, np.inf),
+            high=_bars_of(view, "high", symbol, -np.inf),
             splits=[(sessions[day], change) for day, change in view.splits.get(symbol, ())],
         )
         sales.close(extra, np.asarray(places))
@@ -51,16 +51,17 @@ def trade_rows(view: RunView) -> pd.DataFrame:
     return found
 
 
-def _bars_of(view: RunView, name: str, symbol: str) -> Floats | None:
+def _bars_of(view: RunView, name: str, symbol: str, missing: float) -> Floats | None:
     frame = view.bars.get(name)
     if frame is None or symbol not in frame.columns:
         return None
-    return frame[symbol].reindex(view.days.index).to_numpy(dtype=np.float64)
+    bars = frame[symbol].reindex(view.days.index).to_numpy(dtype=np.float64)
+    return np.where(np.isnan(bars), missing, bars)
 
 
 @dataclass(frozen=True, kw_only=True)
 class _Sales:
-    """The fills of a run, by columns, with the bars and splits of one symbol."""
+    """The fills of a run, by columns, with the bars (infinite where there is none) and splits of a symbol."""
 
     days: Places
     columns: Sequence[Floats]
@@ -94,8 +95,8 @@ class _Sales:
         split = any(opened < each <= day for each, _ in self.splits)  # the bars are as quoted
         if self.low is None or self.high is None or split:
             return np.nan, np.nan
-        worst = min(price, float(np.nanmin(self.low[opened:day], initial=np.inf)))
-        best = max(price, float(np.nanmax(self.high[opened:day], initial=-np.inf)))
+        worst = min(price, float(self.low[opened:day].min(initial=np.inf)))
+        best = max(price, float(self.high[opened:day].max(initial=-np.inf)))
         return worst / mean - 1, best / mean - 1
 
 
