@@ -1,4 +1,4 @@
-"""Run the code blocks of the documents, and write their output: ``python scripts/docs.py [--check]``.
+"""Run the code blocks of the documents, and write their output: ``docs.py [--check] [--notebooks]``.
 
 - ``python`` blocks of a file run one after the other in one namespace; functions named ``test_*`` are
   called, by pytest if they take fixtures;
@@ -6,7 +6,8 @@
 - ``bash`` lines are calls of ``quantgraph``, which are run, or of ``make``, whose target has to exist;
 - ``toml`` blocks are read as settings; a ``mermaid`` block is the trading graph;
 - README.zh-CN.md has the blocks of README.md;
-- each notebook has the cells of the script beside it.
+- each notebook has the cells of the script beside it, and their outputs, from a run in an empty folder; it
+  is run again if its cells change, or with ``--notebooks``: names of runs are new each time.
 
 ``--check`` writes nothing and exits with 1 if a file would change.
 """
@@ -161,14 +162,35 @@ def notebook(script: str) -> dict[str, Any]:
     return {"cells": cells, "metadata": metadata, "nbformat": 4, "nbformat_minor": 5}
 
 
-def refresh() -> dict[Path, str]:
-    """Every document and notebook as it should be."""
+def with_outputs(book: dict[str, Any]) -> dict[str, Any]:
+    """Run a notebook in an empty folder; its text and pictures stay, how long a cell took does not."""
+    import nbformat
+    from nbclient import NotebookClient
+
+    with tempfile.TemporaryDirectory() as folder, chdir(folder):
+        made = nbformat.from_dict(book)
+        NotebookClient(made, timeout=120, kernel_name="python3").execute()
+    for old, new in zip(book["cells"], made.cells, strict=True):
+        if old["cell_type"] == "code":
+            old |= {"execution_count": new.execution_count, "outputs": list(map(dict, new.outputs))}
+    return book
+
+
+def same_cells(book: dict[str, Any], path: Path) -> bool:
+    """Whether a stored notebook has these cells."""
+    stored = json.loads(path.read_text(encoding="utf-8"))["cells"] if path.exists() else []
+    return [each["source"] for each in stored] == [each["source"] for each in book["cells"]]
+
+
+def refresh(*, again: bool) -> dict[Path, str]:
+    """Every document as it should be, and the notebooks whose cells changed, or all ``again``."""
     files = {path: Page(path).refreshed() for path in PAGES}
     original, translation = TWINS
     files[translation] = twin(translation.read_text(encoding="utf-8"), files[original])
     for script in SCRIPTS:
-        content = notebook(script.read_text(encoding="utf-8"))
-        files[script.with_suffix(".ipynb")] = json.dumps(content, ensure_ascii=False, indent=1) + "\n"
+        path, book = script.with_suffix(".ipynb"), notebook(script.read_text(encoding="utf-8"))
+        if again or not same_cells(book, path):
+            files[path] = json.dumps(with_outputs(book), ensure_ascii=False, indent=1) + "\n"
     return files
 
 
@@ -178,7 +200,7 @@ def main(arguments: list[str]) -> int:
         if name.startswith(("QUANTGRAPH_", "OPENAI_", "TUSHARE_")):
             del os.environ[name]
     with tempfile.TemporaryDirectory() as folder, chdir(folder):
-        files = refresh()
+        files = refresh(again="--notebooks" in arguments)
     stale = [path for path, text in files.items() if not path.exists() or path.read_text("utf-8") != text]
     for path in stale:
         print(path.relative_to(ROOT), "is stale" if "--check" in arguments else "was refreshed")

@@ -6,7 +6,6 @@ from collections.abc import Callable
 from dataclasses import replace
 from decimal import Decimal
 from functools import partial
-from pathlib import Path
 from typing import Any, Literal, get_args
 
 from langgraph.checkpoint.base import BaseCheckpointSaver
@@ -18,7 +17,8 @@ from quantgraph.agents.named_deciders import given_decider
 from quantgraph.broker.account import Account
 from quantgraph.broker.decider import Decider, check_decider
 from quantgraph.broker.valuation import MarkAt
-from quantgraph.data import MarketDataSource
+from quantgraph.data import SourceLike, open_source
+from quantgraph.data.market_of_codes import rules_of
 from quantgraph.errors import BadOption
 from quantgraph.llm.models import Model
 from quantgraph.market.rulebook import Rulebook
@@ -54,7 +54,7 @@ CompiledTradingGraph = CompiledStateGraph[TradingState, None, TradingState, Trad
 def create_trading_graph(
     *,
     model: Model | None = None,
-    source: str | Path | MarketDataSource | None = None,
+    source: SourceLike | None = None,
     decider: Decider | str | None = None,
     cash: Decimal | float | str = 1_000_000,
     rules: Rulebook | None = None,
@@ -78,7 +78,8 @@ def create_trading_graph(
     cash
         Initial cash, in the market's currency.
     rules
-        The market's rules and fees. Default: mainland China's, by date.
+        The market's rules and fees, by date. Default: those of the market whose codes the files or frames of
+        the source have, mainland China's if they do not tell.
     mark_at
         Whether holdings are valued at each session's ``close`` or ``open``.
     approve
@@ -104,11 +105,11 @@ def create_trading_graph(
         settings=settings,
     )
     _check_arguments(rules, given.decider, mark_at)
-    trader = given.decider or SignalRule()
+    trader, market = given.decider or SignalRule(), open_source(given.source, settings=given.settings)
     trading = Trading(
-        resources=open_resources(replace(given, decider=trader), in_run_folders=True),
+        resources=open_resources(replace(given, decider=trader, source=market), in_run_folders=True),
         decider=trader,
-        rules=rules or Rulebook.mainland(),
+        rules=rules or rules_of(market),
         cash=_positive(cash),
         mark_at=mark_at,
         approve=approve,

@@ -39,7 +39,7 @@ def test_a_resumed_run_keeps_the_mode_that_it_had_stepped_down_to(tmp_path):
     control = RunControl()
 
     def watch(event):
-        if event.name == "reflection":
+        if event.name == "reflection" and event.kind == "node":
             control.request_drain("enough")
 
     with OpenAIStub(without_tools_after(1)) as stub:

@@ -47,6 +47,8 @@ def show_result(result: Mapping[str, Any]) -> None:
         console.print(
             literal(words("合成数据：不代表任何真实股票", "synthetic data: no real stock is meant"), "yellow")
         )
+    for line in result["source"].get("provenance", ()):
+        console.print(literal(f"{words('数据', 'data')}: {line}"), soft_wrap=True)
     for issue in (result["validation"] or {}).get("issues_found", []):
         if issue["code"].startswith("meaning"):
             console.print(literal(words(in_chinese(issue), issue["message"]), style="yellow"))

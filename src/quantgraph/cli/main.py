@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import signal as signals
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -40,6 +41,7 @@ from quantgraph.cli.trader_command import trader
 from quantgraph.errors import BadOption
 
 if TYPE_CHECKING:
+    from quantgraph.data import MarketDataSource
     from quantgraph.market.rulebook import Rulebook
     from quantgraph.runs import RunSpec
     from quantgraph.settings import Settings
@@ -106,8 +108,12 @@ def run(  # noqa: PLR0917 - typer reads options from the parameters
     symbols: Symbols = None,
     cash: Annotated[float, typer.Option(help="Initial cash, in the market's currency.")] = 1_000_000,
     market: Annotated[
-        Literal["cn", "us"], typer.Option(help="cn: mainland China's rules and fees by date. us: US stocks.")
-    ] = "cn",
+        Literal["cn", "us"] | None,
+        typer.Option(
+            help="cn: mainland China's rules and fees by date. us: US stocks. Default: by the codes.",
+            show_default=False,
+        ),
+    ] = None,
     slippage_bps: Annotated[
         float, typer.Option(help="Slippage of each fill, in hundredths of a percent of its amount.")
     ] = 0,
@@ -133,11 +139,11 @@ def run(  # noqa: PLR0917 - typer reads options from the parameters
         settings = _settings(budget, session_budget)
         if decider in {None, "signal_rule"}:
             start_code_process(settings)
-        rules = _rules(market, slippage_bps, fund or [])
-        more = {"rules": rules, "approve": approve, "confirm": _confirmed(confirm, headless=headless)}
+        more = {"approve": approve, "confirm": _confirmed(confirm, headless=headless)}
         spec = _specification(question, symbols, start=start, end=end, cash=cash, **more)
+        rules = _rules(market, slippage_bps, fund or [], partial(_opened, source, settings), spec.symbols)
         live = {"source": source, "model": model, "decider": decider_of(decider)}
-        work = _work(spec, settings, out=out, **live)
+        work = _work(replace(spec, rules=rules), settings, out=out, **live)
     execute_and_show(question, work, as_json=as_json, headless=headless, debug=debug)
 
 
@@ -300,15 +306,31 @@ def _work(spec: RunSpec, settings: Settings, **options: Any) -> Work:
     return lambda live: run_strategy(spec, resources=replace(live, settings=settings), **options)
 
 
-def _rules(market: str, slippage_bps: float, funds: Sequence[str]) -> Rulebook:
+def _rules(
+    market: str | None,
+    slippage_bps: float,
+    funds: Sequence[str],
+    source: Callable[[], MarketDataSource],
+    symbols: Sequence[str],
+) -> Rulebook | None:
+    """The rules that the options say; None leaves them to the codes."""
+    from quantgraph.data.market_of_codes import rules_of
     from quantgraph.market.rulebook import Rulebook
 
+    if market == "us" and funds:
+        raise BadOption(f"--fund {funds[0]}: the US market has no kinds of funds", parameter="fund")
     if market == "us":
-        if funds:
-            raise BadOption(f"--fund {funds[0]}: the US market has no kinds of funds", parameter="fund")
         return Rulebook.us(slippage_bps=slippage_bps)
+    if market is None and not funds:
+        return rules_of(source(), symbols, slippage_bps=slippage_bps) if slippage_bps else None
     kinds: dict[str, Any] = dict(_pair(fund) for fund in funds)
     return Rulebook.mainland(slippage_bps=slippage_bps, funds=kinds)
+
+
+def _opened(source: str | None, settings: Settings) -> MarketDataSource:
+    from quantgraph.data import open_source
+
+    return open_source(source, settings=settings)
 
 
 def _pair(fund: str) -> tuple[str, str]:

@@ -22,7 +22,14 @@ from quantgraph.cli.console import (
     print_error,
     print_status,
 )
-from quantgraph.errors import BadFile, BadOption, BadWindow, QuantGraphError, RunMismatch
+from quantgraph.errors import (
+    BadFile,
+    BadOption,
+    BadWindow,
+    QuantGraphError,
+    RunMismatch,
+    StorageUnavailable,
+)
 
 if TYPE_CHECKING:
     from langgraph.runtime import RunControl
@@ -155,7 +162,8 @@ def execute_and_show(
         print_error(error, debug=debug)
         if run_dir:
             print_status(again or f"quantgraph resume {run_dir}")
-            _write_page(Path(run_dir), question)
+            if not isinstance(error, StorageUnavailable):  # a page could not be written either
+                _write_page(Path(run_dir), question)
         raise typer.Exit(FAILED) from None
     if as_json:
         echo_json(result)

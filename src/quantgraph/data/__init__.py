@@ -4,8 +4,16 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from quantgraph.data.market_data import BAR_FIELDS, INDICATOR_FIELDS, MarketDataSource, Members, Panel
+from quantgraph.data.market_data import (
+    BAR_FIELDS,
+    INDICATOR_FIELDS,
+    MarketDataSource,
+    Members,
+    Panel,
+    SourceLike,
+)
 from quantgraph.data.symbol_resolution import INDEX_NAMES, ResolvedSymbols, resolve_symbols
 from quantgraph.errors import BadOption
 from quantgraph.settings import Settings, load_settings
@@ -18,16 +26,18 @@ __all__ = [
     "Members",
     "Panel",
     "ResolvedSymbols",
+    "SourceLike",
     "open_source",
     "resolve_symbols",
 ]
 
-_VALID = "valid: sample, tushare, the path of a file or folder, or an object that is a MarketDataSource"
+_VALID = "valid: sample, tushare, the path of a file or folder, a DataFrame, or a MarketDataSource"
+
+if TYPE_CHECKING:
+    from quantgraph.data.table_reader import TableOptions
 
 
-def open_source(
-    spec: str | Path | MarketDataSource | None = None, *, settings: Settings | None = None
-) -> MarketDataSource:
+def open_source(spec: SourceLike | None = None, *, settings: Settings | None = None) -> MarketDataSource:
     """Open a source of market data.
 
     Parameters
@@ -35,7 +45,8 @@ def open_source(
     spec
         None: the settings' ``data_source``, by default ``sample``. ``"sample"``: the embedded synthetic
         market. ``"tushare"``: tushare, with the settings' token and cache. A path: a file or folder of
-        daily bars. A source is returned as it is.
+        daily bars. A frame of daily bars, or frames by symbol, see
+        :class:`~quantgraph.data.files.CallerTables`. A source is returned as it is.
     settings
         Default: :func:`~quantgraph.settings.load_settings`.
 
@@ -43,9 +54,13 @@ def open_source(
     ------
     BadOption
         If ``spec`` is none of these, or a path that does not exist.
+    BadFile
+        If a frame is not valid; files are read on the first request.
     """
     if spec is None:
         spec = (settings or load_settings()).data_source
+    if not isinstance(spec, (str, Path)):
+        return _from_object(spec, settings)
     if spec == "sample":
         from quantgraph.data.sample import SampleSource
 
@@ -59,11 +74,19 @@ def open_source(
         return TushareSource(
             token.get_secret_value() if token else None, cache_dir=cache_folder(settings.cache_dir, url)
         )
-    if isinstance(spec, (str, Path)):
-        return _from_path(spec, settings or load_settings())
+    return _from_path(spec, settings or load_settings())
+
+
+def _from_object(spec: object, settings: Settings | None) -> MarketDataSource:
+    import pandas as pd
+
+    if isinstance(spec, (pd.DataFrame, dict)):
+        from quantgraph.data.files import CallerTables
+
+        return CallerTables(spec, options=_options(settings or load_settings()))
     if isinstance(spec, MarketDataSource):
         return spec
-    raise BadOption(f"source={spec!r} is not a source; {_VALID}", parameter="source")
+    raise BadOption(f"source={spec!r:.80} is not a source; {_VALID}", parameter="source")
 
 
 def _from_path(spec: str | Path, settings: Settings) -> MarketDataSource:
@@ -73,4 +96,17 @@ def _from_path(spec: str | Path, settings: Settings) -> MarketDataSource:
         raise BadOption(
             f"source={str(spec)!r} is not a known source or an existing path; {_VALID}", parameter="source"
         )
-    return FileSource(spec, max_file_mb=settings.max_file_mb, record_zone=settings.record_zone)
+    return FileSource(
+        spec,
+        max_file_mb=settings.max_file_mb,
+        record_zone=settings.record_zone,
+        options=_options(settings),
+    )
+
+
+def _options(settings: Settings) -> TableOptions:
+    from quantgraph.data.table_reader import TableOptions
+
+    return TableOptions(
+        volume_unit=settings.volume_unit, amount_unit=settings.amount_unit, date_order=settings.date_order
+    )

@@ -11,7 +11,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from quantgraph.data.checked_tables import CheckedTable, merge_tables, read_codes, read_dates, read_numbers
+from quantgraph.data.checked_tables import CheckedTable, merge_tables, read_codes, read_numbers
+from quantgraph.data.date_columns import read_dates
 from quantgraph.data.market_data import EVENT_FIELDS, Panel
 from quantgraph.errors import BadFile
 

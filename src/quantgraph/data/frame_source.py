@@ -12,6 +12,7 @@ from types import MappingProxyType
 
 import pandas as pd
 
+from quantgraph._util.texts import Language, Note
 from quantgraph.data.market_data import (
     BAR_FIELDS,
     EVENT_FIELDS,
@@ -49,7 +50,8 @@ class MarketTables:
 
     ``bars`` holds at least ``open``; both panels share one index and one set of columns. Member
     lists are ascending in ``listed_on``. ``names`` are the latest ones; ``dated_names`` holds the first day
-    and the text of each of a code's names, ascending, where the days are known. Must not be changed.
+    and the text of each of a code's names, ascending, where the days are known. ``read_as`` says which
+    columns were taken for what. Must not be changed.
     """
 
     bars: Panel
@@ -58,6 +60,7 @@ class MarketTables:
     lists: Mapping[str, tuple[MemberList, ...]]
     names: Mapping[str, str]
     dated_names: Mapping[str, tuple[DatedName, ...]] = field(default_factory=dict)
+    read_as: tuple[Note, ...] = ()
     notes: tuple[str, ...] = ()
     records: tuple[Record, ...] = ()
 
@@ -125,8 +128,12 @@ class FrameSource(ABC):
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """Remarks about the data for its user: files left out, values chosen, units converted."""
+        """Remarks about the data for its user: files left out, values chosen."""
         return self.market.notes
+
+    def provenance(self, language: Language) -> tuple[str, ...]:
+        """What the numbers are: which columns were taken for what, in which units, and :attr:`notes`."""
+        return (*(each.text(language) for each in self.market.read_as), *self.notes)
 
     def sessions(self) -> pd.DatetimeIndex:
         """All sessions, ascending."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
@@ -28,6 +29,7 @@ __all__ = [
     "MarketDataSource",
     "Members",
     "Panel",
+    "SourceLike",
     "check_window",
     "columns_to_panel",
     "long_to_panel",
@@ -204,6 +206,10 @@ class DatedRecords(Protocol):
         Those that became known from ``start`` to ``end``, days at the exchange, both inclusive. Records that
         never become known may be among them: no view shows them. None is no error.
         """
+
+
+SourceLike = str | Path | MarketDataSource | pd.DataFrame | Mapping[str, pd.DataFrame]
+"""What :func:`~quantgraph.data.open_source` opens."""
 
 
 def record_kinds_of(source: MarketDataSource) -> tuple[RecordKind, ...]:

@@ -80,7 +80,7 @@ def initial_result(manifest: Manifest, folder: Path) -> dict[str, Any]:
         "state": "running",
         "ended_because": None,
         "question": manifest.spec.question,
-        "source": {name: manifest.source[name] for name in ("name", "synthetic")},
+        "source": {name: value for name, value in manifest.source.items() if name != "open" and value != []},
         "started": manifest.started,
         "versions": dict(manifest.versions),
     }

@@ -222,12 +222,14 @@ class RunResult(dict[str, Any]):
             error if error.startswith(ended) else ": ".join(filter(None, (ended, error))),
             "" if question in error else question,
         ]
+        understood, assumed = self.understanding, map(str, self.get("assumptions") or ())
         others = [
             *(_issue_text(issue, self._language) for issue in issues if issue["code"].startswith("meaning")),
             synthetic.text(self._language) if self._part("source").get("synthetic") else "",
-            *self.understanding,
+            *map(str, self._part("source").get("provenance", ())),
+            *understood,
             str(self._part("causality").get("text", "")),
-            *map(str, self.get("assumptions") or ()),
+            *(text for text in assumed if not any(text in line for line in understood)),
         ]
         lines = [short_line(line, _WIDTH) for line in (*first, *others) if line]
         if (hidden := len(lines) - _LINES) > 0:

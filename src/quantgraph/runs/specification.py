@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from decimal import Decimal
 from importlib.resources import files
 from pathlib import Path
@@ -13,9 +13,11 @@ from pydantic import ConfigDict, TypeAdapter
 
 from quantgraph._util.canonical_json import content_hash, file_hash
 from quantgraph._util.input_limits import check_text
+from quantgraph._util.texts import Language
 from quantgraph.broker.account import Account
 from quantgraph.data import MarketDataSource
-from quantgraph.data.files import FileSource
+from quantgraph.data.files import CallerTables, FileSource
+from quantgraph.data.frame_source import FrameSource
 from quantgraph.data.sample import SampleSource
 from quantgraph.data.symbol_codes import symbol_list
 from quantgraph.errors import BadFile, BadOption, BadWindow
@@ -41,7 +43,8 @@ class RunSpec:
     cash
         Initial cash, in the market's currency.
     rules
-        The market's rules and fees. Default: mainland China's.
+        The market's rules and fees. Default: those of the market whose codes ``symbols``, or else the
+        source's files or frames, have; mainland China's if they do not tell.
     trade
         False stops after the signal.
     approve
@@ -65,7 +68,7 @@ class RunSpec:
     start: str = ""
     end: str = ""
     cash: Decimal = Decimal(1_000_000)
-    rules: Rulebook = field(default_factory=Rulebook.mainland)
+    rules: Rulebook | None = None
     trade: bool = True
     approve: bool = False
     confirm: bool = False
@@ -112,13 +115,21 @@ class RunSpec:
 _SPEC = TypeAdapter(RunSpec)
 
 
-def source_json(source: MarketDataSource, name: object) -> dict[str, Any]:
-    """Name of a source, and ``open``: the argument of ``open_source``, None for an object of the caller's."""
+def source_json(source: MarketDataSource, given: object, language: Language) -> dict[str, Any]:
+    """What a run's folder tells of its source.
+
+    Returns
+    -------
+    dict
+        ``name``, ``synthetic``; ``open``, the argument of ``open_source``, None for an object of the
+        caller's; and ``provenance``, which columns of tables were taken for what, in ``language``.
+    """
     if isinstance(source, FileSource):
         to_open: str | None = str(Path(source.name).absolute())
     else:
-        to_open = name if isinstance(name, str) else None
-    return {"name": source.name, "synthetic": source.synthetic, "open": to_open}
+        to_open = given if isinstance(given, str) else None
+    lines = source.provenance(language) if isinstance(source, FrameSource) else ()
+    return {"name": source.name, "synthetic": source.synthetic, "open": to_open, "provenance": list(lines)}
 
 
 def recorded_source_name(stored: Mapping[str, Any]) -> str:
@@ -153,6 +164,8 @@ def source_fingerprint(source: MarketDataSource) -> dict[str, str]:
     if isinstance(source, SampleSource):
         folder = files("quantgraph.data.sample") / "market"
         return {each.name: content_hash(each.read_bytes()) for each in folder.iterdir() if each.is_file()}
+    if isinstance(source, CallerTables):
+        return source.fingerprint
     if isinstance(source, FileSource):
         path = Path(source.name)
         try:

@@ -13,10 +13,12 @@ from langgraph.checkpoint.base import BaseCheckpointSaver
 
 from quantgraph._util.input_limits import check_sentence, check_text
 from quantgraph._util.run_id import new_run_id
+from quantgraph._util.texts import language_of
 from quantgraph.agents.named_deciders import decider_place, given_decider
 from quantgraph.broker.account import Account
 from quantgraph.broker.decider import Decider
-from quantgraph.data import MarketDataSource, open_source
+from quantgraph.data import SourceLike, open_source
+from quantgraph.data.market_of_codes import rules_of
 from quantgraph.data.symbol_codes import symbol_list
 from quantgraph.errors import BadOption
 from quantgraph.llm.models import Model
@@ -58,7 +60,7 @@ def run_strategy(
     symbols: str | Sequence[str] = (),
     start: str | None = None,
     end: str | None = None,
-    source: str | Path | MarketDataSource | None = None,
+    source: SourceLike | None = None,
     decider: Decider | str | None = None,
     cash: Decimal | float | str | None = None,
     model: Model | None = None,
@@ -200,8 +202,11 @@ def start_run(
     """
     run_id, settings = folder.name, given.settings or load_settings()
     market = open_source(given.source, settings=settings)
-    source = source_json(market, given.source or settings.data_source)
+    source = source_json(
+        market, settings.data_source if given.source is None else given.source, language_of(spec.question)
+    )
     given = replace(given, settings=settings, source=market)
+    spec = replace(spec, rules=spec.rules or rules_of(market, spec.symbols))
     with staged_run_folder(folder) as staged:
         if prepare is not None:
             prepare(staged)
@@ -230,7 +235,7 @@ def resume_run(
     run: str | Path,
     *,
     answer: str | None = None,
-    source: str | Path | MarketDataSource | None = None,
+    source: SourceLike | None = None,
     decider: Decider | str | None = None,
     model: Model | None = None,
     resources: Resources | None = None,
@@ -292,7 +297,7 @@ def resume_run(
             )
         if not can_be_resumed(before):
             return RunResult(before)
-        source = given.source or recorded_source_name(manifest.source)
+        source = recorded_source_name(manifest.source) if given.source is None else given.source
         place = (
             given.ledger_place or recorded_ledger(manifest) or run_database_path(folder.parent, folder.name)
         )

@@ -95,6 +95,68 @@ def test_a_table_with_bars_and_indicators_together_gives_both(tmp_path: Path) ->
 
 def test_symbols_that_look_like_numbers_or_blanks_stay_as_written(tmp_path: Path) -> None:
     (tmp_path / "a.csv").write_text(
-        "symbol,date,open,high,low,close,volume\n000001,2024-01-02,1,1,1,1,1\nNA,2024-01-02,1,1,1,1,1\n"
+        "symbol,date,open,high,low,close,volume\n600519,2024-01-02,1,1,1,1,1\nNA,2024-01-02,1,1,1,1,1\n"
     )
-    assert FileSource(tmp_path).symbols() == ("000001", "NA")
+    assert FileSource(tmp_path).symbols() == ("600519.SH", "NA")
+
+
+YFINANCE = "Date,Open,High,Low,Close,Volume\n2024-01-02,10,11,9,10.5,1200\n2024-01-03,10,11,9,10,1300\n"
+TWO_HEADERS = (
+    "Price,Close,Close,High,High,Low,Low,Open,Open,Volume,Volume\n"
+    "Ticker,AAPL,MSFT,AAPL,MSFT,AAPL,MSFT,AAPL,MSFT,AAPL,MSFT\n"
+    "Date,,,,,,,,,,\n"
+    "2024-01-02,10.5,20.5,11,21,9,19,10,20,1200,2400\n"
+    "2024-01-03,10,20,11,21,9,19,10,20,1300,2600\n"
+)
+AKSHARE = (
+    "日期,股票代码,开盘,收盘,最高,最低,成交量,成交额,振幅\n"
+    "2024-01-02,600519,10,10.5,11,9,12,12600,1\n2024-01-03,600519,10,10,11,9,13,13000,1\n"
+)
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "volumes"),
+    [
+        ("AAPL.csv", YFINANCE, {"AAPL": 12}),
+        ("AAPL.csv", YFINANCE.replace("2024-01-02", "2024-01-02 00:00:00-05:00"), {"AAPL": 12}),
+        ("sh600519.csv", YFINANCE.replace("Date", "﻿Date"), {"600519.SH": 12}),
+        ("prices.csv", YFINANCE.replace("Date", "Ticker,Date").replace("\n20", "\nMSFT,20"), {"MSFT": 12}),
+        ("prices.csv", TWO_HEADERS, {"AAPL": 12, "MSFT": 24}),
+        ("daily.csv", AKSHARE, {"600519.SH": 12}),
+    ],
+)
+def test_what_vendors_tools_write_is_read(tmp_path, name, content, volumes):
+    (tmp_path / name).write_text(content, encoding="utf-8")
+    source = FileSource(tmp_path / name)
+    panel = source.bars(source.symbols(), *source.sessions()[[0, -1]])
+    assert panel["vol"].iloc[0].to_dict() == volumes  # in hands
+    assert panel["open"].iloc[0, 0] == 10
+    assert source.sessions().strftime("%Y%m%d").tolist() == ["20240102", "20240103"]
+    assert source.provenance("en")[0].startswith(f"{name}: ")
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "told"),
+    [
+        ("bars.csv", YFINANCE, "misses the column(s) ts_code; daily bars need"),
+        ("bars.csv", YFINANCE, "name the file (AAPL.csv, 600519.SH.csv)"),
+        ("A.csv", YFINANCE.replace("10.5", "n/q"), "A.csv, row 1, column Close: 'n/q' is not a number"),
+        ("A.csv", YFINANCE.replace("10.5", '"10,5"'), "'10,5' is not a number; write a decimal point"),
+        ("A.csv", YFINANCE.replace("10.5", "10.5%"), "'10.5%' is not a number; write it without the sign"),
+        ("A.csv", YFINANCE.replace("10.5", "10,5"), "more cells than its header; is there a comma"),
+        ("A.csv", YFINANCE.replace(",", ";"), "A.csv: its cells are separated by ';'; save it with commas"),
+        ("A.csv", YFINANCE.replace("01-03", "01-02"), "row 1 and row 2: A 2024-01-02 is there twice"),
+        (
+            "A.csv",
+            YFINANCE + "2024-01-02,20,21,19,20,90\n",
+            "A 2024-01-02 is there twice with different open",
+        ),
+        ("000001.csv", YFINANCE, "'000001' may be 000001.SZ or 000001.SH; write which"),
+        ("A.csv", YFINANCE.replace("2024-01-", "01/0").replace("/00", "/0"), "is not a date"),
+    ],
+)
+def test_a_bad_file_of_ones_own_is_one_line(tmp_path, name, content, told):
+    (tmp_path / name).write_text(content, encoding="utf-8")
+    message = refusal(tmp_path / name)
+    assert told in message
+    assert "\n" not in message

@@ -89,7 +89,9 @@ def test_real_us_volume_is_turned_from_shares_into_hands() -> None:
     assert panel["vol"].iloc[0, 0] == int(row["volume"]) / 100
     assert np.isnan(panel["pre_close"].iloc[0, 0])
     assert len(source.sessions()) == 100
-    assert any("shares" in note for note in source.notes)
+    assert source.provenance("en")[0].endswith(
+        ": ts_code = symbol; trade_date = date; vol = volume (in shares, by the convention of its name)"
+    )
 
 
 @needs_real

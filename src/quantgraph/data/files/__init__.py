@@ -1,5 +1,6 @@
-"""Market data from CSV, Parquet and JSON files."""
+"""Market data from CSV, Parquet and JSON files, and from frames."""
 
+from quantgraph.data.files.caller_tables import CallerTables
 from quantgraph.data.files.file_source import FileSource
 
-__all__ = ["FileSource"]
+__all__ = ["CallerTables", "FileSource"]

@@ -9,6 +9,7 @@ from zoneinfo import ZoneInfo
 
 import pandas as pd
 
+from quantgraph._util.texts import Note
 from quantgraph.data.checked_tables import CheckedTable, TableKind, merge_tables
 from quantgraph.data.event_tables import drop_adjusted_splits, events_on_sessions
 from quantgraph.data.files._file_reader import KNOWN_ENDINGS, FileContents, read_file
@@ -26,10 +27,13 @@ from quantgraph.data.market_data import (
 )
 from quantgraph.data.symbol_codes import is_index_code
 from quantgraph.data.symbol_resolution import INDEX_NAMES
+from quantgraph.data.table_reader import TableOptions
 from quantgraph.errors import BadFile, BadOption
 from quantgraph.market.exchange_time import time_zone
 
-__all__ = ["FileSource"]
+__all__ = ["FileSource", "market_tables"]
+
+_SHOWN = 3
 
 _VALID = (
     f"a file ends in {', '.join(KNOWN_ENDINGS)} and holds daily bars (ts_code, trade_date, open, high, low, "
@@ -40,11 +44,12 @@ _VALID = (
 class FileSource(FrameSource):
     """Daily bars from a file or a folder (without its sub-folders).
 
-    Formats are CSV and Parquet in tushare's columns, ``symbol, date, open .. close, volume`` (shares), and
-    AI-Trader's ``merged.jsonl`` and ``daily_prices_*.json``. A folder may also hold ``daily_basic``,
-    ``adj_factor`` and ``stk_limit`` tables, index members (``index_code, con_code, trade_date``), names
-    (``ts_code, name``), news (JSON lines) and quarterly filings. Files are recognised by content. Two files
-    must agree about a symbol and session; within a relative 1e-4 the first file by name wins.
+    Formats are CSV and Parquet in tushare's columns, in yfinance's, in akshare's (Chinese) and the like, and
+    AI-Trader's ``merged.jsonl`` and ``daily_prices_*.json``. A file of one symbol may be named by it:
+    ``AAPL.csv``. A folder may also hold ``daily_basic``, ``adj_factor`` and ``stk_limit`` tables, index
+    members (``index_code, con_code, trade_date``), names (``ts_code, name``), news (JSON lines) and quarterly
+    filings. Files are recognised by content. Two files must agree about a symbol and session; within a
+    relative 1e-4 the first file by name wins. What was taken for which column is in :meth:`provenance`.
 
     ``pre_close`` and ``amount`` are NaN if no file has them: an ex-dividend reference price is not guessed.
 
@@ -56,6 +61,8 @@ class FileSource(FrameSource):
         Maximum megabytes of one unpacked file.
     record_zone
         Time zone, such as ``Asia/Shanghai``, of the times of news that have none; None refuses them.
+    options
+        Units of volumes and amounts and the order of dates, where the files do not tell.
 
     Raises
     ------
@@ -65,12 +72,20 @@ class FileSource(FrameSource):
         If ``max_file_mb`` is below 1, or ``record_zone`` is not a time zone.
     """
 
-    def __init__(self, path: str | Path, *, max_file_mb: int = 2048, record_zone: str | None = None) -> None:
+    def __init__(
+        self,
+        path: str | Path,
+        *,
+        max_file_mb: int = 2048,
+        record_zone: str | None = None,
+        options: TableOptions | None = None,
+    ) -> None:
         super().__init__()
         if max_file_mb < 1:
             raise BadOption(f"max_file_mb={max_file_mb}; must be >= 1", parameter="max_file_mb")
         self._max_bytes = max_file_mb * MEGABYTE
         self._record_zone = None if record_zone is None else time_zone(record_zone, "record_zone")
+        self._options = options or TableOptions()
         self._name = str(path)
         self._path = Path(path)
         if not self._path.exists():
@@ -88,23 +103,32 @@ class FileSource(FrameSource):
 
     def _load(self) -> MarketTables:
         try:
-            files = _read_files(self._path, self._max_bytes, self._record_zone)
-            return _market_tables(files, self._name)
+            files = _read_files(self._path, self._max_bytes, self._record_zone, self._options)
+            return market_tables(files, self._name)
         except OSError as error:
             raise BadFile(f"{self._name} cannot be read: {error.strerror}", file=self._name) from error
 
 
-def _read_files(path: Path, max_bytes: int, record_zone: ZoneInfo | None) -> list[FileContents]:
+def _read_files(
+    path: Path, max_bytes: int, record_zone: ZoneInfo | None, options: TableOptions
+) -> list[FileContents]:
     if not path.is_dir():
-        contents = read_file(path, max_bytes, record_zone)
+        contents = read_file(path, max_bytes, record_zone, options)
         if contents.ignored_because:
             raise BadFile(f"{path} cannot be read: {contents.ignored_because}; {_VALID}", file=str(path))
         return [contents]
     files = sorted(each for each in path.iterdir() if each.is_file() and not each.name.startswith("."))
-    return [read_file(each, max_bytes, record_zone) for each in files]
+    return [read_file(each, max_bytes, record_zone, options) for each in files]
 
 
-def _market_tables(files: Sequence[FileContents], name: str) -> MarketTables:
+def market_tables(files: Sequence[FileContents], name: str) -> MarketTables:
+    """The market that the tables and records of some files make.
+
+    Raises
+    ------
+    BadFile
+        If they hold no daily bar of a stock, or contradict each other.
+    """
     lists = _member_lists(_tables(files, "members"))
     of_stocks, of_indices = _split_indices(_tables(files, "bars", "extras"), lists)
     stocks, notes = merge_tables(of_stocks)
@@ -127,9 +151,10 @@ def _market_tables(files: Sequence[FileContents], name: str) -> MarketTables:
         lists=lists,
         names=_names(names, {*symbols, *lists, *levels}),
         dated_names=_dated_names(names),
+        read_as=_read_as(of_stocks),
         notes=(
             *(f"{file} was left out: {reason}" for file, reason in ignored),
-            *_unit_notes(of_stocks, stocks),
+            *_missing_notes(stocks),
             *notes,
             *event_notes,
             *_never_known_notes(files),
@@ -167,11 +192,26 @@ def _split_indices(
     return stocks, indices
 
 
-def _unit_notes(tables: Sequence[CheckedTable], stocks: pd.DataFrame) -> list[str]:
-    in_shares = ", ".join(dict.fromkeys(table.file for table in tables if table.in_shares))
+def _read_as(tables: Sequence[CheckedTable]) -> tuple[Note, ...]:
+    """What was taken for what, one line for all files that were read alike."""
+    files: dict[tuple[str, str], list[str]] = {}
+    for table in tables:
+        if table.read_as is not None and table.read_as.en:
+            files.setdefault((table.read_as.zh, table.read_as.en), []).append(table.file)
+    return tuple(
+        Note(zh=f"{_listed(names, '、')}：{zh}", en=f"{_listed(names, ', ')}: {en}")
+        for (zh, en), names in files.items()
+    )
+
+
+def _listed(names: Sequence[str], separator: str) -> str:
+    more = f" … ({len(names)})" if len(names) > _SHOWN else ""
+    return separator.join(names[:_SHOWN]) + more
+
+
+def _missing_notes(stocks: pd.DataFrame) -> list[str]:
     missing = ", ".join(field for field in BAR_FIELDS[:7] if field not in stocks)
-    notes = [f"volume read as shares and turned into hands of 100: {in_shares}"] if in_shares else []
-    return [*notes, f"in no file, so NaN: {missing}"] if missing else notes
+    return [f"in no file, so NaN: {missing}"] if missing else []
 
 
 def _never_known_notes(files: Sequence[FileContents]) -> list[str]:

@@ -58,7 +58,8 @@ def facts(view: RunView) -> Iterator[tuple[str, list[str]]]:
             f"{name} {amount:,.2f}" for name, amount in costs.items() if name != "total" and amount
         )
         yield words["cost"], [f"{costs['total']:,.2f}" + (f" ({parts})" if parts else "")]
-    yield words["assumed"], list(result.get("assumptions") or [])
+    assumed = result.get("assumptions") or []
+    yield words["assumed"], [text for text in assumed if not any(text in line for line in view.said)]
     yield words["cannot_tell"], [*(result.get("notes") or []), *_limits(view)]
 
 

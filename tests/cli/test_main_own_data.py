@@ -1,0 +1,77 @@
+"""Files of one's own, as they come: run by the command, with what was taken for what on the first lines."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+from typer.testing import CliRunner
+
+from quantgraph import run_strategy
+from quantgraph.cli.main import app
+from quantgraph.runs import RunSpec
+from quantgraph.runtime import Resources
+from quantgraph.settings import load_settings
+
+RULE = "5-day average crosses above the 20-day average buy, below sell"
+
+
+def bars(symbols=("AAPL",)):
+    index = pd.bdate_range("2024-01-02", periods=80, name="Date")
+    close = 50 + 10 * np.sin(np.arange(80) / 6)
+    table = {"Open": close, "High": close + 1, "Low": close - 1, "Close": close, "Volume": 1_000_000}
+    return pd.concat([pd.DataFrame(table, index=index).assign(Ticker=symbol) for symbol in symbols])
+
+
+def command(*arguments):
+    return CliRunner().invoke(app, list(map(str, arguments)))
+
+
+def test_a_file_of_yfinance_is_traded_by_the_rules_of_its_market(tmp_path):
+    file = tmp_path / "AAPL.csv"
+    bars().drop(columns="Ticker").to_csv(file)
+    told = command("run", f"AAPL, {RULE}", "--source", file, "--headless", "--out", tmp_path / "runs")
+    assert told.exit_code == 0, told.output
+    first = "data: AAPL.csv: ts_code from its name; trade_date = Date; open = Open"
+    assert any(line.startswith(first) for line in told.stdout.splitlines()[:2])
+    (folder,) = (tmp_path / "runs").glob("2*")
+    result = json.loads((folder / "result.json").read_text())
+    assert result["account"]["trades"] > 0
+    assert result["source"]["provenance"][0].endswith(
+        "vol = Volume (in shares, by the convention of its name)"
+    )
+    assert json.loads((folder / "run.json").read_text())["spec"]["rules"]["market"] == "us"
+    page = (folder / "report.html").read_text()
+    assert "ts_code from its name" in page
+    assert str(tmp_path) not in page
+
+
+@pytest.mark.parametrize("symbols", ["600519", "600519.SH", "sh600519"])
+def test_bare_and_prefixed_codes_are_those_of_the_file(tmp_path, symbols):
+    bars(["600519"]).to_csv(tmp_path / "bars.csv")
+    options = ["--source", tmp_path / "bars.csv", "--symbols", symbols, "--out", tmp_path / "runs"]
+    told = command("run", RULE, "--json", "--headless", *options)
+    assert told.exit_code == 0, told.output
+    assert json.loads(told.stdout)["symbols"] == ["600519.SH"]
+
+
+def test_in_python_frames_are_sources_and_one_text_is_one_symbol(tmp_path):
+    resources = Resources(settings=load_settings(runs_dir=tmp_path))
+    result = run_strategy(RULE, symbols="AAPL", source=bars(["AAPL", "MSFT"]), resources=resources)
+    assert result["ended_because"] == "done"
+    assert result["symbols"] == ["AAPL"]
+    assert result.trades["ts_code"].unique().tolist() == ["AAPL"]
+    spec = json.loads((result.folder / "run.json").read_text())["spec"]
+    assert RunSpec.from_json(spec).rules.market == "us"
+
+
+def test_what_only_its_owner_knows_is_asked_for_on_one_line(tmp_path):
+    file = tmp_path / "mine.csv"
+    table = bars(["600519.SH"]).rename(columns={"Volume": "成交量"})
+    table.to_csv(file)
+    told = command("run", RULE, "--source", file, "--headless", "--out", tmp_path / "runs")
+    assert told.exit_code == 2
+    assert "mine.csv, column 成交量: its unit is not told by the name or by the numbers" in told.stderr
+    assert "QUANTGRAPH_VOLUME_UNIT" in told.stderr
